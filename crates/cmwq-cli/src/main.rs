@@ -1,0 +1,2 @@
+//! The `cmwq` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Affinity scopes and the pods they cut a machine into.

@@ -1,0 +1,1 @@
+//! The machine: CPUs, cores, caches and NUMA nodes.
