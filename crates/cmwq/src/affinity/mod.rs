@@ -1,1 +1,15 @@
-//! Affinity scopes and the pods they cut a machine into.
+//! Affinity scopes, and the pods into which each cuts a machine.
+//!
+//! Pure functions of a [`Topology`](crate::topology::Topology): no threads, no files. The rules are the kernel's
+//! (6.5 and later; `cache_shard` as merged, which rounds to the nearest number of shards).
+#![forbid(unsafe_code)]
+
+mod distance;
+mod pods;
+mod scope;
+mod shard;
+
+pub use distance::{Distance, distance};
+pub use pods::{Pod, Pods};
+pub use scope::{AffinityScope, UnknownScope};
+pub use shard::{DEFAULT_SHARD_SIZE, effective_shard_size, shard_layout};

@@ -1,0 +1,78 @@
+//! How many shards a last-level cache is cut into, and which core goes where.
+#![forbid(unsafe_code)]
+
+use crate::topology::Topology;
+
+/// Cores in a shard, about, unless told otherwise: the kernel's default for `cache_shard_size`.
+pub const DEFAULT_SHARD_SIZE: usize = 8;
+
+/// The shard size that is used for `shard_size`: 0 becomes 1, as in the kernel (which also warns; so should a caller).
+#[must_use]
+pub const fn effective_shard_size(shard_size: usize) -> usize {
+    if shard_size == 0 { 1 } else { shard_size }
+}
+
+/// The number of cores in each shard of a cache over `cores` cores, in order, for shards of about `shard_size` cores.
+///
+/// As in the kernel's: the number of shards is `cores / shard_size` rounded to the nearest, halves up, and at least one.
+/// The cores are dealt out evenly, and the first shards are one core larger where they do not go in evenly: 36 cores
+/// are 8+7+7+7+7. So a shard may hold more than `shard_size` cores: 11 cores stay together at size 8.
+///
+/// ```
+/// assert_eq!(cmwq::affinity::shard_layout(20, 8), [7, 7, 6]);
+/// ```
+#[must_use]
+pub fn shard_layout(cores: usize, shard_size: usize) -> Vec<usize> {
+    let size = effective_shard_size(shard_size);
+    let shards = (cores.saturating_add(size / 2) / size).max(1);
+    let (base, large) = (cores / shards, cores % shards);
+    (0..shards)
+        .map(|shard| base + usize::from(shard < large))
+        .collect()
+}
+
+/// The shard of every online CPU, counted from 0 in each LLC; indexed by CPU number, 0 for CPUs that are not online.
+///
+/// A core belongs to the LLC of its leader, its lowest-numbered CPU. All its CPUs get the leader's shard index, also
+/// those that the topology puts in another LLC (an LLC may thus be left without a leader, and is then cut as its CPUs'
+/// leaders are elsewhere).
+pub(super) fn shards_of_cpus(topology: &Topology, shard_size: usize) -> Vec<usize> {
+    let mut shard_of = vec![0; topology.max_cpu() + 1];
+    for llc in topology.llcs() {
+        let leaders: Vec<usize> = llc
+            .iter()
+            .filter(|&cpu| topology.smt_siblings(cpu).first() == Some(cpu))
+            .collect();
+        let mut left = leaders.as_slice();
+        for (shard, cores) in shard_layout(leaders.len(), shard_size)
+            .into_iter()
+            .enumerate()
+        {
+            let (here, rest) = left.split_at(cores);
+            left = rest;
+            for &leader in here {
+                for cpu in topology.smt_siblings(leader) {
+                    shard_of[cpu] = shard;
+                }
+            }
+        }
+    }
+    shard_of
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_without_cores_has_one_empty_shard() {
+        assert_eq!(shard_layout(0, 8), [0]);
+    }
+
+    #[test]
+    fn extreme_sizes_do_not_overflow() {
+        assert_eq!(shard_layout(72, usize::MAX), [72]);
+        assert_eq!(shard_layout(3, 0), [1, 1, 1]);
+        assert_eq!(shard_layout(3, 1), [1, 1, 1]);
+    }
+}

@@ -1,0 +1,73 @@
+//! From "CPU 3 says that it shares with 2 and 3", for every CPU, to groups that every CPU is in exactly once.
+#![forbid(unsafe_code)]
+
+use super::cpuset::CpuSet;
+
+/// Cuts `cpus` into groups. `shares(cpu)` is the list that the system gives for `cpu`; the lists ought to agree.
+///
+/// Where they do not, the answer depends on the lists alone: in ascending order, each CPU that has no group yet founds
+/// one, with those CPUs of its list that have no group yet and whose own lists name it. So a CPU that is claimed by
+/// another, but does not say so itself, stays apart; and a CPU is in its own group whatever its list says.
+pub(super) fn partition<'a>(cpus: &CpuSet, shares: impl Fn(usize) -> &'a CpuSet) -> Vec<CpuSet> {
+    let mut ungrouped = cpus.clone();
+    let mut groups = Vec::new();
+    for cpu in cpus {
+        if !ungrouped.remove(cpu) {
+            continue;
+        }
+        let mut group = CpuSet::from_iter([cpu]);
+        for peer in &shares(cpu).intersection(&ungrouped) {
+            if shares(peer).contains(cpu) {
+                group.insert(peer);
+            }
+        }
+        ungrouped = ungrouped.difference(&group);
+        groups.push(group);
+    }
+    groups
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    /// The groups of CPUs `0..lists.len()`, in list form.
+    fn groups(lists: &[&str]) -> Vec<String> {
+        let lists: Vec<CpuSet> = lists
+            .iter()
+            .map(|list| list.parse().expect("a list"))
+            .collect();
+        let cpus = (0..lists.len()).collect();
+        partition(&cpus, |cpu| &lists[cpu])
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn lists_that_agree_are_the_groups() {
+        assert_eq!(groups(&["0,2", "1,3", "0,2", "1,3"]), ["0,2", "1,3"]);
+    }
+
+    #[test]
+    fn a_cpu_is_in_its_own_group_even_if_its_list_leaves_it_out() {
+        assert_eq!(groups(&["", "1"]), ["0", "1"]);
+        assert_eq!(groups(&["1", "0"]), ["0-1"]);
+    }
+
+    #[test]
+    fn a_claim_that_is_not_returned_does_not_count() {
+        assert_eq!(groups(&["0-1", "1", "2"]), ["0", "1", "2"]);
+        assert_eq!(groups(&["0-3", "1", "0,2", "3"]), ["0,2", "1", "3"]);
+    }
+
+    #[test]
+    fn overlapping_lists_go_to_the_lowest_founder() {
+        assert_eq!(groups(&["0-1", "0-2", "1-2"]), ["0-1", "2"]);
+    }
+
+    #[test]
+    fn cpus_outside_the_set_are_ignored() {
+        assert_eq!(groups(&["0-1,7", "0-1"]), ["0-1"]);
+    }
+}

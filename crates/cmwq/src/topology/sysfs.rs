@@ -1,0 +1,349 @@
+//! Reads a machine from a sysfs tree. A file that is not there has a fallback; a file that is there but cannot be read
+//! or understood is an error that names it.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::allowed::process_cpus;
+use super::cpuset::{CpuSet, MAX_CPUS};
+use super::error::{TopologyError, shown};
+use super::partition::partition;
+use super::{Parts, REAL_SYSFS, Topology};
+
+/// No file read here is larger: a list of every second CPU below `MAX_CPUS` takes 20 KiB.
+const MAX_FILE_BYTES: u64 = 64 * 1024;
+
+/// Cache levels above this are not believed.
+const MAX_CACHE_LEVEL: u32 = 16;
+
+/// The node of every CPU where the tree knows no nodes.
+const ONLY_NODE: u32 = 0;
+
+const NO_SET: &CpuSet = &CpuSet::new();
+
+impl Topology {
+    /// Reads the machine described by the sysfs tree at `root`, which stands for `/sys`: it holds
+    /// `devices/system/cpu` and `devices/system/node`.
+    ///
+    /// What may be missing, and what is then assumed: `online` (`present`, or else `possible`, or else the `cpuN`
+    /// directories); the sibling lists (every CPU is a core of its own); a CPU's caches (it shares the LLC of its SMT
+    /// siblings, and nothing more); the nodes (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its
+    /// cache of the highest level that holds data, so that CPUs whose highest is an L2 have that. Lists that contradict
+    /// each other are settled by the lists alone: two CPUs share only what both say they share.
+    ///
+    /// With `/sys` itself, [`Topology::allowed`] is the affinity mask of the process cut to the online CPUs, and a CPU
+    /// in that mask is online whatever a container's view of `/sys` says. Any other root is an injected topology.
+    ///
+    /// # Errors
+    /// [`TopologyError::Root`] when `root` is no readable directory, [`TopologyError::NoCpus`] when nothing below it
+    /// tells which CPUs are online, [`TopologyError::Read`] and [`TopologyError::Parse`] for a file at fault.
+    pub fn from_sysfs(root: &Path) -> Result<Self, TopologyError> {
+        check_root(root)?;
+        let injected = root != Path::new(REAL_SYSFS);
+        let mut tree = Tree {
+            cpu_dir: root.join("devices/system/cpu"),
+            node_dir: root.join("devices/system/node"),
+            sets: HashMap::new(),
+        };
+        let mut online = tree.online()?;
+        let allowed = if injected {
+            online.clone()
+        } else {
+            let allowed = process_cpus()?;
+            online = online.union(&allowed);
+            allowed
+        };
+        if online.is_empty() {
+            return Err(TopologyError::NoCpus {
+                path: tree.cpu_dir.join("online"),
+            });
+        }
+        let possible = match tree.set(&tree.cpu_dir.join("possible"), Form::List)? {
+            Some(possible) => possible,
+            None => tree.cpu_directories()?,
+        };
+        let cores = tree.cores(&online)?;
+        let llcs = tree.llcs(&online, &cores)?;
+        let nodes = tree.nodes(&online)?;
+        let packages = tree.packages(&online)?;
+        Ok(Self::assemble(Parts {
+            injected,
+            possible,
+            online,
+            allowed,
+            cores,
+            llcs,
+            nodes,
+            packages,
+        }))
+    }
+}
+
+fn check_root(root: &Path) -> Result<(), TopologyError> {
+    match fs::read_dir(root) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(TopologyError::Root {
+            path: root.into(),
+            error,
+        }),
+    }
+}
+
+/// How a file writes a set of CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Form {
+    List,
+    Mask,
+}
+
+struct Tree {
+    cpu_dir: PathBuf,
+    node_dir: PathBuf,
+    /// Sets by their text: most CPUs of a machine share theirs with others, and long lists are slow to read.
+    sets: HashMap<(Form, String), CpuSet>,
+}
+
+impl Tree {
+    /// The CPUs that are switched on, as far as the tree tells; empty when it does not.
+    fn online(&mut self) -> Result<CpuSet, TopologyError> {
+        for name in ["online", "present", "possible"] {
+            if let Some(set) = self.set(&self.cpu_dir.join(name), Form::List)? {
+                return Ok(set);
+            }
+        }
+        self.cpu_directories()
+    }
+
+    fn cpu_directories(&self) -> Result<CpuSet, TopologyError> {
+        let mut cpus = CpuSet::new();
+        for (number, path) in numbered_directories(&self.cpu_dir, "cpu")? {
+            cpus.try_insert(number)
+                .map_err(|error| TopologyError::Parse {
+                    path,
+                    reason: error.to_string(),
+                })?;
+        }
+        Ok(cpus)
+    }
+
+    fn cores(&mut self, online: &CpuSet) -> Result<Vec<CpuSet>, TopologyError> {
+        // The first two are two names of the same list, the older one first; masks come from kernels older still.
+        const FILES: [(&str, Form); 4] = [
+            ("thread_siblings_list", Form::List),
+            ("core_cpus_list", Form::List),
+            ("thread_siblings", Form::Mask),
+            ("core_cpus", Form::Mask),
+        ];
+        let mut siblings = HashMap::new();
+        for cpu in online {
+            let dir = self.of_cpu(cpu, "topology");
+            if let Some(set) = self.first_set(&dir, &FILES)? {
+                siblings.insert(cpu, set);
+            }
+        }
+        Ok(partition(online, |cpu| {
+            siblings.get(&cpu).unwrap_or(NO_SET)
+        }))
+    }
+
+    fn llcs(&mut self, online: &CpuSet, cores: &[CpuSet]) -> Result<Vec<CpuSet>, TopologyError> {
+        let mut shared = HashMap::new();
+        for cpu in online {
+            if let Some(set) = self.llc_of(cpu)? {
+                shared.insert(cpu, set);
+            }
+        }
+        // A CPU without cache data goes where its siblings say they are; else the core is its own LLC.
+        for core in cores {
+            let known = core.iter().find_map(|cpu| shared.get(&cpu));
+            let assumed = known.map_or_else(|| core.clone(), |set| set.union(core));
+            for cpu in core {
+                shared.entry(cpu).or_insert_with(|| assumed.clone());
+            }
+        }
+        Ok(partition(online, |cpu| shared.get(&cpu).unwrap_or(NO_SET)))
+    }
+
+    /// The CPUs that share the highest data cache of `cpu`; `None` without cache data.
+    fn llc_of(&mut self, cpu: usize) -> Result<Option<CpuSet>, TopologyError> {
+        const FILES: [(&str, Form); 2] = [
+            ("shared_cpu_list", Form::List),
+            ("shared_cpu_map", Form::Mask),
+        ];
+        let mut best: Option<(u32, CpuSet)> = None;
+        for (_, index) in numbered_directories(&self.of_cpu(cpu, "cache"), "index")? {
+            let Some(level) = data_cache_level(&index)? else {
+                continue;
+            };
+            if best.as_ref().is_some_and(|(highest, _)| *highest >= level) {
+                continue;
+            }
+            if let Some(set) = self.first_set(&index, &FILES)? {
+                best = Some((level, set));
+            }
+        }
+        Ok(best.map(|(_, set)| set))
+    }
+
+    fn nodes(&mut self, online: &CpuSet) -> Result<Vec<(u32, CpuSet)>, TopologyError> {
+        const FILES: [(&str, Form); 2] = [("cpulist", Form::List), ("cpumap", Form::Mask)];
+        let mut nodes = Vec::new();
+        for (number, dir) in numbered_directories(&self.node_dir, "node")? {
+            let number = u32::try_from(number).map_err(|_| TopologyError::Parse {
+                path: dir.clone(),
+                reason: format!("node numbers run from 0 to {}", u32::MAX),
+            })?;
+            if let Some(set) = self.first_set(&dir, &FILES)? {
+                nodes.push((number, set));
+            }
+        }
+        if nodes.is_empty() {
+            nodes.push((ONLY_NODE, online.clone()));
+        }
+        Ok(nodes)
+    }
+
+    fn packages(&self, online: &CpuSet) -> Result<Vec<(u32, CpuSet)>, TopologyError> {
+        let mut packages: HashMap<u32, CpuSet> = HashMap::new();
+        for cpu in online {
+            let path = self.of_cpu(cpu, "topology").join("physical_package_id");
+            let Some(text) = read(&path)? else { continue };
+            let id: i64 = text.trim().parse().map_err(|_| TopologyError::Parse {
+                path: path.clone(),
+                reason: format!("{} is not a package number", shown(text.trim_end())),
+            })?;
+            // A negative number (-1) is the kernel's way to say that it does not know.
+            if let Ok(id) = u32::try_from(id) {
+                packages.entry(id).or_default().insert(cpu);
+            }
+        }
+        Ok(packages.into_iter().collect())
+    }
+
+    fn of_cpu(&self, cpu: usize, name: &str) -> PathBuf {
+        self.cpu_dir.join(format!("cpu{cpu}")).join(name)
+    }
+
+    /// The set in the first of `files` that is there.
+    fn first_set(
+        &mut self,
+        dir: &Path,
+        files: &[(&str, Form)],
+    ) -> Result<Option<CpuSet>, TopologyError> {
+        for (name, form) in files {
+            if let Some(set) = self.set(&dir.join(name), *form)? {
+                return Ok(Some(set));
+            }
+        }
+        Ok(None)
+    }
+
+    fn set(&mut self, path: &Path, form: Form) -> Result<Option<CpuSet>, TopologyError> {
+        let Some(text) = read(path)? else {
+            return Ok(None);
+        };
+        let key = (form, text);
+        if let Some(set) = self.sets.get(&key) {
+            return Ok(Some(set.clone()));
+        }
+        let parsed = match form {
+            Form::List => CpuSet::parse_list(&key.1),
+            Form::Mask => CpuSet::parse_mask(&key.1),
+        };
+        let set = parsed.map_err(|error| TopologyError::Parse {
+            path: path.into(),
+            reason: error.to_string(),
+        })?;
+        self.sets.insert(key, set.clone());
+        Ok(Some(set))
+    }
+}
+
+/// The level of the cache described in `index`, if it holds data. A description without a level or type tells nothing.
+fn data_cache_level(index: &Path) -> Result<Option<u32>, TopologyError> {
+    let (level_file, type_file) = (index.join("level"), index.join("type"));
+    let (Some(level), Some(kind)) = (read(&level_file)?, read(&type_file)?) else {
+        return Ok(None);
+    };
+    let level = match level.trim().parse::<u32>() {
+        Ok(level) if level <= MAX_CACHE_LEVEL => level,
+        _ => {
+            return Err(TopologyError::Parse {
+                path: level_file,
+                reason: format!(
+                    "{} is not a cache level from 0 to {MAX_CACHE_LEVEL}",
+                    shown(level.trim_end())
+                ),
+            });
+        }
+    };
+    match kind.trim() {
+        "Data" | "Unified" => Ok(Some(level)),
+        "Instruction" => Ok(None),
+        other => Err(TopologyError::Parse {
+            path: type_file,
+            reason: format!("{} is not Data, Instruction or Unified", shown(other)),
+        }),
+    }
+}
+
+/// The entries `prefixN` of a directory, ascending by `N`; none when there is no such directory.
+fn numbered_directories(dir: &Path, prefix: &str) -> Result<Vec<(usize, PathBuf)>, TopologyError> {
+    let error = |error| TopologyError::Read {
+        path: dir.into(),
+        error,
+    };
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(other) => return Err(error(other)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(error)?;
+        let name = entry.file_name();
+        let Some(digits) = name.to_str().and_then(|name| name.strip_prefix(prefix)) else {
+            continue;
+        };
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            continue;
+        }
+        // All digits: what does not fit is larger than any limit.
+        found.push((digits.parse().unwrap_or(usize::MAX), entry.path()));
+    }
+    found.sort();
+    found.truncate(MAX_CPUS + 1);
+    Ok(found)
+}
+
+/// The text of a file; `None` when there is no such file.
+fn read(path: &Path) -> Result<Option<String>, TopologyError> {
+    let error = |error| TopologyError::Read {
+        path: path.into(),
+        error,
+    };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(other) => return Err(error(other)),
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(error)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(TopologyError::Parse {
+            path: path.into(),
+            reason: format!("it is longer than {MAX_FILE_BYTES} bytes"),
+        });
+    }
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| TopologyError::Parse {
+            path: path.into(),
+            reason: "it is not text".into(),
+        })
+}
