@@ -1,0 +1,15 @@
+//! Clocks, in nanoseconds.
+#![forbid(unsafe_code)]
+
+use rustix::time::{ClockId, clock_gettime};
+
+fn read(id: ClockId) -> u64 {
+    let t = clock_gettime(id);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Monotonic time since an arbitrary start, in ns.
+#[inline]
+pub(crate) fn now_ns() -> u64 {
+    read(ClockId::Monotonic)
+}

@@ -1,0 +1,210 @@
+//! Grace periods: reading a pointer that somebody may replace, without a reference count on a shared line.
+//!
+//! A reader *enters* the gate of its CPU, loads the pointer, uses what it points to, and leaves. A writer replaces the
+//! pointer, then waits until every reader that could have seen the old one has left ([`Gates::synchronize`]).
+//!
+//! **Invariant.** A reader that loaded the old pointer is counted in some gate, in one of two phases, from before its
+//! load until after its last use.
+//!
+//! **Why one pass over one counter would not do.** It could be kept above zero for ever by readers that come later.
+//! So readers count in the phase that is current when they enter; the writer flips the phase and waits for the old
+//! phase's counters, which only shrink, but for readers that read the phase just before the flip and count themselves
+//! just after the scan. Two rounds catch those: the second round waits for the phase that such a reader counted in
+//! (it is the classic two-flip argument of user-space RCU and SRCU).
+//!
+//! **Ordering.** Reader: *count* then *load pointer*. Writer: *store pointer* then *read count*. Both sides are `SeqCst`, so
+//! in their single total order either the writer sees the count or the reader sees the new pointer. Leaving is a
+//! `Release` that the writer's reads acquire: all use of the old object happens before it is dropped.
+
+use crate::sys::atomic::{AtomicPtr, AtomicUsize, Ordering, seq_cst_for_loom};
+use crate::sys::sync::Mutex;
+use crate::sys::task;
+use crossbeam_utils::CachePadded;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// One reader counter per phase, on a line that only CPUs mapped to this gate write.
+struct Gate([AtomicUsize; 2]);
+
+/// The gates of a process (or of one model run).
+pub(crate) struct Gates {
+    gates: Box<[CachePadded<Gate>]>,
+    phase: CachePadded<AtomicUsize>,
+    writer: Mutex<()>,
+}
+
+/// Proof that the thread is inside a gate.
+pub(crate) struct GateGuard<'g> {
+    counter: &'g AtomicUsize,
+    /// A gate is left by the thread that entered it, so that it stays short.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Gates {
+    /// `count` is rounded up to a power of two; CPU numbers wrap around it.
+    pub(crate) fn new(count: usize) -> Self {
+        let count = count.max(1).next_power_of_two();
+        Gates {
+            gates: (0..count)
+                .map(|_| CachePadded::new(Gate([AtomicUsize::new(0), AtomicUsize::new(0)])))
+                .collect(),
+            phase: CachePadded::new(AtomicUsize::new(0)),
+            writer: Mutex::new(()),
+        }
+    }
+
+    /// Enters the gate of `cpu` (a hint: any gate is correct, the CPU's own is the fast one).
+    #[inline]
+    pub(crate) fn enter(&self, cpu: usize) -> GateGuard<'_> {
+        let gate = &self.gates[cpu & (self.gates.len() - 1)];
+        // Relaxed: a stale phase is the case that the second round of `synchronize` is for.
+        let counter = &gate.0[self.phase.load(Ordering::Relaxed) & 1];
+        counter.fetch_add(1, Ordering::SeqCst);
+        seq_cst_for_loom();
+        GateGuard {
+            counter,
+            _not_send: PhantomData,
+        }
+    }
+
+    /// Waits until every reader that entered before the call has left. Must not be called inside a gate.
+    pub(crate) fn synchronize(&self) {
+        let _one_writer = self.writer.lock();
+        seq_cst_for_loom();
+        for _ in 0..2 {
+            let old = self.phase.fetch_add(1, Ordering::SeqCst) & 1;
+            seq_cst_for_loom();
+            for gate in &self.gates {
+                // SeqCst: the reader side's counterpart; it also acquires the leaving readers' Release.
+                while gate.0[old].load(Ordering::SeqCst) != 0 {
+                    task::yield_now();
+                }
+            }
+        }
+        seq_cst_for_loom();
+    }
+}
+
+impl Drop for GateGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.counter.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// An `Arc<T>` that can be replaced while others read it through a gate.
+pub(crate) struct Shared<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
+
+impl<T> Shared<T> {
+    pub(crate) fn new(value: Arc<T>) -> Self {
+        Shared(AtomicPtr::new(Arc::into_raw(value).cast_mut()), PhantomData)
+    }
+
+    /// The current value, usable while the gate is held. All `Shared`s read under a gate of `gates` must have their old
+    /// values kept alive by [`replace`](Self::replace)'s caller until `gates.synchronize()` has returned.
+    #[inline]
+    pub(crate) fn load<'g>(&self, _gate: &'g GateGuard<'_>) -> &'g T {
+        let value = self.0.load(Ordering::SeqCst);
+        // SAFETY: the pointer came from Arc::into_raw. `replace` hands the old Arc back wrapped in `Replaced`, which is only
+        // unwrapped by a synchronize() that started after the replacement; this reader entered its gate before the load,
+        // so either it loaded the new value or that synchronize() waits for `_gate` to be dropped.
+        unsafe { &*value }
+    }
+
+    /// Puts `value` in place. The old one stays alive inside the returned wrapper until a grace period has passed.
+    pub(crate) fn replace(&self, value: Arc<T>) -> Replaced<T> {
+        let old = self
+            .0
+            .swap(Arc::into_raw(value).cast_mut(), Ordering::SeqCst);
+        // SAFETY: `old` came from Arc::into_raw and its reference is given up by the swap.
+        Replaced(unsafe { Arc::from_raw(old) })
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // `&mut self`: no reader is left, their borrow of the Shared has ended.
+        let value = self.0.load(Ordering::Relaxed);
+        // SAFETY: came from Arc::into_raw; nobody else can take it any more.
+        drop(unsafe { Arc::from_raw(value) });
+    }
+}
+
+/// An old value that readers may still be using.
+#[must_use = "an old value may be dropped only after a grace period"]
+pub(crate) struct Replaced<T>(Arc<T>);
+
+impl<T> Replaced<T> {
+    /// Waits out one grace period for all of `old` and gives the values back.
+    pub(crate) fn retire(old: Vec<Self>, gates: &Gates) -> Vec<Arc<T>> {
+        gates.synchronize();
+        old.into_iter().map(|replaced| replaced.0).collect()
+    }
+}
+
+#[cfg(all(test, cmwq_loom))]
+mod model {
+    //! Readers and a writer under the model checker. An old value that is dropped while a reader uses it is an access of
+    //! its cell by two threads without order, which loom reports.
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::thread;
+
+    struct Watched(UnsafeCell<u32>);
+
+    // SAFETY: the cell is what the model is about.
+    unsafe impl Sync for Watched {}
+    // SAFETY: as above.
+    unsafe impl Send for Watched {}
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            // SAFETY: checked by loom.
+            self.0.with_mut(|value| unsafe { *value = 0xdead });
+        }
+    }
+
+    fn value(of: u32) -> Arc<Watched> {
+        Arc::new(Watched(UnsafeCell::new(of)))
+    }
+
+    fn explore(readers: usize, reads: usize, writes: u32) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let gates = loom::sync::Arc::new(Gates::new(1));
+            let shared = loom::sync::Arc::new(Shared::new(value(1)));
+            let readers: Vec<_> = (0..readers)
+                .map(|cpu| {
+                    let (gates, shared) = (gates.clone(), shared.clone());
+                    thread::spawn(move || {
+                        for _ in 0..reads {
+                            let gate = gates.enter(cpu);
+                            let watched: &Watched = shared.load(&gate);
+                            // SAFETY: checked by loom.
+                            let seen = watched.0.with(|value| unsafe { *value });
+                            assert_ne!(seen, 0xdead, "a value was used after it was dropped");
+                        }
+                    })
+                })
+                .collect();
+            for write in 0..writes {
+                let old = shared.replace(value(2 + write));
+                drop(Replaced::retire(vec![old], &gates));
+            }
+            for reader in readers {
+                reader.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn an_old_value_outlives_its_readers() {
+        explore(2, 1, 1);
+    }
+
+    #[test]
+    fn a_reader_between_phases_is_waited_for_too() {
+        explore(1, 2, 2);
+    }
+}

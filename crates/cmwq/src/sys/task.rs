@@ -1,0 +1,20 @@
+//! What a thread does while it waits: pause, yield.
+#![forbid(unsafe_code)]
+
+/// Lets the thread's turn on the CPU pass.
+#[inline]
+pub(crate) fn yield_now() {
+    #[cfg(not(cmwq_loom))]
+    std::thread::yield_now();
+    #[cfg(cmwq_loom)]
+    loom::thread::yield_now();
+}
+
+/// Tells the core that this is a wait loop.
+#[inline]
+pub(crate) fn pause() {
+    #[cfg(not(cmwq_loom))]
+    std::hint::spin_loop();
+    #[cfg(cmwq_loom)]
+    loom::thread::yield_now();
+}

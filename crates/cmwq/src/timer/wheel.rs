@@ -1,0 +1,265 @@
+//! A hierarchical timer wheel in ticks. It knows no clock: its owner says what time it is, so tests run in virtual time.
+//!
+//! Level 0 has a slot for each of the next 64 ticks, level 1 one for each of the next 64 times 64, and so on. An entry lies on the
+//! level of the highest group of six bits in which its deadline differs from the present; when the present reaches its
+//! slot it moves down (at most once a level, so arming and expiring cost O(1) amortised). Entries are numbered and linked
+//! by number, so cancelling is O(1) as well. A bitmap a level finds the next slot in use without looking at empty ones.
+
+const SLOT_BITS: u32 = 6;
+const SLOTS: usize = 1 << SLOT_BITS;
+/// 64^11 ticks exceed 64 bits: every deadline has a level.
+const LEVELS: usize = 11;
+const NONE: u32 = u32::MAX;
+
+/// Names an armed entry, for ever: numbers are used again, serials are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    index: u32,
+    serial: u32,
+}
+
+impl Key {
+    pub(crate) fn pack(self) -> u64 {
+        u64::from(self.serial) << 32 | u64::from(self.index)
+    }
+
+    pub(crate) fn unpack(word: u64) -> Self {
+        Key {
+            index: word as u32,
+            serial: (word >> 32) as u32,
+        }
+    }
+}
+
+struct Entry<T> {
+    deadline: u64,
+    /// Grows when the number is used again; never 0, so that no key packs to 0.
+    serial: u32,
+    slot: u16,
+    prev: u32,
+    next: u32,
+    value: Option<T>,
+}
+
+pub(crate) struct Wheel<T> {
+    /// Everything due at this tick or before has expired.
+    now: u64,
+    heads: Box<[u32]>,
+    occupied: [u64; LEVELS],
+    entries: Vec<Entry<T>>,
+    free: Vec<u32>,
+    armed: usize,
+}
+
+impl<T> Wheel<T> {
+    pub(crate) fn new(now: u64) -> Self {
+        Wheel {
+            now,
+            heads: vec![NONE; LEVELS * SLOTS].into(),
+            occupied: [0; LEVELS],
+            entries: Vec::new(),
+            free: Vec::new(),
+            armed: 0,
+        }
+    }
+
+    #[cfg(all(test, not(cmwq_loom)))]
+    pub(crate) fn len(&self) -> usize {
+        self.armed
+    }
+
+    /// Arms an entry. A deadline that has passed expires at the next tick.
+    pub(crate) fn arm(&mut self, deadline: u64, value: T) -> Key {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry {
+                deadline: 0,
+                serial: 0,
+                slot: 0,
+                prev: NONE,
+                next: NONE,
+                value: None,
+            });
+            (self.entries.len() - 1) as u32
+        });
+        let entry = &mut self.entries[index as usize];
+        entry.serial = entry.serial.wrapping_add(1).max(1);
+        entry.deadline = deadline.max(self.now + 1);
+        entry.value = Some(value);
+        let key = Key {
+            index,
+            serial: entry.serial,
+        };
+        self.armed += 1;
+        self.link(index);
+        key
+    }
+
+    /// Takes an entry out; `None` if it has expired or was cancelled.
+    pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
+        let entry = self.entries.get(key.index as usize)?;
+        if entry.serial != key.serial || entry.value.is_none() {
+            return None;
+        }
+        self.unlink(key.index);
+        self.release(key.index)
+    }
+
+    /// The next tick at which `advance` has something to do: an expiry, or entries to move down before one.
+    pub(crate) fn next_tick(&self) -> Option<u64> {
+        self.next_slot().map(|(_, _, tick)| tick)
+    }
+
+    /// Makes `now` the present and hands over what is due, in the order of the ticks at which it is.
+    pub(crate) fn advance(&mut self, now: u64, mut expired: impl FnMut(T)) {
+        while let Some((level, slot, tick)) = self.next_slot().filter(|&(_, _, tick)| tick <= now) {
+            self.now = tick;
+            let mut index = std::mem::replace(&mut self.heads[level * SLOTS + slot], NONE);
+            self.occupied[level] &= !(1 << slot);
+            while index != NONE {
+                let next = self.entries[index as usize].next;
+                if self.entries[index as usize].deadline <= tick {
+                    if let Some(value) = self.release(index) {
+                        expired(value);
+                    }
+                } else {
+                    self.link(index);
+                }
+                index = next;
+            }
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// The first slot in use after the present: its level, its number, and the tick at which it begins.
+    fn next_slot(&self) -> Option<(usize, usize, u64)> {
+        // A lower level's slots all lie within the present slot of the next level, so the lowest level in use is first.
+        let level = self.occupied.iter().position(|&bits| bits != 0)?;
+        let slot = self.occupied[level].trailing_zeros() as usize;
+        let shift = SLOT_BITS * level as u32;
+        let above = shift + SLOT_BITS;
+        let base = if above >= u64::BITS {
+            0
+        } else {
+            self.now >> above << above
+        };
+        Some((level, slot, base | (slot as u64) << shift))
+    }
+
+    fn link(&mut self, index: u32) {
+        let deadline = self.entries[index as usize].deadline;
+        let differs = (deadline ^ self.now) | (SLOTS as u64 - 1);
+        let level = ((u64::BITS - 1 - differs.leading_zeros()) / SLOT_BITS) as usize;
+        let slot = (deadline >> (SLOT_BITS * level as u32)) as usize & (SLOTS - 1);
+        let at = level * SLOTS + slot;
+        let head = std::mem::replace(&mut self.heads[at], index);
+        if head != NONE {
+            self.entries[head as usize].prev = index;
+        }
+        let entry = &mut self.entries[index as usize];
+        (entry.slot, entry.prev, entry.next) = (at as u16, NONE, head);
+        self.occupied[level] |= 1 << slot;
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Entry {
+            slot, prev, next, ..
+        } = self.entries[index as usize];
+        if next != NONE {
+            self.entries[next as usize].prev = prev;
+        }
+        if prev != NONE {
+            self.entries[prev as usize].next = next;
+            return;
+        }
+        self.heads[slot as usize] = next;
+        if next == NONE {
+            self.occupied[slot as usize / SLOTS] &= !(1 << (slot as usize % SLOTS));
+        }
+    }
+
+    fn release(&mut self, index: u32) -> Option<T> {
+        self.armed -= 1;
+        self.free.push(index);
+        self.entries[index as usize].value.take()
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Arm(u64),
+        Cancel(usize),
+        Advance(u64),
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        // Delays of all sizes: next tick to years.
+        let delay = (0u32..40).prop_flat_map(|bits| 0u64..=(1 << bits));
+        let op = prop_oneof![
+            4 => delay.clone().prop_map(Op::Arm),
+            2 => any::<usize>().prop_map(Op::Cancel),
+            3 => delay.prop_map(Op::Advance),
+        ];
+        proptest::collection::vec(op, 1..200)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Against a sorted map: the same entries expire at the same advance, none early, none twice.
+        #[test]
+        fn behaves_as_a_sorted_map(start in 0u64..1 << 50, ops in ops()) {
+            let mut wheel = Wheel::new(start);
+            let mut now = start;
+            let mut model: BTreeMap<(u64, usize), Key> = BTreeMap::new();
+            for (id, op) in ops.into_iter().enumerate() {
+                match op {
+                    Op::Arm(delay) => {
+                        let deadline = now + delay;
+                        let key = wheel.arm(deadline, id);
+                        model.insert((deadline.max(now + 1), id), key);
+                    }
+                    Op::Cancel(which) if !model.is_empty() => {
+                        let (&(deadline, id), &key) = model.iter().nth(which % model.len()).unwrap();
+                        prop_assert_eq!(wheel.cancel(key), Some(id));
+                        prop_assert_eq!(wheel.cancel(key), None);
+                        model.remove(&(deadline, id));
+                    }
+                    Op::Cancel(_) => {}
+                    Op::Advance(by) => {
+                        now += by;
+                        if let Some(&(first, _)) = model.keys().next() {
+                            prop_assert!(wheel.next_tick().unwrap() <= first, "would wake too late");
+                        }
+                        let mut expired = Vec::new();
+                        wheel.advance(now, |id| expired.push(id));
+                        let mut due = Vec::new();
+                        while let Some(entry) = model.first_entry().filter(|entry| entry.key().0 <= now) {
+                            due.push(entry.key().1);
+                            entry.remove();
+                        }
+                        expired.sort_unstable();
+                        due.sort_unstable();
+                        prop_assert_eq!(expired, due);
+                    }
+                }
+                prop_assert_eq!(wheel.len(), model.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_does_not_cancel_the_next_entry_of_its_number() {
+        let mut wheel = Wheel::new(0);
+        let old = wheel.arm(5, 'a');
+        wheel.advance(5, |_| {});
+        let new = wheel.arm(9, 'b');
+        assert_eq!(wheel.cancel(old), None);
+        assert_eq!(wheel.cancel(Key::unpack(new.pack())), Some('b'));
+    }
+}

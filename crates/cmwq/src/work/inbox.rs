@@ -1,0 +1,150 @@
+//! The inbox of a pool: where issuers publish, without its lock.
+//!
+//! One word: the address of the newest item, each item linking to the one before it, or nothing. Publishing is one
+//! compare-exchange. Whoever holds the pool's lock takes the whole chain with one swap and turns it around, so items come
+//! out in the order in which they were published.
+//!
+//! The lowest bit of an *empty* inbox is [`NOTIFY`]: "whoever publishes next must see to it that a worker is woken". It is in
+//! the same word as the items, so setting it (only while there are none) and publishing can not pass each other by: that
+//! is the whole of the no-lost-wake-up argument on the issuer's side, see `pool/PROTOCOL.md`.
+
+use super::raw::{Pending, RawWork, link};
+use crate::sys::atomic::{AtomicPtr, Ordering};
+use std::ptr::NonNull;
+
+const NOTIFY: usize = 1;
+
+/// What the publisher has to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// Nothing: a worker that is awake will look.
+    Quiet,
+    /// See to it that a worker is woken: the publisher took the NOTIFY bit, and is the only one who did.
+    MustNotify,
+}
+
+pub(crate) struct Inbox {
+    head: AtomicPtr<RawWork>,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Self {
+        Inbox {
+            head: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    /// Publishes `item`.
+    #[inline]
+    pub(crate) fn push(&self, item: Pending) -> Pushed {
+        let item = item.into_raw();
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            let notify = head.addr() & NOTIFY;
+            let below = if notify != 0 {
+                None
+            } else {
+                NonNull::new(head)
+            };
+            // SAFETY: we own `item` until the exchange succeeds.
+            unsafe { link::set_next(item, below) };
+            // Release publishes the item's fields; on success the taker's Acquire reads them. Acquire: taking NOTIFY makes what
+            // was done before it was set visible to the publisher, who goes on to the pool's lock anyway; it keeps the
+            // argument local.
+            match self.head.compare_exchange_weak(
+                head,
+                item.as_ptr(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    return if notify != 0 {
+                        Pushed::MustNotify
+                    } else {
+                        Pushed::Quiet
+                    };
+                }
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Whether there is nothing to take.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Relaxed).addr() & !NOTIFY == 0
+    }
+
+    /// Takes all items, oldest first. NOTIFY stays as it is if there are none.
+    #[inline]
+    pub(crate) fn take_all(&self) -> Taken {
+        if self.is_empty() {
+            return Taken(None);
+        }
+        // Acquire pairs with the publishers' Release: their chain of exchanges is one release sequence.
+        let mut newest = NonNull::new(self.head.swap(std::ptr::null_mut(), Ordering::Acquire));
+        let mut oldest = None;
+        while let Some(item) = newest {
+            // SAFETY: the swap made the chain ours; each item on it was published exactly once.
+            unsafe {
+                newest = link::next(item);
+                link::set_next(item, oldest);
+            }
+            oldest = Some(item);
+        }
+        Taken(oldest)
+    }
+
+    /// Asks the next publisher for a wake-up. `false`: there are items already, nothing was asked.
+    #[inline]
+    pub(crate) fn ask_notify(&self) -> bool {
+        let asked = std::ptr::without_provenance_mut(NOTIFY);
+        let head = self.head.load(Ordering::Relaxed);
+        if head == asked {
+            return true;
+        }
+        // Release: who takes the bit (Acquire) sees what the asker did before, such as its entry in the idle list.
+        match self.head.compare_exchange(
+            std::ptr::null_mut(),
+            asked,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => true,
+            Err(now) => now == asked,
+        }
+    }
+
+    /// Takes the request back: a worker is awake and will look by itself.
+    #[inline]
+    pub(crate) fn drop_notify(&self) {
+        let asked = std::ptr::without_provenance_mut(NOTIFY);
+        if self.head.load(Ordering::Relaxed) == asked {
+            // A failure means that a publisher took it first; it will find the searching worker and do nothing.
+            let _ = self.head.compare_exchange(
+                asked,
+                std::ptr::null_mut(),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
+    }
+}
+
+/// Items taken from an inbox, oldest first. Dropping it before its end would lose items: it must be used up.
+#[must_use = "the items taken are owned by nobody else"]
+pub(crate) struct Taken(Option<NonNull<RawWork>>);
+
+impl Iterator for Taken {
+    type Item = Pending;
+
+    #[inline]
+    fn next(&mut self) -> Option<Pending> {
+        let item = self.0?;
+        // SAFETY: the chain is ours (`take_all`), and each item is given out once.
+        unsafe {
+            self.0 = link::next(item);
+            Some(Pending::from_raw(item))
+        }
+    }
+}

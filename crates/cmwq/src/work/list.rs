@@ -1,0 +1,140 @@
+//! The list of pending items that a pool's lock guards: first in, first out, any item removable.
+
+use super::place::Seat;
+use super::raw::{Pending, RawWork, link};
+use std::ptr::NonNull;
+
+/// An intrusive list. It owns every item on it, as the [`Pending`] that was pushed, and notes in each that it is here.
+pub(crate) struct List {
+    /// What it notes: which of the lists of a pool, or of a pool workqueue, or of a run, this is.
+    seat: Seat,
+    first: Option<NonNull<RawWork>>,
+    last: Option<NonNull<RawWork>>,
+    len: usize,
+}
+
+// SAFETY: the list is the owner of its items, and ownership of items may move between threads (`Pending: Send`).
+unsafe impl Send for List {}
+
+impl List {
+    pub(crate) const fn new(seat: Seat) -> Self {
+        List {
+            seat,
+            first: None,
+            last: None,
+            len: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn push_back(&mut self, item: Pending) {
+        let item = item.into_raw();
+        // SAFETY: the list owns `item` from here on, and owns its own last item.
+        unsafe {
+            link::set_next(item, None);
+            link::set_prev(item, self.last);
+            match self.last {
+                Some(last) => link::set_next(last, Some(item)),
+                None => self.first = Some(item),
+            }
+            let item = item.as_ref();
+            item.set_place(item.place().seated(self.seat));
+        }
+        self.last = Some(item);
+        self.len += 1;
+    }
+
+    #[inline]
+    pub(crate) fn pop_front(&mut self) -> Option<Pending> {
+        let item = self.first?;
+        // SAFETY: the list owns all that is linked in it; `item` leaves it here and is handed out once.
+        unsafe {
+            self.first = link::next(item);
+            match self.first {
+                Some(next) => link::set_prev(next, None),
+                None => self.last = None,
+            }
+            Some(self.let_go(item))
+        }
+    }
+
+    /// Takes out any item.
+    ///
+    /// # Safety
+    /// `item` is on this very list: it says that it has this list's seat, and the caller found the list by what else the
+    /// item says of its place, under the lock that guards them both.
+    pub(crate) unsafe fn remove(&mut self, item: &RawWork) -> Pending {
+        let item = NonNull::from(item);
+        // SAFETY: the list owns `item`, by the caller's promise, and its neighbours.
+        unsafe {
+            let (prev, next) = (link::prev(item), link::next(item));
+            match prev {
+                Some(prev) => link::set_next(prev, next),
+                None => self.first = next,
+            }
+            match next {
+                Some(next) => link::set_prev(next, prev),
+                None => self.last = prev,
+            }
+            self.let_go(item)
+        }
+    }
+
+    /// # Safety
+    /// `item` was on this list and has just been unlinked.
+    #[inline]
+    unsafe fn let_go(&mut self, item: NonNull<RawWork>) -> Pending {
+        self.len -= 1;
+        // SAFETY: the list owned it, and hands it out once.
+        unsafe {
+            let place = item.as_ref().place();
+            item.as_ref().set_place(place.seated(Seat::None));
+            Pending::from_raw(item)
+        }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
+
+    #[test]
+    fn any_item_can_be_taken_out_and_the_rest_keeps_its_order() {
+        let items: Vec<RawWork> = (0..5).map(|_| RawWork::new(nothing)).collect();
+        for taken in 0..5 {
+            let mut list = List::new(Seat::Worklist);
+            for item in &items {
+                // SAFETY: the items outlive the list, and every claim is released below.
+                list.push_back(unsafe { Pending::claim(NonNull::from(item)) }.expect("idle"));
+                assert_eq!(item.place().seat, Seat::Worklist);
+            }
+            // SAFETY: it was pushed above.
+            unsafe { list.remove(&items[taken]) }.release();
+            assert_eq!(items[taken].place().seat, Seat::None);
+            let mut rest = Vec::new();
+            while let Some(item) = list.pop_front() {
+                rest.push(item.address());
+                item.release();
+            }
+            let expected: Vec<usize> = items
+                .iter()
+                .enumerate()
+                .filter(|(n, _)| *n != taken)
+                .map(|(_, item)| item.address())
+                .collect();
+            assert_eq!(rest, expected);
+            assert!(list.is_empty());
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! The raw work item: memory that its user owns, a function, and the PENDING bit.
+//!
+//! PENDING is ownership. Whoever changes it from 0 to 1 owns the item: the fields that are not atomic are his
+//! alone until he hands the item on or clears the bit. In the types, that owner is a [`Pending`]: it cannot be copied, an
+//! inbox or a list takes it in and gives it out, and starting the item consumes it.
+//!
+//! The kernel's promise ("set a flag, then queue; the function reads the flag" never misses an event) needs both ends
+//! to be read-modify-writes with acquire and release on the one word: [`Pending::claim`] sets, [`Pending::start`] clears.
+//! Either the clear comes first, then the claimer sees 0 and queues a new run; or the set comes first, then the clear reads
+//! from it and the function sees what the claimer stored. Neither end may be replaced by a plain load or store.
+
+use super::place::Place;
+use crate::sys::atomic::plain::AtomicU64;
+use crate::sys::atomic::{AtomicU32, Ordering};
+use crate::sys::cell::Guarded;
+use std::ptr::NonNull;
+
+/// A work function. It receives the item it was queued with, which it may free: the engine does not touch the item
+/// after the call. It may unwind; the panic is caught and counted.
+pub type WorkFn = unsafe extern "C-unwind" fn(NonNull<RawWork>);
+
+/// An item that its user owns and embeds where he likes: 40 bytes, aligned to 8, on 64-bit machines.
+///
+/// All-zero memory is a valid idle item without a function: to run it does nothing.
+#[repr(C)]
+pub struct RawWork {
+    /// PENDING, and above it the disable depth.
+    state: AtomicU32,
+    /// The flush colour it was accepted under.
+    colour: Guarded<u32>,
+    /// Where it is, and which pool it was last queued on: a [`Place`]. Written by the owner; read by whoever looks for the
+    /// item, who has to look again under that pool's lock.
+    place: AtomicU64,
+    func: Guarded<Option<WorkFn>>,
+    next: Guarded<*mut RawWork>,
+    prev: Guarded<*mut RawWork>,
+}
+
+const PENDING: u32 = 1;
+/// One step of the disable depth, which is the upper half of `state`.
+const DISABLE_STEP: u32 = 1 << 16;
+/// The largest disable depth.
+const DISABLE_MAX: u32 = u16::MAX as u32;
+
+// SAFETY: the atomics may be used from anywhere; the guarded fields only by the one owner of PENDING, which `Pending` stands
+// for. `func` is written before the item is shared (`init`) and only read after.
+unsafe impl Sync for RawWork {}
+// SAFETY: nothing in the item belongs to a thread.
+unsafe impl Send for RawWork {}
+
+/// loom's atomics cannot be made at compile time; everything else is the same.
+macro_rules! idle_item {
+    ($func:ident) => {
+        RawWork {
+            state: AtomicU32::new(0),
+            colour: Guarded::new(0),
+            place: AtomicU64::new(0),
+            func: Guarded::new(Some($func)),
+            next: Guarded::new(std::ptr::null_mut()),
+            prev: Guarded::new(std::ptr::null_mut()),
+        }
+    };
+}
+
+impl RawWork {
+    /// An idle item that was never queued.
+    #[cfg(not(cmwq_loom))]
+    pub const fn new(func: WorkFn) -> Self {
+        idle_item!(func)
+    }
+
+    /// An idle item that was never queued.
+    #[cfg(cmwq_loom)]
+    pub fn new(func: WorkFn) -> Self {
+        idle_item!(func)
+    }
+
+    /// Whether the item is pending: queued and not started, or owned for an instant by somebody who queues or cancels it.
+    /// A hint: it may have changed by the time the caller looks at the answer.
+    pub fn is_pending(&self) -> bool {
+        self.state.load(Ordering::Acquire) & PENDING != 0
+    }
+
+    /// Where it is. Only a hint, unless the lock of the pool that it names is held.
+    #[inline]
+    pub(crate) fn place(&self) -> Place {
+        // Relaxed: looked at again under the lock.
+        Place::unpack(self.place.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(super) fn set_place(&self, place: Place) {
+        self.place.store(place.pack(), Ordering::Relaxed);
+    }
+
+    /// The address, for comparing with what runs.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// The function. Two items with one address and different functions are different items.
+    #[inline]
+    pub(crate) fn func(&self) -> Option<WorkFn> {
+        // SAFETY: written before the item was shared, and never again.
+        unsafe { self.func.get() }
+    }
+
+    /// Whether the disable depth is not 0.
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.state.load(Ordering::Acquire) >= DISABLE_STEP
+    }
+
+    /// One more disabler. `false`: the depth is at its maximum and stays.
+    pub(crate) fn deeper(&self) -> bool {
+        let step = |state: u32| (state / DISABLE_STEP < DISABLE_MAX).then(|| state + DISABLE_STEP);
+        // AcqRel: a claim that still finds the old depth comes before, and its item is then found and removed.
+        self.state
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, step)
+            .is_ok()
+    }
+
+    /// One less disabler. `Some(true)`: the item may be queued again; `None`: the depth was 0 already.
+    pub(crate) fn shallower(&self) -> Option<bool> {
+        let step = |state: u32| state.checked_sub(DISABLE_STEP);
+        let before = self
+            .state
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, step)
+            .ok()?;
+        Some(before / DISABLE_STEP == 1)
+    }
+}
+
+/// Why an item could not be claimed for queueing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unclaimed {
+    /// Somebody else holds PENDING.
+    AlreadyPending,
+    /// The disable depth is not 0.
+    Disabled,
+}
+
+/// The owner of an item's PENDING bit, and so of the item.
+#[must_use = "a pending item must be handed on, started or released"]
+pub(crate) struct Pending(NonNull<RawWork>);
+
+// SAFETY: ownership of an item may move between threads: its fields are plain data and `RawWork` is Send and Sync.
+unsafe impl Send for Pending {}
+
+impl Pending {
+    /// Takes the PENDING bit of `item` in order to queue it. [`Unclaimed::AlreadyPending`]: the pending instance has not
+    /// started its function, and will see everything that the caller stored before.
+    ///
+    /// # Safety
+    /// `item` stays valid until its function has been called, or the claim is released.
+    #[inline]
+    pub(crate) unsafe fn claim(item: NonNull<RawWork>) -> Result<Pending, Unclaimed> {
+        // SAFETY: valid by the caller's promise. AcqRel: see the module's text; always a write, never a mere load.
+        let before = unsafe { item.as_ref() }
+            .state
+            .fetch_or(PENDING, Ordering::AcqRel);
+        match before {
+            0 => Ok(Pending(item)),
+            _ if before & PENDING != 0 => Err(Unclaimed::AlreadyPending),
+            _ => {
+                Pending(item).release();
+                Err(Unclaimed::Disabled)
+            }
+        }
+    }
+
+    /// Takes the PENDING bit of an idle item in order to cancel it, whatever its disable depth.
+    ///
+    /// # Safety
+    /// As for [`claim`](Self::claim).
+    pub(crate) unsafe fn claim_idle(item: NonNull<RawWork>) -> Option<Pending> {
+        // SAFETY: valid by the caller's promise.
+        let before = unsafe { item.as_ref() }
+            .state
+            .fetch_or(PENDING, Ordering::AcqRel);
+        (before & PENDING == 0).then_some(Pending(item))
+    }
+
+    #[inline]
+    fn item(&self) -> &RawWork {
+        // SAFETY: `claim` promised validity for as long as this owner exists.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        self.item().address()
+    }
+
+    #[inline]
+    pub(crate) fn func(&self) -> Option<WorkFn> {
+        self.item().func()
+    }
+
+    /// The id of the pool that it was last queued on; 0 if it never was.
+    #[inline]
+    pub(crate) fn last_pool(&self) -> u32 {
+        // The last owner's store happened before this owner's claim.
+        self.item().place().pool()
+    }
+
+    /// Says where the item goes: to pool workqueue `pwq` of pool `pool`.
+    #[inline]
+    pub(crate) fn aim(&mut self, pool: u32, pwq: u32) {
+        self.item().set_place(Place::in_transit(pool, pwq));
+    }
+
+    /// The pool workqueue that [`aim`](Self::aim) named.
+    #[inline]
+    pub(crate) fn pwq(&self) -> u32 {
+        self.item().place().pwq()
+    }
+
+    /// Records the flush colour that it was accepted under.
+    #[inline]
+    pub(crate) fn accept(&mut self, colour: u32) {
+        // SAFETY: we own the item.
+        unsafe { self.item().colour.set(colour) };
+    }
+
+    /// The colour that [`accept`](Self::accept) recorded.
+    #[inline]
+    pub(crate) fn colour(&self) -> u32 {
+        // SAFETY: we own the item.
+        unsafe { self.item().colour.get() }
+    }
+
+    /// Clears PENDING just before the function is called: from here on the item may be queued again, and only the
+    /// returned [`Started`] may still use it.
+    #[inline]
+    pub(crate) fn start(self) -> Started {
+        let started = Started {
+            item: self.0,
+            func: self.func(),
+        };
+        // AcqRel: acquires the stores of those whose queueing returned false, releases our stores to the next owner.
+        self.item().state.fetch_and(!PENDING, Ordering::AcqRel);
+        started
+    }
+
+    /// Gives the item up without running it: it is idle again.
+    #[inline]
+    pub(crate) fn release(self) {
+        self.item().state.fetch_and(!PENDING, Ordering::AcqRel);
+    }
+
+    /// Gives up the value, for an inbox or a list that keeps the item by its address.
+    #[inline]
+    pub(super) fn into_raw(self) -> NonNull<RawWork> {
+        self.0
+    }
+
+    /// # Safety
+    /// `item` came from [`into_raw`](Self::into_raw) and nobody else took it back.
+    #[inline]
+    pub(super) unsafe fn from_raw(item: NonNull<RawWork>) -> Pending {
+        Pending(item)
+    }
+}
+
+/// The links of an item, for the two containers of this room.
+///
+/// # Safety
+/// The caller owns `item` through the [`Pending`] that it was made from, inside the container that it links.
+pub(super) mod link {
+    use super::RawWork;
+    use std::ptr::NonNull;
+
+    #[inline]
+    pub(in crate::work) unsafe fn next(item: NonNull<RawWork>) -> Option<NonNull<RawWork>> {
+        // SAFETY: by this module's contract.
+        NonNull::new(unsafe { item.as_ref().next.get() })
+    }
+
+    #[inline]
+    pub(in crate::work) unsafe fn prev(item: NonNull<RawWork>) -> Option<NonNull<RawWork>> {
+        // SAFETY: by this module's contract.
+        NonNull::new(unsafe { item.as_ref().prev.get() })
+    }
+
+    #[inline]
+    pub(in crate::work) unsafe fn set_next(item: NonNull<RawWork>, next: Option<NonNull<RawWork>>) {
+        // SAFETY: by this module's contract.
+        unsafe {
+            item.as_ref()
+                .next
+                .set(next.map_or(std::ptr::null_mut(), NonNull::as_ptr))
+        }
+    }
+
+    #[inline]
+    pub(in crate::work) unsafe fn set_prev(item: NonNull<RawWork>, prev: Option<NonNull<RawWork>>) {
+        // SAFETY: by this module's contract.
+        unsafe {
+            item.as_ref()
+                .prev
+                .set(prev.map_or(std::ptr::null_mut(), NonNull::as_ptr))
+        }
+    }
+}
+
+/// An item whose PENDING bit was cleared and whose function is about to be called: the last use of its memory.
+pub(crate) struct Started {
+    item: NonNull<RawWork>,
+    func: Option<WorkFn>,
+}
+
+// SAFETY: as for `Pending`.
+unsafe impl Send for Started {}
+
+impl Started {
+    /// Calls the function. A panic of it is handed back. The item may be gone when this returns.
+    pub(crate) fn call(self) -> Result<(), Box<dyn std::any::Any + Send>> {
+        let Started { item, func } = self;
+        let Some(func) = func else { return Ok(()) };
+        // SAFETY: `claim`'s caller promised that the item is valid until its function is called, which happens here, once.
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unsafe { func(item) }))
+    }
+}
