@@ -1,0 +1,154 @@
+//! Which items of a pool are being run, and by whom they may not be run at the same time.
+#![forbid(unsafe_code)]
+
+use super::slab::Slab;
+use crate::work::{Completion, List, Seat, WorkFn};
+use std::sync::Arc;
+
+/// As in the kernel's busy table.
+const BUCKETS: usize = 64;
+const NONE: u32 = u32::MAX;
+
+/// One item in execution. The item's memory may be gone: its address is only compared.
+pub(crate) struct Running {
+    pub(crate) address: usize,
+    pub(crate) func: Option<WorkFn>,
+    pub(crate) pwq: u32,
+    /// Items that met this run of themselves: they run on the same worker, right after it (non-reentrance).
+    pub(crate) scheduled: List,
+    /// Who waits for the end of this run.
+    pub(crate) waiters: Vec<Arc<Completion>>,
+    next: u32,
+}
+
+/// The items in execution, found by address and function.
+pub(crate) struct BusyTable {
+    heads: [u32; BUCKETS],
+    entries: Slab<Running>,
+}
+
+#[inline]
+fn bucket(address: usize) -> usize {
+    // Items are aligned to 8 and often to a line; multiplying by an odd constant (2^64 over the golden ratio) and taking
+    // the top six bits spreads both.
+    ((address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize
+}
+
+fn same(a: Option<WorkFn>, b: Option<WorkFn>) -> bool {
+    a.map(|f| f as usize) == b.map(|f| f as usize)
+}
+
+impl BusyTable {
+    pub(crate) fn new() -> Self {
+        BusyTable {
+            heads: [NONE; BUCKETS],
+            entries: Slab::new(),
+        }
+    }
+
+    /// The run of the item with this address and this function, if there is one.
+    #[inline]
+    pub(crate) fn find(&self, address: usize, func: Option<WorkFn>) -> Option<u32> {
+        let mut key = self.heads[bucket(address)];
+        while key != NONE {
+            let running = &self.entries[key];
+            if running.address == address && same(running.func, func) {
+                return Some(key);
+            }
+            key = running.next;
+        }
+        None
+    }
+
+    pub(crate) fn get(&self, key: u32) -> &Running {
+        &self.entries[key]
+    }
+
+    pub(crate) fn get_mut(&mut self, key: u32) -> &mut Running {
+        &mut self.entries[key]
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, address: usize, func: Option<WorkFn>, pwq: u32) -> u32 {
+        let bucket = bucket(address);
+        let next = self.heads[bucket];
+        let key = self.entries.insert(Running {
+            address,
+            func,
+            pwq,
+            scheduled: List::new(Seat::Scheduled),
+            waiters: Vec::new(),
+            next,
+        });
+        self.heads[bucket] = key;
+        key
+    }
+
+    /// Ends a run whose private list is empty.
+    #[inline]
+    pub(crate) fn remove(&mut self, key: u32) {
+        let running = self.entries.remove(key);
+        debug_assert!(
+            running.scheduled.is_empty(),
+            "a run ended with items scheduled behind it"
+        );
+        let head = &mut self.heads[bucket(running.address)];
+        if *head == key {
+            *head = running.next;
+            return;
+        }
+        let mut before = *head;
+        while self.entries[before].next != key {
+            before = self.entries[before].next;
+        }
+        self.entries[before].next = running.next;
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::work::RawWork;
+    use std::ptr::NonNull;
+
+    extern "C-unwind" fn one(_: NonNull<RawWork>) {
+        std::hint::black_box(1);
+    }
+    extern "C-unwind" fn two(_: NonNull<RawWork>) {
+        std::hint::black_box(2);
+    }
+
+    #[test]
+    fn an_item_is_its_address_and_its_function() {
+        let mut busy = BusyTable::new();
+        let key = busy.insert(0x1000, Some(one), 7);
+        assert_eq!(busy.find(0x1000, Some(one)), Some(key));
+        assert_eq!(
+            busy.find(0x1000, Some(two)),
+            None,
+            "an address reused for another function is another item"
+        );
+        assert_eq!(busy.find(0x1008, Some(one)), None);
+        busy.remove(key);
+        assert_eq!(busy.find(0x1000, Some(one)), None);
+    }
+
+    #[test]
+    fn removal_keeps_the_rest_of_a_crowded_bucket() {
+        let mut busy = BusyTable::new();
+        let keys: Vec<(usize, u32)> = (1..500)
+            .map(|n| (n * 8, busy.insert(n * 8, Some(one), 0)))
+            .collect();
+        for &(address, key) in keys.iter().filter(|(address, _)| address % 24 == 0) {
+            busy.remove(key);
+            assert_eq!(busy.find(address, Some(one)), None);
+        }
+        for &(address, key) in keys.iter().filter(|(address, _)| address % 24 != 0) {
+            assert_eq!(busy.find(address, Some(one)), Some(key));
+        }
+        assert_eq!(
+            busy.entries.len(),
+            keys.iter().filter(|(address, _)| address % 24 != 0).count()
+        );
+    }
+}

@@ -1,0 +1,361 @@
+//! Holding the pool's lock, and letting go of it: settle, unlock, wake.
+//!
+//! Everything that a lock holder sets in motion for others (wake-ups, calls to front ends, requests to the service thread)
+//! is put down here and done after the lock is let go, on every way out.
+
+use super::help::HelpTarget;
+use super::pwq::{Ended, FrontEnd, PwqKey};
+use super::{Inner, Pool, WorkerHandle, WorkerState};
+use crate::sys::sync::MutexGuard;
+use crate::work::{Completion, Pending, Started};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// Idle workers that are always kept; none under the model checker, where every one costs.
+const KEPT_IDLE: usize = if cfg!(cmwq_loom) { 0 } else { 2 };
+
+/// An item that a worker has taken: started, not yet called.
+pub(crate) struct Task {
+    pub(super) started: Started,
+    pub(super) run: Run,
+}
+
+/// What stays of an item while its function runs.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub(super) busy: u32,
+    pub(super) pwq: u32,
+    pub(super) colour: u32,
+    pub(super) address: usize,
+    /// The queue, for comparing only.
+    pub(super) front_id: usize,
+}
+
+/// What is to be done once the lock is free.
+enum Event {
+    ColourDone(Arc<dyn FrontEnd>, u32),
+    MustWait(Arc<dyn FrontEnd>, PwqKey),
+    CreditsFreed(Arc<dyn FrontEnd>, usize),
+    PwqGone(Arc<dyn FrontEnd>, PwqKey),
+    /// The run or the pending instance that these wait for is over.
+    Done(Vec<Arc<Completion>>),
+}
+
+/// What the service thread is to be asked for. Not among the events: asking must not allocate.
+#[derive(Default)]
+struct Asks {
+    create_worker: bool,
+    watch: bool,
+    cull_later: bool,
+}
+
+impl Asks {
+    #[inline]
+    fn ask(&self, pool: &Arc<Pool>) {
+        if self.create_worker {
+            pool.helper.create_worker(pool);
+        }
+        if self.watch {
+            pool.helper.watch(pool);
+        }
+        if self.cull_later {
+            pool.helper.cull_later(pool);
+        }
+    }
+}
+
+pub(crate) struct PoolGuard<'p> {
+    pool: &'p Arc<Pool>,
+    /// `None` only while the guard is being dropped.
+    inner: Option<MutexGuard<'p, Inner>>,
+    wake: Option<Arc<WorkerHandle>>,
+    /// Further wake-ups: only a shutdown and the monitor have any.
+    wake_more: Vec<Arc<WorkerHandle>>,
+    events: Vec<Event>,
+    asks: Asks,
+}
+
+impl Deref for PoolGuard<'_> {
+    type Target = Inner;
+
+    #[inline]
+    fn deref(&self) -> &Inner {
+        self.inner.as_ref().expect("the lock is held")
+    }
+}
+
+impl DerefMut for PoolGuard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Inner {
+        self.inner.as_mut().expect("the lock is held")
+    }
+}
+
+impl<'p> PoolGuard<'p> {
+    #[inline]
+    pub(super) fn new(pool: &'p Arc<Pool>, inner: MutexGuard<'p, Inner>) -> Self {
+        PoolGuard {
+            pool,
+            inner: Some(inner),
+            wake: None,
+            wake_more: Vec::new(),
+            events: Vec::new(),
+            asks: Asks::default(),
+        }
+    }
+
+    /// Accepts all that was published so far. After this every item whose `queue()` returned before is accounted for.
+    #[inline]
+    pub(crate) fn drain(&mut self) {
+        for item in self.pool.inbox.take_all() {
+            self.accept_item(item);
+        }
+    }
+
+    /// Accepts one item under the lock, past the inbox: for a redirect to the pool that runs it.
+    pub(crate) fn accept_item(&mut self, item: Pending) {
+        let place = item.pwq();
+        if self.accept(item) {
+            let front = self.pwqs[place].front.clone();
+            let key = self.key_of(place);
+            self.events.push(Event::MustWait(front, key));
+        }
+    }
+
+    /// Takes the next item that may run now, and starts it.
+    #[inline]
+    pub(super) fn next_task(&mut self) -> Option<Task> {
+        loop {
+            if self.worklist.is_empty() {
+                self.drain();
+            }
+            let item = self.worklist.pop_front()?;
+            let (address, func) = (item.address(), item.func());
+            let inner: &mut Inner = self;
+            if let Some(run) = inner.busy.find(address, func) {
+                // Another worker runs this very item: it shall run it again, afterwards.
+                inner.busy.get_mut(run).scheduled.push_back(item);
+                continue;
+            }
+            let busy = inner.busy.insert(address, func, item.pwq());
+            return Some(inner.start(item, busy));
+        }
+    }
+
+    /// The end of an item: accounting, then the next of its private list, if there is one.
+    #[inline]
+    pub(super) fn end_task(&mut self, run: Run, panicked: bool) -> Option<Task> {
+        let inner: &mut Inner = self;
+        inner.stats.completed += 1;
+        inner.stats.panics += u64::from(panicked);
+        // The busy entry first: the accounting may remove the pool workqueue that it names.
+        let running = inner.busy.get_mut(run.busy);
+        let waiters = std::mem::take(&mut running.waiters);
+        let next = running.scheduled.pop_front();
+        if next.is_none() {
+            inner.busy.remove(run.busy);
+        }
+        let ended = inner.end_item(run.pwq, run.colour);
+        self.after(run.pwq, run.colour, ended);
+        self.all_done(waiters);
+        next.map(|item| {
+            let inner: &mut Inner = self;
+            inner.busy.get_mut(run.busy).pwq = item.pwq();
+            inner.start(item, run.busy)
+        })
+    }
+
+    /// Notes what the end of an item set in motion.
+    #[inline]
+    pub(super) fn after(&mut self, place: u32, colour: u32, ended: Ended) {
+        if !(ended.colour_done || ended.credits_freed || ended.gone) {
+            return;
+        }
+        let front = self.pwqs[place].front.clone();
+        let node = self.pwqs[place].node;
+        let key = self.key_of(place);
+        if ended.gone {
+            self.remove_pwq(place);
+        }
+        if ended.colour_done {
+            self.events.push(Event::ColourDone(front.clone(), colour));
+        }
+        if ended.credits_freed {
+            self.events.push(Event::CreditsFreed(front.clone(), node));
+        }
+        if ended.gone {
+            self.events.push(Event::PwqGone(front, key));
+        }
+    }
+
+    /// Has these told once the lock is free.
+    #[inline]
+    pub(super) fn all_done(&mut self, waiters: Vec<Arc<Completion>>) {
+        if !waiters.is_empty() {
+            self.events.push(Event::Done(waiters));
+        }
+    }
+
+    /// Picks the most recently idle worker and counts it as searching: it is claimed, nobody else will pick or cull it.
+    pub(super) fn wake_idle(&mut self) -> bool {
+        let inner: &mut Inner = self;
+        let Some(id) = inner.idle.pop() else {
+            return false;
+        };
+        inner.searching += 1;
+        inner.stats.wakeups += 1;
+        let slot = &mut inner.workers[id];
+        debug_assert!(
+            matches!(slot.state, WorkerState::Idle { .. }),
+            "a worker was picked twice"
+        );
+        slot.state = WorkerState::Searching;
+        let handle = slot.handle.clone();
+        if self.wake.is_none() {
+            self.wake = Some(handle);
+        } else {
+            self.wake_more.push(handle);
+        }
+        true
+    }
+
+    /// A worker has gone idle while too many are: have somebody look later.
+    pub(super) fn cull_later(&mut self) {
+        if !self.cull_armed && self.too_many_idle() {
+            self.cull_armed = true;
+            self.asks.cull_later = true;
+        }
+    }
+
+    /// Makes the pool fit to be left alone: see PROTOCOL.md, "Settling".
+    #[inline]
+    fn settle(&mut self) {
+        let target = self.pool.target;
+        if self.searching > 0 {
+            return;
+        }
+        if self.running >= target {
+            // Nobody is to be woken. But once something waits here the monitor has to look now and then; until then the
+            // next publisher is asked to come by.
+            if self.watched {
+                return;
+            }
+            let quiet = self.worklist.is_empty() && self.pool.inbox.ask_notify();
+            if !quiet {
+                self.watched = true;
+                self.asks.watch = true;
+            }
+            return;
+        }
+        if self.worklist.is_empty() && self.pool.inbox.ask_notify() {
+            return;
+        }
+        // Work is waiting, a CPU is to be had, and nobody is on the way.
+        if !self.wake_idle() {
+            self.want_worker();
+        }
+    }
+
+    /// Asks the service thread for one more worker, unless one is coming already.
+    pub(super) fn want_worker(&mut self) {
+        if !self.creating && !self.dying {
+            self.creating = true;
+            self.asks.create_worker = true;
+        }
+    }
+
+    fn run_event(pool: &Arc<Pool>, event: Event) {
+        match event {
+            Event::ColourDone(front, colour) => front.colour_done(colour),
+            Event::MustWait(front, pwq) => front.must_wait(pool, pwq),
+            Event::CreditsFreed(front, node) => front.credits_freed(node),
+            Event::PwqGone(front, pwq) => front.pwq_gone(pool, pwq),
+            Event::Done(waiters) => waiters.iter().for_each(|waiter| waiter.complete()),
+        }
+    }
+
+    /// For a helper of another pool: one item, if help is still wanted.
+    pub(super) fn task_for_helper(&mut self) -> HelpTarget {
+        match self.next_task() {
+            Some(task) => {
+                self.stats.helps += 1;
+                HelpTarget::Task(task)
+            }
+            None => HelpTarget::Empty,
+        }
+    }
+}
+
+impl Drop for PoolGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.settle();
+        if self.pool.attrs.wake_under_lock
+            && let Some(worker) = self.wake.take()
+        {
+            worker.parker.unpark();
+        }
+        drop(self.inner.take());
+        if let Some(worker) = self.wake.take() {
+            worker.parker.unpark();
+        }
+        for worker in self.wake_more.drain(..) {
+            worker.parker.unpark();
+        }
+        for event in self.events.drain(..) {
+            Self::run_event(self.pool, event);
+        }
+        self.asks.ask(self.pool);
+    }
+}
+
+impl Inner {
+    #[inline]
+    fn start(&mut self, item: Pending, busy: u32) -> Task {
+        let pwq = item.pwq();
+        let colour = item.colour();
+        self.pwqs[pwq].started += 1;
+        self.stats.started += 1;
+        let address = item.address();
+        if !self.awaited.is_empty()
+            && let Some(waiters) = self.awaited.remove(&address)
+        {
+            self.busy.get_mut(busy).waiters = waiters;
+        }
+        let front_id = self.pwqs[pwq].front_id();
+        Task {
+            started: item.start(),
+            run: Run {
+                busy,
+                pwq,
+                colour,
+                address,
+                front_id,
+            },
+        }
+    }
+
+    /// The run of this item, if it is in execution for the queue `front_id`: the pool workqueue that it runs under.
+    pub(crate) fn runs_for(
+        &self,
+        address: usize,
+        func: Option<crate::work::WorkFn>,
+        front_id: usize,
+    ) -> Option<u32> {
+        let run = self.busy.find(address, func)?;
+        let pwq = self.busy_pwq(run);
+        (self.pwqs[pwq].front_id() == front_id).then_some(pwq)
+    }
+
+    fn busy_pwq(&self, run: u32) -> u32 {
+        self.busy.get(run).pwq
+    }
+
+    /// "Too many" as in the kernel: more than two idle, and over two more than a quarter of the busy ones.
+    pub(super) fn too_many_idle(&self) -> bool {
+        let idle = self.idle.len();
+        // Who is on the way out counts no more, or the last ones to go would make the rest seem needed.
+        let busy = self.workers.len() - idle - self.leaving as usize;
+        idle > KEPT_IDLE && (idle - KEPT_IDLE) * 4 >= busy
+    }
+}

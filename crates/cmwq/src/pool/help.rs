@@ -1,0 +1,190 @@
+//! Helping between pods: idle workers run items of a pool that has more than its CPUs will get to soon.
+//!
+//! This moves the work, where the kernel moves the worker. The monitor decides which pools want help and wakes idle
+//! neighbours, nearest first; a worker looks for them only when its own pool has nothing, and one shared counter that
+//! stays zero while nobody wants help is all that it reads otherwise. It comes home after every item.
+
+use super::guard::{Run, Task};
+use super::{Pool, WorkerState, block};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::{AtomicI32, AtomicU64};
+use crate::sys::sync::Mutex;
+use std::sync::{Arc, Weak};
+
+/// Where a pod lies on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Place {
+    pub(crate) llc: usize,
+    pub(crate) node: Option<u32>,
+    pub(crate) first_cpu: usize,
+}
+
+impl Place {
+    /// Larger is farther: another LLC, another node, then by CPU number, so that all helpers do not choose alike.
+    fn distance(self, other: Place) -> (u8, usize) {
+        let level = match (self.llc == other.llc, self.node == other.node) {
+            (true, true) => 0,
+            (_, true) => 1,
+            _ => 2,
+        };
+        (level, self.first_cpu.abs_diff(other.first_cpu))
+    }
+}
+
+/// The pools that may help each other: non-strict, of one nice level, for one set of CPUs.
+pub(crate) struct Group {
+    members: Mutex<Vec<Weak<Pool>>>,
+    /// Grows with every change of `members`.
+    version: AtomicU64,
+    /// How many members want help.
+    wanted: AtomicI32,
+}
+
+impl Group {
+    pub(crate) fn new() -> Arc<Group> {
+        Arc::new(Group {
+            members: Mutex::new(Vec::new()),
+            version: AtomicU64::new(1),
+            wanted: AtomicI32::new(0),
+        })
+    }
+
+    pub(crate) fn join(&self, pool: &Arc<Pool>) {
+        self.members.lock().push(Arc::downgrade(pool));
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn leave(&self, pool: &Arc<Pool>) {
+        self.members
+            .lock()
+            .retain(|member| !std::ptr::eq(member.as_ptr(), Arc::as_ptr(pool)));
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    pub(super) fn count_wanted(&self, one_more: bool) {
+        self.wanted
+            .fetch_add(if one_more { 1 } else { -1 }, Ordering::Relaxed);
+    }
+
+    /// All members but `pool`, nearest first.
+    pub(super) fn neighbours_of(&self, pool: &Pool) -> Vec<Arc<Pool>> {
+        let mut others: Vec<Arc<Pool>> = self
+            .members
+            .lock()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        others.retain(|other| other.id != pool.id);
+        others.sort_by_key(|other| pool.attrs.place.distance(other.attrs.place));
+        others
+    }
+}
+
+/// A worker's view of its pool's neighbours, made anew when the group has changed.
+pub(super) struct Neighbours {
+    version: u64,
+    nearest_first: Vec<Weak<Pool>>,
+}
+
+impl Neighbours {
+    pub(super) fn new() -> Self {
+        Neighbours {
+            version: 0,
+            nearest_first: Vec::new(),
+        }
+    }
+
+    fn of(&mut self, pool: &Pool) -> &[Weak<Pool>] {
+        let version = pool.group.version.load(Ordering::Acquire);
+        if version != self.version {
+            self.nearest_first = pool
+                .group
+                .neighbours_of(pool)
+                .iter()
+                .map(Arc::downgrade)
+                .collect();
+            self.version = version;
+        }
+        &self.nearest_first
+    }
+}
+
+/// What a helper found.
+pub(super) enum HelpTarget {
+    Task(Task),
+    Empty,
+}
+
+impl Pool {
+    /// Whether any neighbour wants help: one read of a line that rarely changes.
+    #[inline]
+    pub(super) fn neighbours_want_help(&self) -> bool {
+        !self.attrs.strict && self.group.wanted.load(Ordering::Relaxed) > 0
+    }
+
+    /// Runs one item of the nearest pool that wants help. The caller's own pool must count it as away.
+    pub(super) fn help(self: &Arc<Self>, neighbours: &mut Neighbours) -> bool {
+        for other in neighbours.of(self) {
+            let Some(other) = other.upgrade() else {
+                continue;
+            };
+            if !other.help_wanted.load(Ordering::Relaxed) {
+                continue;
+            }
+            let found = other.lock().task_for_helper();
+            match found {
+                HelpTarget::Task(task) => {
+                    let mut task = Some(task);
+                    while let Some(Task { started, run }) = task {
+                        let panicked = run_item(started, run);
+                        task = other.lock().end_task(run, panicked);
+                    }
+                    return true;
+                }
+                HelpTarget::Empty => other.set_help_wanted(false),
+            }
+        }
+        false
+    }
+
+    /// Wakes an idle worker of this pool so that it looks for neighbours to help, if it has a CPU to spare.
+    pub(super) fn send_help(self: &Arc<Self>) -> bool {
+        let mut guard = self.lock();
+        if guard.dying || guard.searching > 0 || guard.running >= self.target {
+            return false;
+        }
+        guard.wake_idle() || {
+            guard.want_worker();
+            false
+        }
+    }
+}
+
+/// Calls the function of an item; tells whether it panicked.
+pub(super) fn run_item(started: crate::work::Started, run: Run) -> bool {
+    block::enter_item(run);
+    let result = started.call();
+    block::leave_item();
+    match result {
+        Ok(()) => false,
+        Err(payload) => {
+            // The payload's destructor is the user's code too.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
+            true
+        }
+    }
+}
+
+/// While away a worker is neither searching nor running at home.
+pub(super) fn away(pool: &Arc<Pool>, id: u32, f: impl FnOnce() -> bool) -> bool {
+    {
+        let mut guard = pool.lock();
+        guard.searching -= 1;
+        guard.workers[id].state = WorkerState::Away;
+    }
+    let helped = f();
+    let mut guard = pool.lock();
+    guard.searching += 1;
+    guard.workers[id].state = WorkerState::Searching;
+    helped
+}

@@ -1,0 +1,248 @@
+//! The back end: worker pools. The protocol that this room implements is written down in `PROTOCOL.md` beside this file.
+#![deny(unsafe_code)]
+
+mod block;
+mod busy;
+mod cancel;
+mod guard;
+mod help;
+mod limit;
+mod monitor;
+mod pwq;
+mod service;
+mod slab;
+mod worker;
+
+#[cfg(all(test, cmwq_loom))]
+mod model;
+
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
+use crate::sys::park::Parker;
+use crate::sys::spin::{self, Allowance};
+use crate::sys::sync::Mutex;
+use crate::topology::CpuSet;
+use crate::work::{Completion, Inbox, List, Pending, Pushed, Seat};
+use busy::BusyTable;
+use crossbeam_utils::CachePadded;
+use slab::Slab;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub use block::blocking;
+pub(crate) use block::{BlockGuard, current_front, current_item};
+pub(crate) use guard::PoolGuard;
+pub(crate) use help::{Group, Place};
+pub(crate) use limit::NodeLimit;
+pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState};
+pub(crate) use service::{Helper, Service};
+
+/// What makes two requests for a pool the same, and what its workers need to know.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolAttrs {
+    /// Nice level of the workers, -20 to 19.
+    pub(crate) nice: i32,
+    /// Strict pools are neither helped nor help.
+    pub(crate) strict: bool,
+    /// The pod, in the CPU numbers of the topology.
+    pub(crate) cpus: CpuSet,
+    /// The same, in CPUs that exist: what the workers are bound to.
+    pub(crate) binding: CpuSet,
+    /// Where the pod lies, for finding the nearest pool that needs help.
+    pub(crate) place: Place,
+    /// The older protocol, for comparison: wake while the lock is held.
+    pub(crate) wake_under_lock: bool,
+    /// How long a worker may be idle before it may be culled, in ns.
+    pub(crate) idle_timeout_ns: u64,
+}
+
+/// A worker pool: a worklist and the workers that run what is on it.
+pub(crate) struct Pool {
+    pub(crate) id: u32,
+    pub(crate) attrs: PoolAttrs,
+    /// How many workers may run at the same time: the CPUs of the pod.
+    target: u32,
+    inbox: CachePadded<Inbox>,
+    inner: CachePadded<Mutex<Inner>>,
+    /// How long a worker of this pool looks for more before it goes to sleep.
+    allowance: Allowance,
+    helper: Arc<dyn Helper>,
+    group: Arc<Group>,
+    /// More is waiting here than this pod's CPUs will get to soon: set by the monitor, read by idle neighbours.
+    help_wanted: AtomicBool,
+}
+
+/// What the pool's lock guards.
+pub(crate) struct Inner {
+    /// Active items that no worker has taken, oldest first.
+    worklist: List,
+    /// Who waits for the end of an item that has not started, by the item's address.
+    awaited: HashMap<usize, Vec<Arc<Completion>>>,
+    pwqs: Slab<PwqState>,
+    next_serial: u64,
+    busy: BusyTable,
+    workers: Slab<WorkerSlot>,
+    /// Ids of idle workers, the most recently idle last.
+    idle: Vec<u32>,
+    /// Workers that run an item and are not known to be blocked.
+    running: u32,
+    /// Workers that are awake, or were picked to be woken, and are bound to look for work before they sleep.
+    searching: u32,
+    /// Workers that were let go and are on their way out.
+    leaving: u32,
+    /// A worker is being created.
+    creating: bool,
+    /// The monitor looks at this pool.
+    watched: bool,
+    /// A look at the idle workers is due some time.
+    cull_armed: bool,
+    /// No workqueue uses the pool any more: workers exit instead of going idle.
+    dying: bool,
+    stats: PoolStats,
+}
+
+/// Monotone counts of one pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PoolStats {
+    pub(crate) workers_created: u64,
+    pub(crate) create_failures: u64,
+    pub(crate) wakeups: u64,
+    pub(crate) helps: u64,
+    pub(crate) started: u64,
+    pub(crate) completed: u64,
+    pub(crate) panics: u64,
+    pub(crate) blocked_seen: u64,
+}
+
+impl PoolStats {
+    pub(crate) fn add(&mut self, other: &PoolStats) {
+        self.workers_created += other.workers_created;
+        self.create_failures += other.create_failures;
+        self.wakeups += other.wakeups;
+        self.helps += other.helps;
+        self.started += other.started;
+        self.completed += other.completed;
+        self.panics += other.panics;
+        self.blocked_seen += other.blocked_seen;
+    }
+}
+
+/// What the lock's holders know of one worker.
+struct WorkerSlot {
+    handle: Arc<WorkerHandle>,
+    state: WorkerState,
+    /// Items started, to tell one item from the next.
+    runs: u64,
+    /// What the monitor saw last: `runs`, the thread's CPU time, and whether it counted as running.
+    seen_runs: u64,
+    seen_cpu_ns: u64,
+    seen_counted: bool,
+    die: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WorkerState {
+    Starting,
+    Idle {
+        since_ns: u64,
+    },
+    Searching,
+    /// Runs an item; `counted` while it counts as running.
+    Busy {
+        counted: bool,
+    },
+    /// Helps another pool.
+    Away,
+}
+
+/// What a waker needs of a worker; kept alive by whoever is about to wake it.
+pub(crate) struct WorkerHandle {
+    parker: Parker,
+    /// The kernel's thread id, 0 before the worker has started.
+    tid: AtomicU32,
+}
+
+impl Pool {
+    pub(crate) fn new(
+        id: u32,
+        attrs: PoolAttrs,
+        helper: Arc<dyn Helper>,
+        group: Arc<Group>,
+    ) -> Arc<Pool> {
+        let target = attrs.cpus.len().max(1) as u32;
+        // On one CPU the issuer needs that CPU in order to publish at all.
+        let looks = if attrs.binding.len() <= 1 {
+            spin::MIN_LOOKS
+        } else {
+            spin::MAX_LOOKS
+        };
+        let pool = Arc::new(Pool {
+            id,
+            attrs,
+            target,
+            inbox: CachePadded::new(Inbox::new()),
+            inner: CachePadded::new(Mutex::new(Inner {
+                worklist: List::new(Seat::Worklist),
+                awaited: HashMap::new(),
+                pwqs: Slab::new(),
+                next_serial: 0,
+                busy: BusyTable::new(),
+                workers: Slab::new(),
+                idle: Vec::new(),
+                running: 0,
+                searching: 0,
+                leaving: 0,
+                creating: false,
+                watched: false,
+                cull_armed: false,
+                dying: false,
+                stats: PoolStats::default(),
+            })),
+            allowance: Allowance::with_looks(looks),
+            helper,
+            group,
+            help_wanted: AtomicBool::new(false),
+        });
+        // Settles: an empty pool asks the first publisher to call for a worker.
+        drop(pool.lock());
+        pool
+    }
+
+    /// Takes the lock. When the guard is dropped the pool is settled, the lock let go, and only then is anybody woken.
+    #[inline]
+    pub(crate) fn lock(self: &Arc<Self>) -> PoolGuard<'_> {
+        PoolGuard::new(self, self.inner.lock())
+    }
+
+    /// Publishes an item that was aimed at this pool, and wakes a worker if that is this publisher's duty.
+    #[inline]
+    pub(crate) fn publish(self: &Arc<Self>, item: Pending) {
+        if self.inbox.push(item) == Pushed::MustNotify {
+            // Settling picks a worker, or finds one that searches, or asks for a new one.
+            drop(self.lock());
+        }
+    }
+
+    /// The workers' exit: no pool workqueue is left.
+    pub(crate) fn shut_down(self: &Arc<Self>) {
+        let mut guard = self.lock();
+        guard.dying = true;
+        while guard.wake_idle() {}
+    }
+
+    pub(crate) fn group(&self) -> &Arc<Group> {
+        &self.group
+    }
+
+    fn set_help_wanted(&self, wanted: bool) {
+        if self.help_wanted.swap(wanted, Ordering::Relaxed) != wanted {
+            self.group.count_wanted(wanted);
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.set_help_wanted(false);
+    }
+}

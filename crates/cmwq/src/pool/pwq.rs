@@ -1,0 +1,303 @@
+//! The pool workqueue: one workqueue's share of one pool.
+
+use super::limit::NodeLimit;
+use super::{Inner, Pool, PoolStats};
+use crate::work::{List, Pending, Seat};
+use std::sync::Arc;
+
+/// Flush colours, as in the kernel.
+pub(crate) const COLOURS: usize = 16;
+
+/// Names one pool workqueue of a pool, for ever: places are used again, serial numbers are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PwqKey {
+    /// Its place, which is what items carry: it cannot change hands while one is in flight.
+    pub(crate) place: u32,
+    serial: u64,
+}
+
+/// What a pool tells the workqueue that an item belongs to. Called with no pool's lock held (locks of
+/// queues may be).
+pub(crate) trait FrontEnd: Send + Sync {
+    /// The last item of a colour that is being flushed has ended, on one of the queue's pool workqueues.
+    fn colour_done(&self, colour: u32);
+    /// A pool workqueue has an inactive item and no credit: enter it among those who wait, and find it one.
+    fn must_wait(&self, pool: &Arc<Pool>, pwq: PwqKey);
+    /// Credits were given back on `node` while somebody waits.
+    fn credits_freed(&self, node: usize);
+    /// A retired pool workqueue has run its last item and is gone from its pool.
+    fn pwq_gone(&self, pool: &Arc<Pool>, pwq: PwqKey);
+}
+
+/// Guarded by the pool's lock, all of it.
+pub(crate) struct PwqState {
+    pub(crate) front: Arc<dyn FrontEnd>,
+    pub(crate) limit: Arc<NodeLimit>,
+    /// The index by which the front end knows `limit`.
+    pub(crate) node: usize,
+    /// The colour that items are accepted under.
+    colour: u32,
+    /// Accepted and not finished, per colour.
+    in_flight: [u32; COLOURS],
+    nr_in_flight: u32,
+    /// A bit for each colour whose end the front end waits for.
+    flushing: u16,
+    /// Items on the worklist or running.
+    active: i32,
+    /// Credits held; `active` of them are in use.
+    credits: i32,
+    /// Accepted items that have no credit yet, oldest first.
+    pub(super) inactive: List,
+    /// Entered among those who wait for a credit.
+    waiting: bool,
+    /// Takes no new items; gone when the last one has ended.
+    retired: bool,
+    /// Accepts items but makes none active: an older pool workqueue of an ordered queue still has some.
+    plugged: bool,
+    serial: u64,
+    pub(crate) started: u64,
+    pub(crate) completed: u64,
+}
+
+impl PwqState {
+    pub(crate) fn new(
+        front: Arc<dyn FrontEnd>,
+        limit: Arc<NodeLimit>,
+        node: usize,
+        colour: u32,
+    ) -> Self {
+        PwqState {
+            front,
+            limit,
+            node,
+            colour,
+            in_flight: [0; COLOURS],
+            nr_in_flight: 0,
+            flushing: 0,
+            active: 0,
+            credits: 0,
+            inactive: List::new(Seat::Inactive),
+            waiting: false,
+            retired: false,
+            plugged: false,
+            serial: 0,
+            started: 0,
+            completed: 0,
+        }
+    }
+
+    /// See [`PwqState::plugged`]; [`Inner::unplug`] ends it.
+    pub(crate) fn plugged(mut self, plugged: bool) -> Self {
+        self.plugged = plugged;
+        self
+    }
+
+    /// Who the queue is, for comparing only.
+    #[inline]
+    pub(crate) fn front_id(&self) -> usize {
+        Arc::as_ptr(&self.front).cast::<()>().addr()
+    }
+
+    /// Uses a credit for one more active item, fetching a portion if none is at hand.
+    #[inline]
+    fn use_credit(&mut self) -> bool {
+        if self.active == self.credits {
+            self.credits += self.limit.take_portion();
+            if self.active >= self.credits {
+                return false;
+            }
+        }
+        self.active += 1;
+        true
+    }
+
+    /// `true`: it has inactive items, and its waiting for a credit begins now.
+    fn begin_waiting(&mut self) -> bool {
+        if self.waiting || self.plugged || self.inactive.is_empty() {
+            return false;
+        }
+        self.waiting = true;
+        self.limit.one_more_waits();
+        true
+    }
+
+    fn give_back_unused(&mut self) -> bool {
+        let unused = self.credits - self.active;
+        if unused <= 0 {
+            return false;
+        }
+        self.credits = self.active;
+        self.limit.give(unused);
+        true
+    }
+}
+
+/// What the end of an item set in motion.
+#[derive(Default)]
+pub(super) struct Ended {
+    pub(super) colour_done: bool,
+    pub(super) credits_freed: bool,
+    pub(super) gone: bool,
+}
+
+impl Inner {
+    pub(crate) fn add_pwq(&mut self, pwq: PwqState) -> PwqKey {
+        self.next_serial += 1;
+        let serial = self.next_serial;
+        let place = self.pwqs.insert(PwqState { serial, ..pwq });
+        PwqKey { place, serial }
+    }
+
+    fn pwq_mut(&mut self, key: PwqKey) -> Option<&mut PwqState> {
+        self.pwqs
+            .get_mut(key.place)
+            .filter(|pwq| pwq.serial == key.serial)
+    }
+
+    pub(super) fn key_of(&self, place: u32) -> PwqKey {
+        PwqKey {
+            place,
+            serial: self.pwqs[place].serial,
+        }
+    }
+
+    /// Accepts an item: counts it in flight and makes it active if a credit is there and nobody is before it. `true`: the
+    /// pool workqueue has just begun to wait for a credit.
+    #[inline]
+    pub(super) fn accept(&mut self, mut item: Pending) -> bool {
+        let pwq = &mut self.pwqs[item.pwq()];
+        item.accept(pwq.colour);
+        pwq.in_flight[pwq.colour as usize] += 1;
+        pwq.nr_in_flight += 1;
+        // Inactive items are never overtaken.
+        if pwq.inactive.is_empty() && !pwq.waiting && !pwq.plugged && pwq.use_credit() {
+            self.worklist.push_back(item);
+            return false;
+        }
+        pwq.inactive.push_back(item);
+        pwq.begin_waiting()
+    }
+
+    /// The accounting at the end of an active item of pool workqueue `key`, accepted under `colour`.
+    #[inline]
+    pub(super) fn end_item(&mut self, key: u32, colour: u32) -> Ended {
+        self.pwqs[key].completed += 1;
+        self.pwqs[key].active -= 1;
+        self.leave_flight(key, colour)
+    }
+
+    /// The accounting when an item is cancelled; an active one gives its credit back.
+    pub(super) fn cancel_item(&mut self, key: u32, colour: u32, active: bool) -> Ended {
+        self.pwqs[key].active -= i32::from(active);
+        self.leave_flight(key, colour)
+    }
+
+    #[inline]
+    fn leave_flight(&mut self, key: u32, colour: u32) -> Ended {
+        let pwq = &mut self.pwqs[key];
+        let mut ended = Ended::default();
+        pwq.nr_in_flight -= 1;
+        pwq.in_flight[colour as usize] -= 1;
+        if pwq.in_flight[colour as usize] == 0 && pwq.flushing & (1 << colour) != 0 {
+            pwq.flushing &= !(1 << colour);
+            ended.colour_done = true;
+        }
+        if pwq.limit.is_tight() {
+            ended.credits_freed = pwq.give_back_unused();
+        }
+        ended.gone = pwq.retired && pwq.nr_in_flight == 0;
+        ended
+    }
+
+    /// From now on items are accepted under `next`. `true`: items of `old`, the colour before, are in flight, and
+    /// [`FrontEnd::colour_done`] will be called when the last of them has ended. A pool workqueue that is gone has none.
+    pub(crate) fn advance_colour(&mut self, key: PwqKey, old: u32, next: u32) -> bool {
+        let Some(pwq) = self.pwq_mut(key) else {
+            return false;
+        };
+        debug_assert_eq!(
+            pwq.colour, old,
+            "all pool workqueues of a queue have its colour"
+        );
+        pwq.colour = next;
+        let busy = pwq.in_flight[old as usize] > 0;
+        if busy {
+            pwq.flushing |= 1 << old;
+        }
+        busy
+    }
+
+    /// Gives unused credits back to the node.
+    pub(crate) fn collect_credits(&mut self, key: PwqKey) {
+        if let Some(pwq) = self.pwq_mut(key) {
+            pwq.give_back_unused();
+        }
+    }
+
+    /// Uses a credit that the caller took for `key`: its oldest inactive item becomes active. Tells whether more wait.
+    pub(crate) fn activate_one(&mut self, key: PwqKey) -> bool {
+        // It waits, so it has items in flight and cannot be gone.
+        let Some(pwq) = self.pwq_mut(key) else {
+            return false;
+        };
+        pwq.credits += 1;
+        let item = pwq.inactive.pop_front();
+        pwq.active += i32::from(item.is_some());
+        let more = !pwq.inactive.is_empty();
+        if !more {
+            pwq.waiting = false;
+            pwq.limit.one_less_waits();
+            pwq.give_back_unused();
+        }
+        if let Some(item) = item {
+            self.worklist.push_back(item);
+        }
+        more
+    }
+
+    /// Items may become active from now on. `true`: some are there, and the pool workqueue has begun to wait for a credit.
+    pub(crate) fn unplug(&mut self, key: PwqKey) -> bool {
+        let Some(pwq) = self.pwq_mut(key) else {
+            return false;
+        };
+        pwq.plugged = false;
+        pwq.begin_waiting()
+    }
+
+    /// Takes no new items from now on. `true`: it had none left and is gone already.
+    pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {
+        let Some(pwq) = self.pwq_mut(key) else {
+            return true;
+        };
+        pwq.retired = true;
+        if pwq.nr_in_flight > 0 {
+            return false;
+        }
+        self.remove_pwq(key.place);
+        true
+    }
+
+    pub(super) fn remove_pwq(&mut self, place: u32) {
+        let mut pwq = self.pwqs.remove(place);
+        pwq.give_back_unused();
+    }
+
+    /// How many of its items have been accepted and not finished.
+    pub(crate) fn in_flight(&mut self, key: PwqKey) -> u32 {
+        self.pwq_mut(key).map_or(0, |pwq| pwq.nr_in_flight)
+    }
+
+    /// Items started and completed so far.
+    pub(crate) fn pwq_counts(&mut self, key: PwqKey) -> (u64, u64) {
+        self.pwq_mut(key)
+            .map_or((0, 0), |pwq| (pwq.started, pwq.completed))
+    }
+
+    pub(crate) fn stats(&self) -> PoolStats {
+        self.stats
+    }
+
+    pub(crate) fn nr_workers(&self) -> usize {
+        self.workers.len()
+    }
+}
