@@ -1,0 +1,294 @@
+//! The engine: one machine description, its pods and pools, and the parameters that all its workqueues share.
+
+mod builder;
+mod cpus;
+mod mapping;
+mod registry;
+
+use crate::affinity::{AffinityScope, Pods};
+use crate::error::Error;
+use crate::observe::EngineStats;
+use crate::pool::{Group, Place, Pool, PoolAttrs, PoolStats, Service};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::sync::Mutex;
+use crate::topology::{CpuSet, Topology};
+use crate::workqueue::{WorkqueueBuilder, WqCore};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, Weak};
+
+pub use builder::EngineBuilder;
+use cpus::CpuMap;
+pub use cpus::IssuerGuard;
+pub(crate) use mapping::{Mapping, PoolKey};
+pub(crate) use registry::{Registry, gates};
+
+/// One machine and what runs on it. Most programs never name it: [`Workqueue::builder`](crate::Workqueue::builder) uses
+/// the [global](Engine::global) one. Programs that inject topologies, such as tests and benchmarks, build their own;
+/// engines share nothing, not even pools of equal attributes.
+///
+/// Cloning gives another handle. Threads end when the last workqueue of an engine is destroyed and its last handle dropped.
+#[derive(Clone)]
+pub struct Engine(Arc<EngineCore>);
+
+pub(crate) struct EngineCore {
+    topology: Topology,
+    cpus: CpuMap,
+    /// CPUs on which unbound items may run: those that the process may use.
+    unbound: CpuSet,
+    shard_size: usize,
+    /// To be warned of once the engine is in place.
+    shard_size_was_0: bool,
+    /// An index into [`AffinityScope::CONCRETE`].
+    default_scope: AtomicU32,
+    pods: [OnceLock<Pods>; AffinityScope::CONCRETE.len()],
+    pools: Mutex<PoolTable>,
+    queues: Mutex<Vec<Weak<WqCore>>>,
+    /// Serialises changes of the default scope.
+    default_scope_change: Mutex<()>,
+    service: Arc<Service>,
+    wake_under_lock: bool,
+    idle_timeout_ns: u64,
+}
+
+#[derive(Default)]
+struct PoolTable {
+    pools: HashMap<PoolKey, Entry>,
+    groups: HashMap<(i32, CpuSet), Weak<Group>>,
+    /// The counts of pools that are gone.
+    retired: PoolStats,
+}
+
+struct Entry {
+    pool: Arc<Pool>,
+    /// How many pool workqueues use it.
+    users: usize,
+}
+
+impl Drop for EngineCore {
+    fn drop(&mut self) {
+        self.service.stop();
+    }
+}
+
+impl Engine {
+    /// A builder of an engine of its own.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::new()
+    }
+
+    /// The process's engine: this machine, or the one that `CMWQ_TOPOLOGY` describes. Built at the first call.
+    ///
+    /// # Errors
+    /// What [`EngineBuilder::build`] returns; the next call tries again.
+    pub fn global() -> Result<Engine, Error> {
+        builder::global()
+    }
+
+    /// A builder of a workqueue of this engine. `name`: shown by tools, at most 31 bytes are kept.
+    pub fn workqueue(&self, name: &str) -> WorkqueueBuilder {
+        WorkqueueBuilder::on(self.clone(), name)
+    }
+
+    /// The machine.
+    pub fn topology(&self) -> &Topology {
+        &self.0.topology
+    }
+
+    /// Cores per cache shard (the kernel's `cache_shard_size`). Fixed when the engine is built.
+    pub fn cache_shard_size(&self) -> usize {
+        self.0.shard_size
+    }
+
+    /// The scope that stands for [`AffinityScope::Default`] now.
+    pub fn default_affinity_scope(&self) -> AffinityScope {
+        AffinityScope::CONCRETE[self.0.default_scope.load(Ordering::Relaxed) as usize]
+    }
+
+    /// Changes the default scope. Unordered workqueues whose scope is `default` follow at once: what is queued already
+    /// finishes on the old pools, what is queued afterwards goes to the new ones. Others are not touched.
+    ///
+    /// # Errors
+    /// [`Error::DefaultScope`] if `scope` is itself `default`, as in the kernel.
+    pub fn set_default_affinity_scope(&self, scope: AffinityScope) -> Result<(), Error> {
+        let index = AffinityScope::CONCRETE
+            .iter()
+            .position(|&s| s == scope)
+            .ok_or(Error::DefaultScope)?;
+        let _one_at_a_time = self.0.default_scope_change.lock();
+        self.0.default_scope.store(index as u32, Ordering::Relaxed);
+        let queues: Vec<Arc<WqCore>> = self
+            .0
+            .queues
+            .lock()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for queue in queues {
+            queue.follow_default_scope();
+        }
+        Ok(())
+    }
+
+    /// The pods of a scope; `Default` is resolved now.
+    pub fn pods(&self, scope: AffinityScope) -> &Pods {
+        let scope = scope.or_default(self.default_affinity_scope());
+        let index = AffinityScope::CONCRETE
+            .iter()
+            .position(|&s| s == scope)
+            .unwrap_or(0);
+        self.0.pods[index].get_or_init(|| Pods::build(&self.0.topology, scope, self.0.shard_size))
+    }
+
+    /// What the engine has counted since it was built.
+    pub fn stats(&self) -> EngineStats {
+        let (mut sum, pools): (PoolStats, Vec<Arc<Pool>>) = {
+            let table = self.0.pools.lock();
+            (
+                table.retired,
+                table
+                    .pools
+                    .values()
+                    .map(|entry| entry.pool.clone())
+                    .collect(),
+            )
+        };
+        let mut workers = 0;
+        for pool in &pools {
+            let guard = pool.lock();
+            sum.add(&guard.stats());
+            workers += guard.nr_workers() as u64;
+        }
+        EngineStats::new(&sum, pools.len() as u64, workers)
+    }
+
+    pub(crate) fn core(&self) -> &EngineCore {
+        &self.0
+    }
+
+    pub(crate) fn service(&self) -> &Arc<Service> {
+        &self.0.service
+    }
+
+    /// The CPU to queue from, which is `wanted` if the caller names one, and the gate to pass.
+    #[inline]
+    pub(crate) fn issuing_cpu(&self, wanted: Option<usize>) -> (usize, usize) {
+        let (here, real) = cpus::issuing(&self.0.cpus);
+        let cpu = match (wanted, here) {
+            (Some(wanted), _) => wanted,
+            (None, Some(here)) if self.0.unbound.contains(here) => here,
+            (None, _) => self.next_round_robin(),
+        };
+        (cpu, real)
+    }
+
+    /// An issuer on a CPU where unbound items may not run spreads its items over those where they may; each thread goes
+    /// round by itself, so that nothing is shared.
+    fn next_round_robin(&self) -> usize {
+        thread_local! {
+            static TURN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+        }
+        let turn = TURN.replace(TURN.get().wrapping_add(1));
+        self.0
+            .unbound
+            .iter()
+            .nth(turn % self.0.unbound.len().max(1))
+            .unwrap_or(0)
+    }
+
+    /// The pool for `key`, made if there is none yet. The caller uses it until it calls [`release_pool`](Self::release_pool).
+    pub(crate) fn acquire_pool(&self, key: &PoolKey) -> Arc<Pool> {
+        let mut table = self.0.pools.lock();
+        if let Some(entry) = table.pools.get_mut(key) {
+            entry.users += 1;
+            return entry.pool.clone();
+        }
+        let group = self.group_of(&mut table, key);
+        let first_cpu = key.pod.first().unwrap_or(0);
+        let attrs = PoolAttrs {
+            nice: key.nice,
+            strict: key.is_strict(),
+            cpus: key.pod.clone(),
+            binding: self.0.cpus.binding(&key.pod),
+            place: Place {
+                llc: self.0.topology.llc_of(first_cpu).unwrap_or(0),
+                node: self.0.topology.node_of(first_cpu),
+                first_cpu,
+            },
+            wake_under_lock: self.0.wake_under_lock,
+            idle_timeout_ns: self.0.idle_timeout_ns,
+        };
+        let service = self.0.service.clone();
+        let pool = Registry::process().add(|id| Pool::new(id, attrs, service, group.clone()));
+        group.join(&pool);
+        table.pools.insert(
+            key.clone(),
+            Entry {
+                pool: pool.clone(),
+                users: 1,
+            },
+        );
+        pool
+    }
+
+    fn group_of(&self, table: &mut PoolTable, key: &PoolKey) -> Arc<Group> {
+        let Some(effective) = &key.effective else {
+            return Group::new();
+        };
+        let name = (key.nice, effective.clone());
+        if let Some(group) = table.groups.get(&name).and_then(Weak::upgrade) {
+            return group;
+        }
+        let group = Group::new();
+        table.groups.retain(|_, group| group.strong_count() > 0);
+        table.groups.insert(name, Arc::downgrade(&group));
+        group
+    }
+
+    /// Ends a use of a pool. With the last one the pool goes: its workers exit.
+    pub(crate) fn release_pool(&self, pool: &Arc<Pool>) {
+        let mut table = self.0.pools.lock();
+        let Some((key, entry)) = table
+            .pools
+            .iter_mut()
+            .find(|(_, entry)| entry.pool.id == pool.id)
+        else {
+            return;
+        };
+        entry.users -= 1;
+        if entry.users > 0 {
+            return;
+        }
+        let key = key.clone();
+        table.pools.remove(&key);
+        let stats = pool.lock().stats();
+        table.retired.add(&stats);
+        drop(table);
+        pool.group().leave(pool);
+        Registry::process().remove(pool.id);
+        pool.shut_down();
+    }
+
+    pub(crate) fn add_queue(&self, queue: &Arc<WqCore>) {
+        let mut queues = self.0.queues.lock();
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(queue));
+    }
+
+    pub(crate) fn remove_queue(&self, queue: &Arc<WqCore>) {
+        self.0
+            .queues
+            .lock()
+            .retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(queue)));
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("cpus", &self.topology().cpus().to_string())
+            .field("default_affinity_scope", &self.default_affinity_scope())
+            .field("cache_shard_size", &self.cache_shard_size())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,77 @@
+//! What the whole process shares: the gates of its CPUs, and the pools by their numbers.
+
+use crate::pool::Pool;
+use crate::sys::cpu;
+use crate::sys::gate::{GateGuard, Gates, Replaced, Shared};
+use crate::sys::sync::Mutex;
+use std::sync::{Arc, OnceLock};
+
+/// More gates than this would only cost memory: CPUs beyond share them.
+const MAX_GATES: usize = 1024;
+
+/// The process's gates, one per CPU.
+pub(crate) fn gates() -> &'static Gates {
+    static GATES: OnceLock<Gates> = OnceLock::new();
+    GATES.get_or_init(|| {
+        // Those that exist, not those that we may use: gates are found by CPU number.
+        Gates::new(cpu::configured().min(MAX_GATES))
+    })
+}
+
+/// All pools of the process by number, so that an item finds the pool it was last queued on. Read through a gate without
+/// writing anything that others read; changed by copying.
+pub(crate) struct Registry {
+    table: Shared<Vec<Option<Arc<Pool>>>>,
+    /// Numbers not in use. Number 0 stays free for ever: it means "no pool".
+    free: Mutex<Vec<u32>>,
+}
+
+impl Registry {
+    pub(crate) fn process() -> &'static Registry {
+        static REGISTRY: OnceLock<Registry> = OnceLock::new();
+        REGISTRY.get_or_init(|| Registry {
+            table: Shared::new(Arc::new(vec![None])),
+            free: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// The pool with this number, while the gate is held.
+    pub(crate) fn find<'g>(&self, id: u32, gate: &'g GateGuard<'_>) -> Option<&'g Arc<Pool>> {
+        self.table.load(gate).get(id as usize)?.as_ref()
+    }
+
+    /// Gives a new pool a number; `make` builds the pool with it.
+    pub(crate) fn add(&self, make: impl FnOnce(u32) -> Arc<Pool>) -> Arc<Pool> {
+        let mut free = self.free.lock();
+        let mut table = self.copy();
+        let id = free.pop().unwrap_or(table.len() as u32);
+        if id as usize == table.len() {
+            table.push(None);
+        }
+        let pool = make(id);
+        table[id as usize] = Some(pool.clone());
+        self.put(table);
+        pool
+    }
+
+    /// Takes a pool out. Its number may be used again at once: an item that still names it finds another pool that does
+    /// not run it.
+    pub(crate) fn remove(&self, id: u32) {
+        let mut free = self.free.lock();
+        let mut table = self.copy();
+        table[id as usize] = None;
+        self.put(table);
+        free.push(id);
+    }
+
+    /// A copy of the table. The caller holds `free`'s lock, so nobody replaces it meanwhile.
+    fn copy(&self) -> Vec<Option<Arc<Pool>>> {
+        let gate = gates().enter(0);
+        self.table.load(&gate).clone()
+    }
+
+    fn put(&self, table: Vec<Option<Arc<Pool>>>) {
+        let old = self.table.replace(Arc::new(table));
+        drop(Replaced::retire(vec![old], gates()));
+    }
+}

@@ -1,0 +1,105 @@
+//! What can go wrong, in one type: each value says what was wrong and what would be right.
+#![forbid(unsafe_code)]
+
+use crate::topology::TopologyError;
+use std::fmt;
+use std::io;
+
+/// Why an engine or a workqueue could not be built or changed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The machine's description cannot be read or parsed.
+    Topology(TopologyError),
+    /// An environment variable holds something that it must not.
+    Variable {
+        /// The variable's name.
+        name: &'static str,
+        /// What it holds.
+        value: String,
+        /// What it may hold.
+        allowed: &'static str,
+    },
+    /// The default scope cannot be `default`.
+    DefaultScope,
+    /// The global engine exists already.
+    AlreadyInUse,
+    /// A nice level outside -20..=19.
+    Nice(i32),
+    /// A CPU that the topology does not have.
+    NoSuchCpu {
+        /// The CPU.
+        cpu: usize,
+        /// Those that there are, as a list.
+        allowed: String,
+    },
+    /// The calling thread cannot be bound.
+    Binding {
+        /// The CPU that was asked for.
+        cpu: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A thread cannot be created.
+    Thread(io::Error),
+    /// `max_active` of an ordered workqueue is always 1.
+    OrderedMaxActive,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Topology(error) => error.fmt(f),
+            Error::Variable { name, value, allowed } => write!(f, "{name} is '{value}'; allowed: {allowed}"),
+            Error::DefaultScope => {
+                f.write_str("the default affinity scope cannot be 'default'; allowed: cpu, smt, cache, cache_shard, numa, system")
+            }
+            Error::AlreadyInUse => f.write_str("the global engine exists already; set its parameters before the first workqueue"),
+            Error::Nice(nice) => write!(f, "nice level {nice} is out of range; allowed: -20 to 19"),
+            Error::NoSuchCpu { cpu, allowed } => write!(f, "there is no CPU {cpu}; allowed: {allowed}"),
+            Error::Binding { cpu, source } => write!(f, "the thread cannot be bound to CPU {cpu}: {source}"),
+            Error::Thread(source) => write!(f, "a thread cannot be created: {source}"),
+            Error::OrderedMaxActive => f.write_str("max_active of an ordered workqueue is 1 and cannot be changed"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Topology(error) => Some(error),
+            Error::Binding { source, .. } | Error::Thread(source) => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<TopologyError> for Error {
+    fn from(error: TopologyError) -> Self {
+        Error::Topology(error)
+    }
+}
+
+/// A flush that could never end: it was called from an item of the queue that it would wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlushError;
+
+impl fmt::Display for FlushError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an item of the workqueue itself cannot wait for the whole workqueue")
+    }
+}
+
+impl std::error::Error for FlushError {}
+
+/// The workqueue is being drained or destroyed and takes no items from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draining;
+
+impl fmt::Display for Draining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the workqueue is draining: only its own items may queue on it")
+    }
+}
+
+impl std::error::Error for Draining {}

@@ -1,0 +1,52 @@
+//! Counters, snapshots and warnings.
+#![forbid(unsafe_code)]
+
+mod warning;
+
+use crate::pool::PoolStats;
+
+pub use warning::set_warning_handler;
+pub(crate) use warning::warn;
+
+/// What an engine has counted. Take two and subtract to learn about a span of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EngineStats {
+    /// Worker pools that exist now.
+    pub pools: u64,
+    /// Worker threads that exist now.
+    pub workers: u64,
+    /// Worker threads created.
+    pub workers_created: u64,
+    /// Attempts to create a worker that failed.
+    pub create_failures: u64,
+    /// Idle workers picked and woken, for whatever reason: to run an item, to help a neighbour, or to exit.
+    pub wakeups: u64,
+    /// Items that a pool's neighbours ran for it.
+    pub helps: u64,
+    /// Items started.
+    pub started: u64,
+    /// Items completed.
+    pub completed: u64,
+    /// Items whose function panicked.
+    pub panics: u64,
+    /// Workers found blocked that had not said so.
+    pub blocked_seen: u64,
+}
+
+impl EngineStats {
+    pub(crate) fn new(sum: &PoolStats, pools: u64, workers: u64) -> Self {
+        EngineStats {
+            pools,
+            workers,
+            workers_created: sum.workers_created,
+            create_failures: sum.create_failures,
+            wakeups: sum.wakeups,
+            helps: sum.helps,
+            started: sum.started,
+            completed: sum.completed,
+            panics: sum.panics,
+            blocked_seen: sum.blocked_seen,
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The front end: named workqueues.
+
+mod attrs;
+mod builder;
+mod control;
+mod core;
+mod delayed;
+mod flush;
+mod limits;
+
+use self::core::Accepted;
+pub(crate) use self::core::WqCore;
+use crate::error::{Draining, Error, FlushError};
+use crate::observe::warn;
+use crate::sys::thread;
+use crate::work::raw::{Pending, RawWork};
+use crate::work::{JoinHandle, Task, Unclaimed, Work};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+pub use attrs::{WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkqueueAttrs};
+pub use builder::WorkqueueBuilder;
+pub use control::{DisableGuard, WorkBusy};
+pub use delayed::DelayedWork;
+
+/// What became of an attempt to queue a raw item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queued {
+    /// One new instance was accepted and will run.
+    Accepted,
+    /// The item was pending already: nothing changed. The pending instance has not started and will see what the caller
+    /// stored before.
+    AlreadyPending,
+    /// The item is disabled: nothing changed, and the request is lost.
+    Disabled,
+    /// The queue is draining and the caller is none of its items: the item is idle, nothing will run. (The kernel returns
+    /// "true" here.)
+    Dropped,
+}
+
+/// A named workqueue: work items queued on it run on worker pools near the CPU that they were queued from.
+///
+/// Queues of equal attributes share pools. Items of one queue start in the order in which they were queued from one pod,
+/// as long as `max_active` allows, and run concurrently; an [`ordered`](WorkqueueBuilder::ordered) queue runs one at a time,
+/// in order.
+///
+/// What was done before `queue` or `spawn` is visible to the item's function; what the function did is visible to whoever
+/// waited for it.
+///
+/// Dropping the queue waits until everything queued has run, and then lets go of its workers. Dropped from one of its own
+/// items, it does that on a thread of its own instead, since an item cannot wait for itself.
+#[derive(Debug)]
+pub struct Workqueue {
+    core: Arc<WqCore>,
+}
+
+impl Workqueue {
+    /// A builder of a workqueue on the [global engine](crate::Engine::global). `name` is shown by tools; at most 31 bytes
+    /// are kept.
+    pub fn builder(name: &str) -> WorkqueueBuilder {
+        WorkqueueBuilder::new(name)
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// Queues `work`, to run near the CPU that the caller is on. `true`: one new instance
+    /// was accepted and will run. `false`: it was pending already (that instance has not started, and will see what the
+    /// caller did before), or the queue is draining and the item was dropped, which
+    /// [`try_queue`](Self::try_queue) tells apart.
+    ///
+    /// Costs one exchange on a line that the pod shares, and takes a lock (for a few instructions, with no system call inside)
+    /// only when a worker has to be woken, or when the item moves between pods. Allocates nothing, but for the request for a
+    /// pool's first workers. May be called from any thread, whatever locks it holds, but not from a signal handler.
+    #[inline]
+    pub fn queue(&self, work: &Work) -> bool {
+        self.try_queue(work) == Ok(true)
+    }
+
+    /// As [`queue`](Self::queue), from the pod of `cpu` instead of from the caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    pub fn queue_on(&self, cpu: usize, work: &Work) -> Result<bool, Error> {
+        if !self.core.engine.topology().cpus().contains(cpu) {
+            return Err(self.core.engine.no_such_cpu(cpu));
+        }
+        Ok(self.queue_work(Some(cpu), work) == Ok(true))
+    }
+
+    /// As [`queue`](Self::queue), telling a drop from a pending item.
+    ///
+    /// # Errors
+    /// [`Draining`] if the queue is being drained and the caller is none of its items: the item was dropped.
+    #[inline]
+    pub fn try_queue(&self, work: &Work) -> Result<bool, Draining> {
+        self.queue_work(None, work)
+    }
+
+    #[inline]
+    fn queue_work(&self, cpu: Option<usize>, work: &Work) -> Result<bool, Draining> {
+        // SAFETY: the reference lent below keeps the item alive until its function has taken it over.
+        let Ok(item) = (unsafe { Pending::claim(work.raw()) }) else {
+            return Ok(false);
+        };
+        work.lend();
+        let accepted = WqCore::accepted(self.core.queue(cpu, item));
+        if accepted.is_err() {
+            work.unlend();
+        }
+        accepted.map(|()| true)
+    }
+
+    /// Runs `func` as a one-shot item, near the CPU that the caller is on. One allocation.
+    pub fn spawn<F, T>(&self, func: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (task, handle) = Task::new(func);
+        let raw = task.into_raw();
+        // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
+        match unsafe { self.queue_raw(raw) } {
+            Queued::Accepted => {}
+            // SAFETY: the queue did not use the reference.
+            Queued::AlreadyPending | Queued::Disabled | Queued::Dropped => unsafe {
+                Task::<F, T>::reject(raw)
+            },
+        }
+        handle
+    }
+
+    /// Queues an item whose memory is the caller's.
+    ///
+    /// # Safety
+    /// `item` points to a valid [`RawWork`] that stays valid, and is not moved, until its function has been called for this
+    /// instance. The function may free it: it is not touched afterwards. One item is queued on one workqueue at a time,
+    /// or its runs may overlap.
+    #[inline]
+    pub unsafe fn queue_raw(&self, item: NonNull<RawWork>) -> Queued {
+        // SAFETY: by the caller's promise.
+        let item = match unsafe { Pending::claim(item) } {
+            Ok(item) => item,
+            Err(Unclaimed::AlreadyPending) => return Queued::AlreadyPending,
+            Err(Unclaimed::Disabled) => return Queued::Disabled,
+        };
+        match self.core.queue(None, item) {
+            Accepted::Yes => Queued::Accepted,
+            Accepted::Dropped => Queued::Dropped,
+        }
+    }
+
+    /// Waits for every item accepted before the call; not for later ones, so a steady producer cannot hold it up. An item
+    /// that requeues itself is waited for once.
+    ///
+    /// # Errors
+    /// [`FlushError`] if called from an item of this very queue, which would wait for itself.
+    pub fn flush(&self) -> Result<(), FlushError> {
+        self.core.flush()
+    }
+
+    /// Waits until the queue is empty. Meanwhile only its own items may queue on it; what others queue is dropped.
+    ///
+    /// # Errors
+    /// [`FlushError`] if called from an item of this very queue.
+    pub fn drain(&self) -> Result<(), FlushError> {
+        self.core.drain()
+    }
+
+    /// The attributes as they were given.
+    pub fn attrs(&self) -> WorkqueueAttrs {
+        self.core.attrs()
+    }
+
+    /// Changes all attributes at once. What is queued already finishes where it is; what is queued afterwards goes to the new
+    /// pools. No order holds between the two, except on an ordered queue, which keeps its order across any number of
+    /// changes.
+    ///
+    /// # Errors
+    /// [`Error::Nice`]; nothing is changed then.
+    pub fn apply_attrs(&self, attrs: WorkqueueAttrs) -> Result<(), Error> {
+        self.core.apply(attrs)
+    }
+
+    /// The limit on active items.
+    pub fn max_active(&self) -> usize {
+        self.core.limits.max_active()
+    }
+
+    /// Changes the limit. Lowering it revokes nothing that is active; raising it lets waiting items start, none overtaken.
+    /// 0 and too much are treated as by [`WorkqueueBuilder::max_active`].
+    ///
+    /// # Errors
+    /// [`Error::OrderedMaxActive`] on an ordered queue.
+    pub fn set_max_active(&self, max_active: usize) -> Result<(), Error> {
+        self.core
+            .set_max_active(builder::clamp_max_active(&self.core.name, max_active))
+    }
+
+    /// Items started and completed so far. Sums can go down when attributes change, as the kernel's do.
+    pub fn counts(&self) -> (u64, u64) {
+        self.core.counts()
+    }
+}
+
+impl Drop for Workqueue {
+    fn drop(&mut self) {
+        if !self.core.runs_here() {
+            self.core.destroy();
+            return;
+        }
+        let core = self.core.clone();
+        if let Err(error) = thread::spawn("cmwq-destroy", move || core.destroy()) {
+            warn(&format!(
+                "workqueue {}: dropped from its own item, and never destroyed: {error}",
+                self.core.name
+            ));
+        }
+    }
+}
+
+impl std::fmt::Debug for WqCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WqCore")
+            .field("name", &self.name)
+            .field("ordered", &self.ordered)
+            .finish_non_exhaustive()
+    }
+}
