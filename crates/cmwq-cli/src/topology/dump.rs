@@ -1,0 +1,84 @@
+//! The pods as text, with the column names of the kernel's `wq_dump` tool.
+
+use cmwq::affinity::AffinityScope;
+use cmwq::topology::CpuSet;
+
+use super::View;
+use super::boxes::wrap;
+
+/// Every scope, the default one marked.
+pub(super) fn all_scopes(view: &View, columns: usize) -> String {
+    let allowed = view.topology.allowed();
+    let mut out = String::from("Affinity Scopes\n===============\n");
+    let mask = allowed.to_mask_of(view.topology.max_cpu() + 1);
+    let mut line = format!("wq_unbound_cpumask={allowed}");
+    // A mask of many groups says nothing to the eye that the list does not.
+    if line.len() + mask.len() < columns {
+        line = format!("wq_unbound_cpumask={mask} ({allowed})");
+    }
+    out.push_str(&line);
+    out.push('\n');
+    for scope in AffinityScope::CONCRETE {
+        out.push('\n');
+        out.push_str(&self::scope(view, scope, columns));
+    }
+    out
+}
+
+/// One scope: how many pods, and for each its CPUs and node; and the pod of each CPU.
+pub(super) fn scope(view: &View, scope: AffinityScope, columns: usize) -> String {
+    let pods = view.pods(scope);
+    let name = pods.scope().name().to_uppercase();
+    let mark = if pods.scope() == view.default_scope {
+        " (default)"
+    } else {
+        ""
+    };
+    let cpus = pods.pods().iter().enumerate();
+    let cpus = cpus.map(|(pod, made)| format!("[{pod}]={}", made.cpus));
+    let nodes = pods.pods().iter().enumerate();
+    let nodes = runs(nodes.map(|(pod, made)| (pod, made.node)));
+    let nodes = nodes.iter().map(|(pods, node)| match node {
+        Some(node) => format!("[{pods}]={node}"),
+        None => format!("[{pods}]=none"),
+    });
+    let of_cpus = view.topology.cpus().iter();
+    let of_cpus = runs(of_cpus.filter_map(|cpu| Some((cpu, pods.pod_of(cpu)?))));
+    let of_cpus = of_cpus.iter().map(|(cpus, pod)| format!("[{cpus}]={pod}"));
+    let fields = [
+        ("  nr_pods  ", vec![pods.pods().len().to_string()]),
+        ("  pod_cpus ", cpus.collect()),
+        ("  pod_node ", nodes.collect()),
+        ("  cpu_pod  ", of_cpus.collect()),
+    ];
+    let fields = fields.map(|(label, items)| field(label, &items, columns));
+    format!("{name}{mark}\n{}", fields.concat())
+}
+
+/// Neighbouring numbers with the same value, together. (A set of pod numbers prints as one of CPUs does: `0-3`.)
+fn runs<V: PartialEq>(values: impl Iterator<Item = (usize, V)>) -> Vec<(CpuSet, V)> {
+    let mut runs: Vec<(CpuSet, V)> = Vec::new();
+    for (number, value) in values {
+        match runs.last_mut() {
+            Some((run, same)) if *same == value && run.last() == number.checked_sub(1) => {
+                run.insert(number);
+            }
+            _ => runs.push((CpuSet::from_iter([number]), value)),
+        }
+    }
+    runs
+}
+
+/// `label` and the items behind it, wrapped to `columns` with the following lines indented to the first item.
+fn field(label: &str, items: &[String], columns: usize) -> String {
+    let indent = label.chars().count();
+    let lines = wrap(items, columns.saturating_sub(indent));
+    lines
+        .iter()
+        .enumerate()
+        .map(|(at, line)| match at {
+            0 => format!("{label}{line}\n"),
+            _ => format!("{:indent$}{line}\n", ""),
+        })
+        .collect()
+}

@@ -1,0 +1,100 @@
+//! `cmwq topology`: a machine and the pods that each affinity scope cuts it into.
+
+mod boxes;
+mod drawing;
+mod dump;
+mod json;
+
+use clap::ValueEnum;
+use cmwq::affinity::{AffinityScope, Pods};
+use cmwq::topology::Topology;
+
+use crate::cli_error::CliError;
+use crate::machine::{MachineArgs, ShardSizeArgs, default_scope};
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  cmwq topology
+  cmwq topology --synthetic 'pack:2 l3:4 core:8 pu:2' --scope cache_shard
+  cmwq topology --sysfs-root ./saved-sys --shard-size 4 --format json
+
+Environment:
+  CMWQ_TOPOLOGY                the machine: a directory like /sys, or a description
+  CMWQ_CACHE_SHARD_SIZE        cores in a cache shard, as for --shard-size
+  CMWQ_DEFAULT_AFFINITY_SCOPE  the scope that is marked as the default
+  COLUMNS                      the width of the text";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    machine: MachineArgs,
+
+    #[command(flatten)]
+    shard_size: ShardSizeArgs,
+
+    /// Show the pods of one scope only: default, cpu, smt, cache, cache_shard, numa or system (text only)
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    scope: Option<String>,
+
+    /// Text to read, or JSON with every scope
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// A machine cut by every scope.
+struct View {
+    topology: Topology,
+    default_scope: AffinityScope,
+    /// In cores.
+    shard_size: usize,
+    /// In the order of [`AffinityScope::CONCRETE`].
+    scopes: Vec<Pods>,
+}
+
+impl View {
+    fn pods(&self, scope: AffinityScope) -> &Pods {
+        let scope = scope.or_default(self.default_scope);
+        let made = self.scopes.iter().find(|pods| pods.scope() == scope);
+        made.expect("a view is cut by every scope")
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let scope = match &args.scope {
+        Some(name) => {
+            let scope = AffinityScope::parse_kernel(name);
+            Some(scope.map_err(|error| CliError::new(format!("--scope: {error}")))?)
+        }
+        None => None,
+    };
+    let default_scope = default_scope()?;
+    let shard_size = args.shard_size.shard_size()?;
+    let topology = args.machine.topology()?;
+    let scopes = AffinityScope::CONCRETE
+        .map(|scope| Pods::build(&topology, scope, shard_size))
+        .into();
+    let view = View {
+        topology,
+        default_scope,
+        shard_size,
+        scopes,
+    };
+    let text = match (args.format, scope) {
+        (Format::Json, _) => json::json(&view)?,
+        (Format::Text, Some(scope)) => dump::scope(&view, scope, output::columns()),
+        (Format::Text, None) => {
+            let columns = output::columns();
+            let drawing = drawing::draw(&view, columns);
+            format!("{drawing}\n{}", dump::all_scopes(&view, columns))
+        }
+    };
+    output::print(&text)
+}
