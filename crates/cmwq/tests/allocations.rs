@@ -1,0 +1,185 @@
+//! Queueing and running cost no allocation; `spawn` costs one.
+//!
+//! The allocator counts by thread, without allocating itself. Both sides may allocate now and then: for *events* (the pool
+//! asks for a spare worker, or to be watched while it is saturated), which come with time and not with items. So the measure
+//! is windows of some items: one allocation per item, or per fifty, would leave none without.
+
+mod harness;
+
+use cmwq::{Completion, Queued, RawWork, Work};
+use harness::{Deadline, engine};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    // Not there any more while a thread ends: nobody asks then.
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: everything is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: by this function's own contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: by this function's own contract.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: by this function's own contract.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn here() -> u64 {
+    ALLOCATIONS.get()
+}
+
+/// What items see of their workers' allocations: what happened on the thread since its last item ended.
+#[derive(Default)]
+struct Between(AtomicU64);
+
+thread_local! {
+    static AT_LAST_END: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+impl Between {
+    fn an_item(&self) {
+        let now = here();
+        if let Some(before) = AT_LAST_END.replace(Some(now)) {
+            self.0.fetch_add(now - before, Ordering::Relaxed);
+        }
+    }
+}
+
+const WINDOW: usize = 50;
+const WINDOWS: usize = 200;
+/// Tables have grown to their size by then, spares are there.
+const WARM_UP: usize = 1_000;
+
+/// Calls `issue` for `WINDOWS` windows of `WINDOW` calls. In most of them the caller must have allocated `each` times per call
+/// exactly, and in some the workers not at all.
+fn allocations_are(each: u64, between: &Between, mut issue: impl FnMut()) {
+    for _ in 0..WARM_UP {
+        issue();
+    }
+    let (mut exact, mut free) = (0, 0);
+    for _ in 0..WINDOWS {
+        let (issuer, workers) = (here(), between.0.load(Ordering::Relaxed));
+        for _ in 0..WINDOW {
+            issue();
+        }
+        let own = here() - issuer;
+        assert!(own >= each * WINDOW as u64, "{own} in a window");
+        exact += usize::from(own == each * WINDOW as u64);
+        free += usize::from(between.0.load(Ordering::Relaxed) == workers);
+    }
+    assert!(
+        exact > WINDOWS / 2,
+        "an issuer allocated {each} times per item in {exact} of {WINDOWS} windows only"
+    );
+    assert!(
+        free > 0,
+        "workers allocated in each of {WINDOWS} windows of {WINDOW} items"
+    );
+}
+
+#[test]
+fn queueing_and_running_a_reusable_item_allocates_nothing() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("reusable", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let between = Arc::new(Between::default());
+    let done = Arc::new(Completion::new());
+    // Others keep the pool busy: their runs are looked at as well.
+    let noise: Vec<Work> = (0..8)
+        .map(|_| {
+            let between = between.clone();
+            Work::new(move || between.an_item())
+        })
+        .collect();
+    let work = Work::new({
+        let (between, done) = (between.clone(), done.clone());
+        move || {
+            between.an_item();
+            done.complete();
+        }
+    });
+    allocations_are(0, &between, || {
+        done.reinit();
+        for other in &noise {
+            wq.queue(other);
+        }
+        assert!(wq.queue(&work));
+        wq.queue(&noise[0]);
+        done.wait();
+    });
+}
+
+#[test]
+fn queueing_and_running_a_raw_item_allocates_nothing() {
+    #[repr(C)]
+    struct Raw {
+        raw: RawWork,
+        between: Between,
+        done: Completion,
+    }
+    unsafe extern "C-unwind" fn run(item: NonNull<RawWork>) {
+        // SAFETY: only the item below has this function; it is the first field of a `Raw` that outlives the queue. The
+        // pointer was made from the whole struct.
+        let item = unsafe { item.cast::<Raw>().as_ref() };
+        item.between.an_item();
+        item.done.complete();
+    }
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("raw", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let item = Box::new(Raw {
+        raw: RawWork::new(run),
+        between: Between::default(),
+        done: Completion::new(),
+    });
+    let address = NonNull::from(&*item).cast::<RawWork>();
+    allocations_are(0, &item.between, || {
+        item.done.reinit();
+        // SAFETY: the item outlives the queue, which is flushed below.
+        assert_eq!(unsafe { wq.queue_raw(address) }, Queued::Accepted);
+        item.done.wait();
+    });
+    wq.flush().unwrap();
+}
+
+#[test]
+fn spawning_costs_one_allocation() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("spawn", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let between = Arc::new(Between::default());
+    let mut n = 0_u64;
+    allocations_are(1, &between, || {
+        n += 1;
+        let (between, big) = (between.clone(), [n; 16]);
+        let handle = wq.spawn(move || {
+            between.an_item();
+            big.iter().sum::<u64>()
+        });
+        assert_eq!(handle.join().unwrap(), 16 * n);
+    });
+}

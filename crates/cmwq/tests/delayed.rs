@@ -1,0 +1,169 @@
+//! Delayed work: never early, modified, cancelled, flushed, in any number.
+
+use cmwq::topology::Topology;
+use cmwq::{Completion, DelayedWork, Engine, Workqueue};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(3600);
+
+fn queue() -> Workqueue {
+    let topology = Topology::from_synthetic("l3:1 core:2 pu:1").expect("a valid description");
+    let engine = Engine::builder()
+        .topology(topology)
+        .build()
+        .expect("an engine");
+    engine.workqueue("delayed").build().expect("a queue")
+}
+
+fn counter() -> (Arc<AtomicUsize>, DelayedWork) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let work = DelayedWork::new({
+        let runs = runs.clone();
+        move || {
+            runs.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    (runs, work)
+}
+
+#[test]
+fn a_delayed_item_runs_and_never_early() {
+    let wq = queue();
+    for delay_us in [1, 50, 900, 1_000, 1_049, 1_500, 3_000, 20_000] {
+        let delay = Duration::from_micros(delay_us);
+        let (started, done) = (Arc::new(Mutex::new(None)), Arc::new(Completion::new()));
+        let work = DelayedWork::new({
+            let (started, done) = (started.clone(), done.clone());
+            move || {
+                *started.lock().unwrap() = Some(Instant::now());
+                done.complete();
+            }
+        });
+        let queued = Instant::now();
+        assert!(wq.queue_delayed(&work, delay));
+        assert!(
+            !wq.queue_delayed(&work, Duration::ZERO),
+            "pending while its timer runs"
+        );
+        done.wait();
+        let after = started.lock().unwrap().unwrap() - queued;
+        assert!(
+            after >= delay,
+            "{after:?} after being queued with a delay of {delay:?}"
+        );
+    }
+}
+
+#[test]
+fn a_zero_delay_queues_at_once() {
+    let wq = queue();
+    let (runs, work) = counter();
+    assert!(wq.queue_delayed(&work, Duration::ZERO));
+    // A flush does not see timers: it saw this one because there was none.
+    wq.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn an_armed_item_is_invisible_to_flush_and_can_be_cancelled() {
+    let wq = queue();
+    let (runs, work) = counter();
+    assert!(wq.queue_delayed(&work, LONG));
+    wq.flush().unwrap();
+    assert!(work.is_pending());
+    assert!(work.cancel());
+    assert!(!work.cancel());
+    assert!(!work.cancel_sync());
+    assert!(!work.is_pending());
+    assert!(wq.queue_delayed(&work, Duration::ZERO));
+    wq.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn mod_delayed_on_idle_timer_queued_and_running() {
+    let wq = {
+        let topology = Topology::from_synthetic("l3:1 core:1 pu:1").unwrap();
+        Engine::builder()
+            .topology(topology)
+            .build()
+            .unwrap()
+            .workqueue("m")
+            .max_active(1)
+            .build()
+            .unwrap()
+    };
+    let (begun, end) = (Arc::new(Completion::new()), Arc::new(Completion::new()));
+    let runs = Arc::new(AtomicUsize::new(0));
+    let work = DelayedWork::new({
+        let (begun, end, runs) = (begun.clone(), end.clone(), runs.clone());
+        move || {
+            begun.complete();
+            end.wait();
+            runs.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    assert!(!wq.mod_delayed(&work, LONG), "idle: queued now");
+    assert!(work.is_pending());
+    assert!(
+        wq.mod_delayed(&work, Duration::ZERO),
+        "on the timer: moved to the queue"
+    );
+    begun.wait();
+    assert!(
+        !wq.mod_delayed(&work, Duration::ZERO),
+        "running, not pending: a new instance"
+    );
+    assert!(wq.mod_delayed(&work, LONG), "queued: moved to the timer");
+    end.complete();
+    wq.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert!(work.cancel());
+}
+
+#[test]
+fn flush_of_an_armed_item_runs_it_now() {
+    let wq = queue();
+    let (runs, work) = counter();
+    assert!(!work.flush(), "never queued");
+    assert!(wq.queue_delayed(&work, LONG));
+    assert!(work.flush());
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert!(!work.flush());
+}
+
+#[test]
+fn an_item_whose_queue_is_gone_is_dropped_when_its_timer_fires() {
+    let wq = queue();
+    let (runs, work) = counter();
+    assert!(
+        wq.queue_delayed(&work, Duration::from_millis(1)) && wq.queue_delayed(&counter().1, LONG)
+    );
+    drop(wq);
+    // Fires before or after the queue went; it is idle afterwards in any case, and nothing crashes.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while work.is_pending() {
+        assert!(Instant::now() < deadline, "still pending");
+        std::thread::yield_now();
+    }
+    assert!(runs.load(Ordering::SeqCst) <= 1);
+}
+
+#[test]
+fn a_million_timers_are_armed_and_cancelled() {
+    let wq = queue();
+    let items: Vec<DelayedWork> = (0..1_000_000).map(|_| DelayedWork::new(|| {})).collect();
+    for (n, work) in items.iter().enumerate() {
+        assert!(wq.queue_delayed(
+            work,
+            LONG + Duration::from_millis(n as u64 * 37 % 1_000_000)
+        ));
+    }
+    for work in &items {
+        assert!(work.cancel());
+    }
+    wq.flush().unwrap();
+    assert!(items.iter().all(|work| !work.is_pending()));
+}

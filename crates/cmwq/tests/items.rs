@@ -1,0 +1,236 @@
+//! Cancelling, disabling, enabling and flushing single items.
+
+use cmwq::topology::Topology;
+use cmwq::{Completion, Engine, Work, Workqueue};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+fn queue_on(synthetic: &str, max_active: usize) -> Workqueue {
+    let topology = Topology::from_synthetic(synthetic).expect("a valid description");
+    let engine = Engine::builder()
+        .topology(topology)
+        .build()
+        .expect("an engine");
+    engine
+        .workqueue("items")
+        .max_active(max_active)
+        .build()
+        .expect("a queue")
+}
+
+fn counter() -> (Arc<AtomicUsize>, Work) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let work = Work::new({
+        let runs = runs.clone();
+        move || {
+            runs.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    (runs, work)
+}
+
+/// An item that says when it has begun and ends when told to.
+fn gate() -> (Arc<Completion>, Arc<Completion>, Work) {
+    let (begun, end) = (Arc::new(Completion::new()), Arc::new(Completion::new()));
+    let work = Work::new({
+        let (begun, end) = (begun.clone(), end.clone());
+        move || {
+            begun.complete();
+            end.wait();
+        }
+    });
+    (begun, end, work)
+}
+
+#[test]
+fn an_item_behind_the_limit_can_be_cancelled_and_the_others_still_run() {
+    let wq = queue_on("l3:1 core:1 pu:1", 1);
+    let (begun, end, blocker) = gate();
+    let items: Vec<_> = (0..10).map(|_| counter()).collect();
+    assert!(wq.queue(&blocker));
+    begun.wait();
+    for (_, work) in &items {
+        assert!(wq.queue(work));
+    }
+    for (_, work) in items.iter().step_by(2) {
+        assert!(work.cancel(), "a pending item is removed");
+        assert!(!work.cancel(), "an idle item is not");
+        assert!(!work.is_pending());
+    }
+    end.complete();
+    wq.flush().unwrap();
+    for (n, (runs, _)) in items.iter().enumerate() {
+        assert_eq!(runs.load(Ordering::SeqCst), n % 2, "item {n}");
+    }
+}
+
+#[test]
+fn an_active_item_can_be_cancelled_and_its_place_is_free_again() {
+    let wq = queue_on("l3:1 core:1 pu:1", 2);
+    // One CPU and no blocking declared: the second item is active but not started.
+    let spin = Arc::new(AtomicBool::new(true));
+    let spinning = Arc::new(Completion::new());
+    let spinner = Work::new({
+        let (spin, spinning) = (spin.clone(), spinning.clone());
+        move || {
+            spinning.complete();
+            while spin.load(Ordering::SeqCst) {
+                std::hint::spin_loop();
+            }
+        }
+    });
+    let (active, waiting) = (counter(), counter());
+    assert!(wq.queue(&spinner));
+    spinning.wait();
+    assert!(wq.queue(&active.1));
+    assert!(wq.queue(&waiting.1));
+    assert!(active.1.cancel());
+    spin.store(false, Ordering::SeqCst);
+    wq.flush().unwrap();
+    assert_eq!(
+        (
+            active.0.load(Ordering::SeqCst),
+            waiting.0.load(Ordering::SeqCst)
+        ),
+        (0, 1)
+    );
+}
+
+#[test]
+fn cancel_sync_of_an_item_that_requeues_itself_terminates() {
+    let wq = Arc::new(queue_on("l3:1 core:2 pu:1", 0));
+    let me: Arc<OnceLock<Work>> = Arc::new(OnceLock::new());
+    let runs = Arc::new(AtomicUsize::new(0));
+    let work = Work::new({
+        let (me, wq, runs) = (me.clone(), Arc::downgrade(&wq), runs.clone());
+        move || {
+            runs.fetch_add(1, Ordering::SeqCst);
+            if let (Some(me), Some(wq)) = (me.get(), wq.upgrade()) {
+                wq.queue(me);
+            }
+        }
+    });
+    me.set(work.clone()).unwrap();
+    for _ in 0..200 {
+        wq.queue(&work);
+        work.cancel_sync();
+        let busy = work.busy();
+        assert!(!busy.pending && !busy.running, "{busy:?}");
+        let before = runs.load(Ordering::SeqCst);
+        wq.flush().unwrap();
+        assert_eq!(
+            runs.load(Ordering::SeqCst),
+            before,
+            "nothing runs after cancel_sync"
+        );
+    }
+}
+
+#[test]
+fn disabled_items_are_refused_and_depths_add_up() {
+    let wq = queue_on("l3:1 core:2 pu:1", 0);
+    let (runs, work) = counter();
+    let first = work.disable();
+    let second = work.disable_sync();
+    assert!(!first.removed_pending());
+    assert!(!wq.queue(&work), "refused");
+    drop(first);
+    assert!(
+        !wq.queue(&work),
+        "still refused: disabled twice, enabled once"
+    );
+    drop(second);
+    wq.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 0, "what was refused is lost");
+    assert!(wq.queue(&work));
+    wq.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn flush_of_a_running_and_pending_item_waits_for_the_pending_instance() {
+    let wq = Arc::new(queue_on("l3:1 core:2 pu:1", 0));
+    let (runs, begun, end) = (
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(Completion::new()),
+        Arc::new(Completion::new()),
+    );
+    let work = Work::new({
+        let (runs, begun, end) = (runs.clone(), begun.clone(), end.clone());
+        move || {
+            begun.complete();
+            end.wait();
+            runs.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    assert!(!work.flush(), "never queued");
+    assert!(wq.queue(&work));
+    begun.wait();
+    assert!(wq.queue(&work), "running, not pending: a second instance");
+    assert_eq!((work.busy().pending, work.busy().running), (true, true));
+    std::thread::scope(|scope| {
+        let flusher = scope.spawn(|| {
+            // Whether it waits or comes too late to: afterwards both instances have ended.
+            work.flush();
+            runs.load(Ordering::SeqCst)
+        });
+        end.complete();
+        assert_eq!(flusher.join().unwrap(), 2);
+    });
+}
+
+#[test]
+fn flush_is_not_left_waiting_when_the_instance_is_cancelled() {
+    let wq = queue_on("l3:1 core:1 pu:1", 1);
+    let (begun, end, blocker) = gate();
+    let (runs, work) = counter();
+    assert!(wq.queue(&blocker));
+    begun.wait();
+    assert!(wq.queue(&work));
+    std::thread::scope(|scope| {
+        let flusher = scope.spawn(|| work.flush());
+        while !work.cancel() {
+            std::thread::yield_now();
+        }
+        // Flushed before or after the cancel: either way it returns.
+        flusher.join().unwrap();
+    });
+    end.complete();
+    wq.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn cancels_and_queues_from_many_threads_account_for_every_instance() {
+    let wq = queue_on("l3:2 core:2 pu:1", 0);
+    let (runs, work) = counter();
+    let (accepted, removed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (wq, work, accepted, removed) = (&wq, &work, &accepted, &removed);
+            scope.spawn(move || {
+                for n in 0..3_000 {
+                    match (n + thread) % 4 {
+                        0 | 1 => {
+                            accepted.fetch_add(usize::from(wq.queue(work)), Ordering::SeqCst);
+                        }
+                        2 => {
+                            removed.fetch_add(usize::from(work.cancel()), Ordering::SeqCst);
+                        }
+                        _ => {
+                            let guard = work.disable();
+                            removed
+                                .fetch_add(usize::from(guard.removed_pending()), Ordering::SeqCst);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    wq.flush().unwrap();
+    assert_eq!(
+        accepted.load(Ordering::SeqCst),
+        runs.load(Ordering::SeqCst) + removed.load(Ordering::SeqCst),
+        "each accepted instance runs once or is reported cancelled"
+    );
+}

@@ -1,0 +1,222 @@
+//! Cases 13 to 15: limits, and order under them.
+
+use super::*;
+
+#[test]
+fn case_13_unbound_limits_are_those_of_the_nodes() {
+    let engine = engine("numa:2 l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("case 13", &engine);
+    // (max_active, active on one node at most): half of it, but no less than min_active = min(max_active, 8).
+    for (max_active, on_one_node) in [(1, 1), (5, 5), (10, 8), (40, 20)] {
+        let wq = engine
+            .workqueue("t")
+            .affinity_scope(AffinityScope::Numa)
+            .max_active(max_active)
+            .build()
+            .unwrap();
+        let doors = [Door::new(), Door::new()];
+        let _items: Vec<_> = [0, 2]
+            .into_iter()
+            .zip(&doors)
+            .map(|(cpu, door)| held(&wq, cpu, 50, door))
+            .collect();
+        for door in &doors {
+            door.wait_for(on_one_node);
+        }
+        settle(&engine, &wq.attrs());
+        for door in &doors {
+            assert_eq!(
+                door.arrived.load(Ordering::SeqCst),
+                on_one_node,
+                "max_active {max_active}"
+            );
+            door.open.complete();
+        }
+        wq.flush().unwrap();
+    }
+}
+
+#[test]
+fn case_13_pods_of_a_node_share_its_limit_and_no_credit_stays_behind() {
+    let engine = engine("numa:1 l3:4 core:1 pu:1");
+    let _deadline = Deadline::new("case 13", &engine);
+    let wq = engine
+        .workqueue("t")
+        .affinity_scope(AffinityScope::Cache)
+        .max_active(40)
+        .build()
+        .unwrap();
+    for round in 0..20 {
+        // Every pod has credits of its own after this.
+        for cpu in 0..4 {
+            let door = Door::new();
+            door.open.complete();
+            held(&wq, cpu, 10, &door);
+        }
+        wq.flush().unwrap();
+        let (cpu, door) = (round % 4, Door::new());
+        let _items = held(&wq, cpu, 60, &door);
+        door.wait_for(40);
+        settle(&engine, &wq.attrs());
+        assert_eq!(door.arrived.load(Ordering::SeqCst), 40);
+        door.open.complete();
+        wq.flush().unwrap();
+    }
+}
+
+#[test]
+fn case_14_inactive_items_are_not_overtaken_when_the_limit_is_raised() {
+    let engine = engine("l3:1 core:1 pu:1");
+    let _deadline = Deadline::new("case 14", &engine);
+    for round in 0..50 {
+        let wq = engine.workqueue("t").max_active(1).build().unwrap();
+        let (door, order) = (Door::new(), Arc::new(Mutex::new(Vec::new())));
+        let first = held(&wq, 0, 1, &door);
+        door.wait_for(1);
+        let push = |n: usize| {
+            let order = order.clone();
+            drop(wq.spawn(move || order.lock().unwrap().push(n)));
+        };
+        (0..20).for_each(push);
+        // A pod of one CPU runs one item at a time, so what starts in order ends in order.
+        wq.set_max_active(1 + round % 7).unwrap();
+        (20..40).for_each(push);
+        wq.set_max_active(1024).unwrap();
+        (40..60).for_each(push);
+        door.open.complete();
+        wq.flush().unwrap();
+        assert_eq!(*order.lock().unwrap(), (0..60).collect::<Vec<_>>());
+        drop(first);
+    }
+}
+
+#[test]
+fn case_14_raising_the_limit_lets_exactly_so_many_more_start() {
+    let engine = engine("l3:1 core:4 pu:1");
+    let _deadline = Deadline::new("case 14", &engine);
+    let wq = engine.workqueue("t").max_active(4).build().unwrap();
+    let door = Door::new();
+    let _items = held(&wq, 0, 30, &door);
+    for limit in [4, 9, 12] {
+        wq.set_max_active(limit).unwrap();
+        door.wait_for(limit);
+        settle(&engine, &wq.attrs());
+        assert_eq!(door.arrived.load(Ordering::SeqCst), limit);
+    }
+    // Lowered: what is active stays, nothing starts before it has sunk below the limit.
+    wq.set_max_active(2).unwrap();
+    settle(&engine, &wq.attrs());
+    assert_eq!(door.arrived.load(Ordering::SeqCst), 12);
+    door.open.complete();
+    wq.flush().unwrap();
+    let door = Door::new();
+    let _items = held(&wq, 0, 10, &door);
+    door.wait_for(2);
+    settle(&engine, &wq.attrs());
+    assert_eq!(door.arrived.load(Ordering::SeqCst), 2);
+    door.open.complete();
+    wq.flush().unwrap();
+}
+
+#[test]
+fn case_14_a_limit_raised_by_new_attributes_lets_waiting_items_start() {
+    let engine = engine("numa:2 l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("case 14", &engine);
+    // Strict, so that node 0 keeps its pool: its share grows from 32 to 43 when a CPU of node 1 is taken out.
+    let wq = engine
+        .workqueue("t")
+        .affinity_scope(AffinityScope::Numa)
+        .affinity_strict(true)
+        .max_active(64)
+        .build()
+        .unwrap();
+    let door = Door::new();
+    let _items = held(&wq, 0, 50, &door);
+    door.wait_for(32);
+    let mut attrs = wq.attrs();
+    attrs.cpumask = Some(CpuSet::from_iter([0, 1, 2]));
+    wq.apply_attrs(attrs).unwrap();
+    door.wait_for(43);
+    settle(&engine, &wq.attrs());
+    assert_eq!(door.arrived.load(Ordering::SeqCst), 43);
+    door.open.complete();
+    wq.flush().unwrap();
+}
+
+#[test]
+fn case_14_a_limit_lowered_by_new_attributes_holds_at_once() {
+    let engine = engine("numa:2 l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("case 14", &engine);
+    let wq = engine
+        .workqueue("t")
+        .affinity_scope(AffinityScope::Numa)
+        .affinity_strict(true)
+        .cpumask(CpuSet::from_iter([0, 1, 2]))
+        .max_active(64)
+        .build()
+        .unwrap();
+    // Node 0 has held 43 credits; 32 is its share from here on.
+    let door = Door::new();
+    let _items = held(&wq, 0, 50, &door);
+    door.wait_for(43);
+    door.open.complete();
+    wq.flush().unwrap();
+    let mut attrs = wq.attrs();
+    attrs.cpumask = None;
+    wq.apply_attrs(attrs).unwrap();
+    let door = Door::new();
+    let _items = held(&wq, 0, 50, &door);
+    door.wait_for(32);
+    settle(&engine, &wq.attrs());
+    assert_eq!(door.arrived.load(Ordering::SeqCst), 32);
+    door.open.complete();
+    wq.flush().unwrap();
+}
+
+#[test]
+fn case_15_an_ordered_queue_keeps_its_order_through_100_changes_of_its_attributes() {
+    let engine = engine("numa:2 l3:2 core:2 pu:1");
+    let _deadline = Deadline::new("case 15", &engine);
+    let wq = engine.workqueue("t").ordered().build().unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let inside = Arc::new(AtomicUsize::new(0));
+    let broken = Arc::new(Broken::default());
+    let changing = AtomicBool::new(true);
+    let produced = std::thread::scope(|scope| {
+        let producer = scope.spawn(|| {
+            let mut n = 0;
+            while changing.load(Ordering::Relaxed) || n < 2_000 {
+                let (seen, inside, broken) = (seen.clone(), inside.clone(), broken.clone());
+                let me = n;
+                let handle = wq.spawn(move || {
+                    let others = inside.fetch_add(1, Ordering::SeqCst);
+                    broken.expect(others == 0, || "two items overlap".into());
+                    seen.lock().unwrap().push(me);
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                });
+                if n % 64 == 63 {
+                    handle.join().unwrap();
+                }
+                n += 1;
+            }
+            n
+        });
+        let mut random = Random::new(15);
+        for _ in 0..100 {
+            let bits = random.next();
+            wq.apply_attrs(WorkqueueAttrs {
+                cpumask: Some((0..8).filter(|cpu| bits >> cpu & 1 == 1).collect()),
+                affinity_strict: bits >> 8 & 1 == 1,
+                nice: (bits >> 9) as i32 & 1,
+                ..WorkqueueAttrs::default()
+            })
+            .unwrap();
+        }
+        changing.store(false, Ordering::Relaxed);
+        producer.join().unwrap()
+    });
+    wq.flush().unwrap();
+    broken.none();
+    assert_eq!(*seen.lock().unwrap(), (0..produced).collect::<Vec<_>>());
+    assert!(matches!(wq.set_max_active(2), Err(Error::OrderedMaxActive)));
+}

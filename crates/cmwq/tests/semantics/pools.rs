@@ -1,0 +1,168 @@
+//! Cases 16 to 24: waking, idle workers, pods and scopes.
+
+use super::*;
+
+#[test]
+fn case_16_a_burst_to_an_idle_pool_loses_nothing() {
+    let engine = engine("l3:1 core:4 pu:1");
+    let _deadline = Deadline::new("case 16", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let works: Vec<Work> = (0..1_000).map(|_| counting(&runs)).collect();
+    for burst in 1..=100 {
+        // At rest: every worker has gone to sleep, or is about to, which is the harder case.
+        for work in &works {
+            assert!(wq.queue(work));
+        }
+        // No flush: it would look at the pool itself and hide a wake-up that was lost.
+        eventually(|| runs.load(Ordering::SeqCst) == burst * works.len());
+    }
+}
+
+#[test]
+fn case_16_wake_ups_chain_until_every_cpu_of_the_pod_is_used() {
+    let engine = engine("l3:1 core:4 pu:1");
+    let _deadline = Deadline::new("case 16", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    for _ in 0..50 {
+        let together = Arc::new(AtomicUsize::new(0));
+        // Each item ends only when four run at the same time; awake, so that none counts as blocked.
+        for _ in 0..4 {
+            let together = together.clone();
+            drop(wq.spawn(move || {
+                together.fetch_add(1, Ordering::SeqCst);
+                while together.load(Ordering::SeqCst) < 4 {
+                    std::thread::yield_now();
+                }
+            }));
+        }
+        eventually(|| together.load(Ordering::SeqCst) == 4);
+        wq.flush().unwrap();
+    }
+}
+
+#[test]
+fn case_20_workers_that_were_long_idle_go_but_two_stay() {
+    let engine = Engine::builder()
+        .topology(Topology::from_synthetic("l3:1 core:4 pu:1").unwrap())
+        .idle_timeout(Duration::from_millis(1))
+        .build()
+        .unwrap();
+    let _deadline = Deadline::new("case 20", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    for _ in 0..3 {
+        let door = Door::new();
+        let _items = held(&wq, 0, 30, &door);
+        door.wait_for(30);
+        assert!(engine.stats().workers >= 30);
+        door.open.complete();
+        wq.flush().unwrap();
+        // 30 blocked items needed 30 workers and a spare; idle, no more than two are kept.
+        eventually(|| engine.stats().workers <= 2);
+        assert_eq!(wq.spawn(|| 5).join().unwrap(), 5);
+    }
+    eventually(|| engine.stats().workers == 2);
+    // The items said that they block, so nobody had to find out. (A few may be seen on their way to saying so.)
+    let seen = engine.stats().blocked_seen;
+    assert!(seen < 30, "{seen} of 90 blocked workers had to be found");
+}
+
+#[test]
+fn case_21_the_culler_strands_no_item() {
+    let engine = Engine::builder()
+        .topology(Topology::from_synthetic("l3:1 core:4 pu:1").unwrap())
+        .idle_timeout(Duration::from_nanos(1))
+        .build()
+        .unwrap();
+    let _deadline = Deadline::new("case 21", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let works: Vec<Work> = (0..8).map(|_| counting(&runs)).collect();
+    for round in 1..=3_000 {
+        if round % 100 == 1 {
+            // More workers than are kept, so that there is something to cull.
+            let door = Door::new();
+            let _items = held(&wq, 0, 12, &door);
+            door.wait_for(12);
+            door.open.complete();
+        }
+        for work in &works {
+            assert!(wq.queue(work));
+        }
+        eventually(|| runs.load(Ordering::SeqCst) == round * works.len());
+    }
+}
+
+#[test]
+fn case_22_shards_are_cut_as_the_rule_says_and_a_size_of_zero_is_one() {
+    for (size, cores, pods) in [
+        (0, 6, 6),
+        (1, 6, 6),
+        (3, 8, 3),
+        (8, 11, 1),
+        (8, 12, 2),
+        (8, 128, 16),
+        (28, 128, 5),
+    ] {
+        let engine = Engine::builder()
+            .topology(Topology::from_synthetic(&format!("l3:1 core:{cores} pu:2")).unwrap())
+            .cache_shard_size(size)
+            .build()
+            .unwrap();
+        let shards = engine.pods(AffinityScope::CacheShard).pods();
+        assert_eq!(shards.len(), pods, "{cores} cores by {size}");
+        assert!(
+            shards
+                .iter()
+                .all(|pod| pod.cpus.iter().all(|cpu| pod.cpus.contains(cpu ^ 1))),
+            "siblings are in one shard"
+        );
+    }
+}
+
+#[test]
+fn case_23_scope_names_are_exact_and_default_is_refused_globally() {
+    assert_eq!("cache\n".parse(), Ok(AffinityScope::Cache));
+    assert_eq!("default".parse(), Ok(AffinityScope::Default));
+    for wrong in ["Cache", "cache ", "cache_", "cache\n\n", ""] {
+        assert!(wrong.parse::<AffinityScope>().is_err(), "{wrong:?}");
+    }
+    let engine = engine("l3:1 core:1 pu:1");
+    let refused = engine.set_default_affinity_scope(AffinityScope::Default);
+    assert!(matches!(refused, Err(Error::DefaultScope)));
+    assert_eq!(engine.default_affinity_scope(), AffinityScope::CacheShard);
+}
+
+#[test]
+fn case_24_a_new_default_scope_moves_only_queues_on_default() {
+    let engine = engine("l3:2 core:2 pu:1");
+    let _deadline = Deadline::new("case 24", &engine);
+    let follows = engine.workqueue("follows").build().unwrap();
+    // Two shards, and the pool of all CPUs that stands in for CPUs without a pod.
+    assert_eq!(engine.stats().pools, 3);
+    let stays = engine
+        .workqueue("stays")
+        .affinity_scope(AffinityScope::CacheShard)
+        .build()
+        .unwrap();
+    let ordered = engine.workqueue("ordered").ordered().build().unwrap();
+    assert_eq!(
+        engine.stats().pools,
+        3,
+        "pools of equal attributes are shared"
+    );
+    let door = Door::new();
+    let _items = held(&follows, 0, 1, &door);
+    door.wait_for(1);
+    engine
+        .set_default_affinity_scope(AffinityScope::Cpu)
+        .unwrap();
+    assert_eq!(engine.stats().pools, 7, "and one for each CPU");
+    drop((stays, ordered));
+    // The item that was queued before still runs on its old pool; the other old one is gone.
+    assert_eq!(engine.stats().pools, 6);
+    assert_eq!(follows.spawn(|| 3).join().unwrap(), 3);
+    door.open.complete();
+    follows.flush().unwrap();
+    eventually(|| engine.stats().pools == 5);
+}
