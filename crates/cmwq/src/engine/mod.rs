@@ -2,7 +2,7 @@
 
 mod builder;
 mod cpus;
-mod mapping;
+mod key;
 mod registry;
 
 use crate::affinity::{AffinityScope, Pods};
@@ -13,14 +13,13 @@ use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::sync::Mutex;
 use crate::topology::{CpuSet, Topology};
-use crate::workqueue::{WorkqueueBuilder, WqCore};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 
 pub use builder::EngineBuilder;
 use cpus::CpuMap;
 pub use cpus::IssuerGuard;
-pub(crate) use mapping::{Mapping, PoolKey};
+pub(crate) use key::PoolKey;
 pub(crate) use registry::{Registry, gates};
 
 /// One machine and what runs on it. Most programs never name it: [`Workqueue::builder`](crate::Workqueue::builder) uses
@@ -43,12 +42,18 @@ pub(crate) struct EngineCore {
     default_scope: AtomicU32,
     pods: [OnceLock<Pods>; AffinityScope::CONCRETE.len()],
     pools: Mutex<PoolTable>,
-    queues: Mutex<Vec<Weak<WqCore>>>,
+    queues: Mutex<Vec<Weak<dyn Queue>>>,
     /// Serialises changes of the default scope.
     default_scope_change: Mutex<()>,
     service: Arc<Service>,
     wake_under_lock: bool,
     idle_timeout_ns: u64,
+}
+
+/// What the engine needs of its workqueues.
+pub(crate) trait Queue: Send + Sync {
+    /// The default scope has changed.
+    fn follow_default_scope(self: Arc<Self>);
 }
 
 #[derive(Default)]
@@ -85,11 +90,6 @@ impl Engine {
         builder::global()
     }
 
-    /// A builder of a workqueue of this engine. `name`: shown by tools, at most 31 bytes are kept.
-    pub fn workqueue(&self, name: &str) -> WorkqueueBuilder {
-        WorkqueueBuilder::on(self.clone(), name)
-    }
-
     /// The machine.
     pub fn topology(&self) -> &Topology {
         &self.0.topology
@@ -117,7 +117,7 @@ impl Engine {
             .ok_or(Error::DefaultScope)?;
         let _one_at_a_time = self.0.default_scope_change.lock();
         self.0.default_scope.store(index as u32, Ordering::Relaxed);
-        let queues: Vec<Arc<WqCore>> = self
+        let queues: Vec<Arc<dyn Queue>> = self
             .0
             .queues
             .lock()
@@ -160,6 +160,11 @@ impl Engine {
             workers += guard.nr_workers() as u64;
         }
         EngineStats::new(&sum, pools.len() as u64, workers)
+    }
+
+    /// CPUs on which unbound items may run.
+    pub(crate) fn unbound_mask(&self) -> &CpuSet {
+        &self.0.unbound
     }
 
     pub(crate) fn core(&self) -> &EngineCore {
@@ -269,17 +274,10 @@ impl Engine {
         pool.shut_down();
     }
 
-    pub(crate) fn add_queue(&self, queue: &Arc<WqCore>) {
+    pub(crate) fn add_queue(&self, queue: Weak<dyn Queue>) {
         let mut queues = self.0.queues.lock();
         queues.retain(|queue| queue.strong_count() > 0);
-        queues.push(Arc::downgrade(queue));
-    }
-
-    pub(crate) fn remove_queue(&self, queue: &Arc<WqCore>) {
-        self.0
-            .queues
-            .lock()
-            .retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(queue)));
+        queues.push(queue);
     }
 }
 

@@ -3,7 +3,6 @@
 //! Everything that a lock holder sets in motion for others (wake-ups, calls to front ends, requests to the service thread)
 //! is put down here and done after the lock is let go, on every way out.
 
-use super::help::HelpTarget;
 use super::pwq::{Ended, FrontEnd, PwqKey};
 use super::{Inner, Pool, WorkerHandle, WorkerState};
 use crate::sys::sync::MutexGuard;
@@ -274,15 +273,11 @@ impl<'p> PoolGuard<'p> {
         }
     }
 
-    /// For a helper of another pool: one item, if help is still wanted.
-    pub(super) fn task_for_helper(&mut self) -> HelpTarget {
-        match self.next_task() {
-            Some(task) => {
-                self.stats.helps += 1;
-                HelpTarget::Task(task)
-            }
-            None => HelpTarget::Empty,
-        }
+    /// For a helper of another pool: one item, if there is one.
+    pub(super) fn task_for_helper(&mut self) -> Option<Task> {
+        let task = self.next_task()?;
+        self.stats.helps += 1;
+        Some(task)
     }
 }
 

@@ -109,12 +109,6 @@ impl Neighbours {
     }
 }
 
-/// What a helper found.
-pub(super) enum HelpTarget {
-    Task(Task),
-    Empty,
-}
-
 impl Pool {
     /// Whether any neighbour wants help: one read of a line that rarely changes.
     #[inline]
@@ -131,18 +125,16 @@ impl Pool {
             if !other.help_wanted.load(Ordering::Relaxed) {
                 continue;
             }
-            let found = other.lock().task_for_helper();
-            match found {
-                HelpTarget::Task(task) => {
-                    let mut task = Some(task);
-                    while let Some(Task { started, run }) = task {
-                        let panicked = run_item(started, run);
-                        task = other.lock().end_task(run, panicked);
-                    }
-                    return true;
-                }
-                HelpTarget::Empty => other.set_help_wanted(false),
+            let mut task = other.lock().task_for_helper();
+            if task.is_none() {
+                other.set_help_wanted(false);
+                continue;
             }
+            while let Some(Task { started, run }) = task {
+                let panicked = run_item(started, run);
+                task = other.lock().end_task(run, panicked);
+            }
+            return true;
         }
         false
     }

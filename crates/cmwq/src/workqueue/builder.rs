@@ -31,7 +31,7 @@ impl WorkqueueBuilder {
         }
     }
 
-    pub(crate) fn on(engine: Engine, name: &str) -> Self {
+    fn on(engine: Engine, name: &str) -> Self {
         WorkqueueBuilder {
             engine: Some(engine),
             ..Self::new(name)
@@ -132,4 +132,11 @@ fn cut_name(mut name: String) -> String {
         name.truncate(end);
     }
     name
+}
+
+impl Engine {
+    /// A builder of a workqueue of this engine. `name`: shown by tools, at most 31 bytes are kept.
+    pub fn workqueue(&self, name: &str) -> WorkqueueBuilder {
+        WorkqueueBuilder::on(self.clone(), name)
+    }
 }

@@ -3,7 +3,10 @@
 use super::attrs::WorkqueueAttrs;
 use super::flush::Flush;
 use super::limits::Limits;
-use crate::engine::{Engine, Mapping, Registry, gates};
+use super::mapping::Mapping;
+use super::pwq::Pwq;
+use crate::affinity::AffinityScope;
+use crate::engine::{Engine, Queue, Registry, gates};
 use crate::error::{Draining, Error, FlushError};
 use crate::observe::warn;
 use crate::pool::{BlockGuard, FrontEnd, Pool, PwqKey, PwqState, current_front};
@@ -14,15 +17,7 @@ use crate::sys::sync::Mutex;
 use crate::work::Pending;
 use std::sync::{Arc, OnceLock};
 
-/// One pool workqueue as its queue knows it.
-pub(super) struct Pwq {
-    pub(super) pool: Arc<Pool>,
-    pub(super) key: PwqKey,
-    /// Which of the queue's limits its items count against.
-    pub(super) node: usize,
-}
-
-pub(crate) struct WqCore {
+pub(super) struct WqCore {
     pub(super) name: String,
     pub(super) engine: Engine,
     pub(super) ordered: bool,
@@ -50,7 +45,7 @@ struct Control {
 
 /// What became of a queue attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Accepted {
+pub(super) enum Accepted {
     /// One new instance will run.
     Yes,
     /// The queue is draining and the caller is none of its items: nothing will run.
@@ -82,7 +77,8 @@ impl WqCore {
             limits,
             engine,
         });
-        core.engine.add_queue(&core);
+        let weak = Arc::downgrade(&core);
+        core.engine.add_queue(weak);
         {
             let mut control = core.control.lock();
             let mapping = core.engine.map(&control.attrs, ordered);
@@ -166,15 +162,6 @@ impl WqCore {
         self.remap(&mut control);
         self.settle_limits();
         Ok(())
-    }
-
-    /// Called when the default scope has changed: queues that are on `default` follow, but for ordered ones.
-    pub(crate) fn follow_default_scope(self: &Arc<Self>) {
-        let mut control = self.control.lock();
-        if control.attrs.affinity_scope == crate::affinity::AffinityScope::Default && !self.ordered
-        {
-            self.remap(&mut control);
-        }
     }
 
     fn remap(self: &Arc<Self>, control: &mut Control) {
@@ -381,7 +368,6 @@ impl WqCore {
         for pwq in std::mem::take(&mut control.current) {
             self.retire(&pwq);
         }
-        self.engine.remove_queue(self);
     }
 
     /// Items started and completed so far, on pool workqueues that exist.
@@ -399,6 +385,16 @@ impl WqCore {
         match accepted {
             Accepted::Yes => Ok(()),
             Accepted::Dropped => Err(Draining),
+        }
+    }
+}
+
+impl Queue for WqCore {
+    /// Queues that are on `default` follow, but for ordered ones.
+    fn follow_default_scope(self: Arc<Self>) {
+        let mut control = self.control.lock();
+        if control.attrs.affinity_scope == AffinityScope::Default && !self.ordered {
+            self.remap(&mut control);
         }
     }
 }

@@ -11,7 +11,7 @@
 //! **Which items does a flush cover?** All whose `queue()` returned before: they were published, and the flusher takes each
 //! pool's lock and accepts what was published, under the old colour, before it advances.
 
-use super::core::Pwq;
+use super::pwq::Pwq;
 use crate::pool::COLOURS;
 use crate::sys::sync::{Condvar, Mutex};
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! `max_active`: how many items of a queue may be active, per NUMA node, and who waits for a place.
 
 use super::attrs::{WQ_DFL_MIN_ACTIVE, WorkqueueAttrs};
-use super::core::Pwq;
+use super::pwq::Pwq;
 use crate::engine::Engine;
 use crate::pool::NodeLimit;
 use crate::sys::sync::Mutex;

@@ -7,9 +7,11 @@ mod core;
 mod delayed;
 mod flush;
 mod limits;
+mod mapping;
+mod pwq;
 
 use self::core::Accepted;
-pub(crate) use self::core::WqCore;
+use self::core::WqCore;
 use crate::error::{Draining, Error, FlushError};
 use crate::observe::warn;
 use crate::sys::thread;

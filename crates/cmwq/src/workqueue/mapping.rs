@@ -1,24 +1,8 @@
 //! From a queue's attributes to the pool of each CPU, by the kernel's rules.
 
-use super::Engine;
+use super::attrs::WorkqueueAttrs;
+use crate::engine::{Engine, PoolKey};
 use crate::topology::CpuSet;
-use crate::workqueue::WorkqueueAttrs;
-
-/// Two requests share a pool if and only if these are equal. The scope is not part of it, nor is orderedness.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PoolKey {
-    pub(crate) nice: i32,
-    /// Where the workers run.
-    pub(crate) pod: CpuSet,
-    /// The queue's whole effective mask; `None` for strict pools.
-    pub(crate) effective: Option<CpuSet>,
-}
-
-impl PoolKey {
-    pub(crate) fn is_strict(&self) -> bool {
-        self.effective.is_none()
-    }
-}
 
 /// Which pool serves each CPU.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,7 +53,7 @@ impl Engine {
 
     /// The CPUs that a queue's items may run on: its mask within the unbound mask, or all of that if nothing is left.
     pub(crate) fn effective_mask(&self, attrs: &WorkqueueAttrs) -> CpuSet {
-        let unbound = &self.core().unbound;
+        let unbound = self.unbound_mask();
         let wanted = attrs
             .cpumask
             .as_ref()
