@@ -44,6 +44,8 @@ pub enum Error {
     Thread(io::Error),
     /// `max_active` of an ordered workqueue is always 1.
     OrderedMaxActive,
+    /// The workqueue belongs to the process that this one was forked from.
+    Forked,
 }
 
 impl fmt::Display for Error {
@@ -59,6 +61,7 @@ impl fmt::Display for Error {
             Error::NoSuchCpu { cpu, allowed } => write!(f, "there is no CPU {cpu}; allowed: {allowed}"),
             Error::Binding { cpu, source } => write!(f, "the thread cannot be bound to CPU {cpu}: {source}"),
             Error::Thread(source) => write!(f, "a thread cannot be created: {source}"),
+            Error::Forked => Refused::Forked.fmt(f),
             Error::OrderedMaxActive => f.write_str("max_active of an ordered workqueue is 1 and cannot be changed"),
         }
     }
@@ -80,26 +83,46 @@ impl From<TopologyError> for Error {
     }
 }
 
-/// A flush that could never end: it was called from an item of the queue that it would wait for.
+/// Why a workqueue cannot be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlushError;
+pub enum FlushError {
+    /// The caller is an item of the queue: it would wait for itself.
+    OwnItem,
+    /// The queue belongs to the process that this one was forked from: its workers are not here.
+    Forked,
+}
 
 impl fmt::Display for FlushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an item of the workqueue itself cannot wait for the whole workqueue")
+        match self {
+            FlushError::OwnItem => {
+                f.write_str("an item of the workqueue itself cannot wait for the whole workqueue")
+            }
+            FlushError::Forked => Refused::Forked.fmt(f),
+        }
     }
 }
 
 impl std::error::Error for FlushError {}
 
-/// The workqueue is being drained or destroyed and takes no items from outside.
+/// Why a workqueue takes no item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Draining;
+pub enum Refused {
+    /// The queue is being drained or destroyed, and the caller is none of its items.
+    Draining,
+    /// The queue belongs to the process that this one was forked from: its workers are not here.
+    Forked,
+}
 
-impl fmt::Display for Draining {
+impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the workqueue is draining: only its own items may queue on it")
+        f.write_str(match self {
+            Refused::Draining => "the workqueue is draining: only its own items may queue on it",
+            Refused::Forked => {
+                "the workqueue belongs to the parent process: build a new one after a fork"
+            }
+        })
     }
 }
 
-impl std::error::Error for Draining {}
+impl std::error::Error for Refused {}

@@ -53,7 +53,7 @@ mod work;
 mod workqueue;
 
 pub use engine::{Engine, EngineBuilder, IssuerGuard};
-pub use error::{Draining, Error, FlushError};
+pub use error::{Error, FlushError, Refused};
 pub use observe::{EngineStats, set_warning_handler};
 pub use pool::blocking;
 pub use work::{Completion, JoinError, JoinHandle, RawWork, Work, WorkFn};

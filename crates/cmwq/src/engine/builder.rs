@@ -1,11 +1,12 @@
 //! Building an engine, and the global one.
 
-use super::{CpuMap, Engine, EngineCore, PoolTable};
+use super::{CpuMap, Engine, EngineCore, PoolTable, gates};
 use crate::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
 use crate::error::Error;
 use crate::observe::warn;
 use crate::pool::Service;
 use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::fork;
 use crate::sys::sync::Mutex;
 use crate::topology::{CpuSet, Topology, process_cpus};
 use std::sync::{Arc, PoisonError};
@@ -105,7 +106,9 @@ impl EngineBuilder {
             .ok_or(Error::DefaultScope)?;
         let usable = usable_cpus(&topology);
         let unbound = topology.allowed().intersection(topology.online());
+        fork::watch(|| gates().reset());
         Ok(Engine(Arc::new(EngineCore {
+            born: fork::generation(),
             cpus: CpuMap::new(&topology, &usable),
             unbound,
             shard_size: effective_shard_size(shard_size),
@@ -131,7 +134,7 @@ impl EngineBuilder {
     pub fn build_global(self) -> Result<Engine, Error> {
         let engine = {
             let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
-            if global.is_some() {
+            if global.as_ref().is_some_and(|engine| !engine.is_inherited()) {
                 return Err(Error::AlreadyInUse);
             }
             global.insert(self.assemble()?).clone()
@@ -154,7 +157,8 @@ static GLOBAL: std::sync::Mutex<Option<Engine>> = std::sync::Mutex::new(None);
 pub(super) fn global() -> Result<Engine, Error> {
     let engine = {
         let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(engine) = &*global {
+        // A fork's child gets one of its own.
+        if let Some(engine) = global.as_ref().filter(|engine| !engine.is_inherited()) {
             return Ok(engine.clone());
         }
         global.insert(EngineBuilder::new().assemble()?).clone()

@@ -11,6 +11,7 @@ use crate::observe::EngineStats;
 use crate::pool::{Group, Place, Pool, PoolAttrs, PoolStats, Service};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::fork;
 use crate::sys::sync::Mutex;
 use crate::topology::{CpuSet, Topology};
 use std::collections::HashMap;
@@ -32,6 +33,8 @@ pub struct Engine(Arc<EngineCore>);
 
 pub(crate) struct EngineCore {
     topology: Topology,
+    /// The fork generation of the process that built it.
+    born: u32,
     cpus: CpuMap,
     /// CPUs on which unbound items may run: those that the process may use.
     unbound: CpuSet,
@@ -72,6 +75,10 @@ struct Entry {
 
 impl Drop for EngineCore {
     fn drop(&mut self) {
+        // In a fork's child the thread is not there, and may have left its lock held.
+        if self.born != fork::generation() {
+            return;
+        }
         self.service.stop();
     }
 }
@@ -160,6 +167,12 @@ impl Engine {
             workers += guard.nr_workers() as u64;
         }
         EngineStats::new(&sum, pools.len() as u64, workers)
+    }
+
+    /// Whether the process is a child, by fork, of the one that built this engine.
+    #[inline]
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.0.born != fork::generation()
     }
 
     /// CPUs on which unbound items may run.

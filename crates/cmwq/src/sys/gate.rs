@@ -67,6 +67,16 @@ impl Gates {
         }
     }
 
+    /// In a fork's child: readers that were other threads of the parent are not there. The one thread of the child is none
+    /// itself, since gates are not held while user code runs.
+    pub(crate) fn reset(&self) {
+        for gate in &self.gates {
+            for counter in &gate.0 {
+                counter.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Waits until every reader that entered before the call has left. Must not be called inside a gate.
     pub(crate) fn synchronize(&self) {
         let _one_writer = self.writer.lock();

@@ -8,6 +8,7 @@ pub(crate) mod atomic;
 pub(crate) mod cell;
 pub(crate) mod clock;
 pub(crate) mod cpu;
+pub(crate) mod fork;
 pub(crate) mod gate;
 pub(crate) mod park;
 pub(crate) mod spin;

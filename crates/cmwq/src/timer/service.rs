@@ -5,7 +5,7 @@ use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
-use crate::sys::{clock, thread};
+use crate::sys::{clock, fork, thread};
 use crate::topology::process_cpus;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -25,7 +25,8 @@ impl TimerKey {
 
 struct State<T> {
     wheel: Wheel<T>,
-    started: bool,
+    /// The fork generation in which the thread was started.
+    started: Option<u32>,
     /// The tick that the thread sleeps until; an earlier deadline wakes it.
     sleeps_until: u64,
 }
@@ -55,7 +56,7 @@ impl<T: Send + 'static> Timers<T> {
             let wheel = Wheel::new(tick_of(clock::now_ns()));
             Mutex::new(State {
                 wheel,
-                started: false,
+                started: None,
                 sleeps_until: 0,
             })
         })
@@ -70,11 +71,11 @@ impl<T: Send + 'static> Timers<T> {
     pub(crate) fn arm(&'static self, delay: Duration, at: &TimerKey, value: T) -> Result<(), T> {
         let delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
         let mut state = self.state().lock();
-        if !state.started {
+        if state.started != Some(fork::generation()) {
             if thread::spawn("cmwq-timer", move || self.run()).is_err() {
                 return Err(value);
             }
-            state.started = true;
+            state.started = Some(fork::generation());
         }
         // The tick in which the deadline lies has passed only when the next has begun.
         let deadline = tick_of(clock::now_ns().saturating_add(delay_ns)) + 1;

@@ -2,6 +2,8 @@
 
 use super::completion::Completion;
 use super::raw::RawWork;
+use crate::error::Refused;
+use crate::sys::fork;
 use crate::sys::sync::Mutex;
 use std::any::Any;
 use std::future::Future;
@@ -16,8 +18,9 @@ use std::task::{Context, Poll, Waker};
 pub enum JoinError {
     /// The closure panicked; this is what it panicked with.
     Panicked(Box<dyn Any + Send>),
-    /// The queue was being drained or destroyed and the closure was dropped without running.
-    Dropped,
+    /// The queue did not take the closure, which was dropped without running; or it will not run, since the queue belongs to
+    /// the process that this one was forked from.
+    Refused(Refused),
     /// The result was taken already: the handle was polled to its end before.
     Taken,
 }
@@ -31,7 +34,7 @@ impl std::fmt::Debug for JoinError {
 impl std::fmt::Display for JoinError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            JoinError::Dropped => f.write_str("the workqueue was draining and dropped the item"),
+            JoinError::Refused(refused) => refused.fmt(f),
             JoinError::Taken => f.write_str("the result was taken already"),
             JoinError::Panicked(payload) => {
                 let text = payload
@@ -94,7 +97,10 @@ where
             },
             func: Mutex::new(Some(func)),
         });
-        let handle = JoinHandle { task: task.clone() };
+        let handle = JoinHandle {
+            task: task.clone(),
+            born: fork::generation(),
+        };
         (task, handle)
     }
 
@@ -123,12 +129,12 @@ where
     ///
     /// # Safety
     /// As for [`from_raw`](Self::from_raw).
-    pub(crate) unsafe fn reject(item: NonNull<RawWork>) {
+    pub(crate) unsafe fn reject(item: NonNull<RawWork>, why: Refused) {
         // SAFETY: by the contract.
         let task = unsafe { Self::from_raw(item) };
         let func = task.func.lock().take();
         drop(func);
-        task.shared.finish(Err(JoinError::Dropped));
+        task.shared.finish(Err(JoinError::Refused(why)));
     }
 }
 
@@ -175,6 +181,8 @@ where
 #[must_use = "dropping a handle does not cancel the item, but its result is lost"]
 pub struct JoinHandle<T> {
     task: Arc<dyn Joinable<T>>,
+    /// In a child of the process that spawned it, the closure will not run.
+    born: u32,
 }
 
 impl<T> JoinHandle<T> {
@@ -184,10 +192,13 @@ impl<T> JoinHandle<T> {
     /// as long as `max_active` lets those run.
     ///
     /// # Errors
-    /// [`JoinError::Panicked`] with what the closure panicked with; [`JoinError::Dropped`] if the queue was draining;
+    /// [`JoinError::Panicked`] with what the closure panicked with; [`JoinError::Refused`] if the queue did not take it;
     /// [`JoinError::Taken`] if the handle was polled to its end before.
     pub fn join(self) -> Result<T, JoinError> {
         let shared = self.task.shared();
+        if !shared.done.is_done() && self.born != fork::generation() {
+            return Err(JoinError::Refused(Refused::Forked));
+        }
         shared.done.wait();
         let result = shared.outcome.lock().result.take();
         result.unwrap_or(Err(JoinError::Taken))
@@ -206,6 +217,9 @@ impl<T> Future for JoinHandle<T> {
         let mut outcome = self.task.shared().outcome.lock();
         match outcome.result.take() {
             Some(result) => Poll::Ready(result),
+            None if self.born != fork::generation() => {
+                Poll::Ready(Err(JoinError::Refused(Refused::Forked)))
+            }
             None if self.is_finished() => Poll::Ready(Err(JoinError::Taken)),
             None => {
                 let waker = context.waker();

@@ -7,7 +7,7 @@ use super::mapping::Mapping;
 use super::pwq::Pwq;
 use crate::affinity::AffinityScope;
 use crate::engine::{Engine, Queue, Registry, gates};
-use crate::error::{Draining, Error, FlushError};
+use crate::error::{Error, FlushError, Refused};
 use crate::observe::warn;
 use crate::pool::{BlockGuard, FrontEnd, Pool, PwqKey, PwqState, current_front};
 use crate::sys::atomic::Ordering;
@@ -41,15 +41,6 @@ struct Control {
     /// The pool workqueues that the slots point to.
     current: Vec<Arc<Pwq>>,
     destroyed: bool,
-}
-
-/// What became of a queue attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Accepted {
-    /// One new instance will run.
-    Yes,
-    /// The queue is draining and the caller is none of its items: nothing will run.
-    Dropped,
 }
 
 impl WqCore {
@@ -107,7 +98,15 @@ impl WqCore {
 
     /// Queues an item that the caller has claimed, from `cpu` or from wherever the caller is.
     #[inline]
-    pub(super) fn queue(self: &Arc<Self>, cpu: Option<usize>, mut item: Pending) -> Accepted {
+    pub(super) fn queue(
+        self: &Arc<Self>,
+        cpu: Option<usize>,
+        mut item: Pending,
+    ) -> Result<(), Refused> {
+        if self.engine.is_inherited() {
+            item.release();
+            return Err(Refused::Forked);
+        }
         let (cpu, real) = self.engine.issuing_cpu(cpu);
         let gate = gates().enter(real);
         // Inside the gate: a drain that begins waits for us, so it sees the item or we see it.
@@ -115,7 +114,7 @@ impl WqCore {
             drop(gate);
             item.release();
             self.warn_dropped();
-            return Accepted::Dropped;
+            return Err(Refused::Draining);
         }
         let slots = self.slots.get().expect("set when the queue was made");
         let slot = slots.get(cpu).unwrap_or(&slots[0]);
@@ -129,13 +128,13 @@ impl WqCore {
                 if let Some(place) = guard.runs_for(item.address(), item.func(), self.id()) {
                     item.aim(pool.id, place);
                     guard.accept_item(item);
-                    return Accepted::Yes;
+                    return Ok(());
                 }
             }
         }
         item.aim(pwq.pool.id, pwq.key.place);
         pwq.pool.publish(item);
-        Accepted::Yes
+        Ok(())
     }
 
     fn warn_dropped(&self) {
@@ -156,6 +155,7 @@ impl WqCore {
     /// Builds all that the new attributes need, then switches every slot.
     pub(super) fn apply(self: &Arc<Self>, attrs: WorkqueueAttrs) -> Result<(), Error> {
         attrs.check()?;
+        self.must_be_ours()?;
         let mut control = self.control.lock();
         control.attrs = attrs;
         self.limits.recompute(&self.engine, &control.attrs);
@@ -271,6 +271,7 @@ impl WqCore {
         if self.ordered {
             return Err(Error::OrderedMaxActive);
         }
+        self.must_be_ours()?;
         let control = self.control.lock();
         self.limits
             .set_max_active(&self.engine, &control.attrs, max_active);
@@ -289,10 +290,29 @@ impl WqCore {
 
     // ---- flush, drain, destroy ----
 
-    pub(super) fn flush(&self) -> Result<(), FlushError> {
-        if self.runs_here() {
-            return Err(FlushError);
+    /// In a fork's child the queue is only memory, and its locks may be held for ever.
+    fn must_be_ours(&self) -> Result<(), Error> {
+        if self.engine.is_inherited() {
+            Err(Error::Forked)
+        } else {
+            Ok(())
         }
+    }
+
+    /// Whether the caller may wait for the queue.
+    fn may_wait(&self) -> Result<(), FlushError> {
+        if self.engine.is_inherited() {
+            return Err(FlushError::Forked);
+        }
+        if self.runs_here() {
+            Err(FlushError::OwnItem)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(super) fn flush(&self) -> Result<(), FlushError> {
+        self.may_wait()?;
         let _blocked = BlockGuard::enter();
         self.flush.run(|| self.members());
         Ok(())
@@ -300,9 +320,7 @@ impl WqCore {
 
     /// Waits until nothing is queued any more; meanwhile only the queue's own items may queue on it.
     pub(super) fn drain(&self) -> Result<(), FlushError> {
-        if self.runs_here() {
-            return Err(FlushError);
-        }
+        self.may_wait()?;
         self.close();
         let _blocked = BlockGuard::enter();
         self.run_dry();
@@ -378,14 +396,6 @@ impl WqCore {
                 let counts = pwq.pool.lock().pwq_counts(pwq.key);
                 (started + counts.0, completed + counts.1)
             })
-    }
-
-    /// Whether a safe layer should report a drop.
-    pub(super) fn accepted(accepted: Accepted) -> Result<(), Draining> {
-        match accepted {
-            Accepted::Yes => Ok(()),
-            Accepted::Dropped => Err(Draining),
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Delayed work: a work item with a timer.
 
 use super::control::wait_for_run;
-use super::core::{Accepted, WqCore};
+use super::core::WqCore;
 use super::{Workqueue, control};
 use crate::timer::{TimerKey, Timers};
 use crate::work::{Pending, Unclaimed, Work};
@@ -64,7 +64,7 @@ impl DelayedWork {
     /// Hands the owned item to the queue, with a reference for the run. `false`: the queue dropped it.
     fn enqueue(&self, queue: &Arc<WqCore>, cpu: Option<usize>, item: Pending) -> bool {
         self.work.lend();
-        let accepted = queue.queue(cpu, item) == Accepted::Yes;
+        let accepted = queue.queue(cpu, item).is_ok();
         if !accepted {
             self.work.unlend();
         }
@@ -150,6 +150,10 @@ impl Workqueue {
     pub fn queue_delayed(&self, work: &DelayedWork, delay: Duration) -> bool {
         // SAFETY: `enqueue` leaves a reference for the run, and an armed timer holds one until then.
         match unsafe { Pending::claim(work.work.raw()) } {
+            Ok(item) if self.core.engine.is_inherited() => {
+                item.release();
+                false
+            }
             Ok(item) => work.start(&self.core, delay, item),
             Err(Unclaimed::AlreadyPending | Unclaimed::Disabled) => false,
         }

@@ -10,9 +10,8 @@ mod limits;
 mod mapping;
 mod pwq;
 
-use self::core::Accepted;
 use self::core::WqCore;
-use crate::error::{Draining, Error, FlushError};
+use crate::error::{Error, FlushError, Refused};
 use crate::observe::warn;
 use crate::sys::thread;
 use crate::work::raw::{Pending, RawWork};
@@ -35,9 +34,8 @@ pub enum Queued {
     AlreadyPending,
     /// The item is disabled: nothing changed, and the request is lost.
     Disabled,
-    /// The queue is draining and the caller is none of its items: the item is idle, nothing will run. (The kernel returns
-    /// "true" here.)
-    Dropped,
+    /// The queue does not take it: the item is idle, nothing will run. (The kernel returns "true" for a draining queue.)
+    Refused(Refused),
 }
 
 /// A named workqueue: work items queued on it run on worker pools near the CPU that they were queued from.
@@ -95,20 +93,21 @@ impl Workqueue {
     /// As [`queue`](Self::queue), telling a drop from a pending item.
     ///
     /// # Errors
-    /// [`Draining`] if the queue is being drained and the caller is none of its items: the item was dropped.
+    /// [`Refused`]: the queue is being drained and the caller is none of its items, or this process is a fork's child. The
+    /// item was dropped.
     #[inline]
-    pub fn try_queue(&self, work: &Work) -> Result<bool, Draining> {
+    pub fn try_queue(&self, work: &Work) -> Result<bool, Refused> {
         self.queue_work(None, work)
     }
 
     #[inline]
-    fn queue_work(&self, cpu: Option<usize>, work: &Work) -> Result<bool, Draining> {
+    fn queue_work(&self, cpu: Option<usize>, work: &Work) -> Result<bool, Refused> {
         // SAFETY: the reference lent below keeps the item alive until its function has taken it over.
         let Ok(item) = (unsafe { Pending::claim(work.raw()) }) else {
             return Ok(false);
         };
         work.lend();
-        let accepted = WqCore::accepted(self.core.queue(cpu, item));
+        let accepted = self.core.queue(cpu, item);
         if accepted.is_err() {
             work.unlend();
         }
@@ -127,9 +126,10 @@ impl Workqueue {
         match unsafe { self.queue_raw(raw) } {
             Queued::Accepted => {}
             // SAFETY: the queue did not use the reference.
-            Queued::AlreadyPending | Queued::Disabled | Queued::Dropped => unsafe {
-                Task::<F, T>::reject(raw)
-            },
+            Queued::Refused(why) => unsafe { Task::<F, T>::reject(raw, why) },
+            Queued::AlreadyPending | Queued::Disabled => {
+                unreachable!("nobody else has the new item")
+            }
         }
         handle
     }
@@ -149,8 +149,8 @@ impl Workqueue {
             Err(Unclaimed::Disabled) => return Queued::Disabled,
         };
         match self.core.queue(None, item) {
-            Accepted::Yes => Queued::Accepted,
-            Accepted::Dropped => Queued::Dropped,
+            Ok(()) => Queued::Accepted,
+            Err(why) => Queued::Refused(why),
         }
     }
 
@@ -158,7 +158,7 @@ impl Workqueue {
     /// that requeues itself is waited for once.
     ///
     /// # Errors
-    /// [`FlushError`] if called from an item of this very queue, which would wait for itself.
+    /// [`FlushError::OwnItem`] if called from an item of this very queue; [`FlushError::Forked`] in a fork's child.
     pub fn flush(&self) -> Result<(), FlushError> {
         self.core.flush()
     }
@@ -166,7 +166,7 @@ impl Workqueue {
     /// Waits until the queue is empty. Meanwhile only its own items may queue on it; what others queue is dropped.
     ///
     /// # Errors
-    /// [`FlushError`] if called from an item of this very queue.
+    /// As [`flush`](Self::flush).
     pub fn drain(&self) -> Result<(), FlushError> {
         self.core.drain()
     }
@@ -209,6 +209,10 @@ impl Workqueue {
 
 impl Drop for Workqueue {
     fn drop(&mut self) {
+        // In a fork's child its workers are not there; what it holds is the parent's.
+        if self.core.engine.is_inherited() {
+            return;
+        }
         if !self.core.runs_here() {
             self.core.destroy();
             return;

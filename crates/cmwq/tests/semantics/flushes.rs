@@ -151,19 +151,25 @@ fn case_12_drain_accepts_chained_items_and_drops_others() {
                 accepted += usize::from(queued);
                 false
             }
-            Err(Draining) => true,
+            Err(refused) => refused == Refused::Draining,
         });
         assert!(!outside.is_pending() || accepted > 0);
         assert_eq!(wq.try_queue(&outside).is_err(), !outside.is_pending());
         let rejected = wq.spawn(|| ());
-        assert!(matches!(rejected.join(), Err(JoinError::Dropped)));
+        assert!(matches!(
+            rejected.join(),
+            Err(JoinError::Refused(Refused::Draining))
+        ));
         let kept = Arc::new(());
         let handle = wq.spawn({
             let kept = kept.clone();
             move || drop(kept)
         });
         assert_eq!(Arc::strong_count(&kept), 1, "a rejected closure is dropped");
-        assert!(matches!(block_on(handle), Err(JoinError::Dropped)));
+        assert!(matches!(
+            block_on(handle),
+            Err(JoinError::Refused(Refused::Draining))
+        ));
         door.open.complete();
         drain.join().unwrap().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), accepted + 1);

@@ -15,8 +15,7 @@ mod pools;
 use cmwq::affinity::AffinityScope;
 use cmwq::topology::{CpuSet, Topology};
 use cmwq::{
-    Completion, Draining, Engine, Error, JoinError, Queued, RawWork, Work, Workqueue,
-    WorkqueueAttrs,
+    Completion, Engine, Error, JoinError, Queued, RawWork, Refused, Work, Workqueue, WorkqueueAttrs,
 };
 use harness::{Broken, Deadline, Random, block_on, engine, eventually, quiet_panic};
 use std::ptr::NonNull;

@@ -1,0 +1,126 @@
+//! A child of fork has the queues of its parent but not their workers: it is told so, and never hangs.
+
+use cmwq::{DelayedWork, Engine, Error, FlushError, JoinError, Refused, Work, Workqueue};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Runs `child` in a forked process; its answer is the exit status. A child that hangs is killed by its alarm. What the
+/// child would have used up is given back to the parent.
+fn in_child<F: FnOnce() -> Result<(), String>>(child: F) -> (Result<(), String>, Option<F>) {
+    // SAFETY: the child calls nothing that needs threads of the parent: that is what is tested; and it leaves by _exit.
+    match unsafe { libc::fork() } {
+        -1 => (Err("fork failed".into()), Some(child)),
+        0 => {
+            // SAFETY: sets a timer whose signal ends the process.
+            unsafe { libc::alarm(30) };
+            let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
+            let status = match answer {
+                Ok(Ok(())) => 0,
+                Ok(Err(text)) => {
+                    eprintln!("in the child: {text}");
+                    1
+                }
+                Err(_) => 2,
+            };
+            // SAFETY: ends the process at once.
+            unsafe { libc::_exit(status) }
+        }
+        pid => {
+            let mut status = 0;
+            // SAFETY: waits for our own child; `status` is valid for writes.
+            unsafe { libc::waitpid(pid, &mut status, 0) };
+            let result = match status {
+                0 => Ok(()),
+                _ => Err(format!("the child ended with wait status {status:#x}")),
+            };
+            (result, Some(child))
+        }
+    }
+}
+
+fn expect(what: &str, is: bool) -> Result<(), String> {
+    if is {
+        Ok(())
+    } else {
+        Err(format!("not so: {what}"))
+    }
+}
+
+#[test]
+fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
+    let engine = Engine::builder().build().unwrap();
+    let wq = engine.workqueue("parent").build().unwrap();
+    let global = Workqueue::builder("global").build().unwrap();
+    let (stop, work, delayed) = (
+        Arc::new(AtomicBool::new(false)),
+        Work::new(|| {}),
+        DelayedWork::new(|| {}),
+    );
+    assert_eq!(global.spawn(|| 1).join().unwrap(), 1);
+    assert!(
+        wq.queue_delayed(&DelayedWork::new(|| {}), Duration::from_secs(3600)),
+        "the timer thread runs"
+    );
+    // Busy while forking: a worker runs, and this thread's item is in flight.
+    let running = wq.spawn({
+        let stop = stop.clone();
+        move || while !stop.load(Ordering::Relaxed) {}
+    });
+    let pending = wq.spawn(|| 2);
+    let (result, unused) = in_child(|| {
+        expect(
+            "queue is refused",
+            wq.try_queue(&work) == Err(Refused::Forked),
+        )?;
+        expect("a refused item is idle", !work.is_pending())?;
+        expect(
+            "delayed work is refused",
+            !wq.queue_delayed(&delayed, Duration::from_millis(1)),
+        )?;
+        expect(
+            "spawn is refused",
+            matches!(
+                wq.spawn(|| 3).join(),
+                Err(JoinError::Refused(Refused::Forked))
+            ),
+        )?;
+        expect("flush says so", wq.flush() == Err(FlushError::Forked))?;
+        expect("drain says so", wq.drain() == Err(FlushError::Forked))?;
+        expect(
+            "attributes say so",
+            matches!(wq.apply_attrs(wq.attrs()), Err(Error::Forked)),
+        )?;
+        expect(
+            "max_active says so",
+            matches!(wq.set_max_active(3), Err(Error::Forked)),
+        )?;
+        expect(
+            "join says so",
+            matches!(running.join(), Err(JoinError::Refused(Refused::Forked))),
+        )?;
+        drop((wq, global, engine));
+        let own = Workqueue::builder("child")
+            .build()
+            .map_err(|error| error.to_string())?;
+        expect(
+            "its own queue works",
+            own.spawn(|| 4).join().ok() == Some(4),
+        )?;
+        let late = Arc::new(cmwq::Completion::new());
+        let timed = DelayedWork::new({
+            let late = late.clone();
+            move || late.complete()
+        });
+        expect(
+            "a timer is armed",
+            own.queue_delayed(&timed, Duration::from_millis(1)),
+        )?;
+        late.wait();
+        own.flush().map_err(|error| error.to_string())
+    });
+    stop.store(true, Ordering::Relaxed);
+    drop(unused);
+    assert_eq!(pending.join().ok(), Some(2), "the parent goes on");
+    result.unwrap();
+}
