@@ -44,6 +44,27 @@ pub enum Error {
     Thread(io::Error),
     /// `max_active` of an ordered workqueue is always 1.
     OrderedMaxActive,
+    /// Two things were asked for that exclude each other.
+    Incompatible {
+        /// The one.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+    },
+    /// A mask of which nothing is left.
+    EmptyCpumask {
+        /// The mask as it was given.
+        given: String,
+        /// What there is.
+        allowed: String,
+    },
+    /// A NUMA node that the topology does not have.
+    NoSuchNode {
+        /// The node.
+        node: u32,
+        /// Those that there are, as a list.
+        allowed: String,
+    },
     /// The workqueue belongs to the process that this one was forked from.
     Forked,
 }
@@ -62,6 +83,9 @@ impl fmt::Display for Error {
             Error::Binding { cpu, source } => write!(f, "the thread cannot be bound to CPU {cpu}: {source}"),
             Error::Thread(source) => write!(f, "a thread cannot be created: {source}"),
             Error::Forked => Refused::Forked.fmt(f),
+            Error::Incompatible { one, other } => write!(f, "a workqueue cannot be both {one} and {other}"),
+            Error::EmptyCpumask { given, allowed } => write!(f, "none of the CPUs '{given}' is there; allowed: {allowed}"),
+            Error::NoSuchNode { node, allowed } => write!(f, "there is no NUMA node {node}; allowed: {allowed}"),
             Error::OrderedMaxActive => f.write_str("max_active of an ordered workqueue is 1 and cannot be changed"),
         }
     }

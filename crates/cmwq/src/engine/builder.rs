@@ -1,24 +1,30 @@
 //! Building an engine, and the global one.
 
-use super::{CpuMap, Engine, EngineCore, PoolTable, gates};
+use super::watchdog::{self, Watchdog};
+use super::{Cpus, Engine, EngineCore, PoolTable, gates};
 use crate::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
 use crate::error::Error;
 use crate::observe::warn;
-use crate::pool::Service;
+use crate::pool::{Caretaker, Params, Service};
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::fork;
+use crate::sys::gate::Shared;
 use crate::sys::sync::Mutex;
 use crate::topology::{CpuSet, Topology, process_cpus};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 /// How long a worker may be idle before it may be let go.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 const SHARD_SIZE_VARIABLE: &str = "CMWQ_CACHE_SHARD_SIZE";
 const DEFAULT_SCOPE_VARIABLE: &str = "CMWQ_DEFAULT_AFFINITY_SCOPE";
+const POWER_EFFICIENT_VARIABLE: &str = "CMWQ_POWER_EFFICIENT";
+const FORCE_RR_VARIABLE: &str = "CMWQ_DEBUG_FORCE_RR_CPU";
+const WATCHDOG_VARIABLE: &str = "CMWQ_WATCHDOG_THRESH";
 
 /// Builds an [`Engine`]. What is not set comes from the environment (`CMWQ_TOPOLOGY`, `CMWQ_CACHE_SHARD_SIZE`,
-/// `CMWQ_DEFAULT_AFFINITY_SCOPE`), and what is not there either from the machine and the kernel's defaults.
+/// `CMWQ_DEFAULT_AFFINITY_SCOPE`, `CMWQ_POWER_EFFICIENT`, `CMWQ_DEBUG_FORCE_RR_CPU`, `CMWQ_WATCHDOG_THRESH`), and what is not there
+/// either from the machine and the kernel's defaults.
 #[derive(Debug, Default)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct EngineBuilder {
@@ -27,6 +33,9 @@ pub struct EngineBuilder {
     default_scope: Option<AffinityScope>,
     wake_under_lock: bool,
     idle_timeout: Option<Duration>,
+    power_efficient: Option<bool>,
+    force_rr: Option<bool>,
+    watchdog: Option<Duration>,
 }
 
 impl EngineBuilder {
@@ -62,6 +71,25 @@ impl EngineBuilder {
     /// How long a worker may be idle before it may be let go: 300 s by default, as in the kernel.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = Some(timeout);
+        self
+    }
+
+    /// Makes per-CPU workqueues that are marked power efficient unbound ones. Off by default.
+    pub fn power_efficient(mut self, on: bool) -> Self {
+        self.power_efficient = Some(on);
+        self
+    }
+
+    /// For finding code that wrongly assumes that its items run near it: items of unbound workqueues that name no CPU go
+    /// round all of them. Off by default; said in a warning when on, as in the kernel.
+    pub fn debug_force_rr_cpu(mut self, on: bool) -> Self {
+        self.force_rr = Some(on);
+        self
+    }
+
+    /// A pool that has work waiting and starts none of it for this long is reported; zero: never. 30 s by default.
+    pub fn watchdog_threshold(mut self, threshold: Duration) -> Self {
+        self.watchdog = Some(threshold);
         self
     }
 
@@ -104,13 +132,33 @@ impl EngineBuilder {
             .iter()
             .position(|&s| s == default_scope)
             .ok_or(Error::DefaultScope)?;
+        let power_efficient = match self.power_efficient {
+            Some(on) => on,
+            None => variable(POWER_EFFICIENT_VARIABLE, "0, 1", switch)?.unwrap_or(false),
+        };
+        let force_rr = match self.force_rr {
+            Some(on) => on,
+            None => variable(FORCE_RR_VARIABLE, "0, 1", switch)?.unwrap_or(false),
+        };
+        let watchdog = match self.watchdog {
+            Some(threshold) => threshold,
+            None => variable(WATCHDOG_VARIABLE, "a whole number of seconds", whole_number)?
+                .map_or(watchdog::THRESHOLD, |seconds| {
+                    Duration::from_secs(seconds as u64)
+                }),
+        };
         let usable = usable_cpus(&topology);
-        let unbound = topology.allowed().intersection(topology.online());
         fork::watch(|| gates().reset());
-        Ok(Engine(Arc::new(EngineCore {
+        let cpus = Cpus::new(&topology, usable.clone(), topology.cpus().clone(), force_rr);
+        // The service thread may run wherever the process could, so that it sees CPUs come back.
+        let service = Service::new(match topology.is_injected() {
+            true => usable,
+            false => usable.union(&topology.possible().difference(topology.online())),
+        });
+        let core = Arc::new(EngineCore {
             born: fork::generation(),
-            cpus: CpuMap::new(&topology, &usable),
-            unbound,
+            cpus: Shared::new(Arc::new(cpus)),
+            cpus_change: Mutex::new(()),
             shard_size: effective_shard_size(shard_size),
             shard_size_was_0: shard_size == 0,
             default_scope: AtomicU32::new(default_scope as u32),
@@ -118,12 +166,20 @@ impl EngineBuilder {
             pools: Mutex::new(PoolTable::default()),
             queues: Mutex::new(Vec::new()),
             default_scope_change: Mutex::new(()),
-            service: Service::new(usable),
+            service: service.clone(),
+            params: Arc::new(Params::default()),
+            power_efficient,
+            force_rr,
+            frozen: Mutex::new(false),
+            watchdog: Watchdog::new(watchdog),
             wake_under_lock: self.wake_under_lock,
             idle_timeout_ns: u64::try_from(self.idle_timeout.unwrap_or(IDLE_TIMEOUT).as_nanos())
                 .unwrap_or(u64::MAX / 2),
             topology,
-        })))
+        });
+        let caretaker: Weak<dyn Caretaker> = Arc::<EngineCore>::downgrade(&core);
+        service.set_caretaker(caretaker);
+        Ok(Engine(core))
     }
 
     /// Builds the engine and makes it the process's [global](Engine::global) one: the way to set `cache_shard_size` or
@@ -149,6 +205,11 @@ impl Engine {
         if self.0.shard_size_was_0 {
             warn("cache_shard_size 0 is not possible: 1 is used");
         }
+        if self.0.force_rr {
+            warn(
+                "debug_force_rr_cpu is on: items that name no CPU are spread over all, expect to lose speed",
+            );
+        }
     }
 }
 
@@ -171,7 +232,7 @@ pub(super) fn global() -> Result<Engine, Error> {
 /// Real CPUs that threads of this process can be bound to, whichever thread asks.
 fn usable_cpus(topology: &Topology) -> CpuSet {
     if !topology.is_injected() {
-        return topology.allowed().clone();
+        return topology.allowed().intersection(topology.online());
     }
     match process_cpus() {
         Ok(cpus) if !cpus.is_empty() => cpus,
@@ -184,6 +245,14 @@ fn whole_number(text: &str) -> Option<usize> {
     text.bytes()
         .all(|byte| byte.is_ascii_digit())
         .then(|| text.parse().ok())?
+}
+
+fn switch(text: &str) -> Option<bool> {
+    match text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
 }
 
 fn variable<T>(

@@ -1,7 +1,11 @@
-//! Which CPU an issuer queues from, and which real CPU stands behind a CPU of the topology.
+//! Which CPUs there are to run on, which CPU an issuer queues from, and which real CPU stands behind a CPU of the topology.
+//!
+//! All of it can change while the process runs: CPUs go offline and come back, a cpuset shrinks, somebody calls `taskset`.
+//! So it is one immutable value that is replaced as a whole.
 
-use super::Engine;
+use super::{Engine, PoolKey};
 use crate::error::Error;
+use crate::pool::{Binding, PoolKind};
 use crate::sys::{cpu, thread};
 use crate::topology::{CpuSet, Topology};
 use std::cell::Cell;
@@ -9,7 +13,7 @@ use std::marker::PhantomData;
 
 /// Between the CPU numbers of the topology and those of the machine that the process runs on. The same, unless the
 /// topology was injected: then the topology's CPUs are spread over the real ones in blocks, neighbours staying neighbours.
-pub(super) struct CpuMap {
+struct CpuMap {
     /// By CPU of the topology.
     real: Vec<Option<usize>>,
     /// By real CPU: the first CPU of the topology that it stands for. `None`: the numbers are the same.
@@ -17,7 +21,7 @@ pub(super) struct CpuMap {
 }
 
 impl CpuMap {
-    pub(super) fn new(topology: &Topology, usable: &CpuSet) -> CpuMap {
+    fn new(topology: &Topology, usable: &CpuSet) -> CpuMap {
         let mut real = vec![None; topology.max_cpu() + 1];
         if !topology.is_injected() {
             for cpu in topology.cpus().iter() {
@@ -46,11 +50,11 @@ impl CpuMap {
     }
 
     /// The real CPUs behind `cpus`.
-    pub(super) fn binding(&self, cpus: &CpuSet) -> CpuSet {
+    fn binding(&self, cpus: &CpuSet) -> CpuSet {
         cpus.iter().filter_map(|cpu| self.real(cpu)).collect()
     }
 
-    pub(super) fn real(&self, cpu: usize) -> Option<usize> {
+    fn real(&self, cpu: usize) -> Option<usize> {
         self.real.get(cpu).copied().flatten()
     }
 
@@ -63,19 +67,147 @@ impl CpuMap {
     }
 }
 
+/// The CPUs as they are now.
+pub(crate) struct Cpus {
+    map: CpuMap,
+    /// CPUs of the machine that the process may use.
+    real: CpuSet,
+    /// CPUs of the topology that may be used.
+    usable: CpuSet,
+    /// Where unbound items may run, as it was asked for.
+    requested: CpuSet,
+    /// Where unbound items may run: what was asked for as far as it is usable, or all that is.
+    unbound: CpuSet,
+    /// Unbound items that name no CPU go round.
+    force_round_robin: bool,
+}
+
+impl Cpus {
+    /// `real`: CPUs of the machine that the process may use.
+    pub(super) fn new(
+        topology: &Topology,
+        real: CpuSet,
+        requested: CpuSet,
+        force_round_robin: bool,
+    ) -> Cpus {
+        let usable = if topology.is_injected() {
+            topology.allowed().intersection(topology.online())
+        } else {
+            topology.cpus().intersection(&real)
+        };
+        let wanted = requested.intersection(&usable);
+        Cpus {
+            map: CpuMap::new(topology, &real),
+            real,
+            unbound: if wanted.is_empty() {
+                usable.clone()
+            } else {
+                wanted
+            },
+            usable,
+            requested,
+            force_round_robin,
+        }
+    }
+
+    /// The same, with other real CPUs.
+    pub(super) fn on(&self, topology: &Topology, real: CpuSet) -> Cpus {
+        Cpus::new(
+            topology,
+            real,
+            self.requested.clone(),
+            self.force_round_robin,
+        )
+    }
+
+    /// The same, with another unbound mask.
+    pub(super) fn for_unbound(&self, topology: &Topology, requested: CpuSet) -> Cpus {
+        Cpus::new(
+            topology,
+            self.real.clone(),
+            requested,
+            self.force_round_robin,
+        )
+    }
+
+    pub(super) fn real(&self) -> &CpuSet {
+        &self.real
+    }
+
+    pub(crate) fn unbound(&self) -> &CpuSet {
+        &self.unbound
+    }
+
+    /// CPUs of the topology that may be used now.
+    pub(crate) fn usable(&self) -> &CpuSet {
+        &self.usable
+    }
+
+    pub(super) fn requested(&self) -> &CpuSet {
+        &self.requested
+    }
+
+    /// Where the workers of a pool run, and how many at a time. The pool of a CPU that may not be used goes on elsewhere, as an
+    /// unbound one.
+    pub(super) fn binding(&self, key: &PoolKey) -> Binding {
+        let cpus = match key.kind {
+            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) if !self.usable.contains(cpu) => {
+                &self.unbound
+            }
+            _ => &key.pod,
+        };
+        let target = match key.kind {
+            PoolKind::Bh(_) => 1,
+            _ => cpus.len() as u32,
+        };
+        Binding {
+            cpus: self.map.binding(cpus),
+            target,
+        }
+    }
+
+    /// The real CPUs behind those where unbound items may run.
+    pub(super) fn resting_place(&self) -> CpuSet {
+        self.map.binding(&self.unbound)
+    }
+
+    /// The CPU that an issuer on `real` queues from, who names none. `bound`: it may be any CPU; otherwise an issuer on one where
+    /// unbound items may not run spreads its items over those where they may.
+    #[inline]
+    pub(crate) fn issuing(&self, real: usize, bound: bool) -> usize {
+        let here = match DECLARED.get() {
+            0 => self.map.of_real(real),
+            declared => Some(declared - 1),
+        };
+        match here {
+            Some(here) if bound || (self.unbound.contains(here) && !self.force_round_robin) => here,
+            None if bound => self.usable.first().unwrap_or(0),
+            _ => self.next_round_robin(),
+        }
+    }
+
+    /// Each thread goes round by itself, so that nothing is shared.
+    fn next_round_robin(&self) -> usize {
+        thread_local! {
+            static TURN: Cell<usize> = const { Cell::new(0) };
+        }
+        let turn = TURN.replace(TURN.get().wrapping_add(1));
+        self.unbound
+            .iter()
+            .nth(turn % self.unbound.len().max(1))
+            .unwrap_or(0)
+    }
+}
+
 thread_local! {
     /// The CPU that this thread said it queues from (its number plus one; 0: it said nothing).
     static DECLARED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The CPU that the calling thread queues from, in the topology's numbers, and the real one it is on.
+/// The real CPU that the calling thread is on.
 #[inline]
-pub(super) fn issuing(map: &CpuMap) -> (Option<usize>, usize) {
-    let real = cpu::current().unwrap_or(0);
-    match DECLARED.get() {
-        0 => (map.of_real(real), real),
-        declared => (Some(declared - 1), real),
-    }
+pub(crate) fn here() -> usize {
+    cpu::current().unwrap_or(0)
 }
 
 /// The calling thread queues from one CPU and is bound to it, until this is dropped.
@@ -95,8 +227,8 @@ impl Engine {
     /// [`Error::NoSuchCpu`] if the topology has no such CPU; [`Error::Binding`] if the system refuses.
     pub fn become_issuer(&self, cpu: usize) -> Result<IssuerGuard, Error> {
         let real = self
-            .core()
-            .cpus
+            .cpus_now()
+            .map
             .real(cpu)
             .ok_or_else(|| self.no_such_cpu(cpu))?;
         let before = thread::current_binding().ok();

@@ -2,24 +2,29 @@
 
 mod builder;
 mod cpus;
+mod freezer;
+mod hotplug;
 mod key;
+mod parameters;
 mod registry;
+mod watchdog;
 
 use crate::affinity::{AffinityScope, Pods};
 use crate::error::Error;
 use crate::observe::EngineStats;
-use crate::pool::{Group, Place, Pool, PoolAttrs, PoolStats, Service};
+use crate::pool::{Group, Params, Place, Pool, PoolAttrs, PoolStats, Service};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::fork;
+use crate::sys::gate::{GateGuard, Shared};
 use crate::sys::sync::Mutex;
 use crate::topology::{CpuSet, Topology};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 
 pub use builder::EngineBuilder;
-use cpus::CpuMap;
 pub use cpus::IssuerGuard;
+pub(crate) use cpus::{Cpus, here};
 pub(crate) use key::PoolKey;
 pub(crate) use registry::{Registry, gates};
 
@@ -35,9 +40,9 @@ pub(crate) struct EngineCore {
     topology: Topology,
     /// The fork generation of the process that built it.
     born: u32,
-    cpus: CpuMap,
-    /// CPUs on which unbound items may run: those that the process may use.
-    unbound: CpuSet,
+    cpus: Shared<Cpus>,
+    /// Serialises changes of `cpus`.
+    cpus_change: Mutex<()>,
     shard_size: usize,
     /// To be warned of once the engine is in place.
     shard_size_was_0: bool,
@@ -49,14 +54,30 @@ pub(crate) struct EngineCore {
     /// Serialises changes of the default scope.
     default_scope_change: Mutex<()>,
     service: Arc<Service>,
+    params: Arc<Params>,
+    /// Per-CPU queues that save power are unbound instead.
+    power_efficient: bool,
+    force_rr: bool,
+    /// Freezable queues start nothing new. Locked while queues are told.
+    frozen: Mutex<bool>,
+    watchdog: watchdog::Watchdog,
     wake_under_lock: bool,
     idle_timeout_ns: u64,
 }
 
 /// What the engine needs of its workqueues.
 pub(crate) trait Queue: Send + Sync {
+    /// Who it is, for comparing only.
+    fn id(&self) -> usize;
+    fn name(&self) -> &str;
     /// The default scope has changed.
     fn follow_default_scope(self: Arc<Self>);
+    /// CPUs have come or gone, or the unbound mask has changed.
+    fn follow_cpus(self: Arc<Self>);
+    /// Only freezable queues care.
+    fn set_frozen(&self, frozen: bool);
+    /// Freezable, and some of its items are active.
+    fn is_freezing(&self) -> bool;
 }
 
 #[derive(Default)]
@@ -124,17 +145,25 @@ impl Engine {
             .ok_or(Error::DefaultScope)?;
         let _one_at_a_time = self.0.default_scope_change.lock();
         self.0.default_scope.store(index as u32, Ordering::Relaxed);
-        let queues: Vec<Arc<dyn Queue>> = self
-            .0
-            .queues
-            .lock()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
-        for queue in queues {
+        for queue in self.queues() {
             queue.follow_default_scope();
         }
         Ok(())
+    }
+
+    fn queues(&self) -> Vec<Arc<dyn Queue>> {
+        let queues = self.0.queues.lock();
+        queues.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The name of a queue known by its id.
+    pub(crate) fn queue_name(&self, id: usize) -> String {
+        let queues = self.queues();
+        let queue = queues.iter().find(|queue| queue.id() == id);
+        queue.map_or_else(
+            || "of another engine".to_owned(),
+            |queue| queue.name().to_owned(),
+        )
     }
 
     /// The pods of a scope; `Default` is resolved now.
@@ -149,17 +178,8 @@ impl Engine {
 
     /// What the engine has counted since it was built.
     pub fn stats(&self) -> EngineStats {
-        let (mut sum, pools): (PoolStats, Vec<Arc<Pool>>) = {
-            let table = self.0.pools.lock();
-            (
-                table.retired,
-                table
-                    .pools
-                    .values()
-                    .map(|entry| entry.pool.clone())
-                    .collect(),
-            )
-        };
+        let mut sum = self.0.pools.lock().retired;
+        let pools = self.pools();
         let mut workers = 0;
         for pool in &pools {
             let guard = pool.lock();
@@ -175,43 +195,35 @@ impl Engine {
         self.0.born != fork::generation()
     }
 
-    /// CPUs on which unbound items may run.
-    pub(crate) fn unbound_mask(&self) -> &CpuSet {
-        &self.0.unbound
-    }
-
-    pub(crate) fn core(&self) -> &EngineCore {
-        &self.0
+    /// All pools, by their numbers.
+    fn pools(&self) -> Vec<Arc<Pool>> {
+        let table = self.0.pools.lock();
+        let mut pools: Vec<Arc<Pool>> = table
+            .pools
+            .values()
+            .map(|entry| entry.pool.clone())
+            .collect();
+        pools.sort_by_key(|pool| pool.id);
+        pools
     }
 
     pub(crate) fn service(&self) -> &Arc<Service> {
         &self.0.service
     }
 
-    /// The CPU to queue from, which is `wanted` if the caller names one, and the gate to pass.
+    /// The CPUs as they are now, while the gate is held.
     #[inline]
-    pub(crate) fn issuing_cpu(&self, wanted: Option<usize>) -> (usize, usize) {
-        let (here, real) = cpus::issuing(&self.0.cpus);
-        let cpu = match (wanted, here) {
-            (Some(wanted), _) => wanted,
-            (None, Some(here)) if self.0.unbound.contains(here) => here,
-            (None, _) => self.next_round_robin(),
-        };
-        (cpu, real)
+    pub(crate) fn cpus<'g>(&self, gate: &'g GateGuard<'_>) -> &'g Cpus {
+        self.0.cpus.load(gate)
     }
 
-    /// An issuer on a CPU where unbound items may not run spreads its items over those where they may; each thread goes
-    /// round by itself, so that nothing is shared.
-    fn next_round_robin(&self) -> usize {
-        thread_local! {
-            static TURN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-        }
-        let turn = TURN.replace(TURN.get().wrapping_add(1));
-        self.0
-            .unbound
-            .iter()
-            .nth(turn % self.0.unbound.len().max(1))
-            .unwrap_or(0)
+    /// The CPUs as they are now, for those who are in no hurry.
+    pub(crate) fn cpus_now(&self) -> Arc<Cpus> {
+        self.0.cpus.get(&gates().enter(0))
+    }
+
+    pub(crate) fn is_power_efficient(&self) -> bool {
+        self.0.power_efficient
     }
 
     /// The pool for `key`, made if there is none yet. The caller uses it until it calls [`release_pool`](Self::release_pool).
@@ -224,10 +236,10 @@ impl Engine {
         let group = self.group_of(&mut table, key);
         let first_cpu = key.pod.first().unwrap_or(0);
         let attrs = PoolAttrs {
+            kind: key.kind,
             nice: key.nice,
             strict: key.is_strict(),
             cpus: key.pod.clone(),
-            binding: self.0.cpus.binding(&key.pod),
             place: Place {
                 llc: self.0.topology.llc_of(first_cpu).unwrap_or(0),
                 node: self.0.topology.node_of(first_cpu),
@@ -235,9 +247,13 @@ impl Engine {
             },
             wake_under_lock: self.0.wake_under_lock,
             idle_timeout_ns: self.0.idle_timeout_ns,
+            params: self.0.params.clone(),
         };
         let service = self.0.service.clone();
-        let pool = Registry::process().add(|id| Pool::new(id, attrs, service, group.clone()));
+        // Under the table's lock: whoever changes the CPUs finds the pool in the table, or it is made for the new ones.
+        let binding = self.cpus_now().binding(key);
+        let pool =
+            Registry::process().add(|id| Pool::new(id, attrs, binding, service, group.clone()));
         group.join(&pool);
         table.pools.insert(
             key.clone(),
@@ -287,10 +303,18 @@ impl Engine {
         pool.shut_down();
     }
 
-    pub(crate) fn add_queue(&self, queue: Weak<dyn Queue>) {
-        let mut queues = self.0.queues.lock();
-        queues.retain(|queue| queue.strong_count() > 0);
-        queues.push(queue);
+    /// From now on the queue is told what happens.
+    pub(crate) fn add_queue(&self, queue: &Arc<dyn Queue>) {
+        // Made while frozen, it starts frozen.
+        let frozen = self.0.frozen.lock();
+        {
+            let mut queues = self.0.queues.lock();
+            queues.retain(|queue| queue.strong_count() > 0);
+            queues.push(Arc::downgrade(queue));
+        }
+        if *frozen {
+            queue.set_frozen(true);
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! Counters, snapshots and warnings.
 #![forbid(unsafe_code)]
 
+mod dump;
 mod warning;
 
 use crate::pool::PoolStats;
 
-pub use warning::set_warning_handler;
-pub(crate) use warning::warn;
+pub use dump::Dump;
+pub(crate) use warning::{report, warn};
+pub use warning::{set_report_handler, set_warning_handler};
 
 /// What an engine has counted. Take two and subtract to learn about a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +34,16 @@ pub struct EngineStats {
     pub panics: u64,
     /// Workers found blocked that had not said so.
     pub blocked_seen: u64,
+    /// Items of per-CPU workqueues that used the CPU for too long.
+    pub cpu_intensive: u64,
+    /// Times another worker took over because an item blocked.
+    pub cm_wakeups: u64,
+    /// Calls for a rescuer.
+    pub mayday: u64,
+    /// Items that a rescuer ran.
+    pub rescued: u64,
+    /// Times that a pod took active places from, or gave them back to, the store that it shares with others.
+    pub limit_visits: u64,
 }
 
 impl EngineStats {
@@ -47,6 +59,11 @@ impl EngineStats {
             completed: sum.completed,
             panics: sum.panics,
             blocked_seen: sum.blocked_seen,
+            cpu_intensive: sum.pwqs.cpu_intensive,
+            cm_wakeups: sum.pwqs.cm_wakeups,
+            mayday: sum.pwqs.mayday,
+            rescued: sum.pwqs.rescued,
+            limit_visits: sum.pwqs.limit_visits,
         }
     }
 }

@@ -1,17 +1,39 @@
 //! Who the calling thread is to the engine, and the declaration that it is about to block.
 
-use super::guard::Run;
-use super::{Pool, WorkerState};
+use super::{Busy, Pool, PoolKind, WorkerState};
+use crate::work::RawWork;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+
+/// What a thread runs, for comparing only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Current {
+    /// The address of the item; 0: none.
+    pub(crate) item: usize,
+    pub(crate) func: usize,
+    /// Its queue; 0: none.
+    pub(crate) front: usize,
+    /// Its queue has a rescuer.
+    pub(crate) reclaim: bool,
+}
+
+impl Current {
+    const NONE: Current = Current {
+        item: 0,
+        func: 0,
+        front: 0,
+        reclaim: false,
+    };
+}
 
 thread_local! {
     /// The pool and the id of the worker that this thread is.
     static WORKER: RefCell<Option<(Arc<Pool>, u32)>> = const { RefCell::new(None) };
-    /// The queue of the item that this thread runs (for comparing only; 0: none).
-    static FRONT: Cell<usize> = const { Cell::new(0) };
-    /// The address of that item (for comparing only).
-    static ITEM: Cell<usize> = const { Cell::new(0) };
+    /// Whether this thread is a rescuer.
+    static RESCUER: Cell<bool> = const { Cell::new(false) };
+    /// What this thread runs.
+    static CURRENT: Cell<Current> =
+        const { Cell::new(Current::NONE) };
 }
 
 /// Makes the calling thread a worker of `pool` until dropped.
@@ -32,27 +54,43 @@ impl Drop for Membership {
     }
 }
 
-/// Notes which queue's item the calling worker is about to run.
+/// Notes what the calling worker is about to run.
 #[inline]
-pub(super) fn enter_item(run: Run) {
-    FRONT.set(run.front_id);
-    ITEM.set(run.address);
+pub(super) fn enter_item(what: Current) {
+    CURRENT.set(what);
 }
 
 #[inline]
 pub(super) fn leave_item() {
-    FRONT.set(0);
-    ITEM.set(0);
+    CURRENT.set(Current::NONE);
 }
 
-/// The address of the item that the calling thread runs, for comparing only; 0 when it runs none.
-pub(crate) fn current_item() -> usize {
-    ITEM.get()
+/// What the calling thread runs.
+#[inline]
+pub(crate) fn current() -> Current {
+    CURRENT.get()
 }
 
-/// The queue of the item that the calling thread runs, for comparing only; 0 when it runs none.
-pub(crate) fn current_front() -> usize {
-    FRONT.get()
+/// The item that the calling thread runs, `None` when it runs none. For comparing only: the item may have been freed by its
+/// function.
+pub fn current_work() -> Option<*const RawWork> {
+    let item = current().item;
+    (item != 0).then(|| std::ptr::without_provenance(item))
+}
+
+/// Whether the calling thread is a workqueue's rescuer.
+pub fn current_is_rescuer() -> bool {
+    RESCUER.get()
+}
+
+/// Whether the calling thread runs an item of a workqueue that has a rescuer.
+pub fn current_is_mem_reclaim() -> bool {
+    current().reclaim
+}
+
+/// The calling thread is a rescuer from now on.
+pub(super) fn become_rescuer() {
+    RESCUER.set(true);
 }
 
 /// While it lives, the calling worker counts as blocked and its pool may run another in its place. Nothing happens on
@@ -63,18 +101,22 @@ pub(crate) struct BlockGuard {
 
 impl BlockGuard {
     pub(crate) fn enter() -> Self {
-        if FRONT.get() == 0 {
+        if CURRENT.get().item == 0 {
             return BlockGuard { stepped_out: None };
         }
         let Some((pool, id)) = WORKER.with(|worker| worker.borrow().clone()) else {
             return BlockGuard { stepped_out: None };
         };
+        if matches!(pool.attrs.kind, PoolKind::Bh(_)) {
+            // It must not block; and if it does, nobody runs in its place.
+            return BlockGuard { stepped_out: None };
+        }
         let mut guard = pool.lock();
-        // A helper of another pool (Away), or one that the monitor has found asleep, is not counted already.
-        let counted = guard.workers[id].state == WorkerState::Busy { counted: true };
+        // A helper of another pool (Away), one that the monitor has found asleep, and a CPU-intensive one do not count
+        // as running already.
+        let counted = guard.workers[id].state == WorkerState::Busy(Busy::Running);
         if counted {
-            guard.workers[id].state = WorkerState::Busy { counted: false };
-            guard.running -= 1;
+            guard.step_out(id, Busy::Blocked);
         }
         drop(guard);
         BlockGuard {
@@ -90,8 +132,8 @@ impl Drop for BlockGuard {
         };
         let mut guard = pool.lock();
         // The monitor may have found it awake first.
-        if guard.workers[id].state == (WorkerState::Busy { counted: false }) {
-            guard.workers[id].state = WorkerState::Busy { counted: true };
+        if guard.workers[id].state == WorkerState::Busy(Busy::Blocked) {
+            guard.workers[id].state = WorkerState::Busy(Busy::Running);
             // May exceed the target: workers that end an item then leave (the "keep going" rule).
             guard.running += 1;
         }

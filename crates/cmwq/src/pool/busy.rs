@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::slab::Slab;
+use crate::sys::{clock, thread};
 use crate::work::{Completion, List, Seat, WorkFn};
 use std::sync::Arc;
 
@@ -18,7 +19,37 @@ pub(crate) struct Running {
     pub(crate) scheduled: List,
     /// Who waits for the end of this run.
     pub(crate) waiters: Vec<Arc<Completion>>,
+    /// The thread that runs it, and when it began, by the coarse clock.
+    pub(crate) by: Executor,
+    pub(crate) since_ns: u64,
     next: u32,
+}
+
+/// Who runs items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Executor {
+    /// The kernel's thread id.
+    pub(crate) tid: i32,
+    pub(crate) rescuer: bool,
+}
+
+impl Executor {
+    /// The calling worker.
+    #[inline]
+    pub(crate) fn worker() -> Self {
+        Executor {
+            tid: thread::current_tid(),
+            rescuer: false,
+        }
+    }
+
+    /// The calling rescuer.
+    pub(crate) fn rescuer() -> Self {
+        Executor {
+            rescuer: true,
+            ..Self::worker()
+        }
+    }
 }
 
 /// The items in execution, found by address and function.
@@ -69,7 +100,13 @@ impl BusyTable {
     }
 
     #[inline]
-    pub(crate) fn insert(&mut self, address: usize, func: Option<WorkFn>, pwq: u32) -> u32 {
+    pub(crate) fn insert(
+        &mut self,
+        address: usize,
+        func: Option<WorkFn>,
+        pwq: u32,
+        by: Executor,
+    ) -> u32 {
         let bucket = bucket(address);
         let next = self.heads[bucket];
         let key = self.entries.insert(Running {
@@ -78,10 +115,16 @@ impl BusyTable {
             pwq,
             scheduled: List::new(Seat::Scheduled),
             waiters: Vec::new(),
+            by,
+            since_ns: clock::coarse_ns(),
             next,
         });
         self.heads[bucket] = key;
         key
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Running> {
+        self.entries.iter().map(|(_, running)| running)
     }
 
     /// Ends a run whose private list is empty.
@@ -121,7 +164,7 @@ mod tests {
     #[test]
     fn an_item_is_its_address_and_its_function() {
         let mut busy = BusyTable::new();
-        let key = busy.insert(0x1000, Some(one), 7);
+        let key = busy.insert(0x1000, Some(one), 7, Executor::worker());
         assert_eq!(busy.find(0x1000, Some(one)), Some(key));
         assert_eq!(
             busy.find(0x1000, Some(two)),
@@ -137,7 +180,7 @@ mod tests {
     fn removal_keeps_the_rest_of_a_crowded_bucket() {
         let mut busy = BusyTable::new();
         let keys: Vec<(usize, u32)> = (1..500)
-            .map(|n| (n * 8, busy.insert(n * 8, Some(one), 0)))
+            .map(|n| (n * 8, busy.insert(n * 8, Some(one), 0, Executor::worker())))
             .collect();
         for &(address, key) in keys.iter().filter(|(address, _)| address % 24 == 0) {
             busy.remove(key);

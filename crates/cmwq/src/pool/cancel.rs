@@ -1,6 +1,6 @@
 //! Finding an item in its pool: taking a pending one out, and waiting for the end of one.
 
-use super::PoolGuard;
+use super::{FrontEnd, PoolGuard};
 use crate::work::{Completion, Pending, RawWork, Seat};
 use std::sync::Arc;
 
@@ -55,6 +55,19 @@ impl PoolGuard<'_> {
         let done = Arc::new(Completion::new());
         self.busy.get_mut(run).waiters.push(done.clone());
         Some(done)
+    }
+
+    /// The queue that `item` waits on, or runs for, in this pool.
+    pub(crate) fn front_of(&mut self, pool: u32, item: &RawWork) -> Option<Arc<dyn FrontEnd>> {
+        self.drain();
+        let place = item.place();
+        let pwq = if place.pool() == pool && place.seat != Seat::None {
+            place.pwq()
+        } else {
+            let run = self.busy.find(item.address(), item.func())?;
+            self.busy.get(run).pwq
+        };
+        Some(self.pwqs[pwq].front.clone())
     }
 
     /// Whether `item` is being run by this pool.

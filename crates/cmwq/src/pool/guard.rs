@@ -3,8 +3,11 @@
 //! Everything that a lock holder sets in motion for others (wake-ups, calls to front ends, requests to the service thread)
 //! is put down here and done after the lock is let go, on every way out.
 
+use super::block::Current;
+use super::busy::Executor;
 use super::pwq::{Ended, FrontEnd, PwqKey};
 use super::{Inner, Pool, WorkerHandle, WorkerState};
+use crate::sys::clock;
 use crate::sys::sync::MutexGuard;
 use crate::work::{Completion, Pending, Started};
 use std::ops::{Deref, DerefMut};
@@ -25,9 +28,10 @@ pub(super) struct Run {
     pub(super) busy: u32,
     pub(super) pwq: u32,
     pub(super) colour: u32,
-    pub(super) address: usize,
-    /// The queue, for comparing only.
-    pub(super) front_id: usize,
+    /// Its queue's items count as CPU intensive.
+    pub(super) cpu_intensive: bool,
+    /// What the item and others may ask about it while it runs.
+    pub(super) current: Current,
 }
 
 /// What is to be done once the lock is free.
@@ -123,22 +127,30 @@ impl<'p> PoolGuard<'p> {
 
     /// Takes the next item that may run now, and starts it.
     #[inline]
-    pub(super) fn next_task(&mut self) -> Option<Task> {
+    pub(super) fn next_task(&mut self, by: Executor) -> Option<Task> {
         loop {
             if self.worklist.is_empty() {
                 self.drain();
             }
             let item = self.worklist.pop_front()?;
-            let (address, func) = (item.address(), item.func());
-            let inner: &mut Inner = self;
-            if let Some(run) = inner.busy.find(address, func) {
-                // Another worker runs this very item: it shall run it again, afterwards.
-                inner.busy.get_mut(run).scheduled.push_back(item);
-                continue;
+            if let Some(task) = self.start_or_hand_over(item, by) {
+                return Some(task);
             }
-            let busy = inner.busy.insert(address, func, item.pwq());
-            return Some(inner.start(item, busy));
         }
+    }
+
+    /// Starts an item that was taken from the worklist; `None`: another worker runs this very item, and shall run it again
+    /// afterwards.
+    #[inline]
+    pub(super) fn start_or_hand_over(&mut self, item: Pending, by: Executor) -> Option<Task> {
+        let (address, func) = (item.address(), item.func());
+        let inner: &mut Inner = self;
+        if let Some(run) = inner.busy.find(address, func) {
+            inner.busy.get_mut(run).scheduled.push_back(item);
+            return None;
+        }
+        let busy = inner.busy.insert(address, func, item.pwq(), by);
+        Some(inner.start(item, busy))
     }
 
     /// The end of an item: accounting, then the next of its private list, if there is one.
@@ -159,7 +171,9 @@ impl<'p> PoolGuard<'p> {
         self.all_done(waiters);
         next.map(|item| {
             let inner: &mut Inner = self;
-            inner.busy.get_mut(run.busy).pwq = item.pwq();
+            let running = inner.busy.get_mut(run.busy);
+            running.pwq = item.pwq();
+            running.since_ns = clock::coarse_ns();
             inner.start(item, run.busy)
         })
     }
@@ -229,7 +243,7 @@ impl<'p> PoolGuard<'p> {
     /// Makes the pool fit to be left alone: see PROTOCOL.md, "Settling".
     #[inline]
     fn settle(&mut self) {
-        let target = self.pool.target;
+        let target = self.target;
         if self.searching > 0 {
             return;
         }
@@ -275,9 +289,30 @@ impl<'p> PoolGuard<'p> {
 
     /// For a helper of another pool: one item, if there is one.
     pub(super) fn task_for_helper(&mut self) -> Option<Task> {
-        let task = self.next_task()?;
+        let task = self.next_task(Executor::worker())?;
         self.stats.helps += 1;
         Some(task)
+    }
+}
+
+impl Pool {
+    /// Non-reentrance across pools: while this pool, the last one that the item was queued on, still runs it for the queue
+    /// `front_id`, the new instance goes here too, whatever pool it was meant for. The caller owns the item, so it cannot begin
+    /// to run anywhere in between. Otherwise the item is given back.
+    pub(crate) fn publish_if_it_runs(
+        self: &Arc<Self>,
+        mut item: Pending,
+        front_id: usize,
+    ) -> Result<(), Pending> {
+        let mut guard = self.lock();
+        match guard.runs_for(&item, front_id) {
+            Some(place) => {
+                item.aim(self.id, place);
+                guard.accept_item(item);
+                Ok(())
+            }
+            None => Err(item),
+        }
     }
 }
 
@@ -309,7 +344,6 @@ impl Inner {
     fn start(&mut self, item: Pending, busy: u32) -> Task {
         let pwq = item.pwq();
         let colour = item.colour();
-        self.pwqs[pwq].started += 1;
         self.stats.started += 1;
         let address = item.address();
         if !self.awaited.is_empty()
@@ -317,33 +351,31 @@ impl Inner {
         {
             self.busy.get_mut(busy).waiters = waiters;
         }
-        let front_id = self.pwqs[pwq].front_id();
+        let state = &mut self.pwqs[pwq];
+        state.stats.started += 1;
+        let run = Run {
+            busy,
+            pwq,
+            colour,
+            cpu_intensive: state.traits.cpu_intensive,
+            current: Current {
+                item: address,
+                func: item.func().map_or(0, |func| func as usize),
+                front: state.front_id(),
+                reclaim: state.traits.rescuer.is_some(),
+            },
+        };
         Task {
             started: item.start(),
-            run: Run {
-                busy,
-                pwq,
-                colour,
-                address,
-                front_id,
-            },
+            run,
         }
     }
 
     /// The run of this item, if it is in execution for the queue `front_id`: the pool workqueue that it runs under.
-    pub(crate) fn runs_for(
-        &self,
-        address: usize,
-        func: Option<crate::work::WorkFn>,
-        front_id: usize,
-    ) -> Option<u32> {
-        let run = self.busy.find(address, func)?;
-        let pwq = self.busy_pwq(run);
+    fn runs_for(&self, item: &Pending, front_id: usize) -> Option<u32> {
+        let run = self.busy.find(item.address(), item.func())?;
+        let pwq = self.busy.get(run).pwq;
         (self.pwqs[pwq].front_id() == front_id).then_some(pwq)
-    }
-
-    fn busy_pwq(&self, run: u32) -> u32 {
-        self.busy.get(run).pwq
     }
 
     /// "Too many" as in the kernel: more than two idle, and over two more than a quarter of the busy ones.

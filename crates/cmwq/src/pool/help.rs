@@ -142,7 +142,7 @@ impl Pool {
     /// Wakes an idle worker of this pool so that it looks for neighbours to help, if it has a CPU to spare.
     pub(super) fn send_help(self: &Arc<Self>) -> bool {
         let mut guard = self.lock();
-        if guard.dying || guard.searching > 0 || guard.running >= self.target {
+        if guard.dying || guard.searching > 0 || guard.running >= guard.target {
             return false;
         }
         guard.wake_idle() || {
@@ -154,7 +154,7 @@ impl Pool {
 
 /// Calls the function of an item; tells whether it panicked.
 pub(super) fn run_item(started: crate::work::Started, run: Run) -> bool {
-    block::enter_item(run);
+    block::enter_item(run.current);
     let result = started.call();
     block::leave_item();
     match result {

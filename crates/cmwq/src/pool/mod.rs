@@ -1,6 +1,7 @@
 //! The back end: worker pools. The protocol that this room implements is written down in `PROTOCOL.md` beside this file.
 #![deny(unsafe_code)]
 
+mod bh;
 mod block;
 mod busy;
 mod cancel;
@@ -8,19 +9,24 @@ mod guard;
 mod help;
 mod limit;
 mod monitor;
+mod offenders;
+mod params;
 mod pwq;
+mod rescuer;
 mod service;
 mod slab;
+mod snapshot;
 mod worker;
 
 #[cfg(all(test, cmwq_loom))]
 mod model;
 
 use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
+use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32};
 use crate::sys::park::Parker;
 use crate::sys::spin::{self, Allowance};
 use crate::sys::sync::Mutex;
+use crate::sys::thread;
 use crate::topology::CpuSet;
 use crate::work::{Completion, Inbox, List, Pending, Pushed, Seat};
 use busy::BusyTable;
@@ -29,39 +35,65 @@ use slab::Slab;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use block::blocking;
-pub(crate) use block::{BlockGuard, current_front, current_item};
+pub(crate) use block::{BlockGuard, current};
+pub use block::{blocking, current_is_mem_reclaim, current_is_rescuer, current_work};
 pub(crate) use guard::PoolGuard;
 pub(crate) use help::{Group, Place};
 pub(crate) use limit::NodeLimit;
-pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState};
-pub(crate) use service::{Helper, Service};
+pub(crate) use params::Params;
+pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState, PwqStats, Traits};
+pub(crate) use rescuer::Rescuer;
+pub(crate) use service::{Caretaker, Helper, Service};
+pub(crate) use snapshot::{PoolSnapshot, Progress, PwqSnapshot, RunSnapshot};
 
-/// What makes two requests for a pool the same, and what its workers need to know.
-#[derive(Clone, Debug)]
+/// The kind of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PoolKind {
+    /// For a pod: as many running workers as it has CPUs.
+    Unbound,
+    /// For one CPU: one running worker, bound to it while it may be used.
+    PerCpu(usize),
+    /// For one CPU: one worker, which runs one item at a time, in order, whether it blocks or not.
+    Bh(usize),
+}
+
+/// What its workers need to know of a pool, and what does not change.
+#[derive(Clone)]
 pub(crate) struct PoolAttrs {
+    pub(crate) kind: PoolKind,
     /// Nice level of the workers, -20 to 19.
     pub(crate) nice: i32,
     /// Strict pools are neither helped nor help.
     pub(crate) strict: bool,
     /// The pod, in the CPU numbers of the topology.
     pub(crate) cpus: CpuSet,
-    /// The same, in CPUs that exist: what the workers are bound to.
-    pub(crate) binding: CpuSet,
     /// Where the pod lies, for finding the nearest pool that needs help.
     pub(crate) place: Place,
     /// The older protocol, for comparison: wake while the lock is held.
     pub(crate) wake_under_lock: bool,
     /// How long a worker may be idle before it may be culled, in ns.
     pub(crate) idle_timeout_ns: u64,
+    pub(crate) params: Arc<Params>,
 }
+
+/// Where a pool's workers run. It changes when CPUs come and go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Binding {
+    /// CPUs that exist: what the workers are bound to.
+    pub(crate) cpus: CpuSet,
+    /// How many workers may run at the same time.
+    pub(crate) target: u32,
+}
+
+/// No worker has said yet which nice level it has.
+const NICE_UNKNOWN: i32 = i32::MIN;
 
 /// A worker pool: a worklist and the workers that run what is on it.
 pub(crate) struct Pool {
     pub(crate) id: u32,
     pub(crate) attrs: PoolAttrs,
-    /// How many workers may run at the same time: the CPUs of the pod.
-    target: u32,
+    /// The nice level that the workers have, which may be another than they should.
+    nice: AtomicI32,
     inbox: CachePadded<Inbox>,
     inner: CachePadded<Mutex<Inner>>,
     /// How long a worker of this pool looks for more before it goes to sleep.
@@ -74,6 +106,9 @@ pub(crate) struct Pool {
 
 /// What the pool's lock guards.
 pub(crate) struct Inner {
+    binding: CpuSet,
+    /// How many workers may run at the same time: the CPUs of the pod.
+    target: u32,
     /// Active items that no worker has taken, oldest first.
     worklist: List,
     /// Who waits for the end of an item that has not started, by the item's address.
@@ -112,6 +147,20 @@ pub(crate) struct PoolStats {
     pub(crate) completed: u64,
     pub(crate) panics: u64,
     pub(crate) blocked_seen: u64,
+    /// What the pool workqueues that are gone had counted.
+    pub(crate) pwqs: PwqStats,
+}
+
+impl PwqStats {
+    pub(crate) fn add(&mut self, other: &PwqStats) {
+        self.started += other.started;
+        self.completed += other.completed;
+        self.cpu_intensive += other.cpu_intensive;
+        self.cm_wakeups += other.cm_wakeups;
+        self.mayday += other.mayday;
+        self.rescued += other.rescued;
+        self.limit_visits += other.limit_visits;
+    }
 }
 
 impl PoolStats {
@@ -124,6 +173,7 @@ impl PoolStats {
         self.completed += other.completed;
         self.panics += other.panics;
         self.blocked_seen += other.blocked_seen;
+        self.pwqs.add(&other.pwqs);
     }
 }
 
@@ -137,6 +187,10 @@ struct WorkerSlot {
     seen_runs: u64,
     seen_cpu_ns: u64,
     seen_counted: bool,
+    /// The thread's CPU time when the monitor first saw this item, or last saw it asleep.
+    since_cpu_ns: u64,
+    /// The pool workqueue of the item it runs.
+    pwq: u32,
     die: bool,
 }
 
@@ -147,12 +201,20 @@ enum WorkerState {
         since_ns: u64,
     },
     Searching,
-    /// Runs an item; `counted` while it counts as running.
-    Busy {
-        counted: bool,
-    },
+    Busy(Busy),
     /// Helps another pool.
     Away,
+}
+
+/// How a worker that runs an item counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Busy {
+    /// It counts as running.
+    Running,
+    /// It said that it blocks, or was found asleep: another may run in its place.
+    Blocked,
+    /// It computes for long, or is of a queue whose items do: others run beside it until the item ends.
+    CpuIntensive,
 }
 
 /// What a waker needs of a worker; kept alive by whoever is about to wake it.
@@ -166,12 +228,12 @@ impl Pool {
     pub(crate) fn new(
         id: u32,
         attrs: PoolAttrs,
+        binding: Binding,
         helper: Arc<dyn Helper>,
         group: Arc<Group>,
     ) -> Arc<Pool> {
-        let target = attrs.cpus.len().max(1) as u32;
         // On one CPU the issuer needs that CPU in order to publish at all.
-        let looks = if attrs.binding.len() <= 1 {
+        let looks = if binding.cpus.len() <= 1 {
             spin::MIN_LOOKS
         } else {
             spin::MAX_LOOKS
@@ -179,9 +241,11 @@ impl Pool {
         let pool = Arc::new(Pool {
             id,
             attrs,
-            target,
+            nice: AtomicI32::new(NICE_UNKNOWN),
             inbox: CachePadded::new(Inbox::new()),
             inner: CachePadded::new(Mutex::new(Inner {
+                binding: binding.cpus,
+                target: binding.target.max(1),
                 worklist: List::new(Seat::Worklist),
                 awaited: HashMap::new(),
                 pwqs: Slab::new(),
@@ -221,6 +285,28 @@ impl Pool {
             // Settling picks a worker, or finds one that searches, or asks for a new one.
             drop(self.lock());
         }
+    }
+
+    /// CPUs have come or gone: the workers are bound anew. What they run goes on meanwhile.
+    pub(crate) fn rebind(self: &Arc<Self>, binding: Binding) {
+        let tids: Vec<i32> = {
+            let mut guard = self.lock();
+            guard.binding = binding.cpus.clone();
+            guard.target = binding.target.max(1);
+            let workers = guard.workers.iter();
+            workers
+                .map(|(_, worker)| worker.handle.tid.load(Ordering::Relaxed) as i32)
+                .collect()
+        };
+        // A worker that has not begun yet binds itself. One that is gone, or may use none of them, is refused.
+        for tid in tids.into_iter().filter(|&tid| tid != 0) {
+            let _ = thread::bind_other(tid, &binding.cpus);
+        }
+    }
+
+    /// The nice level that the workers really have, once one has begun.
+    pub(crate) fn effective_nice(&self) -> Option<i32> {
+        Some(self.nice.load(Ordering::Relaxed)).filter(|&nice| nice != NICE_UNKNOWN)
     }
 
     /// The workers' exit: no pool workqueue is left.

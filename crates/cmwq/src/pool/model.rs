@@ -17,6 +17,13 @@ use std::ptr::NonNull;
 struct NoFront;
 
 impl FrontEnd for NoFront {
+    fn name(&self) -> &str {
+        "model"
+    }
+    fn flags(&self) -> String {
+        String::new()
+    }
+    fn check_dependency(&self, _: Option<WorkFn>) {}
     fn colour_done(&self, _: u32) {}
     fn must_wait(&self, _: &Arc<Pool>, _: PwqKey) {}
     fn credits_freed(&self, _: usize) {}
@@ -35,6 +42,7 @@ impl Helper for Spawner {
     }
     fn watch(&self, _: &Arc<Pool>) {}
     fn cull_later(&self, _: &Arc<Pool>) {}
+    fn woke(&self) {}
 }
 
 /// Refuses to create any: what is there must do.
@@ -44,21 +52,28 @@ impl Helper for Refuser {
     fn create_worker(&self, _: &Arc<Pool>) {}
     fn watch(&self, _: &Arc<Pool>) {}
     fn cull_later(&self, _: &Arc<Pool>) {}
+    fn woke(&self) {}
 }
 
 fn pool_of(cpus: usize, helper: Arc<dyn Helper>) -> (Arc<Pool>, PwqKey) {
     let cpus: CpuSet = (0..cpus).collect();
+    let binding = Binding {
+        target: cpus.len() as u32,
+        cpus: cpus.clone(),
+    };
     let attrs = PoolAttrs {
+        kind: PoolKind::Unbound,
         nice: 0,
         strict: true,
-        binding: cpus.clone(),
         cpus,
         place: Place::default(),
         wake_under_lock: false,
         idle_timeout_ns: 0,
+        params: Arc::default(),
     };
-    let pool = Pool::new(1, attrs, helper, Group::new());
-    let state = PwqState::new(Arc::new(NoFront), Arc::new(NodeLimit::new(64, 1)), 0, 0);
+    let pool = Pool::new(1, attrs, binding, helper, Group::new());
+    let limit = Arc::new(NodeLimit::new(64, 1));
+    let state = PwqState::new(Arc::new(NoFront), Traits::default(), limit, 0, 0);
     let pwq = pool.lock().add_pwq(state);
     (pool, pwq)
 }

@@ -6,15 +6,21 @@
 //! - *Undeclared blocking.* A worker that runs the same item as at the last look, has used (almost) no CPU time since, and
 //!   is in state S or D, is blocked: it no longer counts as running, and the pool goes on with another. It counts again
 //!   as soon as a look finds that its CPU clock moves.
+//! - *Hogs.* An item of a per-CPU pool that has used more CPU time than `cpu_intensive_thresh_us` since it was first seen, or was last
+//!   seen asleep, is CPU intensive: others run beside it until it ends. Its function is counted, and reported now and
+//!   then.
 //! - *Help.* If what waits would take the pod longer than [`WORTH_HELPING_NS`], and neighbours have CPUs to spare, they
 //!   are woken to take some of it.
 //!
 //! A pool where nothing waited for [`FORGET_AFTER`] looks in a row is no longer looked at, and with no pool left the
 //! service thread sleeps: an idle process is not disturbed.
 
-use super::{Pool, WorkerState};
+use super::offenders::worth_a_report;
+use super::{Busy, FrontEnd, Pool, PoolKind, WorkerState};
+use crate::observe::warn;
 use crate::sys::atomic::Ordering;
-use crate::sys::thread;
+use crate::sys::{symbol, thread};
+use crate::work::WorkFn;
 use std::sync::{Arc, Weak};
 
 /// The time between two looks: a blocked worker is found after at most two.
@@ -44,7 +50,8 @@ struct Suspect {
     seen_runs: u64,
     seen_cpu_ns: u64,
     seen_counted: bool,
-    counted: bool,
+    since_cpu_ns: u64,
+    busy: Busy,
 }
 
 impl Watch {
@@ -61,6 +68,10 @@ impl Watch {
             calm_looks: 0,
             completed: 0,
         });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pools.is_empty()
     }
 
     /// Looks at all watched pools if it is time to. Returns the time of the next look, if there is to be one.
@@ -84,7 +95,7 @@ impl Pool {
         let mut guard = self.lock();
         guard.drain();
         let waiting = guard.worklist.len() as u64;
-        let saturated = guard.running >= self.target;
+        let saturated = guard.running >= guard.target;
         let completed = guard.stats.completed;
         let done = completed - watched.completed;
         watched.completed = completed;
@@ -98,18 +109,23 @@ impl Pool {
             return true;
         }
         watched.calm_looks = 0;
+        if matches!(self.attrs.kind, PoolKind::Bh(_)) {
+            // One at a time, whatever it does.
+            return true;
+        }
         let suspects: Vec<Suspect> = guard
             .workers
             .iter()
             .filter_map(|(id, worker)| match worker.state {
-                WorkerState::Busy { counted } => Some(Suspect {
+                WorkerState::Busy(busy) => Some(Suspect {
                     id,
                     tid: worker.handle.tid.load(Ordering::Relaxed) as i32,
                     runs: worker.runs,
                     seen_runs: worker.seen_runs,
                     seen_cpu_ns: worker.seen_cpu_ns,
                     seen_counted: worker.seen_counted,
-                    counted,
+                    since_cpu_ns: worker.since_cpu_ns,
+                    busy,
                 }),
                 _ => None,
             })
@@ -129,30 +145,67 @@ impl Pool {
         };
         let same_item = suspect.runs == suspect.seen_runs;
         let stood_still = cpu_ns.saturating_sub(suspect.seen_cpu_ns) < ASLEEP_BELOW_NS;
-        let asleep = same_item && stood_still && suspect.counted && thread::is_asleep(suspect.tid);
+        let counted = suspect.busy == Busy::Running;
+        let asleep = same_item && stood_still && counted && thread::is_asleep(suspect.tid);
+        let since_cpu_ns = if same_item && !asleep {
+            suspect.since_cpu_ns
+        } else {
+            cpu_ns
+        };
+        let hogs = counted && self.is_hogging(cpu_ns.saturating_sub(since_cpu_ns));
         let mut guard = self.lock();
         let Some(worker) = guard.workers.get_mut(suspect.id) else {
             return;
         };
         worker.seen_runs = suspect.runs;
         worker.seen_cpu_ns = cpu_ns;
-        worker.seen_counted = suspect.counted;
-        if worker.runs != suspect.runs
-            || worker.state
-                != (WorkerState::Busy {
-                    counted: suspect.counted,
-                })
-        {
+        worker.seen_counted = counted;
+        worker.since_cpu_ns = since_cpu_ns;
+        if worker.runs != suspect.runs || worker.state != WorkerState::Busy(suspect.busy) {
             return;
         }
         if asleep {
-            worker.state = WorkerState::Busy { counted: false };
-            guard.running -= 1;
+            guard.step_out(suspect.id, Busy::Blocked);
             guard.stats.blocked_seen += 1;
-        } else if !suspect.counted && !suspect.seen_counted && same_item && !stood_still {
+        } else if suspect.busy == Busy::Blocked
+            && !suspect.seen_counted
+            && same_item
+            && !stood_still
+        {
             // Out at the last look already, and its clock has moved since.
-            worker.state = WorkerState::Busy { counted: true };
+            worker.state = WorkerState::Busy(Busy::Running);
             guard.running += 1;
+        } else if hogs {
+            guard.step_out(suspect.id, Busy::CpuIntensive);
+            let func = guard
+                .busy
+                .iter()
+                .find(|run| run.by.tid == suspect.tid)
+                .and_then(|run| run.func);
+            let queue = guard.pwqs[guard.workers[suspect.id].pwq].front.clone();
+            drop(guard);
+            self.report_hog(func, &*queue);
+        }
+    }
+
+    fn is_hogging(&self, used_ns: u64) -> bool {
+        let threshold = self.attrs.params.cpu_intensive_ns.load(Ordering::Relaxed);
+        matches!(self.attrs.kind, PoolKind::PerCpu(_)) && threshold != 0 && used_ns > threshold
+    }
+
+    fn report_hog(&self, func: Option<WorkFn>, queue: &dyn FrontEnd) {
+        let params = &self.attrs.params;
+        let func = func.map_or(0, |func| func as usize);
+        let Some(count) = params.hogs.one_more(func) else {
+            return;
+        };
+        if worth_a_report(count, params.cpu_intensive_warnings.load(Ordering::Relaxed)) {
+            warn(&format!(
+                "workqueue {}: {} used the CPU for more than {} us {count} times; consider an unbound workqueue for it",
+                queue.name(),
+                symbol::name_of(func),
+                params.cpu_intensive_ns.load(Ordering::Relaxed) / 1000,
+            ));
         }
     }
 

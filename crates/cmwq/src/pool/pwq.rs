@@ -1,8 +1,9 @@
 //! The pool workqueue: one workqueue's share of one pool.
 
 use super::limit::NodeLimit;
+use super::rescuer::Rescuer;
 use super::{Inner, Pool, PoolStats};
-use crate::work::{List, Pending, Seat};
+use crate::work::{List, Pending, Seat, WorkFn};
 use std::sync::Arc;
 
 /// Flush colours, as in the kernel.
@@ -19,6 +20,12 @@ pub(crate) struct PwqKey {
 /// What a pool tells the workqueue that an item belongs to. Called with no pool's lock held (locks of
 /// queues may be).
 pub(crate) trait FrontEnd: Send + Sync {
+    /// The queue's name.
+    fn name(&self) -> &str;
+    /// Its kind and its flags, in words.
+    fn flags(&self) -> String;
+    /// Warns if the calling thread, which is about to wait for the queue or for its item of function `func`, must not depend on it.
+    fn check_dependency(&self, func: Option<WorkFn>);
     /// The last item of a colour that is being flushed has ended, on one of the queue's pool workqueues.
     fn colour_done(&self, colour: u32);
     /// A pool workqueue has an inactive item and no credit: enter it among those who wait, and find it one.
@@ -29,9 +36,37 @@ pub(crate) trait FrontEnd: Send + Sync {
     fn pwq_gone(&self, pool: &Arc<Pool>, pwq: PwqKey);
 }
 
+/// What a workqueue's flags mean to its pools.
+#[derive(Clone, Default)]
+pub(crate) struct Traits {
+    /// Its running items do not count as running, on a per-CPU pool.
+    pub(crate) cpu_intensive: bool,
+    /// Who runs its items when no worker can be created. `Some` for queues of memory reclaim.
+    pub(crate) rescuer: Option<Arc<Rescuer>>,
+}
+
+/// What one pool workqueue has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PwqStats {
+    pub(crate) started: u64,
+    pub(crate) completed: u64,
+    /// Items that computed for too long.
+    pub(crate) cpu_intensive: u64,
+    /// Times another worker took over because an item blocked.
+    pub(crate) cm_wakeups: u64,
+    /// Calls for the rescuer, and items that it ran.
+    pub(crate) mayday: u64,
+    pub(crate) rescued: u64,
+    /// Visits to the store of credits that all pods of a node share.
+    pub(crate) limit_visits: u64,
+}
+
 /// Guarded by the pool's lock, all of it.
 pub(crate) struct PwqState {
     pub(crate) front: Arc<dyn FrontEnd>,
+    pub(super) traits: Traits,
+    /// The rescuer was called and has not come yet.
+    pub(super) mayday: bool,
     pub(crate) limit: Arc<NodeLimit>,
     /// The index by which the front end knows `limit`.
     pub(crate) node: usize,
@@ -55,19 +90,21 @@ pub(crate) struct PwqState {
     /// Accepts items but makes none active: an older pool workqueue of an ordered queue still has some.
     plugged: bool,
     serial: u64,
-    pub(crate) started: u64,
-    pub(crate) completed: u64,
+    pub(super) stats: PwqStats,
 }
 
 impl PwqState {
     pub(crate) fn new(
         front: Arc<dyn FrontEnd>,
+        traits: Traits,
         limit: Arc<NodeLimit>,
         node: usize,
         colour: u32,
     ) -> Self {
         PwqState {
             front,
+            traits,
+            mayday: false,
             limit,
             node,
             colour,
@@ -81,8 +118,7 @@ impl PwqState {
             retired: false,
             plugged: false,
             serial: 0,
-            started: 0,
-            completed: 0,
+            stats: PwqStats::default(),
         }
     }
 
@@ -90,6 +126,14 @@ impl PwqState {
     pub(crate) fn plugged(mut self, plugged: bool) -> Self {
         self.plugged = plugged;
         self
+    }
+
+    pub(crate) fn nr_active(&self) -> usize {
+        usize::try_from(self.active).unwrap_or(0)
+    }
+
+    pub(crate) fn nr_in_flight(&self) -> usize {
+        self.nr_in_flight as usize
     }
 
     /// Who the queue is, for comparing only.
@@ -102,6 +146,7 @@ impl PwqState {
     #[inline]
     fn use_credit(&mut self) -> bool {
         if self.active == self.credits {
+            self.stats.limit_visits += 1;
             self.credits += self.limit.take_portion();
             if self.active >= self.credits {
                 return false;
@@ -127,6 +172,7 @@ impl PwqState {
             return false;
         }
         self.credits = self.active;
+        self.stats.limit_visits += 1;
         self.limit.give(unused);
         true
     }
@@ -148,7 +194,7 @@ impl Inner {
         PwqKey { place, serial }
     }
 
-    fn pwq_mut(&mut self, key: PwqKey) -> Option<&mut PwqState> {
+    pub(super) fn pwq_mut(&mut self, key: PwqKey) -> Option<&mut PwqState> {
         self.pwqs
             .get_mut(key.place)
             .filter(|pwq| pwq.serial == key.serial)
@@ -181,7 +227,7 @@ impl Inner {
     /// The accounting at the end of an active item of pool workqueue `key`, accepted under `colour`.
     #[inline]
     pub(super) fn end_item(&mut self, key: u32, colour: u32) -> Ended {
-        self.pwqs[key].completed += 1;
+        self.pwqs[key].stats.completed += 1;
         self.pwqs[key].active -= 1;
         self.leave_flight(key, colour)
     }
@@ -280,6 +326,7 @@ impl Inner {
     pub(super) fn remove_pwq(&mut self, place: u32) {
         let mut pwq = self.pwqs.remove(place);
         pwq.give_back_unused();
+        self.stats.pwqs.add(&pwq.stats);
     }
 
     /// How many of its items have been accepted and not finished.
@@ -287,14 +334,24 @@ impl Inner {
         self.pwq_mut(key).map_or(0, |pwq| pwq.nr_in_flight)
     }
 
-    /// Items started and completed so far.
-    pub(crate) fn pwq_counts(&mut self, key: PwqKey) -> (u64, u64) {
+    /// What it has counted so far.
+    pub(crate) fn pwq_stats(&mut self, key: PwqKey) -> PwqStats {
         self.pwq_mut(key)
-            .map_or((0, 0), |pwq| (pwq.started, pwq.completed))
+            .map_or_else(PwqStats::default, |pwq| pwq.stats)
+    }
+
+    /// How many of its items are active, and how many wait for a place.
+    pub(crate) fn pwq_load(&mut self, key: PwqKey) -> (usize, usize) {
+        self.pwq_mut(key)
+            .map_or((0, 0), |pwq| (pwq.nr_active(), pwq.inactive.len()))
     }
 
     pub(crate) fn stats(&self) -> PoolStats {
-        self.stats
+        let mut stats = self.stats;
+        for (_, pwq) in self.pwqs.iter() {
+            stats.pwqs.add(&pwq.stats);
+        }
+        stats
     }
 
     pub(crate) fn nr_workers(&self) -> usize {

@@ -1,14 +1,18 @@
 //! The service thread: one per engine, asleep unless asked. It creates workers, so that no issuer ever does; it watches
-//! saturated pools (`monitor.rs`); and it lets workers go that have long been idle.
+//! saturated pools (`monitor.rs`); it lets workers go that have long been idle; it calls rescuers when workers cannot be
+//! created; and it has the engine look whether CPUs have come or gone.
 
 use super::monitor::Watch;
 use super::{Pool, WorkerState};
+use crate::observe::warn;
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::sys::{clock, thread};
 use crate::topology::CpuSet;
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 /// What a pool may ask for. Called with no pool's lock held.
@@ -19,18 +23,46 @@ pub(crate) trait Helper: Send + Sync {
     fn watch(&self, pool: &Arc<Pool>);
     /// Too many workers are idle: look again when they have been so for long.
     fn cull_later(&self, pool: &Arc<Pool>);
+    /// A worker has woken up, or looks for work: the process is not idle.
+    fn woke(&self);
+}
+
+/// What the service thread does for the engine.
+pub(crate) trait Caretaker: Send + Sync {
+    /// CPUs may have come or gone.
+    fn check_cpus(self: Arc<Self>);
+    /// Looks for pools that make no progress, if it is time to. Returns the time of the next look, if there is to be one.
+    fn watchdog(self: Arc<Self>, now_ns: u64) -> Option<u64>;
 }
 
 /// How long the creation of workers rests after a failure (the kernel's cooldown).
 const CREATE_COOLDOWN_NS: u64 = 1_000_000_000;
+/// When rescuers are called, after a creation that failed and then again and again.
+const MAYDAY_INITIAL_NS: u64 = 10_000_000;
+const MAYDAY_INTERVAL_NS: u64 = 100_000_000;
+/// How often the CPUs are looked at while the process is not idle.
+const CPU_CHECK_NS: u64 = 400_000_000;
 
 #[derive(Default)]
 struct Requests {
     create: Vec<Weak<Pool>>,
     watch: Vec<Weak<Pool>>,
     cull: Vec<Weak<Pool>>,
+    check_cpus: bool,
+    watchdog: bool,
     started: bool,
     stop: bool,
+}
+
+/// Whether the CPUs are being looked at again and again. An idle process is not disturbed: nothing runs that could be in the
+/// wrong place, and the first worker to wake up begins the looking anew.
+mod checks {
+    /// Not; the next worker that wakes up asks for it.
+    pub(super) const RESTING: u32 = 0;
+    /// Yes, and no worker has woken up since the last look.
+    pub(super) const QUIET: u32 = 1;
+    /// Yes.
+    pub(super) const BUSY: u32 = 2;
 }
 
 pub(crate) struct Service {
@@ -38,6 +70,9 @@ pub(crate) struct Service {
     /// Where the thread may run: it must not inherit the one CPU of an issuer that built the first queue.
     cpus: CpuSet,
     parker: Parker,
+    caretaker: OnceLock<Weak<dyn Caretaker>>,
+    /// One of [`checks`].
+    cpu_checks: AtomicU32,
 }
 
 /// Something to do at a point in time.
@@ -49,7 +84,24 @@ impl Service {
             requests: Mutex::new(Requests::default()),
             cpus,
             parker: Parker::new(),
+            caretaker: OnceLock::new(),
+            cpu_checks: AtomicU32::new(checks::RESTING),
         })
+    }
+
+    /// For whom it looks at CPUs and stalled pools.
+    pub(crate) fn set_caretaker(&self, caretaker: Weak<dyn Caretaker>) {
+        // Set once, by whoever makes the engine.
+        let _ = self.caretaker.set(caretaker);
+    }
+
+    fn caretaker(&self) -> Option<Arc<dyn Caretaker>> {
+        self.caretaker.get()?.upgrade()
+    }
+
+    /// The watchdog's threshold has changed.
+    pub(crate) fn watchdog_changed(&self) {
+        self.ask(|requests| requests.watchdog = true);
     }
 
     /// Starts the thread if it does not run yet.
@@ -77,8 +129,12 @@ impl Service {
         // Refused if none of them is allowed any more: then it stays where it is.
         let _ = thread::bind_current(&self.cpus);
         let mut watch = Watch::new();
-        let mut retries: Vec<Timed> = Vec::new();
-        let mut culls: Vec<Timed> = Vec::new();
+        let mut timers = Timers {
+            watchdog: self
+                .caretaker()
+                .and_then(|caretaker| caretaker.watchdog(clock::now_ns())),
+            ..Timers::default()
+        };
         loop {
             let asked = {
                 let mut requests = self.requests.lock();
@@ -94,7 +150,7 @@ impl Service {
             };
             let now = clock::now_ns();
             for pool in asked.create {
-                create(pool, now, &mut retries);
+                timers.create(pool, now, true);
             }
             if asked.stop {
                 return;
@@ -104,25 +160,94 @@ impl Service {
             }
             for pool in asked.cull {
                 let after = pool.upgrade().map_or(0, |pool| pool.attrs.idle_timeout_ns);
-                culls.push((now + after, pool));
+                timers.culls.push((now + after, pool));
             }
-            for pool in due(&mut retries, now) {
-                create(pool, now, &mut retries);
+            timers.expire(now);
+            if asked.check_cpus || timers.cpu_check.is_some_and(|at| at <= now) {
+                timers.cpu_check = self
+                    .check_cpus(!watch.is_empty())
+                    .then(|| now + CPU_CHECK_NS);
             }
-            for pool in due(&mut culls, now) {
-                if let Some(next) = pool.upgrade().and_then(|pool| pool.cull(now)) {
-                    culls.push((next, pool));
-                }
+            if asked.watchdog || timers.watchdog.is_some_and(|at| at <= now) {
+                timers.watchdog = self
+                    .caretaker()
+                    .and_then(|caretaker| caretaker.watchdog(now));
             }
             let next_look = watch.look(clock::now_ns());
-            let next = [next_look, earliest(&retries), earliest(&culls)]
-                .into_iter()
-                .flatten()
-                .min();
-            let timeout =
-                next.map(|at| Duration::from_nanos(at.saturating_sub(clock::now_ns()).max(1)));
+            let timeout = timers
+                .earliest(next_look)
+                .map(|at| Duration::from_nanos(at.saturating_sub(clock::now_ns()).max(1)));
             self.parker.park_for(timeout);
         }
+    }
+
+    /// Has the engine look at its CPUs, unless nothing has happened since the last look. Tells whether to look again.
+    fn check_cpus(&self, saturated: bool) -> bool {
+        // Relaxed, all of them: a hint that decides only when the next look comes.
+        let was = self.cpu_checks.swap(checks::QUIET, Ordering::Relaxed);
+        if was != checks::BUSY && !saturated {
+            self.cpu_checks.store(checks::RESTING, Ordering::Relaxed);
+            return false;
+        }
+        if let Some(caretaker) = self.caretaker() {
+            caretaker.check_cpus();
+        }
+        true
+    }
+}
+
+/// What the thread does by time.
+#[derive(Default)]
+struct Timers {
+    retries: Vec<Timed>,
+    maydays: Vec<Timed>,
+    culls: Vec<Timed>,
+    cpu_check: Option<u64>,
+    watchdog: Option<u64>,
+}
+
+impl Timers {
+    fn expire(&mut self, now: u64) {
+        for pool in due(&mut self.retries, now) {
+            self.create(pool, now, false);
+        }
+        for pool in due(&mut self.maydays, now) {
+            if pool.upgrade().is_some_and(|pool| pool.mayday()) {
+                self.maydays.push((now + MAYDAY_INTERVAL_NS, pool));
+            }
+        }
+        for pool in due(&mut self.culls, now) {
+            if let Some(next) = pool.upgrade().and_then(|pool| pool.cull(now)) {
+                self.culls.push((next, pool));
+            }
+        }
+    }
+
+    /// Creates a worker; if that fails, tries again later, and sees to it that rescuers are called meanwhile.
+    fn create(&mut self, pool: Weak<Pool>, now: u64, first: bool) {
+        let Some(strong) = pool.upgrade() else { return };
+        if let Err(error) = strong.start_worker() {
+            static WARNED: AtomicU32 = AtomicU32::new(0);
+            if WARNED.swap(1, Ordering::Relaxed) == 0 {
+                warn(&format!(
+                    "a worker thread cannot be created, trying again every second: {error}"
+                ));
+            }
+            if first {
+                self.maydays.push((now + MAYDAY_INITIAL_NS, pool.clone()));
+            }
+            self.retries.push((now + CREATE_COOLDOWN_NS, pool));
+        }
+    }
+
+    fn earliest(&self, other: Option<u64>) -> Option<u64> {
+        let lists = [&self.retries, &self.maydays, &self.culls];
+        let timed = lists.into_iter().filter_map(|list| earliest(list));
+        timed
+            .chain(other)
+            .chain(self.cpu_check)
+            .chain(self.watchdog)
+            .min()
     }
 }
 
@@ -142,13 +267,6 @@ fn due(timed: &mut Vec<Timed>, now: u64) -> Vec<Weak<Pool>> {
     due
 }
 
-fn create(pool: Weak<Pool>, now: u64, retries: &mut Vec<Timed>) {
-    let Some(strong) = pool.upgrade() else { return };
-    if strong.start_worker().is_err() {
-        retries.push((now + CREATE_COOLDOWN_NS, pool));
-    }
-}
-
 impl Helper for Service {
     fn create_worker(&self, pool: &Arc<Pool>) {
         self.ask(|requests| requests.create.push(Arc::downgrade(pool)));
@@ -160,6 +278,19 @@ impl Helper for Service {
 
     fn cull_later(&self, pool: &Arc<Pool>) {
         self.ask(|requests| requests.cull.push(Arc::downgrade(pool)));
+    }
+
+    #[inline]
+    fn woke(&self) {
+        match self.cpu_checks.load(Ordering::Relaxed) {
+            checks::BUSY => {}
+            checks::QUIET => self.cpu_checks.store(checks::BUSY, Ordering::Relaxed),
+            _ => {
+                if self.cpu_checks.swap(checks::BUSY, Ordering::Relaxed) == checks::RESTING {
+                    self.ask(|requests| requests.check_cpus = true);
+                }
+            }
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! The worker's loop: search, run, search again, sleep.
 
-use super::guard::Task;
+use super::bh;
+use super::busy::Executor;
+use super::guard::{Run, Task};
 use super::help::{self, Neighbours, run_item};
-use super::{Pool, PoolGuard, WorkerHandle, WorkerSlot, WorkerState};
+use super::{Busy, Inner, Pool, PoolGuard, PoolKind, WorkerHandle, WorkerSlot, WorkerState};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::park::Parker;
-use crate::sys::{clock, thread};
+use crate::sys::{clock, task, thread};
 use std::io;
 use std::sync::Arc;
 
@@ -24,6 +26,8 @@ impl Pool {
             seen_runs: 0,
             seen_cpu_ns: 0,
             seen_counted: true,
+            since_cpu_ns: 0,
+            pwq: 0,
             die: false,
         };
         let id = self.lock().workers.insert(slot);
@@ -34,7 +38,7 @@ impl Pool {
     pub(super) fn start_worker(self: &Arc<Self>) -> io::Result<()> {
         let (id, handle) = self.enroll();
         let pool = self.clone();
-        let name = format!("kworker/u{}:{id}", self.id);
+        let name = self.worker_name(id);
         let result = thread::spawn(&name, move || {
             prepare_thread(&pool, &handle);
             let _membership = super::block::Membership::enter(&pool, id);
@@ -52,9 +56,20 @@ impl Pool {
         result
     }
 
+    /// As the kernel names its workers; its BH pools have no threads, so those names are ours.
+    fn worker_name(&self, id: u32) -> String {
+        let high = if self.attrs.nice < 0 { "H" } else { "" };
+        match self.attrs.kind {
+            PoolKind::Unbound => format!("kworker/u{}:{id}", self.id),
+            PoolKind::PerCpu(cpu) => format!("kworker/{cpu}:{id}{high}"),
+            PoolKind::Bh(cpu) => format!("kworker/b{cpu}:{id}{high}"),
+        }
+    }
+
     /// The life of worker `id`.
     pub(super) fn work(self: &Arc<Self>, id: u32, handle: &WorkerHandle) {
         let mut neighbours = Neighbours::new();
+        let mut budget = matches!(self.attrs.kind, PoolKind::Bh(_)).then(bh::Budget::new);
         let mut guard = self.lock();
         guard.creating = false;
         guard.searching += 1;
@@ -64,14 +79,23 @@ impl Pool {
             while let Some(task) = self.take(&mut guard, id) {
                 drop(guard);
                 guard = self.run(task, id);
+                if let Some(budget) = &mut budget
+                    && budget.is_spent()
+                {
+                    drop(guard);
+                    task::yield_now();
+                    guard = self.lock();
+                }
             }
             if guard.dying || guard.workers[id].die {
                 guard.searching -= 1;
                 let slot = guard.workers.remove(id);
                 guard.leaving -= u32::from(slot.die);
+                drop(guard);
+                thread::rename_current(c"kworker/dying");
                 return;
             }
-            if guard.running < self.target {
+            if guard.running < guard.target {
                 // Only one worker waits awake: a second would not make the answer faster.
                 let alone = guard.searching == 1;
                 drop(guard);
@@ -82,11 +106,12 @@ impl Pool {
                     continue;
                 }
                 if alone {
+                    self.helper.woke();
                     self.wait_awake();
                 }
                 guard = self.lock();
                 // The lock was free meanwhile: what was true before may not be any more.
-                if guard.dying || (guard.running < self.target && self.has_waiting(&guard)) {
+                if guard.dying || (guard.running < guard.target && self.has_waiting(&guard)) {
                     continue;
                 }
             }
@@ -98,6 +123,10 @@ impl Pool {
             guard.cull_later();
             drop(guard);
             handle.parker.park();
+            self.helper.woke();
+            if let Some(budget) = &mut budget {
+                budget.renew();
+            }
             // Whoever woke us took us off the idle list and counts us as searching.
             guard = self.lock();
         }
@@ -107,20 +136,19 @@ impl Pool {
         !guard.worklist.is_empty() || !self.inbox.is_empty()
     }
 
-    /// Takes an item if one is there and a CPU is to be had for it; the worker then counts as running.
+    /// Takes an item if one is there and a CPU is to be had for it; the worker is then busy with it.
     #[inline]
     fn take(&self, guard: &mut PoolGuard<'_>, id: u32) -> Option<Task> {
-        if guard.running >= self.target {
+        if guard.running >= guard.target {
             return None;
         }
-        let task = guard.next_task()?;
-        guard.searching -= 1;
-        guard.running += 1;
-        let slot = &mut guard.workers[id];
-        slot.state = WorkerState::Busy { counted: true };
-        slot.runs += 1;
+        let task = guard.next_task(Executor::worker())?;
+        guard.begin(id, &task.run);
         // A spare, so that the place of a worker that blocks is filled at once (the kernel's rule).
-        if guard.idle.is_empty() && guard.searching == 0 {
+        if guard.idle.is_empty()
+            && guard.searching == 0
+            && !matches!(self.attrs.kind, PoolKind::Bh(_))
+        {
             guard.want_worker();
         }
         Some(task)
@@ -132,24 +160,17 @@ impl Pool {
         let mut task = task;
         loop {
             let Task { started, run } = task;
-            let panicked = run_item(started, run);
+            let panicked = match self.attrs.kind {
+                PoolKind::Bh(_) => self.run_without_sleep(started, run),
+                _ => run_item(started, run),
+            };
             let mut guard = self.lock();
             let next = guard.end_task(run, panicked);
-            let slot = &mut guard.workers[id];
-            match next {
-                Some(next) => {
-                    slot.runs += 1;
-                    drop(guard);
-                    task = next;
-                }
-                None => {
-                    let counted = slot.state == (WorkerState::Busy { counted: true });
-                    slot.state = WorkerState::Searching;
-                    guard.running -= u32::from(counted);
-                    guard.searching += 1;
-                    return guard;
-                }
-            }
+            guard.end(id);
+            let Some(next) = next else { return guard };
+            guard.begin(id, &next.run);
+            drop(guard);
+            task = next;
         }
     }
 
@@ -161,15 +182,62 @@ impl Pool {
     }
 }
 
+impl Inner {
+    /// Worker `id`, which is searching, is busy with an item from now on.
+    #[inline]
+    fn begin(&mut self, id: u32, run: &Run) {
+        self.searching -= 1;
+        let slot = &mut self.workers[id];
+        slot.runs += 1;
+        slot.pwq = run.pwq;
+        if run.cpu_intensive {
+            slot.state = WorkerState::Busy(Busy::CpuIntensive);
+        } else {
+            slot.state = WorkerState::Busy(Busy::Running);
+            self.running += 1;
+        }
+    }
+
+    /// Its item has ended: it is searching again.
+    #[inline]
+    fn end(&mut self, id: u32) {
+        let slot = &mut self.workers[id];
+        self.running -= u32::from(slot.state == WorkerState::Busy(Busy::Running));
+        slot.state = WorkerState::Searching;
+        self.searching += 1;
+    }
+
+    /// Worker `id`, which is running, does not count any more: another takes over if something waits.
+    pub(super) fn step_out(&mut self, id: u32, from_now: Busy) {
+        self.workers[id].state = WorkerState::Busy(from_now);
+        self.running -= 1;
+        let takes_over = self.running < self.target && !self.worklist.is_empty();
+        let stats = &mut self.pwqs[self.workers[id].pwq].stats;
+        match from_now {
+            Busy::Blocked => stats.cm_wakeups += u64::from(takes_over),
+            Busy::CpuIntensive => stats.cpu_intensive += 1,
+            Busy::Running => unreachable!("it would still count"),
+        }
+    }
+}
+
 /// What a new worker's thread does first: it inherits its creator's CPUs and nice level.
-fn prepare_thread(pool: &Pool, handle: &WorkerHandle) {
-    handle
-        .tid
-        .store(thread::current_tid() as u32, Ordering::Relaxed);
+fn prepare_thread(pool: &Arc<Pool>, handle: &WorkerHandle) {
+    let binding = {
+        let guard = pool.lock();
+        // Under the lock: whoever changes the binding after this finds the thread.
+        handle
+            .tid
+            .store(thread::current_tid() as u32, Ordering::Relaxed);
+        guard.binding.clone()
+    };
     // Refused when none of the CPUs is allowed any more (a cpuset that has shrunk): better to run elsewhere than not.
-    let _ = thread::bind_current(&pool.attrs.binding);
+    let _ = thread::bind_current(&binding);
     if pool.attrs.nice != 0 {
-        // Not permitted: the queue still works, at the level that the process has.
+        // Not permitted: the queue still works, at the level that the process has, which can be asked for.
         let _ = thread::set_nice_current(pool.attrs.nice);
+    }
+    if let Some(nice) = thread::nice_of_current() {
+        pool.nice.store(nice, Ordering::Relaxed);
     }
 }

@@ -121,6 +121,17 @@ impl<T> Shared<T> {
         unsafe { &*value }
     }
 
+    /// As [`load`](Self::load), and keeps the value beyond the gate.
+    pub(crate) fn get(&self, gate: &GateGuard<'_>) -> Arc<T> {
+        let value: *const T = self.load(gate);
+        // SAFETY: the pointer came from Arc::into_raw, and by `load`'s argument that reference is not given up while the gate is
+        // held: there is at least one to add to.
+        unsafe {
+            Arc::increment_strong_count(value);
+            Arc::from_raw(value)
+        }
+    }
+
     /// Puts `value` in place. The old one stays alive inside the returned wrapper until a grace period has passed.
     pub(crate) fn replace(&self, value: Arc<T>) -> Replaced<T> {
         let old = self

@@ -12,6 +12,7 @@ pub(crate) mod fork;
 pub(crate) mod gate;
 pub(crate) mod park;
 pub(crate) mod spin;
+pub(crate) mod symbol;
 pub(crate) mod sync;
 pub(crate) mod task;
 pub(crate) mod thread;

@@ -18,9 +18,42 @@ impl<T> Mutex<T> {
 
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        #[cfg(all(debug_assertions, not(cmwq_loom)))]
+        return engine_sleeps::forgiven(&self.0);
+        #[cfg(not(all(debug_assertions, not(cmwq_loom))))]
         self.0
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Debug builds look whether an item that must not sleep did. Waiting for one of the engine's own locks is no fault of the
+/// item, so it is counted apart.
+#[cfg(all(debug_assertions, not(cmwq_loom)))]
+pub(crate) mod engine_sleeps {
+    use crate::sys::thread;
+    use std::cell::Cell;
+    use std::sync::{Mutex, MutexGuard, TryLockError};
+
+    thread_local! {
+        static COUNT: Cell<i64> = const { Cell::new(0) };
+    }
+
+    /// How often the calling thread has slept for a lock of the engine.
+    pub(crate) fn count() -> i64 {
+        COUNT.get()
+    }
+
+    pub(super) fn forgiven<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+        match lock.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        let before = thread::voluntary_switches();
+        let guard = lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        COUNT.set(COUNT.get() + thread::voluntary_switches() - before);
+        guard
     }
 }
 

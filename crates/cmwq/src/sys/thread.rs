@@ -2,6 +2,7 @@
 
 use crate::topology::CpuSet;
 use rustix::thread::CpuSet as KernelCpuSet;
+use std::cell::Cell;
 use std::io;
 
 /// Starts a thread with every signal blocked, as a process's own threads should be the ones that handle its signals.
@@ -40,19 +41,66 @@ impl Drop for SignalMask {
     }
 }
 
-/// The kernel's id of the calling thread.
+thread_local! {
+    /// The kernel's id of this thread, 0 until asked for.
+    static TID: Cell<i32> = const { Cell::new(0) };
+}
+
+/// The kernel's id of the calling thread. A system call the first time only, so it must not be asked for by a thread that
+/// may fork and go on as another one: workers do not.
+#[inline]
 pub(crate) fn current_tid() -> i32 {
-    rustix::thread::gettid().as_raw_nonzero().get()
+    match TID.get() {
+        0 => {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get();
+            TID.set(tid);
+            tid
+        }
+        tid => tid,
+    }
 }
 
 /// Binds the calling thread to `cpus`. CPUs that do not exist or are not allowed are left out by the system; an error
 /// means that none is left.
 pub(crate) fn bind_current(cpus: &CpuSet) -> io::Result<()> {
+    bind(None, cpus)
+}
+
+/// As [`bind_current`], for thread `tid` of this process.
+pub(crate) fn bind_other(tid: i32, cpus: &CpuSet) -> io::Result<()> {
+    bind(rustix::thread::Pid::from_raw(tid), cpus)
+}
+
+fn bind(thread: Option<rustix::thread::Pid>, cpus: &CpuSet) -> io::Result<()> {
     let mut set = KernelCpuSet::new();
     for cpu in cpus.iter().filter(|&cpu| cpu < KernelCpuSet::MAX_CPU) {
         set.set(cpu);
     }
-    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+    Ok(rustix::thread::sched_setaffinity(thread, &set)?)
+}
+
+/// Names the calling thread: at most 15 bytes, as the kernel keeps them.
+pub(crate) fn rename_current(name: &std::ffi::CStr) {
+    // SAFETY: PR_SET_NAME reads a string that ends with 0. It cannot fail then.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+    }
+}
+
+/// The nice level that the calling thread has.
+pub(crate) fn nice_of_current() -> Option<i32> {
+    rustix::process::getpriority_process(Some(rustix::thread::gettid())).ok()
+}
+
+/// How often the calling thread has gone to sleep of its own accord.
+#[cfg(all(debug_assertions, not(cmwq_loom)))]
+pub(crate) fn voluntary_switches() -> i64 {
+    // SAFETY: the call fills in plain data; it cannot fail with these arguments.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage.ru_nvcsw
+    }
 }
 
 /// The CPUs that the calling thread may run on.

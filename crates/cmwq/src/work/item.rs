@@ -14,19 +14,20 @@ use std::sync::Arc;
 ///
 /// Cloning gives another handle of the same item. A pending or running item keeps itself alive.
 #[derive(Clone)]
-pub struct Work(Arc<Inner>);
+pub struct Work(Arc<Inner<dyn Fn() + Send + Sync>>);
 
-struct Inner {
+struct Inner<F: ?Sized> {
     raw: RawWork,
-    func: Box<dyn Fn() + Send + Sync>,
+    func: F,
 }
 
 impl Work {
     /// An item that runs `func`.
-    pub fn new(func: impl Fn() + Send + Sync + 'static) -> Work {
+    pub fn new<F: Fn() + Send + Sync + 'static>(func: F) -> Work {
         Work(Arc::new(Inner {
-            raw: RawWork::new(run),
-            func: Box::new(func),
+            // One function for each type of closure: reports of what runs tell them apart.
+            raw: RawWork::new(run::<F>),
+            func,
         }))
     }
 
@@ -69,15 +70,15 @@ impl std::fmt::Debug for Work {
 }
 
 /// # Safety
-/// `item` is the `raw` field of an `Inner` whose queue holds a lent reference.
-unsafe extern "C-unwind" fn run(item: NonNull<RawWork>) {
+/// `item` is the `raw` field of an `Inner<F>` whose queue holds a lent reference.
+unsafe extern "C-unwind" fn run<F: Fn() + Send + Sync>(item: NonNull<RawWork>) {
     // SAFETY: by this function's contract the field is at its offset in an `Inner` that an Arc made by `Work::new` holds,
     // and one reference was lent for this run.
     let inner = unsafe {
         Arc::from_raw(
             item.as_ptr()
-                .byte_sub(offset_of!(Inner, raw))
-                .cast::<Inner>()
+                .byte_sub(offset_of!(Inner<F>, raw))
+                .cast::<Inner<F>>()
                 .cast_const(),
         )
     };

@@ -11,6 +11,8 @@ pub(crate) struct List {
     first: Option<NonNull<RawWork>>,
     last: Option<NonNull<RawWork>>,
     len: usize,
+    /// Where the search for the items of one pool workqueue goes on, and for which: see [`List::take_next_of`].
+    cursor: Option<(u32, NonNull<RawWork>)>,
 }
 
 // SAFETY: the list is the owner of its items, and ownership of items may move between threads (`Pending: Send`).
@@ -23,6 +25,7 @@ impl List {
             first: None,
             last: None,
             len: 0,
+            cursor: None,
         }
     }
 
@@ -89,11 +92,60 @@ impl List {
         }
     }
 
+    /// The items, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &RawWork> {
+        let mut next = self.first;
+        std::iter::from_fn(move || {
+            let item = next?;
+            // SAFETY: the list owns its items, so they are valid, and it is borrowed, so they stay linked.
+            unsafe {
+                next = link::next(item);
+                Some(item.as_ref())
+            }
+        })
+    }
+
+    /// Takes out the oldest item of pool workqueue `pwq` that a search for it has not passed yet, and failing that the
+    /// oldest there is. A search goes on where the last one for the same pool workqueue ended, so that a list full of others' items is not
+    /// walked through again for every item.
+    pub(crate) fn take_next_of(&mut self, pwq: u32) -> Option<Pending> {
+        let found = match self.cursor.take() {
+            Some((of, at)) if of == pwq => self
+                .find_from(Some(at), pwq)
+                .or_else(|| self.find_from(self.first, pwq)),
+            _ => self.find_from(self.first, pwq),
+        }?;
+        // SAFETY: found on this list just now.
+        let (next, item) = unsafe { (link::next(found), self.remove(found.as_ref())) };
+        self.cursor = next.map(|next| (pwq, next));
+        Some(item)
+    }
+
+    /// `from` is an item of this list.
+    fn find_from(&self, from: Option<NonNull<RawWork>>, pwq: u32) -> Option<NonNull<RawWork>> {
+        let mut next = from;
+        while let Some(item) = next {
+            // SAFETY: the list owns its items; the cursor is one of them, or it would have been forgotten.
+            unsafe {
+                if item.as_ref().place().pwq() == pwq {
+                    return Some(item);
+                }
+                next = link::next(item);
+            }
+        }
+        None
+    }
+
     /// # Safety
     /// `item` was on this list and has just been unlinked.
     #[inline]
     unsafe fn let_go(&mut self, item: NonNull<RawWork>) -> Pending {
         self.len -= 1;
+        if let Some((_, at)) = self.cursor
+            && at == item
+        {
+            self.cursor = None;
+        }
         // SAFETY: the list owned it, and hands it out once.
         unsafe {
             let place = item.as_ref().place();
@@ -108,6 +160,45 @@ mod tests {
     use super::*;
 
     extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
+
+    #[test]
+    fn the_items_of_one_pool_workqueue_are_found_in_order_among_others() {
+        let items: Vec<RawWork> = (0..9).map(|_| RawWork::new(nothing)).collect();
+        let mut list = List::new(Seat::Worklist);
+        for (n, item) in items.iter().enumerate() {
+            // SAFETY: the items outlive the list, and every claim is released below.
+            let mut item = unsafe { Pending::claim(NonNull::from(item)) }.expect("idle");
+            item.aim(1, n as u32 % 3);
+            list.push_back(item);
+        }
+        let at = |n: usize| items[n].address();
+        let take = |list: &mut List, pwq| {
+            list.take_next_of(pwq).map(|item| {
+                let address = item.address();
+                item.release();
+                address
+            })
+        };
+        assert_eq!(take(&mut list, 1), Some(at(1)));
+        // What the search stood at goes: it begins anew.
+        // SAFETY: it is on the list.
+        unsafe { list.remove(&items[2]) }.release();
+        assert_eq!(take(&mut list, 1), Some(at(4)));
+        assert_eq!(take(&mut list, 0), Some(at(0)));
+        assert_eq!(take(&mut list, 1), Some(at(7)));
+        assert_eq!(take(&mut list, 1), None);
+        // One that came later is found though the search had passed its place.
+        // SAFETY: as above.
+        let mut late = unsafe { Pending::claim(NonNull::from(&items[1])) }.expect("idle");
+        late.aim(1, 1);
+        list.push_back(late);
+        assert_eq!(take(&mut list, 1), Some(at(1)));
+        let left: Vec<usize> = list.iter().map(RawWork::address).collect();
+        assert_eq!(left, [at(3), at(5), at(6), at(8)]);
+        while let Some(item) = list.pop_front() {
+            item.release();
+        }
+    }
 
     #[test]
     fn any_item_can_be_taken_out_and_the_rest_keeps_its_order() {

@@ -314,6 +314,12 @@ pub(crate) struct Started {
 unsafe impl Send for Started {}
 
 impl Started {
+    /// The function that will be called.
+    #[cfg(all(debug_assertions, not(cmwq_loom)))]
+    pub(crate) fn func(&self) -> Option<WorkFn> {
+        self.func
+    }
+
     /// Calls the function. A panic of it is handed back. The item may be gone when this returns.
     pub(crate) fn call(self) -> Result<(), Box<dyn std::any::Any + Send>> {
         let Started { item, func } = self;

@@ -48,5 +48,9 @@ pub const WQ_DFL_ACTIVE: usize = 1024;
 pub const WQ_MAX_ACTIVE: usize = 2048;
 /// The cap of the initial `min_active`.
 pub(super) const WQ_DFL_MIN_ACTIVE: usize = 8;
+/// The nice level of highpri pools.
+pub(super) const HIGHPRI_NICE: i32 = -20;
+/// The nice level of BH pools that are not highpri: the kernel's softirqs come before all threads.
+pub(super) const BH_NICE: i32 = -10;
 /// Bytes of a name that are kept.
 pub(super) const NAME_MAX: usize = 31;

@@ -1,21 +1,23 @@
 //! Building a workqueue.
 
 use super::Workqueue;
-use super::attrs::{NAME_MAX, WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkqueueAttrs};
+use super::attrs::{HIGHPRI_NICE, NAME_MAX, WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkqueueAttrs};
 use super::core::WqCore;
+use super::kind::{Wanted, WorkqueueKind};
 use crate::affinity::AffinityScope;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::observe::warn;
 use crate::topology::CpuSet;
 
-/// Builds a [`Workqueue`]: unbound, with the kernel's defaults unless said otherwise.
+/// Builds a [`Workqueue`]: unbound, with the kernel's defaults unless said otherwise. (The kernel asks for per-CPU or unbound to
+/// be said; here unbound is the default.)
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct WorkqueueBuilder {
     engine: Option<Engine>,
     name: String,
-    ordered: bool,
+    wanted: Wanted,
     attrs: WorkqueueAttrs,
     max_active: usize,
 }
@@ -25,7 +27,7 @@ impl WorkqueueBuilder {
         WorkqueueBuilder {
             engine: None,
             name: name.to_owned(),
-            ordered: false,
+            wanted: Wanted::default(),
             attrs: WorkqueueAttrs::default(),
             max_active: 0,
         }
@@ -38,71 +40,132 @@ impl WorkqueueBuilder {
         }
     }
 
-    /// How the machine is cut into pods; `default` unless said otherwise.
-    pub fn affinity_scope(mut self, scope: AffinityScope) -> Self {
-        self.attrs.affinity_scope = scope;
+    fn with_attribute(mut self, name: &'static str, set: impl FnOnce(&mut WorkqueueAttrs)) -> Self {
+        self.wanted.attribute.get_or_insert(name);
+        set(&mut self.attrs);
         self
+    }
+
+    /// How the machine is cut into pods; `default` unless said otherwise.
+    pub fn affinity_scope(self, scope: AffinityScope) -> Self {
+        self.with_attribute("affinity_scope", |attrs| attrs.affinity_scope = scope)
     }
 
     /// Items never run outside the pod that they were queued from. Off unless said otherwise.
-    pub fn affinity_strict(mut self, strict: bool) -> Self {
-        self.attrs.affinity_strict = strict;
-        self
+    pub fn affinity_strict(self, strict: bool) -> Self {
+        self.with_attribute("affinity_strict", |attrs| attrs.affinity_strict = strict)
     }
 
     /// The CPUs that items may run on; all that the process may use unless said otherwise.
-    pub fn cpumask(mut self, cpus: CpuSet) -> Self {
-        self.attrs.cpumask = Some(cpus);
-        self
+    pub fn cpumask(self, cpus: CpuSet) -> Self {
+        self.with_attribute("cpumask", |attrs| attrs.cpumask = Some(cpus))
     }
 
     /// The workers' nice level, -20 to 19; 0 unless said otherwise.
     pub fn nice(mut self, nice: i32) -> Self {
-        self.attrs.nice = nice;
-        self
+        self.wanted.nice = true;
+        self.with_attribute("nice", |attrs| attrs.nice = nice)
     }
 
     /// All attributes at once.
     pub fn attrs(mut self, attrs: WorkqueueAttrs) -> Self {
-        self.attrs = attrs;
-        self
+        self.wanted.nice |= attrs.nice != 0;
+        self.with_attribute("attrs", |own| *own = attrs)
     }
 
-    /// How many items may be active (started or ready to start) at the same time, per NUMA node by its share of the CPUs.
-    /// 0, the default, stands for [`WQ_DFL_ACTIVE`]; more than [`WQ_MAX_ACTIVE`] is cut to that, with a warning. 1 does
-    /// not make a queue ordered: see [`ordered`](Self::ordered).
+    /// How many items may be active (started or ready to start) at the same time: of an unbound queue per NUMA node by its
+    /// share of the CPUs, of a per-CPU one per CPU. 0, the default, stands for [`WQ_DFL_ACTIVE`]; more than
+    /// [`WQ_MAX_ACTIVE`] is cut to that, with a warning. 1 does not make a queue ordered: see [`ordered`](Self::ordered).
     pub fn max_active(mut self, max_active: usize) -> Self {
+        self.wanted.max_active = max_active != 0;
         self.max_active = max_active;
         self
     }
 
     /// Items run one at a time, in the order in which they were queued, whatever pod they come from. `max_active` is 1.
     pub fn ordered(mut self) -> Self {
-        self.ordered = true;
+        self.wanted.ordered = true;
+        self
+    }
+
+    /// Items run on the CPU that they were queued from. While one of them runs the next waits, until the first one blocks: so
+    /// items do not take the CPU from each other, and caches stay warm. While the CPU may not be used they run elsewhere.
+    pub fn per_cpu(mut self) -> Self {
+        self.wanted.per_cpu = true;
+        self
+    }
+
+    /// Items run on the CPU that they were queued from, strictly one after the other in the order in which they were queued,
+    /// and must not block: all others would wait. The counterpart of running in softirq context, for short work that is urgent. The
+    /// workers' nice level is raised as far as permitted. A debug build says which function went to sleep all the same.
+    ///
+    /// Only [`highpri`](Self::highpri) goes with it, and [`per_cpu`](Self::per_cpu), which it is.
+    pub fn bh(mut self) -> Self {
+        self.wanted.bh = true;
+        self
+    }
+
+    /// Served by pools of their own, with nice level -20 (as far as permitted). Normal items are not preempted.
+    pub fn highpri(mut self) -> Self {
+        self.wanted.flags.highpri = true;
+        self
+    }
+
+    /// Items compute for long: on a per-CPU queue others start beside them, and the scheduler divides the CPU. On an unbound
+    /// queue it means nothing, as in the kernel.
+    pub fn cpu_intensive(mut self) -> Self {
+        self.wanted.flags.cpu_intensive = true;
+        self
+    }
+
+    /// Takes part in [freezing](crate::Engine::freeze_workqueues_begin).
+    pub fn freezable(mut self) -> Self {
+        self.wanted.flags.freezable = true;
+        self
+    }
+
+    /// Has a rescuer: a thread created with the queue that runs its items when no worker can be created. For work that
+    /// others wait for when resources are short, such as writing out what can then be freed.
+    pub fn mem_reclaim(mut self) -> Self {
+        self.wanted.flags.mem_reclaim = true;
+        self
+    }
+
+    /// Per-CPU, but unbound on an engine that is to [save power](crate::EngineBuilder::power_efficient).
+    pub fn power_efficient(mut self) -> Self {
+        self.wanted.flags.power_efficient = true;
         self
     }
 
     /// Builds the queue.
     ///
     /// # Errors
-    /// What [`Engine::global`] returns; [`Error::Nice`]; [`Error::OrderedMaxActive`] if an ordered queue was given another
-    /// `max_active` than 1; [`Error::Thread`] if the engine's first thread cannot be created.
-    pub fn build(self) -> Result<Workqueue, Error> {
+    /// What [`Engine::global`] returns; [`Error::Nice`]; [`Error::Incompatible`], naming the two things that exclude each
+    /// other; [`Error::OrderedMaxActive`] if an ordered queue was given another `max_active` than 1; [`Error::Thread`] if the
+    /// engine's first thread, or the queue's rescuer, cannot be created.
+    pub fn build(mut self) -> Result<Workqueue, Error> {
+        let mut kind = self.wanted.kind()?;
         self.attrs.check()?;
         let engine = match self.engine {
             Some(engine) => engine,
             None => Engine::global()?,
         };
-        let max_active = match (self.ordered, self.max_active) {
-            (true, 0 | 1) => 1,
-            (true, _) => return Err(Error::OrderedMaxActive),
-            (false, wanted) => clamp_max_active(&self.name, wanted),
+        let flags = self.wanted.flags;
+        if flags.power_efficient && engine.is_power_efficient() {
+            kind = WorkqueueKind::Unbound;
+        }
+        if flags.highpri {
+            self.attrs.nice = HIGHPRI_NICE;
+        }
+        let max_active = match (kind, self.max_active) {
+            (WorkqueueKind::Ordered, 0 | 1) => 1,
+            (WorkqueueKind::Ordered, _) => return Err(Error::OrderedMaxActive),
+            (_, wanted) => clamp_max_active(&self.name, wanted),
         };
         engine.service().ensure_started().map_err(Error::Thread)?;
         let name = cut_name(self.name);
-        Ok(Workqueue {
-            core: WqCore::new(name, engine, self.ordered, self.attrs, max_active),
-        })
+        let core = WqCore::new(name, engine, kind, flags, self.attrs, max_active)?;
+        Ok(Workqueue { core })
     }
 }
 

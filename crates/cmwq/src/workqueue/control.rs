@@ -1,8 +1,9 @@
 //! What can be done with an item wherever it is queued: cancel, disable, enable, flush.
 
+use super::memory_reclaim;
 use crate::engine::{Registry, gates};
 use crate::observe::warn;
-use crate::pool::{BlockGuard, Pool, current_item};
+use crate::pool::{BlockGuard, Pool, current};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::task;
@@ -95,7 +96,7 @@ fn wait(done: &Completion) {
 
 /// Warns, once for each kind, of a wait that would never end, and tells to leave it.
 fn waits_for_itself(item: &RawWork, call: &str, warned: &AtomicU32) -> bool {
-    let own = current_item() == item.address();
+    let own = current().item == item.address();
     if own && warned.swap(1, Ordering::Relaxed) == 0 {
         warn(&format!(
             "{call} was called from the item's own function, which cannot wait for itself"
@@ -137,11 +138,16 @@ impl RawWork {
     /// [`enable_work`](Self::enable_work) was called as often. Does not wait for a running instance. Tells whether a pending instance was
     /// removed. At most 65535 deep: beyond that it warns and leaves the depth.
     pub fn disable_work(&self) -> bool {
+        self.disable_once_more();
+        grab(self).release()
+    }
+
+    /// One more reason not to run; a pending instance stays.
+    pub(super) fn disable_once_more(&self) {
         static WARNED: AtomicU32 = AtomicU32::new(0);
         if !self.deeper() && WARNED.swap(1, Ordering::Relaxed) == 0 {
             warn("an item was disabled more than 65535 times: its depth stays");
         }
-        grab(self).release()
     }
 
     /// As [`disable_work`](Self::disable_work), and waits until the function does not run any more.
@@ -176,6 +182,12 @@ impl RawWork {
         static WARNED: AtomicU32 = AtomicU32::new(0);
         if waits_for_itself(self, "flush", &WARNED) {
             return false;
+        }
+        if (current().reclaim || memory_reclaim::is_marked())
+            && let Some(Some(queue)) =
+                with_last_pool(self, |pool| pool.lock().front_of(pool.id, self))
+        {
+            queue.check_dependency(self.func());
         }
         loop {
             let found = with_last_pool(self, |pool| {
@@ -229,19 +241,13 @@ impl Work {
     /// lost. Does not wait for a running instance. Several guards add up.
     pub fn disable(&self) -> DisableGuard {
         let removed = self.removed(self.as_raw().disable_work());
-        DisableGuard {
-            work: self.clone(),
-            removed,
-        }
+        DisableGuard::new(self.clone(), removed)
     }
 
     /// As [`disable`](Self::disable), and waits until the function does not run any more.
     pub fn disable_sync(&self) -> DisableGuard {
         let removed = self.removed(self.as_raw().disable_sync());
-        DisableGuard {
-            work: self.clone(),
-            removed,
-        }
+        DisableGuard::new(self.clone(), removed)
     }
 
     /// Waits for the last instance known at the call; see [`RawWork::flush`].
@@ -259,19 +265,40 @@ impl Work {
 #[must_use = "the item is enabled again when the guard is dropped"]
 #[derive(Debug)]
 pub struct DisableGuard {
-    work: Work,
+    /// `None` when it has been enabled again.
+    work: Option<Work>,
     removed: bool,
 }
 
 impl DisableGuard {
+    /// For an item that was disabled just now; `removed`: a pending instance was removed.
+    pub(super) fn new(work: Work, removed: bool) -> Self {
+        DisableGuard {
+            work: Some(work),
+            removed,
+        }
+    }
+
     /// Whether a pending instance was removed when the item was disabled.
     pub fn removed_pending(&self) -> bool {
         self.removed
+    }
+
+    /// Gives up this reason not to run. `true`: it was the last one, and the item may be queued again.
+    pub fn enable(mut self) -> bool {
+        self.give_up().is_some_and(|(_, enabled)| enabled)
+    }
+
+    /// The item, and whether it may be queued again.
+    pub(super) fn give_up(&mut self) -> Option<(Work, bool)> {
+        let work = self.work.take()?;
+        let enabled = work.as_raw().enable_work();
+        Some((work, enabled))
     }
 }
 
 impl Drop for DisableGuard {
     fn drop(&mut self) {
-        self.work.as_raw().enable_work();
+        self.give_up();
     }
 }

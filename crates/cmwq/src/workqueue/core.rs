@@ -2,25 +2,32 @@
 
 use super::attrs::WorkqueueAttrs;
 use super::flush::Flush;
+use super::kind::{Flags, WorkqueueKind};
 use super::limits::Limits;
 use super::mapping::Mapping;
+use super::memory_reclaim;
 use super::pwq::Pwq;
 use crate::affinity::AffinityScope;
-use crate::engine::{Engine, Queue, Registry, gates};
+use crate::engine::{self, Engine, Queue, Registry, gates};
 use crate::error::{Error, FlushError, Refused};
 use crate::observe::warn;
-use crate::pool::{BlockGuard, FrontEnd, Pool, PwqKey, PwqState, current_front};
+use crate::pool::{
+    BlockGuard, FrontEnd, Pool, PwqKey, PwqState, PwqStats, Rescuer, Traits, current,
+};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::gate::{Replaced, Shared};
+use crate::sys::symbol;
 use crate::sys::sync::Mutex;
-use crate::work::Pending;
+use crate::work::{Pending, WorkFn};
 use std::sync::{Arc, OnceLock};
 
 pub(super) struct WqCore {
     pub(super) name: String,
     pub(super) engine: Engine,
-    pub(super) ordered: bool,
+    pub(super) kind: WorkqueueKind,
+    pub(super) flags: Flags,
+    rescuer: Option<Arc<Rescuer>>,
     /// By CPU: where an item queued from there goes. Set once, right after the queue was made; its entries are replaced.
     slots: OnceLock<Box<[Shared<Pwq>]>>,
     /// How many drains are going on, destruction included: while not 0, only the queue's own items may queue.
@@ -47,14 +54,22 @@ impl WqCore {
     pub(super) fn new(
         name: String,
         engine: Engine,
-        ordered: bool,
+        kind: WorkqueueKind,
+        flags: Flags,
         attrs: WorkqueueAttrs,
         max_active: usize,
-    ) -> Arc<Self> {
-        let limits = Limits::new(&engine, &attrs, max_active);
+    ) -> Result<Arc<Self>, Error> {
+        let rescuer = flags
+            .mem_reclaim
+            .then(|| Rescuer::start(&name, engine.resting_place()))
+            .transpose()
+            .map_err(Error::Thread)?;
+        let limits = Limits::new(&engine, kind, &attrs, max_active);
         let core = Arc::new(WqCore {
             name,
-            ordered,
+            kind,
+            flags,
+            rescuer,
             slots: OnceLock::new(),
             closed: AtomicU32::new(0),
             warned: AtomicU32::new(0),
@@ -68,11 +83,12 @@ impl WqCore {
             limits,
             engine,
         });
-        let weak = Arc::downgrade(&core);
-        core.engine.add_queue(weak);
+        let as_queue: Arc<dyn Queue> = core.clone();
+        core.engine.add_queue(&as_queue);
         {
+            // Whatever has changed since is seen here, under the lock that those who bring changes take.
             let mut control = core.control.lock();
-            let mapping = core.engine.map(&control.attrs, ordered);
+            let mapping = core.engine.map(&control.attrs, kind);
             let pwqs = core.make_pwqs(&mapping, &control.current);
             let slots = mapping
                 .of_cpu
@@ -82,18 +98,44 @@ impl WqCore {
             // Nobody else has the queue yet.
             let _ = core.slots.set(slots);
             control.current = pwqs;
+            core.limits.recompute(&core.engine, &control.attrs);
         }
-        core
+        Ok(core)
     }
 
-    /// Who this queue is to its pools and items, for comparing only.
-    fn id(&self) -> usize {
-        std::ptr::from_ref(self).addr()
+    /// The CPU that the calling thread queues from.
+    pub(super) fn issuing_cpu(&self) -> usize {
+        let bound = !self.kind.is_unbound();
+        self.engine.cpus_now().issuing(engine::here(), bound)
+    }
+
+    /// A CPU of the node to queue from: the caller's own, or the first that may be used; `None`: none may.
+    pub(super) fn cpu_of_node(&self, node: u32) -> Result<Option<usize>, Error> {
+        if !self.kind.is_unbound() {
+            return Err(self.exclude("a node to queue on"));
+        }
+        let nodes = self.engine.topology().nodes();
+        let Some((_, cpus)) = nodes.iter().find(|(number, _)| *number == node) else {
+            let allowed: Vec<String> = nodes.iter().map(|(node, _)| node.to_string()).collect();
+            return Err(Error::NoSuchNode {
+                node,
+                allowed: allowed.join(", "),
+            });
+        };
+        let here = self.issuing_cpu();
+        if cpus.contains(here) {
+            return Ok(Some(here));
+        }
+        Ok(cpus.intersection(self.engine.cpus_now().usable()).first())
+    }
+
+    fn ordered(&self) -> bool {
+        self.kind == WorkqueueKind::Ordered
     }
 
     /// Whether the calling thread runs an item of this queue.
     pub(super) fn runs_here(&self) -> bool {
-        current_front() == self.id()
+        current().front == self.id()
     }
 
     /// Queues an item that the caller has claimed, from `cpu` or from wherever the caller is.
@@ -107,7 +149,7 @@ impl WqCore {
             item.release();
             return Err(Refused::Forked);
         }
-        let (cpu, real) = self.engine.issuing_cpu(cpu);
+        let real = engine::here();
         let gate = gates().enter(real);
         // Inside the gate: a drain that begins waits for us, so it sees the item or we see it.
         if self.closed.load(Ordering::SeqCst) != 0 && !self.runs_here() {
@@ -116,19 +158,19 @@ impl WqCore {
             self.warn_dropped();
             return Err(Refused::Draining);
         }
+        let bound = !self.kind.is_unbound();
+        let cpu = cpu.unwrap_or_else(|| self.engine.cpus(&gate).issuing(real, bound));
         let slots = self.slots.get().expect("set when the queue was made");
         let slot = slots.get(cpu).unwrap_or(&slots[0]);
         let pwq = slot.load(&gate);
         let last_pool = item.last_pool();
-        if last_pool != pwq.pool.id && last_pool != 0 && !self.ordered {
+        if last_pool != pwq.pool.id && last_pool != 0 && !self.ordered() {
             // Non-reentrance across pools: while the last pool still runs the item for this queue, the new instance
             // goes there too. We own the item, so it cannot begin to run anywhere meanwhile.
             if let Some(pool) = Registry::process().find(last_pool, &gate) {
-                let mut guard = pool.lock();
-                if let Some(place) = guard.runs_for(item.address(), item.func(), self.id()) {
-                    item.aim(pool.id, place);
-                    guard.accept_item(item);
-                    return Ok(());
+                match pool.publish_if_it_runs(item, self.id()) {
+                    Ok(()) => return Ok(()),
+                    Err(not_there) => item = not_there,
                 }
             }
         }
@@ -156,6 +198,9 @@ impl WqCore {
     pub(super) fn apply(self: &Arc<Self>, attrs: WorkqueueAttrs) -> Result<(), Error> {
         attrs.check()?;
         self.must_be_ours()?;
+        if !self.kind.is_unbound() {
+            return Err(self.exclude("attributes"));
+        }
         let mut control = self.control.lock();
         control.attrs = attrs;
         self.limits.recompute(&self.engine, &control.attrs);
@@ -165,12 +210,12 @@ impl WqCore {
     }
 
     fn remap(self: &Arc<Self>, control: &mut Control) {
-        if control.destroyed {
+        // Not before it is made (it will map itself then), and not when it is gone.
+        let Some(slots) = self.slots.get().filter(|_| !control.destroyed) else {
             return;
-        }
-        let mapping = self.engine.map(&control.attrs, self.ordered);
+        };
+        let mapping = self.engine.map(&control.attrs, self.kind);
         let pwqs = self.make_pwqs(&mapping, &control.current);
-        let slots = self.slots.get().expect("set when the queue was made");
         let old: Vec<Replaced<Pwq>> = slots
             .iter()
             .zip(&mapping.of_cpu)
@@ -214,12 +259,16 @@ impl WqCore {
     }
 
     fn make_pwq(self: &Arc<Self>, pool: Arc<Pool>, colour: u32) -> Arc<Pwq> {
-        let node = self.limits.node_of(&self.engine, &pool.attrs.cpus);
+        let node = self.limits.node_of(&self.engine, &pool);
         // Entered while no older one can go unnoticed: `pwq_gone` unplugs under the same lock.
         let mut members = self.members.lock();
-        let plugged = self.ordered && !members.is_empty();
-        let state =
-            PwqState::new(self.clone(), self.limits.of(node), node, colour).plugged(plugged);
+        let plugged = self.ordered() && !members.is_empty();
+        let traits = Traits {
+            cpu_intensive: self.flags.cpu_intensive && self.kind == WorkqueueKind::PerCpu,
+            rescuer: self.rescuer.clone(),
+        };
+        let state = PwqState::new(self.clone(), traits, self.limits.of(node), node, colour)
+            .plugged(plugged);
         let key = pool.lock().add_pwq(state);
         let pwq = Arc::new(Pwq { pool, key, node });
         members.push(pwq.clone());
@@ -250,7 +299,10 @@ impl WqCore {
             };
             members.remove(at);
             // Ordered: the next one's turn has come only when it is the oldest left.
-            members.first().filter(|_| self.ordered && at == 0).cloned()
+            members
+                .first()
+                .filter(|_| self.ordered() && at == 0)
+                .cloned()
         };
         if let Some(pwq) = unplugged {
             let waits = pwq.pool.lock().unplug(pwq.key);
@@ -267,16 +319,58 @@ impl WqCore {
 
     // ---- limits ----
 
+    fn exclude(&self, other: &'static str) -> Error {
+        let one = match self.kind {
+            WorkqueueKind::Unbound => "unbound",
+            WorkqueueKind::Ordered => "ordered",
+            WorkqueueKind::PerCpu => "per_cpu",
+            WorkqueueKind::Bh => "bh",
+        };
+        Error::Incompatible { one, other }
+    }
+
     pub(super) fn set_max_active(&self, max_active: usize) -> Result<(), Error> {
-        if self.ordered {
-            return Err(Error::OrderedMaxActive);
+        match self.kind {
+            WorkqueueKind::Ordered => return Err(Error::OrderedMaxActive),
+            WorkqueueKind::Bh => return Err(self.exclude("max_active")),
+            _ => {}
         }
         self.must_be_ours()?;
         let control = self.control.lock();
-        self.limits
-            .set_max_active(&self.engine, &control.attrs, max_active);
+        self.limits.set_max_active(max_active);
+        self.limits.recompute(&self.engine, &control.attrs);
         self.settle_limits();
         Ok(())
+    }
+
+    pub(super) fn set_min_active(&self, min_active: usize) -> Result<(), Error> {
+        if self.kind != WorkqueueKind::Unbound {
+            return Err(self.exclude("min_active"));
+        }
+        self.must_be_ours()?;
+        let control = self.control.lock();
+        self.limits.set_min_active(min_active);
+        self.limits.recompute(&self.engine, &control.attrs);
+        self.settle_limits();
+        Ok(())
+    }
+
+    /// Whether items queued from `cpu` have to wait for a place. A hint.
+    pub(super) fn is_congested(&self, cpu: usize) -> bool {
+        let slots = self.slots.get().expect("set when the queue was made");
+        let pwq = {
+            let gate = gates().enter(0);
+            slots.get(cpu).unwrap_or(&slots[0]).get(&gate)
+        };
+        let mut guard = pwq.pool.lock();
+        guard.drain();
+        guard.pwq_load(pwq.key).1 > 0
+    }
+
+    /// The nice levels that the queue's workers have, as far as some have begun.
+    pub(super) fn effective_nice(&self) -> Option<i32> {
+        let members = self.members();
+        members.iter().find_map(|pwq| pwq.pool.effective_nice())
     }
 
     /// After a change of the limits. Lowered: unused credits go back at once, used ones as their items end. Raised: whoever
@@ -305,10 +399,17 @@ impl WqCore {
             return Err(FlushError::Forked);
         }
         if self.runs_here() {
-            Err(FlushError::OwnItem)
-        } else {
-            Ok(())
+            static WARNED: AtomicU32 = AtomicU32::new(0);
+            if WARNED.swap(1, Ordering::Relaxed) == 0 {
+                warn(&format!(
+                    "workqueue {}: one of its own items waits for the whole queue, which would never end",
+                    self.name
+                ));
+            }
+            return Err(FlushError::OwnItem);
         }
+        self.check_dependency(None);
+        Ok(())
     }
 
     pub(super) fn flush(&self) -> Result<(), FlushError> {
@@ -366,7 +467,7 @@ impl WqCore {
         let looks = self.members().into_iter().map(|pwq| {
             let mut guard = pwq.pool.lock();
             guard.drain();
-            let completed = guard.pwq_counts(pwq.key).1;
+            let completed = guard.pwq_stats(pwq.key).completed;
             let idle = guard.in_flight(pwq.key) == 0;
             drop(guard);
             idle.then_some((pwq, completed))
@@ -386,30 +487,114 @@ impl WqCore {
         for pwq in std::mem::take(&mut control.current) {
             self.retire(&pwq);
         }
+        if let Some(rescuer) = &self.rescuer {
+            rescuer.stop();
+        }
     }
 
-    /// Items started and completed so far, on pool workqueues that exist.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        self.members()
-            .iter()
-            .fold((0, 0), |(started, completed), pwq| {
-                let counts = pwq.pool.lock().pwq_counts(pwq.key);
-                (started + counts.0, completed + counts.1)
-            })
+    /// What its pool workqueues have counted so far, those that exist.
+    pub(super) fn stats(&self) -> PwqStats {
+        let mut sum = PwqStats::default();
+        for pwq in self.members() {
+            let mut guard = pwq.pool.lock();
+            sum.add(&guard.pwq_stats(pwq.key));
+        }
+        sum
     }
 }
 
 impl Queue for WqCore {
+    fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Queues that are on `default` follow, but for ordered ones.
     fn follow_default_scope(self: Arc<Self>) {
         let mut control = self.control.lock();
-        if control.attrs.affinity_scope == AffinityScope::Default && !self.ordered {
+        if control.attrs.affinity_scope == AffinityScope::Default
+            && self.kind == WorkqueueKind::Unbound
+        {
             self.remap(&mut control);
         }
+    }
+
+    fn follow_cpus(self: Arc<Self>) {
+        if let Some(rescuer) = &self.rescuer {
+            rescuer.move_to(&self.engine.resting_place());
+        }
+        if self.kind.is_unbound() {
+            let mut control = self.control.lock();
+            self.limits.recompute(&self.engine, &control.attrs);
+            self.remap(&mut control);
+            self.settle_limits();
+        }
+    }
+
+    fn set_frozen(&self, frozen: bool) {
+        if !self.flags.freezable {
+            return;
+        }
+        let control = self.control.lock();
+        // What was queued before is accepted before, and active if there was a place for it.
+        for pwq in self.members() {
+            pwq.pool.lock().drain();
+        }
+        self.limits.set_frozen(frozen);
+        self.limits.recompute(&self.engine, &control.attrs);
+        self.settle_limits();
+    }
+
+    fn is_freezing(&self) -> bool {
+        self.flags.freezable
+            && self.members().iter().any(|pwq| {
+                let mut guard = pwq.pool.lock();
+                guard.drain();
+                guard.pwq_load(pwq.key).0 > 0
+            })
     }
 }
 
 impl FrontEnd for WqCore {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn flags(&self) -> String {
+        format!("{}{}", self.kind, self.flags)
+    }
+
+    fn check_dependency(&self, func: Option<WorkFn>) {
+        let caller = current();
+        if self.flags.mem_reclaim || !(caller.reclaim || memory_reclaim::is_marked()) {
+            return;
+        }
+        static WARNED: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
+        let target = match func {
+            Some(func) => format!(
+                "{} of workqueue {}",
+                symbol::name_of(func as usize),
+                self.name
+            ),
+            None => format!("workqueue {}", self.name),
+        };
+        if memory_reclaim::is_marked() && WARNED[0].swap(1, Ordering::Relaxed) == 0 {
+            warn(&format!(
+                "a thread that frees memory waits for {target}, which has no rescuer"
+            ));
+        }
+        if caller.reclaim && WARNED[1].swap(1, Ordering::Relaxed) == 0 {
+            warn(&format!(
+                "{} of workqueue {}, which has a rescuer, waits for {target}, which has none",
+                symbol::name_of(caller.func),
+                self.engine.queue_name(caller.front),
+            ));
+        }
+    }
+
     fn colour_done(&self, colour: u32) {
         self.flush.colour_done(colour);
     }
@@ -421,7 +606,8 @@ impl FrontEnd for WqCore {
             .find(|pwq| pwq.pool.id == pool.id && pwq.key == key)
         {
             self.limits.wait(pwq);
-            self.limits.collect(&members);
+            let sharing = members.iter().filter(|other| other.node == pwq.node);
+            self.limits.collect(sharing);
             self.limits.serve(pwq.node);
         }
     }

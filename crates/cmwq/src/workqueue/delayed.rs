@@ -1,8 +1,9 @@
 //! Delayed work: a work item with a timer.
 
-use super::control::wait_for_run;
+use super::control::{DisableGuard, WorkBusy, wait_for_run};
 use super::core::WqCore;
 use super::{Workqueue, control};
+use crate::error::Error;
 use crate::timer::{TimerKey, Timers};
 use crate::work::{Pending, Unclaimed, Work};
 use std::sync::Arc;
@@ -72,8 +73,13 @@ impl DelayedWork {
     }
 
     /// Arms the timer of the owned item, or queues it at once if there is no delay.
-    fn start(&self, queue: &Arc<WqCore>, delay: Duration, item: Pending) -> bool {
-        let cpu = Some(queue.engine.issuing_cpu(None).0);
+    fn start(
+        &self,
+        queue: &Arc<WqCore>,
+        cpu: Option<usize>,
+        delay: Duration,
+        item: Pending,
+    ) -> bool {
         if delay.is_zero() {
             return self.enqueue(queue, cpu, item);
         }
@@ -81,7 +87,8 @@ impl DelayedWork {
             item,
             work: self.clone(),
             queue: queue.clone(),
-            cpu,
+            // Near the caller: where the timer will fire means nothing.
+            cpu: Some(cpu.unwrap_or_else(|| queue.issuing_cpu())),
         };
         match TIMERS.arm(delay, &self.timer, armed) {
             Ok(()) => true,
@@ -119,11 +126,30 @@ impl DelayedWork {
     /// Removes a pending instance and waits until the function does not run any more. Meanwhile the item is disabled, so one
     /// that requeues itself cannot escape. Returns whether a pending instance was removed.
     pub fn cancel_sync(&self) -> bool {
-        self.work.as_raw().deeper();
+        self.work.as_raw().disable_once_more();
         let removed = self.cancel();
         wait_for_run(self.work.as_raw());
         self.work.as_raw().shallower();
         removed
+    }
+
+    /// Disables the item until the guard is dropped: a pending instance is removed from timer or queue, and attempts to queue
+    /// are refused and lost. Does not wait for a running instance. Several guards add up.
+    pub fn disable(&self) -> DisableGuard {
+        self.work.as_raw().disable_once_more();
+        DisableGuard::new(self.work.clone(), self.cancel())
+    }
+
+    /// As [`disable`](Self::disable), and waits until the function does not run any more.
+    pub fn disable_sync(&self) -> DisableGuard {
+        let guard = self.disable();
+        wait_for_run(self.work.as_raw());
+        guard
+    }
+
+    /// Whether it is pending, on its timer or on a queue, and whether it runs. A hint.
+    pub fn busy(&self) -> WorkBusy {
+        self.work.as_raw().busy()
     }
 
     /// Waits for the last instance known at the call. An armed timer is stopped and the item queued at once. `false`: it
@@ -148,13 +174,31 @@ impl Workqueue {
     /// Queues `work` when `delay` has passed, near the CPU that the caller is on now. A zero delay queues at once, without a
     /// timer. `true`: one new instance was accepted. `false`: it was pending already, is disabled, or the queue is draining.
     pub fn queue_delayed(&self, work: &DelayedWork, delay: Duration) -> bool {
+        self.start_delayed(None, work, delay)
+    }
+
+    /// As [`queue_delayed`](Self::queue_delayed), from `cpu` instead of from the caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    pub fn queue_delayed_on(
+        &self,
+        cpu: usize,
+        work: &DelayedWork,
+        delay: Duration,
+    ) -> Result<bool, Error> {
+        self.must_have(cpu)?;
+        Ok(self.start_delayed(Some(cpu), work, delay))
+    }
+
+    fn start_delayed(&self, cpu: Option<usize>, work: &DelayedWork, delay: Duration) -> bool {
         // SAFETY: `enqueue` leaves a reference for the run, and an armed timer holds one until then.
         match unsafe { Pending::claim(work.work.raw()) } {
             Ok(item) if self.core.engine.is_inherited() => {
                 item.release();
                 false
             }
-            Ok(item) => work.start(&self.core, delay, item),
+            Ok(item) => work.start(&self.core, cpu, delay, item),
             Err(Unclaimed::AlreadyPending | Unclaimed::Disabled) => false,
         }
     }
@@ -162,12 +206,30 @@ impl Workqueue {
     /// Queues `work` when `delay` has passed from now, wherever it is: a pending instance, on a timer or a queue, is moved. `true`:
     /// it was pending. `false`: it was idle or only running (and is queued now), or it is disabled (and is not).
     pub fn mod_delayed(&self, work: &DelayedWork, delay: Duration) -> bool {
+        self.move_delayed(None, work, delay)
+    }
+
+    /// As [`mod_delayed`](Self::mod_delayed), from `cpu` instead of from the caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    pub fn mod_delayed_on(
+        &self,
+        cpu: usize,
+        work: &DelayedWork,
+        delay: Duration,
+    ) -> Result<bool, Error> {
+        self.must_have(cpu)?;
+        Ok(self.move_delayed(Some(cpu), work, delay))
+    }
+
+    fn move_delayed(&self, cpu: Option<usize>, work: &DelayedWork, delay: Duration) -> bool {
         let (item, was_pending) = work.grab();
         if work.work.as_raw().is_disabled() {
             item.release();
             return false;
         }
-        work.start(&self.core, delay, item);
+        work.start(&self.core, cpu, delay, item);
         was_pending
     }
 }

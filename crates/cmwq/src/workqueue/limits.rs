@@ -1,16 +1,19 @@
-//! `max_active`: how many items of a queue may be active, per NUMA node, and who waits for a place.
+//! `max_active`: how many items of a queue may be active, per NUMA node or per CPU, and who waits for a place.
 
 use super::attrs::{WQ_DFL_MIN_ACTIVE, WorkqueueAttrs};
+use super::kind::WorkqueueKind;
 use super::pwq::Pwq;
 use crate::engine::Engine;
-use crate::pool::NodeLimit;
+use crate::pool::{NodeLimit, Pool, PoolKind};
 use crate::sys::sync::Mutex;
 use crate::topology::CpuSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The limits of one queue: one per node, and a last one for pools that lie on no single node.
+/// The limits of one queue: of an unbound one for each node, and a last one for pools that lie on no single node; of a
+/// per-CPU one for each CPU.
 pub(super) struct Limits {
+    kind: WorkqueueKind,
     nodes: Vec<Node>,
     numbers: Mutex<Numbers>,
 }
@@ -18,6 +21,8 @@ pub(super) struct Limits {
 struct Numbers {
     max_active: usize,
     min_active: usize,
+    /// Nothing may become active.
+    frozen: bool,
 }
 
 struct Node {
@@ -28,28 +33,41 @@ struct Node {
     waiting: Mutex<VecDeque<Arc<Pwq>>>,
 }
 
+/// The limit of a queue that has none.
+const UNLIMITED: i32 = i32::MAX / 4;
+
 impl Limits {
-    pub(super) fn new(engine: &Engine, attrs: &WorkqueueAttrs, max_active: usize) -> Self {
+    pub(super) fn new(
+        engine: &Engine,
+        kind: WorkqueueKind,
+        attrs: &WorkqueueAttrs,
+        max_active: usize,
+    ) -> Self {
         let numbers = Numbers {
             max_active,
             min_active: max_active.min(WQ_DFL_MIN_ACTIVE),
+            frozen: false,
         };
-        let nodes = node_limits(engine, attrs, &numbers)
-            .map(|value| Node {
-                limit: Arc::new(NodeLimit::new(value, 1)),
-                value: Mutex::new(value),
-                waiting: Mutex::new(VecDeque::new()),
-            })
+        let nodes = numbers
+            .values(engine, kind, attrs)
+            .into_iter()
+            .map(Node::new)
             .collect();
         Limits {
+            kind,
             nodes,
             numbers: Mutex::new(numbers),
         }
     }
 
-    /// Which limit a pool of these CPUs counts against.
-    pub(super) fn node_of(&self, engine: &Engine, cpus: &CpuSet) -> usize {
-        engine.node_index(cpus).unwrap_or(self.nodes.len() - 1)
+    /// Which limit a pool counts against.
+    pub(super) fn node_of(&self, engine: &Engine, pool: &Pool) -> usize {
+        match pool.attrs.kind {
+            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) => cpu,
+            PoolKind::Unbound => engine
+                .node_index(&pool.attrs.cpus)
+                .unwrap_or(self.nodes.len() - 1),
+        }
     }
 
     pub(super) fn of(&self, node: usize) -> Arc<NodeLimit> {
@@ -60,25 +78,31 @@ impl Limits {
         self.numbers.lock().max_active
     }
 
-    pub(super) fn set_max_active(
-        &self,
-        engine: &Engine,
-        attrs: &WorkqueueAttrs,
-        max_active: usize,
-    ) {
-        {
-            let mut numbers = self.numbers.lock();
-            numbers.max_active = max_active;
-            // A lowered limit takes min_active with it; raising does not bring it back.
-            numbers.min_active = numbers.min_active.min(max_active);
-        }
-        self.recompute(engine, attrs);
+    pub(super) fn min_active(&self) -> usize {
+        self.numbers.lock().min_active
     }
 
-    /// Computes the nodes' limits anew.
+    pub(super) fn set_max_active(&self, max_active: usize) {
+        let mut numbers = self.numbers.lock();
+        numbers.max_active = max_active;
+        // A lowered limit takes min_active with it; raising does not bring it back.
+        numbers.min_active = numbers.min_active.min(max_active);
+    }
+
+    pub(super) fn set_min_active(&self, min_active: usize) {
+        let mut numbers = self.numbers.lock();
+        numbers.min_active = min_active.min(numbers.max_active);
+    }
+
+    pub(super) fn set_frozen(&self, frozen: bool) {
+        self.numbers.lock().frozen = frozen;
+    }
+
+    /// Computes the limits anew.
     pub(super) fn recompute(&self, engine: &Engine, attrs: &WorkqueueAttrs) {
         let numbers = self.numbers.lock();
-        for (node, value) in self.nodes.iter().zip(node_limits(engine, attrs, &numbers)) {
+        let values = numbers.values(engine, self.kind, attrs);
+        for (node, value) in self.nodes.iter().zip(values) {
             let mut now = node.value.lock();
             node.limit.give(value - *now);
             *now = value;
@@ -98,8 +122,8 @@ impl Limits {
         self.nodes[pwq.node].waiting.lock().push_back(pwq.clone());
     }
 
-    /// Takes back all credits that are held and not used.
-    pub(super) fn collect(&self, members: &[Arc<Pwq>]) {
+    /// Takes back all credits that these hold and do not use.
+    pub(super) fn collect<'a>(&self, members: impl IntoIterator<Item = &'a Arc<Pwq>>) {
         for pwq in members {
             pwq.pool.lock().collect_credits(pwq.key);
         }
@@ -127,27 +151,40 @@ impl Limits {
     }
 }
 
-/// each node's share of `max_active` by its CPUs, but never less than `min_active`.
-fn node_limits<'a>(
-    engine: &'a Engine,
-    attrs: &WorkqueueAttrs,
-    numbers: &Numbers,
-) -> impl Iterator<Item = i32> + use<'a> {
-    let effective = engine.effective_mask(attrs);
-    let total = effective.len();
-    let (max, min) = (numbers.max_active, numbers.min_active);
-    let share = move |cpus: &CpuSet| {
-        let here = cpus.intersection(&effective).len();
-        if total == 0 {
-            min
-        } else {
-            (max * here).div_ceil(total).clamp(min, max)
+impl Node {
+    fn new(value: i32) -> Self {
+        Node {
+            limit: Arc::new(NodeLimit::new(value, 1)),
+            value: Mutex::new(value),
+            waiting: Mutex::new(VecDeque::new()),
         }
-    };
-    let nodes = engine
-        .topology()
-        .nodes()
-        .iter()
-        .map(move |(_, cpus)| share(cpus));
-    nodes.chain([max]).map(|limit| limit as i32)
+    }
+}
+
+impl Numbers {
+    fn values(&self, engine: &Engine, kind: WorkqueueKind, attrs: &WorkqueueAttrs) -> Vec<i32> {
+        let topology = engine.topology();
+        let cpus = topology.max_cpu() + 1;
+        let mut values = match kind {
+            WorkqueueKind::Bh => vec![UNLIMITED; cpus],
+            WorkqueueKind::PerCpu => vec![self.max_active as i32; cpus],
+            WorkqueueKind::Unbound | WorkqueueKind::Ordered => {
+                let effective = engine.effective_mask(attrs);
+                let nodes = topology.nodes().iter();
+                let shares = nodes.map(|(_, cpus)| self.share(cpus, &effective));
+                shares.chain([self.max_active as i32]).collect()
+            }
+        };
+        if self.frozen {
+            values.fill(0);
+        }
+        values
+    }
+
+    /// A node's share of `max_active` by its CPUs, but never less than `min_active`.
+    fn share(&self, cpus: &CpuSet, effective: &CpuSet) -> i32 {
+        let here = cpus.intersection(effective).len();
+        let share = (self.max_active * here).div_ceil(effective.len().max(1));
+        share.clamp(self.min_active, self.max_active) as i32
+    }
 }

@@ -1,7 +1,9 @@
-//! From a queue's attributes to the pool of each CPU, by the kernel's rules.
+//! From a queue's kind and attributes to the pool of each CPU, by the kernel's rules.
 
-use super::attrs::WorkqueueAttrs;
+use super::attrs::{BH_NICE, WorkqueueAttrs};
+use super::kind::WorkqueueKind;
 use crate::engine::{Engine, PoolKey};
+use crate::pool::PoolKind;
 use crate::topology::CpuSet;
 
 /// Which pool serves each CPU.
@@ -14,54 +16,76 @@ pub(crate) struct Mapping {
 }
 
 impl Engine {
-    /// `single`: one pool for all CPUs, as for ordered workqueues.
-    pub(crate) fn map(&self, attrs: &WorkqueueAttrs, single: bool) -> Mapping {
+    pub(super) fn map(&self, attrs: &WorkqueueAttrs, kind: WorkqueueKind) -> Mapping {
+        match kind {
+            WorkqueueKind::Unbound => self.map_pods(attrs),
+            WorkqueueKind::Ordered => self.map_all(attrs),
+            WorkqueueKind::PerCpu => self.map_cpus(kind, attrs.nice),
+            WorkqueueKind::Bh => self.map_cpus(kind, attrs.nice.min(BH_NICE)),
+        }
+    }
+
+    /// One pool for all CPUs.
+    fn map_all(&self, attrs: &WorkqueueAttrs) -> Mapping {
         let effective = self.effective_mask(attrs);
-        let key_of = |pod: CpuSet| PoolKey {
-            nice: attrs.nice,
-            pod,
-            effective: (!attrs.affinity_strict).then(|| effective.clone()),
-        };
-        let mut keys = vec![key_of(effective.clone())];
-        let mut of_cpu = vec![0; self.topology().max_cpu() + 1];
-        if !single {
-            let pods = self.pods(attrs.affinity_scope);
-            for pod in pods.pods() {
-                // A pod of which no CPU may be used is served by the default pool.
-                let usable = pod
-                    .cpus
-                    .intersection(&effective)
-                    .intersection(self.topology().online());
-                if usable.is_empty() {
-                    continue;
-                }
-                let key = key_of(usable);
-                let index = keys
-                    .iter()
-                    .position(|known| *known == key)
-                    .unwrap_or_else(|| {
-                        keys.push(key);
-                        keys.len() - 1
-                    });
-                for cpu in pod.cpus.iter() {
-                    of_cpu[cpu] = index;
-                }
+        Mapping {
+            keys: vec![pod_key(attrs, effective.clone(), &effective)],
+            of_cpu: vec![0; self.topology().max_cpu() + 1],
+        }
+    }
+
+    /// A pool for each pod.
+    fn map_pods(&self, attrs: &WorkqueueAttrs) -> Mapping {
+        let effective = self.effective_mask(attrs);
+        let Mapping {
+            mut keys,
+            mut of_cpu,
+        } = self.map_all(attrs);
+        for pod in self.pods(attrs.affinity_scope).pods() {
+            // A pod of which no CPU may be used is served by the default pool.
+            let usable = pod.cpus.intersection(&effective);
+            if usable.is_empty() {
+                continue;
             }
+            let key = pod_key(attrs, usable, &effective);
+            let known = keys.iter().position(|known| *known == key);
+            let index = known.unwrap_or_else(|| {
+                keys.push(key);
+                keys.len() - 1
+            });
+            for cpu in pod.cpus.iter() {
+                of_cpu[cpu] = index;
+            }
+        }
+        Mapping { keys, of_cpu }
+    }
+
+    /// A pool for each CPU, whether it may be used or not.
+    fn map_cpus(&self, kind: WorkqueueKind, nice: i32) -> Mapping {
+        let mut keys = Vec::new();
+        let mut of_cpu = vec![0; self.topology().max_cpu() + 1];
+        for cpu in self.topology().cpus().iter() {
+            let Some(kind) = kind.pool_of(cpu) else {
+                continue;
+            };
+            of_cpu[cpu] = keys.len();
+            keys.push(PoolKey {
+                kind,
+                nice,
+                pod: CpuSet::from_iter([cpu]),
+                effective: None,
+            });
         }
         Mapping { keys, of_cpu }
     }
 
     /// The CPUs that a queue's items may run on: its mask within the unbound mask, or all of that if nothing is left.
     pub(crate) fn effective_mask(&self, attrs: &WorkqueueAttrs) -> CpuSet {
-        let unbound = self.unbound_mask();
-        let wanted = attrs
-            .cpumask
-            .as_ref()
-            .map_or_else(|| unbound.clone(), |mask| mask.intersection(unbound));
-        if wanted.is_empty() {
-            unbound.clone()
-        } else {
-            wanted
+        let cpus = self.cpus_now();
+        let unbound = cpus.unbound();
+        match &attrs.cpumask {
+            Some(mask) if mask.intersects(unbound) => mask.intersection(unbound),
+            _ => unbound.clone(),
         }
     }
 
@@ -69,5 +93,14 @@ impl Engine {
     pub(crate) fn node_index(&self, cpus: &CpuSet) -> Option<usize> {
         let nodes = self.topology().nodes();
         nodes.iter().position(|(_, node)| cpus.is_subset(node))
+    }
+}
+
+fn pod_key(attrs: &WorkqueueAttrs, pod: CpuSet, effective: &CpuSet) -> PoolKey {
+    PoolKey {
+        kind: PoolKind::Unbound,
+        nice: attrs.nice,
+        pod,
+        effective: (!attrs.affinity_strict).then(|| effective.clone()),
     }
 }

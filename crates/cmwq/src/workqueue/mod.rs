@@ -6,9 +6,12 @@ mod control;
 mod core;
 mod delayed;
 mod flush;
+mod kind;
 mod limits;
 mod mapping;
+mod memory_reclaim;
 mod pwq;
+mod system;
 
 use self::core::WqCore;
 use crate::error::{Error, FlushError, Refused};
@@ -23,6 +26,9 @@ pub use attrs::{WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkqueueAttrs};
 pub use builder::WorkqueueBuilder;
 pub use control::{DisableGuard, WorkBusy};
 pub use delayed::DelayedWork;
+pub use kind::WorkqueueKind;
+pub use memory_reclaim::in_memory_reclaim;
+pub use system::{SystemQueue, SystemWorkqueue, run_on_cpu, run_on_each_cpu};
 
 /// What became of an attempt to queue a raw item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +48,7 @@ pub enum Queued {
 ///
 /// Queues of equal attributes share pools. Items of one queue start in the order in which they were queued from one pod,
 /// as long as `max_active` allows, and run concurrently; an [`ordered`](WorkqueueBuilder::ordered) queue runs one at a time,
-/// in order.
+/// in order. On a [`per_cpu`](WorkqueueBuilder::per_cpu) queue items run on the very CPU that they were queued from.
 ///
 /// What was done before `queue` or `spawn` is visible to the item's function; what the function did is visible to whoever
 /// waited for it.
@@ -84,10 +90,34 @@ impl Workqueue {
     /// # Errors
     /// [`Error::NoSuchCpu`] if the machine has no such CPU.
     pub fn queue_on(&self, cpu: usize, work: &Work) -> Result<bool, Error> {
-        if !self.core.engine.topology().cpus().contains(cpu) {
-            return Err(self.core.engine.no_such_cpu(cpu));
-        }
+        self.must_have(cpu)?;
         Ok(self.queue_work(Some(cpu), work) == Ok(true))
+    }
+
+    fn must_have(&self, cpu: usize) -> Result<(), Error> {
+        if self.core.engine.topology().cpus().contains(cpu) {
+            Ok(())
+        } else {
+            Err(self.core.engine.no_such_cpu(cpu))
+        }
+    }
+
+    /// As [`queue`](Self::queue), from a CPU of NUMA node `node`: the caller's own if that lies there. If none of the node may be
+    /// used now, as if no node had been named.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchNode`] if the machine has no such node; [`Error::Incompatible`] if the queue is not unbound.
+    pub fn queue_on_node(&self, node: u32, work: &Work) -> Result<bool, Error> {
+        let cpu = self.core.cpu_of_node(node)?;
+        Ok(self.queue_work(cpu, work) == Ok(true))
+    }
+
+    /// As [`queue`](Self::queue), for an item that was disabled: gives up the guard's reason not to run and queues the item if it
+    /// was the last one. `true`: it was, and one new instance was accepted.
+    pub fn enable_and_queue(&self, mut guard: DisableGuard) -> bool {
+        guard
+            .give_up()
+            .is_some_and(|(work, enabled)| enabled && self.queue(&work))
     }
 
     /// As [`queue`](Self::queue), telling a drop from a pending item.
@@ -120,10 +150,31 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        self.spawn_from(None, func)
+    }
+
+    /// As [`spawn`](Self::spawn), from `cpu` instead of from the caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    pub fn spawn_on<F, T>(&self, cpu: usize, func: F) -> Result<JoinHandle<T>, Error>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.must_have(cpu)?;
+        Ok(self.spawn_from(Some(cpu), func))
+    }
+
+    fn spawn_from<F, T>(&self, cpu: Option<usize>, func: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         let (task, handle) = Task::new(func);
         let raw = task.into_raw();
         // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
-        match unsafe { self.queue_raw(raw) } {
+        match unsafe { self.queue_raw_from(cpu, raw) } {
             Queued::Accepted => {}
             // SAFETY: the queue did not use the reference.
             Queued::Refused(why) => unsafe { Task::<F, T>::reject(raw, why) },
@@ -143,12 +194,20 @@ impl Workqueue {
     #[inline]
     pub unsafe fn queue_raw(&self, item: NonNull<RawWork>) -> Queued {
         // SAFETY: by the caller's promise.
+        unsafe { self.queue_raw_from(None, item) }
+    }
+
+    /// # Safety
+    /// As for [`queue_raw`](Self::queue_raw).
+    #[inline]
+    unsafe fn queue_raw_from(&self, cpu: Option<usize>, item: NonNull<RawWork>) -> Queued {
+        // SAFETY: by the caller's promise.
         let item = match unsafe { Pending::claim(item) } {
             Ok(item) => item,
             Err(Unclaimed::AlreadyPending) => return Queued::AlreadyPending,
             Err(Unclaimed::Disabled) => return Queued::Disabled,
         };
-        match self.core.queue(None, item) {
+        match self.core.queue(cpu, item) {
             Ok(()) => Queued::Accepted,
             Err(why) => Queued::Refused(why),
         }
@@ -181,7 +240,7 @@ impl Workqueue {
     /// changes.
     ///
     /// # Errors
-    /// [`Error::Nice`]; nothing is changed then.
+    /// [`Error::Nice`]; [`Error::Incompatible`] if the queue is not unbound; nothing is changed then.
     pub fn apply_attrs(&self, attrs: WorkqueueAttrs) -> Result<(), Error> {
         self.core.apply(attrs)
     }
@@ -195,15 +254,50 @@ impl Workqueue {
     /// 0 and too much are treated as by [`WorkqueueBuilder::max_active`].
     ///
     /// # Errors
-    /// [`Error::OrderedMaxActive`] on an ordered queue.
+    /// [`Error::OrderedMaxActive`] on an ordered queue; [`Error::Incompatible`] on a BH queue, which has no limit.
     pub fn set_max_active(&self, max_active: usize) -> Result<(), Error> {
         self.core
             .set_max_active(builder::clamp_max_active(&self.core.name, max_active))
     }
 
+    /// How many items may be active on each NUMA node in any case, so that items that wait for each other get on. The smaller
+    /// of 8 and `max_active` at first.
+    pub fn min_active(&self) -> usize {
+        self.core.limits.min_active()
+    }
+
+    /// Changes [`min_active`](Self::min_active); more than `max_active` is cut to that.
+    ///
+    /// # Errors
+    /// [`Error::Incompatible`] if the queue is not unbound, or is ordered.
+    pub fn set_min_active(&self, min_active: usize) -> Result<(), Error> {
+        self.core.set_min_active(min_active)
+    }
+
+    /// The kind. A power-efficient queue is per-CPU or unbound.
+    pub fn kind(&self) -> WorkqueueKind {
+        self.core.kind
+    }
+
+    /// The nice level that the queue's workers really have, which may be another than was asked for: raising it needs a privilege.
+    /// `None` before the first worker has begun.
+    pub fn effective_nice(&self) -> Option<i32> {
+        self.core.effective_nice()
+    }
+
+    /// Whether an item queued from `cpu` now would have to wait for a place. A hint.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    pub fn is_congested(&self, cpu: usize) -> Result<bool, Error> {
+        self.must_have(cpu)?;
+        Ok(self.core.is_congested(cpu))
+    }
+
     /// Items started and completed so far. Sums can go down when attributes change, as the kernel's do.
     pub fn counts(&self) -> (u64, u64) {
-        self.core.counts()
+        let stats = self.core.stats();
+        (stats.started, stats.completed)
     }
 }
 
@@ -231,7 +325,7 @@ impl std::fmt::Debug for WqCore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WqCore")
             .field("name", &self.name)
-            .field("ordered", &self.ordered)
+            .field("kind", &self.kind)
             .finish_non_exhaustive()
     }
 }

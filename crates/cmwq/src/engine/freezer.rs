@@ -1,0 +1,35 @@
+//! Freezing: bringing all freezable workqueues to rest, and letting them go on.
+
+use super::Engine;
+
+impl Engine {
+    /// Freezable workqueues start nothing new from now on: what is queued on them waits. What is active already runs to its
+    /// end. For bringing a program to rest before a checkpoint, a fork or a suspend. Does nothing when frozen already.
+    pub fn freeze_workqueues_begin(&self) {
+        let mut frozen = self.0.frozen.lock();
+        if !*frozen {
+            *frozen = true;
+            for queue in self.queues() {
+                queue.set_frozen(true);
+            }
+        }
+    }
+
+    /// Whether items of freezable workqueues are still active since [`freeze_workqueues_begin`](Self::freeze_workqueues_begin). Ask
+    /// again until they are not.
+    pub fn freeze_workqueues_busy(&self) -> bool {
+        let _no_change = self.0.frozen.lock();
+        self.queues().iter().any(|queue| queue.is_freezing())
+    }
+
+    /// Freezable workqueues go on, with what has waited first. Does nothing when not frozen.
+    pub fn thaw_workqueues(&self) {
+        let mut frozen = self.0.frozen.lock();
+        if *frozen {
+            *frozen = false;
+            for queue in self.queues() {
+                queue.set_frozen(false);
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! CPUs that come and go while the process runs, and the mask of unbound items.
+
+use super::{Cpus, Engine, EngineCore, gates};
+use crate::error::Error;
+use crate::pool::Caretaker;
+use crate::sys::gate::Replaced;
+use crate::sys::thread;
+use crate::topology::CpuSet;
+use std::sync::Arc;
+
+impl Engine {
+    /// The CPUs on which items of unbound workqueues may run, in the topology's numbers: what was
+    /// [asked for](Self::set_unbound_cpumask), as far as the process may use it now.
+    pub fn unbound_cpumask(&self) -> CpuSet {
+        self.cpus_now().unbound().clone()
+    }
+
+    /// The unbound mask as it was asked for; all CPUs at first.
+    pub fn requested_unbound_cpumask(&self) -> CpuSet {
+        self.cpus_now().requested().clone()
+    }
+
+    /// Changes the CPUs on which items of unbound workqueues may run, of all of them at once. Queued items finish where
+    /// they are. CPUs that may not be used now are remembered, for when they may; if none may, the mask is ignored until
+    /// then.
+    ///
+    /// # Errors
+    /// [`Error::EmptyCpumask`] if the topology has none of `cpus`; nothing is changed then.
+    pub fn set_unbound_cpumask(&self, cpus: &CpuSet) -> Result<(), Error> {
+        let requested = cpus.intersection(self.topology().cpus());
+        if requested.is_empty() {
+            return Err(Error::EmptyCpumask {
+                given: cpus.to_string(),
+                allowed: self.topology().cpus().to_string(),
+            });
+        }
+        self.change_cpus(|now| Some(now.for_unbound(self.topology(), requested)));
+        Ok(())
+    }
+
+    /// Replaces the CPUs by what `change` makes of them, unless that is nothing, and tells everybody.
+    fn change_cpus(&self, change: impl FnOnce(&Cpus) -> Option<Cpus>) {
+        let _one_at_a_time = self.0.cpus_change.lock();
+        let Some(new) = change(&self.cpus_now()) else {
+            return;
+        };
+        let old = self.0.cpus.replace(Arc::new(new));
+        drop(Replaced::retire(vec![old], gates()));
+        let cpus = self.cpus_now();
+        let pools: Vec<_> = {
+            let table = self.0.pools.lock();
+            let entries = table.pools.iter();
+            entries
+                .map(|(key, entry)| (cpus.binding(key), entry.pool.clone()))
+                .collect()
+        };
+        for (binding, pool) in pools {
+            pool.rebind(binding);
+        }
+        for queue in self.queues() {
+            queue.follow_cpus();
+        }
+    }
+
+    /// The real CPUs behind those where unbound items may run: where rescuers rest.
+    pub(crate) fn resting_place(&self) -> CpuSet {
+        self.cpus_now().resting_place()
+    }
+}
+
+impl Caretaker for EngineCore {
+    /// The calling thread was bound to every CPU that the process could have, so what is left of that is what the process may
+    /// use: hotplug, cpusets and `taskset --all-tasks` all show there.
+    fn check_cpus(self: Arc<Self>) {
+        let engine = Engine(self);
+        let Ok(real) = thread::current_binding() else {
+            return;
+        };
+        if !real.is_empty() {
+            engine
+                .change_cpus(|now| (*now.real() != real).then(|| now.on(engine.topology(), real)));
+        }
+    }
+
+    fn watchdog(self: Arc<Self>, now_ns: u64) -> Option<u64> {
+        Engine(self).watchdog(now_ns)
+    }
+}

@@ -1,0 +1,229 @@
+//! The rescuer: a thread made together with a workqueue, which runs that queue's items when a pool needs a worker and none
+//! can be created. So a queue that frees what others wait for makes progress without a single new thread.
+//!
+//! The service thread calls it (`mayday`): 10 ms after the creation of a worker was first tried in vain, and then every
+//! 100 ms while one is still needed. It takes pool workqueues in the order in which they called, and of each pool's worklist
+//! only the items of that one.
+#![forbid(unsafe_code)]
+
+use super::busy::Executor;
+use super::guard::Task;
+use super::help::run_item;
+use super::{Inner, Pool, PwqKey};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::park::Parker;
+use crate::sys::sync::Mutex;
+use crate::sys::thread;
+use crate::topology::CpuSet;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+/// Items of one pool workqueue that are run in a turn, while another one waits and help is still needed. As in the
+/// kernel the comparison comes after the counting: the 17th is the last.
+const BATCH: u32 = 16;
+/// As far as it goes: refused without the privilege.
+const NICE: i32 = -20;
+/// Stack that is touched in advance, so that running an item needs no new page.
+const TOUCHED_STACK: usize = 64 * 1024;
+
+pub(crate) struct Rescuer {
+    requests: Mutex<Requests>,
+    parker: Parker,
+    tid: AtomicU32,
+}
+
+struct Requests {
+    calls: VecDeque<(Arc<Pool>, PwqKey)>,
+    /// Where it rests.
+    rest: CpuSet,
+    stop: bool,
+}
+
+impl Rescuer {
+    /// Starts the rescuer of the queue `name`; it rests on `rest`.
+    pub(crate) fn start(name: &str, rest: CpuSet) -> io::Result<Arc<Rescuer>> {
+        let rescuer = Arc::new(Rescuer {
+            requests: Mutex::new(Requests {
+                // A queue has few pool workqueues that can be in distress at once: no allocation when it matters.
+                calls: VecDeque::with_capacity(16),
+                rest,
+                stop: false,
+            }),
+            parker: Parker::new(),
+            tid: AtomicU32::new(0),
+        });
+        let its_own = rescuer.clone();
+        thread::spawn(&format!("kworker/R-{name}"), move || its_own.run())?;
+        Ok(rescuer)
+    }
+
+    /// The kernel's thread id, 0 before it has begun.
+    pub(crate) fn tid(&self) -> i32 {
+        self.tid.load(Ordering::Relaxed) as i32
+    }
+
+    /// Ends it, after what it was called for.
+    pub(crate) fn stop(&self) {
+        self.requests.lock().stop = true;
+        self.parker.unpark();
+    }
+
+    /// It rests elsewhere from now on.
+    pub(crate) fn move_to(&self, rest: &CpuSet) {
+        let mut requests = self.requests.lock();
+        requests.rest = rest.clone();
+        if self.tid() != 0 {
+            let _ = thread::bind_other(self.tid(), rest);
+        }
+    }
+
+    fn call(&self, pool: Arc<Pool>, pwq: PwqKey) {
+        self.requests.lock().calls.push_back((pool, pwq));
+        self.parker.unpark();
+    }
+
+    fn others_wait(&self) -> bool {
+        !self.requests.lock().calls.is_empty()
+    }
+
+    fn run(&self) {
+        super::block::become_rescuer();
+        touch_stack();
+        let _ = thread::set_nice_current(NICE);
+        {
+            let requests = self.requests.lock();
+            self.tid
+                .store(thread::current_tid() as u32, Ordering::Relaxed);
+            let _ = thread::bind_current(&requests.rest);
+        }
+        loop {
+            let (call, stop) = {
+                let mut requests = self.requests.lock();
+                (requests.calls.pop_front(), requests.stop)
+            };
+            match call {
+                Some((pool, pwq)) => {
+                    self.visit(&pool, pwq);
+                    let rest = self.requests.lock().rest.clone();
+                    let _ = thread::bind_current(&rest);
+                }
+                None if stop => return,
+                None => self.parker.park(),
+            }
+        }
+    }
+
+    /// Runs the items of `pwq` that wait in `pool`, for as long as the pool needs help.
+    fn visit(&self, pool: &Arc<Pool>, pwq: PwqKey) {
+        let binding = {
+            let mut guard = pool.lock();
+            guard.rescuer_came(pwq);
+            guard.binding.clone()
+        };
+        let _ = thread::bind_current(&binding);
+        let mut rescued = 0;
+        // Letting go of the pool's lock settles it: regular workers go on.
+        while let Some(task) = self.next_of(pool, pwq, rescued) {
+            let mut task = Some(task);
+            while let Some(Task { started, run }) = task {
+                let panicked = run_item(started, run);
+                task = pool.lock().end_task(run, panicked);
+            }
+            rescued += 1;
+        }
+    }
+
+    fn next_of(&self, pool: &Arc<Pool>, pwq: PwqKey, rescued: u32) -> Option<Task> {
+        let others_wait = self.others_wait();
+        let mut guard = pool.lock();
+        guard.drain();
+        let needed = guard.needs_worker();
+        if needed && others_wait && rescued > BATCH {
+            // The others first.
+            guard.calls_rescuer(pwq);
+            drop(guard);
+            self.call(pool.clone(), pwq);
+            return None;
+        }
+        if !needed && (others_wait || !guard.creating) {
+            return None;
+        }
+        loop {
+            let item = guard.worklist.take_next_of(pwq.place)?;
+            if let Some(task) = guard.start_or_hand_over(item, Executor::rescuer()) {
+                guard.pwqs[pwq.place].stats.rescued += 1;
+                return Some(task);
+            }
+        }
+    }
+}
+
+/// Has the system give the stack its pages now.
+#[inline(never)]
+fn touch_stack() {
+    let mut stack = [0_u8; TOUCHED_STACK];
+    for page in stack.chunks_mut(4096) {
+        page[0] = 1;
+        std::hint::black_box(&page);
+    }
+}
+
+impl Pool {
+    /// Calls the rescuers of all queues that have one and have items waiting here, if the pool needs a worker that does
+    /// not come. `false`: one has come.
+    pub(super) fn mayday(self: &Arc<Self>) -> bool {
+        let mut calls = Vec::new();
+        let mut guard = self.lock();
+        if !guard.creating || guard.dying {
+            return false;
+        }
+        guard.drain();
+        if guard.needs_worker() {
+            let inner: &mut Inner = &mut guard;
+            for item in inner.worklist.iter() {
+                let place = item.place().pwq();
+                let pwq = &mut inner.pwqs[place];
+                if let Some(rescuer) = &pwq.traits.rescuer
+                    && !pwq.mayday
+                {
+                    pwq.mayday = true;
+                    pwq.stats.mayday += 1;
+                    calls.push((rescuer.clone(), place));
+                }
+            }
+        }
+        let calls: Vec<_> = calls
+            .into_iter()
+            .map(|(rescuer, place)| (rescuer, guard.key_of(place)))
+            .collect();
+        drop(guard);
+        for (rescuer, pwq) in calls {
+            rescuer.call(self.clone(), pwq);
+        }
+        true
+    }
+}
+
+impl Inner {
+    /// Work is waiting, a CPU is to be had, and nobody is there to take it.
+    fn needs_worker(&self) -> bool {
+        !self.worklist.is_empty()
+            && self.running < self.target
+            && self.searching == 0
+            && self.idle.is_empty()
+    }
+
+    fn rescuer_came(&mut self, pwq: PwqKey) {
+        if let Some(pwq) = self.pwq_mut(pwq) {
+            pwq.mayday = false;
+        }
+    }
+
+    fn calls_rescuer(&mut self, pwq: PwqKey) {
+        if let Some(pwq) = self.pwq_mut(pwq) {
+            pwq.mayday = true;
+        }
+    }
+}

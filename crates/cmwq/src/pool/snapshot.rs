@@ -1,0 +1,141 @@
+//! What a pool is doing, copied out under its lock so that it can be printed without.
+#![forbid(unsafe_code)]
+
+use super::{Pool, PoolGuard, PoolKind};
+use crate::sys::atomic::Ordering;
+use crate::sys::clock;
+use crate::topology::CpuSet;
+use crate::work::{List, RawWork, WorkFn};
+use std::sync::Arc;
+
+/// One pool.
+pub(crate) struct PoolSnapshot {
+    pub(crate) id: u32,
+    pub(crate) kind: PoolKind,
+    pub(crate) cpus: CpuSet,
+    pub(crate) node: Option<u32>,
+    pub(crate) strict: bool,
+    pub(crate) nice: i32,
+    pub(crate) effective_nice: Option<i32>,
+    pub(crate) workers: usize,
+    /// Thread ids of idle workers, the most recently idle first.
+    pub(crate) idle: Vec<i32>,
+    pub(crate) creating: bool,
+    pub(crate) runs: Vec<RunSnapshot>,
+    pub(crate) pwqs: Vec<PwqSnapshot>,
+}
+
+/// One item in execution. Functions are addresses here and everywhere.
+pub(crate) struct RunSnapshot {
+    pub(crate) pwq: u32,
+    pub(crate) tid: i32,
+    pub(crate) rescuer: bool,
+    pub(crate) func: usize,
+    pub(crate) for_ns: u64,
+    /// What runs right after it on the same worker.
+    pub(crate) scheduled: Vec<usize>,
+}
+
+/// One pool workqueue.
+pub(crate) struct PwqSnapshot {
+    pub(crate) place: u32,
+    pub(crate) queue: String,
+    pub(crate) flags: String,
+    pub(crate) active: usize,
+    pub(crate) in_flight: usize,
+    pub(crate) mayday: bool,
+    /// On the worklist.
+    pub(crate) pending: Vec<usize>,
+    pub(crate) inactive: Vec<usize>,
+}
+
+/// How far a pool has got: the same as long as nothing is started while something waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    started: u64,
+    first_waiting: usize,
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+impl Progress {
+    pub(crate) fn for_test(started: u64) -> Self {
+        Progress {
+            started,
+            first_waiting: 0,
+        }
+    }
+}
+
+fn address(func: Option<WorkFn>) -> usize {
+    func.map_or(0, |func| func as usize)
+}
+
+fn funcs(list: &List) -> Vec<usize> {
+    list.iter().map(|item| address(item.func())).collect()
+}
+
+impl PoolGuard<'_> {
+    /// `None`: nothing waits here.
+    pub(crate) fn progress(&mut self) -> Option<Progress> {
+        self.drain();
+        let first_waiting = self.worklist.iter().next().map(RawWork::address)?;
+        Some(Progress {
+            started: self.stats.started,
+            first_waiting,
+        })
+    }
+}
+
+impl Pool {
+    pub(crate) fn snapshot(self: &Arc<Self>) -> PoolSnapshot {
+        let now = clock::coarse_ns();
+        let effective_nice = self.effective_nice();
+        let mut guard = self.lock();
+        guard.drain();
+        let tid_of = |id: &u32| guard.workers[*id].handle.tid.load(Ordering::Relaxed) as i32;
+        let runs = guard.busy.iter().map(|run| RunSnapshot {
+            pwq: run.pwq,
+            tid: run.by.tid,
+            rescuer: run.by.rescuer,
+            func: address(run.func),
+            for_ns: now.saturating_sub(run.since_ns),
+            scheduled: funcs(&run.scheduled),
+        });
+        let pending_of = |place: u32| {
+            let waiting = guard.worklist.iter();
+            let own = waiting.filter(|item| item.place().pwq() == place);
+            own.map(|item| address(item.func())).collect()
+        };
+        let pwqs = guard.pwqs.iter().map(|(place, pwq)| PwqSnapshot {
+            place,
+            queue: pwq.front.name().to_owned(),
+            flags: pwq.front.flags(),
+            active: pwq.nr_active(),
+            in_flight: pwq.nr_in_flight(),
+            mayday: pwq.mayday,
+            pending: pending_of(place),
+            inactive: funcs(&pwq.inactive),
+        });
+        PoolSnapshot {
+            id: self.id,
+            kind: self.attrs.kind,
+            cpus: self.attrs.cpus.clone(),
+            node: self.attrs.place.node,
+            strict: self.attrs.strict,
+            nice: self.attrs.nice,
+            effective_nice,
+            workers: guard.workers.len(),
+            idle: guard.idle.iter().rev().map(tid_of).collect(),
+            creating: guard.creating,
+            runs: runs.collect(),
+            pwqs: pwqs.collect(),
+        }
+    }
+}
+
+impl PoolSnapshot {
+    /// Whether a worker is not idle or something waits.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.runs.is_empty() || self.pwqs.iter().any(|pwq| pwq.in_flight > 0)
+    }
+}

@@ -1,0 +1,198 @@
+//! The process's own workqueues, for work that needs none of its own, and what is built on them.
+
+use super::{WQ_MAX_ACTIVE, Workqueue, WorkqueueBuilder};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::observe::warn;
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::fork;
+use crate::work::JoinError;
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The workqueues that every process has, as the kernel does. Each is made at its first [`get`](SystemWorkqueue::get), on the
+/// [global engine](Engine::global), and lives as long as the process. None has a rescuer. They are shared by all the code of the
+/// process, so waiting for a whole one waits for others' work: wait for your own items instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SystemWorkqueue {
+    /// `events`: per-CPU.
+    PerCpu,
+    /// `events_highpri`: per-CPU, high priority.
+    Highpri,
+    /// `events_long`: per-CPU, for items that may take long.
+    Long,
+    /// `events_unbound`: unbound, the one to take when in doubt. (The kernel's `system_dfl_wq`.)
+    Dfl,
+    /// `events_dfl_long`: unbound, for items that may take long.
+    DflLong,
+    /// `events_freezable`: per-CPU, freezable.
+    Freezable,
+    /// `events_power_efficient`: per-CPU, or unbound on an engine that saves power.
+    PowerEfficient,
+    /// `events_freezable_pwr_efficient`: both.
+    FreezablePowerEfficient,
+    /// `events_bh`: BH.
+    Bh,
+    /// `events_bh_highpri`: BH, high priority.
+    BhHighpri,
+}
+
+/// The queues that exist.
+struct Queues {
+    /// The fork generation of the process that made them.
+    born: u32,
+    by_name: HashMap<SystemWorkqueue, Arc<Workqueue>>,
+}
+
+static QUEUES: Mutex<Option<Queues>> = Mutex::new(None);
+
+impl SystemWorkqueue {
+    /// All of them.
+    pub const ALL: [SystemWorkqueue; 10] = [
+        SystemWorkqueue::PerCpu,
+        SystemWorkqueue::Highpri,
+        SystemWorkqueue::Long,
+        SystemWorkqueue::Dfl,
+        SystemWorkqueue::DflLong,
+        SystemWorkqueue::Freezable,
+        SystemWorkqueue::PowerEfficient,
+        SystemWorkqueue::FreezablePowerEfficient,
+        SystemWorkqueue::Bh,
+        SystemWorkqueue::BhHighpri,
+    ];
+
+    /// The name that tools show.
+    pub fn name(self) -> &'static str {
+        match self {
+            SystemWorkqueue::PerCpu => "events",
+            SystemWorkqueue::Highpri => "events_highpri",
+            SystemWorkqueue::Long => "events_long",
+            SystemWorkqueue::Dfl => "events_unbound",
+            SystemWorkqueue::DflLong => "events_dfl_long",
+            SystemWorkqueue::Freezable => "events_freezable",
+            SystemWorkqueue::PowerEfficient => "events_power_efficient",
+            SystemWorkqueue::FreezablePowerEfficient => "events_freezable_pwr_efficient",
+            SystemWorkqueue::Bh => "events_bh",
+            SystemWorkqueue::BhHighpri => "events_bh_highpri",
+        }
+    }
+
+    fn builder(self) -> WorkqueueBuilder {
+        let builder = Workqueue::builder(self.name());
+        match self {
+            SystemWorkqueue::PerCpu | SystemWorkqueue::Long => builder.per_cpu(),
+            SystemWorkqueue::Highpri => builder.per_cpu().highpri(),
+            SystemWorkqueue::Dfl | SystemWorkqueue::DflLong => builder.max_active(WQ_MAX_ACTIVE),
+            SystemWorkqueue::Freezable => builder.per_cpu().freezable(),
+            SystemWorkqueue::PowerEfficient => builder.power_efficient(),
+            SystemWorkqueue::FreezablePowerEfficient => builder.power_efficient().freezable(),
+            SystemWorkqueue::Bh => builder.bh(),
+            SystemWorkqueue::BhHighpri => builder.bh().highpri(),
+        }
+    }
+
+    /// The workqueue. A child after `fork` gets one of its own.
+    ///
+    /// # Errors
+    /// What [`WorkqueueBuilder::build`] returns, at the first call.
+    pub fn get(self) -> Result<SystemQueue, Error> {
+        let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
+        let born = fork::generation();
+        let queues = match &mut *queues {
+            Some(own) if own.born == born => own,
+            // A child leaves its parent's alone.
+            inherited => {
+                std::mem::forget(inherited.take());
+                inherited.insert(Queues {
+                    born,
+                    by_name: HashMap::new(),
+                })
+            }
+        };
+        if let Some(queue) = queues.by_name.get(&self) {
+            return Ok(SystemQueue {
+                which: self,
+                queue: queue.clone(),
+            });
+        }
+        let queue = Arc::new(self.builder().build()?);
+        queues.by_name.insert(self, queue.clone());
+        Ok(SystemQueue { which: self, queue })
+    }
+}
+
+/// A workqueue that the whole process shares: a [`Workqueue`] in everything, but that waiting for all of it is warned of.
+#[derive(Clone, Debug)]
+pub struct SystemQueue {
+    which: SystemWorkqueue,
+    queue: Arc<Workqueue>,
+}
+
+impl SystemQueue {
+    /// Waits for everything that anybody has queued, and warns once that this is no good idea: somebody else's item may wait
+    /// for the caller.
+    ///
+    /// # Errors
+    /// As [`Workqueue::flush`].
+    pub fn flush(&self) -> Result<(), crate::FlushError> {
+        static WARNED: AtomicU32 = AtomicU32::new(0);
+        let bh = matches!(self.which, SystemWorkqueue::Bh | SystemWorkqueue::BhHighpri);
+        if !bh && WARNED.swap(1, Ordering::Relaxed) == 0 {
+            warn(&format!(
+                "workqueue {} is the whole process's: flushing it waits for others' work",
+                self.which.name()
+            ));
+        }
+        self.queue.flush()
+    }
+}
+
+impl Deref for SystemQueue {
+    type Target = Workqueue;
+
+    fn deref(&self) -> &Workqueue {
+        &self.queue
+    }
+}
+
+/// Runs `func` on `cpu`, on the per-CPU [system workqueue](SystemWorkqueue::PerCpu), and waits for its result. If the CPU may
+/// not be used now it runs on another.
+///
+/// # Errors
+/// [`Error::NoSuchCpu`]; what [`SystemWorkqueue::get`] returns. A panic of `func` is the inner error.
+pub fn run_on_cpu<F, T>(cpu: usize, func: F) -> Result<Result<T, JoinError>, Error>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let handle = SystemWorkqueue::PerCpu.get()?.spawn_on(cpu, func)?;
+    Ok(handle.join())
+}
+
+/// Runs `func` once for every CPU that may be used, on that CPU, with its number, and waits for all.
+///
+/// # Errors
+/// What [`SystemWorkqueue::get`] returns. The first panic of `func` is the inner error.
+pub fn run_on_each_cpu<F>(func: F) -> Result<Result<(), JoinError>, Error>
+where
+    F: Fn(usize) + Send + Sync + 'static,
+{
+    let engine = Engine::global()?;
+    let queue = SystemWorkqueue::PerCpu.get()?;
+    let func = Arc::new(func);
+    let handles = engine
+        .cpus_now()
+        .usable()
+        .iter()
+        .map(|cpu| {
+            let func = func.clone();
+            queue.spawn_on(cpu, move || func(cpu))
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
+    let results: Vec<Result<(), JoinError>> =
+        handles.into_iter().map(|handle| handle.join()).collect();
+    Ok(results.into_iter().collect())
+}
