@@ -86,6 +86,17 @@ impl PoolGuard<'_> {
     }
 }
 
+#[cfg(all(test, not(cmwq_loom)))]
+impl PoolGuard<'_> {
+    /// How many items are in execution, if nobody is about to start another one.
+    pub(crate) fn items_running_if_settled(&mut self) -> Option<usize> {
+        self.drain();
+        let may_start = !self.worklist.is_empty() && self.running < self.target;
+        let settled = self.searching == 0 && !self.creating && !may_start;
+        settled.then(|| self.busy.iter().count())
+    }
+}
+
 impl Pool {
     pub(crate) fn snapshot(self: &Arc<Self>) -> PoolSnapshot {
         let now = clock::coarse_ns();

@@ -12,6 +12,8 @@ mod mapping;
 mod memory_reclaim;
 mod pwq;
 mod system;
+#[cfg(all(test, not(cmwq_loom)))]
+mod timelines;
 
 use self::core::WqCore;
 use crate::error::{Error, FlushError, Refused};
