@@ -19,8 +19,12 @@
 //!   [`Workqueue::flush`], [`Workqueue::drain`].
 //! - Where items run: [`WorkqueueAttrs`] and [`AffinityScope`](affinity::AffinityScope).
 //! - How many at a time: [`WorkqueueBuilder::max_active`], [`WorkqueueBuilder::ordered`].
+//! - Other kinds of queues: [`WorkqueueBuilder::per_cpu`], [`WorkqueueBuilder::bh`], and those that every process has:
+//!   [`SystemWorkqueue`].
+//! - When resources are short: [`WorkqueueBuilder::mem_reclaim`]. Coming to rest: [`Engine::freeze_workqueues_begin`].
 //! - The machine, or another one in its place: [`topology`], [`Engine`], [`EngineBuilder`].
-//! - What has happened so far: [`Engine::stats`], [`set_warning_handler`].
+//! - What has happened so far: [`Engine::stats`], [`set_warning_handler`]. What is busy: [`Engine::dump`],
+//!   [`set_report_handler`].
 //!
 //! # What may be called from where
 //!
@@ -36,8 +40,9 @@
 //!
 //! # Environment
 //!
-//! `CMWQ_TOPOLOGY`, `CMWQ_CACHE_SHARD_SIZE` and `CMWQ_DEFAULT_AFFINITY_SCOPE` are read when an engine is built, for
-//! what its [builder](EngineBuilder) was not told.
+//! `CMWQ_TOPOLOGY`, `CMWQ_CACHE_SHARD_SIZE`, `CMWQ_DEFAULT_AFFINITY_SCOPE`, `CMWQ_POWER_EFFICIENT`,
+//! `CMWQ_DEBUG_FORCE_RR_CPU` and `CMWQ_WATCHDOG_THRESH` are read when an engine is built, for what its
+//! [builder](EngineBuilder) was not told.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
