@@ -99,6 +99,8 @@ impl SystemWorkqueue {
     /// # Errors
     /// What [`WorkqueueBuilder::build`] returns, at the first call.
     pub fn get(self) -> Result<SystemQueue, Error> {
+        // Before the lock: an engine that is built may warn, and the handler may come here.
+        Engine::global()?;
         let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
         let born = fork::generation();
         let queues = match &mut *queues {
