@@ -97,3 +97,43 @@ impl Completion {
         }
     }
 }
+
+#[cfg(all(test, cmwq_loom))]
+mod model {
+    use super::Completion;
+    use loom::cell::UnsafeCell;
+    use loom::thread;
+    use std::sync::Arc;
+
+    struct Told {
+        what: UnsafeCell<u32>,
+        done: Completion,
+    }
+
+    // SAFETY: the cell is what the model is about.
+    unsafe impl Sync for Told {}
+    // SAFETY: nothing in it belongs to a thread.
+    unsafe impl Send for Told {}
+
+    #[test]
+    fn what_was_done_before_completing_is_seen_after_waiting() {
+        loom::model(|| {
+            let told = Arc::new(Told {
+                what: UnsafeCell::new(0),
+                done: Completion::new(),
+            });
+            let teller = thread::spawn({
+                let told = told.clone();
+                move || {
+                    // SAFETY: checked by loom.
+                    told.what.with_mut(|what| unsafe { *what = 7 });
+                    told.done.complete();
+                }
+            });
+            told.done.wait();
+            // SAFETY: checked by loom.
+            told.what.with(|what| assert_eq!(unsafe { *what }, 7));
+            teller.join().unwrap();
+        });
+    }
+}
