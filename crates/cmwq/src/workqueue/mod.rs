@@ -13,6 +13,9 @@ mod memory_reclaim;
 mod pwq;
 mod system;
 
+#[cfg(all(test, cmwq_loom))]
+mod model;
+
 use self::core::WqCore;
 use crate::error::{Error, FlushError, Refused};
 use crate::observe::warn;

@@ -1,0 +1,49 @@
+//! One item, two pools: it never runs on both at once, and no instance is lost.
+
+use super::*;
+
+/// Queues an item as a queue does whose slot points to `pwq`. Tells whether a new instance was accepted.
+fn queue_from(wq: &Arc<Queue>, pwq: &Pwq, pools: &[Arc<Pool>], item: &Item) -> bool {
+    let Ok(pending) = item.claim() else {
+        return false;
+    };
+    let find = |id| pools.iter().find(|pool| pool.id == id);
+    pwq.publish_behind_its_run(pending, wq.id(), find);
+    true
+}
+
+/// The item is queued toward each of `first` in turn, and toward the second pool by another thread if there is one.
+fn model(first: &'static [usize], second_issuer: bool) {
+    explore(3, move || {
+        let wq = Queue::new(8);
+        let pools = [pool(1, 1), pool(2, 1)];
+        let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
+        let workers = pools.each_ref().map(|pool| (pool.clone(), start(pool)));
+        let done = Arc::new(Parker::new());
+        let item = Item::new(&Touched::new(), Some(&done));
+        let other = second_issuer.then(|| {
+            let (wq, pwq, pools, item) = (wq.clone(), pwqs[1].clone(), pools.clone(), item.clone());
+            thread::spawn(move || queue_from(&wq, &pwq, &pools, &item))
+        });
+        let mut accepted = 0;
+        for &to in first {
+            accepted += usize::from(queue_from(&wq, &pwqs[to], &pools, &item));
+        }
+        accepted += other.map_or(0, |other| usize::from(other.join().unwrap()));
+        while item.runs() < accepted {
+            done.park();
+        }
+        wq.finish(workers);
+        assert_eq!(item.runs(), accepted);
+    });
+}
+
+#[test]
+fn an_item_queued_from_another_pod_while_it_runs_waits_for_its_run() {
+    model(&[0, 1], false);
+}
+
+#[test]
+fn an_item_that_two_pods_queue_at_once_never_runs_on_both() {
+    model(&[0], true);
+}
