@@ -38,7 +38,7 @@ impl One {
     }
 
     fn finish(self) {
-        self.wq.finish([(self.pool, self.worker)]);
+        self.wq.finish([(self.pool, vec![self.worker])]);
     }
 }
 

@@ -28,7 +28,7 @@ fn a_flush_waits_for_the_earlier_item_while_another_is_queued() {
         // What the other one queued has the next colour, or this one.
         wq.flush.run(|| wq.members());
         assert_eq!(other.runs(), 1);
-        wq.finish([(pool, worker)]);
+        wq.finish([(pool, vec![worker])]);
     });
 }
 
@@ -37,7 +37,9 @@ fn a_flush_waits_for_every_pool() {
     explore(3, || {
         let wq = Queue::new(8);
         let pools = [pool(1, 1), pool(2, 1)];
-        let workers = pools.each_ref().map(|pool| (pool.clone(), start(pool)));
+        let workers = pools
+            .each_ref()
+            .map(|pool| (pool.clone(), vec![start(pool)]));
         let touched = [Touched::new(), Touched::new()];
         let items = touched.each_ref().map(|touched| Item::new(touched, None));
         for (pool, item) in pools.iter().zip(&items) {
@@ -68,6 +70,6 @@ fn two_flushers_at_once_both_return_after_the_earlier_item() {
         wq.flush.run(|| wq.members());
         assert_eq!(earlier.runs(), 1);
         other.join().unwrap();
-        wq.finish([(pool, worker)]);
+        wq.finish([(pool, vec![worker])]);
     });
 }

@@ -29,7 +29,9 @@ fn an_item_that_becomes_inactive_while_the_last_active_one_ends_gets_its_place()
         let wq = Queue::new(1);
         let pools = [pool(1, 1), pool(2, 1)];
         let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
-        let workers = pools.each_ref().map(|pool| (pool.clone(), start(pool)));
+        let workers = pools
+            .each_ref()
+            .map(|pool| (pool.clone(), vec![start(pool)]));
         let crowd = Crowd::new();
         for (pwq, item) in pwqs.iter().zip(&crowd.items) {
             queue(pwq, item).unwrap();
@@ -55,7 +57,7 @@ fn an_item_that_becomes_inactive_while_the_limit_is_raised_becomes_active() {
         wq.limits.set_values(vec![1]);
         wq.limits.settle(&wq.members());
         crowd.wait();
-        wq.finish([(pool, worker)]);
+        wq.finish([(pool, vec![worker])]);
         assert!(crowd.items.iter().all(|item| item.runs() == 1));
     });
 }
@@ -66,7 +68,7 @@ fn a_place_is_not_lost_with_a_pool_workqueue_that_goes_while_it_waits() {
         let wq = Queue::new(1);
         let pools = [pool(1, 1), pool(2, 1)];
         let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
-        let workers = [(pools[0].clone(), start(&pools[0]))];
+        let workers = [(pools[0].clone(), vec![start(&pools[0])])];
         let crowd = Crowd::new();
         queue(&pwqs[0], &crowd.items[0]).unwrap();
         // It has no worker: this thread accepts the item, takes it back if it still can, and retires the pool workqueue.

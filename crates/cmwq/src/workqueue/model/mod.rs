@@ -57,9 +57,9 @@ impl Queue {
     }
 
     /// Ends everything; the queue and its pools hold each other until then.
-    fn finish(&self, workers: impl IntoIterator<Item = (Arc<Pool>, thread::JoinHandle<()>)>) {
-        for (pool, worker) in workers {
-            finish(&pool, [worker]);
+    fn finish(&self, pools: impl IntoIterator<Item = (Arc<Pool>, Vec<thread::JoinHandle<()>>)>) {
+        for (pool, workers) in pools {
+            finish(&pool, workers);
         }
         self.members.lock().clear();
     }

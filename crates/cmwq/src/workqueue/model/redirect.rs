@@ -12,13 +12,18 @@ fn queue_from(wq: &Arc<Queue>, pwq: &Pwq, pools: &[Arc<Pool>], item: &Item) -> b
     true
 }
 
-/// The item is queued toward each of `first` in turn, and toward the second pool by another thread if there is one.
-fn model(first: &'static [usize], second_issuer: bool) {
-    explore(3, move || {
+/// The item is queued toward each of `first` in turn, and toward the second pool by another thread if there is one. The first
+/// pool has so many workers.
+fn model(preemptions: usize, workers: usize, first: &'static [usize], second_issuer: bool) {
+    explore(preemptions, move || {
         let wq = Queue::new(8);
-        let pools = [pool(1, 1), pool(2, 1)];
+        let pools = [pool(1, workers), pool(2, 1)];
         let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
-        let workers = pools.each_ref().map(|pool| (pool.clone(), start(pool)));
+        let of_first = (0..workers).map(|_| start(&pools[0])).collect();
+        let workers = [
+            (pools[0].clone(), of_first),
+            (pools[1].clone(), vec![start(&pools[1])]),
+        ];
         let done = Arc::new(Parker::new());
         let item = Item::new(&Touched::new(), Some(&done));
         let other = second_issuer.then(|| {
@@ -40,10 +45,15 @@ fn model(first: &'static [usize], second_issuer: bool) {
 
 #[test]
 fn an_item_queued_from_another_pod_while_it_runs_waits_for_its_run() {
-    model(&[0, 1], false);
+    model(3, 1, &[0, 1], false);
 }
 
 #[test]
 fn an_item_that_two_pods_queue_at_once_never_runs_on_both() {
-    model(&[0], true);
+    model(3, 1, &[0], true);
+}
+
+#[test]
+fn an_item_sent_to_the_pool_that_runs_it_is_handed_to_the_worker_that_does() {
+    model(2, 2, &[0, 1], false);
 }
