@@ -19,7 +19,7 @@ mod snapshot;
 mod worker;
 
 #[cfg(all(test, cmwq_loom))]
-mod model;
+pub(crate) mod model;
 
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32};

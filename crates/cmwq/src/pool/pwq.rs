@@ -280,12 +280,10 @@ impl Inner {
         }
     }
 
-    /// Uses a credit that the caller took for `key`: its oldest inactive item becomes active. Tells whether more wait.
-    pub(crate) fn activate_one(&mut self, key: PwqKey) -> bool {
-        // It waits, so it has items in flight and cannot be gone.
-        let Some(pwq) = self.pwq_mut(key) else {
-            return false;
-        };
+    /// Uses a credit that the caller took for `key`: its oldest inactive item becomes active. Tells whether more wait. `None`:
+    /// its last waiting item was cancelled and it is gone; the credit is still the caller's.
+    pub(crate) fn activate_one(&mut self, key: PwqKey) -> Option<bool> {
+        let pwq = self.pwq_mut(key)?;
         pwq.credits += 1;
         let item = pwq.inactive.pop_front();
         pwq.active += i32::from(item.is_some());
@@ -298,7 +296,7 @@ impl Inner {
         if let Some(item) = item {
             self.worklist.push_back(item);
         }
-        more
+        Some(more)
     }
 
     /// Items may become active from now on. `true`: some are there, and the pool workqueue has begun to wait for a credit.
@@ -325,6 +323,10 @@ impl Inner {
 
     pub(super) fn remove_pwq(&mut self, place: u32) {
         let mut pwq = self.pwqs.remove(place);
+        if pwq.waiting {
+            // What it waited with was cancelled.
+            pwq.limit.one_less_waits();
+        }
         pwq.give_back_unused();
         self.stats.pwqs.add(&pwq.stats);
     }

@@ -25,8 +25,8 @@ use std::sync::Arc;
 const BATCH: u32 = 16;
 /// As far as it goes: refused without the privilege.
 const NICE: i32 = -20;
-/// Stack that is touched in advance, so that running an item needs no new page.
-const TOUCHED_STACK: usize = 64 * 1024;
+/// Stack that is touched in advance, so that running an item needs no new page. The model checker's stacks are small.
+const TOUCHED_STACK: usize = if cfg!(cmwq_loom) { 1 } else { 64 * 1024 };
 
 pub(crate) struct Rescuer {
     requests: Mutex<Requests>,
@@ -44,7 +44,15 @@ struct Requests {
 impl Rescuer {
     /// Starts the rescuer of the queue `name`; it rests on `rest`.
     pub(crate) fn start(name: &str, rest: CpuSet) -> io::Result<Arc<Rescuer>> {
-        let rescuer = Arc::new(Rescuer {
+        let rescuer = Self::new(rest);
+        let its_own = rescuer.clone();
+        thread::spawn(&format!("kworker/R-{name}"), move || its_own.run())?;
+        Ok(rescuer)
+    }
+
+    /// A rescuer that somebody has to [`run`](Self::run).
+    pub(super) fn new(rest: CpuSet) -> Arc<Rescuer> {
+        Arc::new(Rescuer {
             requests: Mutex::new(Requests {
                 // A queue has few pool workqueues that can be in distress at once: no allocation when it matters.
                 calls: VecDeque::with_capacity(16),
@@ -53,10 +61,7 @@ impl Rescuer {
             }),
             parker: Parker::new(),
             tid: AtomicU32::new(0),
-        });
-        let its_own = rescuer.clone();
-        thread::spawn(&format!("kworker/R-{name}"), move || its_own.run())?;
-        Ok(rescuer)
+        })
     }
 
     /// The kernel's thread id, 0 before it has begun.
@@ -88,7 +93,8 @@ impl Rescuer {
         !self.requests.lock().calls.is_empty()
     }
 
-    fn run(&self) {
+    /// The rescuer's life.
+    pub(super) fn run(&self) {
         super::block::become_rescuer();
         touch_stack();
         let _ = thread::set_nice_current(NICE);
@@ -106,8 +112,9 @@ impl Rescuer {
             match call {
                 Some((pool, pwq)) => {
                     self.visit(&pool, pwq);
-                    let rest = self.requests.lock().rest.clone();
-                    let _ = thread::bind_current(&rest);
+                    // Under the lock, as at the beginning: or it would go back to where it rested before a move.
+                    let requests = self.requests.lock();
+                    let _ = thread::bind_current(&requests.rest);
                 }
                 None if stop => return,
                 None => self.parker.park(),
@@ -138,6 +145,8 @@ impl Rescuer {
     fn next_of(&self, pool: &Arc<Pool>, pwq: PwqKey, rescued: u32) -> Option<Task> {
         let others_wait = self.others_wait();
         let mut guard = pool.lock();
+        // Gone since it called: its place may be another queue's.
+        guard.pwq_mut(pwq)?;
         guard.drain();
         let needed = guard.needs_worker();
         if needed && others_wait && rescued > BATCH {

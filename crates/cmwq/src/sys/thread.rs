@@ -72,6 +72,10 @@ pub(crate) fn bind_other(tid: i32, cpus: &CpuSet) -> io::Result<()> {
 }
 
 fn bind(thread: Option<rustix::thread::Pid>, cpus: &CpuSet) -> io::Result<()> {
+    if cfg!(cmwq_loom) {
+        // All threads of a model are one thread.
+        return Ok(());
+    }
     let mut set = KernelCpuSet::new();
     for cpu in cpus.iter().filter(|&cpu| cpu < KernelCpuSet::MAX_CPU) {
         set.set(cpu);
@@ -81,6 +85,9 @@ fn bind(thread: Option<rustix::thread::Pid>, cpus: &CpuSet) -> io::Result<()> {
 
 /// Names the calling thread: at most 15 bytes, as the kernel keeps them.
 pub(crate) fn rename_current(name: &std::ffi::CStr) {
+    if cfg!(cmwq_loom) {
+        return;
+    }
     // SAFETY: PR_SET_NAME reads a string that ends with 0. It cannot fail then.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, name.as_ptr());
@@ -113,6 +120,9 @@ pub(crate) fn current_binding() -> io::Result<CpuSet> {
 
 /// Sets the calling thread's nice level (-20 highest to 19 lowest). Raising needs privilege.
 pub(crate) fn set_nice_current(nice: i32) -> io::Result<()> {
+    if cfg!(cmwq_loom) {
+        return Ok(());
+    }
     Ok(rustix::process::setpriority_process(
         Some(rustix::thread::gettid()),
         nice,

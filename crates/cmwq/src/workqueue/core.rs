@@ -143,7 +143,7 @@ impl WqCore {
     pub(super) fn queue(
         self: &Arc<Self>,
         cpu: Option<usize>,
-        mut item: Pending,
+        item: Pending,
     ) -> Result<(), Refused> {
         if self.engine.is_inherited() {
             item.release();
@@ -163,19 +163,13 @@ impl WqCore {
         let slots = self.slots.get().expect("set when the queue was made");
         let slot = slots.get(cpu).unwrap_or(&slots[0]);
         let pwq = slot.load(&gate);
-        let last_pool = item.last_pool();
-        if last_pool != pwq.pool.id && last_pool != 0 && !self.ordered() {
-            // Non-reentrance across pools: while the last pool still runs the item for this queue, the new instance
-            // goes there too. We own the item, so it cannot begin to run anywhere meanwhile.
-            if let Some(pool) = Registry::process().find(last_pool, &gate) {
-                match pool.publish_if_it_runs(item, self.id()) {
-                    Ok(()) => return Ok(()),
-                    Err(not_there) => item = not_there,
-                }
-            }
+        if self.ordered() {
+            pwq.publish(item);
+        } else {
+            pwq.publish_behind_its_run(item, self.id(), |pool| {
+                Registry::process().find(pool, &gate)
+            });
         }
-        item.aim(pwq.pool.id, pwq.key.place);
-        pwq.pool.publish(item);
         Ok(())
     }
 
@@ -205,7 +199,7 @@ impl WqCore {
         control.attrs = attrs;
         self.limits.recompute(&self.engine, &control.attrs);
         self.remap(&mut control);
-        self.settle_limits();
+        self.limits.settle(&self.members());
         Ok(())
     }
 
@@ -339,7 +333,7 @@ impl WqCore {
         let control = self.control.lock();
         self.limits.set_max_active(max_active);
         self.limits.recompute(&self.engine, &control.attrs);
-        self.settle_limits();
+        self.limits.settle(&self.members());
         Ok(())
     }
 
@@ -351,7 +345,7 @@ impl WqCore {
         let control = self.control.lock();
         self.limits.set_min_active(min_active);
         self.limits.recompute(&self.engine, &control.attrs);
-        self.settle_limits();
+        self.limits.settle(&self.members());
         Ok(())
     }
 
@@ -371,15 +365,6 @@ impl WqCore {
     pub(super) fn effective_nice(&self) -> Option<i32> {
         let members = self.members();
         members.iter().find_map(|pwq| pwq.pool.effective_nice())
-    }
-
-    /// After a change of the limits. Lowered: unused credits go back at once, used ones as their items end. Raised: whoever
-    /// waits is served.
-    fn settle_limits(&self) {
-        let members = self.members();
-        self.limits.share_among(&members);
-        self.limits.collect(&members);
-        self.limits.serve_all();
     }
 
     // ---- flush, drain, destroy ----
@@ -530,7 +515,7 @@ impl Queue for WqCore {
             let mut control = self.control.lock();
             self.limits.recompute(&self.engine, &control.attrs);
             self.remap(&mut control);
-            self.settle_limits();
+            self.limits.settle(&self.members());
         }
     }
 
@@ -545,7 +530,7 @@ impl Queue for WqCore {
         }
         self.limits.set_frozen(frozen);
         self.limits.recompute(&self.engine, &control.attrs);
-        self.settle_limits();
+        self.limits.settle(&self.members());
     }
 
     fn is_freezing(&self) -> bool {
@@ -600,16 +585,7 @@ impl FrontEnd for WqCore {
     }
 
     fn must_wait(&self, pool: &Arc<Pool>, key: PwqKey) {
-        let members = self.members();
-        if let Some(pwq) = members
-            .iter()
-            .find(|pwq| pwq.pool.id == pool.id && pwq.key == key)
-        {
-            self.limits.wait(pwq);
-            let sharing = members.iter().filter(|other| other.node == pwq.node);
-            self.limits.collect(sharing);
-            self.limits.serve(pwq.node);
-        }
+        self.limits.must_wait(&self.members(), pool, key);
     }
 
     fn credits_freed(&self, node: usize) {

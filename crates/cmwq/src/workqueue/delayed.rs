@@ -1,6 +1,6 @@
 //! Delayed work: a work item with a timer.
 
-use super::control::{DisableGuard, WorkBusy, wait_for_run};
+use super::control::{DisableGuard, Removed, WorkBusy, wait_for_run};
 use super::core::WqCore;
 use super::{Workqueue, control};
 use crate::error::Error;
@@ -105,22 +105,31 @@ impl DelayedWork {
         }
     }
 
+    fn disarm(&self) -> Option<Pending> {
+        TIMERS.disarm(&self.timer).map(|armed| armed.item)
+    }
+
+    /// The item of a removed instance.
+    fn item_of(&self, removed: Removed) -> Pending {
+        // It was on a queue: the reference of that instance comes back. One on the timer had its own.
+        removed.item(|| self.work.unlend())
+    }
+
     /// Becomes the owner of the item wherever it is: idle, on the timer, or queued. Tells whether it was pending.
     fn grab(&self) -> (Pending, bool) {
-        control::grab_with(self.work.as_raw(), || {
-            TIMERS.disarm(&self.timer).map(|armed| armed.item)
-        })
-        .map_queued(|| {
-            // It was on a queue: the reference of that instance comes back. One on the timer had its own.
-            self.work.unlend();
-        })
+        match control::grab(self.work.as_raw(), &|| self.disarm()) {
+            Ok(removed) => (self.item_of(removed), true),
+            Err(idle) => (idle, false),
+        }
     }
 
     /// Removes a pending instance, from the timer or the queue; does not wait for a running one. `true`: one was removed.
     pub fn cancel(&self) -> bool {
-        let (item, was_pending) = self.grab();
-        item.release();
-        was_pending
+        let removed =
+            control::remove_with(self.work.as_raw(), &control::registered, &|| self.disarm());
+        removed
+            .map(|removed| self.item_of(removed).release())
+            .is_some()
     }
 
     /// Removes a pending instance and waits until the function does not run any more. Meanwhile the item is disabled, so one

@@ -15,6 +15,9 @@ mod system;
 #[cfg(all(test, not(cmwq_loom)))]
 mod timelines;
 
+#[cfg(all(test, cmwq_loom))]
+mod model;
+
 use self::core::WqCore;
 use crate::error::{Error, FlushError, Refused};
 use crate::observe::warn;

@@ -220,3 +220,52 @@ fn case_15_an_ordered_queue_keeps_its_order_through_100_changes_of_its_attribute
     assert_eq!(*seen.lock().unwrap(), (0..produced).collect::<Vec<_>>());
     assert!(matches!(wq.set_max_active(2), Err(Error::OrderedMaxActive)));
 }
+
+#[test]
+fn case_13_no_credit_is_lost_with_a_pod_whose_waiting_item_was_cancelled() {
+    let engine = engine("numa:1 l3:2 core:1 pu:1");
+    let _deadline = Deadline::new("case 13", &engine);
+    let wq = engine
+        .workqueue("t")
+        .affinity_scope(AffinityScope::Cache)
+        .max_active(1)
+        .build()
+        .unwrap();
+    let door = Door::new();
+    let _active = held(&wq, 0, 1, &door);
+    door.wait_for(1);
+    // The other pod waits for the one credit, and goes while it does.
+    let waits = Work::new(|| ());
+    assert!(wq.queue_on(1, &waits).unwrap());
+    assert!(wq.is_congested(1).unwrap());
+    assert!(waits.cancel());
+    wq.apply_attrs(WorkqueueAttrs {
+        affinity_strict: true,
+        ..wq.attrs()
+    })
+    .unwrap();
+    door.open.complete();
+    wq.flush().unwrap();
+    assert_eq!(wq.spawn(|| 1).join().unwrap(), 1);
+}
+
+#[test]
+fn case_15_an_ordered_queue_goes_on_when_its_waiting_item_was_cancelled_after_a_change() {
+    let engine = engine("numa:1 l3:2 core:1 pu:1");
+    let _deadline = Deadline::new("case 15", &engine);
+    let wq = engine.workqueue("t").ordered().build().unwrap();
+    let door = Door::new();
+    let _active = held(&wq, 0, 1, &door);
+    door.wait_for(1);
+    let waits = Work::new(|| ());
+    assert!(wq.queue_on(0, &waits).unwrap());
+    assert!(wq.is_congested(0).unwrap());
+    wq.apply_attrs(WorkqueueAttrs {
+        affinity_strict: true,
+        ..wq.attrs()
+    })
+    .unwrap();
+    assert!(waits.cancel());
+    door.open.complete();
+    assert_eq!(wq.spawn(|| 1).join().unwrap(), 1);
+}
