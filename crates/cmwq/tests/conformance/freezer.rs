@@ -80,7 +80,8 @@ fn case_26_flushing_what_is_frozen_waits_and_cancelling_does_not() {
                 flushed.fetch_add(1, Ordering::SeqCst);
             });
             scope.spawn(|| {
-                assert!(waited.flush());
+                waited.flush();
+                assert!(!waited.is_pending());
                 flushed.fetch_add(1, Ordering::SeqCst);
             });
             assert!(goes.cancel());
@@ -89,12 +90,6 @@ fn case_26_flushing_what_is_frozen_waits_and_cancelling_does_not() {
             assert!(stays.is_pending() && !goes.is_pending());
             assert_eq!(flushed.load(Ordering::SeqCst), 0);
             assert_eq!(runs.load(Ordering::SeqCst), 0);
-            // The flush of the single item may not have begun; it must not find it done.
-            let threads = || {
-                let dump = engine.dump().to_string();
-                dump.contains(&format!("workqueue {}:", wq.name()))
-            };
-            assert!(threads());
             engine.thaw_workqueues();
         });
         assert_eq!(runs.load(Ordering::SeqCst), 2);
