@@ -139,6 +139,8 @@ impl Rescuer {
         let others_wait = self.others_wait();
         let mut guard = pool.lock();
         guard.drain();
+        // It may have gone since it called, and its place may be another queue's.
+        guard.pwq_mut(pwq)?;
         let needed = guard.needs_worker();
         if needed && others_wait && rescued > BATCH {
             // The others first.

@@ -289,3 +289,43 @@ fn case_19_a_rescuer_ends_with_its_queue_and_runs_everything_before() {
         eventually(|| engine.stats().pools == 0);
     });
 }
+
+#[test]
+fn case_19_a_call_that_is_answered_late_is_not_taken_for_another_queues() {
+    in_own_process(|| {
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("case 19", &engine);
+        let by_cpu = |name| engine.workqueue(name).affinity_scope(AffinityScope::Cpu);
+        // Keeps the pools alive, whatever the others do.
+        let _stays = by_cpu("stays").build().unwrap();
+        let wq = by_cpu("r").mem_reclaim().build().unwrap();
+        if !forbid_threads() {
+            return;
+        }
+        let door = Door::new();
+        let _held = held(&wq, 0, 1, &door);
+        door.wait_for(1);
+        // The other CPU's pool calls, but before the rescuer comes the queue has left that pool, and another one moved in.
+        let runs = Arc::new(AtomicUsize::new(0));
+        let work = counting(&runs);
+        assert!(wq.queue_on(1, &work).unwrap());
+        eventually(|| engine.dump().to_string().contains("MAYDAY"));
+        assert!(work.cancel());
+        let mut attrs = wq.attrs();
+        attrs.affinity_scope = AffinityScope::System;
+        wq.apply_attrs(attrs).unwrap();
+        let plain = by_cpu("plain").build().unwrap();
+        let log = Log::default();
+        for n in 0..10 {
+            log_on(&plain, 1, n, &log);
+        }
+        door.open.complete();
+        // Rescued after that call has been answered.
+        wq.spawn(|| ()).join().unwrap();
+        assert_eq!(len(&log), 0, "not of its queue");
+        permit_threads();
+        plain.flush().unwrap();
+        assert_eq!(len(&log), 10);
+        assert!(log.lock().unwrap().iter().all(|ran| !ran.rescuer));
+    });
+}

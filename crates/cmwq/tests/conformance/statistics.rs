@@ -124,3 +124,33 @@ fn case_29_counts_of_a_strict_queue_are_its_pods_own() {
     assert_eq!(counts(&engine, &wq), (400, 400));
     assert_eq!(engine.stats().helps, 0);
 }
+
+#[test]
+fn case_29_the_engines_counts_never_go_down() {
+    let engine = engine("l3:4 core:1 pu:1");
+    let _deadline = Deadline::new("case 29", &engine);
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Pools come and go with their queues.
+            for n in 0..100 {
+                let wq = engine.workqueue("t").nice(n % 3);
+                let wq = wq.affinity_scope(AffinityScope::Cpu).build().unwrap();
+                for cpu in 0..4 {
+                    drop(wq.spawn_on(cpu, || ()).unwrap());
+                }
+            }
+            ended.store(true, Ordering::SeqCst);
+        });
+        let mut before = engine.stats();
+        while !ended.load(Ordering::SeqCst) {
+            let now = engine.stats();
+            assert!(
+                now.started >= before.started && now.completed >= before.completed,
+                "{before:?}\n{now:?}"
+            );
+            before = now;
+        }
+    });
+    assert_eq!(engine.stats().completed, 400);
+}
