@@ -108,7 +108,7 @@ fn the_engines_threads_leave_signals_to_the_program() {
         let door = Door::new();
         let _held = held(&wq, 0, 5, &door);
         door.wait_for(5);
-        let own = ["kworker/", "cmwq-"].map(|part| threads_named(part));
+        let own = ["kworker/", "cmwq-"].map(threads_named);
         let own: Vec<_> = own.into_iter().flatten().collect();
         // Five workers, the rescuer, service and timer; a spare may be on its way.
         assert!(own.len() >= 8, "{own:?}");
@@ -153,8 +153,8 @@ fn a_queue_says_how_nice_its_workers_really_are() {
         let wq = engine.workqueue("t").nice(nice).build().unwrap();
         let real = nice_of(&wq);
         assert_eq!(wq.effective_nice(), Some(real));
-        // Lowering the priority is always allowed; raising it may not be.
-        if nice >= process && nice != 0 || root && nice != 0 {
+        // Lowering the priority is always allowed; raising it may not be; 0 stands for the process's own.
+        if nice != 0 && (nice >= process || root) {
             assert_eq!(real, nice);
         }
     }
