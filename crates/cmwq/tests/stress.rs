@@ -1,7 +1,7 @@
 //! Random operations from several threads against a simple model. A run prints its seed; `CMWQ_TEST_SEED` repeats its
 //! operations, `CMWQ_TEST_OPS` sets their number (a million takes minutes in release mode).
 //!
-//! Faults put into the engine on purpose, one at a time, and the tests that caught them (q: queues.rs, m: semantics/,
+//! Faults put into the engine on purpose, one at a time, and the tests that caught them (q: queues.rs, m: conformance/,
 //! s: this file; "crash" and "hang" are failures too):
 //!
 //! | fault | caught by |

@@ -80,6 +80,9 @@ impl Caretaker for EngineCore {
             engine
                 .change_cpus(|now| (*now.real() != real).then(|| now.on(engine.topology(), real)));
         }
+        for pool in engine.pools() {
+            pool.recall_strays();
+        }
     }
 
     fn watchdog(self: Arc<Self>, now_ns: u64) -> Option<u64> {

@@ -88,6 +88,13 @@ struct PoolTable {
     retired: PoolStats,
 }
 
+impl PoolTable {
+    fn pools(&self) -> Vec<Arc<Pool>> {
+        let entries = self.pools.values();
+        entries.map(|entry| entry.pool.clone()).collect()
+    }
+}
+
 struct Entry {
     pool: Arc<Pool>,
     /// How many pool workqueues use it.
@@ -178,8 +185,11 @@ impl Engine {
 
     /// What the engine has counted since it was built.
     pub fn stats(&self) -> EngineStats {
-        let mut sum = self.0.pools.lock().retired;
-        let pools = self.pools();
+        // Together: a pool that goes in between would be in neither.
+        let (mut sum, pools) = {
+            let table = self.0.pools.lock();
+            (table.retired, table.pools())
+        };
         let mut workers = 0;
         for pool in &pools {
             let guard = pool.lock();
@@ -197,12 +207,7 @@ impl Engine {
 
     /// All pools, by their numbers.
     fn pools(&self) -> Vec<Arc<Pool>> {
-        let table = self.0.pools.lock();
-        let mut pools: Vec<Arc<Pool>> = table
-            .pools
-            .values()
-            .map(|entry| entry.pool.clone())
-            .collect();
+        let mut pools = self.0.pools.lock().pools();
         pools.sort_by_key(|pool| pool.id);
         pools
     }

@@ -148,6 +148,8 @@ impl Rescuer {
         // Gone since it called: its place may be another queue's.
         guard.pwq_mut(pwq)?;
         guard.drain();
+        // It may have gone since it called, and its place may be another queue's.
+        guard.pwq_mut(pwq)?;
         let needed = guard.needs_worker();
         if needed && others_wait && rescued > BATCH {
             // The others first.

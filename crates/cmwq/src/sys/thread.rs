@@ -112,7 +112,16 @@ pub(crate) fn voluntary_switches() -> i64 {
 
 /// The CPUs that the calling thread may run on.
 pub(crate) fn current_binding() -> io::Result<CpuSet> {
-    let set = rustix::thread::sched_getaffinity(None)?;
+    binding(None)
+}
+
+/// The CPUs that thread `tid` of this process may run on.
+pub(crate) fn binding_of(tid: i32) -> io::Result<CpuSet> {
+    binding(rustix::thread::Pid::from_raw(tid))
+}
+
+fn binding(thread: Option<rustix::thread::Pid>) -> io::Result<CpuSet> {
+    let set = rustix::thread::sched_getaffinity(thread)?;
     Ok((0..KernelCpuSet::MAX_CPU)
         .filter(|&cpu| set.is_set(cpu))
         .collect())

@@ -38,13 +38,18 @@ impl Armed {
     /// The timer has fired, or the item is wanted at once: it goes to its queue. A timer is none of the queue's items, so
     /// a draining queue drops it.
     fn expire(self) {
+        self.enqueue();
+    }
+
+    /// `false`: the queue dropped it.
+    fn enqueue(self) -> bool {
         let Armed {
             item,
             work,
             queue,
             cpu,
         } = self;
-        work.enqueue(&queue, cpu, item);
+        work.enqueue(&queue, cpu, item)
     }
 }
 
@@ -164,10 +169,9 @@ impl DelayedWork {
     /// Waits for the last instance known at the call. An armed timer is stopped and the item queued at once. `false`: it
     /// was neither pending nor running.
     pub fn flush(&self) -> bool {
-        if let Some(armed) = TIMERS.disarm(&self.timer) {
-            armed.expire();
-        }
-        self.work.as_raw().flush()
+        let queued = TIMERS.disarm(&self.timer).is_some_and(Armed::enqueue);
+        // It may have ended already: it was pending at the call all the same.
+        self.work.as_raw().flush() || queued
     }
 }
 
