@@ -24,6 +24,9 @@ impl FrontEnd for NoFront {
         String::new()
     }
     fn check_dependency(&self, _: Option<WorkFn>) {}
+    fn pool_that_runs(&self, _item: &RawWork, _but: u32) -> Option<u32> {
+        None
+    }
     fn colour_done(&self, _: u32) {}
     fn must_wait(&self, _: &Arc<Pool>, _: PwqKey) {}
     fn credits_freed(&self, _: usize) {}

@@ -139,6 +139,8 @@ impl Rescuer {
         let others_wait = self.others_wait();
         let mut guard = pool.lock();
         guard.drain();
+        // Its place may be another's by now.
+        guard.pwq_mut(pwq)?;
         let needed = guard.needs_worker();
         if needed && others_wait && rescued > BATCH {
             // The others first.

@@ -80,9 +80,15 @@ pub(super) fn grab_with(item: &RawWork, disarm: impl Fn() -> Option<Pending>) ->
         if let Some(armed) = disarm() {
             return Grabbed::Armed(armed);
         }
-        if let Some(Some(pending)) =
-            with_last_pool(item, |pool| pool.lock().take_out(pool.id, item))
-        {
+        let taken = with_last_pool(item, |pool| {
+            let taken = pool.lock().take_out(pool.id, item);
+            taken.map(|(pending, ordered)| (pending, ordered, pool.id))
+        });
+        if let Some(Some((mut pending, ordered, pool))) = taken {
+            // It may still run where it was queued before: whoever waits for that run shall find it.
+            if let Some(older) = ordered.and_then(|queue| queue.pool_that_runs(item, pool)) {
+                pending.send_back(older);
+            }
             return Grabbed::Queued(pending);
         }
         task::yield_now();

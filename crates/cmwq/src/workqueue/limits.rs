@@ -138,8 +138,10 @@ impl Limits {
                 break;
             };
             let more = pwq.pool.lock().activate_one(pwq.key);
-            if more {
-                waiting.push_back(pwq);
+            match more {
+                Some(true) => waiting.push_back(pwq),
+                Some(false) => {}
+                None => node.limit.give(1),
             }
         }
     }

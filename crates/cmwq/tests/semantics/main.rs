@@ -11,6 +11,7 @@ mod handles;
 mod items;
 mod limits;
 mod pools;
+mod races;
 
 use cmwq::affinity::AffinityScope;
 use cmwq::topology::{CpuSet, Topology};

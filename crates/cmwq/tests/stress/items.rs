@@ -1,0 +1,445 @@
+//! Reusable items of every make, and what their functions do: queue others and themselves, block with and without saying so,
+//! cancel themselves, panic.
+
+use crate::harness::{Broken, Random, quiet_panic};
+use crate::model::Account;
+use crate::queues::{Queue, World};
+use cmwq::{Completion, DelayedWork, DisableGuard, Queued, RawWork, Work, blocking};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// What is done with an item besides queueing it. Moving tells less than the model wants to know of an item that is disabled at
+/// times, so not all is done with all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Nothing: so whoever queues it is owed a run that sees his flag.
+    Plain,
+    /// Cancelled and disabled.
+    Work,
+    /// Delayed: cancelled without waiting, moved.
+    Moved,
+    /// Delayed: cancelled and disabled, not moved.
+    Delayed,
+    /// Delayed, all of it.
+    Any,
+    /// In memory of our own: cancelled and disabled.
+    Raw,
+}
+
+impl Class {
+    pub(crate) fn of(n: usize) -> Class {
+        [
+            Class::Plain,
+            Class::Plain,
+            Class::Work,
+            Class::Work,
+            Class::Moved,
+            Class::Delayed,
+            Class::Any,
+            Class::Raw,
+            Class::Raw,
+        ][n]
+    }
+
+    pub(crate) fn is_delayed(self) -> bool {
+        matches!(self, Class::Moved | Class::Delayed | Class::Any)
+    }
+
+    fn may_be_disabled(self) -> bool {
+        !matches!(self, Class::Plain | Class::Moved)
+    }
+}
+
+enum Handle {
+    Work(Work),
+    Delayed(DelayedWork),
+    Raw(Arc<RawCell>),
+}
+
+/// An item in memory of our own. Each accepted instance holds a reference.
+#[repr(C)]
+struct RawCell {
+    raw: RawWork,
+    body: Box<dyn Fn() + Send + Sync>,
+}
+
+/// # Safety
+/// `item` is the first field of a `RawCell`, and a reference was left for this run.
+unsafe extern "C-unwind" fn run_raw(item: NonNull<RawWork>) {
+    // SAFETY: by this function's contract.
+    let cell = unsafe { Arc::from_raw(item.cast::<RawCell>().as_ptr().cast_const()) };
+    (cell.body)();
+}
+
+impl RawCell {
+    fn lend(self: &Arc<Self>) -> NonNull<RawWork> {
+        let at = Arc::into_raw(self.clone()).cast_mut().cast();
+        NonNull::new(at).expect("an address")
+    }
+
+    fn unlend(self: &Arc<Self>, lent: bool) -> bool {
+        if lent {
+            // SAFETY: the instance that held a reference is not going to run.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(self)) };
+        }
+        lent
+    }
+
+    fn queue(self: &Arc<Self>, queue: &Queue) -> bool {
+        // SAFETY: the reference lent keeps the cell alive until its function has run.
+        let queued = unsafe { queue.wq.queue_raw(self.lend()) };
+        self.unlend(queued != Queued::Accepted);
+        queued == Queued::Accepted
+    }
+}
+
+pub(crate) struct Item {
+    pub(crate) account: Arc<Account>,
+    pub(crate) class: Class,
+    handle: Handle,
+    /// How often it may still requeue itself.
+    pub(crate) requeues: AtomicU64,
+}
+
+/// Where an item's function finds everything.
+struct Site {
+    item: Weak<Item>,
+    account: Arc<Account>,
+    queue: Weak<Queue>,
+    world: Weak<World>,
+    freezable: bool,
+    seed: u64,
+    turn: AtomicU64,
+}
+
+impl Item {
+    pub(crate) fn new(
+        queue: Weak<Queue>,
+        world: Weak<World>,
+        freezable: bool,
+        class: Class,
+        seed: u64,
+    ) -> Arc<Item> {
+        Arc::new_cyclic(|me| {
+            let site = Site {
+                item: me.clone(),
+                account: Arc::default(),
+                queue,
+                world,
+                freezable,
+                seed,
+                turn: AtomicU64::new(0),
+            };
+            let account = site.account.clone();
+            let body = move || site.run();
+            Item {
+                account,
+                class,
+                handle: match class {
+                    Class::Plain | Class::Work => Handle::Work(Work::new(body)),
+                    Class::Raw => Handle::Raw(Arc::new(RawCell {
+                        raw: RawWork::new(run_raw),
+                        body: Box::new(body),
+                    })),
+                    _ => Handle::Delayed(DelayedWork::new(body)),
+                },
+                requeues: AtomicU64::new(0),
+            }
+        })
+    }
+
+    /// `Some(flag)`: a run must come that sees this flag.
+    pub(crate) fn queue(
+        &self,
+        queue: &Queue,
+        cpu: Option<usize>,
+        random: &mut Random,
+    ) -> Option<u64> {
+        let account = &self.account;
+        let flag = account.flag.fetch_add(1, Ordering::Relaxed) + 1;
+        let accepted = match (&self.handle, cpu) {
+            (Handle::Work(work), None) => queue.wq.try_queue(work) == Ok(true),
+            (Handle::Work(work), Some(cpu)) => queue.wq.queue_on(cpu, work).expect("a CPU"),
+            (Handle::Raw(cell), _) => cell.queue(queue),
+            (Handle::Delayed(work), None) => queue.wq.queue_delayed(work, delay(random)),
+            (Handle::Delayed(work), Some(cpu)) => queue
+                .wq
+                .queue_delayed_on(cpu, work, delay(random))
+                .expect("a CPU"),
+        };
+        account.accept(accepted);
+        // Not accepted because pending: that run sees the flag too.
+        let owed = accepted || !queue.drains;
+        (self.class == Class::Plain && owed).then_some(flag)
+    }
+
+    /// Moves a delayed item.
+    pub(crate) fn move_it(&self, queue: &Queue, cpu: Option<usize>, random: &mut Random) {
+        let Handle::Delayed(work) = &self.handle else {
+            return;
+        };
+        let was_pending = match cpu {
+            None => queue.wq.mod_delayed(work, delay(random)),
+            Some(cpu) => queue
+                .wq
+                .mod_delayed_on(cpu, work, delay(random))
+                .expect("a CPU"),
+        };
+        // Pending: one instance went, one came. Idle: one came, unless the item is disabled or the queue drains.
+        let account = &self.account;
+        if !was_pending && (self.class.may_be_disabled() || queue.drains) {
+            account.unclear.fetch_add(1, Ordering::Release);
+        } else {
+            account.accept(!was_pending);
+        }
+    }
+
+    pub(crate) fn cancel(&self) {
+        let removed = match &self.handle {
+            Handle::Work(work) => work.cancel(),
+            Handle::Delayed(work) => work.cancel(),
+            Handle::Raw(cell) => cell.unlend(cell.raw.cancel()),
+        };
+        self.account.remove(removed);
+    }
+
+    pub(crate) fn cancel_sync(&self) {
+        let removed = match &self.handle {
+            Handle::Work(work) => work.cancel_sync(),
+            Handle::Delayed(work) => work.cancel_sync(),
+            Handle::Raw(cell) => cell.unlend(cell.raw.cancel_sync()),
+        };
+        self.account.remove(removed);
+    }
+
+    pub(crate) fn flush(&self) -> bool {
+        match &self.handle {
+            Handle::Work(work) => work.flush(),
+            Handle::Delayed(work) => work.flush(),
+            Handle::Raw(cell) => cell.raw.flush(),
+        }
+    }
+
+    pub(crate) fn look(&self) {
+        std::hint::black_box(match &self.handle {
+            Handle::Work(work) => (work.busy(), work.is_pending()),
+            Handle::Delayed(work) => (work.busy(), work.is_pending()),
+            Handle::Raw(cell) => (cell.raw.busy(), cell.raw.is_pending()),
+        });
+    }
+
+    pub(crate) fn disable(self: &Arc<Self>, queue: &Arc<Queue>, sync: bool) -> Held {
+        let guard = match &self.handle {
+            Handle::Work(work) if sync => Some(work.disable_sync()),
+            Handle::Work(work) => Some(work.disable()),
+            Handle::Delayed(work) if sync => Some(work.disable_sync()),
+            Handle::Delayed(work) => Some(work.disable()),
+            Handle::Raw(cell) => {
+                let removed = if sync {
+                    cell.raw.disable_sync()
+                } else {
+                    cell.raw.disable_work()
+                };
+                self.account.remove(cell.unlend(removed));
+                None
+            }
+        };
+        if let Some(guard) = &guard {
+            self.account.remove(guard.removed_pending());
+        }
+        let held = Held {
+            queue: queue.clone(),
+            item: self.clone(),
+            guard,
+            runs: sync.then(|| self.account.runs.load(Ordering::Acquire)),
+        };
+        assert!(
+            !(sync && self.account.is_inside()),
+            "{}: disabled, waited for, and runs",
+            queue.name
+        );
+        held
+    }
+}
+
+fn delay(random: &mut Random) -> Duration {
+    match random.below(4) {
+        0 => Duration::ZERO,
+        _ => Duration::from_micros(random.below(4000) as u64),
+    }
+}
+
+/// An item that is disabled.
+pub(crate) struct Held {
+    pub(crate) queue: Arc<Queue>,
+    item: Arc<Item>,
+    /// `None` for a raw item.
+    guard: Option<DisableGuard>,
+    /// How often it had run when no run was left.
+    runs: Option<u64>,
+}
+
+impl Held {
+    /// Enables it again, and queues it perhaps.
+    pub(crate) fn let_go(self, broken: &Broken, random: &mut Random) {
+        let account = &self.item.account;
+        if let Some(before) = self.runs {
+            let now = account.runs.load(Ordering::Acquire);
+            broken.expect(now == before && !account.is_inside(), || {
+                format!(
+                    "{}: ran while disabled ({:?}): {before} runs before, {now} after",
+                    self.queue.name, self.item.class
+                )
+            });
+        }
+        let queue_it = random.one_in(2);
+        match (self.guard, &self.item.handle) {
+            (Some(guard), _) if queue_it => {
+                account.flag.fetch_add(1, Ordering::Relaxed);
+                account.accept(self.queue.wq.enable_and_queue(guard));
+            }
+            (Some(guard), _) => drop(guard),
+            (None, Handle::Raw(cell)) => {
+                if cell.raw.enable_work() && queue_it {
+                    account.accept(cell.queue(&self.queue));
+                }
+            }
+            (None, _) => unreachable!("only raw items have no guard"),
+        }
+    }
+}
+
+impl Site {
+    fn run(&self) {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let mut random = Random::new(self.seed ^ turn);
+        let world = self.world.upgrade();
+        let nobody = Broken::default();
+        let broken = world.as_ref().map_or(&nobody, |world| &world.broken);
+        self.account.begin(broken);
+        let mut panics = random.one_in(32);
+        if let Some(world) = &world {
+            if self.freezable {
+                world.freezable_starts.fetch_add(1, Ordering::SeqCst);
+            }
+            // Neither is there when the queue is being destroyed.
+            match (self.queue.upgrade(), self.item.upgrade()) {
+                (Some(queue), Some(item)) => {
+                    item.work(&queue, world, &mut random);
+                    if !queue.may_block() {
+                        // Whoever lets go of a queue last waits for its end.
+                        world.bury(queue);
+                    }
+                }
+                _ => panics = false,
+            }
+        }
+        self.account.end();
+        if panics {
+            quiet_panic();
+        }
+    }
+}
+
+impl Item {
+    fn work(&self, queue: &Arc<Queue>, world: &Arc<World>, random: &mut Random) {
+        let counted = queue
+            .room
+            .enter(&world.broken, queue.most_active, || queue.name.clone());
+        for _ in 0..random.below(200) {
+            std::hint::spin_loop();
+        }
+        if random.one_in(16) {
+            std::thread::yield_now();
+        }
+        if queue.may_block() {
+            block(world, random);
+        }
+        if random.one_in(8) {
+            let other = &queue.items[random.below(queue.items.len())];
+            let cpu = random.one_in(2).then(|| world.some_cpu(random));
+            other.queue(queue, cpu, random);
+        }
+        if random.one_in(16) {
+            let other = world.some_queue(random);
+            other.items[random.below(other.items.len())].queue(&other, None, random);
+            if !queue.may_block() {
+                world.bury(other);
+            }
+        }
+        let once_less = |n: u64| n.checked_sub(1);
+        if self
+            .requeues
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, once_less)
+            .is_ok()
+        {
+            self.queue(queue, None, random);
+        }
+        if self.class != Class::Plain && random.one_in(32) {
+            // Its next instance, if there is one.
+            self.cancel();
+        }
+        drop(counted);
+    }
+}
+
+/// Waits for something in one of the ways that there are, now and then.
+pub(crate) fn block(world: &World, random: &mut Random) {
+    match random.below(2048) {
+        0..32 => blocking(|| std::thread::sleep(Duration::from_micros(50))),
+        32..64 => std::thread::sleep(Duration::from_micros(50)),
+        // Long enough for the monitor to find out.
+        64 => std::thread::sleep(Duration::from_millis(6)),
+        65..97 => {
+            let value = random.next();
+            let got = world.helper.spawn(move || value).join();
+            world.broken.expect(got.is_ok_and(|got| got == value), || {
+                "the helper did not answer".into()
+            });
+        }
+        97..129 => {
+            let done = Arc::new(Completion::new());
+            drop(world.helper.spawn({
+                let done = done.clone();
+                move || done.complete()
+            }));
+            if !done.wait_timeout(Duration::from_micros(20)) {
+                done.wait();
+            }
+        }
+        129..137 => world.helper.flush().expect("not one of its items"),
+        _ => {}
+    }
+}
+
+/// An item that its function frees.
+#[repr(C)]
+pub(crate) struct Shot {
+    raw: RawWork,
+    body: Box<dyn FnOnce() + Send>,
+}
+
+/// # Safety
+/// `item` is the first field of a leaked `Shot`.
+unsafe extern "C-unwind" fn run_shot(item: NonNull<RawWork>) {
+    // SAFETY: by this function's contract.
+    let shot = unsafe { Box::from_raw(item.cast::<Shot>().as_ptr()) };
+    let Shot { body, .. } = *shot;
+    body();
+}
+
+/// Queues a closure in memory that its run frees; drops it if the queue does not take it.
+pub(crate) fn shoot(queue: &Queue, body: Box<dyn FnOnce() + Send>) {
+    let shot = Box::new(Shot {
+        raw: RawWork::new(run_shot),
+        body,
+    });
+    let item = NonNull::from(Box::leak(shot)).cast::<RawWork>();
+    // SAFETY: leaked; freed by its run, or below.
+    if unsafe { queue.wq.queue_raw(item) } != Queued::Accepted {
+        // SAFETY: it was not accepted: nobody else has it.
+        drop(unsafe { Box::from_raw(item.cast::<Shot>().as_ptr()) });
+    }
+}
