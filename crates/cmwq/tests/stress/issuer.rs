@@ -1,7 +1,7 @@
 //! A thread that does random things to the world's queues, and what it may expect of each.
 
 use crate::harness::{Random, eventually, quiet_panic};
-use crate::items::{Class, Held, block, shoot};
+use crate::items::{Class, Held, block, shoot, spin};
 use crate::model::{Shots, Token};
 use crate::queues::{ITEMS_PER_QUEUE, Queue, SCOPES, World};
 use cmwq::topology::CpuSet;
@@ -88,7 +88,8 @@ impl Issuer {
                 drop(queue);
                 self.replace(which);
             }
-            990..995 => self.turn_over_own(),
+            990..994 => self.turn_over_own(),
+            994..996 => self.burst(&queue),
             _ => self.world.empty_graveyard(),
         }
     }
@@ -334,9 +335,7 @@ impl Issuer {
                         format!("{name}: number {number} ran after {before}")
                     });
                 }
-                for _ in 0..value % 128 {
-                    std::hint::spin_loop();
-                }
+                spin(&mut Random::new(value));
                 if may_block {
                     block(&world, &mut Random::new(value));
                 }
@@ -409,6 +408,17 @@ impl Issuer {
         for cpu in self.world.cpus.clone() {
             let item = &queue.items[self.random.below(ITEMS_PER_QUEUE)];
             item.queue(queue, Some(cpu), &mut self.random);
+        }
+    }
+
+    /// More than the pools will get to soon: they saturate, and their neighbours help.
+    fn burst(&mut self, queue: &Arc<Queue>) {
+        for _ in 0..self.random.below(300) {
+            if self.random.one_in(4) {
+                self.queue_item(queue);
+            } else {
+                self.spawn(queue);
+            }
         }
     }
 

@@ -348,9 +348,7 @@ impl Item {
         let counted = queue
             .room
             .enter(&world.broken, queue.most_active, || queue.name.clone());
-        for _ in 0..random.below(200) {
-            std::hint::spin_loop();
-        }
+        spin(random);
         if random.one_in(16) {
             std::thread::yield_now();
         }
@@ -382,6 +380,18 @@ impl Item {
             self.cancel();
         }
         drop(counted);
+    }
+}
+
+/// Computes, mostly for an instant.
+pub(crate) fn spin(random: &mut Random) {
+    let rounds = match random.below(64) {
+        0 => 5_000,
+        1..4 => 1_000,
+        _ => random.below(200),
+    };
+    for _ in 0..rounds {
+        std::hint::spin_loop();
     }
 }
 

@@ -97,6 +97,7 @@ fn run(test: &'static str, machine: &str, ops: u64, seed: u64) {
         stats.pools == 0 && stats.workers == 0
     });
     let stats = engine.stats();
+    eprintln!("{machine}: {stats:?}");
     assert_eq!(stats.started, stats.completed, "{stats:?}");
 }
 
