@@ -1,7 +1,7 @@
 //! A thread that does random things to the world's queues, and what it may expect of each.
 
 use crate::harness::{Random, eventually, quiet_panic};
-use crate::items::{Class, Held, block, shoot, spin};
+use crate::items::{Class, Held, Owed, block, shoot, spin};
 use crate::model::{Shots, Token};
 use crate::queues::{ITEMS_PER_QUEUE, Queue, SCOPES, World};
 use cmwq::topology::CpuSet;
@@ -15,8 +15,10 @@ use std::time::Duration;
 #[derive(Default)]
 struct Mine {
     shots: Arc<Shots>,
-    /// By item: the newest flag that must have been seen after a flush.
-    flags: HashMap<usize, u64>,
+    /// By item: the newest flag that must have been seen after a flush of the queue.
+    accepted: HashMap<usize, u64>,
+    /// And the one that must have been seen after a flush of the item.
+    pending: HashMap<usize, u64>,
 }
 
 pub(crate) struct Issuer {
@@ -102,9 +104,14 @@ impl Issuer {
             item.requeues.fetch_add(more, Ordering::Relaxed);
         }
         let cpu = self.maybe_cpu();
-        if let Some(flag) = item.queue(queue, cpu, &mut self.random) {
+        if let Some(owed) = item.queue(queue, cpu, &mut self.random) {
             let mine = self.mine.entry(queue.number).or_default();
-            mine.flags.insert(at, flag);
+            let flags = match owed {
+                Owed::Accepted(_) => &mut mine.accepted,
+                Owed::Pending(_) => &mut mine.pending,
+            };
+            let (Owed::Accepted(flag) | Owed::Pending(flag)) = owed;
+            flags.insert(at, flag);
         }
     }
 
@@ -114,10 +121,11 @@ impl Issuer {
         let item = queue.items[at].clone();
         if item.class == Class::Plain {
             item.flush();
-            if let Some(mine) = self.mine.get(&queue.number)
-                && let Some(&flag) = mine.flags.get(&at)
-            {
-                self.expect_seen(queue, at, flag, "flush of the item");
+            if let Some(mine) = self.mine.get(&queue.number) {
+                let flags = [&mine.accepted, &mine.pending];
+                for flag in flags.into_iter().filter_map(|flags| flags.get(&at)) {
+                    self.expect_seen(queue, at, *flag, "flush of the item");
+                }
             }
             return;
         }
@@ -498,7 +506,7 @@ impl Issuer {
             return;
         };
         let (ended, fired) = (mine.shots.ended(), mine.shots.fired.load(Ordering::Relaxed));
-        let flags = std::mem::take(&mut mine.flags);
+        let flags = std::mem::take(&mut mine.accepted);
         self.world.broken.expect(ended == fired, || {
             format!(
                 "{}: after {after}, {ended} of {fired} one-shot items have ended",

@@ -52,6 +52,13 @@ impl Class {
     }
 }
 
+/// A flag that a run must see.
+#[derive(Clone, Copy)]
+pub(crate) enum Owed {
+    Accepted(u64),
+    Pending(u64),
+}
+
 enum Handle {
     Work(Work),
     Delayed(DelayedWork),
@@ -150,13 +157,14 @@ impl Item {
         })
     }
 
-    /// `Some(flag)`: a run must come that sees this flag.
+    /// `Some`: a run must come that sees this flag. `Accepted`: a flush of the queue waits for it. `Pending`: somebody else may
+    /// still be queueing it, which only a flush of the item waits for.
     pub(crate) fn queue(
         &self,
         queue: &Queue,
         cpu: Option<usize>,
         random: &mut Random,
-    ) -> Option<u64> {
+    ) -> Option<Owed> {
         let account = &self.account;
         let flag = account.flag.fetch_add(1, Ordering::Relaxed) + 1;
         let accepted = match (&self.handle, cpu) {
@@ -170,9 +178,17 @@ impl Item {
                 .expect("a CPU"),
         };
         account.accept(accepted);
-        // Not accepted because pending: that run sees the flag too.
-        let owed = accepted || !queue.drains;
-        (self.class == Class::Plain && owed).then_some(flag)
+        if self.class != Class::Plain {
+            return None;
+        }
+        let owed = match accepted {
+            true => Owed::Accepted(flag),
+            // That run sees the flag too, unless it was dropped.
+            false if !queue.drains => Owed::Pending(flag),
+            false => return None,
+        };
+        account.owed.fetch_max(flag, Ordering::Relaxed);
+        Some(owed)
     }
 
     /// Moves a delayed item.

@@ -44,6 +44,7 @@ mod issuer;
 mod items;
 mod model;
 mod queues;
+mod threads;
 
 use harness::{Deadline, Random, engine, eventually, number, seed};
 use issuer::Issuer;
@@ -149,5 +150,18 @@ fn random_operations_keep_every_promise() {
             ops / MACHINES.len() as u64,
             seed ^ n as u64,
         );
+    }
+}
+
+/// Items of queues with a rescuer get on without a single new worker, the others when one comes.
+#[test]
+fn random_operations_keep_every_promise_while_workers_cannot_be_created() {
+    const TEST: &str = "random_operations_keep_every_promise_while_workers_cannot_be_created";
+    cmwq::set_warning_handler(|_| {});
+    let seed = seed(TEST);
+    let ops = number("CMWQ_TEST_OPS", 20_000) / 40;
+    for (n, machine) in MACHINES.iter().enumerate().take(2) {
+        let _shortage = threads::Shortage::of_one_in(3);
+        run(TEST, machine, ops / 2, seed ^ n as u64);
     }
 }

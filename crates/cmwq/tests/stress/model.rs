@@ -21,6 +21,8 @@ pub(crate) struct Account {
     /// Set before the item is queued, read by its run.
     pub(crate) flag: AtomicU64,
     pub(crate) flag_seen: AtomicU64,
+    /// The newest flag that some run must see.
+    pub(crate) owed: AtomicU64,
     /// An armed timer was left to a queue that drained or went: what it held was dropped, and nobody was told.
     pub(crate) lossy: AtomicBool,
 }
@@ -76,7 +78,11 @@ impl Account {
         !self.is_inside() && ended <= accepted + unclear && (lossy || ended >= accepted)
     }
 
-    /// It can never be settled again: more has ended than was accepted, with nobody left to count an acceptance.
+    /// Every flag that a run must see was seen: to be asked when none is left.
+    pub(crate) fn saw_flags(&self) -> bool {
+        self.flag_seen.load(Ordering::Acquire) >= self.owed.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn describe(&self) -> String {
         let [runs, removed, accepted, unclear] = self.numbers();
         format!(

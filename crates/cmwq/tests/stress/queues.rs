@@ -3,6 +3,7 @@
 use crate::harness::{Broken, Random};
 use crate::items::{Class, Item};
 use crate::model::{Account, Room, Shots};
+use crate::threads;
 use cmwq::affinity::AffinityScope;
 use cmwq::{Engine, Workqueue, WorkqueueKind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -73,6 +74,11 @@ impl Ledger {
                 "{}, item {n}: {}",
                 self.name,
                 account.describe()
+            );
+            assert!(
+                account.saw_flags(),
+                "{}, item {n}: missed a flag",
+                self.name
             );
             assert!(
                 account.saw_each_other(),
@@ -275,7 +281,7 @@ impl Queue {
             if freezable {
                 builder = builder.freezable();
             }
-            if random.one_in(8) {
+            if random.one_in(8) || threads::are_short() {
                 builder = builder.mem_reclaim();
             }
         }
