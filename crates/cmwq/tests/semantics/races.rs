@@ -79,6 +79,64 @@ fn cancel_sync_waits_for_a_run_on_the_pool_before_the_last() {
 }
 
 #[test]
+fn an_item_that_requeues_itself_on_an_ordered_queue_keeps_its_turn_when_the_pool_changes() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("its turn", &engine);
+    let wq = engine
+        .workqueue("t")
+        .attrs(on_cpu(0))
+        .ordered()
+        .build()
+        .unwrap();
+    let (door, seen) = (Door::new(), Arc::new(Mutex::new(String::new())));
+    let noting = |name: char| {
+        let (door, seen) = (door.clone(), seen.clone());
+        Work::new(move || {
+            seen.lock().unwrap().push(name);
+            door.pass();
+        })
+    };
+    let (one, two) = (noting('1'), noting('2'));
+    assert!(wq.queue(&one));
+    door.wait_for(1);
+    wq.apply_attrs(on_cpu(1)).unwrap();
+    assert!(wq.queue(&two));
+    assert!(
+        wq.queue(&one),
+        "it runs on the old pool, behind which is free"
+    );
+    door.open.complete();
+    wq.flush().unwrap();
+    assert_eq!(*seen.lock().unwrap(), "121");
+}
+
+#[test]
+fn an_item_that_is_sent_to_the_cpu_that_runs_it_goes_behind_what_was_queued_there_before() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("behind", &engine);
+    let wq = engine.workqueue("t").bh().build().unwrap();
+    let (door, seen) = (Door::new(), Arc::new(Mutex::new(String::new())));
+    let noting = |name: char| {
+        let (door, seen) = (door.clone(), seen.clone());
+        Work::new(move || {
+            seen.lock().unwrap().push(name);
+            door.arrived.fetch_add(1, Ordering::SeqCst);
+            while !door.open.is_done() {
+                std::hint::spin_loop();
+            }
+        })
+    };
+    let (one, two) = (noting('1'), noting('2'));
+    assert!(wq.queue_on(0, &one).unwrap());
+    door.wait_for(1);
+    assert!(wq.queue_on(0, &two).unwrap());
+    assert!(wq.queue_on(1, &one).unwrap());
+    door.open.complete();
+    wq.flush().unwrap();
+    assert_eq!(*seen.lock().unwrap(), "121");
+}
+
+#[test]
 fn an_item_that_is_moved_and_disabled_at_once_is_accounted_for() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("moved and disabled", &engine);

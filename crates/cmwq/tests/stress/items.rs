@@ -4,10 +4,11 @@
 use crate::harness::{Broken, Random, quiet_panic};
 use crate::model::Account;
 use crate::queues::{Queue, World};
-use cmwq::{Completion, DelayedWork, DisableGuard, Queued, RawWork, Work, blocking};
+use cmwq::{Completion, DelayedWork, DisableGuard, Queued, RawWork, Work, WorkqueueKind, blocking};
+use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 /// What is done with an item besides queueing it. Moving tells less than the model wants to know of an item that is disabled at
@@ -108,6 +109,12 @@ pub(crate) struct Item {
     handle: Handle,
     /// How often it may still requeue itself.
     pub(crate) requeues: AtomicU64,
+    /// On an ordered queue: the numbers of the instances that have not run.
+    numbers: Mutex<VecDeque<u64>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where an item's function finds everything.
@@ -153,6 +160,7 @@ impl Item {
                     _ => Handle::Delayed(DelayedWork::new(body)),
                 },
                 requeues: AtomicU64::new(0),
+                numbers: Mutex::default(),
             }
         })
     }
@@ -166,6 +174,7 @@ impl Item {
         random: &mut Random,
     ) -> Option<Owed> {
         let account = &self.account;
+        let ordered = self.is_numbered(queue).then(|| lock(&queue.lanes[0].next));
         let flag = account.flag.fetch_add(1, Ordering::Relaxed) + 1;
         let accepted = match (&self.handle, cpu) {
             (Handle::Work(work), None) => queue.wq.try_queue(work) == Ok(true),
@@ -178,6 +187,12 @@ impl Item {
                 .expect("a CPU"),
         };
         account.accept(accepted);
+        if let Some(mut next) = ordered {
+            *next += 1;
+            if accepted {
+                lock(&self.numbers).push_back(*next);
+            }
+        }
         if self.class != Class::Plain {
             return None;
         }
@@ -189,6 +204,30 @@ impl Item {
         };
         account.owed.fetch_max(flag, Ordering::Relaxed);
         Some(owed)
+    }
+
+    /// Whether its runs are checked for their order among the one-shot items: all that are queued in one way only.
+    fn is_numbered(&self, queue: &Queue) -> bool {
+        queue.kind == WorkqueueKind::Ordered && self.class == Class::Plain
+    }
+
+    fn expect_its_turn(&self, queue: &Queue, broken: &Broken) {
+        if !self.is_numbered(queue) {
+            return;
+        }
+        let lane = &queue.lanes[0];
+        let number = {
+            // Whoever queued this instance has noted its number when the lane is free.
+            let _noted = lock(&lane.next);
+            lock(&self.numbers).pop_front().unwrap_or(0)
+        };
+        let before = lane.last.swap(number, Ordering::Relaxed);
+        broken.expect(before < number, || {
+            format!(
+                "{}: an item, number {number}, ran after {before}",
+                queue.name
+            )
+        });
     }
 
     /// Moves a delayed item.
@@ -364,6 +403,7 @@ impl Item {
         let counted = queue
             .room
             .enter(&world.broken, queue.most_active, || queue.name.clone());
+        self.expect_its_turn(queue, &world.broken);
         spin(random);
         if random.one_in(16) {
             std::thread::yield_now();
