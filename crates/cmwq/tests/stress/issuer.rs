@@ -1,9 +1,10 @@
 //! A thread that does random things to the world's queues, and what it may expect of each.
 
-use crate::harness::{Random, eventually, quiet_panic};
-use crate::items::{Class, Held, Owed, block, shoot, spin};
-use crate::model::{Shots, Token};
+use crate::harness::Random;
+use crate::items::{Class, Held, Owed};
+use crate::model::Shots;
 use crate::queues::{ITEMS_PER_QUEUE, Queue, SCOPES, World};
+use crate::threads;
 use cmwq::topology::CpuSet;
 use cmwq::{JoinHandle, WorkqueueAttrs, WorkqueueKind};
 use std::collections::HashMap;
@@ -13,8 +14,8 @@ use std::time::Duration;
 
 /// What one issuer did on one queue.
 #[derive(Default)]
-struct Mine {
-    shots: Arc<Shots>,
+pub(crate) struct Mine {
+    pub(crate) shots: Arc<Shots>,
     /// By item: the newest flag that must have been seen after a flush of the queue.
     accepted: HashMap<usize, u64>,
     /// And the one that must have been seen after a flush of the item.
@@ -22,14 +23,14 @@ struct Mine {
 }
 
 pub(crate) struct Issuer {
-    world: Arc<World>,
-    random: Random,
+    pub(crate) world: Arc<World>,
+    pub(crate) random: Random,
     /// By the queue's number.
-    mine: HashMap<u64, Mine>,
-    handles: Vec<(u64, JoinHandle<u64>)>,
+    pub(crate) mine: HashMap<u64, Mine>,
+    pub(crate) handles: Vec<(u64, JoinHandle<u64>)>,
     held: Vec<Held>,
     /// A queue of its own, made and dropped in between.
-    own: Option<Arc<Queue>>,
+    pub(crate) own: Option<Arc<Queue>>,
 }
 
 impl Issuer {
@@ -53,7 +54,7 @@ impl Issuer {
         }
     }
 
-    fn maybe_cpu(&mut self) -> Option<usize> {
+    pub(crate) fn maybe_cpu(&mut self) -> Option<usize> {
         self.random
             .one_in(3)
             .then(|| self.world.some_cpu(&mut self.random))
@@ -81,7 +82,7 @@ impl Issuer {
                 let changed = self.world.engine.set_default_affinity_scope(scope);
                 changed.expect("a concrete scope");
             }
-            905..910 => self.change_unbound_cpus(),
+            905..910 => self.change_cpus(),
             910..915 => self.freeze(),
             915..930 => self.look(&queue),
             930..940 => self.queue_everywhere(&queue),
@@ -226,7 +227,17 @@ impl Issuer {
         }
     }
 
-    fn change_unbound_cpus(&mut self) {
+    fn change_cpus(&mut self) {
+        if self.random.one_in(8) {
+            let real = &self.world.real_cpus;
+            let one = self.random.below(real.len());
+            let some = if self.random.one_in(2) {
+                &real[one..=one]
+            } else {
+                real
+            };
+            return threads::seem_to_have(some);
+        }
         let cpus = if self.random.one_in(4) {
             self.world.cpus.iter().copied().collect()
         } else {
@@ -306,113 +317,8 @@ impl Issuer {
         }
     }
 
-    /// A closure, and what it checks. Its number is the next of its lane: `fire` queues it while the lane is locked.
-    fn closure(
-        &mut self,
-        queue: &Queue,
-        lane: usize,
-        number: u64,
-        value: u64,
-    ) -> Box<dyn FnOnce() -> u64 + Send> {
-        let mine = self.mine.entry(queue.number).or_default();
-        let mut token = Token::new([queue.shots.clone(), mine.shots.clone()]);
-        let (room, most) = (queue.room.clone(), queue.most_active);
-        let (lane_room, most_in_lane) = (queue.lanes[lane].room.clone(), queue.most_in_lane());
-        let last = queue.in_order().then(|| queue.lanes[lane].last.clone());
-        let bh = (queue.kind == WorkqueueKind::Bh)
-            .then(|| self.world.bh[lane][usize::from(queue.highpri)].clone());
-        let (freezable, may_block) = (queue.freezable, queue.may_block());
-        let name = queue.name.clone();
-        let world = Arc::downgrade(&self.world);
-        Box::new(move || {
-            token.runs();
-            let token = token;
-            if let Some(world) = world.upgrade() {
-                let broken = &world.broken;
-                let _in_queue = room.enter(broken, most, || name.clone());
-                let _in_lane = lane_room.enter(broken, most_in_lane, || format!("{name}, one CPU"));
-                let _on_cpu = bh
-                    .as_ref()
-                    .map(|room| room.enter(broken, 1, || format!("BH pool of {name}")));
-                if freezable {
-                    world.freezable_starts.fetch_add(1, Ordering::SeqCst);
-                }
-                if let Some(last) = last {
-                    let before = last.swap(number, Ordering::Relaxed);
-                    broken.expect(before < number, || {
-                        format!("{name}: number {number} ran after {before}")
-                    });
-                }
-                spin(&mut Random::new(value));
-                if may_block {
-                    block(&world, &mut Random::new(value));
-                }
-            }
-            drop(token);
-            if value.is_multiple_of(64) {
-                quiet_panic();
-            }
-            value
-        })
-    }
-
-    fn spawn(&mut self, queue: &Arc<Queue>) {
-        let bound = queue.lanes.len() > 1;
-        let cpu = if bound {
-            Some(self.world.some_cpu(&mut self.random))
-        } else {
-            self.maybe_cpu()
-        };
-        let lane = cpu.filter(|_| bound).unwrap_or(0);
-        let value = self.random.next();
-        // Locked until it is queued: the order of the numbers is that of queueing.
-        let mut next = queue.lanes[lane]
-            .next
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *next += 1;
-        let closure = self.closure(queue, lane, *next, value);
-        let handle = match cpu {
-            None => queue.wq.spawn(closure),
-            Some(cpu) => queue.wq.spawn_on(cpu, closure).expect("a CPU"),
-        };
-        drop(next);
-        if self.random.one_in(2) && self.handles.len() < 64 {
-            self.handles.push((value, handle));
-        }
-    }
-
-    /// As `spawn`, in memory that the run frees. From wherever it is, so the order on a CPU is not known.
-    fn shoot(&mut self, queue: &Arc<Queue>) {
-        if queue.lanes.len() > 1 {
-            let mine = self.mine.entry(queue.number).or_default();
-            let mut token = Token::new([queue.shots.clone(), mine.shots.clone()]);
-            let (freezable, world) = (queue.freezable, Arc::downgrade(&self.world));
-            let body = move || {
-                token.runs();
-                if let Some(world) = world.upgrade().filter(|_| freezable) {
-                    world.freezable_starts.fetch_add(1, Ordering::SeqCst);
-                }
-            };
-            return shoot(queue, Box::new(body));
-        }
-        let mut next = queue.lanes[0]
-            .next
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *next += 1;
-        let value = self.random.next();
-        let closure = self.closure(queue, 0, *next, value);
-        shoot(
-            queue,
-            Box::new(move || {
-                closure();
-            }),
-        );
-    }
-
     /// One item from every CPU.
-    fn queue_everywhere(&mut self, queue: &Queue) {
+    pub(crate) fn queue_everywhere(&mut self, queue: &Queue) {
         for cpu in self.world.cpus.clone() {
             let item = &queue.items[self.random.below(ITEMS_PER_QUEUE)];
             item.queue(queue, Some(cpu), &mut self.random);
@@ -427,76 +333,6 @@ impl Issuer {
             } else {
                 self.spawn(queue);
             }
-        }
-    }
-
-    /// Puts a new queue in the place of one that others are using. The last of them destroys it.
-    fn replace(&mut self, which: usize) {
-        let drains = which.is_multiple_of(3);
-        let new = self.world.make_queue(which, drains, &mut self.random);
-        let old = self.world.replace(which, new);
-        self.mine.remove(&old.number);
-        for item in old.items.iter().filter(|item| item.class.is_delayed()) {
-            item.account.lossy.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Makes a queue, or fills and drops the one there is.
-    fn turn_over_own(&mut self) {
-        let Some(queue) = self.own.take() else {
-            let like = self.random.below(8);
-            let queue = self.world.make_queue(like, false, &mut self.random);
-            self.own = Some(queue);
-            return;
-        };
-        self.keeps_a_lowered_limit(&queue);
-        self.queue_everywhere(&queue);
-        for _ in 0..self.random.below(20) {
-            self.spawn(&queue);
-        }
-        for item in queue.items.iter().filter(|item| item.class.is_delayed()) {
-            if self.random.one_in(2) {
-                item.cancel();
-            }
-            item.account.lossy.store(true, Ordering::Relaxed);
-        }
-        let shots = queue.shots.clone();
-        self.mine.remove(&queue.number);
-        // Items hold the queue while they run: it is dropped here or by the last of them.
-        let gone = Arc::downgrade(&queue);
-        drop(queue);
-        let world = self.world.clone();
-        eventually(|| {
-            world.empty_graveyard();
-            gone.strong_count() == 0
-        });
-        eventually(|| shots.is_settled());
-    }
-
-    /// Nobody else changes this queue's limit: what is queued after it was lowered keeps to it.
-    fn keeps_a_lowered_limit(&mut self, queue: &Arc<Queue>) {
-        let limit = 1 + self.random.below(queue.max_active.min(4));
-        if queue.wq.set_max_active(limit).is_err() {
-            return;
-        }
-        queue.wq.flush().expect("not from an item of the queue");
-        for lane in &queue.lanes {
-            lane.room.take_peak();
-        }
-        for _ in 0..self.random.below(60) {
-            self.spawn(queue);
-        }
-        queue.wq.flush().expect("not from an item of the queue");
-        let nodes = self.world.engine.topology().nodes().len();
-        let most = match queue.kind {
-            WorkqueueKind::Unbound => limit * (nodes + usize::from(nodes > 1)),
-            _ => limit,
-        };
-        for lane in &queue.lanes {
-            let peak = lane.room.take_peak();
-            self.world.broken.expect(peak <= most, || {
-                format!("{}: {peak} active with a limit of {most}", queue.name)
-            });
         }
     }
 

@@ -4,7 +4,8 @@
 use crate::harness::{Broken, Random, quiet_panic};
 use crate::model::Account;
 use crate::queues::{Queue, World};
-use cmwq::{Completion, DelayedWork, DisableGuard, Queued, RawWork, Work, WorkqueueKind, blocking};
+use crate::shots::{block, spin};
+use cmwq::{DelayedWork, DisableGuard, Queued, RawWork, Work, WorkqueueKind};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -436,76 +437,5 @@ impl Item {
             self.cancel();
         }
         drop(counted);
-    }
-}
-
-/// Computes, mostly for an instant.
-pub(crate) fn spin(random: &mut Random) {
-    let rounds = match random.below(64) {
-        0 => 5_000,
-        1..4 => 1_000,
-        _ => random.below(200),
-    };
-    for _ in 0..rounds {
-        std::hint::spin_loop();
-    }
-}
-
-/// Waits for something in one of the ways that there are, now and then.
-pub(crate) fn block(world: &World, random: &mut Random) {
-    match random.below(2048) {
-        0..32 => blocking(|| std::thread::sleep(Duration::from_micros(50))),
-        32..64 => std::thread::sleep(Duration::from_micros(50)),
-        // Long enough for the monitor to find out.
-        64 => std::thread::sleep(Duration::from_millis(6)),
-        65..97 => {
-            let value = random.next();
-            let got = world.helper.spawn(move || value).join();
-            world.broken.expect(got.is_ok_and(|got| got == value), || {
-                "the helper did not answer".into()
-            });
-        }
-        97..129 => {
-            let done = Arc::new(Completion::new());
-            drop(world.helper.spawn({
-                let done = done.clone();
-                move || done.complete()
-            }));
-            if !done.wait_timeout(Duration::from_micros(20)) {
-                done.wait();
-            }
-        }
-        129..137 => world.helper.flush().expect("not one of its items"),
-        _ => {}
-    }
-}
-
-/// An item that its function frees.
-#[repr(C)]
-pub(crate) struct Shot {
-    raw: RawWork,
-    body: Box<dyn FnOnce() + Send>,
-}
-
-/// # Safety
-/// `item` is the first field of a leaked `Shot`.
-unsafe extern "C-unwind" fn run_shot(item: NonNull<RawWork>) {
-    // SAFETY: by this function's contract.
-    let shot = unsafe { Box::from_raw(item.cast::<Shot>().as_ptr()) };
-    let Shot { body, .. } = *shot;
-    body();
-}
-
-/// Queues a closure in memory that its run frees; drops it if the queue does not take it.
-pub(crate) fn shoot(queue: &Queue, body: Box<dyn FnOnce() + Send>) {
-    let shot = Box::new(Shot {
-        raw: RawWork::new(run_shot),
-        body,
-    });
-    let item = NonNull::from(Box::leak(shot)).cast::<RawWork>();
-    // SAFETY: leaked; freed by its run, or below.
-    if unsafe { queue.wq.queue_raw(item) } != Queued::Accepted {
-        // SAFETY: it was not accepted: nobody else has it.
-        drop(unsafe { Box::from_raw(item.cast::<Shot>().as_ptr()) });
     }
 }

@@ -1,8 +1,18 @@
-//! Random operations from several threads against a simple model. A run prints its seed; `CMWQ_TEST_SEED` repeats its
-//! operations, `CMWQ_TEST_OPS` sets their number (a million takes minutes in release mode).
+//! Random operations from several threads against a simple model: queues of every kind are used, changed, frozen, drained,
+//! destroyed and made while others use them; items of every make are queued, delayed, moved, cancelled, disabled and flushed,
+//! and themselves queue others, block, and panic; CPUs come and go; workers cannot be created.
+//!
+//! What must hold (`model.rs`): each accepted instance of an item runs once or is reported as removed, and a one-shot item runs or
+//! is dropped by a drain; no item runs twice at once, nor while it is disabled and was waited for; no queue, no CPU and no BH
+//! pool has more active items than its limit; ordered and BH queues keep their order; whoever queues an item is owed a run that
+//! sees what he did before; a flush waits for all that its caller queued; nothing of a frozen queue starts.
+//!
+//! A run prints its seed; `CMWQ_TEST_SEED` repeats its operations, `CMWQ_TEST_OPS` sets their number. A million, in release
+//! mode, take about a quarter of a minute: `scripts/stress`, or
+//! `CMWQ_TEST_OPS=1000000 cargo test --release -p cmwq --test stress -- --test-threads=1 --no-capture`.
 //!
 //! Faults put into the engine on purpose, one at a time, and the tests that caught them (q: queues.rs, m: semantics/,
-//! s: this file; "crash" and "hang" are failures too):
+//! s: this test; "crash" and "hang" are failures too):
 //!
 //! | fault | caught by |
 //! |---|---|
@@ -44,7 +54,9 @@ mod issuer;
 mod items;
 mod model;
 mod queues;
+mod shots;
 mod threads;
+mod turnover;
 
 use harness::{Deadline, Random, engine, eventually, number, seed};
 use issuer::Issuer;
@@ -89,6 +101,7 @@ fn run(test: &'static str, machine: &str, ops: u64, seed: u64) {
             });
         }
     });
+    threads::seem_to_have(&world.real_cpus);
     settle(&world);
     world.ledgers(|ledgers| ledgers.iter().for_each(queues::Ledger::check));
     world.broken.none();

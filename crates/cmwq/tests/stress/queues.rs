@@ -120,6 +120,7 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) broken: Arc<Broken>,
     pub(crate) cpus: Vec<usize>,
+    pub(crate) real_cpus: Vec<usize>,
     pub(crate) queues: Vec<RwLock<Arc<Queue>>>,
     /// Items may wait for its items, which wait for nothing: it is never frozen, drained or limited.
     pub(crate) helper: Workqueue,
@@ -159,6 +160,7 @@ impl World {
             World {
                 broken,
                 cpus,
+                real_cpus: threads::my_cpus(),
                 made: AtomicU64::new(queues.len() as u64),
                 queues,
                 helper: engine.workqueue("helper").build().expect("a queue"),

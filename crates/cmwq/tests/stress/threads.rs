@@ -1,5 +1,9 @@
-//! Makes the creation of workers fail. The program's own `pthread_create` comes before the C library's: it refuses, now
-//! and then, what the engine's service thread asks for, and only that.
+//! What the system does to the engine's threads.
+//!
+//! The creation of workers fails: the program's own `pthread_create` comes before the C library's, and refuses, now and then,
+//! what the engine's service thread asks for, and only that.
+//!
+//! CPUs come and go: the service thread takes those for the process's that it is bound to, so binding it is enough.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,5 +69,29 @@ unsafe extern "C" fn pthread_create(
         let next = libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr());
         assert!(!next.is_null(), "there is a C library");
         std::mem::transmute::<*mut c_void, Create>(next)(thread, attr, main, argument)
+    }
+}
+
+/// The CPUs that the calling thread may run on.
+pub(crate) fn my_cpus() -> Vec<usize> {
+    let set = rustix::thread::sched_getaffinity(None).expect("one's own CPUs can be asked for");
+    let all = 0..rustix::thread::CpuSet::MAX_CPU;
+    all.filter(|&cpu| set.is_set(cpu)).collect()
+}
+
+/// To the engines of this process, it has these CPUs from now on (that is, from their next look).
+pub(crate) fn seem_to_have(cpus: &[usize]) {
+    let mut set = rustix::thread::CpuSet::new();
+    for &cpu in cpus {
+        set.set(cpu);
+    }
+    let tasks = std::fs::read_dir("/proc/self/task").expect("a process has threads");
+    for task in tasks.flatten() {
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        let tid = task.file_name().to_string_lossy().parse().ok();
+        if let (true, Some(tid)) = (name == "cmwq-service\n", tid) {
+            // It may have ended by now.
+            let _ = rustix::thread::sched_setaffinity(rustix::thread::Pid::from_raw(tid), &set);
+        }
     }
 }
