@@ -307,6 +307,8 @@ impl Pool {
         let mut guard = self.lock();
         match guard.runs_for(&item, front_id) {
             Some(place) => {
+                // What was published before goes before.
+                guard.drain();
                 item.aim(self.id, place);
                 guard.accept_item(item);
                 Ok(())

@@ -3,7 +3,7 @@
 use super::limit::NodeLimit;
 use super::rescuer::Rescuer;
 use super::{Inner, Pool, PoolStats};
-use crate::work::{List, Pending, Seat, WorkFn};
+use crate::work::{List, Pending, RawWork, Seat, WorkFn};
 use std::sync::Arc;
 
 /// Flush colours, as in the kernel.
@@ -26,6 +26,8 @@ pub(crate) trait FrontEnd: Send + Sync {
     fn flags(&self) -> String;
     /// Warns if the calling thread, which is about to wait for the queue or for its item of function `func`, must not depend on it.
     fn check_dependency(&self, func: Option<WorkFn>);
+    /// Which other pool than `but` runs `item` for the queue.
+    fn pool_that_runs(&self, item: &RawWork, but: u32) -> Option<u32>;
     /// The last item of a colour that is being flushed has ended, on one of the queue's pool workqueues.
     fn colour_done(&self, colour: u32);
     /// A pool workqueue has an inactive item and no credit: enter it among those who wait, and find it one.
@@ -39,6 +41,8 @@ pub(crate) trait FrontEnd: Send + Sync {
 /// What a workqueue's flags mean to its pools.
 #[derive(Clone, Default)]
 pub(crate) struct Traits {
+    /// A running item's next instance may be on another pool.
+    pub(crate) ordered: bool,
     /// Its running items do not count as running, on a per-CPU pool.
     pub(crate) cpu_intensive: bool,
     /// Who runs its items when no worker can be created. `Some` for queues of memory reclaim.

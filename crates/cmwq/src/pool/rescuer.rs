@@ -145,8 +145,6 @@ impl Rescuer {
     fn next_of(&self, pool: &Arc<Pool>, pwq: PwqKey, rescued: u32) -> Option<Task> {
         let others_wait = self.others_wait();
         let mut guard = pool.lock();
-        // Gone since it called: its place may be another queue's.
-        guard.pwq_mut(pwq)?;
         guard.drain();
         // It may have gone since it called, and its place may be another queue's.
         guard.pwq_mut(pwq)?;

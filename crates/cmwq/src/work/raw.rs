@@ -218,6 +218,11 @@ impl Pending {
         self.item().set_place(Place::in_transit(pool, pwq));
     }
 
+    /// The pool that it was last queued on is `pool` after all. For an item on no list, about to be released.
+    pub(crate) fn send_back(&mut self, pool: u32) {
+        self.item().set_place(Place::in_transit(pool, 0));
+    }
+
     /// The pool workqueue that [`aim`](Self::aim) named.
     #[inline]
     pub(crate) fn pwq(&self) -> u32 {

@@ -69,7 +69,14 @@ fn try_remove(
     if let Some(armed) = disarm() {
         return Some(Removed::Armed(armed));
     }
-    let queued = with_last_pool(item, find, |pool| pool.lock().take_out(pool.id, item))??;
+    let (mut queued, ordered, pool) = with_last_pool(item, find, |pool| {
+        let taken = pool.lock().take_out(pool.id, item);
+        taken.map(|(queued, ordered)| (queued, ordered, pool.id))
+    })??;
+    // It may still run where it was queued before: whoever waits for that run shall find it.
+    if let Some(older) = ordered.and_then(|queue| queue.pool_that_runs(item, pool)) {
+        queued.send_back(older);
+    }
     Some(Removed::Queued(queued))
 }
 

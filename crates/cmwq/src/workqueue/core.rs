@@ -19,7 +19,7 @@ use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::gate::{Replaced, Shared};
 use crate::sys::symbol;
 use crate::sys::sync::Mutex;
-use crate::work::{Pending, WorkFn};
+use crate::work::{Pending, RawWork, WorkFn};
 use std::sync::{Arc, OnceLock};
 
 pub(super) struct WqCore {
@@ -258,6 +258,7 @@ impl WqCore {
         let mut members = self.members.lock();
         let plugged = self.ordered() && !members.is_empty();
         let traits = Traits {
+            ordered: self.ordered(),
             cpu_intensive: self.flags.cpu_intensive && self.kind == WorkqueueKind::PerCpu,
             rescuer: self.rescuer.clone(),
         };
@@ -578,6 +579,13 @@ impl FrontEnd for WqCore {
                 self.engine.queue_name(caller.front),
             ));
         }
+    }
+
+    fn pool_that_runs(&self, item: &RawWork, but: u32) -> Option<u32> {
+        let members = self.members();
+        let mut others = members.iter().map(|pwq| &pwq.pool);
+        let runs = others.find(|pool| pool.id != but && pool.lock().runs(item));
+        runs.map(|pool| pool.id)
     }
 
     fn colour_done(&self, colour: u32) {

@@ -238,7 +238,9 @@ impl Workqueue {
 
     fn move_delayed(&self, cpu: Option<usize>, work: &DelayedWork, delay: Duration) -> bool {
         let (item, was_pending) = work.grab();
-        if work.work.as_raw().is_disabled() {
+        // If it was pending, whoever disables it at this moment has not got hold of it yet, and will remove what is moved
+        // here: to drop it now would leave the removal to nobody.
+        if !was_pending && work.work.as_raw().is_disabled() {
             item.release();
             return false;
         }

@@ -6,7 +6,7 @@ use cmwq::topology::Topology;
 use cmwq::{Completion, Engine, Work, Workqueue, WorkqueueBuilder};
 use std::io::Write;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -83,25 +83,37 @@ impl Deadline {
         test: &'static str,
         dump: impl FnOnce() -> String + Send + 'static,
     ) -> Self {
+        Self::of_progress(test, Arc::default(), dump)
+    }
+
+    /// As the others, but the time begins anew whenever `progress` has changed: for tests of any length.
+    pub(crate) fn of_progress(
+        test: &'static str,
+        progress: Arc<AtomicU64>,
+        dump: impl FnOnce() -> String + Send + 'static,
+    ) -> Self {
         let limit = Duration::from_secs(number("CMWQ_TEST_DEADLINE", 60));
         let ended = Arc::new((Mutex::new(false), Condvar::new()));
-        let seen = ended.clone();
+        let watched = ended.clone();
         std::thread::spawn(move || {
-            let ended = seen.0.lock().unwrap();
-            let (ended, _) = seen
-                .1
-                .wait_timeout_while(ended, limit, |ended| !*ended)
-                .unwrap();
-            if !*ended {
-                // Not `eprintln`: what a test prints is captured, and lost when the process is aborted.
-                let _ = write!(
-                    std::io::stderr(),
-                    "{test}: hangs, no end after {} s\n{}{}\n",
-                    limit.as_secs(),
-                    threads(),
-                    dump()
-                );
-                std::process::abort();
+            let mut ended = watched.0.lock().unwrap();
+            let mut seen = None;
+            while !*ended {
+                let now = Some(progress.load(Ordering::Relaxed));
+                if seen == now {
+                    // Not `eprintln`: what a test prints is captured, and lost when the process is aborted.
+                    let _ = write!(
+                        std::io::stderr(),
+                        "{test}: hangs, no progress for {} s\n{}{}\n",
+                        limit.as_secs(),
+                        threads(),
+                        dump()
+                    );
+                    std::process::abort();
+                }
+                seen = now;
+                let waited = watched.1.wait_timeout_while(ended, limit, |ended| !*ended);
+                ended = waited.unwrap().0;
             }
         });
         Deadline { ended }

@@ -26,6 +26,9 @@ impl FrontEnd for NoFront {
         String::new()
     }
     fn check_dependency(&self, _: Option<WorkFn>) {}
+    fn pool_that_runs(&self, _: &RawWork, _: u32) -> Option<u32> {
+        None
+    }
     fn colour_done(&self, _: u32) {}
     fn must_wait(&self, _: &Arc<Pool>, _: PwqKey) {}
     fn credits_freed(&self, _: usize) {}

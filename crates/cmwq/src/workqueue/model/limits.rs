@@ -79,7 +79,7 @@ fn a_place_is_not_lost_with_a_pool_workqueue_that_goes_while_it_waits() {
             guard.drain();
         }
         let removed = pools[1].lock().take_out(2, gone.raw());
-        removed.expect("nobody else takes it").release();
+        removed.expect("nobody else takes it").0.release();
         assert!(pools[1].lock().retire_pwq(pwqs[1].key));
         queue(&pwqs[0], &crowd.items[1]).unwrap();
         crowd.wait();
