@@ -139,7 +139,7 @@ impl Issuer {
                     self.held.push(held);
                 }
             }
-            5 => drop(item.flush()),
+            5..7 => drop(item.flush()),
             _ if matches!(item.class, Class::Moved | Class::Any) => {
                 let cpu = self.maybe_cpu();
                 item.move_it(queue, cpu, &mut self.random);

@@ -406,9 +406,6 @@ impl Item {
             .enter(&world.broken, queue.most_active, || queue.name.clone());
         self.expect_its_turn(queue, &world.broken);
         spin(random);
-        if random.one_in(16) {
-            std::thread::yield_now();
-        }
         if queue.may_block() {
             block(world, random);
         }

@@ -20,23 +20,31 @@ pub(crate) fn spin(random: &mut Random) {
     for _ in 0..rounds {
         std::hint::spin_loop();
     }
+    if random.one_in(8) {
+        // No sleep: a BH item may do it too, and gives others the chance to get in wrongly.
+        std::thread::yield_now();
+    }
 }
 
 /// Waits for something in one of the ways that there are, now and then.
 pub(crate) fn block(world: &World, random: &mut Random) {
     match random.below(2048) {
-        0..32 => blocking(|| std::thread::sleep(Duration::from_micros(50))),
-        32..64 => std::thread::sleep(Duration::from_micros(50)),
+        // Long enough for others to queue up behind.
+        0..128 => {
+            let time = Duration::from_micros(random.below(400) as u64);
+            blocking(|| std::thread::sleep(time));
+        }
+        128..160 => std::thread::sleep(Duration::from_micros(random.below(400) as u64)),
         // Long enough for the monitor to find out.
-        64 => std::thread::sleep(Duration::from_millis(6)),
-        65..97 => {
+        160 => std::thread::sleep(Duration::from_millis(6)),
+        161..193 => {
             let value = random.next();
             let got = world.helper.spawn(move || value).join();
             world.broken.expect(got.is_ok_and(|got| got == value), || {
                 "the helper did not answer".into()
             });
         }
-        97..129 => {
+        193..225 => {
             let done = Arc::new(Completion::new());
             drop(world.helper.spawn({
                 let done = done.clone();
@@ -46,7 +54,7 @@ pub(crate) fn block(world: &World, random: &mut Random) {
                 done.wait();
             }
         }
-        129..137 => world.helper.flush().expect("not one of its items"),
+        225..233 => world.helper.flush().expect("not one of its items"),
         _ => {}
     }
 }
