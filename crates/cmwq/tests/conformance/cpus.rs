@@ -118,7 +118,8 @@ fn bind_process(cpus: &CpuSet) {
     }
 }
 
-fn own_binding() -> CpuSet {
+/// The real CPUs that the calling thread may run on.
+pub(super) fn own_binding() -> CpuSet {
     let set = rustix::thread::sched_getaffinity(None).unwrap();
     (0..rustix::thread::CpuSet::MAX_CPU)
         .filter(|&cpu| set.is_set(cpu))
