@@ -228,3 +228,27 @@ fn case_25_a_cpu_that_is_taken_from_the_process_and_comes_back() {
         assert_eq!(stats.started, stats.completed, "nothing is lost");
     });
 }
+
+#[test]
+fn case_25_workers_that_were_bound_elsewhere_come_back() {
+    in_own_process(|| {
+        let engine = Engine::builder().build().unwrap();
+        let _deadline = Deadline::new("case 25", &engine);
+        let all = Everything::new(&engine);
+        all.flow();
+        let first: CpuSet = all.cpus.iter().take(1).collect();
+        let mut set = rustix::thread::CpuSet::new();
+        first.iter().for_each(|cpu| set.set(cpu));
+        // The workers only: what the process may use is as it was.
+        for (tid, _) in threads_named("kworker/") {
+            let _ = rustix::thread::sched_setaffinity(rustix::thread::Pid::from_raw(tid), &set);
+        }
+        eventually(|| {
+            let at_home = |(name, cpu, binding): &(&str, usize, CpuSet)| {
+                *name != "per_cpu" || *binding == CpuSet::from_iter([*cpu])
+            };
+            all.flow().iter().all(at_home)
+        });
+        assert_eq!(engine.unbound_cpumask(), all.cpus);
+    });
+}
