@@ -38,6 +38,8 @@ struct Requests {
     calls: VecDeque<(Arc<Pool>, PwqKey)>,
     /// Where it rests.
     rest: CpuSet,
+    /// It is with a pool, and bound to that one's CPUs.
+    visiting: bool,
     stop: bool,
 }
 
@@ -57,6 +59,7 @@ impl Rescuer {
                 // A queue has few pool workqueues that can be in distress at once: no allocation when it matters.
                 calls: VecDeque::with_capacity(16),
                 rest,
+                visiting: false,
                 stop: false,
             }),
             parker: Parker::new(),
@@ -75,11 +78,11 @@ impl Rescuer {
         self.parker.unpark();
     }
 
-    /// It rests elsewhere from now on.
+    /// It rests elsewhere from now on; after its visit, if it makes one.
     pub(crate) fn move_to(&self, rest: &CpuSet) {
         let mut requests = self.requests.lock();
         requests.rest = rest.clone();
-        if self.tid() != 0 {
+        if self.tid() != 0 && !requests.visiting {
             let _ = thread::bind_other(self.tid(), rest);
         }
     }
@@ -107,13 +110,16 @@ impl Rescuer {
         loop {
             let (call, stop) = {
                 let mut requests = self.requests.lock();
-                (requests.calls.pop_front(), requests.stop)
+                let call = requests.calls.pop_front();
+                requests.visiting = call.is_some();
+                (call, requests.stop)
             };
             match call {
                 Some((pool, pwq)) => {
                     self.visit(&pool, pwq);
                     // Under the lock, as at the beginning: or it would go back to where it rested before a move.
-                    let requests = self.requests.lock();
+                    let mut requests = self.requests.lock();
+                    requests.visiting = false;
                     let _ = thread::bind_current(&requests.rest);
                 }
                 None if stop => return,

@@ -191,7 +191,7 @@ impl WqCore {
     /// Builds all that the new attributes need, then switches every slot.
     pub(super) fn apply(self: &Arc<Self>, attrs: WorkqueueAttrs) -> Result<(), Error> {
         attrs.check()?;
-        self.must_be_ours()?;
+        self.engine.must_be_ours()?;
         if !self.kind.is_unbound() {
             return Err(self.exclude("attributes"));
         }
@@ -330,7 +330,7 @@ impl WqCore {
             WorkqueueKind::Bh => return Err(self.exclude("max_active")),
             _ => {}
         }
-        self.must_be_ours()?;
+        self.engine.must_be_ours()?;
         let control = self.control.lock();
         self.limits.set_max_active(max_active);
         self.limits.recompute(&self.engine, &control.attrs);
@@ -342,7 +342,7 @@ impl WqCore {
         if self.kind != WorkqueueKind::Unbound {
             return Err(self.exclude("min_active"));
         }
-        self.must_be_ours()?;
+        self.engine.must_be_ours()?;
         let control = self.control.lock();
         self.limits.set_min_active(min_active);
         self.limits.recompute(&self.engine, &control.attrs);
@@ -369,15 +369,6 @@ impl WqCore {
     }
 
     // ---- flush, drain, destroy ----
-
-    /// In a fork's child the queue is only memory, and its locks may be held for ever.
-    fn must_be_ours(&self) -> Result<(), Error> {
-        if self.engine.is_inherited() {
-            Err(Error::Forked)
-        } else {
-            Ok(())
-        }
-    }
 
     /// Whether the caller may wait for the queue.
     fn may_wait(&self) -> Result<(), FlushError> {

@@ -118,7 +118,8 @@ fn bind_process(cpus: &CpuSet) {
     }
 }
 
-fn own_binding() -> CpuSet {
+/// The real CPUs that the calling thread may run on.
+pub(super) fn own_binding() -> CpuSet {
     let set = rustix::thread::sched_getaffinity(None).unwrap();
     (0..rustix::thread::CpuSet::MAX_CPU)
         .filter(|&cpu| set.is_set(cpu))
@@ -225,5 +226,29 @@ fn case_25_a_cpu_that_is_taken_from_the_process_and_comes_back() {
         }
         let stats = engine.stats();
         assert_eq!(stats.started, stats.completed, "nothing is lost");
+    });
+}
+
+#[test]
+fn case_25_workers_that_were_bound_elsewhere_come_back() {
+    in_own_process(|| {
+        let engine = Engine::builder().build().unwrap();
+        let _deadline = Deadline::new("case 25", &engine);
+        let all = Everything::new(&engine);
+        all.flow();
+        let first: CpuSet = all.cpus.iter().take(1).collect();
+        let mut set = rustix::thread::CpuSet::new();
+        first.iter().for_each(|cpu| set.set(cpu));
+        // The workers only: what the process may use is as it was.
+        for (tid, _) in threads_named("kworker/") {
+            let _ = rustix::thread::sched_setaffinity(rustix::thread::Pid::from_raw(tid), &set);
+        }
+        eventually(|| {
+            let at_home = |(name, cpu, binding): &(&str, usize, CpuSet)| {
+                *name != "per_cpu" || *binding == CpuSet::from_iter([*cpu])
+            };
+            all.flow().iter().all(at_home)
+        });
+        assert_eq!(engine.unbound_cpumask(), all.cpus);
     });
 }

@@ -329,3 +329,36 @@ fn case_19_a_call_that_is_answered_late_is_not_taken_for_another_queues() {
         assert!(log.lock().unwrap().iter().all(|ran| !ran.rescuer));
     });
 }
+
+#[test]
+fn case_19_a_rescuer_stays_on_the_cpu_that_called_it_until_it_is_done_there() {
+    in_own_process(|| {
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("case 19", &engine);
+        let wq = engine.workqueue("r").per_cpu().mem_reclaim().build();
+        let wq = wq.unwrap();
+        let issuer = engine.become_issuer(1).unwrap();
+        let behind_1 = cpus::own_binding();
+        drop(issuer);
+        if !forbid_threads() {
+            return;
+        }
+        let door = Door::new();
+        let bindings = wq.spawn_on(1, {
+            let door = door.clone();
+            move || {
+                let before = cpus::own_binding();
+                door.pass();
+                (before, cpus::own_binding())
+            }
+        });
+        door.wait_for(1);
+        // New resting places, for afterwards.
+        let first = CpuSet::from_iter([0]);
+        engine.set_unbound_cpumask(&first).unwrap();
+        door.open.complete();
+        let bindings = bindings.unwrap().join().unwrap();
+        assert_eq!(bindings, (behind_1.clone(), behind_1));
+        permit_threads();
+    });
+}

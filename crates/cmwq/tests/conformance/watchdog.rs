@@ -92,15 +92,19 @@ fn case_28_long_items_alone_and_pools_that_get_on_are_not_reported() {
             let door = door.clone();
             wq.spawn_on(1, move || door.pass_awake()).unwrap()
         };
-        // Long, but with a CPU to spare; long, but with nothing behind it; stuck, but nobody is to look.
+        // Long, but with a CPU to spare; on all the CPUs of its pod, where others wait in order; long, but with nothing
+        // behind it; stuck, but nobody is to look.
         let spare = engine.workqueue("spare").build().unwrap();
+        let full = engine.workqueue("full").cpumask(CpuSet::from_iter([0]));
+        let full = full.build().unwrap();
         let alone = engine.workqueue("alone").per_cpu().highpri();
         let alone = alone.build().unwrap();
         let unseen = unwatched.workqueue("unseen").per_cpu().build().unwrap();
         // And the one that will be reported: the test's clock.
         let stuck = engine.workqueue("stuck").per_cpu().build().unwrap();
-        let mut handles: Vec<_> = [&spare, &alone, &unseen, &stuck].map(awake).into();
-        door.wait_for(4);
+        let mut handles: Vec<_> = [&spare, &full, &alone, &unseen, &stuck].map(awake).into();
+        door.wait_for(5);
+        handles.push(full.spawn_on(1, || ()).unwrap());
         handles.push(unseen.spawn_on(1, || ()).unwrap());
         handles.push(stuck.spawn_on(1, || ()).unwrap());
         eventually(|| {
