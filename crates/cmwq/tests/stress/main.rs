@@ -61,13 +61,17 @@ mod turnover;
 use harness::{Deadline, Random, engine, eventually, number, seed};
 use issuer::Issuer;
 use queues::World;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const ISSUERS: usize = 4;
 const QUEUES: usize = 8;
 
-fn run(test: &'static str, machine: &str, ops: u64, seed: u64) {
+fn run(test: &'static str, machine: &str, ops: u64, seed: u64, shortage: Option<usize>) {
+    // What is done to the system's part is done to the whole process.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _shortage = shortage.map(threads::Shortage::of_one_in);
     let engine = engine(machine);
     let mut random = Random::new(seed);
     let progress: Arc<AtomicU64> = Arc::default();
@@ -162,6 +166,7 @@ fn random_operations_keep_every_promise() {
             machine,
             ops / MACHINES.len() as u64,
             seed ^ n as u64,
+            None,
         );
     }
 }
@@ -174,7 +179,6 @@ fn random_operations_keep_every_promise_while_workers_cannot_be_created() {
     let seed = seed(TEST);
     let ops = number("CMWQ_TEST_OPS", 20_000) / 40;
     for (n, machine) in MACHINES.iter().enumerate().take(2) {
-        let _shortage = threads::Shortage::of_one_in(3);
-        run(TEST, machine, ops / 2, seed ^ n as u64);
+        run(TEST, machine, ops / 2, seed ^ n as u64, Some(3));
     }
 }
