@@ -1,7 +1,7 @@
 //! The edge cases of the specification's checklist that today's interface reaches, named by their numbers there, and what
 //! handles and queues promise besides.
 //!
-//! `stress.rs` lists which fault put into the engine on purpose is caught by which test.
+//! `stress/main.rs` lists which fault put into the engine on purpose is caught by which test.
 
 #[path = "../harness/mod.rs"]
 mod harness;
