@@ -172,3 +172,36 @@ fn an_item_that_is_moved_and_disabled_at_once_is_accounted_for() {
     drop(work.disable_sync());
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
+
+#[test]
+fn an_ordered_queue_keeps_its_order_while_its_pool_changes_for_one_cpu_after_the_other() {
+    let engine = engine("l3:1 core:1024 pu:1");
+    let _deadline = Deadline::new("one after the other", &engine);
+    let wq = engine.workqueue("t").ordered().build().unwrap();
+    let (last, broken) = (Arc::new(AtomicUsize::new(0)), Arc::new(Broken::default()));
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for cpu in 0..500 {
+                wq.apply_attrs(on_cpu(cpu % 2)).unwrap();
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        let mut number = 0;
+        while !over.load(Ordering::Relaxed) {
+            for cpu in [0, 1023] {
+                number += 1;
+                let (last, broken) = (last.clone(), broken.clone());
+                let check = move || {
+                    let before = last.swap(number, Ordering::SeqCst);
+                    broken.expect(before + 1 == number, || {
+                        format!("{number} ran after {before}")
+                    });
+                };
+                drop(wq.spawn_on(cpu, check).unwrap());
+            }
+        }
+    });
+    wq.flush().unwrap();
+    broken.none();
+}

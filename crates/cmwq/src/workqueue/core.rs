@@ -159,7 +159,13 @@ impl WqCore {
             return Err(Refused::Draining);
         }
         let bound = !self.kind.is_unbound();
-        let cpu = cpu.unwrap_or_else(|| self.engine.cpus(&gate).issuing(real, bound));
+        let cpu = if self.ordered() {
+            // All slots are alike, but they are replaced one after the other: with two in use an item could go to the new pool
+            // workqueue and a later one to the old.
+            0
+        } else {
+            cpu.unwrap_or_else(|| self.engine.cpus(&gate).issuing(real, bound))
+        };
         let slots = self.slots.get().expect("set when the queue was made");
         let slot = slots.get(cpu).unwrap_or(&slots[0]);
         let pwq = slot.load(&gate);

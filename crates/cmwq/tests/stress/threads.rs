@@ -16,6 +16,7 @@ static ASKED: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct Shortage;
 
 impl Shortage {
+    /// The caller sees to it that no other test runs meanwhile.
     pub(crate) fn of_one_in(n: usize) -> Self {
         REFUSE_ONE_IN.store(n, Ordering::Relaxed);
         Shortage
