@@ -38,6 +38,7 @@ fn a_rescuer_and_a_late_worker_take_each_item_once_and_the_pool_goes_on() {
             done.park();
         }
         finish(&pool, [worker]);
+        assert_eq!(pool.lock().in_flight(pwq), 0);
         assert!(items.iter().all(|item| item.runs() == 1));
         assert_eq!(last.runs(), 1);
     });
@@ -72,6 +73,7 @@ fn a_pool_without_any_worker_is_served_by_the_rescuer() {
         rescuer.stop();
         rescue.join().unwrap();
         finish(&pool, []);
+        assert_eq!(pool.lock().in_flight(pwq), 0);
         assert!(items.iter().all(|item| item.runs() == 1));
     });
 }

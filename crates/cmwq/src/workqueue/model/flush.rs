@@ -52,24 +52,25 @@ fn a_flush_waits_for_every_pool() {
 }
 
 #[test]
-fn two_flushers_at_once_both_return_after_the_earlier_item() {
+fn two_flushers_at_once_each_wait_for_what_they_queued() {
     explore(3, || {
         let wq = Queue::new(8);
         let pool = pool(1, 1);
         let pwq = wq.pwq(&pool);
         let worker = start(&pool);
-        let earlier = Item::new(&Touched::new(), None);
-        queue(&pwq, &earlier).unwrap();
+        let queue_and_flush = |wq: &Queue, pwq: &Pwq| {
+            let own = Item::new(&Touched::new(), None);
+            queue(pwq, &own).unwrap();
+            wq.flush.run(|| wq.members());
+            assert_eq!(own.runs(), 1);
+            own
+        };
         let other = thread::spawn({
-            let (wq, earlier) = (wq.clone(), earlier.clone());
-            move || {
-                wq.flush.run(|| wq.members());
-                assert_eq!(earlier.runs(), 1);
-            }
+            let (wq, pwq) = (wq.clone(), pwq.clone());
+            move || queue_and_flush(&wq, &pwq)
         });
-        wq.flush.run(|| wq.members());
-        assert_eq!(earlier.runs(), 1);
-        other.join().unwrap();
+        let _mine = queue_and_flush(&wq, &pwq);
+        let _others = other.join().unwrap();
         wq.finish([(pool, vec![worker])]);
     });
 }
