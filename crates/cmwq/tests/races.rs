@@ -4,7 +4,7 @@ mod harness;
 
 use cmwq::topology::CpuSet;
 use cmwq::{DelayedWork, Work, WorkqueueAttrs};
-use harness::{Deadline, Door, counting, engine, held};
+use harness::{Broken, Deadline, Door, counting, engine, held};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -11,7 +11,11 @@ use std::sync::{Arc, OnceLock};
 fn drain_does_not_miss_an_item_that_hops_between_pods() {
     let seed = seed("drain_does_not_miss_an_item_that_hops_between_pods");
     let engine = engine("l3:16 core:1 pu:1");
-    let _deadline = Deadline::new("drain_does_not_miss", &engine);
+    let progress: Arc<AtomicU64> = Arc::default();
+    let _deadline = Deadline::of_progress("drain_does_not_miss", progress.clone(), {
+        let engine = engine.clone();
+        move || format!("{:?}\n{}", engine.stats(), engine.dump())
+    });
     let mut random = Random::new(seed);
     for _ in 0..number("CMWQ_TEST_OPS", 20_000) / 100 {
         let wq = Arc::new(
@@ -42,6 +46,7 @@ fn drain_does_not_miss_an_item_that_hops_between_pods() {
         works.set(pair).unwrap();
         assert!(wq.queue(&first));
         wq.drain().unwrap();
+        progress.fetch_add(1, Ordering::Relaxed);
         assert_eq!(
             left.load(Ordering::SeqCst),
             0,
