@@ -1,6 +1,7 @@
 //! Who the calling thread is to the engine, and the declaration that it is about to block.
 
 use super::{Busy, Pool, PoolKind, WorkerState};
+use crate::observe::events;
 use crate::work::RawWork;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -54,14 +55,25 @@ impl Drop for Membership {
     }
 }
 
+/// The number of the pool whose worker the calling thread is.
+pub(crate) fn home() -> Option<u32> {
+    // Borrowed mutably only when the thread begins and ends.
+    WORKER.with(|worker| worker.borrow().as_ref().map(|(pool, _)| pool.id))
+}
+
 /// Notes what the calling worker is about to run.
 #[inline]
 pub(super) fn enter_item(what: Current) {
     CURRENT.set(what);
+    events::execute_start(what.item, what.func, what.front);
 }
 
 #[inline]
 pub(super) fn leave_item() {
+    events::execute_end(|| {
+        let was = CURRENT.get();
+        (was.item, was.func, was.front)
+    });
     CURRENT.set(Current::NONE);
 }
 

@@ -5,6 +5,7 @@ mod bh;
 mod block;
 mod busy;
 mod cancel;
+mod charge;
 mod guard;
 mod help;
 mod limit;
@@ -35,7 +36,7 @@ use slab::Slab;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(crate) use block::{BlockGuard, current};
+pub(crate) use block::{BlockGuard, current, home};
 pub use block::{blocking, current_is_mem_reclaim, current_is_rescuer, current_work};
 pub(crate) use guard::PoolGuard;
 pub(crate) use help::{Group, Place};
@@ -44,7 +45,7 @@ pub(crate) use params::Params;
 pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState, PwqStats, Traits};
 pub(crate) use rescuer::Rescuer;
 pub(crate) use service::{Caretaker, Helper, Service};
-pub(crate) use snapshot::{PoolSnapshot, Progress, PwqSnapshot, RunSnapshot};
+pub(crate) use snapshot::{MOST_LISTED, PoolSnapshot, Progress, PwqSnapshot, RunSnapshot};
 
 /// The kind of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -131,6 +132,8 @@ pub(crate) struct Inner {
     watched: bool,
     /// A look at the idle workers is due some time.
     cull_armed: bool,
+    /// CPU time has been charged before.
+    charged: bool,
     /// No workqueue uses the pool any more: workers exit instead of going idle.
     dying: bool,
     stats: PoolStats,
@@ -147,6 +150,8 @@ pub(crate) struct PoolStats {
     pub(crate) completed: u64,
     pub(crate) panics: u64,
     pub(crate) blocked_seen: u64,
+    /// Times that somebody had to wait for the pool's lock.
+    pub(crate) lock_waits: u64,
     /// What the pool workqueues that are gone had counted.
     pub(crate) pwqs: PwqStats,
 }
@@ -160,6 +165,9 @@ impl PwqStats {
         self.mayday += other.mayday;
         self.rescued += other.rescued;
         self.limit_visits += other.limit_visits;
+        self.helps += other.helps;
+        self.wakeups += other.wakeups;
+        self.cpu_ns += other.cpu_ns;
     }
 }
 
@@ -173,6 +181,7 @@ impl PoolStats {
         self.completed += other.completed;
         self.panics += other.panics;
         self.blocked_seen += other.blocked_seen;
+        self.lock_waits += other.lock_waits;
         self.pwqs.add(&other.pwqs);
     }
 }
@@ -191,6 +200,10 @@ struct WorkerSlot {
     since_cpu_ns: u64,
     /// The pool workqueue of the item it runs.
     pwq: u32,
+    /// It was woken up and has not run an item since.
+    woken: bool,
+    /// The thread's CPU time when it was last looked at for what its items use.
+    charged_cpu_ns: u64,
     die: bool,
 }
 
@@ -259,6 +272,7 @@ impl Pool {
                 creating: false,
                 watched: false,
                 cull_armed: false,
+                charged: false,
                 dying: false,
                 stats: PoolStats::default(),
             })),
@@ -275,7 +289,9 @@ impl Pool {
     /// Takes the lock. When the guard is dropped the pool is settled, the lock let go, and only then is anybody woken.
     #[inline]
     pub(crate) fn lock(self: &Arc<Self>) -> PoolGuard<'_> {
-        PoolGuard::new(self, self.inner.lock())
+        let (mut inner, waited) = self.inner.lock_noting();
+        inner.stats.lock_waits += u64::from(waited);
+        PoolGuard::new(self, inner)
     }
 
     /// Publishes an item that was aimed at this pool, and wakes a worker if that is this publisher's duty.

@@ -2,7 +2,9 @@
 
 use super::limit::NodeLimit;
 use super::rescuer::Rescuer;
+use super::snapshot::address;
 use super::{Inner, Pool, PoolStats};
+use crate::observe::events;
 use crate::work::{List, Pending, RawWork, Seat, WorkFn};
 use std::sync::Arc;
 
@@ -63,6 +65,12 @@ pub(crate) struct PwqStats {
     pub(crate) rescued: u64,
     /// Visits to the store of credits that all pods of a node share.
     pub(crate) limit_visits: u64,
+    /// Items that a neighbour of the pool ran.
+    pub(crate) helps: u64,
+    /// Workers that were woken up and then first ran an item of it.
+    pub(crate) wakeups: u64,
+    /// CPU time of workers that were found running its items: see `Pool::charge_cpu_time`.
+    pub(crate) cpu_ns: u64,
 }
 
 /// Guarded by the pool's lock, all of it.
@@ -221,6 +229,7 @@ impl Inner {
         pwq.nr_in_flight += 1;
         // Inactive items are never overtaken.
         if pwq.inactive.is_empty() && !pwq.waiting && !pwq.plugged && pwq.use_credit() {
+            events::activated(item.address(), || address(item.func()));
             self.worklist.push_back(item);
             return false;
         }
@@ -298,6 +307,7 @@ impl Inner {
             pwq.give_back_unused();
         }
         if let Some(item) = item {
+            events::activated(item.address(), || address(item.func()));
             self.worklist.push_back(item);
         }
         Some(more)
@@ -350,6 +360,11 @@ impl Inner {
     pub(crate) fn pwq_load(&mut self, key: PwqKey) -> (usize, usize) {
         self.pwq_mut(key)
             .map_or((0, 0), |pwq| (pwq.nr_active(), pwq.inactive.len()))
+    }
+
+    /// Whether it takes no new items; so does one that is gone.
+    pub(crate) fn is_retired(&mut self, key: PwqKey) -> bool {
+        self.pwq_mut(key).is_none_or(|pwq| pwq.retired)
     }
 
     pub(crate) fn stats(&self) -> PoolStats {

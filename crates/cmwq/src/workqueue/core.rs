@@ -10,19 +10,23 @@ use super::pwq::Pwq;
 use crate::affinity::AffinityScope;
 use crate::engine::{self, Engine, Queue, Registry, gates};
 use crate::error::{Error, FlushError, Refused};
-use crate::observe::warn;
+use crate::observe::{events, latency, warn};
 use crate::pool::{
-    BlockGuard, FrontEnd, Pool, PwqKey, PwqState, PwqStats, Rescuer, Traits, current,
+    BlockGuard, FrontEnd, Pool, PoolKind, PwqKey, PwqState, PwqStats, Rescuer, Traits, current,
 };
 use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
 use crate::sys::gate::{Replaced, Shared};
-use crate::sys::symbol;
+use crate::sys::probe::{self, bits};
 use crate::sys::sync::Mutex;
+use crate::sys::{clock, symbol};
 use crate::work::{Pending, RawWork, WorkFn};
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 pub(super) struct WqCore {
+    /// Unlike the name, no other queue of the process has or had it.
+    pub(super) serial: u64,
     pub(super) name: String,
     pub(super) engine: Engine,
     pub(super) kind: WorkqueueKind,
@@ -65,7 +69,9 @@ impl WqCore {
             .transpose()
             .map_err(Error::Thread)?;
         let limits = Limits::new(&engine, kind, &attrs, max_active);
+        static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
         let core = Arc::new(WqCore {
+            serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             name,
             kind,
             flags,
@@ -142,9 +148,20 @@ impl WqCore {
     #[inline]
     pub(super) fn queue(
         self: &Arc<Self>,
-        cpu: Option<usize>,
+        requested: Option<usize>,
         item: Pending,
     ) -> Result<(), Refused> {
+        if probe::switch() & bits::TIME != 0 && latency::is_due() {
+            let begin_ns = clock::now_ns();
+            let result = self.queue_now(requested, item);
+            latency::note(self.serial, clock::now_ns() - begin_ns);
+            return result;
+        }
+        self.queue_now(requested, item)
+    }
+
+    #[inline]
+    fn queue_now(self: &Arc<Self>, requested: Option<usize>, item: Pending) -> Result<(), Refused> {
         if self.engine.is_inherited() {
             item.release();
             return Err(Refused::Forked);
@@ -164,11 +181,14 @@ impl WqCore {
             // workqueue and a later one to the old.
             0
         } else {
-            cpu.unwrap_or_else(|| self.engine.cpus(&gate).issuing(real, bound))
+            requested.unwrap_or_else(|| self.engine.cpus(&gate).issuing(real, bound))
         };
         let slots = self.slots.get().expect("set when the queue was made");
         let slot = slots.get(cpu).unwrap_or(&slots[0]);
         let pwq = slot.load(&gate);
+        if probe::events_wanted() {
+            self.tell_queued(requested, pwq, &item);
+        }
         if self.ordered() {
             pwq.publish(item);
         } else {
@@ -177,6 +197,18 @@ impl WqCore {
             });
         }
         Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_queued(&self, requested: Option<usize>, pwq: &Pwq, item: &Pending) {
+        let cpu = match pwq.pool.attrs.kind {
+            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) => Some(cpu),
+            PoolKind::Unbound => None,
+        };
+        let func = item.func().map_or(0, |func| func as usize);
+        let queue = (Queue::id(self), self.name.as_str());
+        events::queued(item.address(), func, queue, requested, cpu);
     }
 
     fn warn_dropped(&self) {
@@ -196,17 +228,47 @@ impl WqCore {
 
     /// Builds all that the new attributes need, then switches every slot.
     pub(super) fn apply(self: &Arc<Self>, attrs: WorkqueueAttrs) -> Result<(), Error> {
-        attrs.check()?;
+        self.change(|own| *own = attrs)
+    }
+
+    /// As [`apply`](Self::apply), of what `change` makes of the attributes; nobody else changes them in between.
+    pub(super) fn change(
+        self: &Arc<Self>,
+        change: impl FnOnce(&mut WorkqueueAttrs),
+    ) -> Result<(), Error> {
         self.engine.must_be_ours()?;
         if !self.kind.is_unbound() {
             return Err(self.exclude("attributes"));
         }
         let mut control = self.control.lock();
+        let mut attrs = control.attrs.clone();
+        change(&mut attrs);
+        attrs.check()?;
         control.attrs = attrs;
         self.limits.recompute(&self.engine, &control.attrs);
         self.remap(&mut control);
         self.limits.settle(&self.members());
         Ok(())
+    }
+
+    /// The attributes, and the pool for CPUs that have no pod.
+    pub(super) fn attrs_and_default_pool(&self) -> (WorkqueueAttrs, Option<u32>) {
+        let control = self.control.lock();
+        let default = control.current.first().map(|pwq| pwq.pool.id);
+        (control.attrs.clone(), default)
+    }
+
+    pub(super) fn is_destroyed(&self) -> bool {
+        self.control.lock().destroyed
+    }
+
+    /// Empty while the queue is being made.
+    pub(super) fn slots(&self) -> &[Shared<Pwq>] {
+        self.slots.get().map_or(&[], |slots| slots)
+    }
+
+    pub(super) fn rescuer(&self) -> Option<&Rescuer> {
+        self.rescuer.as_deref()
     }
 
     fn remap(self: &Arc<Self>, control: &mut Control) {
@@ -487,6 +549,10 @@ impl WqCore {
 }
 
 impl Queue for WqCore {
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
     fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }

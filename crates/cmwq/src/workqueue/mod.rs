@@ -5,12 +5,15 @@ mod builder;
 mod control;
 mod core;
 mod delayed;
+mod files;
 mod flush;
 mod kind;
 mod limits;
+mod live;
 mod mapping;
 mod memory_reclaim;
 mod pwq;
+mod state;
 mod system;
 #[cfg(all(test, not(cmwq_loom)))]
 mod timelines;
@@ -31,7 +34,9 @@ pub use attrs::{WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkqueueAttrs};
 pub use builder::WorkqueueBuilder;
 pub use control::{DisableGuard, WorkBusy};
 pub use delayed::DelayedWork;
+pub(crate) use files::{parse_mask, possible_numbers};
 pub use kind::WorkqueueKind;
+pub use live::LiveQueue;
 pub use memory_reclaim::in_memory_reclaim;
 pub use system::{SystemQueue, SystemWorkqueue, run_on_cpu, run_on_each_cpu};
 
