@@ -36,6 +36,14 @@ impl Client {
         })
     }
 
+    /// Connects to the socket at `path`, which is named after its process.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn connect_to(path: &Path) -> Result<Client, ControlError> {
+        Client::connect(place::pid_of_path(path).unwrap_or(0), path)
+    }
+
     /// The process at the other end.
     pub fn pid(&self) -> u32 {
         self.pid

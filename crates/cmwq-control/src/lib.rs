@@ -20,6 +20,8 @@
 mod client;
 mod connection;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod http;
 mod methods;
 mod metrics;
@@ -51,7 +53,8 @@ pub const HTTP_VARIABLE: &str = "CMWQ_CONTROL_HTTP";
 /// The process that serves, and thereby whether one does: one endpoint a process.
 static SERVING: Mutex<Option<u32>> = Mutex::new(None);
 
-/// Serves until it is dropped.
+/// Serves until it is dropped: on the socket `PID.sock` in `$XDG_RUNTIME_DIR/cmwq`, or, where that variable is not set, in
+/// `/tmp/cmwq-UID`.
 #[derive(Debug)]
 #[must_use = "the process serves only while it lives"]
 pub struct Control {
@@ -70,6 +73,7 @@ pub struct Control {
 #[must_use = "a builder does nothing until `serve` is called"]
 pub struct ControlBuilder {
     http: Option<SocketAddr>,
+    dir: Option<PathBuf>,
 }
 
 impl ControlBuilder {
@@ -81,6 +85,13 @@ impl ControlBuilder {
     /// Serves the metrics over HTTP as well, to whoever can reach `address`, which must be a loopback one.
     pub fn http(mut self, address: SocketAddr) -> Self {
         self.http = Some(address);
+        self
+    }
+
+    /// Puts the socket into this folder instead of the [usual](Control) one. It must belong to the user and be closed to others; the
+    /// commands find it there if it is `cmwq` in their `XDG_RUNTIME_DIR`, and [`Client::connect_to`] does anywhere.
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = Some(dir.into());
         self
     }
 
@@ -97,7 +108,7 @@ impl ControlBuilder {
             return Err(ControlError::new("EBUSY", "the process serves already"));
         }
         let http = self.http.map(listen_http).transpose()?;
-        let dir = place::make_own_dir()?;
+        let dir = place::make_dir(self.dir.unwrap_or_else(place::own_dir))?;
         place::clean(&dir);
         let path = dir.join(place::socket_name(pid));
         let (listener, inode) = listen(&path)?;

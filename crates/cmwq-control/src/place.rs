@@ -21,7 +21,7 @@ fn temporary(uid: u32) -> PathBuf {
 }
 
 /// The folder for this process's own socket.
-fn own_dir() -> PathBuf {
+pub(crate) fn own_dir() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute()) {
         Some(dir) => Path::new(&dir).join("cmwq"),
         None => temporary(own_uid()),
@@ -60,8 +60,7 @@ fn is_safe(dir: &Path, uid: u32) -> Option<Result<(), ControlError>> {
 }
 
 /// The folder for this process's own socket, made if it is not there.
-pub(crate) fn make_own_dir() -> Result<PathBuf, ControlError> {
-    let dir = own_dir();
+pub(crate) fn make_dir(dir: PathBuf) -> Result<PathBuf, ControlError> {
     match mkdir(&dir, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(ControlError::io(&dir.display().to_string(), &error.into())),
@@ -82,6 +81,11 @@ pub(crate) fn socket_name(pid: u32) -> String {
 
 fn pid_of(name: &OsStr) -> Option<u32> {
     name.to_str()?.strip_suffix(".sock")?.parse().ok()
+}
+
+/// The process that a socket is named after.
+pub(crate) fn pid_of_path(path: &Path) -> Option<u32> {
+    pid_of(path.file_name()?)
 }
 
 /// The sockets in a folder, with the processes that they are named after, in the order of their numbers.

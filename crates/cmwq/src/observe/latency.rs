@@ -119,7 +119,7 @@ impl Table {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn of<'t>(table: &'t mut Vec<(u64, LatencyHistogram)>, queue: u64) -> &'t mut LatencyHistogram {
+    fn of(table: &mut Vec<(u64, LatencyHistogram)>, queue: u64) -> &mut LatencyHistogram {
         let at = table.iter().position(|(serial, _)| *serial == queue);
         let at = at.unwrap_or_else(|| {
             table.push((queue, LatencyHistogram::default()));
