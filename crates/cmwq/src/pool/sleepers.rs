@@ -21,6 +21,8 @@ const SAMPLE: usize = 4;
 const MOST_PER_CPU: u32 = 32;
 /// The share is counted in such parts.
 const WHOLE: u32 = 1024;
+/// A smaller share is chance.
+const NOTICED: u32 = WHOLE / 8;
 
 /// What the monitor has learned about one pool.
 #[derive(Default)]
@@ -34,16 +36,16 @@ pub(super) struct Sleepers {
 impl Sleepers {
     fn learn(&mut self, asleep: usize, asked: usize) {
         let now = asleep as u32 * WHOLE / asked as u32;
-        self.share = (self.share * 3 + now).div_ceil(4);
-        if now == 0 && self.share < WHOLE / 8 {
-            self.share = 0;
-        }
+        self.share = (self.share * 3 + now) / 4;
     }
 
     /// How many of `running` workers sleep.
     fn of(&self, running: u32) -> u32 {
-        // To the nearest: rounded down, the fixed point would be far below.
-        (running * self.share + WHOLE / 2) / WHOLE
+        if self.share < NOTICED {
+            return 0;
+        }
+        // Rounded down, the fixed point would be far below.
+        (running * self.share).div_ceil(WHOLE)
     }
 }
 
