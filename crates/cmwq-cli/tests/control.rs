@@ -331,7 +331,7 @@ fn a_trace_of_a_second_has_runs_tracks_and_arrows() {
             while !stop.load(Ordering::Relaxed) {
                 served
                     .queue
-                    .spawn(|| std::thread::yield_now())
+                    .spawn(std::thread::yield_now)
                     .join()
                     .expect("no panic");
                 std::thread::yield_now();

@@ -252,7 +252,7 @@ impl Collector for Snapshot {
 /// A metric: its name, what it is, and where it comes from.
 type Metric<S, T> = (&'static str, &'static str, fn(&S) -> T);
 
-const QUEUE_COUNTERS: [Metric<QueueState, u64>; 7] = [
+const QUEUE_COUNTERS: [Metric<QueueState, u64>; 8] = [
     (
         "queue_cpu_intensive_items",
         "Items that used the CPU for too long",
@@ -272,6 +272,11 @@ const QUEUE_COUNTERS: [Metric<QueueState, u64>; 7] = [
         "queue_helped_items",
         "Items that neighbours of the pod ran",
         |queue| queue.stats.helps,
+    ),
+    (
+        "queue_waiter_run_items",
+        "Items that threads ran which waited for them",
+        |queue| queue.stats.waiter_runs,
     ),
     ("queue_maydays", "Calls for the rescuer", |queue| {
         queue.stats.mayday

@@ -268,6 +268,8 @@ pub struct Queue {
     pub rescued: u64,
     /// Items that neighbours ran.
     pub helps: u64,
+    /// Items that threads ran which waited for them.
+    pub waiter_runs: u64,
     /// Workers woken for it.
     pub wakeups: u64,
     /// Waits for the locks of its pools.

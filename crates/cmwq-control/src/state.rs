@@ -180,6 +180,7 @@ fn queue_state(state: QueueState, key: &str, live: &LiveQueue) -> protocol::Queu
         mayday: stats.mayday,
         rescued: stats.rescued,
         helps: stats.helps,
+        waiter_runs: stats.waiter_runs,
         wakeups: stats.wakeups,
         lock_waits: stats.lock_waits,
         enqueue_timed: state.enqueue.count(),

@@ -84,7 +84,9 @@ fn a_thousand_changes_under_load_lose_and_reorder_nothing_and_show_at_once() {
                         number += 1;
                     }
                     // Not further ahead than that.
-                    last.take().map(|handle| handle.join().expect("no panic"));
+                    if let Some(handle) = last.take() {
+                        handle.join().expect("no panic");
+                    }
                 }
                 number
             })

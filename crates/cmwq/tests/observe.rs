@@ -346,7 +346,7 @@ fn calls_of_queue_are_timed_while_somebody_wants_to_know() {
     let timed = || engine.queue_states()[0].enqueue.count();
     let queue_some = || {
         for _ in 0..1000 {
-            let _ = wq.spawn(|| {});
+            drop(wq.spawn(|| {}));
         }
         wq.flush().expect("not from an item");
     };

@@ -199,6 +199,7 @@ fn lines(state: &State, patterns: &[Regex]) -> Result<String, CliError> {
             "enqueue_p50_ns": queue.enqueue_p50_ns,
             "enqueue_p99_ns": queue.enqueue_p99_ns,
             "helps": queue.helps,
+            "waiter_runs": queue.waiter_runs,
             "wakeups": queue.wakeups,
             "lock_waits": queue.lock_waits,
         });

@@ -97,6 +97,8 @@ pub struct QueueStats {
     pub rescued: u64,
     /// Items that a pool's neighbours ran.
     pub helps: u64,
+    /// Items that threads ran which waited for them.
+    pub waiter_runs: u64,
     /// Workers that were woken up and then first ran an item of it.
     pub wakeups: u64,
     /// Visits to the store of places that its pods share.

@@ -11,7 +11,7 @@ impl Pool {
     /// A worker that runs none is not charged: what it used since then went to items that are over, or to searching. As the looks do not
     /// come at the items' rhythm this is right on average. Tells whether any runs one.
     ///
-    /// The first call only begins the reckoning. What a helper runs for another pool, and a rescuer for any, is not seen.
+    /// The first call only begins the reckoning. What a helper runs for another pool, a rescuer for any, and a thread that waits for it, is not seen.
     pub(crate) fn charge_cpu_time(self: &Arc<Self>) -> bool {
         let workers: Vec<(u32, i32, u64)> = {
             let guard = self.lock();

@@ -157,6 +157,19 @@ impl Pool {
             for_ns: now.saturating_sub(run.since_ns),
             scheduled: funcs(&run.scheduled),
         });
+        let in_lanes = guard.pwqs.iter().flat_map(|(place, pwq)| {
+            let running = pwq.lanes.iter().filter_map(|lane| lane.running());
+            running.map(move |(func, tid, since_ns)| RunSnapshot {
+                pwq: place,
+                front: pwq.front_id(),
+                tid,
+                rescuer: false,
+                func,
+                for_ns: now.saturating_sub(since_ns),
+                scheduled: Vec::new(),
+            })
+        });
+        let runs = runs.chain(in_lanes);
         let mut pending: HashMap<u32, Vec<usize>> = HashMap::new();
         for item in guard.worklist.iter().take(MOST_LISTED) {
             let own = pending.entry(item.place().pwq()).or_default();

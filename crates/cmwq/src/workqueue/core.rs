@@ -8,19 +8,18 @@ use super::mapping::Mapping;
 use super::memory_reclaim;
 use super::pwq::Pwq;
 use crate::affinity::AffinityScope;
-use crate::engine::{self, Engine, Queue, Registry, gates};
-use crate::error::{Error, FlushError, Refused};
-use crate::observe::{events, latency, warn};
+use crate::engine::{Engine, Queue, gates};
+use crate::error::{Error, FlushError};
+use crate::observe::warn;
 use crate::pool::{
-    BlockGuard, FrontEnd, Pool, PoolKind, PwqKey, PwqState, PwqStats, Rescuer, Traits, current,
+    BlockGuard, FrontEnd, Pool, PwqKey, PwqState, PwqStats, Rescuer, Traits, current,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
 use crate::sys::gate::{Replaced, Shared};
-use crate::sys::probe::{self, bits};
+use crate::sys::symbol;
 use crate::sys::sync::Mutex;
-use crate::sys::{clock, symbol};
-use crate::work::{Pending, RawWork, WorkFn};
+use crate::work::{RawWork, WorkFn};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
@@ -31,13 +30,13 @@ pub(super) struct WqCore {
     pub(super) engine: Engine,
     pub(super) kind: WorkqueueKind,
     pub(super) flags: Flags,
-    rescuer: Option<Arc<Rescuer>>,
+    pub(super) rescuer: Option<Arc<Rescuer>>,
     /// By CPU: where an item queued from there goes. Set once, right after the queue was made; its entries are replaced.
-    slots: OnceLock<Box<[Shared<Pwq>]>>,
+    pub(super) slots: OnceLock<Box<[Shared<Pwq>]>>,
     /// How many drains are going on, destruction included: while not 0, only the queue's own items may queue.
-    closed: AtomicU32,
+    pub(super) closed: AtomicU32,
     /// Whether a dropped item has been warned of.
-    warned: AtomicU32,
+    pub(super) warned: AtomicU32,
     /// All pool workqueues that may have items, oldest first; retired ones too until they are gone. Only a pool's lock is
     /// taken under it.
     members: Mutex<Vec<Arc<Pwq>>>,
@@ -109,115 +108,13 @@ impl WqCore {
         Ok(core)
     }
 
-    /// The CPU that the calling thread queues from.
-    pub(super) fn issuing_cpu(&self) -> usize {
-        let bound = !self.kind.is_unbound();
-        self.engine.cpus_now().issuing(engine::here(), bound)
-    }
-
-    /// A CPU of the node to queue from: the caller's own, or the first that may be used; `None`: none may.
-    pub(super) fn cpu_of_node(&self, node: u32) -> Result<Option<usize>, Error> {
-        if !self.kind.is_unbound() {
-            return Err(self.exclude("a node to queue on"));
-        }
-        let nodes = self.engine.topology().nodes();
-        let Some((_, cpus)) = nodes.iter().find(|(number, _)| *number == node) else {
-            let allowed: Vec<String> = nodes.iter().map(|(node, _)| node.to_string()).collect();
-            return Err(Error::NoSuchNode {
-                node,
-                allowed: allowed.join(", "),
-            });
-        };
-        let here = self.issuing_cpu();
-        if cpus.contains(here) {
-            return Ok(Some(here));
-        }
-        Ok(cpus.intersection(self.engine.cpus_now().usable()).first())
-    }
-
-    fn ordered(&self) -> bool {
+    pub(super) fn ordered(&self) -> bool {
         self.kind == WorkqueueKind::Ordered
     }
 
     /// Whether the calling thread runs an item of this queue.
     pub(super) fn runs_here(&self) -> bool {
         current().front == self.id()
-    }
-
-    /// Queues an item that the caller has claimed, from `cpu` or from wherever the caller is.
-    #[inline]
-    pub(super) fn queue(
-        self: &Arc<Self>,
-        requested: Option<usize>,
-        item: Pending,
-    ) -> Result<(), Refused> {
-        if probe::switch() & bits::TIME != 0 && latency::is_due() {
-            let begin_ns = clock::now_ns();
-            let result = self.queue_now(requested, item);
-            latency::note(self.serial, clock::now_ns() - begin_ns);
-            return result;
-        }
-        self.queue_now(requested, item)
-    }
-
-    #[inline]
-    fn queue_now(self: &Arc<Self>, requested: Option<usize>, item: Pending) -> Result<(), Refused> {
-        if self.engine.is_inherited() {
-            item.release();
-            return Err(Refused::Forked);
-        }
-        let real = engine::here();
-        let gate = gates().enter(real);
-        // Inside the gate: a drain that begins waits for us, so it sees the item or we see it.
-        if self.closed.load(Ordering::SeqCst) != 0 && !self.runs_here() {
-            drop(gate);
-            item.release();
-            self.warn_dropped();
-            return Err(Refused::Draining);
-        }
-        let bound = !self.kind.is_unbound();
-        let cpu = if self.ordered() {
-            // All slots are alike, but they are replaced one after the other: with two in use an item could go to the new pool
-            // workqueue and a later one to the old.
-            0
-        } else {
-            requested.unwrap_or_else(|| self.engine.cpus(&gate).issuing(real, bound))
-        };
-        let slots = self.slots.get().expect("set when the queue was made");
-        let slot = slots.get(cpu).unwrap_or(&slots[0]);
-        let pwq = slot.load(&gate);
-        if probe::events_wanted() {
-            self.tell_queued(requested, pwq, &item);
-        }
-        if self.ordered() {
-            pwq.publish(item);
-        } else {
-            pwq.publish_behind_its_run(item, self.id(), |pool| {
-                Registry::process().find(pool, &gate)
-            });
-        }
-        Ok(())
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn tell_queued(&self, requested: Option<usize>, pwq: &Pwq, item: &Pending) {
-        let cpu = match pwq.pool.attrs.kind {
-            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) => Some(cpu),
-            PoolKind::Unbound => None,
-        };
-        let func = item.func().map_or(0, |func| func as usize);
-        let queue = (Queue::id(self), self.name.as_str());
-        events::queued(item.address(), func, queue, requested, cpu);
-    }
-
-    fn warn_dropped(&self) {
-        if self.warned.swap(1, Ordering::Relaxed) == 0 {
-            warn(&format!(
-                "workqueue {}: draining or destroyed, an item queued from outside was dropped",
-                self.name
-            ));
-        }
     }
 
     // ---- attributes ----
@@ -329,6 +226,7 @@ impl WqCore {
             ordered: self.ordered(),
             cpu_intensive: self.flags.cpu_intensive && self.kind == WorkqueueKind::PerCpu,
             rescuer: self.rescuer.clone(),
+            waiters_run: self.waiters_run(),
         };
         let state = PwqState::new(self.clone(), traits, self.limits.of(node), node, colour)
             .plugged(plugged);
@@ -382,7 +280,7 @@ impl WqCore {
 
     // ---- limits ----
 
-    fn exclude(&self, other: &'static str) -> Error {
+    pub(super) fn exclude(&self, other: &'static str) -> Error {
         let one = match self.kind {
             WorkqueueKind::Unbound => "unbound",
             WorkqueueKind::Ordered => "ordered",

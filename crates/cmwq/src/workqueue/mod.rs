@@ -7,12 +7,14 @@ mod core;
 mod delayed;
 mod files;
 mod flush;
+mod join;
 mod kind;
 mod limits;
 mod live;
 mod mapping;
 mod memory_reclaim;
 mod pwq;
+mod queueing;
 mod state;
 mod system;
 #[cfg(all(test, not(cmwq_loom)))]
@@ -26,7 +28,8 @@ use crate::error::{Error, FlushError, Refused};
 use crate::observe::warn;
 use crate::sys::thread;
 use crate::work::raw::{Pending, RawWork};
-use crate::work::{JoinHandle, Task, Unclaimed, Work};
+use crate::work::{Unclaimed, Work};
+use join::Task;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -35,6 +38,7 @@ pub use builder::WorkqueueBuilder;
 pub use control::{DisableGuard, WorkBusy};
 pub use delayed::DelayedWork;
 pub(crate) use files::{parse_mask, possible_numbers};
+pub use join::{JoinError, JoinHandle};
 pub use kind::WorkqueueKind;
 pub use live::LiveQueue;
 pub use memory_reclaim::in_memory_reclaim;
@@ -184,13 +188,16 @@ impl Workqueue {
         let (task, handle) = Task::new(func);
         let raw = task.into_raw();
         // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
-        match unsafe { self.queue_raw_from(cpu, raw) } {
-            Queued::Accepted => {}
+        let Ok(item) = (unsafe { Pending::claim(raw) }) else {
+            unreachable!("nobody else has the new item")
+        };
+        let accepted = match cpu {
+            None => self.core.spawn(item),
+            named => self.core.queue(named, item),
+        };
+        if let Err(why) = accepted {
             // SAFETY: the queue did not use the reference.
-            Queued::Refused(why) => unsafe { Task::<F, T>::reject(raw, why) },
-            Queued::AlreadyPending | Queued::Disabled => {
-                unreachable!("nobody else has the new item")
-            }
+            unsafe { Task::<F, T>::reject(raw, why) };
         }
         handle
     }

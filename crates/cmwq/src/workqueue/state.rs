@@ -16,8 +16,7 @@ impl WqCore {
             let mut guard = pwq.pool.lock();
             guard.drain();
             let own = guard.pwq_stats(pwq.key);
-            let (active, inactive) = guard.pwq_load(pwq.key);
-            let retired = guard.is_retired(pwq.key);
+            let (active, inactive, retired) = guard.look_at_pwq(pwq.key);
             if !counted.contains(&pwq.pool.id) {
                 counted.push(pwq.pool.id);
                 stats.lock_waits += guard.stats().lock_waits;
@@ -31,6 +30,7 @@ impl WqCore {
             stats.mayday += own.mayday;
             stats.rescued += own.rescued;
             stats.helps += own.helps;
+            stats.waiter_runs += own.waiter_runs;
             stats.wakeups += own.wakeups;
             stats.limit_visits += own.limit_visits;
             active_of[pwq.node] += active;

@@ -36,6 +36,7 @@ fn state(seconds: u64) -> State {
         mayday: 0,
         rescued: 0,
         helps: 0,
+        waiter_runs: 0,
         wakeups: 0,
         lock_waits: 0,
         enqueue_timed: 5,
