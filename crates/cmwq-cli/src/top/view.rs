@@ -272,10 +272,8 @@ fn footline(model: &Model) -> Paragraph<'static> {
         return Paragraph::new(format!(" {}", model.message()))
             .style(Style::new().fg(Color::Yellow));
     }
-    Paragraph::new(
-        " ↑↓ select  s sort  / filter  a scope  S strict  +- max_active  space hold  q quit",
-    )
-    .style(Style::new().fg(Color::DarkGray))
+    Paragraph::new(" ↑↓ select  s sort  / filter  a scope  S strict  +- limit  space hold  q quit")
+        .style(Style::new().fg(Color::DarkGray))
 }
 
 #[cfg(test)]
