@@ -133,8 +133,7 @@ fn timeline(queues: &[&Workqueue], of: [usize; 3]) -> [(u64, u64); 3] {
         }
         std::thread::yield_now();
     }
-    let spans = *spans.lock().unwrap();
-    spans
+    *spans.lock().unwrap()
 }
 
 fn engine() -> Engine {
