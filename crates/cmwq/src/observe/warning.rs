@@ -28,7 +28,8 @@ fn say(to: &Mutex<Option<Handler>>, text: &str, otherwise: fn(&str)) {
     }
 }
 
-pub(crate) fn warn(text: &str) {
+/// Says a warning (one line, without a newline) as the library says its own: for layers on top of it.
+pub fn warn(text: &str) {
     say(&WARNINGS, text, |text| eprintln!("cmwq: warning: {text}"));
 }
 

@@ -151,6 +151,52 @@ impl<T> Drop for Shared<T> {
     }
 }
 
+/// A place for an `Arc<T>`, or for none, that others read through a gate. For statics: it is never dropped.
+#[cfg(not(cmwq_loom))]
+pub(crate) struct MaybeShared<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
+
+#[cfg(not(cmwq_loom))]
+impl<T> MaybeShared<T> {
+    pub(crate) const fn empty() -> Self {
+        MaybeShared(AtomicPtr::new(std::ptr::null_mut()), PhantomData)
+    }
+
+    /// As [`Shared::load`]; `None`: it is empty.
+    #[inline]
+    pub(crate) fn load<'g>(&self, _gate: &'g GateGuard<'_>) -> Option<&'g T> {
+        let value = self.0.load(Ordering::SeqCst);
+        // SAFETY: as for `Shared::load`: a pointer that is not null came from Arc::into_raw, and what `take` hands back stays
+        // alive until a synchronize() that waits for this gate.
+        unsafe { value.as_ref() }
+    }
+
+    /// As [`load`](Self::load), and keeps the value beyond the gate.
+    pub(crate) fn get(&self, gate: &GateGuard<'_>) -> Option<Arc<T>> {
+        let value: *const T = self.load(gate)?;
+        // SAFETY: as for `Shared::get`.
+        Some(unsafe {
+            Arc::increment_strong_count(value);
+            Arc::from_raw(value)
+        })
+    }
+
+    /// Puts `value` in place; what was there is handed back.
+    pub(crate) fn fill(&self, value: Arc<T>) -> Option<Replaced<T>> {
+        self.swap(Arc::into_raw(value).cast_mut())
+    }
+
+    /// Leaves it empty; what was there is handed back.
+    pub(crate) fn take(&self) -> Option<Replaced<T>> {
+        self.swap(std::ptr::null_mut())
+    }
+
+    fn swap(&self, value: *mut T) -> Option<Replaced<T>> {
+        let old = self.0.swap(value, Ordering::SeqCst);
+        // SAFETY: one that is not null came from Arc::into_raw, and its reference is given up by the swap.
+        (!old.is_null()).then(|| Replaced(unsafe { Arc::from_raw(old) }))
+    }
+}
+
 /// An old value that readers may still be using.
 #[must_use = "an old value may be dropped only after a grace period"]
 pub(crate) struct Replaced<T>(Arc<T>);

@@ -15,10 +15,11 @@ const TICK_SHIFT: u32 = 20;
 
 /// Where an item keeps the key of its armed timer. Read and written under the wheel's lock only.
 #[derive(Default)]
+#[repr(transparent)]
 pub(crate) struct TimerKey(AtomicU64);
 
 impl TimerKey {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         TimerKey(AtomicU64::new(0))
     }
 }

@@ -161,17 +161,21 @@ impl RawWork {
     ///
     /// On an item that is not disabled this is a mistake: it warns once, removes a pending instance, and returns `true`.
     pub fn enable_work(&self) -> bool {
+        self.enable_with(|| {
+            grab(self).release();
+        })
+    }
+
+    /// As [`enable_work`](Self::enable_work); `remove` removes a pending instance.
+    pub(super) fn enable_with(&self, remove: impl FnOnce()) -> bool {
         static WARNED: AtomicU32 = AtomicU32::new(0);
-        match self.shallower() {
-            Some(enabled) => enabled,
-            None => {
-                if WARNED.swap(1, Ordering::Relaxed) == 0 {
-                    warn("an item was enabled that was not disabled");
-                }
-                grab(self).release();
-                true
+        self.shallower().unwrap_or_else(|| {
+            if WARNED.swap(1, Ordering::Relaxed) == 0 {
+                warn("an item was enabled that was not disabled");
             }
-        }
+            remove();
+            true
+        })
     }
 
     /// Waits for the last instance known at the call: the pending one, or else the running one. `false`: there was none.

@@ -16,7 +16,7 @@ use crate::pool::{
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
-use crate::sys::gate::{Replaced, Shared};
+use crate::sys::gate::{GateGuard, Replaced, Shared};
 use crate::sys::symbol;
 use crate::sys::sync::Mutex;
 use crate::work::{Pending, WorkFn};
@@ -34,6 +34,8 @@ pub(super) struct WqCore {
     closed: AtomicU32,
     /// Whether a dropped item has been warned of.
     warned: AtomicU32,
+    /// Whether its destruction has begun.
+    ending: AtomicU32,
     /// All pool workqueues that may have items, oldest first; retired ones too until they are gone. Only a pool's lock is
     /// taken under it.
     members: Mutex<Vec<Arc<Pwq>>>,
@@ -73,6 +75,7 @@ impl WqCore {
             slots: OnceLock::new(),
             closed: AtomicU32::new(0),
             warned: AtomicU32::new(0),
+            ending: AtomicU32::new(0),
             members: Mutex::new(Vec::new()),
             control: Mutex::new(Control {
                 attrs,
@@ -140,8 +143,22 @@ impl WqCore {
 
     /// Queues an item that the caller has claimed, from `cpu` or from wherever the caller is.
     #[inline]
-    pub(super) fn queue(
-        self: &Arc<Self>,
+    pub(super) fn queue(&self, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
+        let real = engine::here();
+        let result = self.queue_within(&gates().enter(real), real, cpu, item);
+        if result == Err(Refused::Draining) {
+            self.warn_dropped();
+        }
+        result
+    }
+
+    /// As [`queue`](Self::queue), inside the gate of the CPU `real`, where the caller is. That an item was dropped is the caller's
+    /// to warn of, when he has left the gate.
+    #[inline]
+    pub(super) fn queue_within(
+        &self,
+        gate: &GateGuard<'_>,
+        real: usize,
         cpu: Option<usize>,
         mut item: Pending,
     ) -> Result<(), Refused> {
@@ -149,25 +166,21 @@ impl WqCore {
             item.release();
             return Err(Refused::Forked);
         }
-        let real = engine::here();
-        let gate = gates().enter(real);
         // Inside the gate: a drain that begins waits for us, so it sees the item or we see it.
         if self.closed.load(Ordering::SeqCst) != 0 && !self.runs_here() {
-            drop(gate);
             item.release();
-            self.warn_dropped();
             return Err(Refused::Draining);
         }
         let bound = !self.kind.is_unbound();
-        let cpu = cpu.unwrap_or_else(|| self.engine.cpus(&gate).issuing(real, bound));
+        let cpu = cpu.unwrap_or_else(|| self.engine.cpus(gate).issuing(real, bound));
         let slots = self.slots.get().expect("set when the queue was made");
         let slot = slots.get(cpu).unwrap_or(&slots[0]);
-        let pwq = slot.load(&gate);
+        let pwq = slot.load(gate);
         let last_pool = item.last_pool();
         if last_pool != pwq.pool.id && last_pool != 0 && !self.ordered() {
             // Non-reentrance across pools: while the last pool still runs the item for this queue, the new instance
             // goes there too. We own the item, so it cannot begin to run anywhere meanwhile.
-            if let Some(pool) = Registry::process().find(last_pool, &gate) {
+            if let Some(pool) = Registry::process().find(last_pool, gate) {
                 match pool.publish_if_it_runs(item, self.id()) {
                     Ok(()) => return Ok(()),
                     Err(not_there) => item = not_there,
@@ -179,7 +192,7 @@ impl WqCore {
         Ok(())
     }
 
-    fn warn_dropped(&self) {
+    pub(super) fn warn_dropped(&self) {
         if self.warned.swap(1, Ordering::Relaxed) == 0 {
             warn(&format!(
                 "workqueue {}: draining or destroyed, an item queued from outside was dropped",
@@ -473,6 +486,11 @@ impl WqCore {
             idle.then_some((pwq, completed))
         });
         looks.collect()
+    }
+
+    /// Whether the caller is the one to destroy it.
+    pub(super) fn begin_to_end(&self) -> bool {
+        self.ending.swap(1, Ordering::Relaxed) == 0
     }
 
     /// Runs everything that is queued, then lets go of the pools.

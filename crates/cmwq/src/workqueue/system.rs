@@ -152,6 +152,12 @@ impl SystemQueue {
     }
 }
 
+impl From<SystemQueue> for Arc<Workqueue> {
+    fn from(system: SystemQueue) -> Self {
+        system.queue
+    }
+}
+
 impl Deref for SystemQueue {
     type Target = Workqueue;
 
