@@ -354,7 +354,10 @@ impl Workqueue {
     }
 
     /// As [`queue_delayed`](Self::queue_delayed) and [`queue_delayed_on`](Self::queue_delayed_on), for an item whose memory is the
-    /// caller's. A CPU that the machine does not have counts as its first.
+    /// caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
     ///
     /// # Safety
     /// As for [`queue_raw`](Self::queue_raw), and `item` stays where it is while its timer is armed.
@@ -363,17 +366,21 @@ impl Workqueue {
         cpu: Option<usize>,
         item: NonNull<RawDelayedWork>,
         delay: Duration,
-    ) -> Queued {
+    ) -> Result<Queued, Error> {
+        cpu.map_or(Ok(()), |cpu| self.must_have(cpu))?;
         // SAFETY: by the caller's promise; from the caller's own pointer, so that the function may go back to the whole.
-        match unsafe { self.claim_delayed(item.cast()) } {
+        Ok(match unsafe { self.claim_delayed(item.cast()) } {
             // SAFETY: valid by the caller's promise.
             Ok(claimed) => unsafe { self.start_raw(cpu, item, claimed, delay) },
             Err(why) => why,
-        }
+        })
     }
 
     /// As [`mod_delayed`](Self::mod_delayed) and [`mod_delayed_on`](Self::mod_delayed_on), for an item whose memory is the
     /// caller's. Tells whether it was pending, and what has become of it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
     ///
     /// # Safety
     /// As for [`queue_delayed_raw`](Self::queue_delayed_raw).
@@ -382,18 +389,18 @@ impl Workqueue {
         cpu: Option<usize>,
         item: NonNull<RawDelayedWork>,
         delay: Duration,
-    ) -> (bool, Queued) {
-        // SAFETY: valid by the caller's promise.
-        let (claimed, was_pending) = unsafe { item.as_ref() }.parts().grab(|| ());
-        // SAFETY: as above, and it is ours until it is started.
-        if unsafe { item.as_ref() }.work.is_disabled() {
+    ) -> Result<(bool, Queued), Error> {
+        cpu.map_or(Ok(()), |cpu| self.must_have(cpu))?;
+        // SAFETY: valid by the caller's promise, and ours until it is started.
+        let parts = unsafe { item.as_ref() }.parts();
+        let (claimed, was_pending) = parts.grab(|| ());
+        if parts.work.is_disabled() {
             claimed.release();
-            return (false, Queued::Disabled);
+            return Ok((false, Queued::Disabled));
         }
         // SAFETY: by the caller's promise.
-        (was_pending, unsafe {
-            self.start_raw(cpu, item, claimed, delay)
-        })
+        let queued = unsafe { self.start_raw(cpu, item, claimed, delay) };
+        Ok((was_pending, queued))
     }
 
     /// # Safety
