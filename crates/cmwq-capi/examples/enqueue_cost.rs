@@ -24,7 +24,10 @@ unsafe extern "C-unwind" fn spin(_item: NonNull<RawWork>) {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wq = Workqueue::builder("enqueue_cost").build()?;
-    let busy = cmwq::Engine::global()?.usable_cpus().len().saturating_sub(1);
+    let busy = cmwq::Engine::global()?
+        .usable_cpus()
+        .len()
+        .saturating_sub(1);
     let spinners: Vec<RawWork> = (0..busy).map(|_| RawWork::new(spin)).collect();
     let items: Vec<RawWork> = (0..ITEMS).map(|_| RawWork::new(nothing)).collect();
     let mut costs_ns: Vec<f64> = Vec::with_capacity(ROUNDS);
@@ -33,7 +36,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         SPINNING.store(0, Ordering::SeqCst);
         for spinner in &spinners {
             // SAFETY: the queue is flushed before the item goes or is queued again.
-            assert_eq!(unsafe { wq.queue_raw(NonNull::from(spinner)) }, Queued::Accepted);
+            assert_eq!(
+                unsafe { wq.queue_raw(NonNull::from(spinner)) },
+                Queued::Accepted
+            );
         }
         while SPINNING.load(Ordering::SeqCst) < busy {
             std::thread::yield_now();
