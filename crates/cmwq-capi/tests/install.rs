@@ -11,7 +11,10 @@ fn install(set: &[(&str, &Path)]) {
     let mut command = Command::new(crate_dir().join("install"));
     command.args(["--profile", "dev"]);
     // The folder that cargo test builds in.
-    command.env("CARGO_TARGET_DIR", common::built().parent().unwrap());
+    command.env(
+        "CARGO_TARGET_DIR",
+        common::built().ancestors().nth(2).unwrap(),
+    );
     command
         .env_remove("DESTDIR")
         .env_remove("PREFIX")

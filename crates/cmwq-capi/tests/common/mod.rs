@@ -9,14 +9,14 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-pub fn crate_dir() -> &'static Path {
+pub(crate) fn crate_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where cargo has put the library: beside the folder of this test's program.
-pub fn built() -> PathBuf {
+/// Where cargo has put the library: beside this test's program.
+pub(crate) fn built() -> PathBuf {
     let program = env::current_exe().unwrap();
-    let folder = program.ancestors().nth(2).unwrap().to_owned();
+    let folder = program.parent().unwrap().to_owned();
     assert!(
         folder.join("libcmwq_capi.so").exists(),
         "no libcmwq_capi.so in {}",
@@ -26,7 +26,7 @@ pub fn built() -> PathBuf {
 }
 
 /// The C compiler, which rustc has linked with as well.
-pub fn cc() -> String {
+pub(crate) fn cc() -> String {
     let cc = env::var("CC").unwrap_or_else(|_| "cc".into());
     assert!(
         has(&cc),
@@ -36,12 +36,12 @@ pub fn cc() -> String {
 }
 
 /// Whether there is such a command.
-pub fn has(command: &str) -> bool {
+pub(crate) fn has(command: &str) -> bool {
     Command::new(command).arg("--version").output().is_ok()
 }
 
 /// A folder of the test's own, with the library under the names that a linker and a loader look for.
-pub fn folder(test: &str) -> PathBuf {
+pub(crate) fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
@@ -51,12 +51,12 @@ pub fn folder(test: &str) -> PathBuf {
     folder
 }
 
-pub fn includes() -> [String; 1] {
+pub(crate) fn includes() -> [String; 1] {
     [format!("-I{}", crate_dir().join("include").display())]
 }
 
 /// The output of a command that must succeed.
-pub fn succeeds(command: &mut Command) -> String {
+pub(crate) fn succeeds(command: &mut Command) -> String {
     let output = command
         .output()
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -69,15 +69,15 @@ pub fn succeeds(command: &mut Command) -> String {
     text
 }
 
-pub fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
     String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
 }
 
-pub const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+pub(crate) const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
 /// Compiles a program against the shared library. `source`: below the crate's folder.
-pub fn compile<A: AsRef<OsStr>>(
+pub(crate) fn compile<A: AsRef<OsStr>>(
     folder: &Path,
     source: &str,
     compiler: &str,
@@ -101,6 +101,6 @@ pub fn compile<A: AsRef<OsStr>>(
 }
 
 /// Runs a program, for a minute at most.
-pub fn run<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> String {
+pub(crate) fn run<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> String {
     succeeds(Command::new("timeout").arg("60").arg(program).args(args))
 }
