@@ -80,6 +80,19 @@ fn a_program_may_bring_its_own_of_everything() {
 }
 
 #[test]
+fn a_tool_may_have_a_linux_tree_of_its_own() {
+    let folder = folder("own_tree");
+    let [ours] = includes();
+    let dir = common::crate_dir().join("tests/c/programs/own");
+    let own = format!("-I{}", dir.display());
+    for first in [&ours, &own] {
+        let args = ["-std=gnu11", "-DCMWQ_NO_NEIGHBOURS", first, &own];
+        let source = "tests/c/programs/own_tree.c";
+        run::<&str>(&compile(&folder, source, &cc(), &args), &[]);
+    }
+}
+
+#[test]
 fn the_headers_work_in_cpp() {
     for compiler in ["c++", "clang++"]
         .into_iter()

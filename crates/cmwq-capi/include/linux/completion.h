@@ -7,11 +7,25 @@
 #ifndef CMWQ_LINUX_COMPLETION_H
 #define CMWQ_LINUX_COMPLETION_H
 
-#include <cmwq.h>
-#include <linux/jiffies.h>
-#include <limits.h>
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_COMPLETION
+#if defined(__has_include_next)
+#if __has_include_next(<linux/completion.h>)
+#include_next <linux/completion.h>
+#endif
+#endif
+#endif
 
 #ifndef CMWQ_NO_COMPLETION
+
+#include <limits.h>
+#include <linux/jiffies.h>
+#include <linux/cmwq_delay.h>
+#include <stdbool.h>
 
 struct completion {
 	struct cmwq_completion done;

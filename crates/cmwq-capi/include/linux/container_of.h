@@ -3,6 +3,19 @@
 #ifndef CMWQ_LINUX_CONTAINER_OF_H
 #define CMWQ_LINUX_CONTAINER_OF_H
 
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_CONTAINER_OF
+#if defined(__has_include_next)
+#if __has_include_next(<linux/container_of.h>)
+#include_next <linux/container_of.h>
+#endif
+#endif
+#endif
+
 #include <stddef.h>
 
 #if !defined(container_of) && !defined(CMWQ_NO_CONTAINER_OF)

@@ -1,22 +1,37 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Kernel-shaped, for user space; part of cmwq: sets of CPUs, as far as workqueue attributes need them. A program that brings its own
- * defines CMWQ_NO_CPUMASK; its struct cpumask must then be an array of unsigned long of 8192 bits.
+ * defines CMWQ_NO_CPUMASK; workqueue attributes under the kernel's names are not there then.
  */
 #ifndef CMWQ_LINUX_CPUMASK_H
 #define CMWQ_LINUX_CPUMASK_H
 
-#include <cmwq.h>
-#include <linux/types.h>
-#include <stdlib.h>
-#include <string.h>
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_CPUMASK
+#if defined(__has_include_next)
+#if __has_include_next(<linux/cpumask.h>)
+#include_next <linux/cpumask.h>
+#endif
+#endif
+#endif
 
 #ifndef CMWQ_NO_CPUMASK
+
+#include <linux/types.h>
+#include <string.h>
+
+/* Workqueue attributes need a mask of ours. */
+#define CMWQ_HAS_CPUMASK
 
 #ifndef NR_CPUS
 #define NR_CPUS CMWQ_MAX_CPUS
 #endif
 
+/* As in the kernel, but always of the largest size. */
 typedef struct cpumask {
 	unsigned long bits[CMWQ_CPUMASK_WORDS];
 } cpumask_t;
@@ -25,7 +40,7 @@ typedef struct cpumask cpumask_var_t[1];
 
 #define cpumask_bits(mask) ((mask)->bits)
 
-static inline bool alloc_cpumask_var(cpumask_var_t *mask, gfp_t flags)
+static inline bool alloc_cpumask_var(cpumask_var_t *mask, unsigned int flags)
 {
 	(void)mask;
 	(void)flags;
@@ -37,7 +52,7 @@ static inline void cpumask_clear(struct cpumask *mask)
 	memset(mask, 0, sizeof(*mask));
 }
 
-static inline bool zalloc_cpumask_var(cpumask_var_t *mask, gfp_t flags)
+static inline bool zalloc_cpumask_var(cpumask_var_t *mask, unsigned int flags)
 {
 	(void)flags;
 	cpumask_clear(*mask);

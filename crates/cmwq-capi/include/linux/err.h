@@ -3,6 +3,19 @@
 #ifndef CMWQ_LINUX_ERR_H
 #define CMWQ_LINUX_ERR_H
 
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_ERR
+#if defined(__has_include_next)
+#if __has_include_next(<linux/err.h>)
+#include_next <linux/err.h>
+#endif
+#endif
+#endif
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>

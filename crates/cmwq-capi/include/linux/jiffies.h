@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Kernel-shaped, for user space; part of cmwq: time in jiffies of a millisecond (HZ is 1000). Conversions round up, so that a delay is
- * never shorter than what was asked for. A program that brings its own defines CMWQ_NO_JIFFIES; its jiffies must then be
- * milliseconds too, or it must say how many nanoseconds one has: CMWQ_NSEC_PER_JIFFY.
+ * never shorter than what was asked for. A program that brings its own defines CMWQ_NO_JIFFIES; delays are then counted by its
+ * HZ, or by CMWQ_NSEC_PER_JIFFY if it defines that.
  */
 #ifndef CMWQ_LINUX_JIFFIES_H
 #define CMWQ_LINUX_JIFFIES_H
 
-#include <cmwq.h>
-#include <limits.h>
-
-#ifndef CMWQ_NSEC_PER_JIFFY
-#define CMWQ_NSEC_PER_JIFFY 1000000UL
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_JIFFIES
+#if defined(__has_include_next)
+#if __has_include_next(<linux/jiffies.h>)
+#include_next <linux/jiffies.h>
+#endif
+#endif
 #endif
 
-/* A number of jiffies in nanoseconds; more than there are is for ever. */
-static inline uint64_t cmwq_jiffies_to_ns(unsigned long j)
-{
-	return j > UINT64_MAX / CMWQ_NSEC_PER_JIFFY ? UINT64_MAX : j * (uint64_t)CMWQ_NSEC_PER_JIFFY;
-}
+#include <limits.h>
 
 #ifndef CMWQ_NO_JIFFIES
 
-#ifndef HZ
+/* The system's <sys/param.h> has another, which does not count here. */
+#undef HZ
 #define HZ 1000
-#endif
+#define CMWQ_JIFFIES_ARE_MS
 #ifndef MSEC_PER_SEC
 #define MSEC_PER_SEC 1000L
 #endif
@@ -43,7 +46,7 @@ static inline uint64_t cmwq_jiffies_to_ns(unsigned long j)
 
 /* The present, by the clock that delays are counted by. */
 #ifndef jiffies
-#define jiffies ((unsigned long)(cmwq_now_ns() / CMWQ_NSEC_PER_JIFFY))
+#define jiffies ((unsigned long)(cmwq_now_ns() / 1000000))
 #endif
 
 static inline unsigned long long get_jiffies_64(void)
@@ -64,7 +67,7 @@ static inline unsigned long usecs_to_jiffies(unsigned int us)
 
 static inline unsigned long nsecs_to_jiffies(unsigned long long ns)
 {
-	return (unsigned long)(ns / CMWQ_NSEC_PER_JIFFY);
+	return (unsigned long)(ns / 1000000);
 }
 
 static inline unsigned long secs_to_jiffies(unsigned int s)
@@ -84,7 +87,7 @@ static inline unsigned int jiffies_to_usecs(unsigned long j)
 
 static inline unsigned long long jiffies_to_nsecs(unsigned long j)
 {
-	return j * (unsigned long long)CMWQ_NSEC_PER_JIFFY;
+	return j * 1000000ull;
 }
 
 /* They go right over the end of the numbers. */

@@ -10,6 +10,7 @@
 #if defined(__GNUC__)
 #pragma GCC system_header
 #endif
+#include <linux/cmwq_base.h>
 #if defined(__has_include_next)
 #if __has_include_next(<linux/types.h>)
 #include_next <linux/types.h>

@@ -4,19 +4,20 @@
  * compiles against this and behaves the same, but for what docs/c.md lists. Everything is a thin layer over <cmwq.h>, where
  * ownership, threads, return values and errors are described. Delays are in jiffies, of a millisecond here.
  *
- * A program that brings its own of something makes ours step aside:
+ * A program that brings its own of something makes ours step aside, and pass on to the next header of that name:
  *   CMWQ_NO_CONTAINER_OF, CMWQ_NO_TYPES, CMWQ_NO_LIST_HEAD, CMWQ_NO_JIFFIES, CMWQ_NO_CPUMASK (workqueue attributes go with it),
- *   CMWQ_NO_COMPLETION, CMWQ_NO_ERR, CMWQ_NO_KERNEL_MACROS, CMWQ_NO_SYSTEM_WORKQUEUES.
+ *   CMWQ_NO_COMPLETION, CMWQ_NO_ERR, CMWQ_NO_KERNEL_MACROS; CMWQ_NO_NEIGHBOURS for all of these; CMWQ_NO_SYSTEM_WORKQUEUES.
  */
 #ifndef CMWQ_LINUX_WORKQUEUE_H
 #define CMWQ_LINUX_WORKQUEUE_H
 
-#include <cmwq.h>
+#include <linux/cmwq_base.h>
 #include <errno.h>
+#include <linux/types.h>
 #include <linux/container_of.h>
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
-#include <linux/types.h>
+#include <linux/cmwq_delay.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -458,7 +459,7 @@ static inline int execute_in_process_context(work_func_t fn, struct execute_work
 
 /* ---- attributes ---- */
 
-#ifndef CMWQ_NO_CPUMASK
+#ifdef CMWQ_HAS_CPUMASK
 enum wq_affn_scope {
 	WQ_AFFN_DFL = CMWQ_AFFN_DFL,
 	WQ_AFFN_CPU = CMWQ_AFFN_CPU,

@@ -89,13 +89,11 @@ pub(crate) fn compile<A: AsRef<OsStr>>(
     command
         .args(STRICT)
         .args(["-O1", "-g", "-pthread"])
+        .args(args)
         .args(includes());
     command.arg(&source).arg("-L").arg(folder);
     command.arg(format!("-Wl,-rpath,{}", folder.display()));
-    command
-        .args(args)
-        .args(["-lcmwq", "-ldl", "-o"])
-        .arg(&program);
+    command.args(["-lcmwq", "-ldl", "-o"]).arg(&program);
     succeeds(&mut command);
     program
 }
