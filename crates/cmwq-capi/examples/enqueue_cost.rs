@@ -36,10 +36,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         SPINNING.store(0, Ordering::SeqCst);
         for spinner in &spinners {
             // SAFETY: the queue is flushed before the item goes or is queued again.
-            assert_eq!(
-                unsafe { wq.queue_raw(NonNull::from(spinner)) },
-                Queued::Accepted
-            );
+            let queued = unsafe { wq.queue_raw(NonNull::from(spinner)) };
+            assert_eq!(queued, Queued::Accepted);
         }
         while SPINNING.load(Ordering::SeqCst) < busy {
             std::thread::yield_now();

@@ -83,47 +83,6 @@ fn an_armed_item_is_invisible_to_flush_and_can_be_cancelled() {
 }
 
 #[test]
-fn mod_delayed_on_idle_timer_queued_and_running() {
-    let wq = {
-        let topology = Topology::from_synthetic("l3:1 core:1 pu:1").unwrap();
-        Engine::builder()
-            .topology(topology)
-            .build()
-            .unwrap()
-            .workqueue("m")
-            .max_active(1)
-            .build()
-            .unwrap()
-    };
-    let (begun, end) = (Arc::new(Completion::new()), Arc::new(Completion::new()));
-    let runs = Arc::new(AtomicUsize::new(0));
-    let work = DelayedWork::new({
-        let (begun, end, runs) = (begun.clone(), end.clone(), runs.clone());
-        move || {
-            begun.complete();
-            end.wait();
-            runs.fetch_add(1, Ordering::SeqCst);
-        }
-    });
-    assert!(!wq.mod_delayed(&work, LONG), "idle: queued now");
-    assert!(work.is_pending());
-    assert!(
-        wq.mod_delayed(&work, Duration::ZERO),
-        "on the timer: moved to the queue"
-    );
-    begun.wait();
-    assert!(
-        !wq.mod_delayed(&work, Duration::ZERO),
-        "running, not pending: a new instance"
-    );
-    assert!(wq.mod_delayed(&work, LONG), "queued: moved to the timer");
-    end.complete();
-    wq.flush().unwrap();
-    assert_eq!(runs.load(Ordering::SeqCst), 1);
-    assert!(work.cancel());
-}
-
-#[test]
 fn flush_of_an_armed_item_runs_it_now() {
     let wq = queue();
     let (runs, work) = counter();
@@ -132,23 +91,6 @@ fn flush_of_an_armed_item_runs_it_now() {
     assert!(work.flush());
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     assert!(!work.flush());
-}
-
-#[test]
-fn an_item_whose_queue_is_gone_is_dropped_when_its_timer_fires() {
-    let wq = queue();
-    let (runs, work) = counter();
-    assert!(
-        wq.queue_delayed(&work, Duration::from_millis(1)) && wq.queue_delayed(&counter().1, LONG)
-    );
-    drop(wq);
-    // Fires before or after the queue went; it is idle afterwards in any case, and nothing crashes.
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while work.is_pending() {
-        assert!(Instant::now() < deadline, "still pending");
-        std::thread::yield_now();
-    }
-    assert!(runs.load(Ordering::SeqCst) <= 1);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! A child of fork has the queues of its parent but not their workers: it is told so, and never hangs.
 
-use cmwq::{DelayedWork, Engine, Error, FlushError, JoinError, Refused, Work, Workqueue};
+use cmwq::{
+    DelayedWork, Engine, Error, FlushError, JoinError, Refused, SystemWorkqueue, Work, Workqueue,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -58,6 +60,8 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
         DelayedWork::new(|| {}),
     );
     assert_eq!(global.spawn(|| 1).join().unwrap(), 1);
+    let system = SystemWorkqueue::Dfl.get().unwrap();
+    assert_eq!(system.spawn(|| 1).join().unwrap(), 1);
     assert!(
         wq.queue_delayed(&DelayedWork::new(|| {}), Duration::from_secs(3600)),
         "the timer thread runs"
@@ -99,6 +103,29 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
             "join says so",
             matches!(running.join(), Err(JoinError::Refused(Refused::Forked))),
         )?;
+        expect(
+            "building on it says so",
+            matches!(engine.workqueue("late").build(), Err(Error::Forked)),
+        )?;
+        expect(
+            "its parameters say so",
+            matches!(
+                engine.set_unbound_cpumask(engine.topology().cpus()),
+                Err(Error::Forked)
+            ),
+        )?;
+        expect(
+            "a system queue is a new one",
+            SystemWorkqueue::Dfl
+                .get()
+                .is_ok_and(|system| system.spawn(|| 5).join().ok() == Some(5)),
+        )?;
+        // Nothing to say or do, and no lock touched.
+        engine.freeze_workqueues_begin();
+        expect("nothing is busy", !engine.freeze_workqueues_busy())?;
+        expect("nothing is counted", engine.stats().workers == 0)?;
+        expect("nothing is counted", wq.counts() == (0, 0))?;
+        drop(engine.dump());
         drop((wq, global, engine));
         let own = Workqueue::builder("child")
             .build()

@@ -2,8 +2,8 @@
 
 use cmwq::topology::Topology;
 use cmwq::{Completion, Engine, Work, Workqueue};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 fn queue_on(synthetic: &str, max_active: usize) -> Workqueue {
     let topology = Topology::from_synthetic(synthetic).expect("a valid description");
@@ -94,57 +94,6 @@ fn an_active_item_can_be_cancelled_and_its_place_is_free_again() {
         ),
         (0, 1)
     );
-}
-
-#[test]
-fn cancel_sync_of_an_item_that_requeues_itself_terminates() {
-    let wq = Arc::new(queue_on("l3:1 core:2 pu:1", 0));
-    let me: Arc<OnceLock<Work>> = Arc::new(OnceLock::new());
-    let runs = Arc::new(AtomicUsize::new(0));
-    let work = Work::new({
-        let (me, wq, runs) = (me.clone(), Arc::downgrade(&wq), runs.clone());
-        move || {
-            runs.fetch_add(1, Ordering::SeqCst);
-            if let (Some(me), Some(wq)) = (me.get(), wq.upgrade()) {
-                wq.queue(me);
-            }
-        }
-    });
-    me.set(work.clone()).unwrap();
-    for _ in 0..200 {
-        wq.queue(&work);
-        work.cancel_sync();
-        let busy = work.busy();
-        assert!(!busy.pending && !busy.running, "{busy:?}");
-        let before = runs.load(Ordering::SeqCst);
-        wq.flush().unwrap();
-        assert_eq!(
-            runs.load(Ordering::SeqCst),
-            before,
-            "nothing runs after cancel_sync"
-        );
-    }
-}
-
-#[test]
-fn disabled_items_are_refused_and_depths_add_up() {
-    let wq = queue_on("l3:1 core:2 pu:1", 0);
-    let (runs, work) = counter();
-    let first = work.disable();
-    let second = work.disable_sync();
-    assert!(!first.removed_pending());
-    assert!(!wq.queue(&work), "refused");
-    drop(first);
-    assert!(
-        !wq.queue(&work),
-        "still refused: disabled twice, enabled once"
-    );
-    drop(second);
-    wq.flush().unwrap();
-    assert_eq!(runs.load(Ordering::SeqCst), 0, "what was refused is lost");
-    assert!(wq.queue(&work));
-    wq.flush().unwrap();
-    assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Freezing: bringing all freezable workqueues to rest, and letting them go on.
+//! Freezing: bringing all freezable workqueues to rest, and letting them go on. In a fork's child, where the queues are the
+//! parent's, nothing happens.
 
 use super::Engine;
 
@@ -6,11 +7,18 @@ impl Engine {
     /// Freezable workqueues start nothing new from now on: what is queued on them waits. What is active already runs to its
     /// end. For bringing a program to rest before a checkpoint, a fork or a suspend. Does nothing when frozen already.
     pub fn freeze_workqueues_begin(&self) {
+        self.freeze(true);
+    }
+
+    fn freeze(&self, freeze: bool) {
+        if self.is_inherited() {
+            return;
+        }
         let mut frozen = self.0.frozen.lock();
-        if !*frozen {
-            *frozen = true;
+        if *frozen != freeze {
+            *frozen = freeze;
             for queue in self.queues() {
-                queue.set_frozen(true);
+                queue.set_frozen(freeze);
             }
         }
     }
@@ -18,18 +26,15 @@ impl Engine {
     /// Whether items of freezable workqueues are still active since [`freeze_workqueues_begin`](Self::freeze_workqueues_begin). Ask
     /// again until they are not.
     pub fn freeze_workqueues_busy(&self) -> bool {
+        if self.is_inherited() {
+            return false;
+        }
         let _no_change = self.0.frozen.lock();
         self.queues().iter().any(|queue| queue.is_freezing())
     }
 
     /// Freezable workqueues go on, with what has waited first. Does nothing when not frozen.
     pub fn thaw_workqueues(&self) {
-        let mut frozen = self.0.frozen.lock();
-        if *frozen {
-            *frozen = false;
-            for queue in self.queues() {
-                queue.set_frozen(false);
-            }
-        }
+        self.freeze(false);
     }
 }

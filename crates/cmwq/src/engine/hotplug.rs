@@ -30,8 +30,9 @@ impl Engine {
     /// then.
     ///
     /// # Errors
-    /// [`Error::EmptyCpumask`] if the topology has none of `cpus`; nothing is changed then.
+    /// [`Error::EmptyCpumask`] if the topology has none of `cpus`; nothing is changed then. [`Error::Forked`].
     pub fn set_unbound_cpumask(&self, cpus: &CpuSet) -> Result<(), Error> {
+        self.must_be_ours()?;
         let requested = cpus.intersection(self.topology().cpus());
         if requested.is_empty() {
             return Err(Error::EmptyCpumask {
@@ -84,6 +85,9 @@ impl Caretaker for EngineCore {
         if !real.is_empty() {
             engine
                 .change_cpus(|now| (*now.real() != real).then(|| now.on(engine.topology(), real)));
+        }
+        for pool in engine.pools() {
+            pool.recall_strays();
         }
     }
 

@@ -88,6 +88,13 @@ struct PoolTable {
     retired: PoolStats,
 }
 
+impl PoolTable {
+    fn pools(&self) -> Vec<Arc<Pool>> {
+        let entries = self.pools.values();
+        entries.map(|entry| entry.pool.clone()).collect()
+    }
+}
+
 struct Entry {
     pool: Arc<Pool>,
     /// How many pool workqueues use it.
@@ -137,8 +144,9 @@ impl Engine {
     /// finishes on the old pools, what is queued afterwards goes to the new ones. Others are not touched.
     ///
     /// # Errors
-    /// [`Error::DefaultScope`] if `scope` is itself `default`, as in the kernel.
+    /// [`Error::DefaultScope`] if `scope` is itself `default`, as in the kernel; [`Error::Forked`].
     pub fn set_default_affinity_scope(&self, scope: AffinityScope) -> Result<(), Error> {
+        self.must_be_ours()?;
         let index = AffinityScope::CONCRETE
             .iter()
             .position(|&s| s == scope)
@@ -176,10 +184,16 @@ impl Engine {
         self.0.pods[index].get_or_init(|| Pods::build(&self.0.topology, scope, self.0.shard_size))
     }
 
-    /// What the engine has counted since it was built.
+    /// What the engine has counted since it was built. In a fork's child: nothing, the counts are the parent's.
     pub fn stats(&self) -> EngineStats {
-        let mut sum = self.0.pools.lock().retired;
-        let pools = self.pools();
+        if self.is_inherited() {
+            return EngineStats::default();
+        }
+        // Together: a pool that goes in between would be in neither.
+        let (mut sum, pools) = {
+            let table = self.0.pools.lock();
+            (table.retired, table.pools())
+        };
         let mut workers = 0;
         for pool in &pools {
             let guard = pool.lock();
@@ -195,14 +209,18 @@ impl Engine {
         self.0.born != fork::generation()
     }
 
+    /// In a fork's child the engine is only memory, and its locks may be held for ever.
+    pub(crate) fn must_be_ours(&self) -> Result<(), Error> {
+        if self.is_inherited() {
+            Err(Error::Forked)
+        } else {
+            Ok(())
+        }
+    }
+
     /// All pools, by their numbers.
     fn pools(&self) -> Vec<Arc<Pool>> {
-        let table = self.0.pools.lock();
-        let mut pools: Vec<Arc<Pool>> = table
-            .pools
-            .values()
-            .map(|entry| entry.pool.clone())
-            .collect();
+        let mut pools = self.0.pools.lock().pools();
         pools.sort_by_key(|pool| pool.id);
         pools
     }

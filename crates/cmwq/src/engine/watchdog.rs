@@ -159,7 +159,12 @@ impl Engine {
 
     /// What is busy now: every workqueue with items accepted and not finished, and every pool with a worker that is not idle.
     /// Its [`Display`](std::fmt::Display) is laid out like the kernel's `show_all_workqueues`.
+    ///
+    /// In a fork's child nothing is.
     pub fn dump(&self) -> Dump {
+        if self.is_inherited() {
+            return Dump::new(Vec::new());
+        }
         let pools = self.pools();
         Dump::new(pools.iter().map(|pool| pool.snapshot()).collect())
     }

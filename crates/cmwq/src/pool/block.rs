@@ -116,6 +116,8 @@ impl BlockGuard {
         // as running already.
         let counted = guard.workers[id].state == WorkerState::Busy(Busy::Running);
         if counted {
+            // So that it is counted if another takes over for what was only just published.
+            guard.drain();
             guard.step_out(id, Busy::Blocked);
         }
         drop(guard);

@@ -5,9 +5,13 @@ use crate::work::{Completion, Pending, RawWork, Seat};
 use std::sync::Arc;
 
 impl PoolGuard<'_> {
-    /// Takes a pending item off whichever list of this pool it is on. What waited for it is told that it is over.
-    /// `None`: it is on none.
-    pub(crate) fn take_out(&mut self, pool: u32, item: &RawWork) -> Option<Pending> {
+    /// Takes a pending item off whichever list of this pool it is on. What waited for it is told that it is over. With it comes
+    /// its queue, if that is ordered: then another pool may still run the item. `None`: it is on no list.
+    pub(crate) fn take_out(
+        &mut self,
+        pool: u32,
+        item: &RawWork,
+    ) -> Option<(Pending, Option<Arc<dyn FrontEnd>>)> {
         // Published items are on no list yet.
         self.drain();
         let place = item.place();
@@ -27,11 +31,13 @@ impl PoolGuard<'_> {
         // worklist, one inactive list for its pool workqueue, and one private list for its run.
         #[allow(unsafe_code)]
         let pending = unsafe { list.remove(item) };
+        let pwq = &self.pwqs[place.pwq()];
+        let ordered = pwq.traits.ordered.then(|| pwq.front.clone());
         let ended = self.cancel_item(place.pwq(), pending.colour(), place.seat != Seat::Inactive);
         let waiters = self.awaited.remove(&item.address()).unwrap_or_default();
         self.after(place.pwq(), pending.colour(), ended);
         self.all_done(waiters);
-        Some(pending)
+        Some((pending, ordered))
     }
 
     /// Something that completes when the pending instance of `item` has run or was cancelled; `None` if none is on a list.

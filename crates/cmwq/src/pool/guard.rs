@@ -6,7 +6,7 @@
 use super::block::Current;
 use super::busy::Executor;
 use super::pwq::{Ended, FrontEnd, PwqKey};
-use super::{Inner, Pool, WorkerHandle, WorkerState};
+use super::{Inner, Pool, PoolKind, WorkerHandle, WorkerState};
 use crate::sys::clock;
 use crate::sys::sync::MutexGuard;
 use crate::work::{Completion, Pending, Started};
@@ -105,6 +105,10 @@ impl<'p> PoolGuard<'p> {
             events: Vec::new(),
             asks: Asks::default(),
         }
+    }
+
+    pub(super) fn kind(&self) -> PoolKind {
+        self.pool.attrs.kind
     }
 
     /// Accepts all that was published so far. After this every item whose `queue()` returned before is accounted for.
@@ -307,6 +311,8 @@ impl Pool {
         let mut guard = self.lock();
         match guard.runs_for(&item, front_id) {
             Some(place) => {
+                // What was published before goes before.
+                guard.drain();
                 item.aim(self.id, place);
                 guard.accept_item(item);
                 Ok(())

@@ -19,7 +19,7 @@ mod snapshot;
 mod worker;
 
 #[cfg(all(test, cmwq_loom))]
-mod model;
+pub(crate) mod model;
 
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32};
@@ -289,18 +289,28 @@ impl Pool {
 
     /// CPUs have come or gone: the workers are bound anew. What they run goes on meanwhile.
     pub(crate) fn rebind(self: &Arc<Self>, binding: Binding) {
-        let tids: Vec<i32> = {
+        {
             let mut guard = self.lock();
-            guard.binding = binding.cpus.clone();
+            guard.binding = binding.cpus;
             guard.target = binding.target.max(1);
+        }
+        self.recall_strays();
+    }
+
+    /// Binds those workers anew that somebody has bound elsewhere: a process is not moved to other CPUs in one step but
+    /// thread by thread, and perhaps back before anybody has looked.
+    pub(crate) fn recall_strays(self: &Arc<Self>) {
+        let (binding, tids): (CpuSet, Vec<i32>) = {
+            let guard = self.lock();
             let workers = guard.workers.iter();
-            workers
-                .map(|(_, worker)| worker.handle.tid.load(Ordering::Relaxed) as i32)
-                .collect()
+            let tids = workers.map(|(_, worker)| worker.handle.tid.load(Ordering::Relaxed) as i32);
+            (guard.binding.clone(), tids.collect())
         };
         // A worker that has not begun yet binds itself. One that is gone, or may use none of them, is refused.
         for tid in tids.into_iter().filter(|&tid| tid != 0) {
-            let _ = thread::bind_other(tid, &binding.cpus);
+            if thread::binding_of(tid).is_ok_and(|now| now != binding) {
+                let _ = thread::bind_other(tid, &binding);
+            }
         }
     }
 

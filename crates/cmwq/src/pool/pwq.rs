@@ -3,7 +3,7 @@
 use super::limit::NodeLimit;
 use super::rescuer::Rescuer;
 use super::{Inner, Pool, PoolStats};
-use crate::work::{List, Pending, Seat, WorkFn};
+use crate::work::{List, Pending, RawWork, Seat, WorkFn};
 use std::sync::Arc;
 
 /// Flush colours, as in the kernel.
@@ -26,6 +26,8 @@ pub(crate) trait FrontEnd: Send + Sync {
     fn flags(&self) -> String;
     /// Warns if the calling thread, which is about to wait for the queue or for its item of function `func`, must not depend on it.
     fn check_dependency(&self, func: Option<WorkFn>);
+    /// Which other pool than `but` runs `item` for the queue.
+    fn pool_that_runs(&self, item: &RawWork, but: u32) -> Option<u32>;
     /// The last item of a colour that is being flushed has ended, on one of the queue's pool workqueues.
     fn colour_done(&self, colour: u32);
     /// A pool workqueue has an inactive item and no credit: enter it among those who wait, and find it one.
@@ -39,6 +41,8 @@ pub(crate) trait FrontEnd: Send + Sync {
 /// What a workqueue's flags mean to its pools.
 #[derive(Clone, Default)]
 pub(crate) struct Traits {
+    /// A running item's next instance may be on another pool.
+    pub(crate) ordered: bool,
     /// Its running items do not count as running, on a per-CPU pool.
     pub(crate) cpu_intensive: bool,
     /// Who runs its items when no worker can be created. `Some` for queues of memory reclaim.
@@ -280,12 +284,10 @@ impl Inner {
         }
     }
 
-    /// Uses a credit that the caller took for `key`: its oldest inactive item becomes active. Tells whether more wait.
-    pub(crate) fn activate_one(&mut self, key: PwqKey) -> bool {
-        // It waits, so it has items in flight and cannot be gone.
-        let Some(pwq) = self.pwq_mut(key) else {
-            return false;
-        };
+    /// Uses a credit that the caller took for `key`: its oldest inactive item becomes active. Tells whether more wait. `None`:
+    /// its last waiting item was cancelled and it is gone; the credit is still the caller's.
+    pub(crate) fn activate_one(&mut self, key: PwqKey) -> Option<bool> {
+        let pwq = self.pwq_mut(key)?;
         pwq.credits += 1;
         let item = pwq.inactive.pop_front();
         pwq.active += i32::from(item.is_some());
@@ -298,7 +300,7 @@ impl Inner {
         if let Some(item) = item {
             self.worklist.push_back(item);
         }
-        more
+        Some(more)
     }
 
     /// Items may become active from now on. `true`: some are there, and the pool workqueue has begun to wait for a credit.
@@ -325,6 +327,10 @@ impl Inner {
 
     pub(super) fn remove_pwq(&mut self, place: u32) {
         let mut pwq = self.pwqs.remove(place);
+        if pwq.waiting {
+            // What it waited with was cancelled.
+            pwq.limit.one_less_waits();
+        }
         pwq.give_back_unused();
         self.stats.pwqs.add(&pwq.stats);
     }

@@ -25,8 +25,8 @@ use std::sync::Arc;
 const BATCH: u32 = 16;
 /// As far as it goes: refused without the privilege.
 const NICE: i32 = -20;
-/// Stack that is touched in advance, so that running an item needs no new page.
-const TOUCHED_STACK: usize = 64 * 1024;
+/// Stack that is touched in advance, so that running an item needs no new page. The model checker's stacks are small.
+const TOUCHED_STACK: usize = if cfg!(cmwq_loom) { 1 } else { 64 * 1024 };
 
 pub(crate) struct Rescuer {
     requests: Mutex<Requests>,
@@ -38,25 +38,33 @@ struct Requests {
     calls: VecDeque<(Arc<Pool>, PwqKey)>,
     /// Where it rests.
     rest: CpuSet,
+    /// It is with a pool, and bound to that one's CPUs.
+    visiting: bool,
     stop: bool,
 }
 
 impl Rescuer {
     /// Starts the rescuer of the queue `name`; it rests on `rest`.
     pub(crate) fn start(name: &str, rest: CpuSet) -> io::Result<Arc<Rescuer>> {
-        let rescuer = Arc::new(Rescuer {
+        let rescuer = Self::new(rest);
+        let its_own = rescuer.clone();
+        thread::spawn(&format!("kworker/R-{name}"), move || its_own.run())?;
+        Ok(rescuer)
+    }
+
+    /// A rescuer that somebody has to [`run`](Self::run).
+    pub(super) fn new(rest: CpuSet) -> Arc<Rescuer> {
+        Arc::new(Rescuer {
             requests: Mutex::new(Requests {
                 // A queue has few pool workqueues that can be in distress at once: no allocation when it matters.
                 calls: VecDeque::with_capacity(16),
                 rest,
+                visiting: false,
                 stop: false,
             }),
             parker: Parker::new(),
             tid: AtomicU32::new(0),
-        });
-        let its_own = rescuer.clone();
-        thread::spawn(&format!("kworker/R-{name}"), move || its_own.run())?;
-        Ok(rescuer)
+        })
     }
 
     /// The kernel's thread id, 0 before it has begun.
@@ -70,11 +78,11 @@ impl Rescuer {
         self.parker.unpark();
     }
 
-    /// It rests elsewhere from now on.
+    /// It rests elsewhere from now on; after its visit, if it makes one.
     pub(crate) fn move_to(&self, rest: &CpuSet) {
         let mut requests = self.requests.lock();
         requests.rest = rest.clone();
-        if self.tid() != 0 {
+        if self.tid() != 0 && !requests.visiting {
             let _ = thread::bind_other(self.tid(), rest);
         }
     }
@@ -88,7 +96,8 @@ impl Rescuer {
         !self.requests.lock().calls.is_empty()
     }
 
-    fn run(&self) {
+    /// The rescuer's life.
+    pub(super) fn run(&self) {
         super::block::become_rescuer();
         touch_stack();
         let _ = thread::set_nice_current(NICE);
@@ -101,13 +110,17 @@ impl Rescuer {
         loop {
             let (call, stop) = {
                 let mut requests = self.requests.lock();
-                (requests.calls.pop_front(), requests.stop)
+                let call = requests.calls.pop_front();
+                requests.visiting = call.is_some();
+                (call, requests.stop)
             };
             match call {
                 Some((pool, pwq)) => {
                     self.visit(&pool, pwq);
-                    let rest = self.requests.lock().rest.clone();
-                    let _ = thread::bind_current(&rest);
+                    // Under the lock, as at the beginning: or it would go back to where it rested before a move.
+                    let mut requests = self.requests.lock();
+                    requests.visiting = false;
+                    let _ = thread::bind_current(&requests.rest);
                 }
                 None if stop => return,
                 None => self.parker.park(),
@@ -139,6 +152,8 @@ impl Rescuer {
         let others_wait = self.others_wait();
         let mut guard = pool.lock();
         guard.drain();
+        // It may have gone since it called, and its place may be another queue's.
+        guard.pwq_mut(pwq)?;
         let needed = guard.needs_worker();
         if needed && others_wait && rescued > BATCH {
             // The others first.

@@ -75,9 +75,13 @@ fn funcs(list: &List) -> Vec<usize> {
 }
 
 impl PoolGuard<'_> {
-    /// `None`: nothing waits here.
+    /// `None`: nothing waits here that should have started: on a pod whose CPUs all compute, waiting is in order, however
+    /// long the items are.
     pub(crate) fn progress(&mut self) -> Option<Progress> {
         self.drain();
+        if self.kind() == PoolKind::Unbound && self.running >= self.target {
+            return None;
+        }
         let first_waiting = self.worklist.iter().next().map(RawWork::address)?;
         Some(Progress {
             started: self.stats.started,

@@ -223,7 +223,7 @@ impl Inner {
 
 /// What a new worker's thread does first: it inherits its creator's CPUs and nice level.
 fn prepare_thread(pool: &Arc<Pool>, handle: &WorkerHandle) {
-    let binding = {
+    let mut binding = {
         let guard = pool.lock();
         // Under the lock: whoever changes the binding after this finds the thread.
         handle
@@ -231,8 +231,16 @@ fn prepare_thread(pool: &Arc<Pool>, handle: &WorkerHandle) {
             .store(thread::current_tid() as u32, Ordering::Relaxed);
         guard.binding.clone()
     };
-    // Refused when none of the CPUs is allowed any more (a cpuset that has shrunk): better to run elsewhere than not.
-    let _ = thread::bind_current(&binding);
+    loop {
+        // Refused when none of the CPUs is allowed any more (a cpuset that has shrunk): better to run elsewhere than not.
+        let _ = thread::bind_current(&binding);
+        let guard = pool.lock();
+        if guard.binding == binding {
+            break;
+        }
+        // It has changed, and who changed it may have bound this thread before it bound itself to what was.
+        binding = guard.binding.clone();
+    }
     if pool.attrs.nice != 0 {
         // Not permitted: the queue still works, at the level that the process has, which can be asked for.
         let _ = thread::set_nice_current(pool.attrs.nice);

@@ -72,6 +72,10 @@ pub(crate) fn bind_other(tid: i32, cpus: &CpuSet) -> io::Result<()> {
 }
 
 fn bind(thread: Option<rustix::thread::Pid>, cpus: &CpuSet) -> io::Result<()> {
+    if cfg!(cmwq_loom) {
+        // All threads of a model are one thread.
+        return Ok(());
+    }
     let mut set = KernelCpuSet::new();
     for cpu in cpus.iter().filter(|&cpu| cpu < KernelCpuSet::MAX_CPU) {
         set.set(cpu);
@@ -81,6 +85,9 @@ fn bind(thread: Option<rustix::thread::Pid>, cpus: &CpuSet) -> io::Result<()> {
 
 /// Names the calling thread: at most 15 bytes, as the kernel keeps them.
 pub(crate) fn rename_current(name: &std::ffi::CStr) {
+    if cfg!(cmwq_loom) {
+        return;
+    }
     // SAFETY: PR_SET_NAME reads a string that ends with 0. It cannot fail then.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, name.as_ptr());
@@ -105,7 +112,16 @@ pub(crate) fn voluntary_switches() -> i64 {
 
 /// The CPUs that the calling thread may run on.
 pub(crate) fn current_binding() -> io::Result<CpuSet> {
-    let set = rustix::thread::sched_getaffinity(None)?;
+    binding(None)
+}
+
+/// The CPUs that thread `tid` of this process may run on.
+pub(crate) fn binding_of(tid: i32) -> io::Result<CpuSet> {
+    binding(rustix::thread::Pid::from_raw(tid))
+}
+
+fn binding(thread: Option<rustix::thread::Pid>) -> io::Result<CpuSet> {
+    let set = rustix::thread::sched_getaffinity(thread)?;
     Ok((0..KernelCpuSet::MAX_CPU)
         .filter(|&cpu| set.is_set(cpu))
         .collect())
@@ -113,6 +129,9 @@ pub(crate) fn current_binding() -> io::Result<CpuSet> {
 
 /// Sets the calling thread's nice level (-20 highest to 19 lowest). Raising needs privilege.
 pub(crate) fn set_nice_current(nice: i32) -> io::Result<()> {
+    if cfg!(cmwq_loom) {
+        return Ok(());
+    }
     Ok(rustix::process::setpriority_process(
         Some(rustix::thread::gettid()),
         nice,

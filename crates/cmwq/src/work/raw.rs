@@ -161,21 +161,29 @@ impl Pending {
     /// `item` stays valid until its function has been called, or the claim is released.
     #[inline]
     pub(crate) unsafe fn claim(item: NonNull<RawWork>) -> Result<Pending, Unclaimed> {
-        // SAFETY: valid by the caller's promise. AcqRel: see the module's text; always a write, never a mere load.
-        let before = unsafe { item.as_ref() }
-            .state
-            .fetch_or(PENDING, Ordering::AcqRel);
+        // SAFETY: valid by the caller's promise.
+        let state = &unsafe { item.as_ref() }.state;
+        let mut before = 0;
+        // A disabled item is not even for an instant pending: who enables and queues it meanwhile would be told that a
+        // pending instance will see his stores.
+        let after = |before| match before {
+            0 => PENDING,
+            _ => before,
+        };
+        // AcqRel: see the module's text; always a write, never a mere load.
+        while let Err(now) =
+            state.compare_exchange_weak(before, after(before), Ordering::AcqRel, Ordering::Relaxed)
+        {
+            before = now;
+        }
         match before {
             0 => Ok(Pending(item)),
             _ if before & PENDING != 0 => Err(Unclaimed::AlreadyPending),
-            _ => {
-                Pending(item).release();
-                Err(Unclaimed::Disabled)
-            }
+            _ => Err(Unclaimed::Disabled),
         }
     }
 
-    /// Takes the PENDING bit of an idle item in order to cancel it, whatever its disable depth.
+    /// Takes the PENDING bit of an idle item in order to queue it elsewhere, whatever its disable depth.
     ///
     /// # Safety
     /// As for [`claim`](Self::claim).
@@ -214,6 +222,11 @@ impl Pending {
     #[inline]
     pub(crate) fn aim(&mut self, pool: u32, pwq: u32) {
         self.item().set_place(Place::in_transit(pool, pwq));
+    }
+
+    /// The pool that it was last queued on is `pool` after all. For an item on no list, about to be released.
+    pub(crate) fn send_back(&mut self, pool: u32) {
+        self.item().set_place(Place::in_transit(pool, 0));
     }
 
     /// The pool workqueue that [`aim`](Self::aim) named.

@@ -142,7 +142,7 @@ impl WorkqueueBuilder {
     /// # Errors
     /// What [`Engine::global`] returns; [`Error::Nice`]; [`Error::Incompatible`], naming the two things that exclude each
     /// other; [`Error::OrderedMaxActive`] if an ordered queue was given another `max_active` than 1; [`Error::Thread`] if the
-    /// engine's first thread, or the queue's rescuer, cannot be created.
+    /// engine's first thread, or the queue's rescuer, cannot be created; [`Error::Forked`] if the engine is the parent's.
     pub fn build(mut self) -> Result<Workqueue, Error> {
         let mut kind = self.wanted.kind()?;
         self.attrs.check()?;
@@ -150,6 +150,7 @@ impl WorkqueueBuilder {
             Some(engine) => engine,
             None => Engine::global()?,
         };
+        engine.must_be_ours()?;
         let flags = self.wanted.flags;
         if flags.power_efficient && engine.is_power_efficient() {
             kind = WorkqueueKind::Unbound;

@@ -20,72 +20,119 @@ pub struct WorkBusy {
     pub running: bool,
 }
 
-/// The item as [`grab_with`] found it. Its owner is the caller now.
-pub(super) enum Grabbed {
-    Idle(Pending),
-    /// On the timer.
+/// A pending instance that was removed. The caller owns the item now.
+pub(super) enum Removed {
+    /// From the timer.
     Armed(Pending),
-    /// On a queue.
+    /// From a queue.
     Queued(Pending),
 }
 
-impl Grabbed {
-    /// The item, and whether it was pending; `queued` is called if it was on a queue.
-    pub(super) fn map_queued(self, queued: impl FnOnce()) -> (Pending, bool) {
+impl Removed {
+    /// The item; `queued` is called if it was on a queue.
+    pub(super) fn item(self, queued: impl FnOnce()) -> Pending {
         match self {
-            Grabbed::Idle(item) => (item, false),
-            Grabbed::Armed(item) => (item, true),
-            Grabbed::Queued(item) => {
+            Removed::Armed(item) => item,
+            Removed::Queued(item) => {
                 queued();
-                (item, true)
+                item
             }
         }
     }
+}
 
-    /// Gives the item up, idle. Tells whether a pending instance was removed.
-    fn release(self) -> bool {
-        let (item, was_pending) = self.map_queued(|| ());
-        item.release();
-        was_pending
+/// The pool with this number, if there is one.
+pub(super) fn registered(id: u32) -> Option<Arc<Pool>> {
+    // Out of the gate before its lock is taken: letting go of it may set off what waits for all gates to be left.
+    let gate = gates().enter(0);
+    Registry::process().find(id, &gate).cloned()
+}
+
+/// Calls `f` with the pool that the item was last queued on, if `find` knows it.
+fn with_last_pool<R>(
+    item: &RawWork,
+    find: &impl Fn(u32) -> Option<Arc<Pool>>,
+    f: impl FnOnce(&Arc<Pool>) -> R,
+) -> Option<R> {
+    match item.place().pool() {
+        0 => None,
+        id => Some(f(&find(id)?)),
     }
 }
 
-/// Calls `f` with the pool that the item was last queued on, if there is one.
-fn with_last_pool<R>(item: &RawWork, f: impl FnOnce(&Arc<Pool>) -> R) -> Option<R> {
-    let id = item.place().pool();
-    if id == 0 {
-        return None;
+/// Removes the pending instance if it can be got hold of: from the timer by `disarm`, or from its pool.
+fn try_remove(
+    item: &RawWork,
+    find: &impl Fn(u32) -> Option<Arc<Pool>>,
+    disarm: &impl Fn() -> Option<Pending>,
+) -> Option<Removed> {
+    if let Some(armed) = disarm() {
+        return Some(Removed::Armed(armed));
     }
-    // Out of the gate before the lock: letting go of a pool's lock may set off what waits for all gates to be left.
-    let pool = {
-        let gate = gates().enter(0);
-        Registry::process().find(id, &gate)?.clone()
-    };
-    Some(f(&pool))
+    let (mut queued, ordered, pool) = with_last_pool(item, find, |pool| {
+        let taken = pool.lock().take_out(pool.id, item);
+        taken.map(|(queued, ordered)| (queued, ordered, pool.id))
+    })??;
+    // It may still run where it was queued before: whoever waits for that run shall find it.
+    if let Some(older) = ordered.and_then(|queue| queue.pool_that_runs(item, pool)) {
+        queued.send_back(older);
+    }
+    Some(Removed::Queued(queued))
 }
 
-/// Becomes the owner of an item that has no timer.
-fn grab(item: &RawWork) -> Grabbed {
-    grab_with(item, || None)
-}
-
-/// Becomes the owner of the item, from wherever it is; `disarm` takes it off its timer. Waits out the moment in which
-/// another owner has it on its way.
-pub(super) fn grab_with(item: &RawWork, disarm: impl Fn() -> Option<Pending>) -> Grabbed {
-    loop {
-        // SAFETY: the item is borrowed until this returns, and whoever gets the claim releases it while it still is.
-        if let Some(idle) = unsafe { Pending::claim_idle(NonNull::from(item)) } {
-            return Grabbed::Idle(idle);
-        }
-        if let Some(armed) = disarm() {
-            return Grabbed::Armed(armed);
-        }
-        if let Some(Some(pending)) =
-            with_last_pool(item, |pool| pool.lock().take_out(pool.id, item))
-        {
-            return Grabbed::Queued(pending);
+/// Removes the pending instance, waiting out the moment in which another owner has it on its way. `None`: the item is idle.
+/// It is left alone then: were it claimed, who queues it meanwhile would be told that it is pending.
+pub(super) fn remove_with(
+    item: &RawWork,
+    find: &impl Fn(u32) -> Option<Arc<Pool>>,
+    disarm: &impl Fn() -> Option<Pending>,
+) -> Option<Removed> {
+    while item.is_pending() {
+        let removed = try_remove(item, find, disarm);
+        if removed.is_some() {
+            return removed;
         }
         task::yield_now();
+    }
+    None
+}
+
+/// Becomes the owner of the item in order to queue it elsewhere. `Err`: it was idle.
+pub(super) fn grab(
+    item: &RawWork,
+    disarm: &impl Fn() -> Option<Pending>,
+) -> Result<Removed, Pending> {
+    loop {
+        // SAFETY: the item is borrowed until this returns, and whoever gets the claim gives it up while it still is, or queues
+        // it as any other.
+        if let Some(idle) = unsafe { Pending::claim_idle(NonNull::from(item)) } {
+            return Err(idle);
+        }
+        if let Some(removed) = try_remove(item, &registered, disarm) {
+            return Ok(removed);
+        }
+        task::yield_now();
+    }
+}
+
+/// Removes a pending instance of an item that has no timer. Tells whether there was one.
+pub(super) fn remove(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) -> bool {
+    let removed = remove_with(item, find, &|| None);
+    removed
+        .map(|removed| removed.item(|| ()).release())
+        .is_some()
+}
+
+/// As [`remove`], and refuses the item from now on.
+pub(super) fn disable(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) -> bool {
+    item.disable_once_more();
+    remove(item, find)
+}
+
+/// Waits until the function of a disabled item does not run any more.
+pub(super) fn wait_for_end(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) {
+    if let Some(Some(done)) = with_last_pool(item, find, |pool| pool.lock().await_run(item)) {
+        wait(&done);
     }
 }
 
@@ -111,16 +158,14 @@ pub(super) fn wait_for_run(item: &RawWork) {
     if waits_for_itself(item, "cancel or disable with wait", &WARNED) {
         return;
     }
-    if let Some(Some(done)) = with_last_pool(item, |pool| pool.lock().await_run(item)) {
-        wait(&done);
-    }
+    wait_for_end(item, &registered);
 }
 
 impl RawWork {
     /// Removes a pending instance; does not wait for a running one. `true`: one was removed, its function will not be
     /// called for it.
     pub fn cancel(&self) -> bool {
-        grab(self).release()
+        remove(self, &registered)
     }
 
     /// Removes a pending instance and waits until the function does not run any more. Meanwhile the item is disabled, so one
@@ -138,8 +183,7 @@ impl RawWork {
     /// [`enable_work`](Self::enable_work) was called as often. Does not wait for a running instance. Tells whether a pending instance was
     /// removed. At most 65535 deep: beyond that it warns and leaves the depth.
     pub fn disable_work(&self) -> bool {
-        self.disable_once_more();
-        grab(self).release()
+        disable(self, &registered)
     }
 
     /// One more reason not to run; a pending instance stays.
@@ -162,7 +206,7 @@ impl RawWork {
     /// On an item that is not disabled this is a mistake: it warns once, removes a pending instance, and returns `true`.
     pub fn enable_work(&self) -> bool {
         self.enable_with(|| {
-            grab(self).release();
+            remove(self, &registered);
         })
     }
 
@@ -188,13 +232,14 @@ impl RawWork {
             return false;
         }
         if (current().reclaim || memory_reclaim::is_marked())
-            && let Some(Some(queue)) =
-                with_last_pool(self, |pool| pool.lock().front_of(pool.id, self))
+            && let Some(Some(queue)) = with_last_pool(self, &registered, |pool| {
+                pool.lock().front_of(pool.id, self)
+            })
         {
             queue.check_dependency(self.func());
         }
         loop {
-            let found = with_last_pool(self, |pool| {
+            let found = with_last_pool(self, &registered, |pool| {
                 let mut guard = pool.lock();
                 guard
                     .await_pending(pool.id, self)
@@ -214,7 +259,8 @@ impl RawWork {
 
     /// Whether it is pending, and whether it runs (looked up in its last pool only). A hint.
     pub fn busy(&self) -> WorkBusy {
-        let running = with_last_pool(self, |pool| pool.lock().runs(self)).unwrap_or(false);
+        let running =
+            with_last_pool(self, &registered, |pool| pool.lock().runs(self)).unwrap_or(false);
         WorkBusy {
             pending: self.is_pending() || self.place().seat != Seat::None,
             running,

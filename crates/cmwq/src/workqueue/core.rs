@@ -19,7 +19,7 @@ use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::gate::{GateGuard, Replaced, Shared};
 use crate::sys::symbol;
 use crate::sys::sync::Mutex;
-use crate::work::{Pending, WorkFn};
+use crate::work::{Pending, RawWork, WorkFn};
 use std::sync::{Arc, OnceLock};
 
 pub(super) struct WqCore {
@@ -160,7 +160,7 @@ impl WqCore {
         gate: &GateGuard<'_>,
         real: usize,
         cpu: Option<usize>,
-        mut item: Pending,
+        item: Pending,
     ) -> Result<(), Refused> {
         if self.engine.is_inherited() {
             item.release();
@@ -172,23 +172,23 @@ impl WqCore {
             return Err(Refused::Draining);
         }
         let bound = !self.kind.is_unbound();
-        let cpu = cpu.unwrap_or_else(|| self.engine.cpus(gate).issuing(real, bound));
+        let cpu = if self.ordered() {
+            // All slots are alike, but they are replaced one after the other: with two in use an item could go to the new pool
+            // workqueue and a later one to the old.
+            0
+        } else {
+            cpu.unwrap_or_else(|| self.engine.cpus(gate).issuing(real, bound))
+        };
         let slots = self.slots.get().expect("set when the queue was made");
         let slot = slots.get(cpu).unwrap_or(&slots[0]);
         let pwq = slot.load(gate);
-        let last_pool = item.last_pool();
-        if last_pool != pwq.pool.id && last_pool != 0 && !self.ordered() {
-            // Non-reentrance across pools: while the last pool still runs the item for this queue, the new instance
-            // goes there too. We own the item, so it cannot begin to run anywhere meanwhile.
-            if let Some(pool) = Registry::process().find(last_pool, gate) {
-                match pool.publish_if_it_runs(item, self.id()) {
-                    Ok(()) => return Ok(()),
-                    Err(not_there) => item = not_there,
-                }
-            }
+        if self.ordered() {
+            pwq.publish(item);
+        } else {
+            pwq.publish_behind_its_run(item, self.id(), |pool| {
+                Registry::process().find(pool, gate)
+            });
         }
-        item.aim(pwq.pool.id, pwq.key.place);
-        pwq.pool.publish(item);
         Ok(())
     }
 
@@ -210,7 +210,7 @@ impl WqCore {
     /// Builds all that the new attributes need, then switches every slot.
     pub(super) fn apply(self: &Arc<Self>, attrs: WorkqueueAttrs) -> Result<(), Error> {
         attrs.check()?;
-        self.must_be_ours()?;
+        self.engine.must_be_ours()?;
         if !self.kind.is_unbound() {
             return Err(self.exclude("attributes"));
         }
@@ -218,7 +218,7 @@ impl WqCore {
         control.attrs = attrs;
         self.limits.recompute(&self.engine, &control.attrs);
         self.remap(&mut control);
-        self.settle_limits();
+        self.limits.settle(&self.members());
         Ok(())
     }
 
@@ -277,6 +277,7 @@ impl WqCore {
         let mut members = self.members.lock();
         let plugged = self.ordered() && !members.is_empty();
         let traits = Traits {
+            ordered: self.ordered(),
             cpu_intensive: self.flags.cpu_intensive && self.kind == WorkqueueKind::PerCpu,
             rescuer: self.rescuer.clone(),
         };
@@ -348,11 +349,11 @@ impl WqCore {
             WorkqueueKind::Bh => return Err(self.exclude("max_active")),
             _ => {}
         }
-        self.must_be_ours()?;
+        self.engine.must_be_ours()?;
         let control = self.control.lock();
         self.limits.set_max_active(max_active);
         self.limits.recompute(&self.engine, &control.attrs);
-        self.settle_limits();
+        self.limits.settle(&self.members());
         Ok(())
     }
 
@@ -360,11 +361,11 @@ impl WqCore {
         if self.kind != WorkqueueKind::Unbound {
             return Err(self.exclude("min_active"));
         }
-        self.must_be_ours()?;
+        self.engine.must_be_ours()?;
         let control = self.control.lock();
         self.limits.set_min_active(min_active);
         self.limits.recompute(&self.engine, &control.attrs);
-        self.settle_limits();
+        self.limits.settle(&self.members());
         Ok(())
     }
 
@@ -386,25 +387,7 @@ impl WqCore {
         members.iter().find_map(|pwq| pwq.pool.effective_nice())
     }
 
-    /// After a change of the limits. Lowered: unused credits go back at once, used ones as their items end. Raised: whoever
-    /// waits is served.
-    fn settle_limits(&self) {
-        let members = self.members();
-        self.limits.share_among(&members);
-        self.limits.collect(&members);
-        self.limits.serve_all();
-    }
-
     // ---- flush, drain, destroy ----
-
-    /// In a fork's child the queue is only memory, and its locks may be held for ever.
-    fn must_be_ours(&self) -> Result<(), Error> {
-        if self.engine.is_inherited() {
-            Err(Error::Forked)
-        } else {
-            Ok(())
-        }
-    }
 
     /// Whether the caller may wait for the queue.
     fn may_wait(&self) -> Result<(), FlushError> {
@@ -548,7 +531,7 @@ impl Queue for WqCore {
             let mut control = self.control.lock();
             self.limits.recompute(&self.engine, &control.attrs);
             self.remap(&mut control);
-            self.settle_limits();
+            self.limits.settle(&self.members());
         }
     }
 
@@ -563,7 +546,7 @@ impl Queue for WqCore {
         }
         self.limits.set_frozen(frozen);
         self.limits.recompute(&self.engine, &control.attrs);
-        self.settle_limits();
+        self.limits.settle(&self.members());
     }
 
     fn is_freezing(&self) -> bool {
@@ -613,21 +596,19 @@ impl FrontEnd for WqCore {
         }
     }
 
+    fn pool_that_runs(&self, item: &RawWork, but: u32) -> Option<u32> {
+        let members = self.members();
+        let mut others = members.iter().map(|pwq| &pwq.pool);
+        let runs = others.find(|pool| pool.id != but && pool.lock().runs(item));
+        runs.map(|pool| pool.id)
+    }
+
     fn colour_done(&self, colour: u32) {
         self.flush.colour_done(colour);
     }
 
     fn must_wait(&self, pool: &Arc<Pool>, key: PwqKey) {
-        let members = self.members();
-        if let Some(pwq) = members
-            .iter()
-            .find(|pwq| pwq.pool.id == pool.id && pwq.key == key)
-        {
-            self.limits.wait(pwq);
-            let sharing = members.iter().filter(|other| other.node == pwq.node);
-            self.limits.collect(sharing);
-            self.limits.serve(pwq.node);
-        }
+        self.limits.must_wait(&self.members(), pool, key);
     }
 
     fn credits_freed(&self, node: usize) {

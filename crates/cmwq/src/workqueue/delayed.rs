@@ -107,17 +107,25 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
+    fn disarm(self) -> Option<Pending> {
+        TIMERS.disarm(self.timer).map(|armed| armed.item)
+    }
+
     /// Becomes the owner of the item wherever it is: idle, on the timer, or queued. Tells whether it was pending; `queued` is
     /// called if it was on a queue.
     fn grab(self, queued: impl FnOnce()) -> (Pending, bool) {
-        let disarm = || TIMERS.disarm(self.timer).map(|armed| armed.item);
-        control::grab_with(self.work, disarm).map_queued(queued)
+        match control::grab(self.work, &|| self.disarm()) {
+            Ok(removed) => (removed.item(queued), true),
+            Err(idle) => (idle, false),
+        }
     }
 
+    /// Removes a pending instance; `queued` as for [`grab`](Self::grab).
     fn cancel(self, queued: impl FnOnce()) -> bool {
-        let (item, was_pending) = self.grab(queued);
-        item.release();
-        was_pending
+        let removed = control::remove_with(self.work, &control::registered, &|| self.disarm());
+        removed
+            .map(|removed| removed.item(queued).release())
+            .is_some()
     }
 
     fn cancel_sync(self, queued: impl FnOnce()) -> bool {
@@ -129,10 +137,10 @@ impl Parts<'_> {
     }
 
     fn flush(self) -> bool {
-        if let Some(armed) = TIMERS.disarm(self.timer) {
-            armed.expire();
-        }
-        self.work.flush()
+        let armed = TIMERS.disarm(self.timer);
+        let queued = armed.is_some_and(|armed| armed.enqueue() == Queued::Accepted);
+        // It may have ended already: it was pending at the call all the same.
+        self.work.flush() || queued
     }
 }
 
@@ -345,7 +353,9 @@ impl Workqueue {
 
     fn move_delayed(&self, cpu: Option<usize>, work: &DelayedWork, delay: Duration) -> bool {
         let (item, was_pending) = work.parts().grab(|| work.work.unlend());
-        if work.work.as_raw().is_disabled() {
+        // If it was pending, whoever disables it at this moment has not got hold of it yet, and will remove what is moved
+        // here: to drop it now would leave the removal to nobody.
+        if !was_pending && work.work.as_raw().is_disabled() {
             item.release();
             return false;
         }
@@ -394,7 +404,8 @@ impl Workqueue {
         // SAFETY: valid by the caller's promise, and ours until it is started.
         let parts = unsafe { item.as_ref() }.parts();
         let (claimed, was_pending) = parts.grab(|| ());
-        if parts.work.is_disabled() {
+        // As for a safe item: a pending one is moved even so.
+        if !was_pending && parts.work.is_disabled() {
             claimed.release();
             return Ok((false, Queued::Disabled));
         }

@@ -4,7 +4,7 @@ use super::attrs::{WQ_DFL_MIN_ACTIVE, WorkqueueAttrs};
 use super::kind::WorkqueueKind;
 use super::pwq::Pwq;
 use crate::engine::Engine;
-use crate::pool::{NodeLimit, Pool, PoolKind};
+use crate::pool::{NodeLimit, Pool, PoolKind, PwqKey};
 use crate::sys::sync::Mutex;
 use crate::topology::CpuSet;
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ pub(super) struct Limits {
     numbers: Mutex<Numbers>,
 }
 
-struct Numbers {
+pub(super) struct Numbers {
     max_active: usize,
     min_active: usize,
     /// Nothing may become active.
@@ -43,19 +43,15 @@ impl Limits {
         attrs: &WorkqueueAttrs,
         max_active: usize,
     ) -> Self {
-        let numbers = Numbers {
-            max_active,
-            min_active: max_active.min(WQ_DFL_MIN_ACTIVE),
-            frozen: false,
-        };
-        let nodes = numbers
-            .values(engine, kind, attrs)
-            .into_iter()
-            .map(Node::new)
-            .collect();
+        let numbers = Numbers::new(max_active);
+        let values = numbers.values(engine, kind, attrs);
+        Self::with_values(kind, numbers, values)
+    }
+
+    pub(super) fn with_values(kind: WorkqueueKind, numbers: Numbers, values: Vec<i32>) -> Self {
         Limits {
             kind,
-            nodes,
+            nodes: values.into_iter().map(Node::new).collect(),
             numbers: Mutex::new(numbers),
         }
     }
@@ -101,12 +97,24 @@ impl Limits {
     /// Computes the limits anew.
     pub(super) fn recompute(&self, engine: &Engine, attrs: &WorkqueueAttrs) {
         let numbers = self.numbers.lock();
-        let values = numbers.values(engine, self.kind, attrs);
+        self.set_values(numbers.values(engine, self.kind, attrs));
+    }
+
+    /// The caller sees to it that [`settle`](Self::settle) follows.
+    pub(super) fn set_values(&self, values: Vec<i32>) {
         for (node, value) in self.nodes.iter().zip(values) {
             let mut now = node.value.lock();
             node.limit.give(value - *now);
             *now = value;
         }
+    }
+
+    /// After a change of the limits. Lowered: unused credits go back at once, used ones as their items end. Raised: whoever
+    /// waits is served.
+    pub(super) fn settle(&self, members: &[Arc<Pwq>]) {
+        self.share_among(members);
+        self.collect(members);
+        self.serve_all();
     }
 
     /// Fits the portions of credits to the number of pool workqueues that share a limit.
@@ -117,13 +125,22 @@ impl Limits {
         }
     }
 
-    /// Enters a pool workqueue among those who wait.
-    pub(super) fn wait(&self, pwq: &Arc<Pwq>) {
+    /// A pool workqueue has an inactive item and no credit: enters it among those who wait, and finds it one.
+    pub(super) fn must_wait(&self, members: &[Arc<Pwq>], pool: &Pool, key: PwqKey) {
+        let Some(pwq) = members
+            .iter()
+            .find(|pwq| pwq.pool.id == pool.id && pwq.key == key)
+        else {
+            return;
+        };
+        // In this order: see `pool/limit.rs`.
         self.nodes[pwq.node].waiting.lock().push_back(pwq.clone());
+        self.collect(members.iter().filter(|other| other.node == pwq.node));
+        self.serve(pwq.node);
     }
 
     /// Takes back all credits that these hold and do not use.
-    pub(super) fn collect<'a>(&self, members: impl IntoIterator<Item = &'a Arc<Pwq>>) {
+    fn collect<'a>(&self, members: impl IntoIterator<Item = &'a Arc<Pwq>>) {
         for pwq in members {
             pwq.pool.lock().collect_credits(pwq.key);
         }
@@ -138,13 +155,15 @@ impl Limits {
                 break;
             };
             let more = pwq.pool.lock().activate_one(pwq.key);
-            if more {
-                waiting.push_back(pwq);
+            match more {
+                Some(true) => waiting.push_back(pwq),
+                Some(false) => {}
+                None => node.limit.give(1),
             }
         }
     }
 
-    pub(super) fn serve_all(&self) {
+    fn serve_all(&self) {
         for node in 0..self.nodes.len() {
             self.serve(node);
         }
@@ -162,6 +181,14 @@ impl Node {
 }
 
 impl Numbers {
+    pub(super) fn new(max_active: usize) -> Self {
+        Numbers {
+            max_active,
+            min_active: max_active.min(WQ_DFL_MIN_ACTIVE),
+            frozen: false,
+        }
+    }
+
     fn values(&self, engine: &Engine, kind: WorkqueueKind, attrs: &WorkqueueAttrs) -> Vec<i32> {
         let topology = engine.topology();
         let cpus = topology.max_cpu() + 1;

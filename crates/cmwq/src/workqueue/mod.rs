@@ -17,6 +17,9 @@ mod system;
 #[cfg(all(test, not(cmwq_loom)))]
 mod timelines;
 
+#[cfg(all(test, cmwq_loom))]
+mod model;
+
 use self::core::WqCore;
 use crate::error::{Error, FlushError, Refused};
 use crate::observe::warn;
@@ -318,20 +321,25 @@ impl Workqueue {
     /// The nice level that the queue's workers really have, which may be another than was asked for: raising it needs a privilege.
     /// `None` before the first worker has begun.
     pub fn effective_nice(&self) -> Option<i32> {
+        self.core.engine.must_be_ours().ok()?;
         self.core.effective_nice()
     }
 
     /// Whether an item queued from `cpu` now would have to wait for a place. A hint.
     ///
     /// # Errors
-    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU; [`Error::Forked`].
     pub fn is_congested(&self, cpu: usize) -> Result<bool, Error> {
         self.must_have(cpu)?;
+        self.core.engine.must_be_ours()?;
         Ok(self.core.is_congested(cpu))
     }
 
-    /// Items started and completed so far. Sums can go down when attributes change, as the kernel's do.
+    /// Items started and completed so far. Sums can go down when attributes change, as the kernel's do. In a fork's child: none.
     pub fn counts(&self) -> (u64, u64) {
+        if self.core.engine.is_inherited() {
+            return (0, 0);
+        }
         let stats = self.core.stats();
         (stats.started, stats.completed)
     }

@@ -1,6 +1,7 @@
 //! One pool workqueue as its queue knows it.
 
 use crate::pool::{Pool, PwqKey};
+use crate::work::Pending;
 use std::sync::Arc;
 
 /// One pool workqueue as its queue knows it.
@@ -9,4 +10,35 @@ pub(super) struct Pwq {
     pub(super) key: PwqKey,
     /// Which of the queue's limits its items count against.
     pub(super) node: usize,
+}
+
+impl Pwq {
+    /// Queues an item that the caller owns.
+    #[inline]
+    pub(super) fn publish(&self, mut item: Pending) {
+        item.aim(self.pool.id, self.key.place);
+        self.pool.publish(item);
+    }
+
+    /// Non-reentrance across pools: as [`publish`](Self::publish), but while the pool that the item was last queued on still runs
+    /// it for the queue `front`, the new instance goes there too. `find` tells the pool of a number.
+    #[inline]
+    pub(super) fn publish_behind_its_run<'p>(
+        &self,
+        mut item: Pending,
+        front: usize,
+        find: impl FnOnce(u32) -> Option<&'p Arc<Pool>>,
+    ) {
+        let last_pool = item.last_pool();
+        if last_pool != self.pool.id
+            && last_pool != 0
+            && let Some(pool) = find(last_pool)
+        {
+            match pool.publish_if_it_runs(item, front) {
+                Ok(()) => return,
+                Err(not_there) => item = not_there,
+            }
+        }
+        self.publish(item);
+    }
 }

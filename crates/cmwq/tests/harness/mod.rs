@@ -2,11 +2,11 @@
 //! and a list of broken promises, since an assertion inside a work function is only one more panic to the engine.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use cmwq::Engine;
 use cmwq::topology::Topology;
+use cmwq::{Completion, Engine, Work, Workqueue, WorkqueueBuilder};
 use std::io::Write;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -74,32 +74,46 @@ pub(crate) struct Deadline {
 impl Deadline {
     pub(crate) fn new(test: &'static str, engine: &Engine) -> Self {
         let engine = engine.clone();
-        Self::with_dump(test, move || format!("{:?}", engine.stats()))
+        Self::with_dump(test, move || {
+            format!("{:?}\n{}", engine.stats(), engine.dump())
+        })
     }
 
     pub(crate) fn with_dump(
         test: &'static str,
         dump: impl FnOnce() -> String + Send + 'static,
     ) -> Self {
+        Self::of_progress(test, Arc::default(), dump)
+    }
+
+    /// As the others, but the time begins anew whenever `progress` has changed: for tests of any length.
+    pub(crate) fn of_progress(
+        test: &'static str,
+        progress: Arc<AtomicU64>,
+        dump: impl FnOnce() -> String + Send + 'static,
+    ) -> Self {
         let limit = Duration::from_secs(number("CMWQ_TEST_DEADLINE", 60));
         let ended = Arc::new((Mutex::new(false), Condvar::new()));
-        let seen = ended.clone();
+        let watched = ended.clone();
         std::thread::spawn(move || {
-            let ended = seen.0.lock().unwrap();
-            let (ended, _) = seen
-                .1
-                .wait_timeout_while(ended, limit, |ended| !*ended)
-                .unwrap();
-            if !*ended {
-                // Not `eprintln`: what a test prints is captured, and lost when the process is aborted.
-                let _ = write!(
-                    std::io::stderr(),
-                    "{test}: hangs, no end after {} s\n{}{}\n",
-                    limit.as_secs(),
-                    threads(),
-                    dump()
-                );
-                std::process::abort();
+            let mut ended = watched.0.lock().unwrap();
+            let mut seen = None;
+            while !*ended {
+                let now = Some(progress.load(Ordering::Relaxed));
+                if seen == now {
+                    // Not `eprintln`: what a test prints is captured, and lost when the process is aborted.
+                    let _ = write!(
+                        std::io::stderr(),
+                        "{test}: hangs, no progress for {} s\n{}{}\n",
+                        limit.as_secs(),
+                        threads(),
+                        dump()
+                    );
+                    std::process::abort();
+                }
+                seen = now;
+                let waited = watched.1.wait_timeout_while(ended, limit, |ended| !*ended);
+                ended = waited.unwrap().0;
             }
         });
         Deadline { ended }
@@ -185,4 +199,157 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
             Poll::Pending => std::thread::park(),
         }
     }
+}
+
+/// Work functions wait here until the test lets them go.
+#[derive(Default)]
+pub(crate) struct Door {
+    pub(crate) arrived: AtomicUsize,
+    pub(crate) open: Completion,
+}
+
+impl Door {
+    pub(crate) fn new() -> Arc<Door> {
+        Arc::default()
+    }
+
+    pub(crate) fn pass(&self) {
+        self.arrived.fetch_add(1, Ordering::SeqCst);
+        self.open.wait();
+    }
+
+    /// Passes without going to sleep: to the engine the item computes.
+    pub(crate) fn pass_awake(&self) {
+        self.arrived.fetch_add(1, Ordering::SeqCst);
+        while !self.open.is_done() {
+            std::thread::yield_now();
+        }
+    }
+
+    pub(crate) fn arrived(&self) -> usize {
+        self.arrived.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn wait_for(&self, arrived: usize) {
+        eventually(|| self.arrived() >= arrived);
+    }
+}
+
+/// An item that counts its runs.
+pub(crate) fn counting(count: &Arc<AtomicUsize>) -> Work {
+    let count = count.clone();
+    Work::new(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    })
+}
+
+/// Items that stay active until the door opens, queued from `cpu`.
+pub(crate) fn held(wq: &Workqueue, cpu: usize, count: usize, door: &Arc<Door>) -> Vec<Work> {
+    (0..count)
+        .map(|_| {
+            let door = door.clone();
+            let work = Work::new(move || door.pass());
+            assert!(wq.queue_on(cpu, &work).unwrap());
+            work
+        })
+        .collect()
+}
+
+/// All that may start has started: items of a queue of the same pools, queued behind it, have run.
+pub(crate) fn settle_with(engine: &Engine, builder: WorkqueueBuilder) {
+    let probe = builder.build().unwrap();
+    for _ in 0..3 {
+        for cpu in engine.topology().cpus().iter() {
+            drop(probe.spawn_on(cpu, || ()).unwrap().join());
+        }
+    }
+}
+
+/// Everything that was said to a handler.
+#[derive(Clone, Default)]
+pub(crate) struct Heard(Arc<Mutex<Vec<String>>>);
+
+impl Heard {
+    /// Of all warnings of the process.
+    pub(crate) fn warnings() -> Self {
+        let heard = Heard::default();
+        let all = heard.0.clone();
+        cmwq::set_warning_handler(move |text| all.lock().unwrap().push(text.to_owned()));
+        heard
+    }
+
+    /// Of all reports of the process.
+    pub(crate) fn reports() -> Self {
+        let heard = Heard::default();
+        let all = heard.0.clone();
+        cmwq::set_report_handler(move |text| all.lock().unwrap().push(text.to_owned()));
+        heard
+    }
+
+    pub(crate) fn with(&self, part: &str) -> Vec<String> {
+        let all = self.0.lock().unwrap();
+        all.iter()
+            .filter(|text| text.contains(part))
+            .cloned()
+            .collect()
+    }
+
+    /// How often something with this in it was said.
+    pub(crate) fn count(&self, part: &str) -> usize {
+        self.with(part).len()
+    }
+}
+
+/// Runs a test in a process of its own, for what a process has once: its handlers, its limits, its CPUs, warnings that are
+/// said once. The process is this very program, told to run only the calling test.
+pub(crate) fn in_own_process<F: FnOnce()>(test: F) {
+    let output = own_process(&test);
+    let Some(output) = output else {
+        return test();
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success() && text(&output.stdout).contains("1 passed"),
+        "in a process of its own: {}\n{}\n{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+}
+
+/// Runs the calling test, whose body `_test` is, in a process of its own and returns what came of it; `None`: this is that process.
+pub(crate) fn own_process<F: FnOnce()>(_test: &F) -> Option<std::process::Output> {
+    const OWN_PROCESS: &str = "CMWQ_TEST_OWN_PROCESS";
+    let path = std::any::type_name::<F>();
+    let (_, name) = path.split_once("::").expect("a path in this program");
+    let name = name.trim_end_matches("::{{closure}}");
+    if std::env::var(OWN_PROCESS).is_ok_and(|own| own == name) {
+        return None;
+    }
+    let this = std::env::current_exe().expect("the path of this program");
+    let output = std::process::Command::new(this)
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(OWN_PROCESS, name)
+        .output();
+    Some(output.expect("a process"))
+}
+
+/// The threads of this process: id and name.
+pub(crate) fn threads_named(part: &str) -> Vec<(i32, String)> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("/proc");
+    tasks
+        .flatten()
+        .filter_map(|task| {
+            let tid = task.file_name().to_str()?.parse().ok()?;
+            let name = std::fs::read_to_string(task.path().join("comm")).ok()?;
+            Some((tid, name.trim_end().to_owned()))
+        })
+        .filter(|(_, name)| name.contains(part))
+        .collect()
+}
+
+/// The calling thread's name.
+pub(crate) fn own_name() -> String {
+    let name = std::fs::read_to_string("/proc/thread-self/comm").expect("/proc");
+    name.trim_end().to_owned()
 }

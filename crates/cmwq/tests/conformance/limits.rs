@@ -65,6 +65,75 @@ fn case_13_pods_of_a_node_share_its_limit_and_no_credit_stays_behind() {
 }
 
 #[test]
+fn case_13_a_per_cpu_limit_is_for_each_cpu() {
+    let engine = engine("l3:1 core:4 pu:1");
+    let _deadline = Deadline::new("case 13", &engine);
+    for max_active in [1, 3] {
+        let queue = engine.workqueue("t").per_cpu().max_active(max_active);
+        let wq = queue.build().unwrap();
+        let doors = [(); 4].map(|()| Door::new());
+        let items = |cpu: usize| held(&wq, cpu, max_active + 5, &doors[cpu]);
+        let _items: Vec<_> = (0..4).flat_map(items).collect();
+        for door in &doors {
+            door.wait_for(max_active);
+        }
+        settle_with(&engine, engine.workqueue("probe").per_cpu());
+        // All four at their limit at the same time, and none above it.
+        for door in &doors {
+            assert_eq!(door.arrived(), max_active);
+        }
+        for cpu in 0..4 {
+            assert!(wq.is_congested(cpu).unwrap());
+        }
+        // One CPU's places do not serve another's items.
+        doors[0].open.complete();
+        eventually(|| !wq.is_congested(0).unwrap());
+        settle_with(&engine, engine.workqueue("probe").per_cpu());
+        for door in &doors[1..] {
+            assert_eq!(door.arrived(), max_active);
+            door.open.complete();
+        }
+        wq.flush().unwrap();
+        assert!(doors.iter().all(|door| door.arrived() == max_active + 5));
+    }
+}
+
+#[test]
+fn case_13_min_active_holds_on_every_node() {
+    let engine = engine("numa:2 l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("case 13", &engine);
+    let wq = engine
+        .workqueue("t")
+        .affinity_scope(AffinityScope::Numa)
+        .max_active(20)
+        .build()
+        .unwrap();
+    assert_eq!((wq.min_active(), wq.max_active()), (8, 20));
+    // (min_active, active on one node): half of 20, or more if so much is promised to each.
+    for (min_active, on_one_node) in [(1, 10), (15, 15), (99, 20)] {
+        wq.set_min_active(min_active).unwrap();
+        assert_eq!(wq.min_active(), min_active.min(20));
+        let door = Door::new();
+        let _items = held(&wq, 0, 30, &door);
+        door.wait_for(on_one_node);
+        settle(&engine, &wq.attrs());
+        assert_eq!(door.arrived(), on_one_node, "min_active {min_active}");
+        door.open.complete();
+        wq.flush().unwrap();
+    }
+    // A lowered limit takes min_active with it, and a raised one does not bring it back.
+    wq.set_max_active(3).unwrap();
+    wq.set_max_active(20).unwrap();
+    assert_eq!((wq.min_active(), wq.max_active()), (3, 20));
+    let per_cpu = engine.workqueue("p").per_cpu().build().unwrap();
+    let ordered = engine.workqueue("o").ordered().build().unwrap();
+    for other in [per_cpu, ordered] {
+        let refused = other.set_min_active(2);
+        assert!(matches!(refused, Err(Error::Incompatible { .. })));
+    }
+}
+
+#[test]
 fn case_14_inactive_items_are_not_overtaken_when_the_limit_is_raised() {
     let engine = engine("l3:1 core:1 pu:1");
     let _deadline = Deadline::new("case 14", &engine);
@@ -219,4 +288,53 @@ fn case_15_an_ordered_queue_keeps_its_order_through_100_changes_of_its_attribute
     broken.none();
     assert_eq!(*seen.lock().unwrap(), (0..produced).collect::<Vec<_>>());
     assert!(matches!(wq.set_max_active(2), Err(Error::OrderedMaxActive)));
+}
+
+#[test]
+fn case_13_no_credit_is_lost_with_a_pod_whose_waiting_item_was_cancelled() {
+    let engine = engine("numa:1 l3:2 core:1 pu:1");
+    let _deadline = Deadline::new("case 13", &engine);
+    let wq = engine
+        .workqueue("t")
+        .affinity_scope(AffinityScope::Cache)
+        .max_active(1)
+        .build()
+        .unwrap();
+    let door = Door::new();
+    let _active = held(&wq, 0, 1, &door);
+    door.wait_for(1);
+    // The other pod waits for the one credit, and goes while it does.
+    let waits = Work::new(|| ());
+    assert!(wq.queue_on(1, &waits).unwrap());
+    assert!(wq.is_congested(1).unwrap());
+    assert!(waits.cancel());
+    wq.apply_attrs(WorkqueueAttrs {
+        affinity_strict: true,
+        ..wq.attrs()
+    })
+    .unwrap();
+    door.open.complete();
+    wq.flush().unwrap();
+    assert_eq!(wq.spawn(|| 1).join().unwrap(), 1);
+}
+
+#[test]
+fn case_15_an_ordered_queue_goes_on_when_its_waiting_item_was_cancelled_after_a_change() {
+    let engine = engine("numa:1 l3:2 core:1 pu:1");
+    let _deadline = Deadline::new("case 15", &engine);
+    let wq = engine.workqueue("t").ordered().build().unwrap();
+    let door = Door::new();
+    let _active = held(&wq, 0, 1, &door);
+    door.wait_for(1);
+    let waits = Work::new(|| ());
+    assert!(wq.queue_on(0, &waits).unwrap());
+    assert!(wq.is_congested(0).unwrap());
+    wq.apply_attrs(WorkqueueAttrs {
+        affinity_strict: true,
+        ..wq.attrs()
+    })
+    .unwrap();
+    assert!(waits.cancel());
+    door.open.complete();
+    assert_eq!(wq.spawn(|| 1).join().unwrap(), 1);
 }

@@ -1,0 +1,201 @@
+//! The pool's protocol under the model checker: the real inbox, lock, workers and settling, on loom's threads.
+//!
+//! A lost wake-up shows as a deadlock, a double claim as a failed assertion (a picked worker must be idle), a use of an
+//! item by two at once or after it was freed as a causality error of its guarded fields.
+//!
+//! Here is what all models are made of, those of `workqueue` included. The sabotages that were tried, and which model caught
+//! each, are listed at the end of `PROTOCOL.md`.
+
+mod protocol;
+mod rescuer;
+
+pub(crate) use item::{Item, Touched};
+
+use super::*;
+use crate::work::{RawWork, WorkFn};
+use loom::thread;
+
+/// A queue that is told nothing of interest.
+struct NoFront;
+
+impl FrontEnd for NoFront {
+    fn name(&self) -> &str {
+        "model"
+    }
+    fn flags(&self) -> String {
+        String::new()
+    }
+    fn check_dependency(&self, _: Option<WorkFn>) {}
+    fn pool_that_runs(&self, _: &RawWork, _: u32) -> Option<u32> {
+        None
+    }
+    fn colour_done(&self, _: u32) {}
+    fn must_wait(&self, _: &Arc<Pool>, _: PwqKey) {}
+    fn credits_freed(&self, _: usize) {}
+    fn pwq_gone(&self, _: &Arc<Pool>, _: PwqKey) {}
+}
+
+/// Refuses to create any: what is there must do.
+struct Refuser;
+
+impl Helper for Refuser {
+    fn create_worker(&self, _: &Arc<Pool>) {}
+    fn watch(&self, _: &Arc<Pool>) {}
+    fn cull_later(&self, _: &Arc<Pool>) {}
+    fn woke(&self) {}
+}
+
+/// A pool of `cpus` CPUs that creates no workers.
+pub(crate) fn pool(id: u32, cpus: usize) -> Arc<Pool> {
+    pool_with(id, cpus, Arc::new(Refuser))
+}
+
+fn pool_with(id: u32, cpus: usize, helper: Arc<dyn Helper>) -> Arc<Pool> {
+    let cpus: CpuSet = (0..cpus).collect();
+    let binding = Binding {
+        target: cpus.len() as u32,
+        cpus: cpus.clone(),
+    };
+    let attrs = PoolAttrs {
+        kind: PoolKind::Unbound,
+        nice: 0,
+        strict: true,
+        cpus,
+        place: Place::default(),
+        wake_under_lock: false,
+        idle_timeout_ns: 0,
+        params: Arc::default(),
+    };
+    Pool::new(id, attrs, binding, helper, Group::new())
+}
+
+/// A pool with a pool workqueue of a queue that is told nothing.
+fn pool_of(cpus: usize, helper: Arc<dyn Helper>) -> (Arc<Pool>, PwqKey) {
+    let pool = pool_with(1, cpus, helper);
+    let pwq = add_pwq(&pool, Traits::default());
+    (pool, pwq)
+}
+
+fn add_pwq(pool: &Arc<Pool>, traits: Traits) -> PwqKey {
+    let limit = Arc::new(NodeLimit::new(64, 1));
+    let state = PwqState::new(Arc::new(NoFront), traits, limit, 0, 0);
+    pool.lock().add_pwq(state)
+}
+
+/// Starts a worker.
+pub(crate) fn start(pool: &Arc<Pool>) -> thread::JoinHandle<()> {
+    let (id, handle) = pool.enroll();
+    let pool = pool.clone();
+    thread::spawn(move || pool.work(id, &handle))
+}
+
+/// Ends the workers. What loom found inside a work function was caught there like any panic: it shows here.
+pub(crate) fn finish(pool: &Arc<Pool>, workers: impl IntoIterator<Item = thread::JoinHandle<()>>) {
+    pool.shut_down();
+    for worker in workers {
+        worker.join().unwrap();
+    }
+    assert_eq!(pool.lock().stats().panics, 0, "a work function failed");
+}
+
+/// Queues an item that outlives its runs.
+fn queue(pool: &Arc<Pool>, pwq: PwqKey, item: &Arc<Item>) -> bool {
+    let Ok(mut pending) = item.claim() else {
+        return false;
+    };
+    pending.aim(pool.id, pwq.place);
+    pool.publish(pending);
+    true
+}
+
+mod item {
+    //! Items whose runs touch memory that only one of them at a time may touch, and count themselves. The only unsafe code
+    //! of the models: claiming an item, touching, and going back from a raw item to its whole.
+    #![allow(unsafe_code)]
+    use super::*;
+    use crate::work::Unclaimed;
+    use std::mem::offset_of;
+    use std::ptr::NonNull;
+    use std::sync::atomic::AtomicUsize;
+
+    /// Memory that loom watches: a touch that is not ordered after the one before it is an error.
+    pub(crate) struct Touched(loom::cell::UnsafeCell<usize>);
+
+    // SAFETY: that accesses are ordered is what the models are about.
+    unsafe impl Sync for Touched {}
+    // SAFETY: nothing in it belongs to a thread.
+    unsafe impl Send for Touched {}
+
+    impl Touched {
+        pub(crate) fn new() -> Arc<Touched> {
+            Arc::new(Touched(loom::cell::UnsafeCell::new(0)))
+        }
+
+        /// How often it was touched before.
+        pub(crate) fn touch(&self) -> usize {
+            // SAFETY: checked by loom: that is the point.
+            self.0.with_mut(|times| unsafe {
+                *times += 1;
+                *times - 1
+            })
+        }
+    }
+
+    #[repr(C)]
+    pub(crate) struct Item {
+        raw: RawWork,
+        touched: Arc<Touched>,
+        /// A plain count: the models' own book-keeping orders nothing.
+        runs: AtomicUsize,
+        done: Option<Arc<Parker>>,
+    }
+
+    impl Item {
+        /// An item that somebody waits for at `done`.
+        pub(crate) fn new(touched: &Arc<Touched>, done: Option<&Arc<Parker>>) -> Arc<Item> {
+            Arc::new(Item {
+                raw: RawWork::new(run),
+                touched: touched.clone(),
+                runs: AtomicUsize::new(0),
+                done: done.cloned(),
+            })
+        }
+
+        pub(crate) fn raw(&self) -> &RawWork {
+            &self.raw
+        }
+
+        pub(crate) fn runs(&self) -> usize {
+            self.runs.load(Ordering::Relaxed)
+        }
+
+        pub(crate) fn claim(&self) -> Result<Pending, Unclaimed> {
+            // SAFETY: the Arc that every item of the models is in outlives the model's pools.
+            unsafe { Pending::claim(NonNull::from(&self.raw)) }
+        }
+    }
+
+    unsafe extern "C-unwind" fn run(item: NonNull<RawWork>) {
+        assert_eq!(offset_of!(Item, raw), 0);
+        // SAFETY: claimed through an Arc that outlives the pool.
+        let item = unsafe { item.cast::<Item>().as_ref() };
+        item.touched.touch();
+        item.runs.fetch_add(1, Ordering::Relaxed);
+        if let Some(done) = &item.done {
+            done.unpark();
+        }
+    }
+}
+
+/// Explores all interleavings with up to `preemptions` forced switches of threads (loom finds nearly everything with two
+/// or three); `LOOM_MAX_PREEMPTIONS` overrides it.
+pub(crate) fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(
+        std::env::var("LOOM_MAX_PREEMPTIONS")
+            .ok()
+            .and_then(|bound| bound.parse().ok())
+            .unwrap_or(preemptions),
+    );
+    builder.check(model);
+}

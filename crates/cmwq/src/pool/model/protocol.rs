@@ -1,0 +1,242 @@
+//! Wake-ups, culling, PENDING and the collision of two runs, in one pool.
+
+use super::*;
+use crate::sys::atomic::AtomicUsize;
+use std::mem::offset_of;
+use std::ptr::NonNull;
+
+#[test]
+fn an_item_published_while_the_worker_goes_to_sleep_is_run() {
+    explore(3, || {
+        let (pool, pwq) = pool_of(1, Arc::new(Refuser));
+        let worker = start(&pool);
+        let item = Boxed::new(raw::run_and_free);
+        let done = item.done.clone();
+        raw::queue_boxed(&pool, pwq, item);
+        done.park();
+        finish(&pool, [worker]);
+    });
+}
+
+#[test]
+fn two_issuers_and_a_sleeping_worker_lose_nothing() {
+    explore(3, || {
+        let (pool, pwq) = pool_of(1, Arc::new(Refuser));
+        let worker = start(&pool);
+        let item = Boxed::new(raw::run_and_free);
+        let done = item.done.clone();
+        let other = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                let item = Boxed::new(raw::run_and_free);
+                let done = item.done.clone();
+                raw::queue_boxed(&pool, pwq, item);
+                done.park();
+            }
+        });
+        raw::queue_boxed(&pool, pwq, item);
+        done.park();
+        other.join().unwrap();
+        finish(&pool, [worker]);
+    });
+}
+
+#[test]
+fn the_chain_kick_brings_the_second_worker_when_the_first_item_blocks() {
+    explore(3, || {
+        let (pool, pwq) = pool_of(2, Arc::new(Refuser));
+        let workers = [start(&pool), start(&pool)];
+        // The first item ends only when the second has run.
+        let second = Boxed::new(raw::run_and_free);
+        let second_done = second.done.clone();
+        let first = Blocker::new(second_done);
+        let first_done = first.item.done.clone();
+        queue_blocker(&pool, pwq, first);
+        raw::queue_boxed(&pool, pwq, second);
+        first_done.park();
+        finish(&pool, workers);
+    });
+}
+
+/// An item that waits for another one.
+#[repr(C)]
+struct Blocker {
+    item: Boxed,
+    waits_for: Arc<Parker>,
+}
+
+impl Blocker {
+    fn new(waits_for: Arc<Parker>) -> Box<Blocker> {
+        Box::new(Blocker {
+            item: *Boxed::new(blocker::run),
+            waits_for,
+        })
+    }
+}
+
+fn queue_blocker(pool: &Arc<Pool>, pwq: PwqKey, item: Box<Blocker>) {
+    blocker::queue(pool, pwq, item);
+}
+
+mod blocker {
+    //! As `raw`, for the item that waits.
+    #![allow(unsafe_code)]
+    use super::*;
+
+    pub(super) fn queue(pool: &Arc<Pool>, pwq: PwqKey, item: Box<Blocker>) {
+        let item = NonNull::from(Box::leak(item)).cast();
+        // SAFETY: leaked; its function frees it.
+        let Ok(mut item) = (unsafe { Pending::claim(item) }) else {
+            panic!("a new item is idle")
+        };
+        item.aim(pool.id, pwq.place);
+        pool.publish(item);
+    }
+
+    pub(super) unsafe extern "C-unwind" fn run(item: NonNull<RawWork>) {
+        // SAFETY: queued by `queue`, which leaked the box.
+        let item = unsafe { Box::from_raw(item.cast::<Blocker>().as_ptr()) };
+        item.waits_for.park();
+        item.item.done.unpark();
+    }
+}
+
+/// As the service thread: culls, and creates a worker when asked; it is that worker itself then.
+struct CullsThenWorks {
+    asked: Parker,
+}
+
+impl Helper for CullsThenWorks {
+    fn create_worker(&self, _: &Arc<Pool>) {
+        self.asked.unpark();
+    }
+    fn watch(&self, _: &Arc<Pool>) {}
+    fn cull_later(&self, _: &Arc<Pool>) {}
+    fn woke(&self) {}
+}
+
+#[test]
+fn a_worker_let_go_while_an_item_is_published_strands_nothing() {
+    explore(3, || {
+        let service = Arc::new(CullsThenWorks {
+            asked: Parker::new(),
+        });
+        let (pool, pwq) = pool_of(1, service.clone());
+        let worker = start(&pool);
+        let serving = thread::spawn({
+            let (pool, service) = (pool.clone(), service.clone());
+            move || {
+                pool.cull(u64::MAX / 2);
+                service.asked.park();
+                let (id, handle) = pool.enroll();
+                pool.work(id, &handle);
+            }
+        });
+        let item = Boxed::new(raw::run_and_free);
+        let done = item.done.clone();
+        raw::queue_boxed(&pool, pwq, item);
+        done.park();
+        // If it was never asked it ends at once.
+        service.asked.unpark();
+        finish(&pool, [worker, serving]);
+    });
+}
+
+#[test]
+fn a_flag_set_before_queueing_is_seen_whether_queueing_says_true_or_false() {
+    explore(3, || {
+        let (pool, pwq) = pool_of(1, Arc::new(Refuser));
+        let worker = start(&pool);
+        let item = Arc::new(*Boxed::new(raw::run));
+        raw::queue(&pool, pwq, &item);
+        // Relaxed: only the PENDING bit orders this with the function.
+        item.flag.store(1, Ordering::Relaxed);
+        raw::queue(&pool, pwq, &item);
+        // Some run has to see the flag, or this never returns.
+        item.done.park();
+        finish(&pool, [worker]);
+    });
+}
+
+#[test]
+fn an_item_never_runs_on_two_workers_at_once() {
+    explore(3, || {
+        let (pool, pwq) = pool_of(2, Arc::new(Refuser));
+        let workers = [start(&pool), start(&pool)];
+        let done = Arc::new(Parker::new());
+        let item = Item::new(&Touched::new(), Some(&done));
+        let queued = [queue(&pool, pwq, &item), queue(&pool, pwq, &item)];
+        let accepted = queued.into_iter().filter(|&accepted| accepted).count();
+        while item.runs() < accepted {
+            done.park();
+        }
+        finish(&pool, workers);
+        assert_eq!(item.runs(), accepted);
+    });
+}
+
+/// An item that counts its runs and says when it has run.
+#[repr(C)]
+struct Boxed {
+    raw: RawWork,
+    runs: Arc<AtomicUsize>,
+    done: Arc<Parker>,
+    /// Set before queueing with a plain store; the function must see it.
+    flag: Arc<AtomicUsize>,
+}
+
+impl Boxed {
+    fn new(func: WorkFn) -> Box<Boxed> {
+        Box::new(Boxed {
+            raw: RawWork::new(func),
+            runs: Arc::new(AtomicUsize::new(0)),
+            done: Arc::new(Parker::new()),
+            flag: Arc::new(AtomicUsize::new(0)),
+        })
+    }
+}
+
+mod raw {
+    //! Unsafe code: queueing raw items, and going back from a raw item to its whole.
+    #![allow(unsafe_code)]
+    use super::*;
+
+    fn publish(pool: &Arc<Pool>, pwq: PwqKey, item: NonNull<RawWork>) -> bool {
+        // SAFETY: every item of the models lives until its function has run, or the model ends.
+        let Ok(mut item) = (unsafe { Pending::claim(item) }) else {
+            return false;
+        };
+        item.aim(pool.id, pwq.place);
+        pool.publish(item);
+        true
+    }
+
+    /// Queues an item that its function frees.
+    pub(super) fn queue_boxed(pool: &Arc<Pool>, pwq: PwqKey, item: Box<Boxed>) {
+        let item = NonNull::from(Box::leak(item));
+        assert!(publish(pool, pwq, item.cast()));
+    }
+
+    /// Queues an item that outlives its runs.
+    pub(super) fn queue(pool: &Arc<Pool>, pwq: PwqKey, item: &Arc<Boxed>) -> bool {
+        let at = Arc::as_ptr(item).cast_mut().cast::<RawWork>();
+        publish(pool, pwq, NonNull::new(at).unwrap())
+    }
+
+    pub(super) unsafe extern "C-unwind" fn run_and_free(item: NonNull<RawWork>) {
+        assert_eq!(offset_of!(Boxed, raw), 0);
+        // SAFETY: queued by `queue_boxed`, which leaked the box.
+        let item = unsafe { Box::from_raw(item.cast::<Boxed>().as_ptr()) };
+        item.runs.fetch_add(1, Ordering::Relaxed);
+        item.done.unpark();
+    }
+
+    pub(super) unsafe extern "C-unwind" fn run(item: NonNull<RawWork>) {
+        // SAFETY: queued by `queue` through an Arc that outlives the pool.
+        let item = unsafe { item.cast::<Boxed>().as_ref() };
+        item.runs.fetch_add(1, Ordering::Relaxed);
+        if item.flag.load(Ordering::Relaxed) != 0 {
+            item.done.unpark();
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A rescuer and a late worker on one worklist.
+
+use super::*;
+
+#[test]
+fn a_rescuer_and_a_late_worker_take_each_item_once_and_the_pool_goes_on() {
+    explore(3, || {
+        let pool = pool(1, 1);
+        let rescuer = Rescuer::new(CpuSet::new());
+        let traits = Traits {
+            ordered: false,
+            cpu_intensive: false,
+            rescuer: Some(rescuer.clone()),
+        };
+        let pwq = add_pwq(&pool, traits);
+        let done = Arc::new(Parker::new());
+        let items = [(); 2].map(|()| Item::new(&Touched::new(), Some(&done)));
+        for item in &items {
+            // The first one's publisher asks for a worker, in vain so far.
+            assert!(queue(&pool, pwq, item));
+        }
+        let rescue = thread::spawn({
+            let rescuer = rescuer.clone();
+            move || rescuer.run()
+        });
+        assert!(pool.mayday(), "no worker has come");
+        let worker = start(&pool);
+        // Whoever runs them.
+        while items.iter().any(|item| item.runs() == 0) {
+            done.park();
+        }
+        // The worker is on its own now.
+        rescuer.stop();
+        rescue.join().unwrap();
+        let last = Item::new(&Touched::new(), Some(&done));
+        assert!(queue(&pool, pwq, &last));
+        while last.runs() == 0 {
+            done.park();
+        }
+        finish(&pool, [worker]);
+        assert_eq!(pool.lock().in_flight(pwq), 0);
+        assert!(items.iter().all(|item| item.runs() == 1));
+        assert_eq!(last.runs(), 1);
+    });
+}
+
+#[test]
+fn a_pool_without_any_worker_is_served_by_the_rescuer() {
+    explore(3, || {
+        let pool = pool(1, 1);
+        let rescuer = Rescuer::new(CpuSet::new());
+        let traits = Traits {
+            ordered: false,
+            cpu_intensive: false,
+            rescuer: Some(rescuer.clone()),
+        };
+        let pwq = add_pwq(&pool, traits);
+        let done = Arc::new(Parker::new());
+        let touched = Touched::new();
+        let items = [(); 2].map(|()| Item::new(&touched, Some(&done)));
+        assert!(queue(&pool, pwq, &items[0]));
+        let rescue = thread::spawn({
+            let rescuer = rescuer.clone();
+            move || rescuer.run()
+        });
+        assert!(pool.mayday());
+        // Comes while the rescuer is on its way, or there, or has left: then the next call finds it.
+        assert!(queue(&pool, pwq, &items[1]));
+        assert!(pool.mayday());
+        while items.iter().any(|item| item.runs() == 0) {
+            done.park();
+        }
+        rescuer.stop();
+        rescue.join().unwrap();
+        finish(&pool, []);
+        assert_eq!(pool.lock().in_flight(pwq), 0);
+        assert!(items.iter().all(|item| item.runs() == 1));
+    });
+}

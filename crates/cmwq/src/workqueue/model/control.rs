@@ -1,0 +1,130 @@
+//! Queueing against disabling, enabling and cancelling: an instance runs, or is removed, or was refused, and nothing twice.
+
+use super::*;
+use crate::workqueue::control::{disable, remove, wait_for_end};
+
+/// One pool with one worker, and an item.
+struct One {
+    wq: Arc<Queue>,
+    pool: Arc<Pool>,
+    pwq: Arc<Pwq>,
+    worker: thread::JoinHandle<()>,
+    touched: Arc<Touched>,
+    done: Arc<Parker>,
+    item: Arc<Item>,
+}
+
+impl One {
+    fn new() -> One {
+        let (wq, pool) = (Queue::new(8), pool(1, 1));
+        let (pwq, worker) = (wq.pwq(&pool), start(&pool));
+        let (touched, done) = (Touched::new(), Arc::new(Parker::new()));
+        let item = Item::new(&touched, Some(&done));
+        One {
+            wq,
+            pool,
+            pwq,
+            worker,
+            touched,
+            done,
+            item,
+        }
+    }
+
+    /// Another thread queues the item.
+    fn issuer(&self) -> thread::JoinHandle<Result<(), Unclaimed>> {
+        let (pwq, item) = (self.pwq.clone(), self.item.clone());
+        thread::spawn(move || queue(&pwq, &item))
+    }
+
+    fn finish(self) {
+        self.wq.finish([(self.pool, vec![self.worker])]);
+    }
+}
+
+/// As the registry does for the whole process.
+fn find(pool: &Arc<Pool>) -> impl Fn(u32) -> Option<Arc<Pool>> {
+    let pool = pool.clone();
+    move |id| (id == pool.id).then(|| pool.clone())
+}
+
+#[test]
+fn a_disabled_item_neither_waits_nor_runs_and_its_instance_went_one_way() {
+    explore(3, || {
+        let one = One::new();
+        let issuer = one.issuer();
+        let removed = disable(one.item.raw(), &find(&one.pool));
+        wait_for_end(one.item.raw(), &find(&one.pool));
+        assert!(!one.item.raw().is_pending());
+        // Ordered after its run, if there was one, and nothing comes after it.
+        let ran = one.touched.touch();
+        let queued = issuer.join().unwrap();
+        assert!(!one.item.raw().is_pending());
+        let item = one.item.clone();
+        one.finish();
+        assert_eq!(item.runs(), ran);
+        match queued {
+            Ok(()) => assert_eq!(ran + usize::from(removed), 1, "it ran or was removed"),
+            Err(why) => {
+                assert_eq!(why, Unclaimed::Disabled, "nobody else queued it");
+                assert_eq!((ran, removed), (0, false));
+            }
+        }
+    });
+}
+
+#[test]
+fn of_two_that_cancel_and_a_worker_one_has_the_instance() {
+    explore(3, || {
+        let one = One::new();
+        queue(&one.pwq, &one.item).unwrap();
+        let other = thread::spawn({
+            let (pool, item) = (one.pool.clone(), one.item.clone());
+            move || remove(item.raw(), &find(&pool))
+        });
+        let mine = remove(one.item.raw(), &find(&one.pool));
+        let removed = [mine, other.join().unwrap()].map(usize::from);
+        let item = one.item.clone();
+        one.finish();
+        assert_eq!(removed[0] + removed[1] + item.runs(), 1);
+    });
+}
+
+#[test]
+fn what_is_queued_after_enabling_runs_though_another_was_just_refused() {
+    explore(3, || {
+        let one = One::new();
+        disable(one.item.raw(), &find(&one.pool));
+        let issuer = one.issuer();
+        assert_eq!(one.item.raw().shallower(), Some(true));
+        // Whether this queues it or finds it pending: some run begins from now on.
+        let before = one.item.runs();
+        let mine = queue(&one.pwq, &one.item);
+        let others = issuer.join().unwrap();
+        let accepted = usize::from(mine.is_ok()) + usize::from(others.is_ok());
+        assert!(accepted > 0, "pending, and yet nobody queued it");
+        while one.item.runs() < accepted {
+            one.done.park();
+        }
+        let item = one.item.clone();
+        one.finish();
+        assert_eq!(item.runs(), accepted);
+        assert!(mine.is_ok() || item.runs() > before);
+    });
+}
+
+#[test]
+fn cancelling_an_idle_item_does_not_make_it_look_pending() {
+    explore(3, || {
+        let one = One::new();
+        let issuer = one.issuer();
+        let removed = remove(one.item.raw(), &find(&one.pool));
+        assert_eq!(issuer.join().unwrap(), Ok(()), "nobody else queued it");
+        while one.item.runs() + usize::from(removed) == 0 {
+            one.done.park();
+        }
+        let item = one.item.clone();
+        one.finish();
+        assert_eq!(item.runs() + usize::from(removed), 1);
+    });
+}

@@ -1,0 +1,76 @@
+//! A flush returns, and not before what was queued earlier has ended.
+
+use super::*;
+
+/// What a flush has to wait for: a touch after it is ordered after the runs.
+fn touched_once(touched: &Touched) {
+    assert_eq!(touched.touch(), 1, "the flush returned too early");
+}
+
+#[test]
+fn a_flush_waits_for_the_earlier_item_while_another_is_queued() {
+    explore(3, || {
+        let wq = Queue::new(8);
+        let pool = pool(1, 1);
+        let pwq = wq.pwq(&pool);
+        let worker = start(&pool);
+        let touched = Touched::new();
+        let earlier = Item::new(&touched, None);
+        let other = Item::new(&Touched::new(), None);
+        queue(&pwq, &earlier).unwrap();
+        let issuer = thread::spawn({
+            let (pwq, other) = (pwq.clone(), other.clone());
+            move || queue(&pwq, &other).unwrap()
+        });
+        wq.flush.run(|| wq.members());
+        touched_once(&touched);
+        issuer.join().unwrap();
+        // What the other one queued has the next colour, or this one.
+        wq.flush.run(|| wq.members());
+        assert_eq!(other.runs(), 1);
+        wq.finish([(pool, vec![worker])]);
+    });
+}
+
+#[test]
+fn a_flush_waits_for_every_pool() {
+    explore(3, || {
+        let wq = Queue::new(8);
+        let pools = [pool(1, 1), pool(2, 1)];
+        let workers = pools
+            .each_ref()
+            .map(|pool| (pool.clone(), vec![start(pool)]));
+        let touched = [Touched::new(), Touched::new()];
+        let items = touched.each_ref().map(|touched| Item::new(touched, None));
+        for (pool, item) in pools.iter().zip(&items) {
+            queue(&wq.pwq(pool), item).unwrap();
+        }
+        wq.flush.run(|| wq.members());
+        touched.iter().for_each(|touched| touched_once(touched));
+        wq.finish(workers);
+    });
+}
+
+#[test]
+fn two_flushers_at_once_each_wait_for_what_they_queued() {
+    explore(3, || {
+        let wq = Queue::new(8);
+        let pool = pool(1, 1);
+        let pwq = wq.pwq(&pool);
+        let worker = start(&pool);
+        let queue_and_flush = |wq: &Queue, pwq: &Pwq| {
+            let own = Item::new(&Touched::new(), None);
+            queue(pwq, &own).unwrap();
+            wq.flush.run(|| wq.members());
+            assert_eq!(own.runs(), 1);
+            own
+        };
+        let other = thread::spawn({
+            let (wq, pwq) = (wq.clone(), pwq.clone());
+            move || queue_and_flush(&wq, &pwq)
+        });
+        let _mine = queue_and_flush(&wq, &pwq);
+        let _others = other.join().unwrap();
+        wq.finish([(pool, vec![worker])]);
+    });
+}

@@ -1,0 +1,89 @@
+//! One place for two pools: who ends gives it to who waits, whatever comes first, and nobody has it twice.
+
+use super::*;
+
+/// Items of several pools that must not run at the same time.
+struct Crowd {
+    done: Arc<Parker>,
+    items: [Arc<Item>; 2],
+}
+
+impl Crowd {
+    fn new() -> Crowd {
+        let (touched, done) = (Touched::new(), Arc::new(Parker::new()));
+        let items = [(); 2].map(|()| Item::new(&touched, Some(&done)));
+        Crowd { done, items }
+    }
+
+    /// Waits until each has run.
+    fn wait(&self) {
+        while self.items.iter().any(|item| item.runs() == 0) {
+            self.done.park();
+        }
+    }
+}
+
+#[test]
+fn an_item_that_becomes_inactive_while_the_last_active_one_ends_gets_its_place() {
+    explore(3, || {
+        let wq = Queue::new(1);
+        let pools = [pool(1, 1), pool(2, 1)];
+        let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
+        let workers = pools
+            .each_ref()
+            .map(|pool| (pool.clone(), vec![start(pool)]));
+        let crowd = Crowd::new();
+        for (pwq, item) in pwqs.iter().zip(&crowd.items) {
+            queue(pwq, item).unwrap();
+        }
+        crowd.wait();
+        wq.finish(workers);
+        assert!(crowd.items.iter().all(|item| item.runs() == 1));
+    });
+}
+
+#[test]
+fn an_item_that_becomes_inactive_while_the_limit_is_raised_becomes_active() {
+    explore(3, || {
+        let wq = Queue::new(0);
+        let pool = pool(1, 1);
+        let pwq = wq.pwq(&pool);
+        let worker = start(&pool);
+        let crowd = Crowd::new();
+        for item in &crowd.items {
+            queue(&pwq, item).unwrap();
+        }
+        // As a queue that is thawed.
+        wq.limits.set_values(vec![1]);
+        wq.limits.settle(&wq.members());
+        crowd.wait();
+        wq.finish([(pool, vec![worker])]);
+        assert!(crowd.items.iter().all(|item| item.runs() == 1));
+    });
+}
+
+#[test]
+fn a_place_is_not_lost_with_a_pool_workqueue_that_goes_while_it_waits() {
+    explore(3, || {
+        let wq = Queue::new(1);
+        let pools = [pool(1, 1), pool(2, 1)];
+        let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
+        let workers = [(pools[0].clone(), vec![start(&pools[0])])];
+        let crowd = Crowd::new();
+        queue(&pwqs[0], &crowd.items[0]).unwrap();
+        // It has no worker: this thread accepts the item, takes it back if it still can, and retires the pool workqueue.
+        let gone = Item::new(&Touched::new(), None);
+        queue(&pwqs[1], &gone).unwrap();
+        {
+            let mut guard = pools[1].lock();
+            guard.drain();
+        }
+        let removed = pools[1].lock().take_out(2, gone.raw());
+        removed.expect("nobody else takes it").0.release();
+        assert!(pools[1].lock().retire_pwq(pwqs[1].key));
+        queue(&pwqs[0], &crowd.items[1]).unwrap();
+        crowd.wait();
+        wq.finish(workers);
+        assert_eq!(gone.runs(), 0);
+    });
+}

@@ -1,0 +1,59 @@
+//! One item, two pools: it never runs on both at once, and no instance is lost.
+
+use super::*;
+
+/// Queues an item as a queue does whose slot points to `pwq`. Tells whether a new instance was accepted.
+fn queue_from(wq: &Arc<Queue>, pwq: &Pwq, pools: &[Arc<Pool>], item: &Item) -> bool {
+    let Ok(pending) = item.claim() else {
+        return false;
+    };
+    let find = |id| pools.iter().find(|pool| pool.id == id);
+    pwq.publish_behind_its_run(pending, wq.id(), find);
+    true
+}
+
+/// The item is queued toward each of `first` in turn, and toward the second pool by another thread if there is one. The first
+/// pool has so many workers.
+fn model(preemptions: usize, workers: usize, first: &'static [usize], second_issuer: bool) {
+    explore(preemptions, move || {
+        let wq = Queue::new(8);
+        let pools = [pool(1, workers), pool(2, 1)];
+        let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
+        let of_first = (0..workers).map(|_| start(&pools[0])).collect();
+        let workers = [
+            (pools[0].clone(), of_first),
+            (pools[1].clone(), vec![start(&pools[1])]),
+        ];
+        let done = Arc::new(Parker::new());
+        let item = Item::new(&Touched::new(), Some(&done));
+        let other = second_issuer.then(|| {
+            let (wq, pwq, pools, item) = (wq.clone(), pwqs[1].clone(), pools.clone(), item.clone());
+            thread::spawn(move || queue_from(&wq, &pwq, &pools, &item))
+        });
+        let mut accepted = 0;
+        for &to in first {
+            accepted += usize::from(queue_from(&wq, &pwqs[to], &pools, &item));
+        }
+        accepted += other.map_or(0, |other| usize::from(other.join().unwrap()));
+        while item.runs() < accepted {
+            done.park();
+        }
+        wq.finish(workers);
+        assert_eq!(item.runs(), accepted);
+    });
+}
+
+#[test]
+fn an_item_queued_from_another_pod_while_it_runs_waits_for_its_run() {
+    model(3, 1, &[0, 1], false);
+}
+
+#[test]
+fn an_item_that_two_pods_queue_at_once_never_runs_on_both() {
+    model(3, 1, &[0], true);
+}
+
+#[test]
+fn an_item_sent_to_the_pool_that_runs_it_is_handed_to_the_worker_that_does() {
+    model(2, 2, &[0, 1], false);
+}

@@ -1,0 +1,364 @@
+//! Case 19: no thread can be created.
+//!
+//! Each test is a process of its own that may have no more threads than it has: as an ordinary user, since root may always.
+
+use super::*;
+use cmwq::{current_is_mem_reclaim, current_is_rescuer};
+
+/// Nobody's.
+const UID: u32 = 65_533;
+
+fn limit_threads(to: Option<u64>) {
+    let now = rustix::process::getrlimit(rustix::process::Resource::Nproc);
+    let limit = rustix::process::Rlimit {
+        current: to.or(now.maximum),
+        maximum: now.maximum,
+    };
+    rustix::process::setrlimit(rustix::process::Resource::Nproc, limit).expect("a soft limit");
+}
+
+/// From here on threads cannot be created, until [`permit_threads`]. `false`: this system lets it happen all the same.
+fn forbid_threads() -> bool {
+    // SAFETY: changes who the process is, all threads of it; nothing here depends on having been root.
+    unsafe {
+        if libc::geteuid() == 0 {
+            assert_eq!(libc::setresuid(UID, UID, UID), 0);
+        }
+    }
+    limit_threads(Some(1));
+    let refused = std::thread::Builder::new().spawn(|| ()).is_err();
+    if !refused {
+        eprintln!("threads can be created beyond RLIMIT_NPROC: not tested");
+    }
+    refused
+}
+
+fn permit_threads() {
+    limit_threads(None);
+}
+
+/// Who ran an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ran {
+    item: (usize, usize),
+    by: String,
+    rescuer: bool,
+    reclaim: bool,
+}
+
+type Log = Arc<Mutex<Vec<Ran>>>;
+
+/// Queues an item from `cpu` that writes down who ran it.
+fn log_on(wq: &Workqueue, cpu: usize, n: usize, log: &Log) {
+    let log = log.clone();
+    let note = move || {
+        log.lock().unwrap().push(Ran {
+            item: (cpu, n),
+            by: own_name(),
+            rescuer: current_is_rescuer(),
+            reclaim: current_is_mem_reclaim(),
+        });
+    };
+    drop(wq.spawn_on(cpu, note).unwrap());
+}
+
+fn len(log: &Log) -> usize {
+    log.lock().unwrap().len()
+}
+
+#[test]
+fn case_19_a_rescuer_runs_its_queue_and_others_wait_for_a_worker() {
+    in_own_process(|| {
+        let heard = Heard::warnings();
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("case 19", &engine);
+        let reclaim = engine.workqueue("reclaim").mem_reclaim().build().unwrap();
+        let plain = engine.workqueue("plain").build().unwrap();
+        if !forbid_threads() {
+            return;
+        }
+        let (rescued, stalled) = (Log::default(), Log::default());
+        for n in 0..40 {
+            // They share a pool: each of the one has some of the other in front of it.
+            log_on(&plain, n % 2, n, &stalled);
+            log_on(&reclaim, n % 2, n, &rescued);
+        }
+        eventually(|| len(&rescued) == 40);
+        assert_eq!(len(&stalled), 0, "nobody is there to run these");
+        reclaim.flush().unwrap();
+        let stats = engine.stats();
+        assert_eq!((stats.rescued, stats.workers), (40, 0));
+        assert!(stats.mayday >= 1 && stats.create_failures >= 1, "{stats:?}");
+        for (n, ran) in rescued.lock().unwrap().iter().enumerate() {
+            assert!(ran.rescuer && ran.reclaim, "{ran:?}");
+            assert_eq!(ran.by, "kworker/R-recla", "the name is cut by the system");
+            assert_eq!(ran.item.1, n, "in order");
+        }
+        permit_threads();
+        plain.flush().unwrap();
+        assert_eq!(len(&stalled), 40, "nothing is lost");
+        for ran in stalled.lock().unwrap().iter() {
+            assert!(!ran.rescuer && !ran.reclaim, "{ran:?}");
+        }
+        // Now that there are workers, the rescuer rests.
+        log_on(&reclaim, 0, 40, &rescued);
+        reclaim.flush().unwrap();
+        let last = rescued.lock().unwrap().pop().unwrap();
+        assert!(!last.rescuer && last.reclaim, "{last:?}");
+        assert_eq!(engine.stats().rescued, 40);
+        assert_eq!(heard.count("worker thread cannot be created"), 1);
+    });
+}
+
+#[test]
+fn case_19_each_queue_is_rescued_by_its_own_on_every_cpu() {
+    in_own_process(|| {
+        let engine = engine("l3:2 core:2 pu:1");
+        let _deadline = Deadline::new("case 19", &engine);
+        let queues = ["one", "two"].map(|name| {
+            let queue = engine.workqueue(name).per_cpu().mem_reclaim();
+            queue.build().unwrap()
+        });
+        let plain = engine.workqueue("plain").per_cpu().build().unwrap();
+        if !forbid_threads() {
+            return;
+        }
+        let logs = [Log::default(), Log::default()];
+        let stalled = Log::default();
+        // More than are run in one turn.
+        for n in 0..50 {
+            for cpu in 0..4 {
+                for (wq, log) in queues.iter().zip(&logs) {
+                    log_on(wq, cpu, n, log);
+                }
+                log_on(&plain, cpu, n, &stalled);
+            }
+        }
+        for (wq, log) in queues.iter().zip(&logs) {
+            wq.flush().unwrap();
+            let log = log.lock().unwrap();
+            let by = format!("kworker/R-{}", wq.name());
+            assert!(log.iter().all(|ran| ran.rescuer && ran.by == by));
+            for cpu in 0..4 {
+                let of_cpu = log.iter().filter(|ran| ran.item.0 == cpu);
+                assert!(of_cpu.map(|ran| ran.item.1).eq(0..50), "CPU {cpu}: order");
+            }
+        }
+        assert_eq!(engine.stats().rescued, 400);
+        assert_eq!(len(&stalled), 0);
+        permit_threads();
+        plain.flush().unwrap();
+        assert_eq!(len(&stalled), 200);
+    });
+}
+
+#[test]
+fn case_19_a_rescuer_goes_round_those_who_called_it() {
+    in_own_process(|| {
+        let engine = engine("l3:1 core:3 pu:1");
+        let _deadline = Deadline::new("case 19", &engine);
+        let wq = engine.workqueue("r").per_cpu().mem_reclaim().build();
+        let wq = wq.unwrap();
+        if !forbid_threads() {
+            return;
+        }
+        let (door, log) = (Door::new(), Log::default());
+        // Held in its first item until the other CPUs have called as well.
+        let _held = held(&wq, 0, 1, &door);
+        door.wait_for(1);
+        for n in 0..200 {
+            for cpu in 0..3 {
+                log_on(&wq, cpu, n, &log);
+            }
+        }
+        let called = || {
+            let dump = engine.dump().to_string();
+            let calls = |cpu: usize| {
+                let cpus = format!("cpus={cpu} ");
+                dump.lines()
+                    .any(|line| line.contains(&cpus) && line.ends_with("MAYDAY"))
+            };
+            calls(1) && calls(2)
+        };
+        eventually(called);
+        door.open.complete();
+        wq.flush().unwrap();
+        let log = log.lock().unwrap();
+        let first = |cpu| log.iter().position(|ran| ran.item.0 == cpu).unwrap();
+        let last_of_0 = log.iter().rposition(|ran| ran.item.0 == 0).unwrap();
+        assert!(
+            first(1) < last_of_0 && first(2) < last_of_0,
+            "one after the other"
+        );
+        assert_eq!((log.len(), engine.stats().rescued), (600, 601));
+        permit_threads();
+    });
+}
+
+#[test]
+fn case_19_workers_that_block_on_what_is_to_be_rescued_come_free() {
+    in_own_process(|| {
+        let engine = engine("l3:1 core:1 pu:1");
+        let _deadline = Deadline::new("case 19", &engine);
+        let reclaim = engine.workqueue("reclaim").mem_reclaim().build().unwrap();
+        let reclaim = Arc::new(reclaim);
+        let plain = engine.workqueue("plain").build().unwrap();
+        plain.spawn(|| ()).join().unwrap();
+        if !forbid_threads() {
+            return;
+        }
+        // Each waits for an item that is queued behind all of them, on a pool that has a worker or two.
+        let freed = Arc::new(Completion::new());
+        let handles: Vec<_> = (0..20)
+            .map(|_| {
+                let freed = freed.clone();
+                plain.spawn(move || freed.wait())
+            })
+            .collect();
+        let frees = reclaim.spawn({
+            let freed = freed.clone();
+            move || {
+                freed.complete();
+                current_is_rescuer()
+            }
+        });
+        assert!(frees.join().unwrap());
+        // The workers that there are do the rest: none is to be created for it.
+        for handle in handles {
+            handle.join().unwrap();
+        }
+        permit_threads();
+        plain.flush().unwrap();
+    });
+}
+
+#[test]
+fn case_19_an_ordered_queue_keeps_its_order_in_its_rescuers_hands() {
+    in_own_process(|| {
+        let engine = engine("l3:2 core:2 pu:1");
+        let _deadline = Deadline::new("case 19", &engine);
+        let wq = engine.workqueue("o").ordered().mem_reclaim().build();
+        let wq = wq.unwrap();
+        if !forbid_threads() {
+            return;
+        }
+        let log = Log::default();
+        let (mut n, mut half) = (0, true);
+        eventually(|| {
+            log_on(&wq, n % 4, n, &log);
+            n += 1;
+            if n == 100 && half {
+                // From hand to hand while items flow.
+                half = false;
+                permit_threads();
+            }
+            n == 400
+        });
+        wq.flush().unwrap();
+        let log = log.lock().unwrap();
+        assert!(log.iter().map(|ran| ran.item.1).eq(0..400), "order");
+        assert!(log.iter().all(|ran| ran.reclaim));
+    });
+}
+
+#[test]
+fn case_19_a_rescuer_ends_with_its_queue_and_runs_everything_before() {
+    in_own_process(|| {
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("case 19", &engine);
+        let wq = engine.workqueue("r").mem_reclaim().build().unwrap();
+        eventually(|| threads_named("kworker/R-r").len() == 1);
+        if !forbid_threads() {
+            return;
+        }
+        assert!(
+            matches!(
+                engine.workqueue("s").mem_reclaim().build(),
+                Err(Error::Thread(_))
+            ),
+            "no queue without its rescuer"
+        );
+        let log = Log::default();
+        for n in 0..100 {
+            log_on(&wq, n % 2, n, &log);
+        }
+        drop(wq);
+        assert_eq!(len(&log), 100);
+        eventually(|| threads_named("kworker/R-").is_empty());
+        permit_threads();
+        eventually(|| engine.stats().pools == 0);
+    });
+}
+
+#[test]
+fn case_19_a_call_that_is_answered_late_is_not_taken_for_another_queues() {
+    in_own_process(|| {
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("case 19", &engine);
+        let by_cpu = |name| engine.workqueue(name).affinity_scope(AffinityScope::Cpu);
+        // Keeps the pools alive, whatever the others do.
+        let _stays = by_cpu("stays").build().unwrap();
+        let wq = by_cpu("r").mem_reclaim().build().unwrap();
+        if !forbid_threads() {
+            return;
+        }
+        let door = Door::new();
+        let _held = held(&wq, 0, 1, &door);
+        door.wait_for(1);
+        // The other CPU's pool calls, but before the rescuer comes the queue has left that pool, and another one moved in.
+        let runs = Arc::new(AtomicUsize::new(0));
+        let work = counting(&runs);
+        assert!(wq.queue_on(1, &work).unwrap());
+        eventually(|| engine.dump().to_string().contains("MAYDAY"));
+        assert!(work.cancel());
+        let mut attrs = wq.attrs();
+        attrs.affinity_scope = AffinityScope::System;
+        wq.apply_attrs(attrs).unwrap();
+        let plain = by_cpu("plain").build().unwrap();
+        let log = Log::default();
+        for n in 0..10 {
+            log_on(&plain, 1, n, &log);
+        }
+        door.open.complete();
+        // Rescued after that call has been answered.
+        wq.spawn(|| ()).join().unwrap();
+        assert_eq!(len(&log), 0, "not of its queue");
+        permit_threads();
+        plain.flush().unwrap();
+        assert_eq!(len(&log), 10);
+        assert!(log.lock().unwrap().iter().all(|ran| !ran.rescuer));
+    });
+}
+
+#[test]
+fn case_19_a_rescuer_stays_on_the_cpu_that_called_it_until_it_is_done_there() {
+    in_own_process(|| {
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("case 19", &engine);
+        let wq = engine.workqueue("r").per_cpu().mem_reclaim().build();
+        let wq = wq.unwrap();
+        let issuer = engine.become_issuer(1).unwrap();
+        let behind_1 = cpus::own_binding();
+        drop(issuer);
+        if !forbid_threads() {
+            return;
+        }
+        let door = Door::new();
+        let bindings = wq.spawn_on(1, {
+            let door = door.clone();
+            move || {
+                let before = cpus::own_binding();
+                door.pass();
+                (before, cpus::own_binding())
+            }
+        });
+        door.wait_for(1);
+        // New resting places, for afterwards.
+        let first = CpuSet::from_iter([0]);
+        engine.set_unbound_cpumask(&first).unwrap();
+        door.open.complete();
+        let bindings = bindings.unwrap().join().unwrap();
+        assert_eq!(bindings, (behind_1.clone(), behind_1));
+        permit_threads();
+    });
+}
