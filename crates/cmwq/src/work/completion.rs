@@ -84,17 +84,22 @@ impl Completion {
 
     /// As [`wait`](Completion::wait), if that need not wait; otherwise `false`.
     pub fn try_wait(&self) -> bool {
-        let take = |now: u32| match now {
-            ALL.. => Some(now),
-            ONE.. => Some(now - ONE),
-            _ => None,
-        };
-        // A plain load first: whoever waits awake asks often.
-        self.is_done()
-            && self
-                .state
-                .fetch_update(Ordering::AcqRel, Ordering::Relaxed, take)
-                .is_ok()
+        // Acquire: pairs with the completers' Release, all of them that counted up, since who counts down between them only
+        // carries on what they released. Done for all, it is only read: waiters share the line.
+        let mut now = self.state.load(Ordering::Acquire);
+        while (ONE..ALL).contains(&now) {
+            let taken = self.state.compare_exchange_weak(
+                now,
+                now - ONE,
+                Ordering::Acquire,
+                Ordering::Acquire,
+            );
+            match taken {
+                Ok(_) => return true,
+                Err(changed) => now = changed,
+            }
+        }
+        now >= ALL
     }
 
     /// Waits until it is done: first awake, for as long as that has paid off lately, then asleep. On a worker this counts as
@@ -124,6 +129,7 @@ impl Completion {
                     Some(left) => Some(left),
                 },
             };
+            // Relaxed: publishes nothing; and who completed before, the next look finds.
             let asleep =
                 self.state
                     .compare_exchange(OPEN, AWAITED, Ordering::Relaxed, Ordering::Relaxed);
@@ -192,6 +198,53 @@ mod model {
             waiter.join().unwrap();
             teller.join().unwrap();
             assert!(!done.try_wait(), "two were completed, two have waited");
+        });
+    }
+
+    #[test]
+    fn who_waited_twice_sees_what_both_did() {
+        loom::model(|| {
+            let told = Arc::new([UnsafeCell::new(0), UnsafeCell::new(0)].map(|what| Told {
+                what,
+                done: Completion::new(),
+            }));
+            let tellers = [0, 1].map(|me| {
+                let told = told.clone();
+                thread::spawn(move || {
+                    // SAFETY: checked by loom.
+                    told[me].what.with_mut(|what| unsafe { *what = 7 });
+                    told[0].done.complete_one();
+                })
+            });
+            told[0].done.wait();
+            told[0].done.wait();
+            for each in told.iter() {
+                // SAFETY: checked by loom.
+                each.what.with(|what| assert_eq!(unsafe { *what }, 7));
+            }
+            for teller in tellers {
+                teller.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn all_go_on_whatever_was_counted_before() {
+        loom::model(|| {
+            let done = Arc::new(Completion::new());
+            let waiter = thread::spawn({
+                let done = done.clone();
+                move || done.wait()
+            });
+            let counter = thread::spawn({
+                let done = done.clone();
+                move || done.complete_one()
+            });
+            done.complete();
+            done.wait();
+            waiter.join().unwrap();
+            counter.join().unwrap();
+            assert!(done.try_wait());
         });
     }
 }
