@@ -8,8 +8,7 @@ use cmwq::{
 };
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::ptr::NonNull;
-use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// In the order of `enum cmwq_system`.
 #[derive(Clone, Copy)]
@@ -57,13 +56,14 @@ fn watch_forks() {
             handle.store(0, Ordering::Relaxed);
         }
     }
-    static WATCH: Once = Once::new();
-    WATCH.call_once(|| {
+    // No Once: were it torn by a fork, the child would wait for it.
+    static WATCHED: AtomicBool = AtomicBool::new(false);
+    if !WATCHED.swap(true, Ordering::AcqRel) {
         // SAFETY: the handler touches atomics only. If it cannot be registered, a child is refused its parent's queues.
         unsafe {
             libc::pthread_atfork(None, None, Some(in_child));
         }
-    });
+    }
 }
 
 fn handle_of(which: usize) -> Result<WorkqueueHandle, Error> {

@@ -54,11 +54,11 @@ fn the_loop_that_measures_enqueueing() {
 
 #[test]
 fn a_fork_in_the_middle() {
-    let folder = folder("fork");
-    run::<&str>(
-        &compile(&folder, "tests/c/programs/fork.c", &cc(), &GNU11),
-        &[],
-    );
+    for name in ["fork", "fork_in_work", "fork_storm"] {
+        let folder = folder(name);
+        let source = format!("tests/c/programs/{name}.c");
+        run::<&str>(&compile(&folder, &source, &cc(), &GNU11), &[]);
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@
 //! `Release` that the writer's reads acquire: all use of the old object happens before it is dropped.
 
 use crate::sys::atomic::{AtomicPtr, AtomicUsize, Ordering, seq_cst_for_loom};
+use crate::sys::fork::{Held, Side};
 use crate::sys::sync::Mutex;
 use crate::sys::task;
 use crossbeam_utils::CachePadded;
@@ -67,14 +68,18 @@ impl Gates {
         }
     }
 
-    /// In a fork's child: readers that were other threads of the parent are not there. The one thread of the child is none
-    /// itself, since gates are not held while user code runs.
-    pub(crate) fn reset(&self) {
-        for gate in &self.gates {
-            for counter in &gate.0 {
-                counter.store(0, Ordering::Relaxed);
+    /// For a fork: nobody waits for readers meanwhile. In the child, readers that were other threads of the parent are not
+    /// there. Its one thread is none itself, since gates are not held while user code runs.
+    pub(crate) fn hold_during_fork(&'static self) -> Held {
+        let writer = self.writer.lock();
+        Box::new(move |side| {
+            if side == Side::Child {
+                for counter in self.gates.iter().flat_map(|gate| &gate.0) {
+                    counter.store(0, Ordering::Relaxed);
+                }
             }
-        }
+            drop(writer);
+        })
     }
 
     /// Waits until every reader that entered before the call has left. Must not be called inside a gate.

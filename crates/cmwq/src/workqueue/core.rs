@@ -186,7 +186,8 @@ impl WqCore {
             pwq.publish(item);
         } else {
             pwq.publish_behind_its_run(item, self.id(), |pool| {
-                Registry::process().find(pool, gate)
+                let pool = Registry::process().find(pool, gate)?;
+                (!pool.is_inherited()).then_some(pool)
             });
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Delayed work: a work item with a timer. [`RawDelayedWork`] is the caller's own memory; [`DelayedWork`] is safe, and the same
 //! on an item that keeps itself alive.
 
-use super::control::{self, DisableGuard, WorkBusy, wait_for_run};
+use super::control::{self, DisableGuard, Grabbed, WorkBusy, wait_for_run};
 use super::core::WqCore;
 use super::{Queued, Workqueue};
 use crate::error::{Error, Refused};
@@ -45,7 +45,7 @@ struct Armed {
 }
 
 /// The timers of all delayed work of the process.
-static TIMERS: Timers<Armed> = Timers::new(Armed::expire);
+static TIMERS: Timers<Armed> = Timers::new(Armed::expire, || TIMERS.hold_during_fork());
 
 impl Armed {
     /// The timer has fired, or the item is wanted at once: it goes to its queue. A timer is none of the queue's items, so
@@ -113,10 +113,14 @@ impl Parts<'_> {
 
     /// Becomes the owner of the item wherever it is: idle, on the timer, or queued. Tells whether it was pending; `queued` is
     /// called if it was on a queue.
-    fn grab(self, queued: impl FnOnce()) -> (Pending, bool) {
+    ///
+    /// Refused if `by` is the queue of a fork's parent, or the item is.
+    fn grab(self, by: &WqCore, queued: impl FnOnce()) -> Result<(Pending, bool), Refused> {
+        by.engine.must_be_ours().map_err(|_| Refused::Forked)?;
         match control::grab(self.work, &|| self.disarm()) {
-            Ok(removed) => (removed.item(queued), true),
-            Err(idle) => (idle, false),
+            Some(Grabbed::Removed(removed)) => Ok((removed.item(queued), true)),
+            Some(Grabbed::Idle(idle)) => Ok((idle, false)),
+            None => Err(Refused::Forked),
         }
     }
 
@@ -352,7 +356,10 @@ impl Workqueue {
     }
 
     fn move_delayed(&self, cpu: Option<usize>, work: &DelayedWork, delay: Duration) -> bool {
-        let (item, was_pending) = work.parts().grab(|| work.work.unlend());
+        let grabbed = work.parts().grab(&self.core, || work.work.unlend());
+        let Ok((item, was_pending)) = grabbed else {
+            return false;
+        };
         // If it was pending, whoever disables it at this moment has not got hold of it yet, and will remove what is moved
         // here: to drop it now would leave the removal to nobody.
         if !was_pending && work.work.as_raw().is_disabled() {
@@ -403,7 +410,10 @@ impl Workqueue {
         cpu.map_or(Ok(()), |cpu| self.must_have(cpu))?;
         // SAFETY: valid by the caller's promise, and ours until it is started.
         let parts = unsafe { item.as_ref() }.parts();
-        let (claimed, was_pending) = parts.grab(|| ());
+        let (claimed, was_pending) = match parts.grab(&self.core, || ()) {
+            Ok(grabbed) => grabbed,
+            Err(why) => return Ok((false, Queued::Refused(why))),
+        };
         // As for a safe item: a pending one is moved even so.
         if !was_pending && parts.work.is_disabled() {
             claimed.release();
