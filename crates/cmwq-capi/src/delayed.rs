@@ -108,7 +108,7 @@ abi! {
 
     fn cmwq_flush_delayed_work(call, dwork: *mut RawDelayedWork) -> bool {
         // SAFETY: the header asks for a delayed item.
-        unsafe { call.with_function(dwork.cast(), |item| item.cast::<RawDelayedWork>().as_ref().flush()) }
+        unsafe { call.with_function(dwork.cast(), |item| item.cast::<RawDelayedWork>().as_ref().flush_by_workers()) }
     }
 
     fn cmwq_cancel_delayed_work(call, dwork: *mut RawDelayedWork) -> bool {

@@ -144,7 +144,7 @@ fn on_each_cpu(call: &Call, func: WorkFn) -> c_int {
         }
     }
     for item in &items {
-        item.flush();
+        item.flush_by_workers();
     }
     failed.map_or(0, |error| call.error(&error))
 }

@@ -163,7 +163,7 @@ abi! {
 
     fn cmwq_flush_work(call, work: *mut RawWork) -> bool {
         // SAFETY: the header asks for an item.
-        unsafe { call.with_function(work, |item| item.as_ref().flush()) }
+        unsafe { call.with_function(work, |item| item.as_ref().flush_by_workers()) }
     }
 
     fn cmwq_cancel_work(call, work: *mut RawWork) -> bool {

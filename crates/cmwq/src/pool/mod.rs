@@ -7,6 +7,7 @@ mod busy;
 mod cancel;
 mod guard;
 mod help;
+mod lane;
 mod limit;
 mod monitor;
 mod offenders;
@@ -15,7 +16,10 @@ mod pwq;
 mod rescuer;
 mod service;
 mod slab;
+mod sleepers;
 mod snapshot;
+pub(crate) mod spawner;
+mod waiter;
 mod worker;
 
 #[cfg(all(test, cmwq_loom))]
@@ -35,16 +39,18 @@ use slab::Slab;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(crate) use block::{BlockGuard, current, leave_in_child};
+pub(crate) use block::{BlockGuard, Current, current, leave_in_child};
 pub use block::{blocking, current_is_mem_reclaim, current_is_rescuer, current_work};
 pub(crate) use guard::PoolGuard;
 pub(crate) use help::{Group, Place};
+pub(crate) use lane::Lane;
 pub(crate) use limit::NodeLimit;
 pub(crate) use params::Params;
 pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState, PwqStats, Traits};
 pub(crate) use rescuer::Rescuer;
 pub(crate) use service::{Caretaker, Helper, Service};
 pub(crate) use snapshot::{PoolSnapshot, Progress, PwqSnapshot, RunSnapshot};
+pub(crate) use spawner::{Granted, Issuer};
 
 /// The kind of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,7 +115,11 @@ pub(crate) struct Pool {
 /// What the pool's lock guards.
 pub(crate) struct Inner {
     binding: CpuSet,
-    /// How many workers may run at the same time: the CPUs of the pod.
+    /// How many workers may be awake at the same time: the CPUs of the pod.
+    cpus: u32,
+    /// How many of the running ones sleep at any time without saying so, as far as the monitor knows.
+    sleepers: u32,
+    /// How many workers may run at the same time: both together.
     target: u32,
     /// Active items that no worker has taken, oldest first.
     worklist: List,
@@ -161,6 +171,7 @@ impl PwqStats {
         self.cm_wakeups += other.cm_wakeups;
         self.mayday += other.mayday;
         self.rescued += other.rescued;
+        self.waiter_runs += other.waiter_runs;
         self.limit_visits += other.limit_visits;
     }
 }
@@ -248,6 +259,8 @@ impl Pool {
             inbox: CachePadded::new(Inbox::new()),
             inner: CachePadded::new(Mutex::new(Inner {
                 binding: binding.cpus,
+                cpus: binding.target.max(1),
+                sleepers: 0,
                 target: binding.target.max(1),
                 worklist: List::new(Seat::Worklist),
                 awaited: HashMap::new(),
@@ -300,7 +313,8 @@ impl Pool {
         {
             let mut guard = self.lock();
             guard.binding = binding.cpus;
-            guard.target = binding.target.max(1);
+            guard.cpus = binding.target.max(1);
+            guard.allow_sleepers(0);
         }
         self.recall_strays();
     }

@@ -140,11 +140,12 @@ impl Parts<'_> {
         removed
     }
 
-    fn flush(self) -> bool {
+    /// Queues at once what waits for its timer, then waits by `flush`.
+    fn flush(self, flush: fn(&RawWork) -> bool) -> bool {
         let armed = TIMERS.disarm(self.timer);
         let queued = armed.is_some_and(|armed| armed.enqueue() == Queued::Accepted);
         // It may have ended already: it was pending at the call all the same.
-        self.work.flush() || queued
+        flush(self.work) || queued
     }
 }
 
@@ -203,7 +204,12 @@ impl RawDelayedWork {
 
     /// As [`DelayedWork::flush`].
     pub fn flush(&self) -> bool {
-        self.parts().flush()
+        self.parts().flush(RawWork::flush)
+    }
+
+    /// As [`flush`](Self::flush), but the calling thread runs nothing itself.
+    pub fn flush_by_workers(&self) -> bool {
+        self.parts().flush(RawWork::flush_by_workers)
     }
 }
 
@@ -279,7 +285,7 @@ impl DelayedWork {
     /// Waits for the last instance known at the call. An armed timer is stopped and the item queued at once. `false`: it
     /// was neither pending nor running.
     pub fn flush(&self) -> bool {
-        self.parts().flush()
+        self.parts().flush(RawWork::flush)
     }
 }
 

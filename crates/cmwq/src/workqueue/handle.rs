@@ -10,6 +10,7 @@ use super::{Queued, Workqueue};
 use crate::engine::{self, gates};
 use crate::error::{Error, Refused};
 use crate::observe::warn;
+use crate::pool::spawner;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sys::gate::{GateGuard, MaybeShared, Replaced};
@@ -141,6 +142,7 @@ impl WorkqueueHandle {
     /// As for [`Workqueue::queue_raw`].
     #[inline]
     pub unsafe fn queue_raw(self, item: NonNull<RawWork>) -> Result<Queued, NoSuchWorkqueue> {
+        spawner::let_go();
         let outcome = {
             let real = engine::here();
             let gate = gates().enter(real);
@@ -159,6 +161,7 @@ impl WorkqueueHandle {
     /// # Safety
     /// As for [`Workqueue::queue_raw`].
     pub unsafe fn queue_raw_on(self, cpu: usize, item: NonNull<RawWork>) -> Result<Queued, Error> {
+        spawner::let_go();
         let outcome = {
             let real = engine::here();
             let gate = gates().enter(real);
@@ -223,7 +226,7 @@ unsafe fn queue_within(
         Err(Unclaimed::AlreadyPending) => return Ok(Queued::AlreadyPending),
         Err(Unclaimed::Disabled) => return Ok(Queued::Disabled),
     };
-    match queue.core.queue_within(gate, real, cpu, item) {
+    match queue.core.publish_within(gate, real, cpu, item) {
         Ok(()) => Ok(Queued::Accepted),
         Err(Refused::Draining) => Err(queue.core.clone()),
         Err(why) => Ok(Queued::Refused(why)),
