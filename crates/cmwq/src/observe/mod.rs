@@ -7,8 +7,8 @@ mod warning;
 use crate::pool::PoolStats;
 
 pub use dump::Dump;
-pub(crate) use warning::{report, warn};
-pub use warning::{set_report_handler, set_warning_handler};
+pub(crate) use warning::report;
+pub use warning::{set_report_handler, set_warning_handler, warn};
 
 /// What an engine has counted. Take two and subtract to learn about a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

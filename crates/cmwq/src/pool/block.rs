@@ -54,6 +54,14 @@ impl Drop for Membership {
     }
 }
 
+/// The calling thread was a worker of the process that this one was forked from. Here it is none.
+pub(crate) fn leave_in_child() {
+    CURRENT.set(Current::NONE);
+    RESCUER.set(false);
+    // Its pool is the parent's, and nobody's here. A thread that is ending has left already.
+    let _ = WORKER.try_with(|worker| std::mem::forget(worker.borrow_mut().take()));
+}
+
 /// Notes what the calling thread is about to run. Returns what it runs already, if it waits for the new item in it.
 #[inline]
 pub(super) fn enter_item(what: Current) -> Current {

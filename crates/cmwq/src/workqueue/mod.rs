@@ -6,6 +6,8 @@ mod control;
 mod core;
 mod delayed;
 mod flush;
+#[cfg(not(cmwq_loom))]
+mod handle;
 mod join;
 mod kind;
 mod limits;
@@ -33,7 +35,9 @@ use std::sync::Arc;
 pub use attrs::{WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkqueueAttrs};
 pub use builder::WorkqueueBuilder;
 pub use control::{DisableGuard, WorkBusy};
-pub use delayed::DelayedWork;
+pub use delayed::{DelayedWork, RawDelayedWork};
+#[cfg(not(cmwq_loom))]
+pub use handle::{NoSuchWorkqueue, WorkqueueHandle};
 pub use join::{JoinError, JoinHandle};
 pub use kind::WorkqueueKind;
 pub use memory_reclaim::in_memory_reclaim;
@@ -209,6 +213,36 @@ impl Workqueue {
         unsafe { self.queue_raw_from(None, item) }
     }
 
+    /// As [`queue_raw`](Self::queue_raw), from the pod of `cpu` instead of from the caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    ///
+    /// # Safety
+    /// As for [`queue_raw`](Self::queue_raw).
+    pub unsafe fn queue_raw_on(&self, cpu: usize, item: NonNull<RawWork>) -> Result<Queued, Error> {
+        self.must_have(cpu)?;
+        // SAFETY: by the caller's promise.
+        Ok(unsafe { self.queue_raw_from(Some(cpu), item) })
+    }
+
+    /// As [`queue_raw`](Self::queue_raw), from a CPU of NUMA node `node`; see [`queue_on_node`](Self::queue_on_node).
+    ///
+    /// # Errors
+    /// As [`queue_on_node`](Self::queue_on_node).
+    ///
+    /// # Safety
+    /// As for [`queue_raw`](Self::queue_raw).
+    pub unsafe fn queue_raw_on_node(
+        &self,
+        node: u32,
+        item: NonNull<RawWork>,
+    ) -> Result<Queued, Error> {
+        let cpu = self.core.cpu_of_node(node)?;
+        // SAFETY: by the caller's promise.
+        Ok(unsafe { self.queue_raw_from(cpu, item) })
+    }
+
     /// # Safety
     /// As for [`queue_raw`](Self::queue_raw).
     #[inline]
@@ -318,14 +352,23 @@ impl Workqueue {
     }
 }
 
+impl Workqueue {
+    /// Runs everything that is queued and lets go of the workers. Nothing happens the second time, nor in a fork's child, where its
+    /// workers are not; what it holds there is the parent's.
+    fn end(&self) {
+        if !self.core.engine.is_inherited() && self.core.begin_to_end() {
+            self.core.destroy();
+        }
+    }
+}
+
 impl Drop for Workqueue {
     fn drop(&mut self) {
-        // In a fork's child its workers are not there; what it holds is the parent's.
-        if self.core.engine.is_inherited() {
+        if self.core.engine.is_inherited() || !self.core.runs_here() {
+            self.end();
             return;
         }
-        if !self.core.runs_here() {
-            self.core.destroy();
+        if !self.core.begin_to_end() {
             return;
         }
         let core = self.core.clone();

@@ -7,8 +7,8 @@ use crate::error::{Error, Refused};
 use crate::observe::warn;
 use crate::pool::{Granted, Issuer, spawner};
 use crate::sys::atomic::Ordering;
+use crate::sys::gate::GateGuard;
 use crate::work::Pending;
-use std::sync::Arc;
 
 impl WqCore {
     /// The CPU that the calling thread queues from.
@@ -39,29 +39,39 @@ impl WqCore {
 
     /// Queues an item that the caller has claimed, from `cpu` or from wherever the caller is.
     #[inline]
-    pub(super) fn queue(
-        self: &Arc<Self>,
-        cpu: Option<usize>,
-        item: Pending,
-    ) -> Result<(), Refused> {
+    pub(super) fn queue(&self, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
         // In the order in which one thread queues.
         spawner::let_go();
         self.publish(cpu, item)
     }
 
     #[inline]
-    fn publish(self: &Arc<Self>, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
+    fn publish(&self, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
+        let real = engine::here();
+        let result = self.publish_within(&gates().enter(real), real, cpu, item);
+        if result == Err(Refused::Draining) {
+            self.warn_dropped();
+        }
+        result
+    }
+
+    /// As [`queue`](Self::queue), inside the gate of the CPU `real`, where the caller is. The caller has let go of what he has
+    /// spawned, and warns of an item that was dropped, when he has left the gate.
+    #[inline]
+    pub(super) fn publish_within(
+        &self,
+        gate: &GateGuard<'_>,
+        real: usize,
+        cpu: Option<usize>,
+        item: Pending,
+    ) -> Result<(), Refused> {
         if self.engine.is_inherited() {
             item.release();
             return Err(Refused::Forked);
         }
-        let real = engine::here();
-        let gate = gates().enter(real);
         // Inside the gate: a drain that begins waits for us, so it sees the item or we see it.
         if self.closed.load(Ordering::SeqCst) != 0 && !self.runs_here() {
-            drop(gate);
             item.release();
-            self.warn_dropped();
             return Err(Refused::Draining);
         }
         let bound = !self.kind.is_unbound();
@@ -70,16 +80,17 @@ impl WqCore {
             // workqueue and a later one to the old.
             0
         } else {
-            cpu.unwrap_or_else(|| self.engine.cpus(&gate).issuing(real, bound))
+            cpu.unwrap_or_else(|| self.engine.cpus(gate).issuing(real, bound))
         };
         let slots = self.slots.get().expect("set when the queue was made");
         let slot = slots.get(cpu).unwrap_or(&slots[0]);
-        let pwq = slot.load(&gate);
+        let pwq = slot.load(gate);
         if self.ordered() {
             pwq.publish(item);
         } else {
             pwq.publish_behind_its_run(item, self.id(), |pool| {
-                Registry::process().find(pool, &gate)
+                let pool = Registry::process().find(pool, gate)?;
+                (!pool.is_inherited()).then_some(pool)
             });
         }
         Ok(())
@@ -93,7 +104,7 @@ impl WqCore {
 
     /// Queues a new item, of which the caller has the only handle.
     #[inline]
-    pub(super) fn spawn(self: &Arc<Self>, item: Pending) -> Result<(), Refused> {
+    pub(super) fn spawn(&self, item: Pending) -> Result<(), Refused> {
         if !self.waiters_run() {
             return self.queue(None, item);
         }
@@ -141,7 +152,7 @@ impl WqCore {
         })
     }
 
-    fn warn_dropped(&self) {
+    pub(super) fn warn_dropped(&self) {
         if self.warned.swap(1, Ordering::Relaxed) == 0 {
             warn(&format!(
                 "workqueue {}: draining or destroyed, an item queued from outside was dropped",
