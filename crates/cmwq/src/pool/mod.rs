@@ -235,6 +235,9 @@ pub(crate) struct WorkerHandle {
     parker: Parker,
     /// The kernel's thread id, 0 before the worker has started.
     tid: AtomicU32,
+    /// It is inside an item's function. Written by the worker alone: between items it may sleep for the pool's lock, which is not
+    /// the item's sleep.
+    in_item: AtomicBool,
 }
 
 impl Pool {

@@ -60,7 +60,8 @@ pub enum Queued {
 /// A named workqueue: work items queued on it run on worker pools near the CPU that they were queued from.
 ///
 /// Queues of equal attributes share pools. Items of one queue start in the order in which they were queued from one pod,
-/// as long as `max_active` allows, and run concurrently; an [`ordered`](WorkqueueBuilder::ordered) queue runs one at a time,
+/// as long as `max_active` allows, and run concurrently (one that a thread waits for may be run by that thread before its turn, see
+/// [`workers_only`](WorkqueueBuilder::workers_only)); an [`ordered`](WorkqueueBuilder::ordered) queue runs one at a time,
 /// in order. On a [`per_cpu`](WorkqueueBuilder::per_cpu) queue items run on the very CPU that they were queued from.
 ///
 /// What was done before `queue` or `spawn` is visible to the item's function; what the function did is visible to whoever
