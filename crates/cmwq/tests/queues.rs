@@ -141,7 +141,7 @@ fn items_that_join_items_of_their_own_queue_do_not_deadlock() {
 #[test]
 fn a_worker_that_blocks_without_saying_so_is_replaced() {
     let engine = engine("l3:1 core:1 pu:1");
-    let wq = engine.workqueue("t").build().unwrap();
+    let wq = engine.workqueue("t").workers_only().build().unwrap();
     let (sender, receiver) = mpsc::channel::<u32>();
     // The only CPU's worker waits for a message that only the second item sends.
     let waits = wq.spawn(move || receiver.recv().unwrap());
@@ -154,7 +154,7 @@ fn a_worker_that_blocks_without_saying_so_is_replaced() {
 #[test]
 fn a_worker_that_says_it_blocks_is_replaced() {
     let engine = engine("l3:1 core:1 pu:1");
-    let wq = engine.workqueue("t").build().unwrap();
+    let wq = engine.workqueue("t").workers_only().build().unwrap();
     let (sender, receiver) = mpsc::channel::<u32>();
     let waits = wq.spawn(move || cmwq::blocking(|| cmwq::blocking(|| receiver.recv().unwrap())));
     let sends = wq.spawn(move || sender.send(7).unwrap());
@@ -174,6 +174,7 @@ fn a_flooded_pod_is_helped_by_its_idle_neighbour() {
     let wq = engine
         .workqueue("t")
         .affinity_scope(AffinityScope::Cache)
+        .workers_only()
         .build()
         .unwrap();
     let _issuer = engine.become_issuer(0).unwrap();

@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 pub use builder::EngineBuilder;
 pub use cpus::IssuerGuard;
-pub(crate) use cpus::{Cpus, here};
+pub(crate) use cpus::{Cpus, declared, here};
 pub(crate) use key::PoolKey;
 pub(crate) use registry::{Registry, gates};
 

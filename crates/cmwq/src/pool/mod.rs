@@ -7,6 +7,7 @@ mod busy;
 mod cancel;
 mod guard;
 mod help;
+mod lane;
 mod limit;
 mod monitor;
 mod offenders;
@@ -16,6 +17,8 @@ mod rescuer;
 mod service;
 mod slab;
 mod snapshot;
+pub(crate) mod spawner;
+mod waiter;
 mod worker;
 
 #[cfg(all(test, cmwq_loom))]
@@ -35,16 +38,18 @@ use slab::Slab;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(crate) use block::{BlockGuard, current};
+pub(crate) use block::{BlockGuard, Current, current};
 pub use block::{blocking, current_is_mem_reclaim, current_is_rescuer, current_work};
 pub(crate) use guard::PoolGuard;
 pub(crate) use help::{Group, Place};
+pub(crate) use lane::Lane;
 pub(crate) use limit::NodeLimit;
 pub(crate) use params::Params;
 pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState, PwqStats, Traits};
 pub(crate) use rescuer::Rescuer;
 pub(crate) use service::{Caretaker, Helper, Service};
 pub(crate) use snapshot::{PoolSnapshot, Progress, PwqSnapshot, RunSnapshot};
+pub(crate) use spawner::{Granted, Issuer};
 
 /// The kind of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,6 +164,7 @@ impl PwqStats {
         self.cm_wakeups += other.cm_wakeups;
         self.mayday += other.mayday;
         self.rescued += other.rescued;
+        self.waiter_runs += other.waiter_runs;
         self.limit_visits += other.limit_visits;
     }
 }

@@ -12,7 +12,7 @@
 //! - *Help.* If what waits would take the pod longer than [`WORTH_HELPING_NS`], and neighbours have CPUs to spare, they
 //!   are woken to take some of it.
 //!
-//! A pool where nothing waited for [`FORGET_AFTER`] looks in a row is no longer looked at, and with no pool left the
+//! It also closes lanes that are not used. A pool without any where nothing waited for [`FORGET_AFTER`] looks in a row is no longer looked at, and with no pool left the
 //! service thread sleeps: an idle process is not disturbed.
 
 use super::offenders::worth_a_report;
@@ -94,6 +94,7 @@ impl Pool {
     fn look(self: &Arc<Self>, watched: &mut Watched) -> bool {
         let mut guard = self.lock();
         guard.drain();
+        let lanes = guard.tend_lanes();
         let waiting = guard.worklist.len() as u64;
         let saturated = guard.running >= guard.target;
         let completed = guard.stats.completed;
@@ -102,6 +103,9 @@ impl Pool {
         if !saturated || waiting == 0 {
             self.set_help_wanted(false);
             watched.calm_looks += 1;
+            if lanes {
+                watched.calm_looks = 0;
+            }
             if watched.calm_looks >= FORGET_AFTER {
                 guard.watched = false;
                 return false;

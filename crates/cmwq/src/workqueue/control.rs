@@ -136,6 +136,11 @@ pub(super) fn wait_for_end(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Poo
     }
 }
 
+/// Runs the pending instance of an item that the caller is about to wait for, if nobody has begun with it and the caller may.
+pub(super) fn run_as_waiter(item: &RawWork) -> bool {
+    with_last_pool(item, &registered, |pool| pool.run_as_waiter(item)).unwrap_or(false)
+}
+
 fn wait(done: &Completion) {
     let _blocked = BlockGuard::enter();
     done.wait();
@@ -219,7 +224,8 @@ impl RawWork {
     }
 
     /// Waits for the last instance known at the call: the pending one, or else the running one. `false`: there was none.
-    /// What the function did is visible afterwards.
+    /// What the function did is visible afterwards. A pending one that no worker has taken may run on the calling thread, see
+    /// [`workers_only`](crate::WorkqueueBuilder::workers_only).
     ///
     /// From the item's own function it returns `false` at once and warns: an item cannot wait for itself.
     pub fn flush(&self) -> bool {
@@ -235,6 +241,9 @@ impl RawWork {
             queue.check_dependency(self.func());
         }
         loop {
+            if self.is_pending() && run_as_waiter(self) {
+                return true;
+            }
             let found = with_last_pool(self, &registered, |pool| {
                 let mut guard = pool.lock();
                 guard

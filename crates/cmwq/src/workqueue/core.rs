@@ -12,7 +12,8 @@ use crate::engine::{self, Engine, Queue, Registry, gates};
 use crate::error::{Error, FlushError, Refused};
 use crate::observe::warn;
 use crate::pool::{
-    BlockGuard, FrontEnd, Pool, PwqKey, PwqState, PwqStats, Rescuer, Traits, current,
+    BlockGuard, FrontEnd, Granted, Issuer, Pool, PwqKey, PwqState, PwqStats, Rescuer, Traits,
+    current, spawner,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
@@ -145,6 +146,13 @@ impl WqCore {
         cpu: Option<usize>,
         item: Pending,
     ) -> Result<(), Refused> {
+        // In the order in which one thread queues.
+        spawner::let_go();
+        self.publish(cpu, item)
+    }
+
+    #[inline]
+    fn publish(self: &Arc<Self>, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
         if self.engine.is_inherited() {
             item.release();
             return Err(Refused::Forked);
@@ -177,6 +185,62 @@ impl WqCore {
             });
         }
         Ok(())
+    }
+
+    /// Whether threads that spawn its items and join them at once may have lanes.
+    #[inline]
+    pub(super) fn waiters_run(&self) -> bool {
+        self.kind == WorkqueueKind::Unbound && !self.flags.workers_only && !self.flags.highpri
+    }
+
+    /// Queues a new item, of which the caller has the only handle.
+    #[inline]
+    pub(super) fn spawn(self: &Arc<Self>, item: Pending) -> Result<(), Refused> {
+        if !self.waiters_run() {
+            return self.queue(None, item);
+        }
+        spawner::let_go();
+        let issuer = Issuer {
+            queue: self.id(),
+            cpu: engine::here(),
+            declared: engine::declared(),
+        };
+        match spawner::spawn(issuer, item, || self.grant_lane()) {
+            Ok(()) => Ok(()),
+            Err(item) => self.publish(None, item),
+        }
+    }
+
+    /// A lane of the calling thread, in the pool where its items go now.
+    fn grant_lane(&self) -> Option<Granted> {
+        self.engine.must_be_ours().ok()?;
+        let real = engine::here();
+        let pwq = {
+            let gate = gates().enter(real);
+            let cpus = self.engine.cpus(&gate);
+            let cpu = cpus.issuing(real, false);
+            // One that is not where its items go may go elsewhere with the next.
+            if cpus.issuing(real, true) != cpu {
+                return None;
+            }
+            self.slots.get()?.get(cpu)?.get(&gate)
+        };
+        if pwq.pool.attrs.nice != 0 || pwq.pool.attrs.strict {
+            return None;
+        }
+        let mut guard = pwq.pool.lock();
+        // Under the lock: a drain says that it has begun before it takes it in order to close all lanes.
+        if self.closed.load(Ordering::SeqCst) != 0 {
+            return None;
+        }
+        let lane = guard.open_lane(pwq.key)?;
+        drop(guard);
+        Some(Granted {
+            lane,
+            pool: pwq.pool.clone(),
+            key: pwq.key,
+            reclaim: self.rescuer.is_some(),
+        })
     }
 
     fn warn_dropped(&self) {
@@ -267,6 +331,7 @@ impl WqCore {
             ordered: self.ordered(),
             cpu_intensive: self.flags.cpu_intensive && self.kind == WorkqueueKind::PerCpu,
             rescuer: self.rescuer.clone(),
+            waiters_run: self.waiters_run(),
         };
         let state = PwqState::new(self.clone(), traits, self.limits.of(node), node, colour)
             .plugged(plugged);

@@ -6,6 +6,7 @@ mod control;
 mod core;
 mod delayed;
 mod flush;
+mod join;
 mod kind;
 mod limits;
 mod mapping;
@@ -23,7 +24,8 @@ use crate::error::{Error, FlushError, Refused};
 use crate::observe::warn;
 use crate::sys::thread;
 use crate::work::raw::{Pending, RawWork};
-use crate::work::{JoinHandle, Task, Unclaimed, Work};
+use crate::work::{Unclaimed, Work};
+use join::Task;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -31,6 +33,7 @@ pub use attrs::{WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkqueueAttrs};
 pub use builder::WorkqueueBuilder;
 pub use control::{DisableGuard, WorkBusy};
 pub use delayed::DelayedWork;
+pub use join::{JoinError, JoinHandle};
 pub use kind::WorkqueueKind;
 pub use memory_reclaim::in_memory_reclaim;
 pub use system::{SystemQueue, SystemWorkqueue, run_on_cpu, run_on_each_cpu};
@@ -179,13 +182,16 @@ impl Workqueue {
         let (task, handle) = Task::new(func);
         let raw = task.into_raw();
         // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
-        match unsafe { self.queue_raw_from(cpu, raw) } {
-            Queued::Accepted => {}
+        let Ok(item) = (unsafe { Pending::claim(raw) }) else {
+            unreachable!("nobody else has the new item")
+        };
+        let accepted = match cpu {
+            None => self.core.spawn(item),
+            named => self.core.queue(named, item),
+        };
+        if let Err(why) = accepted {
             // SAFETY: the queue did not use the reference.
-            Queued::Refused(why) => unsafe { Task::<F, T>::reject(raw, why) },
-            Queued::AlreadyPending | Queued::Disabled => {
-                unreachable!("nobody else has the new item")
-            }
+            unsafe { Task::<F, T>::reject(raw, why) };
         }
         handle
     }

@@ -1,5 +1,6 @@
 //! The process's own workqueues, for work that needs none of its own, and what is built on them.
 
+use super::join::JoinError;
 use super::{WQ_MAX_ACTIVE, Workqueue, WorkqueueBuilder};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -7,7 +8,6 @@ use crate::observe::warn;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::fork;
-use crate::work::JoinError;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
