@@ -4,10 +4,17 @@ use std::path::Path;
 use std::{env, fs};
 
 fn main() {
-    let lock = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../Cargo.lock");
+    let lock =
+        Path::new(&env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../Cargo.lock");
     println!("cargo::rerun-if-changed={}", lock.display());
     let text = fs::read_to_string(&lock).unwrap_or_default();
-    for name in ["cmwq", "tokio", "rayon", "crossbeam-channel", "async-executor"] {
+    for name in [
+        "cmwq",
+        "tokio",
+        "rayon",
+        "crossbeam-channel",
+        "async-executor",
+    ] {
         let version = text
             .split("[[package]]")
             .find(|package| package.contains(&format!("name = \"{name}\"\n")))

@@ -90,6 +90,11 @@ impl Args {
         Duration::from_millis(if self.quick { 150 } else { self.time_ms.into() })
     }
 
+    /// How often a run that others disturbed is tried again.
+    pub(crate) fn patience(&self) -> u32 {
+        if self.quick { 0 } else { 2 }
+    }
+
     /// How long the idle loop does nothing.
     pub(crate) fn idle_time(&self) -> Duration {
         Duration::from_secs(if self.quick { 1 } else { 10 })

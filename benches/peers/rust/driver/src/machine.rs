@@ -33,7 +33,11 @@ fn civil(days: u64) -> (u64, u64, u64) {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * of_year + 2) / 153;
     let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
@@ -61,7 +65,9 @@ pub(crate) fn calibrate_spin() -> (u64, f64) {
         let tries = (0..2_000).map(|_| time());
         tries.min().map_or(WANTED_NS, |time| time.as_nanos() as f64)
     };
-    let steps = (TRIAL as f64 * WANTED_NS / shortest(TRIAL)).round().max(1.0) as u64;
+    let steps = (TRIAL as f64 * WANTED_NS / shortest(TRIAL))
+        .round()
+        .max(1.0) as u64;
     (steps, shortest(steps))
 }
 

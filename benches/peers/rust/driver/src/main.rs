@@ -64,7 +64,11 @@ fn build(args: &Args) -> Result<Built, String> {
     }
     for peer in &args.peers {
         if !built.offers.iter().any(|(_, offer)| &offer.peer == peer) {
-            let mut known: Vec<&str> = built.offers.iter().map(|(_, offer)| offer.peer.as_str()).collect();
+            let mut known: Vec<&str> = built
+                .offers
+                .iter()
+                .map(|(_, offer)| offer.peer.as_str())
+                .collect();
             known.dedup();
             return Err(format!("--peers {peer}: there are {}", known.join(", ")));
         }
@@ -85,7 +89,10 @@ fn list(built: &Built, args: &Args) -> Result<(), String> {
         .filter(|(_, offer)| plan::wanted(args, offer))
         .filter(|(_, offer)| args.loops.iter().any(|lap| lap.name() == offer.lap))
         .map(|(_, offer)| {
-            format!("{:<10} {:<22} {:<11} {}\n", offer.lap, offer.peer, offer.mode, offer.version)
+            format!(
+                "{:<10} {:<22} {:<11} {}\n",
+                offer.lap, offer.peer, offer.mode, offer.version
+            )
         })
         .collect();
     print(&lines)
@@ -108,7 +115,7 @@ fn measure(built: &Built, args: &Args) -> Results {
         time_ms: args.time().as_millis() as u64,
         idle_ms: args.idle_time().as_millis() as u64,
         item_ns,
-        floor: floor(),
+        floor: if args.quick { Figures::new() } else { floor() },
         missing: built.missing.clone(),
         rows: plan::measure(built, args, &settings),
         comparisons: Vec::new(),
@@ -135,16 +142,17 @@ fn floor() -> Figures {
     })
 }
 
-/// Results that were written earlier; the rows of several files one after the other.
+/// Results that were written earlier; of several files, the machine and the settings are those of the first.
 fn read(files: &[PathBuf]) -> Result<Results, String> {
     let mut all: Option<Results> = None;
     for file in files {
         let name = file.display();
         let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
-        let results: Results = serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+        let results: Results =
+            serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
         match &mut all {
             None => all = Some(results),
-            Some(all) => all.rows.extend(results.rows),
+            Some(all) => all.add(results.rows),
         }
     }
     all.ok_or_else(|| "--from: no file".to_owned())

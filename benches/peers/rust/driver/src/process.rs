@@ -25,8 +25,56 @@ pub(crate) struct Watch {
 const SETTLING: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// CPU time that everybody has used since the machine started, and that its host took from it, in seconds.
+fn busy_time() -> f64 {
+    // user, nice, system, idle, waiting, interrupts, soft interrupts, stolen
+    const BUSY: [bool; 8] = [true, true, true, false, false, true, true, true];
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let first = stat.lines().next().unwrap_or_default();
+    let ticks: f64 = first
+        .split_whitespace()
+        .skip(1)
+        .zip(BUSY)
+        .filter(|(_, busy)| *busy)
+        .filter_map(|(ticks, _)| ticks.parse::<f64>().ok())
+        .sum();
+    // SAFETY: it only returns a number.
+    ticks / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64
+}
+
+/// CPU time of this process and of its children that have ended, in seconds.
+fn own_time() -> f64 {
+    let of = |who| {
+        // SAFETY: all zeroes is a value of it.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: writes to the variable that it is given.
+        unsafe { libc::getrusage(who, &raw mut usage) };
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+        seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    };
+    of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
+}
+
+/// Runs the program and reads its line of JSON; adds how much of a CPU others took meanwhile, in percent.
+pub(crate) fn run_beside(
+    program: &Program,
+    arguments: &[String],
+    watch: &Watch,
+) -> Result<Figures, String> {
+    let (busy, own, start) = (busy_time(), own_time(), Instant::now());
+    let mut figures = run(program, arguments, watch)?;
+    let others = (busy_time() - busy) - (own_time() - own);
+    let percent = others.max(0.0) / start.elapsed().as_secs_f64() * 100.0;
+    figures.insert("others_percent".to_owned(), percent);
+    Ok(figures)
+}
+
 /// Runs the program and reads its line of JSON.
-pub(crate) fn run(program: &Program, arguments: &[String], watch: &Watch) -> Result<Figures, String> {
+pub(crate) fn run(
+    program: &Program,
+    arguments: &[String],
+    watch: &Watch,
+) -> Result<Figures, String> {
     let mut child = Command::new(&program.path)
         .args(&program.arguments)
         .args(arguments)
@@ -115,7 +163,10 @@ fn cpu_time_of(pid: u32) -> Result<Duration, String> {
     if error != 0 {
         return Err(std::io::Error::from_raw_os_error(error).to_string());
     }
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: writes to the variable that it is given.
     if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return Err(std::io::Error::last_os_error().to_string());

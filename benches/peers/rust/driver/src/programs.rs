@@ -111,11 +111,25 @@ impl Built {
 }
 
 /// The Rust peers; without a network perhaps only cmwq.
-fn rust(peers: &Path, out: &Path, only_cmwq: bool, missing: &mut Vec<String>) -> Result<Program, String> {
+fn rust(
+    peers: &Path,
+    out: &Path,
+    only_cmwq: bool,
+    missing: &mut Vec<String>,
+) -> Result<Program, String> {
     let build = |with_peers: bool| {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo
-            .args(["build", "--release", "--locked", "--quiet", "-p", "peer-pools"])
+            .args([
+                "build",
+                "--release",
+                "--locked",
+                "--quiet",
+                "-p",
+                "peer-pools",
+                "-p",
+                "peer-floor",
+            ])
             .arg("--manifest-path")
             .arg(peers.join("rust/Cargo.toml"));
         if !with_peers {
@@ -126,7 +140,9 @@ fn rust(peers: &Path, out: &Path, only_cmwq: bool, missing: &mut Vec<String>) ->
     if only_cmwq {
         build(false)?;
     } else if let Err(why) = build(true) {
-        missing.push(format!("tokio, rayon, crossbeam-channel, async-executor: {why}"));
+        missing.push(format!(
+            "tokio, rayon, crossbeam-channel, async-executor: {why}"
+        ));
         build(false)?;
     }
     let directory = out.parent().unwrap_or(out);
@@ -182,7 +198,14 @@ fn go(sources: &Path, out: &Path) -> Result<Program, String> {
         false => return Err("no go on this machine (Debian: golang-go)".to_owned()),
     };
     let path = out.join("peer-go");
-    run_tool(Command::new(go).arg("build").arg("-o").arg(&path).arg(".").current_dir(sources))?;
+    run_tool(
+        Command::new(go)
+            .arg("build")
+            .arg("-o")
+            .arg(&path)
+            .arg(".")
+            .current_dir(sources),
+    )?;
     Ok(Program {
         path,
         arguments: Vec::new(),
@@ -197,7 +220,10 @@ fn java(sources: &Path, out: &Path) -> Result<Program, String> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(sources)
         .map_err(|error| format!("{}: {error}", sources.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "java"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "java")
+        })
         .collect();
     files.sort();
     run_tool(Command::new("javac").arg("-d").arg(&classes).args(files))?;

@@ -23,6 +23,9 @@ pub(crate) struct Results {
     pub(crate) comparisons: Vec<Comparison>,
 }
 
+/// A run while others used more of a CPU than this is disturbed.
+pub(crate) const DISTURBED_PERCENT: f64 = 15.0;
+
 /// A loop with a number of issuers.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Row {
@@ -70,6 +73,16 @@ pub(crate) enum Unit {
     Number,
 }
 
+impl Unit {
+    /// Smaller figures are not told apart: a clock's step, a few microseconds of CPU time in ten seconds.
+    fn least(self) -> f64 {
+        match self {
+            Unit::Nanoseconds | Unit::Microseconds => 10.0,
+            _ => f64::MIN_POSITIVE,
+        }
+    }
+}
+
 const fn metric(key: &'static str, name: &'static str, unit: Unit, judged: bool) -> Metric {
     Metric {
         key,
@@ -114,11 +127,21 @@ const WINDOW: &[Metric] = &[
     RATE,
     metric("ceiling_percent", "% of ceiling", Unit::Number, false),
     CPU,
-    metric("latency_p50_ns", "queue to end p50", Unit::Nanoseconds, false),
+    metric(
+        "latency_p50_ns",
+        "queue to end p50",
+        Unit::Nanoseconds,
+        false,
+    ),
     metric("latency_p99_ns", "p99", Unit::Nanoseconds, true),
 ];
 const IDLE: &[Metric] = &[
-    metric("latency_p50_ns", "submit to start p50", Unit::Nanoseconds, true),
+    metric(
+        "latency_p50_ns",
+        "submit to start p50",
+        Unit::Nanoseconds,
+        true,
+    ),
     metric("latency_p95_ns", "p95", Unit::Nanoseconds, false),
     metric("latency_p99_ns", "p99", Unit::Nanoseconds, true),
     metric("idle_cpu_us", "CPU when idle", Unit::Microseconds, true),
@@ -127,9 +150,19 @@ const BLOCK: &[Metric] = &[
     RATE,
     metric("ceiling_percent", "% of ceiling", Unit::Number, false),
     CPU,
-    metric("latency_p50_ns", "computing items p50", Unit::Nanoseconds, false),
+    metric(
+        "latency_p50_ns",
+        "computing items p50",
+        Unit::Nanoseconds,
+        false,
+    ),
     metric("latency_p99_ns", "p99", Unit::Nanoseconds, true),
-    metric("sleeper_p99_ns", "sleeping items p99", Unit::Nanoseconds, false),
+    metric(
+        "sleeper_p99_ns",
+        "sleeping items p99",
+        Unit::Nanoseconds,
+        false,
+    ),
     metric("threads", "threads", Unit::Number, false),
 ];
 
@@ -213,6 +246,15 @@ impl Entry {
         })
     }
 
+    /// How many of its runs others disturbed.
+    pub(crate) fn disturbed(&self) -> usize {
+        let others = |figures: &&Figures| figures.get("others_percent").copied().unwrap_or(0.0);
+        self.runs
+            .iter()
+            .filter(|figures| others(figures) > DISTURBED_PERCENT)
+            .count()
+    }
+
     pub(crate) fn is_cmwq(&self) -> bool {
         self.peer == "cmwq"
     }
@@ -272,10 +314,11 @@ impl Row {
                 true => b.total_cmp(a),
                 false => a.total_cmp(b),
             })?;
+        let [ours, theirs] = [value, best_value].map(|figure| figure.max(metric.unit.least()));
         let ratio = if metric.more_is_better {
-            value / best_value
+            ours / theirs
         } else {
-            best_value / value
+            theirs / ours
         };
         Some(Comparison {
             lap: self.lap.clone(),
@@ -304,7 +347,171 @@ fn full_name(metric: &Metric) -> String {
 }
 
 impl Results {
+    /// Adds rows of another file: peers that a row does not have yet, and rows that are new.
+    pub(crate) fn add(&mut self, rows: Vec<Row>) {
+        for row in rows {
+            let same = |known: &&mut Row| known.lap == row.lap && known.issuers == row.issuers;
+            match self.rows.iter_mut().find(same) {
+                None => self.rows.push(row),
+                Some(known) => {
+                    for entry in row.entries {
+                        if known
+                            .entries
+                            .iter()
+                            .all(|other| other.label() != entry.label())
+                        {
+                            known.entries.push(entry);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     pub(crate) fn compare(&mut self) {
         self.comparisons = self.rows.iter().flat_map(Row::comparisons).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An entry whose runs have these figures of a metric.
+    fn entry(peer: &str, mode: &str, key: &str, values: &[f64]) -> Entry {
+        Entry {
+            peer: peer.to_owned(),
+            version: "1".to_owned(),
+            mode: mode.to_owned(),
+            runs: values
+                .iter()
+                .map(|&value| Figures::from([(key.to_owned(), value)]))
+                .collect(),
+            error: None,
+        }
+    }
+
+    fn row(entries: Vec<Entry>) -> Row {
+        Row {
+            lap: "roundtrip".to_owned(),
+            issuers: 2,
+            entries,
+        }
+    }
+
+    #[test]
+    fn a_spread_is_that_of_runs_that_all_have_the_figure() {
+        let spread = entry("a", "park", "rate", &[3.0, 1.0, 2.0])
+            .spread("rate")
+            .unwrap();
+        assert_eq!((spread.median, spread.min, spread.max), (2.0, 1.0, 3.0));
+        let mut some = entry("a", "park", "rate", &[1.0]);
+        some.runs.push(Figures::new());
+        assert!(some.spread("rate").is_none());
+        assert!(entry("a", "park", "rate", &[]).spread("rate").is_none());
+    }
+
+    #[test]
+    fn the_best_is_the_greatest_rate_and_the_least_latency_and_a_ratio_above_one_is_better() {
+        let rates = row(vec![
+            entry("cmwq", "completion", "rate", &[30.0]),
+            entry("a", "park", "rate", &[10.0]),
+            entry("b", "park", "rate", &[20.0]),
+        ]);
+        let found = rates.comparisons();
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].best_peer.as_str(), found[0].ratio),
+            ("b park", 1.5)
+        );
+        let times = row(vec![
+            entry("cmwq", "completion", "enqueue_p50_ns", &[300.0]),
+            entry("a", "park", "enqueue_p50_ns", &[100.0]),
+            entry("b", "park", "enqueue_p50_ns", &[200.0]),
+        ]);
+        let found = times.comparisons();
+        assert_eq!(found[0].best_peer, "a park");
+        assert!((found[0].ratio - 1.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn waiters_that_help_are_compared_with_handles_only_and_other_shapes_with_nothing() {
+        let rates = row(vec![
+            entry("cmwq", "completion", "rate", &[10.0]),
+            entry("cmwq", "join", "rate", &[10.0]),
+            entry("a", "help", "rate", &[20.0]),
+            entry("a", "unpinned", "rate", &[40.0]),
+            entry("a", "park", "rate", &[5.0]),
+        ]);
+        let found: Vec<_> = rates
+            .comparisons()
+            .into_iter()
+            .map(|c| (c.mode, c.best_peer, c.ratio))
+            .collect();
+        let expected = [
+            ("completion", "a park", 2.0),
+            ("join", "a park", 2.0),
+            ("join", "a help", 0.5),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(mode, peer, ratio)| (mode.to_owned(), peer.to_owned(), ratio))
+        );
+    }
+
+    #[test]
+    fn nothing_used_twice_over_is_equal() {
+        let mut idle = row(vec![
+            entry("cmwq", "start", "idle_cpu_us", &[0.0]),
+            entry("a", "start", "idle_cpu_us", &[0.0]),
+        ]);
+        idle.lap = "idle".to_owned();
+        assert_eq!(idle.comparisons()[0].ratio, 1.0);
+    }
+
+    #[test]
+    fn files_are_joined_row_by_row_and_peer_by_peer() {
+        let mut all = Results {
+            tool: String::new(),
+            machine: String::new(),
+            date: String::new(),
+            cpus: 2,
+            runs: 1,
+            time_ms: 1,
+            idle_ms: 1,
+            item_ns: 1.0,
+            floor: Figures::new(),
+            missing: Vec::new(),
+            rows: vec![row(vec![entry("cmwq", "join", "rate", &[1.0])])],
+            comparisons: Vec::new(),
+        };
+        let mut other = row(vec![]);
+        other.issuers = 4;
+        let again = row(vec![
+            entry("cmwq", "join", "rate", &[9.0]),
+            entry("a", "park", "rate", &[2.0]),
+        ]);
+        all.add(vec![again, other]);
+        assert_eq!(all.rows.len(), 2);
+        assert_eq!(all.rows[0].entries.len(), 2);
+        assert_eq!(all.rows[0].entries[0].runs[0]["rate"], 1.0);
+    }
+
+    #[test]
+    fn figures_are_derived_from_items_and_time() {
+        let mut figures = Figures::from(
+            [
+                ("items", 100.0),
+                ("seconds", 0.5),
+                ("cpu_s", 1.0),
+                ("peak_kib", 2048.0),
+            ]
+            .map(|(key, value)| (key.to_owned(), value)),
+        );
+        derive(&mut figures, 2, 1e6);
+        assert_eq!(figures["rate"], 200.0);
+        assert_eq!(figures["cpu_us_per_item"], 10_000.0);
+        assert_eq!(figures["ceiling_percent"], 10.0);
+        assert_eq!(figures["peak_mib"], 2.0);
     }
 }

@@ -1,11 +1,16 @@
 //! Tables for people.
 
-use crate::results::{Comparison, Entry, Results, Row, Unit, is_other_shape, metrics, waiter_helps};
+use crate::results::{
+    Comparison, DISTURBED_PERCENT, Entry, Results, Row, Unit, is_other_shape, metrics, waiter_helps,
+};
 use std::fmt::Write;
 
 /// All of it.
 pub(crate) fn render(results: &Results) -> String {
-    let mut text = format!("{}, {} CPUs, {}\n", results.machine, results.cpus, results.date);
+    let mut text = format!(
+        "{}, {} CPUs, {}\n",
+        results.machine, results.cpus, results.date
+    );
     let _ = writeln!(
         text,
         "{} runs of {} ms, peers in turns; an item of window and block computes for {:.1} us\n",
@@ -13,11 +18,36 @@ pub(crate) fn render(results: &Results) -> String {
         results.time_ms,
         results.item_ns / 1e3
     );
+    if let Some(line) = floor(results) {
+        let _ = writeln!(text, "{line}\n");
+    }
     for row in &results.rows {
         table(&mut text, row);
     }
     comparisons(&mut text, &results.comparisons);
     text
+}
+
+/// What the machine must spend in any case, where it was measured.
+pub(crate) fn floor(results: &Results) -> Option<String> {
+    let cost = |(key, name): (&str, &str)| {
+        let ns = results.floor.get(key)?;
+        Some(format!("{name} {}", duration(*ns)))
+    };
+    let costs: Vec<String> = [
+        ("line_transfer_ns", "a line to the other CPU"),
+        (
+            "futex_round_trip_same_cpu_ns",
+            "there and back asleep on one CPU",
+        ),
+        ("futex_round_trip_other_cpu_ns", "on two CPUs"),
+        ("futex_wake_other_cpu_ns", "waking the other CPU"),
+        ("clock_ns", "reading the clock"),
+    ]
+    .into_iter()
+    .filter_map(cost)
+    .collect();
+    (!costs.is_empty()).then(|| format!("The machine's floor: {}", costs.join(", ")))
 }
 
 /// What a row is called.
@@ -43,6 +73,7 @@ fn table(text: &mut String, row: &Row) {
         }
     }
     let mut notes = Vec::new();
+    let (mut disturbed, mut runs) = (0, 0);
     for entry in row.ranked() {
         let mark = if entry.is_cmwq() { "* " } else { "  " };
         if let Some(error) = &entry.error {
@@ -51,6 +82,8 @@ fn table(text: &mut String, row: &Row) {
         if entry.runs.is_empty() {
             continue;
         }
+        disturbed += entry.disturbed();
+        runs += entry.runs.len();
         let mut line = vec![format!("{mark}{}", entry.peer), mode(entry)];
         for (column, metric) in metrics.iter().enumerate() {
             match entry.spread(metric.key) {
@@ -65,6 +98,9 @@ fn table(text: &mut String, row: &Row) {
             }
         }
         lines.push(line);
+    }
+    if disturbed > 0 {
+        notes.push(format!("  {disturbed} of {runs} runs were disturbed: others used more than {DISTURBED_PERCENT} % of a CPU meanwhile"));
     }
     let _ = writeln!(text, "{}", title(row));
     aligned(text, &lines, 2);
@@ -88,7 +124,15 @@ fn comparisons(text: &mut String, comparisons: &[Comparison]) {
         return;
     }
     text.push_str("cmwq against the best peer of each row (above 1: cmwq is better)\n");
-    let head = ["  loop", "issuers", "cmwq", "figure", "against those whose", "best peer", "ratio"];
+    let head = [
+        "  loop",
+        "issuers",
+        "cmwq",
+        "figure",
+        "against those whose",
+        "best peer",
+        "ratio",
+    ];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     for comparison in comparisons {
         lines.push(vec![

@@ -20,7 +20,9 @@ fn main() -> ExitCode {
         [] => false,
         [json] if json == "--json" => true,
         _ => {
-            eprintln!("peer-floor measures what this machine must spend. It takes --json, or nothing.");
+            eprintln!(
+                "peer-floor measures what this machine must spend. It takes --json, or nothing."
+            );
             return ExitCode::from(2);
         }
     };
@@ -56,7 +58,9 @@ fn table(costs: &[Cost]) -> String {
 
 fn allowed_cpus() -> Vec<usize> {
     let set = sched_getaffinity(None).expect("the own affinity can be read");
-    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
+    (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| set.is_set(cpu))
+        .collect()
 }
 
 fn pin(cpu: usize) {

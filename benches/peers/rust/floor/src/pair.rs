@@ -111,7 +111,11 @@ fn line_transfer(first: usize, second: usize) -> f64 {
 }
 
 /// Nanoseconds of an operation by either, both at it.
-fn contended(first: usize, second: usize, operation: impl Fn(&AtomicU64, &Mutex<u64>) + Sync) -> f64 {
+fn contended(
+    first: usize,
+    second: usize,
+    operation: impl Fn(&AtomicU64, &Mutex<u64>) + Sync,
+) -> f64 {
     const CALLS: u64 = 200_000;
     let (line, mutex) = (Line(AtomicU64::new(0)), Line(Mutex::new(0)));
     let calls = || (0..CALLS).for_each(|_| operation(&line.0, &mutex.0));
@@ -125,11 +129,11 @@ fn yields(cpu: usize) -> f64 {
     on_two(cpu, cpu, calls, calls) / f64::from(2 * YIELDS)
 }
 
-/// A futex word that threads hand to each other.
+/// Waits asleep until the word has come to a value; a waiter that was late may find a later one.
 fn wait_for(word: &AtomicU32, value: u32) {
     loop {
         let seen = word.load(Ordering::Acquire);
-        if seen == value {
+        if seen >= value {
             return;
         }
         // Whatever it returns, the word says whether to go on.

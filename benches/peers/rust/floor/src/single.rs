@@ -14,7 +14,10 @@ pub(crate) fn costs(cpu: usize) -> Vec<Cost> {
             pin(cpu);
             measured()
         };
-        scope.spawn(measure).join().expect("measuring does not panic")
+        scope
+            .spawn(measure)
+            .join()
+            .expect("measuring does not panic")
     })
 }
 

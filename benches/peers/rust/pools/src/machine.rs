@@ -11,7 +11,9 @@ pub(crate) fn allowed_cpus() -> &'static [usize] {
     static CPUS: OnceLock<Vec<usize>> = OnceLock::new();
     CPUS.get_or_init(|| {
         let set = sched_getaffinity(None).expect("the own affinity can be read");
-        (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
+        (0..CpuSet::MAX_CPU)
+            .filter(|&cpu| set.is_set(cpu))
+            .collect()
     })
 }
 

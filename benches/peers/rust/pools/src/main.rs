@@ -29,7 +29,10 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(error) => return failed(2, &error),
     };
-    let Some(peer) = peers::all().into_iter().find(|peer| peer.name == options.peer) else {
+    let Some(peer) = peers::all()
+        .into_iter()
+        .find(|peer| peer.name == options.peer)
+    else {
         return failed(2, &format!("no peer '{}'; see list", options.peer));
     };
     let spin_ns = match options.lap.as_str() {

@@ -30,8 +30,10 @@ impl<S: Signal> Target for Round<S> {
 /// Rounds until the time of the options has passed; the first, shorter, warms up.
 pub(crate) fn flood<S: Signal, P: Pool>(pool: &P, options: &Options) -> Result<Report, String> {
     let share = (options.items / options.issuers).max(1);
-    let (start_together, end_together) =
-        (Barrier::new(options.issuers + 1), Barrier::new(options.issuers + 1));
+    let (start_together, end_together) = (
+        Barrier::new(options.issuers + 1),
+        Barrier::new(options.issuers + 1),
+    );
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let threads: Vec<_> = (0..options.issuers)
@@ -45,11 +47,16 @@ pub(crate) fn flood<S: Signal, P: Pool>(pool: &P, options: &Options) -> Result<R
                     });
                     round.signal.adopt();
                     let prepared = if P::REUSABLE { share } else { 1 };
-                    let items: Vec<P::Item> =
-                        (0..prepared).map(|_| pool.item(Job::new(round, 0))).collect();
+                    let items: Vec<P::Item> = (0..prepared)
+                        .map(|_| pool.item(Job::new(round, 0)))
+                        .collect();
                     let mut tally = Tally::default();
                     for number in 0_u64.. {
-                        let count = if number == 0 { share.div_ceil(10) } else { share };
+                        let count = if number == 0 {
+                            share.div_ceil(10)
+                        } else {
+                            share
+                        };
                         start_together.wait();
                         if stop.load(Ordering::Relaxed) {
                             break;

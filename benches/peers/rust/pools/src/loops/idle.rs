@@ -35,9 +35,15 @@ pub(crate) fn idle<P: Pool>(pool: &P, options: &Options) -> Result<Report, Strin
             .join()
     })
     .map_err(|_| "the issuer panicked")?;
-    let report = report(sum, now_ns() - start, (cpu_time() - cpu_before).as_secs_f64())?;
+    let report = report(
+        sum,
+        now_ns() - start,
+        (cpu_time() - cpu_before).as_secs_f64(),
+    )?;
     println!("idle");
-    std::io::stdout().flush().map_err(|error| error.to_string())?;
+    std::io::stdout()
+        .flush()
+        .map_err(|error| error.to_string())?;
     std::io::stdin()
         .lock()
         .read_line(&mut String::new())
@@ -62,7 +68,9 @@ fn one_at_a_time<P: Pool>(pool: &P, options: &Options) -> Tally {
             thread::sleep(options.period / 4);
         }
         tally.items += 1;
-        tally.latency_ns.push(starts.started_ns.load(Ordering::Relaxed) - queued_ns);
+        tally
+            .latency_ns
+            .push(starts.started_ns.load(Ordering::Relaxed) - queued_ns);
     }
     tally.ran = starts.runs.load(Ordering::Acquire);
     tally

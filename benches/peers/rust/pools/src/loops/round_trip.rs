@@ -19,7 +19,8 @@ struct Trip<S> {
 impl<S: Signal> Target for Trip<S> {
     fn run(&self, _: u32) {
         // One item of an issuer at a time.
-        self.ran.store(self.ran.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.ran
+            .store(self.ran.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.signal.set();
     }
 }
@@ -52,7 +53,8 @@ struct Counted(AtomicU64);
 
 impl Target for Counted {
     fn run(&self, _: u32) {
-        self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.0
+            .store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
 

@@ -61,7 +61,8 @@ impl<S: Sync, F: Fn(&Slot<S>, u32) + Sync> Target for Slots<S, F> {
             sleep(SLEEP);
         }
         spin(self.spin);
-        slot.runs.store(slot.runs.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        slot.runs
+            .store(slot.runs.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let took = now_ns() - slot.queued_ns.load(Ordering::Relaxed);
         slot.took_ns.store(took, Ordering::Relaxed);
         (self.tell)(slot, index);
@@ -106,7 +107,10 @@ impl<S, F> Slots<S, F> {
     }
 
     fn ran(&self) -> u64 {
-        self.slots.iter().map(|slot| slot.runs.load(Ordering::Relaxed)).sum()
+        self.slots
+            .iter()
+            .map(|slot| slot.runs.load(Ordering::Relaxed))
+            .sum()
     }
 }
 
@@ -117,8 +121,9 @@ pub(crate) fn counted<P: Pool>(pool: &P, options: &Options, kind: Kind) -> Resul
         finished.adopt();
         let tell = |_: &Slot<()>, index| finished.set(index);
         let slots = forever(Slots::new(kind, options, || (), tell));
-        let items: Vec<P::Item> =
-            (0..WINDOW as u32).map(|index| pool.item(Job::new(slots, index))).collect();
+        let items: Vec<P::Item> = (0..WINDOW as u32)
+            .map(|index| pool.item(Job::new(slots, index)))
+            .collect();
         let mut tally = Tally::default();
         let (mut measuring, mut free, mut in_flight) = (false, u64::MAX, 0_u64);
         while phase.go_on(&mut tally, &mut measuring) {
@@ -152,8 +157,9 @@ pub(crate) fn signalled<S: Signal, P: Pool>(
     timed(options, |_, phase| {
         let tell = |slot: &Slot<S>, _| slot.signal.set();
         let slots = forever(Slots::new(kind, options, S::new, tell));
-        let items: Vec<P::Item> =
-            (0..WINDOW as u32).map(|index| pool.item(Job::new(slots, index))).collect();
+        let items: Vec<P::Item> = (0..WINDOW as u32)
+            .map(|index| pool.item(Job::new(slots, index)))
+            .collect();
         let mut tally = in_turn(
             phase,
             |index, tally| {

@@ -77,7 +77,9 @@ const DECLARED: window::Kind = window::Kind {
 };
 
 fn run(options: &Options) -> Result<Report, String> {
-    let queue = Workqueue::builder("peers").build().map_err(|error| error.to_string())?;
+    let queue = Workqueue::builder("peers")
+        .build()
+        .map_err(|error| error.to_string())?;
     match (options.lap.as_str(), options.mode.as_str()) {
         ("roundtrip", "completion") => {
             round_trip::signalled::<Completion, _>(&Reusable(queue), options)

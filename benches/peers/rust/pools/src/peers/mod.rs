@@ -44,7 +44,9 @@ pub(crate) fn all() -> Vec<Peer> {
         #[cfg(feature = "peers")]
         rayon::PEER,
         #[cfg(feature = "peers")]
-        crossbeam::PEER,
+        crossbeam::MESSAGES,
+        #[cfg(feature = "peers")]
+        crossbeam::CLOSURES,
         #[cfg(feature = "peers")]
         async_executor::PEER,
     ]
