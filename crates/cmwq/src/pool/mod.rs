@@ -16,6 +16,7 @@ mod pwq;
 mod rescuer;
 mod service;
 mod slab;
+mod sleepers;
 mod snapshot;
 pub(crate) mod spawner;
 mod waiter;
@@ -112,7 +113,11 @@ pub(crate) struct Pool {
 /// What the pool's lock guards.
 pub(crate) struct Inner {
     binding: CpuSet,
-    /// How many workers may run at the same time: the CPUs of the pod.
+    /// How many workers may be awake at the same time: the CPUs of the pod.
+    cpus: u32,
+    /// How many of the running ones sleep at any time without saying so, as far as the monitor knows.
+    sleepers: u32,
+    /// How many workers may run at the same time: both together.
     target: u32,
     /// Active items that no worker has taken, oldest first.
     worklist: List,
@@ -251,6 +256,8 @@ impl Pool {
             inbox: CachePadded::new(Inbox::new()),
             inner: CachePadded::new(Mutex::new(Inner {
                 binding: binding.cpus,
+                cpus: binding.target.max(1),
+                sleepers: 0,
                 target: binding.target.max(1),
                 worklist: List::new(Seat::Worklist),
                 awaited: HashMap::new(),
@@ -298,7 +305,8 @@ impl Pool {
         {
             let mut guard = self.lock();
             guard.binding = binding.cpus;
-            guard.target = binding.target.max(1);
+            guard.cpus = binding.target.max(1);
+            guard.allow_sleepers(0);
         }
         self.recall_strays();
     }

@@ -6,6 +6,8 @@
 //! - *Undeclared blocking.* A worker that runs the same item as at the last look, has used (almost) no CPU time since, and
 //!   is in state S or D, is blocked: it no longer counts as running, and the pool goes on with another. It counts again
 //!   as soon as a look finds that its CPU clock moves.
+//! - *Sleepers.* How many of a pod's running workers sleep at any one time, for less long than it takes to find each: see
+//!   [`sleepers`](super::sleepers).
 //! - *Hogs.* An item of a per-CPU pool that has used more CPU time than `cpu_intensive_thresh_us` since it was first seen, or was last
 //!   seen asleep, is CPU intensive: others run beside it until it ends. Its function is counted, and reported now and
 //!   then.
@@ -16,6 +18,7 @@
 //! service thread sleeps: an idle process is not disturbed.
 
 use super::offenders::worth_a_report;
+use super::sleepers::Sleepers;
 use super::{Busy, FrontEnd, Pool, PoolKind, WorkerState};
 use crate::observe::warn;
 use crate::sys::atomic::Ordering;
@@ -40,6 +43,7 @@ struct Watched {
     pool: Weak<Pool>,
     calm_looks: u32,
     completed: u64,
+    sleepers: Sleepers,
 }
 
 /// A worker that may be asleep, to be asked about while the lock is free.
@@ -67,6 +71,7 @@ impl Watch {
             pool,
             calm_looks: 0,
             completed: 0,
+            sleepers: Sleepers::default(),
         });
     }
 
@@ -102,6 +107,7 @@ impl Pool {
         watched.completed = completed;
         if !saturated || waiting == 0 {
             self.set_help_wanted(false);
+            guard.forget_sleepers();
             watched.calm_looks += 1;
             if lanes {
                 watched.calm_looks = 0;
@@ -135,6 +141,9 @@ impl Pool {
             })
             .collect();
         drop(guard);
+        if self.attrs.kind == PoolKind::Unbound {
+            self.count_sleepers(&mut watched.sleepers);
+        }
         for suspect in suspects {
             self.question(suspect);
         }

@@ -227,6 +227,17 @@ impl PwqState {
         true
     }
 
+    /// An active item has ended while somebody waits for its credit. If nobody but this pool workqueue does, its own next item has
+    /// it at once. Not the last one: with that its turn among those who wait ends, which is [`Inner::activate_one`]'s business.
+    #[inline]
+    fn next_of_own(&mut self, active: bool) -> Option<Pending> {
+        if !active || self.inactive.len() < 2 || !self.waiting || !self.limit.only_one_waits() {
+            return None;
+        }
+        self.active += 1;
+        self.inactive.pop_front()
+    }
+
     fn give_back_unused(&mut self) -> bool {
         let unused = self.credits - self.active;
         if unused <= 0 {
@@ -304,8 +315,12 @@ impl Inner {
             ended.colour_done = true;
         }
         if pwq.limit.is_tight() {
-            ended.credits_freed = pwq.give_back_unused();
+            match pwq.next_of_own(active) {
+                Some(item) => self.worklist.push_back(item),
+                None => ended.credits_freed = pwq.give_back_unused(),
+            }
         }
+        let pwq = &mut self.pwqs[key];
         ended.gone = pwq.retired && pwq.nr_in_flight == 0;
         ended
     }

@@ -3,7 +3,7 @@
 //!
 //! It runs *that* item and no other, so it meets nothing that it would not wait for anyway. And only one that a worker could
 //! take at this instant: it is on the worklist, so it holds its place among the active ones and none of its queue is before
-//! it in any order that was promised; it is not in execution. From the outside the thread is one more worker that took the item and
+//! it in any order that was promised. If an older instance of it still runs it goes behind that, as with any worker. From the outside the thread is one more worker that took the item and
 //! then left: the busy entry, the colour and the credit are accounted for as ever, so whoever flushes, cancels or queues the item
 //! meanwhile meets what he would meet otherwise.
 #![forbid(unsafe_code)]
@@ -46,12 +46,12 @@ impl PoolGuard<'_> {
             || place.seat != Seat::Worklist
             || !self.pwqs[place.pwq()].traits.waiters_run
             || !cpu.is_none_or(|cpu| self.binding.contains(cpu))
-            || self.busy.find(item.address(), item.func()).is_some()
         {
             return None;
         }
         let pending = self.unlink(pool, item)?;
-        self.pwqs[place.pwq()].stats.waiter_runs += 1;
-        self.start_or_hand_over(pending, Executor::worker())
+        let task = self.start_or_hand_over(pending, Executor::worker())?;
+        self.pwqs[task.run.pwq].stats.waiter_runs += 1;
+        Some(task)
     }
 }

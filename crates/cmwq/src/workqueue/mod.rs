@@ -12,6 +12,7 @@ mod limits;
 mod mapping;
 mod memory_reclaim;
 mod pwq;
+mod queueing;
 mod system;
 #[cfg(all(test, not(cmwq_loom)))]
 mod timelines;
