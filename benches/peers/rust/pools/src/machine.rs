@@ -26,6 +26,7 @@ pub(crate) fn pin_issuer(issuer: usize) {
 }
 
 /// A thread that a pinned issuer started has inherited its mask: gives it all CPUs back.
+#[cfg(feature = "peers")]
 pub(crate) fn unpin() {
     let mut set = CpuSet::new();
     for &cpu in allowed_cpus() {

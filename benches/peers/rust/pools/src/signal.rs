@@ -1,7 +1,9 @@
 //! How an item tells its issuer that it has run.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(feature = "peers")]
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, Thread};
 
 /// Set by an item, waited for by one issuer.
@@ -16,11 +18,13 @@ pub(crate) trait Signal: Send + Sync + 'static {
 }
 
 /// The standard library's park and unpark.
+#[cfg(feature = "peers")]
 pub(crate) struct Park {
     done: AtomicBool,
     issuer: OnceLock<Thread>,
 }
 
+#[cfg(feature = "peers")]
 impl Signal for Park {
     fn new() -> Park {
         Park {

@@ -99,3 +99,73 @@ fn report(sum: Tally, wall_ns: u64, cpu_s: f64) -> Result<Report, String> {
         .percentiles("latency", sum.latency_ns)
         .percentiles("sleeper", sum.sleeper_ns))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{flood, round_trip, window};
+    use crate::job::{Job, Pool};
+    use crate::options::Options;
+    use cmwq::Completion;
+
+    /// Runs items at once, so many times each.
+    struct Inline(usize);
+
+    impl Pool for Inline {
+        type Item = Job;
+
+        fn item(&self, job: Job) -> Job {
+            job
+        }
+
+        fn submit(&self, job: &Job) {
+            (0..self.0).for_each(|_| job.run());
+        }
+    }
+
+    fn options(lap: &str) -> Options {
+        let settings = [
+            "x",
+            lap,
+            "x",
+            "issuers=2",
+            "time_ms=5",
+            "warmup_ms=1",
+            "items=1000",
+            "spin=10",
+        ];
+        Options::parse(&settings.map(str::to_owned)).expect("valid")
+    }
+
+    #[test]
+    fn a_pool_that_runs_every_item_once_passes() {
+        let pool = Inline(1);
+        assert!(round_trip::signalled::<Completion, _>(&pool, &options("roundtrip")).is_ok());
+        assert!(flood::flood::<Completion, _>(&pool, &options("flood")).is_ok());
+        assert!(window::counted(&pool, &options("window"), window::COMPUTE).is_ok());
+        let in_turn = window::signalled::<Completion, _>;
+        assert!(in_turn(&pool, &options("window"), window::COMPUTE).is_ok());
+    }
+
+    #[test]
+    fn a_pool_that_runs_items_twice_fails_in_every_loop() {
+        let pool = Inline(2);
+        assert!(round_trip::signalled::<Completion, _>(&pool, &options("roundtrip")).is_err());
+        assert!(flood::flood::<Completion, _>(&pool, &options("flood")).is_err());
+        assert!(window::counted(&pool, &options("window"), window::COMPUTE).is_err());
+        let in_turn = window::signalled::<Completion, _>;
+        assert!(in_turn(&pool, &options("window"), window::COMPUTE).is_err());
+    }
+
+    #[test]
+    fn wrong_settings_are_refused_by_name() {
+        for (wrong, named) in [
+            ("issuers=0", "issuers=0"),
+            ("colour=1", "colour"),
+            ("spin", "spin"),
+        ] {
+            let arguments = ["cmwq", "flood", "work", wrong].map(str::to_owned);
+            let error = Options::parse(&arguments).err().expect("refused");
+            assert!(error.contains(named), "{error}");
+        }
+    }
+}
