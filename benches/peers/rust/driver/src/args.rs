@@ -8,6 +8,7 @@ use std::time::Duration;
 /// this machine has a compiler for. Peers take turns, run by run, so that a machine that changes its mood does it to all.
 #[derive(Parser)]
 #[command(
+    bin_name = "benches/peers/run",
     name = "benches/peers/run",
     after_help = "Examples:\n  benches/peers/run --quick\n  benches/peers/run --loops roundtrip,flood --peers tokio-spawn,rayon --runs 9\n  \
                   benches/peers/run --format json > run.json; benches/peers/run --from run.json --html page.html"
@@ -28,6 +29,9 @@ pub(crate) struct Args {
     /// Measured time of a run, in milliseconds.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..=600_000))]
     pub(crate) time_ms: u32,
+    /// How often a run is tried again if others used the CPUs meanwhile; the least disturbed counts.
+    #[arg(long, value_name = "TIMES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) again: u32,
     /// One short run of each, with fewer issuers: that all works, not how fast it is.
     #[arg(long)]
     pub(crate) quick: bool,
@@ -92,7 +96,7 @@ impl Args {
 
     /// How often a run that others disturbed is tried again.
     pub(crate) fn patience(&self) -> u32 {
-        if self.quick { 0 } else { 2 }
+        if self.quick { 0 } else { self.again }
     }
 
     /// How long the idle loop does nothing.
