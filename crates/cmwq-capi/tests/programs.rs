@@ -71,6 +71,16 @@ fn queueing_allocates_nothing() {
 }
 
 #[test]
+fn a_driver_with_the_kernels_includes() {
+    for compiler in [cc(), "clang".into()].iter().filter(|name| has(name)) {
+        let folder = folder("module");
+        let program = compile(&folder, "tests/c/programs/module.c", compiler, &GNU11);
+        let text = run::<&str>(&program, &[]);
+        assert_eq!(text, "toynet: 500 packets, 44950 bytes\n");
+    }
+}
+
+#[test]
 fn a_program_may_bring_its_own_of_everything() {
     let folder = folder("steps_aside");
     run::<&str>(

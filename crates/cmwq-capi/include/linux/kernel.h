@@ -20,6 +20,26 @@
 #include <linux/types.h>
 
 #ifndef CMWQ_NO_KERNEL_MACROS
+#include <linux/printk.h>
+/* C++ has its own. */
+#ifndef __cplusplus
+#ifndef min
+#define min(a, b)                              \
+	__extension__({                        \
+		__typeof__(a) cmwq_a = (a);    \
+		__typeof__(b) cmwq_b = (b);    \
+		cmwq_a < cmwq_b ? cmwq_a : cmwq_b; \
+	})
+#endif
+#ifndef max
+#define max(a, b)                              \
+	__extension__({                        \
+		__typeof__(a) cmwq_a = (a);    \
+		__typeof__(b) cmwq_b = (b);    \
+		cmwq_a > cmwq_b ? cmwq_a : cmwq_b; \
+	})
+#endif
+#endif
 #ifndef ARRAY_SIZE
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #endif

@@ -6,7 +6,8 @@
  *
  * A program that brings its own of something makes ours step aside, and pass on to the next header of that name:
  *   CMWQ_NO_CONTAINER_OF, CMWQ_NO_TYPES, CMWQ_NO_LIST_HEAD, CMWQ_NO_JIFFIES, CMWQ_NO_CPUMASK (workqueue attributes go with it),
- *   CMWQ_NO_COMPLETION, CMWQ_NO_ERR, CMWQ_NO_KERNEL_MACROS; CMWQ_NO_NEIGHBOURS for all of these; CMWQ_NO_SYSTEM_WORKQUEUES.
+ *   CMWQ_NO_COMPLETION, CMWQ_NO_ERR, CMWQ_NO_KERNEL_MACROS, and so on for each neighbour; CMWQ_NO_NEIGHBOURS for all of these;
+ *   CMWQ_NO_SYSTEM_WORKQUEUES.
  */
 #ifndef CMWQ_LINUX_WORKQUEUE_H
 #define CMWQ_LINUX_WORKQUEUE_H
