@@ -49,7 +49,7 @@
 pub mod affinity;
 mod engine;
 mod error;
-mod observe;
+pub mod observe;
 mod pool;
 mod sys;
 mod timer;

@@ -1,12 +1,13 @@
 //! Building an engine, and the global one.
 
 use super::watchdog::{self, Watchdog};
-use super::{Cpus, Engine, EngineCore, PoolTable};
+use super::{Cpus, Engine, EngineCore, PoolTable, state};
 use crate::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
 use crate::error::Error;
 use crate::observe::warn;
 use crate::pool::{Caretaker, Params, Service};
-use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
 use crate::sys::fork::{self, ProcessLock, ProcessMutex};
 use crate::sys::gate::Shared;
 use crate::sys::sync::Mutex;
@@ -20,6 +21,8 @@ const SHARD_SIZE_VARIABLE: &str = "CMWQ_CACHE_SHARD_SIZE";
 const DEFAULT_SCOPE_VARIABLE: &str = "CMWQ_DEFAULT_AFFINITY_SCOPE";
 const POWER_EFFICIENT_VARIABLE: &str = "CMWQ_POWER_EFFICIENT";
 const FORCE_RR_VARIABLE: &str = "CMWQ_DEBUG_FORCE_RR_CPU";
+pub(super) const FORCE_RR_WARNING: &str =
+    "debug_force_rr_cpu is on: items that name no CPU are spread over all, expect to lose speed";
 const WATCHDOG_VARIABLE: &str = "CMWQ_WATCHDOG_THRESH";
 
 /// Builds an [`Engine`]. What is not set comes from the environment (`CMWQ_TOPOLOGY`, `CMWQ_CACHE_SHARD_SIZE`,
@@ -154,7 +157,9 @@ impl EngineBuilder {
             true => usable,
             false => usable.union(&topology.possible().difference(topology.online())),
         });
+        static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
         let core = Arc::new(EngineCore {
+            serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             born: fork::generation(),
             cpus: Shared::new(Arc::new(cpus)),
             cpus_change: Mutex::new(()),
@@ -168,7 +173,6 @@ impl EngineBuilder {
             service: service.clone(),
             params: Arc::new(Params::default()),
             power_efficient,
-            force_rr,
             frozen: Mutex::new(false),
             watchdog: Watchdog::new(watchdog),
             wake_under_lock: self.wake_under_lock,
@@ -178,6 +182,7 @@ impl EngineBuilder {
         });
         let caretaker: Weak<dyn Caretaker> = Arc::<EngineCore>::downgrade(&core);
         service.set_caretaker(caretaker);
+        state::enter(&core);
         Ok(Engine(core))
     }
 
@@ -204,10 +209,8 @@ impl Engine {
         if self.0.shard_size_was_0 {
             warn("cache_shard_size 0 is not possible: 1 is used");
         }
-        if self.0.force_rr {
-            warn(
-                "debug_force_rr_cpu is on: items that name no CPU are spread over all, expect to lose speed",
-            );
+        if self.debug_force_rr_cpu() {
+            warn(FORCE_RR_WARNING);
         }
     }
 }

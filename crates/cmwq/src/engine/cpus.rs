@@ -130,6 +130,20 @@ impl Cpus {
         )
     }
 
+    /// The same, with unbound items that name no CPU going round or not.
+    pub(super) fn forcing(&self, topology: &Topology, force_round_robin: bool) -> Cpus {
+        Cpus::new(
+            topology,
+            self.real.clone(),
+            self.requested.clone(),
+            force_round_robin,
+        )
+    }
+
+    pub(super) fn forces_round_robin(&self) -> bool {
+        self.force_round_robin
+    }
+
     pub(super) fn real(&self) -> &CpuSet {
         &self.real
     }

@@ -1,6 +1,7 @@
 //! Who the calling thread is to the engine, and the declaration that it is about to block.
 
 use super::{Busy, Pool, PoolKind, WorkerState, spawner};
+use crate::observe::events;
 use crate::work::RawWork;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -62,14 +63,25 @@ pub(crate) fn leave_in_child() {
     let _ = WORKER.try_with(|worker| std::mem::forget(worker.borrow_mut().take()));
 }
 
+/// The number of the pool whose worker the calling thread is.
+pub(crate) fn home() -> Option<u32> {
+    // Borrowed mutably only when the thread begins and ends.
+    WORKER.with(|worker| worker.borrow().as_ref().map(|(pool, _)| pool.id))
+}
+
 /// Notes what the calling thread is about to run. Returns what it runs already, if it waits for the new item in it.
 #[inline]
 pub(super) fn enter_item(what: Current) -> Current {
+    events::execute_start(what.item, what.func, what.front);
     CURRENT.replace(what)
 }
 
 #[inline]
 pub(super) fn leave_item(outer: Current) {
+    events::execute_end(|| {
+        let was = CURRENT.get();
+        (was.item, was.func, was.front)
+    });
     CURRENT.set(outer);
 }
 

@@ -5,6 +5,7 @@ mod bh;
 mod block;
 mod busy;
 mod cancel;
+mod charge;
 mod guard;
 mod help;
 mod lane;
@@ -39,7 +40,7 @@ use slab::Slab;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(crate) use block::{BlockGuard, Current, current, leave_in_child};
+pub(crate) use block::{BlockGuard, Current, current, home, leave_in_child};
 pub use block::{blocking, current_is_mem_reclaim, current_is_rescuer, current_work};
 pub(crate) use guard::PoolGuard;
 pub(crate) use help::{Group, Place};
@@ -49,7 +50,7 @@ pub(crate) use params::Params;
 pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState, PwqStats, Traits};
 pub(crate) use rescuer::Rescuer;
 pub(crate) use service::{Caretaker, Helper, Service};
-pub(crate) use snapshot::{PoolSnapshot, Progress, PwqSnapshot, RunSnapshot};
+pub(crate) use snapshot::{MOST_LISTED, PoolSnapshot, Progress, PwqSnapshot, RunSnapshot};
 pub(crate) use spawner::{Granted, Issuer};
 
 /// The kind of a pool.
@@ -143,6 +144,8 @@ pub(crate) struct Inner {
     watched: bool,
     /// A look at the idle workers is due some time.
     cull_armed: bool,
+    /// CPU time has been charged before.
+    charged: bool,
     /// No workqueue uses the pool any more: workers exit instead of going idle.
     dying: bool,
     stats: PoolStats,
@@ -159,6 +162,8 @@ pub(crate) struct PoolStats {
     pub(crate) completed: u64,
     pub(crate) panics: u64,
     pub(crate) blocked_seen: u64,
+    /// Times that somebody had to wait for the pool's lock.
+    pub(crate) lock_waits: u64,
     /// What the pool workqueues that are gone had counted.
     pub(crate) pwqs: PwqStats,
 }
@@ -173,6 +178,9 @@ impl PwqStats {
         self.rescued += other.rescued;
         self.waiter_runs += other.waiter_runs;
         self.limit_visits += other.limit_visits;
+        self.helps += other.helps;
+        self.wakeups += other.wakeups;
+        self.cpu_ns += other.cpu_ns;
     }
 }
 
@@ -186,6 +194,7 @@ impl PoolStats {
         self.completed += other.completed;
         self.panics += other.panics;
         self.blocked_seen += other.blocked_seen;
+        self.lock_waits += other.lock_waits;
         self.pwqs.add(&other.pwqs);
     }
 }
@@ -204,6 +213,10 @@ struct WorkerSlot {
     since_cpu_ns: u64,
     /// The pool workqueue of the item it runs.
     pwq: u32,
+    /// It was woken up and has not run an item since.
+    woken: bool,
+    /// The thread's CPU time when it was last looked at for what its items use.
+    charged_cpu_ns: u64,
     die: bool,
 }
 
@@ -278,6 +291,7 @@ impl Pool {
                 creating: false,
                 watched: false,
                 cull_armed: false,
+                charged: false,
                 dying: false,
                 stats: PoolStats::default(),
             })),
@@ -299,7 +313,9 @@ impl Pool {
     /// Takes the lock. When the guard is dropped the pool is settled, the lock let go, and only then is anybody woken.
     #[inline]
     pub(crate) fn lock(self: &Arc<Self>) -> PoolGuard<'_> {
-        PoolGuard::new(self, self.inner.lock())
+        let (mut inner, waited) = self.inner.lock_noting();
+        inner.stats.lock_waits += u64::from(waited);
+        PoolGuard::new(self, inner)
     }
 
     /// Publishes an item that was aimed at this pool, and wakes a worker if that is this publisher's duty.

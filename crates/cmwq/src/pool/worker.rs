@@ -29,6 +29,8 @@ impl Pool {
             seen_counted: true,
             since_cpu_ns: 0,
             pwq: 0,
+            woken: false,
+            charged_cpu_ns: 0,
             die: false,
         };
         let id = self.lock().workers.insert(slot);
@@ -120,6 +122,7 @@ impl Pool {
             guard.workers[id].state = WorkerState::Idle {
                 since_ns: clock::now_ns(),
             };
+            guard.workers[id].woken = false;
             guard.idle.push(id);
             guard.cull_later();
             drop(guard);
@@ -193,6 +196,7 @@ impl Inner {
         let slot = &mut self.workers[id];
         slot.runs += 1;
         slot.pwq = run.pwq;
+        self.pwqs[run.pwq].stats.wakeups += u64::from(std::mem::take(&mut slot.woken));
         if run.cpu_intensive {
             slot.state = WorkerState::Busy(Busy::CpuIntensive);
         } else {

@@ -5,16 +5,19 @@ mod builder;
 mod control;
 mod core;
 mod delayed;
+mod files;
 mod flush;
 #[cfg(not(cmwq_loom))]
 mod handle;
 mod join;
 mod kind;
 mod limits;
+mod live;
 mod mapping;
 mod memory_reclaim;
 mod pwq;
 mod queueing;
+mod state;
 mod system;
 #[cfg(all(test, not(cmwq_loom)))]
 mod timelines;
@@ -36,10 +39,12 @@ pub use attrs::{WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkqueueAttrs};
 pub use builder::WorkqueueBuilder;
 pub use control::{DisableGuard, WorkBusy};
 pub use delayed::{DelayedWork, RawDelayedWork};
+pub(crate) use files::{parse_mask, possible_numbers};
 #[cfg(not(cmwq_loom))]
 pub use handle::{NoSuchWorkqueue, WorkqueueHandle};
 pub use join::{JoinError, JoinHandle};
 pub use kind::WorkqueueKind;
+pub use live::LiveQueue;
 pub use memory_reclaim::in_memory_reclaim;
 pub use system::{SystemQueue, SystemWorkqueue, run_on_cpu, run_on_each_cpu};
 
