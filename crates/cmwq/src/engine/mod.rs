@@ -245,7 +245,8 @@ impl Engine {
         self.0.cpus.get(&gates().enter(0))
     }
 
-    pub(crate) fn is_power_efficient(&self) -> bool {
+    /// Whether per-CPU workqueues that are marked power efficient are unbound ones.
+    pub fn is_power_efficient(&self) -> bool {
         self.0.power_efficient
     }
 

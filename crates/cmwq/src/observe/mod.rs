@@ -31,8 +31,8 @@ pub use state::{
 };
 pub use text::{Errno, TextError};
 pub(crate) use text::{leading_integer, shown, switch, unsigned};
-pub(crate) use warning::{report, warn};
-pub use warning::{set_report_handler, set_warning_handler};
+pub(crate) use warning::report;
+pub use warning::{set_report_handler, set_warning_handler, warn};
 
 /// What an engine has counted. Take two and subtract to learn about a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -55,6 +55,14 @@ impl Drop for Membership {
     }
 }
 
+/// The calling thread was a worker of the process that this one was forked from. Here it is none.
+pub(crate) fn leave_in_child() {
+    CURRENT.set(Current::NONE);
+    RESCUER.set(false);
+    // Its pool is the parent's, and nobody's here. A thread that is ending has left already.
+    let _ = WORKER.try_with(|worker| std::mem::forget(worker.borrow_mut().take()));
+}
+
 /// The number of the pool whose worker the calling thread is.
 pub(crate) fn home() -> Option<u32> {
     // Borrowed mutably only when the thread begins and ends.

@@ -31,7 +31,7 @@ use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32};
 use crate::sys::park::Parker;
 use crate::sys::spin::{self, Allowance};
 use crate::sys::sync::Mutex;
-use crate::sys::thread;
+use crate::sys::{fork, thread};
 use crate::topology::CpuSet;
 use crate::work::{Completion, Inbox, List, Pending, Pushed, Seat};
 use busy::BusyTable;
@@ -41,7 +41,7 @@ use slab::Slab;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(crate) use block::{BlockGuard, Current, current, home};
+pub(crate) use block::{BlockGuard, Current, current, home, leave_in_child};
 pub use block::{blocking, current_is_mem_reclaim, current_is_rescuer, current_work};
 pub(crate) use guard::PoolGuard;
 pub(crate) use help::{Group, Place};
@@ -99,6 +99,8 @@ const NICE_UNKNOWN: i32 = i32::MIN;
 /// A worker pool: a worklist and the workers that run what is on it.
 pub(crate) struct Pool {
     pub(crate) id: u32,
+    /// The fork generation of the process that its workers belong to.
+    born: u32,
     pub(crate) attrs: PoolAttrs,
     /// The nice level that the workers have, which may be another than they should.
     nice: AtomicI32,
@@ -247,6 +249,9 @@ pub(crate) struct WorkerHandle {
     parker: Parker,
     /// The kernel's thread id, 0 before the worker has started.
     tid: AtomicU32,
+    /// It is inside an item's function. Written by the worker alone: between items it may sleep for the pool's lock, which is not
+    /// the item's sleep.
+    in_item: AtomicBool,
 }
 
 impl Pool {
@@ -265,6 +270,7 @@ impl Pool {
         };
         let pool = Arc::new(Pool {
             id,
+            born: fork::generation(),
             attrs,
             nice: AtomicI32::new(NICE_UNKNOWN),
             inbox: CachePadded::new(Inbox::new()),
@@ -298,6 +304,11 @@ impl Pool {
         // Settles: an empty pool asks the first publisher to call for a worker.
         drop(pool.lock());
         pool
+    }
+
+    /// In a fork's child: whether it is the parent's. Then nobody runs anything here, and the lock may be held for ever.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.born != fork::generation()
     }
 
     /// Takes the lock. When the guard is dropped the pool is settled, the lock let go, and only then is anybody woken.

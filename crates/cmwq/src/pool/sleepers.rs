@@ -6,11 +6,11 @@
 //! share that was found asleep, times the number that runs, is how many may run *beside* as many as there are CPUs. That
 //! is its own fixed point (Little's law): with all the sleepers allowed for, as many workers are awake as there are CPUs.
 //!
-//! A worker counts as asleep only if it still runs the same item after its state was read: one that waits for the pool's lock
-//! between two short items does not. When items only compute, none is found asleep, and the allowance is gone after a few looks.
+//! A worker counts as asleep only if it is in the same item after its state was read: one that waits for the pool's lock between
+//! two items does not. When items only compute, none is found asleep, and the allowance is gone after a few looks.
 #![forbid(unsafe_code)]
 
-use super::{Busy, Inner, Pool, WorkerState};
+use super::{Busy, Inner, Pool, WorkerHandle, WorkerState};
 use crate::sys::atomic::Ordering;
 use crate::sys::thread;
 use std::sync::Arc;
@@ -52,8 +52,17 @@ impl Sleepers {
 /// A running worker, and which item it runs.
 struct Asked {
     id: u32,
-    tid: i32,
+    handle: Arc<WorkerHandle>,
     runs: u64,
+}
+
+impl WorkerHandle {
+    /// Whether it sleeps, inside the function of an item.
+    pub(super) fn sleeps_in_item(&self) -> bool {
+        let in_item = || self.in_item.load(Ordering::Relaxed);
+        // Again afterwards: it may have come out, and gone to sleep, in between.
+        in_item() && thread::is_asleep(self.tid.load(Ordering::Relaxed) as i32) && in_item()
+    }
 }
 
 impl Pool {
@@ -65,7 +74,7 @@ impl Pool {
         }
         let asleep: Vec<&Asked> = asked
             .iter()
-            .filter(|worker| thread::is_asleep(worker.tid))
+            .filter(|worker| worker.handle.sleeps_in_item())
             .collect();
         let mut guard = self.lock();
         let still = asleep.iter().filter(|asked| {
@@ -94,7 +103,7 @@ impl Inner {
         let all: Vec<Asked> = running
             .map(|(id, worker)| Asked {
                 id,
-                tid: worker.handle.tid.load(Ordering::Relaxed) as i32,
+                handle: worker.handle.clone(),
                 runs: worker.runs,
             })
             .collect();

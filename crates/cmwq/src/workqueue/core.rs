@@ -37,6 +37,8 @@ pub(super) struct WqCore {
     pub(super) closed: AtomicU32,
     /// Whether a dropped item has been warned of.
     pub(super) warned: AtomicU32,
+    /// Whether its destruction has begun.
+    ending: AtomicU32,
     /// All pool workqueues that may have items, oldest first; retired ones too until they are gone. Only a pool's lock is
     /// taken under it.
     members: Mutex<Vec<Arc<Pwq>>>,
@@ -78,6 +80,7 @@ impl WqCore {
             slots: OnceLock::new(),
             closed: AtomicU32::new(0),
             warned: AtomicU32::new(0),
+            ending: AtomicU32::new(0),
             members: Mutex::new(Vec::new()),
             control: Mutex::new(Control {
                 attrs,
@@ -416,6 +419,11 @@ impl WqCore {
             idle.then_some((pwq, completed))
         });
         looks.collect()
+    }
+
+    /// Whether the caller is the one to destroy it.
+    pub(super) fn begin_to_end(&self) -> bool {
+        self.ending.swap(1, Ordering::Relaxed) == 0
     }
 
     /// Runs everything that is queued, then lets go of the pools.
