@@ -17,10 +17,10 @@ use cmwq_nbd::server::{Endpoint, Server};
 use cmwq_nbd::store::{MemoryStore, Store};
 
 /// A directory that goes with the test.
-pub struct Dir(PathBuf);
+pub(crate) struct Dir(PathBuf);
 
 impl Dir {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!(
             "cmwq-nbd-{}-{}",
@@ -32,7 +32,7 @@ impl Dir {
         Dir(path)
     }
 
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
@@ -44,29 +44,29 @@ impl Drop for Dir {
 }
 
 /// Not random, and its halves differ.
-pub fn key(bytes: usize) -> Key {
+pub(crate) fn key(bytes: usize) -> Key {
     let bytes: Vec<u8> = (0..bytes as u8)
         .map(|n| n.wrapping_mul(37) ^ 0x5a)
         .collect();
     Key::new(&bytes).unwrap()
 }
 
-pub fn cipher(key_bytes: usize, sector: usize) -> Cipher {
+pub(crate) fn cipher(key_bytes: usize, sector: usize) -> Cipher {
     Cipher::new(&key(key_bytes), sector, 4).unwrap()
 }
 
-pub fn memory(size: u64) -> Box<dyn Store> {
+pub(crate) fn memory(size: u64) -> Box<dyn Store> {
     Box::new(MemoryStore::new(size).unwrap())
 }
 
 /// A server at a socket of its own, for as long as it lives.
-pub struct Serving {
-    pub server: Server,
-    pub socket: PathBuf,
-    pub dir: Dir,
+pub(crate) struct Serving {
+    pub(crate) server: Server,
+    pub(crate) socket: PathBuf,
+    pub(crate) dir: Dir,
 }
 
-pub fn serve(store: Box<dyn Store>, cipher: Option<Cipher>, read_only: bool) -> Serving {
+pub(crate) fn serve(store: Box<dyn Store>, cipher: Option<Cipher>, read_only: bool) -> Serving {
     let dir = Dir::new();
     let socket = dir.file("socket");
     let export = Arc::new(Export::new("disk", store, cipher, read_only));
@@ -83,32 +83,32 @@ pub fn serve(store: Box<dyn Store>, cipher: Option<Cipher>, read_only: bool) -> 
 }
 
 impl Serving {
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::connect(&self.socket, true)
     }
 
-    pub fn simple_client(&self) -> Client {
+    pub(crate) fn simple_client(&self) -> Client {
         Client::connect(&self.socket, false)
     }
 }
 
 /// One answer.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Answer {
-    pub cookie: u64,
-    pub error: u32,
-    pub data: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) cookie: u64,
+    pub(crate) error: u32,
+    pub(crate) data: Vec<u8>,
 }
 
 /// A client that has been through the handshake.
-pub struct Client {
-    pub stream: UnixStream,
-    structured: bool,
-    next: u64,
+pub(crate) struct Client {
+    pub(crate) stream: UnixStream,
+    pub(crate) structured: bool,
+    pub(crate) next: u64,
     /// Of what was sent: cookie to the length of a read's answer.
-    reads: std::collections::HashMap<u64, usize>,
-    pub size: u64,
-    pub flags: u16,
+    pub(crate) reads: std::collections::HashMap<u64, usize>,
+    pub(crate) size: u64,
+    pub(crate) flags: u16,
 }
 
 /// Nothing here takes as long: a hang becomes a failure.
@@ -116,7 +116,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Client {
     /// Says hello, and nothing more.
-    pub fn greet(socket: &Path) -> UnixStream {
+    pub(crate) fn greet(socket: &Path) -> UnixStream {
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -128,7 +128,7 @@ impl Client {
         stream
     }
 
-    pub fn connect(socket: &Path, structured: bool) -> Client {
+    pub(crate) fn connect(socket: &Path, structured: bool) -> Client {
         let mut stream = Self::greet(socket);
         if structured {
             send_option(&mut stream, option::STRUCTURED_REPLY, &[]);
@@ -168,7 +168,14 @@ impl Client {
     }
 
     /// Sends a request without waiting for its answer; its cookie.
-    pub fn send(&mut self, command: u16, flags: u16, offset: u64, length: u32, data: &[u8]) -> u64 {
+    pub(crate) fn send(
+        &mut self,
+        command: u16,
+        flags: u16,
+        offset: u64,
+        length: u32,
+        data: &[u8],
+    ) -> u64 {
         let cookie = self.next;
         self.next += 1;
         let length_of_answer = if command == command::READ {
@@ -190,12 +197,12 @@ impl Client {
     }
 
     /// Answers to reads that somebody else sends over the same connection.
-    pub fn expect_reads(&mut self, cookies: std::ops::RangeInclusive<u64>, length: usize) {
+    pub(crate) fn expect_reads(&mut self, cookies: std::ops::RangeInclusive<u64>, length: usize) {
         self.reads.extend(cookies.map(|cookie| (cookie, length)));
     }
 
     /// The next answer, whichever it is.
-    pub fn receive(&mut self) -> Answer {
+    pub(crate) fn receive(&mut self) -> Answer {
         let magic: [u8; 4] = self.take();
         match u32::from_be_bytes(magic) {
             0x6744_6698 => {
@@ -256,7 +263,7 @@ impl Client {
     }
 
     /// One request and its answer: the error, or the data.
-    pub fn ask(
+    pub(crate) fn ask(
         &mut self,
         command: u16,
         flags: u16,
@@ -273,11 +280,11 @@ impl Client {
         }
     }
 
-    pub fn read(&mut self, offset: u64, length: u32) -> Result<Vec<u8>, u32> {
+    pub(crate) fn read(&mut self, offset: u64, length: u32) -> Result<Vec<u8>, u32> {
         self.ask(command::READ, 0, offset, length, &[])
     }
 
-    pub fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), u32> {
+    pub(crate) fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), u32> {
         let done = self.ask(command::WRITE, 0, offset, data.len() as u32, data);
         done.map(|nothing| assert!(nothing.is_empty()))
     }
@@ -295,12 +302,12 @@ impl Client {
     }
 
     /// Whether the server has closed the connection, which it does at once or never.
-    pub fn is_closed(&mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
     }
 }
 
-pub fn send_option(stream: &mut UnixStream, option: u32, data: &[u8]) {
+pub(crate) fn send_option(stream: &mut UnixStream, option: u32, data: &[u8]) {
     let mut bytes = OPTION_MAGIC.to_be_bytes().to_vec();
     bytes.extend(option.to_be_bytes());
     bytes.extend((data.len() as u32).to_be_bytes());
@@ -309,7 +316,7 @@ pub fn send_option(stream: &mut UnixStream, option: u32, data: &[u8]) {
 }
 
 /// The option it answers, its kind, its data.
-pub fn read_option(stream: &mut UnixStream) -> (u32, u32, Vec<u8>) {
+pub(crate) fn read_option(stream: &mut UnixStream) -> (u32, u32, Vec<u8>) {
     let mut header = [0; 20];
     stream.read_exact(&mut header).unwrap();
     let at = |from: usize| u32::from_be_bytes(header[from..from + 4].try_into().unwrap());
@@ -320,7 +327,7 @@ pub fn read_option(stream: &mut UnixStream) -> (u32, u32, Vec<u8>) {
 }
 
 /// Bytes that tell where they belong and which generation they are.
-pub fn pattern(offset: u64, length: usize, generation: u8) -> Vec<u8> {
+pub(crate) fn pattern(offset: u64, length: usize, generation: u8) -> Vec<u8> {
     (0..length as u64)
         .map(|n| {
             let at = offset + n;
@@ -330,10 +337,10 @@ pub fn pattern(offset: u64, length: usize, generation: u8) -> Vec<u8> {
 }
 
 /// Numbers from a seed: SplitMix64.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -341,13 +348,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 }
 
 /// The seed of this run, which is printed: `CMWQ_TEST_SEED`, or another each time.
-pub fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let given = std::env::var("CMWQ_TEST_SEED").ok();
     let seed = given.map_or_else(
         || {
