@@ -301,6 +301,13 @@ impl Client {
         bytes
     }
 
+    /// Whether no further answer comes: waits for one or the end.
+    pub(crate) fn at_end(&mut self) -> bool {
+        let mut byte = [0; 1];
+        let flags = rustix::net::RecvFlags::PEEK;
+        rustix::net::recv(&self.stream, &mut byte, flags).unwrap().1 == 0
+    }
+
     /// Whether the server has closed the connection, which it does at once or never.
     pub(crate) fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
