@@ -1,5 +1,6 @@
 //! The `cmwq-nbd` command: each subcommand in a file or folder of its own.
 
+mod bench;
 mod cli_error;
 mod output;
 mod serve;
@@ -22,6 +23,8 @@ struct Cli {
 enum Command {
     /// Serve a file, a block device or memory
     Serve(serve::Args),
+    /// Measure scopes, and other servers, with fio and the published tests
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -42,5 +45,6 @@ fn run() -> Result<(), CliError> {
     };
     match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Bench(args) => bench::run(&args),
     }
 }

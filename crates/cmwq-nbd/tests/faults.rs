@@ -34,7 +34,7 @@ struct Faulty {
 }
 
 impl Faulty {
-    fn new() -> (Box<dyn Store>, Arc<Control>) {
+    fn store() -> (Box<dyn Store>, Arc<Control>) {
         let control = Arc::new(Control::default());
         let store = Faulty {
             inner: MemoryStore::new(SIZE).unwrap(),
@@ -104,7 +104,7 @@ impl Store for Faulty {
 #[test]
 fn the_stores_errors_are_the_protocols_and_pass() {
     for encrypted in [false, true] {
-        let (store, control) = Faulty::new();
+        let (store, control) = Faulty::store();
         let server = serve(store, encrypted.then(|| cipher(64, 512)), false);
         let mut client = server.client();
         let cases = [
@@ -136,7 +136,7 @@ fn the_stores_errors_are_the_protocols_and_pass() {
 
 #[test]
 fn a_request_whose_function_panics_is_answered() {
-    let (store, control) = Faulty::new();
+    let (store, control) = Faulty::store();
     let server = serve(store, None, false);
     let mut client = server.client();
     control.panics.store(true, Ordering::Relaxed);
@@ -149,7 +149,7 @@ fn a_request_whose_function_panics_is_answered() {
 #[test]
 fn flush_and_fua_are_answered_after_the_sync() {
     for encrypted in [false, true] {
-        let (store, control) = Faulty::new();
+        let (store, control) = Faulty::store();
         let server = serve(store, encrypted.then(|| cipher(64, 512)), false);
         let (mut client, mut other) = (server.client(), server.client());
         let unsynced = || control.unsynced.load(Ordering::Relaxed);
@@ -179,7 +179,7 @@ fn flush_and_fua_are_answered_after_the_sync() {
 
 #[test]
 fn what_waits_for_the_disk_is_overtaken() {
-    let (store, control) = Faulty::new();
+    let (store, control) = Faulty::store();
     let server = serve(store, Some(cipher(64, 512)), false);
     *control.closed.lock().unwrap() = true;
     let mut client = server.client();

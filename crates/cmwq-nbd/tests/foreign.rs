@@ -127,7 +127,8 @@ fn path(path: &Path) -> &str {
 /// Runs a program to its end; what it printed. It must succeed.
 fn run(program: &str, args: &[&str]) -> String {
     // The system's first: nbdsh wants the Python that it was installed for.
-    let path = "/usr/sbin:/usr/bin:/sbin:/bin:".to_owned() + &std::env::var("PATH").unwrap_or_default();
+    let path =
+        "/usr/sbin:/usr/bin:/sbin:/bin:".to_owned() + &std::env::var("PATH").unwrap_or_default();
     let done = Command::new(program)
         .args(args)
         .env("PATH", path)

@@ -218,7 +218,8 @@ fn scope(text: &str) -> Result<AffinityScope, CliError> {
         })
 }
 
-fn whole_number(option: &str, text: &str, most: usize) -> Result<usize, CliError> {
+/// A number from 1 to `most`.
+pub(crate) fn whole_number(option: &str, text: &str, most: usize) -> Result<usize, CliError> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number: Option<usize> = digits.then(|| text.parse().ok()).flatten();
     number
@@ -231,7 +232,7 @@ fn whole_number(option: &str, text: &str, most: usize) -> Result<usize, CliError
 }
 
 /// Bytes, as `512M`: whole blocks of 512, up to what a file offset can express.
-fn size(option: &str, text: &str) -> Result<u64, CliError> {
+pub(crate) fn size(option: &str, text: &str) -> Result<u64, CliError> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'K') => (&text[..text.len() - 1], 10),
         Some(b'M') => (&text[..text.len() - 1], 20),

@@ -12,7 +12,7 @@ use cmwq_nbd::key::Key;
 use cmwq_nbd::server::Server;
 use cmwq_nbd::store::{FileStore, MemoryStore, Store};
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, size, whole_number};
 use args::{Options, Source};
 
 use crate::cli_error::CliError;
