@@ -170,13 +170,21 @@ fn queueing_and_running_a_raw_item_allocates_nothing() {
 fn spawning_costs_one_allocation() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("spawn", &engine);
+    let on_workers = engine.workqueue("t").workers_only().build().unwrap();
     let wq = engine.workqueue("t").build().unwrap();
     let between = Arc::new(Between::default());
     let mut n = 0_u64;
+    // Run by the thread that joins.
+    allocations_are(1, &between, || {
+        n += 1;
+        let big = [n; 16];
+        let handle = wq.spawn(move || big.iter().sum::<u64>());
+        assert_eq!(handle.join().unwrap(), 16 * n);
+    });
     allocations_are(1, &between, || {
         n += 1;
         let (between, big) = (between.clone(), [n; 16]);
-        let handle = wq.spawn(move || {
+        let handle = on_workers.spawn(move || {
             between.an_item();
             big.iter().sum::<u64>()
         });

@@ -168,10 +168,15 @@ fn an_engine_that_saves_power_makes_its_power_efficient_queues_unbound() {
             true => WorkqueueKind::Unbound,
             false => WorkqueueKind::PerCpu,
         };
-        let saves = engine.workqueue("s").power_efficient();
+        let saves = engine.workqueue("s").power_efficient().workers_only();
         let saves = [
             saves.build(),
-            engine.workqueue("s").per_cpu().power_efficient().build(),
+            engine
+                .workqueue("s")
+                .per_cpu()
+                .power_efficient()
+                .workers_only()
+                .build(),
         ];
         for wq in saves.map(Result::unwrap) {
             assert_eq!(wq.kind(), expected);
@@ -532,6 +537,7 @@ fn forced_round_robin_uses_every_cpu_and_says_so() {
             .workqueue("t")
             .affinity_scope(AffinityScope::Cpu)
             .affinity_strict(true)
+            .workers_only()
             .build()
             .unwrap();
         let _issuer = engine.become_issuer(2).unwrap();

@@ -21,7 +21,7 @@ fn there_is_no_thread_before_the_first_queue_and_no_worker_before_the_first_item
         let global = Engine::global().unwrap();
         assert_eq!(threads(), before, "engines are only memory");
         let queues = [
-            engine.workqueue("a").build().unwrap(),
+            engine.workqueue("a").workers_only().build().unwrap(),
             engine.workqueue("b").per_cpu().build().unwrap(),
             engine.workqueue("c").bh().build().unwrap(),
             engine.workqueue("d").ordered().build().unwrap(),
@@ -53,7 +53,7 @@ fn threads_are_named_as_the_kernel_names_its_workers() {
         let engine = engine("l3:1 core:2 pu:1");
         let _deadline = Deadline::new("names", &engine);
         let name_of = |wq: &Workqueue| wq.spawn_on(1, own_name).unwrap().join().unwrap();
-        let queue = |name| engine.workqueue(name);
+        let queue = |name| engine.workqueue(name).workers_only();
         let numbered = |name: &str, prefix: &str, suffix: &str| {
             let id = name
                 .strip_prefix(prefix)
@@ -154,7 +154,8 @@ fn a_queue_says_how_nice_its_workers_really_are() {
         wq.spawn(nice).join().unwrap()
     };
     for nice in [-20, 0, process, 7.max(process), 19] {
-        let wq = engine.workqueue("t").nice(nice).build().unwrap();
+        let wq = engine.workqueue("t").nice(nice).workers_only();
+        let wq = wq.build().unwrap();
         let real = nice_of(&wq);
         assert_eq!(wq.effective_nice(), Some(real));
         // Lowering the priority is always allowed; raising it may not be; 0 stands for the process's own.

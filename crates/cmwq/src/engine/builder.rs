@@ -1,17 +1,17 @@
 //! Building an engine, and the global one.
 
 use super::watchdog::{self, Watchdog};
-use super::{Cpus, Engine, EngineCore, PoolTable, gates};
+use super::{Cpus, Engine, EngineCore, PoolTable};
 use crate::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
 use crate::error::Error;
 use crate::observe::warn;
 use crate::pool::{Caretaker, Params, Service};
 use crate::sys::atomic::plain::AtomicU32;
-use crate::sys::fork;
+use crate::sys::fork::{self, ProcessLock, ProcessMutex};
 use crate::sys::gate::Shared;
 use crate::sys::sync::Mutex;
 use crate::topology::{CpuSet, Topology, process_cpus};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// How long a worker may be idle before it may be let go.
@@ -148,7 +148,6 @@ impl EngineBuilder {
                 }),
         };
         let usable = usable_cpus(&topology);
-        fork::watch(|| gates().reset());
         let cpus = Cpus::new(&topology, usable.clone(), topology.cpus().clone(), force_rr);
         // The service thread may run wherever the process could, so that it sees CPUs come back.
         let service = Service::new(match topology.is_injected() {
@@ -189,7 +188,7 @@ impl EngineBuilder {
     /// As [`build`](Self::build), and [`Error::AlreadyInUse`] if the global engine exists.
     pub fn build_global(self) -> Result<Engine, Error> {
         let engine = {
-            let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut global = GLOBAL.lock();
             if global.as_ref().is_some_and(|engine| !engine.is_inherited()) {
                 return Err(Error::AlreadyInUse);
             }
@@ -213,11 +212,12 @@ impl Engine {
     }
 }
 
-static GLOBAL: std::sync::Mutex<Option<Engine>> = std::sync::Mutex::new(None);
+static GLOBAL: ProcessMutex<Option<Engine>> =
+    ProcessMutex::new(ProcessLock::GlobalEngine, None, || GLOBAL.hold());
 
 pub(super) fn global() -> Result<Engine, Error> {
     let engine = {
-        let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut global = GLOBAL.lock();
         // A fork's child gets one of its own.
         if let Some(engine) = global.as_ref().filter(|engine| !engine.is_inherited()) {
             return Ok(engine.clone());

@@ -204,6 +204,12 @@ thread_local! {
     static DECLARED: Cell<usize> = const { Cell::new(0) };
 }
 
+/// What the calling thread has declared of the CPU that it queues from: for comparing only.
+#[inline]
+pub(crate) fn declared() -> usize {
+    DECLARED.get()
+}
+
 /// The real CPU that the calling thread is on.
 #[inline]
 pub(crate) fn here() -> usize {

@@ -15,6 +15,11 @@ impl Engine {
         self.cpus_now().unbound().clone()
     }
 
+    /// The CPUs that the process may use now, in the topology's numbers.
+    pub fn usable_cpus(&self) -> CpuSet {
+        self.cpus_now().usable().clone()
+    }
+
     /// The unbound mask as it was asked for; all CPUs at first.
     pub fn requested_unbound_cpumask(&self) -> CpuSet {
         self.cpus_now().requested().clone()

@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 pub use builder::EngineBuilder;
 pub use cpus::IssuerGuard;
-pub(crate) use cpus::{Cpus, here};
+pub(crate) use cpus::{Cpus, declared, here};
 pub(crate) use key::PoolKey;
 pub(crate) use registry::{Registry, gates};
 
@@ -240,7 +240,8 @@ impl Engine {
         self.0.cpus.get(&gates().enter(0))
     }
 
-    pub(crate) fn is_power_efficient(&self) -> bool {
+    /// Whether per-CPU workqueues that are marked power efficient are unbound ones.
+    pub fn is_power_efficient(&self) -> bool {
         self.0.power_efficient
     }
 

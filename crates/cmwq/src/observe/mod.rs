@@ -7,8 +7,8 @@ mod warning;
 use crate::pool::PoolStats;
 
 pub use dump::Dump;
-pub(crate) use warning::{report, warn};
-pub use warning::{set_report_handler, set_warning_handler};
+pub(crate) use warning::report;
+pub use warning::{set_report_handler, set_warning_handler, warn};
 
 /// What an engine has counted. Take two and subtract to learn about a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub struct EngineStats {
     pub mayday: u64,
     /// Items that a rescuer ran.
     pub rescued: u64,
+    /// Items run by threads that waited for them.
+    pub waiter_runs: u64,
     /// Times that a pod took active places from, or gave them back to, the store that it shares with others.
     pub limit_visits: u64,
 }
@@ -55,14 +57,15 @@ impl EngineStats {
             create_failures: sum.create_failures,
             wakeups: sum.wakeups,
             helps: sum.helps,
-            started: sum.started,
-            completed: sum.completed,
+            started: sum.pwqs.started,
+            completed: sum.pwqs.completed,
             panics: sum.panics,
             blocked_seen: sum.blocked_seen,
             cpu_intensive: sum.pwqs.cpu_intensive,
             cm_wakeups: sum.pwqs.cm_wakeups,
             mayday: sum.pwqs.mayday,
             rescued: sum.pwqs.rescued,
+            waiter_runs: sum.pwqs.waiter_runs,
             limit_visits: sum.pwqs.limit_visits,
         }
     }

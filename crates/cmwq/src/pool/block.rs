@@ -1,12 +1,12 @@
 //! Who the calling thread is to the engine, and the declaration that it is about to block.
 
-use super::{Busy, Pool, PoolKind, WorkerState};
+use super::{Busy, Pool, PoolKind, WorkerState, spawner};
 use crate::work::RawWork;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// What a thread runs, for comparing only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Current {
     /// The address of the item; 0: none.
     pub(crate) item: usize,
@@ -54,15 +54,23 @@ impl Drop for Membership {
     }
 }
 
-/// Notes what the calling worker is about to run.
+/// The calling thread was a worker of the process that this one was forked from. Here it is none.
+pub(crate) fn leave_in_child() {
+    CURRENT.set(Current::NONE);
+    RESCUER.set(false);
+    // Its pool is the parent's, and nobody's here. A thread that is ending has left already.
+    let _ = WORKER.try_with(|worker| std::mem::forget(worker.borrow_mut().take()));
+}
+
+/// Notes what the calling thread is about to run. Returns what it runs already, if it waits for the new item in it.
 #[inline]
-pub(super) fn enter_item(what: Current) {
-    CURRENT.set(what);
+pub(super) fn enter_item(what: Current) -> Current {
+    CURRENT.replace(what)
 }
 
 #[inline]
-pub(super) fn leave_item() {
-    CURRENT.set(Current::NONE);
+pub(super) fn leave_item(outer: Current) {
+    CURRENT.set(outer);
 }
 
 /// What the calling thread runs.
@@ -101,6 +109,7 @@ pub(crate) struct BlockGuard {
 
 impl BlockGuard {
     pub(crate) fn enter() -> Self {
+        spawner::let_go();
         if CURRENT.get().item == 0 {
             return BlockGuard { stepped_out: None };
         }

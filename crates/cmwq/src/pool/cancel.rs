@@ -15,6 +15,19 @@ impl PoolGuard<'_> {
         // Published items are on no list yet.
         self.drain();
         let place = item.place();
+        let pending = self.unlink(pool, item)?;
+        let pwq = &self.pwqs[place.pwq()];
+        let ordered = pwq.traits.ordered.then(|| pwq.front.clone());
+        let ended = self.leave_flight(place.pwq(), pending.colour(), place.seat != Seat::Inactive);
+        let waiters = self.awaited.remove(&item.address()).unwrap_or_default();
+        self.after(place.pwq(), pending.colour(), ended);
+        self.all_done(waiters);
+        Some((pending, ordered))
+    }
+
+    /// Takes a pending item off whichever list of this pool, number `pool`, it is on.
+    pub(super) fn unlink(&mut self, pool: u32, item: &RawWork) -> Option<Pending> {
+        let place = item.place();
         if place.pool() != pool {
             return None;
         }
@@ -31,13 +44,7 @@ impl PoolGuard<'_> {
         // worklist, one inactive list for its pool workqueue, and one private list for its run.
         #[allow(unsafe_code)]
         let pending = unsafe { list.remove(item) };
-        let pwq = &self.pwqs[place.pwq()];
-        let ordered = pwq.traits.ordered.then(|| pwq.front.clone());
-        let ended = self.cancel_item(place.pwq(), pending.colour(), place.seat != Seat::Inactive);
-        let waiters = self.awaited.remove(&item.address()).unwrap_or_default();
-        self.after(place.pwq(), pending.colour(), ended);
-        self.all_done(waiters);
-        Some((pending, ordered))
+        Some(pending)
     }
 
     /// Something that completes when the pending instance of `item` has run or was cancelled; `None` if none is on a list.

@@ -160,6 +160,26 @@ impl<'p> PoolGuard<'p> {
     /// The end of an item: accounting, then the next of its private list, if there is one.
     #[inline]
     pub(super) fn end_task(&mut self, run: Run, panicked: bool) -> Option<Task> {
+        let item = self.end_run(run, panicked)?;
+        let inner: &mut Inner = self;
+        let running = inner.busy.get_mut(run.busy);
+        running.pwq = item.pwq();
+        running.since_ns = clock::coarse_ns();
+        Some(inner.start(item, run.busy))
+    }
+
+    /// As [`end_task`](Self::end_task), for one who runs no other item: what is behind it goes back to where workers find it.
+    pub(super) fn end_only_task(&mut self, run: Run, panicked: bool) {
+        if let Some(next) = self.end_run(run, panicked) {
+            // An item is pending once at most.
+            self.busy.remove(run.busy);
+            self.worklist.push_back(next);
+        }
+    }
+
+    /// The accounting at the end of an item. `Some`: the item was queued again meanwhile, and its busy entry stays for that run.
+    #[inline]
+    fn end_run(&mut self, run: Run, panicked: bool) -> Option<Pending> {
         let inner: &mut Inner = self;
         inner.stats.completed += 1;
         inner.stats.panics += u64::from(panicked);
@@ -173,13 +193,7 @@ impl<'p> PoolGuard<'p> {
         let ended = inner.end_item(run.pwq, run.colour);
         self.after(run.pwq, run.colour, ended);
         self.all_done(waiters);
-        next.map(|item| {
-            let inner: &mut Inner = self;
-            let running = inner.busy.get_mut(run.busy);
-            running.pwq = item.pwq();
-            running.since_ns = clock::coarse_ns();
-            inner.start(item, run.busy)
-        })
+        next
     }
 
     /// Notes what the end of an item set in motion.
@@ -259,8 +273,7 @@ impl<'p> PoolGuard<'p> {
             }
             let quiet = self.worklist.is_empty() && self.pool.inbox.ask_notify();
             if !quiet {
-                self.watched = true;
-                self.asks.watch = true;
+                self.watch();
             }
             return;
         }
@@ -270,6 +283,14 @@ impl<'p> PoolGuard<'p> {
         // Work is waiting, a CPU is to be had, and nobody is on the way.
         if !self.wake_idle() {
             self.want_worker();
+        }
+    }
+
+    /// Has the monitor look at this pool now and then.
+    pub(super) fn watch(&mut self) {
+        if !self.watched {
+            self.watched = true;
+            self.asks.watch = true;
         }
     }
 

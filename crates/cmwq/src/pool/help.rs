@@ -5,7 +5,7 @@
 //! stays zero while nobody wants help is all that it reads otherwise. It comes home after every item.
 
 use super::guard::{Run, Task};
-use super::{Pool, WorkerState, block};
+use super::{Current, Pool, WorkerState, block};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicI32, AtomicU64};
 use crate::sys::sync::Mutex;
@@ -154,9 +154,15 @@ impl Pool {
 
 /// Calls the function of an item; tells whether it panicked.
 pub(super) fn run_item(started: crate::work::Started, run: Run) -> bool {
-    block::enter_item(run.current);
+    call(started, run.current)
+}
+
+/// Calls the function of an item; tells whether it panicked.
+#[inline]
+pub(super) fn call(started: crate::work::Started, current: Current) -> bool {
+    let outer = block::enter_item(current);
     let result = started.call();
-    block::leave_item();
+    block::leave_item(outer);
     match result {
         Ok(()) => false,
         Err(payload) => {

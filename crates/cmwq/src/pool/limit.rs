@@ -82,6 +82,11 @@ impl NodeLimit {
         self.waiting.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether exactly one pool workqueue waits for a credit, and no lowered limit is overdrawn.
+    pub(crate) fn only_one_waits(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) == 1 && self.free.load(Ordering::Relaxed) >= 0
+    }
+
     /// Whether unused credits have to be given back: somebody waits, or a lowered limit is overdrawn.
     #[inline]
     pub(crate) fn is_tight(&self) -> bool {

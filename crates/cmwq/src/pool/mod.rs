@@ -7,6 +7,7 @@ mod busy;
 mod cancel;
 mod guard;
 mod help;
+mod lane;
 mod limit;
 mod monitor;
 mod offenders;
@@ -15,7 +16,10 @@ mod pwq;
 mod rescuer;
 mod service;
 mod slab;
+mod sleepers;
 mod snapshot;
+pub(crate) mod spawner;
+mod waiter;
 mod worker;
 
 #[cfg(all(test, cmwq_loom))]
@@ -26,7 +30,7 @@ use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32};
 use crate::sys::park::Parker;
 use crate::sys::spin::{self, Allowance};
 use crate::sys::sync::Mutex;
-use crate::sys::thread;
+use crate::sys::{fork, thread};
 use crate::topology::CpuSet;
 use crate::work::{Completion, Inbox, List, Pending, Pushed, Seat};
 use busy::BusyTable;
@@ -35,16 +39,18 @@ use slab::Slab;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(crate) use block::{BlockGuard, current};
+pub(crate) use block::{BlockGuard, Current, current, leave_in_child};
 pub use block::{blocking, current_is_mem_reclaim, current_is_rescuer, current_work};
 pub(crate) use guard::PoolGuard;
 pub(crate) use help::{Group, Place};
+pub(crate) use lane::Lane;
 pub(crate) use limit::NodeLimit;
 pub(crate) use params::Params;
 pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState, PwqStats, Traits};
 pub(crate) use rescuer::Rescuer;
 pub(crate) use service::{Caretaker, Helper, Service};
 pub(crate) use snapshot::{PoolSnapshot, Progress, PwqSnapshot, RunSnapshot};
+pub(crate) use spawner::{Granted, Issuer};
 
 /// The kind of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,6 +97,8 @@ const NICE_UNKNOWN: i32 = i32::MIN;
 /// A worker pool: a worklist and the workers that run what is on it.
 pub(crate) struct Pool {
     pub(crate) id: u32,
+    /// The fork generation of the process that its workers belong to.
+    born: u32,
     pub(crate) attrs: PoolAttrs,
     /// The nice level that the workers have, which may be another than they should.
     nice: AtomicI32,
@@ -107,7 +115,11 @@ pub(crate) struct Pool {
 /// What the pool's lock guards.
 pub(crate) struct Inner {
     binding: CpuSet,
-    /// How many workers may run at the same time: the CPUs of the pod.
+    /// How many workers may be awake at the same time: the CPUs of the pod.
+    cpus: u32,
+    /// How many of the running ones sleep at any time without saying so, as far as the monitor knows.
+    sleepers: u32,
+    /// How many workers may run at the same time: both together.
     target: u32,
     /// Active items that no worker has taken, oldest first.
     worklist: List,
@@ -159,6 +171,7 @@ impl PwqStats {
         self.cm_wakeups += other.cm_wakeups;
         self.mayday += other.mayday;
         self.rescued += other.rescued;
+        self.waiter_runs += other.waiter_runs;
         self.limit_visits += other.limit_visits;
     }
 }
@@ -222,6 +235,9 @@ pub(crate) struct WorkerHandle {
     parker: Parker,
     /// The kernel's thread id, 0 before the worker has started.
     tid: AtomicU32,
+    /// It is inside an item's function. Written by the worker alone: between items it may sleep for the pool's lock, which is not
+    /// the item's sleep.
+    in_item: AtomicBool,
 }
 
 impl Pool {
@@ -240,11 +256,14 @@ impl Pool {
         };
         let pool = Arc::new(Pool {
             id,
+            born: fork::generation(),
             attrs,
             nice: AtomicI32::new(NICE_UNKNOWN),
             inbox: CachePadded::new(Inbox::new()),
             inner: CachePadded::new(Mutex::new(Inner {
                 binding: binding.cpus,
+                cpus: binding.target.max(1),
+                sleepers: 0,
                 target: binding.target.max(1),
                 worklist: List::new(Seat::Worklist),
                 awaited: HashMap::new(),
@@ -272,6 +291,11 @@ impl Pool {
         pool
     }
 
+    /// In a fork's child: whether it is the parent's. Then nobody runs anything here, and the lock may be held for ever.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.born != fork::generation()
+    }
+
     /// Takes the lock. When the guard is dropped the pool is settled, the lock let go, and only then is anybody woken.
     #[inline]
     pub(crate) fn lock(self: &Arc<Self>) -> PoolGuard<'_> {
@@ -292,7 +316,8 @@ impl Pool {
         {
             let mut guard = self.lock();
             guard.binding = binding.cpus;
-            guard.target = binding.target.max(1);
+            guard.cpus = binding.target.max(1);
+            guard.allow_sleepers(0);
         }
         self.recall_strays();
     }

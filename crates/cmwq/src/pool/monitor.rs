@@ -6,17 +6,20 @@
 //! - *Undeclared blocking.* A worker that runs the same item as at the last look, has used (almost) no CPU time since, and
 //!   is in state S or D, is blocked: it no longer counts as running, and the pool goes on with another. It counts again
 //!   as soon as a look finds that its CPU clock moves.
+//! - *Sleepers.* How many of a pod's running workers sleep at any one time, for less long than it takes to find each: see
+//!   [`sleepers`](super::sleepers).
 //! - *Hogs.* An item of a per-CPU pool that has used more CPU time than `cpu_intensive_thresh_us` since it was first seen, or was last
 //!   seen asleep, is CPU intensive: others run beside it until it ends. Its function is counted, and reported now and
 //!   then.
 //! - *Help.* If what waits would take the pod longer than [`WORTH_HELPING_NS`], and neighbours have CPUs to spare, they
 //!   are woken to take some of it.
 //!
-//! A pool where nothing waited for [`FORGET_AFTER`] looks in a row is no longer looked at, and with no pool left the
+//! It also closes lanes that are not used. A pool without any where nothing waited for [`FORGET_AFTER`] looks in a row is no longer looked at, and with no pool left the
 //! service thread sleeps: an idle process is not disturbed.
 
 use super::offenders::worth_a_report;
-use super::{Busy, FrontEnd, Pool, PoolKind, WorkerState};
+use super::sleepers::Sleepers;
+use super::{Busy, FrontEnd, Pool, PoolKind, WorkerHandle, WorkerState};
 use crate::observe::warn;
 use crate::sys::atomic::Ordering;
 use crate::sys::{symbol, thread};
@@ -40,12 +43,13 @@ struct Watched {
     pool: Weak<Pool>,
     calm_looks: u32,
     completed: u64,
+    sleepers: Sleepers,
 }
 
 /// A worker that may be asleep, to be asked about while the lock is free.
 struct Suspect {
     id: u32,
-    tid: i32,
+    handle: Arc<WorkerHandle>,
     runs: u64,
     seen_runs: u64,
     seen_cpu_ns: u64,
@@ -67,6 +71,7 @@ impl Watch {
             pool,
             calm_looks: 0,
             completed: 0,
+            sleepers: Sleepers::default(),
         });
     }
 
@@ -94,6 +99,7 @@ impl Pool {
     fn look(self: &Arc<Self>, watched: &mut Watched) -> bool {
         let mut guard = self.lock();
         guard.drain();
+        let lanes = guard.tend_lanes();
         let waiting = guard.worklist.len() as u64;
         let saturated = guard.running >= guard.target;
         let completed = guard.stats.completed;
@@ -101,7 +107,11 @@ impl Pool {
         watched.completed = completed;
         if !saturated || waiting == 0 {
             self.set_help_wanted(false);
+            guard.forget_sleepers();
             watched.calm_looks += 1;
+            if lanes {
+                watched.calm_looks = 0;
+            }
             if watched.calm_looks >= FORGET_AFTER {
                 guard.watched = false;
                 return false;
@@ -119,7 +129,7 @@ impl Pool {
             .filter_map(|(id, worker)| match worker.state {
                 WorkerState::Busy(busy) => Some(Suspect {
                     id,
-                    tid: worker.handle.tid.load(Ordering::Relaxed) as i32,
+                    handle: worker.handle.clone(),
                     runs: worker.runs,
                     seen_runs: worker.seen_runs,
                     seen_cpu_ns: worker.seen_cpu_ns,
@@ -131,6 +141,9 @@ impl Pool {
             })
             .collect();
         drop(guard);
+        if self.attrs.kind == PoolKind::Unbound {
+            self.count_sleepers(&mut watched.sleepers);
+        }
         for suspect in suspects {
             self.question(suspect);
         }
@@ -140,13 +153,14 @@ impl Pool {
 
     /// Compares a busy worker's CPU clock with what it was at the last look.
     fn question(self: &Arc<Self>, suspect: Suspect) {
-        let Some(cpu_ns) = thread::cpu_time_ns(suspect.tid) else {
+        let tid = suspect.handle.tid.load(Ordering::Relaxed) as i32;
+        let Some(cpu_ns) = thread::cpu_time_ns(tid) else {
             return;
         };
         let same_item = suspect.runs == suspect.seen_runs;
         let stood_still = cpu_ns.saturating_sub(suspect.seen_cpu_ns) < ASLEEP_BELOW_NS;
         let counted = suspect.busy == Busy::Running;
-        let asleep = same_item && stood_still && counted && thread::is_asleep(suspect.tid);
+        let asleep = same_item && stood_still && counted && suspect.handle.sleeps_in_item();
         let since_cpu_ns = if same_item && !asleep {
             suspect.since_cpu_ns
         } else {
@@ -180,7 +194,7 @@ impl Pool {
             let func = guard
                 .busy
                 .iter()
-                .find(|run| run.by.tid == suspect.tid)
+                .find(|run| run.by.tid == tid)
                 .and_then(|run| run.func);
             let queue = guard.pwqs[guard.workers[suspect.id].pwq].front.clone();
             drop(guard);

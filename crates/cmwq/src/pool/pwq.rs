@@ -1,5 +1,6 @@
 //! The pool workqueue: one workqueue's share of one pool.
 
+use super::lane::Lane;
 use super::limit::NodeLimit;
 use super::rescuer::Rescuer;
 use super::{Inner, Pool, PoolStats};
@@ -47,6 +48,8 @@ pub(crate) struct Traits {
     pub(crate) cpu_intensive: bool,
     /// Who runs its items when no worker can be created. `Some` for queues of memory reclaim.
     pub(crate) rescuer: Option<Arc<Rescuer>>,
+    /// Who waits for an item may run it.
+    pub(crate) waiters_run: bool,
 }
 
 /// What one pool workqueue has counted.
@@ -61,6 +64,8 @@ pub(crate) struct PwqStats {
     /// Calls for the rescuer, and items that it ran.
     pub(crate) mayday: u64,
     pub(crate) rescued: u64,
+    /// Items run by threads that waited for them.
+    pub(crate) waiter_runs: u64,
     /// Visits to the store of credits that all pods of a node share.
     pub(crate) limit_visits: u64,
 }
@@ -94,6 +99,8 @@ pub(crate) struct PwqState {
     /// Accepts items but makes none active: an older pool workqueue of an ordered queue still has some.
     plugged: bool,
     serial: u64,
+    /// Open lanes; each holds one of the active places.
+    pub(super) lanes: Vec<Arc<Lane>>,
     pub(super) stats: PwqStats,
 }
 
@@ -122,6 +129,7 @@ impl PwqState {
             retired: false,
             plugged: false,
             serial: 0,
+            lanes: Vec::new(),
             stats: PwqStats::default(),
         }
     }
@@ -132,12 +140,61 @@ impl PwqState {
         self
     }
 
+    /// Items on the worklist or running; lanes where nothing is do not count.
     pub(crate) fn nr_active(&self) -> usize {
-        usize::try_from(self.active).unwrap_or(0)
+        let idle_lanes = self.lanes.iter().filter(|lane| lane.is_idle()).count();
+        usize::try_from(self.active)
+            .unwrap_or(0)
+            .saturating_sub(idle_lanes)
+    }
+
+    #[inline]
+    pub(super) fn colour(&self) -> u32 {
+        self.colour
+    }
+
+    /// Makes a lane's place out of a credit, if one is at hand and nobody waits for one.
+    pub(super) fn place_for_lane(&mut self) -> bool {
+        let in_demand = self.waiting || !self.inactive.is_empty() || self.limit.is_tight();
+        !in_demand && !self.plugged && !self.retired && self.use_credit()
+    }
+
+    /// A lane's place is free again.
+    pub(super) fn leave_place(&mut self) {
+        self.active -= 1;
+        if self.limit.is_tight() {
+            self.give_back_unused();
+        }
+    }
+
+    #[inline]
+    pub(super) fn one_more_in_flight(&mut self) {
+        self.in_flight[self.colour as usize] += 1;
+        self.nr_in_flight += 1;
+    }
+
+    /// Items that were run in a lane that is closed now.
+    pub(super) fn count_lane_runs(&mut self, runs: u64) {
+        self.stats.started += runs;
+        self.stats.completed += runs;
+        self.stats.waiter_runs += runs;
+    }
+
+    /// What it has counted, open lanes included.
+    fn stats_now(&self) -> PwqStats {
+        let mut stats = self.stats;
+        for lane in &self.lanes {
+            let runs = lane.runs();
+            stats.started += runs;
+            stats.completed += runs;
+            stats.waiter_runs += runs;
+        }
+        stats
     }
 
     pub(crate) fn nr_in_flight(&self) -> usize {
-        self.nr_in_flight as usize
+        let in_lanes = self.lanes.iter().filter(|lane| !lane.is_idle()).count();
+        self.nr_in_flight as usize + in_lanes
     }
 
     /// Who the queue is, for comparing only.
@@ -168,6 +225,17 @@ impl PwqState {
         self.waiting = true;
         self.limit.one_more_waits();
         true
+    }
+
+    /// An active item has ended while somebody waits for its credit. If nobody but this pool workqueue does, its own next item has
+    /// it at once. Not the last one: with that its turn among those who wait ends, which is [`Inner::activate_one`]'s business.
+    #[inline]
+    fn next_of_own(&mut self, active: bool) -> Option<Pending> {
+        if !active || self.inactive.len() < 2 || !self.waiting || !self.limit.only_one_waits() {
+            return None;
+        }
+        self.active += 1;
+        self.inactive.pop_front()
     }
 
     fn give_back_unused(&mut self) -> bool {
@@ -217,8 +285,7 @@ impl Inner {
     pub(super) fn accept(&mut self, mut item: Pending) -> bool {
         let pwq = &mut self.pwqs[item.pwq()];
         item.accept(pwq.colour);
-        pwq.in_flight[pwq.colour as usize] += 1;
-        pwq.nr_in_flight += 1;
+        pwq.one_more_in_flight();
         // Inactive items are never overtaken.
         if pwq.inactive.is_empty() && !pwq.waiting && !pwq.plugged && pwq.use_credit() {
             self.worklist.push_back(item);
@@ -232,19 +299,14 @@ impl Inner {
     #[inline]
     pub(super) fn end_item(&mut self, key: u32, colour: u32) -> Ended {
         self.pwqs[key].stats.completed += 1;
-        self.pwqs[key].active -= 1;
-        self.leave_flight(key, colour)
+        self.leave_flight(key, colour, true)
     }
 
-    /// The accounting when an item is cancelled; an active one gives its credit back.
-    pub(super) fn cancel_item(&mut self, key: u32, colour: u32, active: bool) -> Ended {
-        self.pwqs[key].active -= i32::from(active);
-        self.leave_flight(key, colour)
-    }
-
+    /// An item is not in flight any more, completed or not; an active one gives its credit back.
     #[inline]
-    fn leave_flight(&mut self, key: u32, colour: u32) -> Ended {
+    pub(super) fn leave_flight(&mut self, key: u32, colour: u32, active: bool) -> Ended {
         let pwq = &mut self.pwqs[key];
+        pwq.active -= i32::from(active);
         let mut ended = Ended::default();
         pwq.nr_in_flight -= 1;
         pwq.in_flight[colour as usize] -= 1;
@@ -253,8 +315,12 @@ impl Inner {
             ended.colour_done = true;
         }
         if pwq.limit.is_tight() {
-            ended.credits_freed = pwq.give_back_unused();
+            match pwq.next_of_own(active) {
+                Some(item) => self.worklist.push_back(item),
+                None => ended.credits_freed = pwq.give_back_unused(),
+            }
         }
+        let pwq = &mut self.pwqs[key];
         ended.gone = pwq.retired && pwq.nr_in_flight == 0;
         ended
     }
@@ -262,6 +328,7 @@ impl Inner {
     /// From now on items are accepted under `next`. `true`: items of `old`, the colour before, are in flight, and
     /// [`FrontEnd::colour_done`] will be called when the last of them has ended. A pool workqueue that is gone has none.
     pub(crate) fn advance_colour(&mut self, key: PwqKey, old: u32, next: u32) -> bool {
+        self.close_all_lanes(key);
         let Some(pwq) = self.pwq_mut(key) else {
             return false;
         };
@@ -279,6 +346,7 @@ impl Inner {
 
     /// Gives unused credits back to the node.
     pub(crate) fn collect_credits(&mut self, key: PwqKey) {
+        self.close_all_lanes(key);
         if let Some(pwq) = self.pwq_mut(key) {
             pwq.give_back_unused();
         }
@@ -314,6 +382,7 @@ impl Inner {
 
     /// Takes no new items from now on. `true`: it had none left and is gone already.
     pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {
+        self.close_all_lanes(key);
         let Some(pwq) = self.pwq_mut(key) else {
             return true;
         };
@@ -337,17 +406,19 @@ impl Inner {
 
     /// How many of its items have been accepted and not finished.
     pub(crate) fn in_flight(&mut self, key: PwqKey) -> u32 {
+        self.close_all_lanes(key);
         self.pwq_mut(key).map_or(0, |pwq| pwq.nr_in_flight)
     }
 
     /// What it has counted so far.
     pub(crate) fn pwq_stats(&mut self, key: PwqKey) -> PwqStats {
         self.pwq_mut(key)
-            .map_or_else(PwqStats::default, |pwq| pwq.stats)
+            .map_or_else(PwqStats::default, |pwq| pwq.stats_now())
     }
 
     /// How many of its items are active, and how many wait for a place.
     pub(crate) fn pwq_load(&mut self, key: PwqKey) -> (usize, usize) {
+        self.close_all_lanes(key);
         self.pwq_mut(key)
             .map_or((0, 0), |pwq| (pwq.nr_active(), pwq.inactive.len()))
     }
@@ -355,7 +426,7 @@ impl Inner {
     pub(crate) fn stats(&self) -> PoolStats {
         let mut stats = self.stats;
         for (_, pwq) in self.pwqs.iter() {
-            stats.pwqs.add(&pwq.stats);
+            stats.pwqs.add(&pwq.stats_now());
         }
         stats
     }

@@ -116,6 +116,18 @@ impl Pool {
             for_ns: now.saturating_sub(run.since_ns),
             scheduled: funcs(&run.scheduled),
         });
+        let in_lanes = guard.pwqs.iter().flat_map(|(place, pwq)| {
+            let running = pwq.lanes.iter().filter_map(|lane| lane.running());
+            running.map(move |(func, tid, since_ns)| RunSnapshot {
+                pwq: place,
+                tid,
+                rescuer: false,
+                func,
+                for_ns: now.saturating_sub(since_ns),
+                scheduled: Vec::new(),
+            })
+        });
+        let runs = runs.chain(in_lanes);
         let pending_of = |place: u32| {
             let waiting = guard.worklist.iter();
             let own = waiting.filter(|item| item.place().pwq() == place);

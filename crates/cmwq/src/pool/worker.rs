@@ -6,7 +6,7 @@ use super::guard::{Run, Task};
 use super::help::{self, Neighbours, run_item};
 use super::{Busy, Inner, Pool, PoolGuard, PoolKind, WorkerHandle, WorkerSlot, WorkerState};
 use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
 use crate::sys::park::Parker;
 use crate::sys::{clock, task, thread};
 use std::io;
@@ -18,6 +18,7 @@ impl Pool {
         let handle = Arc::new(WorkerHandle {
             parker: Parker::new(),
             tid: AtomicU32::new(0),
+            in_item: AtomicBool::new(false),
         });
         let slot = WorkerSlot {
             handle: handle.clone(),
@@ -78,7 +79,7 @@ impl Pool {
         loop {
             while let Some(task) = self.take(&mut guard, id) {
                 drop(guard);
-                guard = self.run(task, id);
+                guard = self.run(task, id, handle);
                 if let Some(budget) = &mut budget
                     && budget.is_spent()
                 {
@@ -156,14 +157,16 @@ impl Pool {
 
     /// Runs an item and what is scheduled behind it, and comes back searching.
     #[inline]
-    fn run<'p>(self: &'p Arc<Self>, task: Task, id: u32) -> PoolGuard<'p> {
+    fn run<'p>(self: &'p Arc<Self>, task: Task, id: u32, handle: &WorkerHandle) -> PoolGuard<'p> {
         let mut task = task;
         loop {
             let Task { started, run } = task;
+            handle.in_item.store(true, Ordering::Relaxed);
             let panicked = match self.attrs.kind {
                 PoolKind::Bh(_) => self.run_without_sleep(started, run),
                 _ => run_item(started, run),
             };
+            handle.in_item.store(false, Ordering::Relaxed);
             let mut guard = self.lock();
             let next = guard.end_task(run, panicked);
             guard.end(id);

@@ -1,18 +1,17 @@
 //! The work item: its state machine, the lists it travels on, and the handles that wait for it.
 
+mod berth;
 mod completion;
 mod inbox;
 mod item;
-mod join;
 mod list;
 mod place;
 pub(crate) mod raw;
 
+pub(crate) use berth::{Berth, Found};
 pub use completion::Completion;
 pub(crate) use inbox::{Inbox, Pushed};
 pub use item::Work;
-pub(crate) use join::Task;
-pub use join::{JoinError, JoinHandle};
 pub(crate) use list::List;
 pub(crate) use place::Seat;
 pub(crate) use raw::{Pending, Started, Unclaimed};

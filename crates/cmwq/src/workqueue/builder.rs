@@ -137,6 +137,18 @@ impl WorkqueueBuilder {
         self
     }
 
+    /// Its items run on workers only. Otherwise a thread that [joins](crate::JoinHandle::join) or [flushes](crate::Work::flush) an
+    /// item of an unbound queue that is about to start, but that no worker has taken, runs that item itself: a wake-up and two
+    /// switches less. It does so only if the queue has the default nice level, is neither ordered nor strict, and if the thread is
+    /// on a CPU of the item's pod; and it never runs another item than the one it waits for.
+    ///
+    /// For items that must not meet what the waiting thread has open: thread-local state, a small stack, a blocked signal, a
+    /// lock that the thread may take again.
+    pub fn workers_only(mut self) -> Self {
+        self.wanted.flags.workers_only = true;
+        self
+    }
+
     /// Builds the queue.
     ///
     /// # Errors

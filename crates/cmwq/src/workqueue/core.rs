@@ -8,8 +8,8 @@ use super::mapping::Mapping;
 use super::memory_reclaim;
 use super::pwq::Pwq;
 use crate::affinity::AffinityScope;
-use crate::engine::{self, Engine, Queue, Registry, gates};
-use crate::error::{Error, FlushError, Refused};
+use crate::engine::{Engine, Queue, gates};
+use crate::error::{Error, FlushError};
 use crate::observe::warn;
 use crate::pool::{
     BlockGuard, FrontEnd, Pool, PwqKey, PwqState, PwqStats, Rescuer, Traits, current,
@@ -19,7 +19,7 @@ use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::gate::{Replaced, Shared};
 use crate::sys::symbol;
 use crate::sys::sync::Mutex;
-use crate::work::{Pending, RawWork, WorkFn};
+use crate::work::{RawWork, WorkFn};
 use std::sync::{Arc, OnceLock};
 
 pub(super) struct WqCore {
@@ -27,13 +27,15 @@ pub(super) struct WqCore {
     pub(super) engine: Engine,
     pub(super) kind: WorkqueueKind,
     pub(super) flags: Flags,
-    rescuer: Option<Arc<Rescuer>>,
+    pub(super) rescuer: Option<Arc<Rescuer>>,
     /// By CPU: where an item queued from there goes. Set once, right after the queue was made; its entries are replaced.
-    slots: OnceLock<Box<[Shared<Pwq>]>>,
+    pub(super) slots: OnceLock<Box<[Shared<Pwq>]>>,
     /// How many drains are going on, destruction included: while not 0, only the queue's own items may queue.
-    closed: AtomicU32,
+    pub(super) closed: AtomicU32,
     /// Whether a dropped item has been warned of.
-    warned: AtomicU32,
+    pub(super) warned: AtomicU32,
+    /// Whether its destruction has begun.
+    ending: AtomicU32,
     /// All pool workqueues that may have items, oldest first; retired ones too until they are gone. Only a pool's lock is
     /// taken under it.
     members: Mutex<Vec<Arc<Pwq>>>,
@@ -73,6 +75,7 @@ impl WqCore {
             slots: OnceLock::new(),
             closed: AtomicU32::new(0),
             warned: AtomicU32::new(0),
+            ending: AtomicU32::new(0),
             members: Mutex::new(Vec::new()),
             control: Mutex::new(Control {
                 attrs,
@@ -103,89 +106,13 @@ impl WqCore {
         Ok(core)
     }
 
-    /// The CPU that the calling thread queues from.
-    pub(super) fn issuing_cpu(&self) -> usize {
-        let bound = !self.kind.is_unbound();
-        self.engine.cpus_now().issuing(engine::here(), bound)
-    }
-
-    /// A CPU of the node to queue from: the caller's own, or the first that may be used; `None`: none may.
-    pub(super) fn cpu_of_node(&self, node: u32) -> Result<Option<usize>, Error> {
-        if !self.kind.is_unbound() {
-            return Err(self.exclude("a node to queue on"));
-        }
-        let nodes = self.engine.topology().nodes();
-        let Some((_, cpus)) = nodes.iter().find(|(number, _)| *number == node) else {
-            let allowed: Vec<String> = nodes.iter().map(|(node, _)| node.to_string()).collect();
-            return Err(Error::NoSuchNode {
-                node,
-                allowed: allowed.join(", "),
-            });
-        };
-        let here = self.issuing_cpu();
-        if cpus.contains(here) {
-            return Ok(Some(here));
-        }
-        Ok(cpus.intersection(self.engine.cpus_now().usable()).first())
-    }
-
-    fn ordered(&self) -> bool {
+    pub(super) fn ordered(&self) -> bool {
         self.kind == WorkqueueKind::Ordered
     }
 
     /// Whether the calling thread runs an item of this queue.
     pub(super) fn runs_here(&self) -> bool {
         current().front == self.id()
-    }
-
-    /// Queues an item that the caller has claimed, from `cpu` or from wherever the caller is.
-    #[inline]
-    pub(super) fn queue(
-        self: &Arc<Self>,
-        cpu: Option<usize>,
-        item: Pending,
-    ) -> Result<(), Refused> {
-        if self.engine.is_inherited() {
-            item.release();
-            return Err(Refused::Forked);
-        }
-        let real = engine::here();
-        let gate = gates().enter(real);
-        // Inside the gate: a drain that begins waits for us, so it sees the item or we see it.
-        if self.closed.load(Ordering::SeqCst) != 0 && !self.runs_here() {
-            drop(gate);
-            item.release();
-            self.warn_dropped();
-            return Err(Refused::Draining);
-        }
-        let bound = !self.kind.is_unbound();
-        let cpu = if self.ordered() {
-            // All slots are alike, but they are replaced one after the other: with two in use an item could go to the new pool
-            // workqueue and a later one to the old.
-            0
-        } else {
-            cpu.unwrap_or_else(|| self.engine.cpus(&gate).issuing(real, bound))
-        };
-        let slots = self.slots.get().expect("set when the queue was made");
-        let slot = slots.get(cpu).unwrap_or(&slots[0]);
-        let pwq = slot.load(&gate);
-        if self.ordered() {
-            pwq.publish(item);
-        } else {
-            pwq.publish_behind_its_run(item, self.id(), |pool| {
-                Registry::process().find(pool, &gate)
-            });
-        }
-        Ok(())
-    }
-
-    fn warn_dropped(&self) {
-        if self.warned.swap(1, Ordering::Relaxed) == 0 {
-            warn(&format!(
-                "workqueue {}: draining or destroyed, an item queued from outside was dropped",
-                self.name
-            ));
-        }
     }
 
     // ---- attributes ----
@@ -267,6 +194,7 @@ impl WqCore {
             ordered: self.ordered(),
             cpu_intensive: self.flags.cpu_intensive && self.kind == WorkqueueKind::PerCpu,
             rescuer: self.rescuer.clone(),
+            waiters_run: self.waiters_run(),
         };
         let state = PwqState::new(self.clone(), traits, self.limits.of(node), node, colour)
             .plugged(plugged);
@@ -320,7 +248,7 @@ impl WqCore {
 
     // ---- limits ----
 
-    fn exclude(&self, other: &'static str) -> Error {
+    pub(super) fn exclude(&self, other: &'static str) -> Error {
         let one = match self.kind {
             WorkqueueKind::Unbound => "unbound",
             WorkqueueKind::Ordered => "ordered",
@@ -456,6 +384,11 @@ impl WqCore {
             idle.then_some((pwq, completed))
         });
         looks.collect()
+    }
+
+    /// Whether the caller is the one to destroy it.
+    pub(super) fn begin_to_end(&self) -> bool {
+        self.ending.swap(1, Ordering::Relaxed) == 0
     }
 
     /// Runs everything that is queued, then lets go of the pools.

@@ -51,6 +51,7 @@ pub(super) struct Flags {
     pub(super) freezable: bool,
     pub(super) mem_reclaim: bool,
     pub(super) power_efficient: bool,
+    pub(super) workers_only: bool,
 }
 
 impl std::fmt::Display for Flags {
@@ -61,6 +62,7 @@ impl std::fmt::Display for Flags {
             (self.freezable, " freezable"),
             (self.mem_reclaim, " mem_reclaim"),
             (self.power_efficient, " power_efficient"),
+            (self.workers_only, " workers_only"),
         ] {
             if is_set {
                 f.write_str(name)?;

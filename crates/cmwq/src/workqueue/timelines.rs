@@ -6,12 +6,13 @@
 
 use crate::topology::Topology;
 use crate::{Engine, Workqueue, blocking};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 #[derive(Default)]
 struct World {
     state: Mutex<State>,
+    moved: Condvar,
 }
 
 #[derive(Default)]
@@ -62,8 +63,9 @@ impl World {
             let mut state = self.state();
             let deadline = state.now + ms;
             state.sleeping.push((item, deadline));
-            drop(state);
-            self.wait_until(|state| state.sleeping.iter().all(|&(other, _)| other != item));
+            // Asleep indeed: the monitor takes one whose CPU clock moves for awake again.
+            let sleeps = |state: &mut State| state.sleeping.iter().any(|&(other, _)| other == item);
+            drop(self.moved.wait_while(state, sleeps).unwrap());
         });
     }
 
@@ -127,6 +129,7 @@ fn timeline(queues: &[&Workqueue], of: [usize; 3]) -> [(u64, u64); 3] {
                 let mut state = world.state();
                 if state.settled() == running {
                     state.move_on();
+                    world.moved.notify_all();
                 }
             }
             None => {}

@@ -200,9 +200,9 @@ fn case_19_workers_that_block_on_what_is_to_be_rescued_come_free() {
     in_own_process(|| {
         let engine = engine("l3:1 core:1 pu:1");
         let _deadline = Deadline::new("case 19", &engine);
-        let reclaim = engine.workqueue("reclaim").mem_reclaim().build().unwrap();
-        let reclaim = Arc::new(reclaim);
-        let plain = engine.workqueue("plain").build().unwrap();
+        let reclaim = engine.workqueue("reclaim").mem_reclaim().workers_only();
+        let reclaim = Arc::new(reclaim.build().unwrap());
+        let plain = engine.workqueue("plain").workers_only().build().unwrap();
         plain.spawn(|| ()).join().unwrap();
         if !forbid_threads() {
             return;
@@ -298,7 +298,8 @@ fn case_19_a_call_that_is_answered_late_is_not_taken_for_another_queues() {
         let by_cpu = |name| engine.workqueue(name).affinity_scope(AffinityScope::Cpu);
         // Keeps the pools alive, whatever the others do.
         let _stays = by_cpu("stays").build().unwrap();
-        let wq = by_cpu("r").mem_reclaim().build().unwrap();
+        let wq = by_cpu("r").mem_reclaim().workers_only();
+        let wq = wq.build().unwrap();
         if !forbid_threads() {
             return;
         }

@@ -257,7 +257,7 @@ pub(crate) fn held(wq: &Workqueue, cpu: usize, count: usize, door: &Arc<Door>) -
 
 /// All that may start has started: items of a queue of the same pools, queued behind it, have run.
 pub(crate) fn settle_with(engine: &Engine, builder: WorkqueueBuilder) {
-    let probe = builder.build().unwrap();
+    let probe = builder.workers_only().build().unwrap();
     for _ in 0..3 {
         for cpu in engine.topology().cpus().iter() {
             drop(probe.spawn_on(cpu, || ()).unwrap().join());

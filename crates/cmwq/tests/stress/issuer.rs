@@ -93,6 +93,7 @@ impl Issuer {
             }
             990..994 => self.turn_over_own(),
             994..996 => self.burst(&queue),
+            996..999 => self.spawn_and_join(&queue),
             _ => self.world.empty_graveyard(),
         }
     }
@@ -162,6 +163,10 @@ impl Issuer {
         }
         let at = self.random.below(self.handles.len());
         let (value, handle) = self.handles.swap_remove(at);
+        self.join(value, handle);
+    }
+
+    pub(crate) fn join(&self, value: u64, handle: JoinHandle<u64>) {
         if let Ok(result) = handle.join() {
             self.world.broken.expect(result == value, || {
                 "a handle has another closure's value".into()

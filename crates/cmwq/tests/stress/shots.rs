@@ -166,6 +166,45 @@ impl Issuer {
         }
     }
 
+    /// Spawns and joins at once, so often that it goes the short way, with something else in between now and then.
+    pub(crate) fn spawn_and_join(&mut self, queue: &Arc<Queue>) {
+        for _ in 0..self.random.below(80) {
+            let value = self.random.next();
+            let handle = {
+                let mut next = queue.lanes[0]
+                    .next
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                *next += 1;
+                let closure = self.closure(queue, 0, *next, value);
+                match queue.lanes.len() {
+                    1 => queue.wq.spawn(closure),
+                    _ => queue.wq.spawn_on(0, closure).expect("a CPU"),
+                }
+            };
+            match self.random.below(64) {
+                0 => drop(handle),
+                1 if self.handles.len() < 64 => self.handles.push((value, handle)),
+                2 => {
+                    std::thread::yield_now();
+                    self.join(value, handle);
+                }
+                3 => {
+                    std::thread::scope(|scope| {
+                        scope.spawn(|| self.join(value, handle));
+                    });
+                }
+                4 => {
+                    while !handle.is_finished() {
+                        std::thread::yield_now();
+                    }
+                    self.join(value, handle);
+                }
+                _ => self.join(value, handle),
+            }
+        }
+    }
+
     /// As `spawn`, in memory that the run frees. From wherever it is, so the order on a CPU is not known.
     pub(crate) fn shoot(&mut self, queue: &Arc<Queue>) {
         if queue.lanes.len() > 1 {

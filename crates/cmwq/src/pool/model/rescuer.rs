@@ -8,6 +8,7 @@ fn a_rescuer_and_a_late_worker_take_each_item_once_and_the_pool_goes_on() {
         let pool = pool(1, 1);
         let rescuer = Rescuer::new(CpuSet::new());
         let traits = Traits {
+            waiters_run: false,
             ordered: false,
             cpu_intensive: false,
             rescuer: Some(rescuer.clone()),
@@ -50,6 +51,7 @@ fn a_pool_without_any_worker_is_served_by_the_rescuer() {
         let pool = pool(1, 1);
         let rescuer = Rescuer::new(CpuSet::new());
         let traits = Traits {
+            waiters_run: false,
             ordered: false,
             cpu_intensive: false,
             rescuer: Some(rescuer.clone()),

@@ -87,3 +87,28 @@ fn a_place_is_not_lost_with_a_pool_workqueue_that_goes_while_it_waits() {
         assert_eq!(gone.runs(), 0);
     });
 }
+
+#[test]
+fn a_place_that_one_pool_workqueue_keeps_for_its_next_item_comes_to_the_other_in_the_end() {
+    explore(2, || {
+        let wq = Queue::new(1);
+        let pools = [pool(1, 1), pool(2, 1)];
+        let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
+        let (touched, done) = (Touched::new(), Arc::new(Parker::new()));
+        let items = [(); 4].map(|()| Item::new(&touched, Some(&done)));
+        // One active and two inactive before anybody runs: the place goes from the first to the second without a visit to the store.
+        for item in &items[..3] {
+            queue(&pwqs[0], item).unwrap();
+        }
+        let workers = pools
+            .each_ref()
+            .map(|pool| (pool.clone(), vec![start(pool)]));
+        queue(&pwqs[1], &items[3]).unwrap();
+        // They touch the same memory: never two at once.
+        while items.iter().any(|item| item.runs() == 0) {
+            done.park();
+        }
+        wq.finish(workers);
+        assert!(items.iter().all(|item| item.runs() == 1));
+    });
+}

@@ -5,8 +5,10 @@
 
 mod control;
 mod flush;
+mod lanes;
 mod limits;
 mod redirect;
+mod waiters;
 
 use super::flush::Flush;
 use super::kind::WorkqueueKind;
@@ -44,7 +46,11 @@ impl Queue {
     /// Its share of `pool`.
     fn pwq(self: &Arc<Self>, pool: &Arc<Pool>) -> Arc<Pwq> {
         let limit = self.limits.of(0);
-        let state = PwqState::new(self.clone(), Traits::default(), limit, 0, 0);
+        let traits = Traits {
+            waiters_run: true,
+            ..Traits::default()
+        };
+        let state = PwqState::new(self.clone(), traits, limit, 0, 0);
         let key = pool.lock().add_pwq(state);
         let pool = pool.clone();
         let pwq = Arc::new(Pwq { pool, key, node: 0 });

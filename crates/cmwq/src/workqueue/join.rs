@@ -1,10 +1,11 @@
 //! `spawn()`: a closure as a one-shot item, and the handle that waits for its result. One allocation for both.
 
-use super::completion::Completion;
-use super::raw::RawWork;
+use super::control;
 use crate::error::Refused;
+use crate::pool::spawner;
 use crate::sys::fork;
 use crate::sys::sync::Mutex;
+use crate::work::{Completion, RawWork};
 use std::any::Any;
 use std::future::Future;
 use std::mem::offset_of;
@@ -71,11 +72,16 @@ struct Outcome<T> {
 /// What a handle needs of a task, whatever its closure.
 trait Joinable<T>: Send + Sync {
     fn shared(&self) -> &Shared<T>;
+    fn raw(&self) -> &RawWork;
 }
 
 impl<F: Send, T: Send> Joinable<T> for Task<F, T> {
     fn shared(&self) -> &Shared<T> {
         &self.shared
+    }
+
+    fn raw(&self) -> &RawWork {
+        &self.raw
     }
 }
 
@@ -186,7 +192,8 @@ pub struct JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Waits for the closure and returns its result.
+    /// Waits for the closure and returns its result. If no worker has begun with it, the calling thread may run it itself, and no
+    /// other item, instead of sleeping: see [`workers_only`](crate::WorkqueueBuilder::workers_only).
     ///
     /// On a worker this counts as blocking: its pool runs another in its place, so items may join items of their own queue
     /// as long as `max_active` lets those run.
@@ -196,17 +203,29 @@ impl<T> JoinHandle<T> {
     /// [`JoinError::Taken`] if the handle was polled to its end before.
     pub fn join(self) -> Result<T, JoinError> {
         let shared = self.task.shared();
-        if !shared.done.is_done() && self.born != fork::generation() {
+        let done = shared.done.is_done();
+        if !done && self.born != fork::generation() {
             return Err(JoinError::Refused(Refused::Forked));
         }
-        shared.done.wait();
+        if !spawner::join(self.task.raw()) && !done {
+            control::run_as_waiter(self.task.raw());
+            shared.done.wait();
+        }
         let result = shared.outcome.lock().result.take();
         result.unwrap_or(Err(JoinError::Taken))
     }
 
     /// Whether the closure has ended.
     pub fn is_finished(&self) -> bool {
+        spawner::let_go_of(self.task.raw());
         self.task.shared().done.is_done()
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        // Nobody will join it.
+        spawner::let_go_of(self.task.raw());
     }
 }
 
@@ -214,6 +233,8 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // Whoever polls does not wait here.
+        spawner::let_go_of(self.task.raw());
         let mut outcome = self.task.shared().outcome.lock();
         match outcome.result.take() {
             Some(result) => Poll::Ready(result),

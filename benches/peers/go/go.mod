@@ -1,0 +1,3 @@
+module cmwq.example/peers
+
+go 1.19

@@ -1,0 +1,203 @@
+//! Which runs, in which order, and doing them.
+
+use crate::args::{Args, Lap};
+use crate::process::{self, Figures, Watch};
+use crate::programs::{Built, Offer, Program};
+use crate::results::{DISTURBED_PERCENT, Entry, Row, derive};
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// What every run is told.
+pub(crate) struct Settings {
+    pub(crate) cpus: usize,
+    pub(crate) spin_steps: u64,
+    pub(crate) item_ns: f64,
+}
+
+/// A row to measure and who takes part.
+struct Start<'a> {
+    lap: Lap,
+    issuers: usize,
+    peers: Vec<&'a (Program, Offer)>,
+}
+
+/// Measures everything that was asked for: row after row, and in a row the peers in turns.
+pub(crate) fn measure(built: &Built, args: &Args, settings: &Settings) -> Vec<Row> {
+    let mut starts = Vec::new();
+    for &lap in &args.loops {
+        let peers = built
+            .offers
+            .iter()
+            .filter(|(_, offer)| offer.lap == lap.name() && wanted(args, offer))
+            .collect::<Vec<_>>();
+        for issuers in args.issuers_of(lap, settings.cpus) {
+            starts.push(Start {
+                lap,
+                issuers,
+                peers: peers.clone(),
+            });
+        }
+    }
+    let total = starts.iter().map(|start| start.peers.len()).sum::<usize>() * args.runs() as usize;
+    let mut progress = Progress::new(total);
+    starts
+        .iter()
+        .map(|start| measure_row(start, args, settings, &mut progress))
+        .collect()
+}
+
+/// Whether a peer takes part; cmwq always does.
+pub(crate) fn wanted(args: &Args, offer: &Offer) -> bool {
+    offer.peer == "cmwq" || args.peers.is_empty() || args.peers.contains(&offer.peer)
+}
+
+fn measure_row(
+    start: &Start<'_>,
+    args: &Args,
+    settings: &Settings,
+    progress: &mut Progress,
+) -> Row {
+    let mut row = Row {
+        lap: start.lap.name().to_owned(),
+        issuers: start.issuers,
+        entries: start
+            .peers
+            .iter()
+            .map(|(_, offer)| Entry {
+                peer: offer.peer.clone(),
+                version: offer.version.clone(),
+                mode: offer.mode.clone(),
+                runs: Vec::new(),
+                error: None,
+            })
+            .collect(),
+    };
+    for run in 1..=args.runs() {
+        for ((program, offer), entry) in start.peers.iter().zip(&mut row.entries) {
+            progress.step(&format!(
+                "run {run}/{}: {} with {} issuers, {}",
+                args.runs(),
+                row.lap,
+                row.issuers,
+                entry.label()
+            ));
+            // Who failed once is left out: its figures would be of another number of runs.
+            if entry.error.is_some() {
+                continue;
+            }
+            let arguments = arguments(start, offer, args, settings);
+            match undisturbed(
+                program,
+                &arguments,
+                &watch(start.lap, args),
+                args.patience(),
+            ) {
+                Ok(mut figures) => {
+                    derive(&mut figures, settings.cpus, settings.item_ns);
+                    entry.runs.push(figures);
+                }
+                Err(error) => {
+                    entry.runs.clear();
+                    entry.error = Some(error);
+                }
+            }
+        }
+    }
+    row
+}
+
+/// Runs it again, as often as `patience` says, if others took more of the CPUs than [`DISTURBED_PERCENT`]; the least disturbed
+/// run counts.
+fn undisturbed(
+    program: &Program,
+    arguments: &[String],
+    watch: &Watch,
+    patience: u32,
+) -> Result<Figures, String> {
+    let others = |figures: &Figures| figures.get("others_percent").copied().unwrap_or(0.0);
+    let mut best = process::run_beside(program, arguments, watch)?;
+    for _ in 0..patience {
+        if others(&best) <= DISTURBED_PERCENT {
+            break;
+        }
+        let again = process::run_beside(program, arguments, watch)?;
+        if others(&again) < others(&best) {
+            best = again;
+        }
+    }
+    Ok(best)
+}
+
+fn arguments(start: &Start<'_>, offer: &Offer, args: &Args, settings: &Settings) -> Vec<String> {
+    let mut arguments = vec![offer.peer.clone(), offer.lap.clone(), offer.mode.clone()];
+    let mut set = |key: &str, value: u128| arguments.push(format!("{key}={value}"));
+    set("issuers", start.issuers as u128);
+    set("workers", settings.cpus as u128);
+    set("time_ms", args.time().as_millis());
+    match start.lap {
+        Lap::Window | Lap::Block => set("spin", settings.spin_steps.into()),
+        Lap::Idle if args.quick => set("samples", 100),
+        Lap::Flood if args.quick => set("items", 20_000),
+        _ => {}
+    }
+    arguments
+}
+
+fn watch(lap: Lap, args: &Args) -> Watch {
+    Watch {
+        threads: lap == Lap::Block,
+        idle_time: (lap == Lap::Idle).then(|| args.idle_time()),
+        limit: Duration::from_secs(60) + args.time() * 4 + args.idle_time(),
+    }
+}
+
+/// A line on standard error that says how far it is.
+struct Progress {
+    done: usize,
+    total: usize,
+    since: Instant,
+    is_terminal: bool,
+}
+
+impl Progress {
+    fn new(total: usize) -> Progress {
+        Progress {
+            done: 0,
+            total,
+            since: Instant::now(),
+            is_terminal: std::io::stderr().is_terminal(),
+        }
+    }
+
+    fn step(&mut self, what: &str) {
+        let (start, end) = if self.is_terminal {
+            ("\r\x1b[K", "")
+        } else {
+            ("", "\n")
+        };
+        let left = match self.done {
+            0 => String::new(),
+            done => {
+                let rest =
+                    self.since.elapsed().as_secs_f64() / done as f64 * (self.total - done) as f64;
+                format!(", about {:.0} s left", rest)
+            }
+        };
+        self.done += 1;
+        // Progress that nobody reads is no reason to stop.
+        let _ = write!(
+            std::io::stderr(),
+            "{start}[{}/{}] {what}{left}{end}",
+            self.done,
+            self.total
+        );
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_terminal {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}

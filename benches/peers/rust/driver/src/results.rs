@@ -1,0 +1,517 @@
+//! What was measured: rows of peers, with medians and comparisons.
+
+use crate::process::Figures;
+use serde::{Deserialize, Serialize};
+
+/// All of it; what `--format json` writes and `--from` reads.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Results {
+    pub(crate) tool: String,
+    pub(crate) machine: String,
+    pub(crate) date: String,
+    pub(crate) cpus: usize,
+    pub(crate) runs: u32,
+    pub(crate) time_ms: u64,
+    pub(crate) idle_ms: u64,
+    /// How long an item of window and block computes.
+    pub(crate) item_ns: f64,
+    pub(crate) floor: Figures,
+    pub(crate) missing: Vec<String>,
+    pub(crate) rows: Vec<Row>,
+    /// Made from the rows; not read back.
+    #[serde(default, skip_deserializing)]
+    pub(crate) comparisons: Vec<Comparison>,
+}
+
+/// A run while others used more of a CPU than this is disturbed.
+pub(crate) const DISTURBED_PERCENT: f64 = 15.0;
+
+/// A loop with a number of issuers.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Row {
+    #[serde(rename = "loop")]
+    pub(crate) lap: String,
+    pub(crate) issuers: usize,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// A peer in a row, with one way to wait.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) peer: String,
+    pub(crate) version: String,
+    pub(crate) mode: String,
+    pub(crate) runs: Vec<Figures>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+}
+
+/// A figure over the runs.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+/// A figure that peers are compared by.
+pub(crate) struct Metric {
+    pub(crate) key: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) unit: Unit,
+    pub(crate) more_is_better: bool,
+    /// Compared with the best peer, rather than only shown.
+    pub(crate) judged: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    PerSecond,
+    Nanoseconds,
+    Microseconds,
+    MiB,
+    Number,
+}
+
+impl Unit {
+    /// Smaller figures are not told apart: a clock's step, a few microseconds of CPU time in ten seconds.
+    fn least(self) -> f64 {
+        match self {
+            Unit::Nanoseconds | Unit::Microseconds => 10.0,
+            _ => f64::MIN_POSITIVE,
+        }
+    }
+}
+
+const fn metric(key: &'static str, name: &'static str, unit: Unit, judged: bool) -> Metric {
+    Metric {
+        key,
+        name,
+        unit,
+        more_is_better: false,
+        judged,
+    }
+}
+
+const RATE: Metric = Metric {
+    key: "rate",
+    name: "items/s",
+    unit: Unit::PerSecond,
+    more_is_better: true,
+    judged: true,
+};
+const CPU: Metric = metric("cpu_us_per_item", "CPU/item", Unit::Microseconds, false);
+const E50: Metric = metric("enqueue_p50_ns", "enqueue p50", Unit::Nanoseconds, true);
+const E95: Metric = metric("enqueue_p95_ns", "p95", Unit::Nanoseconds, true);
+const E99: Metric = metric("enqueue_p99_ns", "p99", Unit::Nanoseconds, true);
+
+const ROUND_TRIP: &[Metric] = &[
+    RATE,
+    CPU,
+    E50,
+    E95,
+    E99,
+    metric("latency_p50_ns", "round trip p50", Unit::Nanoseconds, false),
+    metric("latency_p99_ns", "p99", Unit::Nanoseconds, false),
+    metric("latency_ratio", "p99/p50", Unit::Number, true),
+];
+const FLOOD: &[Metric] = &[
+    RATE,
+    CPU,
+    E50,
+    E95,
+    E99,
+    metric("peak_mib", "peak memory", Unit::MiB, false),
+];
+const WINDOW: &[Metric] = &[
+    RATE,
+    metric("ceiling_percent", "% of ceiling", Unit::Number, false),
+    CPU,
+    metric(
+        "latency_p50_ns",
+        "queue to end p50",
+        Unit::Nanoseconds,
+        false,
+    ),
+    metric("latency_p99_ns", "p99", Unit::Nanoseconds, true),
+];
+const IDLE: &[Metric] = &[
+    metric(
+        "latency_p50_ns",
+        "submit to start p50",
+        Unit::Nanoseconds,
+        true,
+    ),
+    metric("latency_p95_ns", "p95", Unit::Nanoseconds, false),
+    metric("latency_p99_ns", "p99", Unit::Nanoseconds, true),
+    metric("idle_cpu_us", "CPU when idle", Unit::Microseconds, true),
+];
+const BLOCK: &[Metric] = &[
+    RATE,
+    metric("ceiling_percent", "% of ceiling", Unit::Number, false),
+    CPU,
+    metric(
+        "latency_p50_ns",
+        "computing items p50",
+        Unit::Nanoseconds,
+        false,
+    ),
+    metric("latency_p99_ns", "p99", Unit::Nanoseconds, true),
+    metric(
+        "sleeper_p99_ns",
+        "sleeping items p99",
+        Unit::Nanoseconds,
+        false,
+    ),
+    metric("threads", "threads", Unit::Number, false),
+];
+
+/// The figures of a loop; the first is what its bars show.
+pub(crate) fn metrics(lap: &str) -> &'static [Metric] {
+    match lap {
+        "roundtrip" => ROUND_TRIP,
+        "flood" => FLOOD,
+        "window" => WINDOW,
+        "idle" => IDLE,
+        _ => BLOCK,
+    }
+}
+
+/// What a mode means, where its name does not say it.
+pub(crate) fn is_other_shape(mode: &str) -> bool {
+    mode == "unpinned"
+}
+
+/// Whether the waiting thread may run the item itself.
+pub(crate) fn waiter_helps(mode: &str) -> bool {
+    mode == "help"
+}
+
+/// cmwq against the best peer.
+#[derive(Clone, Serialize)]
+pub(crate) struct Comparison {
+    #[serde(rename = "loop")]
+    pub(crate) lap: String,
+    pub(crate) issuers: usize,
+    pub(crate) mode: String,
+    pub(crate) metric: String,
+    pub(crate) key: &'static str,
+    pub(crate) value: f64,
+    /// Which peers it is compared with.
+    pub(crate) against: &'static str,
+    pub(crate) best_peer: String,
+    pub(crate) best_value: f64,
+    /// Above 1: cmwq is that many times better.
+    pub(crate) ratio: f64,
+}
+
+/// Adds the figures that are computed from others.
+pub(crate) fn derive(figures: &mut Figures, cpus: usize, item_ns: f64) {
+    let get = |key: &str| figures.get(key).copied();
+    let mut derived = Vec::new();
+    if let (Some(items), Some(seconds), Some(cpu_s)) = (get("items"), get("seconds"), get("cpu_s"))
+        && items > 0.0
+    {
+        derived.push(("rate", items / seconds));
+        derived.push(("cpu_us_per_item", cpu_s * 1e6 / items));
+        derived.push((
+            "ceiling_percent",
+            items / seconds * item_ns / 1e9 / cpus as f64 * 100.0,
+        ));
+    }
+    if let (Some(p50), Some(p99)) = (get("latency_p50_ns"), get("latency_p99_ns")) {
+        derived.push(("latency_ratio", p99 / p50));
+    }
+    if let Some(kib) = get("peak_kib") {
+        derived.push(("peak_mib", kib / 1024.0));
+    }
+    for (key, value) in derived {
+        figures.insert(key.to_owned(), value);
+    }
+}
+
+impl Entry {
+    /// A figure over the runs, if every run has it.
+    pub(crate) fn spread(&self, key: &str) -> Option<Spread> {
+        let mut values: Vec<f64> = self
+            .runs
+            .iter()
+            .map(|figures| figures.get(key).copied())
+            .collect::<Option<_>>()?;
+        values.sort_by(f64::total_cmp);
+        Some(Spread {
+            median: *values.get((values.len().checked_sub(1)?) / 2)?,
+            min: *values.first()?,
+            max: *values.last()?,
+        })
+    }
+
+    /// How many of its runs others disturbed.
+    pub(crate) fn disturbed(&self) -> usize {
+        let others = |figures: &&Figures| figures.get("others_percent").copied().unwrap_or(0.0);
+        self.runs
+            .iter()
+            .filter(|figures| others(figures) > DISTURBED_PERCENT)
+            .count()
+    }
+
+    pub(crate) fn is_cmwq(&self) -> bool {
+        self.peer == "cmwq"
+    }
+
+    /// Peer and mode.
+    pub(crate) fn label(&self) -> String {
+        format!("{} {}", self.peer, self.mode)
+    }
+}
+
+impl Row {
+    /// Entries from the best to the worst; those that failed last.
+    pub(crate) fn ranked(&self) -> Vec<&Entry> {
+        let first = &metrics(&self.lap)[0];
+        let rank = |entry: &Entry| match entry.spread(first.key) {
+            None => f64::INFINITY,
+            Some(spread) if first.more_is_better => -spread.median,
+            Some(spread) => spread.median,
+        };
+        let mut entries: Vec<&Entry> = self.entries.iter().collect();
+        entries.sort_by(|a, b| rank(a).total_cmp(&rank(b)));
+        entries
+    }
+
+    /// Every mode of cmwq against the best peer, by every judged figure.
+    fn comparisons(&self) -> Vec<Comparison> {
+        let mut found = Vec::new();
+        for entry in self.entries.iter().filter(|entry| entry.is_cmwq()) {
+            for metric in metrics(&self.lap).iter().filter(|metric| metric.judged) {
+                // Items of a thread that helps itself are another discipline: only handles are compared with them.
+                let classes: &[(&'static str, bool)] = match entry.mode.as_str() {
+                    "join" => &[("waiters sleep", false), ("waiters help", true)],
+                    _ => &[("waiters sleep", false)],
+                };
+                for &(against, helping) in classes {
+                    found.extend(self.compare(entry, metric, against, helping));
+                }
+            }
+        }
+        found
+    }
+
+    fn compare(
+        &self,
+        entry: &Entry,
+        metric: &Metric,
+        against: &'static str,
+        helping: bool,
+    ) -> Option<Comparison> {
+        let value = entry.spread(metric.key)?.median;
+        let peers = self.entries.iter().filter(|peer| {
+            !peer.is_cmwq() && !is_other_shape(&peer.mode) && waiter_helps(&peer.mode) == helping
+        });
+        let (best, best_value) = peers
+            .filter_map(|peer| Some((peer, peer.spread(metric.key)?.median)))
+            .min_by(|(_, a), (_, b)| match metric.more_is_better {
+                true => b.total_cmp(a),
+                false => a.total_cmp(b),
+            })?;
+        let [ours, theirs] = [value, best_value].map(|figure| figure.max(metric.unit.least()));
+        let ratio = if metric.more_is_better {
+            ours / theirs
+        } else {
+            theirs / ours
+        };
+        Some(Comparison {
+            lap: self.lap.clone(),
+            issuers: self.issuers,
+            mode: entry.mode.clone(),
+            metric: full_name(metric),
+            key: metric.key,
+            value,
+            against,
+            best_peer: best.label(),
+            best_value,
+            ratio,
+        })
+    }
+}
+
+/// Its name where no other stands before it.
+fn full_name(metric: &Metric) -> String {
+    match metric.key {
+        "enqueue_p95_ns" => "enqueue p95".to_owned(),
+        "enqueue_p99_ns" => "enqueue p99".to_owned(),
+        "latency_p99_ns" => "latency p99".to_owned(),
+        "latency_p50_ns" => "latency p50".to_owned(),
+        _ => metric.name.to_owned(),
+    }
+}
+
+impl Results {
+    /// Adds rows of another file: peers that a row does not have yet, and rows that are new.
+    pub(crate) fn add(&mut self, rows: Vec<Row>) {
+        for row in rows {
+            let same = |known: &&mut Row| known.lap == row.lap && known.issuers == row.issuers;
+            match self.rows.iter_mut().find(same) {
+                None => self.rows.push(row),
+                Some(known) => {
+                    for entry in row.entries {
+                        if known
+                            .entries
+                            .iter()
+                            .all(|other| other.label() != entry.label())
+                        {
+                            known.entries.push(entry);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn compare(&mut self) {
+        self.comparisons = self.rows.iter().flat_map(Row::comparisons).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An entry whose runs have these figures of a metric.
+    fn entry(peer: &str, mode: &str, key: &str, values: &[f64]) -> Entry {
+        Entry {
+            peer: peer.to_owned(),
+            version: "1".to_owned(),
+            mode: mode.to_owned(),
+            runs: values
+                .iter()
+                .map(|&value| Figures::from([(key.to_owned(), value)]))
+                .collect(),
+            error: None,
+        }
+    }
+
+    fn row(entries: Vec<Entry>) -> Row {
+        Row {
+            lap: "roundtrip".to_owned(),
+            issuers: 2,
+            entries,
+        }
+    }
+
+    #[test]
+    fn a_spread_is_that_of_runs_that_all_have_the_figure() {
+        let spread = entry("a", "park", "rate", &[3.0, 1.0, 2.0])
+            .spread("rate")
+            .unwrap();
+        assert_eq!((spread.median, spread.min, spread.max), (2.0, 1.0, 3.0));
+        let mut some = entry("a", "park", "rate", &[1.0]);
+        some.runs.push(Figures::new());
+        assert!(some.spread("rate").is_none());
+        assert!(entry("a", "park", "rate", &[]).spread("rate").is_none());
+    }
+
+    #[test]
+    fn the_best_is_the_greatest_rate_and_the_least_latency_and_a_ratio_above_one_is_better() {
+        let rates = row(vec![
+            entry("cmwq", "completion", "rate", &[30.0]),
+            entry("a", "park", "rate", &[10.0]),
+            entry("b", "park", "rate", &[20.0]),
+        ]);
+        let found = rates.comparisons();
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].best_peer.as_str(), found[0].ratio),
+            ("b park", 1.5)
+        );
+        let times = row(vec![
+            entry("cmwq", "completion", "enqueue_p50_ns", &[300.0]),
+            entry("a", "park", "enqueue_p50_ns", &[100.0]),
+            entry("b", "park", "enqueue_p50_ns", &[200.0]),
+        ]);
+        let found = times.comparisons();
+        assert_eq!(found[0].best_peer, "a park");
+        assert!((found[0].ratio - 1.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn waiters_that_help_are_compared_with_handles_only_and_other_shapes_with_nothing() {
+        let rates = row(vec![
+            entry("cmwq", "completion", "rate", &[10.0]),
+            entry("cmwq", "join", "rate", &[10.0]),
+            entry("a", "help", "rate", &[20.0]),
+            entry("a", "unpinned", "rate", &[40.0]),
+            entry("a", "park", "rate", &[5.0]),
+        ]);
+        let found: Vec<_> = rates
+            .comparisons()
+            .into_iter()
+            .map(|c| (c.mode, c.best_peer, c.ratio))
+            .collect();
+        let expected = [
+            ("completion", "a park", 2.0),
+            ("join", "a park", 2.0),
+            ("join", "a help", 0.5),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(mode, peer, ratio)| (mode.to_owned(), peer.to_owned(), ratio))
+        );
+    }
+
+    #[test]
+    fn nothing_used_twice_over_is_equal() {
+        let mut idle = row(vec![
+            entry("cmwq", "start", "idle_cpu_us", &[0.0]),
+            entry("a", "start", "idle_cpu_us", &[0.0]),
+        ]);
+        idle.lap = "idle".to_owned();
+        assert_eq!(idle.comparisons()[0].ratio, 1.0);
+    }
+
+    #[test]
+    fn files_are_joined_row_by_row_and_peer_by_peer() {
+        let mut all = Results {
+            tool: String::new(),
+            machine: String::new(),
+            date: String::new(),
+            cpus: 2,
+            runs: 1,
+            time_ms: 1,
+            idle_ms: 1,
+            item_ns: 1.0,
+            floor: Figures::new(),
+            missing: Vec::new(),
+            rows: vec![row(vec![entry("cmwq", "join", "rate", &[1.0])])],
+            comparisons: Vec::new(),
+        };
+        let mut other = row(vec![]);
+        other.issuers = 4;
+        let again = row(vec![
+            entry("cmwq", "join", "rate", &[9.0]),
+            entry("a", "park", "rate", &[2.0]),
+        ]);
+        all.add(vec![again, other]);
+        assert_eq!(all.rows.len(), 2);
+        assert_eq!(all.rows[0].entries.len(), 2);
+        assert_eq!(all.rows[0].entries[0].runs[0]["rate"], 1.0);
+    }
+
+    #[test]
+    fn figures_are_derived_from_items_and_time() {
+        let mut figures = Figures::from(
+            [
+                ("items", 100.0),
+                ("seconds", 0.5),
+                ("cpu_s", 1.0),
+                ("peak_kib", 2048.0),
+            ]
+            .map(|(key, value)| (key.to_owned(), value)),
+        );
+        derive(&mut figures, 2, 1e6);
+        assert_eq!(figures["rate"], 200.0);
+        assert_eq!(figures["cpu_us_per_item"], 10_000.0);
+        assert_eq!(figures["ceiling_percent"], 10.0);
+        assert_eq!(figures["peak_mib"], 2.0);
+    }
+}

@@ -1,0 +1,48 @@
+//! What is handed to a pool: a target and a number. Two words and a half, copied, no allocation of its own.
+
+/// Does the work of its items.
+pub(crate) trait Target: Sync {
+    /// Runs the item of that number, on a worker.
+    fn run(&self, index: u32);
+}
+
+/// One item. Targets live until the process ends, so that every pool may take it, whatever lifetime it asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Job {
+    pub(crate) target: &'static dyn Target,
+    pub(crate) index: u32,
+}
+
+impl Job {
+    pub(crate) fn new(target: &'static dyn Target, index: u32) -> Job {
+        Job { target, index }
+    }
+
+    pub(crate) fn run(self) {
+        self.target.run(self.index);
+    }
+}
+
+/// A value that lives until the process ends.
+pub(crate) fn forever<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+/// A pool that items are queued on.
+pub(crate) trait Pool: Sync {
+    /// Whether an item is an object that can be queued once at a time, and again when it has run.
+    const REUSABLE: bool = false;
+    /// What is queued. Most pools take the job itself; one with reusable items prepares them once.
+    type Item: Send;
+    fn item(&self, job: Job) -> Self::Item;
+    fn submit(&self, item: &Self::Item);
+}
+
+/// A pool whose items come with a handle to wait on.
+pub(crate) trait Joining: Sync {
+    type Handle: Send;
+    /// Whether queueing and waiting are two calls, so that the first can be timed alone.
+    const IN_TWO_CALLS: bool = true;
+    fn spawn(&self, job: Job) -> Self::Handle;
+    fn join(&self, handle: Self::Handle);
+}

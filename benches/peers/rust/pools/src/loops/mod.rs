@@ -1,0 +1,171 @@
+//! The loops. Every run checks that each item has run exactly once.
+
+pub(crate) mod flood;
+pub(crate) mod idle;
+pub(crate) mod round_trip;
+pub(crate) mod window;
+
+use crate::machine::{cpu_time, now_ns, pin_issuer};
+use crate::options::Options;
+use crate::report::Report;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+
+const WARMING_UP: u8 = 0;
+const MEASURING: u8 = 1;
+const STOPPED: u8 = 2;
+
+/// What the issuers of a timed run are to do; read by each of them before every item.
+pub(crate) struct Phase(AtomicU8);
+
+/// What an issuer has counted.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Items in the measured time.
+    pub(crate) items: u64,
+    /// Items queued and items run, from the very start.
+    pub(crate) queued: u64,
+    pub(crate) ran: u64,
+    pub(crate) enqueue_ns: Vec<u64>,
+    pub(crate) latency_ns: Vec<u64>,
+    pub(crate) sleeper_ns: Vec<u64>,
+}
+
+impl Phase {
+    /// The number of the phase, and whether the issuers go on.
+    pub(crate) fn go_on(&self, tally: &mut Tally, measuring: &mut bool) -> bool {
+        let phase = self.0.load(Ordering::Relaxed);
+        if phase == MEASURING && !*measuring {
+            *measuring = true;
+            tally.items = 0;
+            tally.enqueue_ns.clear();
+            tally.latency_ns.clear();
+            tally.sleeper_ns.clear();
+        }
+        phase != STOPPED
+    }
+}
+
+/// Runs `issuer` on a thread for each, pinned, for the time of the options, and adds up.
+pub(crate) fn timed(
+    options: &Options,
+    issuer: impl Fn(usize, &Phase) -> Tally + Sync,
+) -> Result<Report, String> {
+    let phase = Phase(AtomicU8::new(WARMING_UP));
+    let ready = Barrier::new(options.issuers + 1);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..options.issuers)
+            .map(|number| {
+                let (phase, ready, issuer) = (&phase, &ready, &issuer);
+                scope.spawn(move || {
+                    pin_issuer(number);
+                    ready.wait();
+                    issuer(number, phase)
+                })
+            })
+            .collect();
+        ready.wait();
+        thread::sleep(options.warmup);
+        let (start, cpu_before) = (now_ns(), cpu_time());
+        phase.0.store(MEASURING, Ordering::Relaxed);
+        thread::sleep(options.time);
+        phase.0.store(STOPPED, Ordering::Relaxed);
+        let (end, cpu_after) = (now_ns(), cpu_time());
+        let mut sum = Tally::default();
+        for thread in threads {
+            let tally = thread.join().map_err(|_| "an issuer panicked")?;
+            sum.items += tally.items;
+            sum.queued += tally.queued;
+            sum.ran += tally.ran;
+            sum.enqueue_ns.extend(tally.enqueue_ns);
+            sum.latency_ns.extend(tally.latency_ns);
+            sum.sleeper_ns.extend(tally.sleeper_ns);
+        }
+        report(sum, end - start, (cpu_after - cpu_before).as_secs_f64())
+    })
+}
+
+/// Checks the count and writes the report.
+fn report(sum: Tally, wall_ns: u64, cpu_s: f64) -> Result<Report, String> {
+    if sum.ran != sum.queued {
+        return Err(format!("{} items were queued, {} ran", sum.queued, sum.ran));
+    }
+    Ok(Report::new()
+        .number("items", sum.items as f64)
+        .number("seconds", wall_ns as f64 / 1e9)
+        .number("cpu_s", cpu_s)
+        .percentiles("enqueue", sum.enqueue_ns)
+        .percentiles("latency", sum.latency_ns)
+        .percentiles("sleeper", sum.sleeper_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{flood, round_trip, window};
+    use crate::job::{Job, Pool};
+    use crate::options::Options;
+    use cmwq::Completion;
+
+    /// Runs items at once, so many times each.
+    struct Inline(usize);
+
+    impl Pool for Inline {
+        type Item = Job;
+
+        fn item(&self, job: Job) -> Job {
+            job
+        }
+
+        fn submit(&self, job: &Job) {
+            (0..self.0).for_each(|_| job.run());
+        }
+    }
+
+    fn options(lap: &str) -> Options {
+        let settings = [
+            "x",
+            lap,
+            "x",
+            "issuers=2",
+            "time_ms=5",
+            "warmup_ms=1",
+            "items=1000",
+            "spin=10",
+        ];
+        Options::parse(&settings.map(str::to_owned)).expect("valid")
+    }
+
+    #[test]
+    fn a_pool_that_runs_every_item_once_passes() {
+        let pool = Inline(1);
+        assert!(round_trip::signalled::<Completion, _>(&pool, &options("roundtrip")).is_ok());
+        assert!(flood::flood::<Completion, _>(&pool, &options("flood")).is_ok());
+        assert!(window::counted(&pool, &options("window"), window::COMPUTE).is_ok());
+        let in_turn = window::signalled::<Completion, _>;
+        assert!(in_turn(&pool, &options("window"), window::COMPUTE).is_ok());
+    }
+
+    #[test]
+    fn a_pool_that_runs_items_twice_fails_in_every_loop() {
+        let pool = Inline(2);
+        assert!(round_trip::signalled::<Completion, _>(&pool, &options("roundtrip")).is_err());
+        assert!(flood::flood::<Completion, _>(&pool, &options("flood")).is_err());
+        assert!(window::counted(&pool, &options("window"), window::COMPUTE).is_err());
+        let in_turn = window::signalled::<Completion, _>;
+        assert!(in_turn(&pool, &options("window"), window::COMPUTE).is_err());
+    }
+
+    #[test]
+    fn wrong_settings_are_refused_by_name() {
+        for (wrong, named) in [
+            ("issuers=0", "issuers=0"),
+            ("colour=1", "colour"),
+            ("spin", "spin"),
+        ] {
+            let arguments = ["cmwq", "flood", "work", wrong].map(str::to_owned);
+            let error = Options::parse(&arguments).err().expect("refused");
+            assert!(error.contains(named), "{error}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The command line that the programs of all languages share: `PEER LOOP MODE [key=value]…`.
+
+use std::time::Duration;
+
+/// What a run is asked for.
+pub(crate) struct Options {
+    pub(crate) peer: String,
+    pub(crate) lap: String,
+    pub(crate) mode: String,
+    pub(crate) issuers: usize,
+    /// Threads of a pool that asks for a number.
+    pub(crate) workers: usize,
+    pub(crate) warmup: Duration,
+    pub(crate) time: Duration,
+    /// flood: items of a round, over all issuers.
+    pub(crate) items: usize,
+    /// window, block: steps of the spin that make an item.
+    pub(crate) spin: u64,
+    /// idle: items.
+    pub(crate) samples: usize,
+    /// idle: between two items.
+    pub(crate) period: Duration,
+}
+
+impl Options {
+    /// From the arguments after the program's name.
+    pub(crate) fn parse(arguments: &[String]) -> Result<Options, String> {
+        let [peer, lap, mode, settings @ ..] = arguments else {
+            return Err("expected: list, or PEER LOOP MODE [key=value]…".to_owned());
+        };
+        let cpus = crate::machine::allowed_cpus().len();
+        let mut options = Options {
+            peer: peer.clone(),
+            lap: lap.clone(),
+            mode: mode.clone(),
+            issuers: 1,
+            workers: cpus,
+            warmup: Duration::from_millis(200),
+            time: Duration::from_secs(1),
+            items: 200_000,
+            spin: 10_000,
+            samples: 1_000,
+            period: Duration::from_millis(2),
+        };
+        for setting in settings {
+            let (key, value) = setting
+                .split_once('=')
+                .ok_or_else(|| format!("'{setting}': expected key=value"))?;
+            let number: u64 = value
+                .parse()
+                .ok()
+                .filter(|&number| number > 0)
+                .ok_or_else(|| format!("'{setting}': expected a whole number above 0"))?;
+            match key {
+                "issuers" => options.issuers = number as usize,
+                "workers" => options.workers = number as usize,
+                "warmup_ms" => options.warmup = Duration::from_millis(number),
+                "time_ms" => options.time = Duration::from_millis(number),
+                "items" => options.items = number as usize,
+                "spin" => options.spin = number,
+                "samples" => options.samples = number as usize,
+                "period_us" => options.period = Duration::from_micros(number),
+                _ => {
+                    return Err(format!(
+                        "'{key}': expected issuers, workers, warmup_ms, time_ms, items, spin, samples or period_us"
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+}

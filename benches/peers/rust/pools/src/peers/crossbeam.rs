@@ -1,0 +1,82 @@
+//! An unbounded crossbeam channel and threads that receive from it: messages of one type, which only a program with one kind of
+//! item can send, and boxed closures, as a general pool sends them.
+
+use super::{Peer, plain};
+use crate::job::{Job, Pool};
+use crate::options::Options;
+use crate::report::Report;
+use crossbeam_channel::{Sender, unbounded};
+use std::thread;
+
+const ROWS: &[(&str, &str)] = &[
+    ("roundtrip", "park"),
+    ("roundtrip", "channel"),
+    ("flood", "park"),
+    ("window", "count"),
+    ("idle", "start"),
+    ("block", "count"),
+];
+
+pub(super) const MESSAGES: Peer = Peer {
+    name: "crossbeam-messages",
+    version: env!("PEER_CROSSBEAM_CHANNEL"),
+    rows: ROWS,
+    run: |options| run(options, |job: Job| job.run(), Messages),
+};
+
+pub(super) const CLOSURES: Peer = Peer {
+    name: "crossbeam-closures",
+    version: env!("PEER_CROSSBEAM_CHANNEL"),
+    rows: ROWS,
+    run: |options| run(options, |closure: Closure| closure(), Closures),
+};
+
+type Closure = Box<dyn FnOnce() + Send>;
+
+struct Messages(Sender<Job>);
+struct Closures(Sender<Closure>);
+
+impl Pool for Messages {
+    type Item = Job;
+
+    fn item(&self, job: Job) -> Job {
+        job
+    }
+
+    fn submit(&self, job: &Job) {
+        self.0.send(*job).expect("the receivers live as long");
+    }
+}
+
+impl Pool for Closures {
+    type Item = Job;
+
+    fn item(&self, job: Job) -> Job {
+        job
+    }
+
+    fn submit(&self, job: &Job) {
+        let job = *job;
+        let closure = Box::new(move || job.run());
+        assert!(self.0.send(closure).is_ok(), "the receivers live as long");
+    }
+}
+
+fn run<T: Send, P: Pool>(
+    options: &Options,
+    work: fn(T),
+    pool: impl FnOnce(Sender<T>) -> P,
+) -> Result<Report, String> {
+    let (sender, receiver) = unbounded::<T>();
+    let pool = pool(sender);
+    thread::scope(|scope| {
+        for _ in 0..options.workers {
+            let receiver = receiver.clone();
+            scope.spawn(move || receiver.iter().for_each(work));
+        }
+        let report = plain::run(&pool, options);
+        // Its sender was the last: the threads end.
+        drop(pool);
+        report
+    })
+}

@@ -1,0 +1,85 @@
+//! The pools, and which loops each of them runs in which modes.
+//!
+//! Modes say how the issuer learns that an item has run:
+//!
+//! | mode | round trip | window, block |
+//! |---|---|---|
+//! | `park` | the item unparks the issuer | |
+//! | `channel` | the item sends on a channel of one place | |
+//! | `completion` | the item signals a `cmwq::Completion` | each item has one; the issuer waits for the oldest |
+//! | `join` | the pool's own handle; the waiter sleeps | handles; the issuer waits for the oldest |
+//! | `help` | the pool's own handle; the waiter may run the item itself | the same |
+//! | `count` | | items mark themselves in one word, and the first unparks the issuer |
+
+#[cfg(feature = "peers")]
+mod async_executor;
+mod cmwq;
+#[cfg(feature = "peers")]
+mod crossbeam;
+#[cfg(feature = "peers")]
+mod rayon;
+#[cfg(feature = "peers")]
+mod tokio;
+
+use crate::options::Options;
+use crate::report::Report;
+
+/// A peer of this program.
+pub(crate) struct Peer {
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+    /// Loop and mode.
+    pub(crate) rows: &'static [(&'static str, &'static str)],
+    pub(crate) run: fn(&Options) -> Result<Report, String>,
+}
+
+/// All that were built.
+pub(crate) fn all() -> Vec<Peer> {
+    vec![
+        cmwq::PEER,
+        #[cfg(feature = "peers")]
+        tokio::SPAWN,
+        #[cfg(feature = "peers")]
+        tokio::SPAWN_BLOCKING,
+        #[cfg(feature = "peers")]
+        rayon::PEER,
+        #[cfg(feature = "peers")]
+        crossbeam::MESSAGES,
+        #[cfg(feature = "peers")]
+        crossbeam::CLOSURES,
+        #[cfg(feature = "peers")]
+        async_executor::PEER,
+    ]
+}
+
+/// The loops that a pool runs whose items carry no handle, signalled by the standard library's means.
+#[cfg(feature = "peers")]
+mod plain {
+    use crate::job::Pool;
+    use crate::loops::{flood, idle, round_trip, window};
+    use crate::options::Options;
+    use crate::report::Report;
+    use crate::signal::Park;
+
+    pub(super) fn run<P: Pool>(pool: &P, options: &Options) -> Result<Report, String> {
+        match (options.lap.as_str(), options.mode.as_str()) {
+            ("roundtrip", "park") => round_trip::signalled::<Park, P>(pool, options),
+            ("roundtrip", "channel") => {
+                round_trip::signalled::<crate::signal::Channel, P>(pool, options)
+            }
+            ("flood", "park") => flood::flood::<Park, P>(pool, options),
+            ("window", "count") => window::counted(pool, options, window::COMPUTE),
+            ("block", "count") => window::counted(pool, options, window::BLOCK),
+            ("idle", "start") => idle::idle(pool, options),
+            _ => Err(super::unknown(options)),
+        }
+    }
+}
+
+/// The error for a loop or mode that a peer does not have.
+fn unknown(options: &Options) -> String {
+    format!(
+        "{}: no mode '{}' of loop '{}'; the program's list says which there are",
+        options.peer, options.mode, options.lap
+    )
+}

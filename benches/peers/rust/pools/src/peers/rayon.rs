@@ -1,0 +1,64 @@
+//! rayon: a pool of its own, entered from outside. A thread that is none of the pool's sleeps while it waits.
+
+use super::{Peer, plain};
+use crate::job::{Job, Joining, Pool};
+use crate::loops::round_trip;
+use crate::options::Options;
+use crate::report::Report;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+pub(super) const PEER: Peer = Peer {
+    name: "rayon",
+    version: env!("PEER_RAYON"),
+    rows: &[
+        ("roundtrip", "park"),
+        ("roundtrip", "channel"),
+        ("roundtrip", "join"),
+        ("flood", "park"),
+        ("window", "count"),
+        ("idle", "start"),
+        ("block", "count"),
+    ],
+    run,
+};
+
+struct Rayon(ThreadPool);
+
+impl Pool for Rayon {
+    type Item = Job;
+
+    fn item(&self, job: Job) -> Job {
+        job
+    }
+
+    fn submit(&self, job: &Job) {
+        let job = *job;
+        self.0.spawn(move || job.run());
+    }
+}
+
+/// `install` queues and waits in one.
+impl Joining for Rayon {
+    type Handle = Job;
+    const IN_TWO_CALLS: bool = false;
+
+    fn spawn(&self, job: Job) -> Job {
+        job
+    }
+
+    fn join(&self, job: Job) {
+        self.0.install(|| job.run());
+    }
+}
+
+fn run(options: &Options) -> Result<Report, String> {
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(options.workers)
+        .build()
+        .map(Rayon)
+        .map_err(|error| error.to_string())?;
+    match (options.lap.as_str(), options.mode.as_str()) {
+        ("roundtrip", "join") => round_trip::joined(&pool, options),
+        _ => plain::run(&pool, options),
+    }
+}

@@ -1,0 +1,104 @@
+//! tokio: its tasks, and its blocking pool with the default of up to 512 threads.
+
+use super::{Peer, plain};
+use crate::job::{Job, Joining, Pool};
+use crate::loops::{round_trip, window};
+use crate::machine::unpin;
+use crate::options::Options;
+use crate::report::Report;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+const ROWS: &[(&str, &str)] = &[
+    ("roundtrip", "park"),
+    ("roundtrip", "channel"),
+    ("roundtrip", "join"),
+    ("flood", "park"),
+    ("window", "count"),
+    ("window", "join"),
+    ("idle", "start"),
+    ("block", "count"),
+];
+
+pub(super) const SPAWN: Peer = Peer {
+    name: "tokio-spawn",
+    version: env!("PEER_TOKIO"),
+    rows: ROWS,
+    run: |options| run(&Tasks(runtime(options)?), options),
+};
+
+pub(super) const SPAWN_BLOCKING: Peer = Peer {
+    name: "tokio-spawn-blocking",
+    version: env!("PEER_TOKIO"),
+    rows: ROWS,
+    run: |options| run(&Blocking(runtime(options)?), options),
+};
+
+fn runtime(options: &Options) -> Result<Runtime, String> {
+    Builder::new_multi_thread()
+        .worker_threads(options.workers)
+        .on_thread_start(unpin)
+        .build()
+        .map_err(|error| error.to_string())
+}
+
+struct Tasks(Runtime);
+struct Blocking(Runtime);
+
+impl Pool for Tasks {
+    type Item = Job;
+
+    fn item(&self, job: Job) -> Job {
+        job
+    }
+
+    fn submit(&self, job: &Job) {
+        let job = *job;
+        self.0.spawn(async move { job.run() });
+    }
+}
+
+impl Joining for Tasks {
+    type Handle = JoinHandle<()>;
+
+    fn spawn(&self, job: Job) -> JoinHandle<()> {
+        self.0.spawn(async move { job.run() })
+    }
+
+    fn join(&self, handle: JoinHandle<()>) {
+        self.0.block_on(handle).expect("items do not panic");
+    }
+}
+
+impl Pool for Blocking {
+    type Item = Job;
+
+    fn item(&self, job: Job) -> Job {
+        job
+    }
+
+    fn submit(&self, job: &Job) {
+        let job = *job;
+        self.0.spawn_blocking(move || job.run());
+    }
+}
+
+impl Joining for Blocking {
+    type Handle = JoinHandle<()>;
+
+    fn spawn(&self, job: Job) -> JoinHandle<()> {
+        self.0.spawn_blocking(move || job.run())
+    }
+
+    fn join(&self, handle: JoinHandle<()>) {
+        self.0.block_on(handle).expect("items do not panic");
+    }
+}
+
+fn run<P: Pool + Joining>(pool: &P, options: &Options) -> Result<Report, String> {
+    match (options.lap.as_str(), options.mode.as_str()) {
+        ("roundtrip", "join") => round_trip::joined(pool, options),
+        ("window", "join") => window::joined(pool, options, window::COMPUTE),
+        _ => plain::run(pool, options),
+    }
+}

@@ -1,0 +1,139 @@
+//! How an item tells its issuer that it has run.
+
+use std::sync::OnceLock;
+#[cfg(feature = "peers")]
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, Thread};
+
+/// Set by an item, waited for by one issuer.
+pub(crate) trait Signal: Send + Sync + 'static {
+    fn new() -> Self;
+    /// Called by the issuer's thread before its first wait.
+    fn adopt(&self) {}
+    /// Makes it unset; nobody waits and nothing is under way.
+    fn reset(&self);
+    fn set(&self);
+    fn wait(&self);
+}
+
+/// The standard library's park and unpark.
+#[cfg(feature = "peers")]
+pub(crate) struct Park {
+    done: AtomicBool,
+    issuer: OnceLock<Thread>,
+}
+
+#[cfg(feature = "peers")]
+impl Signal for Park {
+    fn new() -> Park {
+        Park {
+            done: AtomicBool::new(false),
+            issuer: OnceLock::new(),
+        }
+    }
+
+    fn adopt(&self) {
+        self.issuer.get_or_init(thread::current);
+    }
+
+    fn reset(&self) {
+        self.done.store(false, Ordering::Relaxed);
+    }
+
+    fn set(&self) {
+        self.done.store(true, Ordering::Release);
+        if let Some(issuer) = self.issuer.get() {
+            issuer.unpark();
+        }
+    }
+
+    fn wait(&self) {
+        while !self.done.load(Ordering::Acquire) {
+            thread::park();
+        }
+    }
+}
+
+/// cmwq's own.
+impl Signal for cmwq::Completion {
+    fn new() -> Self {
+        cmwq::Completion::new()
+    }
+
+    fn reset(&self) {
+        self.reinit();
+    }
+
+    fn set(&self) {
+        self.complete();
+    }
+
+    fn wait(&self) {
+        cmwq::Completion::wait(self);
+    }
+}
+
+/// A channel of one place; its receiver looks for a while before it sleeps.
+#[cfg(feature = "peers")]
+pub(crate) struct Channel {
+    sender: crossbeam_channel::Sender<()>,
+    receiver: crossbeam_channel::Receiver<()>,
+}
+
+#[cfg(feature = "peers")]
+impl Signal for Channel {
+    fn new() -> Channel {
+        let (sender, receiver) = crossbeam_channel::bounded(1);
+        Channel { sender, receiver }
+    }
+
+    fn reset(&self) {}
+
+    fn set(&self) {
+        self.sender.send(()).expect("the receiver lives as long");
+    }
+
+    fn wait(&self) {
+        self.receiver.recv().expect("the sender lives as long");
+    }
+}
+
+/// Up to 64 items of one issuer: which of them have run since it last looked. Only the item that finds nothing set wakes the
+/// issuer, so that those that end while it is on its way are told with the same wake-up.
+pub(crate) struct Finished {
+    bits: AtomicU64,
+    issuer: OnceLock<Thread>,
+}
+
+impl Finished {
+    pub(crate) fn new() -> Finished {
+        Finished {
+            bits: AtomicU64::new(0),
+            issuer: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn adopt(&self) {
+        self.issuer.get_or_init(thread::current);
+    }
+
+    pub(crate) fn set(&self, index: u32) {
+        if self.bits.fetch_or(1 << index, Ordering::AcqRel) == 0
+            && let Some(issuer) = self.issuer.get()
+        {
+            issuer.unpark();
+        }
+    }
+
+    /// The items that have run; waits for one.
+    pub(crate) fn take(&self) -> u64 {
+        loop {
+            let bits = self.bits.swap(0, Ordering::AcqRel);
+            if bits != 0 {
+                return bits;
+            }
+            thread::park();
+        }
+    }
+}

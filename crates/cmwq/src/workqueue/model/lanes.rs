@@ -1,0 +1,149 @@
+//! A thread with a lane against those who close it: each item runs once, is waited for, and keeps to the limit.
+
+use super::*;
+use crate::pool::{Current, Lane};
+
+/// A thread with a lane, on a queue with one worker.
+struct Biased {
+    wq: Arc<Queue>,
+    pool: Arc<Pool>,
+    pwq: Arc<Pwq>,
+    lane: Arc<Lane>,
+    worker: thread::JoinHandle<()>,
+}
+
+impl Biased {
+    fn new(max_active: i32) -> Biased {
+        let (wq, pool) = (Queue::new(max_active), pool(1, 1));
+        let pwq = wq.pwq(&pool);
+        let lane = pool
+            .lock()
+            .open_lane(pwq.key)
+            .expect("nobody else wants its place");
+        let worker = start(&pool);
+        Biased {
+            wq,
+            pool,
+            pwq,
+            lane,
+            worker,
+        }
+    }
+
+    /// As a thread that spawns.
+    fn put(&self, item: &Item) -> bool {
+        let mut pending = item.claim().unwrap();
+        pending.aim(self.pool.id, self.pwq.key.place);
+        match self.lane.put(pending) {
+            Ok(()) => true,
+            Err(pending) => {
+                self.pwq.publish(pending);
+                false
+            }
+        }
+    }
+
+    /// As a thread that joins.
+    fn join(&self, item: &Item) {
+        let Some(pending) = self.lane.take(item.raw()) else {
+            return;
+        };
+        let (panicked, closed) = self.lane.run(pending, Current::default());
+        assert!(!panicked, "a work function failed");
+        if let Some(colour) = closed {
+            self.pool.end_lane_run(self.pwq.key, &self.lane, colour);
+        }
+    }
+
+    fn finish(self) {
+        self.wq.flush.run(|| self.wq.members());
+        let stats = self.pool.lock().pwq_stats(self.pwq.key);
+        assert_eq!(stats.started, stats.completed);
+        self.wq.finish([(self.pool, vec![self.worker])]);
+    }
+}
+
+#[test]
+fn a_flush_waits_for_what_is_in_a_lane() {
+    explore(3, || {
+        let biased = Biased::new(8);
+        let touched = Touched::new();
+        let item = Item::new(&touched, None);
+        biased.put(&item);
+        let flusher = thread::spawn({
+            let (wq, touched) = (biased.wq.clone(), touched.clone());
+            move || {
+                wq.flush.run(|| wq.members());
+                assert_eq!(touched.touch(), 1, "the flush returned too early");
+            }
+        });
+        biased.join(&item);
+        flusher.join().unwrap();
+        assert_eq!(item.runs(), 1);
+        biased.finish();
+    });
+}
+
+#[test]
+fn what_goes_to_a_lane_while_it_is_closed_runs_once() {
+    explore(3, || {
+        let biased = Biased::new(8);
+        let closer = thread::spawn({
+            let (pool, key) = (biased.pool.clone(), biased.pwq.key);
+            move || pool.lock().close_all_lanes(key)
+        });
+        // New since the closer began: it knows of them only through the lane.
+        let items = [(); 2].map(|()| Item::new(&Touched::new(), None));
+        for item in &items {
+            biased.put(item);
+            biased.join(item);
+        }
+        closer.join().unwrap();
+        biased.wq.flush.run(|| biased.wq.members());
+        assert!(items.iter().all(|item| item.runs() == 1));
+        let stats = biased.pool.lock().pwq_stats(biased.pwq.key);
+        assert_eq!((stats.started, stats.completed), (2, 2));
+        biased.finish();
+    });
+}
+
+#[test]
+fn who_needs_the_place_of_a_lane_gets_it_when_its_item_has_run() {
+    explore(3, || {
+        let biased = Biased::new(1);
+        let touched = Touched::new();
+        let [own, others] = [(); 2].map(|()| Item::new(&touched, None));
+        biased.put(&own);
+        let issuer = thread::spawn({
+            let (pwq, others) = (biased.pwq.clone(), others.clone());
+            move || queue(&pwq, &others).unwrap()
+        });
+        // Never both at once: they touch the same memory.
+        biased.join(&own);
+        issuer.join().unwrap();
+        biased.wq.flush.run(|| biased.wq.members());
+        assert_eq!((own.runs(), others.runs()), (1, 1));
+        biased.finish();
+    });
+}
+
+#[test]
+fn an_item_in_a_lane_that_another_thread_waits_for_runs_once() {
+    explore(3, || {
+        let biased = Biased::new(8);
+        let (touched, item) = {
+            let touched = Touched::new();
+            (touched.clone(), Item::new(&touched, None))
+        };
+        biased.put(&item);
+        let other = thread::spawn({
+            let (pool, item) = (biased.pool.clone(), item.clone());
+            move || pool.run_only(item.raw(), None)
+        });
+        // Its own thread does not come for it.
+        assert!(other.join().unwrap(), "the waiter runs it");
+        biased.wq.flush.run(|| biased.wq.members());
+        assert_eq!(touched.touch(), 1);
+        biased.finish();
+    });
+}

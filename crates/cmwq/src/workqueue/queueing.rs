@@ -1,0 +1,163 @@
+//! Where an item goes: from an issuer's CPU to a pool workqueue, or to a lane of the issuer's.
+
+use super::core::WqCore;
+use super::kind::WorkqueueKind;
+use crate::engine::{self, Queue, Registry, gates};
+use crate::error::{Error, Refused};
+use crate::observe::warn;
+use crate::pool::{Granted, Issuer, spawner};
+use crate::sys::atomic::Ordering;
+use crate::sys::gate::GateGuard;
+use crate::work::Pending;
+
+impl WqCore {
+    /// The CPU that the calling thread queues from.
+    pub(super) fn issuing_cpu(&self) -> usize {
+        let bound = !self.kind.is_unbound();
+        self.engine.cpus_now().issuing(engine::here(), bound)
+    }
+
+    /// A CPU of the node to queue from: the caller's own, or the first that may be used; `None`: none may.
+    pub(super) fn cpu_of_node(&self, node: u32) -> Result<Option<usize>, Error> {
+        if !self.kind.is_unbound() {
+            return Err(self.exclude("a node to queue on"));
+        }
+        let nodes = self.engine.topology().nodes();
+        let Some((_, cpus)) = nodes.iter().find(|(number, _)| *number == node) else {
+            let allowed: Vec<String> = nodes.iter().map(|(node, _)| node.to_string()).collect();
+            return Err(Error::NoSuchNode {
+                node,
+                allowed: allowed.join(", "),
+            });
+        };
+        let here = self.issuing_cpu();
+        if cpus.contains(here) {
+            return Ok(Some(here));
+        }
+        Ok(cpus.intersection(self.engine.cpus_now().usable()).first())
+    }
+
+    /// Queues an item that the caller has claimed, from `cpu` or from wherever the caller is.
+    #[inline]
+    pub(super) fn queue(&self, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
+        // In the order in which one thread queues.
+        spawner::let_go();
+        self.publish(cpu, item)
+    }
+
+    #[inline]
+    fn publish(&self, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
+        let real = engine::here();
+        let result = self.publish_within(&gates().enter(real), real, cpu, item);
+        if result == Err(Refused::Draining) {
+            self.warn_dropped();
+        }
+        result
+    }
+
+    /// As [`queue`](Self::queue), inside the gate of the CPU `real`, where the caller is. The caller has let go of what he has
+    /// spawned, and warns of an item that was dropped, when he has left the gate.
+    #[inline]
+    pub(super) fn publish_within(
+        &self,
+        gate: &GateGuard<'_>,
+        real: usize,
+        cpu: Option<usize>,
+        item: Pending,
+    ) -> Result<(), Refused> {
+        if self.engine.is_inherited() {
+            item.release();
+            return Err(Refused::Forked);
+        }
+        // Inside the gate: a drain that begins waits for us, so it sees the item or we see it.
+        if self.closed.load(Ordering::SeqCst) != 0 && !self.runs_here() {
+            item.release();
+            return Err(Refused::Draining);
+        }
+        let bound = !self.kind.is_unbound();
+        let cpu = if self.ordered() {
+            // All slots are alike, but they are replaced one after the other: with two in use an item could go to the new pool
+            // workqueue and a later one to the old.
+            0
+        } else {
+            cpu.unwrap_or_else(|| self.engine.cpus(gate).issuing(real, bound))
+        };
+        let slots = self.slots.get().expect("set when the queue was made");
+        let slot = slots.get(cpu).unwrap_or(&slots[0]);
+        let pwq = slot.load(gate);
+        if self.ordered() {
+            pwq.publish(item);
+        } else {
+            pwq.publish_behind_its_run(item, self.id(), |pool| {
+                let pool = Registry::process().find(pool, gate)?;
+                (!pool.is_inherited()).then_some(pool)
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether threads that spawn its items and join them at once may have lanes.
+    #[inline]
+    pub(super) fn waiters_run(&self) -> bool {
+        self.kind == WorkqueueKind::Unbound && !self.flags.workers_only && !self.flags.highpri
+    }
+
+    /// Queues a new item, of which the caller has the only handle.
+    #[inline]
+    pub(super) fn spawn(&self, item: Pending) -> Result<(), Refused> {
+        if !self.waiters_run() {
+            return self.queue(None, item);
+        }
+        spawner::let_go();
+        let issuer = Issuer {
+            queue: self.id(),
+            cpu: engine::here(),
+            declared: engine::declared(),
+        };
+        match spawner::spawn(issuer, item, || self.grant_lane()) {
+            Ok(()) => Ok(()),
+            Err(item) => self.publish(None, item),
+        }
+    }
+
+    /// A lane of the calling thread, in the pool where its items go now.
+    fn grant_lane(&self) -> Option<Granted> {
+        self.engine.must_be_ours().ok()?;
+        let real = engine::here();
+        let pwq = {
+            let gate = gates().enter(real);
+            let cpus = self.engine.cpus(&gate);
+            let cpu = cpus.issuing(real, false);
+            // One that is not where its items go may go elsewhere with the next.
+            if cpus.issuing(real, true) != cpu {
+                return None;
+            }
+            self.slots.get()?.get(cpu)?.get(&gate)
+        };
+        if pwq.pool.attrs.nice != 0 || pwq.pool.attrs.strict {
+            return None;
+        }
+        let mut guard = pwq.pool.lock();
+        // Under the lock: a drain says that it has begun before it takes it in order to close all lanes.
+        if self.closed.load(Ordering::SeqCst) != 0 {
+            return None;
+        }
+        let lane = guard.open_lane(pwq.key)?;
+        drop(guard);
+        Some(Granted {
+            lane,
+            pool: pwq.pool.clone(),
+            key: pwq.key,
+            reclaim: self.rescuer.is_some(),
+        })
+    }
+
+    pub(super) fn warn_dropped(&self) {
+        if self.warned.swap(1, Ordering::Relaxed) == 0 {
+            warn(&format!(
+                "workqueue {}: draining or destroyed, an item queued from outside was dropped",
+                self.name
+            ));
+        }
+    }
+}
