@@ -13,6 +13,7 @@ mod negotiate;
 mod pool;
 pub mod protocol;
 mod reply;
+mod scheduling;
 pub mod server;
 mod socket;
 pub mod store;

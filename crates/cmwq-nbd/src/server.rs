@@ -19,6 +19,7 @@ use rustix::net::sockopt;
 use crate::connection;
 use crate::export::Export;
 use crate::negotiate::negotiate;
+use crate::scheduling::do_not_preempt;
 use crate::socket::Input;
 
 /// How long a client may take over each step of the handshake.
@@ -283,6 +284,8 @@ impl Shared {
                     shared: &shared,
                     number,
                 };
+                // Better so, but not needed.
+                let _ = do_not_preempt();
                 shared.serve(socket, number);
             });
         if thread.is_err() {
@@ -313,7 +316,7 @@ impl Shared {
         waits(Some(HANDSHAKE))?;
         let session = match negotiate(socket.as_fd(), input, &self.export) {
             // Who connects and goes, to see whether somebody is there.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) if is_end(&error) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(io::Error::other("the client says nothing"));
             }
@@ -351,6 +354,14 @@ impl Drop for Leaving<'_> {
         self.shared.clients().sockets.remove(&self.number);
         self.shared.gone.notify_all();
     }
+}
+
+/// Whether the other side has gone.
+fn is_end(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
 }
 
 /// A line on standard error.

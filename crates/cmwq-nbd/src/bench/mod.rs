@@ -27,6 +27,9 @@ use crate::output;
 /// What starting and stopping a server and fio take beside the measurement, for the time that is left.
 const OVERHEAD: Duration = Duration::from_millis(1500);
 
+/// Times that a measurement is tried.
+const ATTEMPTS: usize = 3;
+
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let options = args.options()?;
     fio::check()?;
@@ -91,7 +94,7 @@ fn measure(options: &Options) -> Result<Report, CliError> {
                 // Each run begins with another one.
                 let nth = (nth + run) % subjects.len();
                 progress.show(run, load, subjects[nth]);
-                let measured = one(load, subjects[nth], options, &workspace)?;
+                let measured = patiently(load, subjects[nth], options, &workspace)?;
                 table.outcomes[nth].runs.push(measured);
             }
         }
@@ -159,6 +162,23 @@ fn subjects(scenario: Scenario, options: &Options, peers: &[Subject]) -> Vec<Sub
         subjects.extend(peers.iter().filter(|&&peer| peer == best));
     }
     subjects
+}
+
+/// As [`one`], tried again if it fails: an hour's work is not lost to a moment.
+fn patiently(
+    load: &Load,
+    subject: Subject,
+    options: &Options,
+    workspace: &Workspace,
+) -> Result<Run, CliError> {
+    let mut left = ATTEMPTS;
+    loop {
+        left -= 1;
+        match one(load, subject, options, workspace) {
+            Err(error) if left > 0 => output::warn(&format!("{error}; once more")),
+            done => return done,
+        }
+    }
 }
 
 fn one(

@@ -1,11 +1,13 @@
 //! Starting and stopping the servers.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use cmwq_nbd::protocol::{OPTION_MAGIC, handshake, option};
 
 use crate::bench::plan::Subject;
 use crate::cli_error::CliError;
@@ -14,8 +16,8 @@ use crate::cli_error::CliError;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Of LUKS images. They hold nothing.
 const PASSPHRASE: &str = "benchmark";
-/// Enough for the header of an image: beyond it the cipher is not used.
-const HEADER_ROOM: u64 = 32 << 20;
+/// Times that the image is tried to be made.
+const ATTEMPTS: usize = 10;
 
 /// Whether a program can be found.
 pub(super) fn is_installed(program: &str) -> bool {
@@ -81,27 +83,42 @@ impl Workspace {
         Ok(self.text(name))
     }
 
-    /// A LUKS image of the size of the disk. Its key is derived quickly: nothing but the cipher is measured.
-    fn luks_image(&self, name: &str) -> Result<String, CliError> {
-        let path = self.text(name);
-        let secret = format!("secret,id=s,data={PASSPHRASE}");
-        let made = Command::new("qemu-img")
-            .args(["create", "-q", "-f", "luks", "--object", &secret])
-            .args([
-                "-o",
-                "key-secret=s,iter-time=10",
-                &path,
-                &self.size.to_string(),
-            ])
-            .output();
-        match made {
-            Ok(made) if made.status.success() => Ok(path),
-            Ok(made) => Err(CliError::new(format!(
-                "qemu-img create: {}",
-                String::from_utf8_lossy(&made.stderr)
-            ))),
-            Err(error) => Err(CliError::new(format!("qemu-img: {error}"))),
+    /// The header of a LUKS image, made once. Its key is derived quickly: nothing but the cipher is measured.
+    fn luks_header(&self) -> Result<String, CliError> {
+        let path = self.text("luks-header");
+        if Path::new(&path).exists() {
+            return Ok(path);
         }
+        let secret = format!("secret,id=s,data={PASSPHRASE}");
+        let mut problem = String::new();
+        for _ in 0..ATTEMPTS {
+            let made = Command::new("qemu-img")
+                .args(["create", "-q", "-f", "luks", "--object", &secret])
+                .args(["-o", "key-secret=s,iter-time=10", &path, "0"])
+                .output()
+                .map_err(|error| CliError::new(format!("qemu-img: {error}")))?;
+            if made.status.success() {
+                return Ok(path);
+            }
+            // It times the derivation, and finds the machine too busy at times.
+            problem = String::from_utf8_lossy(&made.stderr).into_owned();
+            let _ = std::fs::remove_file(&path);
+        }
+        Err(CliError::new(format!("qemu-img create: {problem}")))
+    }
+
+    /// A LUKS image of the size of the disk, with nothing in it; its path and its whole size.
+    fn luks_image(&self, is_sparse: bool) -> Result<(String, u64), CliError> {
+        let (header, path) = (self.luks_header()?, self.text("luks"));
+        std::fs::copy(&header, &path)
+            .and_then(|length| {
+                let whole = length + self.size;
+                if is_sparse {
+                    File::options().write(true).open(&path)?.set_len(whole)?;
+                }
+                Ok((path.clone(), whole))
+            })
+            .map_err(|error| CliError::new(format!("{path}: {error}")))
     }
 
     /// How to start `subject`. What it needs of files is made anew, so that no run finds another's traces.
@@ -145,15 +162,9 @@ impl Workspace {
             }
             Subject::Peer("nbdkit-memory-luks") => {
                 // The header is loaded into the same memory that the plugin `memory` uses; the rest is sparse.
-                let image = self.luks_image("luks")?;
-                let whole = std::fs::metadata(&image).map(|file| file.len());
-                let whole = whole.map_err(|error| CliError::new(format!("{image}: {error}")))?;
-                let header = File::options().write(true).open(&image);
-                header
-                    .and_then(|file| file.set_len((whole - self.size).min(HEADER_ROOM)))
-                    .map_err(|error| CliError::new(format!("{image}: {error}")))?;
+                let (header, whole) = self.luks_image(false)?;
                 let mut command = nbdkit();
-                command.args(["--filter=luks", "data", &format!("<{image}")]);
+                command.args(["--filter=luks", "data", &format!("<{header}")]);
                 command.args([&format!("size={whole}"), &passphrase]);
                 command
             }
@@ -167,7 +178,7 @@ impl Workspace {
                 command.args([
                     "--filter=luks",
                     "file",
-                    &self.luks_image("luks")?,
+                    &self.luks_image(true)?.0,
                     &passphrase,
                 ]);
                 command
@@ -178,7 +189,7 @@ impl Workspace {
                 command
             }
             Subject::Peer(_) => {
-                let image = self.luks_image("luks")?;
+                let (image, _) = self.luks_image(true)?;
                 let mut command = qemu();
                 command.args(["--object", &format!("secret,id=s,data={PASSPHRASE}")]);
                 command.arg("--image-opts");
@@ -207,7 +218,7 @@ impl Workspace {
             .spawn()
             .map_err(|error| what(&error))?;
         let since = Instant::now();
-        while UnixStream::connect(self.path("socket")).is_err() {
+        while !answers(&self.path("socket")) {
             if let Ok(Some(status)) = child.try_wait() {
                 return Err(what(&format_args!("did not start: {status}")));
             }
@@ -223,6 +234,25 @@ impl Workspace {
             workspace: self,
         })
     }
+}
+
+/// Whether a server listens at `socket`: says hello, and goodbye as the protocol wants it.
+fn answers(socket: &Path) -> bool {
+    let talk = || -> std::io::Result<()> {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.read_exact(&mut [0; 18])?;
+        let flags = u32::from(handshake::FIXED_NEWSTYLE);
+        let mut goodbye = flags.to_be_bytes().to_vec();
+        goodbye.extend(OPTION_MAGIC.to_be_bytes());
+        goodbye.extend(option::ABORT.to_be_bytes());
+        goodbye.extend(0u32.to_be_bytes());
+        stream.write_all(&goodbye)?;
+        // Its answer, or the end: until then it may still be writing.
+        let _ = stream.read(&mut [0; 20]);
+        Ok(())
+    };
+    talk().is_ok()
 }
 
 impl Drop for Workspace {
