@@ -43,19 +43,28 @@ static ALLOCATOR: Counting = Counting;
 
 const SIZE: u64 = 4 << 20;
 const DEPTH: usize = 32;
+/// Bytes in flight: they fit into the socket.
+const AT_ONCE: usize = 512 << 10;
 const WINDOWS: usize = 60;
 /// Buffers are made at first use, tables have grown to their size.
 const WARM_UP: usize = 30;
 
-/// Sends `DEPTH` requests and reads all answers, in memory made before.
-fn window(client: &mut Client, requests: &[u8], answers: &mut [u8]) {
-    client.stream.write_all(requests).unwrap();
-    client.stream.read_exact(answers).unwrap();
+/// Sends `DEPTH` requests, some at a time, and reads all answers, in memory made before.
+fn window(client: &mut Client, rounds: usize, requests: &[u8], answers: &mut [u8]) {
+    for _ in 0..rounds {
+        client.stream.write_all(requests).unwrap();
+        client.stream.read_exact(answers).unwrap();
+    }
+}
+
+/// How many at a time: so many that no reply has to wait for the client, for which a worker would be replaced.
+fn together(length: u32) -> usize {
+    (AT_ONCE / length as usize).clamp(1, DEPTH)
 }
 
 fn requests(kind: u16, length: u32) -> Vec<u8> {
     let mut bytes = vec![];
-    for n in 0..DEPTH as u64 {
+    for n in 0..together(length) as u64 {
         let request = Request {
             command: kind,
             flags: 0,
@@ -83,11 +92,16 @@ fn check(store: Box<dyn Store>, encrypted: bool, what: &str) {
             }
             let mut client = server.simple_client();
             let requests = requests(kind, length);
-            let mut answers = vec![0; answer * DEPTH];
+            let mut answers = vec![0; answer * together(length)];
             let (mut few, mut none) = (0, 0);
             for n in 0..WARM_UP + WINDOWS {
                 let before = ALLOCATIONS.load(Ordering::Relaxed);
-                window(&mut client, &requests, &mut answers);
+                window(
+                    &mut client,
+                    DEPTH / together(length),
+                    &requests,
+                    &mut answers,
+                );
                 let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
                 if n >= WARM_UP {
                     few += usize::from(made < DEPTH as u64 / 4);
