@@ -31,7 +31,7 @@ pub(crate) fn columns() -> usize {
         .max(MIN_COLUMNS)
 }
 
-/// As [`print`], telling whether the reader is still there: who prints again and again stops when it is not.
+/// As [`print()`], telling whether the reader is still there: who prints again and again stops when it is not.
 pub(crate) fn print_until_closed(text: &str) -> Result<bool, CliError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -522,3 +522,53 @@ fn the_four_probes_are_in_the_program_and_share_the_switch_as_semaphore() {
     drop(recording);
     assert_eq!(read(), [0; 4]);
 }
+
+/// Two queues of one pool, and one worker's CPU time between them: what computes has it, what sleeps has none, and all of it is charged.
+#[test]
+fn cpu_time_goes_to_those_who_compute() {
+    let engine = engine("l3:1 core:1 pu:1");
+    let computes = engine
+        .workqueue("computes")
+        .per_cpu()
+        .cpu_intensive()
+        .build()
+        .expect("a queue");
+    let sleeps = engine
+        .workqueue("sleeps")
+        .per_cpu()
+        .build()
+        .expect("a queue");
+    engine.charge_cpu_time();
+    let stop = Arc::new(AtomicBool::new(false));
+    let begun = Arc::new(Completion::new());
+    let (seen, running) = (stop.clone(), begun.clone());
+    let sleeper = sleeps.spawn(move || {
+        running.complete();
+        while !seen.load(Ordering::Relaxed) {
+            std::thread::park_timeout(std::time::Duration::from_millis(1));
+        }
+    });
+    begun.wait();
+    // So short that looks find one now and then only.
+    let work = Work::new(|| {
+        for _ in 0..100_000 {
+            std::hint::spin_loop();
+        }
+    });
+    let cpu_ns = || {
+        let states = engine.queue_states();
+        let of = |name: &str| {
+            let state = states.iter().find(|state| state.name == name);
+            state.expect("it is there").stats.cpu_ns
+        };
+        (of("computes"), of("sleeps"))
+    };
+    while cpu_ns().0 < 50_000_000 {
+        computes.queue(&work);
+        engine.charge_cpu_time();
+    }
+    let (computing, sleeping) = cpu_ns();
+    assert!(sleeping < computing / 5, "{computing} ns and {sleeping} ns");
+    stop.store(true, Ordering::Relaxed);
+    sleeper.join().expect("no panic");
+}

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &BusyArgs) -> Result<(), CliError> {
 const METRICS_EXAMPLES: &str = "\
 Examples:
   cmwq metrics -p my-server
-  cmwq metrics | promtool check metrics
+  cmwq metrics | grep cmwq_queue_enqueue_seconds
 
 With CMWQ_CONTROL_HTTP=127.0.0.1:9464 beside CMWQ_CONTROL=1 the process serves the same at http://127.0.0.1:9464/metrics.";
 

@@ -182,7 +182,7 @@ fn cpu_to_pool(engine: &Engine) -> String {
     text += &format!(
         "[{:^1$} ",
         "workqueue     \\     type   CPU",
-        NAME_COLUMNS + 10
+        NAME_COLUMNS + 9
     );
     for cpu in cpus.iter() {
         let _ = write!(text, " {cpu:>width$}");

@@ -30,7 +30,9 @@ Examples:
   cmwq bench --control            (in another terminal)
   cmwq top
   cmwq top -p my-server --interval 0.5
-  cmwq top --snapshot top.svg     (a picture, after three looks)
+  cmwq top --interval 0.2 --snapshot top.svg
+
+Colours of pods: green, CPUs to spare; yellow, none; red, and work waits. A scope with = before it is the default, whatever that is now.
 
 Keys: up, down or k, j select a workqueue · s sorts by the next column · / filters by a part of the name · a gives the selected workqueue the
 next affinity scope, S turns its strictness over, + and - double and halve max_active · space holds the picture · q ends";
@@ -51,15 +53,15 @@ pub(crate) struct Args {
     )]
     interval: String,
 
-    /// Look three times, write what the screen would show at 80 columns and 24 lines as an SVG picture, and end
+    /// Look 9 times, write what the screen would show at 80 columns and 24 lines as an SVG picture, and end
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
 }
 
 /// How long a key may have to wait.
 const KEY_WAIT: Duration = Duration::from_millis(50);
-/// Looks before a snapshot is taken: rates need two, sparklines some.
-const SNAPSHOT_LOOKS: usize = 3;
+/// Looks before a snapshot is taken: then the sparklines are full.
+const SNAPSHOT_LOOKS: usize = model::HISTORY + 1;
 
 fn interval(text: &str) -> Result<Duration, CliError> {
     match text.parse::<f64>() {

@@ -6,8 +6,8 @@ use cmwq::affinity::AffinityScope;
 use cmwq_control::protocol::{Engine, Pool, Queue, State};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Looks that a sparkline shows.
-pub(super) const HISTORY: usize = 12;
+/// Looks that a sparkline shows: as many as its column is wide.
+pub(super) const HISTORY: usize = 8;
 
 /// What the workqueues are sorted by, the largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

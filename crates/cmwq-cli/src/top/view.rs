@@ -199,7 +199,7 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         head("CPU%"),
         head("enq p99"),
         head("helps"),
-        Cell::from("items/s"),
+        Cell::from("trend"),
     ])
     .style(Style::new().add_modifier(Modifier::BOLD));
     let widths = [

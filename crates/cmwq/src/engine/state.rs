@@ -39,9 +39,10 @@ impl Engine {
         self.0.serial
     }
 
-    /// Charges the CPU time that items have used since the last call to their queues: to be called every few milliseconds, by one thread.
-    /// As in the kernel this is a matter of looking now and then who is running: right on average, and free for those who run. The
-    /// first call only begins. Tells whether any item was running.
+    /// Charges the CPU time of workers to the queues whose items they are found running: to be called every few milliseconds, by one
+    /// thread. As in the kernel this is a matter of looking now and then: right on average, and free for those who run. The time in which
+    /// workers look for work is in it; what rescuers run, and threads that wait for an item themselves, is not. The first call only
+    /// begins. Tells whether anything has run since the last call.
     pub fn charge_cpu_time(&self) -> bool {
         if self.is_inherited() {
             return false;

@@ -35,6 +35,7 @@ use crate::sys::{fork, thread};
 use crate::topology::CpuSet;
 use crate::work::{Completion, Inbox, List, Pending, Pushed, Seat};
 use busy::BusyTable;
+use charge::Charging;
 use crossbeam_utils::CachePadded;
 use slab::Slab;
 use std::collections::HashMap;
@@ -144,8 +145,8 @@ pub(crate) struct Inner {
     watched: bool,
     /// A look at the idle workers is due some time.
     cull_armed: bool,
-    /// CPU time has been charged before.
-    charged: bool,
+    /// Where the charging of CPU time has got to.
+    charging: Charging,
     /// No workqueue uses the pool any more: workers exit instead of going idle.
     dying: bool,
     stats: PoolStats,
@@ -215,7 +216,7 @@ struct WorkerSlot {
     pwq: u32,
     /// It was woken up and has not run an item since.
     woken: bool,
-    /// The thread's CPU time when it was last looked at for what its items use.
+    /// How much of the thread's CPU time has been charged to queues.
     charged_cpu_ns: u64,
     die: bool,
 }
@@ -291,7 +292,7 @@ impl Pool {
                 creating: false,
                 watched: false,
                 cull_armed: false,
-                charged: false,
+                charging: Charging::default(),
                 dying: false,
                 stats: PoolStats::default(),
             })),
