@@ -11,13 +11,7 @@ const MIN_COLUMNS: usize = 40;
 
 /// Writes `text` to standard output. A reader that went away (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(CliError::new(format!(
-            "cannot write to standard output: {error}"
-        ))),
-        _ => Ok(()),
-    }
+    print_until_closed(text).map(drop)
 }
 
 /// Writes a line to standard error, with the command's name in front.
@@ -35,4 +29,16 @@ pub(crate) fn columns() -> usize {
         .or_else(from_terminal)
         .unwrap_or(DEFAULT_COLUMNS)
         .max(MIN_COLUMNS)
+}
+
+/// As [`print()`], telling whether the reader is still there: who prints again and again stops when it is not.
+pub(crate) fn print_until_closed(text: &str) -> Result<bool, CliError> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(CliError::new(format!(
+            "cannot write to standard output: {error}"
+        ))),
+    }
 }

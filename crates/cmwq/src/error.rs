@@ -67,6 +67,13 @@ pub enum Error {
     },
     /// The workqueue belongs to the process that this one was forked from.
     Forked,
+    /// The workqueue was destroyed, or never was.
+    NoSuchWorkqueue,
+    /// All handles are in use.
+    TooManyHandles {
+        /// How many there can be.
+        most: usize,
+    },
 }
 
 impl fmt::Display for Error {
@@ -86,6 +93,8 @@ impl fmt::Display for Error {
             Error::Incompatible { one, other } => write!(f, "a workqueue cannot be both {one} and {other}"),
             Error::EmptyCpumask { given, allowed } => write!(f, "none of the CPUs '{given}' is there; allowed: {allowed}"),
             Error::NoSuchNode { node, allowed } => write!(f, "there is no NUMA node {node}; allowed: {allowed}"),
+            Error::NoSuchWorkqueue => f.write_str("there is no such workqueue: it was destroyed, or never was"),
+            Error::TooManyHandles { most } => write!(f, "all {most} handles of workqueues are in use"),
             Error::OrderedMaxActive => f.write_str("max_active of an ordered workqueue is 1 and cannot be changed"),
         }
     }
@@ -136,6 +145,8 @@ pub enum Refused {
     Draining,
     /// The queue belongs to the process that this one was forked from: its workers are not here.
     Forked,
+    /// The item was to wait for its timer, and the thread that serves the timers cannot be created.
+    NoTimer,
 }
 
 impl fmt::Display for Refused {
@@ -145,6 +156,7 @@ impl fmt::Display for Refused {
             Refused::Forked => {
                 "the workqueue belongs to the parent process: build a new one after a fork"
             }
+            Refused::NoTimer => "the thread that serves the timers cannot be created",
         })
     }
 }

@@ -49,7 +49,7 @@
 pub mod affinity;
 mod engine;
 mod error;
-mod observe;
+pub mod observe;
 mod pool;
 mod sys;
 mod timer;
@@ -59,14 +59,16 @@ mod workqueue;
 
 pub use engine::{Engine, EngineBuilder, IssuerGuard};
 pub use error::{Error, FlushError, Refused};
-pub use observe::{Dump, EngineStats, set_report_handler, set_warning_handler};
+pub use observe::{Dump, EngineStats, set_report_handler, set_warning_handler, warn};
 pub use pool::{blocking, current_is_mem_reclaim, current_is_rescuer, current_work};
 pub use work::{Completion, RawWork, Work, WorkFn};
 pub use workqueue::{
-    DelayedWork, DisableGuard, JoinError, JoinHandle, Queued, SystemQueue, SystemWorkqueue,
-    WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkBusy, Workqueue, WorkqueueAttrs, WorkqueueBuilder,
-    WorkqueueKind, in_memory_reclaim, run_on_cpu, run_on_each_cpu,
+    DelayedWork, DisableGuard, JoinError, JoinHandle, Queued, RawDelayedWork, SystemQueue,
+    SystemWorkqueue, WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkBusy, Workqueue, WorkqueueAttrs,
+    WorkqueueBuilder, WorkqueueKind, in_memory_reclaim, run_on_cpu, run_on_each_cpu,
 };
+#[cfg(not(cmwq_loom))]
+pub use workqueue::{NoSuchWorkqueue, WorkqueueHandle};
 
 /// Runs the README's examples as tests.
 #[cfg(doctest)]

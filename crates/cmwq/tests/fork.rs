@@ -1,5 +1,6 @@
 //! A child of fork has the queues of its parent but not their workers: it is told so, and never hangs.
 
+use cmwq::observe::{EnqueueTiming, Recording};
 use cmwq::{
     DelayedWork, Engine, Error, FlushError, JoinError, Refused, SystemWorkqueue, Work, Workqueue,
 };
@@ -66,12 +67,24 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
         wq.queue_delayed(&DelayedWork::new(|| {}), Duration::from_secs(3600)),
         "the timer thread runs"
     );
+    let ran = Work::new(|| {});
+    assert!(wq.queue(&ran));
+    ran.flush();
     // Busy while forking: a worker runs, and this thread's item is in flight.
     let running = wq.spawn({
         let stop = stop.clone();
         move || while !stop.load(Ordering::Relaxed) {}
     });
     let pending = wq.spawn(|| 2);
+    // Behind an item that does not end: pending at the fork.
+    let ordered = engine.workqueue("ordered").ordered().build().unwrap();
+    let holds = ordered.spawn({
+        let stop = stop.clone();
+        move || while !stop.load(Ordering::Relaxed) {}
+    });
+    let (behind, armed) = (Work::new(|| {}), DelayedWork::new(|| {}));
+    assert!(ordered.queue(&behind));
+    assert!(ordered.queue_delayed(&armed, Duration::from_secs(3600)));
     let (result, unused) = in_child(|| {
         expect(
             "queue is refused",
@@ -120,6 +133,16 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
                 .get()
                 .is_ok_and(|system| system.spawn(|| 5).join().ok() == Some(5)),
         )?;
+        // It is the parent's for ever: nobody waits for it or waits to remove it.
+        expect("nothing is removed", !behind.cancel_sync())?;
+        expect("nothing is waited for", !behind.flush())?;
+        expect("it does not run here", !behind.busy().running)?;
+        expect(
+            "moving says so",
+            !ordered.mod_delayed(&armed, Duration::from_millis(1)),
+        )?;
+        expect("its timer is stopped here", armed.cancel_sync())?;
+        expect("what has run may be waited for", !ran.flush())?;
         // Nothing to say or do, and no lock touched.
         engine.freeze_workqueues_begin();
         expect("nothing is busy", !engine.freeze_workqueues_busy())?;
@@ -134,6 +157,12 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
             "its own queue works",
             own.spawn(|| 4).join().ok() == Some(4),
         )?;
+        expect("it takes what the parent has run", own.queue(&ran))?;
+        expect("and whose timer was stopped", {
+            own.mod_delayed(&armed, Duration::ZERO);
+            armed.flush();
+            !armed.is_pending()
+        })?;
         let late = Arc::new(cmwq::Completion::new());
         let timed = DelayedWork::new({
             let late = late.clone();
@@ -149,5 +178,47 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
     stop.store(true, Ordering::Relaxed);
     drop(unused);
     assert_eq!(pending.join().ok(), Some(2), "the parent goes on");
+    holds.join().unwrap();
+    assert!(armed.cancel(), "the parent's timer is as it was");
     result.unwrap();
+}
+
+#[test]
+fn a_child_that_is_forked_while_others_are_observed_can_observe() {
+    let recording = Recording::begin(64).unwrap();
+    let _timing = EnqueueTiming::begin();
+    let wq = Arc::new(Workqueue::builder("observed").build().unwrap());
+    let stop = Arc::new(AtomicBool::new(false));
+    let noise: Vec<_> = (0..3)
+        .map(|_| {
+            let (wq, stop) = (wq.clone(), stop.clone());
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    wq.spawn(|| ()).join().unwrap();
+                    drop(Engine::builder().build());
+                }
+            })
+        })
+        .collect();
+    let mut failed = Ok(());
+    for _ in 0..100 {
+        let (result, _) = in_child(|| {
+            drop(Engine::all());
+            let _timing = EnqueueTiming::begin();
+            let own = Workqueue::builder("child")
+                .build()
+                .map_err(|error| error.to_string())?;
+            expect("it runs", own.spawn(|| 4).join().ok() == Some(4))?;
+            drop(recording.take());
+            let engine = Engine::global().map_err(|error| error.to_string())?;
+            drop(engine.queue_states());
+            Ok(())
+        });
+        failed = failed.and(result);
+    }
+    stop.store(true, Ordering::Relaxed);
+    for thread in noise {
+        thread.join().unwrap();
+    }
+    failed.unwrap();
 }

@@ -30,16 +30,20 @@ fn occupied(wq: &Workqueue, door: &Arc<Door>) -> Work {
     work
 }
 
-/// Spawns and joins until the short way is open: no worker is woken for it, and the thread itself runs it.
+/// Spawns and joins; tells whether the short way was open: no worker was woken for it, and the thread itself ran all.
+fn spawns_in_a_lane(engine: &Engine, wq: &Workqueue) -> bool {
+    let before = engine.stats();
+    for _ in 0..64 {
+        wq.spawn(|| ()).join().unwrap();
+    }
+    let after = engine.stats();
+    after.waiter_runs - before.waiter_runs == 64 && after.wakeups == before.wakeups
+}
+
+/// Spawns and joins until the short way is open, or was not for long: under a race detector a round may take too long to earn it.
+/// What is promised must hold then too.
 fn open_a_lane(engine: &Engine, wq: &Workqueue) {
-    eventually(|| {
-        let before = engine.stats();
-        for _ in 0..64 {
-            wq.spawn(|| ()).join().unwrap();
-        }
-        let after = engine.stats();
-        after.waiter_runs - before.waiter_runs == 64 && after.wakeups == before.wakeups
-    });
+    (0..200).any(|_| spawns_in_a_lane(engine, wq));
 }
 
 #[test]
@@ -179,7 +183,7 @@ fn the_short_way_wakes_nobody_and_counts_every_item() {
     let _deadline = Deadline::new("short way", &engine);
     let _here = engine.become_issuer(0).unwrap();
     let wq = engine.workqueue("t").build().unwrap();
-    open_a_lane(&engine, &wq);
+    eventually(|| spawns_in_a_lane(&engine, &wq));
     let before = wq.counts();
     for n in 0..1_000 {
         assert_eq!(wq.spawn(move || n).join().unwrap(), n);

@@ -108,6 +108,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
+    /// Serve, so that `cmwq top` and the like can look at it meanwhile (also with CMWQ_CONTROL=1)
+    #[arg(long)]
+    pub(super) control: bool,
+
     #[command(flatten)]
     pub(super) machine: MachineArgs,
 }

@@ -53,6 +53,12 @@ use report::Report;
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let options = args.options()?;
+    let _control = match args.control {
+        true => Some(cmwq_control::serve()),
+        false => cmwq_control::serve_if_asked().transpose(),
+    }
+    .transpose()
+    .map_err(|error| CliError::new(format!("cannot serve: {error}")))?;
     let topology = args.machine.topology()?;
     let cpus = issuer_cpus(&topology, options.threads)?;
     if let Some(items) = options.items {

@@ -1,17 +1,18 @@
 //! Building an engine, and the global one.
 
 use super::watchdog::{self, Watchdog};
-use super::{Cpus, Engine, EngineCore, PoolTable, gates};
+use super::{Cpus, Engine, EngineCore, PoolTable, state};
 use crate::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
 use crate::error::Error;
 use crate::observe::warn;
 use crate::pool::{Caretaker, Params, Service};
-use crate::sys::atomic::plain::AtomicU32;
-use crate::sys::fork;
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
+use crate::sys::fork::{self, ProcessLock, ProcessMutex};
 use crate::sys::gate::Shared;
 use crate::sys::sync::Mutex;
 use crate::topology::{CpuSet, Topology, process_cpus};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// How long a worker may be idle before it may be let go.
@@ -20,6 +21,8 @@ const SHARD_SIZE_VARIABLE: &str = "CMWQ_CACHE_SHARD_SIZE";
 const DEFAULT_SCOPE_VARIABLE: &str = "CMWQ_DEFAULT_AFFINITY_SCOPE";
 const POWER_EFFICIENT_VARIABLE: &str = "CMWQ_POWER_EFFICIENT";
 const FORCE_RR_VARIABLE: &str = "CMWQ_DEBUG_FORCE_RR_CPU";
+pub(super) const FORCE_RR_WARNING: &str =
+    "debug_force_rr_cpu is on: items that name no CPU are spread over all, expect to lose speed";
 const WATCHDOG_VARIABLE: &str = "CMWQ_WATCHDOG_THRESH";
 
 /// Builds an [`Engine`]. What is not set comes from the environment (`CMWQ_TOPOLOGY`, `CMWQ_CACHE_SHARD_SIZE`,
@@ -148,14 +151,15 @@ impl EngineBuilder {
                 }),
         };
         let usable = usable_cpus(&topology);
-        fork::watch(|| gates().reset());
         let cpus = Cpus::new(&topology, usable.clone(), topology.cpus().clone(), force_rr);
         // The service thread may run wherever the process could, so that it sees CPUs come back.
         let service = Service::new(match topology.is_injected() {
             true => usable,
             false => usable.union(&topology.possible().difference(topology.online())),
         });
+        static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
         let core = Arc::new(EngineCore {
+            serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             born: fork::generation(),
             cpus: Shared::new(Arc::new(cpus)),
             cpus_change: Mutex::new(()),
@@ -169,7 +173,6 @@ impl EngineBuilder {
             service: service.clone(),
             params: Arc::new(Params::default()),
             power_efficient,
-            force_rr,
             frozen: Mutex::new(false),
             watchdog: Watchdog::new(watchdog),
             wake_under_lock: self.wake_under_lock,
@@ -179,6 +182,7 @@ impl EngineBuilder {
         });
         let caretaker: Weak<dyn Caretaker> = Arc::<EngineCore>::downgrade(&core);
         service.set_caretaker(caretaker);
+        state::enter(&core);
         Ok(Engine(core))
     }
 
@@ -189,7 +193,7 @@ impl EngineBuilder {
     /// As [`build`](Self::build), and [`Error::AlreadyInUse`] if the global engine exists.
     pub fn build_global(self) -> Result<Engine, Error> {
         let engine = {
-            let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut global = GLOBAL.lock();
             if global.as_ref().is_some_and(|engine| !engine.is_inherited()) {
                 return Err(Error::AlreadyInUse);
             }
@@ -205,19 +209,18 @@ impl Engine {
         if self.0.shard_size_was_0 {
             warn("cache_shard_size 0 is not possible: 1 is used");
         }
-        if self.0.force_rr {
-            warn(
-                "debug_force_rr_cpu is on: items that name no CPU are spread over all, expect to lose speed",
-            );
+        if self.debug_force_rr_cpu() {
+            warn(FORCE_RR_WARNING);
         }
     }
 }
 
-static GLOBAL: std::sync::Mutex<Option<Engine>> = std::sync::Mutex::new(None);
+static GLOBAL: ProcessMutex<Option<Engine>> =
+    ProcessMutex::new(ProcessLock::GlobalEngine, None, || GLOBAL.hold());
 
 pub(super) fn global() -> Result<Engine, Error> {
     let engine = {
-        let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut global = GLOBAL.lock();
         // A fork's child gets one of its own.
         if let Some(engine) = global.as_ref().filter(|engine| !engine.is_inherited()) {
             return Ok(engine.clone());

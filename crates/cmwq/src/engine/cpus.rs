@@ -6,6 +6,8 @@
 use super::{Engine, PoolKey};
 use crate::error::Error;
 use crate::pool::{Binding, PoolKind};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::{cpu, thread};
 use crate::topology::{CpuSet, Topology};
 use std::cell::Cell;
@@ -130,6 +132,20 @@ impl Cpus {
         )
     }
 
+    /// The same, with unbound items that name no CPU going round or not.
+    pub(super) fn forcing(&self, topology: &Topology, force_round_robin: bool) -> Cpus {
+        Cpus::new(
+            topology,
+            self.real.clone(),
+            self.requested.clone(),
+            force_round_robin,
+        )
+    }
+
+    pub(super) fn forces_round_robin(&self) -> bool {
+        self.force_round_robin
+    }
+
     pub(super) fn real(&self) -> &CpuSet {
         &self.real
     }
@@ -175,7 +191,7 @@ impl Cpus {
     /// unbound items may not run spreads its items over those where they may.
     #[inline]
     pub(crate) fn issuing(&self, real: usize, bound: bool) -> usize {
-        let here = match DECLARED.get() {
+        let here = match declared() {
             0 => self.map.of_real(real),
             declared => Some(declared - 1),
         };
@@ -199,6 +215,9 @@ impl Cpus {
     }
 }
 
+/// Whether any thread has ever declared anything: a look at a thread's own memory is dear in a shared library.
+static ANY_DECLARED: AtomicBool = AtomicBool::new(false);
+
 thread_local! {
     /// The CPU that this thread said it queues from (its number plus one; 0: it said nothing).
     static DECLARED: Cell<usize> = const { Cell::new(0) };
@@ -207,7 +226,11 @@ thread_local! {
 /// What the calling thread has declared of the CPU that it queues from: for comparing only.
 #[inline]
 pub(crate) fn declared() -> usize {
-    DECLARED.get()
+    // Relaxed: a thread that has declared something has seen to it itself.
+    match ANY_DECLARED.load(Ordering::Relaxed) {
+        true => DECLARED.get(),
+        false => 0,
+    }
 }
 
 /// The real CPU that the calling thread is on.
@@ -240,6 +263,7 @@ impl Engine {
         let before = thread::current_binding().ok();
         thread::bind_current(&CpuSet::from_iter([real]))
             .map_err(|source| Error::Binding { cpu, source })?;
+        ANY_DECLARED.store(true, Ordering::Relaxed);
         let declared_before = DECLARED.replace(cpu + 1);
         Ok(IssuerGuard {
             before,

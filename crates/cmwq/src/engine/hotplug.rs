@@ -1,7 +1,9 @@
 //! CPUs that come and go while the process runs, and the mask of unbound items.
 
+use super::builder::FORCE_RR_WARNING;
 use super::{Cpus, Engine, EngineCore, gates};
 use crate::error::Error;
+use crate::observe::warn;
 use crate::pool::Caretaker;
 use crate::sys::gate::Replaced;
 use crate::sys::thread;
@@ -13,6 +15,11 @@ impl Engine {
     /// [asked for](Self::set_unbound_cpumask), as far as the process may use it now.
     pub fn unbound_cpumask(&self) -> CpuSet {
         self.cpus_now().unbound().clone()
+    }
+
+    /// The CPUs that the process may use now, in the topology's numbers.
+    pub fn usable_cpus(&self) -> CpuSet {
+        self.cpus_now().usable().clone()
     }
 
     /// The unbound mask as it was asked for; all CPUs at first.
@@ -36,6 +43,28 @@ impl Engine {
             });
         }
         self.change_cpus(|now| Some(now.for_unbound(self.topology(), requested)));
+        Ok(())
+    }
+
+    /// Whether items of unbound workqueues that name no CPU go round all of them: see
+    /// [`EngineBuilder::debug_force_rr_cpu`](super::EngineBuilder::debug_force_rr_cpu).
+    pub fn debug_force_rr_cpu(&self) -> bool {
+        self.cpus_now().forces_round_robin()
+    }
+
+    /// Changes [`debug_force_rr_cpu`](Self::debug_force_rr_cpu).
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn set_debug_force_rr_cpu(&self, on: bool) -> Result<(), Error> {
+        self.must_be_ours()?;
+        self.change_cpus(|now| {
+            let changes = now.forces_round_robin() != on;
+            changes.then(|| now.forcing(self.topology(), on))
+        });
+        if on {
+            warn(FORCE_RR_WARNING);
+        }
         Ok(())
     }
 

@@ -2,11 +2,13 @@
 
 mod builder;
 mod cpus;
+mod files;
 mod freezer;
 mod hotplug;
 mod key;
 mod parameters;
 mod registry;
+mod state;
 mod watchdog;
 
 use crate::affinity::{AffinityScope, Pods};
@@ -19,6 +21,7 @@ use crate::sys::fork;
 use crate::sys::gate::{GateGuard, Shared};
 use crate::sys::sync::Mutex;
 use crate::topology::{CpuSet, Topology};
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -37,6 +40,7 @@ pub(crate) use registry::{Registry, gates};
 pub struct Engine(Arc<EngineCore>);
 
 pub(crate) struct EngineCore {
+    serial: u64,
     topology: Topology,
     /// The fork generation of the process that built it.
     born: u32,
@@ -57,7 +61,6 @@ pub(crate) struct EngineCore {
     params: Arc<Params>,
     /// Per-CPU queues that save power are unbound instead.
     power_efficient: bool,
-    force_rr: bool,
     /// Freezable queues start nothing new. Locked while queues are told.
     frozen: Mutex<bool>,
     watchdog: watchdog::Watchdog,
@@ -70,6 +73,8 @@ pub(crate) trait Queue: Send + Sync {
     /// Who it is, for comparing only.
     fn id(&self) -> usize;
     fn name(&self) -> &str;
+    /// For the front end, which knows what it is.
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
     /// The default scope has changed.
     fn follow_default_scope(self: Arc<Self>);
     /// CPUs have come or gone, or the unbound mask has changed.
@@ -159,7 +164,7 @@ impl Engine {
         Ok(())
     }
 
-    fn queues(&self) -> Vec<Arc<dyn Queue>> {
+    pub(crate) fn queues(&self) -> Vec<Arc<dyn Queue>> {
         let queues = self.0.queues.lock();
         queues.iter().filter_map(Weak::upgrade).collect()
     }
@@ -240,7 +245,8 @@ impl Engine {
         self.0.cpus.get(&gates().enter(0))
     }
 
-    pub(crate) fn is_power_efficient(&self) -> bool {
+    /// Whether per-CPU workqueues that are marked power efficient are unbound ones.
+    pub fn is_power_efficient(&self) -> bool {
         self.0.power_efficient
     }
 

@@ -1,7 +1,8 @@
 //! What the whole process shares: the gates of its CPUs, and the pools by their numbers.
 
-use crate::pool::Pool;
+use crate::pool::{self, Pool};
 use crate::sys::cpu;
+use crate::sys::fork::{self, ProcessLock, Side};
 use crate::sys::gate::{GateGuard, Gates, Replaced, Shared};
 use crate::sys::sync::Mutex;
 use std::sync::{Arc, OnceLock};
@@ -13,6 +14,15 @@ const MAX_GATES: usize = 1024;
 pub(crate) fn gates() -> &'static Gates {
     static GATES: OnceLock<Gates> = OnceLock::new();
     GATES.get_or_init(|| {
+        fork::hold_during_forks(ProcessLock::Gates, || {
+            let gates = gates().hold_during_fork();
+            Box::new(|side| {
+                gates(side);
+                if side == Side::Child {
+                    pool::leave_in_child();
+                }
+            })
+        });
         // Those that exist, not those that we may use: gates are found by CPU number.
         Gates::new(cpu::configured().min(MAX_GATES))
     })
@@ -29,9 +39,15 @@ pub(crate) struct Registry {
 impl Registry {
     pub(crate) fn process() -> &'static Registry {
         static REGISTRY: OnceLock<Registry> = OnceLock::new();
-        REGISTRY.get_or_init(|| Registry {
-            table: Shared::new(Arc::new(vec![None])),
-            free: Mutex::new(Vec::new()),
+        REGISTRY.get_or_init(|| {
+            fork::hold_during_forks(ProcessLock::Registry, || {
+                let free = Registry::process().free.lock();
+                Box::new(|_| drop(free))
+            });
+            Registry {
+                table: Shared::new(Arc::new(vec![None])),
+                free: Mutex::new(Vec::new()),
+            }
         })
     }
 

@@ -1,6 +1,6 @@
 //! The dump of everything that is busy, laid out like the kernel's.
 
-use crate::pool::{PoolKind, PoolSnapshot, PwqSnapshot, RunSnapshot};
+use crate::pool::{MOST_LISTED, PoolKind, PoolSnapshot, PwqSnapshot, RunSnapshot};
 use crate::sys::symbol;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -83,13 +83,17 @@ impl fmt::Display for Described<'_> {
 }
 
 /// Functions, equal neighbours as one with a count.
-fn write_funcs(f: &mut fmt::Formatter<'_>, funcs: &[usize]) -> fmt::Result {
+/// Of a list that is longer than [`MOST_LISTED`] only its length is told, `all`.
+fn write_funcs(f: &mut fmt::Formatter<'_>, funcs: &[usize], all: usize) -> fmt::Result {
     for (index, same) in funcs.chunk_by(|a, b| a == b).enumerate() {
         let comma = if index == 0 { " " } else { ", " };
         match same.len() {
             1 => write!(f, "{comma}{}", symbol::name_of(same[0]))?,
             count => write!(f, "{comma}{count}*{}", symbol::name_of(same[0]))?,
         }
+    }
+    if funcs.len() >= MOST_LISTED {
+        write!(f, ", and so on: {all} in all")?;
     }
     writeln!(f)
 }
@@ -143,16 +147,20 @@ impl fmt::Display for Dump {
                 if !runs.is_empty() {
                     write_runs(f, &runs)?;
                 }
-                for (what, funcs) in [("pending", &pwq.pending), ("inactive", &pwq.inactive)] {
+                let nr_pending = pwq.active.saturating_sub(runs.len());
+                for (what, funcs, all) in [
+                    ("pending", &pwq.pending, nr_pending),
+                    ("inactive", &pwq.inactive, pwq.nr_inactive),
+                ] {
                     if !funcs.is_empty() {
                         write!(f, "    {what}:")?;
-                        write_funcs(f, funcs)?;
+                        write_funcs(f, funcs, all)?;
                     }
                 }
             }
         }
         for pool in self.pools.iter().filter(|pool| pool.is_busy()) {
-            write!(f, "{} workers={}", Described(pool), pool.workers)?;
+            write!(f, "{} workers={}", Described(pool), pool.workers.len())?;
             if pool.creating {
                 f.write_str(" creating one")?;
             }

@@ -1,14 +1,38 @@
-//! Counters, snapshots and warnings.
+//! What a process that uses cmwq can be asked, and how a tool changes it: counters, states, traces, attributes as texts.
+//!
+//! - [`Engine::all`](crate::Engine::all), [`Engine::live_queues`](crate::Engine::live_queues): what there is.
+//! - [`Engine::queue_states`](crate::Engine::queue_states), [`Engine::pool_states`](crate::Engine::pool_states),
+//!   [`Engine::dump`](crate::Engine::dump), [`Engine::stats`](crate::Engine::stats): how it is.
+//! - [`LiveQueue::set_attribute`], [`Engine::set_parameter`](crate::Engine::set_parameter): changing it, by the rules of the kernel's
+//!   files.
+//! - [`Recording`]: what happens, event by event. [`EnqueueTiming`]: how long `queue()` takes.
+//!
+//! The crate `cmwq-control` makes all of this available outside of the process.
 #![forbid(unsafe_code)]
 
 mod dump;
+pub(crate) mod events;
+pub(crate) mod latency;
+mod recorder;
+mod state;
+mod text;
 mod warning;
 
 use crate::pool::PoolStats;
+use crate::sys::symbol;
 
+pub use crate::workqueue::LiveQueue;
 pub use dump::Dump;
-pub(crate) use warning::{report, warn};
-pub use warning::{set_report_handler, set_warning_handler};
+pub use latency::{EnqueueTiming, LatencyHistogram};
+pub use recorder::{Recording, ThreadTrace, TraceEvent, TraceKind};
+pub use state::{
+    NodeState, PoolCounts, PoolFor, PoolState, PwqState, QueueState, QueueStats, RescuerState,
+    RunState, ScopeState, WorkerState,
+};
+pub use text::{Errno, TextError};
+pub(crate) use text::{leading_integer, shown, switch, unsigned};
+pub(crate) use warning::report;
+pub use warning::{set_report_handler, set_warning_handler, warn};
 
 /// What an engine has counted. Take two and subtract to learn about a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +70,10 @@ pub struct EngineStats {
     pub waiter_runs: u64,
     /// Times that a pod took active places from, or gave them back to, the store that it shares with others.
     pub limit_visits: u64,
+    /// Times that somebody had to wait for a pool's lock.
+    pub lock_waits: u64,
+    /// CPU time of items, in ns, as far as it was [charged](crate::Engine::charge_cpu_time).
+    pub cpu_ns: u64,
 }
 
 impl EngineStats {
@@ -67,6 +95,14 @@ impl EngineStats {
             rescued: sum.pwqs.rescued,
             waiter_runs: sum.pwqs.waiter_runs,
             limit_visits: sum.pwqs.limit_visits,
+            lock_waits: sum.lock_waits,
+            cpu_ns: sum.pwqs.cpu_ns,
         }
     }
+}
+
+/// What the code at `address` is called: its symbol if the program exports it, and otherwise the file and the offset in it, which
+/// `addr2line -f -e FILE OFFSET` turns into a name.
+pub fn function_name(address: usize) -> String {
+    symbol::name_of(address)
 }

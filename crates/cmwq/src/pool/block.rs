@@ -1,6 +1,7 @@
 //! Who the calling thread is to the engine, and the declaration that it is about to block.
 
 use super::{Busy, Pool, PoolKind, WorkerState, spawner};
+use crate::observe::events;
 use crate::work::RawWork;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -54,14 +55,33 @@ impl Drop for Membership {
     }
 }
 
+/// The calling thread was a worker of the process that this one was forked from. Here it is none.
+pub(crate) fn leave_in_child() {
+    CURRENT.set(Current::NONE);
+    RESCUER.set(false);
+    // Its pool is the parent's, and nobody's here. A thread that is ending has left already.
+    let _ = WORKER.try_with(|worker| std::mem::forget(worker.borrow_mut().take()));
+}
+
+/// The number of the pool whose worker the calling thread is.
+pub(crate) fn home() -> Option<u32> {
+    // Borrowed mutably only when the thread begins and ends.
+    WORKER.with(|worker| worker.borrow().as_ref().map(|(pool, _)| pool.id))
+}
+
 /// Notes what the calling thread is about to run. Returns what it runs already, if it waits for the new item in it.
 #[inline]
 pub(super) fn enter_item(what: Current) -> Current {
+    events::execute_start(what.item, what.func, what.front);
     CURRENT.replace(what)
 }
 
 #[inline]
 pub(super) fn leave_item(outer: Current) {
+    events::execute_end(|| {
+        let was = CURRENT.get();
+        (was.item, was.func, was.front)
+    });
     CURRENT.set(outer);
 }
 

@@ -241,6 +241,7 @@ impl<'p> PoolGuard<'p> {
             "a worker was picked twice"
         );
         slot.state = WorkerState::Searching;
+        slot.woken = true;
         let handle = slot.handle.clone();
         if self.wake.is_none() {
             self.wake = Some(handle);
@@ -316,6 +317,7 @@ impl<'p> PoolGuard<'p> {
     pub(super) fn task_for_helper(&mut self) -> Option<Task> {
         let task = self.next_task(Executor::worker())?;
         self.stats.helps += 1;
+        self.pwqs[task.run.pwq].stats.helps += 1;
         Some(task)
     }
 }

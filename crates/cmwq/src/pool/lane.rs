@@ -23,6 +23,7 @@
 
 use super::guard::PoolGuard;
 use super::help::call;
+use super::pwq::make_active;
 use super::{Current, Inner, Pool, PwqKey};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
@@ -196,7 +197,7 @@ impl Inner {
                 Found::Item(mut item) => {
                     item.accept(pwq.colour());
                     pwq.one_more_in_flight();
-                    worklist.push_back(item);
+                    make_active(worklist, item);
                 }
             }
             pwq.count_lane_runs(lane.count());

@@ -5,6 +5,7 @@ mod bh;
 mod block;
 mod busy;
 mod cancel;
+mod charge;
 mod guard;
 mod help;
 mod lane;
@@ -30,16 +31,17 @@ use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32};
 use crate::sys::park::Parker;
 use crate::sys::spin::{self, Allowance};
 use crate::sys::sync::Mutex;
-use crate::sys::thread;
+use crate::sys::{fork, thread};
 use crate::topology::CpuSet;
 use crate::work::{Completion, Inbox, List, Pending, Pushed, Seat};
 use busy::BusyTable;
+use charge::Charging;
 use crossbeam_utils::CachePadded;
 use slab::Slab;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(crate) use block::{BlockGuard, Current, current};
+pub(crate) use block::{BlockGuard, Current, current, home, leave_in_child};
 pub use block::{blocking, current_is_mem_reclaim, current_is_rescuer, current_work};
 pub(crate) use guard::PoolGuard;
 pub(crate) use help::{Group, Place};
@@ -49,7 +51,7 @@ pub(crate) use params::Params;
 pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState, PwqStats, Traits};
 pub(crate) use rescuer::Rescuer;
 pub(crate) use service::{Caretaker, Helper, Service};
-pub(crate) use snapshot::{PoolSnapshot, Progress, PwqSnapshot, RunSnapshot};
+pub(crate) use snapshot::{MOST_LISTED, PoolSnapshot, Progress, PwqSnapshot, RunSnapshot};
 pub(crate) use spawner::{Granted, Issuer};
 
 /// The kind of a pool.
@@ -97,6 +99,8 @@ const NICE_UNKNOWN: i32 = i32::MIN;
 /// A worker pool: a worklist and the workers that run what is on it.
 pub(crate) struct Pool {
     pub(crate) id: u32,
+    /// The fork generation of the process that its workers belong to.
+    born: u32,
     pub(crate) attrs: PoolAttrs,
     /// The nice level that the workers have, which may be another than they should.
     nice: AtomicI32,
@@ -141,6 +145,8 @@ pub(crate) struct Inner {
     watched: bool,
     /// A look at the idle workers is due some time.
     cull_armed: bool,
+    /// Where the charging of CPU time has got to.
+    charging: Charging,
     /// No workqueue uses the pool any more: workers exit instead of going idle.
     dying: bool,
     stats: PoolStats,
@@ -157,6 +163,8 @@ pub(crate) struct PoolStats {
     pub(crate) completed: u64,
     pub(crate) panics: u64,
     pub(crate) blocked_seen: u64,
+    /// Times that somebody had to wait for the pool's lock.
+    pub(crate) lock_waits: u64,
     /// What the pool workqueues that are gone had counted.
     pub(crate) pwqs: PwqStats,
 }
@@ -171,6 +179,9 @@ impl PwqStats {
         self.rescued += other.rescued;
         self.waiter_runs += other.waiter_runs;
         self.limit_visits += other.limit_visits;
+        self.helps += other.helps;
+        self.wakeups += other.wakeups;
+        self.cpu_ns += other.cpu_ns;
     }
 }
 
@@ -184,6 +195,7 @@ impl PoolStats {
         self.completed += other.completed;
         self.panics += other.panics;
         self.blocked_seen += other.blocked_seen;
+        self.lock_waits += other.lock_waits;
         self.pwqs.add(&other.pwqs);
     }
 }
@@ -202,6 +214,10 @@ struct WorkerSlot {
     since_cpu_ns: u64,
     /// The pool workqueue of the item it runs.
     pwq: u32,
+    /// It was woken up and has not run an item since.
+    woken: bool,
+    /// How much of the thread's CPU time has been charged to queues.
+    charged_cpu_ns: u64,
     die: bool,
 }
 
@@ -233,6 +249,9 @@ pub(crate) struct WorkerHandle {
     parker: Parker,
     /// The kernel's thread id, 0 before the worker has started.
     tid: AtomicU32,
+    /// It is inside an item's function. Written by the worker alone: between items it may sleep for the pool's lock, which is not
+    /// the item's sleep.
+    in_item: AtomicBool,
 }
 
 impl Pool {
@@ -251,6 +270,7 @@ impl Pool {
         };
         let pool = Arc::new(Pool {
             id,
+            born: fork::generation(),
             attrs,
             nice: AtomicI32::new(NICE_UNKNOWN),
             inbox: CachePadded::new(Inbox::new()),
@@ -272,6 +292,7 @@ impl Pool {
                 creating: false,
                 watched: false,
                 cull_armed: false,
+                charging: Charging::default(),
                 dying: false,
                 stats: PoolStats::default(),
             })),
@@ -285,10 +306,17 @@ impl Pool {
         pool
     }
 
+    /// In a fork's child: whether it is the parent's. Then nobody runs anything here, and the lock may be held for ever.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.born != fork::generation()
+    }
+
     /// Takes the lock. When the guard is dropped the pool is settled, the lock let go, and only then is anybody woken.
     #[inline]
     pub(crate) fn lock(self: &Arc<Self>) -> PoolGuard<'_> {
-        PoolGuard::new(self, self.inner.lock())
+        let (mut inner, waited) = self.inner.lock_noting();
+        inner.stats.lock_waits += u64::from(waited);
+        PoolGuard::new(self, inner)
     }
 
     /// Publishes an item that was aimed at this pool, and wakes a worker if that is this publisher's duty.

@@ -19,7 +19,7 @@
 
 use super::offenders::worth_a_report;
 use super::sleepers::Sleepers;
-use super::{Busy, FrontEnd, Pool, PoolKind, WorkerState};
+use super::{Busy, FrontEnd, Pool, PoolKind, WorkerHandle, WorkerState};
 use crate::observe::warn;
 use crate::sys::atomic::Ordering;
 use crate::sys::{symbol, thread};
@@ -49,7 +49,7 @@ struct Watched {
 /// A worker that may be asleep, to be asked about while the lock is free.
 struct Suspect {
     id: u32,
-    tid: i32,
+    handle: Arc<WorkerHandle>,
     runs: u64,
     seen_runs: u64,
     seen_cpu_ns: u64,
@@ -129,7 +129,7 @@ impl Pool {
             .filter_map(|(id, worker)| match worker.state {
                 WorkerState::Busy(busy) => Some(Suspect {
                     id,
-                    tid: worker.handle.tid.load(Ordering::Relaxed) as i32,
+                    handle: worker.handle.clone(),
                     runs: worker.runs,
                     seen_runs: worker.seen_runs,
                     seen_cpu_ns: worker.seen_cpu_ns,
@@ -153,13 +153,14 @@ impl Pool {
 
     /// Compares a busy worker's CPU clock with what it was at the last look.
     fn question(self: &Arc<Self>, suspect: Suspect) {
-        let Some(cpu_ns) = thread::cpu_time_ns(suspect.tid) else {
+        let tid = suspect.handle.tid.load(Ordering::Relaxed) as i32;
+        let Some(cpu_ns) = thread::cpu_time_ns(tid) else {
             return;
         };
         let same_item = suspect.runs == suspect.seen_runs;
         let stood_still = cpu_ns.saturating_sub(suspect.seen_cpu_ns) < ASLEEP_BELOW_NS;
         let counted = suspect.busy == Busy::Running;
-        let asleep = same_item && stood_still && counted && thread::is_asleep(suspect.tid);
+        let asleep = same_item && stood_still && counted && suspect.handle.sleeps_in_item();
         let since_cpu_ns = if same_item && !asleep {
             suspect.since_cpu_ns
         } else {
@@ -193,7 +194,7 @@ impl Pool {
             let func = guard
                 .busy
                 .iter()
-                .find(|run| run.by.tid == suspect.tid)
+                .find(|run| run.by.tid == tid)
                 .and_then(|run| run.func);
             let queue = guard.pwqs[guard.workers[suspect.id].pwq].front.clone();
             drop(guard);

@@ -3,7 +3,9 @@
 use super::lane::Lane;
 use super::limit::NodeLimit;
 use super::rescuer::Rescuer;
+use super::snapshot::address;
 use super::{Inner, Pool, PoolStats};
+use crate::observe::events;
 use crate::work::{List, Pending, RawWork, Seat, WorkFn};
 use std::sync::Arc;
 
@@ -68,6 +70,12 @@ pub(crate) struct PwqStats {
     pub(crate) waiter_runs: u64,
     /// Visits to the store of credits that all pods of a node share.
     pub(crate) limit_visits: u64,
+    /// Items that a neighbour of the pool ran.
+    pub(crate) helps: u64,
+    /// Workers that were woken up and then first ran an item of it.
+    pub(crate) wakeups: u64,
+    /// CPU time of workers that were found running its items: see [`Pool::charge_cpu_time`].
+    pub(crate) cpu_ns: u64,
 }
 
 /// Guarded by the pool's lock, all of it.
@@ -258,6 +266,13 @@ pub(super) struct Ended {
     pub(super) gone: bool,
 }
 
+/// The item has its place among the active ones: any worker may take it.
+#[inline]
+pub(super) fn make_active(worklist: &mut List, item: Pending) {
+    events::activated(item.address(), || address(item.func()));
+    worklist.push_back(item);
+}
+
 impl Inner {
     pub(crate) fn add_pwq(&mut self, pwq: PwqState) -> PwqKey {
         self.next_serial += 1;
@@ -288,7 +303,7 @@ impl Inner {
         pwq.one_more_in_flight();
         // Inactive items are never overtaken.
         if pwq.inactive.is_empty() && !pwq.waiting && !pwq.plugged && pwq.use_credit() {
-            self.worklist.push_back(item);
+            make_active(&mut self.worklist, item);
             return false;
         }
         pwq.inactive.push_back(item);
@@ -316,7 +331,7 @@ impl Inner {
         }
         if pwq.limit.is_tight() {
             match pwq.next_of_own(active) {
-                Some(item) => self.worklist.push_back(item),
+                Some(item) => make_active(&mut self.worklist, item),
                 None => ended.credits_freed = pwq.give_back_unused(),
             }
         }
@@ -366,7 +381,7 @@ impl Inner {
             pwq.give_back_unused();
         }
         if let Some(item) = item {
-            self.worklist.push_back(item);
+            make_active(&mut self.worklist, item);
         }
         Some(more)
     }
@@ -421,6 +436,15 @@ impl Inner {
         self.close_all_lanes(key);
         self.pwq_mut(key)
             .map_or((0, 0), |pwq| (pwq.nr_active(), pwq.inactive.len()))
+    }
+
+    /// How many of its items are active, how many wait for a place, and whether it takes no new ones: as it looks, without
+    /// closing lanes.
+    pub(crate) fn look_at_pwq(&mut self, key: PwqKey) -> (usize, usize, bool) {
+        let Some(pwq) = self.pwq_mut(key) else {
+            return (0, 0, true);
+        };
+        (pwq.nr_active(), pwq.inactive.len(), pwq.retired)
     }
 
     pub(crate) fn stats(&self) -> PoolStats {

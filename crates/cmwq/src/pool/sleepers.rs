@@ -6,11 +6,11 @@
 //! share that was found asleep, times the number that runs, is how many may run *beside* as many as there are CPUs. That
 //! is its own fixed point (Little's law): with all the sleepers allowed for, as many workers are awake as there are CPUs.
 //!
-//! A worker counts as asleep only if it still runs the same item after its state was read: one that waits for the pool's lock
-//! between two short items does not. When items only compute, none is found asleep, and the allowance is gone after a few looks.
+//! A worker counts as asleep only if it is in the same item after its state was read: one that waits for the pool's lock between
+//! two items does not. When items only compute, none is found asleep, and the allowance is gone after a few looks.
 #![forbid(unsafe_code)]
 
-use super::{Busy, Inner, Pool, WorkerState};
+use super::{Busy, Inner, Pool, WorkerHandle, WorkerState};
 use crate::sys::atomic::Ordering;
 use crate::sys::thread;
 use std::sync::Arc;
@@ -52,8 +52,17 @@ impl Sleepers {
 /// A running worker, and which item it runs.
 struct Asked {
     id: u32,
-    tid: i32,
+    handle: Arc<WorkerHandle>,
     runs: u64,
+}
+
+impl WorkerHandle {
+    /// Whether it sleeps, inside the function of an item.
+    pub(super) fn sleeps_in_item(&self) -> bool {
+        let in_item = || self.in_item.load(Ordering::Relaxed);
+        // Again afterwards: it may have come out, and gone to sleep, in between.
+        in_item() && thread::is_asleep(self.tid.load(Ordering::Relaxed) as i32) && in_item()
+    }
 }
 
 impl Pool {
@@ -63,16 +72,15 @@ impl Pool {
         if asked.is_empty() {
             return;
         }
-        let asleep: Vec<&Asked> = asked
-            .iter()
-            .filter(|worker| thread::is_asleep(worker.tid))
-            .collect();
+        let number = asked.len();
+        let mut asleep = asked;
+        asleep.retain(|worker| worker.handle.sleeps_in_item());
         let mut guard = self.lock();
         let still = asleep.iter().filter(|asked| {
             let worker = guard.workers.get_mut(asked.id);
             worker.is_some_and(|worker| worker.runs == asked.runs && worker.state.is_running())
         });
-        sleepers.learn(still.count(), asked.len());
+        sleepers.learn(still.count(), number);
         let allowed = sleepers.of(guard.running);
         guard.allow_sleepers(allowed);
     }
@@ -87,28 +95,19 @@ impl WorkerState {
 impl Inner {
     /// Running workers from number `turn` on, which is moved on.
     fn some_running(&self, turn: &mut usize) -> Vec<Asked> {
-        let running = self
-            .workers
-            .iter()
-            .filter(|(_, worker)| worker.state.is_running());
-        let all: Vec<Asked> = running
-            .map(|(id, worker)| Asked {
-                id,
-                tid: worker.handle.tid.load(Ordering::Relaxed) as i32,
-                runs: worker.runs,
-            })
-            .collect();
-        let from = *turn % all.len().max(1);
+        let running = || {
+            let workers = self.workers.iter();
+            workers.filter(|(_, worker)| worker.state.is_running())
+        };
+        let from = *turn % running().count().max(1);
         *turn = from + SAMPLE;
-        let (before, mut some) = all
-            .into_iter()
-            .enumerate()
-            .partition::<Vec<_>, _>(|(n, _)| *n < from);
-        some.extend(before);
-        some.into_iter()
-            .map(|(_, asked)| asked)
-            .take(SAMPLE)
-            .collect()
+        let some = running().skip(from).chain(running().take(from));
+        let asked = some.map(|(id, worker)| Asked {
+            id,
+            handle: worker.handle.clone(),
+            runs: worker.runs,
+        });
+        asked.take(SAMPLE).collect()
     }
 
     /// So many of the running workers sleep: as many more may run.

@@ -1,11 +1,12 @@
 //! What a pool is doing, copied out under its lock so that it can be printed without.
 #![forbid(unsafe_code)]
 
-use super::{Pool, PoolGuard, PoolKind};
+use super::{Busy, Pool, PoolGuard, PoolKind, PoolStats, WorkerSlot, WorkerState};
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use crate::topology::CpuSet;
 use crate::work::{List, RawWork, WorkFn};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// One pool.
@@ -17,17 +18,34 @@ pub(crate) struct PoolSnapshot {
     pub(crate) strict: bool,
     pub(crate) nice: i32,
     pub(crate) effective_nice: Option<i32>,
-    pub(crate) workers: usize,
+    pub(crate) workers: Vec<WorkerSnapshot>,
     /// Thread ids of idle workers, the most recently idle first.
     pub(crate) idle: Vec<i32>,
     pub(crate) creating: bool,
+    /// The real CPUs that the workers are bound to, and how many of them may run at a time.
+    pub(crate) binding: CpuSet,
+    pub(crate) target: u32,
+    pub(crate) running: u32,
+    /// Items that are ready to run.
+    pub(crate) waiting: usize,
+    pub(crate) stats: PoolStats,
     pub(crate) runs: Vec<RunSnapshot>,
     pub(crate) pwqs: Vec<PwqSnapshot>,
+}
+
+/// One worker.
+pub(crate) struct WorkerSnapshot {
+    pub(crate) id: u32,
+    /// 0: it has not begun.
+    pub(crate) tid: i32,
+    pub(crate) doing: &'static str,
 }
 
 /// One item in execution. Functions are addresses here and everywhere.
 pub(crate) struct RunSnapshot {
     pub(crate) pwq: u32,
+    /// The queue's identity.
+    pub(crate) front: usize,
     pub(crate) tid: i32,
     pub(crate) rescuer: bool,
     pub(crate) func: usize,
@@ -44,10 +62,15 @@ pub(crate) struct PwqSnapshot {
     pub(crate) active: usize,
     pub(crate) in_flight: usize,
     pub(crate) mayday: bool,
-    /// On the worklist.
+    /// On the worklist; the first [`MOST_LISTED`].
     pub(crate) pending: Vec<usize>,
+    /// The first as many.
     pub(crate) inactive: Vec<usize>,
+    pub(crate) nr_inactive: usize,
 }
+
+/// So many items of a list are copied out: the pool's lock is held meanwhile.
+pub(crate) const MOST_LISTED: usize = 1000;
 
 /// How far a pool has got: the same as long as nothing is started while something waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,12 +89,13 @@ impl Progress {
     }
 }
 
-fn address(func: Option<WorkFn>) -> usize {
+pub(super) fn address(func: Option<WorkFn>) -> usize {
     func.map_or(0, |func| func as usize)
 }
 
 fn funcs(list: &List) -> Vec<usize> {
-    list.iter().map(|item| address(item.func())).collect()
+    let listed = list.iter().take(MOST_LISTED);
+    listed.map(|item| address(item.func())).collect()
 }
 
 impl PoolGuard<'_> {
@@ -101,6 +125,22 @@ impl PoolGuard<'_> {
     }
 }
 
+fn worker((id, slot): (u32, &WorkerSlot)) -> WorkerSnapshot {
+    WorkerSnapshot {
+        id,
+        tid: slot.handle.tid.load(Ordering::Relaxed) as i32,
+        doing: match slot.state {
+            WorkerState::Starting => "starting",
+            WorkerState::Idle { .. } => "idle",
+            WorkerState::Searching => "searching",
+            WorkerState::Busy(Busy::Running) => "running",
+            WorkerState::Busy(Busy::Blocked) => "blocked",
+            WorkerState::Busy(Busy::CpuIntensive) => "cpu_intensive",
+            WorkerState::Away => "helping",
+        },
+    }
+}
+
 impl Pool {
     pub(crate) fn snapshot(self: &Arc<Self>) -> PoolSnapshot {
         let now = clock::coarse_ns();
@@ -110,6 +150,7 @@ impl Pool {
         let tid_of = |id: &u32| guard.workers[*id].handle.tid.load(Ordering::Relaxed) as i32;
         let runs = guard.busy.iter().map(|run| RunSnapshot {
             pwq: run.pwq,
+            front: guard.pwqs[run.pwq].front_id(),
             tid: run.by.tid,
             rescuer: run.by.rescuer,
             func: address(run.func),
@@ -120,6 +161,7 @@ impl Pool {
             let running = pwq.lanes.iter().filter_map(|lane| lane.running());
             running.map(move |(func, tid, since_ns)| RunSnapshot {
                 pwq: place,
+                front: pwq.front_id(),
                 tid,
                 rescuer: false,
                 func,
@@ -128,11 +170,11 @@ impl Pool {
             })
         });
         let runs = runs.chain(in_lanes);
-        let pending_of = |place: u32| {
-            let waiting = guard.worklist.iter();
-            let own = waiting.filter(|item| item.place().pwq() == place);
-            own.map(|item| address(item.func())).collect()
-        };
+        let mut pending: HashMap<u32, Vec<usize>> = HashMap::new();
+        for item in guard.worklist.iter().take(MOST_LISTED) {
+            let own = pending.entry(item.place().pwq()).or_default();
+            own.push(address(item.func()));
+        }
         let pwqs = guard.pwqs.iter().map(|(place, pwq)| PwqSnapshot {
             place,
             queue: pwq.front.name().to_owned(),
@@ -140,8 +182,9 @@ impl Pool {
             active: pwq.nr_active(),
             in_flight: pwq.nr_in_flight(),
             mayday: pwq.mayday,
-            pending: pending_of(place),
+            pending: pending.remove(&place).unwrap_or_default(),
             inactive: funcs(&pwq.inactive),
+            nr_inactive: pwq.inactive.len(),
         });
         PoolSnapshot {
             id: self.id,
@@ -151,9 +194,14 @@ impl Pool {
             strict: self.attrs.strict,
             nice: self.attrs.nice,
             effective_nice,
-            workers: guard.workers.len(),
+            workers: guard.workers.iter().map(worker).collect(),
             idle: guard.idle.iter().rev().map(tid_of).collect(),
             creating: guard.creating,
+            binding: guard.binding.clone(),
+            target: guard.target,
+            running: guard.running,
+            waiting: guard.worklist.len(),
+            stats: guard.stats(),
             runs: runs.collect(),
             pwqs: pwqs.collect(),
         }

@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 use super::{Current, Lane, Pool, PwqKey};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::{clock, cpu, fork};
 use crate::work::{Pending, RawWork};
 use std::cell::{Cell, RefCell};
@@ -78,6 +80,10 @@ struct Spawner {
     /// The last item is in the lane of this level.
     in_lane: bool,
 }
+
+/// Whether any thread has ever spawned. In a shared library a look at a thread's own memory costs as much as all else that
+/// queueing does before it publishes: who never spawns does not look.
+static ANY: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The item that the thread has spawned last, if it has called nothing since; 0: none.
@@ -163,6 +169,9 @@ pub(crate) fn spawn(
             false => clock::now_ns(),
         };
     });
+    if !ANY.load(Ordering::Relaxed) {
+        ANY.store(true, Ordering::Relaxed);
+    }
     LAST.set(address);
     item.map_or(Ok(()), Err)
 }
@@ -258,7 +267,8 @@ pub(crate) fn join(item: &RawWork) -> bool {
 /// The thread does something else than to join what it has spawned last: that is published, if it is still in a lane.
 #[inline]
 pub(crate) fn let_go() {
-    if LAST.get() != 0 {
+    // Relaxed: a thread that has spawned has seen to it itself.
+    if ANY.load(Ordering::Relaxed) && LAST.get() != 0 {
         let_go_of_last();
     }
 }

@@ -6,7 +6,7 @@ use super::guard::{Run, Task};
 use super::help::{self, Neighbours, run_item};
 use super::{Busy, Inner, Pool, PoolGuard, PoolKind, WorkerHandle, WorkerSlot, WorkerState};
 use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
 use crate::sys::park::Parker;
 use crate::sys::{clock, task, thread};
 use std::io;
@@ -18,6 +18,7 @@ impl Pool {
         let handle = Arc::new(WorkerHandle {
             parker: Parker::new(),
             tid: AtomicU32::new(0),
+            in_item: AtomicBool::new(false),
         });
         let slot = WorkerSlot {
             handle: handle.clone(),
@@ -28,6 +29,8 @@ impl Pool {
             seen_counted: true,
             since_cpu_ns: 0,
             pwq: 0,
+            woken: false,
+            charged_cpu_ns: 0,
             die: false,
         };
         let id = self.lock().workers.insert(slot);
@@ -78,7 +81,7 @@ impl Pool {
         loop {
             while let Some(task) = self.take(&mut guard, id) {
                 drop(guard);
-                guard = self.run(task, id);
+                guard = self.run(task, id, handle);
                 if let Some(budget) = &mut budget
                     && budget.is_spent()
                 {
@@ -119,6 +122,7 @@ impl Pool {
             guard.workers[id].state = WorkerState::Idle {
                 since_ns: clock::now_ns(),
             };
+            guard.workers[id].woken = false;
             guard.idle.push(id);
             guard.cull_later();
             drop(guard);
@@ -156,14 +160,16 @@ impl Pool {
 
     /// Runs an item and what is scheduled behind it, and comes back searching.
     #[inline]
-    fn run<'p>(self: &'p Arc<Self>, task: Task, id: u32) -> PoolGuard<'p> {
+    fn run<'p>(self: &'p Arc<Self>, task: Task, id: u32, handle: &WorkerHandle) -> PoolGuard<'p> {
         let mut task = task;
         loop {
             let Task { started, run } = task;
+            handle.in_item.store(true, Ordering::Relaxed);
             let panicked = match self.attrs.kind {
                 PoolKind::Bh(_) => self.run_without_sleep(started, run),
                 _ => run_item(started, run),
             };
+            handle.in_item.store(false, Ordering::Relaxed);
             let mut guard = self.lock();
             let next = guard.end_task(run, panicked);
             guard.end(id);
@@ -190,6 +196,7 @@ impl Inner {
         let slot = &mut self.workers[id];
         slot.runs += 1;
         slot.pwq = run.pwq;
+        self.pwqs[run.pwq].stats.wakeups += u64::from(std::mem::take(&mut slot.woken));
         if run.cpu_intensive {
             slot.state = WorkerState::Busy(Busy::CpuIntensive);
         } else {

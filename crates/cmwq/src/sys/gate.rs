@@ -17,6 +17,7 @@
 //! `Release` that the writer's reads acquire: all use of the old object happens before it is dropped.
 
 use crate::sys::atomic::{AtomicPtr, AtomicUsize, Ordering, seq_cst_for_loom};
+use crate::sys::fork::{Held, Side};
 use crate::sys::sync::Mutex;
 use crate::sys::task;
 use crossbeam_utils::CachePadded;
@@ -67,14 +68,18 @@ impl Gates {
         }
     }
 
-    /// In a fork's child: readers that were other threads of the parent are not there. The one thread of the child is none
-    /// itself, since gates are not held while user code runs.
-    pub(crate) fn reset(&self) {
-        for gate in &self.gates {
-            for counter in &gate.0 {
-                counter.store(0, Ordering::Relaxed);
+    /// For a fork: nobody waits for readers meanwhile. In the child, readers that were other threads of the parent are not
+    /// there. Its one thread is none itself, since gates are not held while user code runs.
+    pub(crate) fn hold_during_fork(&'static self) -> Held {
+        let writer = self.writer.lock();
+        Box::new(move |side| {
+            if side == Side::Child {
+                for counter in self.gates.iter().flat_map(|gate| &gate.0) {
+                    counter.store(0, Ordering::Relaxed);
+                }
             }
-        }
+            drop(writer);
+        })
     }
 
     /// Waits until every reader that entered before the call has left. Must not be called inside a gate.
@@ -148,6 +153,52 @@ impl<T> Drop for Shared<T> {
         let value = self.0.load(Ordering::Relaxed);
         // SAFETY: came from Arc::into_raw; nobody else can take it any more.
         drop(unsafe { Arc::from_raw(value) });
+    }
+}
+
+/// A place for an `Arc<T>`, or for none, that others read through a gate. For statics: it is never dropped.
+#[cfg(not(cmwq_loom))]
+pub(crate) struct MaybeShared<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
+
+#[cfg(not(cmwq_loom))]
+impl<T> MaybeShared<T> {
+    pub(crate) const fn empty() -> Self {
+        MaybeShared(AtomicPtr::new(std::ptr::null_mut()), PhantomData)
+    }
+
+    /// As [`Shared::load`]; `None`: it is empty.
+    #[inline]
+    pub(crate) fn load<'g>(&self, _gate: &'g GateGuard<'_>) -> Option<&'g T> {
+        let value = self.0.load(Ordering::SeqCst);
+        // SAFETY: as for `Shared::load`: a pointer that is not null came from Arc::into_raw, and what `take` hands back stays
+        // alive until a synchronize() that waits for this gate.
+        unsafe { value.as_ref() }
+    }
+
+    /// As [`load`](Self::load), and keeps the value beyond the gate.
+    pub(crate) fn get(&self, gate: &GateGuard<'_>) -> Option<Arc<T>> {
+        let value: *const T = self.load(gate)?;
+        // SAFETY: as for `Shared::get`.
+        Some(unsafe {
+            Arc::increment_strong_count(value);
+            Arc::from_raw(value)
+        })
+    }
+
+    /// Puts `value` in place; what was there is handed back.
+    pub(crate) fn fill(&self, value: Arc<T>) -> Option<Replaced<T>> {
+        self.swap(Arc::into_raw(value).cast_mut())
+    }
+
+    /// Leaves it empty; what was there is handed back.
+    pub(crate) fn take(&self) -> Option<Replaced<T>> {
+        self.swap(std::ptr::null_mut())
+    }
+
+    fn swap(&self, value: *mut T) -> Option<Replaced<T>> {
+        let old = self.0.swap(value, Ordering::SeqCst);
+        // SAFETY: one that is not null came from Arc::into_raw, and its reference is given up by the swap.
+        (!old.is_null()).then(|| Replaced(unsafe { Arc::from_raw(old) }))
     }
 }
 

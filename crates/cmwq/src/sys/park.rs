@@ -93,16 +93,31 @@ mod futex {
 
 #[cfg(cmwq_loom)]
 mod modelled {
-    use crate::sys::atomic::AtomicU32;
+    use crate::sys::atomic::{AtomicU32, Ordering};
     use loom::sync::{Condvar, Mutex};
     use std::time::Duration;
 
-    /// Every wait is a spurious wake-up.
-    pub(crate) fn wait_on(_word: &AtomicU32, _value: u32, _timeout: Option<Duration>) {
-        loom::thread::yield_now();
+    loom::lazy_static! {
+        /// Whoever sleeps on whichever word. The lock is the kernel's: nobody wakes between the comparison and the sleep.
+        static ref SLEEPERS: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
     }
 
-    pub(crate) fn wake_all_at(_word: *const AtomicU32) {}
+    /// Sleeps while `word` holds `value`; returns when anybody is woken.
+    pub(crate) fn wait_on(word: &AtomicU32, value: u32, _timeout: Option<Duration>) {
+        let guard = SLEEPERS.0.lock().unwrap();
+        // The kernel looks at the newest value, which a mere load need not do.
+        if word
+            .compare_exchange(value, value, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+        {
+            drop(SLEEPERS.1.wait(guard).unwrap());
+        }
+    }
+
+    pub(crate) fn wake_all_at(_word: *const AtomicU32) {
+        drop(SLEEPERS.0.lock().unwrap());
+        SLEEPERS.1.notify_all();
+    }
 
     pub(crate) struct Parker(Mutex<bool>, Condvar);
 

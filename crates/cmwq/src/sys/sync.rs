@@ -25,6 +25,21 @@ impl<T> Mutex<T> {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+
+    /// As [`lock`](Self::lock), telling whether somebody else had it.
+    #[inline]
+    pub(crate) fn lock_noting(&self) -> (MutexGuard<'_, T>, bool) {
+        // The first step of `lock` is the same, so this costs nothing when the lock is free.
+        #[cfg(not(cmwq_loom))]
+        match self.0.try_lock() {
+            Ok(guard) => return (guard, false),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => {
+                return (poisoned.into_inner(), false);
+            }
+            Err(std::sync::TryLockError::WouldBlock) => {}
+        }
+        (self.lock(), cfg!(not(cmwq_loom)))
+    }
 }
 
 /// Debug builds look whether an item that must not sleep did. Waiting for one of the engine's own locks is no fault of the

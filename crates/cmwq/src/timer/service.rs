@@ -3,9 +3,10 @@
 use super::wheel::{Key, Wheel};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU64;
+use crate::sys::fork::{self, Held, ProcessLock};
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
-use crate::sys::{clock, fork, thread};
+use crate::sys::{clock, thread};
 use crate::topology::process_cpus;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -15,10 +16,11 @@ const TICK_SHIFT: u32 = 20;
 
 /// Where an item keeps the key of its armed timer. Read and written under the wheel's lock only.
 #[derive(Default)]
+#[repr(transparent)]
 pub(crate) struct TimerKey(AtomicU64);
 
 impl TimerKey {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         TimerKey(AtomicU64::new(0))
     }
 }
@@ -36,6 +38,8 @@ pub(crate) struct Timers<T: Send + 'static> {
     state: OnceLock<Mutex<State<T>>>,
     parker: OnceLock<Parker>,
     expired: fn(T),
+    /// Calls [`hold_during_fork`](Self::hold_during_fork) of the static that it is.
+    hold: fn() -> Held,
 }
 
 fn tick_of(ns: u64) -> u64 {
@@ -43,8 +47,10 @@ fn tick_of(ns: u64) -> u64 {
 }
 
 impl<T: Send + 'static> Timers<T> {
-    pub(crate) const fn new(expired: fn(T)) -> Self {
+    /// For a static; `hold` calls its [`hold_during_fork`](Self::hold_during_fork).
+    pub(crate) const fn new(expired: fn(T), hold: fn() -> Held) -> Self {
         Timers {
+            hold,
             state: OnceLock::new(),
             parker: OnceLock::new(),
             expired,
@@ -53,6 +59,7 @@ impl<T: Send + 'static> Timers<T> {
 
     fn state(&self) -> &Mutex<State<T>> {
         self.state.get_or_init(|| {
+            fork::hold_during_forks(ProcessLock::Timers, self.hold);
             let wheel = Wheel::new(tick_of(clock::now_ns()));
             Mutex::new(State {
                 wheel,
@@ -60,6 +67,14 @@ impl<T: Send + 'static> Timers<T> {
                 sleeps_until: 0,
             })
         })
+    }
+
+    /// The timers of a fork's parent are the child's too; they are refused when they expire.
+    pub(crate) fn hold_during_fork(&'static self) -> Held {
+        // No thread is to be in the middle of making it.
+        self.parker();
+        let state = self.state().lock();
+        Box::new(|_| drop(state))
     }
 
     fn parker(&self) -> &Parker {

@@ -81,6 +81,12 @@ impl RawWork {
         self.state.load(Ordering::Acquire) & PENDING != 0
     }
 
+    /// Whether it has a function: memory of zeros has none.
+    #[inline]
+    pub fn has_function(&self) -> bool {
+        self.func().is_some()
+    }
+
     /// Where it is. Only a hint, unless the lock of the pool that it names is held.
     #[inline]
     pub(crate) fn place(&self) -> Place {

@@ -6,7 +6,7 @@ use crate::observe::warn;
 use crate::pool::{BlockGuard, Pool, current};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
-use crate::sys::task;
+use crate::sys::{fork, task};
 use crate::work::{Completion, Pending, RawWork, Seat, Work};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -41,11 +41,33 @@ impl Removed {
     }
 }
 
-/// The pool with this number, if there is one.
+/// The pool with this number, if there is one in this process.
 pub(super) fn registered(id: u32) -> Option<Arc<Pool>> {
     // Out of the gate before its lock is taken: letting go of it may set off what waits for all gates to be left.
     let gate = gates().enter(0);
-    Registry::process().find(id, &gate).cloned()
+    let pool = Registry::process().find(id, &gate)?;
+    (!pool.is_inherited()).then(|| pool.clone())
+}
+
+/// Waits a moment for the owner of a pending item that is on no list.
+#[derive(Default)]
+struct Moment {
+    passed: u32,
+}
+
+impl Moment {
+    /// How often a fork's child waits for an owner that it may have lost.
+    const PATIENCE: u32 = 1_000;
+
+    /// `false`: in a fork's child, the item was pending when the process forked. Its owner is the parent's, and nobody here will
+    /// ever get hold of it.
+    fn pass(&mut self, item: &RawWork) -> bool {
+        task::yield_now();
+        self.passed = self.passed.saturating_add(1);
+        fork::generation() == 0
+            || self.passed < Self::PATIENCE
+            || registered(item.place().pool()).is_some()
+    }
 }
 
 /// Calls `f` with the pool that the item was last queued on, if `find` knows it.
@@ -81,37 +103,47 @@ fn try_remove(
 }
 
 /// Removes the pending instance, waiting out the moment in which another owner has it on its way. `None`: the item is idle.
-/// It is left alone then: were it claimed, who queues it meanwhile would be told that it is pending.
+/// It is left alone then: were it claimed, who queues it meanwhile would be told that it is pending. Or, in a fork's child, it
+/// is the parent's for ever.
 pub(super) fn remove_with(
     item: &RawWork,
     find: &impl Fn(u32) -> Option<Arc<Pool>>,
     disarm: &impl Fn() -> Option<Pending>,
 ) -> Option<Removed> {
+    let mut moment = Moment::default();
     while item.is_pending() {
         let removed = try_remove(item, find, disarm);
         if removed.is_some() {
             return removed;
         }
-        task::yield_now();
+        if !moment.pass(item) {
+            break;
+        }
     }
     None
 }
 
-/// Becomes the owner of the item in order to queue it elsewhere. `Err`: it was idle.
-pub(super) fn grab(
-    item: &RawWork,
-    disarm: &impl Fn() -> Option<Pending>,
-) -> Result<Removed, Pending> {
+/// How [`grab`] became the owner of an item.
+pub(super) enum Grabbed {
+    Idle(Pending),
+    Removed(Removed),
+}
+
+/// Becomes the owner of the item in order to queue it elsewhere. `None`: in a fork's child it is the parent's for ever.
+pub(super) fn grab(item: &RawWork, disarm: &impl Fn() -> Option<Pending>) -> Option<Grabbed> {
+    let mut moment = Moment::default();
     loop {
         // SAFETY: the item is borrowed until this returns, and whoever gets the claim gives it up while it still is, or queues
         // it as any other.
         if let Some(idle) = unsafe { Pending::claim_idle(NonNull::from(item)) } {
-            return Err(idle);
+            return Some(Grabbed::Idle(idle));
         }
         if let Some(removed) = try_remove(item, &registered, disarm) {
-            return Ok(removed);
+            return Some(Grabbed::Removed(removed));
         }
-        task::yield_now();
+        if !moment.pass(item) {
+            return None;
+        }
     }
 }
 
@@ -210,17 +242,21 @@ impl RawWork {
     ///
     /// On an item that is not disabled this is a mistake: it warns once, removes a pending instance, and returns `true`.
     pub fn enable_work(&self) -> bool {
+        self.enable_with(|| {
+            remove(self, &registered);
+        })
+    }
+
+    /// As [`enable_work`](Self::enable_work); `remove` removes a pending instance.
+    pub(super) fn enable_with(&self, remove: impl FnOnce()) -> bool {
         static WARNED: AtomicU32 = AtomicU32::new(0);
-        match self.shallower() {
-            Some(enabled) => enabled,
-            None => {
-                if WARNED.swap(1, Ordering::Relaxed) == 0 {
-                    warn("an item was enabled that was not disabled");
-                }
-                remove(self, &registered);
-                true
+        self.shallower().unwrap_or_else(|| {
+            if WARNED.swap(1, Ordering::Relaxed) == 0 {
+                warn("an item was enabled that was not disabled");
             }
-        }
+            remove();
+            true
+        })
     }
 
     /// Waits for the last instance known at the call: the pending one, or else the running one. `false`: there was none.
@@ -229,6 +265,15 @@ impl RawWork {
     ///
     /// From the item's own function it returns `false` at once and warns: an item cannot wait for itself.
     pub fn flush(&self) -> bool {
+        self.flush_with(run_as_waiter)
+    }
+
+    /// As [`flush`](Self::flush), but the calling thread runs nothing itself.
+    pub fn flush_by_workers(&self) -> bool {
+        self.flush_with(|_| false)
+    }
+
+    fn flush_with(&self, run: impl Fn(&RawWork) -> bool) -> bool {
         static WARNED: AtomicU32 = AtomicU32::new(0);
         if waits_for_itself(self, "flush", &WARNED) {
             return false;
@@ -240,8 +285,9 @@ impl RawWork {
         {
             queue.check_dependency(self.func());
         }
+        let mut moment = Moment::default();
         loop {
-            if self.is_pending() && run_as_waiter(self) {
+            if self.is_pending() && run(self) {
                 return true;
             }
             let found = with_last_pool(self, &registered, |pool| {
@@ -254,11 +300,10 @@ impl RawWork {
                 wait(&done);
                 return true;
             }
-            if !self.is_pending() {
+            // If it is pending, it is on its way to a list.
+            if !self.is_pending() || !moment.pass(self) {
                 return false;
             }
-            // On its way to a list.
-            task::yield_now();
         }
     }
 

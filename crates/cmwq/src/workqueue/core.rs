@@ -15,14 +15,17 @@ use crate::pool::{
     BlockGuard, FrontEnd, Pool, PwqKey, PwqState, PwqStats, Rescuer, Traits, current,
 };
 use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
 use crate::sys::gate::{Replaced, Shared};
 use crate::sys::symbol;
 use crate::sys::sync::Mutex;
 use crate::work::{RawWork, WorkFn};
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 pub(super) struct WqCore {
+    /// Unlike the name, no other queue of the process has or had it.
+    pub(super) serial: u64,
     pub(super) name: String,
     pub(super) engine: Engine,
     pub(super) kind: WorkqueueKind,
@@ -34,6 +37,8 @@ pub(super) struct WqCore {
     pub(super) closed: AtomicU32,
     /// Whether a dropped item has been warned of.
     pub(super) warned: AtomicU32,
+    /// Whether its destruction has begun.
+    ending: AtomicU32,
     /// All pool workqueues that may have items, oldest first; retired ones too until they are gone. Only a pool's lock is
     /// taken under it.
     members: Mutex<Vec<Arc<Pwq>>>,
@@ -65,7 +70,9 @@ impl WqCore {
             .transpose()
             .map_err(Error::Thread)?;
         let limits = Limits::new(&engine, kind, &attrs, max_active);
+        static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
         let core = Arc::new(WqCore {
+            serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             name,
             kind,
             flags,
@@ -73,6 +80,7 @@ impl WqCore {
             slots: OnceLock::new(),
             closed: AtomicU32::new(0),
             warned: AtomicU32::new(0),
+            ending: AtomicU32::new(0),
             members: Mutex::new(Vec::new()),
             control: Mutex::new(Control {
                 attrs,
@@ -120,17 +128,47 @@ impl WqCore {
 
     /// Builds all that the new attributes need, then switches every slot.
     pub(super) fn apply(self: &Arc<Self>, attrs: WorkqueueAttrs) -> Result<(), Error> {
-        attrs.check()?;
+        self.change(|own| *own = attrs)
+    }
+
+    /// As [`apply`](Self::apply), of what `change` makes of the attributes; nobody else changes them in between.
+    pub(super) fn change(
+        self: &Arc<Self>,
+        change: impl FnOnce(&mut WorkqueueAttrs),
+    ) -> Result<(), Error> {
         self.engine.must_be_ours()?;
         if !self.kind.is_unbound() {
             return Err(self.exclude("attributes"));
         }
         let mut control = self.control.lock();
+        let mut attrs = control.attrs.clone();
+        change(&mut attrs);
+        attrs.check()?;
         control.attrs = attrs;
         self.limits.recompute(&self.engine, &control.attrs);
         self.remap(&mut control);
         self.limits.settle(&self.members());
         Ok(())
+    }
+
+    /// The attributes, and the pool for CPUs that have no pod.
+    pub(super) fn attrs_and_default_pool(&self) -> (WorkqueueAttrs, Option<u32>) {
+        let control = self.control.lock();
+        let default = control.current.first().map(|pwq| pwq.pool.id);
+        (control.attrs.clone(), default)
+    }
+
+    pub(super) fn is_destroyed(&self) -> bool {
+        self.control.lock().destroyed
+    }
+
+    /// Empty while the queue is being made.
+    pub(super) fn slots(&self) -> &[Shared<Pwq>] {
+        self.slots.get().map_or(&[], |slots| slots)
+    }
+
+    pub(super) fn rescuer(&self) -> Option<&Rescuer> {
+        self.rescuer.as_deref()
     }
 
     fn remap(self: &Arc<Self>, control: &mut Control) {
@@ -383,6 +421,11 @@ impl WqCore {
         looks.collect()
     }
 
+    /// Whether the caller is the one to destroy it.
+    pub(super) fn begin_to_end(&self) -> bool {
+        self.ending.swap(1, Ordering::Relaxed) == 0
+    }
+
     /// Runs everything that is queued, then lets go of the pools.
     pub(super) fn destroy(self: &Arc<Self>) {
         self.close();
@@ -412,6 +455,10 @@ impl WqCore {
 }
 
 impl Queue for WqCore {
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
     fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }

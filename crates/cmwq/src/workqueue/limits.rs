@@ -70,6 +70,19 @@ impl Limits {
         self.nodes[node].limit.clone()
     }
 
+    /// How many limits there are.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The limits as they are now.
+    pub(super) fn values(&self) -> Vec<usize> {
+        let values = self.nodes.iter().map(|node| *node.value.lock());
+        values
+            .map(|value| usize::try_from(value).unwrap_or(0))
+            .collect()
+    }
+
     pub(super) fn max_active(&self) -> usize {
         self.numbers.lock().max_active
     }

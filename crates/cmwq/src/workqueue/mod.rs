@@ -5,14 +5,19 @@ mod builder;
 mod control;
 mod core;
 mod delayed;
+mod files;
 mod flush;
+#[cfg(not(cmwq_loom))]
+mod handle;
 mod join;
 mod kind;
 mod limits;
+mod live;
 mod mapping;
 mod memory_reclaim;
 mod pwq;
 mod queueing;
+mod state;
 mod system;
 #[cfg(all(test, not(cmwq_loom)))]
 mod timelines;
@@ -33,9 +38,13 @@ use std::sync::Arc;
 pub use attrs::{WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkqueueAttrs};
 pub use builder::WorkqueueBuilder;
 pub use control::{DisableGuard, WorkBusy};
-pub use delayed::DelayedWork;
+pub use delayed::{DelayedWork, RawDelayedWork};
+pub(crate) use files::{parse_mask, possible_numbers};
+#[cfg(not(cmwq_loom))]
+pub use handle::{NoSuchWorkqueue, WorkqueueHandle};
 pub use join::{JoinError, JoinHandle};
 pub use kind::WorkqueueKind;
+pub use live::LiveQueue;
 pub use memory_reclaim::in_memory_reclaim;
 pub use system::{SystemQueue, SystemWorkqueue, run_on_cpu, run_on_each_cpu};
 
@@ -56,7 +65,8 @@ pub enum Queued {
 /// A named workqueue: work items queued on it run on worker pools near the CPU that they were queued from.
 ///
 /// Queues of equal attributes share pools. Items of one queue start in the order in which they were queued from one pod,
-/// as long as `max_active` allows, and run concurrently; an [`ordered`](WorkqueueBuilder::ordered) queue runs one at a time,
+/// as long as `max_active` allows, and run concurrently (one that a thread waits for may be run by that thread before its turn, see
+/// [`workers_only`](WorkqueueBuilder::workers_only)); an [`ordered`](WorkqueueBuilder::ordered) queue runs one at a time,
 /// in order. On a [`per_cpu`](WorkqueueBuilder::per_cpu) queue items run on the very CPU that they were queued from.
 ///
 /// What was done before `queue` or `spawn` is visible to the item's function; what the function did is visible to whoever
@@ -209,6 +219,36 @@ impl Workqueue {
         unsafe { self.queue_raw_from(None, item) }
     }
 
+    /// As [`queue_raw`](Self::queue_raw), from the pod of `cpu` instead of from the caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    ///
+    /// # Safety
+    /// As for [`queue_raw`](Self::queue_raw).
+    pub unsafe fn queue_raw_on(&self, cpu: usize, item: NonNull<RawWork>) -> Result<Queued, Error> {
+        self.must_have(cpu)?;
+        // SAFETY: by the caller's promise.
+        Ok(unsafe { self.queue_raw_from(Some(cpu), item) })
+    }
+
+    /// As [`queue_raw`](Self::queue_raw), from a CPU of NUMA node `node`; see [`queue_on_node`](Self::queue_on_node).
+    ///
+    /// # Errors
+    /// As [`queue_on_node`](Self::queue_on_node).
+    ///
+    /// # Safety
+    /// As for [`queue_raw`](Self::queue_raw).
+    pub unsafe fn queue_raw_on_node(
+        &self,
+        node: u32,
+        item: NonNull<RawWork>,
+    ) -> Result<Queued, Error> {
+        let cpu = self.core.cpu_of_node(node)?;
+        // SAFETY: by the caller's promise.
+        Ok(unsafe { self.queue_raw_from(cpu, item) })
+    }
+
     /// # Safety
     /// As for [`queue_raw`](Self::queue_raw).
     #[inline]
@@ -318,14 +358,23 @@ impl Workqueue {
     }
 }
 
+impl Workqueue {
+    /// Runs everything that is queued and lets go of the workers. Nothing happens the second time, nor in a fork's child, where its
+    /// workers are not; what it holds there is the parent's.
+    fn end(&self) {
+        if !self.core.engine.is_inherited() && self.core.begin_to_end() {
+            self.core.destroy();
+        }
+    }
+}
+
 impl Drop for Workqueue {
     fn drop(&mut self) {
-        // In a fork's child its workers are not there; what it holds is the parent's.
-        if self.core.engine.is_inherited() {
+        if self.core.engine.is_inherited() || !self.core.runs_here() {
+            self.end();
             return;
         }
-        if !self.core.runs_here() {
-            self.core.destroy();
+        if !self.core.begin_to_end() {
             return;
         }
         let core = self.core.clone();

@@ -2,13 +2,16 @@
 
 use super::core::WqCore;
 use super::kind::WorkqueueKind;
+use super::pwq::Pwq;
 use crate::engine::{self, Queue, Registry, gates};
 use crate::error::{Error, Refused};
-use crate::observe::warn;
-use crate::pool::{Granted, Issuer, spawner};
+use crate::observe::{events, latency, warn};
+use crate::pool::{Granted, Issuer, PoolKind, spawner};
 use crate::sys::atomic::Ordering;
+use crate::sys::clock;
+use crate::sys::gate::GateGuard;
+use crate::sys::probe::{self, bits};
 use crate::work::Pending;
-use std::sync::Arc;
 
 impl WqCore {
     /// The CPU that the calling thread queues from.
@@ -39,29 +42,53 @@ impl WqCore {
 
     /// Queues an item that the caller has claimed, from `cpu` or from wherever the caller is.
     #[inline]
-    pub(super) fn queue(
-        self: &Arc<Self>,
-        cpu: Option<usize>,
-        item: Pending,
-    ) -> Result<(), Refused> {
-        // In the order in which one thread queues.
-        spawner::let_go();
-        self.publish(cpu, item)
+    pub(super) fn queue(&self, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
+        self.timed(|| {
+            // In the order in which one thread queues.
+            spawner::let_go();
+            self.publish(cpu, item)
+        })
+    }
+
+    /// Does it, and takes the time now and then while somebody wants to know.
+    #[inline]
+    fn timed<R>(&self, queue: impl FnOnce() -> R) -> R {
+        if probe::switch() & bits::TIME == 0 || !latency::is_due() {
+            return queue();
+        }
+        let begin_ns = clock::now_ns();
+        let result = queue();
+        latency::note(self.serial, clock::now_ns() - begin_ns);
+        result
     }
 
     #[inline]
-    fn publish(self: &Arc<Self>, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
+    fn publish(&self, requested: Option<usize>, item: Pending) -> Result<(), Refused> {
+        let real = engine::here();
+        let result = self.publish_within(&gates().enter(real), real, requested, item);
+        if result == Err(Refused::Draining) {
+            self.warn_dropped();
+        }
+        result
+    }
+
+    /// As [`queue`](Self::queue), inside the gate of the CPU `real`, where the caller is. The caller has let go of what he has
+    /// spawned, and warns of an item that was dropped, when he has left the gate.
+    #[inline]
+    pub(super) fn publish_within(
+        &self,
+        gate: &GateGuard<'_>,
+        real: usize,
+        requested: Option<usize>,
+        item: Pending,
+    ) -> Result<(), Refused> {
         if self.engine.is_inherited() {
             item.release();
             return Err(Refused::Forked);
         }
-        let real = engine::here();
-        let gate = gates().enter(real);
         // Inside the gate: a drain that begins waits for us, so it sees the item or we see it.
         if self.closed.load(Ordering::SeqCst) != 0 && !self.runs_here() {
-            drop(gate);
             item.release();
-            self.warn_dropped();
             return Err(Refused::Draining);
         }
         let bound = !self.kind.is_unbound();
@@ -70,16 +97,20 @@ impl WqCore {
             // workqueue and a later one to the old.
             0
         } else {
-            cpu.unwrap_or_else(|| self.engine.cpus(&gate).issuing(real, bound))
+            requested.unwrap_or_else(|| self.engine.cpus(gate).issuing(real, bound))
         };
         let slots = self.slots.get().expect("set when the queue was made");
         let slot = slots.get(cpu).unwrap_or(&slots[0]);
-        let pwq = slot.load(&gate);
+        let pwq = slot.load(gate);
+        if probe::events_wanted() {
+            self.tell_queued(requested, pwq, &item);
+        }
         if self.ordered() {
             pwq.publish(item);
         } else {
             pwq.publish_behind_its_run(item, self.id(), |pool| {
-                Registry::process().find(pool, &gate)
+                let pool = Registry::process().find(pool, gate)?;
+                (!pool.is_inherited()).then_some(pool)
             });
         }
         Ok(())
@@ -93,10 +124,16 @@ impl WqCore {
 
     /// Queues a new item, of which the caller has the only handle.
     #[inline]
-    pub(super) fn spawn(self: &Arc<Self>, item: Pending) -> Result<(), Refused> {
-        if !self.waiters_run() {
+    pub(super) fn spawn(&self, item: Pending) -> Result<(), Refused> {
+        // Watched, every instance goes the way on which all that happens to it is told.
+        if !self.waiters_run() || probe::events_wanted() {
             return self.queue(None, item);
         }
+        self.timed(|| self.spawn_in_lane(item))
+    }
+
+    #[inline]
+    fn spawn_in_lane(&self, item: Pending) -> Result<(), Refused> {
         spawner::let_go();
         let issuer = Issuer {
             queue: self.id(),
@@ -141,7 +178,19 @@ impl WqCore {
         })
     }
 
-    fn warn_dropped(&self) {
+    #[cold]
+    #[inline(never)]
+    fn tell_queued(&self, requested: Option<usize>, pwq: &Pwq, item: &Pending) {
+        let cpu = match pwq.pool.attrs.kind {
+            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) => Some(cpu),
+            PoolKind::Unbound => None,
+        };
+        let func = item.func().map_or(0, |func| func as usize);
+        let queue = (Queue::id(self), self.name.as_str());
+        events::queued(item.address(), func, queue, requested, cpu);
+    }
+
+    pub(super) fn warn_dropped(&self) {
         if self.warned.swap(1, Ordering::Relaxed) == 0 {
             warn(&format!(
                 "workqueue {}: draining or destroyed, an item queued from outside was dropped",

@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::observe::warn;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
-use crate::sys::fork;
+use crate::sys::fork::{self, ProcessLock, ProcessMutex};
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The workqueues that every process has, as the kernel does. Each is made at its first [`get`](SystemWorkqueue::get), on the
 /// [global engine](Engine::global), and lives as long as the process. None has a rescuer. They are shared by all the code of the
@@ -47,7 +47,8 @@ struct Queues {
     by_name: HashMap<SystemWorkqueue, Arc<Workqueue>>,
 }
 
-static QUEUES: Mutex<Option<Queues>> = Mutex::new(None);
+static QUEUES: ProcessMutex<Option<Queues>> =
+    ProcessMutex::new(ProcessLock::SystemQueues, None, || QUEUES.hold());
 
 impl SystemWorkqueue {
     /// All of them.
@@ -101,7 +102,7 @@ impl SystemWorkqueue {
     pub fn get(self) -> Result<SystemQueue, Error> {
         // Before the lock: an engine that is built may warn, and the handler may come here.
         Engine::global()?;
-        let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = QUEUES.lock();
         let born = fork::generation();
         let queues = match &mut *queues {
             Some(own) if own.born == born => own,
@@ -149,6 +150,12 @@ impl SystemQueue {
             ));
         }
         self.queue.flush()
+    }
+}
+
+impl From<SystemQueue> for Arc<Workqueue> {
+    fn from(system: SystemQueue) -> Self {
+        system.queue
     }
 }
 

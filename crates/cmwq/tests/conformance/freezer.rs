@@ -53,11 +53,12 @@ fn case_26_active_items_end_new_ones_wait_and_thawing_starts_them_in_order() {
         first.unwrap().join().unwrap();
         engine.thaw_workqueues();
         engine.thaw_workqueues();
+        // Not by joining: this thread would run what it joins, before others.
+        wq.flush().unwrap();
         for handle in before.into_iter().chain(after) {
             handle.join().unwrap();
         }
         assert!(order.lock().unwrap().iter().copied().eq(0..50));
-        wq.flush().unwrap();
         assert!(!engine.freeze_workqueues_busy());
     }
 }

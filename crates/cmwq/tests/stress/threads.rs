@@ -64,10 +64,14 @@ unsafe extern "C" fn pthread_create(
     if is_refused() {
         return libc::EAGAIN;
     }
-    // SAFETY: the name ends with 0; what comes next under it is the C library's function, of this type; the arguments are
-    // the caller's.
+    // SAFETY: the names end with 0; what is found under them is the C library's function, of this type, or the race detector's
+    // own in its place, which this one has hidden; the arguments are the caller's.
     unsafe {
-        let next = libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr());
+        let detectors = c"__interceptor_pthread_create".as_ptr();
+        let mut next = libc::dlsym(libc::RTLD_DEFAULT, detectors);
+        if next.is_null() {
+            next = libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr());
+        }
         assert!(!next.is_null(), "there is a C library");
         std::mem::transmute::<*mut c_void, Create>(next)(thread, attr, main, argument)
     }

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What queue_work() costs a C program: the counterpart of enqueue_cost.rs. Items are queued in rounds while every worker is
+ * busy, so that nobody is woken and nobody contends. Prints one number, ns an item: the median of the rounds.
+ */
+#include <linux/workqueue.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ITEMS = 1000, ROUNDS = 400 };
+
+static atomic_bool stop;
+static atomic_uint spinning;
+static struct work_struct items[ITEMS];
+static double costs_ns[ROUNDS];
+
+static void nothing(struct work_struct *work)
+{
+	(void)work;
+}
+
+/* Keeps a worker busy, awake on purpose. */
+static void spin(struct work_struct *work)
+{
+	(void)work;
+	atomic_fetch_add(&spinning, 1);
+	while (!atomic_load_explicit(&stop, memory_order_relaxed))
+		;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+int main(void)
+{
+	struct workqueue_struct *wq = alloc_workqueue("enqueue_cost", WQ_UNBOUND, 0);
+	unsigned int busy = num_online_cpus() - 1, i;
+	struct work_struct *spinners = calloc(busy + 1, sizeof(*spinners));
+	int round;
+
+	if (!wq || !spinners)
+		return 1;
+	for (i = 0; i < busy; i++)
+		INIT_WORK(&spinners[i], spin);
+	for (i = 0; i < ITEMS; i++)
+		INIT_WORK(&items[i], nothing);
+	for (round = 0; round < ROUNDS; round++) {
+		uint64_t start;
+
+		stop = false;
+		spinning = 0;
+		for (i = 0; i < busy; i++)
+			queue_work(wq, &spinners[i]);
+		while (spinning < busy)
+			sched_yield();
+		start = cmwq_now_ns();
+		for (i = 0; i < ITEMS; i++)
+			queue_work(wq, &items[i]);
+		costs_ns[round] = (double)(cmwq_now_ns() - start) / ITEMS;
+		stop = true;
+		flush_workqueue(wq);
+	}
+	qsort(costs_ns, ROUNDS, sizeof(costs_ns[0]), ascending);
+	printf("%.1f\n", costs_ns[ROUNDS / 2]);
+	destroy_workqueue(wq);
+	free(spinners);
+	return 0;
+}

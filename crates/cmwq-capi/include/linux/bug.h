@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: what must not be is said on standard error, and BUG() ends the program. A program that brings its own defines CMWQ_NO_BUG.
+ */
+#ifndef CMWQ_LINUX_BUG_H
+#define CMWQ_LINUX_BUG_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_BUG
+#if defined(__has_include_next)
+#if __has_include_next(<linux/bug.h>)
+#include_next <linux/bug.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_BUG
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BUG()                                                            \
+	do {                                                             \
+		fprintf(stderr, "BUG at %s:%d\n", __FILE__, __LINE__); \
+		abort();                                                 \
+	} while (0)
+#define BUG_ON(condition)          \
+	do {                       \
+		if (condition)     \
+			BUG();     \
+	} while (0)
+
+static inline int cmwq_warn_on(int is, const char *file, int line)
+{
+	if (is)
+		fprintf(stderr, "WARNING at %s:%d\n", file, line);
+	return is;
+}
+
+#define WARN_ON(condition) cmwq_warn_on(!!(condition), __FILE__, __LINE__)
+#define WARN_ON_ONCE(condition)                                            \
+	__extension__({                                                    \
+		static char cmwq_said;                                     \
+		int cmwq_is = !!(condition);                               \
+		if (cmwq_is && !__atomic_test_and_set(&cmwq_said, __ATOMIC_RELAXED)) \
+			cmwq_warn_on(1, __FILE__, __LINE__);               \
+		cmwq_is;                                                   \
+	})
+
+#endif
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What the kernel-shaped headers of cmwq share. Each of them that steps aside passes on to the next header of its name on the
+ * include path, which is the program's own, or the system's.
+ */
+#ifndef CMWQ_LINUX_CMWQ_BASE_H
+#define CMWQ_LINUX_CMWQ_BASE_H
+
+#include <cmwq.h>
+
+/* All at once: only <linux/workqueue.h> is ours then. */
+#ifdef CMWQ_NO_NEIGHBOURS
+#undef CMWQ_NO_CONTAINER_OF
+#undef CMWQ_NO_TYPES
+#undef CMWQ_NO_LIST_HEAD
+#undef CMWQ_NO_JIFFIES
+#undef CMWQ_NO_CPUMASK
+#undef CMWQ_NO_COMPLETION
+#undef CMWQ_NO_ERR
+#undef CMWQ_NO_KERNEL_MACROS
+#undef CMWQ_NO_SLAB
+#undef CMWQ_NO_PRINTK
+#undef CMWQ_NO_BUG
+#undef CMWQ_NO_DELAY
+#undef CMWQ_NO_MUTEX
+#undef CMWQ_NO_SPINLOCK
+#undef CMWQ_NO_ATOMIC
+#undef CMWQ_NO_LIST
+#undef CMWQ_NO_MODULE
+#undef CMWQ_NO_KTIME
+#define CMWQ_NO_CONTAINER_OF
+#define CMWQ_NO_TYPES
+#define CMWQ_NO_LIST_HEAD
+#define CMWQ_NO_JIFFIES
+#define CMWQ_NO_CPUMASK
+#define CMWQ_NO_COMPLETION
+#define CMWQ_NO_ERR
+#define CMWQ_NO_KERNEL_MACROS
+#define CMWQ_NO_SLAB
+#define CMWQ_NO_PRINTK
+#define CMWQ_NO_BUG
+#define CMWQ_NO_DELAY
+#define CMWQ_NO_MUTEX
+#define CMWQ_NO_SPINLOCK
+#define CMWQ_NO_ATOMIC
+#define CMWQ_NO_LIST
+#define CMWQ_NO_MODULE
+#define CMWQ_NO_KTIME
+#endif
+
+/* A list of somebody else's has functions of his. */
+#if defined(CMWQ_NO_LIST_HEAD) && !defined(CMWQ_NO_LIST)
+#define CMWQ_NO_LIST
+#endif
+
+#endif

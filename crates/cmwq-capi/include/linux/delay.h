@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: a work function that sleeps by these lets another item run meanwhile, at once. A program that brings its own defines CMWQ_NO_DELAY.
+ */
+#ifndef CMWQ_LINUX_DELAY_H
+#define CMWQ_LINUX_DELAY_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_DELAY
+#if defined(__has_include_next)
+#if __has_include_next(<linux/delay.h>)
+#include_next <linux/delay.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_DELAY
+
+#include <errno.h>
+#include <time.h>
+
+static inline void cmwq_sleep_now(void *ns)
+{
+	uint64_t left = *(const uint64_t *)ns;
+	struct timespec span;
+
+	span.tv_sec = (time_t)(left / 1000000000);
+	span.tv_nsec = (long)(left % 1000000000);
+	while (nanosleep(&span, &span) && errno == EINTR)
+		;
+}
+
+static inline void cmwq_sleep_ns(uint64_t ns)
+{
+	cmwq_blocking(cmwq_sleep_now, &ns);
+}
+
+static inline void msleep(unsigned int ms)
+{
+	cmwq_sleep_ns(ms * (uint64_t)1000000);
+}
+
+/* What was left when a signal came: nothing, since it goes on sleeping. */
+static inline unsigned long msleep_interruptible(unsigned int ms)
+{
+	msleep(ms);
+	return 0;
+}
+
+static inline void ssleep(unsigned int seconds)
+{
+	cmwq_sleep_ns(seconds * (uint64_t)1000000000);
+}
+
+static inline void usleep_range(unsigned long min_us, unsigned long max_us)
+{
+	(void)max_us;
+	cmwq_sleep_ns(min_us * (uint64_t)1000);
+}
+
+static inline void fsleep(unsigned long us)
+{
+	cmwq_sleep_ns(us * (uint64_t)1000);
+}
+
+/* Awake. */
+static inline void ndelay(unsigned long ns)
+{
+	uint64_t end = cmwq_now_ns() + ns;
+
+	while (cmwq_now_ns() < end)
+		;
+}
+
+static inline void udelay(unsigned long us)
+{
+	ndelay(us * 1000);
+}
+
+static inline void mdelay(unsigned long ms)
+{
+	ndelay(ms * 1000000);
+}
+
+#endif
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Kernel-shaped, for user space; part of cmwq: error numbers in pointers. A program that brings its own defines CMWQ_NO_ERR. */
+#ifndef CMWQ_LINUX_ERR_H
+#define CMWQ_LINUX_ERR_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_ERR
+#if defined(__has_include_next)
+#if __has_include_next(<linux/err.h>)
+#include_next <linux/err.h>
+#endif
+#endif
+#endif
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifndef CMWQ_NO_ERR
+#ifndef MAX_ERRNO
+#define MAX_ERRNO 4095
+#endif
+
+static inline void *ERR_PTR(long error)
+{
+	return (void *)(intptr_t)error;
+}
+
+static inline long PTR_ERR(const void *ptr)
+{
+	return (long)(intptr_t)ptr;
+}
+
+static inline bool IS_ERR(const void *ptr)
+{
+	return (uintptr_t)ptr >= (uintptr_t)-MAX_ERRNO;
+}
+
+static inline bool IS_ERR_OR_NULL(const void *ptr)
+{
+	return !ptr || IS_ERR(ptr);
+}
+#endif
+
+#endif

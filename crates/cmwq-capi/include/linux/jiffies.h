@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: time in jiffies of a millisecond (HZ is 1000). Conversions round up, so that a delay is
+ * never shorter than what was asked for. A program that brings its own defines CMWQ_NO_JIFFIES; delays are then counted by its
+ * HZ, or by CMWQ_NSEC_PER_JIFFY if it defines that.
+ */
+#ifndef CMWQ_LINUX_JIFFIES_H
+#define CMWQ_LINUX_JIFFIES_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_JIFFIES
+#if defined(__has_include_next)
+#if __has_include_next(<linux/jiffies.h>)
+#include_next <linux/jiffies.h>
+#endif
+#endif
+#endif
+
+#include <limits.h>
+
+#ifndef CMWQ_NO_JIFFIES
+
+/* The system's <sys/param.h> has another, which does not count here. */
+#undef HZ
+#define HZ 1000
+#define CMWQ_JIFFIES_ARE_MS
+#ifndef MSEC_PER_SEC
+#define MSEC_PER_SEC 1000L
+#endif
+#ifndef NSEC_PER_SEC
+#define USEC_PER_MSEC 1000L
+#define NSEC_PER_USEC 1000L
+#define NSEC_PER_MSEC 1000000L
+#define USEC_PER_SEC 1000000L
+#define NSEC_PER_SEC 1000000000L
+#endif
+
+#define MAX_JIFFY_OFFSET ((LONG_MAX >> 1) - 1)
+#ifndef MAX_SCHEDULE_TIMEOUT
+#define MAX_SCHEDULE_TIMEOUT LONG_MAX
+#endif
+
+/* The present, by the clock that delays are counted by. */
+#ifndef jiffies
+#define jiffies ((unsigned long)(cmwq_now_ns() / 1000000))
+#endif
+
+static inline unsigned long long get_jiffies_64(void)
+{
+	return jiffies;
+}
+
+static inline unsigned long msecs_to_jiffies(unsigned int ms)
+{
+	/* Negative values of callers with signed numbers mean "for ever". */
+	return (int)ms < 0 ? (unsigned long)MAX_JIFFY_OFFSET : ms;
+}
+
+static inline unsigned long usecs_to_jiffies(unsigned int us)
+{
+	return ((unsigned long)us + 999) / 1000;
+}
+
+static inline unsigned long nsecs_to_jiffies(unsigned long long ns)
+{
+	return (unsigned long)(ns / 1000000);
+}
+
+static inline unsigned long secs_to_jiffies(unsigned int s)
+{
+	return (unsigned long)s * HZ;
+}
+
+static inline unsigned int jiffies_to_msecs(unsigned long j)
+{
+	return (unsigned int)j;
+}
+
+static inline unsigned int jiffies_to_usecs(unsigned long j)
+{
+	return (unsigned int)(j * 1000);
+}
+
+static inline unsigned long long jiffies_to_nsecs(unsigned long j)
+{
+	return j * 1000000ull;
+}
+
+/* They go right over the end of the numbers. */
+#define time_after(a, b) ((long)((unsigned long)(b) - (unsigned long)(a)) < 0)
+#define time_before(a, b) time_after(b, a)
+#define time_after_eq(a, b) ((long)((unsigned long)(a) - (unsigned long)(b)) >= 0)
+#define time_before_eq(a, b) time_after_eq(b, a)
+#define time_is_before_jiffies(a) time_after(jiffies, a)
+#define time_is_after_jiffies(a) time_before(jiffies, a)
+
+/* Kernel code rounds timers that need not be exact to whole seconds, to save wake-ups. */
+static inline unsigned long round_jiffies(unsigned long j)
+{
+	unsigned long rounded = (j + HZ / 2) / HZ * HZ;
+
+	return time_is_before_jiffies(rounded) ? j : rounded;
+}
+
+static inline unsigned long round_jiffies_relative(unsigned long j)
+{
+	unsigned long now = jiffies;
+
+	return round_jiffies(j + now) - now;
+}
+
+static inline unsigned long round_jiffies_up_relative(unsigned long j)
+{
+	unsigned long now = jiffies;
+
+	return (j + now + HZ - 1) / HZ * HZ - now;
+}
+
+#endif
+#endif

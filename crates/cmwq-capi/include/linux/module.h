@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: a file that was a module. module_init() and module_exit() make int init_module(void) and
+ * void cleanup_module(void), which the program calls; what is declared for the kernel's loader means nothing. A program that brings its own defines CMWQ_NO_MODULE.
+ */
+#ifndef CMWQ_LINUX_MODULE_H
+#define CMWQ_LINUX_MODULE_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_MODULE
+#if defined(__has_include_next)
+#if __has_include_next(<linux/module.h>)
+#include_next <linux/module.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_MODULE
+
+#include <linux/init.h>
+#include <linux/printk.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+int init_module(void);
+void cleanup_module(void);
+#ifdef __cplusplus
+}
+#endif
+
+#define module_init(fn)         \
+	int init_module(void)   \
+	{                       \
+		return fn();    \
+	}                       \
+	int init_module(void)
+#define module_exit(fn)            \
+	void cleanup_module(void)  \
+	{                          \
+		fn();              \
+	}                          \
+	void cleanup_module(void)
+
+#define THIS_MODULE NULL
+/* A declaration that takes the semicolon. */
+#define CMWQ_MODULE_NOTHING int init_module(void)
+#define MODULE_LICENSE(text) CMWQ_MODULE_NOTHING
+#define MODULE_AUTHOR(text) CMWQ_MODULE_NOTHING
+#define MODULE_DESCRIPTION(text) CMWQ_MODULE_NOTHING
+#define MODULE_VERSION(text) CMWQ_MODULE_NOTHING
+#define MODULE_PARM_DESC(name, text) CMWQ_MODULE_NOTHING
+#define module_param(name, type, perm) CMWQ_MODULE_NOTHING
+#define EXPORT_SYMBOL(name) CMWQ_MODULE_NOTHING
+#define EXPORT_SYMBOL_GPL(name) CMWQ_MODULE_NOTHING
+
+#endif
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: a POSIX mutex. Nothing interrupts a wait. A program that brings its own defines CMWQ_NO_MUTEX.
+ */
+#ifndef CMWQ_LINUX_MUTEX_H
+#define CMWQ_LINUX_MUTEX_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_MUTEX
+#if defined(__has_include_next)
+#if __has_include_next(<linux/mutex.h>)
+#include_next <linux/mutex.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_MUTEX
+
+#include <pthread.h>
+
+struct mutex {
+	pthread_mutex_t cmwq_mutex;
+};
+
+#define __MUTEX_INITIALIZER(name) {PTHREAD_MUTEX_INITIALIZER}
+#define DEFINE_MUTEX(name) struct mutex name = __MUTEX_INITIALIZER(name)
+
+static inline void mutex_init(struct mutex *lock)
+{
+	pthread_mutex_init(&lock->cmwq_mutex, NULL);
+}
+
+static inline void mutex_destroy(struct mutex *lock)
+{
+	pthread_mutex_destroy(&lock->cmwq_mutex);
+}
+
+static inline void mutex_lock(struct mutex *lock)
+{
+	pthread_mutex_lock(&lock->cmwq_mutex);
+}
+
+static inline int mutex_lock_interruptible(struct mutex *lock)
+{
+	mutex_lock(lock);
+	return 0;
+}
+
+static inline int mutex_lock_killable(struct mutex *lock)
+{
+	mutex_lock(lock);
+	return 0;
+}
+
+/* 1: it is locked now. */
+static inline int mutex_trylock(struct mutex *lock)
+{
+	return pthread_mutex_trylock(&lock->cmwq_mutex) == 0;
+}
+
+static inline void mutex_unlock(struct mutex *lock)
+{
+	pthread_mutex_unlock(&lock->cmwq_mutex);
+}
+
+#endif
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq. The system's own header of this name comes first, so that what includes that finds
+ * it. A program that brings its own u8... and gfp_t defines CMWQ_NO_TYPES; its own struct list_head, CMWQ_NO_LIST_HEAD.
+ */
+#ifndef CMWQ_LINUX_TYPES_H
+#define CMWQ_LINUX_TYPES_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#if defined(__has_include_next)
+#if __has_include_next(<linux/types.h>)
+#include_next <linux/types.h>
+#endif
+#endif
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifndef CMWQ_NO_TYPES
+typedef uint8_t u8;
+typedef int8_t s8;
+typedef uint16_t u16;
+typedef int16_t s16;
+typedef uint32_t u32;
+typedef int32_t s32;
+typedef unsigned long long u64;
+typedef long long s64;
+typedef unsigned int gfp_t;
+#endif
+
+#ifndef CMWQ_NO_LIST_HEAD
+struct list_head {
+	struct list_head *next, *prev;
+};
+#endif
+
+#endif

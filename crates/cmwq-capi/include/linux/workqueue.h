@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: workqueues under the kernel's names. Code written for the kernel's interface
+ * compiles against this and behaves the same, but for what docs/c.md lists. Everything is a thin layer over <cmwq.h>, where
+ * ownership, threads, return values and errors are described. Delays are in jiffies, of a millisecond here.
+ *
+ * A program that brings its own of something makes ours step aside, and pass on to the next header of that name:
+ *   CMWQ_NO_CONTAINER_OF, CMWQ_NO_TYPES, CMWQ_NO_LIST_HEAD, CMWQ_NO_JIFFIES, CMWQ_NO_CPUMASK (workqueue attributes go with it),
+ *   CMWQ_NO_COMPLETION, CMWQ_NO_ERR, CMWQ_NO_KERNEL_MACROS, and so on for each neighbour; CMWQ_NO_NEIGHBOURS for all of these;
+ *   CMWQ_NO_SYSTEM_WORKQUEUES.
+ */
+#ifndef CMWQ_LINUX_WORKQUEUE_H
+#define CMWQ_LINUX_WORKQUEUE_H
+
+#include <linux/cmwq_base.h>
+#include <errno.h>
+#include <linux/types.h>
+#include <linux/container_of.h>
+#include <linux/cpumask.h>
+#include <linux/jiffies.h>
+#include <linux/cmwq_delay.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- work items ---- */
+
+struct workqueue_struct;
+struct work_struct;
+typedef void (*work_func_t)(struct work_struct *work);
+
+/* The same memory as struct cmwq_work: 40 bytes, zeros and `func` are an idle item. */
+struct work_struct {
+	uint32_t cmwq_state;
+	uint32_t cmwq_colour;
+	uint64_t cmwq_place;
+	work_func_t func;
+	struct work_struct *cmwq_next;
+	struct work_struct *cmwq_prev;
+};
+
+/* The same memory as struct cmwq_delayed_work: 48 bytes. */
+struct delayed_work {
+	struct work_struct work;
+	uint64_t cmwq_timer;
+};
+
+struct execute_work {
+	struct work_struct work;
+};
+
+CMWQ_ASSERT(sizeof(struct work_struct) == sizeof(struct cmwq_work), "layout of work_struct");
+CMWQ_ASSERT(offsetof(struct work_struct, func) == offsetof(struct cmwq_work, func), "layout of work_struct");
+CMWQ_ASSERT(sizeof(struct delayed_work) == sizeof(struct cmwq_delayed_work), "layout of delayed_work");
+CMWQ_ASSERT(offsetof(struct delayed_work, cmwq_timer) == offsetof(struct cmwq_delayed_work, private_timer), "layout of delayed_work");
+
+static inline struct cmwq_work *cmwq_of_work(const struct work_struct *work)
+{
+	return (struct cmwq_work *)(uintptr_t)work;
+}
+
+static inline struct cmwq_delayed_work *cmwq_of_delayed(const struct delayed_work *dwork)
+{
+	return (struct cmwq_delayed_work *)(uintptr_t)dwork;
+}
+
+static inline struct cmwq_workqueue *cmwq_of_workqueue(const struct workqueue_struct *wq)
+{
+	return (struct cmwq_workqueue *)(uintptr_t)wq;
+}
+
+static inline struct workqueue_struct *cmwq_to_workqueue(struct cmwq_workqueue *wq)
+{
+	return (struct workqueue_struct *)(uintptr_t)wq;
+}
+
+static inline struct delayed_work *to_delayed_work(struct work_struct *work)
+{
+	return (struct delayed_work *)(void *)((char *)work - offsetof(struct delayed_work, work));
+}
+
+#define __WORK_INITIALIZER(name, fn) {0, 0, 0, (fn), NULL, NULL}
+#define __DELAYED_WORK_INITIALIZER(name, fn, timer_flags) {__WORK_INITIALIZER((name).work, fn), 0}
+#define DECLARE_WORK(name, fn) struct work_struct name = __WORK_INITIALIZER(name, fn)
+#define DECLARE_DELAYED_WORK(name, fn) struct delayed_work name = __DELAYED_WORK_INITIALIZER(name, fn, 0)
+#define DECLARE_DEFERRABLE_WORK(name, fn) DECLARE_DELAYED_WORK(name, fn)
+
+static inline void cmwq_init_work_struct(struct work_struct *work, work_func_t func)
+{
+	work->cmwq_state = 0;
+	work->cmwq_colour = 0;
+	work->cmwq_place = 0;
+	work->func = func;
+	work->cmwq_next = NULL;
+	work->cmwq_prev = NULL;
+}
+
+static inline void cmwq_init_delayed_work_struct(struct delayed_work *dwork, work_func_t func)
+{
+	cmwq_init_work_struct(&dwork->work, func);
+	dwork->cmwq_timer = 0;
+}
+
+#define INIT_WORK(work, fn) cmwq_init_work_struct((work), (fn))
+#define INIT_WORK_ONSTACK(work, fn) INIT_WORK((work), (fn))
+#define INIT_DELAYED_WORK(dwork, fn) cmwq_init_delayed_work_struct((dwork), (fn))
+#define INIT_DELAYED_WORK_ONSTACK(dwork, fn) INIT_DELAYED_WORK((dwork), (fn))
+#define INIT_DEFERRABLE_WORK(dwork, fn) INIT_DELAYED_WORK((dwork), (fn))
+#define INIT_DEFERRABLE_WORK_ONSTACK(dwork, fn) INIT_DELAYED_WORK((dwork), (fn))
+
+static inline void destroy_work_on_stack(struct work_struct *work)
+{
+	(void)work;
+}
+
+static inline void destroy_delayed_work_on_stack(struct delayed_work *dwork)
+{
+	(void)dwork;
+}
+
+/* ---- workqueues ---- */
+
+enum wq_flags {
+	WQ_BH = CMWQ_WQ_BH,
+	WQ_UNBOUND = CMWQ_WQ_UNBOUND,
+	WQ_FREEZABLE = CMWQ_WQ_FREEZABLE,
+	WQ_MEM_RECLAIM = CMWQ_WQ_MEM_RECLAIM,
+	WQ_HIGHPRI = CMWQ_WQ_HIGHPRI,
+	WQ_CPU_INTENSIVE = CMWQ_WQ_CPU_INTENSIVE,
+	WQ_SYSFS = CMWQ_WQ_SYSFS,
+	WQ_POWER_EFFICIENT = CMWQ_WQ_POWER_EFFICIENT,
+	WQ_PERCPU = CMWQ_WQ_PERCPU
+};
+
+enum wq_consts {
+	WQ_MAX_ACTIVE = CMWQ_WQ_MAX_ACTIVE,
+	WQ_UNBOUND_MAX_ACTIVE = CMWQ_WQ_MAX_ACTIVE,
+	WQ_DFL_ACTIVE = CMWQ_WQ_DFL_ACTIVE,
+	WQ_DFL_MIN_ACTIVE = 8
+};
+
+/* Macros, so that a program may test for them. */
+#define WORK_CPU_UNBOUND CMWQ_CPU_ANY
+#define WORK_BUSY_PENDING CMWQ_WORK_BUSY_PENDING
+#define WORK_BUSY_RUNNING CMWQ_WORK_BUSY_RUNNING
+#ifndef NUMA_NO_NODE
+#define NUMA_NO_NODE CMWQ_NODE_ANY
+#endif
+
+#if defined(__GNUC__)
+#define CMWQ_PRINTF(at, args) __attribute__((__format__(__printf__, at, args), __unused__))
+#else
+#define CMWQ_PRINTF(at, args)
+#endif
+
+/* NULL on failure, with errno: see cmwq_alloc_workqueue(). */
+CMWQ_PRINTF(1, 4)
+static struct workqueue_struct *alloc_workqueue(const char *fmt, unsigned int flags, int max_active, ...)
+{
+	char name[128] = "";
+	va_list args;
+
+	va_start(args, max_active);
+	if (fmt)
+		vsnprintf(name, sizeof(name), fmt, args);
+	va_end(args);
+	return cmwq_to_workqueue(cmwq_alloc_workqueue(fmt ? name : NULL, flags, max_active));
+}
+
+CMWQ_PRINTF(1, 3)
+static struct workqueue_struct *alloc_ordered_workqueue(const char *fmt, unsigned int flags, ...)
+{
+	char name[128] = "";
+	va_list args;
+
+	va_start(args, flags);
+	if (fmt)
+		vsnprintf(name, sizeof(name), fmt, args);
+	va_end(args);
+	return cmwq_to_workqueue(cmwq_alloc_ordered_workqueue(fmt ? name : NULL, flags));
+}
+
+/* The old constructors. */
+static inline struct workqueue_struct *create_workqueue(const char *name)
+{
+	return cmwq_to_workqueue(cmwq_alloc_workqueue(name, WQ_PERCPU | WQ_MEM_RECLAIM, 1));
+}
+
+static inline struct workqueue_struct *create_freezable_workqueue(const char *name)
+{
+	return cmwq_to_workqueue(cmwq_alloc_workqueue(name, WQ_UNBOUND | WQ_FREEZABLE | WQ_MEM_RECLAIM, 1));
+}
+
+static inline struct workqueue_struct *create_singlethread_workqueue(const char *name)
+{
+	return cmwq_to_workqueue(cmwq_alloc_ordered_workqueue(name, WQ_MEM_RECLAIM));
+}
+
+static inline void destroy_workqueue(struct workqueue_struct *wq)
+{
+	cmwq_destroy_workqueue(cmwq_of_workqueue(wq));
+}
+
+static inline void flush_workqueue(struct workqueue_struct *wq)
+{
+	cmwq_flush_workqueue(cmwq_of_workqueue(wq));
+}
+
+static inline void __flush_workqueue(struct workqueue_struct *wq)
+{
+	flush_workqueue(wq);
+}
+
+static inline void drain_workqueue(struct workqueue_struct *wq)
+{
+	cmwq_drain_workqueue(cmwq_of_workqueue(wq));
+}
+
+static inline void workqueue_set_max_active(struct workqueue_struct *wq, int max_active)
+{
+	cmwq_workqueue_set_max_active(cmwq_of_workqueue(wq), max_active);
+}
+
+static inline void workqueue_set_min_active(struct workqueue_struct *wq, int min_active)
+{
+	cmwq_workqueue_set_min_active(cmwq_of_workqueue(wq), min_active);
+}
+
+static inline bool workqueue_congested(int cpu, struct workqueue_struct *wq)
+{
+	return cmwq_workqueue_congested(cpu, cmwq_of_workqueue(wq));
+}
+
+/* All workqueues can be inspected: nothing is left to do. */
+static inline int workqueue_sysfs_register(struct workqueue_struct *wq)
+{
+	(void)wq;
+	return 0;
+}
+
+static inline void show_all_workqueues(void)
+{
+	cmwq_show_all_workqueues();
+}
+
+/* ---- system workqueues ---- */
+
+#ifndef CMWQ_NO_SYSTEM_WORKQUEUES
+#define CMWQ_SYSTEM(which) (cmwq_to_workqueue(cmwq_system_workqueue(which)))
+#define system_percpu_wq CMWQ_SYSTEM(CMWQ_SYSTEM_PERCPU)
+#define system_highpri_wq CMWQ_SYSTEM(CMWQ_SYSTEM_HIGHPRI)
+#define system_long_wq CMWQ_SYSTEM(CMWQ_SYSTEM_LONG)
+#define system_dfl_wq CMWQ_SYSTEM(CMWQ_SYSTEM_DFL)
+#define system_dfl_long_wq CMWQ_SYSTEM(CMWQ_SYSTEM_DFL_LONG)
+#define system_freezable_wq CMWQ_SYSTEM(CMWQ_SYSTEM_FREEZABLE)
+#define system_power_efficient_wq CMWQ_SYSTEM(CMWQ_SYSTEM_POWER_EFFICIENT)
+#define system_freezable_power_efficient_wq CMWQ_SYSTEM(CMWQ_SYSTEM_FREEZABLE_POWER_EFFICIENT)
+#define system_bh_wq CMWQ_SYSTEM(CMWQ_SYSTEM_BH)
+#define system_bh_highpri_wq CMWQ_SYSTEM(CMWQ_SYSTEM_BH_HIGHPRI)
+/* Deprecated: they warn once. */
+#define system_wq CMWQ_SYSTEM(CMWQ_SYSTEM_DEPRECATED_WQ)
+#define system_unbound_wq CMWQ_SYSTEM(CMWQ_SYSTEM_DEPRECATED_UNBOUND_WQ)
+#endif
+
+/* ---- queueing ---- */
+
+static inline bool queue_work(struct workqueue_struct *wq, struct work_struct *work)
+{
+	return cmwq_queue_work(cmwq_of_workqueue(wq), cmwq_of_work(work));
+}
+
+static inline bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *work)
+{
+	return cmwq_queue_work_on(cpu, cmwq_of_workqueue(wq), cmwq_of_work(work));
+}
+
+static inline bool queue_work_node(int node, struct workqueue_struct *wq, struct work_struct *work)
+{
+	return cmwq_queue_work_node(node, cmwq_of_workqueue(wq), cmwq_of_work(work));
+}
+
+static inline bool queue_delayed_work(struct workqueue_struct *wq, struct delayed_work *dwork, unsigned long delay)
+{
+	return cmwq_queue_delayed_work_ns(cmwq_of_workqueue(wq), cmwq_of_delayed(dwork), cmwq_jiffies_to_ns(delay));
+}
+
+static inline bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork, unsigned long delay)
+{
+	return cmwq_queue_delayed_work_on_ns(cpu, cmwq_of_workqueue(wq), cmwq_of_delayed(dwork), cmwq_jiffies_to_ns(delay));
+}
+
+static inline bool mod_delayed_work(struct workqueue_struct *wq, struct delayed_work *dwork, unsigned long delay)
+{
+	return cmwq_mod_delayed_work_ns(cmwq_of_workqueue(wq), cmwq_of_delayed(dwork), cmwq_jiffies_to_ns(delay));
+}
+
+static inline bool mod_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork, unsigned long delay)
+{
+	return cmwq_mod_delayed_work_on_ns(cpu, cmwq_of_workqueue(wq), cmwq_of_delayed(dwork), cmwq_jiffies_to_ns(delay));
+}
+
+#ifndef CMWQ_NO_SYSTEM_WORKQUEUES
+static inline bool schedule_work(struct work_struct *work)
+{
+	return queue_work(system_percpu_wq, work);
+}
+
+static inline bool schedule_work_on(int cpu, struct work_struct *work)
+{
+	return queue_work_on(cpu, system_percpu_wq, work);
+}
+
+static inline bool schedule_delayed_work(struct delayed_work *dwork, unsigned long delay)
+{
+	return queue_delayed_work(system_percpu_wq, dwork, delay);
+}
+
+static inline bool schedule_delayed_work_on(int cpu, struct delayed_work *dwork, unsigned long delay)
+{
+	return queue_delayed_work_on(cpu, system_percpu_wq, dwork, delay);
+}
+
+/* Obsolete: warns, since others' work is waited for. */
+static inline void flush_scheduled_work(void)
+{
+	flush_workqueue(system_percpu_wq);
+}
+#endif
+
+/* ---- one item ---- */
+
+static inline bool flush_work(struct work_struct *work)
+{
+	return cmwq_flush_work(cmwq_of_work(work));
+}
+
+static inline bool cancel_work(struct work_struct *work)
+{
+	return cmwq_cancel_work(cmwq_of_work(work));
+}
+
+static inline bool cancel_work_sync(struct work_struct *work)
+{
+	return cmwq_cancel_work_sync(cmwq_of_work(work));
+}
+
+static inline bool disable_work(struct work_struct *work)
+{
+	return cmwq_disable_work(cmwq_of_work(work));
+}
+
+static inline bool disable_work_sync(struct work_struct *work)
+{
+	return cmwq_disable_work_sync(cmwq_of_work(work));
+}
+
+static inline bool enable_work(struct work_struct *work)
+{
+	return cmwq_enable_work(cmwq_of_work(work));
+}
+
+static inline bool enable_and_queue_work(struct workqueue_struct *wq, struct work_struct *work)
+{
+	return cmwq_enable_and_queue_work(cmwq_of_workqueue(wq), cmwq_of_work(work));
+}
+
+static inline bool flush_delayed_work(struct delayed_work *dwork)
+{
+	return cmwq_flush_delayed_work(cmwq_of_delayed(dwork));
+}
+
+static inline bool cancel_delayed_work(struct delayed_work *dwork)
+{
+	return cmwq_cancel_delayed_work(cmwq_of_delayed(dwork));
+}
+
+static inline bool cancel_delayed_work_sync(struct delayed_work *dwork)
+{
+	return cmwq_cancel_delayed_work_sync(cmwq_of_delayed(dwork));
+}
+
+static inline bool disable_delayed_work(struct delayed_work *dwork)
+{
+	return cmwq_disable_delayed_work(cmwq_of_delayed(dwork));
+}
+
+static inline bool disable_delayed_work_sync(struct delayed_work *dwork)
+{
+	return cmwq_disable_delayed_work_sync(cmwq_of_delayed(dwork));
+}
+
+static inline bool enable_delayed_work(struct delayed_work *dwork)
+{
+	return cmwq_enable_delayed_work(cmwq_of_delayed(dwork));
+}
+
+static inline bool work_pending(const struct work_struct *work)
+{
+	return cmwq_work_pending(cmwq_of_work(work));
+}
+
+static inline bool delayed_work_pending(const struct delayed_work *dwork)
+{
+	return work_pending(&dwork->work);
+}
+
+static inline unsigned int work_busy(const struct work_struct *work)
+{
+	return cmwq_work_busy(cmwq_of_work(work));
+}
+
+/* ---- the calling thread, and every CPU ---- */
+
+static inline struct work_struct *current_work(void)
+{
+	return (struct work_struct *)(void *)cmwq_current_work();
+}
+
+static inline bool current_is_workqueue_rescuer(void)
+{
+	return cmwq_current_is_rescuer();
+}
+
+static inline bool current_is_workqueue_mem_reclaim(void)
+{
+	return cmwq_current_is_mem_reclaim();
+}
+
+/* Workers' descriptions are not shown yet. */
+CMWQ_PRINTF(1, 2)
+static void set_worker_desc(const char *fmt, ...)
+{
+	(void)fmt;
+}
+
+static inline long work_on_cpu(int cpu, long (*fn)(void *), void *arg)
+{
+	return cmwq_work_on_cpu(cpu, fn, arg);
+}
+
+static inline long work_on_cpu_safe(int cpu, long (*fn)(void *), void *arg)
+{
+	return cmwq_work_on_cpu(cpu, fn, arg);
+}
+
+static inline int schedule_on_each_cpu(work_func_t func)
+{
+	return cmwq_schedule_on_each_cpu((cmwq_work_fn)(void (*)(void))func);
+}
+
+/* Every thread may block: it runs at once. */
+static inline int execute_in_process_context(work_func_t fn, struct execute_work *ew)
+{
+	fn(&ew->work);
+	return 0;
+}
+
+/* ---- attributes ---- */
+
+#ifdef CMWQ_HAS_CPUMASK
+enum wq_affn_scope {
+	WQ_AFFN_DFL = CMWQ_AFFN_DFL,
+	WQ_AFFN_CPU = CMWQ_AFFN_CPU,
+	WQ_AFFN_SMT = CMWQ_AFFN_SMT,
+	WQ_AFFN_CACHE = CMWQ_AFFN_CACHE,
+	WQ_AFFN_CACHE_SHARD = CMWQ_AFFN_CACHE_SHARD,
+	WQ_AFFN_NUMA = CMWQ_AFFN_NUMA,
+	WQ_AFFN_SYSTEM = CMWQ_AFFN_SYSTEM,
+	WQ_AFFN_NR_TYPES
+};
+
+/* The same memory as struct cmwq_workqueue_attrs. */
+struct workqueue_attrs {
+	int nice;
+	enum wq_affn_scope affn_scope;
+	bool affn_strict;
+	cpumask_var_t cpumask;
+};
+
+CMWQ_ASSERT(sizeof(struct workqueue_attrs) == sizeof(struct cmwq_workqueue_attrs), "layout of workqueue_attrs");
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, cpumask) == offsetof(struct cmwq_workqueue_attrs, cpumask), "layout of workqueue_attrs");
+
+static inline struct workqueue_attrs *alloc_workqueue_attrs(void)
+{
+	return (struct workqueue_attrs *)(void *)cmwq_alloc_workqueue_attrs();
+}
+
+static inline void free_workqueue_attrs(struct workqueue_attrs *attrs)
+{
+	cmwq_free_workqueue_attrs((struct cmwq_workqueue_attrs *)(void *)attrs);
+}
+
+static inline int apply_workqueue_attrs(struct workqueue_struct *wq, const struct workqueue_attrs *attrs)
+{
+	return cmwq_apply_workqueue_attrs(cmwq_of_workqueue(wq), (const struct cmwq_workqueue_attrs *)(const void *)attrs);
+}
+
+static inline int workqueue_set_unbound_cpumask(struct cpumask *cpus)
+{
+	return cmwq_set_unbound_cpumask((const struct cmwq_cpumask *)(const void *)cpus);
+}
+#endif
+
+/* ---- freezing ---- */
+
+static inline void freeze_workqueues_begin(void)
+{
+	cmwq_freeze_workqueues_begin();
+}
+
+static inline bool freeze_workqueues_busy(void)
+{
+	return cmwq_freeze_workqueues_busy();
+}
+
+static inline void thaw_workqueues(void)
+{
+	cmwq_thaw_workqueues();
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

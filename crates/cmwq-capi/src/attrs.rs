@@ -1,0 +1,172 @@
+//! Attributes of unbound workqueues, and sets of CPUs.
+
+use crate::call::{Wrong, abi};
+use crate::queue::Wq;
+use cmwq::affinity::AffinityScope;
+use cmwq::topology::CpuSet;
+use cmwq::{Engine, WorkqueueAttrs};
+use std::ffi::c_int;
+use std::mem::{offset_of, size_of};
+
+const MAX_CPUS: usize = 8192;
+const _: () = assert!(MAX_CPUS == cmwq::topology::MAX_CPUS);
+
+/// `struct cmwq_cpumask`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Mask {
+    bits: [u64; MAX_CPUS / 64],
+}
+
+impl Mask {
+    const EMPTY: Mask = Mask {
+        bits: [0; MAX_CPUS / 64],
+    };
+
+    fn of(cpus: &CpuSet) -> Mask {
+        let mut mask = Mask::EMPTY;
+        for cpu in cpus.iter() {
+            mask.bits[cpu / 64] |= 1 << (cpu % 64);
+        }
+        mask
+    }
+
+    fn cpus(&self) -> CpuSet {
+        (0..MAX_CPUS)
+            .filter(|cpu| self.bits[cpu / 64] & 1 << (cpu % 64) != 0)
+            .collect()
+    }
+}
+
+/// `struct cmwq_workqueue_attrs`.
+#[repr(C)]
+pub struct Attrs {
+    nice: c_int,
+    affinity_scope: c_int,
+    /// A bool in C: any byte that is not 0 is true.
+    affinity_strict: u8,
+    cpumask: Mask,
+}
+
+// What cmwq.h says of its layout.
+const _: () = assert!(offset_of!(Attrs, cpumask) == 16 && size_of::<Attrs>() == 1040);
+
+impl Attrs {
+    fn of(attrs: &WorkqueueAttrs, all: &CpuSet) -> Attrs {
+        let scope = AffinityScope::ALL
+            .iter()
+            .position(|&scope| scope == attrs.affinity_scope);
+        Attrs {
+            nice: attrs.nice,
+            affinity_scope: scope.unwrap_or(0) as c_int,
+            affinity_strict: attrs.affinity_strict.into(),
+            cpumask: Mask::of(attrs.cpumask.as_ref().unwrap_or(all)),
+        }
+    }
+
+    /// `None`: the scope is none.
+    fn to_rust(&self, all: &CpuSet) -> Option<WorkqueueAttrs> {
+        let scope = usize::try_from(self.affinity_scope).ok();
+        let cpus = self.cpumask.cpus();
+        Some(WorkqueueAttrs {
+            nice: self.nice,
+            affinity_scope: *AffinityScope::ALL.get(scope?)?,
+            affinity_strict: self.affinity_strict != 0,
+            cpumask: (!all.is_subset(&cpus)).then_some(cpus),
+        })
+    }
+}
+
+abi! {
+    fn cmwq_alloc_workqueue_attrs(call) -> *mut Attrs {
+        match Engine::global() {
+            Ok(engine) => {
+                let attrs = Attrs::of(&WorkqueueAttrs::default(), engine.topology().cpus());
+                Box::into_raw(Box::new(attrs))
+            }
+            Err(error) => call.error(&error),
+        }
+    }
+
+    fn cmwq_free_workqueue_attrs(_call, attrs: *mut Attrs) {
+        if !attrs.is_null() {
+            // SAFETY: the header asks for what cmwq_alloc_workqueue_attrs returned, once.
+            drop(unsafe { Box::from_raw(attrs) });
+        }
+    }
+
+    fn cmwq_apply_workqueue_attrs(call, wq: *mut Wq, attrs: *const Attrs) -> c_int {
+        if attrs.is_null() {
+            return call.wrong(Wrong::NullArgument, "the attributes are NULL");
+        }
+        call.with(wq, |queue| {
+            let engine = match Engine::global() {
+                Ok(engine) => engine,
+                Err(error) => return call.error(&error),
+            };
+            // SAFETY: not NULL; the header asks for attributes.
+            let Some(attrs) = (unsafe { &*attrs }).to_rust(engine.topology().cpus()) else {
+                return call.wrong(Wrong::Unsuitable, "there is no such affinity scope");
+            };
+            match queue.apply_attrs(attrs) {
+                Ok(()) => 0,
+                Err(error) => call.error(&error),
+            }
+        })
+    }
+
+    fn cmwq_get_workqueue_attrs(call, wq: *mut Wq, attrs: *mut Attrs) -> c_int {
+        if attrs.is_null() {
+            return call.wrong(Wrong::NullArgument, "the attributes are NULL");
+        }
+        call.with(wq, |queue| {
+            let engine = match Engine::global() {
+                Ok(engine) => engine,
+                Err(error) => return call.error(&error),
+            };
+            // SAFETY: not NULL; the header asks for memory for attributes.
+            unsafe { attrs.write(Attrs::of(&queue.attrs(), engine.topology().cpus())) };
+            0
+        })
+    }
+
+    fn cmwq_set_unbound_cpumask(call, cpus: *const Mask) -> c_int {
+        if cpus.is_null() {
+            return call.wrong(Wrong::NullArgument, "the CPUs are NULL");
+        }
+        // SAFETY: not NULL; the header asks for a mask.
+        let cpus = unsafe { &*cpus }.cpus();
+        match Engine::global().and_then(|engine| engine.set_unbound_cpumask(&cpus)) {
+            Ok(()) => 0,
+            Err(error) => call.error(&error),
+        }
+    }
+
+    fn cmwq_possible_cpus(call, cpus: *mut Mask) -> c_int {
+        if cpus.is_null() {
+            return call.wrong(Wrong::NullArgument, "the CPUs are NULL");
+        }
+        match Engine::global() {
+            Ok(engine) => {
+                // SAFETY: not NULL; the header asks for memory for a mask.
+                unsafe { cpus.write(Mask::of(engine.topology().cpus())) };
+                0
+            }
+            Err(error) => call.error(&error),
+        }
+    }
+
+    fn cmwq_online_cpus(call, cpus: *mut Mask) -> c_int {
+        if cpus.is_null() {
+            return call.wrong(Wrong::NullArgument, "the CPUs are NULL");
+        }
+        match Engine::global() {
+            Ok(engine) => {
+                // SAFETY: as above.
+                unsafe { cpus.write(Mask::of(&engine.usable_cpus())) };
+                0
+            }
+            Err(error) => call.error(&error),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! From the kernel's flags to a workqueue, by the kernel's rules.
+
+use crate::call::{Call, Wrong};
+use crate::queue::{Wq, to_c};
+use cmwq::{Engine, Error, WQ_MAX_ACTIVE, Workqueue, WorkqueueHandle};
+
+pub(crate) const BH: u32 = 1 << 0;
+pub(crate) const UNBOUND: u32 = 1 << 1;
+pub(crate) const FREEZABLE: u32 = 1 << 2;
+pub(crate) const MEM_RECLAIM: u32 = 1 << 3;
+pub(crate) const HIGHPRI: u32 = 1 << 4;
+pub(crate) const CPU_INTENSIVE: u32 = 1 << 5;
+pub(crate) const SYSFS: u32 = 1 << 6;
+pub(crate) const POWER_EFFICIENT: u32 = 1 << 7;
+pub(crate) const PERCPU: u32 = 1 << 8;
+
+const NAMES: [(u32, &str); 9] = [
+    (BH, "WQ_BH"),
+    (UNBOUND, "WQ_UNBOUND"),
+    (FREEZABLE, "WQ_FREEZABLE"),
+    (MEM_RECLAIM, "WQ_MEM_RECLAIM"),
+    (HIGHPRI, "WQ_HIGHPRI"),
+    (CPU_INTENSIVE, "WQ_CPU_INTENSIVE"),
+    (SYSFS, "WQ_SYSFS"),
+    (POWER_EFFICIENT, "WQ_POWER_EFFICIENT"),
+    (PERCPU, "WQ_PERCPU"),
+];
+const KNOWN: u32 = (1 << NAMES.len()) - 1;
+/// What goes with BH.
+const WITH_BH: u32 = BH | HIGHPRI | PERCPU;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Free,
+    Ordered,
+}
+
+fn names(flags: u32) -> String {
+    let known = NAMES.iter().filter(|(flag, _)| flags & flag != 0);
+    let mut names: Vec<String> = known.map(|(_, name)| (*name).to_owned()).collect();
+    if flags & !KNOWN != 0 {
+        names.push(format!("{:#x}", flags & !KNOWN));
+    }
+    names.join(" | ")
+}
+
+/// Makes the workqueue that C asks for.
+pub(crate) fn make(
+    call: &'static Call,
+    name: &str,
+    flags: u32,
+    max_active: i32,
+    order: Order,
+) -> *mut Wq {
+    match build(call, name, flags, max_active, order) {
+        Ok(handle) => to_c(handle),
+        Err(Some(error)) => call.error(&error),
+        // Said already.
+        Err(None) => crate::call::Failed::failed(Wrong::Flags),
+    }
+}
+
+fn build(
+    call: &'static Call,
+    name: &str,
+    flags: u32,
+    max_active: i32,
+    order: Order,
+) -> Result<WorkqueueHandle, Option<Error>> {
+    let refuse = |text: String| {
+        call.warn(Wrong::Flags, || format!("workqueue {name}: {text}"));
+        None
+    };
+    if flags & !KNOWN != 0 {
+        let text = format!(
+            "unknown flags {}; known: {}",
+            names(flags & !KNOWN),
+            names(KNOWN)
+        );
+        return Err(refuse(text));
+    }
+    if flags & BH != 0 && (flags & !WITH_BH != 0 || order == Order::Ordered) {
+        let others = match order {
+            Order::Ordered => "an ordered workqueue".to_owned(),
+            Order::Free => names(flags & !WITH_BH),
+        };
+        return Err(refuse(format!("WQ_BH does not go with {others}")));
+    }
+    if flags & BH != 0 && max_active != 0 {
+        return Err(refuse(format!(
+            "max_active of a WQ_BH workqueue must be 0, not {max_active}"
+        )));
+    }
+    let engine = Engine::global().map_err(Some)?;
+    let flags = kind(call, name, flags, order, engine.is_power_efficient());
+    let mut builder = engine.workqueue(name);
+    builder = match (order, flags & (BH | PERCPU)) {
+        (Order::Ordered, _) => builder.ordered(),
+        (_, 0) => builder,
+        (_, PERCPU) => builder.per_cpu(),
+        _ => builder.bh(),
+    };
+    if order == Order::Free && flags & BH == 0 {
+        builder = builder.max_active(clamp_max_active(call, name, max_active));
+    }
+    if flags & FREEZABLE != 0 {
+        builder = builder.freezable();
+    }
+    if flags & MEM_RECLAIM != 0 {
+        builder = builder.mem_reclaim();
+    }
+    if flags & HIGHPRI != 0 {
+        builder = builder.highpri();
+    }
+    if flags & CPU_INTENSIVE != 0 {
+        builder = builder.cpu_intensive();
+    }
+    let queue: Workqueue = builder.build().map_err(Some)?;
+    WorkqueueHandle::new(queue).map_err(Some)
+}
+
+/// The flags with exactly one of PERCPU and UNBOUND.
+fn kind(call: &'static Call, name: &str, flags: u32, order: Order, saves_power: bool) -> u32 {
+    let mut flags = flags;
+    if order == Order::Ordered {
+        flags |= UNBOUND;
+    }
+    if flags & POWER_EFFICIENT != 0 && saves_power {
+        flags = flags & !PERCPU | UNBOUND;
+    }
+    match flags & (PERCPU | UNBOUND) {
+        0 => {
+            call.warn(Wrong::NeitherKind, || {
+                format!(
+                    "workqueue {name}: neither WQ_PERCPU nor WQ_UNBOUND: it is WQ_PERCPU; say which"
+                )
+            });
+            flags | PERCPU
+        }
+        both if both == PERCPU | UNBOUND => {
+            call.warn(Wrong::BothKinds, || {
+                format!(
+                    "workqueue {name}: both WQ_PERCPU and WQ_UNBOUND: it is WQ_UNBOUND; say one"
+                )
+            });
+            flags & !PERCPU
+        }
+        _ => flags,
+    }
+}
+
+/// 0 stands for the default; out of range is cut, with a warning.
+pub(crate) fn clamp_max_active(call: &Call, name: &str, max_active: i32) -> usize {
+    match usize::try_from(max_active) {
+        Ok(fits @ 0..=WQ_MAX_ACTIVE) => fits,
+        wrong => {
+            let used = if wrong.is_ok() { WQ_MAX_ACTIVE } else { 1 };
+            call.warn(Wrong::MaxActive, || {
+                format!("workqueue {name}: max_active {max_active} is out of range, {used} is used (1 to {WQ_MAX_ACTIVE})")
+            });
+            used
+        }
+    }
+}

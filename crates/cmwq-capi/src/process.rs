@@ -1,0 +1,103 @@
+//! The calling thread, and the whole process.
+
+use crate::call::{Wrong, abi};
+use cmwq::{Engine, Error};
+use std::ffi::{CString, c_char, c_int, c_void};
+
+/// The CPU that the caller is on.
+pub(crate) fn real_cpu() -> usize {
+    // SAFETY: takes no arguments.
+    usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
+}
+
+/// A C program's handler of warnings and what it wants to be called with.
+struct Handler(
+    unsafe extern "C-unwind" fn(*const c_char, *mut c_void),
+    *mut c_void,
+);
+
+// SAFETY: the header says that any thread may call it.
+unsafe impl Send for Handler {}
+// SAFETY: as above.
+unsafe impl Sync for Handler {}
+
+impl Handler {
+    fn call(&self, text: &str) {
+        let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
+        // SAFETY: the header asks for a function that may be called with a string and this argument.
+        unsafe { (self.0)(text.as_ptr(), self.1) };
+    }
+}
+
+abi! {
+    fn cmwq_current_is_rescuer(_call) -> bool {
+        cmwq::current_is_rescuer()
+    }
+
+    fn cmwq_current_is_mem_reclaim(_call) -> bool {
+        cmwq::current_is_mem_reclaim()
+    }
+
+    fn cmwq_current_cpu(_call) -> c_int {
+        real_cpu() as c_int
+    }
+
+    fn cmwq_blocking(call, func: Option<unsafe extern "C-unwind" fn(*mut c_void)>, arg: *mut c_void) {
+        match func {
+            // SAFETY: the header asks for a function that may be called with the argument.
+            Some(func) => cmwq::blocking(|| unsafe { func(arg) }),
+            None => call.wrong(Wrong::NullArgument, "the function is NULL"),
+        }
+    }
+
+    fn cmwq_set_warning_handler(_call, handler: Option<unsafe extern "C-unwind" fn(*const c_char, *mut c_void)>, arg: *mut c_void) {
+        match handler {
+            Some(handler) => {
+                let handler = Handler(handler, arg);
+                cmwq::set_warning_handler(move |text| handler.call(text));
+            }
+            None => cmwq::set_warning_handler(|text| eprintln!("cmwq: warning: {text}")),
+        }
+    }
+
+    fn cmwq_freeze_workqueues_begin(call) -> c_int {
+        match Engine::global() {
+            Ok(engine) => {
+                engine.freeze_workqueues_begin();
+                0
+            }
+            Err(error) => call.error(&error),
+        }
+    }
+
+    fn cmwq_freeze_workqueues_busy(call) -> bool {
+        match Engine::global() {
+            Ok(engine) => engine.freeze_workqueues_busy(),
+            Err(error) => call.error::<bool>(&error),
+        }
+    }
+
+    fn cmwq_thaw_workqueues(call) -> c_int {
+        match Engine::global() {
+            Ok(engine) => {
+                engine.thaw_workqueues();
+                0
+            }
+            Err(error) => call.error(&error),
+        }
+    }
+
+    fn cmwq_show_all_workqueues(call) {
+        let shown: Result<(), Error> = Engine::global().map(|engine| eprint!("{}", engine.dump()));
+        if let Err(error) = shown {
+            call.error::<()>(&error);
+        }
+    }
+
+    fn cmwq_now_ns(_call) -> u64 {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `now` is valid for writes; the clock always exists.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
+}

@@ -1,0 +1,224 @@
+//! Items without a timer.
+
+use crate::call::{Call, Failed, Wrong, abi};
+use crate::queue::{Wq, cpu_from_c, from_c};
+use cmwq::{Error, Queued, RawWork, Refused};
+use std::ffi::{c_int, c_uint};
+use std::mem::{align_of, offset_of, size_of};
+use std::ptr::NonNull;
+
+// What cmwq.h says of its layout.
+const _: () = assert!(size_of::<RawWork>() == 40 && align_of::<RawWork>() == 8);
+
+const BUSY_PENDING: c_uint = 1;
+const BUSY_RUNNING: c_uint = 2;
+
+/// An item's memory, as C declares it: for its size and the offset of its function.
+#[repr(C)]
+struct Declared {
+    state: u32,
+    colour: u32,
+    place: u64,
+    func: usize,
+    next: usize,
+    prev: usize,
+}
+const _: () = assert!(offset_of!(Declared, func) == 16 && size_of::<Declared>() == 40);
+
+/// Why a pointer cannot be an item.
+#[cold]
+fn no_item<R: Failed>(call: &Call, item: *const RawWork) -> R {
+    if item.is_null() {
+        call.wrong(Wrong::NullItem, "the item is NULL")
+    } else if !item.is_aligned() {
+        call.wrong(
+            Wrong::MisalignedItem,
+            "the item is not aligned to 8: it is no work item",
+        )
+    } else {
+        call.wrong(
+            Wrong::NoFunction,
+            "the item has no function: it was never initialised",
+        )
+    }
+}
+
+#[inline]
+fn plausible(item: *mut RawWork) -> Option<NonNull<RawWork>> {
+    NonNull::new(item).filter(|item| item.is_aligned())
+}
+
+/// An item that could be queued: it has a function.
+///
+/// # Safety
+/// If not NULL and aligned, it is an item's memory.
+#[inline]
+pub(crate) unsafe fn with_function(item: *mut RawWork) -> Option<NonNull<RawWork>> {
+    // SAFETY: by the caller's promise.
+    plausible(item).filter(|item| unsafe { item.as_ref() }.has_function())
+}
+
+impl Call {
+    /// Calls `f` with an item that need not have been initialised, zeros will do.
+    ///
+    /// # Safety
+    /// If not NULL and aligned, it is an item's memory.
+    pub(crate) unsafe fn with_item<R: Failed>(
+        &self,
+        item: *mut RawWork,
+        f: impl FnOnce(&RawWork) -> R,
+    ) -> R {
+        match plausible(item) {
+            // SAFETY: by the caller's promise.
+            Some(item) => f(unsafe { item.as_ref() }),
+            None => no_item(self, item),
+        }
+    }
+
+    /// Calls `f` with an item that has a function.
+    ///
+    /// # Safety
+    /// As for [`with_item`](Self::with_item).
+    pub(crate) unsafe fn with_function<R: Failed>(
+        &self,
+        item: *mut RawWork,
+        f: impl FnOnce(NonNull<RawWork>) -> R,
+    ) -> R {
+        // SAFETY: by the caller's promise.
+        match unsafe { with_function(item) } {
+            Some(item) => f(item),
+            None => no_item(self, item),
+        }
+    }
+
+    /// What C is told of an attempt to queue. A draining queue drops the item, has warned, and says "true".
+    #[inline]
+    pub(crate) fn queued(&self, queued: Queued) -> bool {
+        match queued {
+            Queued::Accepted | Queued::Refused(Refused::Draining) => true,
+            Queued::AlreadyPending | Queued::Disabled => false,
+            Queued::Refused(why @ Refused::Forked) => self.wrong(Wrong::Forked, &why.to_string()),
+            Queued::Refused(why) => self.wrong(Wrong::NoThread, &why.to_string()),
+        }
+    }
+
+    pub(crate) fn queued_on(&self, queued: Result<Queued, Error>) -> bool {
+        match queued {
+            Ok(queued) => self.queued(queued),
+            Err(error) => self.error(&error),
+        }
+    }
+
+    #[inline]
+    unsafe fn queue(&self, wq: *mut Wq, item: NonNull<RawWork>) -> bool {
+        // SAFETY: the header asks for memory that stays until the function is called.
+        match from_c(wq).map(|handle| unsafe { handle.queue_raw(item) }) {
+            Some(Ok(queued)) => self.queued(queued),
+            _ => self.no_queue(wq),
+        }
+    }
+}
+
+abi! {
+    fn cmwq_queue_work(call, wq: *mut Wq, work: *mut RawWork) -> bool {
+        // SAFETY: the header asks for an item that stays until its function is called.
+        unsafe { call.with_function(work, |item| call.queue(wq, item)) }
+    }
+
+    fn cmwq_queue_work_on(call, cpu: c_int, wq: *mut Wq, work: *mut RawWork) -> bool {
+        // SAFETY: as above.
+        unsafe {
+            call.with_function(work, |item| {
+                let (Some(cpu), Some(handle)) = (cpu_from_c(cpu), from_c(wq)) else {
+                    return call.queue(wq, item);
+                };
+                match handle.queue_raw_on(cpu, item) {
+                    Err(Error::NoSuchWorkqueue) => call.no_queue(wq),
+                    queued => call.queued_on(queued),
+                }
+            })
+        }
+    }
+
+    fn cmwq_queue_work_node(call, node: c_int, wq: *mut Wq, work: *mut RawWork) -> bool {
+        // SAFETY: as above.
+        unsafe {
+            call.with_function(work, |item| {
+                call.with(wq, |queue| {
+                    let Ok(node) = u32::try_from(node) else {
+                        return call.queued(queue.queue_raw(item));
+                    };
+                    match queue.queue_raw_on_node(node, item) {
+                        Ok(queued) => call.queued(queued),
+                        // Best effort, as in the kernel: unconstrained.
+                        Err(error) => {
+                            call.warn(Wrong::NoNode, || error.to_string());
+                            call.queued(queue.queue_raw(item))
+                        }
+                    }
+                })
+            })
+        }
+    }
+
+    fn cmwq_flush_work(call, work: *mut RawWork) -> bool {
+        // SAFETY: the header asks for an item.
+        unsafe { call.with_function(work, |item| item.as_ref().flush_by_workers()) }
+    }
+
+    fn cmwq_cancel_work(call, work: *mut RawWork) -> bool {
+        // SAFETY: as above.
+        unsafe { call.with_item(work, RawWork::cancel) }
+    }
+
+    fn cmwq_cancel_work_sync(call, work: *mut RawWork) -> bool {
+        // SAFETY: as above.
+        unsafe { call.with_item(work, RawWork::cancel_sync) }
+    }
+
+    fn cmwq_disable_work(call, work: *mut RawWork) -> bool {
+        // SAFETY: as above.
+        unsafe { call.with_item(work, RawWork::disable_work) }
+    }
+
+    fn cmwq_disable_work_sync(call, work: *mut RawWork) -> bool {
+        // SAFETY: as above.
+        unsafe { call.with_item(work, RawWork::disable_sync) }
+    }
+
+    fn cmwq_enable_work(call, work: *mut RawWork) -> bool {
+        // SAFETY: as above.
+        unsafe { call.with_item(work, RawWork::enable_work) }
+    }
+
+    fn cmwq_enable_and_queue_work(call, wq: *mut Wq, work: *mut RawWork) -> bool {
+        // SAFETY: as above.
+        unsafe {
+            call.with_function(work, |item| {
+                if from_c(wq).is_none_or(|handle| handle.get().is_err()) {
+                    return call.no_queue(wq);
+                }
+                item.as_ref().enable_work() && call.queue(wq, item)
+            })
+        }
+    }
+
+    fn cmwq_work_pending(call, work: *mut RawWork) -> bool {
+        // SAFETY: as above.
+        unsafe { call.with_item(work, RawWork::is_pending) }
+    }
+
+    fn cmwq_work_busy(call, work: *mut RawWork) -> c_uint {
+        // SAFETY: as above.
+        unsafe {
+            call.with_item(work, |item| {
+                let busy = item.busy();
+                c_uint::from(busy.pending) * BUSY_PENDING + c_uint::from(busy.running) * BUSY_RUNNING
+            })
+        }
+    }
+
+    fn cmwq_current_work(_call) -> *mut RawWork {
+        cmwq::current_work().map_or(std::ptr::null_mut(), <*const RawWork>::cast_mut)
+    }
+}

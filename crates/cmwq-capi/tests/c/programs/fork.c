@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* A fork in the middle: the child is refused its parent's workqueues, makes its own, and never hangs; the parent goes on. */
+#include <linux/completion.h>
+#include <linux/workqueue.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static atomic_int runs;
+static atomic_bool hold;
+
+static void run(struct work_struct *work)
+{
+	(void)work;
+	while (hold)
+		usleep(1000);
+	runs++;
+}
+
+#define must(condition)                                                      \
+	do {                                                                 \
+		if (!(condition)) {                                          \
+			fprintf(stderr, "%d: not so: %s\n", __LINE__, #condition); \
+			_exit(1);                                            \
+		}                                                            \
+	} while (0)
+
+static int child(struct workqueue_struct *inherited, struct work_struct *fresh, struct delayed_work *armed)
+{
+	struct workqueue_struct *own;
+	struct delayed_work dwork;
+
+	errno = 0;
+	must(!queue_work(inherited, fresh) && errno == EPERM);
+	must(!work_pending(fresh));
+	must(cmwq_flush_workqueue((struct cmwq_workqueue *)(void *)inherited) == -EPERM);
+	must(!queue_delayed_work(inherited, &(struct delayed_work){.work = {.func = run}}, 5));
+	(void)armed;
+	destroy_workqueue(inherited);
+	/* Its own. */
+	hold = false;
+	runs = 0;
+	own = alloc_workqueue("child", WQ_UNBOUND, 0);
+	must(own != NULL);
+	must(queue_work(own, fresh));
+	flush_work(fresh);
+	must(runs == 1);
+	INIT_DELAYED_WORK(&dwork, run);
+	must(queue_delayed_work(own, &dwork, 1));
+	flush_delayed_work(&dwork);
+	must(runs == 2);
+	destroy_workqueue(own);
+	must(schedule_work(fresh));
+	flush_work(fresh);
+	must(runs == 3);
+	return 0;
+}
+
+int main(void)
+{
+	struct workqueue_struct *wq = alloc_workqueue("parent", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	struct work_struct running, fresh;
+	struct delayed_work armed;
+	int round, status;
+
+	must(wq != NULL);
+	INIT_WORK(&running, run);
+	INIT_WORK(&fresh, run);
+	INIT_DELAYED_WORK(&armed, run);
+	must(schedule_work(&fresh));
+	flush_work(&fresh);
+	for (round = 0; round < 5; round++) {
+		pid_t pid;
+
+		hold = true;
+		must(queue_work(wq, &running));
+		must(queue_delayed_work(wq, &armed, 3600 * HZ));
+		pid = fork();
+		must(pid >= 0);
+		if (pid == 0) {
+			alarm(20);
+			_exit(child(wq, &fresh, &armed));
+		}
+		must(waitpid(pid, &status, 0) == pid);
+		must(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+		/* The parent's are as they were. */
+		hold = false;
+		must(cancel_delayed_work_sync(&armed));
+		flush_workqueue(wq);
+		must(queue_work(wq, &fresh));
+		flush_workqueue(wq);
+	}
+	destroy_workqueue(wq);
+	return 0;
+}

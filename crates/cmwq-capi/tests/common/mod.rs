@@ -1,0 +1,104 @@
+//! Compiling and running C programs against the library that cargo has just built.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+pub(crate) fn crate_dir() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where cargo has put the library: beside this test's program.
+pub(crate) fn built() -> PathBuf {
+    let program = env::current_exe().unwrap();
+    let folder = program.parent().unwrap().to_owned();
+    assert!(
+        folder.join("libcmwq_capi.so").exists(),
+        "no libcmwq_capi.so in {}",
+        folder.display()
+    );
+    folder
+}
+
+/// The C compiler, which rustc has linked with as well.
+pub(crate) fn cc() -> String {
+    let cc = env::var("CC").unwrap_or_else(|_| "cc".into());
+    assert!(
+        has(&cc),
+        "no C compiler '{cc}'; on Debian: apt-get install gcc (or name one in CC)"
+    );
+    cc
+}
+
+/// Whether there is such a command.
+pub(crate) fn has(command: &str) -> bool {
+    Command::new(command).arg("--version").output().is_ok()
+}
+
+/// A folder of the test's own, with the library under the names that a linker and a loader look for.
+pub(crate) fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    for name in ["libcmwq.so", "libcmwq.so.0"] {
+        symlink(built().join("libcmwq_capi.so"), folder.join(name)).unwrap();
+    }
+    folder
+}
+
+pub(crate) fn includes() -> [String; 1] {
+    [format!("-I{}", crate_dir().join("include").display())]
+}
+
+/// The output of a command that must succeed.
+pub(crate) fn succeeds(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = said(&output);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{text}",
+        output.status
+    );
+    text
+}
+
+pub(crate) fn said(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
+}
+
+pub(crate) const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+
+/// Compiles a program against the shared library. `source`: below the crate's folder.
+pub(crate) fn compile<A: AsRef<OsStr>>(
+    folder: &Path,
+    source: &str,
+    compiler: &str,
+    args: &[A],
+) -> PathBuf {
+    let source = crate_dir().join(source);
+    let program = folder.join(source.file_stem().unwrap());
+    let mut command = Command::new(compiler);
+    command
+        .args(STRICT)
+        .args(["-O1", "-g", "-pthread"])
+        .args(args)
+        .args(includes());
+    command.arg(&source).arg("-L").arg(folder);
+    command.arg(format!("-Wl,-rpath,{}", folder.display()));
+    command.args(["-lcmwq", "-ldl", "-o"]).arg(&program);
+    succeeds(&mut command);
+    program
+}
+
+/// Runs a program, for a minute at most.
+pub(crate) fn run<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> String {
+    succeeds(Command::new("timeout").arg("60").arg(program).args(args))
+}

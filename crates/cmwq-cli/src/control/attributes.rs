@@ -1,0 +1,137 @@
+//! `cmwq get`, `cmwq set`, `cmwq param`: what the kernel has files for.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::{Format, ProcessArgs, refused};
+use crate::cli_error::CliError;
+use crate::output;
+
+const GET_EXAMPLES: &str = "\
+Examples:
+  cmwq get io
+  cmwq get -p 1234 io affinity_scope
+
+The names and the values are those of the kernel's files in /sys/devices/virtual/workqueue/NAME/.";
+
+#[derive(clap::Args)]
+#[command(after_help = GET_EXAMPLES)]
+pub(crate) struct GetArgs {
+    #[command(flatten)]
+    process: ProcessArgs,
+
+    /// The workqueue; NAME#SERIAL where several have one name
+    queue: String,
+
+    /// affinity_scope, affinity_strict, cpumask, max_active, nice or per_cpu [default: all that it has]
+    attribute: Option<String>,
+
+    /// Text to read, or JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(crate) fn get(args: &GetArgs) -> Result<(), CliError> {
+    let mut client = args.process.connect()?;
+    let params = match &args.attribute {
+        Some(attribute) => json!({ "queue": args.queue, "attribute": attribute }),
+        None => json!({ "queue": args.queue }),
+    };
+    print(&client.call("get", params).map_err(refused)?, args.format)
+}
+
+/// One value, or all with their names.
+fn print(result: &Value, format: Format) -> Result<(), CliError> {
+    if format == Format::Json {
+        return output::print(&super::json(result)?);
+    }
+    if let Some(value) = result.get("value").and_then(Value::as_str) {
+        return output::print(&format!("{value}\n"));
+    }
+    let mut text = String::new();
+    let values = result.get("values").and_then(Value::as_object);
+    for (name, value) in values.into_iter().flatten() {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{name}={}", value.as_str().unwrap_or_default());
+    }
+    output::print(&text)
+}
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  cmwq set io affinity_scope cache
+  cmwq set -p 1234 io max_active 16
+  cmwq set io cpumask ff
+
+What is taken and what is refused is what the kernel's files take and refuse. Items that are queued finish where they are; what is
+queued afterwards goes by the new value.";
+
+#[derive(clap::Args)]
+#[command(after_help = SET_EXAMPLES)]
+pub(crate) struct SetArgs {
+    #[command(flatten)]
+    process: ProcessArgs,
+
+    /// The workqueue; NAME#SERIAL where several have one name
+    queue: String,
+
+    /// affinity_scope, affinity_strict, cpumask, max_active or nice
+    attribute: String,
+
+    /// The value
+    #[arg(allow_hyphen_values = true)]
+    value: String,
+}
+
+pub(crate) fn set(args: &SetArgs) -> Result<(), CliError> {
+    let mut client = args.process.connect()?;
+    client
+        .set(&args.queue, &args.attribute, &args.value)
+        .map_err(refused)
+}
+
+const PARAM_EXAMPLES: &str = "\
+Examples:
+  cmwq param
+  cmwq param default_affinity_scope
+  cmwq param default_affinity_scope=cache
+  cmwq param cpumask=f
+
+The names and values are those of the kernel's files in /sys/module/workqueue/parameters/, and of its global masks.";
+
+#[derive(clap::Args)]
+#[command(after_help = PARAM_EXAMPLES)]
+pub(crate) struct ParamArgs {
+    #[command(flatten)]
+    process: ProcessArgs,
+
+    /// The engine, where the process has several
+    #[arg(long, value_name = "NUMBER")]
+    engine: Option<u64>,
+
+    /// The parameter, and what it shall be [default: show all]
+    #[arg(value_name = "NAME[=VALUE]")]
+    parameter: Option<String>,
+
+    /// Text to read, or JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(crate) fn param(args: &ParamArgs) -> Result<(), CliError> {
+    let mut client = args.process.connect()?;
+    let (name, value) = match args.parameter.as_deref() {
+        None => (None, None),
+        Some(text) => match text.split_once('=') {
+            Some((name, value)) => (Some(name), Some(value)),
+            None => (Some(text), None),
+        },
+    };
+    let params = json!({ "engine": args.engine, "name": name, "value": value });
+    let result = client.call("param", params).map_err(refused)?;
+    match value {
+        Some(_) => Ok(()),
+        None => print(&result, args.format),
+    }
+}

@@ -1,0 +1,258 @@
+//! `cmwq dump`: the configuration, in the sections and with the words of the kernel's `wq_dump`.
+
+use std::fmt::Write as _;
+
+use cmwq::topology::CpuSet;
+use cmwq_control::protocol::{Engine, Pool, Queue};
+
+use super::{Format, ProcessArgs, refused};
+use crate::cli_error::CliError;
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  cmwq dump
+  cmwq dump -p my-server
+  cmwq dump --format json
+
+Sections, as in the kernel's wq_dump: the pods of each affinity scope, the worker pools, the pool of each CPU by workqueue, the
+rescuers, and how many items each unbound workqueue may have active on each node.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    process: ProcessArgs,
+
+    /// Text to read, or JSON with everything
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let mut client = args.process.connect()?;
+    let state = client.state().map_err(refused)?;
+    if args.format == Format::Json {
+        return output::print(&super::json(&state)?);
+    }
+    let many = state.engines.len() > 1;
+    let mut text = String::new();
+    for engine in &state.engines {
+        if many {
+            text += &heading(&format!("Engine {}", engine.serial));
+        }
+        text += &of_engine(engine);
+    }
+    output::print(&text)
+}
+
+fn heading(title: &str) -> String {
+    format!("{title}\n{}\n", "=".repeat(title.len()))
+}
+
+/// Writes of lists of CPUs are masks here, as in the kernel's tool.
+struct Masks {
+    numbers: usize,
+}
+
+impl Masks {
+    fn of(engine: &Engine) -> Masks {
+        let possible = CpuSet::parse_list(&engine.possible).unwrap_or_default();
+        Masks {
+            numbers: possible.last().map_or(1, |last| last + 1),
+        }
+    }
+
+    fn mask(&self, list: &str) -> String {
+        match CpuSet::parse_list(list) {
+            Ok(cpus) => cpus.to_mask_of(self.numbers),
+            Err(_) => list.to_owned(),
+        }
+    }
+}
+
+fn of_engine(engine: &Engine) -> String {
+    [
+        affinity_scopes(engine),
+        worker_pools(engine),
+        cpu_to_pool(engine),
+        rescuers(engine),
+        node_limits(engine),
+    ]
+    .join("\n")
+        + "\n"
+}
+
+fn number<T: ToString>(number: Option<T>) -> String {
+    number.map_or_else(|| "-1".to_owned(), |number| number.to_string())
+}
+
+fn affinity_scopes(engine: &Engine) -> String {
+    let masks = Masks::of(engine);
+    let mut text = heading("Affinity Scopes");
+    let default = engine.parameters.get("default_affinity_scope");
+    let unbound = engine
+        .parameters
+        .get("cpumask")
+        .cloned()
+        .unwrap_or_default();
+    text += &format!("wq_unbound_cpumask={unbound}\n");
+    for scope in &engine.scopes {
+        let mark = if Some(&scope.name) == default {
+            " (default)"
+        } else {
+            ""
+        };
+        let list = |items: Vec<String>| items.join(" ");
+        let pods = scope.pods.iter().enumerate();
+        let cpus = pods
+            .clone()
+            .map(|(at, (cpus, _))| format!("[{at}]={}", masks.mask(cpus)));
+        let nodes = pods.map(|(at, (_, node))| format!("[{at}]={}", number(*node)));
+        let of_cpu = scope.cpu_pod.iter().enumerate();
+        let of_cpu = of_cpu.filter_map(|(cpu, pod)| Some(format!("[{cpu}]={}", (*pod)?)));
+        let _ = write!(
+            text,
+            "\n{}{mark}\n  nr_pods  {}\n  pod_cpus {}\n  pod_node {}\n  cpu_pod  {}\n",
+            scope.name.to_uppercase(),
+            scope.pods.len(),
+            list(cpus.collect()),
+            list(nodes.collect()),
+            list(of_cpu.collect()),
+        );
+    }
+    text
+}
+
+/// As many digits as the highest number of a pool takes, but two at least.
+fn id_width(engine: &Engine) -> usize {
+    let highest = engine.pools.iter().map(|pool| pool.id).max().unwrap_or(0);
+    highest.to_string().len().max(2)
+}
+
+fn worker_pools(engine: &Engine) -> String {
+    let masks = Masks::of(engine);
+    let width = id_width(engine);
+    let mut text = heading("Worker Pools");
+    for pool in &engine.pools {
+        let idle = pool.workers.iter().filter(|worker| worker.doing == "idle");
+        let _ = write!(
+            text,
+            "pool[{:0width$}] ref={:>2} nice={:>3} idle/workers={:>3}/{:>3} ",
+            pool.id,
+            pool.users,
+            pool.nice,
+            idle.count(),
+            pool.workers.len(),
+        );
+        text += &place(pool, &masks);
+        text.push('\n');
+    }
+    text
+}
+
+fn place(pool: &Pool, masks: &Masks) -> String {
+    match (pool.kind.as_str(), pool.cpu) {
+        ("bh", Some(cpu)) => format!("cpu={cpu:>3} bh"),
+        (_, Some(cpu)) => format!("cpu={cpu:>3}"),
+        _ => {
+            let strict = if pool.strict { " strict" } else { "" };
+            let cpus = masks.mask(&pool.cpus);
+            format!(
+                "cpus={cpus} pod_cpus={}{strict}",
+                masks.mask(&pool.pod_cpus)
+            )
+        }
+    }
+}
+
+/// Names are cut to as many columns, from the front.
+const NAME_COLUMNS: usize = 24;
+
+pub(super) fn name_column(name: &str) -> String {
+    let skipped = name.chars().count().saturating_sub(NAME_COLUMNS);
+    let end: String = name.chars().skip(skipped).collect();
+    format!("{end:NAME_COLUMNS$}")
+}
+
+fn cpu_to_pool(engine: &Engine) -> String {
+    let width = id_width(engine);
+    let cpus = CpuSet::parse_list(&engine.cpus).unwrap_or_default();
+    let mut text = heading("Workqueue CPU -> pool");
+    text += &format!(
+        "[{:^1$} ",
+        "workqueue     \\     type   CPU",
+        NAME_COLUMNS + 9
+    );
+    for cpu in cpus.iter() {
+        let _ = write!(text, " {cpu:>width$}");
+    }
+    let _ = writeln!(text, " {:>width$}]", "dfl");
+    for queue in &engine.queues {
+        let _ = write!(text, "{} {:10}", name_column(&queue.key), queue.kind);
+        for cpu in cpus.iter() {
+            let pool = queue.cpu_pool.get(cpu).copied().flatten();
+            let pool = pool.map_or_else(|| "-".to_owned(), |pool| pool.to_string());
+            let _ = write!(text, " {pool:>width$}");
+        }
+        if let Some(pool) = queue.default_pool {
+            let _ = write!(text, " {pool:>width$}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn rescuers(engine: &Engine) -> String {
+    let masks = Masks::of(engine);
+    let mut text = heading("Workqueue -> rescuer");
+    let own_mask = engine
+        .parameters
+        .get("cpumask")
+        .cloned()
+        .unwrap_or_default();
+    for queue in &engine.queues {
+        if let Some((tid, cpus)) = &queue.rescuer {
+            let wq_mask = queue.attributes.get("cpumask").unwrap_or(&own_mask);
+            let _ = writeln!(
+                text,
+                "{} wq_cpumask={wq_mask} rescuer_tid={tid} rescuer_cpus={}",
+                name_column(&queue.key),
+                masks.mask(cpus)
+            );
+        }
+    }
+    text
+}
+
+fn node_limits(engine: &Engine) -> String {
+    let mut text = heading("Unbound workqueue -> node_nr/max_active");
+    let nodes = engine
+        .nodes
+        .iter()
+        .map(|(node, cpus)| format!("node {node}: CPUs {cpus}"));
+    text += &format!("{}\n", nodes.collect::<Vec<_>>().join("; "));
+    let _ = write!(text, "{:NAME_COLUMNS$} {:>4} {:>5}", "", "min", "max");
+    for (node, _) in &engine.nodes {
+        let _ = write!(text, " {:>9}", format!("node {node}"));
+    }
+    let _ = writeln!(text, " {:>9}", "dfl");
+    for queue in engine.queues.iter().filter(|queue| !queue.nodes.is_empty()) {
+        text += &node_line(queue);
+    }
+    text
+}
+
+fn node_line(queue: &Queue) -> String {
+    let mut text = format!(
+        "{} {:>4} {:>5}",
+        name_column(&queue.key),
+        queue.min_active,
+        queue.max_active
+    );
+    for (_, active, limit) in &queue.nodes {
+        let _ = write!(text, " {:>9}", format!("{active}/{limit}"));
+    }
+    text.push('\n');
+    text
+}

@@ -1,0 +1,63 @@
+//! `cmwq list`: the processes that serve.
+
+use std::fmt::Write as _;
+
+use cmwq_control::processes;
+use serde_json::json;
+
+use super::Format;
+use crate::cli_error::CliError;
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  cmwq list
+  cmwq list --format json
+
+A process serves if it asks cmwq-control to, as `cmwq bench --control` does. Root sees the processes of all users.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Text to read, or JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let found = processes();
+    if args.format == Format::Json {
+        let all: Vec<_> = found
+            .iter()
+            .map(|(pid, hello)| match hello {
+                Ok(hello) => json!(hello),
+                Err(error) => json!({ "pid": pid, "error": error }),
+            })
+            .collect();
+        return output::print(&super::json(&all)?);
+    }
+    if found.is_empty() {
+        return output::print("No process serves.\n");
+    }
+    let mut text = format!(
+        "{:>8} {:16} {:>6} {:>6} {:>7} {:>8} {}\n",
+        "PID", "NAME", "UID", "QUEUES", "WORKERS", "REQUESTS", "VERSION"
+    );
+    for (pid, hello) in &found {
+        // Writing to a string cannot fail.
+        let _ = match hello {
+            Ok(hello) => writeln!(
+                text,
+                "{pid:>8} {:16} {:>6} {:>6} {:>7} {:>8} {}",
+                hello.name,
+                hello.uid,
+                hello.queues,
+                hello.workers,
+                hello.endpoint.requests,
+                hello.version
+            ),
+            Err(error) => writeln!(text, "{pid:>8} {error}"),
+        };
+    }
+    output::print(&text)
+}

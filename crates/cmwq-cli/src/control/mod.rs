@@ -1,0 +1,73 @@
+//! The commands that look at a running process and change it, through its control endpoint.
+//!
+//! | file | command |
+//! |---|---|
+//! | `list` | `cmwq list` |
+//! | `dump` | `cmwq dump` |
+//! | `monitor` | `cmwq monitor` |
+//! | `busy` | `cmwq busy`, `cmwq metrics` |
+//! | `attributes` | `cmwq get`, `cmwq set`, `cmwq param` |
+//! | `trace`, `chrome` | `cmwq trace` |
+
+pub(crate) mod attributes;
+pub(crate) mod busy;
+mod chrome;
+pub(crate) mod dump;
+pub(crate) mod list;
+pub(crate) mod monitor;
+pub(crate) mod trace;
+
+use clap::ValueEnum;
+use cmwq_control::{Client, ControlError, connect};
+
+use crate::cli_error::CliError;
+
+/// Which process.
+#[derive(clap::Args, Debug, Clone, Default)]
+pub(crate) struct ProcessArgs {
+    /// The process, by number or name [default: the only one that serves]
+    #[arg(short, long = "process", value_name = "PID|NAME")]
+    pub(crate) process: Option<String>,
+}
+
+impl ProcessArgs {
+    pub(crate) fn connect(&self) -> Result<Client, CliError> {
+        connect(self.process.as_deref()).map_err(refused)
+    }
+}
+
+/// What is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// To read.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
+pub(crate) fn refused(error: ControlError) -> CliError {
+    CliError::new(error.to_string())
+}
+
+/// As JSON to print: one object or array, and a newline.
+pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<String, CliError> {
+    serde_json::to_string_pretty(value)
+        .map(|text| text + "\n")
+        .map_err(|error| CliError::new(error.to_string()))
+}
+
+/// A clock for people: seconds with one decimal.
+pub(crate) fn seconds(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1e9)
+}
+
+/// A latency for people; `-`: none was measured.
+pub(crate) fn latency(ns: Option<u64>) -> String {
+    match ns {
+        None => "-".to_owned(),
+        Some(ns) if ns < 10_000 => format!("{ns}ns"),
+        Some(ns) if ns < 10_000_000 => format!("{}us", ns / 1000),
+        Some(ns) => format!("{}ms", ns / 1_000_000),
+    }
+}

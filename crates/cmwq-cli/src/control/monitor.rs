@@ -1,0 +1,237 @@
+//! `cmwq monitor`: what the workqueues do, in the columns of the kernel's `wq_monitor` and a few more.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use cmwq_control::protocol::{Queue, State};
+use regex::Regex;
+use serde_json::json;
+
+use super::dump::name_column;
+use super::{Format, ProcessArgs, latency, refused, seconds};
+use crate::cli_error::CliError;
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  cmwq monitor
+  cmwq monitor -p my-server '^io' crypt --interval 0.5
+  cmwq monitor --interval 0 --format json
+
+Columns, as in the kernel's wq_monitor:
+  total    items started
+  infl     items started and not completed
+  CPUtime  seconds of CPU time that items have used, by sampling
+  CPUitsv  items that used the CPU for too long (per-CPU workqueues)
+  CMW/RPR  workers that took over because an item blocked. The kernel shows repatriations for unbound workqueues;
+           here those manage their concurrency too, and work is moved instead of workers: see helps
+  mayday   calls for the rescuer, and rescued: items that it ran
+and of cmwq's own:
+  enq p50, p99  the time that queue() took, of about every 64th call
+  helps    items that idle pods ran for busy ones
+  wake/it  workers woken, by items
+  lockwt   times that somebody had to wait for the lock of one of its pools; workqueues that share a pool share them
+
+Counts of pools that are gone, after a change of attributes, are lost, as in the kernel.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    process: ProcessArgs,
+
+    /// Workqueues whose name contains a match of one of these regular expressions [default: all]
+    #[arg(value_name = "PATTERN")]
+    patterns: Vec<String>,
+
+    /// Seconds between two looks; 0: one look
+    #[arg(
+        short,
+        long,
+        value_name = "S",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
+    interval: String,
+
+    /// Text to read, or JSON: a line for each workqueue at each look
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// A day: more is a slip of the hand.
+const MOST_SECONDS: f64 = 86_400.0;
+
+fn interval(text: &str) -> Result<Option<Duration>, CliError> {
+    match text.parse::<f64>() {
+        Ok(0.0) => Ok(None),
+        Ok(seconds) if (0.01..=MOST_SECONDS).contains(&seconds) => {
+            Ok(Some(Duration::from_secs_f64(seconds)))
+        }
+        _ => Err(CliError::new(format!(
+            "--interval: {text:?} is not possible: it must be 0 or a number of seconds from 0.01 to {MOST_SECONDS}"
+        ))),
+    }
+}
+
+fn patterns(texts: &[String]) -> Result<Vec<Regex>, CliError> {
+    let read = |text: &String| {
+        Regex::new(text).map_err(|error| {
+            // Its own message draws the pattern on several lines.
+            let error = error.to_string();
+            let why = error.lines().last().unwrap_or_default().trim();
+            CliError::new(format!(
+                "PATTERN {text:?} is not a regular expression: {why}"
+            ))
+        })
+    };
+    texts.iter().map(read).collect()
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let interval = interval(&args.interval)?;
+    let patterns = patterns(&args.patterns)?;
+    let mut client = args.process.connect()?;
+    let mut next = Instant::now();
+    loop {
+        let state = client.state().map_err(refused)?;
+        let text = match args.format {
+            Format::Text => table(&state, &patterns),
+            Format::Json => lines(&state, &patterns)?,
+        };
+        if !output::print_until_closed(&text)? {
+            return Ok(());
+        }
+        let Some(interval) = interval else {
+            return Ok(());
+        };
+        next += interval;
+        // Late, after a stop: from now on again.
+        next = next.max(Instant::now());
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        if args.format == Format::Text && !output::print_until_closed("\n")? {
+            return Ok(());
+        }
+    }
+}
+
+fn chosen<'s>(state: &'s State, patterns: &'s [Regex]) -> impl Iterator<Item = &'s Queue> {
+    let queues = state.engines.iter().flat_map(|engine| &engine.queues);
+    queues.filter(move |queue| {
+        patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_match(&queue.name))
+    })
+}
+
+fn is_unbound(queue: &Queue) -> bool {
+    queue
+        .attributes
+        .get("per_cpu")
+        .is_some_and(|value| value == "0")
+}
+
+fn table(state: &State, patterns: &[Regex]) -> String {
+    let mut text = format!(
+        "{:24} {:>10} {:>5} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>7} {:>8}\n",
+        "",
+        "total",
+        "infl",
+        "CPUtime",
+        "CPUitsv",
+        "CMW/RPR",
+        "mayday",
+        "rescued",
+        "enq p50",
+        "enq p99",
+        "helps",
+        "wake/it",
+        "lockwt"
+    );
+    for queue in chosen(state, patterns) {
+        let rescuer = queue.rescuer.is_some();
+        let unless = |absent: bool, count: u64| {
+            if absent {
+                "-".to_owned()
+            } else {
+                count.to_string()
+            }
+        };
+        let wakes = match queue.started {
+            0 => "-".to_owned(),
+            started => format!("{:.3}", queue.wakeups as f64 / started as f64),
+        };
+        let _ = writeln!(
+            text,
+            "{} {:>10} {:>5} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>7} {:>8}",
+            name_column(&queue.key),
+            queue.started,
+            queue.started.saturating_sub(queue.completed),
+            seconds(queue.cpu_ns),
+            unless(is_unbound(queue), queue.cpu_intensive),
+            queue.cm_wakeups,
+            unless(!rescuer, queue.mayday),
+            unless(!rescuer, queue.rescued),
+            latency(queue.enqueue_p50_ns),
+            latency(queue.enqueue_p99_ns),
+            queue.helps,
+            wakes,
+            queue.lock_waits,
+        );
+    }
+    text
+}
+
+fn lines(state: &State, patterns: &[Regex]) -> Result<String, CliError> {
+    let mut text = String::new();
+    for queue in chosen(state, patterns) {
+        let line = json!({
+            "timestamp": state.at_ns as f64 / 1e9,
+            "name": queue.key,
+            "unbound": is_unbound(queue),
+            "mem_reclaim": queue.rescuer.is_some(),
+            "started": queue.started,
+            "completed": queue.completed,
+            "cpu_time_ns": queue.cpu_ns,
+            "cpu_intensive": queue.cpu_intensive,
+            "cm_wakeup": queue.cm_wakeups,
+            "mayday": queue.mayday,
+            "rescued": queue.rescued,
+            "enqueue_timed": queue.enqueue_timed,
+            "enqueue_p50_ns": queue.enqueue_p50_ns,
+            "enqueue_p99_ns": queue.enqueue_p99_ns,
+            "helps": queue.helps,
+            "waiter_runs": queue.waiter_runs,
+            "wakeups": queue.wakeups,
+            "lock_waits": queue.lock_waits,
+        });
+        text += &line.to_string();
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_seconds_and_0_is_one_look() {
+        assert_eq!(interval("0").unwrap(), None);
+        assert_eq!(interval("0.5").unwrap(), Some(Duration::from_millis(500)));
+        for text in ["", "-1", "x", "nan", "inf", "1e300", "0.0001"] {
+            let message = interval(text).expect_err("refused").to_string();
+            assert!(
+                message.contains("must be") && message.contains(text),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_is_none_is_an_error_of_one_line() {
+        let message = patterns(&["a(".to_owned()])
+            .expect_err("refused")
+            .to_string();
+        assert_eq!(message.lines().count(), 1);
+        assert!(message.contains("\"a(\""), "{message}");
+    }
+}

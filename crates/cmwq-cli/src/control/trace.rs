@@ -1,0 +1,119 @@
+//! `cmwq trace`: what happens in a process, event by event, as a file for Perfetto and chrome://tracing.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::chrome::Trace;
+use super::{ProcessArgs, refused};
+use crate::cli_error::CliError;
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  cmwq trace -p my-server --seconds 2 -o trace.json
+  cmwq trace -o - | jq '.traceEvents | length'
+
+Open the file at https://ui.perfetto.dev or in chrome://tracing. Each pod is a process there and each of its workers a track; arrows lead
+from where an item was queued to where it ran. Events that did not fit into a thread's buffer are counted and shown as lost.
+
+The same four events are USDT probes of provider cmwq: workqueue_queue_work, workqueue_activate_work, workqueue_execute_start,
+workqueue_execute_end; for instance
+  bpftrace -p PID -e 'usdt:*:cmwq:workqueue_execute_start { @[usym(arg1)] = count(); }'";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    process: ProcessArgs,
+
+    /// For how long
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
+    seconds: String,
+
+    /// Events that each thread's buffer holds; it is emptied about every 100 ms
+    #[arg(long, value_name = "N", default_value_t = 16 * 1024)]
+    events: usize,
+
+    /// The file; -: standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+/// An hour: the file is held in memory until its end.
+const MOST_SECONDS: f64 = 3600.0;
+/// How often the buffers are emptied.
+const ROUND: Duration = Duration::from_millis(100);
+/// No more events are kept: a few gigabytes of text.
+const MOST_EVENTS: usize = 20_000_000;
+
+fn duration(text: &str) -> Result<Duration, CliError> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= MOST_SECONDS => {
+            Ok(Duration::from_secs_f64(seconds))
+        }
+        _ => Err(CliError::new(format!(
+            "--seconds: {text:?} is not possible: it must be more than 0 and at most {MOST_SECONDS}"
+        ))),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let duration = duration(&args.seconds)?;
+    let to_stdout = args.output.as_os_str() == "-";
+    let cannot = |error: std::io::Error| {
+        CliError::new(format!("--output {}: {error}", args.output.display()))
+    };
+    let mut client = args.process.connect()?;
+    let file = match to_stdout {
+        true => None,
+        false => Some(File::create(&args.output).map_err(cannot)?),
+    };
+    let mut trace = Trace::new();
+    client.trace_start(args.events).map_err(refused)?;
+    let end = Instant::now() + duration;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        std::thread::sleep(left.min(ROUND));
+        let round_end = Instant::now() + ROUND;
+        loop {
+            let chunk = client.trace_read().map_err(refused)?;
+            let more = chunk.more;
+            trace.add(chunk);
+            // A process that makes events faster than they are read is not followed for ever.
+            if !more || (left.is_zero() && Instant::now() > round_end + ROUND * 50) {
+                break;
+            }
+        }
+        if left.is_zero() || trace.len() >= MOST_EVENTS {
+            break;
+        }
+    }
+    client.trace_stop().map_err(refused)?;
+    let (events, lost) = (trace.len(), trace.lost());
+    let text = trace.render();
+    match file {
+        None => output::print(&text)?,
+        Some(file) => {
+            let mut file = BufWriter::new(file);
+            file.write_all(text.as_bytes())
+                .and_then(|()| file.flush())
+                .map_err(cannot)?;
+            let lost = match lost {
+                0 => String::new(),
+                lost => format!(", {lost} more were lost: see --events"),
+            };
+            output::print(&format!(
+                "{}: {events} events{lost}\n",
+                args.output.display()
+            ))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! `cmwq top`: a running process on the whole screen.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `model` | what was seen, and what keys change |
+//! | `view` | how it is drawn |
+//! | `svg` | the same as a picture |
+
+mod model;
+mod svg;
+mod view;
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use cmwq_control::Client;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use crate::cli_error::CliError;
+use crate::control::{ProcessArgs, refused};
+use model::{Action, Model};
+
+const EXAMPLES: &str = "\
+Examples:
+  cmwq bench --control            (in another terminal)
+  cmwq top
+  cmwq top -p my-server --interval 0.5
+  cmwq top --interval 0.2 --snapshot top.svg
+
+Colours of pods: green, CPUs to spare; yellow, none; red, and work waits. A scope with = before it is the default, whatever that is now.
+
+Keys: up, down or k, j select a workqueue · s sorts by the next column · / filters by a part of the name · a gives the selected workqueue the
+next affinity scope, S turns its strictness over, + and - double and halve max_active · space holds the picture · q ends";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    process: ProcessArgs,
+
+    /// Seconds between two looks
+    #[arg(
+        short,
+        long,
+        value_name = "S",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
+    interval: String,
+
+    /// Look 9 times, write what the screen would show at 80 columns and 24 lines as an SVG picture, and end
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+}
+
+/// How long a key may have to wait.
+const KEY_WAIT: Duration = Duration::from_millis(50);
+/// Looks before a snapshot is taken: then the sparklines are full.
+const SNAPSHOT_LOOKS: usize = model::HISTORY + 1;
+
+fn interval(text: &str) -> Result<Duration, CliError> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(CliError::new(format!(
+            "--interval: {text:?} is not possible: it must be a number of seconds from 0.1 to 3600"
+        ))),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let interval = interval(&args.interval)?;
+    if args.snapshot.is_none() && !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
+        return Err(CliError::new(
+            "top needs a terminal; `cmwq monitor` writes lines, and --snapshot FILE a picture",
+        ));
+    }
+    let mut client = args.process.connect()?;
+    let mut model = Model::new();
+    model.look(client.state().map_err(refused)?);
+    match &args.snapshot {
+        Some(path) => snapshot(&mut client, &mut model, interval, path),
+        None => on_screen(&mut client, &mut model, interval),
+    }
+}
+
+fn snapshot(
+    client: &mut Client,
+    model: &mut Model,
+    interval: Duration,
+    path: &Path,
+) -> Result<(), CliError> {
+    for _ in 1..SNAPSHOT_LOOKS {
+        std::thread::sleep(interval);
+        model.look(client.state().map_err(refused)?);
+    }
+    let failed = |error: String| CliError::new(format!("--snapshot {}: {error}", path.display()));
+    let mut terminal =
+        Terminal::new(TestBackend::new(80, 24)).map_err(|error| failed(error.to_string()))?;
+    terminal
+        .draw(|frame| view::draw(frame, model))
+        .map_err(|error| failed(error.to_string()))?;
+    std::fs::write(path, svg::render(terminal.backend().buffer()))
+        .map_err(|error| failed(error.to_string()))
+}
+
+/// Restores the terminal on every way out; a panic's is the hook that `ratatui` sets.
+struct Screen;
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+fn on_screen(client: &mut Client, model: &mut Model, interval: Duration) -> Result<(), CliError> {
+    let failed = |error: io::Error| CliError::new(format!("the terminal: {error}"));
+    // Asked to end: noticed between two keys, and the terminal restored.
+    let end = Arc::new(AtomicBool::new(false));
+    for signal in [
+        signal_hook::consts::SIGINT,
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGHUP,
+    ] {
+        signal_hook::flag::register(signal, end.clone()).map_err(failed)?;
+    }
+    let mut terminal = ratatui::try_init().map_err(failed)?;
+    let _screen = Screen;
+    let mut next_look = Instant::now() + interval;
+    while !end.load(Ordering::Relaxed) {
+        terminal
+            .draw(|frame| view::draw(frame, model))
+            .map_err(failed)?;
+        if Instant::now() >= next_look {
+            next_look = Instant::now() + interval;
+            if !model.is_held() {
+                model.look(client.state().map_err(refused)?);
+            }
+        }
+        let wait = next_look.saturating_duration_since(Instant::now());
+        if !event::poll(wait.min(KEY_WAIT)).map_err(failed)? {
+            continue;
+        }
+        let Event::Key(key) = event::read().map_err(failed)? else {
+            continue;
+        };
+        if key.kind == KeyEventKind::Release {
+            continue;
+        }
+        match model.key(key) {
+            Action::None => {}
+            Action::Quit => return Ok(()),
+            Action::Set {
+                queue,
+                attribute,
+                value,
+            } => {
+                let result = client.set(&queue, attribute, &value);
+                model.say(match result {
+                    Ok(()) => format!("{queue}: {attribute} = {value}"),
+                    Err(error) => error.to_string(),
+                });
+                model.look(client.state().map_err(refused)?);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,366 @@
+//! What `cmwq top` knows: the last states of the process, and what the person at the keys wants to see of them.
+
+use std::collections::{HashMap, VecDeque};
+
+use cmwq::affinity::AffinityScope;
+use cmwq_control::protocol::{Engine, Pool, Queue, State};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// Looks that a sparkline shows: as many as its column is wide.
+pub(super) const HISTORY: usize = 8;
+
+/// What the workqueues are sorted by, the largest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    Rate,
+    Cpu,
+    Waiting,
+    Latency,
+    Name,
+}
+
+impl Sort {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Sort::Rate => "items/s",
+            Sort::Cpu => "CPU",
+            Sort::Waiting => "waiting",
+            Sort::Latency => "enqueue p99",
+            Sort::Name => "name",
+        }
+    }
+
+    fn next(self) -> Self {
+        match self {
+            Sort::Rate => Sort::Cpu,
+            Sort::Cpu => Sort::Waiting,
+            Sort::Waiting => Sort::Latency,
+            Sort::Latency => Sort::Name,
+            Sort::Name => Sort::Rate,
+        }
+    }
+}
+
+/// What a key asks the process for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    None,
+    Quit,
+    Set {
+        queue: String,
+        attribute: &'static str,
+        value: String,
+    },
+}
+
+/// A workqueue as it is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) key: String,
+    pub(super) kind: String,
+    pub(super) scope: String,
+    pub(super) items_per_s: f64,
+    pub(super) in_flight: u64,
+    pub(super) waiting: usize,
+    pub(super) cpu_percent: f64,
+    pub(super) p99_ns: Option<u64>,
+    pub(super) helps_per_s: f64,
+    pub(super) history: Vec<u64>,
+}
+
+/// An item: one that runs, or the slowest run of its function that was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) queue: String,
+    pub(super) function: String,
+    pub(super) tid: i32,
+    pub(super) for_ns: u64,
+}
+
+/// Of a queue, from one look to the next.
+#[derive(Default)]
+struct Seen {
+    items_per_s: VecDeque<f64>,
+    cpu_percent: f64,
+    helps_per_s: f64,
+}
+
+pub(super) struct Model {
+    state: State,
+    seen: HashMap<u64, Seen>,
+    /// By queue and function: the longest run that a look has found.
+    slowest: HashMap<(String, String), Item>,
+    selected: usize,
+    sort: Sort,
+    filter: String,
+    /// The filter is being typed.
+    typing: bool,
+    held: bool,
+    message: String,
+}
+
+impl Model {
+    pub(super) fn new() -> Self {
+        Model {
+            state: State {
+                pid: 0,
+                name: String::new(),
+                at_ns: 0,
+                engines: Vec::new(),
+            },
+            seen: HashMap::new(),
+            slowest: HashMap::new(),
+            selected: 0,
+            sort: Sort::Rate,
+            filter: String::new(),
+            typing: false,
+            held: false,
+            message: String::new(),
+        }
+    }
+
+    /// Takes a new state in.
+    pub(super) fn look(&mut self, state: State) {
+        let before: HashMap<u64, Queue> = std::mem::take(&mut self.state.engines)
+            .into_iter()
+            .flat_map(|engine| engine.queues)
+            .map(|queue| (queue.serial, queue))
+            .collect();
+        let seconds = state.at_ns.saturating_sub(self.state.at_ns) as f64 / 1e9;
+        let first = self.state.pid == 0;
+        let rate = |now: u64, before: u64| match seconds > 0.0 && !first {
+            true => now.saturating_sub(before) as f64 / seconds,
+            false => 0.0,
+        };
+        for queue in state.engines.iter().flat_map(|engine| &engine.queues) {
+            let seen = self.seen.entry(queue.serial).or_default();
+            // A queue that was not there began with nothing.
+            let was = before.get(&queue.serial);
+            let of = |count: fn(&Queue) -> u64| rate(count(queue), was.map_or(0, count));
+            if !first {
+                seen.items_per_s.push_back(of(|queue| queue.started));
+            }
+            if seen.items_per_s.len() > HISTORY {
+                seen.items_per_s.pop_front();
+            }
+            seen.cpu_percent = of(|queue| queue.cpu_ns) / 1e7;
+            seen.helps_per_s = of(|queue| queue.helps);
+        }
+        self.state = state;
+        let alive: Vec<u64> = self.queues().map(|queue| queue.serial).collect();
+        self.seen.retain(|serial, _| alive.contains(serial));
+        for item in self.running() {
+            let id = (item.queue.clone(), item.function.clone());
+            let slowest = self.slowest.entry(id).or_insert_with(|| item.clone());
+            if item.for_ns >= slowest.for_ns {
+                *slowest = item;
+            }
+        }
+        self.selected = self.selected.min(self.rows().len().saturating_sub(1));
+    }
+
+    pub(super) fn say(&mut self, message: String) {
+        self.message = message;
+    }
+
+    fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.state.engines.iter().flat_map(|engine| &engine.queues)
+    }
+
+    pub(super) fn engines(&self) -> &[Engine] {
+        &self.state.engines
+    }
+
+    pub(super) fn process(&self) -> (u32, &str) {
+        (self.state.pid, &self.state.name)
+    }
+
+    pub(super) fn pools(&self) -> impl Iterator<Item = &Pool> {
+        self.state.engines.iter().flat_map(|engine| &engine.pools)
+    }
+
+    /// The workqueues that are shown, in their order.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let shown = self
+            .queues()
+            .filter(|queue| queue.key.contains(&self.filter));
+        let mut rows: Vec<Row> = shown.map(|queue| self.row(queue)).collect();
+        let largest_first = |a: f64, b: f64| b.total_cmp(&a);
+        rows.sort_by(|a, b| {
+            let order = match self.sort {
+                Sort::Rate => largest_first(a.items_per_s, b.items_per_s),
+                Sort::Cpu => largest_first(a.cpu_percent, b.cpu_percent),
+                Sort::Waiting => b.waiting.cmp(&a.waiting),
+                Sort::Latency => b.p99_ns.cmp(&a.p99_ns),
+                Sort::Name => std::cmp::Ordering::Equal,
+            };
+            order.then_with(|| a.key.cmp(&b.key))
+        });
+        rows
+    }
+
+    fn row(&self, queue: &Queue) -> Row {
+        let nothing = Seen::default();
+        let seen = self.seen.get(&queue.serial).unwrap_or(&nothing);
+        let scope = queue.attributes.get("affinity_scope");
+        let active: usize = queue.pwqs.iter().map(|(_, active, _)| active).sum();
+        let inactive: usize = queue.pwqs.iter().map(|(_, _, inactive)| inactive).sum();
+        let in_flight = queue.started.saturating_sub(queue.completed);
+        let running = usize::try_from(in_flight).unwrap_or(usize::MAX);
+        Row {
+            key: queue.key.clone(),
+            kind: queue.kind.clone(),
+            scope: scope.map_or_else(|| "-".to_owned(), |scope| short_scope(scope)),
+            items_per_s: seen.items_per_s.back().copied().unwrap_or(0.0),
+            in_flight,
+            waiting: active.saturating_sub(running) + inactive,
+            cpu_percent: seen.cpu_percent,
+            p99_ns: queue.enqueue_p99_ns,
+            helps_per_s: seen.helps_per_s,
+            history: seen.items_per_s.iter().map(|rate| *rate as u64).collect(),
+        }
+    }
+
+    /// What runs now, the longest first.
+    pub(super) fn running(&self) -> Vec<Item> {
+        let runs = self.pools().flat_map(|pool| &pool.runs);
+        let mut items: Vec<Item> = runs
+            .map(|run| Item {
+                queue: run.queue.clone(),
+                function: run.function.clone(),
+                tid: run.tid,
+                for_ns: run.for_ns,
+            })
+            .collect();
+        items.sort_by(|a, b| b.for_ns.cmp(&a.for_ns).then_with(|| a.tid.cmp(&b.tid)));
+        items
+    }
+
+    /// The longest run of each function that was seen, the longest first.
+    pub(super) fn slowest(&self) -> Vec<Item> {
+        let mut items: Vec<Item> = self.slowest.values().cloned().collect();
+        items.sort_by(|a, b| {
+            b.for_ns
+                .cmp(&a.for_ns)
+                .then_with(|| a.function.cmp(&b.function))
+        });
+        items
+    }
+
+    pub(super) fn selected(&self) -> usize {
+        self.selected
+    }
+
+    pub(super) fn sort(&self) -> Sort {
+        self.sort
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// The filter, and whether it is being typed.
+    pub(super) fn filter(&self) -> (&str, bool) {
+        (&self.filter, self.typing)
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What a key does here, and what it asks the process for.
+    pub(super) fn key(&mut self, key: KeyEvent) -> Action {
+        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
+            return Action::Quit;
+        }
+        if self.typing {
+            match key.code {
+                KeyCode::Enter => self.typing = false,
+                KeyCode::Esc => {
+                    self.typing = false;
+                    self.filter.clear();
+                }
+                KeyCode::Backspace => {
+                    self.filter.pop();
+                }
+                KeyCode::Char(c) => self.filter.push(c),
+                _ => {}
+            }
+            self.selected = 0;
+            return Action::None;
+        }
+        self.message.clear();
+        let last = self.rows().len().saturating_sub(1);
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
+            KeyCode::Down | KeyCode::Char('j') => self.selected = (self.selected + 1).min(last),
+            KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected.saturating_sub(1),
+            KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Char('/') => self.typing = true,
+            KeyCode::Char(' ') => self.held = !self.held,
+            KeyCode::Char('a') => return self.change("affinity_scope", next_scope),
+            KeyCode::Char('S') => {
+                return self.change("affinity_strict", |now| {
+                    let turned = if now == "0" { "1" } else { "0" };
+                    Some(turned.to_owned())
+                });
+            }
+            KeyCode::Char('+') => {
+                return self.change("max_active", |now| {
+                    Some((now.parse::<usize>().ok()? * 2).min(2048).to_string())
+                });
+            }
+            KeyCode::Char('-') => {
+                return self.change("max_active", |now| {
+                    Some((now.parse::<usize>().ok()? / 2).max(1).to_string())
+                });
+            }
+            _ => {}
+        }
+        Action::None
+    }
+
+    /// A new value of an attribute of the selected workqueue, from the one that it has.
+    fn change(
+        &mut self,
+        attribute: &'static str,
+        next: impl FnOnce(&str) -> Option<String>,
+    ) -> Action {
+        let rows = self.rows();
+        let Some(row) = rows.get(self.selected) else {
+            return Action::None;
+        };
+        let key = row.key.clone();
+        let now = self
+            .queues()
+            .find(|queue| queue.key == key)
+            .and_then(|queue| queue.attributes.get(attribute));
+        match now.and_then(|now| next(now)) {
+            Some(value) => Action::Set {
+                queue: key,
+                attribute,
+                value,
+            },
+            None => {
+                self.message = format!("{key} has no {attribute} to change");
+                Action::None
+            }
+        }
+    }
+}
+
+/// `default (cache_shard)` in a few columns.
+fn short_scope(scope: &str) -> String {
+    match scope.strip_prefix("default (") {
+        Some(rest) => format!("={}", rest.trim_end_matches(')')),
+        None => scope.to_owned(),
+    }
+}
+
+/// The next scope in the kernel's order; after the last one comes `default`.
+fn next_scope(now: &str) -> Option<String> {
+    let name = now.split(' ').next().unwrap_or_default();
+    let all = AffinityScope::ALL;
+    let at = all.iter().position(|scope| scope.name() == name)?;
+    Some(all[(at + 1) % all.len()].name().to_owned())
+}

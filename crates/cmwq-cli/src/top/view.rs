@@ -1,0 +1,280 @@
+//! How `cmwq top` is drawn: a line about the process, the pods as a map of the machine, the workqueues, the items, the keys.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
+
+use cmwq_control::protocol::Pool;
+
+use super::model::{Item, Model};
+use crate::control::latency;
+
+/// Lines for the pods, with the frame.
+const PODS_LINES: u16 = 5;
+/// Lines for the items, with the frame.
+const ITEMS_LINES: u16 = 6;
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
+    let [head, pods, queues, items, keys] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(PODS_LINES),
+        Constraint::Min(4),
+        Constraint::Length(ITEMS_LINES),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(headline(model), head);
+    draw_pods(frame, pods, model);
+    draw_queues(frame, queues, model);
+    draw_items(frame, items, model);
+    frame.render_widget(footline(model), keys);
+}
+
+/// A number in a few columns.
+fn short(number: f64) -> String {
+    match number {
+        n if n < 10_000.0 => format!("{n:.0}"),
+        n if n < 9_999_500.0 => format!("{:.0}k", n / 1e3),
+        n => format!("{:.1}M", n / 1e6),
+    }
+}
+
+fn headline(model: &Model) -> Paragraph<'static> {
+    let (pid, name) = model.process();
+    let rows = model.rows();
+    let rate: f64 = rows.iter().map(|row| row.items_per_s).sum();
+    let workers: usize = model.pools().map(|pool| pool.workers.len()).sum();
+    let waits: u64 = model
+        .engines()
+        .iter()
+        .map(|engine| engine.totals.lock_waits)
+        .sum();
+    let held = if model.is_held() { " · HELD" } else { "" };
+    let text = format!(
+        " {name} {pid} · {} items/s · {} queues · {} pools · {workers} workers · {waits} lock waits{held}",
+        short(rate),
+        rows.len(),
+        model.pools().count(),
+    );
+    Paragraph::new(text).style(Style::new().add_modifier(Modifier::REVERSED))
+}
+
+/// Green while a pod has CPUs to spare, yellow when it has not, red when work waits for them.
+fn load_colour(pool: &Pool) -> Color {
+    let full = pool.running >= pool.target;
+    match (full, pool.waiting) {
+        (true, waiting) if waiting > pool.target => Color::Red,
+        (true, _) => Color::Yellow,
+        _ if pool.running > 0 => Color::Green,
+        _ => Color::DarkGray,
+    }
+}
+
+fn pod(pool: &Pool) -> Vec<Span<'static>> {
+    let colour = load_colour(pool);
+    // A block for each CPU of the pod, eight at most.
+    let blocks = pool.target.clamp(1, 8);
+    let busy = (pool.running * blocks)
+        .div_ceil(pool.target.max(1))
+        .min(blocks);
+    let bar: String = (0..blocks)
+        .map(|at| if at < busy { '█' } else { '░' })
+        .collect();
+    let what = match pool.kind.as_str() {
+        "unbound" => "",
+        other => other,
+    };
+    let nice = match pool.nice {
+        0 => String::new(),
+        nice => format!(" n{nice}"),
+    };
+    vec![
+        Span::raw(format!("{what}{}{nice} ", pool.pod_cpus)),
+        Span::styled(bar, Style::new().fg(colour)),
+        Span::raw(format!(
+            " {}/{} w{} q{}",
+            pool.running,
+            pool.target,
+            pool.workers.len(),
+            pool.waiting
+        )),
+    ]
+}
+
+fn draw_pods(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    // Those with threads: a per-CPU pool that nobody has used says nothing.
+    let mut pools: Vec<&Pool> = model
+        .pools()
+        .filter(|pool| !pool.workers.is_empty() || pool.waiting > 0)
+        .collect();
+    let block = Block::bordered().title(" pods: CPUs, running/CPUs, workers, waiting ");
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let cells: Vec<Vec<Span<'static>>> = pools.iter().map(|pool| pod(pool)).collect();
+    let width = |cell: &[Span<'static>]| cell.iter().map(Span::width).sum::<usize>();
+    let widest = cells.iter().map(|cell| width(cell)).max().unwrap_or(1) + 2;
+    let columns = (inner.width as usize / widest).max(1);
+    let room = columns * inner.height as usize;
+    // Where there are more than fit, the busiest are shown.
+    let mut order: Vec<usize> = (0..pools.len()).collect();
+    if order.len() > room {
+        order.sort_by_key(|&at| std::cmp::Reverse((pools[at].waiting, pools[at].running)));
+        order.truncate(room.saturating_sub(1));
+        order.sort_unstable();
+    }
+    let hidden = pools.len() - order.len();
+    pools.clear();
+    let mut shown: Vec<Vec<Span<'static>>> = order.iter().map(|&at| cells[at].clone()).collect();
+    if hidden > 0 {
+        shown.push(vec![Span::raw(format!("and {hidden} calmer ones"))]);
+    }
+    let lines: Vec<Line<'static>> = shown
+        .chunks(columns)
+        .map(|cells| {
+            let mut line = Vec::new();
+            for cell in cells {
+                let blank = widest.saturating_sub(width(cell));
+                line.extend(cell.iter().cloned());
+                line.push(Span::raw(" ".repeat(blank)));
+            }
+            Line::from(line)
+        })
+        .collect();
+    frame.render_widget(Paragraph::new(lines), inner);
+}
+
+fn sparkline(history: &[u64]) -> String {
+    let most = history.iter().copied().max().unwrap_or(0).max(1);
+    let bar = |value: &u64| BARS[((value * 7).div_ceil(most)) as usize];
+    history.iter().map(bar).collect()
+}
+
+fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let rows = model.rows();
+    let (filter, typing) = model.filter();
+    let title = match (filter, typing) {
+        ("", false) => format!(" workqueues by {} ", model.sort().name()),
+        (filter, _) => format!(" workqueues by {}, with \"{filter}\" ", model.sort().name()),
+    };
+    let room = area.height.saturating_sub(3) as usize;
+    // The selected one is always in sight.
+    let first = (model.selected() + 1).saturating_sub(room);
+    let shown = rows
+        .iter()
+        .enumerate()
+        .skip(first)
+        .take(room)
+        .map(|(at, row)| {
+            let style = if at == model.selected() {
+                Style::new().add_modifier(Modifier::REVERSED)
+            } else {
+                Style::new()
+            };
+            let number = |text: String| Cell::from(Line::from(text).right_aligned());
+            Row::new([
+                Cell::from(row.key.clone()),
+                Cell::from(row.kind.clone()),
+                Cell::from(row.scope.clone()),
+                number(short(row.items_per_s)),
+                number(row.in_flight.to_string()),
+                number(short(row.waiting as f64)),
+                number(format!("{:.0}", row.cpu_percent)),
+                number(latency(row.p99_ns)),
+                number(short(row.helps_per_s)),
+                Cell::from(sparkline(&row.history)).style(Style::new().fg(Color::Cyan)),
+            ])
+            .style(style)
+        });
+    let head = |text: &'static str| Cell::from(Line::from(text).right_aligned());
+    let header = Row::new([
+        Cell::from("name"),
+        Cell::from("type"),
+        Cell::from("scope"),
+        head("items/s"),
+        head("infl"),
+        head("wait"),
+        head("CPU%"),
+        head("enq p99"),
+        head("helps"),
+        Cell::from("trend"),
+    ])
+    .style(Style::new().add_modifier(Modifier::BOLD));
+    let widths = [
+        Constraint::Min(8),
+        Constraint::Length(9),
+        Constraint::Length(12),
+        Constraint::Length(7),
+        Constraint::Length(4),
+        Constraint::Length(5),
+        Constraint::Length(4),
+        Constraint::Length(7),
+        Constraint::Length(5),
+        Constraint::Length(8),
+    ];
+    let table = Table::new(shown, widths)
+        .header(header)
+        .block(Block::bordered().title(title));
+    frame.render_widget(table, area);
+}
+
+fn items(title: &'static str, items: &[Item], room: usize, width: usize) -> Paragraph<'static> {
+    let lines: Vec<Line<'static>> = items
+        .iter()
+        .take(room)
+        .map(|item| {
+            let time = format!("{:>7}", duration(item.for_ns));
+            let what = format!(" {} {}", item.queue, item.function);
+            let kept: String = what.chars().take(width.saturating_sub(7)).collect();
+            Line::from(vec![
+                Span::styled(time, Style::new().fg(age_colour(item.for_ns))),
+                Span::raw(kept),
+            ])
+        })
+        .collect();
+    Paragraph::new(lines).block(Block::bordered().title(title))
+}
+
+fn age_colour(ns: u64) -> Color {
+    match ns {
+        0..10_000_000 => Color::Green,
+        10_000_000..1_000_000_000 => Color::Yellow,
+        _ => Color::Red,
+    }
+}
+
+/// By a clock of a few milliseconds.
+fn duration(ns: u64) -> String {
+    match ns {
+        0..10_000_000_000 => format!("{}ms", ns / 1_000_000),
+        _ => format!("{}s", ns / 1_000_000_000),
+    }
+}
+
+fn draw_items(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(area);
+    let room = area.height.saturating_sub(2) as usize;
+    let width = left.width.saturating_sub(2) as usize;
+    let running = items(" running longest ", &model.running(), room, width);
+    let slowest = items(" slowest seen ", &model.slowest(), room, width);
+    frame.render_widget(running, left);
+    frame.render_widget(slowest, right);
+}
+
+fn footline(model: &Model) -> Paragraph<'static> {
+    let (filter, typing) = model.filter();
+    if typing {
+        return Paragraph::new(format!(" filter: {filter}_ (Enter: keep, Esc: none)"));
+    }
+    if !model.message().is_empty() {
+        return Paragraph::new(format!(" {}", model.message()))
+            .style(Style::new().fg(Color::Yellow));
+    }
+    Paragraph::new(" ↑↓ select  s sort  / filter  a scope  S strict  +- limit  space hold  q quit")
+        .style(Style::new().fg(Color::DarkGray))
+}
+
+#[cfg(test)]
+mod tests;

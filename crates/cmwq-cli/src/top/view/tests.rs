@@ -1,0 +1,247 @@
+use super::*;
+use cmwq_control::protocol::{Engine, Queue, Run, State, Worker};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::top::model::Action;
+use crate::top::svg;
+
+/// A process with two queues after `seconds` of 1,000 and of 10 items a second.
+fn state(seconds: u64) -> State {
+    let queue = |serial: u64, key: &str, items_per_s: u64, scope: &str| Queue {
+        serial,
+        name: key.to_owned(),
+        key: key.to_owned(),
+        kind: "unbound".to_owned(),
+        flags: "unbound".to_owned(),
+        attributes: [
+            ("affinity_scope".to_owned(), scope.to_owned()),
+            ("affinity_strict".to_owned(), "0".to_owned()),
+            ("max_active".to_owned(), "1500".to_owned()),
+        ]
+        .into(),
+        min_active: 8,
+        max_active: 1500,
+        cpu_pool: vec![Some(1), Some(1)],
+        default_pool: Some(1),
+        nodes: vec![(None, 0, 1500)],
+        pwqs: vec![(1, 3, 40)],
+        rescuer: None,
+        started: items_per_s * seconds,
+        completed: (items_per_s * seconds).saturating_sub(1),
+        cpu_ns: 500_000_000 * seconds,
+        cpu_intensive: 0,
+        cm_wakeups: 0,
+        mayday: 0,
+        rescued: 0,
+        helps: 0,
+        waiter_runs: 0,
+        wakeups: 0,
+        lock_waits: 0,
+        enqueue_timed: 5,
+        enqueue_p50_ns: Some(100),
+        enqueue_p99_ns: Some(12_345),
+    };
+    let pool = Pool {
+        id: 1,
+        kind: "unbound".to_owned(),
+        cpu: None,
+        users: 2,
+        nice: 0,
+        effective_nice: Some(0),
+        pod_cpus: "0-1".to_owned(),
+        cpus: "0-1".to_owned(),
+        strict: false,
+        node: Some(0),
+        binding: "0-1".to_owned(),
+        target: 2,
+        running: 2,
+        waiting: 5,
+        workers: vec![Worker {
+            id: 0,
+            tid: 77,
+            doing: "running".to_owned(),
+        }],
+        runs: vec![Run {
+            tid: 77,
+            rescuer: false,
+            queue: "fast".to_owned(),
+            function: "a_function".to_owned(),
+            for_ns: 12_000_000 * seconds,
+            behind_it: Vec::new(),
+        }],
+        started: 0,
+        completed: 0,
+        wakeups: 0,
+        helps: 0,
+        lock_waits: 0,
+    };
+    State {
+        pid: 4321,
+        name: "server".to_owned(),
+        at_ns: 1_000_000_000 * seconds,
+        engines: vec![Engine {
+            serial: 1,
+            possible: "0-1".to_owned(),
+            cpus: "0-1".to_owned(),
+            nodes: vec![(0, "0-1".to_owned())],
+            parameters: Default::default(),
+            scopes: Vec::new(),
+            pools: vec![pool],
+            queues: vec![
+                queue(5, "slow", 10, "numa"),
+                queue(6, "fast", 1000, "default (cache_shard)"),
+            ],
+            totals: Default::default(),
+        }],
+    }
+}
+
+fn model() -> Model {
+    let mut model = Model::new();
+    for seconds in 1..4 {
+        model.look(state(seconds));
+    }
+    model
+}
+
+fn screen(model: &Model, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("no device");
+    terminal
+        .draw(|frame| draw(frame, model))
+        .expect("no device");
+    terminal.backend().to_string()
+}
+
+fn press(model: &mut Model, code: KeyCode) -> Action {
+    model.key(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+fn line_with(screen: &str, text: &str) -> String {
+    let line = screen.lines().find(|line| line.contains(text));
+    line.unwrap_or_else(|| panic!("no {text:?} in\n{screen}"))
+        .to_owned()
+}
+
+#[test]
+fn everything_is_there_at_80_by_24() {
+    let screen = screen(&model(), 80, 24);
+    assert_eq!(screen.lines().count(), 24);
+    let head = line_with(&screen, "server 4321");
+    assert!(
+        head.contains("1010 items/s") && head.contains("2 queues"),
+        "{head}"
+    );
+    let pod = line_with(&screen, "0-1 ██");
+    assert!(pod.contains("2/2 w1 q5"), "{pod}");
+    let fast = line_with(&screen, "=cache_shard");
+    for part in ["fast", "unbound", "1000", "42", "50", "12us"] {
+        assert!(fast.contains(part), "{part} in {fast}");
+    }
+    line_with(&screen, "36ms fast a_function");
+    assert!(line_with(&screen, "select").contains("q quit"));
+}
+
+#[test]
+fn a_small_or_a_large_screen_is_no_reason_to_fail() {
+    let model = model();
+    for (width, height) in [(1, 1), (10, 5), (40, 10), (79, 23), (300, 100)] {
+        screen(&model, width, height);
+    }
+    screen(&Model::new(), 80, 24);
+}
+
+#[test]
+fn keys_select_sort_filter_and_hold() {
+    let mut model = model();
+    let names =
+        |model: &Model| -> Vec<String> { model.rows().into_iter().map(|row| row.key).collect() };
+    assert_eq!(names(&model), ["fast", "slow"]);
+    for _ in 0..4 {
+        assert_eq!(press(&mut model, KeyCode::Char('s')), Action::None);
+    }
+    assert_eq!(model.sort().name(), "name");
+    press(&mut model, KeyCode::Down);
+    press(&mut model, KeyCode::Down);
+    assert_eq!(model.selected(), 1);
+    press(&mut model, KeyCode::Char('/'));
+    for c in "slq".chars() {
+        assert_eq!(
+            press(&mut model, KeyCode::Char(c)),
+            Action::None,
+            "typed, not done"
+        );
+    }
+    assert!(names(&model).is_empty());
+    press(&mut model, KeyCode::Backspace);
+    press(&mut model, KeyCode::Enter);
+    assert_eq!(
+        (names(&model), model.selected()),
+        (vec!["slow".to_owned()], 0)
+    );
+    press(&mut model, KeyCode::Char(' '));
+    assert!(model.is_held() && screen(&model, 80, 24).contains("HELD"));
+    assert_eq!(press(&mut model, KeyCode::Char('q')), Action::Quit);
+    assert_eq!(
+        model.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)),
+        Action::Quit
+    );
+}
+
+#[test]
+fn keys_change_what_the_selected_queue_has() {
+    let mut model = model();
+    let set = |attribute, value: &str| Action::Set {
+        queue: "fast".to_owned(),
+        attribute,
+        value: value.to_owned(),
+    };
+    assert_eq!(
+        press(&mut model, KeyCode::Char('a')),
+        set("affinity_scope", "cpu")
+    );
+    assert_eq!(
+        press(&mut model, KeyCode::Char('S')),
+        set("affinity_strict", "1")
+    );
+    assert_eq!(
+        press(&mut model, KeyCode::Char('+')),
+        set("max_active", "2048")
+    );
+    assert_eq!(
+        press(&mut model, KeyCode::Char('-')),
+        set("max_active", "750")
+    );
+    press(&mut model, KeyCode::Down);
+    let Action::Set { value, .. } = press(&mut model, KeyCode::Char('a')) else {
+        panic!("no change");
+    };
+    assert_eq!(value, "system");
+}
+
+#[test]
+fn a_queue_that_went_takes_its_history_along_and_the_slowest_item_stays() {
+    let mut model = model();
+    let mut later = state(4);
+    later.engines[0].queues.truncate(1);
+    later.engines[0].pools[0].runs.clear();
+    model.look(later);
+    assert_eq!(model.rows().len(), 1);
+    assert!(model.running().is_empty());
+    assert_eq!(model.slowest()[0].for_ns, 36_000_000);
+}
+
+#[test]
+fn the_picture_has_every_line_and_nothing_that_breaks_it() {
+    let mut model = model();
+    model.say("a <b> & c".to_owned());
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("no device");
+    terminal
+        .draw(|frame| draw(frame, &model))
+        .expect("no device");
+    let picture = svg::render(terminal.backend().buffer());
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
+    assert!(picture.contains("a &lt;b&gt; &amp; c"));
+    assert!(picture.contains("slow") && picture.contains("server 4321"));
+}

@@ -1,0 +1,55 @@
+//! A process to try the commands on: four workqueues under a light load, served until it is killed or for as many seconds as its argument
+//! says.
+//!
+//! `cargo run --release -p cmwq-control --example serve`, and then `cmwq top` in another terminal.
+
+use cmwq::{Engine, Work};
+use std::time::{Duration, Instant};
+
+/// Between two bursts.
+const PAUSE: Duration = Duration::from_millis(2);
+
+fn busy_for(time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let seconds = match std::env::args().nth(1) {
+        Some(text) => text.parse()?,
+        None => u64::MAX / 4,
+    };
+    let control = cmwq_control::serve()?;
+    println!(
+        "process {} serves at {}",
+        std::process::id(),
+        control.path().display()
+    );
+    let engine = Engine::global()?;
+    let io = engine.workqueue("io").mem_reclaim().build()?;
+    let crypt = engine.workqueue("crypt").cpu_intensive().build()?;
+    let commit = engine.workqueue("commit").ordered().build()?;
+    let timers = engine.workqueue("timers").per_cpu().build()?;
+    let items = |count: usize, work: fn()| (0..count).map(|_| Work::new(work)).collect::<Vec<_>>();
+    let short = items(64, || busy_for(Duration::from_micros(2)));
+    let long = items(8, || busy_for(Duration::from_micros(50)));
+    let in_turn = items(16, || {});
+    let naps = items(1, || std::thread::sleep(Duration::from_millis(30)));
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while Instant::now() < end {
+        for (queue, works) in [
+            (&io, &short),
+            (&crypt, &long),
+            (&commit, &in_turn),
+            (&timers, &naps),
+        ] {
+            for work in works {
+                queue.queue(work);
+            }
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! The other end: finding processes and asking them.
+
+use crate::error::ControlError;
+use crate::place;
+use crate::protocol::{Hello, Reply, Request, State, TraceChunk};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// An answer that has not come after this does not come.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest answer that is read.
+const MAX_REPLY_BYTES: u64 = 256 << 20;
+
+/// A connection to one process.
+#[derive(Debug)]
+pub struct Client {
+    pid: u32,
+    reader: BufReader<UnixStream>,
+}
+
+impl Client {
+    fn connect(pid: u32, path: &Path) -> Result<Client, ControlError> {
+        let failed = |error: &std::io::Error| ControlError::io(&format!("process {pid}"), error);
+        let socket = UnixStream::connect(path).map_err(|error| failed(&error))?;
+        socket
+            .set_read_timeout(Some(PATIENCE))
+            .and_then(|()| socket.set_write_timeout(Some(PATIENCE)))
+            .map_err(|error| failed(&error))?;
+        Ok(Client {
+            pid,
+            reader: BufReader::new(socket),
+        })
+    }
+
+    /// Connects to the socket at `path`, which is named after its process.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn connect_to(path: &Path) -> Result<Client, ControlError> {
+        Client::connect(place::pid_of_path(path).unwrap_or(0), path)
+    }
+
+    /// The process at the other end.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Asks for one thing and waits for the answer.
+    ///
+    /// # Errors
+    /// The process's own, or what went wrong on the way.
+    pub fn call(&mut self, method: &str, params: Value) -> Result<Value, ControlError> {
+        let what = format!("process {}", self.pid);
+        let request = Request {
+            method: method.to_owned(),
+            params,
+            id: Value::Null,
+        };
+        let mut line =
+            serde_json::to_vec(&request).map_err(|error| ControlError::inval(error.to_string()))?;
+        line.push(b'\n');
+        // What it answered before it hung up, if it did, says more than that the sending failed.
+        let sent = self.reader.get_mut().write_all(&line);
+        let mut answer = Vec::new();
+        let read = (&mut self.reader)
+            .take(MAX_REPLY_BYTES)
+            .read_until(b'\n', &mut answer);
+        if let Err(error) = read {
+            return Err(ControlError::io(
+                &what,
+                sent.as_ref().err().unwrap_or(&error),
+            ));
+        }
+        if answer.last() != Some(&b'\n') {
+            let why = "it ended the connection; has it ended itself?";
+            return Err(ControlError::new("EIO", format!("{what}: {why}")));
+        }
+        let reply: Reply = serde_json::from_slice(&answer)
+            .map_err(|error| ControlError::new("EBADMSG", format!("{what}: {error}")))?;
+        match (reply.error, reply.result) {
+            (Some(error), _) => Err(error),
+            (None, Some(result)) => Ok(result),
+            (None, None) => Err(ControlError::new(
+                "EBADMSG",
+                format!("{what}: an empty answer"),
+            )),
+        }
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, method: &str, params: Value) -> Result<T, ControlError> {
+        let result = self.call(method, params)?;
+        serde_json::from_value(result).map_err(|error| {
+            let why = format!("process {}: {method}: {error}: another version?", self.pid);
+            ControlError::new("EBADMSG", why)
+        })
+    }
+
+    fn text(&mut self, method: &str, params: Value, field: &str) -> Result<String, ControlError> {
+        let result = self.call(method, params)?;
+        let text = result.get(field).and_then(Value::as_str);
+        text.map(str::to_owned).ok_or_else(|| {
+            ControlError::new(
+                "EBADMSG",
+                format!("process {}: {method}: no {field}", self.pid),
+            )
+        })
+    }
+
+    /// Who it is.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call), like all that follow.
+    pub fn hello(&mut self) -> Result<Hello, ControlError> {
+        self.ask("hello", json!({}))
+    }
+
+    /// Everything, now.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn state(&mut self) -> Result<State, ControlError> {
+        self.ask("state", json!({}))
+    }
+
+    /// The dump of everything that is busy.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn busy(&mut self) -> Result<String, ControlError> {
+        self.text("busy", json!({}), "text")
+    }
+
+    /// The counters as OpenMetrics text.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn metrics(&mut self) -> Result<String, ControlError> {
+        self.text("metrics", json!({}), "text")
+    }
+
+    /// An attribute of a queue, as the kernel's file shows it, without the newline.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn get(&mut self, queue: &str, attribute: &str) -> Result<String, ControlError> {
+        let params = json!({ "queue": queue, "attribute": attribute });
+        self.text("get", params, "value")
+    }
+
+    /// Changes an attribute of a queue.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn set(&mut self, queue: &str, attribute: &str, value: &str) -> Result<(), ControlError> {
+        let params = json!({ "queue": queue, "attribute": attribute, "value": value });
+        self.call("set", params).map(drop)
+    }
+
+    /// A parameter of an engine (`None`: the only one), as the kernel's file shows it, without the newline.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn parameter(&mut self, engine: Option<u64>, name: &str) -> Result<String, ControlError> {
+        self.text("param", json!({ "engine": engine, "name": name }), "value")
+    }
+
+    /// Changes a parameter of an engine.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn set_parameter(
+        &mut self,
+        engine: Option<u64>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), ControlError> {
+        let params = json!({ "engine": engine, "name": name, "value": value });
+        self.call("param", params).map(drop)
+    }
+
+    /// Begins to record what happens; it ends with [`trace_stop`](Self::trace_stop) or with the connection.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn trace_start(&mut self, events_per_thread: usize) -> Result<(), ControlError> {
+        let params = json!({ "events_per_thread": events_per_thread });
+        self.call("trace_start", params).map(drop)
+    }
+
+    /// A part of what was recorded.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn trace_read(&mut self) -> Result<TraceChunk, ControlError> {
+        self.ask("trace_read", json!({}))
+    }
+
+    /// Ends the recording.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn trace_stop(&mut self) -> Result<(), ControlError> {
+        self.call("trace_stop", json!({})).map(drop)
+    }
+}
+
+/// Every process that serves and that the caller may speak to, by number; with those that cannot be asked come their errors.
+pub fn processes() -> Vec<(u32, Result<Hello, ControlError>)> {
+    let mut found: Vec<(u32, Result<Hello, ControlError>)> = place::all_sockets()
+        .into_iter()
+        .filter_map(|(pid, path)| {
+            match Client::connect(pid, &path).and_then(|mut client| client.hello()) {
+                // Nobody listens: what a process left behind that was killed.
+                Err(error) if error.errno == "ECONNREFUSED" || error.errno == "ENOENT" => None,
+                result => Some((pid, result)),
+            }
+        })
+        .collect();
+    found.sort_by_key(|(pid, _)| *pid);
+    found
+}
+
+/// Connects to the process that `which` means: a number, a name that only one serving process has, or, for `None`, the only one that
+/// serves.
+///
+/// # Errors
+/// There is none, or several (`EINVAL`, with their numbers), or it cannot be spoken to.
+pub fn connect(which: Option<&str>) -> Result<Client, ControlError> {
+    if let Some(pid) = which.and_then(|which| which.parse::<u32>().ok()) {
+        let sockets = place::all_sockets();
+        let Some((_, path)) = sockets.iter().find(|(own, _)| *own == pid) else {
+            return Err(nobody(&format!("process {pid} does not serve")));
+        };
+        return Client::connect(pid, path).map_err(|error| match error.errno.as_str() {
+            "ECONNREFUSED" => nobody(&format!("process {pid} does not serve any more")),
+            _ => error,
+        });
+    }
+    let all = processes();
+    let fitting: Vec<u32> = all
+        .iter()
+        .filter(|(_, hello)| match (which, hello) {
+            (None, _) => true,
+            (Some(name), Ok(hello)) => hello.name == name,
+            (Some(_), Err(_)) => false,
+        })
+        .map(|(pid, _)| *pid)
+        .collect();
+    match fitting.as_slice() {
+        [] => Err(nobody(&match which {
+            Some(name) => format!("no serving process is called {name:?}"),
+            None => "no process serves".to_owned(),
+        })),
+        [pid] => connect(Some(&pid.to_string())),
+        several => {
+            let numbers: Vec<String> = several.iter().map(u32::to_string).collect();
+            let numbers = numbers.join(", ");
+            Err(ControlError::inval(format!(
+                "several processes serve: say which, of {numbers}"
+            )))
+        }
+    }
+}
+
+fn nobody(what: &str) -> ControlError {
+    ControlError::noent(format!(
+        "{what}; one does that was started with CMWQ_CONTROL=1, if it asks for it, and `cmwq list` shows them"
+    ))
+}

@@ -1,0 +1,232 @@
+//! Seeing and steering a running process that uses [cmwq](../cmwq/index.html).
+//!
+//! A process that calls [`serve`] (or [`serve_if_asked`], and was started with `CMWQ_CONTROL=1`) listens on a Unix socket that only its
+//! own user and root can use. The command `cmwq` shows through it what a kernel shows of its workqueues, and changes what there can be
+//! changed: `cmwq list`, `dump`, `monitor`, `busy`, `get`, `set`, `param`, `top`, `mount`, `trace`. The protocol is lines of JSON,
+//! described in `docs/control.md`; [`connect`] gives a [`Client`] that speaks it.
+//!
+//! ```
+//! let _control = cmwq_control::serve_if_asked()?;
+//! // ... the program's own work ...
+//! # Ok::<(), cmwq_control::ControlError>(())
+//! ```
+//!
+//! # What it costs
+//!
+//! One thread, which sleeps until a client comes, but for a look at the running workers every 10 ms (every 100 ms while none runs) to
+//! charge CPU time to queues. About every 64th call of `queue()` is timed. No worker and no issuer ever waits for a client.
+#![deny(unsafe_code)]
+
+mod client;
+mod connection;
+mod error;
+#[cfg(test)]
+mod fuzz;
+mod http;
+mod methods;
+mod metrics;
+mod place;
+pub mod protocol;
+mod server;
+mod state;
+mod sys;
+mod trace;
+
+pub use client::{Client, connect, processes};
+pub use error::ControlError;
+
+use cmwq::observe::EnqueueTiming;
+use rustix::event::{EventfdFlags, eventfd};
+use server::Server;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// The variable that asks for an endpoint.
+pub const CONTROL_VARIABLE: &str = "CMWQ_CONTROL";
+/// The variable that asks for metrics over HTTP too: a loopback address and a port, such as `127.0.0.1:9464`.
+pub const HTTP_VARIABLE: &str = "CMWQ_CONTROL_HTTP";
+
+/// The process that serves, and thereby whether one does: one endpoint a process.
+static SERVING: Mutex<Option<u32>> = Mutex::new(None);
+
+/// Serves until it is dropped: on the socket `PID.sock` in `$XDG_RUNTIME_DIR/cmwq`, or, where that variable is not set, in
+/// `/tmp/cmwq-UID`.
+#[derive(Debug)]
+#[must_use = "the process serves only while it lives"]
+pub struct Control {
+    pid: u32,
+    path: PathBuf,
+    /// Which file it is: another process could have put its own in its place.
+    inode: u64,
+    http: Option<SocketAddr>,
+    stop: rustix::fd::OwnedFd,
+    thread: Option<JoinHandle<()>>,
+    _timing: EnqueueTiming,
+}
+
+/// How to serve.
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until `serve` is called"]
+pub struct ControlBuilder {
+    http: Option<SocketAddr>,
+    dir: Option<PathBuf>,
+}
+
+impl ControlBuilder {
+    /// Nothing beside the socket.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Serves the metrics over HTTP as well, to whoever can reach `address`, which must be a loopback one.
+    pub fn http(mut self, address: SocketAddr) -> Self {
+        self.http = Some(address);
+        self
+    }
+
+    /// Puts the socket into this folder instead of the [usual](Control) one. It must belong to the user and be closed to others; the
+    /// commands find it there if it is `cmwq` in their `XDG_RUNTIME_DIR`, and [`Client::connect_to`] does anywhere.
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = Some(dir.into());
+        self
+    }
+
+    /// Begins to serve, all engines that the process has and will have.
+    ///
+    /// # Errors
+    /// `EBUSY`: the process serves already. `EPERM`: the folder for the sockets is not the user's own. What the system says when the
+    /// socket or the thread cannot be made.
+    pub fn serve(self) -> Result<Control, ControlError> {
+        let mut serving = SERVING.lock().unwrap_or_else(PoisonError::into_inner);
+        let pid = std::process::id();
+        // A fork's child does not serve, whatever its parent did.
+        if *serving == Some(pid) {
+            return Err(ControlError::new("EBUSY", "the process serves already"));
+        }
+        let http = self.http.map(listen_http).transpose()?;
+        let dir = place::make_dir(self.dir.unwrap_or_else(place::own_dir))?;
+        place::clean(&dir);
+        let path = dir.join(place::socket_name(pid));
+        let (listener, inode) = listen(&path)?;
+        let failed = |what: &str, error: std::io::Error| ControlError::io(what, &error);
+        let stop =
+            eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed("eventfd", error.into()))?;
+        let http_address = http.as_ref().and_then(|http| http.local_addr().ok());
+        let for_thread = stop.try_clone().map_err(|error| failed("eventfd", error))?;
+        let server =
+            Server::new(listener, http, for_thread).map_err(|error| failed("the socket", error))?;
+        let thread = std::thread::Builder::new()
+            .name("cmwq-control".to_owned())
+            .spawn(move || {
+                sys::block_signals();
+                server.run();
+            })
+            .map_err(|error| failed("the endpoint's thread", error))?;
+        *serving = Some(pid);
+        Ok(Control {
+            pid,
+            path,
+            inode,
+            http: http_address,
+            stop,
+            thread: Some(thread),
+            _timing: EnqueueTiming::begin(),
+        })
+    }
+}
+
+/// Begins to serve, until the guard is dropped. One endpoint serves the whole process: all engines that it has and will have.
+///
+/// # Errors
+/// As [`ControlBuilder::serve`].
+pub fn serve() -> Result<Control, ControlError> {
+    ControlBuilder::new().serve()
+}
+
+/// Serves if the environment asks for it: `CMWQ_CONTROL=1`. With `CMWQ_CONTROL_HTTP=127.0.0.1:PORT` the metrics are served there too.
+/// The library itself does not look at these variables: a program decides, by calling this at its start.
+///
+/// # Errors
+/// `EINVAL`: a variable holds something that it must not. As [`ControlBuilder::serve`].
+pub fn serve_if_asked() -> Result<Option<Control>, ControlError> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let bad = |name: &str, value: &std::ffi::OsStr, allowed: &str| {
+        let value = value.to_string_lossy();
+        ControlError::inval(format!("{name} is '{value}'; allowed: {allowed}"))
+    };
+    match variable(CONTROL_VARIABLE) {
+        None => return Ok(None),
+        Some(value) if value == "0" => return Ok(None),
+        Some(value) if value == "1" => {}
+        Some(value) => return Err(bad(CONTROL_VARIABLE, &value, "0, 1")),
+    }
+    let mut builder = ControlBuilder::new();
+    if let Some(value) = variable(HTTP_VARIABLE) {
+        let address = value.to_str().and_then(|text| text.parse().ok());
+        let allowed = "a loopback address and a port, such as 127.0.0.1:9464";
+        builder = builder.http(address.ok_or_else(|| bad(HTTP_VARIABLE, &value, allowed))?);
+    }
+    builder.serve().map(Some)
+}
+
+fn listen_http(address: SocketAddr) -> Result<TcpListener, ControlError> {
+    if !address.ip().is_loopback() {
+        return Err(ControlError::inval(format!(
+            "metrics are served on a loopback address only, not on {address}; allowed: such as 127.0.0.1:9464"
+        )));
+    }
+    TcpListener::bind(address).map_err(|error| ControlError::io(&address.to_string(), &error))
+}
+
+/// A socket at `path`, in a folder that nobody else can enter.
+fn listen(path: &Path) -> Result<(UnixListener, u64), ControlError> {
+    let failed = |error: std::io::Error| ControlError::io(&path.display().to_string(), &error);
+    match std::fs::remove_file(path) {
+        // A process of our number that is gone, as we have it.
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    let inode = std::fs::symlink_metadata(path).map_err(failed)?.ino();
+    Ok((listener, inode))
+}
+
+impl Control {
+    /// The socket.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the metrics are served over HTTP.
+    pub fn http(&self) -> Option<SocketAddr> {
+        self.http
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // In a fork's child the thread is not there, and the socket is the parent's.
+        if self.pid != std::process::id() {
+            return;
+        }
+        let one = 1_u64.to_ne_bytes();
+        // A counter that is only ever raised once.
+        let _ = rustix::io::write(&self.stop, &one);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let still_ours = std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|metadata| metadata.ino() == self.inode);
+        if still_ours {
+            let _ = std::fs::remove_file(&self.path);
+        }
+        let mut serving = SERVING.lock().unwrap_or_else(PoisonError::into_inner);
+        *serving = None;
+    }
+}

@@ -1,0 +1,348 @@
+//! What can be asked for.
+
+use crate::error::ControlError;
+use crate::metrics;
+use crate::protocol::{EndpointCounts, Hello, PROTOCOL_VERSION, Reply, Request};
+use crate::state;
+use crate::trace::Tracer;
+use cmwq::Engine;
+use cmwq::observe::LiveQueue;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// All methods, for the error that names them.
+const METHODS: [&str; 11] = [
+    "hello",
+    "queues",
+    "state",
+    "busy",
+    "get",
+    "set",
+    "param",
+    "metrics",
+    "trace_start",
+    "trace_read",
+    "trace_stop",
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Get {
+    queue: String,
+    /// None: all.
+    attribute: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Set {
+    queue: String,
+    attribute: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Param {
+    engine: Option<u64>,
+    /// None: all.
+    name: Option<String>,
+    /// None: read.
+    value: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TraceStart {
+    events_per_thread: Option<usize>,
+}
+
+/// Answers one line.
+pub(crate) fn answer(line: &[u8], tracer: &mut Tracer, counts: &EndpointCounts) -> Reply {
+    let request: Request = match serde_json::from_slice(line) {
+        Ok(request) => request,
+        Err(error) => {
+            let message = format!(
+                "not a request: {error}; a request is one line such as {{\"method\":\"hello\"}}"
+            );
+            return failed(Value::Null, ControlError::new("EBADMSG", message));
+        }
+    };
+    match call(&request, tracer, counts) {
+        Ok(result) => Reply {
+            result: Some(result),
+            error: None,
+            id: request.id,
+        },
+        Err(error) => failed(request.id, error),
+    }
+}
+
+pub(crate) fn failed(id: Value, error: ControlError) -> Reply {
+    Reply {
+        result: None,
+        error: Some(error),
+        id,
+    }
+}
+
+fn params<T: DeserializeOwned>(request: &Request) -> Result<T, ControlError> {
+    let given = match &request.params {
+        Value::Null => json!({}),
+        given => given.clone(),
+    };
+    serde_json::from_value(given)
+        .map_err(|error| ControlError::inval(format!("params of {}: {error}", request.method)))
+}
+
+fn to_json<T: serde::Serialize>(value: T) -> Result<Value, ControlError> {
+    serde_json::to_value(value).map_err(|error| ControlError::new("EIO", error.to_string()))
+}
+
+fn call(
+    request: &Request,
+    tracer: &mut Tracer,
+    counts: &EndpointCounts,
+) -> Result<Value, ControlError> {
+    match request.method.as_str() {
+        "hello" => {
+            let Nothing {} = params(request)?;
+            to_json(hello(*counts))
+        }
+        "state" => {
+            let Nothing {} = params(request)?;
+            to_json(state::state())
+        }
+        "queues" => {
+            let Nothing {} = params(request)?;
+            let keys = state::keyed_queues();
+            to_json(keys.into_iter().map(|(key, ..)| key).collect::<Vec<_>>())
+        }
+        "busy" => {
+            let Nothing {} = params(request)?;
+            let texts = Engine::all();
+            let texts = texts.iter().map(|engine| engine.dump().to_string());
+            Ok(json!({ "text": texts.collect::<String>() }))
+        }
+        "get" => get(&params(request)?),
+        "set" => {
+            let set: Set = params(request)?;
+            find(&set.queue)?.set_attribute(&set.attribute, &set.value)?;
+            Ok(json!({}))
+        }
+        "param" => param(&params(request)?),
+        "metrics" => {
+            let Nothing {} = params(request)?;
+            Ok(json!({ "text": metrics::render(counts)? }))
+        }
+        "trace_start" => {
+            let TraceStart { events_per_thread } = params(request)?;
+            tracer.start(events_per_thread)?;
+            Ok(json!({}))
+        }
+        "trace_read" => {
+            let Nothing {} = params(request)?;
+            to_json(tracer.read()?)
+        }
+        "trace_stop" => {
+            let Nothing {} = params(request)?;
+            tracer.stop()?;
+            Ok(json!({}))
+        }
+        other => {
+            // At its full length it would make a long line.
+            let shown: String = other.chars().take(40).collect();
+            let message = format!(
+                "there is no method {shown:?}: there are {}",
+                METHODS.join(", ")
+            );
+            Err(ControlError::new("ENOSYS", message))
+        }
+    }
+}
+
+fn hello(endpoint: EndpointCounts) -> Hello {
+    let engines = Engine::all();
+    Hello {
+        protocol: PROTOCOL_VERSION,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        name: state::process_name(),
+        uid: crate::place::own_uid(),
+        queues: engines
+            .iter()
+            .map(|engine| engine.live_queues().len())
+            .sum(),
+        workers: engines
+            .iter()
+            .map(|engine| engine.stats().workers as usize)
+            .sum(),
+        endpoint,
+    }
+}
+
+/// The queue that a key means: its own, or `NAME#SERIAL`, or a name that only one has.
+fn find(key: &str) -> Result<LiveQueue, ControlError> {
+    let mut all = state::keyed_queues();
+    if let Some(at) = all.iter().position(|(own, ..)| own == key) {
+        return Ok(all.swap_remove(at).2);
+    }
+    let serial = key.rsplit_once('#').and_then(|(name, serial)| {
+        let serial: u64 = serial.parse().ok()?;
+        Some((name.to_owned(), serial))
+    });
+    let exact = all.iter().position(|(_, _, queue)| {
+        serial
+            .as_ref()
+            .is_some_and(|(name, serial)| queue.serial() == *serial && queue.name() == name)
+    });
+    if let Some(at) = exact {
+        return Ok(all.swap_remove(at).2);
+    }
+    let named: Vec<&str> = all
+        .iter()
+        .filter(|(_, _, queue)| queue.name() == key)
+        .map(|(own, ..)| own.as_str())
+        .collect();
+    let shown: String = key.chars().take(40).collect();
+    match named.len() {
+        0 => {
+            let keys: Vec<&str> = all.iter().map(|(own, ..)| own.as_str()).collect();
+            let keys = match keys.len() {
+                0 => "none".to_owned(),
+                1..=20 => keys.join(", "),
+                more => format!("{} and {} more", keys[..20].join(", "), more - 20),
+            };
+            Err(ControlError::noent(format!(
+                "there is no workqueue {shown:?}; there are: {keys}"
+            )))
+        }
+        _ => Err(ControlError::inval(format!(
+            "several workqueues are called {shown:?}: say which, {}",
+            named.join(" or ")
+        ))),
+    }
+}
+
+fn get(get: &Get) -> Result<Value, ControlError> {
+    let queue = find(&get.queue)?;
+    match &get.attribute {
+        Some(name) => Ok(json!({ "value": queue.attribute(name)? })),
+        None => {
+            let mut values = serde_json::Map::new();
+            let mut writable = Vec::new();
+            for (name, may_be_written) in queue.attributes() {
+                values.insert(name.to_owned(), Value::String(queue.attribute(name)?));
+                if may_be_written {
+                    writable.push(name);
+                }
+            }
+            Ok(json!({ "values": values, "writable": writable }))
+        }
+    }
+}
+
+/// The engine that is meant: by its number, or the only one.
+fn engine(serial: Option<u64>) -> Result<Engine, ControlError> {
+    let engines = Engine::all();
+    let numbers: Vec<String> = engines
+        .iter()
+        .map(|engine| engine.serial().to_string())
+        .collect();
+    let numbers = numbers.join(", ");
+    match (serial, engines.len()) {
+        (Some(serial), _) => engines
+            .into_iter()
+            .find(|engine| engine.serial() == serial)
+            .ok_or_else(|| {
+                ControlError::noent(format!("there is no engine {serial}; there are: {numbers}"))
+            }),
+        (None, 0) => Err(ControlError::noent("the process has no engine yet")),
+        (None, 1) => Ok(engines[0].clone()),
+        (None, _) => Err(ControlError::inval(format!(
+            "the process has several engines: say which, of {numbers}"
+        ))),
+    }
+}
+
+fn param(param: &Param) -> Result<Value, ControlError> {
+    let engine = engine(param.engine)?;
+    match (&param.name, &param.value) {
+        (Some(name), Some(value)) => {
+            engine.set_parameter(name, value)?;
+            Ok(json!({}))
+        }
+        (Some(name), None) => Ok(json!({ "value": engine.parameter(name)? })),
+        (None, Some(_)) => Err(ControlError::inval("params of param: a value needs a name")),
+        (None, None) => {
+            let mut values = serde_json::Map::new();
+            let mut writable = Vec::new();
+            for (name, may_be_written) in Engine::PARAMETERS {
+                values.insert(name.to_owned(), Value::String(engine.parameter(name)?));
+                if may_be_written {
+                    writable.push(name);
+                }
+            }
+            Ok(json!({ "values": values, "writable": writable }))
+        }
+    }
+}
+
+/// For tests of the parser: any bytes give an answer.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errno(line: &str) -> String {
+        let reply = answer(
+            line.as_bytes(),
+            &mut Tracer::default(),
+            &EndpointCounts::default(),
+        );
+        assert!(reply.result.is_none(), "{line}: {reply:?}");
+        reply.error.expect("an error").errno
+    }
+
+    #[test]
+    fn what_is_no_request_is_an_error_of_its_own() {
+        for line in [
+            "",
+            "{",
+            "[]",
+            "1",
+            "null",
+            "{}",
+            "{\"method\":1}",
+            "{\"method\":\"hello\",\"x\":1}",
+        ] {
+            assert_eq!(errno(line), "EBADMSG", "{line}");
+        }
+        assert_eq!(errno("{\"method\":\"nonsense\"}"), "ENOSYS");
+        for line in [
+            "{\"method\":\"hello\",\"params\":{\"a\":1}}",
+            "{\"method\":\"get\",\"params\":{}}",
+            "{\"method\":\"get\",\"params\":[]}",
+            "{\"method\":\"set\",\"params\":{\"queue\":\"a\",\"attribute\":\"nice\",\"value\":5}}",
+            "{\"method\":\"trace_read\"}",
+            "{\"method\":\"trace_stop\"}",
+        ] {
+            assert_eq!(errno(line), "EINVAL", "{line}");
+        }
+        assert_eq!(
+            errno("{\"method\":\"get\",\"params\":{\"queue\":\"no such\"}}"),
+            "ENOENT"
+        );
+    }
+
+    #[test]
+    fn the_id_comes_back() {
+        let line = b"{\"method\":\"nonsense\",\"id\":[1,\"a\"]}";
+        let reply = answer(line, &mut Tracer::default(), &EndpointCounts::default());
+        assert_eq!(reply.id, json!([1, "a"]));
+    }
+}

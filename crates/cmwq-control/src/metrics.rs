@@ -1,0 +1,377 @@
+//! The counters as OpenMetrics text, for Prometheus and everything that reads the same.
+
+use crate::error::ControlError;
+use crate::protocol::EndpointCounts;
+use crate::state::keyed_queues;
+use cmwq::Engine;
+use cmwq::observe::{LatencyHistogram, PoolState, QueueState};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use std::collections::HashMap;
+use std::fmt;
+
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Where the buckets of the histogram of enqueue latencies end, in ns. The last is without end.
+const ENQUEUE_BUCKETS_NS: [u64; 14] = [
+    50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 102_400, 1_000_000,
+    10_000_000,
+];
+
+type Labels = Vec<(&'static str, String)>;
+
+/// A number that belongs to something with labels.
+type Samples<T> = Vec<(Labels, T)>;
+
+#[derive(Debug)]
+struct Snapshot {
+    queues: Vec<(Labels, QueueState)>,
+    pools: Vec<(Labels, PoolState)>,
+    engines: Vec<(Labels, cmwq::EngineStats)>,
+    endpoint: EndpointCounts,
+}
+
+pub(crate) fn render(endpoint: &EndpointCounts) -> Result<String, ControlError> {
+    let mut registry = Registry::with_prefix("cmwq");
+    registry.register_collector(Box::new(Snapshot::take(*endpoint)));
+    let mut text = String::new();
+    text::encode(&mut text, &registry)
+        .map_err(|error| ControlError::new("EIO", format!("metrics: {error}")))?;
+    Ok(text)
+}
+
+impl Snapshot {
+    fn take(endpoint: EndpointCounts) -> Self {
+        let keys: HashMap<u64, String> = keyed_queues()
+            .into_iter()
+            .map(|(key, _, queue)| (queue.serial(), key))
+            .collect();
+        let mut snapshot = Snapshot {
+            queues: Vec::new(),
+            pools: Vec::new(),
+            engines: Vec::new(),
+            endpoint,
+        };
+        for engine in Engine::all() {
+            let serial = engine.serial().to_string();
+            snapshot
+                .engines
+                .push((vec![("engine", serial.clone())], engine.stats()));
+            for queue in engine.queue_states() {
+                let key = keys.get(&queue.serial).unwrap_or(&queue.name).clone();
+                let labels = vec![("engine", serial.clone()), ("queue", key)];
+                snapshot.queues.push((labels, queue));
+            }
+            for pool in engine.pool_states() {
+                let labels = vec![
+                    ("engine", serial.clone()),
+                    ("pool", pool.id.to_string()),
+                    ("pod", pool.pod.to_string()),
+                ];
+                snapshot.pools.push((labels, pool));
+            }
+        }
+        snapshot
+    }
+
+    fn of_queues<T>(&self, value: impl Fn(&QueueState) -> T) -> Samples<T> {
+        let queues = self.queues.iter();
+        queues
+            .map(|(labels, queue)| (labels.clone(), value(queue)))
+            .collect()
+    }
+
+    fn of_pools<T>(&self, value: impl Fn(&PoolState) -> T) -> Samples<T> {
+        let pools = self.pools.iter();
+        pools
+            .map(|(labels, pool)| (labels.clone(), value(pool)))
+            .collect()
+    }
+
+    fn of_engines<T>(&self, value: impl Fn(&cmwq::EngineStats) -> T) -> Samples<T> {
+        let engines = self.engines.iter();
+        engines
+            .map(|(labels, stats)| (labels.clone(), value(stats)))
+            .collect()
+    }
+}
+
+/// Writes families of metrics.
+struct Writer<'e>(DescriptorEncoder<'e>);
+
+impl Writer<'_> {
+    fn counter(&mut self, name: &str, help: &str, samples: &Samples<u64>) -> fmt::Result {
+        if samples.is_empty() {
+            return Ok(());
+        }
+        let kind = MetricType::Counter;
+        let mut family = self.0.encode_descriptor(name, help, None, kind)?;
+        for (labels, value) in samples {
+            let labels = labels.as_slice();
+            let mut metric = family.encode_family(&labels)?;
+            metric.encode_counter::<Labels, u64, u64>(value, None)?;
+        }
+        Ok(())
+    }
+
+    fn seconds(&mut self, name: &str, help: &str, samples: &Samples<u64>) -> fmt::Result {
+        if samples.is_empty() {
+            return Ok(());
+        }
+        let unit = Some(&Unit::Seconds);
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, unit, MetricType::Counter)?;
+        for (labels, ns) in samples {
+            let labels = labels.as_slice();
+            let mut metric = family.encode_family(&labels)?;
+            metric.encode_counter::<Labels, f64, f64>(&(*ns as f64 / 1e9), None)?;
+        }
+        Ok(())
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, samples: &Samples<usize>) -> fmt::Result {
+        if samples.is_empty() {
+            return Ok(());
+        }
+        let kind = MetricType::Gauge;
+        let mut family = self.0.encode_descriptor(name, help, None, kind)?;
+        for (labels, value) in samples {
+            let labels = labels.as_slice();
+            let mut metric = family.encode_family(&labels)?;
+            metric.encode_gauge(&(i64::try_from(*value).unwrap_or(i64::MAX)))?;
+        }
+        Ok(())
+    }
+
+    fn latencies(
+        &mut self,
+        name: &str,
+        help: &str,
+        queues: &[(Labels, QueueState)],
+    ) -> fmt::Result {
+        if queues.is_empty() {
+            return Ok(());
+        }
+        let unit = Some(&Unit::Seconds);
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, unit, MetricType::Histogram)?;
+        for (labels, queue) in queues {
+            let labels = labels.as_slice();
+            let mut metric = family.encode_family(&labels)?;
+            let histogram = &queue.enqueue;
+            metric.encode_histogram::<Labels>(
+                histogram.sum_ns() as f64 / 1e9,
+                histogram.count(),
+                &buckets(histogram),
+                None,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The histogram's counts in the buckets of the metric; the last one ends nowhere.
+fn buckets(histogram: &LatencyHistogram) -> Vec<(f64, u64)> {
+    let ends = ENQUEUE_BUCKETS_NS.iter().map(|&ns| (ns, ns as f64 / 1e9));
+    let mut buckets: Vec<(u64, f64, u64)> = ends
+        .chain([(u64::MAX, f64::MAX)])
+        .map(|(ns, seconds)| (ns, seconds, 0))
+        .collect();
+    for (ns, count) in histogram.buckets() {
+        if let Some(bucket) = buckets.iter_mut().find(|(end, ..)| ns <= *end) {
+            bucket.2 += count;
+        }
+    }
+    let buckets = buckets.into_iter();
+    buckets
+        .map(|(_, seconds, count)| (seconds, count))
+        .collect()
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Writer(encoder);
+        out.counter(
+            "queue_items_started",
+            "Items started",
+            &self.of_queues(|queue| queue.stats.started),
+        )?;
+        out.counter(
+            "queue_items_completed",
+            "Items completed",
+            &self.of_queues(|queue| queue.stats.completed),
+        )?;
+        out.gauge(
+            "queue_active_items",
+            "Items that run or are ready to",
+            &self.of_queues(|queue| queue.pwqs.iter().map(|pwq| pwq.active).sum()),
+        )?;
+        out.gauge(
+            "queue_inactive_items",
+            "Items that wait for a place",
+            &self.of_queues(|queue| queue.pwqs.iter().map(|pwq| pwq.inactive).sum()),
+        )?;
+        out.gauge(
+            "queue_max_active_items",
+            "The limit on active items",
+            &self.of_queues(|queue| queue.max_active),
+        )?;
+        out.seconds(
+            "queue_cpu",
+            "CPU time of items, by sampling",
+            &self.of_queues(|queue| queue.stats.cpu_ns),
+        )?;
+        out.latencies(
+            "queue_enqueue",
+            "Time that queue() takes, of about every 64th call",
+            &self.queues,
+        )?;
+        for (name, help, value) in QUEUE_COUNTERS {
+            out.counter(name, help, &self.of_queues(value))?;
+        }
+        for (name, help, value) in POOL_GAUGES {
+            out.gauge(name, help, &self.of_pools(value))?;
+        }
+        for (name, help, value) in POOL_COUNTERS {
+            out.counter(name, help, &self.of_pools(value))?;
+        }
+        for (name, help, value) in ENGINE_COUNTERS {
+            out.counter(name, help, &self.of_engines(value))?;
+        }
+        for (name, help, value) in ENDPOINT_COUNTERS {
+            out.counter(name, help, &vec![(Vec::new(), value(&self.endpoint))])?;
+        }
+        Ok(())
+    }
+}
+
+/// A metric: its name, what it is, and where it comes from.
+type Metric<S, T> = (&'static str, &'static str, fn(&S) -> T);
+
+const QUEUE_COUNTERS: [Metric<QueueState, u64>; 8] = [
+    (
+        "queue_cpu_intensive_items",
+        "Items that used the CPU for too long",
+        |queue| queue.stats.cpu_intensive,
+    ),
+    (
+        "queue_cm_wakeups",
+        "Times another worker took over because an item blocked",
+        |queue| queue.stats.cm_wakeups,
+    ),
+    (
+        "queue_wakeups",
+        "Workers woken that then ran an item of the queue",
+        |queue| queue.stats.wakeups,
+    ),
+    (
+        "queue_helped_items",
+        "Items that neighbours of the pod ran",
+        |queue| queue.stats.helps,
+    ),
+    (
+        "queue_waiter_run_items",
+        "Items that threads ran which waited for them",
+        |queue| queue.stats.waiter_runs,
+    ),
+    ("queue_maydays", "Calls for the rescuer", |queue| {
+        queue.stats.mayday
+    }),
+    (
+        "queue_rescued_items",
+        "Items that the rescuer ran",
+        |queue| queue.stats.rescued,
+    ),
+    (
+        "queue_limit_visits",
+        "Visits to the store of places that pods share",
+        |queue| queue.stats.limit_visits,
+    ),
+];
+
+const POOL_GAUGES: [Metric<PoolState, usize>; 4] = [
+    ("pool_workers", "Worker threads", |pool| pool.workers.len()),
+    (
+        "pool_running_workers",
+        "Workers that run and are not known to be blocked",
+        |pool| pool.running,
+    ),
+    (
+        "pool_target_workers",
+        "Workers that may run at a time",
+        |pool| pool.target,
+    ),
+    ("pool_waiting_items", "Items ready to run", |pool| {
+        pool.waiting
+    }),
+];
+
+const POOL_COUNTERS: [Metric<PoolState, u64>; 4] = [
+    ("pool_items_started", "Items started", |pool| {
+        pool.stats.started
+    }),
+    ("pool_wakeups", "Idle workers woken", |pool| {
+        pool.stats.wakeups
+    }),
+    (
+        "pool_helped_items",
+        "Items that neighbours of the pod ran",
+        |pool| pool.stats.helps,
+    ),
+    (
+        "pool_lock_waits",
+        "Times that the lock was waited for",
+        |pool| pool.stats.lock_waits,
+    ),
+];
+
+const ENGINE_COUNTERS: [Metric<cmwq::EngineStats, u64>; 4] = [
+    (
+        "engine_workers_created",
+        "Worker threads created",
+        |stats| stats.workers_created,
+    ),
+    (
+        "engine_create_failures",
+        "Attempts to create a worker that failed",
+        |stats| stats.create_failures,
+    ),
+    (
+        "engine_blocked_seen",
+        "Workers found blocked that had not said so",
+        |stats| stats.blocked_seen,
+    ),
+    ("engine_panics", "Items whose function panicked", |stats| {
+        stats.panics
+    }),
+];
+
+const ENDPOINT_COUNTERS: [Metric<EndpointCounts, u64>; 5] = [
+    ("control_requests", "Requests answered", |counts| {
+        counts.requests
+    }),
+    (
+        "control_errors",
+        "Requests answered with an error",
+        |counts| counts.errors,
+    ),
+    (
+        "control_refused_users",
+        "Connections refused because of their user",
+        |counts| counts.refused_users,
+    ),
+    (
+        "control_crowded_out",
+        "Connections refused or ended because there were too many",
+        |counts| counts.crowded_out,
+    ),
+    (
+        "control_cut_off",
+        "Connections ended because the client was silent or sent too much",
+        |counts| counts.cut_off,
+    ),
+];

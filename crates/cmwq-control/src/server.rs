@@ -1,0 +1,369 @@
+//! The endpoint's thread: it waits for clients and answers one request at a time. It never waits for one client in particular, so neither
+//! a slow nor a dead one delays the others, and no worker has anything to do with it.
+
+use crate::connection::{Allowance, Connection, Framing, Progress, turn_away};
+use crate::error::ControlError;
+use crate::http;
+use crate::methods::{answer, failed};
+use crate::place;
+use crate::protocol::{EndpointCounts, MAX_REQUEST_BYTES};
+use crate::trace::Tracer;
+use cmwq::Engine;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+/// Clients at a time, of each kind. Another one takes the place of the one that has been silent longest, if that is more than a second;
+/// otherwise it is turned away.
+pub(crate) const MOST_CLIENTS: usize = 64;
+const MOST_HTTP_CLIENTS: usize = 8;
+const SILENT: Duration = Duration::from_secs(1);
+/// An HTTP request's head.
+const MOST_HTTP_BYTES: usize = 8 * 1024;
+/// How often CPU time is charged while items run, and at most when none do.
+const TICK: Duration = Duration::from_millis(10);
+const SLOWEST_TICK: Duration = Duration::from_millis(100);
+
+struct Client {
+    connection: Connection<UnixStream>,
+    tracer: Tracer,
+}
+
+pub(crate) struct Server {
+    listener: UnixListener,
+    http: Option<TcpListener>,
+    /// Readable when the thread is to end.
+    stop: OwnedFd,
+    clients: Vec<Client>,
+    http_clients: Vec<Connection<TcpStream>>,
+    /// Of all clients together.
+    allowance: Allowance,
+    counts: EndpointCounts,
+    ticks: Ticks,
+}
+
+/// When CPU time is charged next.
+struct Ticks {
+    next: Instant,
+    period: Duration,
+}
+
+impl Ticks {
+    fn tick(&mut self, now: Instant) {
+        if now < self.next {
+            return;
+        }
+        let busy = Engine::all()
+            .iter()
+            .filter(|engine| engine.charge_cpu_time())
+            .count()
+            > 0;
+        self.period = if busy {
+            TICK
+        } else {
+            (self.period * 2).min(SLOWEST_TICK)
+        };
+        self.next = now + self.period;
+    }
+}
+
+/// What a file descriptor that became ready belongs to.
+#[derive(Clone, Copy)]
+enum Source {
+    Stop,
+    Listener,
+    Http,
+    Client(usize),
+    HttpClient(usize),
+}
+
+impl Server {
+    pub(crate) fn new(
+        listener: UnixListener,
+        http: Option<TcpListener>,
+        stop: OwnedFd,
+    ) -> std::io::Result<Server> {
+        listener.set_nonblocking(true)?;
+        if let Some(http) = &http {
+            http.set_nonblocking(true)?;
+        }
+        let now = Instant::now();
+        Ok(Server {
+            listener,
+            http,
+            stop,
+            clients: Vec::new(),
+            http_clients: Vec::new(),
+            allowance: Allowance::new(now),
+            counts: EndpointCounts::default(),
+            ticks: Ticks {
+                next: now,
+                period: TICK,
+            },
+        })
+    }
+
+    pub(crate) fn run(mut self) {
+        loop {
+            let ready = self.wait();
+            let now = Instant::now();
+            self.ticks.tick(now);
+            for source in ready {
+                match source {
+                    Source::Stop => return,
+                    Source::Listener => self.accept(now),
+                    Source::Http => self.accept_http(now),
+                    Source::Client(at) => {
+                        let connection = &mut self.clients[at].connection;
+                        let gone = serve_socket(connection, now) == Progress::Closed;
+                        gone.then(|| self.clients[at].connection.abandon());
+                    }
+                    Source::HttpClient(at) => {
+                        let connection = &mut self.http_clients[at];
+                        let gone = serve_socket(connection, now) == Progress::Closed;
+                        gone.then(|| self.http_clients[at].abandon());
+                    }
+                }
+            }
+            self.answer_clients(now);
+            self.answer_http_clients(now);
+            self.cut_off(now);
+        }
+    }
+
+    /// Waits until something is ready or due.
+    fn wait(&mut self) -> Vec<Source> {
+        let now = Instant::now();
+        let mut due = self.ticks.next;
+        let mut sources = vec![Source::Stop, Source::Listener];
+        let mut fds = vec![
+            PollFd::new(&self.stop, PollFlags::IN),
+            PollFd::new(&self.listener, PollFlags::IN),
+        ];
+        if let Some(http) = &self.http {
+            sources.push(Source::Http);
+            fds.push(PollFd::new(http, PollFlags::IN));
+        }
+        let all_until = self.allowance.until(now);
+        for (at, client) in self.clients.iter_mut().enumerate() {
+            if client.connection.has_request() {
+                let until = client.connection.allowance.until(now).or(all_until);
+                due = due.min(until.unwrap_or(now));
+            }
+            let connection = &client.connection;
+            due = due.min(connection.deadline().unwrap_or(due));
+            if let Some(fd) = poll_fd(connection, connection.socket.as_fd()) {
+                sources.push(Source::Client(at));
+                fds.push(fd);
+            }
+        }
+        for (at, connection) in self.http_clients.iter().enumerate() {
+            due = due.min(connection.deadline().unwrap_or(due));
+            if let Some(fd) = poll_fd(connection, connection.socket.as_fd()) {
+                sources.push(Source::HttpClient(at));
+                fds.push(fd);
+            }
+        }
+        let timeout = due.saturating_duration_since(now);
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
+        // Interrupted or out of memory: as if nothing were ready.
+        if poll(&mut fds, Some(&timeout)).is_err() {
+            return Vec::new();
+        }
+        let ready = fds
+            .iter()
+            .zip(sources)
+            .filter(|(fd, _)| !fd.revents().is_empty());
+        ready.map(|(_, source)| source).collect()
+    }
+
+    fn accept(&mut self, now: Instant) {
+        // As many as there is room for: who comes in a crowd waits for the next look.
+        for _ in 0..MOST_CLIENTS {
+            let Ok((socket, _)) = self.listener.accept() else {
+                return;
+            };
+            if socket.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let own = place::own_uid();
+            let user = rustix::net::sockopt::socket_peercred(&socket)
+                .map(|credentials| credentials.uid.as_raw());
+            match user {
+                Ok(user) if user == own || user == 0 => {}
+                _ => {
+                    self.counts.refused_users += 1;
+                    let user = user.map_or_else(|_| "unknown".to_owned(), |user| user.to_string());
+                    let why = format!(
+                        "user {user} may not look at a process of user {own}: only that user and root may"
+                    );
+                    refuse(&socket, "EPERM", &why);
+                    continue;
+                }
+            }
+            if self.clients.len() >= MOST_CLIENTS {
+                self.counts.crowded_out += 1;
+                if !self.make_room(now) {
+                    let why = format!("{MOST_CLIENTS} clients are connected already");
+                    refuse(&socket, "EBUSY", &why);
+                    continue;
+                }
+            }
+            self.clients.push(Client {
+                connection: Connection::new(socket, Framing::Lines, MAX_REQUEST_BYTES, now),
+                tracer: Tracer::default(),
+            });
+        }
+    }
+
+    /// Ends the connection that has been silent longest.
+    fn make_room(&mut self, now: Instant) -> bool {
+        let silent = self
+            .clients
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, client)| client.connection.last_request);
+        match silent {
+            Some((at, client)) if now.duration_since(client.connection.last_request) > SILENT => {
+                self.clients.swap_remove(at);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn accept_http(&mut self, now: Instant) {
+        let Some(http) = &self.http else { return };
+        for _ in 0..MOST_HTTP_CLIENTS {
+            let Ok((socket, _)) = http.accept() else {
+                return;
+            };
+            if socket.set_nonblocking(true).is_err() {
+                continue;
+            }
+            if self.http_clients.len() >= MOST_HTTP_CLIENTS {
+                self.counts.crowded_out += 1;
+                turn_away(&socket, &http::response(503, "too many clients\n"));
+                continue;
+            }
+            let connection = Connection::new(socket, Framing::Http, MOST_HTTP_BYTES, now);
+            self.http_clients.push(connection);
+        }
+    }
+
+    /// Answers one request of every client that has one and may.
+    fn answer_clients(&mut self, now: Instant) {
+        for client in &mut self.clients {
+            let connection = &mut client.connection;
+            match connection.next_request_if(|own| {
+                own.until(now).is_none() && self.allowance.until(now).is_none()
+            }) {
+                Ok(None) => {}
+                Ok(Some(line)) => {
+                    self.allowance.spend();
+                    connection.allowance.spend();
+                    connection.last_request = now;
+                    self.counts.requests += 1;
+                    let reply = answer(&line, &mut client.tracer, &self.counts);
+                    self.counts.errors += u64::from(reply.error.is_some());
+                    if connection.send(line_of(&reply), now) == Progress::Closed {
+                        connection.abandon();
+                    }
+                }
+                Err(()) => {
+                    self.counts.cut_off += 1;
+                    let why = format!(
+                        "the request is longer than {MAX_REQUEST_BYTES} bytes, which is the most"
+                    );
+                    let reply = failed(Value::Null, ControlError::new("EMSGSIZE", why));
+                    if connection.send_last(line_of(&reply), now) == Progress::Closed {
+                        connection.abandon();
+                    }
+                }
+            }
+        }
+    }
+
+    fn answer_http_clients(&mut self, now: Instant) {
+        for connection in &mut self.http_clients {
+            let response = match connection.next_request() {
+                Ok(None) => continue,
+                Ok(Some(_)) if self.allowance.until(now).is_some() => {
+                    http::response(429, "too many requests\n")
+                }
+                Ok(Some(head)) => {
+                    self.allowance.spend();
+                    self.counts.requests += 1;
+                    http::answer(&head, &self.counts)
+                }
+                Err(()) => {
+                    self.counts.cut_off += 1;
+                    http::response(431, "the request is too long\n")
+                }
+            };
+            if connection.send_last(response, now) == Progress::Closed {
+                connection.abandon();
+            }
+        }
+    }
+
+    /// Lets go of those that are gone, and of those that have kept us waiting for too long.
+    fn cut_off(&mut self, now: Instant) {
+        let counts = &mut self.counts;
+        let mut stays = |gone: bool, deadline: Option<Instant>| {
+            let late = deadline.is_some_and(|deadline| deadline <= now);
+            counts.cut_off += u64::from(!gone && late);
+            !gone && !late
+        };
+        self.clients.retain(|client| {
+            let connection = &client.connection;
+            stays(connection.is_abandoned(), connection.deadline())
+        });
+        self.http_clients
+            .retain(|connection| stays(connection.is_abandoned(), connection.deadline()));
+    }
+}
+
+fn poll_fd<'c, S: Read + Write>(
+    connection: &Connection<S>,
+    fd: BorrowedFd<'c>,
+) -> Option<PollFd<'c>> {
+    let mut flags = PollFlags::empty();
+    if connection.wants_input() {
+        flags |= PollFlags::IN;
+    }
+    if connection.wants_output() {
+        flags |= PollFlags::OUT;
+    }
+    // One whose request has to wait is left alone: its hanging up would wake us again and again.
+    (!flags.is_empty()).then(|| PollFd::from_borrowed_fd(fd, flags))
+}
+
+fn serve_socket<S: Read + Write>(connection: &mut Connection<S>, now: Instant) -> Progress {
+    if connection.wants_output() && connection.flush(now) == Progress::Closed {
+        return Progress::Closed;
+    }
+    if connection.wants_input() {
+        return connection.receive(now);
+    }
+    Progress::Open
+}
+
+fn refuse(socket: &UnixStream, errno: &str, why: &str) {
+    let reply = failed(Value::Null, ControlError::new(errno, why));
+    turn_away(socket, &line_of(&reply));
+}
+
+fn line_of(reply: &crate::protocol::Reply) -> Vec<u8> {
+    // Of maps with keys that are texts, numbers and texts: that always has a form in JSON.
+    let mut line = serde_json::to_vec(reply).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
