@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "samples.h"
+
 #define WINDOW 64
 #define ROUND_TRIP_TIMED_EVERY 7
 #define FLOOD_TIMED_EVERY 61
@@ -48,11 +50,6 @@ struct options {
     const char *peer, *lap, *mode;
     int issuers, workers;
     uint64_t warmup_ms, time_ms, items, spin, samples, period_us;
-};
-
-struct samples {
-    uint64_t *values;
-    size_t length, room;
 };
 
 struct issuer {
@@ -127,17 +124,6 @@ static inline void pin_issuer(int number)
         fail("an issuer could not be pinned");
 }
 
-static inline void keep(struct samples *samples, uint64_t value)
-{
-    if (samples->length == samples->room) {
-        samples->room = samples->room ? samples->room * 2 : 4096;
-        samples->values = (uint64_t *)realloc(samples->values, samples->room * sizeof *samples->values);
-        if (!samples->values)
-            fail("out of memory");
-    }
-    samples->values[samples->length++] = value;
-}
-
 /* Each step needs the one before it, so that the time is the same in every language. */
 static inline void spin(uint64_t steps)
 {
@@ -196,7 +182,7 @@ static inline struct item *new_items(struct issuer *issuer, int count, void (*wo
 {
     struct item *items = (struct item *)aligned_alloc(64, (sizeof(struct item) * (size_t)count + 63) / 64 * 64);
     if (!items)
-        fail("out of memory");
+        out_of_memory();
     memset(items, 0, sizeof *items * (size_t)count);
     for (int index = 0; index < count; index++) {
         items[index].work = work;
@@ -403,30 +389,6 @@ static inline void *issuer_thread(void *argument)
 
 /* The report. */
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static inline void percentiles(const char *name, struct samples *samples)
-{
-    if (!samples->length)
-        return;
-    qsort(samples->values, samples->length, sizeof *samples->values, by_value);
-    for (size_t index = 0; index < 3; index++) {
-        static const size_t percent[] = {50, 95, 99};
-        printf(",\"%s_p%zu_ns\":%llu", name, percent[index],
-               (unsigned long long)samples->values[(samples->length - 1) * percent[index] / 100]);
-    }
-}
-
-static inline void append(struct samples *to, const struct samples *from)
-{
-    for (size_t index = 0; index < from->length; index++)
-        keep(to, from->values[index]);
-}
-
 static inline long peak_kib(void)
 {
     char line[256];
@@ -535,7 +497,7 @@ static inline int peer_main(int argc, char **argv, const struct ops *const *peer
     pthread_barrier_init(&apart, NULL, (unsigned)options.issuers + 1);
     struct issuer *issuers = (struct issuer *)calloc((size_t)options.issuers, sizeof *issuers);
     if (!issuers)
-        fail("out of memory");
+        out_of_memory();
     for (int number = 0; number < options.issuers; number++) {
         issuers[number].number = number;
         sem_init(&issuers[number].told, 0, 0);

@@ -85,7 +85,7 @@ pub(crate) fn costs_on_two(first: usize, second: usize) -> Vec<Cost> {
 fn line_transfer(first: usize, second: usize) -> f64 {
     const TRIPS: u64 = 5_000;
     let line = Line(AtomicU64::new(0));
-    let times = on_two(
+    let time = on_two(
         first,
         second,
         || {
@@ -107,7 +107,7 @@ fn line_transfer(first: usize, second: usize) -> f64 {
             }
         },
     );
-    least(times.into_iter()) / TRIPS as f64 / 2.0
+    time / TRIPS as f64 / 2.0
 }
 
 /// Nanoseconds of an operation by either, both at it.
@@ -119,14 +119,14 @@ fn contended(
     const CALLS: u64 = 20_000;
     let (line, mutex) = (Line(AtomicU64::new(0)), Line(Mutex::new(0)));
     let calls = || (0..CALLS).for_each(|_| operation(&line.0, &mutex.0));
-    least(on_two(first, second, calls, calls).into_iter()) / (2 * CALLS) as f64
+    on_two(first, second, calls, calls) / (2 * CALLS) as f64
 }
 
 /// Yields between two threads of one CPU: the time of one.
 fn yields(cpu: usize) -> f64 {
     const YIELDS: u32 = 500;
     let calls = || (0..YIELDS).for_each(|_| thread::yield_now());
-    least(on_two(cpu, cpu, calls, calls).into_iter()) / f64::from(2 * YIELDS)
+    on_two(cpu, cpu, calls, calls) / f64::from(2 * YIELDS)
 }
 
 /// Waits asleep until the word has come to a value; a waiter that was late may find a later one.
@@ -146,17 +146,26 @@ fn hand_over(word: &AtomicU32, value: u32) {
     let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
 }
 
-/// A round trip of two threads that sleep while they wait.
+/// A round trip of two threads that sleep while they wait: the median of many rounds of some trips.
 fn futex_trips(first: usize, second: usize, trips: u32) -> f64 {
     let (there, back) = (Line(AtomicU32::new(0)), Line(AtomicU32::new(0)));
-    let times = on_two(
+    let times = Mutex::new(Vec::new());
+    on_two(
         first,
         second,
         || {
+            // The other side is asleep when the first trip begins. Two that are awake would go on without ever sleeping.
+            thread::sleep(Duration::from_millis(1));
+            let start = Instant::now();
             for trip in 1..=trips {
                 hand_over(&there.0, trip);
                 wait_for(&back.0, trip);
             }
+            let time = start.elapsed().as_nanos() as f64;
+            times
+                .lock()
+                .expect("not poisoned")
+                .push(time / f64::from(trips));
             // For the next round; the other side has seen the last.
             back.0.store(0, Ordering::Relaxed);
         },
@@ -168,8 +177,7 @@ fn futex_trips(first: usize, second: usize, trips: u32) -> f64 {
             there.0.store(0, Ordering::Relaxed);
         },
     );
-    // Not the least: in some rounds neither side came to sleep.
-    median(times.into_iter()) / f64::from(trips)
+    median(times.into_inner().expect("not poisoned").into_iter())
 }
 
 /// What the wake-up costs the waker, when the sleeper sleeps for certain.
@@ -236,9 +244,9 @@ impl AwakeBarrier {
     }
 }
 
-/// Nanoseconds from the first start to the last end, of the many rounds in which both started together: one that has the
+/// Nanoseconds from the first start to the last end, the least of many rounds in which both started together: one that has the
 /// memory for itself is not measured.
-fn on_two(first: usize, second: usize, one: impl Fn() + Sync, other: impl Fn() + Sync) -> Vec<f64> {
+fn on_two(first: usize, second: usize, one: impl Fn() + Sync, other: impl Fn() + Sync) -> f64 {
     let (together, apart) = (AwakeBarrier::default(), AwakeBarrier::default());
     let epoch = Instant::now();
     let timed = |cpu: usize, work: &(dyn Fn() + Sync)| {
@@ -270,10 +278,10 @@ fn on_two(first: usize, second: usize, one: impl Fn() + Sync, other: impl Fn() +
     let together = rounds
         .clone()
         .filter(|(apart, _)| first == second || *apart < 0.05);
-    let times: Vec<f64> = together.map(|(_, time)| time).collect();
-    if times.is_empty() {
-        rounds.map(|(_, time)| time).collect()
+    let time = least(together.map(|(_, time)| time));
+    if time.is_finite() {
+        time
     } else {
-        times
+        median(rounds.map(|(_, time)| time))
     }
 }
