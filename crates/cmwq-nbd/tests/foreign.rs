@@ -376,6 +376,7 @@ fn fio_verifies_what_it_wrote() {
             "--size=4m",
             "--offset_increment=4m",
             "--verify=sha512",
+            "--verify_state_save=0",
             "--thread=1",
             "--group_reporting",
         ],

@@ -73,7 +73,7 @@ pub(super) fn run(
         .arg(format!("--size={part}"))
         .arg(format!("--offset_increment={part}"));
     if load.verify {
-        command.arg("--verify=sha512");
+        command.args(["--verify=sha512", "--verify_state_save=0"]);
     }
     if load.is_mounted() {
         // The file is there; its size is the disk's.
