@@ -1,5 +1,6 @@
 //! A child of fork has the queues of its parent but not their workers: it is told so, and never hangs.
 
+use cmwq::observe::{EnqueueTiming, Recording};
 use cmwq::{
     DelayedWork, Engine, Error, FlushError, JoinError, Refused, SystemWorkqueue, Work, Workqueue,
 };
@@ -180,4 +181,44 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
     holds.join().unwrap();
     assert!(armed.cancel(), "the parent's timer is as it was");
     result.unwrap();
+}
+
+#[test]
+fn a_child_that_is_forked_while_others_are_observed_can_observe() {
+    let recording = Recording::begin(64).unwrap();
+    let _timing = EnqueueTiming::begin();
+    let wq = Arc::new(Workqueue::builder("observed").build().unwrap());
+    let stop = Arc::new(AtomicBool::new(false));
+    let noise: Vec<_> = (0..3)
+        .map(|_| {
+            let (wq, stop) = (wq.clone(), stop.clone());
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    wq.spawn(|| ()).join().unwrap();
+                    drop(Engine::builder().build());
+                }
+            })
+        })
+        .collect();
+    let mut failed = Ok(());
+    for _ in 0..100 {
+        let (result, _) = in_child(|| {
+            drop(Engine::all());
+            let _timing = EnqueueTiming::begin();
+            let own = Workqueue::builder("child")
+                .build()
+                .map_err(|error| error.to_string())?;
+            expect("it runs", own.spawn(|| 4).join().ok() == Some(4))?;
+            drop(recording.take());
+            let engine = Engine::global().map_err(|error| error.to_string())?;
+            drop(engine.queue_states());
+            Ok(())
+        });
+        failed = failed.and(result);
+    }
+    stop.store(true, Ordering::Relaxed);
+    for thread in noise {
+        thread.join().unwrap();
+    }
+    failed.unwrap();
 }

@@ -4,18 +4,16 @@ use super::{Engine, EngineCore};
 use crate::affinity::AffinityScope;
 use crate::observe::{PoolCounts, PoolFor, PoolState, RunState, ScopeState, WorkerState};
 use crate::pool::{Pool, PoolKind};
+use crate::sys::fork::{ProcessLock, ProcessMutex};
 use crate::topology::CpuSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// All engines of the process, the oldest first.
-static ENGINES: Mutex<Vec<Weak<EngineCore>>> = Mutex::new(Vec::new());
-
-fn engines() -> MutexGuard<'static, Vec<Weak<EngineCore>>> {
-    ENGINES.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static ENGINES: ProcessMutex<Vec<Weak<EngineCore>>> =
+    ProcessMutex::new(ProcessLock::Engines, Vec::new(), || ENGINES.hold());
 
 pub(super) fn enter(core: &Arc<EngineCore>) {
-    let mut engines = engines();
+    let mut engines = ENGINES.lock();
     engines.retain(|engine| engine.strong_count() > 0);
     engines.push(Arc::downgrade(core));
 }
@@ -25,7 +23,8 @@ impl Engine {
     /// program has built for itself. In a fork's child: those that it has built.
     pub fn all() -> Vec<Engine> {
         // Upgraded while the lock is held, dropped when it is not: the last handle of an engine may be among them.
-        let all: Vec<Engine> = engines()
+        let all: Vec<Engine> = ENGINES
+            .lock()
             .iter()
             .filter_map(Weak::upgrade)
             .map(Engine)

@@ -3,6 +3,7 @@
 //! Every thread has a table of its own, so nothing is shared between issuers. Readers add the tables up.
 #![forbid(unsafe_code)]
 
+use crate::sys::fork::{ProcessLock, ProcessMutex};
 use crate::sys::probe::{self, bits};
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -136,21 +137,29 @@ struct Tables {
     left: Vec<(u64, LatencyHistogram)>,
 }
 
-static TABLES: Mutex<Tables> = Mutex::new(Tables {
-    of_threads: Vec::new(),
-    left: Vec::new(),
-});
+static TABLES: ProcessMutex<Tables> = ProcessMutex::new(
+    ProcessLock::Latencies,
+    Tables {
+        of_threads: Vec::new(),
+        left: Vec::new(),
+    },
+    || TABLES.hold_and(Tables::forget_torn),
+);
 /// How many want calls to be timed.
-static WANTED: Mutex<usize> = Mutex::new(0);
+static WANTED: ProcessMutex<usize> =
+    ProcessMutex::new(ProcessLock::TimingWanted, 0, || WANTED.hold());
+
+impl Tables {
+    /// In a fork's child: a thread that is not there may have been writing.
+    fn forget_torn(&mut self) {
+        self.of_threads.retain(|table| table.0.try_lock().is_ok());
+    }
+}
 
 thread_local! {
     static OWN: RefCell<Option<Arc<Table>>> = const { RefCell::new(None) };
     /// Calls to go until one is timed, and the state of the generator that spreads them.
     static UNTIL_NEXT: Cell<(u32, u32)> = const { Cell::new((0, 0x9E37_79B9)) };
-}
-
-fn tables() -> MutexGuard<'static, Tables> {
-    TABLES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether the calling thread's `queue()` is to be timed this time. The distances vary (33 to 96), so that a program with a rhythm of its
@@ -175,7 +184,7 @@ pub(crate) fn note(queue: u64, ns: u64) {
         let mut own = own.borrow_mut();
         let table = own.get_or_insert_with(|| {
             let table = Arc::new(Table::default());
-            tables().of_threads.push(table.clone());
+            TABLES.lock().of_threads.push(table.clone());
             table
         });
         Table::of(&mut table.lock(), queue).add(ns);
@@ -184,7 +193,7 @@ pub(crate) fn note(queue: u64, ns: u64) {
 
 /// What was timed, by the queues' serial numbers. What belongs to other queues than `alive` is forgotten.
 pub(crate) fn collect(alive: &[u64]) -> Vec<(u64, LatencyHistogram)> {
-    let mut tables = tables();
+    let mut tables = TABLES.lock();
     let Tables { of_threads, left } = &mut *tables;
     left.retain(|(serial, _)| alive.contains(serial));
     let mut sums = Vec::new();
@@ -214,7 +223,7 @@ pub struct EnqueueTiming(());
 impl EnqueueTiming {
     /// Begins.
     pub fn begin() -> Self {
-        let mut wanted = WANTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = WANTED.lock();
         *wanted += 1;
         probe::set(bits::TIME, true);
         EnqueueTiming(())
@@ -223,7 +232,7 @@ impl EnqueueTiming {
 
 impl Drop for EnqueueTiming {
     fn drop(&mut self) {
-        let mut wanted = WANTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = WANTED.lock();
         *wanted -= 1;
         if *wanted == 0 {
             probe::set(bits::TIME, false);

@@ -1,6 +1,7 @@
 //! Recording what happens, on demand: a buffer for each thread, so that recording shares nothing between threads.
 #![forbid(unsafe_code)]
 
+use crate::sys::fork::{ProcessLock, ProcessMutex};
 use crate::sys::probe::{self, bits};
 use crate::sys::{clock, thread};
 use std::cell::RefCell;
@@ -100,19 +101,28 @@ struct Buffers {
     of_threads: Vec<Arc<Buffer>>,
 }
 
-static BUFFERS: Mutex<Buffers> = Mutex::new(Buffers {
-    recording: false,
-    of_threads: Vec::new(),
-});
+static BUFFERS: ProcessMutex<Buffers> = ProcessMutex::new(
+    ProcessLock::Recorder,
+    Buffers {
+        recording: false,
+        of_threads: Vec::new(),
+    },
+    || BUFFERS.hold_and(Buffers::forget_torn),
+);
+
+impl Buffers {
+    /// In a fork's child: a thread that is not there may have been writing.
+    fn forget_torn(&mut self) {
+        self.of_threads
+            .retain(|buffer| buffer.inner.try_lock().is_ok());
+    }
+}
+
 /// Events that each buffer holds.
 static CAPACITY: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static OWN: RefCell<Option<Arc<Buffer>>> = const { RefCell::new(None) };
-}
-
-fn buffers() -> MutexGuard<'static, Buffers> {
-    BUFFERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn new_buffer() -> Arc<Buffer> {
@@ -125,7 +135,7 @@ fn new_buffer() -> Arc<Buffer> {
             lost: 0,
         }),
     });
-    buffers().of_threads.push(buffer.clone());
+    BUFFERS.lock().of_threads.push(buffer.clone());
     buffer
 }
 
@@ -168,7 +178,7 @@ impl Recording {
     /// Begins. Each thread keeps the first `events_per_thread` events since the last [`take`](Self::take) and counts the rest; one takes
     /// 56 bytes. `None`: another recording is going on.
     pub fn begin(events_per_thread: usize) -> Option<Recording> {
-        let mut buffers = buffers();
+        let mut buffers = BUFFERS.lock();
         if buffers.recording {
             return None;
         }
@@ -186,7 +196,7 @@ impl Recording {
     /// What has been recorded since the beginning, or since the last call.
     pub fn take(&self) -> Vec<ThreadTrace> {
         let capacity = CAPACITY.load(Ordering::Relaxed);
-        let mut buffers = buffers();
+        let mut buffers = BUFFERS.lock();
         let mut taken = Vec::new();
         buffers.of_threads.retain(|buffer| {
             // Only we have it: its thread is gone.
@@ -210,7 +220,7 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         probe::set(bits::RECORD, false);
-        let mut buffers = buffers();
+        let mut buffers = BUFFERS.lock();
         buffers.of_threads.retain(|buffer| {
             let mut inner = buffer.lock();
             inner.events = Vec::new();

@@ -72,16 +72,15 @@ impl Pool {
         if asked.is_empty() {
             return;
         }
-        let asleep: Vec<&Asked> = asked
-            .iter()
-            .filter(|worker| worker.handle.sleeps_in_item())
-            .collect();
+        let number = asked.len();
+        let mut asleep = asked;
+        asleep.retain(|worker| worker.handle.sleeps_in_item());
         let mut guard = self.lock();
         let still = asleep.iter().filter(|asked| {
             let worker = guard.workers.get_mut(asked.id);
             worker.is_some_and(|worker| worker.runs == asked.runs && worker.state.is_running())
         });
-        sleepers.learn(still.count(), asked.len());
+        sleepers.learn(still.count(), number);
         let allowed = sleepers.of(guard.running);
         guard.allow_sleepers(allowed);
     }
@@ -96,28 +95,19 @@ impl WorkerState {
 impl Inner {
     /// Running workers from number `turn` on, which is moved on.
     fn some_running(&self, turn: &mut usize) -> Vec<Asked> {
-        let running = self
-            .workers
-            .iter()
-            .filter(|(_, worker)| worker.state.is_running());
-        let all: Vec<Asked> = running
-            .map(|(id, worker)| Asked {
-                id,
-                handle: worker.handle.clone(),
-                runs: worker.runs,
-            })
-            .collect();
-        let from = *turn % all.len().max(1);
+        let running = || {
+            let workers = self.workers.iter();
+            workers.filter(|(_, worker)| worker.state.is_running())
+        };
+        let from = *turn % running().count().max(1);
         *turn = from + SAMPLE;
-        let (before, mut some) = all
-            .into_iter()
-            .enumerate()
-            .partition::<Vec<_>, _>(|(n, _)| *n < from);
-        some.extend(before);
-        some.into_iter()
-            .map(|(_, asked)| asked)
-            .take(SAMPLE)
-            .collect()
+        let some = running().skip(from).chain(running().take(from));
+        let asked = some.map(|(id, worker)| Asked {
+            id,
+            handle: worker.handle.clone(),
+            runs: worker.runs,
+        });
+        asked.take(SAMPLE).collect()
     }
 
     /// So many of the running workers sleep: as many more may run.

@@ -25,9 +25,13 @@ pub(crate) fn generation() -> u32 {
 pub(crate) enum ProcessLock {
     SystemQueues,
     GlobalEngine,
+    Engines,
     Registry,
     Gates,
     Timers,
+    Recorder,
+    Latencies,
+    TimingWanted,
     Warnings,
     Reports,
 }
@@ -119,7 +123,16 @@ impl<T> ProcessMutex<T> {
 
     /// Takes it before a fork.
     pub(crate) fn hold(&'static self) -> Held {
-        let held = self.lock();
-        Box::new(|_| drop(held))
+        self.hold_and(|_| ())
+    }
+
+    /// As [`hold`](Self::hold); `in_child` puts right there what the threads that are not there have left.
+    pub(crate) fn hold_and(&'static self, in_child: fn(&mut T)) -> Held {
+        let mut held = self.lock();
+        Box::new(move |side| {
+            if side == Side::Child {
+                in_child(&mut held);
+            }
+        })
     }
 }

@@ -3,7 +3,10 @@
 use crate::topology::CpuSet;
 use rustix::thread::CpuSet as KernelCpuSet;
 use std::cell::Cell;
-use std::io;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 
 /// Starts a thread with every signal blocked, as a process's own threads should be the ones that handle its signals.
 pub(crate) fn spawn(name: &str, main: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -153,9 +156,20 @@ pub(crate) fn cpu_time_ns(tid: i32) -> Option<u64> {
 
 /// Whether thread `tid` of this process sleeps in the system (states S and D): it is not running and does not want to.
 pub(crate) fn is_asleep(tid: i32) -> bool {
-    let Ok(stat) = std::fs::read(format!("/proc/self/task/{tid}/stat")) else {
+    // Nothing is allocated: the monitor asks again and again.
+    let (mut path, mut stat) = ([0_u8; 48], [0_u8; 128]);
+    let mut rest = &mut path[..];
+    if write!(rest, "/proc/self/task/{tid}/stat").is_err() {
+        return false;
+    }
+    let unused = rest.len();
+    let path = &path[..path.len() - unused];
+    let file = File::open(OsStr::from_bytes(path));
+    // Number, name and state are in the first bytes.
+    let Ok(length) = file.and_then(|mut file| file.read(&mut stat)) else {
         return false;
     };
+    let stat = &stat[..length];
     // The name is in parentheses and may itself contain any byte: the state follows the last ") ".
     let state = stat
         .windows(2)

@@ -62,7 +62,12 @@ pub(crate) struct Metric {
     pub(crate) more_is_better: bool,
     /// Compared with the best peer, rather than only shown.
     pub(crate) judged: bool,
+    /// Compared only with peers that are about as fast as the fastest: an idle pool has good latencies.
+    pub(crate) among_fast: bool,
 }
+
+/// The share of the best rate that makes a peer one of the fast ones.
+const FAST: f64 = 0.9;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
@@ -90,8 +95,15 @@ const fn metric(key: &'static str, name: &'static str, unit: Unit, judged: bool)
         unit,
         more_is_better: false,
         judged,
+        among_fast: false,
     }
 }
+
+/// The latency of items while the machine is kept busy.
+const BUSY_P99: Metric = Metric {
+    among_fast: true,
+    ..metric("latency_p99_ns", "p99", Unit::Nanoseconds, true)
+};
 
 const RATE: Metric = Metric {
     key: "rate",
@@ -99,6 +111,7 @@ const RATE: Metric = Metric {
     unit: Unit::PerSecond,
     more_is_better: true,
     judged: true,
+    among_fast: false,
 };
 const CPU: Metric = metric("cpu_us_per_item", "CPU/item", Unit::Microseconds, false);
 const E50: Metric = metric("enqueue_p50_ns", "enqueue p50", Unit::Nanoseconds, true);
@@ -133,7 +146,7 @@ const WINDOW: &[Metric] = &[
         Unit::Nanoseconds,
         false,
     ),
-    metric("latency_p99_ns", "p99", Unit::Nanoseconds, true),
+    BUSY_P99,
 ];
 const IDLE: &[Metric] = &[
     metric(
@@ -156,7 +169,7 @@ const BLOCK: &[Metric] = &[
         Unit::Nanoseconds,
         false,
     ),
-    metric("latency_p99_ns", "p99", Unit::Nanoseconds, true),
+    BUSY_P99,
     metric(
         "sleeper_p99_ns",
         "sleeping items p99",
@@ -305,9 +318,12 @@ impl Row {
         helping: bool,
     ) -> Option<Comparison> {
         let value = entry.spread(metric.key)?.median;
+        let rate = |peer: &Entry| peer.spread("rate").map_or(0.0, |rate| rate.median);
         let peers = self.entries.iter().filter(|peer| {
             !peer.is_cmwq() && !is_other_shape(&peer.mode) && waiter_helps(&peer.mode) == helping
         });
+        let best_rate = peers.clone().map(rate).fold(0.0, f64::max);
+        let peers = peers.filter(|peer| !metric.among_fast || rate(peer) >= FAST * best_rate);
         let (best, best_value) = peers
             .filter_map(|peer| Some((peer, peer.spread(metric.key)?.median)))
             .min_by(|(_, a), (_, b)| match metric.more_is_better {
@@ -457,6 +473,28 @@ mod tests {
             found,
             expected.map(|(mode, peer, ratio)| (mode.to_owned(), peer.to_owned(), ratio))
         );
+    }
+
+    #[test]
+    fn the_latency_of_a_busy_pool_is_compared_among_the_fast() {
+        let busy = |peer: &str, rate: f64, p99: f64| {
+            let mut entry = entry(peer, "count", "rate", &[rate]);
+            entry.runs[0].insert("latency_p99_ns".to_owned(), p99);
+            entry
+        };
+        let mut window = row(vec![
+            busy("cmwq", 90.0, 400.0),
+            busy("fastest", 100.0, 1_000.0),
+            busy("fast", 91.0, 800.0),
+            busy("slow", 50.0, 100.0),
+        ]);
+        window.lap = "window".to_owned();
+        let found = window.comparisons();
+        let p99 = found
+            .iter()
+            .find(|found| found.key == "latency_p99_ns")
+            .unwrap();
+        assert_eq!((p99.best_peer.as_str(), p99.ratio), ("fast count", 2.0));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What this machine must spend whatever a pool does: cache lines from CPU to CPU, wake-ups, switches, clocks.
 //!
-//! `peer-floor` prints a table, `peer-floor --json` a line of JSON. Every figure is the median of several rounds; the two
-//! CPUs are the first two that the process may use, and what needs two is left out where there is one.
+//! `peer-floor` prints a table, `peer-floor --json` a line of JSON. Every figure is the least of several rounds (of
+//! wake-ups: the median of many), so that other work on the machine matters little; the two CPUs are the first
+//! two that the process may use, and what needs two is left out where there is one.
 
 mod pair;
 mod single;
@@ -69,16 +70,20 @@ fn pin(cpu: usize) {
     sched_setaffinity(None, &set).expect("an allowed CPU");
 }
 
-/// Median nanoseconds of one call, over rounds of `calls`.
+/// Nanoseconds of one call, over rounds of `calls`: the least.
 fn per_call(calls: u32, mut call: impl FnMut()) -> f64 {
     const ROUNDS: usize = 15;
-    median((0..ROUNDS).map(|_| {
+    least((0..ROUNDS).map(|_| {
         let start = Instant::now();
         for _ in 0..calls {
             call();
         }
         start.elapsed().as_nanos() as f64 / f64::from(calls)
     }))
+}
+
+fn least(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(f64::INFINITY, f64::min)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

@@ -1,21 +1,21 @@
 //! What two threads pay together, on one CPU and on two.
 
-use crate::{Cost, median, pin};
+use crate::{Cost, least, median, pin};
 use rustix::thread::futex;
-use std::sync::Barrier;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const ROUNDS: usize = 9;
+/// Short rounds, and many: some of them nobody disturbs.
+const ROUNDS: usize = 101;
 
 /// A number on lines of its own.
 #[repr(align(128))]
 struct Line<T>(T);
 
 pub(crate) fn costs_on_one(cpu: usize) -> Vec<Cost> {
-    let round_trip = futex_trips(cpu, cpu, 20_000);
+    let round_trip = futex_trips(cpu, cpu, 500);
     vec![
         (
             "futex_round_trip_same_cpu_ns",
@@ -41,8 +41,8 @@ pub(crate) fn costs_on_one(cpu: usize) -> Vec<Cost> {
 }
 
 pub(crate) fn costs_on_two(first: usize, second: usize) -> Vec<Cost> {
-    let round_trip = futex_trips(first, second, 5_000);
-    let kept_awake = with_spinner(second, || futex_trips(first, second, 5_000));
+    let round_trip = futex_trips(first, second, 100);
+    let kept_awake = with_spinner(second, || futex_trips(first, second, 100));
     vec![
         (
             "line_transfer_ns",
@@ -83,9 +83,9 @@ pub(crate) fn costs_on_two(first: usize, second: usize) -> Vec<Cost> {
 
 /// Half a round trip over one line, both sides looking all the time.
 fn line_transfer(first: usize, second: usize) -> f64 {
-    const TRIPS: u64 = 200_000;
+    const TRIPS: u64 = 5_000;
     let line = Line(AtomicU64::new(0));
-    let time = on_two(
+    let times = on_two(
         first,
         second,
         || {
@@ -107,7 +107,7 @@ fn line_transfer(first: usize, second: usize) -> f64 {
             }
         },
     );
-    time / TRIPS as f64 / 2.0
+    least(times.into_iter()) / TRIPS as f64 / 2.0
 }
 
 /// Nanoseconds of an operation by either, both at it.
@@ -116,17 +116,17 @@ fn contended(
     second: usize,
     operation: impl Fn(&AtomicU64, &Mutex<u64>) + Sync,
 ) -> f64 {
-    const CALLS: u64 = 200_000;
+    const CALLS: u64 = 20_000;
     let (line, mutex) = (Line(AtomicU64::new(0)), Line(Mutex::new(0)));
     let calls = || (0..CALLS).for_each(|_| operation(&line.0, &mutex.0));
-    on_two(first, second, calls, calls) / (2 * CALLS) as f64
+    least(on_two(first, second, calls, calls).into_iter()) / (2 * CALLS) as f64
 }
 
 /// Yields between two threads of one CPU: the time of one.
 fn yields(cpu: usize) -> f64 {
-    const YIELDS: u32 = 20_000;
+    const YIELDS: u32 = 500;
     let calls = || (0..YIELDS).for_each(|_| thread::yield_now());
-    on_two(cpu, cpu, calls, calls) / f64::from(2 * YIELDS)
+    least(on_two(cpu, cpu, calls, calls).into_iter()) / f64::from(2 * YIELDS)
 }
 
 /// Waits asleep until the word has come to a value; a waiter that was late may find a later one.
@@ -149,7 +149,7 @@ fn hand_over(word: &AtomicU32, value: u32) {
 /// A round trip of two threads that sleep while they wait.
 fn futex_trips(first: usize, second: usize, trips: u32) -> f64 {
     let (there, back) = (Line(AtomicU32::new(0)), Line(AtomicU32::new(0)));
-    let time = on_two(
+    let times = on_two(
         first,
         second,
         || {
@@ -168,7 +168,8 @@ fn futex_trips(first: usize, second: usize, trips: u32) -> f64 {
             there.0.store(0, Ordering::Relaxed);
         },
     );
-    time / f64::from(trips)
+    // Not the least: in some rounds neither side came to sleep.
+    median(times.into_iter()) / f64::from(trips)
 }
 
 /// What the wake-up costs the waker, when the sleeper sleeps for certain.
@@ -215,28 +216,64 @@ fn with_spinner<R>(cpu: usize, work: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Nanoseconds until both have ended, the median of several rounds.
-fn on_two(first: usize, second: usize, one: impl Fn() + Sync, other: impl Fn() + Sync) -> f64 {
-    let (together, apart) = (Barrier::new(2), Barrier::new(2));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            pin(second);
-            for _ in 0..ROUNDS {
-                together.wait();
-                other();
-                apart.wait();
+/// Where two threads meet without sleeping: a wake-up would take longer than what is measured.
+#[derive(Default)]
+struct AwakeBarrier(AtomicU64);
+
+impl AwakeBarrier {
+    fn wait(&self) {
+        // The first of a pair leaves an odd number, the second makes it even.
+        let pair = self.0.fetch_add(1, Ordering::AcqRel) / 2;
+        let mut looks = 0_u32;
+        while self.0.load(Ordering::Acquire) < 2 * pair + 2 {
+            looks += 1;
+            if looks.is_multiple_of(1_000) {
+                thread::yield_now();
+            } else {
+                std::hint::spin_loop();
             }
-        });
-        let timing = scope.spawn(|| {
-            pin(first);
-            median((0..ROUNDS).map(|_| {
-                together.wait();
-                let start = Instant::now();
-                one();
-                apart.wait();
-                start.elapsed().as_nanos() as f64
-            }))
-        });
-        timing.join().expect("measuring does not panic")
-    })
+        }
+    }
+}
+
+/// Nanoseconds from the first start to the last end, of the many rounds in which both started together: one that has the
+/// memory for itself is not measured.
+fn on_two(first: usize, second: usize, one: impl Fn() + Sync, other: impl Fn() + Sync) -> Vec<f64> {
+    let (together, apart) = (AwakeBarrier::default(), AwakeBarrier::default());
+    let epoch = Instant::now();
+    let timed = |cpu: usize, work: &(dyn Fn() + Sync)| {
+        pin(cpu);
+        let round = |_| {
+            together.wait();
+            let start = epoch.elapsed().as_nanos() as f64;
+            work();
+            let end = epoch.elapsed().as_nanos() as f64;
+            apart.wait();
+            (start, end)
+        };
+        (0..ROUNDS).map(round).collect::<Vec<_>>()
+    };
+    let (timings, others) = thread::scope(|scope| {
+        let threads = [
+            scope.spawn(|| timed(first, &one)),
+            scope.spawn(|| timed(second, &other)),
+        ];
+        let [timings, others] =
+            threads.map(|thread| thread.join().expect("measuring does not panic"));
+        (timings, others)
+    });
+    let rounds = timings.iter().zip(&others).map(|(one, other)| {
+        let time = one.1.max(other.1) - one.0.min(other.0);
+        ((one.0 - other.0).abs() / time, time)
+    });
+    // Two threads of one CPU never start together.
+    let together = rounds
+        .clone()
+        .filter(|(apart, _)| first == second || *apart < 0.05);
+    let times: Vec<f64> = together.map(|(_, time)| time).collect();
+    if times.is_empty() {
+        rounds.map(|(_, time)| time).collect()
+    } else {
+        times
+    }
 }

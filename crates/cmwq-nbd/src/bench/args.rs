@@ -1,0 +1,174 @@
+//! The options of `cmwq-nbd bench`, and their reading.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::bench::plan::{PEERS, SCOPES, Scenario};
+use crate::cli_error::CliError;
+use crate::serve::{size, whole_number};
+
+const MAX_RUNS: usize = 1000;
+const MAX_RUNTIME: usize = 3600;
+
+#[derive(clap::Args, Debug, Clone, Default)]
+#[command(after_help = "Examples:
+  cmwq-nbd bench --runtime 1 --runs 1 --scenarios 3,4k     # a minute
+  cmwq-nbd bench --runtime 10 --runs 5 --html nbd.html     # hours
+Needs fio with its nbd engine (Debian: apt-get install fio). Uses, where they are installed: nbdkit, qemu-nbd and qemu-img
+(nbdkit, qemu-utils) as peers, nbdfuse (libnbd-bin, fuse3) for the scenario nfs.")]
+pub(crate) struct Args {
+    /// A list of: 1, 2, 3 (24, 8 and 4 jobs of 32k randrw with sha512), scaled (1, 1/3 and 1/6 jobs per CPU), 4k, nfs [default: all]
+    #[arg(long, value_name = "LIST")]
+    scenarios: Option<String>,
+
+    /// A list of scopes to serve with: system, cache, cache_shard, cpu, smt, each also with -strict [default: those published]
+    #[arg(long, value_name = "LIST")]
+    scopes: Option<String>,
+
+    /// A list of other servers, or none: nbdkit-memory, nbdkit-file and qemu, each also with -luks [default: those installed]
+    #[arg(long, value_name = "LIST")]
+    peers: Option<String>,
+
+    /// Times that everything is measured, in turns [default: 3]
+    #[arg(long, value_name = "N")]
+    runs: Option<String>,
+
+    /// Seconds of each single measurement [default: 5]
+    #[arg(long, value_name = "SECONDS")]
+    runtime: Option<String>,
+
+    /// Size of the disk [default: 512M]
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
+
+    /// text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<String>,
+
+    /// Also write a page with charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+pub(super) struct Options {
+    pub(super) scenarios: Vec<Scenario>,
+    pub(super) scopes: Vec<&'static str>,
+    /// `None`: those installed.
+    pub(super) peers: Option<Vec<&'static str>>,
+    pub(super) runs: usize,
+    pub(super) runtime: Duration,
+    pub(super) size: u64,
+    pub(super) json: bool,
+    pub(super) html: Option<PathBuf>,
+}
+
+impl Args {
+    pub(super) fn options(&self) -> Result<Options, CliError> {
+        let number = |option: &str, text: &Option<String>, default, most| match text {
+            None => Ok(default),
+            Some(text) => whole_number(option, text, most),
+        };
+        let scenarios = match &self.scenarios {
+            None => Scenario::ALL.to_vec(),
+            Some(text) => {
+                let names = Scenario::ALL.map(Scenario::name);
+                let chosen = list("--scenarios", text, &names)?;
+                let is_chosen = |scenario: &Scenario| chosen.contains(&scenario.name());
+                Scenario::ALL.into_iter().filter(is_chosen).collect()
+            }
+        };
+        let peers = match self.peers.as_deref() {
+            None => None,
+            Some("none") => Some(Vec::new()),
+            Some(text) => Some(list("--peers", text, &PEERS)?),
+        };
+        let size = self.size.as_deref().map_or(Ok(512 << 20), |text| {
+            size("--size", text).and_then(|size| {
+                let enough = size >= 64 << 20;
+                enough.then_some(size).ok_or_else(|| {
+                    CliError::new(format!(
+                        "--size: {text:?} is too small: it must be 64M or more"
+                    ))
+                })
+            })
+        })?;
+        Ok(Options {
+            scenarios,
+            scopes: self
+                .scopes
+                .as_deref()
+                .map_or(Ok(SCOPES.to_vec()), |text| list("--scopes", text, &SCOPES))?,
+            peers,
+            runs: number("--runs", &self.runs, 3, MAX_RUNS)?,
+            runtime: Duration::from_secs(number("--runtime", &self.runtime, 5, MAX_RUNTIME)? as u64),
+            size,
+            json: match self.format.as_deref() {
+                None | Some("text") => false,
+                Some("json") => true,
+                Some(other) => {
+                    return Err(CliError::new(format!(
+                        "--format: {other:?} is not a format: it must be text or json"
+                    )));
+                }
+            },
+            html: self.html.clone(),
+        })
+    }
+}
+
+/// A list of names, each once, in the order of `allowed`.
+fn list(option: &str, text: &str, allowed: &[&'static str]) -> Result<Vec<&'static str>, CliError> {
+    let given: Vec<&str> = text.split(',').collect();
+    if let Some(unknown) = given.iter().find(|name| !allowed.contains(name)) {
+        return Err(CliError::new(format!(
+            "{option}: {unknown:?} is not known: it must be one of {}, or a list of them",
+            allowed.join(", ")
+        )));
+    }
+    let chosen = allowed.iter().filter(|name| given.contains(name));
+    Ok(chosen.copied().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(change: impl FnOnce(&mut Args)) -> String {
+        let mut args = Args::default();
+        change(&mut args);
+        let message = args.options().err().expect("must be refused").to_string();
+        assert_eq!(message.lines().count(), 1, "{message}");
+        message
+    }
+
+    #[test]
+    fn defaults_are_everything() {
+        let options = Args::default().options().unwrap();
+        assert_eq!(options.scenarios, Scenario::ALL);
+        assert_eq!(options.scopes, SCOPES);
+        assert!(options.peers.is_none() && !options.json);
+        assert_eq!((options.runs, options.runtime), (3, Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn lists_name_what_is_not_known() {
+        assert!(refused(|args| args.scenarios = Some("1,5".into())).contains("\"5\""));
+        assert!(refused(|args| args.scopes = Some("Cache".into())).contains("cache-strict"));
+        assert!(refused(|args| args.peers = Some("ceph".into())).contains("nbdkit-memory"));
+        assert!(refused(|args| args.format = Some("xml".into())).contains("text or json"));
+        for bad in ["0", "", "x", "1.5"] {
+            assert!(refused(|args| args.runs = Some(bad.into())).contains("from 1 to"));
+            assert!(refused(|args| args.runtime = Some(bad.into())).contains("from 1 to"));
+        }
+        assert!(refused(|args| args.size = Some("1M".into())).contains("64M"));
+        let some = Args {
+            scenarios: Some("nfs,1".into()),
+            peers: Some("none".into()),
+            ..Args::default()
+        };
+        let options = some.options().unwrap();
+        let names: Vec<_> = options.scenarios.iter().map(|each| each.name()).collect();
+        assert_eq!(names, ["1", "nfs"]);
+        assert_eq!(options.peers, Some(vec![]));
+    }
+}

@@ -1,0 +1,245 @@
+//! Running fio, and what it says.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::bench::plan::Load;
+use crate::bench::subject::{Workspace, stop};
+use crate::cli_error::CliError;
+
+/// fio takes a while to start many jobs, and to end.
+const GRACE: Duration = Duration::from_secs(120);
+
+/// What fio measured, reads and writes together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Measured {
+    pub(super) bytes: u64,
+    pub(super) mib_per_s: f64,
+    pub(super) iops: f64,
+    /// Completion latency at the 50th and 99th percentile in ms: the worse of reading and writing.
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+}
+
+/// That fio is there and has the engine.
+pub(super) fn check() -> Result<(), CliError> {
+    let get_it = "get it with: apt-get install fio";
+    match Command::new("fio").arg("--enghelp=nbd").output() {
+        Ok(help) if help.status.success() => Ok(()),
+        Ok(_) => Err(CliError::new(format!(
+            "this fio has no nbd engine; {get_it}"
+        ))),
+        Err(error) => Err(CliError::new(format!("fio: {error}; {get_it}"))),
+    }
+}
+
+/// Runs `load` against the disk of `size` bytes at `target`: a URI, or the mounted file.
+pub(super) fn run(
+    load: &Load,
+    target: &str,
+    size: u64,
+    runtime: Duration,
+    workspace: &Workspace,
+) -> Result<Measured, CliError> {
+    // Each job has a part of its own, or they would overwrite what others verify.
+    let part = size / load.jobs as u64 / load.block * load.block;
+    let place = if load.is_mounted() {
+        format!("--filename={target}")
+    } else {
+        format!("--uri={target}")
+    };
+    let output = workspace.path("fio.json");
+    let mut command = Command::new("fio");
+    command
+        .args([
+            "--name=load",
+            "--thread=1",
+            "--group_reporting",
+            "--time_based",
+        ])
+        .arg("--percentile_list=50:99")
+        .arg("--output-format=json")
+        .arg(format!("--output={}", output.display()))
+        .arg(format!("--ioengine={}", load.engine))
+        .arg(place)
+        .arg(format!("--rw={}", load.pattern))
+        .arg(format!("--bs={}", load.block))
+        .arg(format!("--iodepth={}", load.depth))
+        .arg(format!("--numjobs={}", load.jobs))
+        .arg(format!("--runtime={}", runtime.as_secs()))
+        .arg(format!("--size={part}"))
+        .arg(format!("--offset_increment={part}"));
+    if load.verify {
+        command.args(["--verify=sha512", "--verify_state_save=0"]);
+    }
+    if load.is_mounted() {
+        // The file is there; its size is the disk's.
+        command.args(["--allow_file_create=0", "--fallocate=none"]);
+    }
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .map_err(|error| CliError::new(format!("fio: {error}")))?;
+    wait(child, runtime + GRACE)?;
+    let text = std::fs::read_to_string(&output)
+        .map_err(|error| CliError::new(format!("fio's output: {error}")))?;
+    parse(&text).map_err(|what| CliError::new(format!("{}: fio: {what}", load.title)))
+}
+
+fn wait(mut child: Child, limit: Duration) -> Result<(), CliError> {
+    let until = Instant::now() + limit;
+    loop {
+        match child.try_wait() {
+            // What went wrong is in its output.
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            _ => {
+                stop(&mut child);
+                return Err(CliError::new("fio does not come to an end"));
+            }
+        }
+    }
+}
+
+/// Reads fio's JSON: of one group of jobs.
+fn parse(text: &str) -> Result<Measured, String> {
+    // Messages may come first.
+    let start = text.find('{').ok_or("it says nothing")?;
+    let value: Value = serde_json::from_str(&text[start..]).map_err(|error| error.to_string())?;
+    let job = &value["jobs"][0];
+    match job["error"].as_u64() {
+        Some(0) => {}
+        Some(error) => return Err(format!("error {error} (verification, or the server's)")),
+        None => return Err("its output is not what was expected".to_owned()),
+    }
+    let both = ["read", "write"].map(|direction| &job[direction]);
+    let sum = |field: &str| {
+        both.iter()
+            .filter_map(|side| side[field].as_f64())
+            .sum::<f64>()
+    };
+    let worst = |percentile: &str| {
+        let of = |side: &&Value| side["clat_ns"]["percentile"][percentile].as_f64();
+        both.iter().filter_map(of).fold(0.0, f64::max) / 1e6
+    };
+    let measured = Measured {
+        bytes: sum("io_bytes") as u64,
+        mib_per_s: sum("bw") / 1024.0,
+        iops: sum("iops"),
+        p50_ms: worst("50.000000"),
+        p99_ms: worst("99.000000"),
+    };
+    if measured.bytes == 0 {
+        return Err("nothing was transferred".to_owned());
+    }
+    Ok(measured)
+}
+
+/// The export as a file, by nbdfuse, until dropped.
+pub(super) struct Mounted {
+    file: PathBuf,
+    child: Child,
+}
+
+impl Mounted {
+    /// Whether this machine can.
+    pub(super) fn is_possible() -> Result<(), &'static str> {
+        use crate::bench::subject::is_installed;
+        if !is_installed("nbdfuse") {
+            return Err("nbdfuse is missing (apt-get install libnbd-bin)");
+        }
+        if !is_installed("fusermount3") {
+            return Err("fusermount3 is missing (apt-get install fuse3)");
+        }
+        if !Path::new("/dev/fuse").exists() {
+            return Err("there is no /dev/fuse");
+        }
+        Ok(())
+    }
+
+    pub(super) fn new(uri: &str, workspace: &Workspace) -> Result<Self, CliError> {
+        let file = workspace.path("mounted");
+        let ready = workspace.path("nbdfuse.pid");
+        let _ = std::fs::remove_file(&ready);
+        let child = std::fs::write(&file, b"").and_then(|()| {
+            Command::new("nbdfuse")
+                .arg("-P")
+                .args([&ready, &file])
+                .arg(uri)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()
+        });
+        let child = child.map_err(|error| CliError::new(format!("nbdfuse: {error}")))?;
+        let mut mounted = Mounted { file, child };
+        let since = Instant::now();
+        // It writes its pid when the file is there.
+        while !ready.exists() {
+            let ended = !matches!(mounted.child.try_wait(), Ok(None));
+            if ended || since.elapsed() > GRACE {
+                return Err(CliError::new("nbdfuse does not mount the export"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(mounted)
+    }
+
+    pub(super) fn file(&self) -> String {
+        self.file.display().to_string()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("fusermount3")
+            .arg("-u")
+            .arg(&self.file)
+            .status();
+        // Where it is not mounted it does not go by itself.
+        stop(&mut self.child);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_directions_are_added_and_the_worse_latency_counts() {
+        let side = |bytes, bw, p99| {
+            format!(
+                r#"{{"io_bytes":{bytes},"bw":{bw},"iops":10.5,"clat_ns":{{"percentile":{{"50.000000":1000000,"99.000000":{p99}}}}}}}"#
+            )
+        };
+        let text = format!(
+            r#"note: something first
+{{"jobs":[{{"error":0,"read":{},"write":{}}}]}}"#,
+            side(1048576, 1024, 5000000),
+            side(1048576, 2048, 9000000)
+        );
+        let measured = parse(&text).unwrap();
+        assert_eq!(measured.bytes, 2 << 20);
+        assert_eq!((measured.mib_per_s, measured.iops), (3.0, 21.0));
+        assert_eq!((measured.p50_ms, measured.p99_ms), (1.0, 9.0));
+    }
+
+    #[test]
+    fn what_failed_is_no_measurement() {
+        for (text, why) in [
+            ("", "nothing"),
+            ("fio: no such engine", "nothing"),
+            ("{}", "not what was expected"),
+            (r#"{"jobs":[{"error":84}]}"#, "error 84"),
+            (r#"{"jobs":[{"error":0}]}"#, "nothing was transferred"),
+            (r#"{"jobs":["#, "EOF"),
+        ] {
+            let message = parse(text).unwrap_err();
+            assert!(message.contains(why), "{text}: {message}");
+        }
+    }
+}

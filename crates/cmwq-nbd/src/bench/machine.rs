@@ -1,0 +1,99 @@
+//! The machine: what it is called, and how busy it is.
+
+use std::time::Duration;
+
+/// In one line: CPU model, CPUs, system.
+pub(super) fn description() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("unknown CPU", |(_, model)| model.trim());
+    let system = rustix::system::uname();
+    format!(
+        "{model}, {} CPUs, {} {}",
+        cpus(),
+        system.sysname().to_string_lossy(),
+        system.release().to_string_lossy()
+    )
+}
+
+/// CPUs that the process may use.
+pub(super) fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// CPU time of the whole machine so far, in ticks.
+#[derive(Clone, Copy)]
+pub(super) struct Busy {
+    busy: u64,
+    all: u64,
+}
+
+impl Busy {
+    pub(super) fn now() -> Self {
+        let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        parse_stat(&stat)
+    }
+
+    /// Percent of all CPUs that were busy since `earlier`.
+    pub(super) fn percent_since(self, earlier: Busy) -> f64 {
+        let all = self.all.saturating_sub(earlier.all).max(1);
+        self.busy.saturating_sub(earlier.busy) as f64 / all as f64 * 100.0
+    }
+}
+
+fn parse_stat(stat: &str) -> Busy {
+    let ticks: Vec<u64> = stat
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .skip(1)
+        // User, nice, system, idle, waiting for I/O, interrupts, soft interrupts, stolen; guests are in user already.
+        .take(8)
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let all: u64 = ticks.iter().sum();
+    let idle: u64 = ticks.iter().skip(3).take(2).sum();
+    Busy {
+        busy: all - idle,
+        all,
+    }
+}
+
+/// CPU time that process `id` has used so far, with all its threads, the ended ones too.
+pub(super) fn cpu_time(id: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    parse_cpu_time(&stat, rustix::param::clock_ticks_per_second())
+}
+
+fn parse_cpu_time(stat: &str, ticks_per_s: u64) -> Option<Duration> {
+    // The name may contain anything, also blanks and brackets.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    let ticks = next()? + next()?;
+    Some(Duration::from_secs_f64(ticks as f64 / ticks_per_s as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_times_are_behind_the_name() {
+        let stat = "12 (a (b) c) S 1 12 12 0 -1 4194560 100 0 0 0 150 50 0 0 20 0";
+        assert_eq!(parse_cpu_time(stat, 100), Some(Duration::from_secs(2)));
+        assert_eq!(parse_cpu_time("12 (a", 100), None);
+        assert_eq!(parse_cpu_time("12 (a) S 1", 100), None);
+    }
+
+    #[test]
+    fn waiting_is_idle() {
+        let earlier = parse_stat("cpu  10 0 10 100 20 0 0 0 5 0\ncpu0 1 1 1 1");
+        let later = parse_stat("cpu  20 0 20 140 60 0 0 0 5 0\n");
+        assert_eq!(later.percent_since(earlier), 20.0);
+        assert_eq!(earlier.percent_since(earlier), 0.0);
+    }
+}

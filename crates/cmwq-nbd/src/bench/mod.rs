@@ -1,0 +1,269 @@
+//! `cmwq-nbd bench`: the published storage tests on this server and on others, driven by fio.
+#![forbid(unsafe_code)]
+
+mod args;
+mod fio;
+mod html;
+mod machine;
+mod plan;
+mod report;
+mod subject;
+mod text;
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+pub(crate) use args::Args;
+use args::Options;
+use fio::Mounted;
+use machine::Busy;
+use plan::{Load, PEERS, Scenario, Subject};
+use report::{Outcome, Report, Run, Table};
+use subject::Workspace;
+
+use crate::cli_error::CliError;
+use crate::output;
+
+/// What starting and stopping a server and fio take beside the measurement, for the time that is left.
+const OVERHEAD: Duration = Duration::from_millis(1500);
+
+/// Times that a measurement is tried.
+const ATTEMPTS: usize = 3;
+
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let options = args.options()?;
+    fio::check()?;
+    if let Some(path) = &options.html {
+        // Found out before an hour has passed.
+        std::fs::write(path, "").map_err(|error| {
+            CliError::new(format!("--html: cannot write {}: {error}", path.display()))
+        })?;
+    }
+    let report = measure(&options)?;
+    if let Some(path) = &options.html {
+        std::fs::write(path, html::render(&report)).map_err(|error| {
+            CliError::new(format!("--html: cannot write {}: {error}", path.display()))
+        })?;
+    }
+    if options.json {
+        let json = serde_json::to_string_pretty(&report).map_err(CliError::new)?;
+        output::print(&(json + "\n"))
+    } else {
+        output::print(&text::render(&report))
+    }
+}
+
+fn measure(options: &Options) -> Result<Report, CliError> {
+    let mut left_out = Vec::new();
+    let peers = peers(options, &mut left_out)?;
+    let mut loads = Vec::new();
+    let mut tables = Vec::new();
+    for &scenario in &options.scenarios {
+        if scenario == Scenario::Mounted
+            && let Err(why) = Mounted::is_possible()
+        {
+            left_out.push(format!("scenario {}: {why}", scenario.name()));
+            continue;
+        }
+        let subjects = subjects(scenario, options, &peers);
+        if subjects.is_empty() {
+            left_out.push(format!(
+                "scenario {}: none of its scopes was chosen",
+                scenario.name()
+            ));
+            continue;
+        }
+        for load in scenario.loads(machine::cpus()) {
+            tables.push(Table {
+                scenario: scenario.name(),
+                title: load.title.clone(),
+                outcomes: subjects.iter().map(|&subject| outcome(subject)).collect(),
+            });
+            loads.push((load, subjects.clone()));
+        }
+    }
+    for line in &left_out {
+        output::warn(&format!("left out: {line}"));
+    }
+    let workspace = Workspace::new(options.size)?;
+    let cells: usize = loads.iter().map(|(_, subjects)| subjects.len()).sum();
+    let mut progress = Progress::new(cells * options.runs, options.runtime);
+    for run in 0..options.runs {
+        for ((load, subjects), table) in loads.iter().zip(&mut tables) {
+            for nth in 0..subjects.len() {
+                // Each run begins with another one.
+                let nth = (nth + run) % subjects.len();
+                progress.show(run, load, subjects[nth]);
+                let measured = patiently(load, subjects[nth], options, &workspace)?;
+                table.outcomes[nth].runs.push(measured);
+            }
+        }
+    }
+    progress.end();
+    Ok(Report {
+        tool: concat!("cmwq-nbd ", env!("CARGO_PKG_VERSION")),
+        machine: machine::description(),
+        size: options.size,
+        runtime_s: options.runtime.as_secs(),
+        runs: options.runs,
+        left_out,
+        tables,
+    })
+}
+
+fn outcome(subject: Subject) -> Outcome {
+    Outcome {
+        subject: subject.label(),
+        kind: subject.kind(),
+        runs: Vec::new(),
+    }
+}
+
+/// The peers to measure: those asked for, which must be there, or those that are there.
+fn peers(options: &Options, left_out: &mut Vec<String>) -> Result<Vec<Subject>, CliError> {
+    let asked = options.peers.as_deref();
+    let mut found = Vec::new();
+    for &name in asked.unwrap_or(&PEERS) {
+        let peer = Subject::Peer(name);
+        let needs = subject::programs(peer);
+        match needs.iter().find(|program| !subject::is_installed(program)) {
+            None => found.push(peer),
+            Some(missing) => {
+                let why = format!(
+                    "{name}: {missing} is missing (apt-get install {})",
+                    if *missing == "nbdkit" {
+                        "nbdkit"
+                    } else {
+                        "qemu-utils"
+                    }
+                );
+                if asked.is_some() {
+                    return Err(CliError::new(format!("--peers: {why}")));
+                }
+                left_out.push(why);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn subjects(scenario: Scenario, options: &Options, peers: &[Subject]) -> Vec<Subject> {
+    let scopes = scenario.scopes(&options.scopes);
+    if scopes.is_empty() {
+        return Vec::new();
+    }
+    let mut subjects: Vec<Subject> = scopes.into_iter().map(Subject::Ours).collect();
+    if scenario != Scenario::Mounted {
+        subjects.push(Subject::OursPlain);
+        subjects.extend(peers);
+    } else {
+        // Beside the mounting the servers hardly count: the best peer is enough.
+        let best = Subject::Peer("nbdkit-memory-luks");
+        subjects.extend(peers.iter().filter(|&&peer| peer == best));
+    }
+    subjects
+}
+
+/// As [`one`], tried again if it fails: an hour's work is not lost to a moment.
+fn patiently(
+    load: &Load,
+    subject: Subject,
+    options: &Options,
+    workspace: &Workspace,
+) -> Result<Run, CliError> {
+    let mut left = ATTEMPTS;
+    loop {
+        left -= 1;
+        match one(load, subject, options, workspace) {
+            Err(error) if left > 0 => output::warn(&format!("{error}; once more")),
+            done => return done,
+        }
+    }
+}
+
+fn one(
+    load: &Load,
+    subject: Subject,
+    options: &Options,
+    workspace: &Workspace,
+) -> Result<Run, CliError> {
+    let server = workspace.start(subject)?;
+    let mounted = load
+        .is_mounted()
+        .then(|| Mounted::new(&server.uri(), workspace))
+        .transpose()?;
+    let target = mounted.as_ref().map_or_else(|| server.uri(), Mounted::file);
+    let gone = || CliError::new(format!("{} has gone", subject.label()));
+    let (busy, cpu) = (
+        Busy::now(),
+        machine::cpu_time(server.id()).ok_or_else(gone)?,
+    );
+    let measured =
+        fio::run(load, &target, options.size, options.runtime, workspace).map_err(|error| {
+            CliError::new(format!("{} ({}): {error}", subject.label(), subject.kind()))
+        })?;
+    let cpu = machine::cpu_time(server.id())
+        .ok_or_else(gone)?
+        .saturating_sub(cpu);
+    Ok(Run {
+        mib_per_s: measured.mib_per_s,
+        iops: measured.iops,
+        cpu_percent: Busy::now().percent_since(busy),
+        server_cpu_s_per_gib: cpu.as_secs_f64() / (measured.bytes as f64 / (1u64 << 30) as f64),
+        p50_ms: measured.p50_ms,
+        p99_ms: measured.p99_ms,
+    })
+}
+
+/// A line on standard error that says what is running; on a terminal always the same line.
+struct Progress {
+    all: usize,
+    done: usize,
+    each: Duration,
+    since: Instant,
+    in_place: bool,
+}
+
+impl Progress {
+    fn new(all: usize, runtime: Duration) -> Self {
+        Progress {
+            all,
+            done: 0,
+            each: runtime + OVERHEAD,
+            since: Instant::now(),
+            in_place: io::stderr().is_terminal(),
+        }
+    }
+
+    fn show(&mut self, run: usize, load: &Load, subject: Subject) {
+        let each = match self.done {
+            0 => self.each,
+            done => self.since.elapsed() / done as u32,
+        };
+        let left = each * (self.all - self.done) as u32;
+        self.done += 1;
+        let line = format!(
+            "{}/{} (about {} s left): run {}: {}: {} ({})",
+            self.done,
+            self.all,
+            left.as_secs(),
+            run + 1,
+            load.title,
+            subject.label(),
+            subject.kind()
+        );
+        let mut out = io::stderr().lock();
+        // With standard error gone there is nobody left to tell.
+        let _ = if self.in_place {
+            write!(out, "\r\x1b[K{line}")
+        } else {
+            writeln!(out, "{line}")
+        };
+    }
+
+    fn end(&self) {
+        if self.in_place {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Starting and stopping the servers.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use cmwq_nbd::protocol::{OPTION_MAGIC, handshake, option};
+
+use crate::bench::plan::Subject;
+use crate::cli_error::CliError;
+
+/// A server that does not come up, or does not go, within this time is given up.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Of LUKS images. They hold nothing.
+const PASSPHRASE: &str = "benchmark";
+/// Times that the image is tried to be made.
+const ATTEMPTS: usize = 10;
+
+/// Whether a program can be found.
+pub(super) fn is_installed(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()))
+}
+
+/// The programs that a subject needs.
+pub(super) fn programs(subject: Subject) -> &'static [&'static str] {
+    match subject {
+        Subject::Ours(_) | Subject::OursPlain => &[],
+        Subject::Peer("nbdkit-memory" | "nbdkit-file") => &["nbdkit"],
+        Subject::Peer("qemu") => &["qemu-nbd"],
+        // The image is made by qemu-img.
+        Subject::Peer("qemu-luks") => &["qemu-nbd", "qemu-img"],
+        Subject::Peer(_) => &["nbdkit", "qemu-img"],
+    }
+}
+
+/// A directory for sockets, the key and images: in memory, if the system has such a place.
+pub(super) struct Workspace {
+    dir: PathBuf,
+    size: u64,
+}
+
+impl Workspace {
+    pub(super) fn new(size: u64) -> Result<Self, CliError> {
+        let shared = Path::new("/dev/shm");
+        let base = if shared.is_dir() {
+            shared.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
+        let dir = base.join(format!("cmwq-nbd-bench-{}", std::process::id()));
+        std::fs::create_dir(&dir)
+            .map_err(|error| CliError::new(format!("{}: {error}", dir.display())))?;
+        let workspace = Workspace { dir, size };
+        workspace.write_key()?;
+        Ok(workspace)
+    }
+
+    fn write_key(&self) -> Result<(), CliError> {
+        let mut key = [0; 64];
+        File::open("/dev/urandom")
+            .and_then(|mut random| random.read_exact(&mut key))
+            .and_then(|()| std::fs::write(self.path("key"), key))
+            .map_err(|error| CliError::new(format!("cannot make a key: {error}")))
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    fn sparse_file(&self, name: &str, size: u64) -> Result<String, CliError> {
+        let path = self.path(name);
+        File::create(&path)
+            .and_then(|file| file.set_len(size))
+            .map_err(|error| CliError::new(format!("{}: {error}", path.display())))?;
+        Ok(self.text(name))
+    }
+
+    /// The header of a LUKS image, made once. Its key is derived quickly: nothing but the cipher is measured.
+    fn luks_header(&self) -> Result<String, CliError> {
+        let path = self.text("luks-header");
+        if Path::new(&path).exists() {
+            return Ok(path);
+        }
+        let secret = format!("secret,id=s,data={PASSPHRASE}");
+        let mut problem = String::new();
+        for _ in 0..ATTEMPTS {
+            let made = Command::new("qemu-img")
+                .args(["create", "-q", "-f", "luks", "--object", &secret])
+                .args(["-o", "key-secret=s,iter-time=10", &path, "0"])
+                .output()
+                .map_err(|error| CliError::new(format!("qemu-img: {error}")))?;
+            if made.status.success() {
+                return Ok(path);
+            }
+            // It times the derivation, and finds the machine too busy at times.
+            problem = String::from_utf8_lossy(&made.stderr).into_owned();
+            let _ = std::fs::remove_file(&path);
+        }
+        Err(CliError::new(format!("qemu-img create: {problem}")))
+    }
+
+    /// A LUKS image of the size of the disk, with nothing in it; its path and its whole size.
+    fn luks_image(&self, is_sparse: bool) -> Result<(String, u64), CliError> {
+        let (header, path) = (self.luks_header()?, self.text("luks"));
+        std::fs::copy(&header, &path)
+            .and_then(|length| {
+                let whole = length + self.size;
+                if is_sparse {
+                    File::options().write(true).open(&path)?.set_len(whole)?;
+                }
+                Ok((path.clone(), whole))
+            })
+            .map_err(|error| CliError::new(format!("{path}: {error}")))
+    }
+
+    /// How to start `subject`. What it needs of files is made anew, so that no run finds another's traces.
+    fn command(&self, subject: Subject) -> Result<Command, CliError> {
+        let socket = self.text("socket");
+        let size = self.size.to_string();
+        let nbdkit = || {
+            let mut command = Command::new("nbdkit");
+            command.args(["--foreground", "--unix", &socket]);
+            command
+        };
+        let qemu = || {
+            let mut command = Command::new("qemu-nbd");
+            command.args(["--socket", &socket, "--persistent", "--shared=300"]);
+            command
+        };
+        let passphrase = format!("passphrase={PASSPHRASE}");
+        Ok(match subject {
+            Subject::Ours(_) | Subject::OursPlain => {
+                let own = std::env::current_exe()
+                    .map_err(|error| CliError::new(format!("cannot find itself: {error}")))?;
+                let mut command = Command::new(own);
+                command.args(["serve", "--memory", &size, "--socket", &socket]);
+                if let Subject::Ours(scope) = subject {
+                    let strict = scope.strip_suffix("-strict");
+                    command.args([
+                        "--cipher",
+                        "aes-xts-plain64",
+                        "--key-file",
+                        &self.text("key"),
+                    ]);
+                    command.args(["--affinity-scope", strict.unwrap_or(scope)]);
+                    command.args(strict.map(|_| "--strict"));
+                }
+                command
+            }
+            Subject::Peer("nbdkit-memory") => {
+                let mut command = nbdkit();
+                command.args(["memory", &size]);
+                command
+            }
+            Subject::Peer("nbdkit-memory-luks") => {
+                // The header is loaded into the same memory that the plugin `memory` uses; the rest is sparse.
+                let (header, whole) = self.luks_image(false)?;
+                let mut command = nbdkit();
+                command.args(["--filter=luks", "data", &format!("<{header}")]);
+                command.args([&format!("size={whole}"), &passphrase]);
+                command
+            }
+            Subject::Peer("nbdkit-file") => {
+                let mut command = nbdkit();
+                command.args(["file", &self.sparse_file("disk", self.size)?]);
+                command
+            }
+            Subject::Peer("nbdkit-file-luks") => {
+                let mut command = nbdkit();
+                command.args([
+                    "--filter=luks",
+                    "file",
+                    &self.luks_image(true)?.0,
+                    &passphrase,
+                ]);
+                command
+            }
+            Subject::Peer("qemu") => {
+                let mut command = qemu();
+                command.args(["--format=raw", &self.sparse_file("disk", self.size)?]);
+                command
+            }
+            Subject::Peer(_) => {
+                let (image, _) = self.luks_image(true)?;
+                let mut command = qemu();
+                command.args(["--object", &format!("secret,id=s,data={PASSPHRASE}")]);
+                command.arg("--image-opts");
+                command.arg(format!(
+                    "driver=luks,key-secret=s,file.driver=file,file.filename={image}"
+                ));
+                command
+            }
+        })
+    }
+
+    /// Starts `subject` and waits until it listens.
+    pub(super) fn start(&self, subject: Subject) -> Result<Running<'_>, CliError> {
+        let what = |problem: &dyn std::fmt::Display| {
+            CliError::new(format!(
+                "{} ({}): {problem}",
+                subject.label(),
+                subject.kind()
+            ))
+        };
+        let mut child = self
+            .command(subject)?
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(|error| what(&error))?;
+        let since = Instant::now();
+        while !answers(&self.path("socket")) {
+            if let Ok(Some(status)) = child.try_wait() {
+                return Err(what(&format_args!("did not start: {status}")));
+            }
+            if since.elapsed() > PATIENCE {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(what(&"did not listen"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(Running {
+            child,
+            workspace: self,
+        })
+    }
+}
+
+/// Whether a server listens at `socket`: says hello, and goodbye as the protocol wants it.
+fn answers(socket: &Path) -> bool {
+    let talk = || -> std::io::Result<()> {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.read_exact(&mut [0; 18])?;
+        let flags = u32::from(handshake::FIXED_NEWSTYLE);
+        let mut goodbye = flags.to_be_bytes().to_vec();
+        goodbye.extend(OPTION_MAGIC.to_be_bytes());
+        goodbye.extend(option::ABORT.to_be_bytes());
+        goodbye.extend(0u32.to_be_bytes());
+        stream.write_all(&goodbye)?;
+        // Its answer, or the end: until then it may still be writing.
+        let _ = stream.read(&mut [0; 20]);
+        Ok(())
+    };
+    talk().is_ok()
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A server that runs, until dropped.
+pub(super) struct Running<'a> {
+    child: Child,
+    workspace: &'a Workspace,
+}
+
+impl Running<'_> {
+    /// As NBD tools want it.
+    pub(super) fn uri(&self) -> String {
+        format!("nbd+unix:///?socket={}", self.workspace.text("socket"))
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        stop(&mut self.child);
+        for name in ["socket", "disk", "luks"] {
+            let _ = std::fs::remove_file(self.workspace.path(name));
+        }
+    }
+}
+
+/// SIGTERM, and SIGKILL for what does not heed it.
+pub(super) fn stop(child: &mut Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    let since = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) {
+        if since.elapsed() > PATIENCE {
+            let _ = child.kill();
+            let _ = child.wait();
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,199 @@
+//! AES-XTS by sectors, as dm-crypt's `aes-xts-plain64` lays them out.
+//!
+//! Each sector is enciphered by itself. Its initial vector is its number, little endian, in 16 bytes, counted in units of 512 bytes
+//! whatever the sector size (as dm-crypt does unless told otherwise). The cipher is the library AWS-LC, which uses
+//! the widest AES instructions that the CPU has.
+
+mod evp;
+mod xts_128;
+
+use std::io;
+use std::sync::{Mutex, MutexGuard};
+
+use crossbeam_utils::CachePadded;
+
+use self::evp::Context;
+use self::xts_128::Xts128;
+use crate::key::{Key, KeyError};
+
+/// Initial vectors count in this unit.
+const VECTOR_UNIT: u64 = 512;
+
+/// A key that is ready to be used, by any number of threads at the same time. Its memory is wiped when it is dropped.
+pub struct Cipher {
+    /// The library's contexts cannot be shared by two threads at a time: there are a few, and whoever needs one takes one that
+    /// is free.
+    contexts: Box<[CachePadded<Mutex<Contexts>>]>,
+    sector_size: usize,
+}
+
+struct Contexts {
+    encrypt: Direction,
+    decrypt: Direction,
+}
+
+enum Direction {
+    Bits256(Box<Xts128>),
+    Bits512(Context),
+}
+
+impl Direction {
+    fn new(key: &Key, encrypts: bool) -> Result<Self, KeyError> {
+        match (key.bytes().first_chunk(), key.bytes().first_chunk()) {
+            (_, Some(long)) => Ok(Direction::Bits512(Context::xts_256(long, encrypts)?)),
+            (Some(short), None) => {
+                let mode = Box::new(Xts128::new(short, encrypts)?);
+                Ok(Direction::Bits256(mode))
+            }
+            (None, None) => unreachable!("a key has one of two lengths"),
+        }
+    }
+}
+
+impl Cipher {
+    /// `sector_size` is 512 or 4096; `threads`: how many are expected to use it at the same time.
+    ///
+    /// # Errors
+    /// A key that the library refuses.
+    ///
+    /// # Panics
+    /// If `sector_size` is another.
+    pub fn new(key: &Key, sector_size: usize, threads: usize) -> Result<Cipher, KeyError> {
+        assert!(
+            [512, 4096].contains(&sector_size),
+            "sector size {sector_size}: must be 512 or 4096"
+        );
+        let contexts = (0..threads.max(1))
+            .map(|_| {
+                Ok(CachePadded::new(Mutex::new(Contexts {
+                    encrypt: Direction::new(key, true)?,
+                    decrypt: Direction::new(key, false)?,
+                })))
+            })
+            .collect::<Result<_, KeyError>>()?;
+        Ok(Cipher {
+            contexts,
+            sector_size,
+        })
+    }
+
+    /// Sectors are 512 or 4096 bytes.
+    pub fn sector_size(&self) -> usize {
+        self.sector_size
+    }
+
+    fn contexts(&self) -> MutexGuard<'_, Contexts> {
+        // Threads of different CPUs begin at different contexts; more than one on the same CPU is rare.
+        let first = rustix::thread::sched_getcpu();
+        for nth in 0..self.contexts.len() {
+            if let Ok(free) = self.contexts[(first + nth) % self.contexts.len()].try_lock() {
+                return free;
+            }
+        }
+        // Nothing panics while it holds one.
+        self.contexts[first % self.contexts.len()]
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Enciphers many pieces, for one request.
+    pub fn encryptor(&self) -> Sectors<'_> {
+        Sectors {
+            contexts: self.contexts(),
+            encrypts: true,
+            sector_size: self.sector_size,
+        }
+    }
+
+    /// Deciphers many pieces, for one request.
+    pub fn decryptor(&self) -> Sectors<'_> {
+        Sectors {
+            encrypts: false,
+            ..self.encryptor()
+        }
+    }
+}
+
+/// One direction of a [`Cipher`], held by one thread.
+pub struct Sectors<'a> {
+    contexts: MutexGuard<'a, Contexts>,
+    encrypts: bool,
+    sector_size: usize,
+}
+
+impl Sectors<'_> {
+    /// Reads `from`, which lies at `offset` on the device, and writes `to`, which is as long. Offset and length are whole
+    /// sectors.
+    ///
+    /// # Errors
+    /// If the library fails, which it has no reason to.
+    ///
+    /// # Panics
+    /// If the lengths differ or are no whole sectors.
+    pub fn copy(&mut self, offset: u64, from: &[u8], to: &mut [u8]) -> io::Result<()> {
+        assert_eq!(from.len(), to.len());
+        let size = self.sector_size;
+        let vectors = self.vectors(offset, from.len());
+        let sectors = from.chunks_exact(size).zip(to.chunks_exact_mut(size));
+        let direction = self.direction();
+        for (vector, (from, to)) in vectors.zip(sectors) {
+            match direction {
+                Direction::Bits512(context) => {
+                    context.set_vector(&vector)?;
+                    // SAFETY: two slices of one length, one of them borrowed for us alone.
+                    unsafe { context.update(from.as_ptr(), to.as_mut_ptr(), size)? };
+                }
+                Direction::Bits256(mode) => {
+                    to.copy_from_slice(from);
+                    mode.sector(vector, to)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`copy`](Self::copy), in place.
+    ///
+    /// # Errors
+    /// As [`copy`](Self::copy).
+    ///
+    /// # Panics
+    /// As [`copy`](Self::copy).
+    pub fn in_place(&mut self, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        let size = self.sector_size;
+        let vectors = self.vectors(offset, data.len());
+        let direction = self.direction();
+        for (vector, sector) in vectors.zip(data.chunks_exact_mut(size)) {
+            match direction {
+                Direction::Bits512(context) => {
+                    context.set_vector(&vector)?;
+                    let start = sector.as_mut_ptr();
+                    // SAFETY: borrowed for us alone; in place is allowed.
+                    unsafe { context.update(start, start, size)? };
+                }
+                Direction::Bits256(mode) => mode.sector(vector, sector)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn direction(&mut self) -> &mut Direction {
+        if self.encrypts {
+            &mut self.contexts.encrypt
+        } else {
+            &mut self.contexts.decrypt
+        }
+    }
+
+    /// The initial vectors of a range's sectors.
+    fn vectors(&self, offset: u64, length: usize) -> impl Iterator<Item = [u8; 16]> + use<> {
+        let size = self.sector_size as u64;
+        assert!(
+            (length as u64).is_multiple_of(size) && offset.is_multiple_of(size),
+            "{length} bytes at {offset} are no whole sectors of {size}"
+        );
+        (offset / VECTOR_UNIT..)
+            .step_by((size / VECTOR_UNIT) as usize)
+            .map(|number| u128::from(number).to_le_bytes())
+    }
+}

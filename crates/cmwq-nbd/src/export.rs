@@ -1,0 +1,248 @@
+//! The export: a store, and the cipher in front of it.
+#![forbid(unsafe_code)]
+
+use std::io;
+
+use crate::cipher::Cipher;
+use crate::protocol::{Error, Limits, Operation, Request};
+use crate::store::{Extent, MemoryStore, Store, ZeroOptions};
+
+/// Zeroes to encipher, and how many are enciphered at a time.
+static ZEROES: [u8; ZERO_STEP] = [0; ZERO_STEP];
+const ZERO_STEP: usize = 32 << 10;
+/// Extents in one reply.
+const MAX_EXTENTS: usize = 128;
+/// A hole that reads as zeroes, as the metadata context says it.
+const HOLE_AND_ZERO: u32 = 3;
+
+/// What clients see as a disk.
+pub struct Export {
+    name: String,
+    store: Box<dyn Store>,
+    cipher: Option<Cipher>,
+    read_only: bool,
+}
+
+/// Data of a request that is carried out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Data {
+    /// Nothing to send.
+    None,
+    /// The first so many bytes of the buffer.
+    Buffer(usize),
+    /// What was asked for lies in the store's memory as it is.
+    Memory,
+}
+
+impl Export {
+    /// `name` is what clients may ask for; the empty name is always this export too.
+    pub fn new(name: &str, store: Box<dyn Store>, cipher: Option<Cipher>, read_only: bool) -> Self {
+        Export {
+            name: name.to_owned(),
+            store,
+            cipher,
+            read_only,
+        }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether what is stored is ciphered.
+    pub fn is_encrypted(&self) -> bool {
+        self.cipher.is_some()
+    }
+
+    /// Whether nothing may be changed.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// In bytes: whole blocks.
+    pub fn size(&self) -> u64 {
+        let size = self.store.size();
+        size - size % u64::from(self.min_block())
+    }
+
+    /// Offsets and lengths must be multiples of it: a sector if there is a cipher.
+    pub fn min_block(&self) -> u32 {
+        self.cipher
+            .as_ref()
+            .map_or(1, |cipher| cipher.sector_size() as u32)
+    }
+
+    /// The store, if it is memory: no request ever waits for a disk then.
+    pub(crate) fn memory(&self) -> Option<&MemoryStore> {
+        self.store.memory()
+    }
+
+    /// Makes durable what has been written.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        self.store.sync()
+    }
+
+    pub(crate) fn limits(&self, structured: bool, block_status: bool) -> Limits {
+        Limits {
+            size: self.size(),
+            min_block: self.min_block(),
+            read_only: self.read_only,
+            structured,
+            block_status,
+        }
+    }
+
+    /// Whether carrying `operation` out needs a buffer, for what is read or to cipher into.
+    pub(crate) fn needs_buffer(&self, operation: &Operation) -> bool {
+        match operation {
+            Operation::Read => self.cipher.is_some() || self.memory().is_none(),
+            Operation::WriteZeroes { only_fast, .. } => self.cipher.is_some() && !only_fast,
+            Operation::BlockStatus { .. } => true,
+            Operation::Write { .. }
+            | Operation::Flush
+            | Operation::Trim { .. }
+            | Operation::Cache => false,
+        }
+    }
+
+    /// Carries a valid request out. `buffer` holds what is to be written; it is as long as the request's payload, or else as
+    /// what is read, or at least [`ZERO_STEP`].
+    pub(crate) fn execute(
+        &self,
+        request: &Request,
+        operation: Operation,
+        buffer: &mut [u8],
+    ) -> Result<Data, Error> {
+        let (offset, length) = (request.offset, u64::from(request.length));
+        let fua = match operation {
+            Operation::Read => return self.read(offset, request.length as usize, buffer),
+            Operation::BlockStatus { one } => {
+                return Ok(self.block_status(offset, length, one, buffer));
+            }
+            Operation::Cache => {
+                self.store.prefetch(offset, length);
+                false
+            }
+            Operation::Flush => true,
+            Operation::Write { fua } => {
+                self.write(offset, buffer)?;
+                fua
+            }
+            Operation::Trim { fua } => {
+                self.store.trim(offset, length)?;
+                fua
+            }
+            Operation::WriteZeroes {
+                fua,
+                may_trim,
+                only_fast,
+            } => {
+                let options = ZeroOptions {
+                    may_trim,
+                    only_fast,
+                };
+                self.write_zeroes(offset, length, options, buffer)?;
+                fua
+            }
+        };
+        if fua {
+            self.sync()?;
+        }
+        Ok(Data::None)
+    }
+
+    fn read(&self, offset: u64, length: usize, buffer: &mut [u8]) -> Result<Data, Error> {
+        match (self.store.memory(), &self.cipher) {
+            (Some(_), None) => return Ok(Data::Memory),
+            (Some(memory), Some(cipher)) => {
+                let mut sectors = cipher.decryptor();
+                memory.read_with(offset, length, |at, piece| {
+                    let to = &mut buffer[at..at + piece.len()];
+                    sectors.copy(offset + at as u64, piece, to)
+                })?;
+            }
+            (None, cipher) => {
+                let buffer = &mut buffer[..length];
+                self.store.read(offset, buffer)?;
+                if let Some(cipher) = cipher {
+                    cipher.decryptor().in_place(offset, buffer)?;
+                }
+            }
+        }
+        Ok(Data::Buffer(length))
+    }
+
+    fn write(&self, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        match (self.store.memory(), &self.cipher) {
+            (Some(memory), Some(cipher)) => {
+                let mut sectors = cipher.encryptor();
+                memory.write_with(offset, data.len(), |at, piece| {
+                    sectors.copy(offset + at as u64, &data[at..at + piece.len()], piece)
+                })
+            }
+            (None, Some(cipher)) => {
+                cipher.encryptor().in_place(offset, data)?;
+                self.store.write(offset, data)
+            }
+            (_, None) => self.store.write(offset, data),
+        }
+    }
+
+    fn write_zeroes(
+        &self,
+        offset: u64,
+        length: u64,
+        options: ZeroOptions,
+        buffer: &mut [u8],
+    ) -> io::Result<()> {
+        let Some(cipher) = &self.cipher else {
+            return self.store.zero(offset, length, options);
+        };
+        if options.only_fast {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        // Zeroes look like anything else once they are ciphered.
+        let mut at = offset;
+        while at < offset + length {
+            let n = (offset + length - at).min(ZERO_STEP as u64) as usize;
+            cipher
+                .encryptor()
+                .copy(at, &ZEROES[..n], &mut buffer[..n])?;
+            self.store.write(at, &buffer[..n])?;
+            at += n as u64;
+        }
+        Ok(())
+    }
+
+    fn block_status(&self, offset: u64, length: u64, one: bool, buffer: &mut [u8]) -> Data {
+        let most = if one { 1 } else { MAX_EXTENTS };
+        let mut used = 0;
+        let mut at = offset;
+        for descriptor in buffer.chunks_exact_mut(8).take(most) {
+            let left = offset + length - at;
+            if left == 0 {
+                break;
+            }
+            let extent = if self.cipher.is_some() {
+                // A hole is no zeroes to who deciphers it.
+                Extent {
+                    length: left,
+                    hole: false,
+                }
+            } else {
+                self.store.extent(at, left)
+            };
+            let flags = if extent.hole { HOLE_AND_ZERO } else { 0 };
+            // At most the request's length, which has 32 bits.
+            descriptor[..4].copy_from_slice(&(extent.length as u32).to_be_bytes());
+            descriptor[4..].copy_from_slice(&flags.to_be_bytes());
+            used += 8;
+            at += extent.length;
+        }
+        Data::Buffer(used)
+    }
+}

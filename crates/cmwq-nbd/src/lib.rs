@@ -1,0 +1,19 @@
+//! An encrypted block device over NBD, on cmwq workqueues.
+//!
+//! The server behind the command `cmwq-nbd`: each connection has a thread that reads requests, and each request is an item
+//! of a workqueue. What is stored is what dm-crypt's plain mode would store (`aes-xts-plain64`).
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod cipher;
+mod connection;
+pub mod export;
+pub mod key;
+mod negotiate;
+mod pool;
+pub mod protocol;
+mod reply;
+mod scheduling;
+pub mod server;
+mod socket;
+pub mod store;

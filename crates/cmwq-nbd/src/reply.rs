@@ -1,0 +1,200 @@
+//! Replies: whoever finishes a request sends, several at a time where several are ready.
+//!
+//! One thread at a time sends; what becomes ready meanwhile is left for it. And where requests came together, in one read of
+//! the socket, their replies go together: who finishes one while others of its batch are still to come leaves it for the last.
+//! That is done only where no request waits for a disk, and is bounded in number and bytes.
+#![forbid(unsafe_code)]
+
+use std::os::fd::BorrowedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::export::Data;
+use crate::pool::{Buffer, Pool, SLOTS};
+use crate::protocol::ReplyHeader;
+use crate::socket::{self, Piece};
+use crate::store::MemoryStore;
+
+/// Requests that are answered together at most.
+pub(crate) const MAX_BATCH: usize = 16;
+/// Replies that are ready are sent when they have so many bytes, whatever is to come.
+const ENOUGH_BYTES: usize = 128 << 10;
+/// Replies in one system call.
+const MAX_TOGETHER: usize = 32;
+
+/// Requests that came together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Batch(u16);
+
+impl Batch {
+    /// To be answered at once.
+    pub(crate) const NONE: Batch = Batch(u16::MAX);
+}
+
+/// What answers one request, and what is free when it is sent.
+pub(crate) struct Reply {
+    pub(crate) header: ReplyHeader,
+    pub(crate) data: Payload,
+    pub(crate) slot: u16,
+    pub(crate) buffer: Option<Buffer>,
+}
+
+/// Where a reply's data lie.
+pub(crate) enum Payload {
+    None,
+    /// In its buffer: the first so many bytes.
+    Buffer(usize),
+    /// In the store's memory.
+    Memory {
+        offset: u64,
+        length: usize,
+    },
+}
+
+impl Payload {
+    pub(crate) fn new(data: Data, offset: u64, length: u32) -> Self {
+        match data {
+            Data::None => Payload::None,
+            Data::Buffer(length) => Payload::Buffer(length),
+            Data::Memory => Payload::Memory {
+                offset,
+                length: length as usize,
+            },
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Payload::None => 0,
+            Payload::Buffer(length) | Payload::Memory { length, .. } => *length,
+        }
+    }
+}
+
+impl Reply {
+    fn data<'a>(&'a self, memory: Option<&'a MemoryStore>) -> Piece<'a> {
+        match (&self.data, &self.buffer, memory) {
+            (Payload::Buffer(length), Some(buffer), _) => Piece::new(&buffer[..*length]),
+            (Payload::Memory { offset, length }, _, Some(memory)) => {
+                Piece::of_memory(memory, *offset, *length)
+            }
+            _ => Piece::EMPTY,
+        }
+    }
+}
+
+/// The replies of one connection that are ready.
+pub(crate) struct Replies {
+    state: Mutex<State>,
+}
+
+struct State {
+    ready: Vec<Reply>,
+    ready_bytes: usize,
+    /// Empty; changes places with `ready`.
+    spare: Vec<Reply>,
+    sending: bool,
+    /// What is ready is not to be left any longer.
+    due: bool,
+    /// The connection is broken: nothing can be sent any more.
+    broken: bool,
+    /// Requests of each batch that are not finished.
+    unfinished: Box<[u16]>,
+    next_batch: u16,
+}
+
+impl Replies {
+    pub(crate) fn new() -> Self {
+        Replies {
+            state: Mutex::new(State {
+                ready: Vec::with_capacity(SLOTS),
+                ready_bytes: 0,
+                spare: Vec::with_capacity(SLOTS),
+                sending: false,
+                due: false,
+                broken: false,
+                unfinished: vec![0; SLOTS].into(),
+                next_batch: 0,
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics under it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A batch of `requests`, all of which will be finished.
+    pub(crate) fn open_batch(&self, requests: usize) -> Batch {
+        let mut state = self.lock();
+        let next = state.next_batch;
+        state.next_batch = (next + 1) % SLOTS as u16;
+        match &mut state.unfinished[usize::from(next)] {
+            left @ 0 => {
+                *left = requests as u16;
+                Batch(next)
+            }
+            // One of its requests is slow.
+            _ => Batch::NONE,
+        }
+    }
+
+    /// Takes the reply of a finished request, and sends what is due.
+    pub(crate) fn finish(
+        &self,
+        reply: Reply,
+        batch: Batch,
+        fd: BorrowedFd<'_>,
+        memory: Option<&MemoryStore>,
+        pool: &Pool,
+    ) {
+        let mut state = self.lock();
+        let ends_batch = match state.unfinished.get_mut(usize::from(batch.0)) {
+            Some(left) => {
+                *left -= 1;
+                *left == 0
+            }
+            None => true,
+        };
+        state.ready_bytes += reply.data.len();
+        state.ready.push(reply);
+        state.due |=
+            ends_batch || state.ready_bytes >= ENOUGH_BYTES || state.ready.len() >= MAX_TOGETHER;
+        if state.sending || !state.due {
+            return;
+        }
+        state.sending = true;
+        while state.due {
+            state.due = false;
+            state.ready_bytes = 0;
+            let spare = std::mem::take(&mut state.spare);
+            let mut replies = std::mem::replace(&mut state.ready, spare);
+            let mut broken = state.broken;
+            drop(state);
+            for some in replies.chunks(MAX_TOGETHER) {
+                broken = broken || send(fd, some, memory).is_err();
+            }
+            if broken {
+                // Wakes the reader, which ends the connection.
+                let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Both);
+            }
+            pool.give_back(replies.drain(..).map(|reply| (reply.slot, reply.buffer)));
+            state = self.lock();
+            state.broken = broken;
+            state.spare = replies;
+        }
+        state.sending = false;
+    }
+}
+
+fn send(
+    fd: BorrowedFd<'_>,
+    replies: &[Reply],
+    memory: Option<&MemoryStore>,
+) -> std::io::Result<()> {
+    let mut pieces = [Piece::EMPTY; 2 * MAX_TOGETHER];
+    for (pair, reply) in pieces.chunks_exact_mut(2).zip(replies) {
+        pair[0] = Piece::new(reply.header.bytes());
+        pair[1] = reply.data(memory);
+    }
+    socket::send(fd, &mut pieces[..2 * replies.len()])
+}

@@ -1,0 +1,336 @@
+//! The options of `cmwq-nbd serve`, and their reading.
+//!
+//! Values arrive as text and are read here, not by the argument parser, so that each bad one gives one line that names the
+//! value and says what is allowed.
+#![forbid(unsafe_code)]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use cmwq::WQ_MAX_ACTIVE;
+use cmwq::affinity::AffinityScope;
+use cmwq_nbd::server::Endpoint;
+
+use crate::cli_error::CliError;
+
+/// The protocol's own port.
+const DEFAULT_LISTEN: &str = "127.0.0.1:10809";
+const CIPHER: &str = "aes-xts-plain64";
+const MAX_CONNECTIONS: usize = 4096;
+/// Longer names are refused: clients need not take more.
+const MAX_NAME: usize = 256;
+
+#[derive(clap::Args, Debug, Clone, Default)]
+#[command(after_help = "Examples:
+  cmwq-nbd serve --memory 1G --socket /tmp/disk.sock
+  head -c 64 /dev/urandom > key; truncate --size 1G disk.img
+  cmwq-nbd serve disk.img --cipher aes-xts-plain64 --key-file key --socket /tmp/disk.sock
+  nbdinfo 'nbd+unix:///?socket=/tmp/disk.sock'")]
+pub(crate) struct Args {
+    /// The file or block device to serve
+    #[arg(
+        value_name = "FILE",
+        conflicts_with = "memory",
+        required_unless_present = "memory"
+    )]
+    file: Option<PathBuf>,
+
+    /// Serve SIZE bytes of memory instead, which are gone afterwards; K, M, G and T are powers of 1024
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+
+    /// Encrypt; the one cipher there is: aes-xts-plain64
+    #[arg(long, value_name = "CIPHER", requires = "key_file")]
+    cipher: Option<String>,
+
+    /// A file of 32 or 64 bytes, which are the key (256 or 512 bits)
+    #[arg(long, value_name = "FILE", requires = "cipher")]
+    key_file: Option<PathBuf>,
+
+    /// Bytes that are encrypted together: 512 or 4096 [default: 512]
+    #[arg(long, value_name = "BYTES", requires = "cipher")]
+    sector_size: Option<String>,
+
+    /// Listen at a Unix socket, which only its owner may use
+    #[arg(long, value_name = "PATH", conflicts_with = "listen")]
+    socket: Option<PathBuf>,
+
+    /// Listen at a TCP address, of the loopback only unless --allow-remote; port 0: any that is free [default: 127.0.0.1:10809]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+
+    /// Allow addresses that others can reach: there is no authentication, and what is sent is not encrypted
+    #[arg(long)]
+    allow_remote: bool,
+
+    /// Refuse all changes
+    #[arg(long)]
+    read_only: bool,
+
+    /// The export's name; the empty name always works too [default: the file's, or memory]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Which CPUs share a pool: cpu, smt, cache, cache_shard, numa, system or default
+    #[arg(long, value_name = "SCOPE")]
+    affinity_scope: Option<String>,
+
+    /// Requests never leave the pod that they were queued from
+    #[arg(long)]
+    strict: bool,
+
+    /// Requests that are worked on at a time, for each NUMA node [default: 1024]
+    #[arg(long, value_name = "N")]
+    max_active: Option<String>,
+
+    /// Cores in a cache shard, about [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
+    #[arg(long, value_name = "CORES")]
+    shard_size: Option<String>,
+
+    /// Clients at a time [default: 256]
+    #[arg(long, value_name = "N")]
+    connections: Option<String>,
+}
+
+/// What is kept there.
+#[derive(Debug)]
+pub(super) enum Source {
+    File(PathBuf),
+    Memory(u64),
+}
+
+#[derive(Debug)]
+pub(super) struct Options {
+    pub(super) source: Source,
+    pub(super) key_file: Option<PathBuf>,
+    pub(super) sector_size: usize,
+    pub(super) endpoint: Endpoint,
+    /// `endpoint` as it was given.
+    pub(super) place: String,
+    pub(super) read_only: bool,
+    pub(super) name: String,
+    pub(super) scope: AffinityScope,
+    pub(super) strict: bool,
+    pub(super) max_active: usize,
+    pub(super) shard_size: Option<usize>,
+    pub(super) connections: usize,
+}
+
+impl Args {
+    /// The options, read and checked.
+    pub(super) fn options(&self) -> Result<Options, CliError> {
+        if let Some(cipher) = self.cipher.as_deref().filter(|cipher| *cipher != CIPHER) {
+            return Err(CliError::new(format!(
+                "--cipher: {cipher:?} is not known: it must be {CIPHER}"
+            )));
+        }
+        let source = match (&self.file, &self.memory) {
+            (_, Some(text)) => Source::Memory(size("--memory", text)?),
+            (Some(path), None) => Source::File(path.clone()),
+            (None, None) => return Err(CliError::new("nothing to serve: FILE or --memory SIZE")),
+        };
+        let (endpoint, place) = self.endpoint()?;
+        let number = |option: &str, text: &Option<String>, default, most| match text {
+            None => Ok(default),
+            Some(text) => whole_number(option, text, most),
+        };
+        Ok(Options {
+            name: self.export_name(&source)?,
+            source,
+            key_file: self.key_file.clone(),
+            sector_size: match self.sector_size.as_deref() {
+                None | Some("512") => 512,
+                Some("4096") => 4096,
+                Some(other) => {
+                    return Err(CliError::new(format!(
+                        "--sector-size: {other:?} is not possible: it must be 512 or 4096"
+                    )));
+                }
+            },
+            endpoint,
+            place,
+            read_only: self.read_only,
+            scope: self
+                .affinity_scope
+                .as_deref()
+                .map_or(Ok(AffinityScope::Default), scope)?,
+            strict: self.strict,
+            max_active: number("--max-active", &self.max_active, 0, WQ_MAX_ACTIVE)?,
+            shard_size: self
+                .shard_size
+                .as_ref()
+                .map(|text| whole_number("--shard-size", text, u32::MAX as usize))
+                .transpose()?,
+            connections: number("--connections", &self.connections, 256, MAX_CONNECTIONS)?,
+        })
+    }
+
+    fn endpoint(&self) -> Result<(Endpoint, String), CliError> {
+        if let Some(path) = &self.socket {
+            return Ok((Endpoint::Unix(path.clone()), path.display().to_string()));
+        }
+        let text = self.listen.as_deref().unwrap_or(DEFAULT_LISTEN);
+        let address: SocketAddr = text.parse().map_err(|_| {
+            CliError::new(format!(
+                "--listen: {text:?} is not an address: it must be like 127.0.0.1:10809 or [::1]:10809"
+            ))
+        })?;
+        if !address.ip().is_loopback() && !self.allow_remote {
+            return Err(CliError::new(format!(
+                "--listen: {text:?} can be reached by others, without authentication: it must be of the loopback \
+                 (127.0.0.1 or [::1]), or --allow-remote must say that this is meant"
+            )));
+        }
+        Ok((Endpoint::Tcp(address), text.to_owned()))
+    }
+
+    fn export_name(&self, source: &Source) -> Result<String, CliError> {
+        let name = match (&self.name, source) {
+            (Some(name), _) => name.clone(),
+            (None, Source::Memory(_)) => "memory".to_owned(),
+            (None, Source::File(path)) => path
+                .file_name()
+                .map_or_else(|| "disk".into(), |name| name.to_string_lossy())
+                .into_owned(),
+        };
+        if name.is_empty() || name.len() > MAX_NAME || name.contains(char::is_control) {
+            return Err(CliError::new(format!(
+                "--name: {name:?} is not a name: it must have 1 to {MAX_NAME} bytes and no control characters"
+            )));
+        }
+        Ok(name)
+    }
+}
+
+/// An affinity scope by its exact name.
+fn scope(text: &str) -> Result<AffinityScope, CliError> {
+    let all = AffinityScope::CONCRETE
+        .into_iter()
+        .chain([AffinityScope::Default]);
+    all.clone()
+        .find(|scope| scope.name() == text)
+        .ok_or_else(|| {
+            let names: Vec<_> = all.map(AffinityScope::name).collect();
+            CliError::new(format!(
+                "--affinity-scope: {text:?} is not an affinity scope: it must be one of {}",
+                names.join(", ")
+            ))
+        })
+}
+
+/// A number from 1 to `most`.
+pub(crate) fn whole_number(option: &str, text: &str, most: usize) -> Result<usize, CliError> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number: Option<usize> = digits.then(|| text.parse().ok()).flatten();
+    number
+        .filter(|number| (1..=most).contains(number))
+        .ok_or_else(|| {
+            CliError::new(format!(
+                "{option}: {text:?} is not possible: it must be a whole number from 1 to {most}"
+            ))
+        })
+}
+
+/// Bytes, as `512M`: whole blocks of 512, up to what a file offset can express.
+pub(crate) fn size(option: &str, text: &str) -> Result<u64, CliError> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K') => (&text[..text.len() - 1], 10),
+        Some(b'M') => (&text[..text.len() - 1], 20),
+        Some(b'G') => (&text[..text.len() - 1], 30),
+        Some(b'T') => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number: Option<u64> = all_digits.then(|| digits.parse().ok()).flatten();
+    number
+        .and_then(|number| number.checked_mul(1 << shift))
+        .filter(|size| (512..=i64::MAX as u64).contains(size) && size.is_multiple_of(512))
+        .ok_or_else(|| {
+            CliError::new(format!(
+                "{option}: {text:?} is not a size: it must be a whole number of bytes, a multiple of 512, or one with K, M, \
+                 G or T, like 512M"
+            ))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(change: impl FnOnce(&mut Args)) -> Result<Options, CliError> {
+        let mut args = Args {
+            memory: Some("1M".into()),
+            ..Args::default()
+        };
+        change(&mut args);
+        args.options()
+    }
+
+    fn refused(change: impl FnOnce(&mut Args)) -> String {
+        let message = with(change).expect_err("must be refused").to_string();
+        assert_eq!(message.lines().count(), 1, "{message}");
+        message
+    }
+
+    #[test]
+    fn sizes_are_whole_blocks() {
+        assert_eq!(size("-", "512").unwrap(), 512);
+        assert_eq!(size("-", "64K").unwrap(), 65536);
+        assert_eq!(size("-", "3G").unwrap(), 3 << 30);
+        for bad in [
+            "",
+            "K",
+            "0",
+            "511",
+            "1.5G",
+            "-1M",
+            "9999999999999T",
+            "1k",
+            "M1",
+            "1GB",
+            "1é",
+        ] {
+            let message = refused(|args| args.memory = Some(bad.into()));
+            assert!(message.contains(&format!("{bad:?}")), "{message}");
+            assert!(message.contains("like 512M"), "{message}");
+        }
+    }
+
+    #[test]
+    fn only_the_loopback_is_listened_at_unless_told_otherwise() {
+        for open in ["0.0.0.0:1", "192.168.1.1:10809", "[::]:1"] {
+            let message = refused(|args| args.listen = Some(open.into()));
+            assert!(message.contains("--allow-remote"), "{message}");
+            assert!(
+                with(|args| {
+                    args.listen = Some(open.into());
+                    args.allow_remote = true;
+                })
+                .is_ok()
+            );
+        }
+        assert!(with(|args| args.listen = Some("[::1]:0".into())).is_ok());
+        assert!(matches!(
+            with(|_| ()).unwrap().endpoint,
+            Endpoint::Tcp(address) if address.to_string() == DEFAULT_LISTEN
+        ));
+        for bad in ["", "localhost", "127.0.0.1", "1.2.3.4:65536"] {
+            assert!(refused(|args| args.listen = Some(bad.into())).contains("not an address"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_by_value() {
+        let message = refused(|args| args.cipher = Some("aes-cbc-essiv".into()));
+        assert!(message.contains("must be aes-xts-plain64"), "{message}");
+        let message = refused(|args| args.sector_size = Some("1024".into()));
+        assert!(message.contains("512 or 4096"), "{message}");
+        let message = refused(|args| args.affinity_scope = Some("Cache".into()));
+        assert!(message.contains("cache_shard"), "{message}");
+        for bad in ["0", "", "x", "-1", "2049"] {
+            let message = refused(|args| args.max_active = Some(bad.into()));
+            assert!(message.contains("from 1 to 2048"), "{message}");
+        }
+        assert!(refused(|args| args.name = Some(String::new())).contains("--name"));
+    }
+}

@@ -1,0 +1,106 @@
+//! `cmwq-nbd serve`: reads the options, starts the server, and waits to be told to stop.
+
+mod args;
+mod signals;
+
+use std::sync::Arc;
+
+use cmwq::{Engine, Workqueue};
+use cmwq_nbd::cipher::Cipher;
+use cmwq_nbd::export::Export;
+use cmwq_nbd::key::Key;
+use cmwq_nbd::server::Server;
+use cmwq_nbd::store::{FileStore, MemoryStore, Store};
+
+pub(crate) use args::{Args, size, whole_number};
+use args::{Options, Source};
+
+use crate::cli_error::CliError;
+use crate::output;
+use signals::Signals;
+
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let options = args.options()?;
+    // Before any thread is made: all inherit what this one blocks.
+    let signals = Signals::block().map_err(CliError::new)?;
+    let cipher = options.key_file.as_deref().map(Key::read).transpose();
+    let key = cipher.map_err(|error| CliError::new(format!("--key-file: {error}")))?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let cipher = key
+        .as_ref()
+        .map(|key| Cipher::new(key, options.sector_size, 2 * threads))
+        .transpose()
+        .map_err(CliError::new)?;
+    let encrypted = key.as_ref().map(Key::bits);
+    // What is needed of it is in the cipher.
+    drop(key);
+    let store = store(&options)?;
+    let queue = queue(&options, encrypted.is_some())?;
+    let export = Export::new(&options.name, store, cipher, options.read_only);
+    let export = Arc::new(export);
+    let server = Server::start(
+        export.clone(),
+        queue,
+        &options.endpoint,
+        options.connections,
+    )
+    .map_err(|error| CliError::new(format!("cannot listen at {}: {error}", options.place)))?;
+    let how = match encrypted {
+        Some(bits) => format!("aes-xts-plain64, {bits}-bit key"),
+        None => "not encrypted".to_owned(),
+    };
+    output::print(&format!(
+        "serving {} ({} bytes, {how}{}) at {}\n",
+        options.name,
+        export.size(),
+        if options.read_only { ", read-only" } else { "" },
+        server.uri()
+    ))?;
+    signals.wait().map_err(CliError::new)?;
+    server
+        .stop()
+        .map_err(|error| CliError::new(format!("cannot sync {}: {error}", options.name)))
+}
+
+fn store(options: &Options) -> Result<Box<dyn Store>, CliError> {
+    match &options.source {
+        Source::Memory(size) => {
+            let store = MemoryStore::new(*size)
+                .map_err(|error| CliError::new(format!("--memory {size}: {error}")))?;
+            Ok(Box::new(store))
+        }
+        Source::File(path) => {
+            let block = if options.key_file.is_some() {
+                options.sector_size as u32
+            } else {
+                1
+            };
+            let store = FileStore::open(path, options.read_only, block)
+                .map_err(|error| CliError::new(format!("{}: {error}", path.display())))?;
+            Ok(Box::new(store))
+        }
+    }
+}
+
+/// Named as dm-crypt names its queue, and of the same kind: unbound; and with a rescuer, since memory may be needed to write
+/// memory out to this very disk. `CPU_INTENSIVE` has no meaning there.
+fn queue(options: &Options, encrypted: bool) -> Result<Workqueue, CliError> {
+    let queue_error = |error: cmwq::Error| CliError::new(error.to_string());
+    let mut engine = Engine::builder();
+    if let Some(cores) = options.shard_size {
+        engine = engine.cache_shard_size(cores);
+    }
+    let engine = engine.build().map_err(queue_error)?;
+    let prefix = if encrypted { "kcryptd" } else { "nbd" };
+    let mut name = format!("{prefix}/{}", options.name);
+    let most = (0..=31).rev().find(|&end| name.is_char_boundary(end));
+    name.truncate(most.unwrap_or(0));
+    engine
+        .workqueue(&name)
+        .mem_reclaim()
+        .max_active(options.max_active)
+        .affinity_scope(options.scope)
+        .affinity_strict(options.strict)
+        .build()
+        .map_err(queue_error)
+}

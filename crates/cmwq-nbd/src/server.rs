@@ -1,0 +1,372 @@
+//! The server: listens, and gives each client a thread that reads its requests.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cmwq::Workqueue;
+use rustix::fs::Mode;
+use rustix::net::Shutdown;
+use rustix::net::sockopt;
+
+use crate::connection;
+use crate::export::Export;
+use crate::negotiate::negotiate;
+use crate::scheduling::do_not_preempt;
+use crate::socket::Input;
+
+/// How long a client may take over each step of the handshake.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+/// How long requests in flight are waited for when the server stops, for clients that read no replies.
+const GOODBYE: Duration = Duration::from_secs(5);
+/// Asked of the system for each socket, so that replies of a batch fit; it may give less.
+const SOCKET_BUFFER: usize = 1 << 20;
+
+/// Where a server listens.
+#[derive(Clone, Debug)]
+pub enum Endpoint {
+    /// A socket in the file system, for its owner only.
+    Unix(PathBuf),
+    /// An address of the network.
+    Tcp(SocketAddr),
+}
+
+enum Listener {
+    Unix(UnixListener, PathBuf),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    fn bind(endpoint: &Endpoint) -> io::Result<Self> {
+        match endpoint {
+            Endpoint::Tcp(address) => Ok(Listener::Tcp(TcpListener::bind(address)?)),
+            Endpoint::Unix(path) => {
+                remove_stale(path)?;
+                // The mask belongs to the whole process: for the owner only, from the first moment on.
+                let mask = rustix::process::umask(Mode::from_raw_mode(0o177));
+                let listener = UnixListener::bind(path);
+                rustix::process::umask(mask);
+                Ok(Listener::Unix(listener?, path.clone()))
+            }
+        }
+    }
+
+    fn accept(&self) -> io::Result<OwnedFd> {
+        match self {
+            Listener::Unix(listener, _) => Ok(listener.accept()?.0.into()),
+            Listener::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nodelay(true)?;
+                sockopt::set_socket_keepalive(&stream, true)?;
+                Ok(stream.into())
+            }
+        }
+    }
+
+    fn shut(&self) {
+        // A listening socket that is shut down accepts nothing more: `accept` returns.
+        let _ = match self {
+            Listener::Unix(listener, _) => rustix::net::shutdown(listener, Shutdown::Both),
+            Listener::Tcp(listener) => rustix::net::shutdown(listener, Shutdown::Both),
+        };
+    }
+
+    fn uri(&self) -> io::Result<String> {
+        Ok(match self {
+            Listener::Unix(_, path) => {
+                let path = std::path::absolute(path)?;
+                format!("nbd+unix:///?socket={}", path.display())
+            }
+            Listener::Tcp(listener) => format!("nbd://{}", listener.local_addr()?),
+        })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix(_, path) = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes a socket that a server has left behind which is gone.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    if !is_socket {
+        return Ok(());
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        Ok(_) => Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another server listens there",
+        )),
+        Err(error) => Err(error),
+    }
+}
+
+/// A server. Dropping it stops it: nothing is accepted any more, requests in flight are answered, and the store is synced.
+pub struct Server {
+    shared: Arc<Shared>,
+    accepting: Option<std::thread::JoinHandle<()>>,
+    uri: String,
+}
+
+struct Shared {
+    export: Arc<Export>,
+    queue: Workqueue,
+    listener: Listener,
+    max_clients: usize,
+    clients: Mutex<Clients>,
+    /// A client has gone.
+    gone: Condvar,
+}
+
+#[derive(Default)]
+struct Clients {
+    /// Their sockets, by a number of our own.
+    sockets: HashMap<u64, Arc<OwnedFd>>,
+    next: u64,
+    stopping: bool,
+}
+
+impl Server {
+    /// Listens at `endpoint` and serves `export`, each request as an item of `queue`. At most `max_clients` are connected at a
+    /// time; more are turned away.
+    ///
+    /// # Errors
+    /// The system's: an address that cannot be had.
+    pub fn start(
+        export: Arc<Export>,
+        queue: Workqueue,
+        endpoint: &Endpoint,
+        max_clients: usize,
+    ) -> io::Result<Server> {
+        let listener = Listener::bind(endpoint)?;
+        let uri = listener.uri()?;
+        let shared = Arc::new(Shared {
+            export,
+            queue,
+            listener,
+            max_clients,
+            clients: Mutex::default(),
+            gone: Condvar::new(),
+        });
+        let acceptor = shared.clone();
+        let accepting = std::thread::Builder::new()
+            .name("nbd-accept".to_owned())
+            .spawn(move || acceptor.accept_all())?;
+        Ok(Server {
+            shared,
+            accepting: Some(accepting),
+            uri,
+        })
+    }
+
+    /// Where clients find it, as NBD tools write it.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// The queue that carries the requests out.
+    pub fn queue(&self) -> &Workqueue {
+        &self.shared.queue
+    }
+
+    /// Clients that are connected.
+    pub fn clients(&self) -> usize {
+        self.shared.clients().sockets.len()
+    }
+
+    /// Stops it. What clients have been told is durable is; what else has been written is made so now.
+    ///
+    /// # Errors
+    /// The store's, from its last sync.
+    pub fn stop(mut self) -> io::Result<()> {
+        self.shut();
+        self.shared.export.sync()
+    }
+
+    fn shut(&mut self) {
+        let Some(accepting) = self.accepting.take() else {
+            return;
+        };
+        let sockets: Vec<_> = {
+            let mut clients = self.shared.clients();
+            clients.stopping = true;
+            clients.sockets.values().cloned().collect()
+        };
+        self.shared.listener.shut();
+        // The reader finds the end, and what is in flight is answered.
+        hang_up(&sockets, Shutdown::Read);
+        if !self.shared.wait_gone(Some(GOODBYE)) {
+            hang_up(&sockets, Shutdown::Both);
+            self.shared.wait_gone(None);
+        }
+        // It only accepts; it does not panic.
+        let _ = accepting.join();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+fn hang_up(sockets: &[Arc<OwnedFd>], how: Shutdown) {
+    for socket in sockets {
+        // May have been shut by the client already.
+        let _ = rustix::net::shutdown(socket.as_fd(), how);
+    }
+}
+
+impl Shared {
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn accept_all(self: Arc<Self>) {
+        loop {
+            let accepted = self.listener.accept();
+            if self.clients().stopping {
+                return;
+            }
+            match accepted {
+                Ok(socket) => {
+                    if let Err(error) = self.welcome(socket) {
+                        note(&format!("a client is turned away: {error}"));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    // Out of descriptors, as a rule: until one is free.
+                    note(&format!("cannot accept a client: {error}"));
+                    let clients = self.clients();
+                    let _ = self.gone.wait_timeout(clients, Duration::from_millis(100));
+                }
+            }
+        }
+    }
+
+    fn welcome(self: &Arc<Self>, socket: OwnedFd) -> io::Result<()> {
+        // Less is given where the system's limit is lower; then more calls are needed.
+        let _ = sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER);
+        let socket = Arc::new(socket);
+        let number = {
+            let mut clients = self.clients();
+            if clients.sockets.len() >= self.max_clients {
+                return Err(io::Error::other(format!(
+                    "{} are connected already, and no more are allowed",
+                    self.max_clients
+                )));
+            }
+            let number = clients.next;
+            clients.next += 1;
+            clients.sockets.insert(number, socket.clone());
+            number
+        };
+        let shared = self.clone();
+        let thread = std::thread::Builder::new()
+            .name(format!("nbd-{number}"))
+            .spawn(move || {
+                let _leaving = Leaving {
+                    shared: &shared,
+                    number,
+                };
+                // Better so, but not needed.
+                let _ = do_not_preempt();
+                shared.serve(socket, number);
+            });
+        if thread.is_err() {
+            self.clients().sockets.remove(&number);
+        }
+        thread.map(|_| ())
+    }
+
+    fn serve(&self, socket: Arc<OwnedFd>, number: u64) {
+        let mut input = Input::new();
+        let served = self.handshake(&socket, &mut input).and_then(|session| {
+            session.map_or(Ok(()), |session| {
+                let export = self.export.clone();
+                connection::serve(socket, &mut input, export, session, &self.queue)
+            })
+        });
+        if let Err(error) = served {
+            note(&format!("client {number}: {error}"));
+        }
+    }
+
+    fn handshake(
+        &self,
+        socket: &OwnedFd,
+        input: &mut Input,
+    ) -> io::Result<Option<crate::negotiate::Session>> {
+        let waits = |limit| sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, limit);
+        waits(Some(HANDSHAKE))?;
+        let session = match negotiate(socket.as_fd(), input, &self.export) {
+            // Who connects and goes, to see whether somebody is there.
+            Err(error) if is_end(&error) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::Error::other("the client says nothing"));
+            }
+            session => session?,
+        };
+        waits(None)?;
+        Ok(session)
+    }
+
+    /// Whether all clients are gone, after `limit` at the latest.
+    fn wait_gone(&self, limit: Option<Duration>) -> bool {
+        let clients = self.clients();
+        let some = |clients: &mut Clients| !clients.sockets.is_empty();
+        match limit {
+            Some(limit) => {
+                let waited = self.gone.wait_timeout_while(clients, limit, some);
+                !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+            }
+            None => {
+                drop(self.gone.wait_while(clients, some));
+                true
+            }
+        }
+    }
+}
+
+/// Strikes a client off when its thread ends, however it ends.
+struct Leaving<'a> {
+    shared: &'a Shared,
+    number: u64,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.shared.clients().sockets.remove(&self.number);
+        self.shared.gone.notify_all();
+    }
+}
+
+/// Whether the other side has gone.
+fn is_end(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
+}
+
+/// A line on standard error.
+fn note(message: &str) {
+    use std::io::Write;
+    // With standard error gone there is nobody left to tell.
+    let _ = writeln!(io::stderr(), "cmwq-nbd: {message}");
+}

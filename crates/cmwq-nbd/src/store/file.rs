@@ -1,0 +1,171 @@
+//! A store in a file or on a block device.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
+
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, SeekFrom};
+use rustix::io::{Errno, ReadWriteFlags};
+
+use super::{Extent, Store, ZeroOptions};
+
+/// Zeroes are written out in pieces of this size where the file system cannot do it by itself.
+const ZEROES: &[u8] = &[0; 64 << 10];
+
+/// Reads and writes through the system's page cache.
+pub struct FileStore {
+    file: File,
+    size: u64,
+}
+
+impl FileStore {
+    /// Opens a file or a block device. Its size is taken now, and `block` bytes are the unit of it: a rest is left out.
+    ///
+    /// # Errors
+    /// The system's; a file that is in use by another server, or that is neither a file nor a block device.
+    pub fn open(path: &Path, read_only: bool, block: u32) -> io::Result<FileStore> {
+        let file = File::options().read(true).write(!read_only).open(path)?;
+        let kind = file.metadata()?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(io::Error::other(
+                "neither a regular file nor a block device",
+            ));
+        }
+        let lock = if read_only {
+            FlockOperation::NonBlockingLockShared
+        } else {
+            FlockOperation::NonBlockingLockExclusive
+        };
+        rustix::fs::flock(&file, lock).map_err(|error| match error {
+            Errno::WOULDBLOCK => io::Error::other("in use by another process"),
+            other => other.into(),
+        })?;
+        let size = rustix::fs::seek(&file, SeekFrom::End(0))?;
+        let size = size - size % u64::from(block);
+        if size == 0 {
+            return Err(io::Error::other(format!(
+                "empty: the export would have no size (make it with: truncate --size 1G {})",
+                path.display()
+            )));
+        }
+        Ok(FileStore { file, size })
+    }
+
+    /// Reads what the page cache has; stops where the disk would have to be waited for.
+    fn read_cached(&self, offset: u64, buf: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < buf.len() {
+            let mut rest = [IoSliceMut::new(&mut buf[done..])];
+            match rustix::io::preadv2(
+                &self.file,
+                &mut rest,
+                offset + done as u64,
+                ReadWriteFlags::NOWAIT,
+            ) {
+                Ok(0) | Err(_) => break,
+                Ok(n) => done += n,
+            }
+        }
+        done
+    }
+
+    fn allocate(&self, flags: FallocateFlags, offset: u64, length: u64) -> io::Result<()> {
+        rustix::fs::fallocate(&self.file, flags, offset, length).map_err(|error| match error {
+            Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV => ErrorKind::Unsupported.into(),
+            other => other.into(),
+        })
+    }
+}
+
+impl Store for FileStore {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        let done = self.read_cached(offset, buf);
+        if done == buf.len() {
+            return Ok(());
+        }
+        // The disk: the pool runs another in the meantime.
+        cmwq::blocking(|| {
+            self.file
+                .read_exact_at(&mut buf[done..], offset + done as u64)
+        })
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        // Into the page cache: as a rule this does not wait, and when it does the pool's monitor notices.
+        self.file.write_all_at(data, offset)
+    }
+
+    fn zero(&self, offset: u64, length: u64, options: ZeroOptions) -> io::Result<()> {
+        cmwq::blocking(|| {
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let range = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+            let ways = [(options.may_trim, hole), (true, range)];
+            for (allowed, flags) in ways {
+                if !allowed {
+                    continue;
+                }
+                match self.allocate(flags, offset, length) {
+                    Err(error) if error.kind() == ErrorKind::Unsupported => {}
+                    done => return done,
+                }
+            }
+            if options.only_fast {
+                return Err(ErrorKind::Unsupported.into());
+            }
+            let mut at = offset;
+            while at < offset + length {
+                let n = (ZEROES.len() as u64).min(offset + length - at);
+                self.file.write_all_at(&ZEROES[..n as usize], at)?;
+                at += n;
+            }
+            Ok(())
+        })
+    }
+
+    fn trim(&self, offset: u64, length: u64) -> io::Result<()> {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match cmwq::blocking(|| self.allocate(hole, offset, length)) {
+            // Advice only: what cannot be given back stays.
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
+            done => done,
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        cmwq::blocking(|| self.file.sync_data())
+    }
+
+    fn prefetch(&self, offset: u64, length: u64) {
+        let length = std::num::NonZeroU64::new(length);
+        // Advice only.
+        let _ = rustix::fs::fadvise(&self.file, offset, length, Advice::WillNeed);
+    }
+
+    fn extent(&self, offset: u64, length: u64) -> Extent {
+        let end = offset + length;
+        let data = rustix::fs::seek(&self.file, SeekFrom::Data(offset));
+        let (until, hole) = match data {
+            Ok(data) if data > offset => (data, true),
+            // No data up to the file's end.
+            Err(Errno::NXIO) => (end, true),
+            // Data here, or a file system that cannot tell.
+            _ => {
+                let until = rustix::fs::seek(&self.file, SeekFrom::Hole(offset));
+                (
+                    until.ok().filter(|until| *until > offset).unwrap_or(end),
+                    false,
+                )
+            }
+        };
+        Extent {
+            length: until.min(end) - offset,
+            hole,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Where the bytes are kept.
+
+mod file;
+mod memory;
+
+use std::io;
+
+pub use file::FileStore;
+pub use memory::MemoryStore;
+
+/// What a stretch of an export is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// In bytes; never 0.
+    pub length: u64,
+    /// Takes no space and reads as zeroes.
+    pub hole: bool,
+}
+
+/// How zeroes may be written.
+#[derive(Clone, Copy, Debug)]
+pub struct ZeroOptions {
+    /// May leave a hole.
+    pub may_trim: bool,
+    /// Refuse with [`io::ErrorKind::Unsupported`] rather than write them out.
+    pub only_fast: bool,
+}
+
+/// Keeps bytes. All offsets and lengths given to it lie within [`size`](Self::size). Calls come from many threads at a
+/// time, also for overlapping ranges; what the contents of such a range are then is one of the writers' for each 512 bytes.
+pub trait Store: Send + Sync {
+    /// In bytes. Does not change.
+    fn size(&self) -> u64;
+
+    /// Fills `buf`. What there is less of is an error.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
+
+    /// Writes all of `data`: a later `read` sees it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
+
+    /// Writes zeroes.
+    ///
+    /// # Errors
+    /// The system's; [`io::ErrorKind::Unsupported`].
+    fn zero(&self, offset: u64, length: u64, options: ZeroOptions) -> io::Result<()>;
+
+    /// Contents that are not needed any more: they may stay, or read as zeroes.
+    ///
+    /// # Errors
+    /// The system's.
+    fn trim(&self, offset: u64, length: u64) -> io::Result<()>;
+
+    /// Makes durable what calls that have returned before have written, from whatever thread.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Reads ahead, if that makes sense.
+    fn prefetch(&self, _offset: u64, _length: u64) {}
+
+    /// The first extent of a range.
+    fn extent(&self, offset: u64, length: u64) -> Extent;
+
+    /// The memory itself, if it is kept there: nothing blocks then.
+    fn memory(&self) -> Option<&MemoryStore> {
+        None
+    }
+}
