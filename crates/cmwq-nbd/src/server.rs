@@ -364,9 +364,9 @@ fn is_end(error: &io::Error) -> bool {
     )
 }
 
-/// A line on standard error.
+/// A line on standard error, in one piece.
 fn note(message: &str) {
     use std::io::Write;
     // With standard error gone there is nobody left to tell.
-    let _ = writeln!(io::stderr(), "cmwq-nbd: {message}");
+    let _ = io::stderr().write_all(format!("cmwq-nbd: {message}\n").as_bytes());
 }
