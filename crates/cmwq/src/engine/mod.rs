@@ -14,13 +14,14 @@ mod watchdog;
 use crate::affinity::{AffinityScope, Pods};
 use crate::error::Error;
 use crate::observe::EngineStats;
-use crate::pool::{Group, Params, Place, Pool, PoolAttrs, PoolStats, Service};
+use crate::pool::{Group, Params, Place, Pool, PoolAttrs, PoolKind, PoolStats, Service};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::fork;
 use crate::sys::gate::{GateGuard, Shared};
 use crate::sys::sync::Mutex;
 use crate::topology::{CpuSet, Topology};
+use crate::work::MOST_IN_BATCH;
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -268,6 +269,11 @@ impl Engine {
                 llc: self.0.topology.llc_of(first_cpu).unwrap_or(0),
                 node: self.0.topology.node_of(first_cpu),
                 first_cpu,
+            },
+            batch: match key.kind {
+                // One by one, each within the turn's budget.
+                PoolKind::Bh(_) => 1,
+                _ => MOST_IN_BATCH,
             },
             wake_under_lock: self.0.wake_under_lock,
             idle_timeout_ns: self.0.idle_timeout_ns,

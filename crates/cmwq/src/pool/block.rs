@@ -2,7 +2,7 @@
 
 use super::{Busy, Pool, PoolKind, WorkerState, spawner};
 use crate::observe::events;
-use crate::work::RawWork;
+use crate::work::{RawWork, WorkFn};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -19,6 +19,13 @@ pub(crate) struct Current {
 }
 
 impl Current {
+    /// The same queue, and this item.
+    #[inline]
+    pub(super) fn of(self, item: usize, func: Option<WorkFn>) -> Current {
+        let func = func.map_or(0, |func| func as usize);
+        Current { item, func, ..self }
+    }
+
     const NONE: Current = Current {
         item: 0,
         func: 0,

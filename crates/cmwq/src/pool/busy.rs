@@ -77,7 +77,14 @@ impl BusyTable {
         }
     }
 
-    /// The run of the item with this address and this function, if there is one.
+    /// Whether nothing is being run.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.len() == 0
+    }
+
+    /// The run of the item with this address and this function, if there is one; of two, the one that was entered first is not
+    /// found: see [`insert_last`](Self::insert_last).
     #[inline]
     pub(crate) fn find(&self, address: usize, func: Option<WorkFn>) -> Option<u32> {
         let mut key = self.heads[bucket(address)];
@@ -120,6 +127,31 @@ impl BusyTable {
             next,
         });
         self.heads[bucket] = key;
+        key
+    }
+
+    /// As [`insert`](Self::insert), for a run that began before those that are there. If another one of the same address and
+    /// function is among them, then this one's item was freed by its function, and the memory is used again: it is that
+    /// one that will be found.
+    pub(crate) fn insert_last(
+        &mut self,
+        address: usize,
+        func: Option<WorkFn>,
+        pwq: u32,
+        by: Executor,
+    ) -> u32 {
+        let key = self.insert(address, func, pwq, by);
+        let bucket = bucket(address);
+        let mut last = self.entries[key].next;
+        if last == NONE {
+            return key;
+        }
+        self.heads[bucket] = last;
+        while self.entries[last].next != NONE {
+            last = self.entries[last].next;
+        }
+        self.entries[last].next = key;
+        self.entries[key].next = NONE;
         key
     }
 

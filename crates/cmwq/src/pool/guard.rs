@@ -121,6 +121,9 @@ impl<'p> PoolGuard<'p> {
 
     /// Accepts one item under the lock, past the inbox: for a redirect to the pool that runs it.
     pub(crate) fn accept_item(&mut self, item: Pending) {
+        if !self.batches.is_empty() {
+            self.close_batch_of(&item);
+        }
         let place = item.pwq();
         if self.accept(item) {
             let front = self.pwqs[place].front.clone();
@@ -272,13 +275,17 @@ impl<'p> PoolGuard<'p> {
             if self.watched {
                 return;
             }
-            let quiet = self.worklist.is_empty() && self.pool.inbox.ask_notify();
-            if !quiet {
+            let empty = self.worklist.is_empty() && self.batches.is_empty();
+            if !empty || !self.pool.inbox.ask_notify() {
                 self.watch();
             }
             return;
         }
         if self.worklist.is_empty() && self.pool.inbox.ask_notify() {
+            if !self.batches.is_empty() {
+                // It will have ended before a sleeper is awake; and if it does not, the monitor finds out.
+                self.watch();
+            }
             return;
         }
         // Work is waiting, a CPU is to be had, and nobody is on the way.
@@ -387,12 +394,7 @@ impl Inner {
             pwq,
             colour,
             cpu_intensive: state.traits.cpu_intensive,
-            current: Current {
-                item: address,
-                func: item.func().map_or(0, |func| func as usize),
-                front: state.front_id(),
-                reclaim: state.traits.rescuer.is_some(),
-            },
+            current: state.current().of(address, item.func()),
         };
         Task {
             started: item.start(),

@@ -1,6 +1,7 @@
 //! The back end: worker pools. The protocol that this room implements is written down in `PROTOCOL.md` beside this file.
 #![deny(unsafe_code)]
 
+mod batch;
 mod bh;
 mod block;
 mod busy;
@@ -33,11 +34,14 @@ use crate::sys::spin::{self, Allowance};
 use crate::sys::sync::Mutex;
 use crate::sys::{fork, thread};
 use crate::topology::CpuSet;
-use crate::work::{Completion, Inbox, List, Pending, Pushed, Seat};
+use crate::work::{Batch, Completion, Inbox, List, Pending, Pushed, Seat};
+use batch::Open;
 use busy::BusyTable;
 use charge::Charging;
 use crossbeam_utils::CachePadded;
+use guard::Run;
 use slab::Slab;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -77,6 +81,8 @@ pub(crate) struct PoolAttrs {
     pub(crate) cpus: CpuSet,
     /// Where the pod lies, for finding the nearest pool that needs help.
     pub(crate) place: Place,
+    /// Items that a worker takes at once, at most.
+    pub(crate) batch: usize,
     /// The older protocol, for comparison: wake while the lock is held.
     pub(crate) wake_under_lock: bool,
     /// How long a worker may be idle before it may be culled, in ns.
@@ -92,6 +98,9 @@ pub(crate) struct Binding {
     /// How many workers may run at the same time.
     pub(crate) target: u32,
 }
+
+/// A thread looks after what it has published every so many items: what is accepted at once then is still in its cache.
+const HAND_OVER_EVERY: u32 = 128;
 
 /// No worker has said yet which nice level it has.
 const NICE_UNKNOWN: i32 = i32::MIN;
@@ -130,6 +139,9 @@ pub(crate) struct Inner {
     pwqs: Slab<PwqState>,
     next_serial: u64,
     busy: BusyTable,
+    /// The open batches: each by its worker and its number.
+    batches: Vec<(u32, u32)>,
+    next_batch: u32,
     workers: Slab<WorkerSlot>,
     /// Ids of idle workers, the most recently idle last.
     idle: Vec<u32>,
@@ -219,6 +231,10 @@ struct WorkerSlot {
     /// How much of the thread's CPU time has been charged to queues.
     charged_cpu_ns: u64,
     die: bool,
+    /// Its batch, while that is open.
+    batch: Option<Open>,
+    /// The item of its batch that it had begun when the batch was closed.
+    interrupted: Option<Run>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,6 +268,8 @@ pub(crate) struct WorkerHandle {
     /// It is inside an item's function. Written by the worker alone: between items it may sleep for the pool's lock, which is not
     /// the item's sleep.
     in_item: AtomicBool,
+    /// Its worker's line, but for who closes it.
+    batch: CachePadded<Batch>,
 }
 
 impl Pool {
@@ -284,6 +302,8 @@ impl Pool {
                 pwqs: Slab::new(),
                 next_serial: 0,
                 busy: BusyTable::new(),
+                batches: Vec::new(),
+                next_batch: 0,
                 workers: Slab::new(),
                 idle: Vec::new(),
                 running: 0,
@@ -311,9 +331,20 @@ impl Pool {
         self.born != fork::generation()
     }
 
-    /// Takes the lock. When the guard is dropped the pool is settled, the lock let go, and only then is anybody woken.
+    /// Takes the lock, and closes all open [batches](batch): what it guards is exact. When the guard is dropped the pool is settled, the lock let go, and only then is anybody woken.
     #[inline]
     pub(crate) fn lock(self: &Arc<Self>) -> PoolGuard<'_> {
+        let (mut inner, waited) = self.inner.lock_noting();
+        inner.stats.lock_waits += u64::from(waited);
+        let mut guard = PoolGuard::new(self, inner);
+        guard.close_batches();
+        guard
+    }
+
+    /// As [`lock`](Self::lock), but open batches stay open: their items are on no list, what they run is not in the busy table, and their
+    /// ends are not accounted for.
+    #[inline]
+    pub(crate) fn lock_beside_batches(self: &Arc<Self>) -> PoolGuard<'_> {
         let (mut inner, waited) = self.inner.lock_noting();
         inner.stats.lock_waits += u64::from(waited);
         PoolGuard::new(self, inner)
@@ -324,7 +355,18 @@ impl Pool {
     pub(crate) fn publish(self: &Arc<Self>, item: Pending) {
         if self.inbox.push(item) == Pushed::MustNotify {
             // Settling picks a worker, or finds one that searches, or asks for a new one.
-            drop(self.lock());
+            drop(self.lock_beside_batches());
+        } else if is_turn() {
+            self.hand_over();
+        }
+    }
+
+    /// Accepts what was published, if the lock is free. A long inbox would be walked through by a worker, far from the cache
+    /// that it is in, with the lock held.
+    #[cold]
+    fn hand_over(self: &Arc<Self>) {
+        if let Some(inner) = self.inner.try_lock() {
+            PoolGuard::new(self, inner).drain();
         }
     }
 
@@ -377,6 +419,20 @@ impl Pool {
             self.group.count_wanted(wanted);
         }
     }
+}
+
+/// Whether it is the calling thread's turn to hand over what was published.
+#[inline]
+fn is_turn() -> bool {
+    thread_local! {
+        static PUBLISHED: Cell<u32> = const { Cell::new(0) };
+    }
+    if cfg!(cmwq_loom) {
+        return false;
+    }
+    let published = PUBLISHED.get().wrapping_add(1);
+    PUBLISHED.set(published);
+    published.is_multiple_of(HAND_OVER_EVERY)
 }
 
 impl Drop for Pool {

@@ -4,7 +4,7 @@ use super::lane::Lane;
 use super::limit::NodeLimit;
 use super::rescuer::Rescuer;
 use super::snapshot::address;
-use super::{Inner, Pool, PoolStats};
+use super::{Current, Inner, Pool, PoolStats};
 use crate::observe::events;
 use crate::work::{List, Pending, RawWork, Seat, WorkFn};
 use std::sync::Arc;
@@ -211,6 +211,22 @@ impl PwqState {
         Arc::as_ptr(&self.front).cast::<()>().addr()
     }
 
+    /// What a thread that runs one of its items is said to run, but for the item.
+    #[inline]
+    pub(super) fn current(&self) -> Current {
+        Current {
+            front: self.front_id(),
+            reclaim: self.traits.rescuer.is_some(),
+            ..Current::default()
+        }
+    }
+
+    /// Nothing is to happen at the end of one of its items.
+    #[inline]
+    pub(super) fn is_at_ease(&self) -> bool {
+        self.flushing == 0 && !self.retired && !self.plugged && !self.mayday
+    }
+
     /// Uses a credit for one more active item, fetching a portion if none is at hand.
     #[inline]
     fn use_credit(&mut self) -> bool {
@@ -264,6 +280,15 @@ pub(super) struct Ended {
     pub(super) colour_done: bool,
     pub(super) credits_freed: bool,
     pub(super) gone: bool,
+}
+
+impl Ended {
+    #[inline]
+    pub(super) fn add(&mut self, other: Ended) {
+        self.colour_done |= other.colour_done;
+        self.credits_freed |= other.credits_freed;
+        self.gone |= other.gone;
+    }
 }
 
 /// The item has its place among the active ones: any worker may take it.

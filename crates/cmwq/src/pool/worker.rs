@@ -1,14 +1,16 @@
 //! The worker's loop: search, run, search again, sleep.
 
+use super::batch::{Size, Work, WorkEnd};
 use super::bh;
-use super::busy::Executor;
-use super::guard::{Run, Task};
+use super::guard::Task;
 use super::help::{self, Neighbours, run_item};
 use super::{Busy, Inner, Pool, PoolGuard, PoolKind, WorkerHandle, WorkerSlot, WorkerState};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
 use crate::sys::park::Parker;
 use crate::sys::{clock, task, thread};
+use crate::work::Batch;
+use crossbeam_utils::CachePadded;
 use std::io;
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ impl Pool {
             parker: Parker::new(),
             tid: AtomicU32::new(0),
             in_item: AtomicBool::new(false),
+            batch: CachePadded::new(Batch::new()),
         });
         let slot = WorkerSlot {
             handle: handle.clone(),
@@ -32,6 +35,8 @@ impl Pool {
             woken: false,
             charged_cpu_ns: 0,
             die: false,
+            batch: None,
+            interrupted: None,
         };
         let id = self.lock().workers.insert(slot);
         (id, handle)
@@ -73,21 +78,22 @@ impl Pool {
     pub(super) fn work(self: &Arc<Self>, id: u32, handle: &WorkerHandle) {
         let mut neighbours = Neighbours::new();
         let mut budget = matches!(self.attrs.kind, PoolKind::Bh(_)).then(bh::Budget::new);
-        let mut guard = self.lock();
+        let mut size = Size::new(self.attrs.batch);
+        let mut guard = self.lock_beside_batches();
         guard.creating = false;
         guard.searching += 1;
         guard.workers[id].state = WorkerState::Searching;
         // Here and at the top of the loop: the lock is held, and this worker counts as searching.
         loop {
-            while let Some(task) = self.take(&mut guard, id) {
+            while let Some(work) = self.take(&mut guard, id, &mut size) {
                 drop(guard);
-                guard = self.run(task, id, handle);
+                guard = self.run(work, id, handle, &mut size);
                 if let Some(budget) = &mut budget
                     && budget.is_spent()
                 {
                     drop(guard);
                     task::yield_now();
-                    guard = self.lock();
+                    guard = self.lock_beside_batches();
                 }
             }
             if guard.dying || guard.workers[id].die {
@@ -105,14 +111,14 @@ impl Pool {
                 if self.neighbours_want_help()
                     && help::away(self, id, || self.help(&mut neighbours))
                 {
-                    guard = self.lock();
+                    guard = self.lock_beside_batches();
                     continue;
                 }
                 if alone {
                     self.helper.woke();
                     self.wait_awake();
                 }
-                guard = self.lock();
+                guard = self.lock_beside_batches();
                 // The lock was free meanwhile: what was true before may not be any more.
                 if guard.dying || (guard.running < guard.target && self.has_waiting(&guard)) {
                     continue;
@@ -132,7 +138,7 @@ impl Pool {
                 budget.renew();
             }
             // Whoever woke us took us off the idle list and counts us as searching.
-            guard = self.lock();
+            guard = self.lock_beside_batches();
         }
     }
 
@@ -142,12 +148,16 @@ impl Pool {
 
     /// Takes an item if one is there and a CPU is to be had for it; the worker is then busy with it.
     #[inline]
-    fn take(&self, guard: &mut PoolGuard<'_>, id: u32) -> Option<Task> {
+    fn take(&self, guard: &mut PoolGuard<'_>, id: u32, size: &mut Size) -> Option<Work> {
         if guard.running >= guard.target {
             return None;
         }
-        let task = guard.next_task(Executor::worker())?;
-        guard.begin(id, &task.run);
+        let work = guard.next_work(id, size)?;
+        let (pwq, cpu_intensive) = match &work {
+            Work::One(task) => (task.run.pwq, task.run.cpu_intensive),
+            Work::Batch(begun) => (begun.pwq(), false),
+        };
+        guard.begin(id, pwq, cpu_intensive);
         // A spare, so that the place of a worker that blocks is filled at once (the kernel's rule).
         if guard.idle.is_empty()
             && guard.searching == 0
@@ -155,29 +165,44 @@ impl Pool {
         {
             guard.want_worker();
         }
-        Some(task)
+        Some(work)
     }
 
-    /// Runs an item and what is scheduled behind it, and comes back searching.
+    /// Runs an item or a batch, and what is scheduled behind it, and comes back searching.
     #[inline]
-    fn run<'p>(self: &'p Arc<Self>, task: Task, id: u32, handle: &WorkerHandle) -> PoolGuard<'p> {
-        let mut task = task;
+    fn run<'p>(
+        self: &'p Arc<Self>,
+        mut work: Work,
+        id: u32,
+        handle: &WorkerHandle,
+        size: &mut Size,
+    ) -> PoolGuard<'p> {
         loop {
-            let Task { started, run } = task;
             handle.in_item.store(true, Ordering::Relaxed);
-            let panicked = match self.attrs.kind {
-                PoolKind::Bh(_) => self.run_without_sleep(started, run),
-                _ => run_item(started, run),
+            let ended = match work {
+                Work::One(task) => self.run_one(task),
+                Work::Batch(begun) => self.run_batch(begun, handle),
             };
             handle.in_item.store(false, Ordering::Relaxed);
-            let mut guard = self.lock();
-            let next = guard.end_task(run, panicked);
+            size.learn();
+            let mut guard = self.lock_beside_batches();
+            let next = guard.end_work(id, ended);
             guard.end(id);
             let Some(next) = next else { return guard };
-            guard.begin(id, &next.run);
+            guard.begin(id, next.run.pwq, next.run.cpu_intensive);
             drop(guard);
-            task = next;
+            work = Work::One(next);
         }
+    }
+
+    #[inline]
+    fn run_one(self: &Arc<Self>, task: Task) -> WorkEnd {
+        let Task { started, run } = task;
+        let panicked = match self.attrs.kind {
+            PoolKind::Bh(_) => self.run_without_sleep(started, run),
+            _ => run_item(started, run),
+        };
+        WorkEnd::One { run, panicked }
     }
 
     /// Looks at the inbox for as long as has paid off lately.
@@ -191,13 +216,13 @@ impl Pool {
 impl Inner {
     /// Worker `id`, which is searching, is busy with an item from now on.
     #[inline]
-    fn begin(&mut self, id: u32, run: &Run) {
+    fn begin(&mut self, id: u32, pwq: u32, cpu_intensive: bool) {
         self.searching -= 1;
         let slot = &mut self.workers[id];
         slot.runs += 1;
-        slot.pwq = run.pwq;
-        self.pwqs[run.pwq].stats.wakeups += u64::from(std::mem::take(&mut slot.woken));
-        if run.cpu_intensive {
+        slot.pwq = pwq;
+        self.pwqs[pwq].stats.wakeups += u64::from(std::mem::take(&mut slot.woken));
+        if cpu_intensive {
             slot.state = WorkerState::Busy(Busy::CpuIntensive);
         } else {
             slot.state = WorkerState::Busy(Busy::Running);

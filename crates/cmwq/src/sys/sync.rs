@@ -26,6 +26,17 @@ impl<T> Mutex<T> {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// The lock, if it is free.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            #[cfg(not(cmwq_loom))]
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(_) => None,
+        }
+    }
+
     /// As [`lock`](Self::lock), telling whether somebody else had it.
     #[inline]
     pub(crate) fn lock_noting(&self) -> (MutexGuard<'_, T>, bool) {

@@ -105,11 +105,20 @@ pub(crate) fn nice_of_current() -> Option<i32> {
 /// How often the calling thread has gone to sleep of its own accord.
 #[cfg(all(debug_assertions, not(cmwq_loom)))]
 pub(crate) fn voluntary_switches() -> i64 {
+    usage().ru_nvcsw
+}
+
+/// How often the calling thread had to leave its CPU to another.
+pub(crate) fn preemptions() -> i64 {
+    usage().ru_nivcsw
+}
+
+fn usage() -> libc::rusage {
     // SAFETY: the call fills in plain data; it cannot fail with these arguments.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
-        usage.ru_nvcsw
+        usage
     }
 }
 

@@ -56,6 +56,32 @@ impl List {
         self.len += 1;
     }
 
+    /// Puts an item before all others.
+    pub(crate) fn push_front(&mut self, item: Pending) {
+        let item = item.into_raw();
+        // SAFETY: the list owns `item` from here on, and owns its own first item.
+        unsafe {
+            link::set_prev(item, None);
+            link::set_next(item, self.first);
+            match self.first {
+                Some(first) => link::set_prev(first, Some(item)),
+                None => self.last = Some(item),
+            }
+            let item = item.as_ref();
+            item.set_place(item.place().seated(self.seat));
+        }
+        self.first = Some(item);
+        self.len += 1;
+    }
+
+    /// The oldest item, and the flush colour that it was accepted under.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<(&RawWork, u32)> {
+        // SAFETY: the list owns its items, so they are valid, and it is borrowed.
+        let item = unsafe { self.first?.as_ref() };
+        Some((item, item.colour_on_list()))
+    }
+
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<Pending> {
         let item = self.first?;
@@ -150,6 +176,8 @@ impl List {
         unsafe {
             let place = item.as_ref().place();
             item.as_ref().set_place(place.seated(Seat::None));
+            // Nothing that a later owner could take for the number of a batch.
+            link::set_prev(item, None);
             Pending::from_raw(item)
         }
     }

@@ -1,5 +1,6 @@
 //! The work item: its state machine, the lists it travels on, and the handles that wait for it.
 
+mod batch;
 mod berth;
 mod completion;
 mod inbox;
@@ -8,6 +9,7 @@ mod list;
 mod place;
 pub(crate) mod raw;
 
+pub(crate) use batch::{Batch, MOST as MOST_IN_BATCH};
 pub(crate) use berth::{Berth, Found};
 pub use completion::Completion;
 pub(crate) use inbox::{Inbox, Pushed};

@@ -112,6 +112,13 @@ impl RawWork {
         unsafe { self.func.get() }
     }
 
+    /// The flush colour it was accepted under, of an item that a list owns whose lock the caller holds.
+    #[inline]
+    pub(super) fn colour_on_list(&self) -> u32 {
+        // SAFETY: the list owns the item, and only who holds its lock touches it.
+        unsafe { self.colour.get() }
+    }
+
     /// Whether the disable depth is not 0.
     pub(crate) fn is_disabled(&self) -> bool {
         self.state.load(Ordering::Acquire) >= DISABLE_STEP
@@ -249,6 +256,21 @@ impl Pending {
         unsafe { self.item().colour.get() }
     }
 
+    /// Notes, in the item that is about to be started from a batch, which batch that is: a number other than 0.
+    #[inline]
+    pub(crate) fn note_batch(&mut self, ticket: usize) {
+        let ticket = std::ptr::without_provenance_mut(ticket);
+        // SAFETY: we own the item, and it is on no list, so the link is free.
+        unsafe { self.item().prev.set(ticket) };
+    }
+
+    /// The batch that its last run was started from; 0: from none. For an item on no list, and in no inbox.
+    #[inline]
+    pub(crate) fn noted_batch(&self) -> usize {
+        // SAFETY: we own the item.
+        unsafe { self.item().prev.get() }.addr()
+    }
+
     /// Clears PENDING just before the function is called: from here on the item may be queued again, and only the
     /// returned [`Started`] may still use it.
     #[inline]
@@ -333,8 +355,14 @@ pub(crate) struct Started {
 unsafe impl Send for Started {}
 
 impl Started {
+    /// The item's address.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        self.item.addr().get()
+    }
+
     /// The function that will be called.
-    #[cfg(all(debug_assertions, not(cmwq_loom)))]
+    #[inline]
     pub(crate) fn func(&self) -> Option<WorkFn> {
         self.func
     }

@@ -155,7 +155,8 @@ impl Limits {
     /// Takes back all credits that these hold and do not use.
     fn collect<'a>(&self, members: impl IntoIterator<Item = &'a Arc<Pwq>>) {
         for pwq in members {
-            pwq.pool.lock().collect_credits(pwq.key);
+            // What an open batch holds comes with its end.
+            pwq.pool.lock_beside_batches().collect_credits(pwq.key);
         }
     }
 
@@ -167,7 +168,8 @@ impl Limits {
             let Some(pwq) = waiting.pop_front() else {
                 break;
             };
-            let more = pwq.pool.lock().activate_one(pwq.key);
+            // Closing batches would free credits, and call this function.
+            let more = pwq.pool.lock_beside_batches().activate_one(pwq.key);
             match more {
                 Some(true) => waiting.push_back(pwq),
                 Some(false) => {}

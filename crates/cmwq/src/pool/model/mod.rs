@@ -6,13 +6,14 @@
 //! Here is what all models are made of, those of `workqueue` included. The sabotages that were tried, and which model caught
 //! each, are listed at the end of `PROTOCOL.md`.
 
+mod batches;
 mod protocol;
 mod rescuer;
 
 pub(crate) use item::{Item, Touched};
 
 use super::*;
-use crate::work::{RawWork, WorkFn};
+use crate::work::{MOST_IN_BATCH, RawWork, WorkFn};
 use loom::thread;
 
 /// A queue that is told nothing of interest.
@@ -45,12 +46,17 @@ impl Helper for Refuser {
     fn woke(&self) {}
 }
 
-/// A pool of `cpus` CPUs that creates no workers.
+/// A pool of `cpus` CPUs that creates no workers, and whose workers take single items.
 pub(crate) fn pool(id: u32, cpus: usize) -> Arc<Pool> {
-    pool_with(id, cpus, Arc::new(Refuser))
+    pool_with(id, cpus, 1, Arc::new(Refuser))
 }
 
-fn pool_with(id: u32, cpus: usize, helper: Arc<dyn Helper>) -> Arc<Pool> {
+/// As [`pool`], with workers that take all that they find.
+pub(crate) fn batching_pool(id: u32, cpus: usize) -> Arc<Pool> {
+    pool_with(id, cpus, MOST_IN_BATCH, Arc::new(Refuser))
+}
+
+fn pool_with(id: u32, cpus: usize, batch: usize, helper: Arc<dyn Helper>) -> Arc<Pool> {
     let cpus: CpuSet = (0..cpus).collect();
     let binding = Binding {
         target: cpus.len() as u32,
@@ -62,6 +68,7 @@ fn pool_with(id: u32, cpus: usize, helper: Arc<dyn Helper>) -> Arc<Pool> {
         strict: true,
         cpus,
         place: Place::default(),
+        batch,
         wake_under_lock: false,
         idle_timeout_ns: 0,
         params: Arc::default(),
@@ -71,7 +78,7 @@ fn pool_with(id: u32, cpus: usize, helper: Arc<dyn Helper>) -> Arc<Pool> {
 
 /// A pool with a pool workqueue of a queue that is told nothing.
 fn pool_of(cpus: usize, helper: Arc<dyn Helper>) -> (Arc<Pool>, PwqKey) {
-    let pool = pool_with(1, cpus, helper);
+    let pool = pool_with(1, cpus, 1, helper);
     let pwq = add_pwq(&pool, Traits::default());
     (pool, pwq)
 }
@@ -148,6 +155,8 @@ mod item {
         /// A plain count: the models' own book-keeping orders nothing.
         runs: AtomicUsize,
         done: Option<Arc<Parker>>,
+        /// Told at the beginning of a run, which then waits for the other.
+        waits: Option<(Arc<Parker>, Arc<Parker>)>,
     }
 
     impl Item {
@@ -158,6 +167,22 @@ mod item {
                 touched: touched.clone(),
                 runs: AtomicUsize::new(0),
                 done: done.cloned(),
+                waits: None,
+            })
+        }
+
+        /// An item that says when it begins, and then waits.
+        pub(crate) fn waiting(
+            touched: &Arc<Touched>,
+            begun: &Arc<Parker>,
+            waits_for: &Arc<Parker>,
+        ) -> Arc<Item> {
+            Arc::new(Item {
+                raw: RawWork::new(run),
+                touched: touched.clone(),
+                runs: AtomicUsize::new(0),
+                done: None,
+                waits: Some((begun.clone(), waits_for.clone())),
             })
         }
 
@@ -179,6 +204,10 @@ mod item {
         assert_eq!(offset_of!(Item, raw), 0);
         // SAFETY: claimed through an Arc that outlives the pool.
         let item = unsafe { item.cast::<Item>().as_ref() };
+        if let Some((begun, waits_for)) = &item.waits {
+            begun.unpark();
+            waits_for.park();
+        }
         item.touched.touch();
         item.runs.fetch_add(1, Ordering::Relaxed);
         if let Some(done) = &item.done {

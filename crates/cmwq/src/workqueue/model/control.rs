@@ -74,6 +74,31 @@ fn a_disabled_item_neither_waits_nor_runs_and_its_instance_went_one_way() {
 }
 
 #[test]
+fn a_disabled_item_of_a_batch_does_not_run_any_more() {
+    explore(3, || {
+        let (wq, pool) = (Queue::new(8), batching_pool(1, 1));
+        let pwq = wq.pwq(&pool);
+        let touched = Touched::new();
+        let items = [
+            Item::new(&Touched::new(), None),
+            Item::new(&touched, None),
+            Item::new(&Touched::new(), None),
+        ];
+        for item in &items {
+            queue(&pwq, item).unwrap();
+        }
+        let worker = start(&pool);
+        let removed = disable(items[1].raw(), &find(&pool));
+        wait_for_end(items[1].raw(), &find(&pool));
+        // Ordered after its run, if there was one, and nothing comes after it.
+        assert_eq!(touched.touch() + usize::from(removed), 1);
+        wq.flush.run(|| wq.members());
+        wq.finish([(pool, vec![worker])]);
+        assert_eq!(items.map(|item| item.runs()), [1, usize::from(!removed), 1]);
+    });
+}
+
+#[test]
 fn of_two_that_cancel_and_a_worker_one_has_the_instance() {
     explore(3, || {
         let one = One::new();

@@ -33,6 +33,24 @@ fn a_flush_waits_for_the_earlier_item_while_another_is_queued() {
 }
 
 #[test]
+fn a_flush_waits_for_the_batch_that_its_items_are_in() {
+    explore(3, || {
+        let wq = Queue::new(8);
+        let pool = batching_pool(1, 1);
+        let pwq = wq.pwq(&pool);
+        let touched = [Touched::new(), Touched::new()];
+        let items = touched.each_ref().map(|touched| Item::new(touched, None));
+        for item in &items {
+            queue(&pwq, item).unwrap();
+        }
+        let worker = start(&pool);
+        wq.flush.run(|| wq.members());
+        touched.iter().for_each(|touched| touched_once(touched));
+        wq.finish([(pool, vec![worker])]);
+    });
+}
+
+#[test]
 fn a_flush_waits_for_every_pool() {
     explore(3, || {
         let wq = Queue::new(8);

@@ -112,3 +112,26 @@ fn a_place_that_one_pool_workqueue_keeps_for_its_next_item_comes_to_the_other_in
         assert!(items.iter().all(|item| item.runs() == 1));
     });
 }
+
+#[test]
+fn the_places_of_a_batch_go_to_who_waits_when_it_ends() {
+    explore(2, || {
+        let wq = Queue::new(2);
+        let pools = [batching_pool(1, 1), pool(2, 1)];
+        let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
+        let done = Arc::new(Parker::new());
+        let items = [(); 3].map(|()| Item::new(&Touched::new(), Some(&done)));
+        // Two in one pool, which has all places then, and one in the other.
+        for (pwq, item) in [&pwqs[0], &pwqs[0], &pwqs[1]].into_iter().zip(&items) {
+            queue(pwq, item).unwrap();
+        }
+        let workers = pools
+            .each_ref()
+            .map(|pool| (pool.clone(), vec![start(pool)]));
+        while items.iter().any(|item| item.runs() == 0) {
+            done.park();
+        }
+        wq.finish(workers);
+        assert!(items.iter().all(|item| item.runs() == 1));
+    });
+}

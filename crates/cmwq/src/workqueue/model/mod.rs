@@ -14,7 +14,7 @@ use super::flush::Flush;
 use super::kind::WorkqueueKind;
 use super::limits::{Limits, Numbers};
 use super::pwq::Pwq;
-use crate::pool::model::{Item, Touched, explore, finish, pool, start};
+use crate::pool::model::{Item, Touched, batching_pool, explore, finish, pool, start};
 use crate::pool::{FrontEnd, Pool, PwqKey, PwqState, Traits};
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;

@@ -1,0 +1,426 @@
+//! Batches: a worker takes several short items at once and runs them one after the other without the lock.
+//!
+//! A batch is a part of the worklist that one worker may begin items from without asking. Where the items of a pool have all been short
+//! lately, the lock and the accounting for each of them cost more than the items. So a worker takes as many as it
+//! expects to run in a microsecond or two: the first of the worklist, as long as they are of one pool workqueue, and of one that
+//! nobody waits for.
+//!
+//! Nobody else need know. Whoever takes the pool's lock in the ordinary way ([`Pool::lock`]) closes all open batches first: the items
+//! that were not begun are back on the worklist, in their order; those that have ended are accounted for; the one that
+//! runs is in the busy table. Only the worker's own loop, and the publisher who calls a worker, take the lock beside open batches
+//! ([`Pool::lock_beside_batches`]), and they ask nothing that would need it.
+//!
+//! What an open batch may delay, and how long: the items behind one that turns out to be long. A worker that looks for work closes
+//! batches that are overdue, the monitor closes all at each look, and a worker whose batch was long takes single items for a long while.
+#![forbid(unsafe_code)]
+
+use super::busy::Executor;
+use super::guard::{Run, Task};
+use super::help::call;
+use super::pwq::{Ended, PwqState};
+use super::{Current, Inner, Pool, PoolGuard, WorkerHandle};
+use crate::sys::atomic::Ordering;
+use crate::sys::{clock, thread};
+use crate::work::{Pending, Started};
+
+/// A batch that took less was too small, and one that took more too large.
+const SHORT_NS: u64 = 1_000;
+const LONG_NS: u64 = 4_000;
+/// Longer than that, and the items were not short at all: whoever looks for work may close the batch.
+const OVERDUE_NS: u64 = 16_000;
+/// After such a batch, or item, so many have to be short before two are taken at once; twice as many after each further one.
+const FIRST_TRIAL: u32 = 32;
+const LONGEST_TRIAL: u32 = 512;
+
+/// How many items a worker takes at once.
+pub(super) struct Size {
+    most: usize,
+    now: usize,
+    /// Single items that must be short before `now` may grow, and with how many the next trial begins.
+    trial: u32,
+    next_trial: u32,
+    /// When the batch, or the single item with others behind it, was begun; 0: nobody looked.
+    since_ns: u64,
+    /// As counted when a batch was last found to have taken long.
+    preemptions: i64,
+}
+
+impl Size {
+    /// At most `most`. The model checker has no time: there it is always so many.
+    pub(super) fn new(most: usize) -> Self {
+        Size {
+            most,
+            now: if cfg!(cmwq_loom) { most } else { 1 },
+            trial: 0,
+            next_trial: FIRST_TRIAL,
+            since_ns: 0,
+            preemptions: 0,
+        }
+    }
+
+    fn begin(&mut self) -> u64 {
+        self.since_ns = clock::now_ns();
+        self.since_ns
+    }
+
+    /// What was begun has ended.
+    #[inline]
+    pub(super) fn learn(&mut self) {
+        let since_ns = std::mem::take(&mut self.since_ns);
+        if since_ns == 0 || cfg!(cmwq_loom) {
+            return;
+        }
+        self.judge(clock::now_ns() - since_ns, thread::preemptions);
+    }
+
+    /// What was begun took so long; `preemptions` counts those of the thread, and costs a system call.
+    #[inline]
+    fn judge(&mut self, took_ns: u64, preemptions: impl FnOnce() -> i64) {
+        if took_ns > OVERDUE_NS {
+            self.judge_long(preemptions);
+        } else if took_ns > LONG_NS {
+            self.now = (self.now / 2).max(1);
+        } else if took_ns < SHORT_NS {
+            if self.trial > 0 {
+                self.trial -= 1;
+            } else if self.now < self.most {
+                self.now = (self.now * 2).min(self.most);
+            } else {
+                // Forgotten slowly.
+                self.next_trial = (self.next_trial - 1).max(FIRST_TRIAL);
+            }
+        }
+    }
+}
+
+impl Size {
+    #[cold]
+    fn judge_long(&mut self, preemptions: impl FnOnce() -> i64) {
+        if self.now == 1 {
+            self.trial = self.trial.max(FIRST_TRIAL);
+            return;
+        }
+        let preemptions = preemptions();
+        if std::mem::replace(&mut self.preemptions, preemptions) != preemptions {
+            // Its CPU was taken away, perhaps in this batch: that says nothing of the items.
+            return;
+        }
+        self.now = 1;
+        self.trial = self.next_trial;
+        self.next_trial = (self.next_trial * 2).min(LONGEST_TRIAL);
+    }
+}
+
+/// What the lock's holders know of an open batch.
+pub(super) struct Open {
+    pwq: u32,
+    colour: u32,
+    len: usize,
+    since_ns: u64,
+}
+
+/// What a worker has to do.
+pub(super) enum Work {
+    One(Task),
+    Batch(Begun),
+}
+
+/// What it has done.
+pub(super) enum WorkEnd {
+    One {
+        run: Run,
+        panicked: bool,
+    },
+    /// Up to the batch's end, or until it was closed.
+    Batch {
+        /// Items that panicked, but for the last one.
+        panics: u64,
+        panicked: bool,
+    },
+}
+
+/// A batch whose first item was started.
+pub(super) struct Begun {
+    first: Started,
+    len: usize,
+    pwq: u32,
+    /// Of each item, but for its address and its function.
+    current: Current,
+}
+
+impl Begun {
+    #[inline]
+    pub(super) fn pwq(&self) -> u32 {
+        self.pwq
+    }
+}
+
+impl PwqState {
+    /// Nobody waits for the end of one of its items, nor for its place.
+    fn may_batch(&self) -> bool {
+        self.is_at_ease() && !self.traits.ordered && !self.traits.cpu_intensive
+    }
+}
+
+impl PoolGuard<'_> {
+    /// What the worker `id` does next: a single item, or up to `size` of the same pool workqueue.
+    #[inline]
+    pub(super) fn next_work(&mut self, id: u32, size: &mut Size) -> Option<Work> {
+        if self.worklist.is_empty() {
+            self.drain();
+            if self.worklist.is_empty() && !self.batches.is_empty() {
+                self.close_overdue();
+            }
+        }
+        if self.worklist.len() > 1 && size.most > 1 {
+            let since_ns = size.begin();
+            if size.now > 1
+                && let Some(begun) = self.open_batch(id, size.now, since_ns)
+            {
+                return Some(Work::Batch(begun));
+            }
+        }
+        self.next_task(Executor::worker()).map(Work::One)
+    }
+
+    /// Opens a batch of the worker `id`, if the first two items of the worklist may be in one.
+    fn open_batch(&mut self, id: u32, most: usize, since_ns: u64) -> Option<Begun> {
+        let inner: &mut Inner = self;
+        if !inner.awaited.is_empty() {
+            return None;
+        }
+        let (place, colour) = inner.next_in_batch(None)?;
+        if !inner.pwqs[place].may_batch() {
+            return None;
+        }
+        let handle = inner.workers[id].handle.clone();
+        let serial = inner.next_batch;
+        inner.next_batch = inner.next_batch.wrapping_add(1);
+        let ticket = ticket(id, serial);
+        let mut len = 0;
+        while len < most && inner.next_in_batch(Some((place, colour))).is_some() {
+            let mut item = inner.worklist.pop_front()?;
+            item.note_batch(ticket);
+            handle.batch.set(len, item);
+            len += 1;
+        }
+        inner.batches.push((id, serial));
+        let slot = &mut inner.workers[id];
+        slot.batch = Some(Open {
+            pwq: place,
+            colour,
+            len,
+            since_ns,
+        });
+        Some(Begun {
+            first: handle.batch.open().start(),
+            len,
+            pwq: place,
+            current: inner.pwqs[place].current(),
+        })
+    }
+
+    /// The accounting at the end of what worker `id` did; then what is scheduled behind its last item.
+    #[inline]
+    pub(super) fn end_work(&mut self, id: u32, ended: WorkEnd) -> Option<Task> {
+        match ended {
+            WorkEnd::One { run, panicked } => self.end_task(run, panicked),
+            WorkEnd::Batch { panics, panicked } => self.end_batch(id, panics, panicked),
+        }
+    }
+
+    #[inline]
+    fn end_batch(&mut self, id: u32, panics: u64, panicked: bool) -> Option<Task> {
+        self.stats.panics += panics;
+        if let Some(open) = self.workers[id].batch.take() {
+            self.stats.panics += u64::from(panicked);
+            self.workers[id].handle.batch.close();
+            self.batches.retain(|&(worker, _)| worker != id);
+            self.account(id, &open, open.len, open.len);
+            return None;
+        }
+        let run = self.workers[id].interrupted.take();
+        self.end_task(run.expect("left by who closed the batch"), panicked)
+    }
+
+    /// Closes all open batches: the worklist, the busy table and all counts are exact until the lock is let go.
+    #[inline]
+    pub(super) fn close_batches(&mut self) {
+        while let Some(&(id, _)) = self.batches.last() {
+            self.close_batch(id);
+        }
+    }
+
+    /// Closes those that take longer than was thought.
+    fn close_overdue(&mut self) {
+        let now_ns = clock::now_ns();
+        let overdue = |inner: &Inner, id: u32| {
+            let open = inner.workers[id].batch.as_ref();
+            cfg!(cmwq_loom) || open.is_some_and(|open| now_ns - open.since_ns > OVERDUE_NS)
+        };
+        for (id, _) in self.batches.clone() {
+            if overdue(self, id) {
+                self.close_batch(id);
+            }
+        }
+    }
+
+    /// An item has come again whose last run was begun from a batch. If that one is still open the item may still run, and that
+    /// has to be seen.
+    #[inline]
+    pub(super) fn close_batch_of(&mut self, item: &Pending) {
+        let noted = item.noted_batch();
+        if noted == 0 {
+            return;
+        }
+        let its_own = |&&(id, serial): &&(u32, u32)| ticket(id, serial) == noted;
+        if let Some(&(id, _)) = self.batches.iter().find(its_own) {
+            self.close_batch(id);
+        }
+    }
+
+    #[cold]
+    fn close_batch(&mut self, id: u32) {
+        let inner: &mut Inner = self;
+        inner.batches.retain(|&(worker, _)| worker != id);
+        let slot = &mut inner.workers[id];
+        let open = slot.batch.take().expect("it is among the open ones");
+        let handle = slot.handle.clone();
+        let begun = handle.batch.close();
+        for index in (begun..open.len).rev() {
+            inner.worklist.push_front(handle.batch.take(index));
+        }
+        // Whether the last one still runs only its worker knows, who will say so.
+        let (address, func) = handle.batch.name(begun - 1);
+        let by = Executor {
+            tid: handle.tid.load(Ordering::Relaxed) as i32,
+            rescuer: false,
+        };
+        let busy = inner.busy.insert_last(address, func, open.pwq, by);
+        let current = inner.pwqs[open.pwq].current().of(address, func);
+        inner.workers[id].interrupted = Some(Run {
+            busy,
+            pwq: open.pwq,
+            colour: open.colour,
+            cpu_intensive: false,
+            current,
+        });
+        self.account(id, &open, begun, begun - 1);
+    }
+
+    /// Of a batch's items so many were started, and so many of them have ended.
+    fn account(&mut self, id: u32, open: &Open, started: usize, ended: usize) {
+        let inner: &mut Inner = self;
+        let (started, ended) = (started as u64, ended as u64);
+        // The first one was counted when it began.
+        inner.workers[id].runs += started - 1;
+        inner.stats.started += started;
+        inner.stats.completed += ended;
+        let pwq = &mut inner.pwqs[open.pwq];
+        pwq.stats.started += started;
+        pwq.stats.completed += ended;
+        let mut all = Ended::default();
+        for _ in 0..ended {
+            all.add(inner.leave_flight(open.pwq, open.colour, true));
+        }
+        self.after(open.pwq, open.colour, all);
+    }
+}
+
+impl Inner {
+    /// The pool workqueue and the colour of the next item, if that may be in a batch, and in the one that is `of` these.
+    #[inline]
+    fn next_in_batch(&self, of: Option<(u32, u32)>) -> Option<(u32, u32)> {
+        let (next, colour) = self.worklist.front()?;
+        let its_own = (next.place().pwq(), colour);
+        let fits = of.is_none_or(|of| of == its_own);
+        let runs = !self.busy.is_empty() && self.busy.find(next.address(), next.func()).is_some();
+        (fits && !runs).then_some(its_own)
+    }
+}
+
+/// A number for a batch of the worker `id`; never 0, and not given out again soon.
+fn ticket(id: u32, serial: u32) -> usize {
+    ((u64::from(serial) << 32) | u64::from(id) << 1 | 1) as usize
+}
+
+impl Pool {
+    /// Runs a batch to its end, or until it is closed.
+    pub(super) fn run_batch(&self, begun: Begun, handle: &WorkerHandle) -> WorkEnd {
+        let Begun {
+            first,
+            len,
+            current,
+            ..
+        } = begun;
+        let (mut started, mut index, mut panics) = (first, 0, 0);
+        let panicked = loop {
+            let what = current.of(started.address(), started.func());
+            let panicked = call(started, what);
+            index += 1;
+            // In a fork's child they are the parent's.
+            let next = if index < len && !self.is_inherited() {
+                handle.batch.next(index)
+            } else {
+                None
+            };
+            let Some(next) = next else { break panicked };
+            panics += u64::from(panicked);
+            started = next.start();
+        };
+        WorkEnd::Batch { panics, panicked }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    fn judge(size: &mut Size, times: u32, took_ns: u64) {
+        for _ in 0..times {
+            size.judge(took_ns, || 7);
+        }
+    }
+
+    #[test]
+    fn a_worker_takes_more_while_all_is_short_and_one_at_a_time_after_a_long_item() {
+        let mut size = Size::new(32);
+        judge(&mut size, 5, 50);
+        assert_eq!(size.now, 32);
+        judge(&mut size, 1, LONG_NS + 1);
+        assert_eq!(size.now, 16);
+        // The first time it only learns how often it had been preempted before.
+        judge(&mut size, 1, OVERDUE_NS + 1);
+        assert_eq!(size.now, 16);
+        judge(&mut size, 1, OVERDUE_NS + 1);
+        assert_eq!(size.now, 1);
+        judge(&mut size, FIRST_TRIAL, 50);
+        assert_eq!(size.now, 1);
+        judge(&mut size, 5, 50);
+        assert_eq!(size.now, 32);
+        // The next trial is longer.
+        judge(&mut size, 1, OVERDUE_NS + 1);
+        judge(&mut size, FIRST_TRIAL + 1, 50);
+        assert_eq!(size.now, 1);
+        // Long single items never grow into batches.
+        judge(&mut size, 1000, 20_000);
+        assert_eq!(size.now, 1);
+    }
+
+    #[test]
+    fn a_batch_during_which_the_thread_was_preempted_says_nothing() {
+        let mut size = Size::new(32);
+        judge(&mut size, 5, 50);
+        for preemptions in 1..100 {
+            size.judge(3_000_000, || preemptions);
+        }
+        assert_eq!(size.now, 32);
+    }
+
+    #[test]
+    fn a_pool_that_takes_single_items_always_does() {
+        let mut size = Size::new(1);
+        judge(&mut size, 100, 50);
+        assert_eq!(size.now, 1);
+    }
+}

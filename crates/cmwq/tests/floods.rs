@@ -1,0 +1,132 @@
+//! Many short items at once, which workers take several of at a time: none is lost, none runs twice at once, limits hold,
+//! and whoever waits for one of them does not wait for long ones behind it.
+
+mod harness;
+
+use cmwq::{Work, blocking};
+use harness::{Deadline, Door, engine};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+const ITEMS: usize = 2_000;
+
+/// Items that count their runs, and find out if they run twice at once or too many of them do.
+struct Crowd {
+    runs: AtomicUsize,
+    active: AtomicUsize,
+    most: AtomicUsize,
+    twice: AtomicUsize,
+}
+
+fn crowd(items: usize) -> (Arc<Crowd>, Vec<Work>) {
+    let crowd = Arc::new(Crowd {
+        runs: AtomicUsize::new(0),
+        active: AtomicUsize::new(0),
+        most: AtomicUsize::new(0),
+        twice: AtomicUsize::new(0),
+    });
+    let works = (0..items)
+        .map(|_| {
+            let (crowd, inside) = (crowd.clone(), AtomicBool::new(false));
+            Work::new(move || {
+                let again = inside.swap(true, Ordering::SeqCst);
+                crowd.twice.fetch_add(usize::from(again), Ordering::SeqCst);
+                let active = crowd.active.fetch_add(1, Ordering::SeqCst) + 1;
+                crowd.most.fetch_max(active, Ordering::SeqCst);
+                crowd.runs.fetch_add(1, Ordering::SeqCst);
+                crowd.active.fetch_sub(1, Ordering::SeqCst);
+                inside.store(false, Ordering::SeqCst);
+            })
+        })
+        .collect();
+    (crowd, works)
+}
+
+/// Several threads queue all items again and again, each time from another end, and some flush, on a queue that lets only
+/// so many be active.
+fn flood(max_active: usize, topology: &str) {
+    let engine = engine(topology);
+    let _deadline = Deadline::new("a flood", &engine);
+    let wq = engine
+        .workqueue("flood")
+        .max_active(max_active)
+        .build()
+        .unwrap();
+    let (crowd, works) = crowd(ITEMS);
+    let accepted = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for issuer in 0..4 {
+            let (wq, works, accepted) = (&wq, &works, &accepted);
+            scope.spawn(move || {
+                for round in 0..20 {
+                    for index in 0..ITEMS {
+                        let at = (index + issuer * ITEMS / 4) % ITEMS;
+                        accepted.fetch_add(usize::from(wq.queue(&works[at])), Ordering::SeqCst);
+                    }
+                    match (issuer, round % 4) {
+                        (0, _) => wq.flush().unwrap(),
+                        (1, 0) => {
+                            // Taken out of whatever it is in; then it counts as not accepted.
+                            for work in works.iter().step_by(97) {
+                                let cancelled = usize::from(work.cancel());
+                                accepted.fetch_sub(cancelled, Ordering::SeqCst);
+                            }
+                        }
+                        (2, 0) => drop(works[7].flush()),
+                        _ => {}
+                    }
+                }
+            });
+        }
+    });
+    wq.flush().unwrap();
+    assert_eq!(crowd.twice.load(Ordering::SeqCst), 0);
+    assert!(crowd.most.load(Ordering::SeqCst) <= max_active);
+    assert_eq!(
+        crowd.runs.load(Ordering::SeqCst),
+        accepted.load(Ordering::SeqCst)
+    );
+    let completed = engine.stats().completed;
+    assert_eq!(completed, accepted.load(Ordering::SeqCst) as u64);
+}
+
+#[test]
+fn floods_far_beyond_the_limit_lose_nothing() {
+    flood(5, "l3:1 core:2 pu:1");
+}
+
+#[test]
+fn floods_at_the_default_limit_lose_nothing() {
+    flood(1024, "l3:1 core:2 pu:1");
+}
+
+#[test]
+fn floods_over_several_pods_lose_nothing() {
+    flood(16, "l3:4 core:1 pu:1");
+}
+
+#[test]
+fn who_waits_for_a_short_item_does_not_wait_for_a_long_one_behind_it() {
+    let engine = engine("l3:1 core:1 pu:1");
+    let _deadline = Deadline::new("a short item", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let (crowd, works) = crowd(ITEMS);
+    for round in 0..20 {
+        for work in &works {
+            wq.queue(work);
+        }
+        // The flush of the queue would wait for it, that of an item before it must not.
+        let door = Door::new();
+        let long = Arc::new(Work::new({
+            let door = door.clone();
+            move || blocking(|| door.open.wait())
+        }));
+        let last = &works[round];
+        wq.queue(&long);
+        last.flush();
+        assert!(!last.is_pending());
+        door.open.complete();
+        wq.flush().unwrap();
+    }
+    assert_eq!(crowd.twice.load(Ordering::SeqCst), 0);
+}
