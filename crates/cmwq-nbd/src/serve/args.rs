@@ -90,6 +90,10 @@ pub(crate) struct Args {
     /// Clients at a time [default: 256]
     #[arg(long, value_name = "N")]
     connections: Option<String>,
+
+    /// Let `cmwq top`, `get`, `set` and the like look at it and change it meanwhile (also with CMWQ_CONTROL=1)
+    #[arg(long)]
+    pub(super) control: bool,
 }
 
 /// What is kept there.
