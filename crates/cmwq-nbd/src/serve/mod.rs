@@ -83,6 +83,12 @@ fn store(options: &Options) -> Result<Box<dyn Store>, CliError> {
             };
             let store = FileStore::open(path, options.read_only, block)
                 .map_err(|error| CliError::new(format!("{}: {error}", path.display())))?;
+            if !options.io_uring {
+                return Ok(Box::new(store));
+            }
+            let store = store
+                .by_io_uring()
+                .map_err(|error| CliError::new(format!("--io-uring: {error}")))?;
             Ok(Box::new(store))
         }
     }
