@@ -336,7 +336,8 @@ impl Client {
     pub(crate) fn at_end(&mut self) -> bool {
         let mut byte = [0; 1];
         let flags = rustix::net::RecvFlags::PEEK;
-        rustix::net::recv(&self.stream, &mut byte, flags).unwrap().1 == 0
+        let peek = || rustix::net::recv(&self.stream, &mut byte, flags);
+        rustix::io::retry_on_intr(peek).unwrap().1 == 0
     }
 
     /// Whether the server has closed the connection, which it does at once or never.
