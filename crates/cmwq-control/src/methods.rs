@@ -204,13 +204,12 @@ fn find(key: &str) -> Result<LiveQueue, ControlError> {
     if let Some(at) = exact {
         return Ok(all.swap_remove(at).2);
     }
-    let named: Vec<&str> = all
-        .iter()
-        .filter(|(_, _, queue)| queue.name() == key)
-        .map(|(own, ..)| own.as_str())
+    let named: Vec<usize> = (0..all.len())
+        .filter(|&at| all[at].2.name() == key)
         .collect();
     let shown: String = key.chars().take(40).collect();
     match named.len() {
+        1 => Ok(all.swap_remove(named[0]).2),
         0 => {
             let keys: Vec<&str> = all.iter().map(|(own, ..)| own.as_str()).collect();
             let keys = match keys.len() {
@@ -222,10 +221,13 @@ fn find(key: &str) -> Result<LiveQueue, ControlError> {
                 "there is no workqueue {shown:?}; there are: {keys}"
             )))
         }
-        _ => Err(ControlError::inval(format!(
-            "several workqueues are called {shown:?}: say which, {}",
-            named.join(" or ")
-        ))),
+        _ => {
+            let keys: Vec<&str> = named.iter().map(|&at| all[at].0.as_str()).collect();
+            Err(ControlError::inval(format!(
+                "several workqueues are called {shown:?}: say which, {}",
+                keys.join(" or ")
+            )))
+        }
     }
 }
 

@@ -190,6 +190,19 @@ fn a_client_sees_the_queues_reads_and_changes_them() {
 }
 
 #[test]
+fn a_name_that_one_queue_has_will_do_even_if_it_would_not_do_for_a_folder() {
+    let endpoint = Endpoint::new();
+    let engine = engine();
+    let _disk = engine.workqueue("kcryptd/disk").build().expect("a queue");
+    let mut client = endpoint.client();
+    assert_eq!(client.get("kcryptd/disk", "affinity_strict").unwrap(), "0");
+    let _other = engine.workqueue("kcryptd/disk").build().expect("a queue");
+    let both = client.get("kcryptd/disk", "affinity_strict");
+    let both = both.expect_err("there are two").to_string();
+    assert!(both.contains("several"), "{both}");
+}
+
+#[test]
 fn parameters_are_an_engines() {
     let endpoint = Endpoint::new();
     let mut client = endpoint.client();

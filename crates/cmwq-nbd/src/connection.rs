@@ -2,7 +2,8 @@
 //!
 //! The reader takes a place for each request, fills it in, and queues the work item that belongs to the place. The item
 //! is made once, with the connection, and queued again for each request that gets its place. The worker that runs it sends the
-//! reply and frees the place. A client that reads no replies has all places taken in the end, and then nothing more is read
+//! reply and frees the place. Where the store's file is not waited for, the item ends when the file has its turn, and is queued
+//! again when that is done, as dm-crypt's are around the disk. A client that reads no replies has all places taken in the end, and then nothing more is read
 //! from it.
 #![forbid(unsafe_code)]
 
@@ -10,14 +11,17 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, Scope};
 
 use cmwq::{Work, Workqueue};
 
-use crate::export::{Data, Export};
+use crate::export::{Data, Export, Next};
 use crate::negotiate::Session;
 use crate::pool::{Buffer, Pool, SLOTS, SMALL};
 use crate::protocol::{Error, Limits, Operation, ReplyHeader, Request, command};
 use crate::reply::{Batch, MAX_BATCH, Payload, Replies, Reply};
+use crate::ring::{Action, Ended, Ring, Transfer};
+use crate::scheduling::block_signals;
 use crate::socket::Input;
 
 /// What its reader and the items of its requests share.
@@ -28,6 +32,8 @@ struct Connection {
     jobs: Box<[Mutex<Option<Job>>]>,
     pool: Pool,
     replies: Replies,
+    /// Reads and writes the file, if that is not to be waited for.
+    ring: Option<Ring>,
 }
 
 /// A request on its way to a worker.
@@ -37,6 +43,8 @@ struct Job {
     /// The data of a write, or room for a long read.
     buffer: Option<Buffer>,
     batch: Batch,
+    /// What the ring did for it last.
+    ended: Option<(Action, io::Result<()>)>,
 }
 
 /// Serves a client that has been through the handshake, until it leaves or the connection breaks; then waits for its
@@ -51,40 +59,80 @@ pub(crate) fn serve(
     session: Session,
     queue: &Workqueue,
 ) -> io::Result<()> {
+    let ring = export.ring(SLOTS)?;
     let connection = Arc::new(Connection {
         socket,
         export,
         session,
+        ring,
         jobs: (0..SLOTS).map(|_| Mutex::new(None)).collect(),
         pool: Pool::new(),
         replies: Replies::new(),
     });
-    let items = (0..SLOTS)
+    let items: Vec<Work> = (0..SLOTS)
         .map(|slot| {
             let connection = connection.clone();
             Work::new(move || connection.run(slot as u16))
         })
         .collect();
-    let mut reader = Reader {
-        connection: &connection,
-        limits: connection
-            .export
-            .limits(session.structured, session.block_status),
-        items,
-        queue,
-        parsed: Vec::with_capacity(MAX_BATCH),
-    };
-    let end = reader.read_all(input);
-    reader.dispatch();
-    connection.pool.wait_idle();
-    end
+    std::thread::scope(|scope| {
+        let _in_flight = InFlight::begin(scope, &connection, &items, queue)?;
+        let mut reader = Reader {
+            connection: &connection,
+            limits: connection
+                .export
+                .limits(session.structured, session.block_status),
+            items: &items,
+            queue,
+            parsed: Vec::with_capacity(MAX_BATCH),
+        };
+        let end = reader.read_all(input);
+        reader.dispatch();
+        end
+    })
+}
+
+/// Sees to it that requests in flight are finished. Its end waits for them.
+struct InFlight<'a>(&'a Connection);
+
+impl<'scope> InFlight<'scope> {
+    fn begin(
+        scope: &'scope Scope<'scope, '_>,
+        connection: &'scope Connection,
+        items: &'scope [Work],
+        queue: &'scope Workqueue,
+    ) -> io::Result<Self> {
+        if let Some(ring) = &connection.ring {
+            let thread = Builder::new().name("nbd-ring".to_owned());
+            thread.spawn_scoped(scope, move || {
+                block_signals();
+                ring.reap_until_stopped(|slot, ended| {
+                    connection.take_back(slot, ended);
+                    if !queue.queue(&items[usize::from(slot)]) {
+                        // The queue is being destroyed: finished here.
+                        connection.run(slot);
+                    }
+                });
+            })?;
+        }
+        Ok(InFlight(connection))
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.pool.wait_idle();
+        if let Some(ring) = &self.0.ring {
+            ring.stop();
+        }
+    }
 }
 
 struct Reader<'a> {
     connection: &'a Connection,
     limits: Limits,
     /// By place.
-    items: Vec<Work>,
+    items: &'a [Work],
     queue: &'a Workqueue,
     /// Places of requests that have been read and not been queued.
     parsed: Vec<u16>,
@@ -147,6 +195,7 @@ impl Reader<'_> {
             operation,
             buffer,
             batch: Batch::NONE,
+            ended: None,
         });
         self.parsed.push(slot);
         if self.parsed.len() == MAX_BATCH || !self.connection.may_batch() {
@@ -208,21 +257,65 @@ impl Connection {
         let Some(mut job) = self.job(slot).take() else {
             return;
         };
-        let result = job.operation.and_then(|operation| {
-            if job.buffer.is_none() && self.export.needs_buffer(&operation) {
-                job.buffer = Some(self.pool.small());
+        // A panic must not leave the request without an answer.
+        let advance = || self.advance(&mut job);
+        match catch_unwind(AssertUnwindSafe(advance)).unwrap_or(Err(Error::Io)) {
+            Ok(Next::Transfer(action)) => self.transfer(slot, job, action),
+            Ok(Next::Answer(data)) => self.answer(slot, job, Ok(data)),
+            Err(error) => self.answer(slot, job, Err(error)),
+        }
+    }
+
+    /// Does what can be done for a request now.
+    fn advance(&self, job: &mut Job) -> Result<Next, Error> {
+        let (request, operation) = (&job.request, job.operation?);
+        if job.buffer.is_none() && self.export.needs_buffer(&operation) {
+            job.buffer = Some(self.pool.small());
+        }
+        let length = match operation {
+            Operation::Read | Operation::Write { .. } => request.length as usize,
+            _ => SMALL,
+        };
+        let buffer = job.buffer.as_deref_mut();
+        let buffer = buffer.map_or(&mut [][..], |buffer| &mut buffer[..length]);
+        match (&self.ring, job.ended.take()) {
+            (None, _) => {
+                let data = self.export.execute(request, operation, buffer)?;
+                Ok(Next::Answer(data))
             }
-            let length = match operation {
-                Operation::Read | Operation::Write { .. } => job.request.length as usize,
-                _ => SMALL,
-            };
-            let buffer = job.buffer.as_deref_mut();
-            let buffer = buffer.map_or(&mut [][..], |buffer| &mut buffer[..length]);
-            // A panic must not leave the request without an answer.
-            let execute = || self.export.execute(&job.request, operation, buffer);
-            catch_unwind(AssertUnwindSafe(execute)).unwrap_or(Err(Error::Io))
-        });
-        self.answer(slot, job, result);
+            (Some(_), None) => self.export.begin(request, operation, buffer),
+            (Some(_), Some((action, result))) => {
+                result?;
+                self.export.proceed(action, request, operation, buffer)
+            }
+        }
+    }
+
+    /// Gives a request's range to the ring, and its buffer.
+    fn transfer(&self, slot: u16, mut job: Job, action: Action) {
+        let Request { offset, length, .. } = job.request;
+        let transfer = match (action, &self.ring) {
+            (Action::Sync, Some(_)) => Some(Transfer::sync()),
+            (_, Some(_)) => {
+                let buffer = job.buffer.take();
+                buffer.map(|buffer| Transfer::new(action, offset, buffer, length))
+            }
+            (_, None) => None,
+        };
+        let (Some(ring), Some(transfer)) = (&self.ring, transfer) else {
+            return self.answer(slot, job, Err(Error::Io));
+        };
+        // First: it may be over at once.
+        *self.job(slot) = Some(job);
+        ring.submit(slot, transfer);
+    }
+
+    /// Takes back what the ring was given.
+    fn take_back(&self, slot: u16, ended: Ended) {
+        if let Some(job) = &mut *self.job(slot) {
+            job.buffer = ended.buffer.or(job.buffer.take());
+            job.ended = Some((ended.action, ended.result));
+        }
     }
 
     fn refuse(&self, slot: u16) {

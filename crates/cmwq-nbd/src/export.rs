@@ -5,6 +5,7 @@ use std::io;
 
 use crate::cipher::Cipher;
 use crate::protocol::{Error, Limits, Operation, Request};
+use crate::ring::{Action, Ring};
 use crate::store::{Extent, MemoryStore, Store, ZeroOptions};
 
 /// Zeroes to encipher, and how many are enciphered at a time.
@@ -32,6 +33,25 @@ pub(crate) enum Data {
     Buffer(usize),
     /// What was asked for lies in the store's memory as it is.
     Memory,
+}
+
+/// What comes next for a request that waits for no file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Next {
+    /// The file: with the request's range and buffer, but for a sync.
+    Transfer(Action),
+    /// The end.
+    Answer(Data),
+}
+
+/// Whether it is answered only after a sync.
+fn is_durable(operation: Operation) -> bool {
+    match operation {
+        Operation::Flush => true,
+        Operation::Write { fua } | Operation::Trim { fua } => fua,
+        Operation::WriteZeroes { fua, .. } => fua,
+        Operation::Read | Operation::Cache | Operation::BlockStatus { .. } => false,
+    }
 }
 
 impl Export {
@@ -109,6 +129,12 @@ impl Export {
         }
     }
 
+    /// What reads and writes the store's file for a connection with so many places, if that is not to be waited for.
+    pub(crate) fn ring(&self, places: usize) -> io::Result<Option<Ring>> {
+        let file = self.store.file_for_ring();
+        file.map(|file| Ring::new(file, places)).transpose()
+    }
+
     /// Carries a valid request out. `buffer` holds what is to be written; it is as long as the request's payload, or else as
     /// what is read, or at least [`ZERO_STEP`].
     pub(crate) fn execute(
@@ -117,40 +143,92 @@ impl Export {
         operation: Operation,
         buffer: &mut [u8],
     ) -> Result<Data, Error> {
+        let data = self.carry_out(request, operation, buffer)?;
+        if is_durable(operation) {
+            self.sync()?;
+        }
+        Ok(data)
+    }
+
+    /// As [`execute`](Self::execute), but only up to where a file would have to be waited for.
+    pub(crate) fn begin(
+        &self,
+        request: &Request,
+        operation: Operation,
+        buffer: &mut [u8],
+    ) -> Result<Next, Error> {
+        match operation {
+            Operation::Read => Ok(Next::Transfer(Action::Read)),
+            Operation::Write { .. } => {
+                if let Some(cipher) = &self.cipher {
+                    cipher.encryptor().in_place(request.offset, buffer)?;
+                }
+                Ok(Next::Transfer(Action::Write))
+            }
+            // These may wait.
+            _ => {
+                let data = self.carry_out(request, operation, buffer)?;
+                Ok(self.sync_or_answer(operation, data))
+            }
+        }
+    }
+
+    /// Goes on with a request whose `action` is done.
+    pub(crate) fn proceed(
+        &self,
+        action: Action,
+        request: &Request,
+        operation: Operation,
+        buffer: &mut [u8],
+    ) -> Result<Next, Error> {
+        match action {
+            Action::Read => {
+                if let Some(cipher) = &self.cipher {
+                    cipher.decryptor().in_place(request.offset, buffer)?;
+                }
+                Ok(Next::Answer(Data::Buffer(buffer.len())))
+            }
+            Action::Write => Ok(self.sync_or_answer(operation, Data::None)),
+            Action::Sync => Ok(Next::Answer(Data::None)),
+        }
+    }
+
+    fn sync_or_answer(&self, operation: Operation, data: Data) -> Next {
+        if is_durable(operation) && !self.read_only {
+            Next::Transfer(Action::Sync)
+        } else {
+            Next::Answer(data)
+        }
+    }
+
+    /// All but the sync.
+    fn carry_out(
+        &self,
+        request: &Request,
+        operation: Operation,
+        buffer: &mut [u8],
+    ) -> Result<Data, Error> {
         let (offset, length) = (request.offset, u64::from(request.length));
-        let fua = match operation {
+        match operation {
             Operation::Read => return self.read(offset, request.length as usize, buffer),
             Operation::BlockStatus { one } => {
                 return Ok(self.block_status(offset, length, one, buffer));
             }
-            Operation::Cache => {
-                self.store.prefetch(offset, length);
-                false
-            }
-            Operation::Flush => true,
-            Operation::Write { fua } => {
-                self.write(offset, buffer)?;
-                fua
-            }
-            Operation::Trim { fua } => {
-                self.store.trim(offset, length)?;
-                fua
-            }
+            Operation::Cache => self.store.prefetch(offset, length),
+            Operation::Flush => {}
+            Operation::Write { .. } => self.write(offset, buffer)?,
+            Operation::Trim { .. } => self.store.trim(offset, length)?,
             Operation::WriteZeroes {
-                fua,
                 may_trim,
                 only_fast,
+                ..
             } => {
                 let options = ZeroOptions {
                     may_trim,
                     only_fast,
                 };
                 self.write_zeroes(offset, length, options, buffer)?;
-                fua
             }
-        };
-        if fua {
-            self.sync()?;
         }
         Ok(Data::None)
     }
@@ -244,5 +322,58 @@ impl Export {
             at += extent.length;
         }
         Data::Buffer(used)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::command;
+
+    /// What the file is asked for in turn, until the answer.
+    fn actions(export: &Export, operation: Operation) -> Vec<Action> {
+        let request = Request {
+            command: command::WRITE,
+            flags: 0,
+            cookie: 0,
+            offset: 0,
+            length: 512,
+        };
+        let mut buffer = vec![0; ZERO_STEP];
+        let mut done = vec![];
+        let mut next = export.begin(&request, operation, &mut buffer[..512]);
+        while let Next::Transfer(action) = next.unwrap() {
+            done.push(action);
+            next = export.proceed(action, &request, operation, &mut buffer[..512]);
+        }
+        done
+    }
+
+    #[test]
+    fn what_must_be_durable_ends_with_a_sync() {
+        use Action::{Read, Sync, Write};
+        let store = || Box::new(MemoryStore::new(4096).unwrap());
+        let export = Export::new("disk", store(), None, false);
+        let zeroes = |fua| Operation::WriteZeroes {
+            fua,
+            may_trim: true,
+            only_fast: false,
+        };
+        let cases: [(Operation, &[Action]); 9] = [
+            (Operation::Read, &[Read]),
+            (Operation::Write { fua: false }, &[Write]),
+            (Operation::Write { fua: true }, &[Write, Sync]),
+            (Operation::Flush, &[Sync]),
+            (Operation::Trim { fua: false }, &[]),
+            (Operation::Trim { fua: true }, &[Sync]),
+            (zeroes(false), &[]),
+            (zeroes(true), &[Sync]),
+            (Operation::Cache, &[]),
+        ];
+        for (operation, expected) in cases {
+            assert_eq!(actions(&export, operation), expected, "{operation:?}");
+        }
+        let read_only = Export::new("disk", store(), None, true);
+        assert_eq!(actions(&read_only, Operation::Flush), []);
     }
 }

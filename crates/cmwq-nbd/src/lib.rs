@@ -13,6 +13,7 @@ mod negotiate;
 mod pool;
 pub mod protocol;
 mod reply;
+mod ring;
 mod scheduling;
 pub mod server;
 mod socket;

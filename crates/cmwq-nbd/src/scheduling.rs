@@ -1,4 +1,4 @@
-//! How the system schedules the readers.
+//! How the system treats the connections' threads.
 
 use std::io;
 
@@ -14,5 +14,17 @@ pub(crate) fn do_not_preempt() -> io::Result<()> {
     match unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// From now on the calling thread is not interrupted by signals, as workers are not: a write beyond the file size limit fails, and
+/// does not end the process.
+pub(crate) fn block_signals() {
+    // SAFETY: all zeroes are a valid value, and it is filled next.
+    let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `all` is ours; the old set is not asked for. With a valid set neither call fails.
+    unsafe {
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
     }
 }

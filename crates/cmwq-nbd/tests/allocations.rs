@@ -11,8 +11,8 @@ use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cmwq_nbd::protocol::{Request, command};
-use cmwq_nbd::store::{FileStore, Store};
-use common::{Client, Dir, cipher, memory, serve};
+use cmwq_nbd::store::Store;
+use common::{Client, Dir, cipher, memory, serve, ways};
 
 struct Counting;
 
@@ -125,7 +125,12 @@ fn a_request_allocates_nothing() {
     let path = dir.file("image");
     std::fs::write(&path, vec![0; SIZE as usize]).unwrap();
     for encrypted in [true, false] {
-        let store = FileStore::open(&path, false, 512).unwrap();
-        check(Box::new(store), encrypted, "file");
+        for store in ways(&path, 512) {
+            let how = match store.file_for_ring() {
+                Some(_) => "file, by io_uring",
+                None => "file",
+            };
+            check(store, encrypted, how);
+        }
     }
 }

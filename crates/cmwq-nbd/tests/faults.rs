@@ -3,12 +3,13 @@
 mod common;
 
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use cmwq_nbd::protocol::command;
 use cmwq_nbd::store::{Extent, FileStore, MemoryStore, Store, ZeroOptions};
-use common::{Dir, cipher, pattern, serve};
+use common::{Dir, Random, Serving, cipher, pattern, serve, ways};
 
 const EIO: u32 = 5;
 const ENOSPC: u32 = 28;
@@ -200,21 +201,133 @@ fn what_waits_for_the_disk_is_overtaken() {
 fn a_file_that_has_become_short_is_an_error_and_no_zeroes() {
     let dir = Dir::new();
     let path = dir.file("image");
-    std::fs::write(&path, vec![7; 1 << 20]).unwrap();
-    let server = serve(
-        Box::new(FileStore::open(&path, false, 1).unwrap()),
-        None,
-        false,
-    );
-    let mut client = server.client();
+    std::fs::write(&path, []).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    file.set_len(4096 + 100).unwrap();
-    assert_eq!(client.read(4096, 512), Err(EIO));
-    assert_eq!(client.read(512 << 10, 4096), Err(EIO));
-    assert_eq!(client.read(0, 4096).unwrap(), vec![7; 4096]);
-    // Writing makes it long again.
-    client.write(1 << 19, &[8; 512]).unwrap();
-    assert_eq!(client.read(1 << 19, 512).unwrap(), vec![8; 512]);
+    file.set_len(1 << 20).unwrap();
+    for store in ways(&path, 1) {
+        file.write_all_at(&vec![7; 1 << 20], 0).unwrap();
+        let server = serve(store, None, false);
+        let mut client = server.client();
+        file.set_len(4096 + 100).unwrap();
+        assert_eq!(client.read(4096, 512), Err(EIO));
+        assert_eq!(client.read(512 << 10, 4096), Err(EIO));
+        assert_eq!(client.read(0, 4096).unwrap(), vec![7; 4096]);
+        // Writing makes it long again.
+        client.write(1 << 19, &[8; 512]).unwrap();
+        assert_eq!(client.read(1 << 19, 512).unwrap(), vec![8; 512]);
+        file.set_len(1 << 20).unwrap();
+    }
+}
+
+/// What a file must do, however it is read and written.
+fn play_with_a_file(server: &Serving, size: u64) {
+    let mut client = server.client();
+    let mut random = Random(size);
+    // All is written, in random order and many at a time, some of it durably.
+    let piece = 48 << 10;
+    let mut pieces: Vec<u64> = (0..size / piece).collect();
+    for n in (1..pieces.len()).rev() {
+        pieces.swap(n, random.below(n as u64 + 1) as usize);
+    }
+    for &n in &pieces {
+        let fua = u16::from(random.below(4) == 0);
+        let data = pattern(n * piece, piece as usize, 5);
+        client.send(command::WRITE, fua, n * piece, piece as u32, &data);
+    }
+    client.send(command::FLUSH, 0, 0, 0, &[]);
+    for _ in 0..=pieces.len() {
+        assert_eq!(client.receive().error, 0);
+    }
+    for &n in &pieces {
+        // Also across two pieces.
+        let offset = (n * piece).saturating_sub(512);
+        client.send(command::READ, 0, offset, piece as u32, &[]);
+    }
+    let first = client.next - pieces.len() as u64;
+    for _ in 0..pieces.len() {
+        let answer = client.receive();
+        let offset = (pieces[(answer.cookie - first) as usize] * piece).saturating_sub(512);
+        assert_eq!(answer.error, 0);
+        assert!(
+            answer.data == pattern(offset, piece as usize, 5),
+            "{offset}"
+        );
+    }
+    // Longer than a small buffer.
+    let data = pattern(512, 300 << 10, 6);
+    client.write(512, &data).unwrap();
+    assert!(client.read(512, 300 << 10).unwrap() == data);
+    for command in [command::WRITE_ZEROES, command::TRIM] {
+        client.ask(command, FUA, 65536, 65536, &[]).unwrap();
+        client.ask(command, 0, 0, 512, &[]).unwrap();
+    }
+    client.ask(command::CACHE, 0, 0, 65536, &[]).unwrap();
+    client.ask(command::FLUSH, 0, 0, 0, &[]).unwrap();
+    assert!(client.read(131_072, 512).unwrap() == data[131_072 - 512..][..512]);
+}
+
+#[test]
+fn a_file_keeps_what_it_is_given_in_each_way() {
+    const SIZE: u64 = 48 << 17;
+    for encrypted in [false, true] {
+        let dir = Dir::new();
+        let path = dir.file("image");
+        std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+        for store in ways(&path, 512) {
+            let server = serve(store, encrypted.then(|| cipher(64, 512)), false);
+            play_with_a_file(&server, SIZE);
+            assert_eq!(server.client().read(SIZE, 512), Err(22));
+            server.server.stop().unwrap();
+        }
+    }
+}
+
+#[test]
+fn clients_of_a_file_may_vanish_or_leave_with_requests_in_flight() {
+    let dir = Dir::new();
+    let path = dir.file("image");
+    std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+    for store in ways(&path, 512) {
+        let server = serve(store, Some(cipher(64, 512)), false);
+        let mut other = server.client();
+        other.write(0, &pattern(0, 4096, 3)).unwrap();
+        for n in 0..20 {
+            let mut client = server.client();
+            for at in 1..100 {
+                let data = pattern(at * 8192, 8192, n);
+                client.send(
+                    command::WRITE,
+                    u16::from(at % 50 == 0),
+                    at * 8192,
+                    8192,
+                    &data,
+                );
+                client.send(command::READ, 0, at * 8192, 8192, &[]);
+            }
+            // In every other round the answers are waited for, by who says goodbye.
+            if n % 2 == 0 {
+                client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+                for _ in 0..198 {
+                    assert_eq!(client.receive().error, 0);
+                }
+                assert!(client.at_end());
+            }
+            drop(client);
+            assert!(other.read(0, 4096).unwrap() == pattern(0, 4096, 3), "{n}");
+        }
+        // The server is stopped with requests in flight: those that it has read are done.
+        for at in 1..100 {
+            other.send(
+                command::WRITE,
+                0,
+                at * 8192,
+                8192,
+                &pattern(at * 8192, 8192, 99),
+            );
+        }
+        other.receive();
+        server.server.stop().unwrap();
+    }
 }
 
 #[test]
@@ -250,11 +363,12 @@ fn holes_of_a_file_are_told_and_zeroes_leave_holes() {
     let path = dir.file("image");
     let file = std::fs::File::create(&path).unwrap();
     file.set_len(1 << 20).unwrap();
-    let server = serve(
-        Box::new(FileStore::open(&path, false, 1).unwrap()),
-        None,
-        false,
-    );
+    for store in ways(&path, 1) {
+        holes(&serve(store, None, false));
+    }
+}
+
+fn holes(server: &Serving) {
     let mut client = server.client();
     client.write(0, &pattern(0, 1 << 20, 1)).unwrap();
     client

@@ -73,6 +73,10 @@ impl Served {
 
     /// Encrypted, in a new sparse file.
     fn encrypted(size: u64) -> Served {
+        Self::encrypted_by(size, &[])
+    }
+
+    fn encrypted_by(size: u64, way: &[&str]) -> Served {
         let dir = Dir::new();
         let (key, image) = (key_file(&dir), dir.file("image"));
         std::fs::File::create(&image)
@@ -82,12 +86,16 @@ impl Served {
         Self::start(
             dir,
             &[
-                path(&image),
-                "--cipher",
-                "aes-xts-plain64",
-                "--key-file",
-                path(&key),
-            ],
+                &[
+                    path(&image),
+                    "--cipher",
+                    "aes-xts-plain64",
+                    "--key-file",
+                    path(&key),
+                ],
+                way,
+            ]
+            .concat(),
         )
     }
 
@@ -107,6 +115,15 @@ impl Drop for Served {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Options for each way in which a file can be read and written here.
+fn ways() -> impl Iterator<Item = &'static [&'static str]> {
+    let dir = Dir::new();
+    let file = dir.file("any");
+    std::fs::write(&file, b"some").unwrap();
+    let stores = common::ways(&file, 1).count();
+    [&[][..], &["--io-uring"]].into_iter().take(stores)
 }
 
 fn terminate(child: &Child) {
@@ -189,7 +206,12 @@ fn nbdsh() {
     if !have("nbdsh", &["nbdsh"]) {
         return;
     }
-    let served = Served::encrypted(1 << 20);
+    for way in ways() {
+        script_of_nbdsh(&Served::encrypted_by(1 << 20, way));
+    }
+}
+
+fn script_of_nbdsh(served: &Served) {
     let script = "
 import errno
 assert h.get_size() == 1 << 20 and h.can_multi_conn() and h.get_structured_replies_negotiated()
@@ -291,12 +313,17 @@ fn a_file_system_inside_survives() {
         println!("a_file_system_inside_survives: skipped: there is no /dev/fuse");
         return;
     }
-    let served = Served::encrypted(64 << 20);
+    for way in ways() {
+        keep_a_file_system(&Served::encrypted_by(64 << 20, way));
+    }
+}
+
+fn keep_a_file_system(served: &Served) {
     let contents = served.dir.file("contents");
     std::fs::create_dir(&contents).unwrap();
     std::fs::write(contents.join("file"), pattern(0, 5 << 20, 8)).unwrap();
     let check = |first: bool| {
-        let disk = Mounted::new(&served);
+        let disk = Mounted::new(served);
         if first {
             run(
                 "mkfs.ext4",
@@ -361,31 +388,39 @@ fn fio_verifies_what_it_wrote() {
     if !have("fio_verifies_what_it_wrote", &["fio"]) {
         return;
     }
-    let served = Served::encrypted(16 << 20);
-    let uri = format!("--uri={}", served.uri);
-    let said = run(
-        "fio",
-        &[
-            "--name=t",
-            "--ioengine=nbd",
-            &uri,
-            "--rw=randrw",
-            "--bs=32k",
-            "--iodepth=16",
-            "--numjobs=4",
-            "--size=4m",
-            "--offset_increment=4m",
-            "--verify=sha512",
-            "--verify_state_save=0",
-            "--thread=1",
-            "--group_reporting",
-        ],
-    );
-    assert!(said.contains("err= 0"), "{said}");
+    for way in ways() {
+        let served = Served::encrypted_by(16 << 20, way);
+        let uri = format!("--uri={}", served.uri);
+        let said = run(
+            "fio",
+            &[
+                "--name=t",
+                "--ioengine=nbd",
+                &uri,
+                "--rw=randrw",
+                "--bs=32k",
+                "--iodepth=16",
+                "--numjobs=4",
+                "--size=4m",
+                "--offset_increment=4m",
+                "--verify=sha512",
+                "--verify_state_save=0",
+                "--thread=1",
+                "--group_reporting",
+            ],
+        );
+        assert!(said.contains("err= 0"), "{said}");
+    }
 }
 
 #[test]
 fn nothing_that_was_made_durable_is_lost_to_a_kill() {
+    for way in ways() {
+        kill_after_flush_and_fua(way);
+    }
+}
+
+fn kill_after_flush_and_fua(way: &[&str]) {
     let dir = Dir::new();
     let (key, image) = (key_file(&dir), dir.file("image"));
     std::fs::File::create(&image)
@@ -394,6 +429,7 @@ fn nothing_that_was_made_durable_is_lost_to_a_kill() {
         .unwrap();
     let (key, image) = (path(&key).to_owned(), path(&image).to_owned());
     let args = [&*image, "--cipher", "aes-xts-plain64", "--key-file", &*key];
+    let args = [&args, way].concat();
     let mut served = Served::start(dir, &args);
     for round in 0..5u8 {
         let mut client = Client::connect(&served.socket(), true);
@@ -434,6 +470,12 @@ fn nothing_that_was_made_durable_is_lost_to_a_kill() {
 
 #[test]
 fn a_full_disk_is_an_error_to_the_client_and_the_server_lives_on() {
+    for way in ways() {
+        fill_the_disk(way);
+    }
+}
+
+fn fill_the_disk(way: &[&str]) {
     // The file may not grow beyond half of what is served: as if the disk were full.
     let dir = Dir::new();
     let image = dir.file("image");
@@ -445,11 +487,13 @@ fn a_full_disk_is_an_error_to_the_client_and_the_server_lives_on() {
         current: Some(1 << 20),
         maximum: Some(1 << 20),
     };
-    let mut served = Served::start(dir, &[path(&image)]);
+    let mut served = Served::start(dir, &[&[path(&image)], way].concat());
     let pid = rustix::process::Pid::from_child(&served.child);
     rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, limits).unwrap();
     let mut client = Client::connect(&served.socket(), true);
     assert_eq!(client.write(1 << 20, &[1; 4096]), Err(28));
+    // The part that has room is written, and then there is none.
+    assert_eq!(client.write((1 << 20) - 512, &[1; 4096]), Err(28));
     assert_eq!(
         client.write(2 << 20, &[1; 4096]),
         Err(28),
@@ -541,6 +585,11 @@ fn bad_options_are_refused_in_one_line() {
     // What is no socket is not removed.
     assert!(at(&["--socket", path(&socket)]).contains("in use"));
     assert_eq!(std::fs::read(&socket).unwrap(), b"precious");
+    let both = at(&["--io-uring"]);
+    assert!(
+        both.contains("--memory") && both.contains("--io-uring"),
+        "{both}"
+    );
     let served = Served::start(Dir::new(), &["--memory", "1M"]);
     assert!(at(&["--socket", path(&served.socket())]).contains("another server"));
 }
@@ -564,4 +613,61 @@ fn tcp_on_the_loopback() {
     stream.write_all(&[0; 4]).unwrap();
     terminate(&child);
     assert!(child.wait().unwrap().success());
+}
+
+/// Makes the system call fail with `error`, as old kernels and sandboxes do. For a process that is about to become another program.
+fn without_io_uring(error: i32) -> std::io::Result<()> {
+    // From linux/filter.h and linux/seccomp.h: load the call's number; if it is not io_uring_setup, skip one; fail; allow.
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut filter = [
+        step(0x20, 0, 0, 0),
+        step(0x15, 0, 1, libc::SYS_io_uring_setup as u32),
+        step(0x06, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32),
+        step(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: numbers only.
+    let done = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    // SAFETY: a valid program, which the kernel copies.
+    let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) };
+    match (done, set) {
+        (0, 0) => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+#[test]
+fn a_system_without_io_uring_is_told_in_one_line() {
+    use std::os::unix::process::CommandExt;
+    let dir = Dir::new();
+    let image = dir.file("image");
+    std::fs::write(&image, [0; 4096]).unwrap();
+    let cases = [
+        (libc::ENOSYS, "no io_uring"),
+        (libc::EPERM, "kernel.io_uring_disabled"),
+    ];
+    for (error, said) in cases {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq-nbd"));
+        command.args(["serve", path(&image), "--io-uring"]);
+        // SAFETY: system calls only.
+        unsafe { command.pre_exec(move || without_io_uring(error)) };
+        let done = match command.output() {
+            Ok(done) => done,
+            Err(why) => {
+                println!("a_system_without_io_uring: skipped: no filter of system calls: {why}");
+                return;
+            }
+        };
+        let errors = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(2), "{errors}");
+        assert!(done.stdout.is_empty());
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+        assert!(
+            errors.contains("--io-uring") && errors.contains(said),
+            "{errors}"
+        );
+    }
 }

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use cmwq_nbd::protocol::{OPTION_MAGIC, Request, command, option};
-use common::{Random, cipher, memory, pattern, seed, serve};
+use common::{Dir, Random, cipher, memory, pattern, seed, serve, ways};
 
 const SIZE: u64 = 1 << 20;
 
@@ -158,8 +158,13 @@ fn no_bytes_bring_the_server_down() {
     // Half of the export is the witness's, read-only half the time.
     for round in 0.. {
         let encrypted = round % 2 == 0;
+        // One round with a file, by io_uring where the system has it.
+        let dir = Dir::new();
+        let image = dir.file("image");
+        std::fs::write(&image, vec![0; SIZE as usize]).unwrap();
+        let file = (round == 2).then(|| ways(&image, 512).nth(1)).flatten();
         let server = serve(
-            memory(SIZE),
+            file.unwrap_or_else(|| memory(SIZE)),
             encrypted.then(|| cipher(64, 512)),
             round % 4 == 3,
         );

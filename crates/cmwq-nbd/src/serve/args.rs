@@ -39,6 +39,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
 
+    /// Read and write the file by io_uring: no worker waits for the disk
+    #[arg(long, conflicts_with = "memory")]
+    io_uring: bool,
+
     /// Encrypt; the one cipher there is: aes-xts-plain64
     #[arg(long, value_name = "CIPHER", requires = "key_file")]
     cipher: Option<String>,
@@ -90,6 +94,10 @@ pub(crate) struct Args {
     /// Clients at a time [default: 256]
     #[arg(long, value_name = "N")]
     connections: Option<String>,
+
+    /// Let `cmwq top`, `get`, `set` and the like look at it and change it meanwhile (also with CMWQ_CONTROL=1)
+    #[arg(long)]
+    pub(super) control: bool,
 }
 
 /// What is kept there.
@@ -102,6 +110,7 @@ pub(super) enum Source {
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) source: Source,
+    pub(super) io_uring: bool,
     pub(super) key_file: Option<PathBuf>,
     pub(super) sector_size: usize,
     pub(super) endpoint: Endpoint,
@@ -137,6 +146,7 @@ impl Args {
         Ok(Options {
             name: self.export_name(&source)?,
             source,
+            io_uring: self.io_uring,
             key_file: self.key_file.clone(),
             sector_size: match self.sector_size.as_deref() {
                 None | Some("512") => 512,

@@ -23,6 +23,12 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let options = args.options()?;
     // Before any thread is made: all inherit what this one blocks.
     let signals = Signals::block().map_err(CliError::new)?;
+    let _control = match args.control {
+        true => Some(cmwq_control::serve()),
+        false => cmwq_control::serve_if_asked().transpose(),
+    }
+    .transpose()
+    .map_err(|error| CliError::new(format!("cannot serve: {error}")))?;
     let cipher = options.key_file.as_deref().map(Key::read).transpose();
     let key = cipher.map_err(|error| CliError::new(format!("--key-file: {error}")))?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -77,6 +83,12 @@ fn store(options: &Options) -> Result<Box<dyn Store>, CliError> {
             };
             let store = FileStore::open(path, options.read_only, block)
                 .map_err(|error| CliError::new(format!("{}: {error}", path.display())))?;
+            if !options.io_uring {
+                return Ok(Box::new(store));
+            }
+            let store = store
+                .by_io_uring()
+                .map_err(|error| CliError::new(format!("--io-uring: {error}")))?;
             Ok(Box::new(store))
         }
     }

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use rustix::fs::{Advice, FallocateFlags, FlockOperation, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{Extent, Store, ZeroOptions};
+use crate::ring::Ring;
 
 /// Zeroes are written out in pieces of this size where the file system cannot do it by itself.
 const ZEROES: &[u8] = &[0; 64 << 10];
@@ -18,6 +20,7 @@ const ZEROES: &[u8] = &[0; 64 << 10];
 pub struct FileStore {
     file: File,
     size: u64,
+    by_io_uring: bool,
 }
 
 impl FileStore {
@@ -50,7 +53,21 @@ impl FileStore {
                 path.display()
             )));
         }
-        Ok(FileStore { file, size })
+        Ok(FileStore {
+            file,
+            size,
+            by_io_uring: false,
+        })
+    }
+
+    /// From now on reads, writes and syncs of requests go through io_uring.
+    ///
+    /// # Errors
+    /// The kernel has no io_uring, or one that is too old, or does not permit it.
+    pub fn by_io_uring(mut self) -> io::Result<FileStore> {
+        Ring::check()?;
+        self.by_io_uring = true;
+        Ok(self)
     }
 
     /// Reads what the page cache has; stops where the disk would have to be waited for.
@@ -139,6 +156,10 @@ impl Store for FileStore {
 
     fn sync(&self) -> io::Result<()> {
         cmwq::blocking(|| self.file.sync_data())
+    }
+
+    fn file_for_ring(&self) -> Option<BorrowedFd<'_>> {
+        self.by_io_uring.then(|| self.file.as_fd())
     }
 
     fn prefetch(&self, offset: u64, length: u64) {

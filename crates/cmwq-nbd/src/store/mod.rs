@@ -4,6 +4,7 @@ mod file;
 mod memory;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 pub use file::FileStore;
 pub use memory::MemoryStore;
@@ -67,6 +68,11 @@ pub trait Store: Send + Sync {
 
     /// The first extent of a range.
     fn extent(&self, offset: u64, length: u64) -> Extent;
+
+    /// The file, if it is to be read, written and synced by io_uring, and not by the functions above.
+    fn file_for_ring(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// The memory itself, if it is kept there: nothing blocks then.
     fn memory(&self) -> Option<&MemoryStore> {

@@ -14,7 +14,7 @@ use cmwq_nbd::export::Export;
 use cmwq_nbd::key::Key;
 use cmwq_nbd::protocol::{OPTION_MAGIC, Request, command, handshake, option, option_reply};
 use cmwq_nbd::server::{Endpoint, Server};
-use cmwq_nbd::store::{MemoryStore, Store};
+use cmwq_nbd::store::{FileStore, MemoryStore, Store};
 
 /// A directory that goes with the test.
 pub(crate) struct Dir(PathBuf);
@@ -57,6 +57,37 @@ pub(crate) fn cipher(key_bytes: usize, sector: usize) -> Cipher {
 
 pub(crate) fn memory(size: u64) -> Box<dyn Store> {
     Box::new(MemoryStore::new(size).unwrap())
+}
+
+/// A store in a file in each way that this system has: waited for, and by io_uring. Says if it lacks the second.
+pub(crate) fn ways(path: &Path, block: u32) -> impl Iterator<Item = Box<dyn Store>> {
+    [false, true].into_iter().filter_map(move |by_io_uring| {
+        let store = open_again(path, block);
+        if !by_io_uring {
+            return Some(Box::new(store) as Box<dyn Store>);
+        }
+        match store.by_io_uring() {
+            Ok(store) => Some(Box::new(store)),
+            Err(why) => {
+                println!("left out: {why}");
+                None
+            }
+        }
+    })
+}
+
+/// The last thread of a server that was dropped may hold the file for another moment.
+fn open_again(path: &Path, block: u32) -> FileStore {
+    let until = std::time::Instant::now() + PATIENCE;
+    loop {
+        match FileStore::open(path, false, block) {
+            Err(error) if std::time::Instant::now() < until => {
+                assert!(error.to_string().contains("in use"), "{error}");
+                std::thread::yield_now();
+            }
+            store => return store.unwrap(),
+        }
+    }
 }
 
 /// A server at a socket of its own, for as long as it lives.
@@ -305,7 +336,8 @@ impl Client {
     pub(crate) fn at_end(&mut self) -> bool {
         let mut byte = [0; 1];
         let flags = rustix::net::RecvFlags::PEEK;
-        rustix::net::recv(&self.stream, &mut byte, flags).unwrap().1 == 0
+        let peek = || rustix::net::recv(&self.stream, &mut byte, flags);
+        rustix::io::retry_on_intr(peek).unwrap().1 == 0
     }
 
     /// Whether the server has closed the connection, which it does at once or never.
