@@ -60,13 +60,31 @@ thread_local! {
 
 impl Completion {
     /// Makes it done for all, and wakes all who wait.
+    #[inline]
     pub fn complete(&self) {
+        self.complete_telling();
+    }
+
+    /// As [`complete`](Self::complete); `true`: somebody waited, or had it [marked](Self::mark_awaited).
+    ///
+    /// What it is part of must still be there afterwards if that is to be used.
+    #[inline]
+    pub(crate) fn complete_telling(&self) -> bool {
         // After the swap a waiter may go on and free the completion: only its address may be used for the wake-up, and a
         // wake-up of a word that is gone is harmless (a private futex is looked up by its address alone).
         let state: *const AtomicU32 = &self.state;
-        if self.state.swap(ALL, Ordering::AcqRel) & AWAITED != 0 {
+        let awaited = self.state.swap(ALL, Ordering::AcqRel) & AWAITED != 0;
+        if awaited {
             park::wake_all_at(state);
         }
+        awaited
+    }
+
+    /// Has who completes it told that somebody waits. `false`: it is done. Only for one that is completed for all.
+    pub(crate) fn mark_awaited(&self) -> bool {
+        // Always a write, never a mere look: so it comes before the completing exchange, which then sees it, and what was left
+        // for who completes it (release); or after it, and sees that (acquire).
+        self.state.fetch_or(AWAITED, Ordering::AcqRel) & ALL == 0
     }
 
     /// Makes it done for one more. Changes nothing when it is done for all.
@@ -147,7 +165,7 @@ impl Completion {
 
 #[cfg(all(test, cmwq_loom))]
 mod model {
-    use super::Completion;
+    use super::{AtomicU32, Completion, Ordering};
     use loom::cell::UnsafeCell;
     use loom::thread;
     use std::sync::Arc;
@@ -189,6 +207,34 @@ mod model {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(2);
         builder.check(model);
+    }
+
+    #[test]
+    fn who_marks_it_is_told_or_sees_that_it_is_done() {
+        explore(|| {
+            let told = Arc::new(Told {
+                what: UnsafeCell::new(0),
+                done: Completion::new(),
+            });
+            let asked = Arc::new(AtomicU32::new(0));
+            let teller = thread::spawn({
+                let (told, asked) = (told.clone(), asked.clone());
+                move || {
+                    // SAFETY: checked by loom.
+                    told.what.with_mut(|what| unsafe { *what = 7 });
+                    told.done.complete_telling() && asked.swap(2, Ordering::Relaxed) == 1
+                }
+            });
+            // Asked a second time: the mark is there already.
+            assert!(told.done.mark_awaited() || told.done.is_done());
+            asked.store(1, Ordering::Relaxed);
+            let waits = told.done.mark_awaited();
+            if !waits {
+                // SAFETY: checked by loom.
+                told.what.with(|what| assert_eq!(unsafe { *what }, 7));
+            }
+            assert!(teller.join().unwrap() || !waits, "nobody was told");
+        });
     }
 
     #[test]

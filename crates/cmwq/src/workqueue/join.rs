@@ -3,10 +3,11 @@
 use super::control;
 use crate::error::Refused;
 use crate::pool::spawner;
+use crate::sys::atomic::{AtomicPtr, Ordering};
 use crate::sys::fork;
-use crate::sys::sync::Mutex;
 use crate::work::{Completion, RawWork};
 use std::any::Any;
+use std::cell::UnsafeCell;
 use std::future::Future;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,36 +53,79 @@ impl std::fmt::Display for JoinError {
 impl std::error::Error for JoinError {}
 
 /// The item of one `spawn()`. `raw` is the first thing the engine sees; the rest belongs to the closure and its handle.
+///
+/// Kept small: one of up to 120 bytes goes through the fast lists of glibc's allocator, which take back without a lock what another thread has
+/// allocated. A closure of 40 bytes fits.
 #[repr(C)]
 pub(crate) struct Task<F, T> {
     raw: RawWork,
-    shared: Shared<T>,
-    func: Mutex<Option<F>>,
+    shared: Shared,
+    stage: UnsafeCell<Stage<F, T>>,
 }
 
-struct Shared<T> {
-    outcome: Mutex<Outcome<T>>,
+/// What does not depend on the closure and its result.
+struct Shared {
     done: Completion,
+    /// Who polls, in a box; null: nobody.
+    waker: AtomicPtr<Waker>,
 }
 
-struct Outcome<T> {
-    result: Option<Result<T, JoinError>>,
-    waker: Option<Waker>,
+/// A task's closure is there until it is run or refused, and its result from then on until the handle takes it.
+enum Stage<F, T> {
+    Closure(F),
+    Result(Result<T, JoinError>),
+    Taken,
 }
+
+// SAFETY: `stage` is used by one at a time: by who runs or refuses the item, of whom there is one, until `done` says so, and
+// from then on by the handle, of which there is one. `done` orders the two.
+unsafe impl<F: Send, T: Send> Sync for Task<F, T> {}
 
 /// What a handle needs of a task, whatever its closure.
 trait Joinable<T>: Send + Sync {
-    fn shared(&self) -> &Shared<T>;
+    fn shared(&self) -> &Shared;
     fn raw(&self) -> &RawWork;
+    /// # Safety
+    /// By the handle, after `done`.
+    unsafe fn take_result(&self) -> Result<T, JoinError>;
 }
 
 impl<F: Send, T: Send> Joinable<T> for Task<F, T> {
-    fn shared(&self) -> &Shared<T> {
+    fn shared(&self) -> &Shared {
         &self.shared
     }
 
     fn raw(&self) -> &RawWork {
         &self.raw
+    }
+
+    unsafe fn take_result(&self) -> Result<T, JoinError> {
+        // SAFETY: by the contract nobody else uses it now.
+        match unsafe { self.replace(Stage::Taken) } {
+            Stage::Result(result) => result,
+            Stage::Closure(_) | Stage::Taken => Err(JoinError::Taken),
+        }
+    }
+}
+
+impl<F, T> Task<F, T> {
+    /// # Safety
+    /// Nobody else uses the stage now.
+    unsafe fn replace(&self, stage: Stage<F, T>) -> Stage<F, T> {
+        // SAFETY: by the contract.
+        std::mem::replace(unsafe { &mut *self.stage.get() }, stage)
+    }
+
+    /// Leaves the result to the handle.
+    ///
+    /// # Safety
+    /// By who runs or refuses the item, once.
+    unsafe fn finish(&self, result: Result<T, JoinError>) {
+        // SAFETY: by the contract; it took the closure itself, so there is nothing to drop.
+        unsafe { self.replace(Stage::Result(result)) };
+        if self.shared.done.complete_telling() {
+            self.shared.wake();
+        }
     }
 }
 
@@ -95,13 +139,10 @@ where
         let task = Arc::new(Task {
             raw: RawWork::new(run::<F, T>),
             shared: Shared {
-                outcome: Mutex::new(Outcome {
-                    result: None,
-                    waker: None,
-                }),
                 done: Completion::new(),
+                waker: AtomicPtr::new(std::ptr::null_mut()),
             },
-            func: Mutex::new(Some(func)),
+            stage: UnsafeCell::new(Stage::Closure(func)),
         });
         let handle = JoinHandle {
             task: task.clone(),
@@ -136,25 +177,45 @@ where
     /// # Safety
     /// As for [`from_raw`](Self::from_raw).
     pub(crate) unsafe fn reject(item: NonNull<RawWork>, why: Refused) {
-        // SAFETY: by the contract.
-        let task = unsafe { Self::from_raw(item) };
-        let func = task.func.lock().take();
-        drop(func);
-        task.shared.finish(Err(JoinError::Refused(why)));
+        // SAFETY: by the contract; nobody runs it.
+        unsafe {
+            let task = Self::from_raw(item);
+            drop(task.replace(Stage::Taken));
+            task.finish(Err(JoinError::Refused(why)));
+        }
     }
 }
 
-impl<T> Shared<T> {
-    fn finish(&self, result: Result<T, JoinError>) {
-        let waker = {
-            let mut outcome = self.outcome.lock();
-            outcome.result = Some(result);
-            outcome.waker.take()
+impl Shared {
+    /// Enters who polls. `false`: the result is there.
+    fn register(&self, waker: &Waker) -> bool {
+        let known = self.take_waker();
+        let waker = match known {
+            Some(known) if known.will_wake(waker) => known,
+            _ => Box::new(waker.clone()),
         };
-        self.done.complete();
-        if let Some(waker) = waker {
+        self.waker.store(Box::into_raw(waker), Ordering::Release);
+        // Who completes it after this finds that somebody waits, and with it the waker.
+        self.done.mark_awaited()
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if let Some(waker) = self.take_waker() {
             waker.wake();
         }
+    }
+
+    fn take_waker(&self) -> Option<Box<Waker>> {
+        let waker = self.waker.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: what is there came from Box::into_raw, and the swap made it ours.
+        (!waker.is_null()).then(|| unsafe { Box::from_raw(waker) })
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        drop(self.take_waker());
     }
 }
 
@@ -167,16 +228,18 @@ where
 {
     // SAFETY: by this function's contract.
     let task = unsafe { Task::<F, T>::from_raw(item) };
-    let func = task.func.lock().take();
-    let Some(func) = func else { return };
-    match catch_unwind(AssertUnwindSafe(func)) {
-        Ok(value) => task.shared.finish(Ok(value)),
-        Err(payload) => {
-            task.shared.finish(Err(JoinError::Panicked(payload)));
-            drop(task);
-            // Let the engine count it; the hook has printed its message already.
-            std::panic::resume_unwind(Box::new("reported through the join handle"));
-        }
+    // SAFETY: the item is run once, and the handle waits for the end of that.
+    let Stage::Closure(func) = (unsafe { task.replace(Stage::Taken) }) else {
+        return;
+    };
+    let result = catch_unwind(AssertUnwindSafe(func)).map_err(JoinError::Panicked);
+    let panicked = result.is_err();
+    // SAFETY: as above.
+    unsafe { task.finish(result) };
+    drop(task);
+    if panicked {
+        // Let the engine count it; the hook has printed its message already.
+        std::panic::resume_unwind(Box::new("reported through the join handle"));
     }
 }
 
@@ -211,8 +274,8 @@ impl<T> JoinHandle<T> {
             control::run_as_waiter(self.task.raw());
             shared.done.wait();
         }
-        let result = shared.outcome.lock().result.take();
-        result.unwrap_or(Err(JoinError::Taken))
+        // SAFETY: it is done, and this is the handle.
+        unsafe { self.task.take_result() }
     }
 
     /// Whether the closure has ended.
@@ -235,25 +298,17 @@ impl<T> Future for JoinHandle<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Whoever polls does not wait here.
         spawner::let_go_of(self.task.raw());
-        let mut outcome = self.task.shared().outcome.lock();
-        match outcome.result.take() {
-            Some(result) => Poll::Ready(result),
-            None if self.born != fork::generation() => {
-                Poll::Ready(Err(JoinError::Refused(Refused::Forked)))
+        let shared = self.task.shared();
+        if !shared.done.is_done() {
+            if self.born != fork::generation() {
+                return Poll::Ready(Err(JoinError::Refused(Refused::Forked)));
             }
-            None if self.is_finished() => Poll::Ready(Err(JoinError::Taken)),
-            None => {
-                let waker = context.waker();
-                if outcome
-                    .waker
-                    .as_ref()
-                    .is_none_or(|known| !known.will_wake(waker))
-                {
-                    outcome.waker = Some(waker.clone());
-                }
-                Poll::Pending
+            if shared.register(context.waker()) {
+                return Poll::Pending;
             }
         }
+        // SAFETY: it is done, and this is the handle.
+        Poll::Ready(unsafe { self.task.take_result() })
     }
 }
 
