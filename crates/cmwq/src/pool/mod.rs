@@ -362,11 +362,15 @@ impl Pool {
     }
 
     /// Accepts what was published, if the lock is free. A long inbox would be walked through by a worker, far from the cache
-    /// that it is in, with the lock held.
+    /// that it is in, with the lock held. But a worker that waits awake looks at the inbox only, and will take what is there.
     #[cold]
     fn hand_over(self: &Arc<Self>) {
-        if let Some(inner) = self.inner.try_lock() {
-            PoolGuard::new(self, inner).drain();
+        let Some(inner) = self.inner.try_lock() else {
+            return;
+        };
+        let mut guard = PoolGuard::new(self, inner);
+        if guard.searching == 0 {
+            guard.drain();
         }
     }
 
