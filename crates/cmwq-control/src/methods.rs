@@ -249,34 +249,36 @@ fn get(get: &Get) -> Result<Value, ControlError> {
     }
 }
 
-/// The engine that is meant: by its number, or the only one.
-fn engine(serial: Option<u64>) -> Result<Engine, ControlError> {
+/// The engines that are meant: the one of that number, or all; never none.
+fn engines(serial: Option<u64>) -> Result<Vec<Engine>, ControlError> {
     let engines = Engine::all();
     let numbers: Vec<String> = engines
         .iter()
         .map(|engine| engine.serial().to_string())
         .collect();
     let numbers = numbers.join(", ");
-    match (serial, engines.len()) {
-        (Some(serial), _) => engines
+    match serial {
+        Some(serial) => engines
             .into_iter()
             .find(|engine| engine.serial() == serial)
+            .map(|engine| vec![engine])
             .ok_or_else(|| {
                 ControlError::noent(format!("there is no engine {serial}; there are: {numbers}"))
             }),
-        (None, 0) => Err(ControlError::noent("the process has no engine yet")),
-        (None, 1) => Ok(engines[0].clone()),
-        (None, _) => Err(ControlError::inval(format!(
-            "the process has several engines: say which, of {numbers}"
-        ))),
+        None if engines.is_empty() => Err(ControlError::noent("the process has no engine yet")),
+        None => Ok(engines),
     }
 }
 
 fn param(param: &Param) -> Result<Value, ControlError> {
-    let engine = engine(param.engine)?;
+    let engines = engines(param.engine)?;
+    // As the kernel has one, a process has its first: what is written goes to all.
+    let engine = &engines[0];
     match (&param.name, &param.value) {
         (Some(name), Some(value)) => {
-            engine.set_parameter(name, value)?;
+            for engine in &engines {
+                engine.set_parameter(name, value)?;
+            }
             Ok(json!({}))
         }
         (Some(name), None) => Ok(json!({ "value": engine.parameter(name)? })),

@@ -36,6 +36,29 @@ pub(super) fn check() -> Result<(), CliError> {
     }
 }
 
+/// Writes the whole disk of `size` bytes at `uri` once. What touches memory for the first time pays for it, on a virtual machine several
+/// times, and whose turn it is after another server's memory was given back would pay for all.
+pub(super) fn fill(uri: &str, size: u64, workspace: &Workspace) -> Result<(), CliError> {
+    let output = workspace.path("fill.json");
+    let child = Command::new("fio")
+        .args(["--name=fill", "--thread=1", "--ioengine=nbd", "--rw=write"])
+        .args(["--bs=256k", "--iodepth=16", "--output-format=json"])
+        .arg(format!("--output={}", output.display()))
+        .arg(format!("--uri={uri}"))
+        .arg(format!("--size={size}"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .map_err(|error| CliError::new(format!("fio: {error}")))?;
+    wait(child, GRACE)?;
+    let text = std::fs::read_to_string(&output)
+        .map_err(|error| CliError::new(format!("fio's output: {error}")))?;
+    parse(&text)
+        .map(|_| ())
+        .map_err(|what| CliError::new(format!("filling the disk: fio: {what}")))
+}
+
 /// Runs `load` against the disk of `size` bytes at `target`: a URI, or the mounted file.
 pub(super) fn run(
     load: &Load,

@@ -188,6 +188,7 @@ fn one(
     workspace: &Workspace,
 ) -> Result<Run, CliError> {
     let server = workspace.start(subject)?;
+    fio::fill(&server.uri(), options.size, workspace)?;
     let mounted = load
         .is_mounted()
         .then(|| Mounted::new(&server.uri(), workspace))

@@ -120,13 +120,13 @@ pub(super) struct Open {
 }
 
 /// What a worker has to do.
-pub(super) enum Work {
+pub(super) enum Next {
     One(Task),
     Batch(Begun),
 }
 
 /// What it has done.
-pub(super) enum WorkEnd {
+pub(super) enum Ran {
     One {
         run: Run,
         panicked: bool,
@@ -165,7 +165,7 @@ impl PwqState {
 impl PoolGuard<'_> {
     /// What the worker `id` does next: a single item, or up to `size` of the same pool workqueue.
     #[inline]
-    pub(super) fn next_work(&mut self, id: u32, size: &mut Size) -> Option<Work> {
+    pub(super) fn take_next(&mut self, id: u32, size: &mut Size) -> Option<Next> {
         if self.worklist.is_empty() {
             self.drain();
             if self.worklist.is_empty() && !self.batches.is_empty() {
@@ -177,10 +177,10 @@ impl PoolGuard<'_> {
             if size.now > 1
                 && let Some(begun) = self.open_batch(id, size.now, since_ns)
             {
-                return Some(Work::Batch(begun));
+                return Some(Next::Batch(begun));
             }
         }
-        self.next_task(Executor::worker()).map(Work::One)
+        self.next_task(Executor::worker()).map(Next::One)
     }
 
     /// Opens a batch of the worker `id`, if the first two items of the worklist may be in one.
@@ -222,10 +222,10 @@ impl PoolGuard<'_> {
 
     /// The accounting at the end of what worker `id` did; then what is scheduled behind its last item.
     #[inline]
-    pub(super) fn end_work(&mut self, id: u32, ended: WorkEnd) -> Option<Task> {
-        match ended {
-            WorkEnd::One { run, panicked } => self.end_task(run, panicked),
-            WorkEnd::Batch { panics, panicked } => self.end_batch(id, panics, panicked),
+    pub(super) fn end_ran(&mut self, id: u32, ran: Ran) -> Option<Task> {
+        match ran {
+            Ran::One { run, panicked } => self.end_task(run, panicked),
+            Ran::Batch { panics, panicked } => self.end_batch(id, panics, panicked),
         }
     }
 
@@ -346,7 +346,7 @@ fn ticket(id: u32, serial: u32) -> usize {
 
 impl Pool {
     /// Runs a batch to its end, or until it is closed.
-    pub(super) fn run_batch(&self, begun: Begun, handle: &WorkerHandle) -> WorkEnd {
+    pub(super) fn run_batch(&self, begun: Begun, handle: &WorkerHandle) -> Ran {
         let Begun {
             first,
             len,
@@ -368,7 +368,7 @@ impl Pool {
             panics += u64::from(panicked);
             started = next.start();
         };
-        WorkEnd::Batch { panics, panicked }
+        Ran::Batch { panics, panicked }
     }
 }
 

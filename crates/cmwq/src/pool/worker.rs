@@ -1,6 +1,6 @@
 //! The worker's loop: search, run, search again, sleep.
 
-use super::batch::{Size, Work, WorkEnd};
+use super::batch::{Next, Ran, Size};
 use super::bh;
 use super::guard::Task;
 use super::help::{self, Neighbours, run_item};
@@ -85,9 +85,9 @@ impl Pool {
         guard.workers[id].state = WorkerState::Searching;
         // Here and at the top of the loop: the lock is held, and this worker counts as searching.
         loop {
-            while let Some(work) = self.take(&mut guard, id, &mut size) {
+            while let Some(next) = self.take(&mut guard, id, &mut size) {
                 drop(guard);
-                guard = self.run(work, id, handle, &mut size);
+                guard = self.run(next, id, handle, &mut size);
                 if let Some(budget) = &mut budget
                     && budget.is_spent()
                 {
@@ -148,14 +148,14 @@ impl Pool {
 
     /// Takes an item if one is there and a CPU is to be had for it; the worker is then busy with it.
     #[inline]
-    fn take(&self, guard: &mut PoolGuard<'_>, id: u32, size: &mut Size) -> Option<Work> {
+    fn take(&self, guard: &mut PoolGuard<'_>, id: u32, size: &mut Size) -> Option<Next> {
         if guard.running >= guard.target {
             return None;
         }
-        let work = guard.next_work(id, size)?;
-        let (pwq, cpu_intensive) = match &work {
-            Work::One(task) => (task.run.pwq, task.run.cpu_intensive),
-            Work::Batch(begun) => (begun.pwq(), false),
+        let next = guard.take_next(id, size)?;
+        let (pwq, cpu_intensive) = match &next {
+            Next::One(task) => (task.run.pwq, task.run.cpu_intensive),
+            Next::Batch(begun) => (begun.pwq(), false),
         };
         guard.begin(id, pwq, cpu_intensive);
         // A spare, so that the place of a worker that blocks is filled at once (the kernel's rule).
@@ -165,44 +165,44 @@ impl Pool {
         {
             guard.want_worker();
         }
-        Some(work)
+        Some(next)
     }
 
     /// Runs an item or a batch, and what is scheduled behind it, and comes back searching.
     #[inline]
     fn run<'p>(
         self: &'p Arc<Self>,
-        mut work: Work,
+        mut next: Next,
         id: u32,
         handle: &WorkerHandle,
         size: &mut Size,
     ) -> PoolGuard<'p> {
         loop {
             handle.in_item.store(true, Ordering::Relaxed);
-            let ended = match work {
-                Work::One(task) => self.run_one(task),
-                Work::Batch(begun) => self.run_batch(begun, handle),
+            let ran = match next {
+                Next::One(task) => self.run_one(task),
+                Next::Batch(begun) => self.run_batch(begun, handle),
             };
             handle.in_item.store(false, Ordering::Relaxed);
             size.learn();
             let mut guard = self.lock_beside_batches();
-            let next = guard.end_work(id, ended);
+            let behind = guard.end_ran(id, ran);
             guard.end(id);
-            let Some(next) = next else { return guard };
-            guard.begin(id, next.run.pwq, next.run.cpu_intensive);
+            let Some(behind) = behind else { return guard };
+            guard.begin(id, behind.run.pwq, behind.run.cpu_intensive);
             drop(guard);
-            work = Work::One(next);
+            next = Next::One(behind);
         }
     }
 
     #[inline]
-    fn run_one(self: &Arc<Self>, task: Task) -> WorkEnd {
+    fn run_one(self: &Arc<Self>, task: Task) -> Ran {
         let Task { started, run } = task;
         let panicked = match self.attrs.kind {
             PoolKind::Bh(_) => self.run_without_sleep(started, run),
             _ => run_item(started, run),
         };
-        WorkEnd::One { run, panicked }
+        Ran::One { run, panicked }
     }
 
     /// Looks at the inbox for as long as has paid off lately.
