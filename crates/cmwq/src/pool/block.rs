@@ -76,6 +76,14 @@ pub(crate) fn home() -> Option<u32> {
     WORKER.with(|worker| worker.borrow().as_ref().map(|(pool, _)| pool.id))
 }
 
+/// Calls `f` with the pool whose worker the calling thread is, if it is inside an item.
+pub(super) fn in_item_of<R>(f: impl FnOnce(&Pool) -> R) -> Option<R> {
+    if CURRENT.get().item == 0 {
+        return None;
+    }
+    WORKER.with(|worker| worker.borrow().as_ref().map(|(pool, _)| f(pool)))
+}
+
 /// Notes what the calling thread is about to run. Returns what it runs already, if it waits for the new item in it.
 #[inline]
 pub(super) fn enter_item(what: Current) -> Current {
@@ -139,6 +147,8 @@ impl BlockGuard {
             // It must not block; and if it does, nobody runs in its place.
             return BlockGuard { stepped_out: None };
         }
+        // It may be one of them that it waits for.
+        pool.untold.tell();
         let mut guard = pool.lock();
         // A helper of another pool (Away), one that the monitor has found asleep, and a CPU-intensive one do not count
         // as running already.

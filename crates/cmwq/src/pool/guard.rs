@@ -267,6 +267,9 @@ impl<'p> PoolGuard<'p> {
     fn settle(&mut self) {
         let target = self.target;
         if self.searching > 0 {
+            if self.running < target && !self.worklist.is_empty() {
+                self.pool.inbox.tell_accepted();
+            }
             return;
         }
         if self.running >= target {

@@ -10,6 +10,7 @@ mod charge;
 mod guard;
 mod help;
 mod lane;
+mod late;
 mod limit;
 mod monitor;
 mod offenders;
@@ -40,6 +41,7 @@ use busy::BusyTable;
 use charge::Charging;
 use crossbeam_utils::CachePadded;
 use guard::Run;
+use late::Untold;
 use slab::Slab;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -117,6 +119,8 @@ pub(crate) struct Pool {
     inner: CachePadded<Mutex<Inner>>,
     /// How long a worker of this pool looks for more before it goes to sleep.
     allowance: Allowance,
+    /// Who sleeps until something completes that has completed already.
+    untold: CachePadded<Untold>,
     helper: Arc<dyn Helper>,
     group: Arc<Group>,
     /// More is waiting here than this pod's CPUs will get to soon: set by the monitor, read by idle neighbours.
@@ -317,6 +321,7 @@ impl Pool {
                 stats: PoolStats::default(),
             })),
             allowance: Allowance::with_looks(looks),
+            untold: CachePadded::new(Untold::new()),
             helper,
             group,
             help_wanted: AtomicBool::new(false),

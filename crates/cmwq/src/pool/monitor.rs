@@ -107,6 +107,7 @@ impl Pool {
         watched.completed = completed;
         if !saturated || waiting == 0 {
             self.set_help_wanted(false);
+            self.untold.forbid();
             guard.forget_sleepers();
             watched.calm_looks += 1;
             if lanes {
@@ -141,6 +142,7 @@ impl Pool {
             })
             .collect();
         drop(guard);
+        self.untold.allow(waiting, done, PERIOD_NS);
         if self.attrs.kind == PoolKind::Unbound {
             self.count_sleepers(&mut watched.sleepers);
         }

@@ -113,12 +113,13 @@ impl Inner {
     /// So many of the running workers sleep: as many more may run.
     pub(super) fn allow_sleepers(&mut self, sleepers: u32) {
         self.sleepers = sleepers.min(self.cpus * MOST_PER_CPU);
-        self.target = self.cpus + self.sleepers;
+        // How many sleep at an instant varies about the mean by its root, and one too few leaves a CPU idle.
+        self.target = self.cpus + self.sleepers + 2 * self.sleepers.isqrt();
     }
 
     /// The pool is not saturated, or nothing waits: the allowance is given up bit by bit.
     pub(super) fn forget_sleepers(&mut self) {
-        self.allow_sleepers(self.sleepers - self.sleepers.div_ceil(4));
+        self.allow_sleepers(self.sleepers - self.sleepers.div_ceil(16));
     }
 }
 

@@ -96,6 +96,12 @@ impl Pool {
                     guard = self.lock_beside_batches();
                 }
             }
+            if self.untold.is_any() {
+                drop(guard);
+                self.untold.tell();
+                guard = self.lock_beside_batches();
+                continue;
+            }
             if guard.dying || guard.workers[id].die {
                 guard.searching -= 1;
                 let slot = guard.workers.remove(id);
@@ -107,6 +113,7 @@ impl Pool {
             if guard.running < guard.target {
                 // Only one worker waits awake: a second would not make the answer faster.
                 let alone = guard.searching == 1;
+                self.inbox.none_accepted();
                 drop(guard);
                 if self.neighbours_want_help()
                     && help::away(self, id, || self.help(&mut neighbours))
@@ -185,6 +192,7 @@ impl Pool {
             };
             handle.in_item.store(false, Ordering::Relaxed);
             size.learn();
+            self.untold.tell_if_due();
             let mut guard = self.lock_beside_batches();
             let behind = guard.end_ran(id, ran);
             guard.end(id);
@@ -209,7 +217,7 @@ impl Pool {
     fn wait_awake(&self) {
         // The next publisher need not call anybody.
         self.inbox.drop_notify();
-        self.allowance.wait(|| !self.inbox.is_empty());
+        self.allowance.wait(|| self.inbox.has_news());
     }
 }
 

@@ -1,5 +1,6 @@
 //! A completion: one thread says "done", others wait for it.
 
+use crate::pool::Pool;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::park;
 use crate::sys::spin::Allowance;
@@ -75,7 +76,7 @@ impl Completion {
         let state: *const AtomicU32 = &self.state;
         let awaited = self.state.swap(ALL, Ordering::AcqRel) & AWAITED != 0;
         if awaited {
-            park::wake_all_at(state);
+            wake_at(state);
         }
         awaited
     }
@@ -96,7 +97,7 @@ impl Completion {
             .state
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, step);
         if before.is_ok_and(|before| before & AWAITED != 0) {
-            park::wake_all_at(state);
+            wake_at(state);
         }
     }
 
@@ -160,6 +161,14 @@ impl Completion {
                 park::wait_on(&self.state, AWAITED, timeout);
             }
         }
+    }
+}
+
+/// Wakes those who sleep on `word`, now or soon.
+#[cold]
+fn wake_at(word: *const AtomicU32) {
+    if !Pool::tell_later(word) {
+        park::wake_all_at(word);
     }
 }
 

@@ -9,6 +9,7 @@
 //! is the whole of the no-lost-wake-up argument on the issuer's side, see `pool/PROTOCOL.md`.
 
 use super::raw::{Pending, RawWork, link};
+use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::atomic::{AtomicPtr, Ordering};
 use std::ptr::NonNull;
 
@@ -25,12 +26,16 @@ pub(crate) enum Pushed {
 
 pub(crate) struct Inbox {
     head: AtomicPtr<RawWork>,
+    /// For a worker that waits awake: what was published has been accepted by somebody else, and waits on the worklist. Beside the
+    /// head, where such a worker looks anyway. A hint: who sleeps relies on the head alone.
+    accepted: AtomicBool,
 }
 
 impl Inbox {
     pub(crate) fn new() -> Self {
         Inbox {
             head: AtomicPtr::new(std::ptr::null_mut()),
+            accepted: AtomicBool::new(false),
         }
     }
 
@@ -73,6 +78,28 @@ impl Inbox {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed).addr() & !NOTIFY == 0
+    }
+
+    /// Whether a worker that waits awake has something to look for.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        !self.is_empty() || self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Calls a worker that waits awake: items were accepted that nobody has taken.
+    #[inline]
+    pub(crate) fn tell_accepted(&self) {
+        if !self.accepted.load(Ordering::Relaxed) {
+            self.accepted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The caller, who holds the pool's lock, has seen that nothing waits.
+    #[inline]
+    pub(crate) fn none_accepted(&self) {
+        if self.accepted.load(Ordering::Relaxed) {
+            self.accepted.store(false, Ordering::Relaxed);
+        }
     }
 
     /// Takes all items, oldest first. NOTIFY stays as it is if there are none.

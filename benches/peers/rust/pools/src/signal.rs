@@ -1,9 +1,11 @@
 //! How an item tells its issuer that it has run.
 
+#[cfg(feature = "peers")]
 use std::sync::OnceLock;
 #[cfg(feature = "peers")]
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "peers")]
 use std::thread::{self, Thread};
 
 /// Set by an item, waited for by one issuer.
@@ -99,30 +101,80 @@ impl Signal for Channel {
     }
 }
 
-/// Up to 64 items of one issuer: which of them have run since it last looked. Only the item that finds nothing set wakes the
-/// issuer, so that those that end while it is on its way are told with the same wake-up.
-pub(crate) struct Finished {
-    bits: AtomicU64,
-    issuer: OnceLock<Thread>,
+/// How whoever ends the first of several items wakes the issuer, which then takes all of them.
+pub(crate) trait Call: Send + Sync + 'static {
+    fn new() -> Self;
+    /// Called by the issuer's thread before its first wait.
+    fn adopt(&self) {}
+    /// May be told of more calls than there were waits.
+    fn call(&self);
+    /// Waits for a call since the last wait, or returns at once.
+    fn wait(&self);
 }
 
-impl Finished {
-    pub(crate) fn new() -> Finished {
+/// The standard library's park and unpark.
+#[cfg(feature = "peers")]
+#[derive(Default)]
+pub(crate) struct Unpark(OnceLock<Thread>);
+
+#[cfg(feature = "peers")]
+impl Call for Unpark {
+    fn new() -> Unpark {
+        Unpark::default()
+    }
+
+    fn adopt(&self) {
+        self.0.get_or_init(thread::current);
+    }
+
+    fn call(&self) {
+        if let Some(issuer) = self.0.get() {
+            issuer.unpark();
+        }
+    }
+
+    fn wait(&self) {
+        thread::park();
+    }
+}
+
+/// cmwq's own: each call is good for one wait.
+impl Call for cmwq::Completion {
+    fn new() -> Self {
+        cmwq::Completion::new()
+    }
+
+    fn call(&self) {
+        self.complete_one();
+    }
+
+    fn wait(&self) {
+        cmwq::Completion::wait(self);
+    }
+}
+
+/// Up to 64 items of one issuer: which of them have run since it last looked. Only the item that finds nothing set wakes the
+/// issuer, so that those that end while it is on its way are told with the same wake-up.
+pub(crate) struct Finished<C> {
+    bits: AtomicU64,
+    issuer: C,
+}
+
+impl<C: Call> Finished<C> {
+    pub(crate) fn new() -> Self {
         Finished {
             bits: AtomicU64::new(0),
-            issuer: OnceLock::new(),
+            issuer: C::new(),
         }
     }
 
     pub(crate) fn adopt(&self) {
-        self.issuer.get_or_init(thread::current);
+        self.issuer.adopt();
     }
 
     pub(crate) fn set(&self, index: u32) {
-        if self.bits.fetch_or(1 << index, Ordering::AcqRel) == 0
-            && let Some(issuer) = self.issuer.get()
-        {
-            issuer.unpark();
+        if self.bits.fetch_or(1 << index, Ordering::AcqRel) == 0 {
+            self.issuer.call();
         }
     }
 
@@ -133,7 +185,7 @@ impl Finished {
             if bits != 0 {
                 return bits;
             }
-            thread::park();
+            self.issuer.wait();
         }
     }
 }

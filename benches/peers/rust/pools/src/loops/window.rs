@@ -7,7 +7,7 @@ use crate::job::{Job, Joining, Pool, Target, forever};
 use crate::machine::{now_ns, spin};
 use crate::options::Options;
 use crate::report::Report;
-use crate::signal::{Finished, Signal};
+use crate::signal::{Call, Finished, Signal};
 use std::array;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -115,9 +115,13 @@ impl<S, F> Slots<S, F> {
 }
 
 /// Items mark themselves in one word of their issuer, who takes all that have run at once.
-pub(crate) fn counted<P: Pool>(pool: &P, options: &Options, kind: Kind) -> Result<Report, String> {
+pub(crate) fn counted<C: Call, P: Pool>(
+    pool: &P,
+    options: &Options,
+    kind: Kind,
+) -> Result<Report, String> {
     timed(options, |_, phase| {
-        let finished = forever(Finished::new());
+        let finished = forever(Finished::<C>::new());
         finished.adopt();
         let tell = |_: &Slot<()>, index| finished.set(index);
         let slots = forever(Slots::new(kind, options, || (), tell));

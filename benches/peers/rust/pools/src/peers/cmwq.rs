@@ -20,8 +20,9 @@ pub(super) const PEER: Peer = Peer {
         ("window", "join"),
         ("window", "count"),
         ("idle", "start"),
-        ("block", "count"),
+        ("block", "completion"),
         ("block", "join"),
+        ("block", "count"),
         ("block", "declared"),
     ],
     run,
@@ -91,11 +92,20 @@ fn run(options: &Options) -> Result<Report, String> {
             window::signalled::<Completion, _>(&Reusable(queue), options, window::COMPUTE)
         }
         ("window", "join") => window::joined(&Spawned(queue), options, window::COMPUTE),
-        ("window", "count") => window::counted(&Reusable(queue), options, window::COMPUTE),
+        ("window", "count") => {
+            window::counted::<Completion, _>(&Reusable(queue), options, window::COMPUTE)
+        }
         ("idle", "start") => idle::idle(&Reusable(queue), options),
-        ("block", "count") => window::counted(&Reusable(queue), options, window::BLOCK),
+        ("block", "count") => {
+            window::counted::<Completion, _>(&Reusable(queue), options, window::BLOCK)
+        }
         ("block", "join") => window::joined(&Spawned(queue), options, window::BLOCK),
-        ("block", "declared") => window::counted(&Reusable(queue), options, DECLARED),
+        ("block", "completion") => {
+            window::signalled::<Completion, _>(&Reusable(queue), options, window::BLOCK)
+        }
+        ("block", "declared") => {
+            window::counted::<Completion, _>(&Reusable(queue), options, DECLARED)
+        }
         _ => Err(unknown(options)),
     }
 }

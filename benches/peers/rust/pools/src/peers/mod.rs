@@ -59,7 +59,7 @@ mod plain {
     use crate::loops::{flood, idle, round_trip, window};
     use crate::options::Options;
     use crate::report::Report;
-    use crate::signal::Park;
+    use crate::signal::{Park, Unpark};
 
     pub(super) fn run<P: Pool>(pool: &P, options: &Options) -> Result<Report, String> {
         match (options.lap.as_str(), options.mode.as_str()) {
@@ -68,8 +68,8 @@ mod plain {
                 round_trip::signalled::<crate::signal::Channel, P>(pool, options)
             }
             ("flood", "park") => flood::flood::<Park, P>(pool, options),
-            ("window", "count") => window::counted(pool, options, window::COMPUTE),
-            ("block", "count") => window::counted(pool, options, window::BLOCK),
+            ("window", "count") => window::counted::<Unpark, _>(pool, options, window::COMPUTE),
+            ("block", "count") => window::counted::<Unpark, _>(pool, options, window::BLOCK),
             ("idle", "start") => idle::idle(pool, options),
             _ => Err(super::unknown(options)),
         }
