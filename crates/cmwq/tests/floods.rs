@@ -5,8 +5,8 @@ mod harness;
 
 use cmwq::{Work, blocking};
 use harness::{Deadline, Door, engine};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 const ITEMS: usize = 2_000;
 
@@ -129,4 +129,47 @@ fn who_waits_for_a_short_item_does_not_wait_for_a_long_one_behind_it() {
         wq.flush().unwrap();
     }
     assert_eq!(crowd.twice.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn an_item_in_the_middle_of_a_long_backlog_can_be_taken_out_and_the_rest_keeps_its_order() {
+    let engine = engine("l3:1 core:1 pu:1");
+    let _deadline = Deadline::new("a backlog", &engine);
+    let wq = engine.workqueue("t").max_active(1).build().unwrap();
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let works: Vec<Work> = (0..ITEMS)
+        .map(|index| {
+            let ran = ran.clone();
+            Work::new(move || ran.lock().unwrap().push(index))
+        })
+        .collect();
+    let taken_out: Vec<usize> = (700..ITEMS).step_by(451).collect();
+    for round in 0..10 {
+        // The only CPU is taken while the backlog grows, and while it is looked through.
+        let door = Door::new();
+        let long = Work::new({
+            let door = door.clone();
+            move || {
+                door.arrived.fetch_add(1, Ordering::SeqCst);
+                while !door.open.is_done() {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        wq.queue(&long);
+        while door.arrived.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        for work in &works {
+            assert!(wq.queue(work));
+        }
+        for &index in &taken_out {
+            assert!(works[index].cancel(), "item {index} of round {round}");
+        }
+        door.open.complete();
+        wq.flush().unwrap();
+        let ran = std::mem::take(&mut *ran.lock().unwrap());
+        let left = (0..ITEMS).filter(|index| !taken_out.contains(index));
+        assert_eq!(ran, left.collect::<Vec<_>>(), "round {round}");
+    }
 }

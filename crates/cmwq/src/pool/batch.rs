@@ -17,7 +17,7 @@
 use super::busy::Executor;
 use super::guard::{Run, Task};
 use super::help::call;
-use super::pwq::{Ended, PwqState};
+use super::pwq::PwqState;
 use super::{Current, Inner, Pool, PoolGuard, WorkerHandle};
 use crate::sys::atomic::Ordering;
 use crate::sys::{clock, thread};
@@ -167,7 +167,7 @@ impl PoolGuard<'_> {
     #[inline]
     pub(super) fn take_next(&mut self, id: u32, size: &mut Size) -> Option<Next> {
         if self.worklist.is_empty() {
-            self.drain();
+            self.accept_some();
             if self.worklist.is_empty() && !self.batches.is_empty() {
                 self.close_overdue();
             }
@@ -319,11 +319,11 @@ impl PoolGuard<'_> {
         let pwq = &mut inner.pwqs[open.pwq];
         pwq.stats.started += started;
         pwq.stats.completed += ended;
-        let mut all = Ended::default();
-        for _ in 0..ended {
-            all.add(inner.leave_flight(open.pwq, open.colour, true));
+        if ended > 0 {
+            let set_in_motion =
+                inner.leave_flight(open.pwq, open.colour, ended as u32, ended as u32);
+            self.after(open.pwq, open.colour, set_in_motion);
         }
-        self.after(open.pwq, open.colour, all);
     }
 }
 

@@ -155,7 +155,9 @@ impl BlockGuard {
         let counted = guard.workers[id].state == WorkerState::Busy(Busy::Running);
         if counted {
             // So that it is counted if another takes over for what was only just published.
-            guard.drain();
+            if !guard.has_waiting() {
+                guard.accept_some();
+            }
             guard.step_out(id, Busy::Blocked);
         }
         drop(guard);

@@ -18,7 +18,8 @@ impl PoolGuard<'_> {
         let pending = self.unlink(pool, item)?;
         let pwq = &self.pwqs[place.pwq()];
         let ordered = pwq.traits.ordered.then(|| pwq.front.clone());
-        let ended = self.leave_flight(place.pwq(), pending.colour(), place.seat != Seat::Inactive);
+        let active = u32::from(place.seat != Seat::Inactive);
+        let ended = self.leave_flight(place.pwq(), pending.colour(), 1, active);
         let waiters = self.awaited.remove(&item.address()).unwrap_or_default();
         self.after(place.pwq(), pending.colour(), ended);
         self.all_done(waiters);

@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// Idle workers that are always kept; none under the model checker, where every one costs.
 const KEPT_IDLE: usize = if cfg!(cmwq_loom) { 0 } else { 2 };
 
+/// So many arrivals are accepted in one go: a burst that is shorter is accepted whole.
+const ACCEPTED_AT_ONCE: usize = if cfg!(cmwq_loom) { 2 } else { 64 };
+
 /// An item that a worker has taken: started, not yet called.
 pub(crate) struct Task {
     pub(super) started: Started,
@@ -114,8 +117,33 @@ impl<'p> PoolGuard<'p> {
     /// Accepts all that was published so far. After this every item whose `queue()` returned before is accounted for.
     #[inline]
     pub(crate) fn drain(&mut self) {
-        for item in self.pool.inbox.take_all() {
+        self.collect();
+        while let Some(item) = self.arrivals.pop_front() {
             self.accept_item(item);
+        }
+    }
+
+    /// Fetches what was published so far, and accepts none of it yet.
+    #[inline]
+    pub(super) fn collect(&mut self) {
+        let pool = self.pool;
+        pool.inbox.take_all(&mut self.arrivals);
+    }
+
+    /// Accepts the next few that were published, and more until one may run. What is left is accepted by who needs it: in a
+    /// backlog that grows, an item that is accepted early is only one more on the inactive list.
+    #[inline]
+    pub(super) fn accept_some(&mut self) {
+        if self.arrivals.is_empty() {
+            self.collect();
+        }
+        let mut few = 0;
+        while few < ACCEPTED_AT_ONCE || self.worklist.is_empty() {
+            let Some(item) = self.arrivals.pop_front() else {
+                return;
+            };
+            self.accept_item(item);
+            few += 1;
         }
     }
 
@@ -137,7 +165,7 @@ impl<'p> PoolGuard<'p> {
     pub(super) fn next_task(&mut self, by: Executor) -> Option<Task> {
         loop {
             if self.worklist.is_empty() {
-                self.drain();
+                self.accept_some();
             }
             let item = self.worklist.pop_front()?;
             if let Some(task) = self.start_or_hand_over(item, by) {
@@ -267,7 +295,7 @@ impl<'p> PoolGuard<'p> {
     fn settle(&mut self) {
         let target = self.target;
         if self.searching > 0 {
-            if self.running < target && !self.worklist.is_empty() {
+            if self.running < target && self.has_waiting() {
                 self.pool.inbox.tell_accepted();
             }
             return;
@@ -278,13 +306,13 @@ impl<'p> PoolGuard<'p> {
             if self.watched {
                 return;
             }
-            let empty = self.worklist.is_empty() && self.batches.is_empty();
+            let empty = !self.has_waiting() && self.batches.is_empty();
             if !empty || !self.pool.inbox.ask_notify() {
                 self.watch();
             }
             return;
         }
-        if self.worklist.is_empty() && self.pool.inbox.ask_notify() {
+        if !self.has_waiting() && self.pool.inbox.ask_notify() {
             if !self.batches.is_empty() {
                 // It will have ended before a sleeper is awake; and if it does not, the monitor finds out.
                 self.watch();
@@ -379,6 +407,12 @@ impl Drop for PoolGuard<'_> {
 }
 
 impl Inner {
+    /// Whether items wait for a worker, or for who accepts them, apart from those in the inbox.
+    #[inline]
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.worklist.is_empty() || !self.arrivals.is_empty()
+    }
+
     #[inline]
     fn start(&mut self, item: Pending, busy: u32) -> Task {
         let pwq = item.pwq();

@@ -211,7 +211,7 @@ impl Pool {
         let mut guard = self.lock();
         // The run is in flight, so the pool workqueue is still there.
         guard.pwqs[key.place].count_lane_runs(lane.count());
-        let ended = guard.leave_flight(key.place, colour, true);
+        let ended = guard.leave_flight(key.place, colour, 1, 1);
         guard.after(key.place, colour, ended);
     }
 

@@ -35,7 +35,7 @@ use crate::sys::spin::{self, Allowance};
 use crate::sys::sync::Mutex;
 use crate::sys::{fork, thread};
 use crate::topology::CpuSet;
-use crate::work::{Batch, Completion, Inbox, List, Pending, Pushed, Seat};
+use crate::work::{Batch, Completion, Inbox, List, Pending, Pushed, Seat, Taken};
 use batch::Open;
 use busy::BusyTable;
 use charge::Charging;
@@ -136,6 +136,8 @@ pub(crate) struct Inner {
     sleepers: u32,
     /// How many workers may run at the same time: both together.
     target: u32,
+    /// Items from the inbox that are not accepted yet: to all others they are still in the inbox.
+    arrivals: Taken,
     /// Active items that no worker has taken, oldest first.
     worklist: List,
     /// Who waits for the end of an item that has not started, by the item's address.
@@ -301,6 +303,7 @@ impl Pool {
                 cpus: binding.target.max(1),
                 sleepers: 0,
                 target: binding.target.max(1),
+                arrivals: Taken::default(),
                 worklist: List::new(Seat::Worklist),
                 awaited: HashMap::new(),
                 pwqs: Slab::new(),
@@ -366,8 +369,8 @@ impl Pool {
         }
     }
 
-    /// Accepts what was published, if the lock is free. A long inbox would be walked through by a worker, far from the cache
-    /// that it is in, with the lock held. But a worker that waits awake looks at the inbox only, and will take what is there.
+    /// Collects what was published, if the lock is free. A long inbox would be turned around by a worker, far from the cache
+    /// that it is in, with the lock held. But a worker that waits awake will take what is there.
     #[cold]
     fn hand_over(self: &Arc<Self>) {
         let Some(inner) = self.inner.try_lock() else {
@@ -375,7 +378,7 @@ impl Pool {
         };
         let mut guard = PoolGuard::new(self, inner);
         if guard.searching == 0 {
-            guard.drain();
+            guard.collect();
         }
     }
 

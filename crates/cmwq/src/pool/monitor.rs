@@ -5,7 +5,7 @@
 //!
 //! - *Undeclared blocking.* A worker that runs the same item as at the last look, has used (almost) no CPU time since, and
 //!   is in state S or D, is blocked: it no longer counts as running, and the pool goes on with another. It counts again
-//!   as soon as a look finds that its CPU clock moves.
+//!   as soon as a look finds it awake and that its CPU clock moves.
 //! - *Sleepers.* How many of a pod's running workers sleep at any one time, for less long than it takes to find each: see
 //!   [`sleepers`](super::sleepers).
 //! - *Hogs.* An item of a per-CPU pool that has used more CPU time than `cpu_intensive_thresh_us` since it was first seen, or was last
@@ -98,9 +98,9 @@ impl Pool {
     /// One look. `false`: the pool need not be watched any more.
     fn look(self: &Arc<Self>, watched: &mut Watched) -> bool {
         let mut guard = self.lock();
-        guard.drain();
+        guard.collect();
         let lanes = guard.tend_lanes();
-        let waiting = guard.worklist.len() as u64;
+        let waiting = (guard.worklist.len() + guard.arrivals.len()) as u64;
         let saturated = guard.running >= guard.target;
         let completed = guard.stats.completed;
         let done = completed - watched.completed;
@@ -168,6 +168,12 @@ impl Pool {
         } else {
             cpu_ns
         };
+        // What the host of a virtual machine takes counts as CPU time too: one that sleeps is not back, whatever its clock says.
+        let came_back = suspect.busy == Busy::Blocked
+            && !suspect.seen_counted
+            && same_item
+            && !stood_still
+            && !suspect.handle.sleeps_in_item();
         let hogs = counted && self.is_hogging(cpu_ns.saturating_sub(since_cpu_ns));
         let mut guard = self.lock();
         let Some(worker) = guard.workers.get_mut(suspect.id) else {
@@ -183,11 +189,7 @@ impl Pool {
         if asleep {
             guard.step_out(suspect.id, Busy::Blocked);
             guard.stats.blocked_seen += 1;
-        } else if suspect.busy == Busy::Blocked
-            && !suspect.seen_counted
-            && same_item
-            && !stood_still
-        {
+        } else if came_back {
             // Out at the last look already, and its clock has moved since.
             worker.state = WorkerState::Busy(Busy::Running);
             guard.running += 1;

@@ -254,8 +254,8 @@ impl PwqState {
     /// An active item has ended while somebody waits for its credit. If nobody but this pool workqueue does, its own next item has
     /// it at once. Not the last one: with that its turn among those who wait ends, which is [`Inner::activate_one`]'s business.
     #[inline]
-    fn next_of_own(&mut self, active: bool) -> Option<Pending> {
-        if !active || self.inactive.len() < 2 || !self.waiting || !self.limit.only_one_waits() {
+    fn next_of_own(&mut self) -> Option<Pending> {
+        if self.inactive.len() < 2 || !self.waiting || !self.limit.only_one_waits() {
             return None;
         }
         self.active += 1;
@@ -280,15 +280,6 @@ pub(super) struct Ended {
     pub(super) colour_done: bool,
     pub(super) credits_freed: bool,
     pub(super) gone: bool,
-}
-
-impl Ended {
-    #[inline]
-    pub(super) fn add(&mut self, other: Ended) {
-        self.colour_done |= other.colour_done;
-        self.credits_freed |= other.credits_freed;
-        self.gone |= other.gone;
-    }
 }
 
 /// The item has its place among the active ones: any worker may take it.
@@ -339,28 +330,33 @@ impl Inner {
     #[inline]
     pub(super) fn end_item(&mut self, key: u32, colour: u32) -> Ended {
         self.pwqs[key].stats.completed += 1;
-        self.leave_flight(key, colour, true)
+        self.leave_flight(key, colour, 1, 1)
     }
 
-    /// An item is not in flight any more, completed or not; an active one gives its credit back.
+    /// So many items are not in flight any more, completed or not; the `active` ones among them give their credits back.
     #[inline]
-    pub(super) fn leave_flight(&mut self, key: u32, colour: u32, active: bool) -> Ended {
+    pub(super) fn leave_flight(&mut self, key: u32, colour: u32, items: u32, active: u32) -> Ended {
         let pwq = &mut self.pwqs[key];
-        pwq.active -= i32::from(active);
+        pwq.active -= active as i32;
         let mut ended = Ended::default();
-        pwq.nr_in_flight -= 1;
-        pwq.in_flight[colour as usize] -= 1;
+        pwq.nr_in_flight -= items;
+        pwq.in_flight[colour as usize] -= items;
         if pwq.in_flight[colour as usize] == 0 && pwq.flushing & (1 << colour) != 0 {
             pwq.flushing &= !(1 << colour);
             ended.colour_done = true;
         }
         if pwq.limit.is_tight() {
-            match pwq.next_of_own(active) {
-                Some(item) => make_active(&mut self.worklist, item),
-                None => ended.credits_freed = pwq.give_back_unused(),
+            let mut left = active;
+            while left > 0
+                && let Some(item) = pwq.next_of_own()
+            {
+                make_active(&mut self.worklist, item);
+                left -= 1;
+            }
+            if left > 0 || active == 0 {
+                ended.credits_freed = pwq.give_back_unused();
             }
         }
-        let pwq = &mut self.pwqs[key];
         ended.gone = pwq.retired && pwq.nr_in_flight == 0;
         ended
     }

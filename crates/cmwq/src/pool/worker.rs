@@ -150,7 +150,7 @@ impl Pool {
     }
 
     fn has_waiting(&self, guard: &PoolGuard<'_>) -> bool {
-        !guard.worklist.is_empty() || !self.inbox.is_empty()
+        guard.has_waiting() || !self.inbox.is_empty()
     }
 
     /// Takes an item if one is there and a CPU is to be had for it; the worker is then busy with it.
@@ -251,7 +251,7 @@ impl Inner {
     pub(super) fn step_out(&mut self, id: u32, from_now: Busy) {
         self.workers[id].state = WorkerState::Busy(from_now);
         self.running -= 1;
-        let takes_over = self.running < self.target && !self.worklist.is_empty();
+        let takes_over = self.running < self.target && self.has_waiting();
         let stats = &mut self.pwqs[self.workers[id].pwq].stats;
         match from_now {
             Busy::Blocked => stats.cm_wakeups += u64::from(takes_over),

@@ -15,15 +15,22 @@ use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::{clock, task};
 
-/// The longest wait, in ns: what a sleep and a wake-up across CPUs cost where they are dear.
-const MAX_NS: u32 = 80_000;
-/// A wait that took this long, though no allowance does, was interrupted by somebody else's time slice.
+/// The longest wait, in ns: twice what a sleep and a wake-up across CPUs cost where they are dear.
+const MAX_NS: u32 = 160_000;
+/// A wait that took this long, though no allowance does, was interrupted: by the host of a virtual machine, or by somebody else's
+/// time slice.
 const TAKEN_AWAY_NS: u64 = 1_000_000;
+/// Once in a while that means nothing. Each such wait counts this much, each other one takes one off, and at the bound somebody else wants
+/// the CPU all the time: who yields it gets it back after a whole time slice, and who sleeps gets it when he is woken.
+const TAKEN_AWAY: u32 = 16;
+const TAKEN_AWAY_OFTEN: u32 = 3 * TAKEN_AWAY;
 /// Below this an allowance counts as spent.
 const MIN_NS: u32 = 2_000;
 /// A spent allowance is tried again after this many waits at first, and after more with every failure.
 const FIRST_PROBE_AFTER: u32 = 16;
-const LAST_PROBE_AFTER: u32 = 2048;
+const LAST_PROBE_AFTER: u32 = 256;
+/// A trial that was interrupted has cost a time slice.
+const LAST_PROBE_AFTER_TAKEN_AWAY: u32 = 2048;
 /// Looks in one bout, of some 15 to 40 ns each.
 pub(crate) const MIN_LOOKS: u32 = 2;
 pub(crate) const MAX_LOOKS: u32 = 64;
@@ -36,6 +43,14 @@ pub(crate) struct Allowance {
     probe_after: AtomicU32,
     looks: AtomicU32,
     looks_adapt: bool,
+    taken_away: AtomicU32,
+}
+
+/// What a wait may cost.
+struct Budget {
+    ns: u32,
+    /// The allowance was spent: this is to find out whether it would pay again.
+    probe: bool,
 }
 
 impl Allowance {
@@ -47,6 +62,7 @@ impl Allowance {
             probe_after: AtomicU32::new(FIRST_PROBE_AFTER),
             looks: AtomicU32::new(MAX_LOOKS),
             looks_adapt: true,
+            taken_away: AtomicU32::new(0),
         }
     }
 
@@ -76,45 +92,63 @@ impl Allowance {
             for _ in 0..looks {
                 task::pause();
                 if done() {
-                    return self.paid_off(budget, looks * 2);
+                    return self.paid_off(&budget, looks * 2);
                 }
             }
             task::yield_now();
             let waited = clock::now_ns() - start;
             if waited > TAKEN_AWAY_NS {
-                // The CPU went to somebody who keeps it, and a sleeper gets it back sooner than one who yields: this did not
-                // pay, whether it is done by now or not.
-                self.ns.store(0, Ordering::Relaxed);
-                self.probe_later(4);
+                self.was_taken_away(&budget);
                 return done();
             }
             if done() {
-                return self.paid_off(budget, looks / 2);
+                return self.paid_off(&budget, looks / 2);
             }
-            if waited >= u64::from(budget) {
-                self.ns.store(budget / 2, Ordering::Relaxed);
+            if waited >= u64::from(budget.ns) {
+                self.ns.store(budget.ns / 2, Ordering::Relaxed);
                 return false;
             }
         }
     }
 
-    fn paid_off(&self, budget: u32, looks: u32) -> bool {
+    /// Whether what was waited for is done by now or not, says nothing.
+    #[cold]
+    fn was_taken_away(&self, budget: &Budget) {
+        let taken_away = self.taken_away.load(Ordering::Relaxed) + TAKEN_AWAY;
+        let often = taken_away >= TAKEN_AWAY_OFTEN;
+        if often || budget.probe {
+            self.ns.store(0, Ordering::Relaxed);
+            self.probe_later(4, LAST_PROBE_AFTER_TAKEN_AWAY);
+        }
+        let counted = if often { 0 } else { taken_away };
+        self.taken_away.store(counted, Ordering::Relaxed);
+    }
+
+    fn paid_off(&self, budget: &Budget, looks: u32) -> bool {
+        let taken_away = self.taken_away.load(Ordering::Relaxed);
+        if taken_away > 0 {
+            self.taken_away.store(taken_away - 1, Ordering::Relaxed);
+        }
         if self.looks_adapt {
             self.looks
                 .store(looks.clamp(MIN_LOOKS, MAX_LOOKS), Ordering::Relaxed);
         }
-        self.ns.store((budget * 2).min(MAX_NS), Ordering::Relaxed);
+        self.ns
+            .store((budget.ns * 2).min(MAX_NS), Ordering::Relaxed);
         // Forgotten slowly: where somebody else's work takes the CPU now and then, most waits still pay.
         let probe_after = self.probe_after.load(Ordering::Relaxed);
-        self.probe_after
-            .store((probe_after - 1).max(FIRST_PROBE_AFTER), Ordering::Relaxed);
+        let less = if budget.probe { probe_after / 2 } else { 1 };
+        self.probe_after.store(
+            (probe_after - less).max(FIRST_PROBE_AFTER),
+            Ordering::Relaxed,
+        );
         true
     }
 
-    fn budget(&self) -> Option<u32> {
-        let allowed = self.ns.load(Ordering::Relaxed);
-        if allowed >= MIN_NS {
-            return Some(allowed);
+    fn budget(&self) -> Option<Budget> {
+        let ns = self.ns.load(Ordering::Relaxed);
+        if ns >= MIN_NS {
+            return Some(Budget { ns, probe: false });
         }
         let refused = self.refused.load(Ordering::Relaxed) + 1;
         let probe_after = self.probe_after.load(Ordering::Relaxed);
@@ -123,15 +157,93 @@ impl Allowance {
             return None;
         }
         self.refused.store(0, Ordering::Relaxed);
-        self.probe_later(2);
-        Some(MAX_NS)
+        self.probe_later(2, LAST_PROBE_AFTER);
+        Some(Budget {
+            ns: MAX_NS,
+            probe: true,
+        })
     }
 
-    fn probe_later(&self, times: u32) {
+    fn probe_later(&self, times: u32, at_most: u32) {
         let probe_after = self.probe_after.load(Ordering::Relaxed);
-        self.probe_after.store(
-            (probe_after * times).min(LAST_PROBE_AFTER),
-            Ordering::Relaxed,
+        if probe_after < at_most {
+            self.probe_after
+                .store((probe_after * times).min(at_most), Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    fn taken_away(allowance: &Allowance) {
+        let budget = allowance.budget().expect("it waits awake");
+        allowance.was_taken_away(&budget);
+    }
+
+    fn paid_off(allowance: &Allowance) {
+        let budget = allowance.budget().expect("it waits awake");
+        allowance.paid_off(&budget, MIN_LOOKS);
+    }
+
+    /// Waits refused until one is a probe.
+    fn refusals(allowance: &Allowance) -> u32 {
+        let mut refused = 0;
+        while allowance.budget().is_none() {
+            refused += 1;
+        }
+        refused
+    }
+
+    #[test]
+    fn a_wait_that_is_interrupted_once_in_a_while_says_nothing() {
+        let allowance = Allowance::new();
+        for _ in 0..100 {
+            taken_away(&allowance);
+            for _ in 0..TAKEN_AWAY {
+                paid_off(&allowance);
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_interrupted_all_the_time_sleeps_and_tries_ever_more_rarely() {
+        let allowance = Allowance::new();
+        taken_away(&allowance);
+        taken_away(&allowance);
+        taken_away(&allowance);
+        assert!(allowance.budget().is_none());
+        let mut last = refusals(&allowance);
+        for _ in 0..10 {
+            // The probe was interrupted too.
+            allowance.was_taken_away(&Budget {
+                ns: MAX_NS,
+                probe: true,
+            });
+            let next = refusals(&allowance);
+            assert!(next >= last, "{next} after {last}");
+            last = next;
+        }
+        assert_eq!(last + 1, LAST_PROBE_AFTER_TAKEN_AWAY);
+    }
+
+    #[test]
+    fn a_spent_allowance_is_tried_again_soon_and_comes_back_when_it_pays() {
+        let allowance = Allowance::new();
+        allowance.ns.store(0, Ordering::Relaxed);
+        for _ in 0..20 {
+            refusals(&allowance);
+        }
+        assert_eq!(refusals(&allowance) + 1, LAST_PROBE_AFTER);
+        allowance.paid_off(
+            &Budget {
+                ns: MAX_NS,
+                probe: true,
+            },
+            MIN_LOOKS,
         );
+        assert_eq!(allowance.budget().map(|budget| budget.ns), Some(MAX_NS));
+        assert!(allowance.probe_after.load(Ordering::Relaxed) <= LAST_PROBE_AFTER / 2);
     }
 }

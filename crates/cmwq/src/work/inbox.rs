@@ -102,24 +102,31 @@ impl Inbox {
         }
     }
 
-    /// Takes all items, oldest first. NOTIFY stays as it is if there are none.
+    /// Moves all items behind those in `taken`, oldest first. NOTIFY stays as it is if there are none.
     #[inline]
-    pub(crate) fn take_all(&self) -> Taken {
+    pub(crate) fn take_all(&self, taken: &mut Taken) {
         if self.is_empty() {
-            return Taken(None);
+            return;
         }
         // Acquire pairs with the publishers' Release: their chain of exchanges is one release sequence.
-        let mut newest = NonNull::new(self.head.swap(std::ptr::null_mut(), Ordering::Acquire));
-        let mut oldest = None;
-        while let Some(item) = newest {
+        let newest = NonNull::new(self.head.swap(std::ptr::null_mut(), Ordering::Acquire));
+        let (mut item, mut behind, mut len) = (newest, None, 0);
+        while let Some(this) = item {
             // SAFETY: the swap made the chain ours; each item on it was published exactly once.
             unsafe {
-                newest = link::next(item);
-                link::set_next(item, oldest);
+                item = link::next(this);
+                link::set_next(this, behind);
             }
-            oldest = Some(item);
+            behind = Some(this);
+            len += 1;
         }
-        Taken(oldest)
+        let Some(newest) = newest else { return };
+        match taken.newest.replace(newest) {
+            // SAFETY: it is owned by `taken`.
+            Some(last) => unsafe { link::set_next(last, behind) },
+            None => taken.oldest = behind,
+        }
+        taken.len += len;
     }
 
     /// Asks the next publisher for a wake-up. `false`: there are items already, nothing was asked.
@@ -158,19 +165,39 @@ impl Inbox {
     }
 }
 
-/// Items taken from an inbox, oldest first. Dropping it before its end would lose items: it must be used up.
-#[must_use = "the items taken are owned by nobody else"]
-pub(crate) struct Taken(Option<NonNull<RawWork>>);
+/// Items taken from an inbox that nobody has accepted yet, oldest first. Whoever owns it has to use it up: an item in it has no
+/// other owner.
+#[derive(Default)]
+pub(crate) struct Taken {
+    oldest: Option<NonNull<RawWork>>,
+    newest: Option<NonNull<RawWork>>,
+    len: usize,
+}
 
-impl Iterator for Taken {
-    type Item = Pending;
+// SAFETY: it owns its items, and ownership of items may move between threads (`Pending: Send`).
+unsafe impl Send for Taken {}
+
+impl Taken {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.oldest.is_none()
+    }
 
     #[inline]
-    fn next(&mut self) -> Option<Pending> {
-        let item = self.0?;
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn pop_front(&mut self) -> Option<Pending> {
+        let item = self.oldest?;
         // SAFETY: the chain is ours (`take_all`), and each item is given out once.
         unsafe {
-            self.0 = link::next(item);
+            self.oldest = link::next(item);
+            if self.oldest.is_none() {
+                self.newest = None;
+            }
+            self.len -= 1;
             Some(Pending::from_raw(item))
         }
     }

@@ -12,7 +12,7 @@ pub(crate) mod raw;
 pub(crate) use batch::{Batch, MOST as MOST_IN_BATCH};
 pub(crate) use berth::{Berth, Found};
 pub use completion::Completion;
-pub(crate) use inbox::{Inbox, Pushed};
+pub(crate) use inbox::{Inbox, Pushed, Taken};
 pub use item::Work;
 pub(crate) use list::List;
 pub(crate) use place::Seat;

@@ -38,9 +38,10 @@ impl World {
         self.state.lock().unwrap()
     }
 
-    /// Awake, so that the monitor does not find it asleep: as far as the engine knows it computes.
+    /// Awake, and never asleep for the lock either, so that the monitor does not find it asleep: as far as the engine knows it
+    /// computes.
     fn wait_until(&self, over: impl Fn(&State) -> bool) {
-        while !over(&self.state()) {
+        while !self.state.try_lock().is_ok_and(|state| over(&state)) {
             std::thread::yield_now();
         }
     }
@@ -122,18 +123,18 @@ fn timeline(queues: &[&Workqueue], of: [usize; 3]) -> [(u64, u64); 3] {
     let members = queues[0].core.members();
     let pool = &members[0].pool;
     loop {
+        // Before the pool is asked: who sleeps has stepped out first, so the pool shows what that set in motion.
+        let mut state = world.state();
         let running = pool.lock().items_running_if_settled();
         match running {
             Some(0) => break,
-            Some(running) => {
-                let mut state = world.state();
-                if state.settled() == running {
-                    state.move_on();
-                    world.moved.notify_all();
-                }
+            Some(running) if state.settled() == running => {
+                state.move_on();
+                world.moved.notify_all();
             }
-            None => {}
+            _ => {}
         }
+        drop(state);
         std::thread::yield_now();
     }
     *spans.lock().unwrap()
