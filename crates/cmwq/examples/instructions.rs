@@ -1,11 +1,14 @@
 //! Something for `scripts/instructions` to count: many items by one of three ways, one thread at a time having anything to do.
 //!
-//! `instructions work N`: N reusable items are queued on a frozen queue, which is then thawed and flushed. `spawn`: the same with closures whose
-//! handles are dropped. `join`: N closures, each joined at once.
+//! `instructions work N`: reusable items are queued on a frozen queue, a thousand at a time, which is then thawed and flushed, until N have
+//! run. `spawn`: the same with closures whose handles are dropped. `join`: N closures, each joined at once.
 
 use cmwq::{Engine, Work};
 use std::hint::black_box;
 use std::process::ExitCode;
+
+/// Items that are queued before they run.
+const ROUND: usize = 1000;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,25 +40,27 @@ fn run(way: &str, number: usize) -> Result<(), Box<dyn std::error::Error>> {
         }
         return Ok(());
     }
-    let works: Vec<Work> = (0..number)
+    let works: Vec<Work> = (0..ROUND)
         .map(|item| {
             Work::new(move || {
                 black_box(item);
             })
         })
         .collect();
-    // All are queued before the first runs: nobody looks for work, waits awake or sleeps in between.
-    engine.freeze_workqueues_begin();
-    for (item, work) in works.iter().enumerate() {
-        if way == "work" {
-            queue.queue(work);
-        } else {
-            drop(queue.spawn(move || {
-                black_box(item);
-            }));
+    for _ in 0..number.div_ceil(ROUND) {
+        // All are queued before the first runs: nobody looks for work, waits awake or sleeps in between.
+        engine.freeze_workqueues_begin();
+        for (item, work) in works.iter().enumerate() {
+            if way == "work" {
+                queue.queue(work);
+            } else {
+                drop(queue.spawn(move || {
+                    black_box(item);
+                }));
+            }
         }
+        engine.thaw_workqueues();
+        queue.flush()?;
     }
-    engine.thaw_workqueues();
-    queue.flush()?;
     Ok(())
 }

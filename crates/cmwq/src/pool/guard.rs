@@ -341,13 +341,17 @@ impl<'p> PoolGuard<'p> {
         }
     }
 
-    fn run_event(pool: &Arc<Pool>, event: Event) {
-        match event {
-            Event::ColourDone(front, colour) => front.colour_done(colour),
-            Event::MustWait(front, pwq) => front.must_wait(pool, pwq),
-            Event::CreditsFreed(front, node) => front.credits_freed(node),
-            Event::PwqGone(front, pwq) => front.pwq_gone(pool, pwq),
-            Event::Done(waiters) => waiters.iter().for_each(|waiter| waiter.complete()),
+    #[cold]
+    fn run_events(&mut self) {
+        let pool = self.pool;
+        for event in self.events.drain(..) {
+            match event {
+                Event::ColourDone(front, colour) => front.colour_done(colour),
+                Event::MustWait(front, pwq) => front.must_wait(pool, pwq),
+                Event::CreditsFreed(front, node) => front.credits_freed(node),
+                Event::PwqGone(front, pwq) => front.pwq_gone(pool, pwq),
+                Event::Done(waiters) => waiters.iter().for_each(|waiter| waiter.complete()),
+            }
         }
     }
 
@@ -396,11 +400,14 @@ impl Drop for PoolGuard<'_> {
         if let Some(worker) = self.wake.take() {
             worker.parker.unpark();
         }
-        for worker in self.wake_more.drain(..) {
-            worker.parker.unpark();
+        // Nearly always there are none.
+        if !self.wake_more.is_empty() {
+            self.wake_more
+                .drain(..)
+                .for_each(|worker| worker.parker.unpark());
         }
-        for event in self.events.drain(..) {
-            Self::run_event(self.pool, event);
+        if !self.events.is_empty() {
+            self.run_events();
         }
         self.asks.ask(self.pool);
     }
