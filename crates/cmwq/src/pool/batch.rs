@@ -11,7 +11,7 @@
 //! ([`Pool::lock_beside_batches`]), and they ask nothing that would need it.
 //!
 //! What an open batch may delay, and how long: the items behind one that turns out to be long. A worker that looks for work closes
-//! batches that are overdue, the monitor closes all at each look, and a worker whose batch was long takes single items for a long while.
+//! batches that are overdue, the monitor closes all at each look, and a worker whose batches were long takes single items for a long while.
 #![forbid(unsafe_code)]
 
 use super::busy::Executor;
@@ -28,6 +28,8 @@ const SHORT_NS: u64 = 1_000;
 const LONG_NS: u64 = 4_000;
 /// Longer than that, and the items were not short at all: whoever looks for work may close the batch.
 const OVERDUE_NS: u64 = 16_000;
+/// Of two such batches at this distance or less, the second says that the items are not short.
+const SUSPICIOUS_FOR: u32 = 64;
 /// After such a batch, or item, so many have to be short before two are taken at once; twice as many after each further one.
 const FIRST_TRIAL: u32 = 32;
 const LONGEST_TRIAL: u32 = 512;
@@ -43,6 +45,8 @@ pub(super) struct Size {
     since_ns: u64,
     /// As counted when a batch was last found to have taken long.
     preemptions: i64,
+    /// After a batch that took long: so many more, and it is forgotten.
+    suspicious: u32,
 }
 
 impl Size {
@@ -55,6 +59,7 @@ impl Size {
             next_trial: FIRST_TRIAL,
             since_ns: 0,
             preemptions: 0,
+            suspicious: 0,
         }
     }
 
@@ -79,8 +84,10 @@ impl Size {
         if took_ns > OVERDUE_NS {
             self.judge_long(preemptions);
         } else if took_ns > LONG_NS {
+            self.suspicious = self.suspicious.saturating_sub(1);
             self.now = (self.now / 2).max(1);
         } else if took_ns < SHORT_NS {
+            self.suspicious = self.suspicious.saturating_sub(1);
             if self.trial > 0 {
                 self.trial -= 1;
             } else if self.now < self.most {
@@ -103,6 +110,10 @@ impl Size {
         let preemptions = preemptions();
         if std::mem::replace(&mut self.preemptions, preemptions) != preemptions {
             // Its CPU was taken away, perhaps in this batch: that says nothing of the items.
+            return;
+        }
+        if std::mem::replace(&mut self.suspicious, SUSPICIOUS_FOR) == 0 {
+            // What the host of a virtual machine takes is in no count: a long item, or that.
             return;
         }
         self.now = 1;
@@ -389,8 +400,8 @@ mod tests {
         assert_eq!(size.now, 32);
         judge(&mut size, 1, LONG_NS + 1);
         assert_eq!(size.now, 16);
-        // The first time it only learns how often it had been preempted before.
-        judge(&mut size, 1, OVERDUE_NS + 1);
+        // The first time it only learns how often it had been preempted before, and the second time may be chance.
+        judge(&mut size, 2, OVERDUE_NS + 1);
         assert_eq!(size.now, 16);
         judge(&mut size, 1, OVERDUE_NS + 1);
         assert_eq!(size.now, 1);
@@ -415,6 +426,22 @@ mod tests {
             size.judge(3_000_000, || preemptions);
         }
         assert_eq!(size.now, 32);
+    }
+
+    #[test]
+    fn one_long_batch_among_many_short_ones_says_nothing() {
+        let mut size = Size::new(32);
+        judge(&mut size, 1, OVERDUE_NS + 1);
+        judge(&mut size, 5, 50);
+        for _ in 0..100 {
+            judge(&mut size, 1, OVERDUE_NS + 1);
+            judge(&mut size, SUSPICIOUS_FOR, 50);
+        }
+        assert_eq!(size.now, 32);
+        judge(&mut size, 1, OVERDUE_NS + 1);
+        judge(&mut size, SUSPICIOUS_FOR - 1, 50);
+        judge(&mut size, 1, OVERDUE_NS + 1);
+        assert_eq!(size.now, 1);
     }
 
     #[test]
