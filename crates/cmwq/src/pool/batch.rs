@@ -98,9 +98,7 @@ impl Size {
             }
         }
     }
-}
 
-impl Size {
     #[cold]
     fn judge_long(&mut self, preemptions: impl FnOnce() -> i64) {
         if self.now == 1 {
@@ -194,7 +192,7 @@ impl PoolGuard<'_> {
         self.next_task(Executor::worker()).map(Next::One)
     }
 
-    /// Opens a batch of the worker `id`, if the first two items of the worklist may be in one.
+    /// Opens a batch of the worker `id` with the first items of the worklist, if the first may be in one.
     fn open_batch(&mut self, id: u32, most: usize, since_ns: u64) -> Option<Begun> {
         let inner: &mut Inner = self;
         if !inner.awaited.is_empty() {

@@ -339,7 +339,8 @@ impl Pool {
         self.born != fork::generation()
     }
 
-    /// Takes the lock, and closes all open [batches](batch): what it guards is exact. When the guard is dropped the pool is settled, the lock let go, and only then is anybody woken.
+    /// Takes the lock, and closes all open [batches](batch): what it guards is exact. When the guard is dropped the pool is
+    /// settled, the lock let go, and only then is anybody woken.
     #[inline]
     pub(crate) fn lock(self: &Arc<Self>) -> PoolGuard<'_> {
         let (mut inner, waited) = self.inner.lock_noting();
