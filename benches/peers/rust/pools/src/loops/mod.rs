@@ -141,7 +141,9 @@ mod tests {
         let pool = Inline(1);
         assert!(round_trip::signalled::<Completion, _>(&pool, &options("roundtrip")).is_ok());
         assert!(flood::flood::<Completion, _>(&pool, &options("flood")).is_ok());
-        assert!(window::counted(&pool, &options("window"), window::COMPUTE).is_ok());
+        assert!(
+            window::counted::<Completion, _>(&pool, &options("window"), window::COMPUTE).is_ok()
+        );
         let in_turn = window::signalled::<Completion, _>;
         assert!(in_turn(&pool, &options("window"), window::COMPUTE).is_ok());
     }
@@ -151,7 +153,9 @@ mod tests {
         let pool = Inline(2);
         assert!(round_trip::signalled::<Completion, _>(&pool, &options("roundtrip")).is_err());
         assert!(flood::flood::<Completion, _>(&pool, &options("flood")).is_err());
-        assert!(window::counted(&pool, &options("window"), window::COMPUTE).is_err());
+        assert!(
+            window::counted::<Completion, _>(&pool, &options("window"), window::COMPUTE).is_err()
+        );
         let in_turn = window::signalled::<Completion, _>;
         assert!(in_turn(&pool, &options("window"), window::COMPUTE).is_err());
     }
