@@ -31,6 +31,7 @@ pub(crate) mod model;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32};
 use crate::sys::park::Parker;
+use crate::sys::patience::Patience;
 use crate::sys::spin::{self, Allowance};
 use crate::sys::sync::Mutex;
 use crate::sys::{fork, thread};
@@ -119,6 +120,8 @@ pub(crate) struct Pool {
     inner: CachePadded<Mutex<Inner>>,
     /// How long a worker of this pool looks for more before it goes to sleep.
     allowance: Allowance,
+    /// Whether workers that run something come back in a moment.
+    returns: Patience,
     /// Who sleeps until something completes that has completed already.
     untold: CachePadded<Untold>,
     helper: Arc<dyn Helper>,
@@ -324,6 +327,7 @@ impl Pool {
                 stats: PoolStats::default(),
             })),
             allowance: Allowance::with_looks(looks),
+            returns: Patience::new(),
             untold: CachePadded::new(Untold::new()),
             helper,
             group,
@@ -363,11 +367,23 @@ impl Pool {
     #[inline]
     pub(crate) fn publish(self: &Arc<Self>, item: Pending) {
         if self.inbox.push(item) == Pushed::MustNotify {
-            // Settling picks a worker, or finds one that searches, or asks for a new one.
-            drop(self.lock_beside_batches());
+            self.call_somebody();
         } else if is_turn() {
             self.hand_over();
         }
+    }
+
+    /// The duty of a publisher who took the mark.
+    fn call_somebody(self: &Arc<Self>) {
+        // A worker that ends a short item takes the lock in a moment, and with it what was published. Then the inbox is empty, as it
+        // has not been since this publisher's exchange: whoever emptied it held the lock after that, and has settled or
+        // will. That spares the system call which wakes another worker, and that one's fight for the CPU and the lock.
+        let taken = || self.inbox.is_empty();
+        if self.inbox.is_worked() && self.returns.look(taken) {
+            return;
+        }
+        // Settling picks a worker, or finds one that searches, or asks for a new one.
+        drop(self.lock_beside_batches());
     }
 
     /// Collects what was published, if the lock is free. A long inbox would be turned around by a worker, far from the cache

@@ -132,6 +132,9 @@ impl Pool {
                 }
             }
             guard.searching -= 1;
+            if guard.running == 0 {
+                self.inbox.set_worked(false);
+            }
             guard.workers[id].state = WorkerState::Idle {
                 since_ns: clock::now_ns(),
             };
@@ -165,6 +168,7 @@ impl Pool {
             Next::Batch(begun) => (begun.pwq(), false),
         };
         guard.begin(id, pwq, cpu_intensive);
+        self.inbox.set_worked(true);
         // A spare, so that the place of a worker that blocks is filled at once (the kernel's rule).
         if guard.idle.is_empty()
             && guard.searching == 0

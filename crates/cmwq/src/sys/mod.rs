@@ -11,6 +11,7 @@ pub(crate) mod cpu;
 pub(crate) mod fork;
 pub(crate) mod gate;
 pub(crate) mod park;
+pub(crate) mod patience;
 pub(crate) mod probe;
 pub(crate) mod spin;
 pub(crate) mod symbol;

@@ -29,6 +29,8 @@ pub(crate) struct Inbox {
     /// For a worker that waits awake: what was published has been accepted by somebody else, and waits on the worklist. Beside the
     /// head, where such a worker looks anyway. A hint: who sleeps relies on the head alone.
     accepted: AtomicBool,
+    /// For a publisher whose duty it is to call somebody: a worker that is awake runs something, and will look when that ends. A hint.
+    worked: AtomicBool,
 }
 
 impl Inbox {
@@ -36,6 +38,7 @@ impl Inbox {
         Inbox {
             head: AtomicPtr::new(std::ptr::null_mut()),
             accepted: AtomicBool::new(false),
+            worked: AtomicBool::new(false),
         }
     }
 
@@ -100,6 +103,21 @@ impl Inbox {
         if self.accepted.load(Ordering::Relaxed) {
             self.accepted.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// A worker begins to run what it has taken, or the last one goes to sleep.
+    #[inline]
+    pub(crate) fn set_worked(&self, worked: bool) {
+        // Nearly always it is that already.
+        if self.worked.load(Ordering::Relaxed) != worked {
+            self.worked.store(worked, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a worker is awake, and will look when what it runs has ended.
+    #[inline]
+    pub(crate) fn is_worked(&self) -> bool {
+        cfg!(cmwq_loom) || self.worked.load(Ordering::Relaxed)
     }
 
     /// Moves all items behind those in `taken`, oldest first. NOTIFY stays as it is if there are none.

@@ -1,0 +1,110 @@
+//! Looking a moment longer before doing something dear that may turn out not to be needed, where that has paid off lately.
+#![forbid(unsafe_code)]
+
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::task;
+
+/// Looks, of some 15 to 40 ns each: together far less than a system call that wakes somebody.
+const LOOKS: u32 = 24;
+/// After a look in vain so many are left out, and twice as many after each further one.
+const FIRST_PAUSE: u32 = 4;
+const LONGEST_PAUSE: u32 = 1024;
+
+/// Whether to look. Shared by threads: a lost update only delays the adapting.
+pub(crate) struct Patience {
+    /// So many more times it is not worth while.
+    left_out: AtomicU32,
+    /// What the next look in vain makes of that.
+    pause: AtomicU32,
+}
+
+impl Patience {
+    pub(crate) const fn new() -> Self {
+        Patience {
+            left_out: AtomicU32::new(0),
+            pause: AtomicU32::new(FIRST_PAUSE),
+        }
+    }
+
+    /// Whether `done` says so within a moment. The model checker's moment is a single look.
+    pub(crate) fn look(&self, mut done: impl FnMut() -> bool) -> bool {
+        if cfg!(cmwq_loom) {
+            return done();
+        }
+        let left_out = self.left_out.load(Ordering::Relaxed);
+        if left_out > 0 {
+            self.left_out.store(left_out - 1, Ordering::Relaxed);
+            return false;
+        }
+        for _ in 0..LOOKS {
+            if done() {
+                self.paid_off();
+                return true;
+            }
+            task::pause();
+        }
+        self.was_in_vain();
+        false
+    }
+
+    fn paid_off(&self) {
+        if self.pause.load(Ordering::Relaxed) > FIRST_PAUSE {
+            self.pause.store(FIRST_PAUSE, Ordering::Relaxed);
+        }
+    }
+
+    fn was_in_vain(&self) {
+        let pause = self.pause.load(Ordering::Relaxed);
+        self.left_out.store(pause, Ordering::Relaxed);
+        self.pause
+            .store((pause * 2).min(LONGEST_PAUSE), Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    /// How many times in a row it does not look at all.
+    fn left_out(patience: &Patience) -> u32 {
+        let mut times = 0;
+        loop {
+            let mut looked = false;
+            patience.look(|| {
+                looked = true;
+                false
+            });
+            if looked {
+                return times;
+            }
+            times += 1;
+        }
+    }
+
+    #[test]
+    fn who_looks_in_vain_looks_ever_more_rarely_until_it_pays_again() {
+        let patience = Patience::new();
+        assert_eq!(left_out(&patience), 0);
+        let mut pause = FIRST_PAUSE;
+        for _ in 0..20 {
+            assert_eq!(left_out(&patience), pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        assert_eq!(pause, LONGEST_PAUSE);
+        while !patience.look(|| true) {}
+        assert!(patience.look(|| true));
+        assert_eq!(left_out(&patience), 0);
+        assert_eq!(left_out(&patience), FIRST_PAUSE);
+    }
+
+    #[test]
+    fn what_happens_within_the_moment_is_seen() {
+        let patience = Patience::new();
+        let mut looks = 0;
+        assert!(patience.look(|| {
+            looks += 1;
+            looks == LOOKS
+        }));
+    }
+}
