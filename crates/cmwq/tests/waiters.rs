@@ -433,3 +433,31 @@ fn threads_that_go_the_short_way_meet_everything_that_closes_it() {
     assert!(started == completed);
     broken.none();
 }
+
+/// A waiter that runs its item while others wait takes a worker's place for a while. It must not keep it: here the only place of the pod, and
+/// nobody calls the pool again but the monitor.
+#[test]
+fn what_waits_behind_a_waiter_is_run_though_nobody_calls() {
+    let engine = one_cpu();
+    let _deadline = Deadline::new("waits behind a waiter", &engine);
+    let _here = engine.become_issuer(0).unwrap();
+    let wq = engine.workqueue("t").build().unwrap();
+    for round in 0..100 {
+        let door = Door::new();
+        let _held = occupied(&wq, &door);
+        let behind = Arc::new(Completion::new());
+        let own = wq.spawn(move || {
+            door.open.complete();
+            // Most likely the worker comes back meanwhile, and finds the pod's place taken.
+            (0..50).for_each(|_| thread::yield_now());
+            who()
+        });
+        drop(wq.spawn({
+            let behind = behind.clone();
+            move || behind.complete()
+        }));
+        assert_eq!(own.join().unwrap(), who(), "round {round}");
+        // Not by a wait of the library's, which would let go of the pool's lock once more.
+        eventually(|| behind.is_done());
+    }
+}

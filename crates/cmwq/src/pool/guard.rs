@@ -5,6 +5,7 @@
 
 use super::block::Current;
 use super::busy::Executor;
+use super::placing::Placing;
 use super::pwq::{Ended, FrontEnd, PwqKey};
 use super::{Inner, Pool, PoolKind, WorkerHandle, WorkerState};
 use crate::sys::clock;
@@ -75,6 +76,8 @@ pub(crate) struct PoolGuard<'p> {
     /// `None` only while the guard is being dropped.
     inner: Option<MutexGuard<'p, Inner>>,
     wake: Option<Arc<WorkerHandle>>,
+    /// The holder will not go to sleep soon.
+    goes_on: bool,
     /// Further wake-ups: only a shutdown and the monitor have any.
     wake_more: Vec<Arc<WorkerHandle>>,
     events: Vec<Event>,
@@ -104,10 +107,24 @@ impl<'p> PoolGuard<'p> {
             pool,
             inner: Some(inner),
             wake: None,
+            goes_on: false,
             wake_more: Vec::new(),
             events: Vec::new(),
             asks: Asks::default(),
         }
+    }
+
+    /// The holder will not go to sleep soon.
+    pub(super) fn will_go_on(&mut self) {
+        self.goes_on = true;
+    }
+
+    pub(super) fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    pub(super) fn placing(&self) -> &Placing {
+        &self.pool.placing
     }
 
     pub(super) fn kind(&self) -> PoolKind {
@@ -260,10 +277,11 @@ impl<'p> PoolGuard<'p> {
 
     /// Picks the most recently idle worker and counts it as searching: it is claimed, nobody else will pick or cull it.
     pub(super) fn wake_idle(&mut self) -> bool {
-        let inner: &mut Inner = self;
-        let Some(id) = inner.idle.pop() else {
+        let Some(chosen) = self.choose_idle() else {
             return false;
         };
+        let inner: &mut Inner = self;
+        let id = inner.idle.remove(chosen);
         inner.searching += 1;
         inner.stats.wakeups += 1;
         let slot = &mut inner.workers[id];
@@ -300,7 +318,7 @@ impl<'p> PoolGuard<'p> {
             }
             return;
         }
-        if self.running >= target {
+        if self.running >= target && !self.take_back_stale() {
             // Nobody is to be woken. But once something waits here the monitor has to look now and then; until then the
             // next publisher is asked to come by.
             if self.watched {
@@ -394,17 +412,17 @@ impl Drop for PoolGuard<'_> {
         if self.pool.attrs.wake_under_lock
             && let Some(worker) = self.wake.take()
         {
-            worker.parker.unpark();
+            worker.wake(self.goes_on);
         }
         drop(self.inner.take());
         if let Some(worker) = self.wake.take() {
-            worker.parker.unpark();
+            worker.wake(self.goes_on);
         }
         // Nearly always there are none.
         if !self.wake_more.is_empty() {
             self.wake_more
                 .drain(..)
-                .for_each(|worker| worker.parker.unpark());
+                .for_each(|worker| worker.wake(false));
         }
         if !self.events.is_empty() {
             self.run_events();

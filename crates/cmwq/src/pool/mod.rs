@@ -11,10 +11,12 @@ mod guard;
 mod help;
 mod lane;
 mod late;
+mod lent;
 mod limit;
 mod monitor;
 mod offenders;
 mod params;
+mod placing;
 mod pwq;
 mod rescuer;
 mod service;
@@ -43,6 +45,8 @@ use charge::Charging;
 use crossbeam_utils::CachePadded;
 use guard::Run;
 use late::Untold;
+use lent::Lent;
+use placing::Placing;
 use slab::Slab;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -122,6 +126,7 @@ pub(crate) struct Pool {
     allowance: Allowance,
     /// Whether workers that run something come back in a moment.
     returns: Patience,
+    placing: Placing,
     /// Who sleeps until something completes that has completed already.
     untold: CachePadded<Untold>,
     helper: Arc<dyn Helper>,
@@ -154,8 +159,9 @@ pub(crate) struct Inner {
     workers: Slab<WorkerSlot>,
     /// Ids of idle workers, the most recently idle last.
     idle: Vec<u32>,
-    /// Workers that run an item and are not known to be blocked.
+    /// Workers that run an item and are not known to be blocked, and places lent.
     running: u32,
+    lent: Lent,
     /// Workers that are awake, or were picked to be woken, and are bound to look for work before they sleep.
     searching: u32,
     /// Workers that were let go and are on their way out.
@@ -277,6 +283,8 @@ pub(crate) struct WorkerHandle {
     /// It is inside an item's function. Written by the worker alone: between items it may sleep for the pool's lock, which is not
     /// the item's sleep.
     in_item: AtomicBool,
+    /// The CPU of who has woken it, or what [`placing`] has for that.
+    woken_from: AtomicU32,
     /// Its worker's line, but for who closes it.
     batch: CachePadded<Batch>,
 }
@@ -317,6 +325,7 @@ impl Pool {
                 workers: Slab::new(),
                 idle: Vec::new(),
                 running: 0,
+                lent: Lent::default(),
                 searching: 0,
                 leaving: 0,
                 creating: false,
@@ -328,6 +337,7 @@ impl Pool {
             })),
             allowance: Allowance::with_looks(looks),
             returns: Patience::new(),
+            placing: Placing::new(),
             untold: CachePadded::new(Untold::new()),
             helper,
             group,
@@ -383,7 +393,11 @@ impl Pool {
             return;
         }
         // Settling picks a worker, or finds one that searches, or asks for a new one.
-        drop(self.lock_beside_batches());
+        let goes_on = self.publisher_goes_on();
+        let mut guard = self.lock_beside_batches();
+        if goes_on {
+            guard.will_go_on();
+        }
     }
 
     /// Collects what was published, if the lock is free. A long inbox would be turned around by a worker, far from the cache

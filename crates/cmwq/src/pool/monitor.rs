@@ -99,6 +99,7 @@ impl Pool {
     fn look(self: &Arc<Self>, watched: &mut Watched) -> bool {
         let mut guard = self.lock();
         guard.collect();
+        guard.take_back_stale();
         let lanes = guard.tend_lanes();
         let waiting = (guard.worklist.len() + guard.arrivals.len()) as u64;
         let saturated = guard.running >= guard.target;

@@ -88,7 +88,7 @@ impl Pool {
             worker.is_some_and(|worker| worker.runs == asked.runs && worker.state.is_running())
         });
         sleepers.learn(still.count(), number);
-        let allowed = sleepers.of(guard.running);
+        let allowed = sleepers.of(guard.running - guard.lent.places());
         guard.allow_sleepers(allowed);
     }
 }

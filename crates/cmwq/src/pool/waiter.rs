@@ -8,10 +8,10 @@
 //! meanwhile meets what he would meet otherwise.
 #![forbid(unsafe_code)]
 
-use super::Pool;
 use super::busy::Executor;
 use super::guard::{PoolGuard, Task};
 use super::help::run_item;
+use super::{Pool, block};
 use crate::sys::cpu;
 use crate::work::{RawWork, Seat};
 use std::sync::Arc;
@@ -25,12 +25,28 @@ impl Pool {
 
     /// Runs `item` and nothing else, on the calling thread, which is on `cpu` if that is known.
     pub(crate) fn run_only(self: &Arc<Self>, item: &RawWork, cpu: Option<usize>) -> bool {
-        let task = self.lock().task_for_waiter(self.id, item, cpu);
+        // A worker has a place already.
+        let lend = block::home().is_none();
+        let task = {
+            let mut guard = self.lock();
+            let task = guard.task_for_waiter(self.id, item, cpu);
+            if task.is_some() {
+                guard.will_go_on();
+                if lend {
+                    guard.lend();
+                }
+            }
+            task
+        };
         let Some(Task { started, run }) = task else {
             return false;
         };
         let panicked = run_item(started, run);
-        self.lock().end_only_task(run, panicked);
+        let mut guard = self.lock();
+        if lend {
+            guard.end_of_lending();
+        }
+        guard.end_only_task(run, panicked);
         true
     }
 }

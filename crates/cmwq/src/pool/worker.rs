@@ -4,7 +4,9 @@ use super::batch::{Next, Ran, Size};
 use super::bh;
 use super::guard::Task;
 use super::help::{self, Neighbours, run_item};
-use super::{Busy, Inner, Pool, PoolGuard, PoolKind, WorkerHandle, WorkerSlot, WorkerState};
+use super::{
+    Busy, Inner, Pool, PoolGuard, PoolKind, WorkerHandle, WorkerSlot, WorkerState, placing,
+};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
 use crate::sys::park::Parker;
@@ -21,6 +23,7 @@ impl Pool {
             parker: Parker::new(),
             tid: AtomicU32::new(0),
             in_item: AtomicBool::new(false),
+            woken_from: AtomicU32::new(placing::NOT_ASKED),
             batch: CachePadded::new(Batch::new()),
         });
         let slot = WorkerSlot {
@@ -141,8 +144,13 @@ impl Pool {
             guard.workers[id].woken = false;
             guard.idle.push(id);
             guard.cull_later();
+            let home = guard.home_of(id);
             drop(guard);
+            if let Some(home) = home {
+                self.go_home(home, handle);
+            }
             handle.parker.park();
+            self.has_begun(handle);
             self.helper.woke();
             if let Some(budget) = &mut budget {
                 budget.renew();
@@ -159,12 +167,15 @@ impl Pool {
     /// Takes an item if one is there and a CPU is to be had for it; the worker is then busy with it.
     #[inline]
     fn take(&self, guard: &mut PoolGuard<'_>, id: u32, size: &mut Size) -> Option<Next> {
-        if guard.running >= guard.target {
+        if guard.running >= guard.target && !guard.take_back_stale() {
             return None;
         }
         let next = guard.take_next(id, size)?;
         let (pwq, cpu_intensive) = match &next {
-            Next::One(task) => (task.run.pwq, task.run.cpu_intensive),
+            Next::One(task) => {
+                guard.will_go_on();
+                (task.run.pwq, task.run.cpu_intensive)
+            }
             Next::Batch(begun) => (begun.pwq(), false),
         };
         guard.begin(id, pwq, cpu_intensive);
@@ -267,24 +278,14 @@ impl Inner {
 
 /// What a new worker's thread does first: it inherits its creator's CPUs and nice level.
 fn prepare_thread(pool: &Arc<Pool>, handle: &WorkerHandle) {
-    let mut binding = {
-        let guard = pool.lock();
+    {
+        let _guard = pool.lock();
         // Under the lock: whoever changes the binding after this finds the thread.
         handle
             .tid
             .store(thread::current_tid() as u32, Ordering::Relaxed);
-        guard.binding.clone()
-    };
-    loop {
-        // Refused when none of the CPUs is allowed any more (a cpuset that has shrunk): better to run elsewhere than not.
-        let _ = thread::bind_current(&binding);
-        let guard = pool.lock();
-        if guard.binding == binding {
-            break;
-        }
-        // It has changed, and who changed it may have bound this thread before it bound itself to what was.
-        binding = guard.binding.clone();
     }
+    pool.bind_to_pod();
     if pool.attrs.nice != 0 {
         // Not permitted: the queue still works, at the level that the process has, which can be asked for.
         let _ = thread::set_nice_current(pool.attrs.nice);

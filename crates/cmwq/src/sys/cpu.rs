@@ -1,5 +1,7 @@
 //! Which CPU is this?
 
+use std::sync::OnceLock;
+
 /// The CPU that the calling thread runs on now: a hint, true only at the instant of the call. `None` where the system
 /// cannot say.
 #[inline]
@@ -14,4 +16,11 @@ pub(crate) fn configured() -> usize {
     // SAFETY: reads a system constant.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     usize::try_from(cpus).unwrap_or(1).max(1)
+}
+
+/// How many CPUs the process may use at a time, as it was first asked.
+pub(crate) fn available() -> u64 {
+    static AVAILABLE: OnceLock<u64> = OnceLock::new();
+    *AVAILABLE
+        .get_or_init(|| std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64))
 }

@@ -103,7 +103,6 @@ pub(crate) fn nice_of_current() -> Option<i32> {
 }
 
 /// How often the calling thread has gone to sleep of its own accord.
-#[cfg(all(debug_assertions, not(cmwq_loom)))]
 pub(crate) fn voluntary_switches() -> i64 {
     usage().ru_nvcsw
 }
