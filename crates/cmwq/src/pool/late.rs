@@ -13,11 +13,14 @@
 //! due; before that worker declares that it blocks; by another worker that finds it due; and, if all of them are in items that do not end,
 //! by the monitor's next look. So it does not matter what the rest of the item does, nor what the one behind it waits for.
 //!
+//! A thread that waits awake for an item of such a pool takes a CPU from what it waits for: who has published there last sleeps at once
+//! ([`has_backlog`]).
+//!
 //! A sleeper that was woken otherwise meanwhile, or is gone, is woken in vain: see [`Completion`](crate::Completion).
 #![forbid(unsafe_code)]
 
 use super::{Pool, block};
-use crate::sys::atomic::plain::AtomicU64;
+use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
 use crate::sys::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::{clock, park};
 
@@ -122,19 +125,32 @@ impl Untold {
     }
 
     /// The monitor's look: `waiting` items wait, and `done` have ended in `period_ns`.
-    pub(super) fn allow(&self, waiting: u64, done: u64, period_ns: u64) {
+    pub(super) fn allow(&self, pool: u32, waiting: u64, done: u64, period_ns: u64) {
         self.tell();
         let late_ns = lateness(waiting, done, period_ns);
         self.within_ns.store(late_ns, Ordering::Relaxed);
+        backlog(pool).store(late_ns != 0, Ordering::Relaxed);
     }
 
     /// From now on all are told at once.
-    pub(super) fn forbid(&self) {
+    pub(super) fn forbid(&self, pool: u32) {
         if self.within_ns.load(Ordering::Relaxed) != 0 {
             self.within_ns.store(0, Ordering::Relaxed);
+            backlog(pool).store(false, Ordering::Relaxed);
         }
         self.tell();
     }
+}
+
+/// By the numbers of pools, modulo how many these are: whether the pool has a backlog. For threads that know no more of a pool than its number.
+static BACKLOGS: [AtomicBool; 1024] = [const { AtomicBool::new(false) }; 1024];
+
+fn backlog(pool: u32) -> &'static AtomicBool {
+    &BACKLOGS[pool as usize % BACKLOGS.len()]
+}
+
+pub(super) fn has_backlog(pool: u32) -> bool {
+    backlog(pool).load(Ordering::Relaxed)
 }
 
 fn lateness(waiting: u64, done: u64, period_ns: u64) -> u64 {
@@ -211,13 +227,27 @@ mod model {
 
     #[test]
     fn whoever_sleeps_is_told_though_it_is_forbidden_meanwhile() {
-        beside(|untold, _| untold.forbid());
+        beside(|untold, _| untold.forbid(0));
     }
 }
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_are_told_by_its_number_whether_a_pool_has_a_backlog() {
+        // No pool of this process has such a number.
+        const POOL: u32 = 1023;
+        let untold = Untold::new();
+        untold.allow(POOL, 400, 200, 2_000_000);
+        assert!(has_backlog(POOL));
+        untold.allow(POOL, 0, 200, 2_000_000);
+        assert!(!has_backlog(POOL));
+        untold.allow(POOL, 400, 200, 2_000_000);
+        untold.forbid(POOL);
+        assert!(!has_backlog(POOL));
+    }
 
     #[test]
     fn a_quarter_of_the_wait_unless_items_are_long_or_the_wait_is_short() {

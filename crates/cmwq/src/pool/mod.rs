@@ -376,9 +376,10 @@ impl Pool {
     /// Publishes an item that was aimed at this pool, and wakes a worker if that is this publisher's duty.
     #[inline]
     pub(crate) fn publish(self: &Arc<Self>, item: Pending) {
+        let is_turn = is_turn(self.id);
         if self.inbox.push(item) == Pushed::MustNotify {
             self.call_somebody();
-        } else if is_turn() {
+        } else if is_turn {
             self.hand_over();
         }
     }
@@ -464,22 +465,32 @@ impl Pool {
     }
 }
 
-/// Whether it is the calling thread's turn to hand over what was published.
+thread_local! {
+    /// How many items the thread has published, and the number of the pool that the last one went to.
+    static PUBLISHED: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+}
+
+/// The calling thread has published in the pool of this number. Whether it is its turn to hand over what was published.
 #[inline]
-fn is_turn() -> bool {
-    thread_local! {
-        static PUBLISHED: Cell<u32> = const { Cell::new(0) };
-    }
+fn is_turn(pool: u32) -> bool {
     if cfg!(cmwq_loom) {
         return false;
     }
-    let published = PUBLISHED.get().wrapping_add(1);
-    PUBLISHED.set(published);
+    let published = PUBLISHED.get().0.wrapping_add(1);
+    PUBLISHED.set((published, pool));
     published.is_multiple_of(HAND_OVER_EVERY)
+}
+
+/// Whether the pool where the calling thread has published last has a backlog. A hint.
+pub(crate) fn has_backlog() -> bool {
+    let (published, pool) = PUBLISHED.get();
+    published != 0 && late::has_backlog(pool)
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
         self.set_help_wanted(false);
+        // The next pool of this number has none.
+        self.untold.forbid(self.id);
     }
 }

@@ -108,7 +108,7 @@ impl Pool {
         watched.completed = completed;
         if !saturated || waiting == 0 {
             self.set_help_wanted(false);
-            self.untold.forbid();
+            self.untold.forbid(self.id);
             guard.forget_sleepers();
             watched.calm_looks += 1;
             if lanes {
@@ -143,7 +143,7 @@ impl Pool {
             })
             .collect();
         drop(guard);
-        self.untold.allow(waiting, done, PERIOD_NS);
+        self.untold.allow(self.id, waiting, done, PERIOD_NS);
         if self.attrs.kind == PoolKind::Unbound {
             self.count_sleepers(&mut watched.sleepers);
         }
