@@ -1,4 +1,4 @@
-//! Queueing and running cost no allocation; `spawn` costs one.
+//! Queueing and running cost no allocation; nor does `spawn` once memory of earlier items is there, unless the closure is large.
 //!
 //! The allocator counts by thread, without allocating itself. Both sides may allocate now and then: for *events* (the pool
 //! asks for a spare worker, or to be watched while it is saturated), which come with time and not with items. So the measure
@@ -167,7 +167,33 @@ fn queueing_and_running_a_raw_item_allocates_nothing() {
 }
 
 #[test]
-fn spawning_costs_one_allocation() {
+fn spawning_small_closures_uses_memory_of_earlier_ones() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("small", &engine);
+    let on_workers = engine.workqueue("t").workers_only().build().unwrap();
+    let wq = engine.workqueue("t").build().unwrap();
+    let between = Arc::new(Between::default());
+    let mut n = 0_u64;
+    // Run by the thread that joins.
+    allocations_are(0, &between, || {
+        n += 1;
+        let small = [n; 2];
+        let handle = wq.spawn(move || small.iter().sum::<u64>());
+        assert_eq!(handle.join().unwrap(), 2 * n);
+    });
+    allocations_are(0, &between, || {
+        n += 1;
+        let (between, small) = (between.clone(), [n; 2]);
+        let handle = on_workers.spawn(move || {
+            between.an_item();
+            small.iter().sum::<u64>()
+        });
+        assert_eq!(handle.join().unwrap(), 2 * n);
+    });
+}
+
+#[test]
+fn spawning_a_large_closure_costs_one_allocation() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("spawn", &engine);
     let on_workers = engine.workqueue("t").workers_only().build().unwrap();

@@ -98,7 +98,10 @@ impl Pool {
     /// One look. `false`: the pool need not be watched any more.
     fn look(self: &Arc<Self>, watched: &mut Watched) -> bool {
         let mut guard = self.lock();
-        guard.collect();
+        // A long inbox is turned around by those in whose cache it is.
+        if !guard.has_waiting() {
+            guard.collect();
+        }
         guard.take_back_stale();
         let lanes = guard.tend_lanes();
         let waiting = (guard.worklist.len() + guard.arrivals.len()) as u64;

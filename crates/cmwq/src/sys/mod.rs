@@ -5,6 +5,7 @@
 //! same sources and explores their interleavings.
 
 pub(crate) mod atomic;
+pub(crate) mod blocks;
 pub(crate) mod cell;
 pub(crate) mod clock;
 pub(crate) mod cpu;
@@ -12,6 +13,7 @@ pub(crate) mod fork;
 pub(crate) mod gate;
 pub(crate) mod park;
 pub(crate) mod patience;
+pub(crate) mod prefetch;
 pub(crate) mod probe;
 pub(crate) mod spin;
 pub(crate) mod symbol;

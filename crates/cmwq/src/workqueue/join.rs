@@ -1,9 +1,10 @@
-//! `spawn()`: a closure as a one-shot item, and the handle that waits for its result. One allocation for both.
+//! `spawn()`: a closure as a one-shot item, and the handle that waits for its result. One piece of memory for both.
 
 use super::control;
+use super::counted::{Counted, Reference};
 use crate::error::Refused;
 use crate::pool::spawner;
-use crate::sys::atomic::{AtomicPtr, Ordering};
+use crate::sys::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sys::fork;
 use crate::work::{Completion, RawWork};
 use std::any::Any;
@@ -13,7 +14,6 @@ use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// Why there is no result.
@@ -54,8 +54,7 @@ impl std::error::Error for JoinError {}
 
 /// The item of one `spawn()`. `raw` is the first thing the engine sees; the rest belongs to the closure and its handle.
 ///
-/// Kept small: one of up to 120 bytes goes through the fast lists of glibc's allocator, which take back without a lock what another thread has
-/// allocated. A closure of 40 bytes fits.
+/// Kept small: one of up to 120 bytes is in a reused [block](crate::sys::blocks). A closure of 56 bytes fits.
 #[repr(C)]
 pub(crate) struct Task<F, T> {
     raw: RawWork,
@@ -66,6 +65,7 @@ pub(crate) struct Task<F, T> {
 /// What does not depend on the closure and its result.
 struct Shared {
     done: Completion,
+    references: AtomicU32,
     /// Who polls, in a box; null: nobody.
     waker: AtomicPtr<Waker>,
 }
@@ -82,12 +82,18 @@ enum Stage<F, T> {
 unsafe impl<F: Send, T: Send> Sync for Task<F, T> {}
 
 /// What a handle needs of a task, whatever its closure.
-trait Joinable<T>: Send + Sync {
+trait Joinable<T>: Counted + Send + Sync {
     fn shared(&self) -> &Shared;
     fn raw(&self) -> &RawWork;
     /// # Safety
     /// By the handle, after `done`.
     unsafe fn take_result(&self) -> Result<T, JoinError>;
+}
+
+impl<F, T> Counted for Task<F, T> {
+    fn references(&self) -> &AtomicU32 {
+        &self.shared.references
+    }
 }
 
 impl<F: Send, T: Send> Joinable<T> for Task<F, T> {
@@ -135,48 +141,42 @@ where
     T: Send + 'static,
 {
     /// The task, referred to once by the handle and once by the queue.
-    pub(crate) fn new(func: F) -> (Arc<Self>, JoinHandle<T>) {
-        let task = Arc::new(Task {
+    pub(super) fn new(func: F) -> (Reference<Self>, JoinHandle<T>) {
+        let (task, other) = Reference::pair(Task {
             raw: RawWork::new(run::<F, T>),
             shared: Shared {
                 done: Completion::new(),
+                references: AtomicU32::new(2),
                 waker: AtomicPtr::new(std::ptr::null_mut()),
             },
             stage: UnsafeCell::new(Stage::Closure(func)),
         });
         let handle = JoinHandle {
-            task: task.clone(),
+            task: other.into_other(|task| task as NonNull<dyn Joinable<T>>),
             born: fork::generation(),
         };
         (task, handle)
     }
 
     /// Turns the queue's reference into the raw item to be queued.
-    pub(crate) fn into_raw(self: Arc<Self>) -> NonNull<RawWork> {
-        let task = Arc::into_raw(self);
-        // SAFETY: the pointer is that of a live Task; the field's address is not null.
-        unsafe { NonNull::new_unchecked((&raw const (*task).raw).cast_mut()) }
+    pub(super) fn into_raw(task: Reference<Self>) -> NonNull<RawWork> {
+        let task = task.into_raw();
+        // SAFETY: the field lies inside the value.
+        unsafe { task.byte_add(offset_of!(Self, raw)).cast() }
     }
 
     /// # Safety
     /// `item` came from [`into_raw`](Self::into_raw) and its reference was not used.
-    unsafe fn from_raw(item: NonNull<RawWork>) -> Arc<Self> {
+    unsafe fn from_raw(item: NonNull<RawWork>) -> Reference<Self> {
         // SAFETY: by the contract; the field lies at its offset in the Task that into_raw came from.
-        unsafe {
-            Arc::from_raw(
-                item.as_ptr()
-                    .byte_sub(offset_of!(Self, raw))
-                    .cast::<Self>()
-                    .cast_const(),
-            )
-        }
+        unsafe { Reference::from_raw(item.byte_sub(offset_of!(Self, raw)).cast()) }
     }
 
     /// The queue did not take the item: the closure is dropped and the handle told.
     ///
     /// # Safety
     /// As for [`from_raw`](Self::from_raw).
-    pub(crate) unsafe fn reject(item: NonNull<RawWork>, why: Refused) {
+    pub(super) unsafe fn reject(item: NonNull<RawWork>, why: Refused) {
         // SAFETY: by the contract; nobody runs it.
         unsafe {
             let task = Self::from_raw(item);
@@ -249,7 +249,7 @@ where
 /// `join` has returned.
 #[must_use = "dropping a handle does not cancel the item, but its result is lost"]
 pub struct JoinHandle<T> {
-    task: Arc<dyn Joinable<T>>,
+    task: Reference<dyn Joinable<T>>,
     /// In a child of the process that spawned it, the closure will not run.
     born: u32,
 }

@@ -4,6 +4,7 @@ mod attrs;
 mod builder;
 mod control;
 mod core;
+mod counted;
 mod delayed;
 mod files;
 mod flush;
@@ -163,7 +164,8 @@ impl Workqueue {
         accepted.map(|()| true)
     }
 
-    /// Runs `func` as a one-shot item, near the CPU that the caller is on. One allocation.
+    /// Runs `func` as a one-shot item, near the CPU that the caller is on. One allocation; none if `func` and its result are small (56 bytes) and
+    /// the memory of an earlier item can be used again.
     pub fn spawn<F, T>(&self, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -191,7 +193,7 @@ impl Workqueue {
         T: Send + 'static,
     {
         let (task, handle) = Task::new(func);
-        let raw = task.into_raw();
+        let raw = Task::into_raw(task);
         // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
         let Ok(item) = (unsafe { Pending::claim(raw) }) else {
             unreachable!("nobody else has the new item")

@@ -1,0 +1,19 @@
+//! Asking for a cache line before it is needed.
+
+/// Asks for the line of `address` in order to write to it. A hint: any address will do, and nothing is read or written.
+#[inline(always)]
+pub(crate) fn to_write(address: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: PREFETCHW faults at no address and changes no memory, register or flag; processors that do not know it take it
+    // for a NOP.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: PRFM faults at no address and changes no memory, register or flag.
+    unsafe {
+        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = address;
+}

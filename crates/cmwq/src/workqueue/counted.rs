@@ -1,0 +1,76 @@
+//! A counted reference to a value in a reused [block](crate::sys::blocks): what `Arc` is for memory of the allocator.
+
+use crate::sys::atomic::{AtomicU32, Ordering};
+use crate::sys::blocks;
+use std::alloc::Layout;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+/// A value that knows how many references to it there are.
+pub(super) trait Counted {
+    fn references(&self) -> &AtomicU32;
+}
+
+/// One of the references to a value; the last one to be dropped drops it.
+pub(super) struct Reference<T: Counted + ?Sized>(NonNull<T>);
+
+// SAFETY: as for Arc: a reference lets any thread use the value, and the last one drops it wherever it is.
+unsafe impl<T: Counted + Send + Sync + ?Sized> Send for Reference<T> {}
+// SAFETY: as above.
+unsafe impl<T: Counted + Send + Sync + ?Sized> Sync for Reference<T> {}
+
+impl<T: Counted> Reference<T> {
+    /// The two references to `value`, which says that there are two.
+    pub(super) fn pair(value: T) -> (Self, Self) {
+        debug_assert_eq!(value.references().load(Ordering::Relaxed), 2);
+        let memory = blocks::take(Layout::new::<T>()).cast::<T>();
+        // SAFETY: the memory is ours and of this layout.
+        unsafe { memory.write(value) };
+        (Reference(memory), Reference(memory))
+    }
+
+    /// Gives up the reference without dropping it.
+    pub(super) fn into_raw(self) -> NonNull<T> {
+        std::mem::ManuallyDrop::new(self).0
+    }
+
+    /// # Safety
+    /// `value` came from [`into_raw`](Self::into_raw), once.
+    pub(super) unsafe fn from_raw(value: NonNull<T>) -> Self {
+        Reference(value)
+    }
+
+    /// The same reference, to the value as something else.
+    pub(super) fn into_other<U: Counted + ?Sized>(
+        self,
+        other: impl FnOnce(NonNull<T>) -> NonNull<U>,
+    ) -> Reference<U> {
+        Reference(other(self.into_raw()))
+    }
+}
+
+impl<T: Counted + ?Sized> Deref for Reference<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the value is there as long as there are references.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T: Counted + ?Sized> Drop for Reference<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: all use of the value comes before its end; Acquire: which comes after all others' use.
+        if self.references().fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        // SAFETY: this was the last reference.
+        unsafe {
+            let layout = Layout::for_value(self.0.as_ref());
+            self.0.drop_in_place();
+            blocks::give(self.0.cast(), layout);
+        }
+    }
+}
