@@ -142,7 +142,9 @@ pub(crate) struct Inner {
     cpus: u32,
     /// How many of the running ones sleep at any time without saying so, as far as the monitor knows.
     sleepers: u32,
-    /// How many workers may run at the same time: both together.
+    /// How many others are blocked at any time, and are known to be; where nothing waits it is forgotten.
+    blockers: u32,
+    /// How many workers may run at the same time: as many as CPUs, and those that sleep, and a margin where many come and go.
     target: u32,
     /// Items from the inbox that are not accepted yet: to all others they are still in the inbox.
     arrivals: Taken,
@@ -313,6 +315,7 @@ impl Pool {
                 binding: binding.cpus,
                 cpus: binding.target.max(1),
                 sleepers: 0,
+                blockers: 0,
                 target: binding.target.max(1),
                 arrivals: Taken::default(),
                 worklist: List::new(Seat::Worklist),
@@ -420,7 +423,7 @@ impl Pool {
             let mut guard = self.lock();
             guard.binding = binding.cpus;
             guard.cpus = binding.target.max(1);
-            guard.allow_sleepers(0);
+            guard.allow_sleepers(0, 0);
         }
         self.recall_strays();
     }

@@ -7,6 +7,9 @@
 //! is its own fixed point (Little's law): with all the sleepers allowed for, as many workers are awake as there are CPUs. Since that is
 //! true only on the average, a few more may run.
 //!
+//! Workers that say that they block do not count as running, but they come back when they like. Where many do there is the same margin, so
+//! that one does not go to sleep after its item only because another has come back, and is woken when the next one blocks.
+//!
 //! A worker counts as asleep only if it is in the same item after its state was read: one that waits for the pool's lock between
 //! two items does not. When items only compute, none is found asleep, and the allowance is gone after a few looks.
 #![forbid(unsafe_code)]
@@ -30,6 +33,8 @@ const NOTICED: u32 = WHOLE / 8;
 pub(super) struct Sleepers {
     /// The share of the running workers that sleep, smoothed.
     share: u32,
+    /// How many workers are known to be blocked, smoothed; in parts of [`WHOLE`].
+    blocked: u32,
     /// Where the next sample begins.
     turn: usize,
 }
@@ -38,6 +43,12 @@ impl Sleepers {
     fn learn(&mut self, asleep: usize, asked: usize) {
         let now = asleep as u32 * WHOLE / asked as u32;
         self.share = (self.share * 3 + now) / 4;
+    }
+
+    /// So many are known to be blocked now. Returns how many are on the average.
+    fn learn_blocked(&mut self, now: usize) -> u32 {
+        self.blocked = (self.blocked * 7 + now as u32 * WHOLE) / 8;
+        self.blocked / WHOLE
     }
 
     /// How many of `running` workers sleep.
@@ -54,6 +65,16 @@ impl Sleepers {
 /// other), and one too few leaves a CPU idle while items wait; one too many waits for a CPU. Two standard deviations.
 fn margin(sleepers: u32) -> u32 {
     2 * sleepers.isqrt()
+}
+
+/// So many workers that are known to be blocked come back in such numbers that those who run exceed the pod's CPUs all the time. With a margin
+/// they go on; without, one goes to sleep after its item and is woken when the next one blocks.
+const CROWD: u32 = 6;
+
+/// How many workers of a pod of `cpus` may run.
+fn target(cpus: u32, sleepers: u32, blockers: u32) -> u32 {
+    let come_and_go = if blockers < CROWD { 0 } else { blockers };
+    cpus + sleepers + margin(sleepers + come_and_go)
 }
 
 /// A running worker, and which item it runs.
@@ -89,7 +110,8 @@ impl Pool {
         });
         sleepers.learn(still.count(), number);
         let allowed = sleepers.of(guard.running - guard.lent.places());
-        guard.allow_sleepers(allowed);
+        let blocked = sleepers.learn_blocked(guard.blocked());
+        guard.allow_sleepers(allowed, blocked);
     }
 }
 
@@ -117,15 +139,26 @@ impl Inner {
         asked.take(SAMPLE).collect()
     }
 
-    /// So many of the running workers sleep: as many more may run.
-    pub(super) fn allow_sleepers(&mut self, sleepers: u32) {
-        self.sleepers = sleepers.min(self.cpus * MOST_PER_CPU);
-        self.target = self.cpus + self.sleepers + margin(self.sleepers);
+    /// Workers that have said that they block, or were found to.
+    fn blocked(&self) -> usize {
+        let workers = self.workers.iter();
+        workers
+            .filter(|(_, worker)| worker.state == WorkerState::Busy(Busy::Blocked))
+            .count()
+    }
+
+    /// So many of the running workers sleep: as many more may run. So many others are known to be blocked.
+    pub(super) fn allow_sleepers(&mut self, sleepers: u32, blocked: u32) {
+        let most = self.cpus * MOST_PER_CPU;
+        self.sleepers = sleepers.min(most);
+        self.blockers = blocked.min(most);
+        self.target = target(self.cpus, self.sleepers, self.blockers);
     }
 
     /// The pool is not saturated, or nothing waits: the allowance is given up bit by bit.
     pub(super) fn forget_sleepers(&mut self) {
-        self.allow_sleepers(self.sleepers - self.sleepers.div_ceil(16));
+        let less = |number: u32| number - number.div_ceil(16);
+        self.allow_sleepers(less(self.sleepers), less(self.blockers));
     }
 }
 
@@ -154,6 +187,21 @@ mod tests {
             running = cpus + allowed + margin(allowed);
         }
         assert_eq!(running, cpus);
+    }
+
+    #[test]
+    fn only_many_that_block_and_come_back_all_the_time_have_a_margin() {
+        let mut sleepers = Sleepers::default();
+        let mut blocked = 0;
+        for _ in 0..100 {
+            blocked = sleepers.learn_blocked(22);
+        }
+        assert!((21..=22).contains(&blocked), "{blocked}");
+        assert_eq!(target(2, 0, blocked), 2 + 8);
+        assert_eq!(target(2, 0, CROWD - 1), 2);
+        assert_eq!(target(2, 0, 0), 2);
+        // A crowd for an instant is none.
+        assert!(Sleepers::default().learn_blocked(22) < CROWD);
     }
 
     #[test]
