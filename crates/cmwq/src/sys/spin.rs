@@ -8,7 +8,8 @@
 //!
 //! Between two bouts of looking the waiter yields: if the one it waits for wants the same CPU, that one runs at once.
 //! How long a bout is adapts too: short where what is waited for tends to be there right after a yield (both sides share
-//! a CPU), long where it comes by itself (the other side is awake on another CPU, and a yield would only delay the answer).
+//! a CPU), long where it comes by itself (the other side is awake on another CPU, and a yield would only delay the answer). While bouts
+//! are short, one in several is long: or where several waiters share a CPU, each would find its answer after the yield to another, for ever.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;
@@ -34,6 +35,8 @@ const LAST_PROBE_AFTER_TAKEN_AWAY: u32 = 2048;
 /// Looks in one bout, of some 15 to 40 ns each.
 pub(crate) const MIN_LOOKS: u32 = 2;
 pub(crate) const MAX_LOOKS: u32 = 64;
+/// While bouts are shorter, every so many is a long one.
+const LONG_BOUT_EVERY: u32 = 8;
 
 /// How long to wait awake. Shared by threads: a lost update only delays the adapting.
 pub(crate) struct Allowance {
@@ -43,6 +46,8 @@ pub(crate) struct Allowance {
     probe_after: AtomicU32,
     looks: AtomicU32,
     looks_adapt: bool,
+    /// Bouts shorter than the longest.
+    bouts: AtomicU32,
     taken_away: AtomicU32,
 }
 
@@ -62,6 +67,7 @@ impl Allowance {
             probe_after: AtomicU32::new(FIRST_PROBE_AFTER),
             looks: AtomicU32::new(MAX_LOOKS),
             looks_adapt: true,
+            bouts: AtomicU32::new(0),
             taken_away: AtomicU32::new(0),
         }
     }
@@ -86,7 +92,7 @@ impl Allowance {
         let Some(budget) = self.budget() else {
             return false;
         };
-        let looks = self.looks.load(Ordering::Relaxed);
+        let (looks, after_a_yield) = self.bout();
         let start = clock::now_ns();
         loop {
             for _ in 0..looks {
@@ -102,7 +108,7 @@ impl Allowance {
                 return done();
             }
             if done() {
-                return self.paid_off(&budget, looks / 2);
+                return self.paid_off(&budget, after_a_yield);
             }
             if waited >= u64::from(budget.ns) {
                 self.ns.store(budget.ns / 2, Ordering::Relaxed);
@@ -143,6 +149,21 @@ impl Allowance {
             Ordering::Relaxed,
         );
         true
+    }
+
+    /// How many looks a bout has, and how many the next one shall have if what is waited for is there only after the yield.
+    fn bout(&self) -> (u32, u32) {
+        let looks = self.looks.load(Ordering::Relaxed);
+        if looks == MAX_LOOKS || !self.looks_adapt {
+            return (looks, looks / 2);
+        }
+        let bouts = self.bouts.load(Ordering::Relaxed).wrapping_add(1);
+        self.bouts.store(bouts, Ordering::Relaxed);
+        // Short bouts never find out that a longer one would do.
+        match bouts.is_multiple_of(LONG_BOUT_EVERY) {
+            true => (MAX_LOOKS, looks),
+            false => (looks, looks / 2),
+        }
     }
 
     fn budget(&self) -> Option<Budget> {
@@ -205,6 +226,35 @@ mod tests {
                 paid_off(&allowance);
             }
         }
+    }
+
+    /// Short bouts end with a yield, which gives the CPU to another waiter, so the answer is always found after one: without a long bout
+    /// now and then they would stay short for ever.
+    #[test]
+    fn short_bouts_are_long_now_and_then_and_stay_long_if_that_finds_the_answer() {
+        let allowance = Allowance::new();
+        for looks in [64, 32, 16, 8, 4] {
+            let (now, after_a_yield) = allowance.bout();
+            assert_eq!((now, after_a_yield), (looks, looks / 2));
+            let budget = allowance.budget().unwrap();
+            allowance.paid_off(&budget, after_a_yield);
+        }
+        let bouts: Vec<(u32, u32)> = (0..2 * LONG_BOUT_EVERY).map(|_| allowance.bout()).collect();
+        let long = bouts
+            .iter()
+            .filter(|&&bout| bout == (MAX_LOOKS, MIN_LOOKS))
+            .count();
+        let short = bouts
+            .iter()
+            .filter(|&&bout| bout == (MIN_LOOKS, MIN_LOOKS / 2))
+            .count();
+        assert_eq!((long, short), (2, bouts.len() - 2));
+        let budget = allowance.budget().unwrap();
+        allowance.paid_off(&budget, MAX_LOOKS * 2);
+        assert_eq!(allowance.bout(), (MAX_LOOKS, MAX_LOOKS / 2));
+        // A waiter that knows where the other side runs has bouts of one length.
+        let fixed = Allowance::with_looks(MIN_LOOKS);
+        assert!((0..100).all(|_| fixed.bout().0 == MIN_LOOKS));
     }
 
     #[test]
