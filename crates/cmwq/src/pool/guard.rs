@@ -275,11 +275,17 @@ impl<'p> PoolGuard<'p> {
         }
     }
 
-    /// Picks the most recently idle worker and counts it as searching: it is claimed, nobody else will pick or cull it.
+    /// Picks an idle worker. `false`: there is none.
     pub(super) fn wake_idle(&mut self) -> bool {
-        let Some(chosen) = self.choose_idle() else {
-            return false;
-        };
+        let chosen = self.choose_idle();
+        if let Some(chosen) = chosen {
+            self.wake_at(chosen);
+        }
+        chosen.is_some()
+    }
+
+    /// Picks the worker at this place of the idle list and counts it as searching: it is claimed, nobody else will pick or cull it.
+    pub(super) fn wake_at(&mut self, chosen: usize) {
         let inner: &mut Inner = self;
         let id = inner.idle.remove(chosen);
         inner.searching += 1;
@@ -297,7 +303,6 @@ impl<'p> PoolGuard<'p> {
         } else {
             self.wake_more.push(handle);
         }
-        true
     }
 
     /// A worker has gone idle while too many are: have somebody look later.

@@ -308,12 +308,9 @@ impl Pool {
             if deadline > now {
                 return Some(deadline);
             }
-            // To the end of the list, where the picking is done.
-            guard.idle.remove(0);
-            guard.idle.push(oldest);
             guard.workers[oldest].die = true;
             guard.leaving += 1;
-            guard.wake_idle();
+            guard.wake_at(0);
         }
         guard.cull_armed = false;
         None
