@@ -137,7 +137,7 @@ pub(crate) struct Pool {
 
 /// What the pool's lock guards.
 pub(crate) struct Inner {
-    binding: CpuSet,
+    binding: Arc<CpuSet>,
     /// How many workers may be awake at the same time: the CPUs of the pod.
     cpus: u32,
     /// How many of the running ones sleep at any time without saying so, as far as the monitor knows.
@@ -312,7 +312,7 @@ impl Pool {
             nice: AtomicI32::new(NICE_UNKNOWN),
             inbox: CachePadded::new(Inbox::new()),
             inner: CachePadded::new(Mutex::new(Inner {
-                binding: binding.cpus,
+                binding: Arc::new(binding.cpus),
                 cpus: binding.target.max(1),
                 sleepers: 0,
                 blockers: 0,
@@ -421,7 +421,7 @@ impl Pool {
     pub(crate) fn rebind(self: &Arc<Self>, binding: Binding) {
         {
             let mut guard = self.lock();
-            guard.binding = binding.cpus;
+            guard.binding = Arc::new(binding.cpus);
             guard.cpus = binding.target.max(1);
             guard.allow_sleepers(0, 0);
         }
@@ -431,7 +431,7 @@ impl Pool {
     /// Binds those workers anew that somebody has bound elsewhere: a process is not moved to other CPUs in one step but
     /// thread by thread, and perhaps back before anybody has looked.
     pub(crate) fn recall_strays(self: &Arc<Self>) {
-        let (binding, tids): (CpuSet, Vec<i32>) = {
+        let (binding, tids): (Arc<CpuSet>, Vec<i32>) = {
             let guard = self.lock();
             let workers = guard.workers.iter();
             let tids = workers.map(|(_, worker)| worker.handle.tid.load(Ordering::Relaxed) as i32);
@@ -439,7 +439,7 @@ impl Pool {
         };
         // A worker that has not begun yet binds itself. One that is gone, or may use none of them, is refused.
         for tid in tids.into_iter().filter(|&tid| tid != 0) {
-            if thread::binding_of(tid).is_ok_and(|now| now != binding) {
+            if thread::binding_of(tid).is_ok_and(|now| now != *binding) {
                 let _ = thread::bind_other(tid, &binding);
             }
         }

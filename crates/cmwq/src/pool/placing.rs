@@ -18,7 +18,6 @@ use super::{Pool, PoolGuard, PoolKind, WorkerHandle};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sys::{clock, cpu, thread};
-use crate::topology::CpuSet;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -151,7 +150,7 @@ impl Pool {
     /// The calling worker is about to sleep, and is to wake up at home.
     pub(super) fn go_home(&self, home: usize, handle: &WorkerHandle) {
         self.placing.look_around();
-        if thread::bind_current(&CpuSet::from_iter([home])).is_ok() {
+        if thread::bind_current_to(home).is_ok() {
             handle.woken_from.store(AT_HOME, Ordering::Relaxed);
         }
     }
@@ -305,7 +304,7 @@ mod tests {
             pool.placing.judge(0, 100);
             (0..MOST).for_each(|_| pool.placing.saw(true));
             let seen = queue.spawn(|| thread::current_binding().unwrap());
-            assert_eq!(seen.join().unwrap(), pod);
+            assert_eq!(seen.join().unwrap(), *pod);
             homes += u32::from(at_home());
         }
     }

@@ -197,7 +197,7 @@ impl Pool {
             workers: guard.workers.iter().map(worker).collect(),
             idle: guard.idle.iter().rev().map(tid_of).collect(),
             creating: guard.creating,
-            binding: guard.binding.clone(),
+            binding: (*guard.binding).clone(),
             target: guard.target,
             running: guard.running,
             waiting: guard.worklist.len(),
