@@ -24,8 +24,8 @@ use std::sync::Arc;
 /// So many more wake-ups that ended on the waker's CPU than elsewhere are a habit; more than the most are forgotten.
 const HABIT: u32 = 4;
 const MOST: u32 = 16;
-/// Every so many times no homes are used, to see what the system does.
-const PROBE_EVERY: u32 = 32;
+/// Every so many times no homes are used, to see what the system does. Odd: those who ask may take turns.
+const PROBE_EVERY: u32 = 31;
 /// Before there is a habit, every so many calls a publisher is asked whether it goes on, which costs a system call.
 const ASK_EVERY: u32 = 8;
 /// How often the process's use of CPUs is looked at, in ns, and the shares of it, in percent, below which CPUs are to spare, and above which
@@ -122,18 +122,17 @@ fn goes_on() -> bool {
     SLEPT.replace(slept) == slept
 }
 
-/// In the place of the CPU that a worker was woken from: that is not of interest; the worker sleeps at home.
+/// In the place of the CPU that a worker was woken from: that is not of interest.
 pub(super) const NOT_ASKED: u32 = u32::MAX;
-const AT_HOME: u32 = u32::MAX - 1;
 
 impl WorkerHandle {
     /// Wakes it. Where it begins matters if its waker goes on.
     pub(super) fn wake(&self, goes_on: bool) {
-        // Written by others only while the worker sleeps, and read by it when it is woken.
-        if goes_on && self.woken_from.load(Ordering::Relaxed) == NOT_ASKED {
-            let from = cpu::current().map_or(NOT_ASKED, |cpu| cpu as u32);
-            self.woken_from.store(from, Ordering::Relaxed);
-        }
+        let from = match goes_on {
+            true => cpu::current().map_or(NOT_ASKED, |cpu| cpu as u32),
+            false => NOT_ASKED,
+        };
+        self.woken_from.store(from, Ordering::Relaxed);
         self.parker.unpark();
     }
 }
@@ -147,26 +146,22 @@ impl Pool {
             && goes_on()
     }
 
-    /// The calling worker is about to sleep, and is to wake up at home.
-    pub(super) fn go_home(&self, home: usize, handle: &WorkerHandle) {
+    /// Lets the calling worker sleep until it is woken: at home, if it has one.
+    pub(super) fn sleep(self: &Arc<Self>, home: Option<usize>, handle: &WorkerHandle) {
+        let at_home = home.is_some_and(|home| thread::bind_current_to(home).is_ok());
+        handle.parker.park();
+        if at_home {
+            self.bind_to_pod();
+        }
+        let from = handle.woken_from.load(Ordering::Relaxed);
+        if !at_home && from == NOT_ASKED {
+            return;
+        }
         self.placing.look_around();
-        if thread::bind_current_to(home).is_ok() {
-            handle.woken_from.store(AT_HOME, Ordering::Relaxed);
+        if !at_home {
+            let here = cpu::current().map(|cpu| cpu as u32);
+            self.placing.saw(here == Some(from));
         }
-    }
-
-    /// The calling worker has been woken.
-    pub(super) fn has_begun(self: &Arc<Self>, handle: &WorkerHandle) {
-        match handle.woken_from.load(Ordering::Relaxed) {
-            NOT_ASKED => return,
-            AT_HOME => self.bind_to_pod(),
-            from => {
-                self.placing.look_around();
-                let here = cpu::current().map(|cpu| cpu as u32);
-                self.placing.saw(here == Some(from));
-            }
-        }
-        handle.woken_from.store(NOT_ASKED, Ordering::Relaxed);
     }
 
     /// Binds the calling worker to the pool's CPUs.

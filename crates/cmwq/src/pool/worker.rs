@@ -146,11 +146,7 @@ impl Pool {
             guard.cull_later();
             let home = guard.home_of(id);
             drop(guard);
-            if let Some(home) = home {
-                self.go_home(home, handle);
-            }
-            handle.parker.park();
-            self.has_begun(handle);
+            self.sleep(home, handle);
             self.helper.woke();
             if let Some(budget) = &mut budget {
                 budget.renew();

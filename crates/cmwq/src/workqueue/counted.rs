@@ -62,8 +62,10 @@ impl<T: Counted + ?Sized> Deref for Reference<T> {
 impl<T: Counted + ?Sized> Drop for Reference<T> {
     #[inline]
     fn drop(&mut self) {
-        // Release: all use of the value comes before its end; Acquire: which comes after all others' use.
-        if self.references().fetch_sub(1, Ordering::AcqRel) > 1 {
+        // Release: all use of the value comes before its end; Acquire: which comes after all others' use. The last reference is the only
+        // one, and nobody can make another: it need not be counted down.
+        let references = self.references();
+        if references.load(Ordering::Acquire) > 1 && references.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
         // SAFETY: this was the last reference.
