@@ -70,6 +70,8 @@ impl CpuMap {
 }
 
 /// The CPUs as they are now.
+// All issuers read it, and it is hardly ever written: nothing that is may lie on its lines.
+#[repr(align(128))]
 pub(crate) struct Cpus {
     map: CpuMap,
     /// CPUs of the machine that the process may use.

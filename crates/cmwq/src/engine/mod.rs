@@ -40,6 +40,8 @@ pub(crate) use registry::{Registry, gates};
 #[derive(Clone)]
 pub struct Engine(Arc<EngineCore>);
 
+// All issuers read it, and it is hardly ever written: nothing that is may lie on its lines.
+#[repr(align(128))]
 pub(crate) struct EngineCore {
     serial: u64,
     topology: Topology,

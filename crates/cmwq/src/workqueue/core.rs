@@ -23,6 +23,8 @@ use crate::work::{RawWork, WorkFn};
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
+// All issuers read it, and it is hardly ever written: nothing that is may lie on its lines.
+#[repr(align(128))]
 pub(super) struct WqCore {
     /// Unlike the name, no other queue of the process has or had it.
     pub(super) serial: u64,

@@ -5,6 +5,8 @@ use crate::work::Pending;
 use std::sync::Arc;
 
 /// One pool workqueue as its queue knows it.
+// All issuers read it, and it is hardly ever written: nothing that is may lie on its lines.
+#[repr(align(128))]
 pub(super) struct Pwq {
     pub(super) pool: Arc<Pool>,
     pub(super) key: PwqKey,
