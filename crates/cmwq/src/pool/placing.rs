@@ -69,6 +69,7 @@ impl Placing {
         }
     }
 
+    /// Whether to find out if a publisher goes on.
     fn is_of_interest(&self) -> bool {
         self.habit.load(Ordering::Relaxed) > 0
             || self
@@ -193,9 +194,9 @@ impl PoolGuard<'_> {
     }
 
     fn nobody_is_blocked(&self) -> bool {
-        let running = (self.running - self.lent.places()) as usize;
-        let awake = running + self.searching as usize + self.leaving as usize;
-        self.workers.len() == self.idle.len() + awake
+        // One that is on its way out counts as searching until it is gone.
+        let awake = self.running - self.lent.places() + self.searching;
+        self.workers.len() == self.idle.len() + awake as usize
     }
 
     /// The home of the worker `id`, if it is to sleep there.
