@@ -7,7 +7,10 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 /// A value that knows how many references to it there are.
-pub(super) trait Counted {
+///
+/// # Safety
+/// `references` is the same part of the value each time, and nothing but [`Reference`] changes it.
+pub(super) unsafe trait Counted {
     fn references(&self) -> &AtomicU32;
 }
 
@@ -20,9 +23,10 @@ unsafe impl<T: Counted + Send + Sync + ?Sized> Send for Reference<T> {}
 unsafe impl<T: Counted + Send + Sync + ?Sized> Sync for Reference<T> {}
 
 impl<T: Counted> Reference<T> {
-    /// The two references to `value`, which says that there are two.
+    /// The two references to `value`.
     pub(super) fn pair(value: T) -> (Self, Self) {
-        debug_assert_eq!(value.references().load(Ordering::Relaxed), 2);
+        // Nobody else has the value yet.
+        value.references().store(2, Ordering::Relaxed);
         let memory = blocks::take(Layout::new::<T>()).cast::<T>();
         // SAFETY: the memory is ours and of this layout.
         unsafe { memory.write(value) };
@@ -41,7 +45,10 @@ impl<T: Counted> Reference<T> {
     }
 
     /// The same reference, to the value as something else.
-    pub(super) fn into_other<U: Counted + ?Sized>(
+    ///
+    /// # Safety
+    /// `other` returns what it was given, with another type.
+    pub(super) unsafe fn into_other<U: Counted + ?Sized>(
         self,
         other: impl FnOnce(NonNull<T>) -> NonNull<U>,
     ) -> Reference<U> {

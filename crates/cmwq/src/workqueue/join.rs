@@ -90,7 +90,8 @@ trait Joinable<T>: Counted + Send + Sync {
     unsafe fn take_result(&self) -> Result<T, JoinError>;
 }
 
-impl<F, T> Counted for Task<F, T> {
+// SAFETY: it is a field that nobody else uses.
+unsafe impl<F, T> Counted for Task<F, T> {
     fn references(&self) -> &AtomicU32 {
         &self.shared.references
     }
@@ -146,13 +147,14 @@ where
             raw: RawWork::new(run::<F, T>),
             shared: Shared {
                 done: Completion::new(),
-                references: AtomicU32::new(2),
+                references: AtomicU32::new(0),
                 waker: AtomicPtr::new(std::ptr::null_mut()),
             },
             stage: UnsafeCell::new(Stage::Closure(func)),
         });
         let handle = JoinHandle {
-            task: other.into_other(|task| task as NonNull<dyn Joinable<T>>),
+            // SAFETY: it is only made a pointer to the trait's object.
+            task: unsafe { other.into_other(|task| task as NonNull<dyn Joinable<T>>) },
             born: fork::generation(),
         };
         (task, handle)
