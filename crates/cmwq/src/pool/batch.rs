@@ -16,12 +16,12 @@
 
 use super::busy::Executor;
 use super::guard::{Run, Task};
-use super::help::call;
+use super::help::call_next;
 use super::pwq::PwqState;
-use super::{Current, Inner, Pool, PoolGuard, WorkerHandle};
+use super::{Current, Inner, Pool, PoolGuard, WorkerHandle, block};
 use crate::sys::atomic::Ordering;
-use crate::sys::{clock, thread};
-use crate::work::{Pending, Started};
+use crate::sys::{clock, probe, thread};
+use crate::work::{FoundInBundle, Part, Pending};
 
 /// A batch that took less was too small, and one that took more too large.
 const SHORT_NS: u64 = 1_000;
@@ -33,6 +33,9 @@ const SUSPICIOUS_FOR: u32 = 64;
 /// After such a batch, or item, so many have to be short before two are taken at once; twice as many after each further one.
 const FIRST_TRIAL: u32 = 32;
 const LONGEST_TRIAL: u32 = 512;
+
+/// So many items ahead a worker asks for the line of one.
+const AHEAD: usize = 4;
 
 /// How many items a worker takes at once.
 pub(super) struct Size {
@@ -126,6 +129,8 @@ pub(super) struct Open {
     colour: u32,
     len: usize,
     since_ns: u64,
+    /// Where its items are; `None`: in the worker's [`Batch`](crate::work::Batch).
+    part: Option<Part>,
 }
 
 /// What a worker has to do.
@@ -145,13 +150,16 @@ pub(super) enum Ran {
         /// Items that panicked, but for the last one.
         panics: u64,
         panicked: bool,
+        /// Places where there was no item.
+        gaps: u64,
     },
 }
 
-/// A batch whose first item was started.
+/// A batch whose first item counts as begun.
 pub(super) struct Begun {
-    first: Started,
     len: usize,
+    ticket: usize,
+    part: Option<Part>,
     pwq: u32,
     /// Of each item, but for its address and its function.
     current: Current,
@@ -166,7 +174,7 @@ impl Begun {
 
 impl PwqState {
     /// Nobody waits for the end of one of its items, nor for its place.
-    fn may_batch(&self) -> bool {
+    pub(super) fn may_batch(&self) -> bool {
         self.is_at_ease() && !self.traits.ordered && !self.traits.cpu_intensive
     }
 }
@@ -176,6 +184,14 @@ impl PoolGuard<'_> {
     #[inline]
     pub(super) fn take_next(&mut self, id: u32, size: &mut Size) -> Option<Next> {
         if self.worklist.is_empty() {
+            if self.arrivals.is_empty() {
+                self.collect();
+            }
+            if size.now > 1
+                && let Some(begun) = self.open_bundle(id, size)
+            {
+                return Some(Next::Batch(begun));
+            }
             self.accept_some();
             if self.worklist.is_empty() && !self.batches.is_empty() {
                 self.close_overdue();
@@ -184,7 +200,7 @@ impl PoolGuard<'_> {
         if self.worklist.len() > 1 && size.most > 1 {
             let since_ns = size.begin();
             if size.now > 1
-                && let Some(begun) = self.open_batch(id, size.now, since_ns)
+                && let Some(begun) = self.open_worklist(id, size.now, since_ns)
             {
                 return Some(Next::Batch(begun));
             }
@@ -193,40 +209,44 @@ impl PoolGuard<'_> {
     }
 
     /// Opens a batch of the worker `id` with the first items of the worklist, if the first may be in one.
-    fn open_batch(&mut self, id: u32, most: usize, since_ns: u64) -> Option<Begun> {
+    fn open_worklist(&mut self, id: u32, most: usize, since_ns: u64) -> Option<Begun> {
         let inner: &mut Inner = self;
-        if !inner.awaited.is_empty() {
-            return None;
-        }
         let (place, colour) = inner.next_in_batch(None)?;
-        if !inner.pwqs[place].may_batch() {
+        if !inner.awaited.is_empty() || !inner.pwqs[place].may_batch() {
             return None;
         }
         let handle = inner.workers[id].handle.clone();
-        let serial = inner.next_batch;
-        inner.next_batch = inner.next_batch.wrapping_add(1);
-        let ticket = ticket(id, serial);
         let mut len = 0;
         while len < most && inner.next_in_batch(Some((place, colour))).is_some() {
-            let mut item = inner.worklist.pop_front()?;
-            item.note_batch(ticket);
-            handle.batch.set(len, item);
+            let item = inner.worklist.pop_front()?;
+            let func = item.func();
+            handle.batch.set(len, item, func);
             len += 1;
         }
-        inner.batches.push((id, serial));
-        let slot = &mut inner.workers[id];
-        slot.batch = Some(Open {
-            pwq: place,
-            colour,
-            len,
-            since_ns,
-        });
-        Some(Begun {
-            first: handle.batch.open().start(),
-            len,
-            pwq: place,
-            current: inner.pwqs[place].current(),
-        })
+        Some(inner.open_batch(id, &handle, (place, colour), len, None, since_ns))
+    }
+
+    /// Opens a batch of the worker `id` with the first arrivals, if those are in a bundle and may be in a batch: they are accepted and
+    /// active from now on, and nobody touches them.
+    fn open_bundle(&mut self, id: u32, size: &mut Size) -> Option<Begun> {
+        let inner: &mut Inner = self;
+        let place = inner.arrivals.pwq_of_bundle()?;
+        let pwq = &mut inner.pwqs[place];
+        // Who watches is told of each item that becomes active.
+        if !inner.awaited.is_empty() || !pwq.may_take_bundles() || probe::events_wanted() {
+            return None;
+        }
+        let most = pwq.credits_at_hand(size.now);
+        let busy = &inner.busy;
+        let rests = |address, func| busy.find(address, func).is_none();
+        let part = inner
+            .arrivals
+            .split_bundle(most, (!busy.is_empty()).then_some(rests))?;
+        let len = part.len();
+        pwq.accept_at_once(len);
+        let of = (place, pwq.colour());
+        let handle = inner.workers[id].handle.clone();
+        Some(inner.open_batch(id, &handle, of, len, Some(part), size.begin()))
     }
 
     /// The accounting at the end of what worker `id` did; then what is scheduled behind its last item.
@@ -234,22 +254,46 @@ impl PoolGuard<'_> {
     pub(super) fn end_ran(&mut self, id: u32, ran: Ran) -> Option<Task> {
         match ran {
             Ran::One { run, panicked } => self.end_task(run, panicked),
-            Ran::Batch { panics, panicked } => self.end_batch(id, panics, panicked),
+            Ran::Batch {
+                panics,
+                panicked,
+                gaps,
+            } => self.end_batch(id, panics, panicked, gaps),
         }
     }
 
     #[inline]
-    fn end_batch(&mut self, id: u32, panics: u64, panicked: bool) -> Option<Task> {
+    fn end_batch(&mut self, id: u32, panics: u64, panicked: bool, gaps: u64) -> Option<Task> {
         self.stats.panics += panics;
         if let Some(open) = self.workers[id].batch.take() {
             self.stats.panics += u64::from(panicked);
             self.workers[id].handle.batch.close();
-            self.batches.retain(|&(worker, _)| worker != id);
-            self.account(id, &open, open.len, open.len);
+            self.forget_batch(id);
+            self.account(id, &open, open.len, open.len, 0);
+            if gaps > 0 {
+                self.discount(open.pwq, gaps);
+            }
             return None;
         }
         let run = self.workers[id].interrupted.take();
-        self.end_task(run.expect("left by who closed the batch"), panicked)
+        let run = run.expect("left by who closed the batch");
+        if gaps > 0 {
+            self.discount(run.pwq, gaps);
+        }
+        self.end_task(run, panicked)
+    }
+
+    /// Places where there was no item have been counted like items.
+    #[cold]
+    fn discount(&mut self, pwq: u32, gaps: u64) {
+        let inner: &mut Inner = self;
+        inner.stats.started -= gaps;
+        inner.stats.completed -= gaps;
+        // It may be gone with its last item.
+        if let Some(pwq) = inner.pwqs.get_mut(pwq) {
+            pwq.stats.started -= gaps;
+            pwq.stats.completed -= gaps;
+        }
     }
 
     /// Closes all open batches: the worklist, the busy table and all counts are exact until the lock is let go.
@@ -288,19 +332,46 @@ impl PoolGuard<'_> {
         }
     }
 
-    #[cold]
-    fn close_batch(&mut self, id: u32) {
+    /// The batch of worker `id` is not open any more.
+    #[inline]
+    fn forget_batch(&mut self, id: u32) {
         let inner: &mut Inner = self;
         inner.batches.retain(|&(worker, _)| worker != id);
+        let oldest = inner
+            .batches
+            .first()
+            .map_or(inner.next_batch, |&(_, serial)| serial);
+        // Release: an issuer who finds that the batch of his item is closed publishes it after that.
+        self.pool().oldest_batch.store(oldest, Ordering::Release);
+    }
+
+    #[cold]
+    fn close_batch(&mut self, id: u32) {
+        self.forget_batch(id);
+        let inner: &mut Inner = self;
         let slot = &mut inner.workers[id];
         let open = slot.batch.take().expect("it is among the open ones");
         let handle = slot.handle.clone();
         let begun = handle.batch.close();
+        let mut gaps = 0;
         for index in (begun..open.len).rev() {
-            inner.worklist.push_front(handle.batch.take(index));
+            let item = match &open.part {
+                Some(part) => part.take_item(index),
+                None => Some(handle.batch.take(index)),
+            };
+            match item {
+                Some(mut item) => {
+                    item.accept(open.colour);
+                    inner.worklist.push_front(item);
+                }
+                None => gaps += 1,
+            }
         }
         // Whether the last one still runs only its worker knows, who will say so.
-        let (address, func) = handle.batch.name(begun - 1);
+        let (address, func) = match &open.part {
+            Some(part) => part.name(begun - 1).unwrap_or_default(),
+            None => handle.batch.name(begun - 1),
+        };
         let by = Executor {
             tid: handle.tid.load(Ordering::Relaxed) as i32,
             rescuer: false,
@@ -314,12 +385,13 @@ impl PoolGuard<'_> {
             cpu_intensive: false,
             current,
         });
-        self.account(id, &open, begun, begun - 1);
+        self.account(id, &open, begun, begun - 1, gaps);
     }
 
-    /// Of a batch's items so many were started, and so many of them have ended.
-    fn account(&mut self, id: u32, open: &Open, started: usize, ended: usize) {
+    /// Of a batch's items so many were started, and so many of them have ended; so many of the others are not there.
+    fn account(&mut self, id: u32, open: &Open, started: usize, ended: usize, gaps: usize) {
         let inner: &mut Inner = self;
+        let left = (ended + gaps) as u32;
         let (started, ended) = (started as u64, ended as u64);
         // The first one was counted when it began.
         inner.workers[id].runs += started - 1;
@@ -328,15 +400,47 @@ impl PoolGuard<'_> {
         let pwq = &mut inner.pwqs[open.pwq];
         pwq.stats.started += started;
         pwq.stats.completed += ended;
-        if ended > 0 {
-            let set_in_motion =
-                inner.leave_flight(open.pwq, open.colour, ended as u32, ended as u32);
+        if left > 0 {
+            let set_in_motion = inner.leave_flight(open.pwq, open.colour, left, left);
             self.after(open.pwq, open.colour, set_in_motion);
         }
     }
 }
 
 impl Inner {
+    /// Opens the batch of worker `id`: `len` items of this pool workqueue and this colour, in `part`, or put into `handle`'s.
+    #[inline]
+    fn open_batch(
+        &mut self,
+        id: u32,
+        handle: &WorkerHandle,
+        (pwq, colour): (u32, u32),
+        len: usize,
+        part: Option<Part>,
+        since_ns: u64,
+    ) -> Begun {
+        let serial = self.next_batch;
+        self.next_batch = serial.wrapping_add(1);
+        // In the order of their numbers.
+        self.batches.push((id, serial));
+        handle.batch.open();
+        let begun = Begun {
+            len,
+            ticket: ticket(id, serial),
+            part: part.as_ref().map(Part::share),
+            pwq,
+            current: self.pwqs[pwq].current(),
+        };
+        self.workers[id].batch = Some(Open {
+            pwq,
+            colour,
+            len,
+            since_ns,
+            part,
+        });
+        begun
+    }
+
     /// The pool workqueue and the colour of the next item, if that may be in a batch, and in the one that is `of` these.
     #[inline]
     fn next_in_batch(&self, of: Option<(u32, u32)>) -> Option<(u32, u32)> {
@@ -353,31 +457,64 @@ fn ticket(id: u32, serial: u32) -> usize {
     ((u64::from(serial) << 32) | u64::from(id) << 1 | 1) as usize
 }
 
+/// Whether the batch of this ticket was opened before the one of this number. `false` if that cannot be told.
+#[inline]
+pub(super) fn comes_before(ticket: usize, serial: u32) -> bool {
+    // On 32 bits there is no room for the number.
+    let its_own = (ticket as u64 >> 32) as u32;
+    usize::BITS == 64 && (its_own.wrapping_sub(serial) as i32) < 0
+}
+
 impl Pool {
     /// Runs a batch to its end, or until it is closed.
     pub(super) fn run_batch(&self, begun: Begun, handle: &WorkerHandle) -> Ran {
         let Begun {
-            first,
             len,
+            ticket,
+            part,
             current,
             ..
         } = begun;
-        let (mut started, mut index, mut panics) = (first, 0, 0);
+        let batch = &handle.batch;
+        let ask_for = |index: usize| match &part {
+            Some(part) => part.ask_for(index),
+            None if index < len => batch.ask_for(index),
+            None => (),
+        };
+        let run = |mut item: Pending| {
+            // Before it is started, after which it may come again.
+            item.note_batch(ticket);
+            call_next(item.start())
+        };
+        let outer = block::enter_queue(current);
+        (1..AHEAD).for_each(ask_for);
+        let (mut index, mut panics, mut gaps) = (0, 0, 0);
         let panicked = loop {
-            let what = current.of(started.address(), started.func());
-            let panicked = call(started, what);
+            ask_for(index + AHEAD);
+            let panicked = match &part {
+                None => run(batch.take(index)),
+                Some(part) => match part.take(index) {
+                    Some(FoundInBundle::Item(item)) => run(item),
+                    Some(FoundInBundle::Closure(closure)) => call_next(closure),
+                    None => {
+                        gaps += 1;
+                        false
+                    }
+                },
+            };
             index += 1;
             // In a fork's child they are the parent's.
-            let next = if index < len && !self.is_inherited() {
-                handle.batch.next(index)
-            } else {
-                None
-            };
-            let Some(next) = next else { break panicked };
+            if index == len || self.is_inherited() || !batch.go_on(index) {
+                break panicked;
+            }
             panics += u64::from(panicked);
-            started = next.start();
         };
-        Ran::Batch { panics, panicked }
+        block::leave_queue(outer);
+        Ran::Batch {
+            panics,
+            panicked,
+            gaps,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who the calling thread is to the engine, and the declaration that it is about to block.
 
-use super::{Busy, Pool, PoolKind, WorkerState, spawner};
+use super::{Busy, Pool, PoolKind, WorkerState, publish, spawner};
 use crate::observe::events;
 use crate::work::{RawWork, WorkFn};
 use std::cell::{Cell, RefCell};
@@ -22,7 +22,7 @@ impl Current {
     /// The same queue, and this item.
     #[inline]
     pub(super) fn of(self, item: usize, func: Option<WorkFn>) -> Current {
-        let func = func.map_or(0, |func| func as usize);
+        let func = number(func);
         Current { item, func, ..self }
     }
 
@@ -34,14 +34,53 @@ impl Current {
     };
 }
 
+fn number(func: Option<WorkFn>) -> usize {
+    func.map_or(0, |func| func as usize)
+}
+
 thread_local! {
     /// The pool and the id of the worker that this thread is.
     static WORKER: RefCell<Option<(Arc<Pool>, u32)>> = const { RefCell::new(None) };
     /// Whether this thread is a rescuer.
     static RESCUER: Cell<bool> = const { Cell::new(false) };
-    /// What this thread runs.
-    static CURRENT: Cell<Current> =
-        const { Cell::new(Current::NONE) };
+    static CURRENT: Running = const { Running::new() };
+}
+
+/// What this thread runs. Not one cell: that would be read in wider pieces than it was written in just before, which processors are slow at.
+struct Running {
+    item: Cell<usize>,
+    func: Cell<usize>,
+    front: Cell<usize>,
+    reclaim: Cell<bool>,
+}
+
+impl Running {
+    const fn new() -> Self {
+        Running {
+            item: Cell::new(0),
+            func: Cell::new(0),
+            front: Cell::new(0),
+            reclaim: Cell::new(false),
+        }
+    }
+
+    #[inline]
+    fn get(&self) -> Current {
+        Current {
+            item: self.item.get(),
+            func: self.func.get(),
+            front: self.front.get(),
+            reclaim: self.reclaim.get(),
+        }
+    }
+
+    #[inline]
+    fn set(&self, what: Current) {
+        self.item.set(what.item);
+        self.func.set(what.func);
+        self.front.set(what.front);
+        self.reclaim.set(what.reclaim);
+    }
 }
 
 /// Makes the calling thread a worker of `pool` until dropped.
@@ -64,7 +103,7 @@ impl Drop for Membership {
 
 /// The calling thread was a worker of the process that this one was forked from. Here it is none.
 pub(crate) fn leave_in_child() {
-    CURRENT.set(Current::NONE);
+    CURRENT.with(|running| running.set(Current::NONE));
     RESCUER.set(false);
     // Its pool is the parent's, and nobody's here. A thread that is ending has left already.
     let _ = WORKER.try_with(|worker| std::mem::forget(worker.borrow_mut().take()));
@@ -78,32 +117,58 @@ pub(crate) fn home() -> Option<u32> {
 
 /// Calls `f` with the pool whose worker the calling thread is, if it is inside an item.
 pub(super) fn in_item_of<R>(f: impl FnOnce(&Pool) -> R) -> Option<R> {
-    if CURRENT.get().item == 0 {
+    if !is_in_item() {
         return None;
     }
     WORKER.with(|worker| worker.borrow().as_ref().map(|(pool, _)| f(pool)))
 }
 
-/// Notes what the calling thread is about to run. Returns what it runs already, if it waits for the new item in it.
+/// The calling thread is about to run items of the queue of `what`, which names no item. Returns what it runs already, if it waits for them
+/// in that, for [`leave_queue`].
 #[inline]
-pub(super) fn enter_item(what: Current) -> Current {
-    events::execute_start(what.item, what.func, what.front);
-    CURRENT.replace(what)
+pub(super) fn enter_queue(what: Current) -> Current {
+    CURRENT.with(|running| {
+        let outer = running.get();
+        running.front.set(what.front);
+        running.reclaim.set(what.reclaim);
+        outer
+    })
+}
+
+/// It begins one of them.
+#[inline]
+pub(super) fn begin_item(item: usize, func: Option<WorkFn>) {
+    let func = number(func);
+    CURRENT.with(|running| {
+        events::execute_start(item, func, running.front.get());
+        running.item.set(item);
+        running.func.set(func);
+    });
+}
+
+/// The item has ended.
+#[inline]
+pub(super) fn end_item() {
+    events::execute_end(|| {
+        let was = current();
+        (was.item, was.func, was.front)
+    });
 }
 
 #[inline]
-pub(super) fn leave_item(outer: Current) {
-    events::execute_end(|| {
-        let was = CURRENT.get();
-        (was.item, was.func, was.front)
-    });
-    CURRENT.set(outer);
+pub(super) fn leave_queue(outer: Current) {
+    CURRENT.with(|running| running.set(outer));
 }
 
 /// What the calling thread runs.
 #[inline]
 pub(crate) fn current() -> Current {
-    CURRENT.get()
+    CURRENT.with(Running::get)
+}
+
+#[inline]
+fn is_in_item() -> bool {
+    CURRENT.with(|running| running.item.get() != 0)
 }
 
 /// The item that the calling thread runs, `None` when it runs none. For comparing only: the item may have been freed by its
@@ -137,7 +202,8 @@ pub(crate) struct BlockGuard {
 impl BlockGuard {
     pub(crate) fn enter() -> Self {
         spawner::let_go();
-        if CURRENT.get().item == 0 {
+        publish::wait_begins();
+        if !is_in_item() {
             return BlockGuard { stepped_out: None };
         }
         let Some((pool, id)) = WORKER.with(|worker| worker.borrow().clone()) else {

@@ -123,6 +123,11 @@ impl<'p> PoolGuard<'p> {
         self.goes_on
     }
 
+    #[inline]
+    pub(super) fn pool(&self) -> &'p Arc<Pool> {
+        self.pool
+    }
+
     pub(super) fn placing(&self) -> &Placing {
         &self.pool.placing
     }

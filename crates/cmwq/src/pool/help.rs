@@ -9,6 +9,10 @@ use super::{Current, Pool, WorkerState, block};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicI32, AtomicU64};
 use crate::sys::sync::Mutex;
+use crate::work::closure::Small;
+use crate::work::{Started, WorkFn};
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
 
 /// Where a pod lies on the machine.
@@ -153,24 +157,74 @@ impl Pool {
 }
 
 /// Calls the function of an item; tells whether it panicked.
-pub(super) fn run_item(started: crate::work::Started, run: Run) -> bool {
+pub(super) fn run_item(started: Started, run: Run) -> bool {
     call(started, run.current)
+}
+
+/// What a worker has begun.
+pub(super) trait Callable {
+    fn address(&self) -> usize;
+    fn func(&self) -> Option<WorkFn>;
+    /// A panic is handed back.
+    fn call(self) -> Result<(), Box<dyn Any + Send>>;
+}
+
+impl Callable for Started {
+    #[inline]
+    fn address(&self) -> usize {
+        Started::address(self)
+    }
+
+    #[inline]
+    fn func(&self) -> Option<WorkFn> {
+        Started::func(self)
+    }
+
+    #[inline]
+    fn call(self) -> Result<(), Box<dyn Any + Send>> {
+        Started::call(self)
+    }
+}
+
+impl Callable for Small {
+    #[inline]
+    fn address(&self) -> usize {
+        Small::address(self)
+    }
+
+    #[inline]
+    fn func(&self) -> Option<WorkFn> {
+        Some(Small::func(self))
+    }
+
+    #[inline]
+    fn call(self) -> Result<(), Box<dyn Any + Send>> {
+        Small::call(self)
+    }
 }
 
 /// Calls the function of an item; tells whether it panicked.
 #[inline]
-pub(super) fn call(started: crate::work::Started, current: Current) -> bool {
-    let outer = block::enter_item(current);
-    let result = started.call();
-    block::leave_item(outer);
-    match result {
-        Ok(()) => false,
-        Err(payload) => {
-            // The payload's destructor is the user's code too.
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
-            true
-        }
+pub(super) fn call(started: Started, current: Current) -> bool {
+    let outer = block::enter_queue(current);
+    let panicked = call_next(started);
+    block::leave_queue(outer);
+    panicked
+}
+
+/// Calls the function of an item of the queue that the thread has [entered](block::enter_queue); tells whether it panicked.
+#[inline]
+pub(super) fn call_next(begun: impl Callable) -> bool {
+    #[cold]
+    fn dispose(payload: Box<dyn Any + Send>) -> bool {
+        // The payload's destructor is the user's code too.
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        true
     }
+    block::begin_item(begun.address(), begun.func());
+    let result = begun.call();
+    block::end_item();
+    result.is_err_and(dispose)
 }
 
 /// While away a worker is neither searching nor running at home.

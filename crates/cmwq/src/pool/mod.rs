@@ -17,6 +17,7 @@ mod monitor;
 mod offenders;
 mod params;
 mod placing;
+mod publish;
 mod pwq;
 mod rescuer;
 mod service;
@@ -30,15 +31,15 @@ mod worker;
 #[cfg(all(test, cmwq_loom))]
 pub(crate) mod model;
 
-use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32};
+use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
+use crate::sys::atomic::{AtomicU32, Ordering, plain};
 use crate::sys::park::Parker;
 use crate::sys::patience::Patience;
 use crate::sys::spin::{self, Allowance};
 use crate::sys::sync::Mutex;
 use crate::sys::{fork, thread};
 use crate::topology::CpuSet;
-use crate::work::{Batch, Completion, Inbox, List, Pending, Pushed, Seat, Taken};
+use crate::work::{Batch, Completion, Inbox, List, Seat, Taken};
 use batch::Open;
 use busy::BusyTable;
 use charge::Charging;
@@ -48,7 +49,6 @@ use late::Untold;
 use lent::Lent;
 use placing::Placing;
 use slab::Slab;
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -59,6 +59,7 @@ pub(crate) use help::{Group, Place};
 pub(crate) use lane::Lane;
 pub(crate) use limit::NodeLimit;
 pub(crate) use params::Params;
+pub(crate) use publish::{Together, has_backlog, wait_begins};
 pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState, PwqStats, Traits};
 pub(crate) use rescuer::Rescuer;
 pub(crate) use service::{Caretaker, Helper, Service};
@@ -106,9 +107,6 @@ pub(crate) struct Binding {
     pub(crate) target: u32,
 }
 
-/// A thread looks after what it has published every so many items: what is accepted at once then is still in its cache.
-const HAND_OVER_EVERY: u32 = 128;
-
 /// No worker has said yet which nice level it has.
 const NICE_UNKNOWN: i32 = i32::MIN;
 
@@ -122,6 +120,8 @@ pub(crate) struct Pool {
     nice: AtomicI32,
     inbox: CachePadded<Inbox>,
     inner: CachePadded<Mutex<Inner>>,
+    /// The number of the oldest batch that may be open: those before it are closed. Written under the lock.
+    oldest_batch: CachePadded<AtomicU32>,
     /// How long a worker of this pool looks for more before it goes to sleep.
     allowance: Allowance,
     /// Whether workers that run something come back in a moment.
@@ -281,12 +281,12 @@ enum Busy {
 pub(crate) struct WorkerHandle {
     parker: Parker,
     /// The kernel's thread id, 0 before the worker has started.
-    tid: AtomicU32,
+    tid: plain::AtomicU32,
     /// It is inside an item's function. Written by the worker alone: between items it may sleep for the pool's lock, which is not
     /// the item's sleep.
     in_item: AtomicBool,
     /// The CPU of who has woken it, or what [`placing`] has for that.
-    woken_from: AtomicU32,
+    woken_from: plain::AtomicU32,
     /// Its worker's line, but for who closes it.
     batch: CachePadded<Batch>,
 }
@@ -338,6 +338,7 @@ impl Pool {
                 dying: false,
                 stats: PoolStats::default(),
             })),
+            oldest_batch: CachePadded::new(AtomicU32::new(0)),
             allowance: Allowance::with_looks(looks),
             returns: Patience::new(),
             placing: Placing::new(),
@@ -374,47 +375,6 @@ impl Pool {
         let (mut inner, waited) = self.inner.lock_noting();
         inner.stats.lock_waits += u64::from(waited);
         PoolGuard::new(self, inner)
-    }
-
-    /// Publishes an item that was aimed at this pool, and wakes a worker if that is this publisher's duty.
-    #[inline]
-    pub(crate) fn publish(self: &Arc<Self>, item: Pending) {
-        let is_turn = is_turn(self.id);
-        if self.inbox.push(item) == Pushed::MustNotify {
-            self.call_somebody();
-        } else if is_turn {
-            self.hand_over();
-        }
-    }
-
-    /// The duty of a publisher who took the mark.
-    fn call_somebody(self: &Arc<Self>) {
-        // A worker that ends a short item takes the lock in a moment, and with it what was published. Then the inbox is empty, as it
-        // has not been since this publisher's exchange: whoever emptied it held the lock after that, and has settled or
-        // will. That spares the system call which wakes another worker, and that one's fight for the CPU and the lock.
-        let taken = || self.inbox.is_empty();
-        if self.inbox.is_worked() && self.returns.look(taken) {
-            return;
-        }
-        // Settling picks a worker, or finds one that searches, or asks for a new one.
-        let goes_on = self.publisher_goes_on();
-        let mut guard = self.lock_beside_batches();
-        if goes_on {
-            guard.will_go_on();
-        }
-    }
-
-    /// Collects what was published, if the lock is free. A long inbox would be turned around by a worker, far from the cache
-    /// that it is in, with the lock held. But a worker that waits awake will take what is there.
-    #[cold]
-    fn hand_over(self: &Arc<Self>) {
-        let Some(inner) = self.inner.try_lock() else {
-            return;
-        };
-        let mut guard = PoolGuard::new(self, inner);
-        if guard.searching == 0 {
-            guard.collect();
-        }
     }
 
     /// CPUs have come or gone: the workers are bound anew. What they run goes on meanwhile.
@@ -466,28 +426,6 @@ impl Pool {
             self.group.count_wanted(wanted);
         }
     }
-}
-
-thread_local! {
-    /// How many items the thread has published, and the number of the pool that the last one went to.
-    static PUBLISHED: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
-}
-
-/// The calling thread has published in the pool of this number. Whether it is its turn to hand over what was published.
-#[inline]
-fn is_turn(pool: u32) -> bool {
-    if cfg!(cmwq_loom) {
-        return false;
-    }
-    let published = PUBLISHED.get().0.wrapping_add(1);
-    PUBLISHED.set((published, pool));
-    published.is_multiple_of(HAND_OVER_EVERY)
-}
-
-/// Whether the pool where the calling thread has published last has a backlog. A hint.
-pub(crate) fn has_backlog() -> bool {
-    let (published, pool) = PUBLISHED.get();
-    published != 0 && late::has_backlog(pool)
 }
 
 impl Drop for Pool {

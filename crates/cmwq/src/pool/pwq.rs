@@ -4,7 +4,7 @@ use super::lane::Lane;
 use super::limit::NodeLimit;
 use super::rescuer::Rescuer;
 use super::snapshot::address;
-use super::{Current, Inner, Pool, PoolStats};
+use super::{Current, Inner, Pool, PoolStats, Together};
 use crate::observe::events;
 use crate::work::{List, Pending, RawWork, Seat, WorkFn};
 use std::sync::Arc;
@@ -107,6 +107,8 @@ pub(crate) struct PwqState {
     /// Accepts items but makes none active: an older pool workqueue of an ordered queue still has some.
     plugged: bool,
     serial: u64,
+    /// Where its items are published together, if they may be.
+    pub(super) together: Option<Arc<Together>>,
     /// Open lanes; each holds one of the active places.
     pub(super) lanes: Vec<Arc<Lane>>,
     pub(super) stats: PwqStats,
@@ -137,6 +139,7 @@ impl PwqState {
             retired: false,
             plugged: false,
             serial: 0,
+            together: None,
             lanes: Vec::new(),
             stats: PwqStats::default(),
         }
@@ -241,6 +244,32 @@ impl PwqState {
         true
     }
 
+    /// Whether items may become active past the worklist, and without a word to anybody.
+    pub(super) fn may_take_bundles(&self) -> bool {
+        self.may_batch() && self.inactive.is_empty() && !self.waiting
+    }
+
+    /// How many credits are unused, fetching portions until there are `most`, or no more are to be had.
+    #[inline]
+    pub(super) fn credits_at_hand(&mut self, most: usize) -> usize {
+        while self.credits - self.active < most as i32 {
+            self.stats.limit_visits += 1;
+            match self.limit.take_portion() {
+                0 => break,
+                portion => self.credits += portion,
+            }
+        }
+        usize::try_from(self.credits - self.active).map_or(0, |unused| unused.min(most))
+    }
+
+    /// Accepts so many items, which are active at once: there are credits for them.
+    #[inline]
+    pub(super) fn accept_at_once(&mut self, items: usize) {
+        self.active += items as i32;
+        self.in_flight[self.colour as usize] += items as u32;
+        self.nr_in_flight += items as u32;
+    }
+
     /// `true`: it has inactive items, and its waiting for a credit begins now.
     fn begin_waiting(&mut self) -> bool {
         if self.waiting || self.plugged || self.inactive.is_empty() {
@@ -295,6 +324,13 @@ impl Inner {
         let serial = self.next_serial;
         let place = self.pwqs.insert(PwqState { serial, ..pwq });
         PwqKey { place, serial }
+    }
+
+    /// Has the items of a pool workqueue published together from now on.
+    pub(crate) fn allow_together(&mut self, key: PwqKey, pool: u32) -> Option<Arc<Together>> {
+        let together = Arc::new(Together::new(pool, key.place));
+        self.pwq_mut(key)?.together = Some(together.clone());
+        Some(together)
     }
 
     pub(super) fn pwq_mut(&mut self, key: PwqKey) -> Option<&mut PwqState> {

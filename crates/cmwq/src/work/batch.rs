@@ -1,5 +1,5 @@
 //! Items that one worker has taken at once, to run them one after the other without the pool's lock. See `pool/batch.rs` for
-//! when and why.
+//! when and why. Those of a bundle stay where they are, and only their count is here.
 //!
 //! One word counts the items that the worker has begun. Whoever holds the pool's lock may close the batch; from then on the
 //! worker begins no more of them. Every change of the word is one read-modify-write, so of the worker's next step and the
@@ -8,6 +8,7 @@
 use super::raw::{Pending, RawWork, WorkFn};
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
+use crate::sys::prefetch;
 use std::ptr::NonNull;
 
 /// Items of a batch at most: the lock, taken once for so many, costs less than a nanosecond for each.
@@ -42,37 +43,38 @@ impl Batch {
         }
     }
 
-    /// Under the lock, by its worker, while it is closed: the item at `index`, from 0 on.
+    /// Under the lock, by its worker, while it is closed: the item at `index`, from 0 on, and its function.
     #[inline]
-    pub(crate) fn set(&self, index: usize, item: Pending) {
-        let func = item.func();
+    pub(crate) fn set(&self, index: usize, item: Pending, func: Option<WorkFn>) {
         let item = item.into_raw();
         // SAFETY: closed, so nobody else looks at the entries.
         unsafe { self.items[index].set(Some(Entry { item, func })) };
     }
 
-    /// Under the lock, by its worker: opens it and begins the first item.
+    /// Under the lock, by its worker: opens it; the first item counts as begun.
     #[inline]
-    pub(crate) fn open(&self) -> Pending {
+    pub(crate) fn open(&self) {
         // Relaxed: who closes it takes the lock first.
         self.begun.store(1, Ordering::Relaxed);
-        self.begin(0)
     }
 
-    /// By its worker, while items are left: begins the next one, which is the one at `index`. `None`: the batch was closed.
+    /// By its worker, while items are left: begins the next one, which is the one at `index`. `false`: the batch was closed.
     #[inline]
-    pub(crate) fn next(&self, index: usize) -> Option<Pending> {
+    pub(crate) fn go_on(&self, index: usize) -> bool {
         // Release: who closes it sees what the items before this one did. Nothing is to be acquired: who finds it closed takes
         // the lock.
         let begun = self.begun.fetch_add(1, Ordering::Release);
-        if begun & CLOSED != 0 {
-            return None;
-        }
-        debug_assert_eq!(begun as usize, index);
-        Some(self.begin(index))
+        debug_assert!(begun & CLOSED != 0 || begun as usize == index);
+        begun & CLOSED == 0
     }
 
-    /// Under the lock: closes it. Returns how many items have been begun; the others are to be fetched with [`take`](Self::take).
+    /// By its worker, while it is open: asks for the line of the item at `index`.
+    #[inline]
+    pub(crate) fn ask_for(&self, index: usize) {
+        prefetch::to_write(self.entry(index).item.addr().get());
+    }
+
+    /// Under the lock: closes it. Returns how many items have been begun; the others are the caller's to take.
     #[inline]
     pub(crate) fn close(&self) -> usize {
         // Acquire: what the items did that have ended.
@@ -81,21 +83,17 @@ impl Batch {
         begun as usize
     }
 
-    /// Under the lock, when it was closed: an item that was not begun.
+    /// The item at `index`, once: by its worker if it has begun it, or under the lock by who has closed the batch, if nobody has.
+    #[inline]
     pub(crate) fn take(&self, index: usize) -> Pending {
-        self.begin(index)
+        // SAFETY: `set` put it there, and the count gave this index to this caller alone.
+        unsafe { Pending::from_raw(self.entry(index).item) }
     }
 
     /// Under the lock: the address and the function of the item at `index`.
     pub(crate) fn name(&self, index: usize) -> (usize, Option<WorkFn>) {
         let entry = self.entry(index);
         (entry.item.addr().get(), entry.func)
-    }
-
-    #[inline]
-    fn begin(&self, index: usize) -> Pending {
-        // SAFETY: `set` put it there, and the count gave this index to this caller alone.
-        unsafe { Pending::from_raw(self.entry(index).item) }
     }
 
     #[inline]

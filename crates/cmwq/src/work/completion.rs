@@ -138,6 +138,7 @@ impl Completion {
         }
         // It may be what completes this.
         crate::pool::spawner::let_go();
+        crate::pool::wait_begins();
         // Where items wait for CPUs, a thread that waits awake has one of theirs; and the system moves no thread to a CPU that is in use.
         if !crate::pool::has_backlog()
             && ALLOWANCE.with(|allowance| allowance.wait(|| self.try_wait()))

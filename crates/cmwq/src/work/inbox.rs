@@ -2,13 +2,16 @@
 //!
 //! One word: the address of the newest item, each item linking to the one before it, or nothing. Publishing is one
 //! compare-exchange. Whoever holds the pool's lock takes the whole chain with one swap and turns it around, so items come
-//! out in the order in which they were published.
+//! out in the order in which they were published. In the place of an item there may be a [bundle](super::bundle) of them, and while it
+//! is the newest, items are added to it and the word stays as it is.
 //!
 //! The lowest bit of an *empty* inbox is [`NOTIFY`]: "whoever publishes next must see to it that a worker is woken". It is in
 //! the same word as the items, so setting it (only while there are none) and publishing can not pass each other by: that
 //! is the whole of the no-lost-wake-up argument on the issuer's side, see `pool/PROTOCOL.md`.
 
-use super::raw::{Pending, RawWork, link};
+use super::bundle::{Bundles, Made, Part, Run};
+use super::closure::Small;
+use super::raw::{Pending, RawWork, WorkFn, link};
 use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::atomic::{AtomicPtr, Ordering};
 use std::ptr::NonNull;
@@ -45,7 +48,61 @@ impl Inbox {
     /// Publishes `item`.
     #[inline]
     pub(crate) fn push(&self, item: Pending) -> Pushed {
-        let item = item.into_raw();
+        self.push_node(item.into_raw())
+    }
+
+    /// Publishes `item` where `run`, the calling thread's, has a place, or in the bundle that was published last, if that is one of `bundles`
+    /// and takes more. Nobody need be told: somebody will come for what else is in that bundle. Otherwise the item is given back.
+    #[inline]
+    pub(crate) fn add(&self, item: Pending, bundles: &Bundles, run: &Run) -> Result<(), Pending> {
+        bundles.add_item(item, || self.head(), run)
+    }
+
+    /// The same for a closure.
+    #[inline]
+    pub(crate) fn add_closure(
+        &self,
+        closure: Small,
+        bundles: &Bundles,
+        run: &Run,
+    ) -> Result<(), Small> {
+        bundles.add_closure(closure, || self.head(), run)
+    }
+
+    #[inline]
+    fn head(&self) -> *mut RawWork {
+        // Relaxed: it is only compared with what its bundles say.
+        self.head.load(Ordering::Relaxed)
+    }
+
+    /// Publishes `item` in a new bundle, to which others may add; as it is if none is to be had.
+    pub(crate) fn push_bundle(&self, item: Pending, bundles: &Bundles, run: &Run) -> Pushed {
+        match bundles.make_of_item(item, run) {
+            Ok(made) => self.push_made(made),
+            Err(item) => self.push(item),
+        }
+    }
+
+    /// Publishes `closure` in a new bundle, to which others may add. Given back if none is to be had.
+    pub(crate) fn push_closure(
+        &self,
+        closure: Small,
+        bundles: &Bundles,
+        run: &Run,
+    ) -> Result<Pushed, Small> {
+        let made = bundles.make_of_closure(closure, run)?;
+        Ok(self.push_made(made))
+    }
+
+    fn push_made(&self, made: Made) -> Pushed {
+        let pushed = self.push_node(made.node());
+        made.open();
+        pushed
+    }
+
+    /// The caller owns what the node stands for.
+    #[inline]
+    fn push_node(&self, item: NonNull<RawWork>) -> Pushed {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             let notify = head.addr() & NOTIFY;
@@ -128,15 +185,15 @@ impl Inbox {
         }
         // Acquire pairs with the publishers' Release: their chain of exchanges is one release sequence.
         let newest = NonNull::new(self.head.swap(std::ptr::null_mut(), Ordering::Acquire));
-        let (mut item, mut behind, mut len) = (newest, None, 0);
+        let (mut item, mut behind) = (newest, None);
         while let Some(this) = item {
             // SAFETY: the swap made the chain ours; each item on it was published exactly once.
             unsafe {
                 item = link::next(this);
                 link::set_next(this, behind);
+                taken.len += weigh(this);
             }
             behind = Some(this);
-            len += 1;
         }
         let Some(newest) = newest else { return };
         match taken.newest.replace(newest) {
@@ -144,7 +201,6 @@ impl Inbox {
             Some(last) => unsafe { link::set_next(last, behind) },
             None => taken.oldest = behind,
         }
-        taken.len += len;
     }
 
     /// Asks the next publisher for a wake-up. `false`: there are items already, nothing was asked.
@@ -183,12 +239,32 @@ impl Inbox {
     }
 }
 
+/// About how many items a node stands for that is being taken.
+///
+/// # Safety
+/// The caller owns what the node stands for.
+#[inline]
+unsafe fn weigh(node: NonNull<RawWork>) -> usize {
+    // SAFETY: by the contract.
+    unsafe {
+        if !node.as_ref().is_node() {
+            return 1;
+        }
+        let items = Part::weigh(node);
+        node.as_ref().set_weight(items);
+        items as usize
+    }
+}
+
 /// Items taken from an inbox that nobody has accepted yet, oldest first. Whoever owns it has to use it up: an item in it has no
 /// other owner.
 #[derive(Default)]
 pub(crate) struct Taken {
     oldest: Option<NonNull<RawWork>>,
     newest: Option<NonNull<RawWork>>,
+    /// What is left of the bundle that was the oldest, which is before it.
+    part: Option<Part>,
+    /// About how many items there are from the oldest on.
     len: usize,
 }
 
@@ -196,27 +272,92 @@ pub(crate) struct Taken {
 unsafe impl Send for Taken {}
 
 impl Taken {
+    /// If not, there may be an item.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.oldest.is_none()
+        self.oldest.is_none() && self.part.is_none()
     }
 
+    /// About how many items there are.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.len + self.part.as_ref().map_or(0, Part::len)
     }
 
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<Pending> {
-        let item = self.oldest?;
-        // SAFETY: the chain is ours (`take_all`), and each item is given out once.
-        unsafe {
-            self.oldest = link::next(item);
-            if self.oldest.is_none() {
-                self.newest = None;
+        loop {
+            if let Some(part) = self.oldest_part() {
+                let item = part.pop_item();
+                self.leave_empty_part();
+                if item.is_some() {
+                    return item;
+                }
+            } else {
+                let item = self.pop_node()?;
+                // SAFETY: it is no bundle, and was published as what it is.
+                return Some(unsafe { Pending::from_raw(item) });
             }
-            self.len -= 1;
-            Some(Pending::from_raw(item))
         }
+    }
+
+    /// The pool workqueue that the oldest item is for, if that is in a bundle.
+    #[inline]
+    pub(crate) fn pwq_of_bundle(&mut self) -> Option<u32> {
+        self.oldest_part().map(|part| part.pwq())
+    }
+
+    /// The oldest items, up to `most` of one bundle, if the oldest is in one; as long as `fits` their addresses and functions.
+    /// Nothing of an item is touched.
+    #[inline]
+    pub(crate) fn split_bundle(
+        &mut self,
+        most: usize,
+        fits: Option<impl Fn(usize, Option<WorkFn>) -> bool>,
+    ) -> Option<Part> {
+        let part = self.oldest_part()?.split(most, fits);
+        self.leave_empty_part();
+        (part.len() > 0).then_some(part)
+    }
+
+    /// What is left of the oldest, if that is a bundle.
+    #[inline]
+    fn oldest_part(&mut self) -> Option<&mut Part> {
+        if self.part.is_none() {
+            let node = self.oldest?;
+            // SAFETY: the chain is ours (`take_all`), and a node in it that is none of an item is that of a bundle that was published.
+            unsafe {
+                if !node.as_ref().is_node() {
+                    return None;
+                }
+                self.pop_node();
+                self.part = Some(Part::close(node));
+            }
+        }
+        self.part.as_mut()
+    }
+
+    #[inline]
+    fn leave_empty_part(&mut self) {
+        if self.part.as_ref().is_some_and(|part| part.len() == 0) {
+            self.part = None;
+        }
+    }
+
+    #[inline]
+    fn pop_node(&mut self) -> Option<NonNull<RawWork>> {
+        let node = self.oldest?;
+        // SAFETY: the chain is ours, and each node is given out once.
+        unsafe {
+            self.oldest = link::next(node);
+            self.len -= match node.as_ref().is_node() {
+                true => node.as_ref().weight() as usize,
+                false => 1,
+            };
+        }
+        if self.oldest.is_none() {
+            self.newest = None;
+        }
+        Some(node)
     }
 }

@@ -2,6 +2,8 @@
 
 mod batch;
 mod berth;
+mod bundle;
+pub(crate) mod closure;
 mod completion;
 mod inbox;
 mod item;
@@ -11,6 +13,7 @@ pub(crate) mod raw;
 
 pub(crate) use batch::{Batch, MOST as MOST_IN_BATCH};
 pub(crate) use berth::{Berth, Found};
+pub(crate) use bundle::{Bundles, Found as FoundInBundle, Part, Run, Unused};
 pub use completion::Completion;
 pub(crate) use inbox::{Inbox, Pushed, Taken};
 pub use item::Work;

@@ -37,6 +37,8 @@ pub struct RawWork {
 }
 
 const PENDING: u32 = 1;
+/// It is no item but the [node](RawWork::node) of a bundle.
+const NODE: u32 = 1 << 1;
 /// One step of the disable depth, which is the upper half of `state`.
 const DISABLE_STEP: u32 = 1 << 16;
 /// The largest disable depth.
@@ -73,6 +75,39 @@ impl RawWork {
     #[cfg(cmwq_loom)]
     pub fn new(func: WorkFn) -> Self {
         idle_item!(func)
+    }
+
+    /// What an inbox holds in the place of many items: the first field of a bundle.
+    pub(super) fn node() -> Self {
+        RawWork {
+            state: AtomicU32::new(NODE),
+            colour: Guarded::new(0),
+            place: AtomicU64::new(0),
+            func: Guarded::new(None),
+            next: Guarded::new(std::ptr::null_mut()),
+            prev: Guarded::new(std::ptr::null_mut()),
+        }
+    }
+
+    /// Of a node: how many items it is taken for.
+    #[inline]
+    pub(super) fn set_weight(&self, items: u32) {
+        // SAFETY: whoever has taken it owns the field.
+        unsafe { self.colour.set(items) };
+    }
+
+    /// See [`set_weight`](Self::set_weight).
+    #[inline]
+    pub(super) fn weight(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { self.colour.get() }
+    }
+
+    /// Whether it is the node of a bundle.
+    #[inline]
+    pub(super) fn is_node(&self) -> bool {
+        // Relaxed: it never changes.
+        self.state.load(Ordering::Relaxed) & NODE != 0
     }
 
     /// Whether the item is pending: queued and not started, or owned for an instant by somebody who queues or cancels it.
@@ -289,6 +324,16 @@ impl Pending {
     pub(crate) fn release(self) {
         self.item().state.fetch_and(!PENDING, Ordering::AcqRel);
     }
+
+    /// Where the item is.
+    #[inline]
+    pub(super) fn as_ptr(&self) -> *mut RawWork {
+        self.0.as_ptr()
+    }
+
+    /// Gives up the value: somebody else has made one of the same address.
+    #[inline]
+    pub(super) fn hand_on(self) {}
 
     /// Gives up the value, for an inbox or a list that keeps the item by its address.
     #[inline]

@@ -227,6 +227,8 @@ impl WqCore {
         // Entered while no older one can go unnoticed: `pwq_gone` unplugs under the same lock.
         let mut members = self.members.lock();
         let plugged = self.ordered() && !members.is_empty();
+        // Where workers take several items at once.
+        let together = !self.ordered() && pool.attrs.batch > 1;
         let traits = Traits {
             ordered: self.ordered(),
             cpu_intensive: self.flags.cpu_intensive && self.kind == WorkqueueKind::PerCpu,
@@ -235,8 +237,13 @@ impl WqCore {
         };
         let state = PwqState::new(self.clone(), traits, self.limits.of(node), node, colour)
             .plugged(plugged);
-        let key = pool.lock().add_pwq(state);
-        let pwq = Arc::new(Pwq { pool, key, node });
+        let (key, together) = {
+            let mut guard = pool.lock();
+            let key = guard.add_pwq(state);
+            let together = together.then(|| guard.allow_together(key, pool.id));
+            (key, together.flatten())
+        };
+        let pwq = Pwq::new(pool, key, node, together);
         members.push(pwq.clone());
         pwq
     }

@@ -174,6 +174,22 @@ impl Workqueue {
         self.spawn_from(None, func)
     }
 
+    /// Runs `func` as a one-shot item that nobody can wait for, cancel or look at by itself: the cheapest way to have something done.
+    /// [`flush`](Self::flush), [`drain`](Self::drain), `max_active` and all else that is about the queue apply as to any item, and a
+    /// panic is caught and counted.
+    ///
+    /// While a thread queues faster than the workers run, closures of up to 24 bytes need no memory of their own.
+    ///
+    /// # Errors
+    /// The queue is [draining](Refused::Draining) or is its parent's [in a child process](Refused::Forked): `func` was dropped.
+    #[inline]
+    pub fn execute<F>(&self, func: F) -> Result<(), Refused>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.core.execute(func)
+    }
+
     /// As [`spawn`](Self::spawn), from `cpu` instead of from the caller's.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! One pool workqueue as its queue knows it.
 
-use crate::pool::{Pool, PwqKey};
+use crate::pool::{Pool, PwqKey, Together};
 use crate::work::Pending;
+use crate::work::closure::Small;
 use std::sync::Arc;
 
 /// One pool workqueue as its queue knows it.
@@ -12,14 +13,42 @@ pub(super) struct Pwq {
     pub(super) key: PwqKey,
     /// Which of the queue's limits its items count against.
     pub(super) node: usize,
+    /// Where items are published together, if they may be.
+    together: Option<Arc<Together>>,
 }
 
 impl Pwq {
+    pub(super) fn new(
+        pool: Arc<Pool>,
+        key: PwqKey,
+        node: usize,
+        together: Option<Arc<Together>>,
+    ) -> Arc<Self> {
+        Arc::new(Pwq {
+            pool,
+            key,
+            node,
+            together,
+        })
+    }
+
+    /// Queues a closure that nobody will see as an item, if it can be had so; given back otherwise.
+    #[inline]
+    pub(super) fn publish_closure(&self, closure: Small) -> Result<(), Small> {
+        match &self.together {
+            Some(together) => self.pool.publish_closure(closure, together),
+            None => Err(closure),
+        }
+    }
+
     /// Queues an item that the caller owns.
     #[inline]
     pub(super) fn publish(&self, mut item: Pending) {
         item.aim(self.pool.id, self.key.place);
-        self.pool.publish(item);
+        match &self.together {
+            Some(together) => self.pool.publish_together(item, together),
+            None => self.pool.publish(item),
+        }
     }
 
     /// Non-reentrance across pools: as [`publish`](Self::publish), but while the pool that the item was last queued on still runs

@@ -12,6 +12,7 @@ use crate::sys::clock;
 use crate::sys::gate::GateGuard;
 use crate::sys::probe::{self, bits};
 use crate::work::Pending;
+use crate::work::closure::{self, Small};
 
 impl WqCore {
     /// The CPU that the calling thread queues from.
@@ -82,26 +83,11 @@ impl WqCore {
         requested: Option<usize>,
         item: Pending,
     ) -> Result<(), Refused> {
-        if self.engine.is_inherited() {
+        if let Err(why) = self.may_publish() {
             item.release();
-            return Err(Refused::Forked);
+            return Err(why);
         }
-        // Inside the gate: a drain that begins waits for us, so it sees the item or we see it.
-        if self.closed.load(Ordering::SeqCst) != 0 && !self.runs_here() {
-            item.release();
-            return Err(Refused::Draining);
-        }
-        let bound = !self.kind.is_unbound();
-        let cpu = if self.ordered() {
-            // All slots are alike, but they are replaced one after the other: with two in use an item could go to the new pool
-            // workqueue and a later one to the old.
-            0
-        } else {
-            requested.unwrap_or_else(|| self.engine.cpus(gate).issuing(real, bound))
-        };
-        let slots = self.slots.get().expect("set when the queue was made");
-        let slot = slots.get(cpu).unwrap_or(&slots[0]);
-        let pwq = slot.load(gate);
+        let pwq = self.pwq_from(gate, real, requested);
         if probe::events_wanted() {
             self.tell_queued(requested, pwq, &item);
         }
@@ -114,6 +100,90 @@ impl WqCore {
             });
         }
         Ok(())
+    }
+
+    /// Whether items may be queued now. Inside a gate: a drain that begins waits for us, so it sees the item or we see it.
+    #[inline]
+    fn may_publish(&self) -> Result<(), Refused> {
+        if self.engine.is_inherited() {
+            return Err(Refused::Forked);
+        }
+        if self.closed.load(Ordering::SeqCst) != 0 && !self.runs_here() {
+            return Err(Refused::Draining);
+        }
+        Ok(())
+    }
+
+    /// Where items go that are queued from `requested`, or from the CPU `real`, where the caller is.
+    #[inline]
+    fn pwq_from<'g>(
+        &self,
+        gate: &'g GateGuard<'_>,
+        real: usize,
+        requested: Option<usize>,
+    ) -> &'g Pwq {
+        let bound = !self.kind.is_unbound();
+        let cpu = if self.ordered() {
+            // All slots are alike, but they are replaced one after the other: with two in use an item could go to the new pool
+            // workqueue and a later one to the old.
+            0
+        } else {
+            requested.unwrap_or_else(|| self.engine.cpus(gate).issuing(real, bound))
+        };
+        let slots = self.slots.get().expect("set when the queue was made");
+        slots.get(cpu).unwrap_or(&slots[0]).load(gate)
+    }
+
+    /// Queues a closure of which there is no handle.
+    #[inline]
+    pub(super) fn execute<F: FnOnce() + Send + 'static>(&self, func: F) -> Result<(), Refused> {
+        let func = match Small::of(func) {
+            Ok(small) => match self.queue_small(small) {
+                Ok(()) => return Ok(()),
+                Err((small, why)) => {
+                    // SAFETY: it was made of this.
+                    let func = unsafe { small.into_inner::<F>() };
+                    if let Some(why) = why {
+                        return Err(why);
+                    }
+                    func
+                }
+            },
+            Err(func) => func,
+        };
+        self.execute_item(func)
+    }
+
+    /// Queues a closure as an item.
+    fn execute_item<F: FnOnce() + Send + 'static>(&self, func: F) -> Result<(), Refused> {
+        let raw = closure::into_raw(func);
+        // SAFETY: the item is there until its function runs.
+        let Ok(item) = (unsafe { Pending::claim(raw) }) else {
+            unreachable!("nobody else has the new item")
+        };
+        self.queue(None, item).inspect_err(|_| {
+            // SAFETY: the queue did not take it.
+            drop(unsafe { closure::from_raw::<F>(raw) });
+        })
+    }
+
+    /// Queues a small closure, if it need not be seen as an item. Given back otherwise, with the reason if it is refused.
+    #[inline]
+    fn queue_small(&self, closure: Small) -> Result<(), (Small, Option<Refused>)> {
+        // Watched, all that happens to it is told.
+        if probe::switch() != 0 {
+            return Err((closure, None));
+        }
+        spawner::let_go();
+        let real = engine::here();
+        let gate = gates().enter(real);
+        match self.may_publish() {
+            Ok(()) => self
+                .pwq_from(&gate, real, None)
+                .publish_closure(closure)
+                .map_err(|closure| (closure, None)),
+            Err(why) => Err((closure, Some(why))),
+        }
     }
 
     /// Whether threads that spawn its items and join them at once may have lanes.

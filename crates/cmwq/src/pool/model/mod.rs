@@ -7,13 +7,14 @@
 //! each, are listed at the end of `PROTOCOL.md`.
 
 mod batches;
+mod bundles;
 mod protocol;
 mod rescuer;
 
 pub(crate) use item::{Item, Touched};
 
 use super::*;
-use crate::work::{MOST_IN_BATCH, RawWork, WorkFn};
+use crate::work::{MOST_IN_BATCH, Pending, RawWork, WorkFn};
 use loom::thread;
 
 /// A queue that is told nothing of interest.

@@ -53,7 +53,7 @@ impl Queue {
         let state = PwqState::new(self.clone(), traits, limit, 0, 0);
         let key = pool.lock().add_pwq(state);
         let pool = pool.clone();
-        let pwq = Arc::new(Pwq { pool, key, node: 0 });
+        let pwq = Pwq::new(pool, key, 0, None);
         self.members.lock().push(pwq.clone());
         pwq
     }

@@ -15,6 +15,7 @@ pub(super) const PEER: Peer = Peer {
         ("roundtrip", "completion"),
         ("roundtrip", "join"),
         ("flood", "work"),
+        ("flood", "execute"),
         ("flood", "spawn"),
         ("window", "completion"),
         ("window", "join"),
@@ -41,6 +42,22 @@ impl Pool for Reusable {
 
     fn submit(&self, item: &Work) {
         self.0.queue(item);
+    }
+}
+
+/// A closure for each item, without a handle.
+struct Executed(Workqueue);
+
+impl Pool for Executed {
+    type Item = Job;
+
+    fn item(&self, job: Job) -> Job {
+        job
+    }
+
+    fn submit(&self, job: &Job) {
+        let job = *job;
+        self.0.execute(move || job.run()).expect("it is open");
     }
 }
 
@@ -87,6 +104,7 @@ fn run(options: &Options) -> Result<Report, String> {
         }
         ("roundtrip", "join") => round_trip::joined(&Spawned(queue), options),
         ("flood", "work") => flood::flood::<Completion, _>(&Reusable(queue), options),
+        ("flood", "execute") => flood::flood::<Completion, _>(&Executed(queue), options),
         ("flood", "spawn") => flood::flood::<Completion, _>(&Spawned(queue), options),
         ("window", "completion") => {
             window::signalled::<Completion, _>(&Reusable(queue), options, window::COMPUTE)

@@ -1,0 +1,286 @@
+//! Bundles: what is published together runs once, is seen by whoever must see all that was published, and is never lost between the uses of
+//! a bundle. Under the model checker a bundle has four places, in runs of two, and a thread's second item in a row may begin one.
+
+use super::*;
+use crate::work::closure::Small;
+use std::sync::atomic::AtomicUsize;
+
+/// A pool whose workers take all that they find, with a pool workqueue and its bundles.
+fn bundling(cpus: usize) -> (Arc<Pool>, PwqKey, Arc<Together>) {
+    let pool = batching_pool(1, cpus);
+    let pwq = add_pwq(&pool, Traits::default());
+    let together = Arc::new(Together::new(pool.id, pwq.place));
+    (pool, pwq, together)
+}
+
+fn publish(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, item: &Arc<Item>) -> bool {
+    let Ok(mut pending) = item.claim() else {
+        return false;
+    };
+    pending.aim(pool.id, pwq.place);
+    pool.publish_together(pending, together);
+    true
+}
+
+fn wait(item: &Item, runs: usize, done: &Parker) {
+    while item.runs() < runs {
+        done.park();
+    }
+}
+
+fn items<const N: usize>(done: &Arc<Parker>) -> [Arc<Item>; N] {
+    std::array::from_fn(|_| Item::new(&Touched::new(), Some(done)))
+}
+
+/// Publishes them one after the other.
+fn publish_all(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, items: &[Arc<Item>]) {
+    for item in items {
+        assert!(publish(pool, pwq, together, item));
+    }
+}
+
+#[test]
+fn what_one_thread_publishes_together_runs_once_each() {
+    explore(3, || {
+        let (pool, pwq, together) = bundling(1);
+        let done = Arc::new(Parker::new());
+        let items = items::<4>(&done);
+        let worker = start(&pool);
+        publish_all(&pool, pwq, &together, &items);
+        for item in &items {
+            wait(item, 1, &done);
+        }
+        finish(&pool, [worker]);
+        assert_eq!(items.map(|item| item.runs()), [1; 4]);
+        let stats = pool.lock().stats();
+        assert_eq!((stats.started, stats.completed), (4, 4));
+        assert_eq!(pool.lock().in_flight(pwq), 0);
+    });
+}
+
+#[test]
+fn what_two_threads_publish_together_runs_once_each() {
+    explore(2, || {
+        let (pool, pwq, together) = bundling(1);
+        let done = Arc::new(Parker::new());
+        let (mine, others) = (items::<3>(&done), items::<2>(&done));
+        let other = thread::spawn({
+            let (pool, together, others) = (pool.clone(), together.clone(), others.clone());
+            move || publish_all(&pool, pwq, &together, &others)
+        });
+        publish_all(&pool, pwq, &together, &mine);
+        let worker = start(&pool);
+        for item in mine.iter().chain(&others) {
+            wait(item, 1, &done);
+        }
+        other.join().unwrap();
+        finish(&pool, [worker]);
+        assert_eq!(mine.map(|item| item.runs()), [1; 3]);
+        assert_eq!(others.map(|item| item.runs()), [1; 2]);
+    });
+}
+
+#[test]
+fn who_drains_sees_what_was_published_together_before() {
+    explore(3, || {
+        let (pool, pwq, together) = bundling(1);
+        let done = Arc::new(Parker::new());
+        let items = items::<3>(&done);
+        let told = Arc::new(AtomicUsize::new(0));
+        let publisher = thread::spawn({
+            let (pool, together, items, told) =
+                (pool.clone(), together.clone(), items.clone(), told.clone());
+            move || {
+                for item in &items {
+                    assert!(publish(&pool, pwq, &together, item));
+                    // The models' own book-keeping; loom switches threads at the publishing alone.
+                    told.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        let in_flight = {
+            let before = told.load(Ordering::Relaxed);
+            let mut guard = pool.lock();
+            guard.drain();
+            let in_flight = guard.in_flight(pwq) as usize;
+            assert!(in_flight >= before, "{in_flight} of {before} were seen");
+            in_flight
+        };
+        assert!(in_flight <= 3);
+        publisher.join().unwrap();
+        let worker = start(&pool);
+        for item in &items {
+            wait(item, 1, &done);
+        }
+        finish(&pool, [worker]);
+        assert_eq!(items.map(|item| item.runs()), [1; 3]);
+    });
+}
+
+#[test]
+fn a_bundle_is_not_used_again_while_a_thread_has_a_run_of_it() {
+    explore(2, || {
+        let (pool, pwq, together) = bundling(1);
+        let done = Arc::new(Parker::new());
+        let (mine, others) = (items::<5>(&done), items::<2>(&done));
+        // Takes what is there, and makes a bundle.
+        let other = thread::spawn({
+            let (pool, together, others) = (pool.clone(), together.clone(), others.clone());
+            move || {
+                pool.lock().drain();
+                publish_all(&pool, pwq, &together, &others);
+            }
+        });
+        // The last one's place is in the second run of a bundle that may have been emptied by then.
+        publish_all(&pool, pwq, &together, &mine);
+        other.join().unwrap();
+        let worker = start(&pool);
+        for item in mine.iter().chain(&others) {
+            wait(item, 1, &done);
+        }
+        finish(&pool, [worker]);
+        assert_eq!(mine.map(|item| item.runs()), [1; 5]);
+        assert_eq!(others.map(|item| item.runs()), [1; 2]);
+    });
+}
+
+#[test]
+fn nobody_adds_to_a_bundle_that_is_not_published() {
+    explore(2, || {
+        let (pool, pwq, together) = bundling(1);
+        let done = Arc::new(Parker::new());
+        let (mine, others) = (items::<5>(&done), items::<2>(&done));
+        let (before, between) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
+        let other = thread::spawn({
+            let (pool, together, others) = (pool.clone(), together.clone(), others.clone());
+            let (before, between) = (before.clone(), between.clone());
+            move || {
+                assert!(publish(&pool, pwq, &together, &others[0]));
+                before.unpark();
+                between.park();
+                // It may find a bundle on top that is taken, and made anew, before it has looked into it.
+                assert!(publish(&pool, pwq, &together, &others[1]));
+                let mut guard = pool.lock();
+                guard.drain();
+                let seen = guard.await_pending(pool.id, others[1].raw());
+                assert!(seen.is_some(), "it was published, and is not there");
+            }
+        });
+        before.park();
+        publish_all(&pool, pwq, &together, &mine[..3]);
+        between.unpark();
+        pool.lock().drain();
+        publish_all(&pool, pwq, &together, &mine[3..]);
+        other.join().unwrap();
+        let worker = start(&pool);
+        for item in mine.iter().chain(&others) {
+            wait(item, 1, &done);
+        }
+        finish(&pool, [worker]);
+    });
+}
+
+#[test]
+fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
+    explore(2, || {
+        let (pool, pwq, together) = bundling(2);
+        let (begun, go_on) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
+        let done = Arc::new(Parker::new());
+        let again = Item::waiting(&Touched::new(), &begun, &go_on);
+        let [alone, behind, one, two] = items::<4>(&done);
+        publish_all(&pool, pwq, &together, &[alone.clone(), again.clone()]);
+        let first = start(&pool);
+        begun.park();
+        // This has its place in the bundle that is being run.
+        assert!(publish(&pool, pwq, &together, &behind));
+        // As many as are accepted at once: what comes after them is taken without a look.
+        for before in [&one, &two] {
+            assert!(queue(&pool, pwq, before));
+        }
+        assert!(publish(&pool, pwq, &together, &again));
+        let second = start(&pool);
+        wait(&two, 1, &done);
+        go_on.unpark();
+        begun.park();
+        go_on.unpark();
+        finish(&pool, [first, second]);
+        let runs = [alone, again, behind, one, two].map(|item| item.runs());
+        assert_eq!(runs, [1, 2, 1, 1, 1]);
+    });
+}
+
+#[test]
+fn what_is_behind_a_blocked_item_of_a_bundle_runs_when_the_monitor_has_looked() {
+    explore(2, || {
+        let (pool, pwq, together) = bundling(2);
+        let (begun, last_done) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
+        let done = Arc::new(Parker::new());
+        let first = Item::new(&Touched::new(), Some(&done));
+        let blocked = Item::waiting(&Touched::new(), &begun, &last_done);
+        let last = Item::new(&Touched::new(), Some(&last_done));
+        let items = [first, blocked, last];
+        let workers = [start(&pool), start(&pool)];
+        publish_all(&pool, pwq, &together, &items);
+        begun.park();
+        // As the monitor does.
+        drop(pool.lock());
+        finish(&pool, workers);
+        assert_eq!(items.map(|item| item.runs()), [1; 3]);
+    });
+}
+
+/// Where closures say that they have run.
+struct Called {
+    times: AtomicUsize,
+    done: Parker,
+}
+
+fn closure(touched: &Arc<Touched>, called: &Arc<Called>) -> Small {
+    let (touched, called) = (touched.clone(), called.clone());
+    let small = Small::of(move || {
+        touched.touch();
+        // The models' own book-keeping.
+        called.times.fetch_add(1, Ordering::Relaxed);
+        called.done.unpark();
+    });
+    small.unwrap_or_else(|_| unreachable!("two words are small"))
+}
+
+/// Publishes it together with others, or as an item.
+fn execute(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: Small) {
+    if let Err(closure) = pool.publish_closure(closure, together) {
+        let mut item = closure.into_item();
+        item.aim(pool.id, pwq.place);
+        pool.publish_together(item, together);
+    }
+}
+
+#[test]
+fn closures_are_called_once_whoever_takes_them() {
+    explore(2, || {
+        let (pool, pwq, together) = bundling(1);
+        let called = Arc::new(Called {
+            times: AtomicUsize::new(0),
+            done: Parker::new(),
+        });
+        let touched: [Arc<Touched>; 4] = std::array::from_fn(|_| Touched::new());
+        let worker = start(&pool);
+        // Makes items of those that are not begun.
+        let drainer = thread::spawn({
+            let pool = pool.clone();
+            move || pool.lock().drain()
+        });
+        for touched in &touched {
+            execute(&pool, pwq, &together, closure(touched, &called));
+        }
+        drainer.join().unwrap();
+        while called.times.load(Ordering::Relaxed) < 4 {
+            called.done.park();
+        }
+        finish(&pool, [worker]);
+        for touched in touched {
+            assert_eq!(touched.touch(), 1, "it was called once");
+        }
+        assert_eq!(pool.lock().in_flight(pwq), 0);
+    });
+}

@@ -1,0 +1,270 @@
+//! Publishing: the issuer's side of a pool, without its lock.
+//!
+//! An item goes to the pool's inbox by itself, or in a [bundle](crate::work::Bundles) with others. Bundles are for threads that publish
+//! without waiting for what they have published, into a pool that does not keep up: their items wait in any case, and what counts is that workers
+//! find them with few steps, and without touching them while they hold the lock.
+#![forbid(unsafe_code)]
+
+use super::{Pool, PoolGuard, batch, late};
+use crate::sys::atomic::Ordering;
+use crate::work::closure::Small;
+use crate::work::{Bundles, Pending, Pushed, Run, Unused};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// A thread looks after what it has published every so many items: what is accepted at once then is still in its cache.
+const HAND_OVER_EVERY: u32 = 128;
+/// So many items in a row, without waiting in between, and the thread makes bundles of the next ones.
+const FLOODS_AFTER: u32 = if cfg!(cmwq_loom) { 1 } else { 8 };
+
+/// Fewer items in a run, and workers keep up with the thread: bundles are not worth it.
+const FEW: u32 = 4;
+
+/// What a thread remembers of what it has published.
+struct Desk {
+    /// How many items since it has last waited.
+    in_a_row: Cell<u32>,
+    /// The number of the pool that the last one went to; 0: there is none.
+    pool: Cell<u32>,
+    /// Where it may add the next one.
+    run: Run,
+}
+
+#[cfg(not(cmwq_loom))]
+thread_local! {
+    static DESK: Desk = const { Desk::new() };
+}
+
+#[cfg(cmwq_loom)]
+loom::thread_local! {
+    static DESK: Desk = Desk::new();
+}
+
+impl Desk {
+    const fn new() -> Self {
+        Desk {
+            in_a_row: Cell::new(0),
+            pool: Cell::new(0),
+            run: Run::new(),
+        }
+    }
+
+    /// One more is published, in the pool of this number. Returns how many there were in a row.
+    #[inline]
+    fn count(&self, pool: u32) -> u32 {
+        let in_a_row = self.in_a_row.get();
+        self.in_a_row.set(in_a_row.wrapping_add(1));
+        self.pool.set(pool);
+        in_a_row
+    }
+
+    /// There is no place in the run for the next item. Whether a bundle is worth its while.
+    fn is_worth_a_bundle(&self) -> bool {
+        let few = (1..FEW).contains(&self.run.end());
+        if few {
+            self.in_a_row.set(0);
+        }
+        !few
+    }
+}
+
+/// Calls `f` with the thread's desk; `None` while the thread is on its way out.
+#[inline]
+fn with<R>(f: impl FnOnce(&Desk) -> R) -> Option<R> {
+    DESK.try_with(f).ok()
+}
+
+/// The calling thread is about to wait for what it has published, or for something else.
+#[inline]
+pub(crate) fn wait_begins() {
+    with(|desk| desk.in_a_row.set(0));
+}
+
+/// Whether the pool where the calling thread has published last has a backlog. A hint.
+pub(crate) fn has_backlog() -> bool {
+    with(|desk| desk.pool.get()).is_some_and(|pool| pool != 0 && late::has_backlog(pool))
+}
+
+/// Where items of a pool workqueue are published together.
+pub(crate) struct Together {
+    items: Arc<Bundles>,
+    closures: Arc<Bundles>,
+}
+
+impl Together {
+    /// For pool workqueue `pwq` of pool `pool`.
+    pub(crate) fn new(pool: u32, pwq: u32) -> Self {
+        Together {
+            items: Bundles::of_items(pool, pwq),
+            closures: Bundles::of_closures(pool, pwq),
+        }
+    }
+}
+
+impl Pool {
+    /// Bundles of the pool that were not used since this was asked last, to be dropped when all who publish now have done so.
+    pub(crate) fn unused_bundles(self: &Arc<Self>) -> Vec<Unused> {
+        let guard = self.lock_beside_batches();
+        let together = guard
+            .pwqs
+            .iter()
+            .filter_map(|(_, pwq)| pwq.together.as_ref());
+        let unused = together.flat_map(|together| [&together.items, &together.closures]);
+        unused
+            .map(|bundles| bundles.unused())
+            .filter(|unused| !unused.is_empty())
+            .collect()
+    }
+
+    /// Publishes an item that was aimed at this pool, and wakes a worker if that is this publisher's duty.
+    #[inline]
+    pub(crate) fn publish(self: &Arc<Self>, item: Pending) {
+        let in_a_row = with(|desk| desk.count(self.id)).unwrap_or(0);
+        self.publish_alone(item, in_a_row);
+    }
+
+    /// As [`publish`](Self::publish), together with others if that is of use. `together`: of the pool workqueue that the item was aimed at.
+    #[inline]
+    pub(crate) fn publish_together(self: &Arc<Self>, item: Pending, together: &Together) {
+        let mut item = Some(item);
+        with(|desk| {
+            if let Some(item) = item.take() {
+                self.publish_at(desk, item, &together.items);
+            }
+        });
+        // The thread is on its way out.
+        if let Some(item) = item {
+            self.publish_alone(item, 0);
+        }
+    }
+
+    #[inline]
+    fn publish_at(self: &Arc<Self>, desk: &Desk, item: Pending, bundles: &Bundles) {
+        let in_a_row = desk.count(self.id);
+        // In a bundle nobody looks whether it is in an open batch, where it may still run.
+        if in_a_row < FLOODS_AFTER || !self.is_over(item.noted_batch()) {
+            desk.run.give_up();
+            return self.publish_alone(item, in_a_row);
+        }
+        let Err(item) = self.inbox.add(item, bundles, &desk.run) else {
+            return;
+        };
+        if desk.is_worth_a_bundle() && !self.inbox.is_empty() {
+            let pushed = self.inbox.push_bundle(item, bundles, &desk.run);
+            self.see_to(pushed);
+        } else {
+            self.publish_alone(item, in_a_row);
+        }
+    }
+
+    /// As [`publish_together`](Self::publish_together), a closure, if that is of use; given back otherwise.
+    #[inline]
+    pub(crate) fn publish_closure(
+        self: &Arc<Self>,
+        closure: Small,
+        together: &Together,
+    ) -> Result<(), Small> {
+        let mut closure = Some(closure);
+        with(|desk| {
+            if let Some(given) = closure.take() {
+                closure = self.publish_closure_at(desk, given, &together.closures);
+            }
+        });
+        closure.map_or(Ok(()), Err)
+    }
+
+    #[inline]
+    fn publish_closure_at(
+        self: &Arc<Self>,
+        desk: &Desk,
+        closure: Small,
+        bundles: &Bundles,
+    ) -> Option<Small> {
+        if desk.in_a_row.get() < FLOODS_AFTER {
+            return Some(closure);
+        }
+        match self.inbox.add_closure(closure, bundles, &desk.run) {
+            Ok(()) => {
+                desk.count(self.id);
+                None
+            }
+            Err(closure) => self.begin_bundle(desk, closure, bundles),
+        }
+    }
+
+    #[inline(never)]
+    fn begin_bundle(
+        self: &Arc<Self>,
+        desk: &Desk,
+        closure: Small,
+        bundles: &Bundles,
+    ) -> Option<Small> {
+        if !desk.is_worth_a_bundle() || self.inbox.is_empty() {
+            return Some(closure);
+        }
+        match self.inbox.push_closure(closure, bundles, &desk.run) {
+            Ok(pushed) => {
+                desk.count(self.id);
+                self.see_to(pushed);
+                None
+            }
+            Err(closure) => Some(closure),
+        }
+    }
+
+    #[inline]
+    fn publish_alone(self: &Arc<Self>, item: Pending, in_a_row: u32) {
+        let pushed = self.inbox.push(item);
+        if pushed == Pushed::Quiet && (in_a_row + 1).is_multiple_of(HAND_OVER_EVERY) {
+            self.hand_over();
+        }
+        self.see_to(pushed);
+    }
+
+    #[inline]
+    fn see_to(self: &Arc<Self>, pushed: Pushed) {
+        if pushed == Pushed::MustNotify {
+            self.call_somebody();
+        }
+    }
+
+    /// Whether the batch that an item has noted is closed, or is none.
+    #[inline]
+    fn is_over(&self, noted: usize) -> bool {
+        // Acquire: what follows comes after the batch was closed, and so will the lock's holder who finds what was published.
+        noted == 0 || batch::comes_before(noted, self.oldest_batch.load(Ordering::Acquire))
+    }
+
+    /// The duty of a publisher who took the mark.
+    fn call_somebody(self: &Arc<Self>) {
+        // A worker that ends a short item takes the lock in a moment, and with it what was published. Then the inbox is empty, as it
+        // has not been since this publisher's exchange: whoever emptied it held the lock after that, and has settled or
+        // will. That spares the system call which wakes another worker, and that one's fight for the CPU and the lock.
+        let taken = || self.inbox.is_empty();
+        if self.inbox.is_worked() && self.returns.look(taken) {
+            return;
+        }
+        // Settling picks a worker, or finds one that searches, or asks for a new one.
+        let goes_on = self.publisher_goes_on();
+        let mut guard = self.lock_beside_batches();
+        if goes_on {
+            guard.will_go_on();
+        }
+    }
+
+    /// Collects what was published, if the lock is free. A long inbox would be turned around by a worker, far from the cache
+    /// that it is in, with the lock held. But a worker that waits awake will take what is there.
+    #[cold]
+    fn hand_over(self: &Arc<Self>) {
+        if cfg!(cmwq_loom) {
+            return;
+        }
+        let Some(inner) = self.inner.try_lock() else {
+            return;
+        };
+        let mut guard = PoolGuard::new(self, inner);
+        if guard.searching == 0 {
+            guard.collect();
+        }
+    }
+}
