@@ -26,20 +26,20 @@ impl Drop for Alive {
     }
 }
 
-/// Holds the only CPU of a pod until it is opened.
-fn hold(wq: &Workqueue) -> Arc<Door> {
+/// Holds as many CPUs of a pod until it is opened.
+fn hold(wq: &Workqueue, cpus: usize) -> Arc<Door> {
     let door = Door::new();
-    let item = Work::new({
+    for _ in 0..cpus {
         let door = door.clone();
-        move || {
+        wq.execute(move || {
             door.arrived.fetch_add(1, Ordering::SeqCst);
             while !door.open.is_done() {
-                std::hint::spin_loop();
+                std::thread::yield_now();
             }
-        }
-    });
-    wq.queue(&item);
-    while door.arrived.load(Ordering::SeqCst) == 0 {
+        })
+        .unwrap();
+    }
+    while door.arrived.load(Ordering::SeqCst) < cpus {
         std::thread::yield_now();
     }
     door
@@ -120,7 +120,7 @@ fn each_closure_runs_once_and_is_dropped_once_whoever_takes_it() {
 
 #[test]
 fn what_one_thread_queues_starts_in_that_order_whatever_it_is() {
-    let engine = engine("l3:1 core:1 pu:1");
+    let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("an order", &engine);
     // One at a time: a worker that is found asleep, in a page fault say, is followed by another one, and what they note is in no order.
     let wq = engine.workqueue("t").max_active(1).build().unwrap();
@@ -133,7 +133,7 @@ fn what_one_thread_queues_starts_in_that_order_whatever_it_is() {
         .collect();
     for (seed, held) in [(1, true), (2, false), (3, true), (4, false)] {
         let mut random = harness::Random::new(seed);
-        let door = held.then(|| hold(&wq));
+        let door = held.then(|| hold(&wq, 1));
         let mut kind = 0;
         for (index, work) in works.iter().enumerate() {
             if random.one_in(20) {
@@ -167,11 +167,11 @@ fn what_one_thread_queues_starts_in_that_order_whatever_it_is() {
 
 #[test]
 fn a_closure_that_blocks_holds_up_none_of_those_behind_it() {
-    let engine = engine("l3:1 core:1 pu:1");
+    let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("a closure that blocks", &engine);
     let wq = engine.workqueue("t").build().unwrap();
     for _ in 0..20 {
-        let cpu = hold(&wq);
+        let cpu = hold(&wq, 2);
         let (door, ran) = (Door::new(), Arc::new(AtomicUsize::new(0)));
         // Enough before it for a bundle, and for batches.
         for index in 0..200 {
@@ -196,11 +196,11 @@ fn a_closure_that_blocks_holds_up_none_of_those_behind_it() {
 
 #[test]
 fn a_closure_that_panics_is_counted_and_the_others_run() {
-    let engine = engine("l3:1 core:1 pu:1");
+    let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("panics", &engine);
     let wq = engine.workqueue("t").build().unwrap();
     let ran = Arc::new(AtomicUsize::new(0));
-    let cpu = hold(&wq);
+    let cpu = hold(&wq, 2);
     for index in 0..100 {
         let ran = ran.clone();
         wq.execute(move || {
@@ -219,7 +219,7 @@ fn a_closure_that_panics_is_counted_and_the_others_run() {
 
 #[test]
 fn a_closure_that_is_refused_is_dropped() {
-    let engine = engine("l3:1 core:1 pu:1");
+    let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("a refused closure", &engine);
     let wq = engine.workqueue("t").build().unwrap();
     let alive = Arc::new(AtomicUsize::new(0));

@@ -227,8 +227,8 @@ impl WqCore {
         // Entered while no older one can go unnoticed: `pwq_gone` unplugs under the same lock.
         let mut members = self.members.lock();
         let plugged = self.ordered() && !members.is_empty();
-        // Where workers take several items at once.
-        let together = !self.ordered() && pool.attrs.batch > 1;
+        // Where workers take several items at once. One after the other, on the only CPU, they are in an order that threads may know.
+        let together = !self.ordered() && pool.attrs.batch > 1 && pool.attrs.cpus.len() > 1;
         let traits = Traits {
             ordered: self.ordered(),
             cpu_intensive: self.flags.cpu_intensive && self.kind == WorkqueueKind::PerCpu,

@@ -65,8 +65,9 @@ pub enum Queued {
 
 /// A named workqueue: work items queued on it run on worker pools near the CPU that they were queued from.
 ///
-/// Queues of equal attributes share pools. Items of one queue start in the order in which they were queued from one pod,
-/// as long as `max_active` allows, and run concurrently (one that a thread waits for may be run by that thread before its turn, see
+/// Queues of equal attributes share pools. Items of one queue that one thread queues from one pod start in the order in which it
+/// did so, as long as `max_active` allows, and run concurrently; so do those of several threads, but for a few that threads which queue without pause
+/// may put before one another's (one that a thread waits for may be run by that thread before its turn, see
 /// [`workers_only`](WorkqueueBuilder::workers_only)); an [`ordered`](WorkqueueBuilder::ordered) queue runs one at a time,
 /// in order. On a [`per_cpu`](WorkqueueBuilder::per_cpu) queue items run on the very CPU that they were queued from.
 ///

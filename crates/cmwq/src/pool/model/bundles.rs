@@ -81,6 +81,27 @@ fn what_two_threads_publish_together_runs_once_each() {
 }
 
 #[test]
+fn what_one_thread_publishes_is_accepted_in_that_order() {
+    explore(2, || {
+        let (pool, pwq, together) = bundling(1);
+        let items = items::<6>(&Arc::new(Parker::new()));
+        // Alone, in a bundle, and then alone again, though the bundle has places.
+        publish_all(&pool, pwq, &together, &items[..2]);
+        wait_begins();
+        publish_all(&pool, pwq, &together, &items[2..]);
+        let mut guard = pool.lock();
+        guard.drain();
+        let accepted: Vec<usize> = guard.worklist.iter().map(RawWork::address).collect();
+        drop(guard);
+        let published = items.each_ref().map(|item| item.raw().address());
+        assert_eq!(accepted, published);
+        let worker = start(&pool);
+        finish(&pool, [worker]);
+        assert_eq!(items.map(|item| item.runs()), [1; 6]);
+    });
+}
+
+#[test]
 fn who_drains_sees_what_was_published_together_before() {
     explore(3, || {
         let (pool, pwq, together) = bundling(1);
@@ -190,6 +211,8 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
         let [alone, behind, one, two] = items::<4>(&done);
         publish_all(&pool, pwq, &together, &[alone.clone(), again.clone()]);
         let first = start(&pool);
+        // Entered now: that closes batches.
+        let (id, handle) = pool.enroll();
         begun.park();
         // This has its place in the bundle that is being run.
         assert!(publish(&pool, pwq, &together, &behind));
@@ -198,7 +221,10 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
             assert!(queue(&pool, pwq, before));
         }
         assert!(publish(&pool, pwq, &together, &again));
-        let second = start(&pool);
+        let second = thread::spawn({
+            let pool = pool.clone();
+            move || pool.work(id, &handle)
+        });
         wait(&two, 1, &done);
         go_on.unpark();
         begun.park();
