@@ -208,7 +208,7 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
         let (begun, go_on) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
         let done = Arc::new(Parker::new());
         let again = Item::waiting(&Touched::new(), &begun, &go_on);
-        let [alone, behind, one, two] = items::<4>(&done);
+        let [alone, behind, one, two, three, four] = items::<6>(&done);
         publish_all(&pool, pwq, &together, &[alone.clone(), again.clone()]);
         let first = start(&pool);
         // Entered now: that closes batches.
@@ -216,22 +216,27 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
         begun.park();
         // This has its place in the bundle that is being run.
         assert!(publish(&pool, pwq, &together, &behind));
-        // As many as are accepted at once: what comes after them is taken without a look.
-        for before in [&one, &two] {
-            assert!(queue(&pool, pwq, before));
-        }
-        assert!(publish(&pool, pwq, &together, &again));
         let second = thread::spawn({
             let pool = pool.clone();
             move || pool.work(id, &handle)
         });
+        // A batch that ends while the other one is open.
+        for before in [&one, &two] {
+            assert!(queue(&pool, pwq, before));
+        }
         wait(&two, 1, &done);
+        // As many as are accepted at once: what comes after them is taken without a look.
+        for before in [&three, &four] {
+            assert!(queue(&pool, pwq, before));
+        }
+        assert!(publish(&pool, pwq, &together, &again));
+        wait(&four, 1, &done);
         go_on.unpark();
         begun.park();
         go_on.unpark();
         finish(&pool, [first, second]);
-        let runs = [alone, again, behind, one, two].map(|item| item.runs());
-        assert_eq!(runs, [1, 2, 1, 1, 1]);
+        let runs = [alone, again, behind, one, two, three, four].map(|item| item.runs());
+        assert_eq!(runs, [1, 2, 1, 1, 1, 1, 1]);
     });
 }
 
