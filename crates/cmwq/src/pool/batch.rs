@@ -35,7 +35,7 @@ const FIRST_TRIAL: u32 = 32;
 const LONGEST_TRIAL: u32 = 512;
 
 /// So many items ahead a worker asks for the line of one.
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 
 /// How many items a worker takes at once.
 pub(super) struct Size {
@@ -487,7 +487,7 @@ impl Pool {
             call_next(item.start())
         };
         let outer = block::enter_queue(current);
-        (1..AHEAD).for_each(ask_for);
+        (0..AHEAD).for_each(ask_for);
         let (mut index, mut panics, mut gaps) = (0, 0, 0);
         let panicked = loop {
             ask_for(index + AHEAD);

@@ -157,59 +157,32 @@ impl Pool {
         }
     }
 
-    /// As [`publish_together`](Self::publish_together), a closure, if that is of use; given back otherwise.
+    /// As [`publish_together`](Self::publish_together), a closure, if that is of use. `true`: it is handed on.
     #[inline]
-    pub(crate) fn publish_closure(
-        self: &Arc<Self>,
-        closure: Small,
-        together: &Together,
-    ) -> Result<(), Small> {
-        let mut closure = Some(closure);
+    pub(crate) fn publish_closure(self: &Arc<Self>, closure: &Small, together: &Together) -> bool {
         with(|desk| {
-            if let Some(given) = closure.take() {
-                closure = self.publish_closure_at(desk, given, &together.closures);
-            }
-        });
-        closure.map_or(Ok(()), Err)
-    }
-
-    #[inline]
-    fn publish_closure_at(
-        self: &Arc<Self>,
-        desk: &Desk,
-        closure: Small,
-        bundles: &Bundles,
-    ) -> Option<Small> {
-        if desk.in_a_row.get() < FLOODS_AFTER {
-            return Some(closure);
-        }
-        match self.inbox.add_closure(closure, bundles, &desk.run) {
-            Ok(()) => {
+            let bundles = &*together.closures;
+            let published = desk.in_a_row.get() >= FLOODS_AFTER
+                && (self.inbox.add_closure(closure, bundles, &desk.run)
+                    || self.begin_bundle(desk, closure, bundles));
+            if published {
                 desk.count(self.id);
-                None
             }
-            Err(closure) => self.begin_bundle(desk, closure, bundles),
-        }
+            published
+        })
+        .unwrap_or(false)
     }
 
     #[inline(never)]
-    fn begin_bundle(
-        self: &Arc<Self>,
-        desk: &Desk,
-        closure: Small,
-        bundles: &Bundles,
-    ) -> Option<Small> {
+    fn begin_bundle(self: &Arc<Self>, desk: &Desk, closure: &Small, bundles: &Bundles) -> bool {
         if !desk.is_worth_a_bundle() || self.inbox.is_empty() {
-            return Some(closure);
+            return false;
         }
-        match self.inbox.push_closure(closure, bundles, &desk.run) {
-            Ok(pushed) => {
-                desk.count(self.id);
-                self.see_to(pushed);
-                None
-            }
-            Err(closure) => Some(closure),
-        }
+        let Some(pushed) = self.inbox.push_closure(closure, bundles, &desk.run) else {
+            return false;
+        };
+        self.see_to(pushed);
+        true
     }
 
     #[inline]

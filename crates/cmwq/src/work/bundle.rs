@@ -448,30 +448,32 @@ impl Bundles {
         head: impl FnOnce() -> *mut RawWork,
         run: &Run,
     ) -> Result<(), Pending> {
-        self.add_or_extend(item, head, run).map(Pending::hand_on)
+        if !self.add_or_extend(&item, head, run) {
+            return Err(item);
+        }
+        item.hand_on();
+        Ok(())
     }
 
+    /// The same for a closure, which is handed on if this returns `true`.
     #[inline]
     pub(super) fn add_closure(
         &self,
-        closure: Small,
+        closure: &Small,
         head: impl FnOnce() -> *mut RawWork,
         run: &Run,
-    ) -> Result<(), Small> {
-        self.add_or_extend(closure, head, run).map(|_| ())
+    ) -> bool {
+        self.add_or_extend(closure, head, run)
     }
 
     #[inline]
     fn add_or_extend<L: Load>(
         &self,
-        load: L,
+        load: &L,
         head: impl FnOnce() -> *mut RawWork,
         run: &Run,
-    ) -> Result<L, L> {
-        if self.add(&load, run) || self.extend(head(), &load, run) && self.add(&load, run) {
-            return Ok(load);
-        }
-        Err(load)
+    ) -> bool {
+        self.add(load, run) || self.extend(head(), load, run) && self.add(load, run)
     }
 
     /// A bundle with `item` in it, to be published in its stead. Given back if somebody else is here.
@@ -485,8 +487,9 @@ impl Bundles {
         }
     }
 
-    pub(super) fn make_of_closure(&self, closure: Small, run: &Run) -> Result<Made, Small> {
-        self.make(&closure, run).ok_or(closure)
+    /// The same for a closure, which is handed on unless this returns `None`.
+    pub(super) fn make_of_closure(&self, closure: &Small, run: &Run) -> Option<Made> {
+        self.make(closure, run)
     }
 }
 
@@ -765,13 +768,26 @@ impl Part {
         self.bundle().name(self.next + index)
     }
 
-    /// Asks for the line of the item at `index`, if there is one.
+    /// Asks for what is at `index` and soon after it, if there is something.
     #[inline]
     pub(crate) fn ask_for(&self, index: usize) {
         let place = self.next + index;
+        if place >= self.end || cfg!(cmwq_loom) {
+            return;
+        }
         let bundle = self.bundle();
-        if place < self.end && bundle.contents == Contents::Items && !cfg!(cmwq_loom) {
-            prefetch::to_write(bundle.places[place].load(Ordering::Relaxed).addr());
+        match bundle.contents {
+            Contents::Items => {
+                prefetch::to_write(bundle.places[place].load(Ordering::Relaxed).addr());
+            }
+            Contents::Closures if place.is_multiple_of(RUN) => {
+                prefetch::to_read(std::ptr::from_ref(&bundle.places[place]).addr());
+                let payloads = std::ptr::from_ref(&bundle.payloads[place / RUN]).addr();
+                (0..size_of::<Payloads>())
+                    .step_by(LINE)
+                    .for_each(|at| prefetch::to_read(payloads + at));
+            }
+            Contents::Closures => {}
         }
     }
 }

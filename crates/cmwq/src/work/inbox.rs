@@ -58,14 +58,9 @@ impl Inbox {
         bundles.add_item(item, || self.head(), run)
     }
 
-    /// The same for a closure.
+    /// The same for a closure, which is handed on if this returns `true`.
     #[inline]
-    pub(crate) fn add_closure(
-        &self,
-        closure: Small,
-        bundles: &Bundles,
-        run: &Run,
-    ) -> Result<(), Small> {
+    pub(crate) fn add_closure(&self, closure: &Small, bundles: &Bundles, run: &Run) -> bool {
         bundles.add_closure(closure, || self.head(), run)
     }
 
@@ -83,15 +78,15 @@ impl Inbox {
         }
     }
 
-    /// Publishes `closure` in a new bundle, to which others may add. Given back if none is to be had.
+    /// Publishes `closure` in a new bundle, to which others may add. `None` if none is to be had; otherwise the closure is handed on.
     pub(crate) fn push_closure(
         &self,
-        closure: Small,
+        closure: &Small,
         bundles: &Bundles,
         run: &Run,
-    ) -> Result<Pushed, Small> {
+    ) -> Option<Pushed> {
         let made = bundles.make_of_closure(closure, run)?;
-        Ok(self.push_made(made))
+        Some(self.push_made(made))
     }
 
     fn push_made(&self, made: Made) -> Pushed {

@@ -32,13 +32,11 @@ impl Pwq {
         })
     }
 
-    /// Queues a closure that nobody will see as an item, if it can be had so; given back otherwise.
+    /// Queues a closure that nobody will see as an item, if it can be had so. `true`: it is handed on.
     #[inline]
-    pub(super) fn publish_closure(&self, closure: Small) -> Result<(), Small> {
-        match &self.together {
-            Some(together) => self.pool.publish_closure(closure, together),
-            None => Err(closure),
-        }
+    pub(super) fn publish_closure(&self, closure: &Small) -> bool {
+        let together = self.together.as_ref();
+        together.is_some_and(|together| self.pool.publish_closure(closure, together))
     }
 
     /// Queues an item that the caller owns.

@@ -138,17 +138,16 @@ impl WqCore {
     #[inline]
     pub(super) fn execute<F: FnOnce() + Send + 'static>(&self, func: F) -> Result<(), Refused> {
         let func = match Small::of(func) {
-            Ok(small) => match self.queue_small(small) {
-                Ok(()) => return Ok(()),
-                Err((small, why)) => {
-                    // SAFETY: it was made of this.
-                    let func = unsafe { small.into_inner::<F>() };
-                    if let Some(why) = why {
-                        return Err(why);
-                    }
-                    func
+            Ok(small) => {
+                let queued = self.queue_small(&small);
+                if queued == Ok(true) {
+                    return Ok(());
                 }
-            },
+                // SAFETY: it was made of this, and not handed on.
+                let func = unsafe { small.into_inner::<F>() };
+                queued?;
+                func
+            }
             Err(func) => func,
         };
         self.execute_item(func)
@@ -167,23 +166,18 @@ impl WqCore {
         })
     }
 
-    /// Queues a small closure, if it need not be seen as an item. Given back otherwise, with the reason if it is refused.
+    /// Queues a small closure, if it need not be seen as an item. `true`: it is handed on.
     #[inline]
-    fn queue_small(&self, closure: Small) -> Result<(), (Small, Option<Refused>)> {
+    fn queue_small(&self, closure: &Small) -> Result<bool, Refused> {
         // Watched, all that happens to it is told.
         if probe::switch() != 0 {
-            return Err((closure, None));
+            return Ok(false);
         }
         spawner::let_go();
         let real = engine::here();
         let gate = gates().enter(real);
-        match self.may_publish() {
-            Ok(()) => self
-                .pwq_from(&gate, real, None)
-                .publish_closure(closure)
-                .map_err(|closure| (closure, None)),
-            Err(why) => Err((closure, Some(why))),
-        }
+        self.may_publish()?;
+        Ok(self.pwq_from(&gate, real, None).publish_closure(closure))
     }
 
     /// Whether threads that spawn its items and join them at once may have lanes.
