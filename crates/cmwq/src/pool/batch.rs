@@ -197,7 +197,7 @@ impl PoolGuard<'_> {
                 self.close_overdue();
             }
         }
-        if self.worklist.len() > 1 && size.most > 1 {
+        if size.most > 1 && self.worklist.len() + self.arrivals.len() > 1 {
             let since_ns = size.begin();
             if size.now > 1
                 && let Some(begun) = self.open_worklist(id, size.now, since_ns)

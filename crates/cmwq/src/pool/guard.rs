@@ -153,14 +153,17 @@ impl<'p> PoolGuard<'p> {
     }
 
     /// Accepts the next few that were published, and more until one may run. What is left is accepted by who needs it: in a
-    /// backlog that grows, an item that is accepted early is only one more on the inactive list.
+    /// backlog that grows, an item that is accepted early is only one more on the inactive list. What is in a bundle may be taken without
+    /// being accepted one by one.
     #[inline]
     pub(super) fn accept_some(&mut self) {
         if self.arrivals.is_empty() {
             self.collect();
         }
         let mut few = 0;
-        while few < ACCEPTED_AT_ONCE || self.worklist.is_empty() {
+        while self.worklist.is_empty()
+            || few < ACCEPTED_AT_ONCE && !self.arrivals.begins_with_bundle()
+        {
             let Some(item) = self.arrivals.pop_front() else {
                 return;
             };

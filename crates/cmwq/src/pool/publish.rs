@@ -149,7 +149,7 @@ impl Pool {
         let Err(item) = self.inbox.add(item, bundles, &desk.run) else {
             return;
         };
-        if desk.is_worth_a_bundle() && !self.inbox.is_empty() {
+        if desk.is_worth_a_bundle() {
             let pushed = self.inbox.push_bundle(item, bundles, &desk.run);
             self.see_to(pushed);
         } else {
@@ -175,7 +175,7 @@ impl Pool {
 
     #[inline(never)]
     fn begin_bundle(self: &Arc<Self>, desk: &Desk, closure: &Small, bundles: &Bundles) -> bool {
-        if !desk.is_worth_a_bundle() || self.inbox.is_empty() {
+        if !desk.is_worth_a_bundle() {
             return false;
         }
         let Some(pushed) = self.inbox.push_closure(closure, bundles, &desk.run) else {

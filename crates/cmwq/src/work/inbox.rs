@@ -296,6 +296,16 @@ impl Taken {
         }
     }
 
+    /// Whether the oldest item is in a bundle.
+    #[inline]
+    pub(crate) fn begins_with_bundle(&self) -> bool {
+        // SAFETY: the chain is ours (`take_all`).
+        self.part.is_some()
+            || self
+                .oldest
+                .is_some_and(|node| unsafe { node.as_ref() }.is_node())
+    }
+
     /// The pool workqueue that the oldest item is for, if that is in a bundle.
     #[inline]
     pub(crate) fn pwq_of_bundle(&mut self) -> Option<u32> {
