@@ -110,15 +110,9 @@ impl Caretaker for EngineCore {
             engine
                 .change_cpus(|now| (*now.real() != real).then(|| now.on(engine.topology(), real)));
         }
-        let mut unused = Vec::new();
         for pool in engine.pools() {
             pool.recall_strays();
-            unused.extend(pool.unused_bundles());
-        }
-        if !unused.is_empty() {
-            // Who publishes is inside a gate.
-            gates().synchronize();
-            drop(unused);
+            pool.trim_bundles();
         }
     }
 

@@ -150,8 +150,6 @@ pub(super) enum Ran {
         /// Items that panicked, but for the last one.
         panics: u64,
         panicked: bool,
-        /// Places where there was no item.
-        gaps: u64,
     },
 }
 
@@ -254,46 +252,22 @@ impl PoolGuard<'_> {
     pub(super) fn end_ran(&mut self, id: u32, ran: Ran) -> Option<Task> {
         match ran {
             Ran::One { run, panicked } => self.end_task(run, panicked),
-            Ran::Batch {
-                panics,
-                panicked,
-                gaps,
-            } => self.end_batch(id, panics, panicked, gaps),
+            Ran::Batch { panics, panicked } => self.end_batch(id, panics, panicked),
         }
     }
 
     #[inline]
-    fn end_batch(&mut self, id: u32, panics: u64, panicked: bool, gaps: u64) -> Option<Task> {
+    fn end_batch(&mut self, id: u32, panics: u64, panicked: bool) -> Option<Task> {
         self.stats.panics += panics;
         if let Some(open) = self.workers[id].batch.take() {
             self.stats.panics += u64::from(panicked);
             self.workers[id].handle.batch.close();
             self.forget_batch(id);
-            self.account(id, &open, open.len, open.len, 0);
-            if gaps > 0 {
-                self.discount(open.pwq, gaps);
-            }
+            self.account(id, &open, open.len, open.len);
             return None;
         }
         let run = self.workers[id].interrupted.take();
-        let run = run.expect("left by who closed the batch");
-        if gaps > 0 {
-            self.discount(run.pwq, gaps);
-        }
-        self.end_task(run, panicked)
-    }
-
-    /// Places where there was no item have been counted like items.
-    #[cold]
-    fn discount(&mut self, pwq: u32, gaps: u64) {
-        let inner: &mut Inner = self;
-        inner.stats.started -= gaps;
-        inner.stats.completed -= gaps;
-        // It may be gone with its last item.
-        if let Some(pwq) = inner.pwqs.get_mut(pwq) {
-            pwq.stats.started -= gaps;
-            pwq.stats.completed -= gaps;
-        }
+        self.end_task(run.expect("left by who closed the batch"), panicked)
     }
 
     /// Closes all open batches: the worklist, the busy table and all counts are exact until the lock is let go.
@@ -353,23 +327,17 @@ impl PoolGuard<'_> {
         let open = slot.batch.take().expect("it is among the open ones");
         let handle = slot.handle.clone();
         let begun = handle.batch.close();
-        let mut gaps = 0;
         for index in (begun..open.len).rev() {
-            let item = match &open.part {
+            let mut item = match &open.part {
                 Some(part) => part.take_item(index),
-                None => Some(handle.batch.take(index)),
+                None => handle.batch.take(index),
             };
-            match item {
-                Some(mut item) => {
-                    item.accept(open.colour);
-                    inner.worklist.push_front(item);
-                }
-                None => gaps += 1,
-            }
+            item.accept(open.colour);
+            inner.worklist.push_front(item);
         }
         // Whether the last one still runs only its worker knows, who will say so.
         let (address, func) = match &open.part {
-            Some(part) => part.name(begun - 1).unwrap_or_default(),
+            Some(part) => part.name(begun - 1),
             None => handle.batch.name(begun - 1),
         };
         let by = Executor {
@@ -385,13 +353,12 @@ impl PoolGuard<'_> {
             cpu_intensive: false,
             current,
         });
-        self.account(id, &open, begun, begun - 1, gaps);
+        self.account(id, &open, begun, begun - 1);
     }
 
-    /// Of a batch's items so many were started, and so many of them have ended; so many of the others are not there.
-    fn account(&mut self, id: u32, open: &Open, started: usize, ended: usize, gaps: usize) {
+    /// Of a batch's items so many were started, and so many of them have ended.
+    fn account(&mut self, id: u32, open: &Open, started: usize, ended: usize) {
         let inner: &mut Inner = self;
-        let left = (ended + gaps) as u32;
         let (started, ended) = (started as u64, ended as u64);
         // The first one was counted when it began.
         inner.workers[id].runs += started - 1;
@@ -400,8 +367,9 @@ impl PoolGuard<'_> {
         let pwq = &mut inner.pwqs[open.pwq];
         pwq.stats.started += started;
         pwq.stats.completed += ended;
-        if left > 0 {
-            let set_in_motion = inner.leave_flight(open.pwq, open.colour, left, left);
+        if ended > 0 {
+            let set_in_motion =
+                inner.leave_flight(open.pwq, open.colour, ended as u32, ended as u32);
             self.after(open.pwq, open.colour, set_in_motion);
         }
     }
@@ -488,18 +456,14 @@ impl Pool {
         };
         let outer = block::enter_queue(current);
         (0..AHEAD).for_each(ask_for);
-        let (mut index, mut panics, mut gaps) = (0, 0, 0);
+        let (mut index, mut panics) = (0, 0);
         let panicked = loop {
             ask_for(index + AHEAD);
             let panicked = match &part {
                 None => run(batch.take(index)),
                 Some(part) => match part.take(index) {
-                    Some(FoundInBundle::Item(item)) => run(item),
-                    Some(FoundInBundle::Closure(closure)) => call_next(closure),
-                    None => {
-                        gaps += 1;
-                        false
-                    }
+                    FoundInBundle::Item(item) => run(item),
+                    FoundInBundle::Closure(closure) => call_next(closure),
                 },
             };
             index += 1;
@@ -510,11 +474,7 @@ impl Pool {
             panics += u64::from(panicked);
         };
         block::leave_queue(outer);
-        Ran::Batch {
-            panics,
-            panicked,
-            gaps,
-        }
+        Ran::Batch { panics, panicked }
     }
 }
 

@@ -8,7 +8,7 @@
 use super::{Pool, PoolGuard, batch, late};
 use crate::sys::atomic::Ordering;
 use crate::work::closure::Small;
-use crate::work::{Bundles, Pending, Pushed, Run, Unused};
+use crate::work::{Bundles, OpenBundle, Pending, Pushed};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ const HAND_OVER_EVERY: u32 = 128;
 /// So many items in a row, without waiting in between, and the thread makes bundles of the next ones.
 const FLOODS_AFTER: u32 = if cfg!(cmwq_loom) { 1 } else { 8 };
 
-/// Fewer items in a run, and workers keep up with the thread: bundles are not worth it.
-const FEW: u32 = 4;
+/// Fewer items in a bundle, and workers keep up with the thread: bundles are not worth it.
+const FEW: usize = 4;
 
 /// What a thread remembers of what it has published.
 struct Desk {
@@ -27,7 +27,7 @@ struct Desk {
     /// The number of the pool that the last one went to; 0: there is none.
     pool: Cell<u32>,
     /// Where it may add the next one.
-    run: Run,
+    open: OpenBundle,
 }
 
 #[cfg(not(cmwq_loom))]
@@ -45,7 +45,7 @@ impl Desk {
         Desk {
             in_a_row: Cell::new(0),
             pool: Cell::new(0),
-            run: Run::new(),
+            open: OpenBundle::none(),
         }
     }
 
@@ -58,9 +58,9 @@ impl Desk {
         in_a_row
     }
 
-    /// There is no place in the run for the next item. Whether a bundle is worth its while.
+    /// There is no place for the next item. Whether another bundle is worth its while.
     fn is_worth_a_bundle(&self) -> bool {
-        let few = (1..FEW).contains(&self.run.end());
+        let few = (1..FEW).contains(&self.open.end());
         if few {
             self.in_a_row.set(0);
         }
@@ -102,18 +102,17 @@ impl Together {
 }
 
 impl Pool {
-    /// Bundles of the pool that were not used since this was asked last, to be dropped when all who publish now have done so.
-    pub(crate) fn unused_bundles(self: &Arc<Self>) -> Vec<Unused> {
+    /// Frees bundles that were not used since this was called last.
+    pub(crate) fn trim_bundles(self: &Arc<Self>) {
         let guard = self.lock_beside_batches();
         let together = guard
             .pwqs
             .iter()
             .filter_map(|(_, pwq)| pwq.together.as_ref());
-        let unused = together.flat_map(|together| [&together.items, &together.closures]);
-        unused
-            .map(|bundles| bundles.unused())
-            .filter(|unused| !unused.is_empty())
-            .collect()
+        for together in together {
+            together.items.trim();
+            together.closures.trim();
+        }
     }
 
     /// Publishes an item that was aimed at this pool, and wakes a worker if that is this publisher's duty.
@@ -143,14 +142,14 @@ impl Pool {
         let in_a_row = desk.count(self.id);
         // In a bundle nobody looks whether it is in an open batch, where it may still run.
         if in_a_row < FLOODS_AFTER || !self.is_over(item.noted_batch()) {
-            desk.run.give_up();
+            desk.open.leave();
             return self.publish_alone(item, in_a_row);
         }
-        let Err(item) = self.inbox.add(item, bundles, &desk.run) else {
+        let Err(item) = bundles.add_item(item, &desk.open) else {
             return;
         };
         if desk.is_worth_a_bundle() {
-            let pushed = self.inbox.push_bundle(item, bundles, &desk.run);
+            let pushed = self.inbox.push_bundle(item, bundles, &desk.open);
             self.see_to(pushed);
         } else {
             self.publish_alone(item, in_a_row);
@@ -163,7 +162,7 @@ impl Pool {
         with(|desk| {
             let bundles = &*together.closures;
             let published = desk.in_a_row.get() >= FLOODS_AFTER
-                && (self.inbox.add_closure(closure, bundles, &desk.run)
+                && (bundles.add_closure(closure, &desk.open)
                     || self.begin_bundle(desk, closure, bundles));
             if published {
                 desk.count(self.id);
@@ -178,9 +177,7 @@ impl Pool {
         if !desk.is_worth_a_bundle() {
             return false;
         }
-        let Some(pushed) = self.inbox.push_closure(closure, bundles, &desk.run) else {
-            return false;
-        };
+        let pushed = self.inbox.push_closure(closure, bundles, &desk.open);
         self.see_to(pushed);
         true
     }

@@ -1,10 +1,10 @@
 //! Atomics that the model checker can take over.
 
 #[cfg(not(cmwq_loom))]
-pub(crate) use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+pub(crate) use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
 
 #[cfg(cmwq_loom)]
-pub(crate) use loom::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+pub(crate) use loom::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
 
 pub(crate) use std::sync::atomic::Ordering;
 

@@ -1,23 +1,20 @@
-//! Bundles: many items that an inbox holds as one. See `pool/publish.rs` for when, and `pool/PROTOCOL.md` for why nothing is lost.
+//! Bundles: many items of one thread that an inbox holds as one. See `pool/publish.rs` for when, and `pool/PROTOCOL.md` for why nothing is lost.
 //!
 //! Items that wait in an inbox link to each other: who takes them has to read each one's own line before he knows the next, with the pool's
-//! lock held. A bundle is an array instead, of addresses of items, or of [small closures](super::closure). It lies in the inbox like an item; while it
-//! is the newest that is there, those who publish for the same pool workqueue add to it, and whoever takes it gets up to [`MOST`] items
-//! without touching one.
+//! lock held. A bundle is an array instead, of addresses of items, or of [small closures](super::closure). It lies in the inbox like an item, and
+//! until it is taken the thread that has made it adds to it. Whoever takes it gets up to [`MOST`] items without touching one.
 //!
-//! One word counts the places that were given out, a [`Run`] of them at a time, so that each thread fills lines that no other one writes.
-//! Whoever holds the pool's lock and takes the bundle closes it with one read-modify-write on the same word; after that no run
-//! is given out. A place of one that was given out and is not filled when its turn comes is filled by who is there, so he waits for nobody: who
-//! wanted to fill it finds that, and publishes his item in another way.
+//! One word counts what is in it. Its maker writes the next place, and then counts it; whoever holds the pool's lock and takes the bundle closes it. Both are
+//! read-modify-writes, so of the two one comes first: either the place was counted, and is taken, or the maker finds the bundle closed,
+//! and publishes in another way what he was about to add.
 //!
-//! The word also counts the *holds*: of each run that a thread has, and of each who has taken items and not fetched them. A closed bundle that
-//! nobody holds is used again, for the same pool workqueue. It is freed only with its [`Bundles`], or when all who were publishing have
-//! done so; so whoever publishes may look at the one that was on top a moment ago, whatever has become of it. He gets a run by a compare-exchange, so from an open one only.
+//! A bundle is used again, for the same pool workqueue, when nobody holds it any more: neither its maker, who may still be writing to a place that nobody will
+//! look at, nor who has taken a part of it.
 
 use super::closure::{Payload, Small};
 use super::raw::{Pending, RawWork, WorkFn};
-use crate::sys::atomic::plain::AtomicU64 as PlainU64;
-use crate::sys::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sys::atomic::plain::AtomicU64;
+use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
 use crate::sys::sync::Mutex;
 use crate::sys::{fork, prefetch};
@@ -29,37 +26,15 @@ use std::sync::{Arc, Weak};
 
 /// Places of a bundle.
 pub(crate) const MOST: usize = if cfg!(cmwq_loom) { 4 } else { 64 };
-/// Places of a run: a line of them.
-const RUN: usize = if cfg!(cmwq_loom) { 2 } else { 8 };
-
-/// So many that nobody uses are kept in any case.
-const KEPT: usize = 4;
+/// Places that lie together: on a line if they are addresses, on three if they are closures.
+const TOGETHER: usize = if cfg!(cmwq_loom) { 2 } else { 8 };
 /// Bytes of a cache line.
 const LINE: usize = 64;
+/// So many bundles that nobody uses are kept in any case.
+const KEPT: usize = 4;
 
-/// In the word: no more runs are given out.
-const CLOSED: u64 = 1 << 63;
-/// None is given out yet but the first, which is its maker's.
-const NEW: u64 = 1 << 62;
-/// Below: how many places were given out.
-const PLACES_SHIFT: u32 = 32;
-const ONE_RUN: u64 = (RUN as u64) << PLACES_SHIFT;
-/// Below that: how many holds there are.
-const HOLDS: u64 = (1 << PLACES_SHIFT) - 1;
-
-#[inline]
-fn places_of(word: u64) -> usize {
-    ((word & !(CLOSED | NEW)) >> PLACES_SHIFT) as usize
-}
-
-/// Whether a run may be had.
-#[inline]
-fn takes_more(word: u64) -> bool {
-    word & (CLOSED | NEW) == 0 && places_of(word) < MOST
-}
-
-/// Stands in a place that stays empty.
-const TOO_LATE: *mut RawWork = std::ptr::without_provenance_mut(1);
+/// In the count: it was taken, and nothing can be added.
+const CLOSED: u32 = 1 << 31;
 
 /// What is in a bundle.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,23 +51,43 @@ struct Bundle {
     contents: Contents,
     pool: u32,
     pwq: u32,
-    word: CachePadded<AtomicU64>,
+    /// Who may still touch it.
+    holds: AtomicU32,
     /// What all that is in it have in common: the function of the items, or the kind of the closures.
-    number: PlainU64,
-    /// Items, and for closures something that is no null.
-    places: CachePadded<[AtomicPtr<RawWork>; MOST]>,
-    /// Closures; of items there are none.
-    payloads: Box<[Payloads]>,
+    number: Guarded<usize>,
+    /// One of the two is empty.
+    items: Box<[Places<Option<NonNull<RawWork>>>]>,
+    closures: Box<[Places<Payload>]>,
+    /// How many places are filled. Its maker writes it all the time.
+    filled: CachePadded<AtomicU32>,
 }
 
-/// Those of a run.
 #[repr(align(64))]
-struct Payloads([Guarded<Payload>; RUN]);
+struct Places<T: Copy>([Guarded<T>; TOGETHER]);
 
-// SAFETY: what is in it is handed from thread to thread through its places; items are owned as `Pending`s, which are Send, as closures are.
+// SAFETY: places are written by the maker before he counts them, and read by who has taken them after that; what is in them is owned as
+// `Pending`s, which are Send, as closures are.
 unsafe impl Sync for Bundle {}
 // SAFETY: as above.
 unsafe impl Send for Bundle {}
+
+impl<T: Copy> Places<T> {
+    fn of_most(empty: T) -> Box<[Self]> {
+        let places = || Places(std::array::from_fn(|_| Guarded::new(empty)));
+        (0..MOST / TOGETHER).map(|_| places()).collect()
+    }
+
+    /// Calls `ask` for each line of those that lie together with this place.
+    #[inline]
+    fn lines(all: &[Self], place: usize, ask: impl Fn(usize)) {
+        if let Some(places) = all.get(place / TOGETHER) {
+            let first = std::ptr::from_ref(places).addr();
+            (0..size_of::<Self>())
+                .step_by(LINE)
+                .for_each(|at| ask(first + at));
+        }
+    }
+}
 
 /// The bundles of one pool workqueue, of items or of closures.
 pub(crate) struct Bundles {
@@ -102,8 +97,6 @@ pub(crate) struct Bundles {
     pool: u32,
     pwq: u32,
     me: Weak<Bundles>,
-    /// The bundle that was made last, by its node. It is looked at only by who sees it on top of the inbox.
-    newest: CachePadded<AtomicPtr<RawWork>>,
     spare: CachePadded<Mutex<Spares>>,
 }
 
@@ -111,61 +104,26 @@ pub(crate) struct Bundles {
 #[derive(Default)]
 struct Spares {
     /// The next one to be used: it was asked for, and its lines are on their way.
-    next: Option<Spare>,
-    others: Vec<Spare>,
+    next: Option<Box<Bundle>>,
+    #[allow(clippy::vec_box, reason = "they come and go as boxes")]
+    others: Vec<Box<Bundle>>,
     /// The fewest that there were of the others since somebody last looked.
     fewest: usize,
 }
 
 impl Spares {
-    fn take(&mut self) -> Option<Spare> {
+    fn take(&mut self) -> Option<Box<Bundle>> {
         let found = self.next.take().or_else(|| self.others.pop());
         self.next = self.others.pop();
         if let Some(next) = &self.next {
-            next.ask_for();
+            let first = std::ptr::from_ref::<Bundle>(next).addr();
+            (0..size_of::<Bundle>())
+                .step_by(LINE)
+                .for_each(|at| prefetch::to_write(first + at));
+            next.ask_for(0);
         }
         self.fewest = self.fewest.min(self.others.len());
         found
-    }
-}
-
-/// Bundles that are to be dropped: see [`Bundles::unused`].
-pub(crate) struct Unused(Vec<Spare>);
-
-impl Unused {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-/// A bundle that is in no inbox, and that nobody holds.
-struct Spare(NonNull<Bundle>);
-
-// SAFETY: it owns its bundle.
-unsafe impl Send for Spare {}
-
-impl Spare {
-    fn into_inner(self) -> NonNull<Bundle> {
-        let bundle = self.0;
-        std::mem::forget(self);
-        bundle
-    }
-
-    /// Its lines will be written soon.
-    fn ask_for(&self) {
-        let first = self.0.addr().get();
-        (0..size_of::<Bundle>())
-            .step_by(LINE)
-            .for_each(|at| prefetch::to_write(first + at));
-        // SAFETY: nobody else uses it.
-        unsafe { self.0.as_ref() }.ask_for_payloads(0);
-    }
-}
-
-impl Drop for Spare {
-    fn drop(&mut self) {
-        // SAFETY: made by `Box::leak`. Who looks at a bundle that he does not hold has its `Bundles`, which owns this.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
@@ -174,10 +132,11 @@ trait Load {
     const CONTENTS: Contents;
     /// What it must have in common with all others.
     fn number(&self) -> usize;
-    /// What goes into its place.
-    fn place(&self) -> *mut RawWork;
-    /// What goes beside it.
-    fn payload(&self) -> Option<Payload>;
+    /// Writes it to its place.
+    ///
+    /// # Safety
+    /// The place is the caller's.
+    unsafe fn put(&self, bundle: &Bundle, place: usize);
 }
 
 impl Load for Pending {
@@ -189,13 +148,9 @@ impl Load for Pending {
     }
 
     #[inline]
-    fn place(&self) -> *mut RawWork {
-        self.as_ptr()
-    }
-
-    #[inline]
-    fn payload(&self) -> Option<Payload> {
-        None
+    unsafe fn put(&self, bundle: &Bundle, place: usize) {
+        // SAFETY: by the contract.
+        unsafe { bundle.items[place / TOGETHER].0[place % TOGETHER].set(Some(self.as_ptr())) };
     }
 }
 
@@ -208,14 +163,9 @@ impl Load for Small {
     }
 
     #[inline]
-    fn place(&self) -> *mut RawWork {
-        // Any address of an item that is none.
-        std::ptr::without_provenance_mut(align_of::<RawWork>())
-    }
-
-    #[inline]
-    fn payload(&self) -> Option<Payload> {
-        Some(Small::payload(self))
+    unsafe fn put(&self, bundle: &Bundle, place: usize) {
+        // SAFETY: by the contract.
+        unsafe { bundle.closures[place / TOGETHER].0[place % TOGETHER].set(self.payload()) };
     }
 }
 
@@ -225,52 +175,42 @@ pub(crate) enum Found {
     Closure(Small),
 }
 
-impl Found {
-    /// As an item that is aimed where its bundle was for.
-    fn into_item(self, pool: u32, pwq: u32) -> Pending {
-        match self {
-            Found::Item(item) => item,
-            Found::Closure(small) => {
-                let mut item = small.into_item();
-                item.aim(pool, pwq);
-                item
-            }
-        }
-    }
-}
-
-/// The places of a bundle that a thread may fill, and nobody else. It holds the bundle.
-pub(crate) struct Run {
-    /// The serial number of its bundles; 0: there are no places.
+/// The bundle that a thread adds to. It holds it.
+pub(crate) struct Open {
+    /// The serial number of its bundles; 0: there is none.
     of: Cell<u64>,
     bundle: Cell<Option<NonNull<Bundle>>>,
     number: Cell<usize>,
-    next: Cell<u32>,
-    end: Cell<u32>,
+    /// The next place.
+    next: Cell<usize>,
     /// The fork generation of the process whose bundle it is.
     born: Cell<u32>,
 }
 
-impl Run {
-    /// Of no places.
-    pub(crate) const fn new() -> Self {
-        Run {
+impl Open {
+    pub(crate) const fn none() -> Self {
+        Open {
             of: Cell::new(0),
             bundle: Cell::new(None),
             number: Cell::new(0),
             next: Cell::new(0),
-            end: Cell::new(0),
             born: Cell::new(0),
         }
     }
 
-    /// Gives up what is left: what the thread adds from now on comes after what it publishes otherwise.
+    /// Nothing more is added to it: what the thread publishes from now on comes after what is in it.
     #[inline]
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn leave(&self) {
         if self.of.get() != 0 {
             self.of.set(0);
             self.let_go();
         }
+    }
+
+    /// As [`leave`](Self::leave); returns how many items were added to it, 0 if it was left before.
+    pub(crate) fn end(&self) -> usize {
+        self.leave();
+        self.next.replace(0)
     }
 
     #[cold]
@@ -279,54 +219,15 @@ impl Run {
         if let Some(bundle) = self.bundle.take()
             && self.born.get() == fork::generation()
         {
-            // SAFETY: the run held it, and does not any more.
+            // SAFETY: held, and not any more.
             unsafe { Bundle::let_go(bundle) };
         }
     }
-
-    /// Gives up what is left. Returns how many places it has come to: 0 if it is at its end, or there were none.
-    pub(crate) fn end(&self) -> u32 {
-        self.give_up();
-        self.next.replace(0) % RUN as u32
-    }
-
-    #[inline]
-    fn set(&self, bundles: &Bundles, bundle: NonNull<Bundle>, number: usize, places: [usize; 2]) {
-        self.bundle.set(Some(bundle));
-        self.number.set(number);
-        self.next.set(places[0] as u32);
-        self.end.set(places[1] as u32);
-        self.born.set(fork::generation());
-        self.of.set(bundles.serial);
-        // SAFETY: the run holds it.
-        unsafe { bundle.as_ref() }.ask_for_payloads(places[1] / RUN);
-    }
 }
 
-impl Drop for Run {
+impl Drop for Open {
     fn drop(&mut self) {
-        self.give_up();
-    }
-}
-
-/// A bundle with one item that is about to be published: to be [opened](Made::open) then.
-pub(super) struct Made(NonNull<Bundle>);
-
-impl Made {
-    /// What the inbox is given.
-    #[inline]
-    pub(super) fn node(&self) -> NonNull<RawWork> {
-        self.0.cast()
-    }
-
-    /// It was published: others may add to it, unless it was taken already.
-    #[inline]
-    pub(super) fn open(self) {
-        // Release: the places are empty.
-        // SAFETY: the maker's run holds it.
-        unsafe { self.0.as_ref() }
-            .word
-            .fetch_and(!NEW, Ordering::Release);
+        self.leave();
     }
 }
 
@@ -342,113 +243,71 @@ impl Bundles {
     }
 
     fn new(contents: Contents, pool: u32, pwq: u32) -> Arc<Self> {
-        static SERIAL: PlainU64 = PlainU64::new(1);
+        static SERIAL: AtomicU64 = AtomicU64::new(1);
         Arc::new_cyclic(|me| Bundles {
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             contents,
             pool,
             pwq,
             me: me.clone(),
-            newest: CachePadded::new(AtomicPtr::new(std::ptr::null_mut())),
             spare: CachePadded::new(Mutex::new(Spares::default())),
         })
     }
 
-    /// Adds `load` where `run`, the calling thread's, has a place; `false` if it has none. If it was added, it is handed on.
-    ///
-    /// It comes before whatever was published after the run was given out, so the thread must have [given it
-    /// up](Run::give_up) if it has published otherwise since.
+    /// Adds `load` to `open`, the calling thread's, if that is one of these, for such as this, and has room. `true`: it is published, and handed on. Nobody need be
+    /// told: somebody will come for what else is in the bundle.
     #[inline]
-    fn add<L: Load>(&self, load: &L, run: &Run) -> bool {
+    fn add<L: Load>(&self, load: &L, open: &Open) -> bool {
         debug_assert!(self.contents == L::CONTENTS);
-        let place = run.next.get();
-        let fits = run.of.get() == self.serial
-            && place < run.end.get()
-            && run.number.get() == load.number();
-        let Some(bundle) = run.bundle.get().filter(|_| fits) else {
+        let place = open.next.get();
+        let fits =
+            open.of.get() == self.serial && place < MOST && open.number.get() == load.number();
+        let Some(bundle) = open.bundle.get().filter(|_| fits) else {
             return false;
         };
-        run.next.set(place + 1);
-        // SAFETY: the run holds it.
-        unsafe { bundle.as_ref() }.fill_place(place as usize, load) || {
-            run.give_up();
-            false
+        // SAFETY: held.
+        let bundle = unsafe { bundle.as_ref() };
+        if place % TOGETHER == TOGETHER / 2 {
+            bundle.ask_for(place + TOGETHER);
         }
+        // SAFETY: nobody looks at it before it is counted.
+        unsafe { load.put(bundle, place) };
+        // Release: who takes it sees it.
+        if bundle.filled.fetch_add(1, Ordering::Release) & CLOSED != 0 {
+            open.leave();
+            return false;
+        }
+        open.next.set(place + 1);
+        true
     }
 
-    /// Gives the calling thread a run of the newest bundle, for `load` and its like, if that bundle is `head`, the newest of the inbox.
+    /// A bundle with `load` in it, which is handed on, to be published in its stead, and open to the calling thread.
+    fn make<L: Load>(&self, load: &L, open: &Open) -> NonNull<RawWork> {
+        open.leave();
+        // Who would have to wait for one gets it from the allocator.
+        let spare = self.spare.try_lock().and_then(|mut spare| spare.take());
+        let bundle = spare.unwrap_or_else(|| Box::new(Bundle::new(self)));
+        // SAFETY: nobody else has it.
+        unsafe {
+            bundle.number.set(load.number());
+            load.put(&bundle, 0);
+        }
+        // Relaxed: it is published as a whole. The holds are its maker's and that of who will take it.
+        bundle.holds.store(2, Ordering::Relaxed);
+        bundle.filled.store(1, Ordering::Relaxed);
+        let bundle = NonNull::from(Box::leak(bundle));
+        open.bundle.set(Some(bundle));
+        open.number.set(load.number());
+        open.next.set(1);
+        open.born.set(fork::generation());
+        open.of.set(self.serial);
+        bundle.cast()
+    }
+
+    /// Adds `item` to `open`, the calling thread's, if that is one of these and has room: then it is published. Given back otherwise.
     #[inline]
-    fn extend<L: Load>(&self, head: *mut RawWork, load: &L, run: &Run) -> bool {
-        // Acquire: it was made before.
-        let newest = self.newest.load(Ordering::Acquire);
-        let Some(bundle) = NonNull::new(newest).filter(|_| head == newest) else {
-            return false;
-        };
-        let bundle = bundle.cast::<Bundle>();
-        // SAFETY: it is one of ours, which are not freed before `self`.
-        let this = unsafe { bundle.as_ref() };
-        let number = load.number();
-        if this.number.load(Ordering::Relaxed) as usize != number {
-            return false;
-        }
-        let held = run.of.get() == self.serial && run.bundle.get() == Some(bundle);
-        let step = |word: u64| takes_more(word).then(|| word + ONE_RUN + u64::from(!held));
-        // Acquire: what the maker has put down, and that the places are empty (`Made::open` releases that).
-        let taken = this
-            .word
-            .fetch_update(Ordering::Acquire, Ordering::Relaxed, step);
-        let Ok(word) = taken else {
-            return false;
-        };
-        if !held {
-            run.give_up();
-        }
-        let first = places_of(word);
-        run.set(self, bundle, number, [first, first + RUN]);
-        // Until it was held it may have been taken and made anew for others. Then the places stay empty.
-        this.number.load(Ordering::Relaxed) as usize == number || {
-            run.give_up();
-            false
-        }
-    }
-
-    /// A bundle with `load` in it, which is handed on, to be published in its stead, and a run of it for the calling thread. `None` if
-    /// somebody else is here.
-    fn make<L: Load>(&self, load: &L, run: &Run) -> Option<Made> {
-        run.give_up();
-        let spare = self.spare.try_lock()?.take();
-        let bundle = match spare {
-            Some(spare) => spare.into_inner(),
-            None => NonNull::from(Box::leak(Box::new(Bundle::new(self)))),
-        };
-        // SAFETY: nobody else holds it.
-        unsafe { bundle.as_ref() }.begin(load);
-        run.set(self, bundle, load.number(), [1, RUN]);
-        // Release: who finds it here finds it made.
-        self.newest.store(bundle.cast().as_ptr(), Ordering::Release);
-        Some(Made(bundle))
-    }
-
-    /// Those that were not used since this was asked last, but for a few. Somebody may still look at one of them: they are to be dropped when all who
-    /// publish now have done so.
-    pub(crate) fn unused(&self) -> Unused {
-        let mut spare = self.spare.lock();
-        let from = spare.others.len() - spare.fewest.saturating_sub(KEPT);
-        let unused = spare.others.split_off(from);
-        spare.fewest = spare.others.len();
-        Unused(unused)
-    }
-
-    /// Publishes `item` where `run`, the calling thread's, has a place, or in the bundle that was published last, if that is one of these
-    /// and takes more. Given back otherwise. `head` is the newest of the inbox.
-    #[inline]
-    pub(super) fn add_item(
-        &self,
-        item: Pending,
-        head: impl FnOnce() -> *mut RawWork,
-        run: &Run,
-    ) -> Result<(), Pending> {
-        if !self.add_or_extend(&item, head, run) {
+    pub(crate) fn add_item(&self, item: Pending, open: &Open) -> Result<(), Pending> {
+        if !self.add(&item, open) {
             return Err(item);
         }
         item.hand_on();
@@ -457,189 +316,144 @@ impl Bundles {
 
     /// The same for a closure, which is handed on if this returns `true`.
     #[inline]
-    pub(super) fn add_closure(
-        &self,
-        closure: &Small,
-        head: impl FnOnce() -> *mut RawWork,
-        run: &Run,
-    ) -> bool {
-        self.add_or_extend(closure, head, run)
+    pub(crate) fn add_closure(&self, closure: &Small, open: &Open) -> bool {
+        self.add(closure, open)
     }
 
-    #[inline]
-    fn add_or_extend<L: Load>(
-        &self,
-        load: &L,
-        head: impl FnOnce() -> *mut RawWork,
-        run: &Run,
-    ) -> bool {
-        self.add(load, run) || self.extend(head(), load, run) && self.add(load, run)
+    /// A bundle with `item` in it, to be published in its stead; the calling thread adds to it from now on.
+    pub(super) fn make_of_item(&self, item: Pending, open: &Open) -> NonNull<RawWork> {
+        let node = self.make(&item, open);
+        item.hand_on();
+        node
     }
 
-    /// A bundle with `item` in it, to be published in its stead. Given back if somebody else is here.
-    pub(super) fn make_of_item(&self, item: Pending, run: &Run) -> Result<Made, Pending> {
-        match self.make(&item, run) {
-            Some(made) => {
-                item.hand_on();
-                Ok(made)
-            }
-            None => Err(item),
-        }
+    /// The same for a closure, which is handed on.
+    pub(super) fn make_of_closure(&self, closure: &Small, open: &Open) -> NonNull<RawWork> {
+        self.make(closure, open)
     }
 
-    /// The same for a closure, which is handed on unless this returns `None`.
-    pub(super) fn make_of_closure(&self, closure: &Small, run: &Run) -> Option<Made> {
-        self.make(closure, run)
+    /// Frees those that were not used since this was called last, but for a few.
+    pub(crate) fn trim(&self) {
+        let mut spare = self.spare.lock();
+        let from = spare.others.len() - spare.fewest.saturating_sub(KEPT);
+        let unused = spare.others.split_off(from);
+        spare.fewest = spare.others.len();
+        drop(spare);
+        drop(unused);
     }
 }
 
 impl Bundle {
     fn new(home: &Bundles) -> Self {
-        let payloads = match home.contents {
-            Contents::Items => 0,
-            Contents::Closures => MOST / RUN,
-        };
-        let no_payload = || Guarded::new([MaybeUninit::uninit(); 3]);
+        let (mut items, mut closures) = Default::default();
+        match home.contents {
+            Contents::Items => items = Places::of_most(None),
+            Contents::Closures => closures = Places::of_most([MaybeUninit::uninit(); 3]),
+        }
         Bundle {
             node: RawWork::node(),
             home: home.me.clone(),
             contents: home.contents,
             pool: home.pool,
             pwq: home.pwq,
-            word: CachePadded::new(AtomicU64::new(CLOSED)),
-            number: PlainU64::new(0),
-            places: CachePadded::new(std::array::from_fn(
-                |_| AtomicPtr::new(std::ptr::null_mut()),
-            )),
-            payloads: (0..payloads)
-                .map(|_| Payloads(std::array::from_fn(|_| no_payload())))
-                .collect(),
+            holds: AtomicU32::new(0),
+            number: Guarded::new(0),
+            items,
+            closures,
+            filled: CachePadded::new(AtomicU32::new(CLOSED)),
         }
     }
 
-    /// Begins a new use: `load` is in the first place, and the others are empty.
-    fn begin<L: Load>(&self, load: &L) {
-        for place in &self.places[..] {
-            place.store(std::ptr::null_mut(), Ordering::Relaxed);
-        }
-        self.number.store(load.number() as u64, Ordering::Relaxed);
-        // The holds of who will take it, and of the maker's run. Somebody who saw it on top long ago may look at this, and
-        // gets nothing until it is published.
-        self.word.store(NEW | ONE_RUN | 2, Ordering::Relaxed);
-        self.fill_place(0, load);
-    }
-
-    /// `false`: it is too late.
+    /// What lies together with this place will be written soon.
     #[inline]
-    fn fill_place<L: Load>(&self, place: usize, load: &L) -> bool {
-        if let Some(payload) = load.payload() {
-            // SAFETY: the place is the caller's, until it is filled; who fills it for the caller does not read this.
-            unsafe { self.payload(place).set(payload) };
-        }
-        // Release: who takes it sees its fields, or its payload.
-        let filled = self.places[place].compare_exchange(
-            std::ptr::null_mut(),
-            load.place(),
-            Ordering::Release,
-            Ordering::Relaxed,
-        );
-        filled.is_ok()
+    fn ask_for(&self, place: usize) {
+        Places::lines(&self.items, place, prefetch::to_write);
+        Places::lines(&self.closures, place, prefetch::to_write);
     }
 
-    /// Those of this run will be written soon.
+    /// What all have in common. Not before it was published, except by its maker.
     #[inline]
-    fn ask_for_payloads(&self, run: usize) {
-        if let Some(payloads) = self.payloads.get(run) {
-            let first = std::ptr::from_ref(payloads).addr();
-            (0..size_of::<Payloads>())
-                .step_by(LINE)
-                .for_each(|at| prefetch::to_write(first + at));
-        }
+    fn number(&self) -> usize {
+        // SAFETY: written before it was published.
+        unsafe { self.number.get() }
     }
 
+    /// The item in a place that is filled.
     #[inline]
-    fn payload(&self, place: usize) -> &Guarded<Payload> {
-        &self.payloads[place / RUN].0[place % RUN]
+    fn item(&self, place: usize) -> NonNull<RawWork> {
+        // SAFETY: written before it was counted, and who asks has seen the count.
+        let item = unsafe { self.items[place / TOGETHER].0[place % TOGETHER].get() };
+        item.expect("it was put there before it was counted")
     }
 
-    /// Once for each place that was given out, by who has taken it. `None`: nothing will come.
+    /// What names what is in a place that is filled: its address, and its function.
     #[inline]
-    fn take(&self, place: usize) -> Option<Found> {
-        // Acquire: as `fill_place` releases.
-        let mut found = self.places[place].load(Ordering::Acquire);
-        if found.is_null() {
-            found = self.do_without(place)?;
-        }
-        let number = self.number.load(Ordering::Relaxed) as usize;
-        // SAFETY: put there by who was given the place, and taken out once.
+    fn name(&self, place: usize) -> (usize, Option<WorkFn>) {
+        let number = self.number();
+        // SAFETY: it is the number of what was put there: of a function, and an `Option` of one is 0 for `None`; or of a kind of closures.
         unsafe {
-            Some(match self.contents {
-                Contents::Items => Found::Item(Pending::from_raw(NonNull::new(found)?)),
-                Contents::Closures => Found::Closure(Small::from_parts(
-                    self.payload(place).get(),
-                    number,
-                    self.address(place),
-                )),
-            })
-        }
-    }
-
-    #[cold]
-    fn do_without(&self, place: usize) -> Option<*mut RawWork> {
-        // Who was given it holds the bundle until he has seen this.
-        self.places[place]
-            .compare_exchange(
-                std::ptr::null_mut(),
-                TOO_LATE,
-                Ordering::Relaxed,
-                Ordering::Acquire,
-            )
-            .err()
-    }
-
-    /// What names the closure in a place.
-    #[inline]
-    fn address(&self, place: usize) -> usize {
-        std::ptr::from_ref(&self.places[place]).addr()
-    }
-
-    /// The address and the function of what is, or was, in a place; `None`: nothing.
-    fn name(&self, place: usize) -> Option<(usize, Option<WorkFn>)> {
-        let found = self.places[place].load(Ordering::Relaxed);
-        if found.is_null() || found == TOO_LATE {
-            return None;
-        }
-        let number = self.number.load(Ordering::Relaxed) as usize;
-        // SAFETY: it is the number of what was put there: of a kind of closures, or of a function, and an `Option` of a function is 0 for `None`.
-        unsafe {
-            Some(match self.contents {
+            match self.contents {
                 Contents::Items => (
-                    found.addr(),
+                    self.item(place).addr().get(),
                     std::mem::transmute::<usize, Option<WorkFn>>(number),
                 ),
                 Contents::Closures => (self.address(place), Some(Small::func_of(number))),
-            })
+            }
         }
     }
 
-    /// One hold less. The last one of a closed bundle has it used again.
+    #[inline]
+    fn address(&self, place: usize) -> usize {
+        std::ptr::from_ref(&self.closures[place / TOGETHER].0[place % TOGETHER]).addr()
+    }
+
+    /// What is in a place that is filled. Once, by who has taken it.
+    #[inline]
+    fn take(&self, place: usize) -> Found {
+        // SAFETY: put there by its maker before he counted it, and taken out once.
+        unsafe {
+            match self.contents {
+                Contents::Items => Found::Item(Pending::from_raw(self.item(place))),
+                Contents::Closures => Found::Closure(Small::from_parts(
+                    self.closures[place / TOGETHER].0[place % TOGETHER].get(),
+                    self.number(),
+                    self.address(place),
+                )),
+            }
+        }
+    }
+
+    /// The same, as an item that is aimed where the bundle was for.
+    fn take_item(&self, place: usize) -> Pending {
+        match self.take(place) {
+            Found::Item(item) => item,
+            Found::Closure(small) => {
+                let mut item = small.into_item();
+                item.aim(self.pool, self.pwq);
+                item
+            }
+        }
+    }
+
+    /// One hold less. After the last one it may be used again.
     ///
     /// # Safety
     /// The caller held it, and does not use it any more.
     #[inline]
     unsafe fn let_go(bundle: NonNull<Bundle>) {
-        // SAFETY: by the contract.
-        let this = unsafe { bundle.as_ref() };
         // AcqRel: all that was done with it comes before its next use.
-        let word = this.word.fetch_sub(1, Ordering::AcqRel);
-        if word & HOLDS != 1 {
+        // SAFETY: by the contract.
+        if unsafe { bundle.as_ref() }
+            .holds
+            .fetch_sub(1, Ordering::AcqRel)
+            != 1
+        {
             return;
         }
-        debug_assert!(word & CLOSED != 0, "who will take it holds it");
-        let spare = Spare(bundle);
-        // Without a home nobody can look at it any more.
-        if let Some(home) = this.home.upgrade() {
-            home.spare.lock().others.push(spare);
+        // SAFETY: made by `Box::leak`, and nobody else has it.
+        let bundle = unsafe { Box::from_raw(bundle.as_ptr()) };
+        if let Some(home) = bundle.home.upgrade() {
+            home.spare.lock().others.push(bundle);
         }
     }
 }
@@ -655,48 +469,33 @@ pub(crate) struct Part {
 unsafe impl Send for Part {}
 
 impl Part {
-    /// How many places of a bundle that is being taken were given out so far.
+    /// About how much is in a bundle that is not closed yet.
     ///
     /// # Safety
-    /// `node` is the node of a bundle, which the caller has taken.
+    /// `node` is the node of a bundle that was published, and that the caller has taken.
     pub(super) unsafe fn weigh(node: NonNull<RawWork>) -> u32 {
         // SAFETY: who takes it holds it.
         let bundle = unsafe { node.cast::<Bundle>().as_ref() };
-        places_of(bundle.word.load(Ordering::Relaxed)) as u32
+        bundle.filled.load(Ordering::Relaxed)
     }
 
-    /// The same places, for who takes others of them.
-    pub(crate) fn share(&self) -> Part {
-        // Relaxed: the hold that is there keeps the bundle.
-        self.bundle().word.fetch_add(1, Ordering::Relaxed);
-        Part {
-            bundle: self.bundle,
-            next: self.next,
-            end: self.end,
-        }
-    }
-
-    /// By who takes everything out of an inbox: closes the bundle whose node this is, and takes all of it.
+    /// Closes a bundle, and takes all that is in it.
     ///
     /// # Safety
-    /// `node` is the node of a bundle; it was in an inbox, and the caller has taken it out.
+    /// As for [`weigh`](Self::weigh), and once.
     #[inline]
     pub(super) unsafe fn close(node: NonNull<RawWork>) -> Self {
         let bundle = node.cast::<Bundle>();
-        // Relaxed: what is in its places is acquired with them.
+        // Acquire: what is in it. What the maker counts after this is nothing, and will not be looked at.
         // SAFETY: who takes it holds it.
-        let word = unsafe { bundle.as_ref() }
-            .word
-            .fetch_or(CLOSED, Ordering::Relaxed);
-        debug_assert_eq!(word & CLOSED, 0, "it is taken once");
-        let end = match word & NEW {
-            0 => places_of(word),
-            _ => RUN,
-        };
+        let filled = unsafe { bundle.as_ref() }
+            .filled
+            .fetch_or(CLOSED, Ordering::Acquire);
+        debug_assert_eq!(filled & CLOSED, 0, "it is taken once");
         Part {
             bundle,
             next: 0,
-            end,
+            end: filled as usize,
         }
     }
 
@@ -712,22 +511,30 @@ impl Part {
         self.bundle().pwq
     }
 
-    /// How many places are left, at most.
+    /// How many places are left.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.end - self.next
     }
 
-    /// The next place, as an item. `None`: there is nothing in it.
-    pub(super) fn pop_item(&mut self) -> Option<Pending> {
-        let bundle = self.bundle();
-        let found = bundle.take(self.next);
-        let (pool, pwq) = (bundle.pool, bundle.pwq);
-        self.next += 1;
-        found.map(|found| found.into_item(pool, pwq))
+    /// The same places, for who takes others of them.
+    pub(crate) fn share(&self) -> Part {
+        // Relaxed: the hold that is there keeps the bundle.
+        self.bundle().holds.fetch_add(1, Ordering::Relaxed);
+        Part {
+            bundle: self.bundle,
+            next: self.next,
+            end: self.end,
+        }
     }
 
-    /// Its first places, as many as `most` and as `fits` the address and the function of what is there, if they are there already.
+    /// What is in the next place, as an item.
+    pub(super) fn pop_item(&mut self) -> Pending {
+        self.next += 1;
+        self.bundle().take_item(self.next - 1)
+    }
+
+    /// Its first places, as many as `most` and as `fits` the addresses and functions of what is there.
     #[inline]
     pub(super) fn split(
         &mut self,
@@ -736,11 +543,9 @@ impl Part {
     ) -> Part {
         let mut end = self.end.min(self.next + most);
         if let Some(fits) = fits {
-            let bundle = self.bundle();
             let unfit = |&place: &usize| {
-                bundle
-                    .name(place)
-                    .is_none_or(|(address, func)| !fits(address, func))
+                let (address, func) = self.bundle().name(place);
+                !fits(address, func)
             };
             end = (self.next..end).find(unfit).unwrap_or(end);
         }
@@ -750,21 +555,19 @@ impl Part {
         part
     }
 
-    /// What is in the place at `index`, from 0 on; once. `None`: nothing.
+    /// What is in the place at `index`, from 0 on; once.
     #[inline]
-    pub(crate) fn take(&self, index: usize) -> Option<Found> {
+    pub(crate) fn take(&self, index: usize) -> Found {
         self.bundle().take(self.next + index)
     }
 
     /// The same, as an item.
-    pub(crate) fn take_item(&self, index: usize) -> Option<Pending> {
-        let bundle = self.bundle();
-        self.take(index)
-            .map(|found| found.into_item(bundle.pool, bundle.pwq))
+    pub(crate) fn take_item(&self, index: usize) -> Pending {
+        self.bundle().take_item(self.next + index)
     }
 
-    /// The address and the function of what was taken out of the place at `index`.
-    pub(crate) fn name(&self, index: usize) -> Option<(usize, Option<WorkFn>)> {
+    /// The address and the function of what is, or was, in the place at `index`.
+    pub(crate) fn name(&self, index: usize) -> (usize, Option<WorkFn>) {
         self.bundle().name(self.next + index)
     }
 
@@ -772,20 +575,14 @@ impl Part {
     #[inline]
     pub(crate) fn ask_for(&self, index: usize) {
         let place = self.next + index;
-        if place >= self.end || cfg!(cmwq_loom) {
+        if place >= self.end {
             return;
         }
         let bundle = self.bundle();
         match bundle.contents {
-            Contents::Items => {
-                prefetch::to_write(bundle.places[place].load(Ordering::Relaxed).addr());
-            }
-            Contents::Closures if place.is_multiple_of(RUN) => {
-                prefetch::to_read(std::ptr::from_ref(&bundle.places[place]).addr());
-                let payloads = std::ptr::from_ref(&bundle.payloads[place / RUN]).addr();
-                (0..size_of::<Payloads>())
-                    .step_by(LINE)
-                    .for_each(|at| prefetch::to_read(payloads + at));
+            Contents::Items => prefetch::to_write(bundle.item(place).addr().get()),
+            Contents::Closures if place.is_multiple_of(TOGETHER) => {
+                Places::lines(&bundle.closures, place, prefetch::to_read);
             }
             Contents::Closures => {}
         }

@@ -2,14 +2,13 @@
 //!
 //! One word: the address of the newest item, each item linking to the one before it, or nothing. Publishing is one
 //! compare-exchange. Whoever holds the pool's lock takes the whole chain with one swap and turns it around, so items come
-//! out in the order in which they were published. In the place of an item there may be a [bundle](super::bundle) of them, and while it
-//! is the newest, items are added to it and the word stays as it is.
+//! out in the order in which they were published. In the place of an item there may be a [bundle](super::bundle) of them.
 //!
 //! The lowest bit of an *empty* inbox is [`NOTIFY`]: "whoever publishes next must see to it that a worker is woken". It is in
 //! the same word as the items, so setting it (only while there are none) and publishing can not pass each other by: that
 //! is the whole of the no-lost-wake-up argument on the issuer's side, see `pool/PROTOCOL.md`.
 
-use super::bundle::{Bundles, Made, Part, Run};
+use super::bundle::{Bundles, Open, Part};
 use super::closure::Small;
 use super::raw::{Pending, RawWork, WorkFn, link};
 use crate::sys::atomic::plain::AtomicBool;
@@ -51,48 +50,14 @@ impl Inbox {
         self.push_node(item.into_raw())
     }
 
-    /// Publishes `item` where `run`, the calling thread's, has a place, or in the bundle that was published last, if that is one of `bundles`
-    /// and takes more. Nobody need be told: somebody will come for what else is in that bundle. Otherwise the item is given back.
-    #[inline]
-    pub(crate) fn add(&self, item: Pending, bundles: &Bundles, run: &Run) -> Result<(), Pending> {
-        bundles.add_item(item, || self.head(), run)
+    /// Publishes `item` in a new bundle, to which the calling thread adds from now on.
+    pub(crate) fn push_bundle(&self, item: Pending, bundles: &Bundles, open: &Open) -> Pushed {
+        self.push_node(bundles.make_of_item(item, open))
     }
 
-    /// The same for a closure, which is handed on if this returns `true`.
-    #[inline]
-    pub(crate) fn add_closure(&self, closure: &Small, bundles: &Bundles, run: &Run) -> bool {
-        bundles.add_closure(closure, || self.head(), run)
-    }
-
-    #[inline]
-    fn head(&self) -> *mut RawWork {
-        // Relaxed: it is only compared with what its bundles say.
-        self.head.load(Ordering::Relaxed)
-    }
-
-    /// Publishes `item` in a new bundle, to which others may add; as it is if none is to be had.
-    pub(crate) fn push_bundle(&self, item: Pending, bundles: &Bundles, run: &Run) -> Pushed {
-        match bundles.make_of_item(item, run) {
-            Ok(made) => self.push_made(made),
-            Err(item) => self.push(item),
-        }
-    }
-
-    /// Publishes `closure` in a new bundle, to which others may add. `None` if none is to be had; otherwise the closure is handed on.
-    pub(crate) fn push_closure(
-        &self,
-        closure: &Small,
-        bundles: &Bundles,
-        run: &Run,
-    ) -> Option<Pushed> {
-        let made = bundles.make_of_closure(closure, run)?;
-        Some(self.push_made(made))
-    }
-
-    fn push_made(&self, made: Made) -> Pushed {
-        let pushed = self.push_node(made.node());
-        made.open();
-        pushed
+    /// The same for a closure, which is handed on.
+    pub(crate) fn push_closure(&self, closure: &Small, bundles: &Bundles, open: &Open) -> Pushed {
+        self.push_node(bundles.make_of_closure(closure, open))
     }
 
     /// The caller owns what the node stands for.
@@ -267,7 +232,6 @@ pub(crate) struct Taken {
 unsafe impl Send for Taken {}
 
 impl Taken {
-    /// If not, there may be an item.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.oldest.is_none() && self.part.is_none()
@@ -281,19 +245,14 @@ impl Taken {
 
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<Pending> {
-        loop {
-            if let Some(part) = self.oldest_part() {
-                let item = part.pop_item();
-                self.leave_empty_part();
-                if item.is_some() {
-                    return item;
-                }
-            } else {
-                let item = self.pop_node()?;
-                // SAFETY: it is no bundle, and was published as what it is.
-                return Some(unsafe { Pending::from_raw(item) });
-            }
+        if let Some(part) = self.oldest_part() {
+            let item = part.pop_item();
+            self.leave_empty_part();
+            return Some(item);
         }
+        let item = self.pop_node()?;
+        // SAFETY: it is no bundle, and was published as what it is.
+        Some(unsafe { Pending::from_raw(item) })
     }
 
     /// Whether the oldest item is in a bundle.

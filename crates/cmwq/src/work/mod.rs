@@ -13,7 +13,7 @@ pub(crate) mod raw;
 
 pub(crate) use batch::{Batch, MOST as MOST_IN_BATCH};
 pub(crate) use berth::{Berth, Found};
-pub(crate) use bundle::{Bundles, Found as FoundInBundle, Part, Run, Unused};
+pub(crate) use bundle::{Bundles, Found as FoundInBundle, Open as OpenBundle, Part};
 pub use completion::Completion;
 pub(crate) use inbox::{Inbox, Pushed, Taken};
 pub use item::Work;

@@ -327,8 +327,8 @@ impl Pending {
 
     /// Where the item is.
     #[inline]
-    pub(super) fn as_ptr(&self) -> *mut RawWork {
-        self.0.as_ptr()
+    pub(super) fn as_ptr(&self) -> NonNull<RawWork> {
+        self.0
     }
 
     /// Gives up the value: somebody else has made one of the same address.
