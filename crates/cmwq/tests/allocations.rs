@@ -134,6 +134,28 @@ fn queueing_and_running_a_reusable_item_allocates_nothing() {
 }
 
 #[test]
+fn small_closures_without_a_handle_need_no_memory_once_there_are_bundles() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("closures", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let between = Arc::new(Between::default());
+    let done = Arc::new(Completion::new());
+    let mut number = 0;
+    allocations_are(0, &between, || {
+        let between = between.clone();
+        number += 1;
+        // The first few after a wait are items of their own, the others lie in bundles.
+        if number % WINDOW != 0 {
+            return wq.execute(move || between.an_item()).unwrap();
+        }
+        done.reinit();
+        let completed = done.clone();
+        wq.execute(move || completed.complete()).unwrap();
+        done.wait();
+    });
+}
+
+#[test]
 fn queueing_and_running_a_raw_item_allocates_nothing() {
     #[repr(C)]
     struct Raw {

@@ -76,6 +76,10 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
         move || while !stop.load(Ordering::Relaxed) {}
     });
     let pending = wq.spawn(|| 2);
+    // This thread has a bundle that it adds to.
+    for _ in 0..100 {
+        wq.execute(|| {}).unwrap();
+    }
     // Behind an item that does not end: pending at the fork.
     let ordered = engine.workqueue("ordered").ordered().build().unwrap();
     let holds = ordered.spawn({
@@ -91,6 +95,10 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
             wq.try_queue(&work) == Err(Refused::Forked),
         )?;
         expect("a refused item is idle", !work.is_pending())?;
+        expect(
+            "execute is refused",
+            (0..100).all(|_| wq.execute(|| {}) == Err(Refused::Forked)),
+        )?;
         expect(
             "delayed work is refused",
             !wq.queue_delayed(&delayed, Duration::from_millis(1)),

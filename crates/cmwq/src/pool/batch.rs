@@ -285,10 +285,8 @@ impl PoolGuard<'_> {
             let open = inner.workers[id].batch.as_ref();
             cfg!(cmwq_loom) || open.is_some_and(|open| now_ns - open.since_ns > OVERDUE_NS)
         };
-        for (id, _) in self.batches.clone() {
-            if overdue(self, id) {
-                self.close_batch(id);
-            }
+        while let Some(&(id, _)) = self.batches.iter().find(|&&(id, _)| overdue(self, id)) {
+            self.close_batch(id);
         }
     }
 

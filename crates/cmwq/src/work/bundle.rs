@@ -596,3 +596,72 @@ impl Drop for Part {
         unsafe { Bundle::let_go(self.bundle) };
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    /// Takes everything out of a bundle that is in no inbox any more, and calls it. Returns how much it was.
+    fn use_up(node: NonNull<RawWork>) -> usize {
+        // SAFETY: from `make_of_closure`, and taken once.
+        let part = unsafe { Part::close(node) };
+        for index in 0..part.len() {
+            let Found::Closure(closure) = part.take(index) else {
+                panic!("closures were put in");
+            };
+            assert!(closure.call().is_ok());
+        }
+        part.len()
+    }
+
+    fn nothing() -> Small {
+        Small::of(|| {}).unwrap_or_else(|_| unreachable!("it has no size at all"))
+    }
+
+    #[test]
+    fn a_thread_adds_to_its_bundle_until_that_is_full_or_taken() {
+        let bundles = Bundles::of_closures(1, 0);
+        let open = Open::none();
+        assert!(!bundles.add_closure(&nothing(), &open), "there is none");
+        let full = bundles.make_of_closure(&nothing(), &open);
+        for _ in 1..MOST {
+            assert!(bundles.add_closure(&nothing(), &open));
+        }
+        assert!(!bundles.add_closure(&nothing(), &open), "it is full");
+        let others = Bundles::of_closures(1, 1);
+        let taken = bundles.make_of_closure(&nothing(), &open);
+        assert!(!others.add_closure(&nothing(), &open), "it is not theirs");
+        assert!(bundles.add_closure(&nothing(), &open));
+        assert_eq!(use_up(full), MOST);
+        assert_eq!(use_up(taken), 2);
+        assert!(!bundles.add_closure(&nothing(), &open), "it is taken");
+        assert_eq!(open.end(), 2);
+        assert_eq!(open.end(), 0);
+    }
+
+    #[test]
+    fn bundles_that_nobody_needs_are_freed_but_for_a_few() {
+        let bundles = Bundles::of_closures(1, 0);
+        let spare = || bundles.spare.lock().others.len();
+        let open = Open::none();
+        let nodes: Vec<NonNull<RawWork>> = (0..20)
+            .map(|_| bundles.make_of_closure(&nothing(), &open))
+            .collect();
+        for &node in &nodes {
+            assert_eq!(use_up(node), 1);
+        }
+        assert_eq!(spare(), 19, "one is still its maker's");
+        open.leave();
+        assert_eq!(spare(), 20);
+        bundles.trim();
+        assert_eq!(spare(), 20, "all were used since the last time");
+        // Two of them are in use, and one more is at hand.
+        let nodes = [(); 2].map(|()| bundles.make_of_closure(&nothing(), &open));
+        open.leave();
+        assert_eq!(spare(), 17);
+        bundles.trim();
+        assert_eq!(spare(), KEPT);
+        assert_eq!(nodes.map(use_up), [1, 1]);
+        assert_eq!(spare(), KEPT + 2);
+    }
+}
