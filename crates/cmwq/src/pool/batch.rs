@@ -81,6 +81,12 @@ impl Size {
         self.judge(clock::now_ns() - since_ns, thread::preemptions);
     }
 
+    /// Whether single items have to be short first before several are taken at once.
+    #[inline]
+    pub(super) fn is_on_trial(&self) -> bool {
+        self.trial > 0
+    }
+
     /// What was begun took so long; `preemptions` counts those of the thread, and costs a system call.
     #[inline]
     fn judge(&mut self, took_ns: u64, preemptions: impl FnOnce() -> i64) {

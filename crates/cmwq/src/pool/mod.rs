@@ -122,6 +122,8 @@ pub(crate) struct Pool {
     inner: CachePadded<Mutex<Inner>>,
     /// The number of the oldest batch that may be open: those before it are closed. Written under the lock.
     oldest_batch: CachePadded<AtomicU32>,
+    /// Workers take single items, since some were long. A hint for issuers.
+    singles: AtomicBool,
     /// How long a worker of this pool looks for more before it goes to sleep.
     allowance: Allowance,
     /// Whether workers that run something come back in a moment.
@@ -339,6 +341,7 @@ impl Pool {
                 stats: PoolStats::default(),
             })),
             oldest_batch: CachePadded::new(AtomicU32::new(0)),
+            singles: AtomicBool::new(false),
             allowance: Allowance::with_looks(looks),
             returns: Patience::new(),
             placing: Placing::new(),

@@ -2,7 +2,7 @@
 //!
 //! An item goes to the pool's inbox by itself, or in a [bundle](crate::work::Bundles) with others. Bundles are for threads that publish
 //! without waiting for what they have published, into a pool that does not keep up: their items wait in any case, and what counts is that workers
-//! find them with few steps, and without touching them while they hold the lock.
+//! find them with few steps, and without touching them while they hold the lock. Where items are long workers take one at a time, and there are none.
 #![forbid(unsafe_code)]
 
 use super::{Pool, PoolGuard, batch, late};
@@ -58,13 +58,14 @@ impl Desk {
         in_a_row
     }
 
-    /// There is no place for the next item. Whether another bundle is worth its while.
-    fn is_worth_a_bundle(&self) -> bool {
+    /// There is no place for the next item. Whether another bundle is worth its while; if not, it will not be for some items more.
+    fn is_worth_a_bundle(&self, pool: &Pool) -> bool {
         let few = (1..FEW).contains(&self.open.end());
-        if few {
+        let worth = !few && !pool.singles.load(Ordering::Relaxed);
+        if !worth {
             self.in_a_row.set(0);
         }
-        !few
+        worth
     }
 }
 
@@ -148,7 +149,7 @@ impl Pool {
         let Err(item) = bundles.add_item(item, &desk.open) else {
             return;
         };
-        if desk.is_worth_a_bundle() {
+        if desk.is_worth_a_bundle(self) {
             let pushed = self.inbox.push_bundle(item, bundles, &desk.open);
             self.see_to(pushed);
         } else {
@@ -174,7 +175,7 @@ impl Pool {
 
     #[inline(never)]
     fn begin_bundle(self: &Arc<Self>, desk: &Desk, closure: &Small, bundles: &Bundles) -> bool {
-        if !desk.is_worth_a_bundle() {
+        if !desk.is_worth_a_bundle(self) {
             return false;
         }
         let pushed = self.inbox.push_closure(closure, bundles, &desk.open);
@@ -195,6 +196,15 @@ impl Pool {
     fn see_to(self: &Arc<Self>, pushed: Pushed) {
         if pushed == Pushed::MustNotify {
             self.call_somebody();
+        }
+    }
+
+    /// A worker has found out whether it takes single items only.
+    #[inline]
+    pub(super) fn tell_singles(&self, singles: bool) {
+        // Nearly always it is so already.
+        if self.singles.load(Ordering::Relaxed) != singles {
+            self.singles.store(singles, Ordering::Relaxed);
         }
     }
 
