@@ -255,6 +255,33 @@ fn a_closure_that_is_refused_is_dropped() {
 }
 
 #[test]
+fn the_first_closure_that_is_refused_is_warned_of() {
+    let heard = Arc::new(AtomicUsize::new(0));
+    cmwq::set_warning_handler({
+        let heard = heard.clone();
+        move |text| {
+            if text.contains("workqueue warns: draining") {
+                heard.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    });
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("a warning", &engine);
+    let wq = engine.workqueue("warns").build().unwrap();
+    std::thread::scope(|scope| {
+        let door = hold(&wq, 1);
+        let drain = scope.spawn(|| wq.drain().unwrap());
+        while wq.execute(|| {}).is_ok() {
+            std::thread::yield_now();
+        }
+        assert_eq!(wq.execute(|| {}), Err(Refused::Draining));
+        door.open.complete();
+        drain.join().unwrap();
+    });
+    assert_eq!(heard.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn threads_come_and_go_and_so_do_queues() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("threads that go", &engine);

@@ -145,6 +145,9 @@ impl WqCore {
                 }
                 // SAFETY: it was made of this, and not handed on.
                 let func = unsafe { small.into_inner::<F>() };
+                if queued == Err(Refused::Draining) {
+                    self.warn_dropped();
+                }
                 queued?;
                 func
             }
