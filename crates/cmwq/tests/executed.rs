@@ -282,6 +282,43 @@ fn the_first_closure_that_is_refused_is_warned_of() {
 }
 
 #[test]
+fn a_forks_child_adds_nothing_to_its_parents_bundle() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("fork", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    // Nobody takes what comes behind these.
+    let door = hold(&wq, 2);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = || {
+        let ran = ran.clone();
+        move || {
+            ran.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    for _ in 0..100 {
+        wq.execute(count()).unwrap();
+    }
+    // SAFETY: the child queues, which it may, and leaves by _exit.
+    match unsafe { libc::fork() } {
+        -1 => panic!("fork failed"),
+        0 => {
+            let refused = (0..100).all(|_| wq.execute(count()) == Err(Refused::Forked));
+            // SAFETY: ends the process at once.
+            unsafe { libc::_exit(if refused { 0 } else { 1 }) }
+        }
+        pid => {
+            let mut status = -1;
+            // SAFETY: waits for our own child; `status` is valid for writes.
+            unsafe { libc::waitpid(pid, &mut status, 0) };
+            assert_eq!(status, 0, "the child's closures are refused");
+        }
+    }
+    door.open.complete();
+    wq.flush().unwrap();
+    assert_eq!(ran.load(Ordering::SeqCst), 100);
+}
+
+#[test]
 fn threads_come_and_go_and_so_do_queues() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("threads that go", &engine);

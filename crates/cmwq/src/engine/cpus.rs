@@ -193,14 +193,31 @@ impl Cpus {
     /// unbound items may not run spreads its items over those where they may.
     #[inline]
     pub(crate) fn issuing(&self, real: usize, bound: bool) -> usize {
-        let here = match declared() {
-            0 => self.map.of_real(real),
-            declared => Some(declared - 1),
-        };
+        let here = self.standing(real);
         match here {
-            Some(here) if bound || (self.unbound.contains(here) && !self.force_round_robin) => here,
+            Some(here) if bound || self.stays_at(here) => here,
             None if bound => self.usable.first().unwrap_or(0),
             _ => self.next_round_robin(),
+        }
+    }
+
+    /// Whether unbound items of the calling thread, on `real`, go where it is: otherwise the next one may go elsewhere.
+    #[inline]
+    pub(crate) fn stays(&self, real: usize) -> bool {
+        self.standing(real).is_some_and(|here| self.stays_at(here))
+    }
+
+    #[inline]
+    fn stays_at(&self, here: usize) -> bool {
+        self.unbound.contains(here) && !self.force_round_robin
+    }
+
+    /// The CPU that the calling thread, on `real`, is or says it is on.
+    #[inline]
+    fn standing(&self, real: usize) -> Option<usize> {
+        match declared() {
+            0 => self.map.of_real(real),
+            declared => Some(declared - 1),
         }
     }
 

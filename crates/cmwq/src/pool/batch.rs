@@ -24,8 +24,8 @@ use crate::sys::{clock, probe, thread};
 use crate::work::{FoundInBundle, Part, Pending};
 
 /// A batch that took less was too small, and one that took more too large.
-const SHORT_NS: u64 = 1_000;
-const LONG_NS: u64 = 4_000;
+const SHORT_NS: u64 = 2_000;
+const LONG_NS: u64 = 8_000;
 /// Longer than that, and the items were not short at all: whoever looks for work may close the batch.
 const OVERDUE_NS: u64 = 16_000;
 /// Of two such batches at this distance or less, the second says that the items are not short.

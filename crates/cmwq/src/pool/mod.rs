@@ -59,7 +59,7 @@ pub(crate) use help::{Group, Place};
 pub(crate) use lane::Lane;
 pub(crate) use limit::NodeLimit;
 pub(crate) use params::Params;
-pub(crate) use publish::{Together, has_backlog, wait_begins};
+pub(crate) use publish::{Together, has_backlog, publish_again, wait_begins};
 pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState, PwqStats, Traits};
 pub(crate) use rescuer::Rescuer;
 pub(crate) use service::{Caretaker, Helper, Service};

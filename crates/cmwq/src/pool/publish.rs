@@ -5,8 +5,9 @@
 //! find them with few steps, and without touching them while they hold the lock. Where items are long workers take one at a time, and there are none.
 #![forbid(unsafe_code)]
 
-use super::{Pool, PoolGuard, batch, late};
+use super::{Issuer, Pool, PoolGuard, batch, late};
 use crate::sys::atomic::Ordering;
+use crate::sys::gate::era;
 use crate::work::closure::Small;
 use crate::work::{Bundles, OpenBundle, Pending, Pushed};
 use std::cell::Cell;
@@ -28,6 +29,18 @@ struct Desk {
     pool: Cell<u32>,
     /// Where it may add the next one.
     open: OpenBundle,
+    /// Where it may add closures without asking for the way.
+    route: Cell<Option<Route>>,
+}
+
+/// The way of a thread's closures to its bundle: found once, and the same as long as the thread queues from where it was, without waiting, and the [era] is.
+/// No gate is needed on it: the thread holds its bundle, and adds to it before whoever takes it closes it, or not at all.
+#[derive(Clone, Copy)]
+struct Route {
+    issuer: Issuer,
+    era: u64,
+    /// The serial number of the bundles.
+    of: u64,
 }
 
 #[cfg(not(cmwq_loom))]
@@ -46,6 +59,7 @@ impl Desk {
             in_a_row: Cell::new(0),
             pool: Cell::new(0),
             open: OpenBundle::none(),
+            route: Cell::new(None),
         }
     }
 
@@ -78,7 +92,21 @@ fn with<R>(f: impl FnOnce(&Desk) -> R) -> Option<R> {
 /// The calling thread is about to wait for what it has published, or for something else.
 #[inline]
 pub(crate) fn wait_begins() {
-    with(|desk| desk.in_a_row.set(0));
+    with(|desk| {
+        desk.in_a_row.set(0);
+        desk.route.set(None);
+    });
+}
+
+/// Publishes a closure where the calling thread has published the last one, as `issuer` does now. `true`: it is handed on.
+#[inline]
+pub(crate) fn publish_again(issuer: Issuer, closure: &Small) -> bool {
+    with(|desk| {
+        desk.route.get().is_some_and(|route| {
+            route.issuer == issuer && route.era == era() && desk.open.add_closure(route.of, closure)
+        })
+    })
+    .unwrap_or(false)
 }
 
 /// Whether the pool where the calling thread has published last has a backlog. A hint.
@@ -157,16 +185,25 @@ impl Pool {
         }
     }
 
-    /// As [`publish_together`](Self::publish_together), a closure, if that is of use. `true`: it is handed on.
+    /// As [`publish_together`](Self::publish_together), a closure, if that is of use. `true`: it is handed on. `way`: who it is that will come [again](publish_again)
+    /// the same way, and the era in which he has found it.
     #[inline]
-    pub(crate) fn publish_closure(self: &Arc<Self>, closure: &Small, together: &Together) -> bool {
+    pub(crate) fn publish_closure(
+        self: &Arc<Self>,
+        closure: &Small,
+        together: &Together,
+        way: Option<(Issuer, u64)>,
+    ) -> bool {
         with(|desk| {
             let bundles = &*together.closures;
             let published = desk.in_a_row.get() >= FLOODS_AFTER
-                && (bundles.add_closure(closure, &desk.open)
+                && (desk.open.add_closure(bundles.serial(), closure)
                     || self.begin_bundle(desk, closure, bundles));
             if published {
                 desk.count(self.id);
+                let of = bundles.serial();
+                desk.route
+                    .set(way.map(|(issuer, era)| Route { issuer, era, of }));
             }
             published
         })

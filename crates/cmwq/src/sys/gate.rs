@@ -12,10 +12,14 @@
 //! just after the scan. Two rounds catch those: the second round waits for the phase that such a reader counted in
 //! (it is the classic two-flip argument of user-space RCU and SRCU).
 //!
+//! **Eras.** What a reader has found is the same as long as no grace period begins. Who need not be inside a gate in order to *use* what he has found, since it is his own,
+//! may find it once in an [era] instead of each time. He asks for the era before he looks, and uses what he has found as long as the era is the same.
+//!
 //! **Ordering.** Reader: *count* then *load pointer*. Writer: *store pointer* then *read count*. Both sides are `SeqCst`, so
 //! in their single total order either the writer sees the count or the reader sees the new pointer. Leaving is a
 //! `Release` that the writer's reads acquire: all use of the old object happens before it is dropped.
 
+use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicPtr, AtomicUsize, Ordering, seq_cst_for_loom};
 use crate::sys::fork::{Held, Side};
 use crate::sys::sync::Mutex;
@@ -23,6 +27,20 @@ use crate::sys::task;
 use crossbeam_utils::CachePadded;
 use std::marker::PhantomData;
 use std::sync::Arc;
+
+/// How many grace periods have begun in the process, and forks that it is away from the first one.
+static ERA: AtomicU64 = AtomicU64::new(0);
+
+/// The era that it is. Who reads it sees everything that was replaced before it began, and whoever was told that it has begun reads it, or a later one.
+#[inline]
+pub(crate) fn era() -> u64 {
+    ERA.load(Ordering::Acquire)
+}
+
+fn begin_era() {
+    // Release: what was replaced before it.
+    ERA.fetch_add(1, Ordering::Release);
+}
 
 /// One reader counter per phase, on a line that only CPUs mapped to this gate write.
 struct Gate([AtomicUsize; 2]);
@@ -77,6 +95,7 @@ impl Gates {
                 for counter in self.gates.iter().flat_map(|gate| &gate.0) {
                     counter.store(0, Ordering::Relaxed);
                 }
+                begin_era();
             }
             drop(writer);
         })
@@ -84,6 +103,7 @@ impl Gates {
 
     /// Waits until every reader that entered before the call has left. Must not be called inside a gate.
     pub(crate) fn synchronize(&self) {
+        begin_era();
         let _one_writer = self.writer.lock();
         seq_cst_for_loom();
         for _ in 0..2 {

@@ -12,7 +12,7 @@ use crate::sys::prefetch;
 use std::ptr::NonNull;
 
 /// Items of a batch at most: the lock, taken once for so many, costs less than a nanosecond for each.
-pub(crate) const MOST: usize = if cfg!(cmwq_loom) { 4 } else { 32 };
+pub(crate) const MOST: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
 
 const CLOSED: u32 = 1 << 31;
 

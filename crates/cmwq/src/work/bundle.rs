@@ -29,9 +29,11 @@ use std::sync::{Arc, Weak};
 pub(crate) use part::Part;
 
 /// Places of a bundle.
-pub(crate) const MOST: usize = if cfg!(cmwq_loom) { 4 } else { 64 };
+pub(crate) const MOST: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
 /// Places that lie together: on a line if they are addresses, on three if they are closures.
 const TOGETHER: usize = if cfg!(cmwq_loom) { 2 } else { 8 };
+/// So many places are asked for before they are written.
+const AHEAD: usize = 4 * TOGETHER;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 /// So many bundles that nobody uses are kept in any case.
@@ -124,7 +126,7 @@ impl Spares {
             (0..size_of::<Bundle>())
                 .step_by(LINE)
                 .for_each(|at| prefetch::to_write(first + at));
-            next.ask_for(0);
+            (0..AHEAD).step_by(TOGETHER).for_each(|place| next.ask_for(place));
         }
         self.fewest = self.fewest.min(self.others.len());
         found
@@ -202,6 +204,38 @@ impl Open {
         }
     }
 
+    /// Adds `load`, if it is one of the bundles with this serial number, for such as this, and has room. `true`: it is published, and handed on. Nobody need be
+    /// told: somebody will come for what else is in the bundle.
+    #[inline]
+    fn add<L: Load>(&self, of: u64, load: &L) -> bool {
+        let place = self.next.get();
+        let fits = self.of.get() == of && place < MOST && self.number.get() == load.number();
+        let Some(bundle) = self.bundle.get().filter(|_| fits) else {
+            return false;
+        };
+        // SAFETY: held.
+        let bundle = unsafe { bundle.as_ref() };
+        debug_assert!(bundle.contents == L::CONTENTS);
+        if place % TOGETHER == TOGETHER / 2 {
+            bundle.ask_for(place + AHEAD);
+        }
+        // SAFETY: nobody looks at it before it is counted.
+        unsafe { load.put(bundle, place) };
+        // Release: who takes it sees it.
+        if bundle.filled.fetch_add(1, Ordering::Release) & CLOSED != 0 {
+            self.leave();
+            return false;
+        }
+        self.next.set(place + 1);
+        true
+    }
+
+    /// Adds a closure to the bundle that is open, if it is one of those with this [serial number](Bundles::serial), and has room. `true`: it is published, and handed on.
+    #[inline]
+    pub(crate) fn add_closure(&self, of: u64, closure: &Small) -> bool {
+        self.add(of, closure)
+    }
+
     /// Nothing more is added to it: what the thread publishes from now on comes after what is in it.
     #[inline]
     pub(crate) fn leave(&self) {
@@ -258,33 +292,6 @@ impl Bundles {
         })
     }
 
-    /// Adds `load` to `open`, the calling thread's, if that is one of these, for such as this, and has room. `true`: it is published, and handed on. Nobody need be
-    /// told: somebody will come for what else is in the bundle.
-    #[inline]
-    fn add<L: Load>(&self, load: &L, open: &Open) -> bool {
-        debug_assert!(self.contents == L::CONTENTS);
-        let place = open.next.get();
-        let fits =
-            open.of.get() == self.serial && place < MOST && open.number.get() == load.number();
-        let Some(bundle) = open.bundle.get().filter(|_| fits) else {
-            return false;
-        };
-        // SAFETY: held.
-        let bundle = unsafe { bundle.as_ref() };
-        if place % TOGETHER == TOGETHER / 2 {
-            bundle.ask_for(place + TOGETHER);
-        }
-        // SAFETY: nobody looks at it before it is counted.
-        unsafe { load.put(bundle, place) };
-        // Release: who takes it sees it.
-        if bundle.filled.fetch_add(1, Ordering::Release) & CLOSED != 0 {
-            open.leave();
-            return false;
-        }
-        open.next.set(place + 1);
-        true
-    }
-
     /// A bundle with `load` in it, which is handed on, to be published in its stead, and open to the calling thread.
     fn make<L: Load>(&self, load: &L, open: &Open) -> NonNull<RawWork> {
         open.leave();
@@ -311,17 +318,17 @@ impl Bundles {
     /// Adds `item` to `open`, the calling thread's, if that is one of these and has room: then it is published. Given back otherwise.
     #[inline]
     pub(crate) fn add_item(&self, item: Pending, open: &Open) -> Result<(), Pending> {
-        if !self.add(&item, open) {
+        if !open.add(self.serial, &item) {
             return Err(item);
         }
         item.hand_on();
         Ok(())
     }
 
-    /// The same for a closure, which is handed on if this returns `true`.
+    /// What names these, and no others; not 0.
     #[inline]
-    pub(crate) fn add_closure(&self, closure: &Small, open: &Open) -> bool {
-        self.add(closure, open)
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
     }
 
     /// A bundle with `item` in it, to be published in its stead; the calling thread adds to it from now on.
@@ -487,19 +494,31 @@ mod tests {
     fn a_thread_adds_to_its_bundle_until_that_is_full_or_taken() {
         let bundles = Bundles::of_closures(1, 0);
         let open = Open::none();
-        assert!(!bundles.add_closure(&nothing(), &open), "there is none");
+        assert!(
+            !open.add_closure(bundles.serial(), &nothing()),
+            "there is none"
+        );
         let full = bundles.make_of_closure(&nothing(), &open);
         for _ in 1..MOST {
-            assert!(bundles.add_closure(&nothing(), &open));
+            assert!(open.add_closure(bundles.serial(), &nothing()));
         }
-        assert!(!bundles.add_closure(&nothing(), &open), "it is full");
+        assert!(
+            !open.add_closure(bundles.serial(), &nothing()),
+            "it is full"
+        );
         let others = Bundles::of_closures(1, 1);
         let taken = bundles.make_of_closure(&nothing(), &open);
-        assert!(!others.add_closure(&nothing(), &open), "it is not theirs");
-        assert!(bundles.add_closure(&nothing(), &open));
+        assert!(
+            !open.add_closure(others.serial(), &nothing()),
+            "it is not theirs"
+        );
+        assert!(open.add_closure(bundles.serial(), &nothing()));
         assert_eq!(use_up(full), MOST);
         assert_eq!(use_up(taken), 2);
-        assert!(!bundles.add_closure(&nothing(), &open), "it is taken");
+        assert!(
+            !open.add_closure(bundles.serial(), &nothing()),
+            "it is taken"
+        );
         assert_eq!(open.end(), 2);
         assert_eq!(open.end(), 0);
     }

@@ -1,6 +1,6 @@
 //! One pool workqueue as its queue knows it.
 
-use crate::pool::{Pool, PwqKey, Together};
+use crate::pool::{Issuer, Pool, PwqKey, Together};
 use crate::work::Pending;
 use crate::work::closure::Small;
 use std::sync::Arc;
@@ -32,11 +32,11 @@ impl Pwq {
         })
     }
 
-    /// Queues a closure that nobody will see as an item, if it can be had so. `true`: it is handed on.
+    /// Queues a closure that nobody will see as an item, if it can be had so. `true`: it is handed on. `way`: see [`Pool::publish_closure`].
     #[inline]
-    pub(super) fn publish_closure(&self, closure: &Small) -> bool {
+    pub(super) fn publish_closure(&self, closure: &Small, way: Option<(Issuer, u64)>) -> bool {
         let together = self.together.as_ref();
-        together.is_some_and(|together| self.pool.publish_closure(closure, together))
+        together.is_some_and(|together| self.pool.publish_closure(closure, together, way))
     }
 
     /// Queues an item that the caller owns.

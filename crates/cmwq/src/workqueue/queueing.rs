@@ -6,10 +6,10 @@ use super::pwq::Pwq;
 use crate::engine::{self, Queue, Registry, gates};
 use crate::error::{Error, Refused};
 use crate::observe::{events, latency, warn};
-use crate::pool::{Granted, Issuer, PoolKind, spawner};
+use crate::pool::{Granted, Issuer, PoolKind, publish_again, spawner};
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
-use crate::sys::gate::GateGuard;
+use crate::sys::gate::{GateGuard, era};
 use crate::sys::probe::{self, bits};
 use crate::work::Pending;
 use crate::work::closure::{self, Small};
@@ -177,10 +177,30 @@ impl WqCore {
             return Ok(false);
         }
         spawner::let_go();
-        let real = engine::here();
+        let issuer = self.issuer();
+        Ok(publish_again(issuer, closure) || self.queue_small_from(issuer, closure)?)
+    }
+
+    #[inline(never)]
+    fn queue_small_from(&self, issuer: Issuer, closure: &Small) -> Result<bool, Refused> {
+        // Before it is looked whether the queue takes anything, and where it goes.
+        let era = era();
+        let real = issuer.cpu;
         let gate = gates().enter(real);
         self.may_publish()?;
-        Ok(self.pwq_from(&gate, real, None).publish_closure(closure))
+        let again = self.closed.load(Ordering::SeqCst) == 0 && self.engine.cpus(&gate).stays(real);
+        let pwq = self.pwq_from(&gate, real, None);
+        Ok(pwq.publish_closure(closure, again.then_some((issuer, era))))
+    }
+
+    /// Who the calling thread is as one that queues here.
+    #[inline]
+    fn issuer(&self) -> Issuer {
+        Issuer {
+            queue: self.id(),
+            cpu: engine::here(),
+            declared: engine::declared(),
+        }
     }
 
     /// Whether threads that spawn its items and join them at once may have lanes.
@@ -202,12 +222,7 @@ impl WqCore {
     #[inline]
     fn spawn_in_lane(&self, item: Pending) -> Result<(), Refused> {
         spawner::let_go();
-        let issuer = Issuer {
-            queue: self.id(),
-            cpu: engine::here(),
-            declared: engine::declared(),
-        };
-        match spawner::spawn(issuer, item, || self.grant_lane()) {
+        match spawner::spawn(self.issuer(), item, || self.grant_lane()) {
             Ok(()) => Ok(()),
             Err(item) => self.publish(None, item),
         }
@@ -220,11 +235,10 @@ impl WqCore {
         let pwq = {
             let gate = gates().enter(real);
             let cpus = self.engine.cpus(&gate);
-            let cpu = cpus.issuing(real, false);
-            // One that is not where its items go may go elsewhere with the next.
-            if cpus.issuing(real, true) != cpu {
+            if !cpus.stays(real) {
                 return None;
             }
+            let cpu = cpus.issuing(real, false);
             self.slots.get()?.get(cpu)?.get(&gate)
         };
         if pwq.pool.attrs.nice != 0 || pwq.pool.attrs.strict {

@@ -243,7 +243,7 @@ fn closure(touched: &Arc<Touched>, called: &Arc<Called>) -> Small {
 
 /// Publishes it together with others, or as an item.
 fn execute(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: Small) {
-    if !pool.publish_closure(&closure, together) {
+    if !pool.publish_closure(&closure, together, None) {
         let mut item = closure.into_item();
         item.aim(pool.id, pwq.place);
         pool.publish_together(item, together);
