@@ -21,7 +21,7 @@ use super::pwq::PwqState;
 use super::{Current, Inner, Pool, PoolGuard, WorkerHandle, block};
 use crate::sys::atomic::Ordering;
 use crate::sys::{clock, probe, thread};
-use crate::work::{FoundInBundle, Part, Pending};
+use crate::work::{FoundInBundle, Part, Pending, ticket};
 
 /// A batch that took less was too small, and one that took more too large.
 const SHORT_NS: u64 = 2_000;
@@ -319,8 +319,7 @@ impl PoolGuard<'_> {
             .batches
             .first()
             .map_or(inner.next_batch, |&(_, serial)| serial);
-        // Release: an issuer who finds that the batch of his item is closed publishes it after that.
-        self.pool().oldest_batch.store(oldest, Ordering::Release);
+        self.pool().oldest_batch.set(oldest);
     }
 
     #[cold]
@@ -422,19 +421,6 @@ impl Inner {
         let runs = !self.busy.is_empty() && self.busy.find(next.address(), next.func()).is_some();
         (fits && !runs).then_some(its_own)
     }
-}
-
-/// A number for a batch of the worker `id`; never 0, and not given out again soon.
-fn ticket(id: u32, serial: u32) -> usize {
-    ((u64::from(serial) << 32) | u64::from(id) << 1 | 1) as usize
-}
-
-/// Whether the batch of this ticket was opened before the one of this number. `false` if that cannot be told.
-#[inline]
-pub(super) fn comes_before(ticket: usize, serial: u32) -> bool {
-    // On 32 bits there is no room for the number.
-    let its_own = (ticket as u64 >> 32) as u32;
-    usize::BITS == 64 && (its_own.wrapping_sub(serial) as i32) < 0
 }
 
 impl Pool {

@@ -32,14 +32,14 @@ mod worker;
 pub(crate) mod model;
 
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
-use crate::sys::atomic::{AtomicU32, Ordering, plain};
+use crate::sys::atomic::{Ordering, plain};
 use crate::sys::park::Parker;
 use crate::sys::patience::Patience;
 use crate::sys::spin::{self, Allowance};
 use crate::sys::sync::Mutex;
 use crate::sys::{fork, thread};
 use crate::topology::CpuSet;
-use crate::work::{Batch, Completion, Inbox, List, Seat, Taken};
+use crate::work::{Batch, Completion, Inbox, List, OldestBatch, Seat, Taken};
 use batch::Open;
 use busy::BusyTable;
 use charge::Charging;
@@ -59,7 +59,9 @@ pub(crate) use help::{Group, Place};
 pub(crate) use lane::Lane;
 pub(crate) use limit::NodeLimit;
 pub(crate) use params::Params;
-pub(crate) use publish::{Together, has_backlog, publish_again, wait_begins};
+pub(crate) use publish::{
+    Together, has_backlog, note_way, publish_closure_again, publish_item_again, wait_begins,
+};
 pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState, PwqStats, Traits};
 pub(crate) use rescuer::Rescuer;
 pub(crate) use service::{Caretaker, Helper, Service};
@@ -120,8 +122,7 @@ pub(crate) struct Pool {
     nice: AtomicI32,
     inbox: CachePadded<Inbox>,
     inner: CachePadded<Mutex<Inner>>,
-    /// The number of the oldest batch that may be open: those before it are closed. Written under the lock.
-    oldest_batch: CachePadded<AtomicU32>,
+    oldest_batch: OldestBatch,
     /// Workers take single items, since some were long. A hint for issuers.
     singles: AtomicBool,
     /// How long a worker of this pool looks for more before it goes to sleep.
@@ -340,7 +341,7 @@ impl Pool {
                 dying: false,
                 stats: PoolStats::default(),
             })),
-            oldest_batch: CachePadded::new(AtomicU32::new(0)),
+            oldest_batch: OldestBatch::new(),
             singles: AtomicBool::new(false),
             allowance: Allowance::with_looks(looks),
             returns: Patience::new(),

@@ -5,11 +5,11 @@
 //! find them with few steps, and without touching them while they hold the lock. Where items are long workers take one at a time, and there are none.
 #![forbid(unsafe_code)]
 
-use super::{Issuer, Pool, PoolGuard, batch, late};
+use super::{Issuer, Pool, PoolGuard, late};
 use crate::sys::atomic::Ordering;
 use crate::sys::gate::era;
 use crate::work::closure::Small;
-use crate::work::{Bundles, OpenBundle, Pending, Pushed};
+use crate::work::{Bundles, BundlesSerial as Serial, OpenBundle, Pending, Pushed};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -29,18 +29,18 @@ struct Desk {
     pool: Cell<u32>,
     /// Where it may add the next one.
     open: OpenBundle,
-    /// Where it may add closures without asking for the way.
+    /// Where it may add the next one without asking for the way.
     route: Cell<Option<Route>>,
 }
 
-/// The way of a thread's closures to its bundle: found once, and the same as long as the thread queues from where it was, without waiting, and the [era] is.
+/// The way of what a thread publishes to its bundle: found once, and the same as long as the thread queues from where it was, without waiting, and the [era] is.
 /// No gate is needed on it: the thread holds its bundle, and adds to it before whoever takes it closes it, or not at all.
 #[derive(Clone, Copy)]
 struct Route {
     issuer: Issuer,
     era: u64,
-    /// The serial number of the bundles.
-    of: u64,
+    /// The bundles.
+    to: Serial,
 }
 
 #[cfg(not(cmwq_loom))]
@@ -72,6 +72,13 @@ impl Desk {
         in_a_row
     }
 
+    /// Where the calling thread, as `issuer`, publishes without asking for the way.
+    #[inline]
+    fn route_of(&self, issuer: Issuer) -> Option<Serial> {
+        let route = self.route.get()?;
+        (route.issuer == issuer && route.era == era()).then_some(route.to)
+    }
+
     /// There is no place for the next item. Whether another bundle is worth its while; if not, it will not be for some items more.
     fn is_worth_a_bundle(&self, pool: &Pool) -> bool {
         let few = (1..FEW).contains(&self.open.end());
@@ -100,13 +107,45 @@ pub(crate) fn wait_begins() {
 
 /// Publishes a closure where the calling thread has published the last one, as `issuer` does now. `true`: it is handed on.
 #[inline]
-pub(crate) fn publish_again(issuer: Issuer, closure: &Small) -> bool {
+pub(crate) fn publish_closure_again(issuer: Issuer, closure: &Small) -> bool {
     with(|desk| {
-        desk.route.get().is_some_and(|route| {
-            route.issuer == issuer && route.era == era() && desk.open.add_closure(route.of, closure)
-        })
+        let to = desk.route_of(issuer);
+        to.is_some_and(|to| desk.open.add_closure(to, closure))
     })
     .unwrap_or(false)
+}
+
+/// Publishes an item where the calling thread has published the last one, as `issuer` does now. Given back if that cannot be.
+#[inline]
+pub(crate) fn publish_item_again(issuer: Issuer, item: Pending) -> Result<(), Pending> {
+    let mut item = Some(item);
+    with(|desk| {
+        if let Some(to) = desk.route_of(issuer)
+            && let Some(again) = item.take()
+        {
+            item = desk.open.add_item_again(to, again).err();
+        }
+    });
+    item.map_or(Ok(()), Err)
+}
+
+/// The calling thread has published something as `issuer`, and had found the way in `era`. If it has a bundle there now, it will publish the next one without
+/// asking for the way, unless `stays` says that this may be another one.
+#[inline]
+pub(crate) fn note_way(
+    together: &Together,
+    issuer: Issuer,
+    era: u64,
+    stays: impl FnOnce() -> bool,
+) {
+    with(|desk| {
+        if let Some(to) = desk.open.of()
+            && (to == together.items.serial() || to == together.closures.serial())
+            && stays()
+        {
+            desk.route.set(Some(Route { issuer, era, to }));
+        }
+    });
 }
 
 /// Whether the pool where the calling thread has published last has a backlog. A hint.
@@ -121,11 +160,12 @@ pub(crate) struct Together {
 }
 
 impl Together {
-    /// For pool workqueue `pwq` of pool `pool`.
-    pub(crate) fn new(pool: u32, pwq: u32) -> Self {
+    /// For pool workqueue `pwq` of this pool.
+    pub(crate) fn new(pool: &Pool, pwq: u32) -> Self {
+        let oldest = &pool.oldest_batch;
         Together {
-            items: Bundles::of_items(pool, pwq),
-            closures: Bundles::of_closures(pool, pwq),
+            items: Bundles::of_items(pool.id, pwq, oldest),
+            closures: Bundles::of_closures(pool.id, pwq, oldest),
         }
     }
 }
@@ -170,11 +210,11 @@ impl Pool {
     fn publish_at(self: &Arc<Self>, desk: &Desk, item: Pending, bundles: &Bundles) {
         let in_a_row = desk.count(self.id);
         // In a bundle nobody looks whether it is in an open batch, where it may still run.
-        if in_a_row < FLOODS_AFTER || !self.is_over(item.noted_batch()) {
+        if in_a_row < FLOODS_AFTER || !self.oldest_batch.is_after(item.noted_batch()) {
             desk.open.leave();
             return self.publish_alone(item, in_a_row);
         }
-        let Err(item) = bundles.add_item(item, &desk.open) else {
+        let Err(item) = desk.open.add_item(bundles.serial(), item) else {
             return;
         };
         if desk.is_worth_a_bundle(self) {
@@ -185,15 +225,9 @@ impl Pool {
         }
     }
 
-    /// As [`publish_together`](Self::publish_together), a closure, if that is of use. `true`: it is handed on. `way`: who it is that will come [again](publish_again)
-    /// the same way, and the era in which he has found it.
+    /// As [`publish_together`](Self::publish_together), a closure, if that is of use. `true`: it is handed on.
     #[inline]
-    pub(crate) fn publish_closure(
-        self: &Arc<Self>,
-        closure: &Small,
-        together: &Together,
-        way: Option<(Issuer, u64)>,
-    ) -> bool {
+    pub(crate) fn publish_closure(self: &Arc<Self>, closure: &Small, together: &Together) -> bool {
         with(|desk| {
             let bundles = &*together.closures;
             let published = desk.in_a_row.get() >= FLOODS_AFTER
@@ -201,9 +235,6 @@ impl Pool {
                     || self.begin_bundle(desk, closure, bundles));
             if published {
                 desk.count(self.id);
-                let of = bundles.serial();
-                desk.route
-                    .set(way.map(|(issuer, era)| Route { issuer, era, of }));
             }
             published
         })
@@ -243,13 +274,6 @@ impl Pool {
         if self.singles.load(Ordering::Relaxed) != singles {
             self.singles.store(singles, Ordering::Relaxed);
         }
-    }
-
-    /// Whether the batch that an item has noted is closed, or is none.
-    #[inline]
-    fn is_over(&self, noted: usize) -> bool {
-        // Acquire: what follows comes after the batch was closed, and so will the lock's holder who finds what was published.
-        noted == 0 || batch::comes_before(noted, self.oldest_batch.load(Ordering::Acquire))
     }
 
     /// The duty of a publisher who took the mark.

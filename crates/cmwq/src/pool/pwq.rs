@@ -327,7 +327,7 @@ impl Inner {
     }
 
     /// Has the items of a pool workqueue published together from now on.
-    pub(crate) fn allow_together(&mut self, key: PwqKey, pool: u32) -> Option<Arc<Together>> {
+    pub(crate) fn allow_together(&mut self, key: PwqKey, pool: &Pool) -> Option<Arc<Together>> {
         let together = Arc::new(Together::new(pool, key.place));
         self.pwq_mut(key)?.together = Some(together.clone());
         Some(together)

@@ -15,6 +15,7 @@ mod part;
 
 use super::closure::{Payload, Small};
 use super::raw::{Pending, RawWork, WorkFn};
+use super::ticket::OldestBatch;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
@@ -23,6 +24,7 @@ use crate::sys::{fork, prefetch};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
@@ -43,29 +45,49 @@ const KEPT: usize = 4;
 const CLOSED: u32 = 1 << 31;
 
 /// What is in a bundle.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contents {
     Items,
     Closures,
+}
+
+/// Names the bundles of items, or those of closures, of a pool workqueue, and no others of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Serial {
+    number: NonZeroU64,
+    contents: Contents,
+}
+
+/// What the bundles of a pool workqueue have in common.
+#[derive(Clone)]
+struct Aim {
+    pool: u32,
+    pwq: u32,
+    contents: Contents,
+    oldest: OldestBatch,
+    home: Weak<Bundles>,
 }
 
 /// The first field makes it something that an inbox can hold.
 #[repr(C)]
 struct Bundle {
     node: RawWork,
-    home: Weak<Bundles>,
-    contents: Contents,
-    pool: u32,
-    pwq: u32,
     /// Who may still touch it.
     holds: AtomicU32,
+    about: About,
+    /// How many places are filled. Its maker writes it all the time.
+    filled: CachePadded<AtomicU32>,
+}
+
+/// What is not written from when a bundle was published until it is used again, on a line of its own.
+#[repr(align(64))]
+struct About {
+    aim: Aim,
     /// What all that is in it have in common: the function of the items, or the kind of the closures.
     number: Guarded<usize>,
     /// One of the two is empty.
     items: Box<[Places<Option<NonNull<RawWork>>>]>,
     closures: Box<[Places<Payload>]>,
-    /// How many places are filled. Its maker writes it all the time.
-    filled: CachePadded<AtomicU32>,
 }
 
 #[repr(align(64))]
@@ -97,12 +119,8 @@ impl<T: Copy> Places<T> {
 
 /// The bundles of one pool workqueue, of items or of closures.
 pub(crate) struct Bundles {
-    /// No others of the process have or had it; not 0.
-    serial: u64,
-    contents: Contents,
-    pool: u32,
-    pwq: u32,
-    me: Weak<Bundles>,
+    serial: Serial,
+    aim: Aim,
     spare: CachePadded<Mutex<Spares>>,
 }
 
@@ -126,7 +144,9 @@ impl Spares {
             (0..size_of::<Bundle>())
                 .step_by(LINE)
                 .for_each(|at| prefetch::to_write(first + at));
-            (0..AHEAD).step_by(TOGETHER).for_each(|place| next.ask_for(place));
+            (0..AHEAD)
+                .step_by(TOGETHER)
+                .for_each(|place| next.ask_for(place));
         }
         self.fewest = self.fewest.min(self.others.len());
         found
@@ -156,7 +176,9 @@ impl Load for Pending {
     #[inline]
     unsafe fn put(&self, bundle: &Bundle, place: usize) {
         // SAFETY: by the contract.
-        unsafe { bundle.items[place / TOGETHER].0[place % TOGETHER].set(Some(self.as_ptr())) };
+        unsafe {
+            bundle.about.items[place / TOGETHER].0[place % TOGETHER].set(Some(self.as_ptr()))
+        };
     }
 }
 
@@ -171,7 +193,7 @@ impl Load for Small {
     #[inline]
     unsafe fn put(&self, bundle: &Bundle, place: usize) {
         // SAFETY: by the contract.
-        unsafe { bundle.closures[place / TOGETHER].0[place % TOGETHER].set(self.payload()) };
+        unsafe { bundle.about.closures[place / TOGETHER].0[place % TOGETHER].set(self.payload()) };
     }
 }
 
@@ -183,8 +205,8 @@ pub(crate) enum Found {
 
 /// The bundle that a thread adds to. It holds it.
 pub(crate) struct Open {
-    /// The serial number of its bundles; 0: there is none.
-    of: Cell<u64>,
+    /// Which bundles it is one of; `None`: there is none.
+    of: Cell<Option<Serial>>,
     bundle: Cell<Option<NonNull<Bundle>>>,
     number: Cell<usize>,
     /// The next place.
@@ -196,7 +218,7 @@ pub(crate) struct Open {
 impl Open {
     pub(crate) const fn none() -> Self {
         Open {
-            of: Cell::new(0),
+            of: Cell::new(None),
             bundle: Cell::new(None),
             number: Cell::new(0),
             next: Cell::new(0),
@@ -204,18 +226,31 @@ impl Open {
         }
     }
 
-    /// Adds `load`, if it is one of the bundles with this serial number, for such as this, and has room. `true`: it is published, and handed on. Nobody need be
+    /// Which bundles it is one of.
+    #[inline]
+    pub(crate) fn of(&self) -> Option<Serial> {
+        self.of.get()
+    }
+
+    /// It, if it is one of these, for such as this, and has room.
+    #[inline]
+    fn fitting<L: Load>(&self, of: Serial, load: &L) -> Option<&Bundle> {
+        let fits = self.of.get() == Some(of)
+            && of.contents == L::CONTENTS
+            && self.next.get() < MOST
+            && self.number.get() == load.number();
+        // SAFETY: held as long as `of` is there.
+        self.bundle
+            .get()
+            .filter(|_| fits)
+            .map(|bundle| unsafe { bundle.as_ref() })
+    }
+
+    /// Adds `load` to the `bundle` that is [fitting](Self::fitting). `true`: it is published, and handed on. Nobody need be
     /// told: somebody will come for what else is in the bundle.
     #[inline]
-    fn add<L: Load>(&self, of: u64, load: &L) -> bool {
+    fn add<L: Load>(&self, bundle: &Bundle, load: &L) -> bool {
         let place = self.next.get();
-        let fits = self.of.get() == of && place < MOST && self.number.get() == load.number();
-        let Some(bundle) = self.bundle.get().filter(|_| fits) else {
-            return false;
-        };
-        // SAFETY: held.
-        let bundle = unsafe { bundle.as_ref() };
-        debug_assert!(bundle.contents == L::CONTENTS);
         if place % TOGETHER == TOGETHER / 2 {
             bundle.ask_for(place + AHEAD);
         }
@@ -230,17 +265,48 @@ impl Open {
         true
     }
 
-    /// Adds a closure to the bundle that is open, if it is one of those with this [serial number](Bundles::serial), and has room. `true`: it is published, and handed on.
+    /// Adds a closure, if it is one of these bundles and has room. `true`: it is published, and handed on.
     #[inline]
-    pub(crate) fn add_closure(&self, of: u64, closure: &Small) -> bool {
-        self.add(of, closure)
+    pub(crate) fn add_closure(&self, of: Serial, closure: &Small) -> bool {
+        self.fitting(of, closure)
+            .is_some_and(|bundle| self.add(bundle, closure))
+    }
+
+    /// The same for an item that is aimed where these bundles go. Given back if it cannot be added.
+    #[inline]
+    pub(crate) fn add_item(&self, of: Serial, item: Pending) -> Result<(), Pending> {
+        match self.fitting(of, &item) {
+            Some(bundle) if self.add(bundle, &item) => {
+                item.hand_on();
+                Ok(())
+            }
+            _ => Err(item),
+        }
+    }
+
+    /// The same for an item that is aimed nowhere yet, if it runs nowhere.
+    #[inline]
+    pub(crate) fn add_item_again(&self, of: Serial, mut item: Pending) -> Result<(), Pending> {
+        let Some(bundle) = self.fitting(of, &item) else {
+            return Err(item);
+        };
+        let aim = &bundle.about.aim;
+        let last_pool = item.last_pool();
+        if (last_pool != 0 && last_pool != aim.pool) || !aim.oldest.is_after(item.noted_batch()) {
+            return Err(item);
+        }
+        item.aim(aim.pool, aim.pwq);
+        if !self.add(bundle, &item) {
+            return Err(item);
+        }
+        item.hand_on();
+        Ok(())
     }
 
     /// Nothing more is added to it: what the thread publishes from now on comes after what is in it.
     #[inline]
     pub(crate) fn leave(&self) {
-        if self.of.get() != 0 {
-            self.of.set(0);
+        if self.of.take().is_some() {
             self.let_go();
         }
     }
@@ -270,26 +336,37 @@ impl Drop for Open {
 }
 
 impl Bundles {
-    /// Those of items that are aimed at pool workqueue `pwq` of pool `pool`.
-    pub(crate) fn of_items(pool: u32, pwq: u32) -> Arc<Self> {
-        Self::new(Contents::Items, pool, pwq)
+    /// Those of items that are aimed at pool workqueue `pwq` of pool `pool`, whose oldest open batch is `oldest`.
+    pub(crate) fn of_items(pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
+        Self::new(Contents::Items, pool, pwq, oldest)
     }
 
     /// Those of small closures that are.
-    pub(crate) fn of_closures(pool: u32, pwq: u32) -> Arc<Self> {
-        Self::new(Contents::Closures, pool, pwq)
+    pub(crate) fn of_closures(pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
+        Self::new(Contents::Closures, pool, pwq, oldest)
     }
 
-    fn new(contents: Contents, pool: u32, pwq: u32) -> Arc<Self> {
+    fn new(contents: Contents, pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
-        Arc::new_cyclic(|me| Bundles {
-            serial: SERIAL.fetch_add(1, Ordering::Relaxed),
-            contents,
-            pool,
-            pwq,
-            me: me.clone(),
+        let number = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let number = NonZeroU64::new(number).expect("it does not wrap around in a lifetime");
+        Arc::new_cyclic(|home| Bundles {
+            serial: Serial { number, contents },
+            aim: Aim {
+                pool,
+                pwq,
+                contents,
+                oldest: oldest.clone(),
+                home: home.clone(),
+            },
             spare: CachePadded::new(Mutex::new(Spares::default())),
         })
+    }
+
+    /// What names these.
+    #[inline]
+    pub(crate) fn serial(&self) -> Serial {
+        self.serial
     }
 
     /// A bundle with `load` in it, which is handed on, to be published in its stead, and open to the calling thread.
@@ -297,10 +374,10 @@ impl Bundles {
         open.leave();
         // Who would have to wait for one gets it from the allocator.
         let spare = self.spare.try_lock().and_then(|mut spare| spare.take());
-        let bundle = spare.unwrap_or_else(|| Box::new(Bundle::new(self)));
+        let bundle = spare.unwrap_or_else(|| Box::new(Bundle::new(&self.aim)));
         // SAFETY: nobody else has it.
         unsafe {
-            bundle.number.set(load.number());
+            bundle.about.number.set(load.number());
             load.put(&bundle, 0);
         }
         // Relaxed: it is published as a whole. The holds are its maker's and that of who will take it.
@@ -311,24 +388,8 @@ impl Bundles {
         open.number.set(load.number());
         open.next.set(1);
         open.born.set(fork::generation());
-        open.of.set(self.serial);
+        open.of.set(Some(self.serial));
         bundle.cast()
-    }
-
-    /// Adds `item` to `open`, the calling thread's, if that is one of these and has room: then it is published. Given back otherwise.
-    #[inline]
-    pub(crate) fn add_item(&self, item: Pending, open: &Open) -> Result<(), Pending> {
-        if !open.add(self.serial, &item) {
-            return Err(item);
-        }
-        item.hand_on();
-        Ok(())
-    }
-
-    /// What names these, and no others; not 0.
-    #[inline]
-    pub(crate) fn serial(&self) -> u64 {
-        self.serial
     }
 
     /// A bundle with `item` in it, to be published in its stead; the calling thread adds to it from now on.
@@ -355,22 +416,21 @@ impl Bundles {
 }
 
 impl Bundle {
-    fn new(home: &Bundles) -> Self {
+    fn new(aim: &Aim) -> Self {
         let (mut items, mut closures) = Default::default();
-        match home.contents {
+        match aim.contents {
             Contents::Items => items = Places::of_most(None),
             Contents::Closures => closures = Places::of_most([MaybeUninit::uninit(); 3]),
         }
         Bundle {
             node: RawWork::node(),
-            home: home.me.clone(),
-            contents: home.contents,
-            pool: home.pool,
-            pwq: home.pwq,
             holds: AtomicU32::new(0),
-            number: Guarded::new(0),
-            items,
-            closures,
+            about: About {
+                aim: aim.clone(),
+                number: Guarded::new(0),
+                items,
+                closures,
+            },
             filled: CachePadded::new(AtomicU32::new(CLOSED)),
         }
     }
@@ -378,22 +438,22 @@ impl Bundle {
     /// What lies together with this place will be written soon.
     #[inline]
     fn ask_for(&self, place: usize) {
-        Places::lines(&self.items, place, prefetch::to_write);
-        Places::lines(&self.closures, place, prefetch::to_write);
+        Places::lines(&self.about.items, place, prefetch::to_write);
+        Places::lines(&self.about.closures, place, prefetch::to_write);
     }
 
     /// What all have in common. Not before it was published, except by its maker.
     #[inline]
     fn number(&self) -> usize {
         // SAFETY: written before it was published.
-        unsafe { self.number.get() }
+        unsafe { self.about.number.get() }
     }
 
     /// The item in a place that is filled.
     #[inline]
     fn item(&self, place: usize) -> NonNull<RawWork> {
         // SAFETY: written before it was counted, and who asks has seen the count.
-        let item = unsafe { self.items[place / TOGETHER].0[place % TOGETHER].get() };
+        let item = unsafe { self.about.items[place / TOGETHER].0[place % TOGETHER].get() };
         item.expect("it was put there before it was counted")
     }
 
@@ -403,7 +463,7 @@ impl Bundle {
         let number = self.number();
         // SAFETY: it is the number of what was put there: of a function, and an `Option` of one is 0 for `None`; or of a kind of closures.
         unsafe {
-            match self.contents {
+            match self.about.aim.contents {
                 Contents::Items => (
                     self.item(place).addr().get(),
                     std::mem::transmute::<usize, Option<WorkFn>>(number),
@@ -415,7 +475,7 @@ impl Bundle {
 
     #[inline]
     fn address(&self, place: usize) -> usize {
-        std::ptr::from_ref(&self.closures[place / TOGETHER].0[place % TOGETHER]).addr()
+        std::ptr::from_ref(&self.about.closures[place / TOGETHER].0[place % TOGETHER]).addr()
     }
 
     /// What is in a place that is filled. Once, by who has taken it.
@@ -423,10 +483,10 @@ impl Bundle {
     fn take(&self, place: usize) -> Found {
         // SAFETY: put there by its maker before he counted it, and taken out once.
         unsafe {
-            match self.contents {
+            match self.about.aim.contents {
                 Contents::Items => Found::Item(Pending::from_raw(self.item(place))),
                 Contents::Closures => Found::Closure(Small::from_parts(
-                    self.closures[place / TOGETHER].0[place % TOGETHER].get(),
+                    self.about.closures[place / TOGETHER].0[place % TOGETHER].get(),
                     self.number(),
                     self.address(place),
                 )),
@@ -440,7 +500,7 @@ impl Bundle {
             Found::Item(item) => item,
             Found::Closure(small) => {
                 let mut item = small.into_item();
-                item.aim(self.pool, self.pwq);
+                item.aim(self.about.aim.pool, self.about.aim.pwq);
                 item
             }
         }
@@ -463,7 +523,7 @@ impl Bundle {
         }
         // SAFETY: made by `Box::leak`, and nobody else has it.
         let bundle = unsafe { Box::from_raw(bundle.as_ptr()) };
-        if let Some(home) = bundle.home.upgrade() {
+        if let Some(home) = bundle.about.aim.home.upgrade() {
             home.spare.lock().others.push(bundle);
         }
     }
@@ -492,7 +552,7 @@ mod tests {
 
     #[test]
     fn a_thread_adds_to_its_bundle_until_that_is_full_or_taken() {
-        let bundles = Bundles::of_closures(1, 0);
+        let bundles = Bundles::of_closures(1, 0, &OldestBatch::new());
         let open = Open::none();
         assert!(
             !open.add_closure(bundles.serial(), &nothing()),
@@ -506,7 +566,7 @@ mod tests {
             !open.add_closure(bundles.serial(), &nothing()),
             "it is full"
         );
-        let others = Bundles::of_closures(1, 1);
+        let others = Bundles::of_closures(1, 1, &OldestBatch::new());
         let taken = bundles.make_of_closure(&nothing(), &open);
         assert!(
             !open.add_closure(others.serial(), &nothing()),
@@ -525,7 +585,7 @@ mod tests {
 
     #[test]
     fn bundles_that_nobody_needs_are_freed_but_for_a_few() {
-        let bundles = Bundles::of_closures(1, 0);
+        let bundles = Bundles::of_closures(1, 0, &OldestBatch::new());
         let spare = || bundles.spare.lock().others.len();
         let open = Open::none();
         let nodes: Vec<NonNull<RawWork>> = (0..20)

@@ -10,10 +10,13 @@ mod item;
 mod list;
 mod place;
 pub(crate) mod raw;
+mod ticket;
 
 pub(crate) use batch::{Batch, MOST as MOST_IN_BATCH};
 pub(crate) use berth::{Berth, Found};
-pub(crate) use bundle::{Bundles, Found as FoundInBundle, Open as OpenBundle, Part};
+pub(crate) use bundle::{
+    Bundles, Found as FoundInBundle, Open as OpenBundle, Part, Serial as BundlesSerial,
+};
 pub use completion::Completion;
 pub(crate) use inbox::{Inbox, Pushed, Taken};
 pub use item::Work;
@@ -21,3 +24,4 @@ pub(crate) use list::List;
 pub(crate) use place::Seat;
 pub(crate) use raw::{Pending, Started, Unclaimed};
 pub use raw::{RawWork, WorkFn};
+pub(crate) use ticket::{OldestBatch, ticket};

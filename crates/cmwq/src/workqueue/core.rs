@@ -240,7 +240,7 @@ impl WqCore {
         let (key, together) = {
             let mut guard = pool.lock();
             let key = guard.add_pwq(state);
-            let together = together.then(|| guard.allow_together(key, pool.id));
+            let together = together.then(|| guard.allow_together(key, &pool));
             (key, together.flatten())
         };
         let pwq = Pwq::new(pool, key, node, together);

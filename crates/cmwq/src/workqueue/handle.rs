@@ -227,7 +227,7 @@ unsafe fn queue_within(
         Err(Unclaimed::Disabled) => return Ok(Queued::Disabled),
     };
     match queue.core.publish_within(gate, real, cpu, item) {
-        Ok(()) => Ok(Queued::Accepted),
+        Ok(_) => Ok(Queued::Accepted),
         Err(Refused::Draining) => Err(queue.core.clone()),
         Err(why) => Ok(Queued::Refused(why)),
     }

@@ -1,6 +1,6 @@
 //! One pool workqueue as its queue knows it.
 
-use crate::pool::{Issuer, Pool, PwqKey, Together};
+use crate::pool::{Issuer, Pool, PwqKey, Together, note_way};
 use crate::work::Pending;
 use crate::work::closure::Small;
 use std::sync::Arc;
@@ -32,11 +32,19 @@ impl Pwq {
         })
     }
 
-    /// Queues a closure that nobody will see as an item, if it can be had so. `true`: it is handed on. `way`: see [`Pool::publish_closure`].
+    /// Queues a closure that nobody will see as an item, if it can be had so. `true`: it is handed on.
     #[inline]
-    pub(super) fn publish_closure(&self, closure: &Small, way: Option<(Issuer, u64)>) -> bool {
+    pub(super) fn publish_closure(&self, closure: &Small) -> bool {
         let together = self.together.as_ref();
-        together.is_some_and(|together| self.pool.publish_closure(closure, together, way))
+        together.is_some_and(|together| self.pool.publish_closure(closure, together))
+    }
+
+    /// See [`note_way`].
+    #[inline]
+    pub(super) fn note_way(&self, issuer: Issuer, era: u64, stays: impl FnOnce() -> bool) {
+        if let Some(together) = &self.together {
+            note_way(together, issuer, era, stays);
+        }
     }
 
     /// Queues an item that the caller owns.

@@ -6,7 +6,7 @@ use super::pwq::Pwq;
 use crate::engine::{self, Queue, Registry, gates};
 use crate::error::{Error, Refused};
 use crate::observe::{events, latency, warn};
-use crate::pool::{Granted, Issuer, PoolKind, publish_again, spawner};
+use crate::pool::{Granted, Issuer, PoolKind, publish_closure_again, publish_item_again, spawner};
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use crate::sys::gate::{GateGuard, era};
@@ -64,25 +64,55 @@ impl WqCore {
     }
 
     #[inline]
-    fn publish(&self, requested: Option<usize>, item: Pending) -> Result<(), Refused> {
-        let real = engine::here();
-        let result = self.publish_within(&gates().enter(real), real, requested, item);
+    fn publish(&self, requested: Option<usize>, mut item: Pending) -> Result<(), Refused> {
+        let issuer = self.issuer();
+        // Watched, all that happens to it is told.
+        if requested.is_none() && !probe::events_wanted() {
+            match publish_item_again(issuer, item) {
+                Ok(()) => return Ok(()),
+                Err(otherwise) => item = otherwise,
+            }
+        }
+        let result = self.publish_from(issuer, requested, item);
         if result == Err(Refused::Draining) {
             self.warn_dropped();
         }
         result
     }
 
-    /// As [`queue`](Self::queue), inside the gate of the CPU `real`, where the caller is. The caller has let go of what he has
-    /// spawned, and warns of an item that was dropped, when he has left the gate.
     #[inline]
-    pub(super) fn publish_within(
+    fn publish_from(
         &self,
-        gate: &GateGuard<'_>,
-        real: usize,
+        issuer: Issuer,
         requested: Option<usize>,
         item: Pending,
     ) -> Result<(), Refused> {
+        // Before it is looked whether the queue takes anything, and where it goes.
+        let era = era();
+        let gate = gates().enter(issuer.cpu);
+        let pwq = self.publish_within(&gate, issuer.cpu, requested, item)?;
+        if requested.is_none() {
+            pwq.note_way(issuer, era, || self.stays(issuer, &gate));
+        }
+        Ok(())
+    }
+
+    /// Whether what the calling thread queues next will be taken, and go where this was.
+    fn stays(&self, issuer: Issuer, gate: &GateGuard<'_>) -> bool {
+        self.closed.load(Ordering::SeqCst) == 0 && self.engine.cpus(gate).stays(issuer.cpu)
+    }
+
+    /// As [`queue`](Self::queue), inside the gate of the CPU `real`, where the caller is. The caller has let go of what he has
+    /// spawned, and warns of an item that was dropped, when he has left the gate.
+    /// Returns where it went.
+    #[inline]
+    pub(super) fn publish_within<'g>(
+        &self,
+        gate: &'g GateGuard<'_>,
+        real: usize,
+        requested: Option<usize>,
+        item: Pending,
+    ) -> Result<&'g Pwq, Refused> {
         if let Err(why) = self.may_publish() {
             item.release();
             return Err(why);
@@ -99,7 +129,7 @@ impl WqCore {
                 (!pool.is_inherited()).then_some(pool)
             });
         }
-        Ok(())
+        Ok(pwq)
     }
 
     /// Whether items may be queued now. Inside a gate: a drain that begins waits for us, so it sees the item or we see it.
@@ -178,19 +208,21 @@ impl WqCore {
         }
         spawner::let_go();
         let issuer = self.issuer();
-        Ok(publish_again(issuer, closure) || self.queue_small_from(issuer, closure)?)
+        Ok(publish_closure_again(issuer, closure) || self.queue_small_from(issuer, closure)?)
     }
 
     #[inline(never)]
     fn queue_small_from(&self, issuer: Issuer, closure: &Small) -> Result<bool, Refused> {
-        // Before it is looked whether the queue takes anything, and where it goes.
+        // As in `publish_from`.
         let era = era();
-        let real = issuer.cpu;
-        let gate = gates().enter(real);
+        let gate = gates().enter(issuer.cpu);
         self.may_publish()?;
-        let again = self.closed.load(Ordering::SeqCst) == 0 && self.engine.cpus(&gate).stays(real);
-        let pwq = self.pwq_from(&gate, real, None);
-        Ok(pwq.publish_closure(closure, again.then_some((issuer, era))))
+        let pwq = self.pwq_from(&gate, issuer.cpu, None);
+        let published = pwq.publish_closure(closure);
+        if published {
+            pwq.note_way(issuer, era, || self.stays(issuer, &gate));
+        }
+        Ok(published)
     }
 
     /// Who the calling thread is as one that queues here.

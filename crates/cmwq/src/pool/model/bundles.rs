@@ -2,6 +2,7 @@
 //! a bundle. Under the model checker a bundle has four places, and a thread's second item in a row begins one.
 
 use super::*;
+use crate::sys::gate::era;
 use crate::work::closure::Small;
 use std::sync::atomic::AtomicUsize;
 
@@ -9,16 +10,27 @@ use std::sync::atomic::AtomicUsize;
 fn bundling(cpus: usize) -> (Arc<Pool>, PwqKey, Arc<Together>) {
     let pool = batching_pool(1, cpus);
     let pwq = add_pwq(&pool, Traits::default());
-    let together = Arc::new(Together::new(pool.id, pwq.place));
+    let together = Arc::new(Together::new(&pool, pwq.place));
     (pool, pwq, together)
 }
 
+/// The threads of these models queue from nowhere else.
+const ISSUER: Issuer = Issuer {
+    queue: 1,
+    cpu: 0,
+    declared: 0,
+};
+
+/// As a queue does it, whose gates and pool workqueues have models of their own.
 fn publish(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, item: &Arc<Item>) -> bool {
-    let Ok(mut pending) = item.claim() else {
+    let Ok(pending) = item.claim() else {
         return false;
     };
-    pending.aim(pool.id, pwq.place);
-    pool.publish_together(pending, together);
+    if let Err(mut pending) = publish_item_again(ISSUER, pending) {
+        pending.aim(pool.id, pwq.place);
+        pool.publish_together(pending, together);
+        note_way(together, ISSUER, era(), || true);
+    }
     true
 }
 
@@ -243,7 +255,12 @@ fn closure(touched: &Arc<Touched>, called: &Arc<Called>) -> Small {
 
 /// Publishes it together with others, or as an item.
 fn execute(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: Small) {
-    if !pool.publish_closure(&closure, together, None) {
+    if publish_closure_again(ISSUER, &closure) {
+        return;
+    }
+    if pool.publish_closure(&closure, together) {
+        note_way(together, ISSUER, era(), || true);
+    } else {
         let mut item = closure.into_item();
         item.aim(pool.id, pwq.place);
         pool.publish_together(item, together);

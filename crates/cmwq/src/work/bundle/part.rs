@@ -56,7 +56,7 @@ impl Part {
     /// The pool workqueue.
     #[inline]
     pub(crate) fn pwq(&self) -> u32 {
-        self.bundle().pwq
+        self.bundle().about.aim.pwq
     }
 
     /// How many places are left.
@@ -127,10 +127,10 @@ impl Part {
             return;
         }
         let bundle = self.bundle();
-        match bundle.contents {
+        match bundle.about.aim.contents {
             Contents::Items => prefetch::to_write(bundle.item(place).addr().get()),
             Contents::Closures if place.is_multiple_of(TOGETHER) => {
-                Places::lines(&bundle.closures, place, prefetch::to_read);
+                Places::lines(&bundle.about.closures, place, prefetch::to_read);
             }
             Contents::Closures => {}
         }

@@ -1,0 +1,63 @@
+//! Numbers of batches. An item notes the one that its last run was begun from, so that who queues it again can tell whether that run may still go on.
+#![forbid(unsafe_code)]
+
+use crate::sys::atomic::{AtomicU32, Ordering};
+use crossbeam_utils::CachePadded;
+use std::sync::Arc;
+
+/// A number for the batch of the worker `id` that is the `serial`-th of its pool; never 0, and not given out again soon.
+#[inline]
+pub(crate) fn ticket(id: u32, serial: u32) -> usize {
+    ((u64::from(serial) << 32) | u64::from(id) << 1 | 1) as usize
+}
+
+/// Whether the batch of this ticket was opened before the one of this number. `false` if that cannot be told.
+#[inline]
+fn comes_before(ticket: usize, serial: u32) -> bool {
+    // On 32 bits there is no room for the number.
+    let its_own = (ticket as u64 >> 32) as u32;
+    usize::BITS == 64 && (its_own.wrapping_sub(serial) as i32) < 0
+}
+
+/// The oldest batch of a pool that may be open: those before it are closed.
+#[derive(Clone)]
+pub(crate) struct OldestBatch(Arc<CachePadded<AtomicU32>>);
+
+impl OldestBatch {
+    pub(crate) fn new() -> Self {
+        OldestBatch(Arc::new(CachePadded::new(AtomicU32::new(0))))
+    }
+
+    /// Written under the pool's lock.
+    #[inline]
+    pub(crate) fn set(&self, serial: u32) {
+        // Release: an issuer who finds that the batch of his item is closed publishes it after that.
+        self.0.store(serial, Ordering::Release);
+    }
+
+    /// Whether the batch that an item of this pool has noted is closed, or is none.
+    #[inline]
+    pub(crate) fn is_after(&self, noted: usize) -> bool {
+        // Acquire: what follows comes after the batch was closed, and so will the lock's holder who finds what was published.
+        noted == 0 || comes_before(noted, self.0.load(Ordering::Acquire))
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_come_before_later_ones_though_their_numbers_wrap_around() {
+        let oldest = OldestBatch::new();
+        assert!(oldest.is_after(0), "it is none");
+        assert!(!oldest.is_after(ticket(3, 0)), "it is the oldest");
+        oldest.set(7);
+        assert!(oldest.is_after(ticket(3, 6)));
+        assert!(!oldest.is_after(ticket(3, 7)));
+        assert!(!oldest.is_after(ticket(3, 8)));
+        oldest.set(2);
+        assert!(oldest.is_after(ticket(u32::MAX >> 1, u32::MAX)));
+        assert_ne!(ticket(0, 0), 0, "it is a batch");
+    }
+}
