@@ -31,15 +31,9 @@ fn hold(wq: &Workqueue, cpus: usize) -> Arc<Door> {
     let door = Door::new();
     for _ in 0..cpus {
         let door = door.clone();
-        wq.execute(move || {
-            door.arrived.fetch_add(1, Ordering::SeqCst);
-            while !door.open.is_done() {
-                std::thread::yield_now();
-            }
-        })
-        .unwrap();
+        wq.execute(move || door.pass_awake()).unwrap();
     }
-    while door.arrived.load(Ordering::SeqCst) < cpus {
+    while door.arrived() < cpus {
         std::thread::yield_now();
     }
     door
@@ -281,11 +275,58 @@ fn the_first_closure_that_is_refused_is_warned_of() {
     assert_eq!(heard.load(Ordering::SeqCst), 1);
 }
 
+/// Closures of different types are never in one bundle.
+fn nothing() {}
+
+#[test]
+fn what_a_draining_queues_items_may_do_the_next_item_of_their_worker_may_not() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("a drain", &engine);
+    let wq = Arc::new(engine.workqueue("t").build().unwrap());
+    let other = engine.workqueue("other").build().unwrap();
+    // One worker runs all that follows.
+    let door = hold(&other, 1);
+    let (wait, results) = (Door::new(), Arc::new(Mutex::new(Vec::new())));
+    wq.execute({
+        let (wq, wait) = (wq.clone(), wait.clone());
+        move || {
+            wait.pass_awake();
+            // Its queue drains. Some go alone, the others in a bundle.
+            for _ in 0..20 {
+                wq.execute(nothing).unwrap();
+            }
+        }
+    })
+    .unwrap();
+    while wait.arrived() < 1 {
+        std::thread::yield_now();
+    }
+    other
+        .execute({
+            let (wq, results) = (wq.clone(), results.clone());
+            move || results.lock().unwrap().push(wq.execute(nothing))
+        })
+        .unwrap();
+    std::thread::scope(|scope| {
+        let drain = scope.spawn(|| wq.drain().unwrap());
+        while wq.execute(|| {}).is_ok() {
+            std::thread::yield_now();
+        }
+        wait.open.complete();
+        drain.join().unwrap();
+    });
+    door.open.complete();
+    other.flush().unwrap();
+    assert_eq!(*results.lock().unwrap(), [Err(Refused::Draining)]);
+}
+
 #[test]
 fn a_forks_child_adds_nothing_to_its_parents_bundle() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("fork", &engine);
     let wq = engine.workqueue("t").build().unwrap();
+    // On one CPU, the child too.
+    let _issuer = engine.become_issuer(0).unwrap();
     // Nobody takes what comes behind these.
     let door = hold(&wq, 2);
     let ran = Arc::new(AtomicUsize::new(0));

@@ -173,3 +173,60 @@ fn an_item_in_the_middle_of_a_long_backlog_can_be_taken_out_and_the_rest_keeps_i
         assert_eq!(ran, left.collect::<Vec<_>>(), "round {round}");
     }
 }
+
+#[test]
+fn an_item_that_runs_in_another_pod_does_not_go_the_way_of_those_queued_before_it() {
+    let engine = engine("l3:2 core:2 pu:1");
+    let _deadline = Deadline::new("another pod", &engine);
+    let wq = engine.workqueue("t").affinity_strict(true).build().unwrap();
+    let (there, here) = (Door::new(), Door::new());
+    // All of one type, so that they can go the same way; the first one is slow.
+    let runs: Arc<[AtomicUsize; 32]> = Arc::new(std::array::from_fn(|_| AtomicUsize::new(0)));
+    let (inside, twice) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let items: Vec<Work> = (0..runs.len())
+        .map(|index| {
+            let (runs, there) = (runs.clone(), there.clone());
+            let (inside, twice) = (inside.clone(), twice.clone());
+            Work::new(move || {
+                if index == 0 {
+                    if inside.swap(true, Ordering::SeqCst) {
+                        twice.store(true, Ordering::SeqCst);
+                    } else if runs[0].load(Ordering::SeqCst) == 0 {
+                        there.pass();
+                    }
+                    inside.store(false, Ordering::SeqCst);
+                }
+                runs[index].fetch_add(1, Ordering::SeqCst);
+            })
+        })
+        .collect();
+    let slow = &items[0];
+    assert!(wq.queue_on(0, slow).unwrap());
+    let _issuer = engine.become_issuer(2).unwrap();
+    // Nobody in this pod takes what is queued behind these.
+    for _ in 0..2 {
+        let here = here.clone();
+        wq.execute(move || here.pass_awake()).unwrap();
+    }
+    while there.arrived() < 1 || here.arrived() < 2 {
+        std::thread::yield_now();
+    }
+    let (last, before) = items[1..].split_last().unwrap();
+    assert!(before.iter().all(|item| wq.queue(item)));
+    assert!(wq.queue(slow));
+    assert!(wq.queue(last));
+    here.open.complete();
+    while runs[1..]
+        .iter()
+        .any(|runs| runs.load(Ordering::SeqCst) == 0)
+    {
+        std::thread::yield_now();
+    }
+    there.open.complete();
+    wq.flush().unwrap();
+    assert!(!twice.load(Ordering::SeqCst), "two workers ran it at once");
+    assert_eq!(runs[0].load(Ordering::SeqCst), 2);
+}

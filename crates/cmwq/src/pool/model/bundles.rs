@@ -184,7 +184,7 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
         let (begun, go_on) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
         let done = Arc::new(Parker::new());
         let again = Item::waiting(&Touched::new(), &begun, &go_on);
-        let [alone, behind, one, two, three, four] = items::<6>(&done);
+        let [alone, behind, one, two, three, four, before] = items::<7>(&done);
         publish_all(&pool, pwq, &together, &[alone.clone(), again.clone()]);
         let first = start(&pool);
         // Entered now: that closes batches.
@@ -197,22 +197,24 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
             move || pool.work(id, &handle)
         });
         // A batch that ends while the other one is open.
-        for before in [&one, &two] {
-            assert!(queue(&pool, pwq, before));
+        for item in [&one, &two] {
+            assert!(queue(&pool, pwq, item));
         }
         wait(&two, 1, &done);
         // As many as are accepted at once: what comes after them is taken without a look.
-        for before in [&three, &four] {
-            assert!(queue(&pool, pwq, before));
+        for item in [&three, &four] {
+            assert!(queue(&pool, pwq, item));
         }
+        // In a bundle that is open, if nobody takes it at once.
+        assert!(publish(&pool, pwq, &together, &before));
         assert!(publish(&pool, pwq, &together, &again));
         wait(&four, 1, &done);
         go_on.unpark();
         begun.park();
         go_on.unpark();
         finish(&pool, [first, second]);
-        let runs = [alone, again, behind, one, two, three, four].map(|item| item.runs());
-        assert_eq!(runs, [1, 2, 1, 1, 1, 1, 1]);
+        let runs = [alone, again, behind, one, two, three, four, before].map(|item| item.runs());
+        assert_eq!(runs, [1, 2, 1, 1, 1, 1, 1, 1]);
     });
 }
 
