@@ -7,7 +7,7 @@
 //!
 //! How late that may be is the monitor's to say, at each look: a quarter of the time that what is queued now will wait, since
 //! the time from queueing to the end of an item then grows by that share at most; and nothing if items end rarely. Before that it
-//! is zero, and sleepers are woken at once: a pool that is not watched never tells late.
+//! is zero, and sleepers are woken at once: a pool that is not watched never tells late. It stays what it was for a few looks at which no CPU was in demand.
 //!
 //! **Invariant.** Who is entered is woken: by the worker that entered it, after its item, if it finds nothing to do or if it is
 //! due; before that worker declares that it blocks; by another worker that finds it due; and, if all of them are in items that do not end,

@@ -33,6 +33,8 @@ const ASLEEP_BELOW_NS: u64 = PERIOD_NS / 10;
 /// A wait shorter than a wake-up across CPUs is not worth one.
 const WORTH_HELPING_NS: u64 = 50_000;
 const FORGET_AFTER: u32 = 25;
+/// So many calm looks in a row, and sleepers are told at once again, and wait awake first.
+const PROMPT_AFTER: u32 = 3;
 
 pub(super) struct Watch {
     pools: Vec<Watched>,
@@ -111,7 +113,11 @@ impl Pool {
         watched.completed = completed;
         if !saturated || waiting == 0 {
             self.set_help_wanted(false);
-            self.untold.forbid(self.id);
+            // Where items block, a pod is calm at one look and full at the next.
+            match watched.calm_looks < PROMPT_AFTER {
+                true => self.untold.tell(),
+                false => self.untold.forbid(self.id),
+            }
             guard.forget_sleepers();
             watched.calm_looks += 1;
             if lanes {
