@@ -66,7 +66,7 @@ pub enum Queued {
 /// A named workqueue: work items queued on it run on worker pools near the CPU that they were queued from.
 ///
 /// Queues of equal attributes share pools. Items of one queue that one thread queues from one pod start in the order in which it
-/// did so, as long as `max_active` allows, and run concurrently. So do those of several threads; but in pods of more than one CPU an item may start before up to 64
+/// did so, as long as `max_active` allows, and run concurrently. So do those of several threads; but in pods of more than one CPU an item may start before up to 128
 /// that another thread has queued just before it, if that one queues without pause. (One that a thread waits for may be run by that thread before its turn, see
 /// [`workers_only`](WorkqueueBuilder::workers_only).) An [`ordered`](WorkqueueBuilder::ordered) queue runs one at a time,
 /// in order. On a [`per_cpu`](WorkqueueBuilder::per_cpu) queue items run on the very CPU that they were queued from.
