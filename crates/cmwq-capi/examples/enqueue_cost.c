@@ -40,8 +40,8 @@ static int ascending(const void *a, const void *b)
 int main(void)
 {
 	struct workqueue_struct *wq = alloc_workqueue("enqueue_cost", WQ_UNBOUND, 0);
-	unsigned int busy = num_online_cpus() - 1, i;
-	struct work_struct *spinners = calloc(busy + 1, sizeof(*spinners));
+	unsigned int busy = num_online_cpus(), i;
+	struct work_struct *spinners = calloc(busy, sizeof(*spinners));
 	int round;
 
 	if (!wq || !spinners)

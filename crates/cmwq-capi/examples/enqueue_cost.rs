@@ -24,10 +24,7 @@ unsafe extern "C-unwind" fn spin(_item: NonNull<RawWork>) {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wq = Workqueue::builder("enqueue_cost").build()?;
-    let busy = cmwq::Engine::global()?
-        .usable_cpus()
-        .len()
-        .saturating_sub(1);
+    let busy = cmwq::Engine::global()?.usable_cpus().len();
     let spinners: Vec<RawWork> = (0..busy).map(|_| RawWork::new(spin)).collect();
     let items: Vec<RawWork> = (0..ITEMS).map(|_| RawWork::new(nothing)).collect();
     let mut costs_ns: Vec<f64> = Vec::with_capacity(ROUNDS);

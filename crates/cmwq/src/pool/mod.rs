@@ -59,6 +59,9 @@ pub(crate) use help::{Group, Place};
 pub(crate) use lane::Lane;
 pub(crate) use limit::NodeLimit;
 pub(crate) use params::Params;
+// Of handles, which the model checker does not have, and of models.
+#[cfg(any(test, not(cmwq_loom)))]
+pub(crate) use publish::claim_and_publish_again;
 pub(crate) use publish::{
     Together, has_backlog, note_way, publish_closure_again, publish_item_again, wait_begins,
 };

@@ -119,14 +119,23 @@ pub(crate) fn publish_closure_again(issuer: Issuer, closure: &Small) -> bool {
 #[inline]
 pub(crate) fn publish_item_again(issuer: Issuer, item: Pending) -> Result<(), Pending> {
     let mut item = Some(item);
+    match claim_and_publish_again(issuer, || item.take().ok_or(())) {
+        Some(Ok(published)) => published,
+        _ => item.map_or(Ok(()), Err),
+    }
+}
+
+/// As [`publish_item_again`], an item that is claimed only if the way is known; `None`: it is not. An error is one of the claim.
+#[inline]
+pub(crate) fn claim_and_publish_again<E>(
+    issuer: Issuer,
+    claim: impl FnOnce() -> Result<Pending, E>,
+) -> Option<Result<Result<(), Pending>, E>> {
     with(|desk| {
-        if let Some(to) = desk.route_of(issuer)
-            && let Some(again) = item.take()
-        {
-            item = desk.open.add_item_again(to, again).err();
-        }
-    });
-    item.map_or(Ok(()), Err)
+        let to = desk.route_of(issuer)?;
+        Some(claim().map(|item| desk.open.add_item_again(to, item)))
+    })
+    .flatten()
 }
 
 /// The calling thread has published something as `issuer`, and had found the way in `era`. If it has a bundle there now, it will publish the next one without

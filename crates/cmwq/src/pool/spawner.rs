@@ -31,7 +31,7 @@ const LEVELS: usize = 8;
 /// Where a thread's spawns go.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Issuer {
-    /// The queue, for comparing only.
+    /// The queue, or its handle, for comparing only.
     pub(crate) queue: usize,
     /// The real CPU that the thread is on.
     pub(crate) cpu: usize,
@@ -268,7 +268,15 @@ pub(crate) fn join(item: &RawWork) -> bool {
 #[inline]
 pub(crate) fn let_go() {
     // Relaxed: a thread that has spawned has seen to it itself.
-    if ANY.load(Ordering::Relaxed) && LAST.get() != 0 {
+    if ANY.load(Ordering::Relaxed) {
+        let_go_if_any();
+    }
+}
+
+// By itself: in a shared library the compiler would ask for the thread's memory, which is a call, before it looks at the flag.
+#[inline(never)]
+fn let_go_if_any() {
+    if LAST.get() != 0 {
         let_go_of_last();
     }
 }

@@ -10,11 +10,11 @@ use super::{Queued, Workqueue};
 use crate::engine::{self, gates};
 use crate::error::{Error, Refused};
 use crate::observe::warn;
-use crate::pool::spawner;
+use crate::pool::{Issuer, claim_and_publish_again, spawner};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32, AtomicU64};
-use crate::sys::gate::{GateGuard, MaybeShared, Replaced};
-use crate::sys::thread;
+use crate::sys::gate::{GateGuard, MaybeShared, Replaced, era};
+use crate::sys::{probe, thread};
 use crate::work::{Pending, RawWork, Unclaimed};
 use std::num::NonZeroU64;
 use std::ptr::NonNull;
@@ -143,14 +143,48 @@ impl WorkqueueHandle {
     #[inline]
     pub unsafe fn queue_raw(self, item: NonNull<RawWork>) -> Result<Queued, NoSuchWorkqueue> {
         spawner::let_go();
+        let issuer = self.issuer();
+        // SAFETY: by the caller's promise.
+        let claimed = match unsafe { queue_again(issuer, item) } {
+            Again::Done(queued) => return Ok(queued),
+            Again::Otherwise(claimed) => claimed,
+        };
         let outcome = {
-            let real = engine::here();
-            let gate = gates().enter(real);
-            let queue = self.load(&gate)?;
+            // As in `WqCore::publish_from`.
+            let era = era();
+            let gate = gates().enter(issuer.cpu);
+            let queue = match self.load(&gate) {
+                Ok(queue) => queue,
+                Err(none) => {
+                    // It has gone since the last time.
+                    if let Some(item) = claimed {
+                        item.release();
+                    }
+                    return Err(none);
+                }
+            };
             // SAFETY: by the caller's promise.
-            unsafe { queue_within(queue, &gate, real, None, item) }
+            let item = match claimed.map_or_else(|| unsafe { claim(item) }, Ok) {
+                Ok(item) => item,
+                Err(why_not) => return Ok(why_not),
+            };
+            let result = queue.core.publish_within(&gate, issuer.cpu, None, item);
+            result_of(
+                queue,
+                result.map(|pwq| pwq.note_way(issuer, era, || queue.core.stays(issuer, &gate))),
+            )
         };
         Ok(outcome.unwrap_or_else(say_dropped))
+    }
+
+    /// Who the calling thread is as one that queues by this handle. A queue that is not named by a handle has an even number.
+    #[inline]
+    fn issuer(self) -> Issuer {
+        Issuer {
+            queue: (self.to_bits() as usize) << 1 | 1,
+            cpu: engine::here(),
+            declared: engine::declared(),
+        }
     }
 
     /// As [`Workqueue::queue_raw_on`], at no more than the cost of the look-up.
@@ -168,7 +202,12 @@ impl WorkqueueHandle {
             let queue = self.load(&gate)?;
             queue.must_have(cpu)?;
             // SAFETY: by the caller's promise.
-            unsafe { queue_within(queue, &gate, real, Some(cpu), item) }
+            let item = match unsafe { claim(item) } {
+                Ok(item) => item,
+                Err(why_not) => return Ok(why_not),
+            };
+            let result = queue.core.publish_within(&gate, real, Some(cpu), item);
+            result_of(queue, result.map(drop))
         };
         Ok(outcome.unwrap_or_else(say_dropped))
     }
@@ -208,26 +247,50 @@ impl WorkqueueHandle {
     }
 }
 
-/// The error is the queue that has dropped the item: that is said outside the gate, whoever hears it may do anything.
+/// The item, if it may be queued.
 ///
 /// # Safety
 /// As for [`Workqueue::queue_raw`].
 #[inline]
-unsafe fn queue_within(
-    queue: &Workqueue,
-    gate: &GateGuard<'_>,
-    real: usize,
-    cpu: Option<usize>,
-    item: NonNull<RawWork>,
-) -> Result<Queued, Arc<WqCore>> {
+unsafe fn claim(item: NonNull<RawWork>) -> Result<Pending, Queued> {
     // SAFETY: by the caller's promise.
-    let item = match unsafe { Pending::claim(item) } {
-        Ok(item) => item,
-        Err(Unclaimed::AlreadyPending) => return Ok(Queued::AlreadyPending),
-        Err(Unclaimed::Disabled) => return Ok(Queued::Disabled),
-    };
-    match queue.core.publish_within(gate, real, cpu, item) {
-        Ok(_) => Ok(Queued::Accepted),
+    unsafe { Pending::claim(item) }.map_err(|why_not| match why_not {
+        Unclaimed::AlreadyPending => Queued::AlreadyPending,
+        Unclaimed::Disabled => Queued::Disabled,
+    })
+}
+
+/// What comes of queueing where the thread has queued before.
+enum Again {
+    Done(Queued),
+    /// It has to ask for the way; the item, if that was claimed.
+    Otherwise(Option<Pending>),
+}
+
+/// Queues it where the calling thread has queued the last one, if it did so as `issuer`.
+///
+/// # Safety
+/// As for [`Workqueue::queue_raw`].
+#[inline]
+unsafe fn queue_again(issuer: Issuer, item: NonNull<RawWork>) -> Again {
+    // Watched, all that happens to it is told.
+    if probe::events_wanted() {
+        return Again::Otherwise(None);
+    }
+    // SAFETY: by the caller's promise.
+    match claim_and_publish_again(issuer, || unsafe { claim(item) }) {
+        None => Again::Otherwise(None),
+        Some(Ok(Ok(()))) => Again::Done(Queued::Accepted),
+        Some(Ok(Err(item))) => Again::Otherwise(Some(item)),
+        Some(Err(why_not)) => Again::Done(why_not),
+    }
+}
+
+/// The error is the queue that has dropped the item: that is said outside the gate, whoever hears it may do anything.
+#[inline]
+fn result_of(queue: &Workqueue, result: Result<(), Refused>) -> Result<Queued, Arc<WqCore>> {
+    match result {
+        Ok(()) => Ok(Queued::Accepted),
         Err(Refused::Draining) => Err(queue.core.clone()),
         Err(why) => Ok(Queued::Refused(why)),
     }

@@ -98,7 +98,7 @@ impl WqCore {
     }
 
     /// Whether what the calling thread queues next will be taken, and go where this was.
-    fn stays(&self, issuer: Issuer, gate: &GateGuard<'_>) -> bool {
+    pub(super) fn stays(&self, issuer: Issuer, gate: &GateGuard<'_>) -> bool {
         self.closed.load(Ordering::SeqCst) == 0 && self.engine.cpus(gate).stays(issuer.cpu)
     }
 

@@ -23,14 +23,18 @@ const ISSUER: Issuer = Issuer {
 
 /// As a queue does it, whose gates and pool workqueues have models of their own.
 fn publish(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, item: &Arc<Item>) -> bool {
-    let Ok(pending) = item.claim() else {
+    let claimed = match claim_and_publish_again(ISSUER, || item.claim()) {
+        Some(Ok(Ok(()))) => return true,
+        Some(Ok(Err(pending))) => Ok(pending),
+        Some(Err(why_not)) => Err(why_not),
+        None => item.claim(),
+    };
+    let Ok(mut pending) = claimed else {
         return false;
     };
-    if let Err(mut pending) = publish_item_again(ISSUER, pending) {
-        pending.aim(pool.id, pwq.place);
-        pool.publish_together(pending, together);
-        note_way(together, ISSUER, era(), || true);
-    }
+    pending.aim(pool.id, pwq.place);
+    pool.publish_together(pending, together);
+    note_way(together, ISSUER, era(), || true);
     true
 }
 
