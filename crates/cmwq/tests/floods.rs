@@ -3,8 +3,9 @@
 
 mod harness;
 
-use cmwq::{Work, blocking};
+use cmwq::{NoSuchWorkqueue, Queued, RawWork, Work, WorkqueueHandle, blocking};
 use harness::{Deadline, Door, engine};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -229,4 +230,44 @@ fn an_item_that_runs_in_another_pod_does_not_go_the_way_of_those_queued_before_i
     wq.flush().unwrap();
     assert!(!twice.load(Ordering::SeqCst), "two workers ran it at once");
     assert_eq!(runs[0].load(Ordering::SeqCst), 2);
+}
+
+/// What raw items do that only have to run.
+unsafe extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
+
+#[test]
+fn a_flood_by_a_handle_ends_when_its_queue_does() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("a handle", &engine);
+    let items: Vec<RawWork> = (0..100).map(|_| RawWork::new(nothing)).collect();
+    for round in 0..50 {
+        let handle = WorkqueueHandle::new(engine.workqueue("t").build().unwrap()).unwrap();
+        let wq = handle.get().unwrap();
+        // Nobody takes what comes behind these, so that it is in a bundle.
+        let door = Door::new();
+        for _ in 0..2 {
+            let door = door.clone();
+            wq.execute(move || door.pass_awake()).unwrap();
+        }
+        door.wait_for(2);
+        let (last, before) = items.split_last().unwrap();
+        for item in before {
+            // SAFETY: it stays until the queue is destroyed.
+            let queued = unsafe { handle.queue_raw(NonNull::from(item)) };
+            assert_eq!(queued, Ok(Queued::Accepted), "round {round}");
+        }
+        // SAFETY: as above.
+        let again = unsafe { handle.queue_raw(NonNull::from(&before[0])) };
+        assert_eq!(again, Ok(Queued::AlreadyPending));
+        door.open.complete();
+        handle.destroy().unwrap();
+        // SAFETY: as above.
+        let late = unsafe { handle.queue_raw(NonNull::from(last)) };
+        assert_eq!(late, Err(NoSuchWorkqueue), "round {round}");
+        assert!(!last.is_pending(), "it is as it was");
+        assert!(
+            before.iter().all(|item| !item.is_pending()),
+            "they have run"
+        );
+    }
 }
