@@ -11,6 +11,7 @@
 //! A bundle is used again, for the same pool workqueue, when nobody holds it any more: neither its maker, who may still be writing to a place that nobody will
 //! look at, nor who has taken a part of it.
 
+mod open;
 mod part;
 
 use super::closure::{Payload, Small};
@@ -19,15 +20,15 @@ use super::ticket::OldestBatch;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
+use crate::sys::prefetch;
 use crate::sys::sync::Mutex;
-use crate::sys::{fork, prefetch};
 use crossbeam_utils::CachePadded;
-use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
+pub(crate) use open::Open;
 pub(crate) use part::Part;
 
 /// Places of a bundle.
@@ -203,138 +204,6 @@ pub(crate) enum Found {
     Closure(Small),
 }
 
-/// The bundle that a thread adds to. It holds it.
-pub(crate) struct Open {
-    /// Which bundles it is one of; `None`: there is none.
-    of: Cell<Option<Serial>>,
-    bundle: Cell<Option<NonNull<Bundle>>>,
-    number: Cell<usize>,
-    /// The next place.
-    next: Cell<usize>,
-    /// The fork generation of the process whose bundle it is.
-    born: Cell<u32>,
-}
-
-impl Open {
-    pub(crate) const fn none() -> Self {
-        Open {
-            of: Cell::new(None),
-            bundle: Cell::new(None),
-            number: Cell::new(0),
-            next: Cell::new(0),
-            born: Cell::new(0),
-        }
-    }
-
-    /// Which bundles it is one of.
-    #[inline]
-    pub(crate) fn of(&self) -> Option<Serial> {
-        self.of.get()
-    }
-
-    /// It, if it is one of these, for such as this, and has room.
-    #[inline]
-    fn fitting<L: Load>(&self, of: Serial, load: &L) -> Option<&Bundle> {
-        let fits = self.of.get() == Some(of)
-            && of.contents == L::CONTENTS
-            && self.next.get() < MOST
-            && self.number.get() == load.number();
-        // SAFETY: held as long as `of` is there.
-        self.bundle
-            .get()
-            .filter(|_| fits)
-            .map(|bundle| unsafe { bundle.as_ref() })
-    }
-
-    /// Adds `load` to the `bundle` that is [fitting](Self::fitting). `true`: it is published, and handed on. Nobody need be
-    /// told: somebody will come for what else is in the bundle.
-    #[inline]
-    fn add<L: Load>(&self, bundle: &Bundle, load: &L) -> bool {
-        let place = self.next.get();
-        if place % TOGETHER == TOGETHER / 2 {
-            bundle.ask_for(place + AHEAD);
-        }
-        // SAFETY: nobody looks at it before it is counted.
-        unsafe { load.put(bundle, place) };
-        // Release: who takes it sees it.
-        if bundle.filled.fetch_add(1, Ordering::Release) & CLOSED != 0 {
-            self.leave();
-            return false;
-        }
-        self.next.set(place + 1);
-        true
-    }
-
-    /// Adds a closure, if it is one of these bundles and has room. `true`: it is published, and handed on.
-    #[inline]
-    pub(crate) fn add_closure(&self, of: Serial, closure: &Small) -> bool {
-        self.fitting(of, closure)
-            .is_some_and(|bundle| self.add(bundle, closure))
-    }
-
-    /// The same for an item that is aimed where these bundles go. Given back if it cannot be added.
-    #[inline]
-    pub(crate) fn add_item(&self, of: Serial, item: Pending) -> Result<(), Pending> {
-        match self.fitting(of, &item) {
-            Some(bundle) if self.add(bundle, &item) => {
-                item.hand_on();
-                Ok(())
-            }
-            _ => Err(item),
-        }
-    }
-
-    /// The same for an item that is aimed nowhere yet, if it runs nowhere.
-    #[inline]
-    pub(crate) fn add_item_again(&self, of: Serial, mut item: Pending) -> Result<(), Pending> {
-        let Some(bundle) = self.fitting(of, &item) else {
-            return Err(item);
-        };
-        let aim = &bundle.about.aim;
-        let last_pool = item.last_pool();
-        if (last_pool != 0 && last_pool != aim.pool) || !aim.oldest.is_after(item.noted_batch()) {
-            return Err(item);
-        }
-        item.aim(aim.pool, aim.pwq);
-        if !self.add(bundle, &item) {
-            return Err(item);
-        }
-        item.hand_on();
-        Ok(())
-    }
-
-    /// Nothing more is added to it: what the thread publishes from now on comes after what is in it.
-    #[inline]
-    pub(crate) fn leave(&self) {
-        if self.of.take().is_some() {
-            self.let_go();
-        }
-    }
-
-    /// As [`leave`](Self::leave); returns how many items were added to it, 0 if it was left before.
-    pub(crate) fn end(&self) -> usize {
-        self.leave();
-        self.next.replace(0)
-    }
-
-    #[cold]
-    fn let_go(&self) {
-        // In a fork's child it is the parent's.
-        if let Some(bundle) = self.bundle.take()
-            && self.born.get() == fork::generation()
-        {
-            // SAFETY: held, and not any more.
-            unsafe { Bundle::let_go(bundle) };
-        }
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.leave();
-    }
-}
-
 impl Bundles {
     /// Those of items that are aimed at pool workqueue `pwq` of pool `pool`, whose oldest open batch is `oldest`.
     pub(crate) fn of_items(pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
@@ -384,11 +253,7 @@ impl Bundles {
         bundle.holds.store(2, Ordering::Relaxed);
         bundle.filled.store(1, Ordering::Relaxed);
         let bundle = NonNull::from(Box::leak(bundle));
-        open.bundle.set(Some(bundle));
-        open.number.set(load.number());
-        open.next.set(1);
-        open.born.set(fork::generation());
-        open.of.set(Some(self.serial));
+        open.begin(self.serial, bundle, load.number());
         bundle.cast()
     }
 

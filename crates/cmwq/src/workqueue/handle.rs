@@ -150,7 +150,7 @@ impl WorkqueueHandle {
             Again::Otherwise(claimed) => claimed,
         };
         let outcome = {
-            // As in `WqCore::publish_from`.
+            // First, as in `WqCore::publish`.
             let era = era();
             let gate = gates().enter(issuer.cpu);
             let queue = match self.load(&gate) {
@@ -168,10 +168,9 @@ impl WorkqueueHandle {
                 Ok(item) => item,
                 Err(why_not) => return Ok(why_not),
             };
-            let result = queue.core.publish_within(&gate, issuer.cpu, None, item);
             result_of(
                 queue,
-                result.map(|pwq| pwq.note_way(issuer, era, || queue.core.stays(issuer, &gate))),
+                queue.core.publish_within(&gate, (issuer, era), None, item),
             )
         };
         Ok(outcome.unwrap_or_else(say_dropped))
@@ -197,8 +196,8 @@ impl WorkqueueHandle {
     pub unsafe fn queue_raw_on(self, cpu: usize, item: NonNull<RawWork>) -> Result<Queued, Error> {
         spawner::let_go();
         let outcome = {
-            let real = engine::here();
-            let gate = gates().enter(real);
+            let (issuer, era) = (self.issuer(), era());
+            let gate = gates().enter(issuer.cpu);
             let queue = self.load(&gate)?;
             queue.must_have(cpu)?;
             // SAFETY: by the caller's promise.
@@ -206,8 +205,12 @@ impl WorkqueueHandle {
                 Ok(item) => item,
                 Err(why_not) => return Ok(why_not),
             };
-            let result = queue.core.publish_within(&gate, real, Some(cpu), item);
-            result_of(queue, result.map(drop))
+            result_of(
+                queue,
+                queue
+                    .core
+                    .publish_within(&gate, (issuer, era), Some(cpu), item),
+            )
         };
         Ok(outcome.unwrap_or_else(say_dropped))
     }

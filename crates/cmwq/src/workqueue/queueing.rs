@@ -73,51 +73,36 @@ impl WqCore {
                 Err(otherwise) => item = otherwise,
             }
         }
-        let result = self.publish_from(issuer, requested, item);
+        // Before it is looked whether the queue takes anything, and where it goes.
+        let era = era();
+        let result =
+            self.publish_within(&gates().enter(issuer.cpu), (issuer, era), requested, item);
         if result == Err(Refused::Draining) {
             self.warn_dropped();
         }
         result
     }
 
-    #[inline]
-    fn publish_from(
-        &self,
-        issuer: Issuer,
-        requested: Option<usize>,
-        item: Pending,
-    ) -> Result<(), Refused> {
-        // Before it is looked whether the queue takes anything, and where it goes.
-        let era = era();
-        let gate = gates().enter(issuer.cpu);
-        let pwq = self.publish_within(&gate, issuer.cpu, requested, item)?;
-        if requested.is_none() {
-            pwq.note_way(issuer, era, || self.stays(issuer, &gate));
-        }
-        Ok(())
-    }
-
     /// Whether what the calling thread queues next will be taken, and go where this was.
-    pub(super) fn stays(&self, issuer: Issuer, gate: &GateGuard<'_>) -> bool {
+    fn stays(&self, issuer: Issuer, gate: &GateGuard<'_>) -> bool {
         self.closed.load(Ordering::SeqCst) == 0 && self.engine.cpus(gate).stays(issuer.cpu)
     }
 
-    /// As [`queue`](Self::queue), inside the gate of the CPU `real`, where the caller is. The caller has let go of what he has
-    /// spawned, and warns of an item that was dropped, when he has left the gate.
-    /// Returns where it went.
+    /// As [`queue`](Self::queue), inside the gate of the CPU where the caller is, who has asked for the era before anything else of the queue. The caller has let
+    /// go of what he has spawned, and warns of an item that was dropped, when he has left the gate.
     #[inline]
-    pub(super) fn publish_within<'g>(
+    pub(super) fn publish_within(
         &self,
-        gate: &'g GateGuard<'_>,
-        real: usize,
+        gate: &GateGuard<'_>,
+        (issuer, era): (Issuer, u64),
         requested: Option<usize>,
         item: Pending,
-    ) -> Result<&'g Pwq, Refused> {
+    ) -> Result<(), Refused> {
         if let Err(why) = self.may_publish() {
             item.release();
             return Err(why);
         }
-        let pwq = self.pwq_from(gate, real, requested);
+        let pwq = self.pwq_from(gate, issuer.cpu, requested);
         if probe::events_wanted() {
             self.tell_queued(requested, pwq, &item);
         }
@@ -129,7 +114,10 @@ impl WqCore {
                 (!pool.is_inherited()).then_some(pool)
             });
         }
-        Ok(pwq)
+        if requested.is_none() {
+            pwq.note_way(issuer, era, || self.stays(issuer, gate));
+        }
+        Ok(())
     }
 
     /// Whether items may be queued now. Inside a gate: a drain that begins waits for us, so it sees the item or we see it.
@@ -213,7 +201,7 @@ impl WqCore {
 
     #[inline(never)]
     fn queue_small_from(&self, issuer: Issuer, closure: &Small) -> Result<bool, Refused> {
-        // As in `publish_from`.
+        // First, as in `publish`.
         let era = era();
         let gate = gates().enter(issuer.cpu);
         self.may_publish()?;
