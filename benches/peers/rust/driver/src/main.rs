@@ -101,11 +101,7 @@ fn list(built: &Built, args: &Args) -> Result<(), String> {
 fn measure(built: &Built, args: &Args) -> Results {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let (spin_steps, item_ns) = machine::calibrate_spin();
-    let settings = Settings {
-        cpus,
-        spin_steps,
-        item_ns,
-    };
+    let settings = Settings { cpus, spin_steps };
     Results {
         tool: "cmwq-peers".to_owned(),
         machine: machine::describe(),

@@ -3,7 +3,7 @@
 use crate::args::{Args, Lap};
 use crate::process::{self, Figures, Watch};
 use crate::programs::{Built, Offer, Program};
-use crate::results::{DISTURBED_PERCENT, Entry, Row, derive};
+use crate::results::{DISTURBED_PERCENT, Entry, NO_POOL, Row, derive};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 pub(crate) struct Settings {
     pub(crate) cpus: usize,
     pub(crate) spin_steps: u64,
-    pub(crate) item_ns: f64,
 }
 
 /// A row to measure and who takes part.
@@ -46,9 +45,10 @@ pub(crate) fn measure(built: &Built, args: &Args, settings: &Settings) -> Vec<Ro
         .collect()
 }
 
-/// Whether a peer takes part; cmwq always does.
+/// Whether a peer takes part; cmwq always does, and what tells the ceiling.
 pub(crate) fn wanted(args: &Args, offer: &Offer) -> bool {
-    offer.peer == "cmwq" || args.peers.is_empty() || args.peers.contains(&offer.peer)
+    let always = ["cmwq", NO_POOL].contains(&offer.peer.as_str());
+    always || args.peers.is_empty() || args.peers.contains(&offer.peer)
 }
 
 fn measure_row(
@@ -93,7 +93,7 @@ fn measure_row(
                 args.patience(),
             ) {
                 Ok(mut figures) => {
-                    derive(&mut figures, settings.cpus, settings.item_ns);
+                    derive(&mut figures);
                     entry.runs.push(figures);
                 }
                 Err(error) => {
@@ -103,6 +103,7 @@ fn measure_row(
             }
         }
     }
+    row.compare_with_ceiling();
     row
 }
 

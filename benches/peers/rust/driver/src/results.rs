@@ -192,7 +192,7 @@ pub(crate) fn metrics(lap: &str) -> &'static [Metric] {
 
 /// What a mode means, where its name does not say it.
 pub(crate) fn is_other_shape(mode: &str) -> bool {
-    mode == "unpinned"
+    mode == "unpinned" || mode == "compute"
 }
 
 /// Whether the waiting thread may run the item itself.
@@ -218,8 +218,11 @@ pub(crate) struct Comparison {
     pub(crate) ratio: f64,
 }
 
+/// The peer that is no pool: threads that compute items and do nothing else.
+pub(crate) const NO_POOL: &str = "no-pool";
+
 /// Adds the figures that are computed from others.
-pub(crate) fn derive(figures: &mut Figures, cpus: usize, item_ns: f64) {
+pub(crate) fn derive(figures: &mut Figures) {
     let get = |key: &str| figures.get(key).copied();
     let mut derived = Vec::new();
     if let (Some(items), Some(seconds), Some(cpu_s)) = (get("items"), get("seconds"), get("cpu_s"))
@@ -227,10 +230,6 @@ pub(crate) fn derive(figures: &mut Figures, cpus: usize, item_ns: f64) {
     {
         derived.push(("rate", items / seconds));
         derived.push(("cpu_us_per_item", cpu_s * 1e6 / items));
-        derived.push((
-            "ceiling_percent",
-            items / seconds * item_ns / 1e9 / cpus as f64 * 100.0,
-        ));
     }
     if let (Some(p50), Some(p99)) = (get("latency_p50_ns"), get("latency_p99_ns")) {
         derived.push(("latency_ratio", p99 / p50));
@@ -279,6 +278,20 @@ impl Entry {
 }
 
 impl Row {
+    /// Says of each run how much it is of what CPUs make that only compute, if that was measured too.
+    pub(crate) fn compare_with_ceiling(&mut self) {
+        let no_pool = self.entries.iter().find(|entry| entry.peer == NO_POOL);
+        let Some(ceiling) = no_pool.and_then(|entry| entry.spread("rate")) else {
+            return;
+        };
+        for run in self.entries.iter_mut().flat_map(|entry| &mut entry.runs) {
+            if let Some(rate) = run.get("rate") {
+                let percent = rate / ceiling.median * 100.0;
+                run.insert("ceiling_percent".to_owned(), percent);
+            }
+        }
+    }
+
     /// Entries from the best to the worst; those that failed last.
     pub(crate) fn ranked(&self) -> Vec<&Entry> {
         let first = &metrics(&self.lap)[0];
@@ -536,6 +549,28 @@ mod tests {
     }
 
     #[test]
+    fn the_ceiling_is_what_was_computed_without_a_pool_and_is_compared_with_nothing() {
+        let mut window = row(vec![
+            entry("cmwq", "count", "rate", &[80.0, 90.0]),
+            entry("a", "count", "rate", &[60.0]),
+        ]);
+        window.lap = "window".to_owned();
+        window.compare_with_ceiling();
+        assert!(window.entries[0].spread("ceiling_percent").is_none());
+        let bare = entry(NO_POOL, "compute", "rate", &[100.0, 110.0, 90.0]);
+        window.entries.push(bare);
+        window.compare_with_ceiling();
+        let share = window.entries[0].spread("ceiling_percent").unwrap();
+        assert_eq!((share.min, share.max), (80.0, 90.0));
+        let best: Vec<_> = window
+            .comparisons()
+            .into_iter()
+            .map(|found| found.best_peer)
+            .collect();
+        assert_eq!(best, ["a count"]);
+    }
+
+    #[test]
     fn figures_are_derived_from_items_and_time() {
         let mut figures = Figures::from(
             [
@@ -546,10 +581,9 @@ mod tests {
             ]
             .map(|(key, value)| (key.to_owned(), value)),
         );
-        derive(&mut figures, 2, 1e6);
+        derive(&mut figures);
         assert_eq!(figures["rate"], 200.0);
         assert_eq!(figures["cpu_us_per_item"], 10_000.0);
-        assert_eq!(figures["ceiling_percent"], 10.0);
         assert_eq!(figures["peak_mib"], 2.0);
     }
 }

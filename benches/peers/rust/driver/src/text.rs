@@ -13,7 +13,7 @@ pub(crate) fn render(results: &Results) -> String {
     );
     let _ = writeln!(
         text,
-        "{} runs of {} ms, peers in turns; an item of window and block computes for {:.1} us\n",
+        "{} runs of {} ms, peers in turns; an item of window and block computes for {:.1} us on a CPU alone\n",
         results.runs,
         results.time_ms,
         results.item_ns / 1e3

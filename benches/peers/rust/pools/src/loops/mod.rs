@@ -47,15 +47,16 @@ impl Phase {
     }
 }
 
-/// Runs `issuer` on a thread for each, pinned, for the time of the options, and adds up.
+/// Runs `issuer` on that many threads, pinned, for the time of the options, and adds up.
 pub(crate) fn timed(
     options: &Options,
+    issuers: usize,
     issuer: impl Fn(usize, &Phase) -> Tally + Sync,
 ) -> Result<Report, String> {
     let phase = Phase(AtomicU8::new(WARMING_UP));
-    let ready = Barrier::new(options.issuers + 1);
+    let ready = Barrier::new(issuers + 1);
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..options.issuers)
+        let threads: Vec<_> = (0..issuers)
             .map(|number| {
                 let (phase, ready, issuer) = (&phase, &ready, &issuer);
                 scope.spawn(move || {

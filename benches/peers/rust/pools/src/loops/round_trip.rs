@@ -27,7 +27,7 @@ impl<S: Signal> Target for Trip<S> {
 
 /// The item signals, the issuer waits for the signal.
 pub(crate) fn signalled<S: Signal, P: Pool>(pool: &P, options: &Options) -> Result<Report, String> {
-    timed(options, |_, phase| {
+    timed(options, options.issuers, |_, phase| {
         let trip = forever(Trip {
             ran: AtomicU64::new(0),
             signal: S::new(),
@@ -60,7 +60,7 @@ impl Target for Counted {
 
 /// The issuer waits on the item's handle.
 pub(crate) fn joined<P: Joining>(pool: &P, options: &Options) -> Result<Report, String> {
-    timed(options, |_, phase| {
+    timed(options, options.issuers, |_, phase| {
         let counted = forever(Counted(AtomicU64::new(0)));
         let mut tally = trips(
             phase,

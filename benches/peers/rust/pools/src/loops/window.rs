@@ -120,7 +120,7 @@ pub(crate) fn counted<C: Call, P: Pool>(
     options: &Options,
     kind: Kind,
 ) -> Result<Report, String> {
-    timed(options, |_, phase| {
+    timed(options, options.issuers, |_, phase| {
         let finished = forever(Finished::<C>::new());
         finished.adopt();
         let tell = |_: &Slot<()>, index| finished.set(index);
@@ -158,7 +158,7 @@ pub(crate) fn signalled<S: Signal, P: Pool>(
     options: &Options,
     kind: Kind,
 ) -> Result<Report, String> {
-    timed(options, |_, phase| {
+    timed(options, options.issuers, |_, phase| {
         let tell = |slot: &Slot<S>, _| slot.signal.set();
         let slots = forever(Slots::new(kind, options, S::new, tell));
         let items: Vec<P::Item> = (0..WINDOW as u32)
@@ -187,7 +187,7 @@ pub(crate) fn joined<P: Joining>(
     options: &Options,
     kind: Kind,
 ) -> Result<Report, String> {
-    timed(options, |_, phase| {
+    timed(options, options.issuers, |_, phase| {
         let slots = forever(Slots::new(kind, options, || (), |_: &Slot<()>, _| ()));
         let mut tally = in_turn(
             phase,

@@ -9,6 +9,7 @@
 //! | `completion` | the item signals a `cmwq::Completion` | each item has one; the issuer waits for the oldest |
 //! | `join` | the pool's own handle; the waiter sleeps | handles; the issuer waits for the oldest |
 //! | `help` | the pool's own handle; the waiter may run the item itself | the same |
+//! | `compute` | | no items: threads that only compute |
 //! | `count` | | items mark themselves in one word, and the first unparks the issuer |
 
 #[cfg(feature = "peers")]
@@ -16,6 +17,7 @@ mod async_executor;
 mod cmwq;
 #[cfg(feature = "peers")]
 mod crossbeam;
+mod no_pool;
 #[cfg(feature = "peers")]
 mod rayon;
 #[cfg(feature = "peers")]
@@ -37,6 +39,7 @@ pub(crate) struct Peer {
 pub(crate) fn all() -> Vec<Peer> {
     vec![
         cmwq::PEER,
+        no_pool::PEER,
         #[cfg(feature = "peers")]
         tokio::SPAWN,
         #[cfg(feature = "peers")]
