@@ -9,8 +9,11 @@
 //! the time from queueing to the end of an item then grows by that share at most; and nothing if items end rarely. Before that it
 //! is zero, and sleepers are woken at once: a pool that is not watched never tells late. It stays what it was for a few looks at which no CPU was in demand.
 //!
+//! Who is due is woken by a worker on the CPU that he [sleeps](whereabouts) on, which costs a fraction of a wake-up across CPUs; if none has come
+//! by for a little longer, or if that is no CPU of the pod, by any.
+//!
 //! **Invariant.** Who is entered is woken: by the worker that entered it, after its item, if it finds nothing to do or if it is
-//! due; before that worker declares that it blocks; by another worker that finds it due; and, if all of them are in items that do not end,
+//! overdue; before that worker declares that it blocks; by another worker that finds it due; and, if all of them are in items that do not end,
 //! by the monitor's next look. So it does not matter what the rest of the item does, nor what the one behind it waits for.
 //!
 //! A thread that waits awake for an item of such a pool takes a CPU from what it waits for: who has published there last sleeps at once
@@ -19,10 +22,11 @@
 //! A sleeper that was woken otherwise meanwhile, or is gone, is woken in vain: see [`Completion`](crate::Completion).
 #![forbid(unsafe_code)]
 
-use super::{Pool, block};
+use super::{Pool, block, whereabouts};
 use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
 use crate::sys::atomic::{AtomicU32, AtomicUsize, Ordering};
-use crate::sys::{clock, park};
+use crate::sys::{clock, cpu, park};
+use crate::topology::CpuSet;
 
 /// So many sleepers at a time; further ones are woken at once.
 const PLACES: usize = 8;
@@ -32,6 +36,8 @@ const LATEST_NS: u64 = 250_000;
 const WORTH_NS: u64 = 15_000;
 /// If items end more rarely, sleepers are told at once: whoever looks whether somebody is due comes by too rarely.
 const OFTEN_NS: u64 = 50_000;
+/// Who is due longer than that is woken from whatever CPU: more than the time between two items of a worker where items end often.
+const OVERDUE_NS: u64 = 60_000;
 
 /// The sleepers of one pool that are still to be woken.
 pub(super) struct Untold {
@@ -83,15 +89,18 @@ impl Untold {
         self.any.load(Ordering::Relaxed) != 0
     }
 
+    /// For how long the first has been due; `None`: he is not.
     #[inline]
-    fn is_due(&self) -> bool {
+    fn due_for_ns(&self) -> Option<u64> {
         // The model checker has no time.
         if !self.is_any() || cfg!(cmwq_loom) {
-            return false;
+            return None;
         }
         let since_ns = self.since_ns.load(Ordering::Relaxed);
         let within_ns = self.within_ns.load(Ordering::Relaxed);
-        clock::now_ns().saturating_sub(since_ns) >= within_ns
+        clock::now_ns()
+            .saturating_sub(since_ns)
+            .checked_sub(within_ns)
     }
 
     /// Wakes all, if there are any.
@@ -106,20 +115,47 @@ impl Untold {
     fn tell_all(&self) {
         // First: what is entered later is said again. Acquire: what was entered before is found.
         self.any.swap(0, Ordering::AcqRel);
+        self.tell_those(|_| true);
+    }
+
+    /// Wakes those on whose words `wanted` says so. `false`: there are others.
+    fn tell_those(&self, wanted: impl Fn(usize) -> bool) -> bool {
+        let mut all = true;
         for place in &self.places {
-            if place.load(Ordering::Relaxed) == 0 {
+            let word = place.load(Ordering::Relaxed);
+            if word == 0 {
                 continue;
             }
+            if !wanted(word) {
+                all = false;
+                continue;
+            }
+            // Another one perhaps: he is told early.
             let word = place.swap(0, Ordering::Relaxed);
             if word != 0 {
                 park::wake_all_at(std::ptr::without_provenance(word));
             }
         }
+        all
     }
 
+    /// By a worker that has ended an item, of a pod with these CPUs.
     #[inline]
-    pub(super) fn tell_if_due(&self) {
-        if self.is_due() {
+    pub(super) fn tell_if_due(&self, pod: &CpuSet) {
+        match self.due_for_ns() {
+            None => {}
+            Some(0..OVERDUE_NS) => self.tell_near(pod),
+            Some(_) => self.tell(),
+        }
+    }
+
+    /// Wakes those who sleep on the caller's CPU, and those on whose CPUs no worker will come by. The others stay entered.
+    #[cold]
+    fn tell_near(&self, pod: &CpuSet) {
+        let here = cpu::current();
+        let others = |there: usize| Some(there) != here && pod.contains(there);
+        if self.tell_those(|word| !whereabouts::of(word).is_some_and(others)) {
+            // Nobody is left, or somebody came meanwhile, who is told early then.
             self.tell();
         }
     }
@@ -226,6 +262,13 @@ mod model {
     }
 
     #[test]
+    fn whoever_sleeps_is_told_though_another_worker_leaves_him_to_others() {
+        beside(|untold, _| {
+            untold.tell_those(|_| false);
+        });
+    }
+
+    #[test]
     fn whoever_sleeps_is_told_though_it_is_forbidden_meanwhile() {
         beside(|untold, _| untold.forbid(0));
     }
@@ -234,6 +277,7 @@ mod model {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
+    use crate::sys::thread;
 
     #[test]
     fn threads_are_told_by_its_number_whether_a_pool_has_a_backlog() {
@@ -247,6 +291,38 @@ mod tests {
         untold.allow(POOL, 400, 200, 2_000_000);
         untold.forbid(POOL);
         assert!(!has_backlog(POOL));
+    }
+
+    /// Words that nobody sleeps on, where somebody has said that he does: waking them wakes nobody.
+    #[test]
+    fn those_near_are_told_first_and_no_others_but_where_no_worker_comes() {
+        let untold = Untold::new();
+        untold.within_ns.store(1, Ordering::Relaxed);
+        let words = [AtomicU32::new(1), AtomicU32::new(1), AtomicU32::new(1)];
+        let [near, far, outside] = [0, 1, 2].map(|at: usize| std::ptr::from_ref(&words[at]).addr());
+        let here = cpu::current().unwrap_or(0);
+        let (there, elsewhere) = (here + 1, here + 2);
+        thread::bind_current(&CpuSet::from_iter([here])).expect("it runs there");
+        let pod = CpuSet::from_iter([here, there]);
+        let enter = |word, cpu| {
+            whereabouts::note(word, cpu);
+            assert!(untold.enter(word));
+        };
+        let entered = || -> Vec<usize> {
+            let words = untold.places.iter().map(|at| at.load(Ordering::Relaxed));
+            words.filter(|&word| word != 0).collect()
+        };
+        enter(far, there);
+        enter(outside, elsewhere);
+        let near_only = |word: usize| whereabouts::of(word) == Some(here);
+        assert!(!untold.tell_those(near_only));
+        assert_eq!(entered(), [far, outside]);
+        enter(near, here);
+        untold.tell_near(&pod);
+        assert_eq!(entered(), [far]);
+        assert!(untold.is_any());
+        untold.tell();
+        assert!(entered().is_empty() && !untold.is_any());
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod sleepers;
 mod snapshot;
 pub(crate) mod spawner;
 mod waiter;
+mod whereabouts;
 mod worker;
 
 #[cfg(all(test, cmwq_loom))]
@@ -70,6 +71,7 @@ pub(crate) use rescuer::Rescuer;
 pub(crate) use service::{Caretaker, Helper, Service};
 pub(crate) use snapshot::{MOST_LISTED, PoolSnapshot, Progress, PwqSnapshot, RunSnapshot};
 pub(crate) use spawner::{Granted, Issuer};
+pub(crate) use whereabouts::note as note_whereabouts;
 
 /// The kind of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

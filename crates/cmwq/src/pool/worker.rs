@@ -204,7 +204,7 @@ impl Pool {
             handle.in_item.store(false, Ordering::Relaxed);
             size.learn();
             self.tell_singles(size.is_on_trial());
-            self.untold.tell_if_due();
+            self.untold.tell_if_due(&self.attrs.cpus);
             let mut guard = self.lock_beside_batches();
             let behind = guard.end_ran(id, ran);
             guard.end(id);
