@@ -162,8 +162,11 @@ impl Untold {
 
     /// The monitor's look: `waiting` items wait, and `done` have ended in `period_ns`.
     pub(super) fn allow(&self, pool: u32, waiting: u64, done: u64, period_ns: u64) {
-        self.tell();
         let late_ns = lateness(waiting, done, period_ns);
+        // Who is not overdue will be told by a worker, without an interrupt to another CPU, or at the next look.
+        if late_ns == 0 || self.due_for_ns().is_some_and(|ns| ns >= OVERDUE_NS) {
+            self.tell();
+        }
         self.within_ns.store(late_ns, Ordering::Relaxed);
         backlog(pool).store(late_ns != 0, Ordering::Relaxed);
     }
@@ -323,6 +326,30 @@ mod tests {
         assert!(untold.is_any());
         untold.tell();
         assert!(entered().is_empty() && !untold.is_any());
+    }
+
+    /// A word that nobody sleeps on.
+    #[test]
+    fn the_monitor_leaves_those_who_are_not_overdue_to_workers() {
+        // No pool of this process has such a number.
+        const POOL: u32 = 1022;
+        let untold = Untold::new();
+        let look = |waiting| untold.allow(POOL, waiting, 200, 2_000_000);
+        let word = AtomicU32::new(1);
+        let enter = |since_ns| {
+            assert!(untold.enter(std::ptr::from_ref(&word).addr()));
+            untold.since_ns.store(since_ns, Ordering::Relaxed);
+        };
+        look(400);
+        enter(u64::MAX);
+        look(400);
+        assert!(untold.is_any());
+        untold.since_ns.store(0, Ordering::Relaxed);
+        look(400);
+        assert!(!untold.is_any(), "nobody has told who is overdue");
+        enter(u64::MAX);
+        look(0);
+        assert!(!untold.is_any(), "there is no backlog any more");
     }
 
     #[test]
