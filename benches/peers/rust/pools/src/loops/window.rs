@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const WINDOW: usize = 64;
-const SLEEP: Duration = Duration::from_millis(1);
+/// How long an item of the block loop sleeps, one in four.
+pub(crate) const SLEEP: Duration = Duration::from_millis(1);
 
 /// How an item of the block loop sleeps.
 pub(crate) type Sleep = fn(Duration);

@@ -1,11 +1,17 @@
-//! No pool: a thread on each CPU that computes items one after the other, and does nothing else. What that makes is the ceiling of
-//! `window` and `block`: CPUs that are all busy may be slower than one alone, and a machine's host may take some.
+//! No pool: pinned threads that compute items one after the other, and do nothing else. What that makes is the ceiling of `window`
+//! and `block`: CPUs that are all busy may be slower than one alone, a sleep costs a system call, an interrupt and two switches, and a
+//! machine's host may take some.
 
 use super::{Peer, unknown};
+use crate::loops::window::SLEEP;
 use crate::loops::{Tally, timed};
 use crate::machine::{allowed_cpus, spin};
 use crate::options::Options;
 use crate::report::Report;
+use std::thread::sleep;
+
+/// So many of a CPU's threads that there are always some which do not sleep: of 80 us of computing each sleeps a millisecond.
+const THREADS_THAT_SLEEP: usize = 24;
 
 pub(super) const PEER: Peer = Peer {
     name: "no-pool",
@@ -14,19 +20,25 @@ pub(super) const PEER: Peer = Peer {
     run,
 };
 
+/// The number of issuers of the row does not matter: the ceiling is of the machine.
 fn run(options: &Options) -> Result<Report, String> {
+    let cpus = allowed_cpus().len();
     match (options.lap.as_str(), options.mode.as_str()) {
-        ("window" | "block", "compute") => compute(options),
+        ("window", "compute") => compute(options, cpus, || ()),
+        ("block", "compute") => compute(options, cpus * THREADS_THAT_SLEEP, || sleep(SLEEP)),
         _ => Err(unknown(options)),
     }
 }
 
-/// The number of issuers of the row does not matter: the ceiling is of the machine.
-fn compute(options: &Options) -> Result<Report, String> {
-    timed(options, allowed_cpus().len(), |_, phase| {
+/// Each thread computes items, four between two pauses.
+fn compute(options: &Options, threads: usize, pause: fn()) -> Result<Report, String> {
+    timed(options, threads, |_, phase| {
         let mut tally = Tally::default();
         let mut measuring = false;
         while phase.go_on(&mut tally, &mut measuring) {
+            if tally.queued.is_multiple_of(4) {
+                pause();
+            }
             spin(options.spin);
             tally.queued += 1;
             tally.ran += 1;
