@@ -196,22 +196,31 @@ impl Pool {
     /// Publishes an item that was aimed at this pool, and wakes a worker if that is this publisher's duty.
     #[inline]
     pub(crate) fn publish(self: &Arc<Self>, item: Pending) {
-        let in_a_row = with(|desk| desk.count(self.id)).unwrap_or(0);
-        self.publish_alone(item, in_a_row);
+        self.at_desk(item, |desk, item| {
+            let in_a_row = desk.count(self.id);
+            self.publish_alone(desk, item, in_a_row);
+        });
     }
 
     /// As [`publish`](Self::publish), together with others if that is of use. `together`: of the pool workqueue that the item was aimed at.
     #[inline]
     pub(crate) fn publish_together(self: &Arc<Self>, item: Pending, together: &Together) {
+        self.at_desk(item, |desk, item| {
+            self.publish_at(desk, item, &together.items);
+        });
+    }
+
+    #[inline]
+    fn at_desk(self: &Arc<Self>, item: Pending, publish: impl FnOnce(&Desk, Pending)) {
         let mut item = Some(item);
         with(|desk| {
             if let Some(item) = item.take() {
-                self.publish_at(desk, item, &together.items);
+                publish(desk, item);
             }
         });
         // The thread is on its way out.
         if let Some(item) = item {
-            self.publish_alone(item, 0);
+            self.see_to(self.inbox.push(item));
         }
     }
 
@@ -221,7 +230,7 @@ impl Pool {
         // In a bundle nobody looks whether it is in an open batch, where it may still run.
         if in_a_row < FLOODS_AFTER || !self.oldest_batch.is_after(item.noted_batch()) {
             desk.open.leave();
-            return self.publish_alone(item, in_a_row);
+            return self.publish_alone(desk, item, in_a_row);
         }
         let Err(item) = desk.open.add_item(bundles.serial(), item) else {
             return;
@@ -230,7 +239,7 @@ impl Pool {
             let pushed = self.inbox.push_bundle(item, bundles, &desk.open);
             self.see_to(pushed);
         } else {
-            self.publish_alone(item, in_a_row);
+            self.publish_alone(desk, item, in_a_row);
         }
     }
 
@@ -261,10 +270,13 @@ impl Pool {
     }
 
     #[inline]
-    fn publish_alone(self: &Arc<Self>, item: Pending, in_a_row: u32) {
+    fn publish_alone(self: &Arc<Self>, desk: &Desk, item: Pending, in_a_row: u32) {
         let pushed = self.inbox.push(item);
-        if pushed == Pushed::Quiet && (in_a_row + 1).is_multiple_of(HAND_OVER_EVERY) {
-            self.hand_over();
+        match pushed {
+            Pushed::Quiet if (in_a_row + 1).is_multiple_of(HAND_OVER_EVERY) => self.hand_over(),
+            // Workers sleep, so what came before has not waited. (The model checker's threads publish too little to flood otherwise.)
+            Pushed::MustNotify if !cfg!(cmwq_loom) => desk.in_a_row.set(0),
+            _ => {}
         }
         self.see_to(pushed);
     }
