@@ -38,7 +38,7 @@ struct Desk {
 #[derive(Clone, Copy)]
 struct Route {
     issuer: Issuer,
-    era: u64,
+    era: usize,
     /// The bundles.
     to: Serial,
 }
@@ -138,19 +138,13 @@ pub(crate) fn claim_and_publish_again<E>(
     .flatten()
 }
 
-/// The calling thread has published something as `issuer`, and had found the way in `era`. If it has a bundle there now, it will publish the next one without
-/// asking for the way, unless `stays` says that this may be another one.
+/// The calling thread has published something as `issuer`, and has found, in `era`, where all goes that it publishes next. If it has a bundle there now, it
+/// will publish the next one without asking for the way.
 #[inline]
-pub(crate) fn note_way(
-    together: &Together,
-    issuer: Issuer,
-    era: u64,
-    stays: impl FnOnce() -> bool,
-) {
+pub(crate) fn note_way(together: &Together, issuer: Issuer, era: usize) {
     with(|desk| {
         if let Some(to) = desk.open.of()
             && (to == together.items.serial() || to == together.closures.serial())
-            && stays()
         {
             desk.route.set(Some(Route { issuer, era, to }));
         }

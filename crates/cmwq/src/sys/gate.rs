@@ -14,32 +14,40 @@
 //!
 //! **Eras.** What a reader has found is the same as long as no grace period begins. Who need not be inside a gate in order to *use* what he has found, since it is his own,
 //! may find it once in an [era] instead of each time. He asks for the era before he looks, and uses what he has found as long as the era is the same.
+//! Who has found something that is not his may use it again ([`Kept`]) in a later gate, if inside that it is still the same era.
 //!
 //! **Ordering.** Reader: *count* then *load pointer*. Writer: *store pointer* then *read count*. Both sides are `SeqCst`, so
-//! in their single total order either the writer sees the count or the reader sees the new pointer. Leaving is a
+//! in their single total order either the writer sees the count or the reader sees the new pointer. The same holds for *count* then *read the era* and *begin
+//! an era* then *read count*: who reads the old one is waited for. Leaving is a
 //! `Release` that the writer's reads acquire: all use of the old object happens before it is dropped.
 
-use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicPtr, AtomicUsize, Ordering, seq_cst_for_loom};
 use crate::sys::fork::{Held, Side};
 use crate::sys::sync::Mutex;
 use crate::sys::task;
 use crossbeam_utils::CachePadded;
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// How many grace periods have begun in the process, and forks that it is away from the first one.
-static ERA: AtomicU64 = AtomicU64::new(0);
+#[cfg(not(cmwq_loom))]
+static ERA: AtomicUsize = AtomicUsize::new(0);
+
+#[cfg(cmwq_loom)]
+loom::lazy_static! {
+    static ref ERA: AtomicUsize = AtomicUsize::new(0);
+}
 
 /// The era that it is. Who reads it sees everything that was replaced before it began, and whoever was told that it has begun reads it, or a later one.
 #[inline]
-pub(crate) fn era() -> u64 {
-    ERA.load(Ordering::Acquire)
+pub(crate) fn era() -> usize {
+    ERA.load(Ordering::SeqCst)
 }
 
 fn begin_era() {
     // Release: what was replaced before it.
-    ERA.fetch_add(1, Ordering::Release);
+    ERA.fetch_add(1, Ordering::SeqCst);
 }
 
 /// One reader counter per phase, on a line that only CPUs mapped to this gate write.
@@ -117,6 +125,54 @@ impl Gates {
             }
         }
         seq_cst_for_loom();
+    }
+}
+
+impl GateGuard<'_> {
+    /// The era that it is, for what is [kept](Kept).
+    #[inline]
+    pub(crate) fn era(&self) -> usize {
+        era()
+    }
+}
+
+/// What a reader has found in a gate, for a later one.
+pub(crate) struct Kept<T> {
+    value: NonNull<T>,
+    /// That of the gate in which it was found, asked for before it was looked for.
+    era: usize,
+}
+
+impl<T> Clone for Kept<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Kept<T> {}
+
+impl<T> Kept<T> {
+    /// `value` was found after `era` was read in the same gate.
+    pub(crate) fn new(value: &T, era: usize) -> Self {
+        Kept {
+            value: NonNull::from(value),
+            era,
+        }
+    }
+
+    /// The value, if `era`, read in `gate`, is the one in which it was found.
+    ///
+    /// # Safety
+    /// What it was [loaded](Shared::load) from is still there: it may have been replaced, but not dropped.
+    #[inline]
+    pub(crate) unsafe fn again<'g>(self, _gate: &'g GateGuard<'_>, era: usize) -> Option<&'g T> {
+        if era != self.era {
+            return None;
+        }
+        // SAFETY: it was the current value when it was found, and if it was replaced since, then by somebody whose grace period had not begun when the
+        // era was read: that one waits for `_gate`.
+        Some(unsafe { self.value.as_ref() })
     }
 }
 
@@ -288,6 +344,44 @@ mod model {
                 reader.join().unwrap();
             }
         });
+    }
+
+    /// A reader that keeps what it has found, and uses it again in its next gates.
+    fn keep(reads: usize, writes: u32) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let gates = loom::sync::Arc::new(Gates::new(1));
+            let shared = loom::sync::Arc::new(Shared::new(value(1)));
+            let reader = {
+                let (gates, shared) = (gates.clone(), shared.clone());
+                thread::spawn(move || {
+                    let mut kept: Option<Kept<Watched>> = None;
+                    for _ in 0..reads {
+                        let gate = gates.enter(0);
+                        let era = gate.era();
+                        // SAFETY: the thread holds what it is loaded from.
+                        let again = kept.and_then(|kept| unsafe { kept.again(&gate, era) });
+                        let watched = again.unwrap_or_else(|| shared.load(&gate));
+                        kept = Some(Kept::new(watched, era));
+                        // SAFETY: checked by loom.
+                        let seen = watched.0.with(|value| unsafe { *value });
+                        assert_ne!(seen, 0xdead, "a value was used after it was dropped");
+                    }
+                })
+            };
+            for write in 0..writes {
+                let old = shared.replace(value(2 + write));
+                drop(Replaced::retire(vec![old], &gates));
+            }
+            reader.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn what_is_kept_is_not_used_after_it_was_dropped() {
+        keep(3, 1);
+        keep(2, 2);
     }
 
     #[test]

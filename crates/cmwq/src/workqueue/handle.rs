@@ -13,7 +13,7 @@ use crate::observe::warn;
 use crate::pool::{Issuer, claim_and_publish_again, spawner};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32, AtomicU64};
-use crate::sys::gate::{GateGuard, MaybeShared, Replaced, era};
+use crate::sys::gate::{GateGuard, MaybeShared, Replaced};
 use crate::sys::{probe, thread};
 use crate::work::{Pending, RawWork, Unclaimed};
 use std::num::NonZeroU64;
@@ -150,8 +150,6 @@ impl WorkqueueHandle {
             Again::Otherwise(claimed) => claimed,
         };
         let outcome = {
-            // First, as in `WqCore::publish`.
-            let era = era();
             let gate = gates().enter(issuer.cpu);
             let queue = match self.load(&gate) {
                 Ok(queue) => queue,
@@ -168,10 +166,7 @@ impl WorkqueueHandle {
                 Ok(item) => item,
                 Err(why_not) => return Ok(why_not),
             };
-            result_of(
-                queue,
-                queue.core.publish_within(&gate, (issuer, era), None, item),
-            )
+            result_of(queue, queue.core.publish_within(&gate, issuer, None, item))
         };
         Ok(outcome.unwrap_or_else(say_dropped))
     }
@@ -196,7 +191,7 @@ impl WorkqueueHandle {
     pub unsafe fn queue_raw_on(self, cpu: usize, item: NonNull<RawWork>) -> Result<Queued, Error> {
         spawner::let_go();
         let outcome = {
-            let (issuer, era) = (self.issuer(), era());
+            let issuer = self.issuer();
             let gate = gates().enter(issuer.cpu);
             let queue = self.load(&gate)?;
             queue.must_have(cpu)?;
@@ -207,9 +202,7 @@ impl WorkqueueHandle {
             };
             result_of(
                 queue,
-                queue
-                    .core
-                    .publish_within(&gate, (issuer, era), Some(cpu), item),
+                queue.core.publish_within(&gate, issuer, Some(cpu), item),
             )
         };
         Ok(outcome.unwrap_or_else(say_dropped))

@@ -22,6 +22,7 @@ mod state;
 mod system;
 #[cfg(all(test, not(cmwq_loom)))]
 mod timelines;
+mod way;
 
 #[cfg(all(test, cmwq_loom))]
 mod model;

@@ -41,9 +41,9 @@ impl Pwq {
 
     /// See [`note_way`].
     #[inline]
-    pub(super) fn note_way(&self, issuer: Issuer, era: u64, stays: impl FnOnce() -> bool) {
+    pub(super) fn note_way(&self, issuer: Issuer, era: usize) {
         if let Some(together) = &self.together {
-            note_way(together, issuer, era, stays);
+            note_way(together, issuer, era);
         }
     }
 

@@ -3,13 +3,14 @@
 use super::core::WqCore;
 use super::kind::WorkqueueKind;
 use super::pwq::Pwq;
+use super::way;
 use crate::engine::{self, Queue, Registry, gates};
 use crate::error::{Error, Refused};
 use crate::observe::{events, latency, warn};
 use crate::pool::{Granted, Issuer, PoolKind, publish_closure_again, publish_item_again, spawner};
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
-use crate::sys::gate::{GateGuard, era};
+use crate::sys::gate::GateGuard;
 use crate::sys::probe::{self, bits};
 use crate::work::Pending;
 use crate::work::closure::{self, Small};
@@ -73,10 +74,7 @@ impl WqCore {
                 Err(otherwise) => item = otherwise,
             }
         }
-        // Before it is looked whether the queue takes anything, and where it goes.
-        let era = era();
-        let result =
-            self.publish_within(&gates().enter(issuer.cpu), (issuer, era), requested, item);
+        let result = self.publish_within(&gates().enter(issuer.cpu), issuer, requested, item);
         if result == Err(Refused::Draining) {
             self.warn_dropped();
         }
@@ -88,21 +86,23 @@ impl WqCore {
         self.closed.load(Ordering::SeqCst) == 0 && self.engine.cpus(gate).stays(issuer.cpu)
     }
 
-    /// As [`queue`](Self::queue), inside the gate of the CPU where the caller is, who has asked for the era before anything else of the queue. The caller has let
-    /// go of what he has spawned, and warns of an item that was dropped, when he has left the gate.
+    /// As [`queue`](Self::queue), inside the gate of the CPU where the caller is. The caller has let go of what he has spawned, and warns of an item that was
+    /// dropped, when he has left the gate.
     #[inline]
     pub(super) fn publish_within(
         &self,
         gate: &GateGuard<'_>,
-        (issuer, era): (Issuer, u64),
+        issuer: Issuer,
         requested: Option<usize>,
         item: Pending,
     ) -> Result<(), Refused> {
-        if let Err(why) = self.may_publish() {
-            item.release();
-            return Err(why);
-        }
-        let pwq = self.pwq_from(gate, issuer.cpu, requested);
+        let (pwq, stays_in) = match self.way(gate, issuer, requested) {
+            Ok(way) => way,
+            Err(why) => {
+                item.release();
+                return Err(why);
+            }
+        };
         if probe::events_wanted() {
             self.tell_queued(requested, pwq, &item);
         }
@@ -114,10 +114,46 @@ impl WqCore {
                 (!pool.is_inherited()).then_some(pool)
             });
         }
-        if requested.is_none() {
-            pwq.note_way(issuer, era, || self.stays(issuer, gate));
+        if let Some(era) = stays_in {
+            pwq.note_way(issuer, era);
         }
         Ok(())
+    }
+
+    /// Where an item goes that is queued now, and the era in which all goes there that the thread queues next, if it does.
+    #[inline]
+    fn way<'g>(
+        &self,
+        gate: &'g GateGuard<'_>,
+        issuer: Issuer,
+        requested: Option<usize>,
+    ) -> Result<(&'g Pwq, Option<usize>), Refused> {
+        // Before anything else is looked at.
+        let era = gate.era();
+        if requested.is_none()
+            && let Some(pwq) = way::again(self.serial, issuer, gate, era)
+        {
+            return Ok((pwq, Some(era)));
+        }
+        self.find_way(gate, issuer, requested, era)
+    }
+
+    #[inline(never)]
+    fn find_way<'g>(
+        &self,
+        gate: &'g GateGuard<'_>,
+        issuer: Issuer,
+        requested: Option<usize>,
+        era: usize,
+    ) -> Result<(&'g Pwq, Option<usize>), Refused> {
+        self.may_publish()?;
+        let pwq = self.pwq_from(gate, issuer.cpu, requested);
+        // While the slots of an ordered queue are replaced, one thread's items would go the new way and another's, queued later, still the old one.
+        let stays = requested.is_none() && !self.ordered() && self.stays(issuer, gate);
+        if stays {
+            way::note(self.serial, issuer, pwq, era);
+        }
+        Ok((pwq, stays.then_some(era)))
     }
 
     /// Whether items may be queued now. Inside a gate: a drain that begins waits for us, so it sees the item or we see it.
@@ -201,14 +237,11 @@ impl WqCore {
 
     #[inline(never)]
     fn queue_small_from(&self, issuer: Issuer, closure: &Small) -> Result<bool, Refused> {
-        // First, as in `publish`.
-        let era = era();
         let gate = gates().enter(issuer.cpu);
-        self.may_publish()?;
-        let pwq = self.pwq_from(&gate, issuer.cpu, None);
+        let (pwq, stays_in) = self.way(&gate, issuer, None)?;
         let published = pwq.publish_closure(closure);
-        if published {
-            pwq.note_way(issuer, era, || self.stays(issuer, &gate));
+        if published && let Some(era) = stays_in {
+            pwq.note_way(issuer, era);
         }
         Ok(published)
     }

@@ -34,7 +34,7 @@ fn publish(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, item: &Arc<Item>)
     };
     pending.aim(pool.id, pwq.place);
     pool.publish_together(pending, together);
-    note_way(together, ISSUER, era(), || true);
+    note_way(together, ISSUER, era());
     true
 }
 
@@ -265,7 +265,7 @@ fn execute(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: Small) {
         return;
     }
     if pool.publish_closure(&closure, together) {
-        note_way(together, ISSUER, era(), || true);
+        note_way(together, ISSUER, era());
     } else {
         let mut item = closure.into_item();
         item.aim(pool.id, pwq.place);
