@@ -196,9 +196,9 @@ impl PoolGuard<'_> {
             {
                 return Some(Next::Batch(begun));
             }
-            self.accept_some();
-            if self.worklist.is_empty() && !self.batches.is_empty() {
-                self.close_overdue();
+            // One alone need not go over the worklist.
+            if self.arrivals.len() > 1 {
+                self.accept_some();
             }
         }
         if size.most > 1 && self.worklist.len() + self.arrivals.len() > 1 {
@@ -209,7 +209,12 @@ impl PoolGuard<'_> {
                 return Some(Next::Batch(begun));
             }
         }
-        self.next_task(Executor::worker()).map(Next::One)
+        let next = self.next_task(Executor::worker());
+        if next.is_none() && !self.batches.is_empty() {
+            self.close_overdue();
+            return self.next_task(Executor::worker()).map(Next::One);
+        }
+        next.map(Next::One)
     }
 
     /// Opens a batch of the worker `id` with the first items of the worklist, if the first may be in one.

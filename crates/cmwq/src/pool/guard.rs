@@ -6,7 +6,7 @@
 use super::block::Current;
 use super::busy::Executor;
 use super::placing::Placing;
-use super::pwq::{Ended, FrontEnd, PwqKey};
+use super::pwq::{Accepted, Ended, FrontEnd, PwqKey};
 use super::{Inner, Pool, PoolKind, WorkerHandle, WorkerState};
 use crate::sys::clock;
 use crate::sys::sync::MutexGuard;
@@ -49,7 +49,7 @@ enum Event {
 }
 
 /// What the service thread is to be asked for. Not among the events: asking must not allocate.
-#[derive(Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Asks {
     create_worker: bool,
     watch: bool,
@@ -57,8 +57,7 @@ struct Asks {
 }
 
 impl Asks {
-    #[inline]
-    fn ask(&self, pool: &Arc<Pool>) {
+    fn ask(self, pool: &Arc<Pool>) {
         if self.create_worker {
             pool.helper.create_worker(pool);
         }
@@ -78,10 +77,16 @@ pub(crate) struct PoolGuard<'p> {
     wake: Option<Arc<WorkerHandle>>,
     /// The holder will not go to sleep soon.
     goes_on: bool,
+    asks: Asks,
+    /// What hardly any holder leaves.
+    rest: Option<Box<Rest>>,
+}
+
+#[derive(Default)]
+struct Rest {
     /// Further wake-ups: only a shutdown and the monitor have any.
     wake_more: Vec<Arc<WorkerHandle>>,
     events: Vec<Event>,
-    asks: Asks,
 }
 
 impl Deref for PoolGuard<'_> {
@@ -108,10 +113,13 @@ impl<'p> PoolGuard<'p> {
             inner: Some(inner),
             wake: None,
             goes_on: false,
-            wake_more: Vec::new(),
-            events: Vec::new(),
             asks: Asks::default(),
+            rest: None,
         }
+    }
+
+    fn note(&mut self, event: Event) {
+        self.rest.get_or_insert_default().events.push(event);
     }
 
     /// The holder will not go to sleep soon.
@@ -174,14 +182,53 @@ impl<'p> PoolGuard<'p> {
 
     /// Accepts one item under the lock, past the inbox: for a redirect to the pool that runs it.
     pub(crate) fn accept_item(&mut self, item: Pending) {
+        if let Some(active) = self.accept_unless_it_waits(item) {
+            self.worklist.push_back(active);
+        }
+    }
+
+    /// Accepts one item. If it is active it is given back, and belongs at the end of the worklist.
+    #[inline]
+    fn accept_unless_it_waits(&mut self, item: Pending) -> Option<Pending> {
         if !self.batches.is_empty() {
             self.close_batch_of(&item);
         }
         let place = item.pwq();
-        if self.accept(item) {
-            let front = self.pwqs[place].front.clone();
-            let key = self.key_of(place);
-            self.events.push(Event::MustWait(front, key));
+        match self.accept(item) {
+            Accepted::Active(item) => Some(item),
+            Accepted::Inactive => None,
+            Accepted::BeginsToWait => {
+                let front = self.pwqs[place].front.clone();
+                let key = self.key_of(place);
+                self.note(Event::MustWait(front, key));
+                None
+            }
+        }
+    }
+
+    /// The next item of the worklist; if that is empty, the next that was published and may run, which need not go there first.
+    #[inline]
+    fn next_active(&mut self) -> Option<Pending> {
+        if let Some(item) = self.worklist.pop_front() {
+            return Some(item);
+        }
+        if self.arrivals.is_empty() {
+            self.collect();
+        }
+        loop {
+            let item = self.arrivals.pop_front()?;
+            let active = self.accept_unless_it_waits(item);
+            // Closing a batch puts items before it.
+            match self.worklist.pop_front() {
+                None if active.is_some() => return active,
+                None => {}
+                first => {
+                    active
+                        .into_iter()
+                        .for_each(|item| self.worklist.push_back(item));
+                    return first;
+                }
+            }
         }
     }
 
@@ -189,10 +236,7 @@ impl<'p> PoolGuard<'p> {
     #[inline]
     pub(super) fn next_task(&mut self, by: Executor) -> Option<Task> {
         loop {
-            if self.worklist.is_empty() {
-                self.accept_some();
-            }
-            let item = self.worklist.pop_front()?;
+            let item = self.next_active()?;
             if let Some(task) = self.start_or_hand_over(item, by) {
                 return Some(task);
             }
@@ -265,13 +309,13 @@ impl<'p> PoolGuard<'p> {
             self.remove_pwq(place);
         }
         if ended.colour_done {
-            self.events.push(Event::ColourDone(front.clone(), colour));
+            self.note(Event::ColourDone(front.clone(), colour));
         }
         if ended.credits_freed {
-            self.events.push(Event::CreditsFreed(front.clone(), node));
+            self.note(Event::CreditsFreed(front.clone(), node));
         }
         if ended.gone {
-            self.events.push(Event::PwqGone(front, key));
+            self.note(Event::PwqGone(front, key));
         }
     }
 
@@ -279,7 +323,7 @@ impl<'p> PoolGuard<'p> {
     #[inline]
     pub(super) fn all_done(&mut self, waiters: Vec<Arc<Completion>>) {
         if !waiters.is_empty() {
-            self.events.push(Event::Done(waiters));
+            self.note(Event::Done(waiters));
         }
     }
 
@@ -309,7 +353,7 @@ impl<'p> PoolGuard<'p> {
         if self.wake.is_none() {
             self.wake = Some(handle);
         } else {
-            self.wake_more.push(handle);
+            self.rest.get_or_insert_default().wake_more.push(handle);
         }
     }
 
@@ -372,18 +416,16 @@ impl<'p> PoolGuard<'p> {
         }
     }
 
-    #[cold]
-    fn run_events(&mut self) {
-        let pool = self.pool;
-        for event in self.events.drain(..) {
-            match event {
-                Event::ColourDone(front, colour) => front.colour_done(colour),
-                Event::MustWait(front, pwq) => front.must_wait(pool, pwq),
-                Event::CreditsFreed(front, node) => front.credits_freed(node),
-                Event::PwqGone(front, pwq) => front.pwq_gone(pool, pwq),
-                Event::Done(waiters) => waiters.iter().for_each(|waiter| waiter.complete()),
-            }
+    /// Does what was put down, without the lock.
+    #[inline(never)]
+    fn follow_up(&mut self) {
+        if let Some(worker) = self.wake.take() {
+            worker.wake(self.goes_on);
         }
+        if let Some(rest) = self.rest.take() {
+            rest.follow_up(self.pool);
+        }
+        self.asks.ask(self.pool);
     }
 
     /// For a helper of another pool: one item, if there is one.
@@ -428,19 +470,28 @@ impl Drop for PoolGuard<'_> {
             worker.wake(self.goes_on);
         }
         drop(self.inner.take());
-        if let Some(worker) = self.wake.take() {
-            worker.wake(self.goes_on);
+        // Nearly always there is nothing to do.
+        if self.wake.is_some() || self.rest.is_some() || self.asks != Asks::default() {
+            self.follow_up();
         }
-        // Nearly always there are none.
-        if !self.wake_more.is_empty() {
-            self.wake_more
-                .drain(..)
-                .for_each(|worker| worker.wake(false));
+    }
+}
+
+impl Rest {
+    #[cold]
+    fn follow_up(self, pool: &Arc<Pool>) {
+        for worker in self.wake_more {
+            worker.wake(false);
         }
-        if !self.events.is_empty() {
-            self.run_events();
+        for event in self.events {
+            match event {
+                Event::ColourDone(front, colour) => front.colour_done(colour),
+                Event::MustWait(front, pwq) => front.must_wait(pool, pwq),
+                Event::CreditsFreed(front, node) => front.credits_freed(node),
+                Event::PwqGone(front, pwq) => front.pwq_gone(pool, pwq),
+                Event::Done(waiters) => waiters.iter().for_each(|waiter| waiter.complete()),
+            }
         }
-        self.asks.ask(self.pool);
     }
 }
 

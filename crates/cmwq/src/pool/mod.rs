@@ -49,7 +49,7 @@ use guard::Run;
 use late::Untold;
 use lent::Lent;
 use placing::Placing;
-use slab::Slab;
+use slab::{Slab, SmallestFirst};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -166,7 +166,7 @@ pub(crate) struct Inner {
     /// The open batches: each by its worker and its number.
     batches: Vec<(u32, u32)>,
     next_batch: u32,
-    workers: Slab<WorkerSlot>,
+    workers: SmallestFirst<WorkerSlot>,
     /// Ids of idle workers, the most recently idle last.
     idle: Vec<u32>,
     /// Workers that run an item and are not known to be blocked, and places lent.

@@ -311,10 +311,26 @@ pub(super) struct Ended {
     pub(super) gone: bool,
 }
 
+/// What has become of an item.
+#[must_use = "an active item belongs on the worklist, and who begins to wait has to be told"]
+pub(super) enum Accepted {
+    /// It may run, behind all that is on the worklist.
+    Active(Pending),
+    /// It waits, as others of its pool workqueue do.
+    Inactive,
+    /// It waits for a credit, and its pool workqueue begins to.
+    BeginsToWait,
+}
+
+#[inline]
+fn tell_activated(item: &Pending) {
+    events::activated(item.address(), || address(item.func()));
+}
+
 /// The item has its place among the active ones: any worker may take it.
 #[inline]
 pub(super) fn make_active(worklist: &mut List, item: Pending) {
-    events::activated(item.address(), || address(item.func()));
+    tell_activated(&item);
     worklist.push_back(item);
 }
 
@@ -346,20 +362,22 @@ impl Inner {
         }
     }
 
-    /// Accepts an item: counts it in flight and makes it active if a credit is there and nobody is before it. `true`: the
-    /// pool workqueue has just begun to wait for a credit.
+    /// Accepts an item: counts it in flight, and it is active if a credit is there and nobody is before it.
     #[inline]
-    pub(super) fn accept(&mut self, mut item: Pending) -> bool {
+    pub(super) fn accept(&mut self, mut item: Pending) -> Accepted {
         let pwq = &mut self.pwqs[item.pwq()];
         item.accept(pwq.colour);
         pwq.one_more_in_flight();
         // Inactive items are never overtaken.
         if pwq.inactive.is_empty() && !pwq.waiting && !pwq.plugged && pwq.use_credit() {
-            make_active(&mut self.worklist, item);
-            return false;
+            tell_activated(&item);
+            return Accepted::Active(item);
         }
         pwq.inactive.push_back(item);
-        pwq.begin_waiting()
+        match pwq.begin_waiting() {
+            true => Accepted::BeginsToWait,
+            false => Accepted::Inactive,
+        }
     }
 
     /// The accounting at the end of an active item of pool workqueue `key`, accepted under `colour`.

@@ -1,20 +1,23 @@
-//! Numbered places that keep their numbers: the smallest free number is given out first, as for the kernel's worker ids.
+//! Numbered places that keep their numbers.
 #![forbid(unsafe_code)]
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ops::{Index, IndexMut};
 
-pub(crate) struct Slab<T> {
+/// Of free numbers the last one to become free is given out first, or the smallest.
+pub(crate) struct Slab<T, const SMALLEST_FIRST: bool = false> {
     places: Vec<Option<T>>,
-    free: BinaryHeap<Reverse<u32>>,
+    /// The next to be given out last.
+    free: Vec<u32>,
 }
 
-impl<T> Slab<T> {
+/// With the numbers that the kernel would give its workers.
+pub(crate) type SmallestFirst<T> = Slab<T, true>;
+
+impl<T, const SMALLEST_FIRST: bool> Slab<T, SMALLEST_FIRST> {
     pub(crate) fn new() -> Self {
         Slab {
             places: Vec::new(),
-            free: BinaryHeap::new(),
+            free: Vec::new(),
         }
     }
 
@@ -24,7 +27,7 @@ impl<T> Slab<T> {
 
     #[inline]
     pub(crate) fn insert(&mut self, value: T) -> u32 {
-        if let Some(Reverse(key)) = self.free.pop() {
+        if let Some(key) = self.free.pop() {
             self.places[key as usize] = Some(value);
             return key;
         }
@@ -38,7 +41,12 @@ impl<T> Slab<T> {
         let value = self.places[key as usize]
             .take()
             .expect("nothing at this key");
-        self.free.push(Reverse(key));
+        if SMALLEST_FIRST {
+            let at = self.free.partition_point(|&free| free > key);
+            self.free.insert(at, key);
+        } else {
+            self.free.push(key);
+        }
         value
     }
 
@@ -54,7 +62,7 @@ impl<T> Slab<T> {
     }
 }
 
-impl<T> Index<u32> for Slab<T> {
+impl<T, const SMALLEST_FIRST: bool> Index<u32> for Slab<T, SMALLEST_FIRST> {
     type Output = T;
 
     #[inline]
@@ -65,7 +73,7 @@ impl<T> Index<u32> for Slab<T> {
     }
 }
 
-impl<T> IndexMut<u32> for Slab<T> {
+impl<T, const SMALLEST_FIRST: bool> IndexMut<u32> for Slab<T, SMALLEST_FIRST> {
     #[inline]
     fn index_mut(&mut self, key: u32) -> &mut T {
         self.places[key as usize]
@@ -76,11 +84,20 @@ impl<T> IndexMut<u32> for Slab<T> {
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
-    use super::Slab;
+    use super::{Slab, SmallestFirst};
+
+    #[test]
+    fn a_number_is_used_again_when_it_is_free() {
+        let mut slab: Slab<u32> = Slab::new();
+        assert_eq!([slab.insert(0), slab.insert(1), slab.insert(2)], [0, 1, 2]);
+        assert_eq!((slab.remove(0), slab.remove(1)), (0, 1));
+        assert_eq!([slab.insert(10), slab.insert(20)], [1, 0]);
+        assert_eq!((slab[0], slab[1], slab[2], slab.len()), (20, 10, 2, 3));
+    }
 
     #[test]
     fn the_smallest_free_number_is_reused_first() {
-        let mut slab = Slab::new();
+        let mut slab = SmallestFirst::new();
         let keys: Vec<u32> = (0..5).map(|n| slab.insert(n)).collect();
         assert_eq!(keys, [0, 1, 2, 3, 4]);
         assert_eq!(slab.remove(3), 3);
