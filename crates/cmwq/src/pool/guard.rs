@@ -209,25 +209,20 @@ impl<'p> PoolGuard<'p> {
     /// The next item of the worklist; if that is empty, the next that was published and may run, which need not go there first.
     #[inline]
     fn next_active(&mut self) -> Option<Pending> {
-        if let Some(item) = self.worklist.pop_front() {
-            return Some(item);
-        }
-        if self.arrivals.is_empty() {
+        if self.worklist.is_empty() && self.arrivals.is_empty() {
             self.collect();
         }
         loop {
+            if let Some(first) = self.worklist.pop_front() {
+                return Some(first);
+            }
             let item = self.arrivals.pop_front()?;
-            let active = self.accept_unless_it_waits(item);
-            // Closing a batch puts items before it.
-            match self.worklist.pop_front() {
-                None if active.is_some() => return active,
-                None => {}
-                first => {
-                    active
-                        .into_iter()
-                        .for_each(|item| self.worklist.push_back(item));
-                    return first;
+            if let Some(active) = self.accept_unless_it_waits(item) {
+                if self.worklist.is_empty() {
+                    return Some(active);
                 }
+                // A batch was closed, and what was left of it goes before.
+                self.worklist.push_back(active);
             }
         }
     }

@@ -142,8 +142,9 @@ impl Completion {
         if crate::pool::has_backlog() {
             // Where items wait for CPUs, a thread that waits awake has one of theirs; and the system moves no thread to a CPU that is in use.
             // Who completes this may leave the wake-up to a worker of this CPU.
-            let cpu = crate::sys::cpu::current().unwrap_or(0);
-            crate::pool::note_whereabouts(std::ptr::from_ref(&self.state).addr(), cpu);
+            if let Some(cpu) = crate::sys::cpu::current() {
+                crate::pool::note_whereabouts(std::ptr::from_ref(&self.state).addr(), cpu);
+            }
         } else if ALLOWANCE.with(|allowance| allowance.wait(|| self.try_wait())) {
             return true;
         }

@@ -6,7 +6,7 @@ use super::core::WqCore;
 use super::{Queued, Workqueue};
 use crate::error::{Error, Refused};
 use crate::timer::{TimerKey, Timers};
-use crate::work::{Pending, RawWork, Unclaimed, Work};
+use crate::work::{Pending, RawWork, Work};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -336,8 +336,7 @@ impl Workqueue {
                 Err(Queued::Refused(Refused::Forked))
             }
             Ok(item) => Ok(item),
-            Err(Unclaimed::AlreadyPending) => Err(Queued::AlreadyPending),
-            Err(Unclaimed::Disabled) => Err(Queued::Disabled),
+            Err(why_not) => Err(why_not.into()),
         }
     }
 

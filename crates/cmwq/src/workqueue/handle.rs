@@ -15,7 +15,7 @@ use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sys::gate::{GateGuard, MaybeShared, Replaced};
 use crate::sys::{probe, thread};
-use crate::work::{Pending, RawWork, Unclaimed};
+use crate::work::{Pending, RawWork};
 use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -250,10 +250,7 @@ impl WorkqueueHandle {
 #[inline]
 unsafe fn claim(item: NonNull<RawWork>) -> Result<Pending, Queued> {
     // SAFETY: by the caller's promise.
-    unsafe { Pending::claim(item) }.map_err(|why_not| match why_not {
-        Unclaimed::AlreadyPending => Queued::AlreadyPending,
-        Unclaimed::Disabled => Queued::Disabled,
-    })
+    unsafe { Pending::claim(item) }.map_err(Queued::from)
 }
 
 /// What comes of queueing where the thread has queued before.

@@ -64,6 +64,15 @@ pub enum Queued {
     Refused(Refused),
 }
 
+impl From<Unclaimed> for Queued {
+    fn from(why_not: Unclaimed) -> Self {
+        match why_not {
+            Unclaimed::AlreadyPending => Queued::AlreadyPending,
+            Unclaimed::Disabled => Queued::Disabled,
+        }
+    }
+}
+
 /// A named workqueue: work items queued on it run on worker pools near the CPU that they were queued from.
 ///
 /// Queues of equal attributes share pools. Items of one queue that one thread queues from one pod start in the order in which it
@@ -276,8 +285,7 @@ impl Workqueue {
         // SAFETY: by the caller's promise.
         let item = match unsafe { Pending::claim(item) } {
             Ok(item) => item,
-            Err(Unclaimed::AlreadyPending) => return Queued::AlreadyPending,
-            Err(Unclaimed::Disabled) => return Queued::Disabled,
+            Err(why_not) => return why_not.into(),
         };
         match self.core.queue(cpu, item) {
             Ok(()) => Queued::Accepted,

@@ -3,7 +3,7 @@
 //!
 //! To find the way means to ask whether the queue takes anything, which CPUs there are, what the thread has declared, and which slot is that CPU's: four
 //! to six lines of memory, each of which an issuer that has been away has to wait for. Unlike the way to a bundle (`pool/publish.rs`) this one ends at what
-//! others share, so it is gone in a gate.
+//! others share, so it is used inside a gate.
 
 use super::pwq::Pwq;
 use crate::pool::Issuer;
@@ -40,8 +40,11 @@ pub(super) fn again<'g>(
 ) -> Option<&'g Pwq> {
     let way = WAY.try_with(Cell::get).ok()??;
     let same = way.queue == queue && way.cpu == issuer.cpu && way.declared == issuer.declared;
+    if !same {
+        return None;
+    }
     // SAFETY: it was found in a slot of that queue, which is there: the caller has it.
-    same.then(|| unsafe { way.pwq.again(gate, era) })?
+    unsafe { way.pwq.again(gate, era) }
 }
 
 /// The calling thread has found the way of all that it queues next, in this era.
