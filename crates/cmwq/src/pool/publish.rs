@@ -324,3 +324,33 @@ impl Pool {
         }
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::Engine;
+    use std::sync::atomic::AtomicU32;
+
+    /// They would be no gain: such an item is taken before the next one comes.
+    #[test]
+    fn a_thread_whose_items_meet_sleeping_workers_makes_no_bundles() {
+        let engine = Engine::builder().build().unwrap();
+        let queue = engine.workqueue("rare").build().unwrap();
+        let all_sleep = || {
+            let pools = engine.pool_states();
+            let mut workers = pools.iter().flat_map(|pool| &pool.workers);
+            workers.all(|worker| worker.doing == "idle")
+        };
+        let ran = Arc::new(AtomicU32::new(0));
+        for number in 1..=4 * FLOODS_AFTER {
+            let ran_there = ran.clone();
+            let count = move || ran_there.store(number, Ordering::Release);
+            queue.execute(count).unwrap();
+            assert!(with(|desk| desk.in_a_row.get()) < Some(FLOODS_AFTER));
+            // Not one of the library's waits, which would begin anew.
+            while ran.load(Ordering::Acquire) != number || !all_sleep() {
+                std::thread::yield_now();
+            }
+        }
+    }
+}

@@ -2,6 +2,8 @@
 //! a bundle. Under the model checker a bundle has four places, and a thread's second item in a row begins one.
 
 use super::*;
+use crate::pool::busy::Executor;
+use crate::pool::help::run_item;
 use crate::sys::gate::era;
 use crate::work::closure::Small;
 use std::sync::atomic::AtomicUsize;
@@ -219,6 +221,33 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
         finish(&pool, [first, second]);
         let runs = [alone, again, behind, one, two, three, four, before].map(|item| item.runs());
         assert_eq!(runs, [1, 2, 1, 1, 1, 1, 1, 1]);
+    });
+}
+
+#[test]
+fn an_item_that_comes_again_goes_behind_what_is_left_of_its_batch() {
+    explore(2, || {
+        let (pool, pwq, together) = bundling(2);
+        let (begun, go_on) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
+        let blocked = Item::waiting(&Touched::new(), &begun, &go_on);
+        let [alone, again, left] = items::<3>(&Arc::new(Parker::new()));
+        let items = [alone, again.clone(), blocked, left.clone()];
+        publish_all(&pool, pwq, &together, &items);
+        let worker = start(&pool);
+        begun.park();
+        assert!(queue(&pool, pwq, &again));
+        // As a worker does that takes single items.
+        let mut guard = pool.lock_beside_batches();
+        assert!(!guard.batches.is_empty());
+        let task = guard.next_task(Executor::worker()).expect("it waits");
+        drop(guard);
+        assert_eq!(task.started.address(), left.raw().address());
+        let run = task.run;
+        let panicked = run_item(task.started, run);
+        pool.lock().end_only_task(run, panicked);
+        go_on.unpark();
+        finish(&pool, [worker]);
+        assert_eq!(items.map(|item| item.runs()), [1, 2, 1, 1]);
     });
 }
 
