@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::observe::warn;
 use crate::pool::Caretaker;
 use crate::sys::gate::Replaced;
-use crate::sys::thread;
+use crate::sys::{blocks, thread};
 use crate::topology::CpuSet;
 use std::sync::Arc;
 
@@ -114,6 +114,7 @@ impl Caretaker for EngineCore {
             pool.recall_strays();
             pool.trim_bundles();
         }
+        blocks::trim();
     }
 
     fn watchdog(self: Arc<Self>, now_ns: u64) -> Option<u64> {

@@ -6,8 +6,8 @@
 //!
 //! Here a thread keeps what it frees in a *magazine*, an array of addresses, and allocates from that. Full magazines go to a depot
 //! for the process, where a thread whose own is empty finds them: one lock for [`ROUNDS`] blocks, and a thread that finds the lock taken
-//! uses the system's allocator instead of waiting. So does one that finds the depot empty, or full. Since the addresses are known beforehand, the line of a
-//! block that will be needed soon is asked for in time.
+//! uses the system's allocator instead of waiting. So does one that finds the depot empty, or full. Since the addresses are known beforehand, the lines of a
+//! block that will be needed soon are asked for in time.
 //!
 //! All blocks come from the system's allocator one by one and go back there one by one, so it does not matter which were kept.
 
@@ -24,10 +24,14 @@ const BLOCK: Layout = match Layout::from_size_align(120, 16) {
 };
 /// Blocks in a magazine.
 const ROUNDS: usize = 64;
-/// Full magazines that the process keeps at most: 7.5 MiB.
-const KEPT: usize = 1024;
-/// So many allocations ahead a block's line is asked for.
-const AHEAD: usize = 4;
+/// Full magazines that the process keeps at most, 30 MiB: a flood has hundreds of thousands of items on their way.
+const MOST: usize = 4096;
+/// Full magazines that are kept in any case.
+const KEPT: usize = 64;
+/// Magazines whose blocks are freed at a time, in a millisecond or so.
+const FREED_AT_ONCE: usize = 256;
+/// So many allocations ahead the lines of a block are asked for.
+const AHEAD: usize = 8;
 
 /// A block that is free.
 struct Free(NonNull<u8>);
@@ -37,7 +41,50 @@ unsafe impl Send for Free {}
 
 type Magazine = Vec<Free>;
 
-static DEPOT: Mutex<Vec<Magazine>> = Mutex::new(Vec::new());
+static DEPOT: Mutex<Depot> = Mutex::new(Depot {
+    full: Vec::new(),
+    fewest: 0,
+});
+
+/// Full magazines that no thread has.
+struct Depot {
+    full: Vec<Magazine>,
+    /// The fewest that there were since somebody last looked.
+    fewest: usize,
+}
+
+impl Depot {
+    fn take(&mut self) -> Option<Magazine> {
+        let magazine = self.full.pop();
+        self.fewest = self.fewest.min(self.full.len());
+        magazine
+    }
+
+    /// Some of those that were not used since this was called last, but for a few.
+    fn unused(&mut self) -> Vec<Magazine> {
+        let unused = self.fewest.saturating_sub(KEPT).min(FREED_AT_ONCE);
+        // Those that have lain there longest.
+        let unused = self.full.drain(..unused).collect();
+        self.fewest = self.full.len();
+        unused
+    }
+}
+
+/// Frees some of what nobody has used since this was called last.
+pub(crate) fn trim() {
+    depot(Depot::unused)
+        .into_iter()
+        .flatten()
+        .for_each(free_all);
+}
+
+/// Gives all blocks of a magazine back to the system.
+fn free_all(magazine: Magazine) {
+    for block in magazine {
+        // SAFETY: it is free, and all blocks came from the system with this layout.
+        unsafe { dealloc(block.0.as_ptr(), BLOCK) };
+    }
+}
 
 /// The magazines of one thread: it allocates from `loaded` and frees into it. The other one is there so that a thread which does both
 /// in turn does not go to the depot each time.
@@ -107,7 +154,10 @@ impl Own {
         }
         let block = self.loaded.pop()?;
         if let Some(soon) = self.loaded.len().checked_sub(AHEAD) {
-            prefetch::to_write(self.loaded[soon].0.addr().get());
+            let soon = self.loaded[soon].0.addr().get();
+            (0..BLOCK.size())
+                .step_by(prefetch::LINE)
+                .for_each(|at| prefetch::to_write(soon + at));
         }
         Some(block.0)
     }
@@ -129,7 +179,7 @@ impl Own {
     #[cold]
     fn load(&mut self) {
         if self.other.is_empty() {
-            self.other = depot(Vec::pop).flatten().unwrap_or_default();
+            self.other = depot(Depot::take).flatten().unwrap_or_default();
             // What was freed first is taken first: then items that are queued one after the other lie in memory as those did that have
             // ended one after the other, and whoever walks along them finds each in its cache.
             self.other.reverse();
@@ -143,8 +193,8 @@ impl Own {
         if self.other.len() == ROUNDS {
             let full = &mut self.other;
             depot(|depot| {
-                if depot.len() < KEPT {
-                    depot.push(std::mem::take(full));
+                if depot.full.len() < MOST {
+                    depot.full.push(std::mem::take(full));
                 }
             });
         }
@@ -156,7 +206,7 @@ impl Own {
 }
 
 /// Calls `f` with the depot, if nobody else has it. In a fork's child, where it may be locked for ever, blocks come from the system.
-fn depot<R>(f: impl FnOnce(&mut Vec<Magazine>) -> R) -> Option<R> {
+fn depot<R>(f: impl FnOnce(&mut Depot) -> R) -> Option<R> {
     match DEPOT.try_lock() {
         Ok(mut depot) => Some(f(&mut depot)),
         Err(TryLockError::Poisoned(poisoned)) => Some(f(&mut poisoned.into_inner())),
@@ -166,10 +216,8 @@ fn depot<R>(f: impl FnOnce(&mut Vec<Magazine>) -> R) -> Option<R> {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        for block in self.loaded.drain(..).chain(self.other.drain(..)) {
-            // SAFETY: it is free, and all blocks came from the system with this layout.
-            unsafe { dealloc(block.0.as_ptr(), BLOCK) };
-        }
+        free_all(std::mem::take(&mut self.loaded));
+        free_all(std::mem::take(&mut self.other));
     }
 }
 
@@ -237,6 +285,23 @@ mod tests {
         drop(to);
         giver.join().unwrap();
         assert!(reused > 0);
+    }
+
+    #[test]
+    fn what_was_not_used_for_a_while_is_given_back_a_little_at_a_time() {
+        let mut depot = Depot {
+            full: (0..KEPT + FREED_AT_ONCE + 9)
+                .map(|_| Vec::with_capacity(1))
+                .collect(),
+            fewest: 0,
+        };
+        assert!(depot.unused().is_empty(), "nobody has looked before");
+        let taken: Vec<_> = (0..4).filter_map(|_| depot.take()).collect();
+        depot.full.extend(taken);
+        assert_eq!(depot.unused().len(), FREED_AT_ONCE);
+        assert_eq!(depot.unused().len(), 9);
+        assert!(depot.unused().is_empty());
+        assert_eq!(depot.full.len(), KEPT);
     }
 
     #[test]

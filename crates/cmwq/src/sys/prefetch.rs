@@ -1,5 +1,8 @@
 //! Asking for a cache line before it is needed.
 
+/// Bytes of a line.
+pub(crate) const LINE: usize = 64;
+
 /// Asks for the line of `address` in order to write to it. A hint: any address will do, and nothing is read or written.
 #[inline(always)]
 pub(crate) fn to_write(address: usize) {

@@ -20,7 +20,7 @@ use super::ticket::OldestBatch;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
-use crate::sys::prefetch;
+use crate::sys::prefetch::{self, LINE};
 use crate::sys::sync::Mutex;
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
@@ -37,8 +37,6 @@ pub(crate) const MOST: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
 const TOGETHER: usize = if cfg!(cmwq_loom) { 2 } else { 8 };
 /// So many places are asked for before they are written.
 const AHEAD: usize = 4 * TOGETHER;
-/// Bytes of a cache line.
-const LINE: usize = 64;
 /// So many bundles that nobody uses are kept in any case.
 const KEPT: usize = 4;
 
@@ -86,6 +84,8 @@ struct About {
     aim: Aim,
     /// What all that is in it have in common: the function of the items, or the kind of the closures.
     number: Guarded<usize>,
+    /// Whether the items are the first things in [blocks](crate::sys::blocks).
+    in_blocks: Guarded<bool>,
     /// One of the two is empty.
     items: Box<[Places<Option<NonNull<RawWork>>>]>,
     closures: Box<[Places<Payload>]>,
@@ -159,6 +159,8 @@ trait Load {
     const CONTENTS: Contents;
     /// What it must have in common with all others.
     fn number(&self) -> usize;
+    /// Whether it is the first thing in a [block](crate::sys::blocks).
+    fn is_in_block(&self) -> bool;
     /// Writes it to its place.
     ///
     /// # Safety
@@ -172,6 +174,11 @@ impl Load for Pending {
     #[inline]
     fn number(&self) -> usize {
         self.func().map_or(0, |func| func as usize)
+    }
+
+    #[inline]
+    fn is_in_block(&self) -> bool {
+        self.is_in_block()
     }
 
     #[inline]
@@ -189,6 +196,11 @@ impl Load for Small {
     #[inline]
     fn number(&self) -> usize {
         Small::number(self)
+    }
+
+    #[inline]
+    fn is_in_block(&self) -> bool {
+        false
     }
 
     #[inline]
@@ -247,6 +259,7 @@ impl Bundles {
         // SAFETY: nobody else has it.
         unsafe {
             bundle.about.number.set(load.number());
+            bundle.about.in_blocks.set(load.is_in_block());
             load.put(&bundle, 0);
         }
         // Relaxed: it is published as a whole. The holds are its maker's and that of who will take it.
@@ -293,6 +306,7 @@ impl Bundle {
             about: About {
                 aim: aim.clone(),
                 number: Guarded::new(0),
+                in_blocks: Guarded::new(false),
                 items,
                 closures,
             },
@@ -312,6 +326,17 @@ impl Bundle {
     fn number(&self) -> usize {
         // SAFETY: written before it was published.
         unsafe { self.about.number.get() }
+    }
+
+    /// The item in a place that is filled will be run soon.
+    #[inline]
+    fn ask_for_item(&self, place: usize) {
+        let item = self.item(place).addr().get();
+        prefetch::to_write(item);
+        // SAFETY: written before it was published.
+        if unsafe { self.about.in_blocks.get() } {
+            prefetch::to_write(item + LINE);
+        }
     }
 
     /// The item in a place that is filled.

@@ -190,7 +190,6 @@ impl Small {
     /// An item of its own, claimed.
     pub(crate) fn into_item(self) -> Pending {
         // SAFETY: as in `call`; the item is there until its function has run.
-        let item = unsafe { Pending::claim((self.kind.boxed)(&self.payload)) };
-        item.unwrap_or_else(|_| unreachable!("nobody else has the new item"))
+        unsafe { Pending::in_new_block((self.kind.boxed)(&self.payload)) }
     }
 }

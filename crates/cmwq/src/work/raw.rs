@@ -39,6 +39,8 @@ pub struct RawWork {
 const PENDING: u32 = 1;
 /// It is no item but the [node](RawWork::node) of a bundle.
 const NODE: u32 = 1 << 1;
+/// It is the first thing in a [block](crate::sys::blocks): what it runs is on the line behind its own as well.
+const IN_BLOCK: u32 = 1 << 2;
 /// One step of the disable depth, which is the upper half of `state`.
 const DISABLE_STEP: u32 = 1 << 16;
 /// The largest disable depth.
@@ -225,6 +227,20 @@ impl Pending {
         }
     }
 
+    /// The owner of a new item in a [block](crate::sys::blocks), which nobody else knows of: it is claimed without a read-modify-write.
+    ///
+    /// # Safety
+    /// As for [`claim`](Self::claim).
+    #[inline]
+    pub(crate) unsafe fn in_new_block(item: NonNull<RawWork>) -> Pending {
+        // Relaxed: who gets to know of it, by the publishing, sees this too.
+        // SAFETY: valid by the caller's promise.
+        unsafe { item.as_ref() }
+            .state
+            .store(PENDING | IN_BLOCK, Ordering::Relaxed);
+        Pending(item)
+    }
+
     /// Takes the PENDING bit of an idle item in order to queue it elsewhere, whatever its disable depth.
     ///
     /// # Safety
@@ -251,6 +267,12 @@ impl Pending {
     #[inline]
     pub(crate) fn func(&self) -> Option<WorkFn> {
         self.item().func()
+    }
+
+    /// Whether what it runs is on the line behind its own as well. A hint.
+    #[inline]
+    pub(super) fn is_in_block(&self) -> bool {
+        self.item().state.load(Ordering::Relaxed) & IN_BLOCK != 0
     }
 
     /// The id of the pool that it was last queued on; 0 if it never was.

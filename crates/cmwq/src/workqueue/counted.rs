@@ -23,13 +23,17 @@ unsafe impl<T: Counted + Send + Sync + ?Sized> Send for Reference<T> {}
 unsafe impl<T: Counted + Send + Sync + ?Sized> Sync for Reference<T> {}
 
 impl<T: Counted> Reference<T> {
-    /// The two references to `value`.
-    pub(super) fn pair(value: T) -> (Self, Self) {
-        // Nobody else has the value yet.
-        value.references().store(2, Ordering::Relaxed);
+    /// The two references to what `make` makes. It is called when there is room: so the value is made in its place, instead of copied there.
+    #[inline]
+    pub(super) fn pair(make: impl FnOnce() -> T) -> (Self, Self) {
         let memory = blocks::take(Layout::new::<T>()).cast::<T>();
-        // SAFETY: the memory is ours and of this layout.
-        unsafe { memory.write(value) };
+        // SAFETY: the memory is ours and of this layout; nobody else has the value yet.
+        unsafe {
+            memory.write(make());
+            memory.as_ref()
+        }
+        .references()
+        .store(2, Ordering::Relaxed);
         (Reference(memory), Reference(memory))
     }
 

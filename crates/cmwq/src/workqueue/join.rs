@@ -143,7 +143,7 @@ where
 {
     /// The task, referred to once by the handle and once by the queue.
     pub(super) fn new(func: F) -> (Reference<Self>, JoinHandle<T>) {
-        let (task, other) = Reference::pair(Task {
+        let (task, other) = Reference::pair(|| Task {
             raw: RawWork::new(run::<F, T>),
             shared: Shared {
                 done: Completion::new(),

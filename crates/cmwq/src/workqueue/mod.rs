@@ -222,9 +222,7 @@ impl Workqueue {
         let (task, handle) = Task::new(func);
         let raw = Task::into_raw(task);
         // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
-        let Ok(item) = (unsafe { Pending::claim(raw) }) else {
-            unreachable!("nobody else has the new item")
-        };
+        let item = unsafe { Pending::in_new_block(raw) };
         let accepted = match cpu {
             None => self.core.spawn(item),
             named => self.core.queue(named, item),

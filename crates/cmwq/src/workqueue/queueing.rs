@@ -214,9 +214,7 @@ impl WqCore {
     fn execute_item<F: FnOnce() + Send + 'static>(&self, func: F) -> Result<(), Refused> {
         let raw = closure::into_raw(func);
         // SAFETY: the item is there until its function runs.
-        let Ok(item) = (unsafe { Pending::claim(raw) }) else {
-            unreachable!("nobody else has the new item")
-        };
+        let item = unsafe { Pending::in_new_block(raw) };
         self.queue(None, item).inspect_err(|_| {
             // SAFETY: the queue did not take it.
             drop(unsafe { closure::from_raw::<F>(raw) });

@@ -128,7 +128,7 @@ impl Part {
         }
         let bundle = self.bundle();
         match bundle.about.aim.contents {
-            Contents::Items => prefetch::to_write(bundle.item(place).addr().get()),
+            Contents::Items => bundle.ask_for_item(place),
             Contents::Closures if place.is_multiple_of(TOGETHER) => {
                 Places::lines(&bundle.about.closures, place, prefetch::to_read);
             }
