@@ -19,6 +19,7 @@ mod params;
 mod placing;
 mod publish;
 mod pwq;
+mod rare;
 mod rescuer;
 mod service;
 mod slab;

@@ -4,6 +4,7 @@ use super::batch::{Next, Ran, Size};
 use super::bh;
 use super::guard::Task;
 use super::help::{self, Neighbours, run_item};
+use super::rare::Rarity;
 use super::{
     Busy, Inner, Pool, PoolGuard, PoolKind, WorkerHandle, WorkerSlot, WorkerState, placing,
 };
@@ -82,6 +83,7 @@ impl Pool {
         let mut neighbours = Neighbours::new();
         let mut budget = matches!(self.attrs.kind, PoolKind::Bh(_)).then(bh::Budget::new);
         let mut size = Size::new(self.attrs.batch);
+        let mut rarity = Rarity::new();
         let mut guard = self.lock_beside_batches();
         guard.creating = false;
         guard.searching += 1;
@@ -90,6 +92,7 @@ impl Pool {
         loop {
             while let Some(next) = self.take(&mut guard, id, &mut size) {
                 drop(guard);
+                rarity.take();
                 guard = self.run(next, id, handle, &mut size);
                 if let Some(budget) = &mut budget
                     && budget.is_spent()
@@ -138,14 +141,14 @@ impl Pool {
             if guard.running == 0 {
                 self.inbox.set_worked(false);
             }
-            guard.workers[id].state = WorkerState::Idle {
-                since_ns: clock::now_ns(),
-            };
+            let since_ns = clock::now_ns();
+            guard.workers[id].state = WorkerState::Idle { since_ns };
             guard.workers[id].woken = false;
             guard.idle.push(id);
             guard.cull_later();
             let home = guard.home_of(id);
             drop(guard);
+            rarity.sleep(since_ns);
             self.sleep(home, handle);
             self.helper.woke();
             if let Some(budget) = &mut budget {

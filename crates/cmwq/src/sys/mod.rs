@@ -15,6 +15,7 @@ pub(crate) mod park;
 pub(crate) mod patience;
 pub(crate) mod prefetch;
 pub(crate) mod probe;
+pub(crate) mod slice;
 pub(crate) mod spin;
 pub(crate) mod symbol;
 pub(crate) mod sync;

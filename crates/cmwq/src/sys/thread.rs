@@ -174,6 +174,12 @@ pub(crate) fn cpu_time_ns(tid: i32) -> Option<u64> {
     (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+/// CPU time used so far by the calling thread, in ns.
+pub(crate) fn cpu_time_of_current_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Whether thread `tid` of this process sleeps in the system (states S and D): it is not running and does not want to.
 pub(crate) fn is_asleep(tid: i32) -> bool {
     // Nothing is allocated: the monitor asks again and again.
