@@ -21,3 +21,4 @@ pub(crate) mod symbol;
 pub(crate) mod sync;
 pub(crate) mod task;
 pub(crate) mod thread;
+mod turns;

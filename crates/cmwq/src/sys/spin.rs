@@ -10,10 +10,14 @@
 //! How long a bout is adapts too: short where what is waited for tends to be there right after a yield (both sides share
 //! a CPU), long where it comes by itself (the other side is awake on another CPU, and a yield would only delay the answer). While bouts
 //! are short, one in several is long: or where several waiters share a CPU, each would find its answer after the yield to another, for ever.
+//!
+//! What a yield takes because others that wait awake on this CPU have their [turns](super::turns) is not the waiter's time: with more such threads than CPUs each
+//! one gets its answers without a switch for a whole time slice, instead of all of them sleeping and waking each other.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::turns::Turns;
 use crate::sys::{clock, task};
 
 /// The longest wait, in ns: twice what a sleep and a wake-up across CPUs cost where they are dear.
@@ -32,9 +36,13 @@ const FIRST_PROBE_AFTER: u32 = 16;
 const LAST_PROBE_AFTER: u32 = 256;
 /// A trial that was interrupted has cost a time slice.
 const LAST_PROBE_AFTER_TAKEN_AWAY: u32 = 2048;
+/// A yield that took longer was no mere hand-over: somebody has had the CPU for a while.
+const AWAY_NS: u64 = 20_000;
+/// So many turns meanwhile, and it was others that wait, and get on.
+const MANY_TURNS: u32 = 8;
 /// Looks in one bout, of some 15 to 40 ns each.
 pub(crate) const MIN_LOOKS: u32 = 2;
-pub(crate) const MAX_LOOKS: u32 = 64;
+pub(crate) const MAX_LOOKS: u32 = 128;
 /// While bouts are shorter, every so many is a long one.
 const LONG_BOUT_EVERY: u32 = 8;
 
@@ -82,7 +90,11 @@ impl Allowance {
     }
 
     /// Waits awake until `done` says so; `false` when the allowance ran out first.
-    pub(crate) fn wait(&self, mut done: impl FnMut() -> bool) -> bool {
+    pub(crate) fn wait(&self, done: impl FnMut() -> bool) -> bool {
+        self.wait_yielding(done, task::yield_now)
+    }
+
+    fn wait_yielding(&self, mut done: impl FnMut() -> bool, mut yield_now: impl FnMut()) -> bool {
         if done() {
             return true;
         }
@@ -93,7 +105,9 @@ impl Allowance {
             return false;
         };
         let (looks, after_a_yield) = self.bout();
-        let start = clock::now_ns();
+        let turns = Turns::here();
+        turns.take_one();
+        let mut start = clock::now_ns();
         loop {
             for _ in 0..looks {
                 task::pause();
@@ -101,14 +115,23 @@ impl Allowance {
                     return self.paid_off(&budget, looks * 2);
                 }
             }
-            task::yield_now();
-            let waited = clock::now_ns() - start;
+            let (yielded, turns_before) = (clock::now_ns(), turns.number());
+            yield_now();
+            let now = clock::now_ns();
+            let away = now - yielded;
+            let theirs = away > AWAY_NS && turns.number().wrapping_sub(turns_before) >= MANY_TURNS;
+            if theirs {
+                start += away;
+            }
+            let waited = now - start;
             if waited > TAKEN_AWAY_NS {
                 self.was_taken_away(&budget);
                 return done();
             }
             if done() {
-                return self.paid_off(&budget, after_a_yield);
+                // It may have been there for long.
+                let unchanged = self.looks.load(Ordering::Relaxed);
+                return self.paid_off(&budget, if theirs { unchanged } else { after_a_yield });
             }
             if waited >= u64::from(budget.ns) {
                 self.ns.store(budget.ns / 2, Ordering::Relaxed);
@@ -197,6 +220,9 @@ impl Allowance {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
+    use crate::sys::{cpu, thread};
+    use crate::topology::CpuSet;
+    use std::cell::Cell;
 
     fn taken_away(allowance: &Allowance) {
         let budget = allowance.budget().expect("it waits awake");
@@ -228,12 +254,45 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_time_of_others_that_wait_and_get_on_is_not_the_waiters() {
+        let cpu = cpu::current().unwrap_or(0);
+        thread::bind_current(&CpuSet::from_iter([cpu])).expect("it runs there");
+        // Yields take far longer than any allowance, and others have so many turns meanwhile.
+        let wait = |allowance: &Allowance, turns: u32| {
+            let yields = Cell::new(0);
+            let yield_now = || {
+                yields.set(yields.get() + 1);
+                (0..turns).for_each(|_| Turns::here().take_one());
+                let from = clock::now_ns();
+                while clock::now_ns() - from <= TAKEN_AWAY_NS {}
+            };
+            (
+                allowance.wait_yielding(|| yields.get() == 3, yield_now),
+                yields.get(),
+            )
+        };
+        // What a host takes from a look, and other tests on this CPU, may spoil some.
+        let comes_out = |turns, result, taken_away| {
+            (0..20).any(|_| {
+                let allowance = Allowance::new();
+                let result_now = wait(&allowance, turns);
+                // What was there after the time of others may have been there for long: that says nothing of the bouts.
+                assert_eq!(allowance.looks.load(Ordering::Relaxed), MAX_LOOKS);
+                result_now == result && allowance.taken_away.load(Ordering::Relaxed) == taken_away
+            })
+        };
+        assert!(comes_out(MANY_TURNS, (true, 3), 0));
+        // Somebody who computes: it ends with the first yield.
+        assert!(comes_out(MANY_TURNS - 1, (false, 1), TAKEN_AWAY));
+    }
+
     /// Short bouts end with a yield, which gives the CPU to another waiter, so the answer is always found after one: without a long bout
     /// now and then they would stay short for ever.
     #[test]
     fn short_bouts_are_long_now_and_then_and_stay_long_if_that_finds_the_answer() {
         let allowance = Allowance::new();
-        for looks in [64, 32, 16, 8, 4] {
+        for looks in [128, 64, 32, 16, 8, 4] {
             let (now, after_a_yield) = allowance.bout();
             assert_eq!((now, after_a_yield), (looks, looks / 2));
             let budget = allowance.budget().unwrap();
