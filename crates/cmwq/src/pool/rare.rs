@@ -6,7 +6,7 @@
 //! a [shorter slice](crate::sys::slice), by which it goes first.
 //!
 //! One wake-up of another kind, and it has the default again: items that take long would keep their issuer off its CPU, and where
-//! items come in numbers an issuer that is interrupted for each of them gets nowhere. [Why](../../../../docs/decisions/011-rare-items-first.md).
+//! items come in numbers an issuer that is interrupted for each of them gets nowhere. Measured: `docs/decisions/011-rare-items-first.md`.
 #![forbid(unsafe_code)]
 
 use crate::sys::slice::Slice;
@@ -55,7 +55,7 @@ impl Rarity {
     /// The worker has taken an item, or a batch.
     #[inline]
     pub(super) fn take(&mut self) {
-        self.taken += 1;
+        self.taken = self.taken.wrapping_add(1);
         // At once: it may be a long time until it sleeps again.
         if self.first && self.taken > FEW {
             self.change(false);
