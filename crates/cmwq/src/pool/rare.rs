@@ -5,8 +5,8 @@
 //! wait, and who has queued it would lose no more than these 10 us. So after [`EARNED`] such wake-ups a worker asks the system for
 //! a [shorter slice](crate::sys::slice), by which it goes first.
 //!
-//! One wake-up of another kind, and it has the default again: items that take long would keep their issuer off its CPU, and where
-//! items come in numbers an issuer that is interrupted for each of them gets nowhere. Measured: `docs/decisions/011-rare-items-first.md`.
+//! Where items come sooner or in numbers, or take long more than once in a while, it has the default again: long ones would keep their issuer off its
+//! CPU, and an issuer that is interrupted for each of many gets nowhere. Measured: `docs/decisions/011-rare-items-first.md`.
 #![forbid(unsafe_code)]
 
 use crate::sys::slice::Slice;

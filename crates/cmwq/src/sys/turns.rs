@@ -2,6 +2,7 @@
 //!
 //! A thread that yields and comes back late has lost its CPU to somebody. If that was one who computes, it should not have yielded, but gone to
 //! sleep. If it was one who waits as it does, and has been answered again and again meanwhile, then all is well: it is its own turn now.
+#![forbid(unsafe_code)]
 
 use super::atomic::Ordering;
 use super::atomic::plain::AtomicU32;
@@ -31,6 +32,7 @@ impl Turns {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// The caller begins to wait awake.
     #[inline]
     pub(super) fn take_one(self) {
         // Those on other CPUs have lines of their own, and those on this one are not at it at the same time.

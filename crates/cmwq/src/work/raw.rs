@@ -227,7 +227,8 @@ impl Pending {
         }
     }
 
-    /// The owner of a new item in a [block](crate::sys::blocks), which nobody else knows of: it is claimed without a read-modify-write.
+    /// The owner of a new item, which nobody else knows of: it is claimed without a read-modify-write. It is the first thing in a
+    /// [block](crate::sys::blocks), or in memory of its own if it is too large for one.
     ///
     /// # Safety
     /// As for [`claim`](Self::claim).
