@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const TIMED_EVERY: u64 = 7;
 
-/// An issuer's item.
+/// An issuer's item. On lines of its own, as in the other languages: what the allocator puts beside it is chance.
+#[repr(align(128))]
 struct Trip<S> {
     ran: AtomicU64,
     signal: S,
@@ -48,7 +49,8 @@ pub(crate) fn signalled<S: Signal, P: Pool>(pool: &P, options: &Options) -> Resu
     })
 }
 
-/// An item that only counts: its handle tells.
+/// An item that only counts: its handle tells. On lines of its own as well.
+#[repr(align(128))]
 struct Counted(AtomicU64);
 
 impl Target for Counted {
