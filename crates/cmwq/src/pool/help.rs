@@ -161,8 +161,8 @@ pub(super) fn run_item(started: Started, run: Run) -> bool {
     call(started, run.current)
 }
 
-/// What a worker has begun.
-pub(super) trait Callable {
+/// What somebody has begun.
+pub(crate) trait Callable {
     fn address(&self) -> usize;
     fn func(&self) -> Option<WorkFn>;
     /// A panic is handed back.
@@ -205,9 +205,9 @@ impl Callable for Small {
 
 /// Calls the function of an item; tells whether it panicked.
 #[inline]
-pub(super) fn call(started: Started, current: Current) -> bool {
+pub(super) fn call(begun: impl Callable, current: Current) -> bool {
     let outer = block::enter_queue(current);
-    let panicked = call_next(started);
+    let panicked = call_next(begun);
     block::leave_queue(outer);
     panicked
 }

@@ -22,7 +22,7 @@
 #![forbid(unsafe_code)]
 
 use super::guard::PoolGuard;
-use super::help::call;
+use super::help::{Callable, call};
 use super::pwq::make_active;
 use super::{Current, Inner, Pool, PwqKey};
 use crate::sys::atomic::Ordering;
@@ -82,12 +82,12 @@ impl Lane {
         self.berth.is_closed()
     }
 
-    /// Runs an item that was [taken](Self::take). `Some`: the lane was closed meanwhile, and the end of this run, of this
-    /// colour, is to be told to the pool.
+    /// Runs an item that was [taken](Self::take), and begun; tells whether it panicked. `Some`: the lane was closed meanwhile, and the
+    /// end of this run, of this colour, is to be told to the pool.
     #[inline]
-    pub(crate) fn run(&self, item: Pending, current: Current) -> (bool, Option<u32>) {
+    pub(crate) fn run(&self, begun: impl Callable, current: Current) -> (bool, Option<u32>) {
         self.func.store(current.func as u64, Ordering::Relaxed);
-        let panicked = call(item.start(), current);
+        let panicked = call(begun, current);
         let runs = self.runs.load(Ordering::Relaxed);
         // Before the end: who finds the lane empty finds all runs counted.
         self.runs.store(runs + 1, Ordering::Relaxed);

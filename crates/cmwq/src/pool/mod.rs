@@ -57,7 +57,7 @@ use std::sync::Arc;
 pub(crate) use block::{BlockGuard, Current, current, home, leave_in_child};
 pub use block::{blocking, current_is_mem_reclaim, current_is_rescuer, current_work};
 pub(crate) use guard::PoolGuard;
-pub(crate) use help::{Group, Place};
+pub(crate) use help::{Callable, Group, Place};
 pub(crate) use lane::Lane;
 pub(crate) use limit::NodeLimit;
 pub(crate) use params::Params;

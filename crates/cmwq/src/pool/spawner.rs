@@ -10,7 +10,7 @@
 //! the time between spawn and join is measured again, and the thread earns no lane.
 #![forbid(unsafe_code)]
 
-use super::{Current, Lane, Pool, PwqKey};
+use super::{Callable, Current, Lane, Pool, PwqKey};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::{clock, cpu, fork};
@@ -201,9 +201,9 @@ impl Level {
     }
 }
 
-/// The thread is about to wait for `item`. `true`: it was in the thread's lane, and has run.
+/// The thread is about to wait for `item`. `true`: it was in the thread's lane, and what `begin` has made of it has run.
 #[inline]
-pub(crate) fn join(item: &RawWork) -> bool {
+pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C) -> bool {
     if LAST.get() != item.address() {
         let_go();
         return false;
@@ -233,7 +233,7 @@ pub(crate) fn join(item: &RawWork) -> bool {
             }
         }
     });
-    let Some(Some((own, item))) = taken else {
+    let Some(Some((own, taken))) = taken else {
         return false;
     };
     let current = Current {
@@ -242,7 +242,7 @@ pub(crate) fn join(item: &RawWork) -> bool {
         front: own.issuer.queue,
         reclaim: own.reclaim,
     };
-    let (panicked, closed) = own.lane.run(item, current);
+    let (panicked, closed) = own.lane.run(begin(taken), current);
     // What it has spawned last and not joined.
     let_go();
     with(|spawner| {

@@ -178,7 +178,7 @@ impl Load for Pending {
 
     #[inline]
     fn is_in_block(&self) -> bool {
-        self.is_in_block()
+        self.is_one_shot()
     }
 
     #[inline]

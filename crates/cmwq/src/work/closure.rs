@@ -190,6 +190,6 @@ impl Small {
     /// An item of its own, claimed.
     pub(crate) fn into_item(self) -> Pending {
         // SAFETY: as in `call`; the item is there until its function has run.
-        unsafe { Pending::in_new_block((self.kind.boxed)(&self.payload)) }
+        unsafe { Pending::one_shot((self.kind.boxed)(&self.payload)) }
     }
 }

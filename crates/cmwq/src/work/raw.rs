@@ -39,8 +39,9 @@ pub struct RawWork {
 const PENDING: u32 = 1;
 /// It is no item but the [node](RawWork::node) of a bundle.
 const NODE: u32 = 1 << 1;
-/// It is the first thing in a [block](crate::sys::blocks): what it runs is on the line behind its own as well.
-const IN_BLOCK: u32 = 1 << 2;
+/// It is queued once, by who has made it, and never claimed. It is the first thing in a [block](crate::sys::blocks), or in memory of its own if it is too
+/// large for one: what it runs is on the line behind its own as well.
+const ONE_SHOT: u32 = 1 << 2;
 /// One step of the disable depth, which is the upper half of `state`.
 const DISABLE_STEP: u32 = 1 << 16;
 /// The largest disable depth.
@@ -227,18 +228,18 @@ impl Pending {
         }
     }
 
-    /// The owner of a new item, which nobody else knows of: it is claimed without a read-modify-write. It is the first thing in a
-    /// [block](crate::sys::blocks), or in memory of its own if it is too large for one.
+    /// The owner of a new item, which nobody else knows of, and which nobody will ever claim: neither this nor its start is a
+    /// read-modify-write. It is the first thing in a [block](crate::sys::blocks), or in memory of its own if it is too large for one.
     ///
     /// # Safety
     /// As for [`claim`](Self::claim).
     #[inline]
-    pub(crate) unsafe fn in_new_block(item: NonNull<RawWork>) -> Pending {
+    pub(crate) unsafe fn one_shot(item: NonNull<RawWork>) -> Pending {
         // Relaxed: who gets to know of it, by the publishing, sees this too.
         // SAFETY: valid by the caller's promise.
         unsafe { item.as_ref() }
             .state
-            .store(PENDING | IN_BLOCK, Ordering::Relaxed);
+            .store(PENDING | ONE_SHOT, Ordering::Relaxed);
         Pending(item)
     }
 
@@ -272,8 +273,8 @@ impl Pending {
 
     /// Whether what it runs is on the line behind its own as well. A hint.
     #[inline]
-    pub(super) fn is_in_block(&self) -> bool {
-        self.item().state.load(Ordering::Relaxed) & IN_BLOCK != 0
+    pub(super) fn is_one_shot(&self) -> bool {
+        self.item().state.load(Ordering::Relaxed) & ONE_SHOT != 0
     }
 
     /// The id of the pool that it was last queued on; 0 if it never was.
@@ -337,9 +338,20 @@ impl Pending {
             item: self.0,
             func: self.func(),
         };
-        // AcqRel: acquires the stores of those whose queueing returned false, releases our stores to the next owner.
-        self.item().state.fetch_and(!PENDING, Ordering::AcqRel);
+        if self.is_one_shot() {
+            // Relaxed: there is no next owner, and nobody's queueing has returned false.
+            self.item().state.store(ONE_SHOT, Ordering::Relaxed);
+        } else {
+            // AcqRel: acquires the stores of those whose queueing returned false, releases our stores to the next owner.
+            self.item().state.fetch_and(!PENDING, Ordering::AcqRel);
+        }
         started
+    }
+
+    /// Gives up a [one-shot](Self::one_shot) item that its owner will do away with, instead of having its function called.
+    #[inline]
+    pub(crate) fn discard(self) {
+        debug_assert!(self.is_one_shot(), "somebody may claim it");
     }
 
     /// Gives the item up without running it: it is idle again.

@@ -3,10 +3,10 @@
 use super::control;
 use super::counted::{Counted, Reference};
 use crate::error::Refused;
-use crate::pool::spawner;
+use crate::pool::{Callable, spawner};
 use crate::sys::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sys::fork;
-use crate::work::{Completion, RawWork};
+use crate::work::{Completion, Pending, RawWork, WorkFn};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::future::Future;
@@ -85,8 +85,13 @@ unsafe impl<F: Send, T: Send> Sync for Task<F, T> {}
 trait Joinable<T>: Counted + Send + Sync {
     fn shared(&self) -> &Shared;
     fn raw(&self) -> &RawWork;
+    /// Calls the closure for the handle, which takes the result; tells whether it panicked. Nobody is told that it is done.
+    ///
     /// # Safety
-    /// By the handle, after `done`.
+    /// By the handle, whose thread has the queue's reference as well, and gives that up by this.
+    unsafe fn run_alone(&self) -> bool;
+    /// # Safety
+    /// By the handle, after `done`, or after [`run_alone`](Self::run_alone).
     unsafe fn take_result(&self) -> Result<T, JoinError>;
 }
 
@@ -97,13 +102,28 @@ unsafe impl<F, T> Counted for Task<F, T> {
     }
 }
 
-impl<F: Send, T: Send> Joinable<T> for Task<F, T> {
+impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for Task<F, T> {
     fn shared(&self) -> &Shared {
         &self.shared
     }
 
     fn raw(&self) -> &RawWork {
         &self.raw
+    }
+
+    unsafe fn run_alone(&self) -> bool {
+        // SAFETY: by the contract nobody else has a reference. The item is not run otherwise.
+        let panicked = unsafe {
+            let result = self.call();
+            let panicked = result.as_ref().is_some_and(Result::is_err);
+            if let Some(result) = result {
+                self.replace(Stage::Result(result));
+            }
+            panicked
+        };
+        // Relaxed: the thread's own.
+        self.shared.references.store(1, Ordering::Relaxed);
+        panicked
     }
 
     unsafe fn take_result(&self) -> Result<T, JoinError> {
@@ -121,6 +141,21 @@ impl<F, T> Task<F, T> {
     unsafe fn replace(&self, stage: Stage<F, T>) -> Stage<F, T> {
         // SAFETY: by the contract.
         std::mem::replace(unsafe { &mut *self.stage.get() }, stage)
+    }
+
+    /// What the closure returns, or panics with; `None`: it is not there any more.
+    ///
+    /// # Safety
+    /// By who runs the item, once.
+    unsafe fn call(&self) -> Option<Result<T, JoinError>>
+    where
+        F: FnOnce() -> T,
+    {
+        // SAFETY: by the contract; the handle waits for the end of that.
+        let Stage::Closure(func) = (unsafe { self.replace(Stage::Taken) }) else {
+            return None;
+        };
+        Some(catch_unwind(AssertUnwindSafe(func)).map_err(JoinError::Panicked))
     }
 
     /// Leaves the result to the handle.
@@ -217,7 +252,10 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        drop(self.take_waker());
+        // Relaxed: nobody else has it any more. Nearly always there is none.
+        if !self.waker.load(Ordering::Relaxed).is_null() {
+            drop(self.take_waker());
+        }
     }
 }
 
@@ -230,18 +268,49 @@ where
 {
     // SAFETY: by this function's contract.
     let task = unsafe { Task::<F, T>::from_raw(item) };
-    // SAFETY: the item is run once, and the handle waits for the end of that.
-    let Stage::Closure(func) = (unsafe { task.replace(Stage::Taken) }) else {
+    // SAFETY: the item is run once.
+    let Some(result) = (unsafe { task.call() }) else {
         return;
     };
-    let result = catch_unwind(AssertUnwindSafe(func)).map_err(JoinError::Panicked);
     let panicked = result.is_err();
     // SAFETY: as above.
     unsafe { task.finish(result) };
     drop(task);
     if panicked {
         // Let the engine count it; the hook has printed its message already.
-        std::panic::resume_unwind(Box::new("reported through the join handle"));
+        std::panic::resume_unwind(Box::new(REPORTED));
+    }
+}
+
+/// What the engine catches when a closure has panicked.
+const REPORTED: &str = "reported through the join handle";
+
+/// An item that nobody has begun and that the thread which joins it has taken back: both references to its task are that thread's, so
+/// that nothing of it is shared any more.
+struct TakenBack<'h, T> {
+    task: &'h dyn Joinable<T>,
+    item: Pending,
+}
+
+impl<T> Callable for TakenBack<'_, T> {
+    #[inline]
+    fn address(&self) -> usize {
+        self.item.address()
+    }
+
+    #[inline]
+    fn func(&self) -> Option<WorkFn> {
+        self.item.func()
+    }
+
+    #[inline]
+    fn call(self) -> Result<(), Box<dyn Any + Send>> {
+        self.item.discard();
+        // SAFETY: the queue's reference was in the item.
+        match unsafe { self.task.run_alone() } {
+            true => Err(Box::new(REPORTED)),
+            false => Ok(()),
+        }
     }
 }
 
@@ -272,11 +341,13 @@ impl<T> JoinHandle<T> {
         if !done && self.born != fork::generation() {
             return Err(JoinError::Refused(Refused::Forked));
         }
-        if !spawner::join(self.task.raw()) && !done {
+        let task = &*self.task;
+        let ran = spawner::join(task.raw(), |item| TakenBack { task, item });
+        if !ran && !done {
             control::run_as_waiter(self.task.raw());
             shared.done.wait();
         }
-        // SAFETY: it is done, and this is the handle.
+        // SAFETY: it is done, or ran on this thread, and this is the handle.
         unsafe { self.task.take_result() }
     }
 
@@ -319,5 +390,32 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
         f.debug_struct("JoinHandle")
             .field("finished", &self.is_finished())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    struct Quiet;
+
+    impl Wake for Quiet {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn who_polls_is_forgotten_with_the_task() {
+        let quiet = Arc::new(Quiet);
+        let shared = Shared {
+            done: Completion::new(),
+            references: AtomicU32::new(1),
+            waker: AtomicPtr::new(std::ptr::null_mut()),
+        };
+        assert!(shared.register(&Waker::from(quiet.clone())));
+        assert_eq!(Arc::strong_count(&quiet), 2);
+        drop(shared);
+        assert_eq!(Arc::strong_count(&quiet), 1);
     }
 }

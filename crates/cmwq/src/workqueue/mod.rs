@@ -222,7 +222,7 @@ impl Workqueue {
         let (task, handle) = Task::new(func);
         let raw = Task::into_raw(task);
         // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
-        let item = unsafe { Pending::in_new_block(raw) };
+        let item = unsafe { Pending::one_shot(raw) };
         let accepted = match cpu {
             None => self.core.spawn(item),
             named => self.core.queue(named, item),

@@ -214,7 +214,7 @@ impl WqCore {
     fn execute_item<F: FnOnce() + Send + 'static>(&self, func: F) -> Result<(), Refused> {
         let raw = closure::into_raw(func);
         // SAFETY: the item is there until its function runs.
-        let item = unsafe { Pending::in_new_block(raw) };
+        let item = unsafe { Pending::one_shot(raw) };
         self.queue(None, item).inspect_err(|_| {
             // SAFETY: the queue did not take it.
             drop(unsafe { closure::from_raw::<F>(raw) });

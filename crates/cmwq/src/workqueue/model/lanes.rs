@@ -48,7 +48,7 @@ impl Biased {
         let Some(pending) = self.lane.take(item.raw()) else {
             return;
         };
-        let (panicked, closed) = self.lane.run(pending, Current::default());
+        let (panicked, closed) = self.lane.run(pending.start(), Current::default());
         assert!(!panicked, "a work function failed");
         if let Some(colour) = closed {
             self.pool.end_lane_run(self.pwq.key, &self.lane, colour);
