@@ -65,7 +65,8 @@ pub(crate) use params::Params;
 #[cfg(any(test, not(cmwq_loom)))]
 pub(crate) use publish::claim_and_publish_again;
 pub(crate) use publish::{
-    Together, has_backlog, note_way, publish_closure_again, publish_item_again, wait_begins,
+    Together, has_backlog, note_way, publish_begins, publish_closure_again, publish_item_again,
+    wait_begins,
 };
 pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState, PwqStats, Traits};
 pub(crate) use rescuer::Rescuer;
@@ -132,7 +133,7 @@ pub(crate) struct Pool {
     /// Workers take single items, since some were long. A hint for issuers.
     singles: AtomicBool,
     /// How long a worker of this pool looks for more before it goes to sleep.
-    allowance: Allowance,
+    allowance: CachePadded<Allowance>,
     /// Whether workers that run something come back in a moment.
     returns: Patience,
     placing: Placing,
@@ -349,7 +350,7 @@ impl Pool {
             })),
             oldest_batch: OldestBatch::new(),
             singles: AtomicBool::new(false),
-            allowance: Allowance::with_looks(looks),
+            allowance: CachePadded::new(Allowance::with_looks(looks)),
             returns: Patience::new(),
             placing: Placing::new(),
             untold: CachePadded::new(Untold::new()),

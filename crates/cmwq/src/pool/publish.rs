@@ -9,7 +9,7 @@ use super::{Issuer, Pool, PoolGuard, late};
 use crate::sys::atomic::Ordering;
 use crate::sys::gate::era;
 use crate::work::closure::Small;
-use crate::work::{Bundles, BundlesSerial as Serial, OpenBundle, Pending, Pushed};
+use crate::work::{Bundles, BundlesSerial as Serial, OpenBundle, Pending, Pushed, RawWork};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -103,6 +103,14 @@ pub(crate) fn wait_begins() {
         desk.in_a_row.set(0);
         desk.route.set(None);
     });
+}
+
+/// The calling thread is about to claim the item at this address and to publish it. One that goes to the inbox by itself is written to all over.
+#[inline]
+pub(crate) fn publish_begins(item: usize) {
+    if with(|desk| desk.in_a_row.get()) == Some(0) {
+        RawWork::ask_for(item);
+    }
 }
 
 /// Publishes a closure where the calling thread has published the last one, as `issuer` does now. `true`: it is handed on.

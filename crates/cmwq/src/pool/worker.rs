@@ -84,6 +84,7 @@ impl Pool {
         let mut budget = matches!(self.attrs.kind, PoolKind::Bh(_)).then(bh::Budget::new);
         let mut size = Size::new(self.attrs.batch);
         let mut rarity = Rarity::new();
+        let mut took_one = true;
         let mut guard = self.lock_beside_batches();
         guard.creating = false;
         guard.searching += 1;
@@ -92,6 +93,7 @@ impl Pool {
         loop {
             while let Some(next) = self.take(&mut guard, id, &mut size) {
                 drop(guard);
+                took_one = matches!(next, Next::One(_));
                 rarity.take();
                 guard = self.run(next, id, handle, &mut size);
                 if let Some(budget) = &mut budget
@@ -129,7 +131,7 @@ impl Pool {
                 }
                 if alone {
                     self.helper.woke();
-                    self.wait_awake();
+                    self.wait_awake(took_one);
                 }
                 guard = self.lock_beside_batches();
                 // The lock was free meanwhile: what was true before may not be any more.
@@ -228,11 +230,13 @@ impl Pool {
         Ran::One { run, panicked }
     }
 
-    /// Looks at the inbox for as long as has paid off lately.
-    fn wait_awake(&self) {
+    /// Looks at the inbox for as long as has paid off lately. `expects_one`: what the worker took last was a single item.
+    fn wait_awake(&self, expects_one: bool) {
         // The next publisher need not call anybody.
         self.inbox.drop_notify();
-        self.allowance.wait(|| self.inbox.has_news());
+        if self.allowance.wait(|| self.inbox.has_news()) && expects_one {
+            self.inbox.ask_for_item();
+        }
     }
 }
 

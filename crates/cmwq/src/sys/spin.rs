@@ -59,6 +59,14 @@ pub(crate) struct Allowance {
     taken_away: AtomicU32,
 }
 
+/// Stores what nearly always is there already: then the line stays with all who read it.
+#[inline]
+fn set(word: &AtomicU32, value: u32) {
+    if word.load(Ordering::Relaxed) != value {
+        word.store(value, Ordering::Relaxed);
+    }
+}
+
 /// What a wait may cost.
 struct Budget {
     ns: u32,
@@ -159,17 +167,15 @@ impl Allowance {
             self.taken_away.store(taken_away - 1, Ordering::Relaxed);
         }
         if self.looks_adapt {
-            self.looks
-                .store(looks.clamp(MIN_LOOKS, MAX_LOOKS), Ordering::Relaxed);
+            set(&self.looks, looks.clamp(MIN_LOOKS, MAX_LOOKS));
         }
-        self.ns
-            .store((budget.ns * 2).min(MAX_NS), Ordering::Relaxed);
+        set(&self.ns, (budget.ns * 2).min(MAX_NS));
         // Forgotten slowly: where somebody else's work takes the CPU now and then, most waits still pay.
         let probe_after = self.probe_after.load(Ordering::Relaxed);
         let less = if budget.probe { probe_after / 2 } else { 1 };
-        self.probe_after.store(
+        set(
+            &self.probe_after,
             (probe_after - less).max(FIRST_PROBE_AFTER),
-            Ordering::Relaxed,
         );
         true
     }

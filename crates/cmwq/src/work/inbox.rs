@@ -13,6 +13,7 @@ use super::closure::Small;
 use super::raw::{Pending, RawWork, WorkFn, link};
 use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::atomic::{AtomicPtr, Ordering};
+use crate::sys::prefetch;
 use std::ptr::NonNull;
 
 const NOTIFY: usize = 1;
@@ -63,6 +64,7 @@ impl Inbox {
     /// The caller owns what the node stands for.
     #[inline]
     fn push_node(&self, item: NonNull<RawWork>) -> Pushed {
+        prefetch::to_write(std::ptr::from_ref(&self.head).addr());
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             let notify = head.addr() & NOTIFY;
@@ -104,6 +106,13 @@ impl Inbox {
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         !self.is_empty() || self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// A worker that waits awake has found something, probably a single item, and is about to take it: all lines that it will write to are asked for at once.
+    #[inline]
+    pub(crate) fn ask_for_item(&self) {
+        prefetch::to_write(std::ptr::from_ref(&self.head).addr());
+        RawWork::ask_for(self.head.load(Ordering::Relaxed).addr());
     }
 
     /// Calls a worker that waits awake: items were accepted that nobody has taken.

@@ -13,6 +13,7 @@ use super::place::Place;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
+use crate::sys::prefetch;
 use std::ptr::NonNull;
 
 /// A work function. It receives the item it was queued with, which it may free: the engine does not touch the item
@@ -78,6 +79,14 @@ impl RawWork {
     #[cfg(cmwq_loom)]
     pub fn new(func: WorkFn) -> Self {
         idle_item!(func)
+    }
+
+    /// Asks for the lines of the item at this address in order to write to them: it may lie on two, and behind it is what its function uses first. A hint:
+    /// any address will do.
+    #[inline]
+    pub(crate) fn ask_for(address: usize) {
+        prefetch::to_write(address);
+        prefetch::to_write(address.wrapping_add(size_of::<RawWork>()));
     }
 
     /// What an inbox holds in the place of many items: the first field of a bundle.

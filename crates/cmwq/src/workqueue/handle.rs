@@ -10,7 +10,7 @@ use super::{Queued, Workqueue};
 use crate::engine::{self, gates};
 use crate::error::{Error, Refused};
 use crate::observe::warn;
-use crate::pool::{Issuer, claim_and_publish_again, spawner};
+use crate::pool::{Issuer, claim_and_publish_again, publish_begins, spawner};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sys::gate::{GateGuard, MaybeShared, Replaced};
@@ -161,6 +161,9 @@ impl WorkqueueHandle {
                     return Err(none);
                 }
             };
+            if claimed.is_none() {
+                publish_begins(item.addr().get());
+            }
             // SAFETY: by the caller's promise.
             let item = match claimed.map_or_else(|| unsafe { claim(item) }, Ok) {
                 Ok(item) => item,

@@ -30,6 +30,7 @@ mod model;
 use self::core::WqCore;
 use crate::error::{Error, FlushError, Refused};
 use crate::observe::warn;
+use crate::pool::publish_begins;
 use crate::sys::thread;
 use crate::work::raw::{Pending, RawWork};
 use crate::work::{Unclaimed, Work};
@@ -163,6 +164,7 @@ impl Workqueue {
 
     #[inline]
     fn queue_work(&self, cpu: Option<usize>, work: &Work) -> Result<bool, Refused> {
+        publish_begins(work.raw().addr().get());
         // SAFETY: the reference lent below keeps the item alive until its function has taken it over.
         let Ok(item) = (unsafe { Pending::claim(work.raw()) }) else {
             return Ok(false);
@@ -280,6 +282,7 @@ impl Workqueue {
     /// As for [`queue_raw`](Self::queue_raw).
     #[inline]
     unsafe fn queue_raw_from(&self, cpu: Option<usize>, item: NonNull<RawWork>) -> Queued {
+        publish_begins(item.addr().get());
         // SAFETY: by the caller's promise.
         let item = match unsafe { Pending::claim(item) } {
             Ok(item) => item,
