@@ -12,6 +12,7 @@
 //! All blocks come from the system's allocator one by one and go back there one by one, so it does not matter which were kept.
 
 use super::prefetch;
+use super::stock::Stock;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -41,38 +42,14 @@ unsafe impl Send for Free {}
 
 type Magazine = Vec<Free>;
 
-static DEPOT: Mutex<Depot> = Mutex::new(Depot {
-    full: Vec::new(),
-    fewest: 0,
-});
-
 /// Full magazines that no thread has.
-struct Depot {
-    full: Vec<Magazine>,
-    /// The fewest that there were since somebody last looked.
-    fewest: usize,
-}
+type Depot = Stock<Magazine>;
 
-impl Depot {
-    fn take(&mut self) -> Option<Magazine> {
-        let magazine = self.full.pop();
-        self.fewest = self.fewest.min(self.full.len());
-        magazine
-    }
-
-    /// Some of those that were not used since this was called last, but for a few.
-    fn unused(&mut self) -> Vec<Magazine> {
-        let unused = self.fewest.saturating_sub(KEPT).min(FREED_AT_ONCE);
-        // Those that have lain there longest.
-        let unused = self.full.drain(..unused).collect();
-        self.fewest = self.full.len();
-        unused
-    }
-}
+static DEPOT: Mutex<Depot> = Mutex::new(Depot::new());
 
 /// Frees some of what nobody has used since this was called last.
 pub(crate) fn trim() {
-    depot(Depot::unused)
+    depot(|depot| depot.unused(KEPT, FREED_AT_ONCE))
         .into_iter()
         .flatten()
         .for_each(free_all);
@@ -193,8 +170,8 @@ impl Own {
         if self.other.len() == ROUNDS {
             let full = &mut self.other;
             depot(|depot| {
-                if depot.full.len() < MOST {
-                    depot.full.push(std::mem::take(full));
+                if depot.len() < MOST {
+                    depot.put(std::mem::take(full));
                 }
             });
         }
@@ -285,25 +262,6 @@ mod tests {
         drop(to);
         giver.join().unwrap();
         assert!(reused > 0);
-    }
-
-    #[test]
-    fn what_was_not_used_for_a_while_is_given_back_a_little_at_a_time() {
-        let mut depot = Depot {
-            full: (0..KEPT + FREED_AT_ONCE + 9)
-                .map(|_| Vec::with_capacity(1))
-                .collect(),
-            fewest: 0,
-        };
-        assert!(depot.unused().is_empty(), "nobody has looked before");
-        // All but five of those that need not be kept.
-        let taken: Vec<_> = (0..FREED_AT_ONCE + 4)
-            .filter_map(|_| depot.take())
-            .collect();
-        depot.full.extend(taken);
-        let freed: [usize; 4] = std::array::from_fn(|_| depot.unused().len());
-        assert_eq!(freed, [5, FREED_AT_ONCE, 4, 0]);
-        assert_eq!(depot.full.len(), KEPT);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(crate) mod prefetch;
 pub(crate) mod probe;
 pub(crate) mod slice;
 pub(crate) mod spin;
+pub(crate) mod stock;
 pub(crate) mod symbol;
 pub(crate) mod sync;
 pub(crate) mod task;

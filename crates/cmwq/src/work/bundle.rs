@@ -21,6 +21,7 @@ use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
 use crate::sys::prefetch::{self, LINE};
+use crate::sys::stock::Stock;
 use crate::sys::sync::Mutex;
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
@@ -126,20 +127,23 @@ pub(crate) struct Bundles {
 }
 
 /// The bundles that nobody uses.
-#[derive(Default)]
 struct Spares {
     /// The next one to be used: it was asked for, and its lines are on their way.
     next: Option<Box<Bundle>>,
-    #[allow(clippy::vec_box, reason = "they come and go as boxes")]
-    others: Vec<Box<Bundle>>,
-    /// The fewest that there were of the others since somebody last looked.
-    fewest: usize,
+    others: Stock<Box<Bundle>>,
 }
 
 impl Spares {
+    fn new() -> Self {
+        Spares {
+            next: None,
+            others: Stock::new(),
+        }
+    }
+
     fn take(&mut self) -> Option<Box<Bundle>> {
-        let found = self.next.take().or_else(|| self.others.pop());
-        self.next = self.others.pop();
+        let found = self.next.take().or_else(|| self.others.take());
+        self.next = self.others.take();
         if let Some(next) = &self.next {
             let first = std::ptr::from_ref::<Bundle>(next).addr();
             (0..size_of::<Bundle>())
@@ -149,7 +153,6 @@ impl Spares {
                 .step_by(TOGETHER)
                 .for_each(|place| next.ask_for(place));
         }
-        self.fewest = self.fewest.min(self.others.len());
         found
     }
 }
@@ -240,7 +243,7 @@ impl Bundles {
                 oldest: oldest.clone(),
                 home: home.clone(),
             },
-            spare: CachePadded::new(Mutex::new(Spares::default())),
+            spare: CachePadded::new(Mutex::new(Spares::new())),
         })
     }
 
@@ -284,11 +287,8 @@ impl Bundles {
 
     /// Frees those that were not used since this was called last, but for a few.
     pub(crate) fn trim(&self) {
-        let mut spare = self.spare.lock();
-        let from = spare.others.len() - spare.fewest.saturating_sub(KEPT);
-        let unused = spare.others.split_off(from);
-        spare.fewest = spare.others.len();
-        drop(spare);
+        let unused = self.spare.lock().others.unused(KEPT, usize::MAX);
+        // With the lock free.
         drop(unused);
     }
 }
@@ -414,7 +414,7 @@ impl Bundle {
         // SAFETY: made by `Box::leak`, and nobody else has it.
         let bundle = unsafe { Box::from_raw(bundle.as_ptr()) };
         if let Some(home) = bundle.about.aim.home.upgrade() {
-            home.spare.lock().others.push(bundle);
+            home.spare.lock().others.put(bundle);
         }
     }
 }

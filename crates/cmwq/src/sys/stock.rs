@@ -1,0 +1,64 @@
+//! Things kept to be used again, and given up when that does not happen: of those that nobody has needed since somebody last looked, all but
+//! a few.
+#![forbid(unsafe_code)]
+
+pub(crate) struct Stock<T> {
+    kept: Vec<T>,
+    /// The fewest that there were since somebody last looked.
+    fewest: usize,
+}
+
+impl<T> Stock<T> {
+    pub(crate) const fn new() -> Self {
+        Stock {
+            kept: Vec::new(),
+            fewest: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, thing: T) {
+        self.kept.push(thing);
+    }
+
+    /// What was put there last.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<T> {
+        let thing = self.kept.pop();
+        self.fewest = self.fewest.min(self.kept.len());
+        thing
+    }
+
+    /// Somebody looks: takes out what was not needed since the last time, but for `keep`, and not more than `most`. Those go that have lain there longest.
+    pub(crate) fn unused(&mut self, keep: usize, most: usize) -> Vec<T> {
+        let unused = self.fewest.saturating_sub(keep).min(most);
+        let unused = self.kept.drain(..unused).collect();
+        self.fewest = self.kept.len();
+        unused
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_needed_for_a_while_is_given_up_the_oldest_first() {
+        let mut stock = Stock::new();
+        (0..20).for_each(|thing| stock.put(thing));
+        assert!(stock.unused(3, 9).is_empty(), "nobody has looked before");
+        // All but five of those that need not be kept.
+        let needed: Vec<_> = (0..12).filter_map(|_| stock.take()).collect();
+        assert_eq!(needed[0], 19);
+        needed.into_iter().for_each(|thing| stock.put(thing));
+        assert_eq!(stock.unused(3, 9), [0, 1, 2, 3, 4]);
+        assert_eq!(stock.unused(3, 9).len(), 9, "no more at once");
+        assert_eq!(stock.unused(3, 9).len(), 3);
+        assert_eq!((stock.unused(3, 9).len(), stock.len()), (0, 3));
+    }
+}
