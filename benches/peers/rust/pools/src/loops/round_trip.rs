@@ -10,18 +10,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const TIMED_EVERY: u64 = 7;
 
-/// An issuer's item. On lines of its own, as in the other languages: what the allocator puts beside it is chance.
+/// An issuer's item: what it signals, and apart from that, as in the other languages, how often it ran. What the allocator puts beside either is not
+/// left to chance.
 #[repr(align(128))]
 struct Trip<S> {
-    ran: AtomicU64,
     signal: S,
+    ran: Counted,
 }
 
 impl<S: Signal> Target for Trip<S> {
     fn run(&self, _: u32) {
-        // One item of an issuer at a time.
-        self.ran
-            .store(self.ran.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.ran.count();
         self.signal.set();
     }
 }
@@ -30,8 +29,8 @@ impl<S: Signal> Target for Trip<S> {
 pub(crate) fn signalled<S: Signal, P: Pool>(pool: &P, options: &Options) -> Result<Report, String> {
     timed(options, options.issuers, |_, phase| {
         let trip = forever(Trip {
-            ran: AtomicU64::new(0),
             signal: S::new(),
+            ran: Counted(AtomicU64::new(0)),
         });
         trip.signal.adopt();
         let item = pool.item(Job::new(trip, 0));
@@ -44,7 +43,7 @@ pub(crate) fn signalled<S: Signal, P: Pool>(pool: &P, options: &Options) -> Resu
             |()| trip.signal.wait(),
             true,
         );
-        tally.ran = trip.ran.load(Ordering::Relaxed);
+        tally.ran = trip.ran.0.load(Ordering::Relaxed);
         tally
     })
 }
@@ -53,10 +52,17 @@ pub(crate) fn signalled<S: Signal, P: Pool>(pool: &P, options: &Options) -> Resu
 #[repr(align(128))]
 struct Counted(AtomicU64);
 
-impl Target for Counted {
-    fn run(&self, _: u32) {
+impl Counted {
+    fn count(&self) {
+        // One item of an issuer at a time.
         self.0
             .store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
+
+impl Target for Counted {
+    fn run(&self, _: u32) {
+        self.count();
     }
 }
 
