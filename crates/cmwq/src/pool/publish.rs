@@ -27,6 +27,8 @@ struct Desk {
     in_a_row: Cell<u32>,
     /// The number of the pool that the last one went to; 0: there is none.
     pool: Cell<u32>,
+    /// The address of the last one that went to an inbox by itself; 0: there is none.
+    last: Cell<usize>,
     /// Where it may add the next one.
     open: OpenBundle,
     /// Where it may add the next one without asking for the way.
@@ -58,6 +60,7 @@ impl Desk {
         Desk {
             in_a_row: Cell::new(0),
             pool: Cell::new(0),
+            last: Cell::new(0),
             open: OpenBundle::none(),
             route: Cell::new(None),
         }
@@ -111,6 +114,13 @@ pub(crate) fn publish_begins(item: usize) {
     if with(|desk| desk.in_a_row.get()) == Some(0) {
         RawWork::ask_for(item);
     }
+}
+
+/// What the calling thread has waited for, awake, is there. Who queues one item and waits, again and again, has just been told that it has run, and is about to
+/// claim it.
+#[inline]
+pub(crate) fn wait_ends() {
+    with(|desk| RawWork::ask_for(desk.last.get()));
 }
 
 /// Publishes a closure where the calling thread has published the last one, as `issuer` does now. `true`: it is handed on.
@@ -273,6 +283,7 @@ impl Pool {
 
     #[inline]
     fn publish_alone(self: &Arc<Self>, desk: &Desk, item: Pending, in_a_row: u32) {
+        desk.last.set(item.address());
         let pushed = self.inbox.push(item);
         match pushed {
             Pushed::Quiet if (in_a_row + 1).is_multiple_of(HAND_OVER_EVERY) => self.hand_over(),

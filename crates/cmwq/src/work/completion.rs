@@ -146,6 +146,7 @@ impl Completion {
                 crate::pool::note_whereabouts(std::ptr::from_ref(&self.state).addr(), cpu);
             }
         } else if ALLOWANCE.with(|allowance| allowance.wait(|| self.try_wait())) {
+            crate::pool::wait_ends();
             return true;
         }
         let _blocked = crate::pool::BlockGuard::enter();
