@@ -1,4 +1,9 @@
 //! Threads that wait for an item and run it themselves: which items, and what everybody else sees of it.
+//!
+//! Sabotages tried on the way of a thread that takes its item back from its lane: that its closure panicked is not said
+//! (`a_panic_in_the_waiters_hands_is_counted_and_handed_over`); the queue's reference is not given up
+//! (`spawning_small_closures_uses_memory_of_earlier_ones` in `allocations.rs`); a waker that is left is not dropped
+//! (`who_polls_is_forgotten_with_the_task` in `workqueue/join.rs`).
 
 mod harness;
 
