@@ -7,7 +7,8 @@
 //! The kernel's promise ("set a flag, then queue; the function reads the flag" never misses an event) needs both ends
 //! to be read-modify-writes with acquire and release on the one word: [`Pending::claim`] sets, [`Pending::start`] clears.
 //! Either the clear comes first, then the claimer sees 0 and queues a new run; or the set comes first, then the clear reads
-//! from it and the function sees what the claimer stored. Neither end may be replaced by a plain load or store.
+//! from it and the function sees what the claimer stored. Neither end may be replaced by a plain load or store, but for an item that nobody ever
+//! claims: a [one-shot](Pending::one_shot) one, of which only its queue knows the address.
 
 use super::place::Place;
 use crate::sys::atomic::plain::AtomicU64;
@@ -280,7 +281,7 @@ impl Pending {
         self.item().func()
     }
 
-    /// Whether what it runs is on the line behind its own as well. A hint.
+    /// Whether it was made by [`one_shot`](Self::one_shot).
     #[inline]
     pub(super) fn is_one_shot(&self) -> bool {
         self.item().state.load(Ordering::Relaxed) & ONE_SHOT != 0
