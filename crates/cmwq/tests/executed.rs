@@ -129,9 +129,10 @@ fn what_one_thread_queues_starts_in_that_order_whatever_it_is() {
         let mut random = harness::Random::new(seed);
         let door = held.then(|| hold(&wq, 1));
         let mut kind = 0;
+        let mut kept = Vec::new();
         for (index, work) in works.iter().enumerate() {
             if random.one_in(20) {
-                kind = random.below(4);
+                kind = random.below(6);
             }
             let ran = ran.clone();
             match kind {
@@ -142,6 +143,8 @@ fn what_one_thread_queues_starts_in_that_order_whatever_it_is() {
                     wq.execute(move || ran.lock().unwrap().push(large[7]))
                         .unwrap();
                 }
+                // Kept for long, and then dropped at once again.
+                3 => kept.push(wq.spawn(move || ran.lock().unwrap().push(index))),
                 _ => drop(wq.spawn(move || ran.lock().unwrap().push(index))),
             }
         }

@@ -66,7 +66,7 @@ pub(crate) use params::Params;
 pub(crate) use publish::claim_and_publish_again;
 pub(crate) use publish::{
     Together, has_backlog, note_way, publish_begins, publish_closure_again, publish_item_again,
-    wait_begins, wait_ends,
+    publish_with_handle_again, wait_begins, wait_ends,
 };
 pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState, PwqStats, Traits};
 pub(crate) use rescuer::Rescuer;

@@ -133,6 +133,31 @@ pub(crate) fn publish_closure_again(issuer: Issuer, closure: &Small) -> bool {
     .unwrap_or(false)
 }
 
+/// The same for what has a handle, which is `item` as long as the handle is there. Given back if it cannot be.
+#[inline]
+pub(crate) fn publish_with_handle_again(
+    issuer: Issuer,
+    closure: &Small,
+    item: Pending,
+) -> Result<(), Pending> {
+    let mut item = Some(item);
+    with(|desk| {
+        if let Some(to) = desk.route_of(issuer)
+            && let Some(mine) = item.take()
+        {
+            item = desk.open.add_with_handle(to, closure, mine).err();
+        }
+    });
+    item.map_or(Ok(()), Err)
+}
+
+/// The calling thread drops the handle of the item at this address. `true`: it was published last, and is only a closure now; the item, which nobody will look at, is the
+/// caller's.
+#[inline]
+pub(super) fn drop_handle(item: usize) -> bool {
+    with(|desk| desk.open.drop_handle(item)).unwrap_or(false)
+}
+
 /// Publishes an item where the calling thread has published the last one, as `issuer` does now. Given back if that cannot be.
 #[inline]
 pub(crate) fn publish_item_again(issuer: Issuer, item: Pending) -> Result<(), Pending> {
@@ -269,6 +294,51 @@ impl Pool {
             published
         })
         .unwrap_or(false)
+    }
+
+    /// The same for what has a handle, see [`publish_with_handle_again`]. Given back if it is of no use.
+    #[inline]
+    pub(crate) fn publish_with_handle(
+        self: &Arc<Self>,
+        closure: &Small,
+        item: Pending,
+        together: &Together,
+    ) -> Result<(), Pending> {
+        let mut item = Some(item);
+        with(|desk| {
+            let bundles = &*together.closures;
+            if desk.in_a_row.get() < FLOODS_AFTER {
+                return;
+            }
+            let Some(mine) = item.take() else { return };
+            let added = desk
+                .open
+                .add_with_handle(bundles.serial(), closure, mine)
+                .or_else(|mine| self.begin_with_handle(desk, closure, mine, bundles));
+            item = added.err();
+            if item.is_none() {
+                desk.count(self.id);
+            }
+        });
+        item.map_or(Ok(()), Err)
+    }
+
+    #[inline(never)]
+    fn begin_with_handle(
+        self: &Arc<Self>,
+        desk: &Desk,
+        closure: &Small,
+        item: Pending,
+        bundles: &Bundles,
+    ) -> Result<(), Pending> {
+        if !desk.is_worth_a_bundle(self) {
+            return Err(item);
+        }
+        let pushed = self
+            .inbox
+            .push_with_handle(closure, item, bundles, &desk.open);
+        self.see_to(pushed);
+        Ok(())
     }
 
     #[inline(never)]

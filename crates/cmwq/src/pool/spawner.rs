@@ -5,12 +5,15 @@
 //! [`EARNED`] such rounds its spawns go to a [lane](super::lane). Whatever else it calls that could wait for the item, or put
 //! another one behind it, publishes the item first, and the lane has to be earned again.
 //!
+//! A thread *drops its handles* if it has done so with the last [`EARNED`] ones before it has called anything else. In a flood, what such a thread spawns is published
+//! as a [closure with a handle](crate::work::Bundles), of which only the closure is left when that handle is dropped too.
+//!
 //! What if it is misjudged: a thread that did so for a while computes between spawn and join from now on, and its items could
 //! run elsewhere meanwhile? The monitor finds one of them waiting in the lane at one of its next looks, and closes it. After that
 //! the time between spawn and join is measured again, and the thread earns no lane.
 #![forbid(unsafe_code)]
 
-use super::{Callable, Current, Lane, Pool, PwqKey};
+use super::{Callable, Current, Lane, Pool, PwqKey, publish};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::{clock, cpu, fork};
@@ -88,6 +91,8 @@ static ANY: AtomicBool = AtomicBool::new(false);
 thread_local! {
     /// The item that the thread has spawned last, if it has called nothing since; 0: none.
     static LAST: Cell<usize> = const { Cell::new(0) };
+    /// So many handles in a row were dropped before the thread has called anything else.
+    static DROPPED: Cell<u32> = const { Cell::new(0) };
     static SPAWNER: RefCell<Spawner> = RefCell::default();
 }
 
@@ -169,11 +174,23 @@ pub(crate) fn spawn(
             false => clock::now_ns(),
         };
     });
+    spawned(address);
+    item.map_or(Ok(()), Err)
+}
+
+/// The thread has spawned the item at this address.
+#[inline]
+pub(crate) fn spawned(address: usize) {
     if !ANY.load(Ordering::Relaxed) {
         ANY.store(true, Ordering::Relaxed);
     }
     LAST.set(address);
-    item.map_or(Ok(()), Err)
+}
+
+/// Whether the thread drops the handles of what it spawns.
+#[inline]
+pub(crate) fn drops_handles() -> bool {
+    DROPPED.get() >= EARNED
 }
 
 impl Level {
@@ -213,6 +230,7 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
         let in_lane = std::mem::take(&mut spawner.in_lane);
         let level = spawner.levels.get_mut(spawner.depth)?;
         if !in_lane {
+            DROPPED.set(0);
             level.judge();
             return None;
         }
@@ -289,14 +307,33 @@ pub(crate) fn let_go_of(item: &RawWork) {
     }
 }
 
+/// The thread drops the handle of `item`. `true`: that is the caller's, both references; nobody will look at it, and the closure that was in it is used elsewhere.
+#[inline]
+pub(crate) fn drop_handle(item: &RawWork) -> bool {
+    LAST.get() == item.address() && drop_last_handle(item.address())
+}
+
+#[inline(never)]
+fn drop_last_handle(item: usize) -> bool {
+    let dropped = DROPPED.get();
+    if dropped >= EARNED && publish::drop_handle(item) {
+        LAST.set(0);
+        return true;
+    }
+    let_go_of_last();
+    DROPPED.set((dropped + 1).min(EARNED));
+    false
+}
+
 #[cold]
 fn let_go_of_last() {
     LAST.set(0);
+    DROPPED.set(0);
     with(|spawner| {
         let Some(level) = spawner.levels.get_mut(spawner.depth) else {
             return;
         };
-        (level.score, level.joins) = (0, false);
+        (level.score, level.joins, level.spawned_ns) = (0, false, 0);
         if std::mem::take(&mut spawner.in_lane) {
             level.give_up();
         }

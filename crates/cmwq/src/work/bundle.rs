@@ -8,6 +8,10 @@
 //! read-modify-writes, so of the two one comes first: either the place was counted, and is taken, or the maker finds the bundle closed,
 //! and publishes in another way what he was about to add.
 //!
+//! What has a handle is added to a bundle of closures as both: the closure in its place, and beside the places the item that it is as long as the handle is there. A bit of the
+//! word says that the last place is such an item. Who drops the handle takes the bit away, and the closure is all that is left; who closes the bundle before
+//! that takes the item. Only the last place can be one: its maker adds nothing more before the bit is gone.
+//!
 //! A bundle is used again, for the same pool workqueue, when nobody holds it any more: neither its maker, who may still be writing to a place that nobody will
 //! look at, nor who has taken a part of it.
 
@@ -43,6 +47,8 @@ const KEPT: usize = 4;
 
 /// In the count: it was taken, and nothing can be added.
 const CLOSED: u32 = 1 << 31;
+/// In the count: what is in the last place has a handle, and is an item.
+const HANDLE: u32 = 1 << 30;
 
 /// What is in a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +93,8 @@ struct About {
     number: Guarded<usize>,
     /// Whether the items are the first things in [blocks](crate::sys::blocks).
     in_blocks: Guarded<bool>,
+    /// The item of what is in the last place, if that has a handle: the maker's until the bundle is closed with [`HANDLE`], and then whose it is that has closed it.
+    with_handle: Guarded<Option<NonNull<RawWork>>>,
     /// One of the two is empty.
     items: Box<[Places<Option<NonNull<RawWork>>>]>,
     closures: Box<[Places<Payload>]>,
@@ -164,6 +172,13 @@ trait Load {
     fn number(&self) -> usize;
     /// Whether it is the first thing in a [block](crate::sys::blocks).
     fn is_in_block(&self) -> bool;
+    /// What is added to the count.
+    const COUNTED: u32 = 1;
+    /// The address of the item, if it has a handle; 0: it has none.
+    #[inline]
+    fn item(&self) -> usize {
+        0
+    }
     /// Writes it to its place.
     ///
     /// # Safety
@@ -210,6 +225,41 @@ impl Load for Small {
     unsafe fn put(&self, bundle: &Bundle, place: usize) {
         // SAFETY: by the contract.
         unsafe { bundle.about.closures[place / TOGETHER].0[place % TOGETHER].set(self.payload()) };
+    }
+}
+
+/// What has a handle: a closure, and the item that it is as long as the handle is there.
+pub(crate) struct WithHandle<'a> {
+    pub(crate) closure: &'a Small,
+    pub(crate) item: &'a Pending,
+}
+
+impl Load for WithHandle<'_> {
+    const CONTENTS: Contents = Contents::Closures;
+    const COUNTED: u32 = 1 | HANDLE;
+
+    #[inline]
+    fn item(&self) -> usize {
+        self.item.address()
+    }
+
+    #[inline]
+    fn number(&self) -> usize {
+        self.closure.number()
+    }
+
+    #[inline]
+    fn is_in_block(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    unsafe fn put(&self, bundle: &Bundle, place: usize) {
+        // SAFETY: by the contract. The bit is not set, or nothing would be added: nobody else looks at the item.
+        unsafe {
+            self.closure.put(bundle, place);
+            bundle.about.with_handle.set(Some(self.item.as_ptr()));
+        }
     }
 }
 
@@ -267,9 +317,9 @@ impl Bundles {
         }
         // Relaxed: it is published as a whole. The holds are its maker's and that of who will take it.
         bundle.holds.store(2, Ordering::Relaxed);
-        bundle.filled.store(1, Ordering::Relaxed);
+        bundle.filled.store(L::COUNTED, Ordering::Relaxed);
         let bundle = NonNull::from(Box::leak(bundle));
-        open.begin(self.serial, bundle, load.number());
+        open.begin(self.serial, bundle, load);
         bundle.cast()
     }
 
@@ -283,6 +333,22 @@ impl Bundles {
     /// The same for a closure, which is handed on.
     pub(super) fn make_of_closure(&self, closure: &Small, open: &Open) -> NonNull<RawWork> {
         self.make(closure, open)
+    }
+
+    /// The same for what has a handle: `item`, aimed where the bundle goes.
+    pub(super) fn make_with_handle(
+        &self,
+        closure: &Small,
+        item: Pending,
+        open: &Open,
+    ) -> NonNull<RawWork> {
+        let load = WithHandle {
+            closure,
+            item: &item,
+        };
+        let node = self.make(&load, open);
+        item.hand_on();
+        node
     }
 
     /// Frees those that were not used since this was called last, but for a few.
@@ -306,6 +372,7 @@ impl Bundle {
             about: About {
                 aim: aim.clone(),
                 number: Guarded::new(0),
+                with_handle: Guarded::new(None),
                 in_blocks: Guarded::new(false),
                 items,
                 closures,
@@ -426,7 +493,8 @@ mod tests {
     /// Takes everything out of a bundle that is in no inbox any more, and calls it. Returns how much it was.
     fn use_up(node: NonNull<RawWork>) -> usize {
         // SAFETY: from `make_of_closure`, and taken once.
-        let part = unsafe { Part::close(node) };
+        let (part, last) = unsafe { Part::close(node) };
+        assert!(last.is_none(), "none has a handle");
         for index in 0..part.len() {
             let Found::Closure(closure) = part.take(index) else {
                 panic!("closures were put in");
@@ -471,6 +539,42 @@ mod tests {
         );
         assert_eq!(open.end(), 2);
         assert_eq!(open.end(), 0);
+    }
+
+    extern "C-unwind" fn never(_: NonNull<RawWork>) {
+        unreachable!("nobody runs it here");
+    }
+
+    #[test]
+    fn what_has_a_handle_is_a_closure_when_that_is_dropped_before_it_is_taken() {
+        let bundles = Bundles::of_closures(1, 0, &OldestBatch::new());
+        let (open, works) = (Open::none(), [(); 3].map(|()| RawWork::new(never)));
+        let item = |index: usize| {
+            // SAFETY: it is there until the end of the test, and queued once.
+            unsafe { Pending::one_shot(NonNull::from(&works[index])) }
+        };
+        let address = |index: usize| works[index].address();
+        let add = |index| open.add_with_handle(bundles.serial(), &nothing(), item(index));
+        assert!(add(0).is_err(), "there is no bundle");
+        let node = bundles.make_with_handle(&nothing(), item(0), &open);
+        assert!(!open.add_closure(bundles.serial(), &nothing()));
+        assert!(add(1).is_err(), "the last one has its handle");
+        assert!(!open.drop_handle(address(1)), "that was not added");
+        assert!(open.drop_handle(address(0)));
+        assert!(!open.drop_handle(address(0)), "it is dropped once");
+        assert!(open.add_closure(bundles.serial(), &nothing()));
+        assert!(add(1).is_ok());
+        // SAFETY: from `make_with_handle`, and taken once.
+        let (part, last) = unsafe { Part::close(node) };
+        assert_eq!(part.len(), 2);
+        assert_eq!(last.map(|item| item.address()), Some(address(1)));
+        assert!(!open.drop_handle(address(1)), "it is taken");
+        assert_eq!(open.of(), None);
+        // With its handle, and nothing else in the bundle.
+        let node = bundles.make_with_handle(&nothing(), item(2), &open);
+        // SAFETY: as above.
+        let (part, last) = unsafe { Part::close(node) };
+        assert_eq!((part.len(), last.is_some()), (0, true));
     }
 
     #[test]

@@ -121,6 +121,30 @@ impl Small {
         })
     }
 
+    /// A copy of `func`, as a closure that drops what `func` returns, if there is room. One of the two may be used.
+    ///
+    /// # Safety
+    /// The other one is not used, and not dropped.
+    #[inline]
+    pub(crate) unsafe fn copy_of<F, T>(func: &F) -> Option<Self>
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        if size_of::<F>() > size_of::<Payload>() {
+            return None;
+        }
+        // SAFETY: by the contract only one is used.
+        let func = unsafe { std::ptr::read(func) };
+        // A small one is not dropped by itself.
+        match Self::of(move || drop(func())) {
+            Ok(small) => Some(small),
+            Err(unfit) => {
+                std::mem::forget(unfit);
+                None
+            }
+        }
+    }
+
     /// The closure again.
     ///
     /// # Safety

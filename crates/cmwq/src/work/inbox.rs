@@ -61,6 +61,17 @@ impl Inbox {
         self.push_node(bundles.make_of_closure(closure, open))
     }
 
+    /// The same for what has a handle: `item`, which is aimed already.
+    pub(crate) fn push_with_handle(
+        &self,
+        closure: &Small,
+        item: Pending,
+        bundles: &Bundles,
+        open: &Open,
+    ) -> Pushed {
+        self.push_node(bundles.make_with_handle(closure, item, open))
+    }
+
     /// The caller owns what the node stands for.
     #[inline]
     fn push_node(&self, item: NonNull<RawWork>) -> Pushed {
@@ -304,10 +315,25 @@ impl Taken {
                     return None;
                 }
                 self.pop_node();
-                self.part = Some(Part::close(node));
+                let (part, last) = Part::close(node);
+                if let Some(item) = last {
+                    self.push_front(item);
+                }
+                self.part = Some(part);
             }
+            self.leave_empty_part();
         }
         self.part.as_mut()
+    }
+
+    /// The item is the oldest but for what is left of the bundle.
+    fn push_front(&mut self, item: Pending) {
+        let item = item.into_raw();
+        // SAFETY: it is owned by `self` from now on.
+        unsafe { link::set_next(item, self.oldest) };
+        self.newest = self.newest.or(Some(item));
+        self.oldest = Some(item);
+        self.len += 1;
     }
 
     #[inline]

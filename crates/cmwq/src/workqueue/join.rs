@@ -90,6 +90,11 @@ trait Joinable<T>: Counted + Send + Sync {
     /// # Safety
     /// By the handle, whose thread has the queue's reference as well, and gives that up by this.
     unsafe fn run_alone(&self) -> bool;
+    /// The closure is used elsewhere: it is not dropped with the task.
+    ///
+    /// # Safety
+    /// By the handle, whose thread has the queue's reference as well, and gives that up by this.
+    unsafe fn forget(&self);
     /// # Safety
     /// By the handle, after `done`, or after [`run_alone`](Self::run_alone).
     unsafe fn take_result(&self) -> Result<T, JoinError>;
@@ -124,6 +129,14 @@ impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for Task<F, T> {
         // Relaxed: the thread's own.
         self.shared.references.store(1, Ordering::Relaxed);
         panicked
+    }
+
+    unsafe fn forget(&self) {
+        // Not even moved: what it has may be gone already.
+        // SAFETY: by the contract nobody else has a reference.
+        unsafe { self.stage.get().write(Stage::Taken) };
+        // Relaxed: the thread's own.
+        self.shared.references.store(1, Ordering::Relaxed);
     }
 
     unsafe fn take_result(&self) -> Result<T, JoinError> {
@@ -361,7 +374,10 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         // Nobody will join it.
-        spawner::let_go_of(self.task.raw());
+        if spawner::drop_handle(self.task.raw()) {
+            // SAFETY: both references are the thread's, and the closure is used as a copy of it.
+            unsafe { self.task.forget() };
+        }
     }
 }
 

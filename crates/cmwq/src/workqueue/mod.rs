@@ -30,8 +30,9 @@ mod model;
 use self::core::WqCore;
 use crate::error::{Error, FlushError, Refused};
 use crate::observe::warn;
-use crate::pool::publish_begins;
+use crate::pool::{publish_begins, spawner};
 use crate::sys::thread;
+use crate::work::closure::Small;
 use crate::work::raw::{Pending, RawWork};
 use crate::work::{Unclaimed, Work};
 use join::Task;
@@ -179,12 +180,31 @@ impl Workqueue {
 
     /// Runs `func` as a one-shot item, near the CPU that the caller is on. One allocation; none if `func` and its result are small (56 bytes) and
     /// the memory of an earlier item can be used again.
+    ///
+    /// While a thread queues faster than the workers run, and drops its handles at once, closures of up to 24 bytes cost as little as with [`execute`](Self::execute).
     pub fn spawn<F, T>(&self, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.spawn_from(None, func)
+        match spawner::drops_handles() {
+            true => self.spawn_to_be_dropped(func),
+            false => self.spawn_from(None, func),
+        }
+    }
+
+    /// By a thread that drops its handles at once.
+    fn spawn_to_be_dropped<F, T>(&self, func: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        // SAFETY: it is used if the handle is dropped in time, and then the task forgets its own.
+        let copy = unsafe { Small::copy_of(&func) };
+        self.spawn_by(func, |item| match copy {
+            Some(closure) => self.core.spawn_to_be_dropped(&closure, item),
+            None => self.core.spawn(item),
+        })
     }
 
     /// Runs `func` as a one-shot item that nobody can wait for, cancel or look at by itself: the cheapest way to have something done.
@@ -221,15 +241,26 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        self.spawn_by(func, |item| match cpu {
+            None => self.core.spawn(item),
+            named => self.core.queue(named, item),
+        })
+    }
+
+    fn spawn_by<F, T>(
+        &self,
+        func: F,
+        queue: impl FnOnce(Pending) -> Result<(), Refused>,
+    ) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         let (task, handle) = Task::new(func);
         let raw = Task::into_raw(task);
         // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
         let item = unsafe { Pending::one_shot(raw) };
-        let accepted = match cpu {
-            None => self.core.spawn(item),
-            named => self.core.queue(named, item),
-        };
-        if let Err(why) = accepted {
+        if let Err(why) = queue(item) {
             // SAFETY: the queue did not use the reference.
             unsafe { Task::<F, T>::reject(raw, why) };
         }

@@ -39,6 +39,20 @@ impl Pwq {
         together.is_some_and(|together| self.pool.publish_closure(closure, together))
     }
 
+    /// The same for what has a handle, which is `item` as long as the handle is there. Given back if it cannot be had so.
+    #[inline]
+    pub(super) fn publish_with_handle(
+        &self,
+        closure: &Small,
+        mut item: Pending,
+    ) -> Result<(), Pending> {
+        let Some(together) = &self.together else {
+            return Err(item);
+        };
+        item.aim(self.pool.id, self.key.place);
+        self.pool.publish_with_handle(closure, item, together)
+    }
+
     /// See [`note_way`].
     #[inline]
     pub(super) fn note_way(&self, issuer: Issuer, era: usize) {

@@ -7,7 +7,10 @@ use super::way;
 use crate::engine::{self, Queue, Registry, gates};
 use crate::error::{Error, Refused};
 use crate::observe::{events, latency, warn};
-use crate::pool::{Granted, Issuer, PoolKind, publish_closure_again, publish_item_again, spawner};
+use crate::pool::{
+    Granted, Issuer, PoolKind, publish_closure_again, publish_item_again,
+    publish_with_handle_again, spawner,
+};
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use crate::sys::gate::GateGuard;
@@ -242,6 +245,49 @@ impl WqCore {
             pwq.note_way(issuer, era);
         }
         Ok(published)
+    }
+
+    /// As [`spawn`](Self::spawn), what will be a mere `closure` if its handle, as all the last ones, is dropped before the thread calls anything else.
+    #[inline]
+    pub(super) fn spawn_to_be_dropped(
+        &self,
+        closure: &Small,
+        item: Pending,
+    ) -> Result<(), Refused> {
+        // Watched, all that happens to it is told.
+        if probe::switch() != 0 {
+            return self.spawn(item);
+        }
+        spawner::let_go();
+        let (issuer, address) = (self.issuer(), item.address());
+        let published = publish_with_handle_again(issuer, closure, item)
+            .or_else(|item| self.publish_with_handle_from(issuer, closure, item));
+        match published {
+            Ok(()) => {
+                spawner::spawned(address);
+                Ok(())
+            }
+            Err(item) => self.spawn(item),
+        }
+    }
+
+    #[inline(never)]
+    fn publish_with_handle_from(
+        &self,
+        issuer: Issuer,
+        closure: &Small,
+        item: Pending,
+    ) -> Result<(), Pending> {
+        let gate = gates().enter(issuer.cpu);
+        // Who spawns it in the ordinary way is told why it is refused.
+        let Ok((pwq, stays_in)) = self.way(&gate, issuer, None) else {
+            return Err(item);
+        };
+        pwq.publish_with_handle(closure, item)?;
+        if let Some(era) = stays_in {
+            pwq.note_way(issuer, era);
+        }
+        Ok(())
     }
 
     /// Who the calling thread is as one that queues here.

@@ -4,6 +4,7 @@
 use super::*;
 use crate::pool::busy::Executor;
 use crate::pool::help::run_item;
+use crate::pool::publish::drop_handle;
 use crate::sys::gate::era;
 use crate::work::closure::Small;
 use std::sync::atomic::AtomicUsize;
@@ -330,4 +331,73 @@ fn closures_are_called_once_whoever_takes_them() {
         }
         assert_eq!(pool.lock().in_flight(pwq), 0);
     });
+}
+
+/// As a queue does it with what it spawns for a thread that drops its handles.
+fn spawn(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: &Small, item: &Arc<Item>) {
+    let pending = item.claim().unwrap_or_else(|_| unreachable!("it is new"));
+    let again = publish_with_handle_again(ISSUER, closure, pending);
+    let published = again.or_else(|mut pending| -> Result<(), Pending> {
+        pending.aim(pool.id, pwq.place);
+        pool.publish_with_handle(closure, pending, together)?;
+        note_way(together, ISSUER, era());
+        Ok(())
+    });
+    if let Err(mut pending) = published {
+        pending.aim(pool.id, pwq.place);
+        pool.publish_together(pending, together);
+    }
+}
+
+#[test]
+fn what_has_a_handle_runs_once_as_one_or_the_other() {
+    // Across all executions, which loom does not see.
+    let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
+    explore(3, || {
+        let (pool, pwq, together) = bundling(1);
+        let called = Arc::new(Called {
+            times: AtomicUsize::new(0),
+            done: Parker::new(),
+        });
+        let done = Arc::new(Parker::new());
+        let [before, dropped, kept, last] = items::<4>(&done);
+        // What is not called is not dropped either.
+        let [never, once] = [(); 2].map(|()| closure(&Touched::new(), &called));
+        // Takes what is there, whenever that is.
+        let drainer = thread::spawn({
+            let pool = pool.clone();
+            move || pool.lock().drain()
+        });
+        assert!(publish(&pool, pwq, &together, &before));
+        spawn(&pool, pwq, &together, &once, &dropped);
+        let is_closure = drop_handle(dropped.raw().address());
+        seen[usize::from(is_closure)].fetch_add(1, Ordering::Relaxed);
+        spawn(&pool, pwq, &together, &never, &kept);
+        assert!(publish(&pool, pwq, &together, &last));
+        drainer.join().unwrap();
+        let worker = start(&pool);
+        for item in [&before, &kept, &last] {
+            wait(item, 1, &done);
+        }
+        if is_closure {
+            while called.times.load(Ordering::Relaxed) < 1 {
+                called.done.park();
+            }
+        } else {
+            wait(&dropped, 1, &done);
+        }
+        finish(&pool, [worker]);
+        let runs = [before, dropped, kept, last].map(|item| item.runs());
+        assert_eq!(runs, [1, usize::from(!is_closure), 1, 1]);
+        assert_eq!(
+            called.times.load(Ordering::Relaxed),
+            usize::from(is_closure)
+        );
+        let stats = pool.lock().stats();
+        assert_eq!((stats.started, stats.completed), (4, 4));
+        assert_eq!(pool.lock().in_flight(pwq), 0);
+    });
+    for seen in seen {
+        assert!(seen.load(Ordering::Relaxed) > 0, "both ways were gone");
+    }
 }

@@ -1,6 +1,6 @@
 //! The side of the thread that makes bundles: it adds to the last one until that is full or taken, or the thread publishes otherwise.
 
-use super::{AHEAD, Bundle, CLOSED, Load, MOST, Serial, TOGETHER};
+use super::{AHEAD, Bundle, CLOSED, HANDLE, Load, MOST, Serial, TOGETHER, WithHandle};
 use crate::sys::atomic::Ordering;
 use crate::sys::fork;
 use crate::work::closure::Small;
@@ -16,6 +16,8 @@ pub(crate) struct Open {
     number: Cell<usize>,
     /// The next place.
     next: Cell<usize>,
+    /// The address of the item of what is in the last one, if that has a handle; 0: it has none.
+    with_handle: Cell<usize>,
     /// The fork generation of the process whose bundle it is.
     born: Cell<u32>,
 }
@@ -27,6 +29,7 @@ impl Open {
             bundle: Cell::new(None),
             number: Cell::new(0),
             next: Cell::new(0),
+            with_handle: Cell::new(0),
             born: Cell::new(0),
         }
     }
@@ -43,6 +46,7 @@ impl Open {
         let fits = self.of.get() == Some(of)
             && of.contents == L::CONTENTS
             && self.next.get() < MOST
+            && self.with_handle.get() == 0
             && self.number.get() == load.number();
         self.bundle.get().filter(|_| fits)
     }
@@ -60,11 +64,12 @@ impl Open {
         // SAFETY: nobody looks at it before it is counted.
         unsafe { load.put(bundle, place) };
         // Release: who takes it sees it.
-        if bundle.filled.fetch_add(1, Ordering::Release) & CLOSED != 0 {
+        if bundle.filled.fetch_add(L::COUNTED, Ordering::Release) & CLOSED != 0 {
             self.leave();
             return false;
         }
         self.next.set(place + 1);
+        self.with_handle.set(load.item());
         true
     }
 
@@ -112,10 +117,71 @@ impl Open {
         self.put_item(bundle, item)
     }
 
-    /// The calling thread has made `bundle`, one of these, and put something with this number into its first place.
-    pub(super) fn begin(&self, of: Serial, bundle: NonNull<Bundle>, number: usize) {
+    /// The same for what has a handle. Given back if it cannot be added.
+    #[inline]
+    pub(crate) fn add_with_handle(
+        &self,
+        of: Serial,
+        closure: &Small,
+        mut item: Pending,
+    ) -> Result<(), Pending> {
+        let load = WithHandle {
+            closure,
+            item: &item,
+        };
+        let Some(bundle) = self.fitting(of, &load) else {
+            return Err(item);
+        };
+        {
+            // SAFETY: held.
+            let aim = &unsafe { bundle.as_ref() }.about.aim;
+            item.aim(aim.pool, aim.pwq);
+        }
+        let load = WithHandle {
+            closure,
+            item: &item,
+        };
+        if !self.add(bundle, &load) {
+            return Err(item);
+        }
+        item.hand_on();
+        Ok(())
+    }
+
+    /// The handle of the item at this address is dropped. `true`: it was what the thread has added last, still in the bundle, and is only a closure now; nobody will look at the
+    /// item, which is the caller's.
+    #[inline]
+    pub(crate) fn drop_handle(&self, item: usize) -> bool {
+        if self.with_handle.get() != item {
+            return false;
+        }
+        self.with_handle.set(0);
+        let Some(bundle) = self.bundle.get() else {
+            return false;
+        };
+        let filled = self.next.get() as u32;
+        // Release: the closure, for who takes it. A failure: the bundle was closed, and the item is taken.
+        // SAFETY: held.
+        let dropped = unsafe { bundle.as_ref() }
+            .filled
+            .compare_exchange(
+                filled | HANDLE,
+                filled,
+                Ordering::Release,
+                Ordering::Relaxed,
+            )
+            .is_ok();
+        if !dropped {
+            self.leave();
+        }
+        dropped
+    }
+
+    /// The calling thread has made `bundle`, one of these, and put `load` into its first place.
+    pub(super) fn begin<L: Load>(&self, of: Serial, bundle: NonNull<Bundle>, load: &L) {
         self.bundle.set(Some(bundle));
-        self.number.set(number);
+        self.number.set(load.number());
+        self.with_handle.set(load.item());
         self.next.set(1);
         self.born.set(fork::generation());
         self.of.set(Some(of));
@@ -125,6 +191,7 @@ impl Open {
     #[inline]
     pub(crate) fn leave(&self) {
         if self.of.take().is_some() {
+            self.with_handle.set(0);
             self.let_go();
         }
     }

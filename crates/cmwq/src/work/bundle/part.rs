@@ -1,6 +1,6 @@
 //! The side of those who take bundles: a bundle is closed and taken as a whole, and split into parts, whose places are emptied one by one.
 
-use super::{Bundle, CLOSED, Contents, Found, Places, TOGETHER};
+use super::{Bundle, CLOSED, Contents, Found, HANDLE, Places, TOGETHER};
 use crate::sys::atomic::Ordering;
 use crate::sys::prefetch;
 use crate::work::raw::{Pending, RawWork, WorkFn};
@@ -24,15 +24,15 @@ impl Part {
     pub(in crate::work) unsafe fn weigh(node: NonNull<RawWork>) -> u32 {
         // SAFETY: who takes it holds it.
         let bundle = unsafe { node.cast::<Bundle>().as_ref() };
-        bundle.filled.load(Ordering::Relaxed)
+        bundle.filled.load(Ordering::Relaxed) & !HANDLE
     }
 
-    /// Closes a bundle, and takes all that is in it.
+    /// Closes a bundle, and takes all that is in it; apart from the rest, what comes last and has a handle.
     ///
     /// # Safety
     /// As for [`weigh`](Self::weigh), and once.
     #[inline]
-    pub(in crate::work) unsafe fn close(node: NonNull<RawWork>) -> Self {
+    pub(in crate::work) unsafe fn close(node: NonNull<RawWork>) -> (Self, Option<Pending>) {
         let bundle = node.cast::<Bundle>();
         // Acquire: what is in it. What the maker counts after this is nothing, and will not be looked at.
         // SAFETY: who takes it holds it.
@@ -40,11 +40,19 @@ impl Part {
             .filled
             .fetch_or(CLOSED, Ordering::Acquire);
         debug_assert_eq!(filled & CLOSED, 0, "it is taken once");
-        Part {
+        let last = (filled & HANDLE != 0).then(|| {
+            // SAFETY: put there before the bit was set; closed with the bit, it is the caller's.
+            let item = unsafe { bundle.as_ref().about.with_handle.get() };
+            let item = item.expect("it was put there before the bit was set");
+            // SAFETY: handed on by who has put it there, and taken once.
+            unsafe { Pending::from_raw(item) }
+        });
+        let part = Part {
             bundle,
             next: 0,
-            end: filled as usize,
-        }
+            end: (filled & !HANDLE) as usize - usize::from(last.is_some()),
+        };
+        (part, last)
     }
 
     #[inline]
