@@ -59,7 +59,7 @@ struct issuer {
     uint64_t finished;
     int number;
     uint64_t items, queued, ran;
-    struct samples enqueue, latency, sleeper;
+    struct samples enqueue, latency, sleeper, learned;
     pthread_t thread;
     /* Issuers have nothing in common. */
     char apart[128];
@@ -173,7 +173,7 @@ static inline int go_on(struct issuer *issuer, int *measuring)
     int now = __atomic_load_n(&phase, __ATOMIC_RELAXED);
     if (now == 1 && !*measuring) {
         *measuring = 1;
-        issuer->items = issuer->enqueue.length = issuer->latency.length = issuer->sleeper.length = 0;
+        issuer->items = issuer->enqueue.length = issuer->latency.length = issuer->sleeper.length = issuer->learned.length = 0;
     }
     return now != 2;
 }
@@ -277,6 +277,8 @@ static inline void window(struct issuer *issuer)
         for (uint64_t bits = free_bits; bits; bits &= bits - 1) {
             struct item *item = &items[__builtin_ctzll(bits)];
             keep(item->sleeps ? &issuer->sleeper : &issuer->latency, item->ended_ns - item->queued_ns);
+            if (!item->sleeps)
+                keep(&issuer->learned, now_ns() - item->queued_ns);
             issuer->items++;
         }
     }
@@ -544,6 +546,7 @@ static inline int peer_main(int argc, char **argv, const struct ops *const *peer
         append(&sum.enqueue, &issuer->enqueue);
         append(&sum.latency, &issuer->latency);
         append(&sum.sleeper, &issuer->sleeper);
+        append(&sum.learned, &issuer->learned);
     }
     if (sum.ran != sum.queued) {
         fprintf(stderr, "%s: %llu items were queued, %llu ran\n", options.peer, (unsigned long long)sum.queued,
@@ -561,6 +564,7 @@ static inline int peer_main(int argc, char **argv, const struct ops *const *peer
     percentiles("enqueue", &sum.enqueue);
     percentiles("latency", &sum.latency);
     percentiles("sleeper", &sum.sleeper);
+    percentiles("told", &sum.learned);
     if (floods)
         printf(",\"peak_kib\":%ld", peak_kib());
     puts("}");

@@ -26,7 +26,7 @@ const (
 // A tally is what an issuer has counted.
 type tally struct {
 	items, queued, ran        int64
-	enqueue, latency, sleeper []int64
+	enqueue, latency, sleeper, told []int64
 	measuring                 bool
 }
 
@@ -36,7 +36,7 @@ func (t *tally) goOn(phase *int32) bool {
 	if now == measuring && !t.measuring {
 		t.measuring = true
 		t.items = 0
-		t.enqueue, t.latency, t.sleeper = t.enqueue[:0], t.latency[:0], t.sleeper[:0]
+		t.enqueue, t.latency, t.sleeper, t.told = t.enqueue[:0], t.latency[:0], t.sleeper[:0], t.told[:0]
 	}
 	return now != stopped
 }
@@ -65,7 +65,7 @@ func run(pool pool, options *options) (string, error) {
 	}
 	line := fmt.Sprintf("{\"items\":%d,\"seconds\":%.9f,\"cpu_s\":%.9f,\"spin_ns\":%d",
 		sum.items, wall.Seconds(), cpu.Seconds(), spinNs)
-	line += percentiles("enqueue", sum.enqueue) + percentiles("latency", sum.latency) + percentiles("sleeper", sum.sleeper)
+	line += percentiles("enqueue", sum.enqueue) + percentiles("latency", sum.latency) + percentiles("sleeper", sum.sleeper) + percentiles("told", sum.told)
 	if options.lap == "flood" {
 		line += fmt.Sprintf(",\"peak_kib\":%d", peakKib())
 	}
@@ -116,6 +116,7 @@ func add(tallies []*tally) *tally {
 		sum.enqueue = append(sum.enqueue, tally.enqueue...)
 		sum.latency = append(sum.latency, tally.latency...)
 		sum.sleeper = append(sum.sleeper, tally.sleeper...)
+		sum.told = append(sum.told, tally.told...)
 	}
 	return sum
 }
@@ -194,6 +195,7 @@ func window(pool pool, tally *tally, phase *int32, options *options) {
 			tally.sleeper = append(tally.sleeper, slots[index].took)
 		} else {
 			tally.latency = append(tally.latency, slots[index].took)
+			tally.told = append(tally.told, int64(time.Since(slots[index].queued)))
 		}
 		tally.items++
 		queue(index)

@@ -50,7 +50,7 @@ final class Loops {
         String line = String.format("{\"items\":%d,\"seconds\":%.9f,\"cpu_s\":%.9f,\"spin_ns\":%d", result.sum.items,
                 result.wallNs / 1e9, result.cpuNs / 1e9, spinNs);
         line += result.sum.enqueue.percentiles("enqueue") + result.sum.latency.percentiles("latency")
-                + result.sum.sleeper.percentiles("sleeper");
+                + result.sum.sleeper.percentiles("sleeper") + result.sum.told.percentiles("told");
         if (options.lap.equals("flood")) {
             line += ",\"peak_kib\":" + Machine.peakKib();
         }
@@ -244,6 +244,9 @@ final class Loops {
             for (long bits = free; bits != 0; bits &= bits - 1) {
                 Slot slot = slots[Long.numberOfTrailingZeros(bits)];
                 (slot.sleeps ? tally.sleeper : tally.latency).add(slot.tookNs);
+                if (!slot.sleeps) {
+                    tally.told.add(System.nanoTime() - slot.queuedNs);
+                }
                 tally.items++;
             }
         }

@@ -10,6 +10,8 @@ final class Tally {
     final Samples enqueue = new Samples();
     final Samples latency = new Samples();
     final Samples sleeper = new Samples();
+    /** From queueing an item to when its issuer learns that it has ended. */
+    final Samples told = new Samples();
 
     /** When measuring begins, what was counted before is forgotten. */
     void restart() {
@@ -18,6 +20,7 @@ final class Tally {
         enqueue.length = 0;
         latency.length = 0;
         sleeper.length = 0;
+        told.length = 0;
     }
 
     static Tally sum(List<Tally> tallies) {
@@ -29,6 +32,7 @@ final class Tally {
             sum.enqueue.addAll(tally.enqueue);
             sum.latency.addAll(tally.latency);
             sum.sleeper.addAll(tally.sleeper);
+            sum.told.addAll(tally.told);
         }
         return sum;
     }

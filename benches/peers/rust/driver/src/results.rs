@@ -147,6 +147,11 @@ const WINDOW: &[Metric] = &[
         false,
     ),
     BUSY_P99,
+    metric("told_p50_ns", "queue to told p50", Unit::Nanoseconds, false),
+    Metric {
+        among_fast: true,
+        ..metric("told_p99_ns", "p99", Unit::Nanoseconds, true)
+    },
 ];
 const IDLE: &[Metric] = &[
     metric(
@@ -371,6 +376,7 @@ fn full_name(metric: &Metric) -> String {
         "enqueue_p99_ns" => "enqueue p99".to_owned(),
         "latency_p99_ns" => "latency p99".to_owned(),
         "latency_p50_ns" => "latency p50".to_owned(),
+        "told_p99_ns" => "told p99".to_owned(),
         _ => metric.name.to_owned(),
     }
 }

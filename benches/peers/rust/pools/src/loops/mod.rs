@@ -30,6 +30,8 @@ pub(crate) struct Tally {
     pub(crate) enqueue_ns: Vec<u64>,
     pub(crate) latency_ns: Vec<u64>,
     pub(crate) sleeper_ns: Vec<u64>,
+    /// From queueing an item to when its issuer learns that it has ended.
+    pub(crate) told_ns: Vec<u64>,
 }
 
 impl Phase {
@@ -42,6 +44,7 @@ impl Phase {
             tally.enqueue_ns.clear();
             tally.latency_ns.clear();
             tally.sleeper_ns.clear();
+            tally.told_ns.clear();
         }
         phase != STOPPED
     }
@@ -82,6 +85,7 @@ pub(crate) fn timed(
             sum.enqueue_ns.extend(tally.enqueue_ns);
             sum.latency_ns.extend(tally.latency_ns);
             sum.sleeper_ns.extend(tally.sleeper_ns);
+            sum.told_ns.extend(tally.told_ns);
         }
         report(sum, end - start, (cpu_after - cpu_before).as_secs_f64())
     })
@@ -98,7 +102,8 @@ fn report(sum: Tally, wall_ns: u64, cpu_s: f64) -> Result<Report, String> {
         .number("cpu_s", cpu_s)
         .percentiles("enqueue", sum.enqueue_ns)
         .percentiles("latency", sum.latency_ns)
-        .percentiles("sleeper", sum.sleeper_ns))
+        .percentiles("sleeper", sum.sleeper_ns)
+        .percentiles("told", sum.told_ns))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Window: each issuer keeps 64 items in flight, and queues the next when one has run. An item computes for about 20 µs; in
 //! the *block* loop every fourth first sleeps for a millisecond in a system call. Every item is timed, from before it is
-//! queued to its end.
+//! queued to its end, and to when its issuer has learned of that.
 
 use super::{Phase, Tally, timed};
 use crate::job::{Job, Joining, Pool, Target, forever};
@@ -103,6 +103,8 @@ impl<S, F> Slots<S, F> {
             tally.sleeper_ns.push(took);
         } else {
             tally.latency_ns.push(took);
+            let queued_ns = slot.queued_ns.load(Ordering::Relaxed);
+            tally.told_ns.push(now_ns() - queued_ns);
         }
         tally.items += 1;
     }
