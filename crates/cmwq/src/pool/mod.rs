@@ -313,7 +313,7 @@ impl Pool {
         let looks = if binding.cpus.len() <= 1 {
             spin::MIN_LOOKS
         } else {
-            spin::MAX_LOOKS
+            spin::MAX_LOOKS_OF_WORKERS
         };
         let pool = Arc::new(Pool {
             id,
@@ -350,7 +350,7 @@ impl Pool {
             })),
             oldest_batch: OldestBatch::new(),
             singles: AtomicBool::new(false),
-            allowance: CachePadded::new(Allowance::with_looks(looks)),
+            allowance: CachePadded::new(Allowance::up_to(looks)),
             returns: Patience::new(),
             placing: Placing::new(),
             untold: CachePadded::new(Untold::new()),

@@ -43,6 +43,8 @@ const MANY_TURNS: u32 = 8;
 /// Looks in one bout, of some 15 to 60 ns each: a pause takes 10 or 140 cycles, according to the processor.
 pub(crate) const MIN_LOOKS: u32 = 2;
 pub(crate) const MAX_LOOKS: u32 = 256;
+/// The same for workers. One that yields because the next item comes a little late may give its CPU to several waiters, none of whom is answered before it is back.
+pub(crate) const MAX_LOOKS_OF_WORKERS: u32 = 4 * MAX_LOOKS;
 /// While bouts are shorter, every so many is a long one.
 const LONG_BOUT_EVERY: u32 = 8;
 
@@ -53,7 +55,8 @@ pub(crate) struct Allowance {
     refused: AtomicU32,
     probe_after: AtomicU32,
     looks: AtomicU32,
-    looks_adapt: bool,
+    /// In the longest bout.
+    max_looks: u32,
     /// Bouts shorter than the longest.
     bouts: AtomicU32,
     taken_away: AtomicU32,
@@ -82,17 +85,17 @@ impl Allowance {
             refused: AtomicU32::new(0),
             probe_after: AtomicU32::new(FIRST_PROBE_AFTER),
             looks: AtomicU32::new(MAX_LOOKS),
-            looks_adapt: true,
+            max_looks: MAX_LOOKS,
             bouts: AtomicU32::new(0),
             taken_away: AtomicU32::new(0),
         }
     }
 
-    /// For a waiter that knows: bouts of `looks`.
-    pub(crate) const fn with_looks(looks: u32) -> Self {
+    /// For one whose longest bouts have so many `looks`.
+    pub(crate) const fn up_to(looks: u32) -> Self {
         Allowance {
             looks: AtomicU32::new(looks),
-            looks_adapt: false,
+            max_looks: looks,
             ..Self::new()
         }
     }
@@ -166,9 +169,7 @@ impl Allowance {
         if taken_away > 0 {
             self.taken_away.store(taken_away - 1, Ordering::Relaxed);
         }
-        if self.looks_adapt {
-            set(&self.looks, looks.clamp(MIN_LOOKS, MAX_LOOKS));
-        }
+        set(&self.looks, looks.clamp(MIN_LOOKS, self.max_looks));
         set(&self.ns, (budget.ns * 2).min(MAX_NS));
         // Forgotten slowly: where somebody else's work takes the CPU now and then, most waits still pay.
         let probe_after = self.probe_after.load(Ordering::Relaxed);
@@ -183,14 +184,14 @@ impl Allowance {
     /// How many looks a bout has, and how many the next one shall have if what is waited for is there only after the yield.
     fn bout(&self) -> (u32, u32) {
         let looks = self.looks.load(Ordering::Relaxed);
-        if looks == MAX_LOOKS || !self.looks_adapt {
+        if looks == self.max_looks {
             return (looks, looks / 2);
         }
         let bouts = self.bouts.load(Ordering::Relaxed).wrapping_add(1);
         self.bouts.store(bouts, Ordering::Relaxed);
         // Short bouts never find out that a longer one would do.
         match bouts.is_multiple_of(LONG_BOUT_EVERY) {
-            true => (MAX_LOOKS, looks),
+            true => (looks.max(MAX_LOOKS), looks),
             false => (looks, looks / 2),
         }
     }
@@ -317,9 +318,35 @@ mod tests {
         let budget = allowance.budget().unwrap();
         allowance.paid_off(&budget, MAX_LOOKS * 2);
         assert_eq!(allowance.bout(), (MAX_LOOKS, MAX_LOOKS / 2));
-        // A waiter that knows where the other side runs has bouts of one length.
-        let fixed = Allowance::with_looks(MIN_LOOKS);
-        assert!((0..100).all(|_| fixed.bout().0 == MIN_LOOKS));
+        // On one CPU all are short.
+        let short = Allowance::up_to(MIN_LOOKS);
+        let budget = short.budget().unwrap();
+        for _ in 0..100 {
+            assert_eq!(short.bout().0, MIN_LOOKS);
+            short.paid_off(&budget, MAX_LOOKS);
+        }
+    }
+
+    #[test]
+    fn a_worker_that_shares_its_cpu_with_its_issuer_learns_to_yield_at_once() {
+        let allowance = Allowance::up_to(MAX_LOOKS_OF_WORKERS);
+        assert_eq!(allowance.bout().0, MAX_LOOKS_OF_WORKERS);
+        let budget = allowance.budget().unwrap();
+        for _ in 0..10 {
+            let (_, after_a_yield) = allowance.bout();
+            allowance.paid_off(&budget, after_a_yield);
+        }
+        let longest = (0..LONG_BOUT_EVERY).map(|_| allowance.bout().0).max();
+        assert_eq!(
+            longest,
+            Some(MAX_LOOKS),
+            "no longer than others' now and then"
+        );
+        // The issuer is elsewhere: it comes by itself.
+        for looks in [MAX_LOOKS, 2 * MAX_LOOKS, 4 * MAX_LOOKS, 8 * MAX_LOOKS] {
+            allowance.paid_off(&budget, looks);
+        }
+        assert_eq!(allowance.bout().0, MAX_LOOKS_OF_WORKERS);
     }
 
     #[test]
