@@ -65,8 +65,8 @@ pub(crate) use params::Params;
 #[cfg(any(test, not(cmwq_loom)))]
 pub(crate) use publish::claim_and_publish_again;
 pub(crate) use publish::{
-    Together, has_backlog, note_way, publish_begins, publish_closure_again, publish_item_again,
-    publish_with_handle_again, wait_begins, wait_ends,
+    Together, floods, has_backlog, note_way, publish_begins, publish_closure_again,
+    publish_item_again, publish_with_handle_again, wait_begins, wait_ends,
 };
 pub(crate) use pwq::{COLOURS, FrontEnd, PwqKey, PwqState, PwqStats, Traits};
 pub(crate) use rescuer::Rescuer;

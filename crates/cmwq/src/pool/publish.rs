@@ -133,7 +133,13 @@ pub(crate) fn publish_closure_again(issuer: Issuer, closure: &Small) -> bool {
     .unwrap_or(false)
 }
 
-/// The same for what has a handle, which is `item` as long as the handle is there. Given back if it cannot be.
+/// Whether the calling thread publishes without waiting for what it has published.
+#[inline]
+pub(crate) fn floods() -> bool {
+    with(|desk| desk.in_a_row.get() >= FLOODS_AFTER).unwrap_or(false)
+}
+
+/// As [`publish_closure_again`] for what has a handle, which is `item` as long as the handle is there. Given back if it cannot be.
 #[inline]
 pub(crate) fn publish_with_handle_again(
     issuer: Issuer,

@@ -30,7 +30,7 @@ mod model;
 use self::core::WqCore;
 use crate::error::{Error, FlushError, Refused};
 use crate::observe::warn;
-use crate::pool::{publish_begins, spawner};
+use crate::pool::{floods, publish_begins, spawner};
 use crate::sys::thread;
 use crate::work::closure::Small;
 use crate::work::raw::{Pending, RawWork};
@@ -187,13 +187,13 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        match spawner::drops_handles() {
+        match spawner::drops_handles() && floods() {
             true => self.spawn_to_be_dropped(func),
             false => self.spawn_from(None, func),
         }
     }
 
-    /// By a thread that drops its handles at once.
+    /// By a thread that floods, and drops its handles at once.
     fn spawn_to_be_dropped<F, T>(&self, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
