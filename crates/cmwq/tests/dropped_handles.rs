@@ -8,28 +8,12 @@
 mod harness;
 
 use cmwq::{Engine, JoinError, JoinHandle, Workqueue};
-use harness::{Deadline, Door, block_on, engine, eventually, number, seed};
+use harness::{Alive, Deadline, block_on, engine, eventually, hold, number, seed};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Waker};
-
-/// Counts itself as long as it lives.
-struct Alive(Arc<AtomicUsize>);
-
-impl Alive {
-    fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Alive(count.clone())
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
 
 struct Fixture {
     engine: Engine,
@@ -41,19 +25,6 @@ fn fixture(topology: &str, max_active: usize) -> Fixture {
     let builder = engine.workqueue("t").max_active(max_active);
     let wq = builder.build().unwrap();
     Fixture { engine, wq }
-}
-
-/// Holds as many CPUs of a pod until it is opened.
-fn hold(wq: &Workqueue, cpus: usize) -> Arc<Door> {
-    let door = Door::new();
-    for _ in 0..cpus {
-        let door = door.clone();
-        wq.execute(move || door.pass_awake()).unwrap();
-    }
-    while door.arrived() < cpus {
-        std::thread::yield_now();
-    }
-    door
 }
 
 /// Spawns so many that count themselves, and drops each handle at once.

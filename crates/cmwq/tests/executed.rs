@@ -3,41 +3,12 @@
 
 mod harness;
 
-use cmwq::{Refused, Work, Workqueue, blocking};
-use harness::{Deadline, Door, engine};
+use cmwq::{Refused, Work, blocking};
+use harness::{Alive, Deadline, Door, engine, hold};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 const CLOSURES: usize = 20_000;
-
-/// Counts itself as long as it lives.
-struct Alive(Arc<AtomicUsize>);
-
-impl Alive {
-    fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Alive(count.clone())
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Holds as many CPUs of a pod until it is opened.
-fn hold(wq: &Workqueue, cpus: usize) -> Arc<Door> {
-    let door = Door::new();
-    for _ in 0..cpus {
-        let door = door.clone();
-        wq.execute(move || door.pass_awake()).unwrap();
-    }
-    while door.arrived() < cpus {
-        std::thread::yield_now();
-    }
-    door
-}
 
 #[test]
 fn each_closure_runs_once_and_is_dropped_once_whoever_takes_it() {

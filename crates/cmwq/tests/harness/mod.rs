@@ -353,3 +353,32 @@ pub(crate) fn own_name() -> String {
     let name = std::fs::read_to_string("/proc/thread-self/comm").expect("/proc");
     name.trim_end().to_owned()
 }
+
+/// Counts itself as long as it lives.
+pub(crate) struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    pub(crate) fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Alive(count.clone())
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Holds as many CPUs of a pod until it is opened.
+pub(crate) fn hold(wq: &Workqueue, cpus: usize) -> Arc<Door> {
+    let door = Door::new();
+    for _ in 0..cpus {
+        let door = door.clone();
+        wq.execute(move || door.pass_awake()).unwrap();
+    }
+    while door.arrived() < cpus {
+        std::thread::yield_now();
+    }
+    door
+}

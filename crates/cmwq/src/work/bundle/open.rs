@@ -40,14 +40,14 @@ impl Open {
         self.of.get()
     }
 
-    /// It, if it is one of these, for such as this, and has room. It is held until it is [left](Self::leave).
+    /// It, if it is one of these, for such as have this number, and has room. It is held until it is [left](Self::leave).
     #[inline]
-    fn fitting<L: Load>(&self, of: Serial, load: &L) -> Option<NonNull<Bundle>> {
+    fn fitting<L: Load>(&self, of: Serial, number: usize) -> Option<NonNull<Bundle>> {
         let fits = self.of.get() == Some(of)
             && of.contents == L::CONTENTS
             && self.next.get() < MOST
             && self.with_handle.get() == 0
-            && self.number.get() == load.number();
+            && self.number.get() == number;
         self.bundle.get().filter(|_| fits)
     }
 
@@ -76,7 +76,7 @@ impl Open {
     /// Adds a closure, if it is one of these bundles and has room. `true`: it is published, and handed on.
     #[inline]
     pub(crate) fn add_closure(&self, of: Serial, closure: &Small) -> bool {
-        self.fitting(of, closure)
+        self.fitting::<Small>(of, closure.number())
             .is_some_and(|bundle| self.add(bundle, closure))
     }
 
@@ -92,7 +92,7 @@ impl Open {
     /// The same for an item that is aimed where these bundles go. Given back if it cannot be added.
     #[inline]
     pub(crate) fn add_item(&self, of: Serial, item: Pending) -> Result<(), Pending> {
-        match self.fitting(of, &item) {
+        match self.fitting::<Pending>(of, item.number()) {
             Some(bundle) => self.put_item(bundle, item),
             None => Err(item),
         }
@@ -101,7 +101,7 @@ impl Open {
     /// The same for an item that is aimed nowhere yet, if it runs nowhere.
     #[inline]
     pub(crate) fn add_item_again(&self, of: Serial, mut item: Pending) -> Result<(), Pending> {
-        let Some(bundle) = self.fitting(of, &item) else {
+        let Some(bundle) = self.fitting::<Pending>(of, item.number()) else {
             return Err(item);
         };
         {
@@ -125,11 +125,7 @@ impl Open {
         closure: &Small,
         mut item: Pending,
     ) -> Result<(), Pending> {
-        let load = WithHandle {
-            closure,
-            item: &item,
-        };
-        let Some(bundle) = self.fitting(of, &load) else {
+        let Some(bundle) = self.fitting::<WithHandle<'_>>(of, closure.number()) else {
             return Err(item);
         };
         {
