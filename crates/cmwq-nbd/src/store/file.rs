@@ -6,6 +6,8 @@ use std::io::{self, ErrorKind, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -15,6 +17,12 @@ use crate::ring::Ring;
 
 /// Zeroes are written out in pieces of this size where the file system cannot do it by itself.
 const ZEROES: &[u8] = &[0; 64 << 10];
+/// How often a file that is in use is asked for again, and how long after the last time: two seconds in all.
+///
+/// Who restarts a server that was killed meets the dead one: its lock stays until the kernel has ended what its io_uring had in flight,
+/// which may be after the process is gone. It must stay so long, since until then the dead one's writes may still reach the file.
+const ATTEMPTS: u32 = 200;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(10);
 
 /// Reads and writes through the system's page cache.
 pub struct FileStore {
@@ -23,11 +31,29 @@ pub struct FileStore {
     by_io_uring: bool,
 }
 
+/// So that no two servers write to one file. As long as the file is in use `again` waits, and says whether to try once more.
+fn lock(file: &File, read_only: bool, mut again: impl FnMut() -> bool) -> io::Result<()> {
+    let operation = if read_only {
+        FlockOperation::NonBlockingLockShared
+    } else {
+        FlockOperation::NonBlockingLockExclusive
+    };
+    loop {
+        match rustix::fs::flock(file, operation) {
+            Err(Errno::WOULDBLOCK) if again() => {}
+            Err(Errno::WOULDBLOCK) => return Err(io::Error::other("in use by another process")),
+            other => return Ok(other?),
+        }
+    }
+}
+
 impl FileStore {
     /// Opens a file or a block device. Its size is taken now, and `block` bytes are the unit of it: a rest is left out.
     ///
+    /// A file that another server has is waited for, two seconds at most: a killed one may have writes in flight.
+    ///
     /// # Errors
-    /// The system's; a file that is in use by another server, or that is neither a file nor a block device.
+    /// The system's; a file that stays in use by another server, or that is neither a file nor a block device.
     pub fn open(path: &Path, read_only: bool, block: u32) -> io::Result<FileStore> {
         let file = File::options().read(true).write(!read_only).open(path)?;
         let kind = file.metadata()?.file_type();
@@ -36,14 +62,10 @@ impl FileStore {
                 "neither a regular file nor a block device",
             ));
         }
-        let lock = if read_only {
-            FlockOperation::NonBlockingLockShared
-        } else {
-            FlockOperation::NonBlockingLockExclusive
-        };
-        rustix::fs::flock(&file, lock).map_err(|error| match error {
-            Errno::WOULDBLOCK => io::Error::other("in use by another process"),
-            other => other.into(),
+        let mut attempts = 1..ATTEMPTS;
+        lock(&file, read_only, || {
+            thread::sleep(BETWEEN_ATTEMPTS);
+            attempts.next().is_some()
         })?;
         let size = rustix::fs::seek(&file, SeekFrom::End(0))?;
         let size = size - size % u64::from(block);
@@ -187,6 +209,48 @@ impl Store for FileStore {
         Extent {
             length: until.min(end) - offset,
             hole,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    /// The same file, opened twice.
+    fn opened_twice() -> [File; 2] {
+        let memory = rustix::fs::memfd_create("image", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
+        [(); 2].map(|()| File::options().read(true).write(true).open(&path).unwrap())
+    }
+
+    #[test]
+    fn a_file_is_waited_for_until_its_last_user_is_gone() {
+        let [dead, next] = opened_twice();
+        lock(&dead, false, || panic!("nobody has it")).unwrap();
+        // What the kernel does for a dead server: it closes the file when all that was in flight has ended.
+        let mut in_flight = vec![dead.try_clone().unwrap(), dead];
+        lock(&next, false, || in_flight.pop().is_some()).unwrap();
+        assert_eq!(in_flight.len(), 0);
+    }
+
+    #[test]
+    fn a_file_that_stays_in_use_is_refused() {
+        for (read_only, other_read_only) in [(false, false), (false, true), (true, false)] {
+            let [used, next] = opened_twice();
+            lock(&used, read_only, || panic!("nobody has it")).unwrap();
+            let mut attempts = 1..3;
+            let refused = lock(&next, other_read_only, || attempts.next().is_some());
+            assert_eq!(
+                refused.unwrap_err().to_string(),
+                "in use by another process"
+            );
+            assert!(attempts.is_empty());
+        }
+        let [one, other] = opened_twice();
+        for reader in [&one, &other] {
+            lock(reader, true, || panic!("readers share")).unwrap();
         }
     }
 }
