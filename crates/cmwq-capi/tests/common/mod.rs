@@ -98,7 +98,7 @@ pub(crate) fn compile<A: AsRef<OsStr>>(
     program
 }
 
-/// Runs a program, for a minute at most.
+/// Runs a program. One that has not ended after five minutes hangs: beside processes that compute, what takes a second may take half a minute.
 pub(crate) fn run<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> String {
-    succeeds(Command::new("timeout").arg("60").arg(program).args(args))
+    succeeds(Command::new("timeout").arg("300").arg(program).args(args))
 }
