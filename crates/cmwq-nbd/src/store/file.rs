@@ -17,7 +17,7 @@ use crate::ring::Ring;
 
 /// Zeroes are written out in pieces of this size where the file system cannot do it by itself.
 const ZEROES: &[u8] = &[0; 64 << 10];
-/// How often a file that is in use is asked for again, and how long after the last time: two seconds in all.
+/// How often a file that is in use is asked for again, and how long after the time before: two seconds in all.
 ///
 /// Who restarts a server that was killed meets the dead one: its lock stays until the kernel has ended what its io_uring had in flight,
 /// which may be after the process is gone. It must stay so long, since until then the dead one's writes may still reach the file.
@@ -62,10 +62,13 @@ impl FileStore {
                 "neither a regular file nor a block device",
             ));
         }
-        let mut attempts = 1..ATTEMPTS;
+        let mut attempts = 0..ATTEMPTS;
         lock(&file, read_only, || {
-            thread::sleep(BETWEEN_ATTEMPTS);
-            attempts.next().is_some()
+            let again = attempts.next().is_some();
+            if again {
+                thread::sleep(BETWEEN_ATTEMPTS);
+            }
+            again
         })?;
         let size = rustix::fs::seek(&file, SeekFrom::End(0))?;
         let size = size - size % u64::from(block);
