@@ -37,8 +37,8 @@ static void submit(struct item *item)
 int main(int argc, char **argv)
 {
     static const char *const rows[] = {"roundtrip", "semaphore", "flood", "semaphore", "window", "count",
-                                       "idle", "start", "block", "count", NULL};
-    static const char *const unlimited_rows[] = {"block", "count", NULL};
+                                       "idle", "start", "block", "count", "hogged", "start", NULL};
+    static const char *const unlimited_rows[] = {"block", "count", "hogged", "start", NULL};
     static const struct ops fixed = {.peer = "glib", .rows = rows, .start = start_fixed, .submit = submit};
     static const struct ops unlimited = {.peer = "glib-unlimited", .rows = unlimited_rows, .start = start_unlimited,
                                          .submit = submit};

@@ -49,17 +49,17 @@ struct ops {
 struct options {
     const char *peer, *lap, *mode;
     int issuers, workers;
-    uint64_t warmup_ms, time_ms, items, spin, samples, period_us;
+    uint64_t warmup_ms, time_ms, items, spin, samples, period_us, hogs, spins, batch;
 };
 
 struct issuer {
     sem_t told;
-    /* round trip, flood: what is left to run; window: the items that have run, a bit each */
+    /* round trip, flood, hogged: what is left to run; window: the items that have run, a bit each; hogged: hogs that have ended */
     int64_t left;
     uint64_t finished;
     int number;
-    uint64_t items, queued, ran;
-    struct samples enqueue, latency, sleeper, learned;
+    uint64_t items, queued, ran, after_hogs;
+    struct samples enqueue, latency, sleeper, learned, batches;
     pthread_t thread;
     /* Issuers have nothing in common. */
     char apart[128];
@@ -72,6 +72,8 @@ struct item {
     void (*tell)(struct item *item);
     struct issuer *issuer;
     uint64_t queued_ns, ended_ns, runs;
+    /* hogged: how many hogs had ended when it was queued, when it started */
+    uint64_t hogs_before, hogs_at_start;
     int index, sleeps;
     char apart[64];
 };
@@ -367,6 +369,8 @@ static inline void one_at_a_time(struct issuer *issuer)
     issuer->ran = item->runs;
 }
 
+#include "hogged.h"
+
 static inline void *issuer_thread(void *argument)
 {
     struct issuer *issuer = (struct issuer *)argument;
@@ -381,6 +385,8 @@ static inline void *issuer_thread(void *argument)
             round_trip(issuer);
         else if (strcmp(options.lap, "idle") == 0)
             one_at_a_time(issuer);
+        else if (strcmp(options.lap, "hogged") == 0)
+            hogged(issuer);
         else
             window(issuer);
     }
@@ -437,7 +443,7 @@ static inline void list(const struct ops *const *peers)
 static inline int refused(const char *what)
 {
     fprintf(stderr, "'%s': expected list, or PEER LOOP MODE [key=value]...; keys: issuers workers warmup_ms time_ms items spin "
-                    "samples period_us\n", what);
+                    "samples period_us hogs spins batch\n", what);
     return 2;
 }
 
@@ -455,12 +461,16 @@ static inline int parse(int argc, char **argv, const struct ops *const *peers)
     options.spin = 10000;
     options.samples = 1000;
     options.period_us = 2000;
+    options.hogs = 8;
+    options.spins = 50000;
+    options.batch = 25;
     struct {
         const char *key;
         uint64_t *value;
     } keys[] = {{"issuers", &issuers}, {"workers", &workers}, {"warmup_ms", &options.warmup_ms},
                 {"time_ms", &options.time_ms}, {"items", &options.items}, {"spin", &options.spin},
-                {"samples", &options.samples}, {"period_us", &options.period_us}};
+                {"samples", &options.samples}, {"period_us", &options.period_us}, {"hogs", &options.hogs},
+                {"spins", &options.spins}, {"batch", &options.batch}};
     for (int index = 4; index < argc; index++) {
         size_t known = sizeof keys / sizeof *keys, key = 0;
         char *equals = strchr(argv[index], '='), *end = NULL;
@@ -495,6 +505,8 @@ static inline int peer_main(int argc, char **argv, const struct ops *const *peer
     uint64_t spin_ns = strcmp(options.lap, "window") && strcmp(options.lap, "block") ? 0 : spin_takes();
     ops->start(options.workers);
     int floods = strcmp(options.lap, "flood") == 0, idles = strcmp(options.lap, "idle") == 0;
+    /* These end when they have their samples, the others when their time is up. */
+    int samples = idles || strcmp(options.lap, "hogged") == 0;
     pthread_barrier_init(&together, NULL, (unsigned)options.issuers + 1);
     pthread_barrier_init(&apart, NULL, (unsigned)options.issuers + 1);
     struct issuer *issuers = (struct issuer *)calloc((size_t)options.issuers, sizeof *issuers);
@@ -522,11 +534,11 @@ static inline int peer_main(int argc, char **argv, const struct ops *const *peer
         pthread_barrier_wait(&together);
     } else {
         pthread_barrier_wait(&together);
-        if (!idles)
+        if (!samples)
             sleep_us(options.warmup_ms * 1000);
         start = now_ns(), cpu_start = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
         __atomic_store_n(&phase, 1, __ATOMIC_RELAXED);
-        if (!idles)
+        if (!samples)
             sleep_us(options.time_ms * 1000);
         else
             pthread_join(issuers[0].thread, NULL);
@@ -538,21 +550,25 @@ static inline int peer_main(int argc, char **argv, const struct ops *const *peer
     memset(&sum, 0, sizeof sum);
     for (int number = 0; number < options.issuers; number++) {
         struct issuer *issuer = &issuers[number];
-        if (!idles)
+        if (!samples)
             pthread_join(issuer->thread, NULL);
         sum.items += issuer->items;
         sum.queued += issuer->queued;
         sum.ran += issuer->ran;
+        sum.after_hogs += issuer->after_hogs;
         append(&sum.enqueue, &issuer->enqueue);
         append(&sum.latency, &issuer->latency);
         append(&sum.sleeper, &issuer->sleeper);
         append(&sum.learned, &issuer->learned);
+        append(&sum.batches, &issuer->batches);
     }
     if (sum.ran != sum.queued) {
         fprintf(stderr, "%s: %llu items were queued, %llu ran\n", options.peer, (unsigned long long)sum.queued,
                 (unsigned long long)sum.ran);
         return 3;
     }
+    if (sum.batches.length && !sum.latency.length)
+        fail("the hogs ended before the first sample");
     if (idles) {
         puts("idle");
         fflush(stdout);
@@ -565,6 +581,12 @@ static inline int peer_main(int argc, char **argv, const struct ops *const *peer
     percentiles("latency", &sum.latency);
     percentiles("sleeper", &sum.sleeper);
     percentiles("told", &sum.learned);
+    if (sum.batches.length) {
+        /* Sorted by now. */
+        printf(",\"latency_max_ns\":%llu,\"after_hogs\":%llu",
+               (unsigned long long)sum.latency.values[sum.latency.length - 1], (unsigned long long)sum.after_hogs);
+        percentiles("batch", &sum.batches);
+    }
     if (floods)
         printf(",\"peak_kib\":%ld", peak_kib());
     puts("}");

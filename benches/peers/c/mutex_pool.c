@@ -75,7 +75,7 @@ static void submit_signal_after(struct item *item)
 }
 
 static const char *const rows[] = {"roundtrip", "semaphore", "flood", "semaphore", "window", "count",
-                                   "idle", "start", "block", "count", NULL};
+                                   "idle", "start", "block", "count", "hogged", "start", NULL};
 
 int main(int argc, char **argv)
 {

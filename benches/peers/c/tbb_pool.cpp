@@ -64,7 +64,7 @@ void join(struct item *)
 int main(int argc, char **argv)
 {
     static const char *const rows[] = {"roundtrip", "semaphore", "roundtrip", "help", "flood", "semaphore",
-                                       "window", "count", "idle", "start", "block", "count", nullptr};
+                                       "window", "count", "idle", "start", "block", "count", "hogged", "start", nullptr};
     static const struct ops tbb_ops = {"onetbb", rows, start, begin, end, enqueue, spawn, join, nullptr};
     static const struct ops *const peers[] = {&tbb_ops, nullptr};
     return peer_main(argc, argv, peers);

@@ -63,7 +63,7 @@ static void start(int workers)
 int main(int argc, char **argv)
 {
     static const char *const rows[] = {"roundtrip", "callback", "flood", "callback", "window", "callback",
-                                       "idle", "start", "block", "callback", NULL};
+                                       "idle", "start", "block", "callback", "hogged", "start", NULL};
     static const struct ops uv = {.peer = "libuv", .rows = rows, .start = start, .issuer_begin = begin,
                                   .issuer_end = end, .submit = submit, .wait = wait_once};
     static const struct ops *const peers[] = {&uv, NULL};

@@ -25,9 +25,12 @@ const (
 
 // A tally is what an issuer has counted.
 type tally struct {
-	items, queued, ran        int64
+	items, queued, ran              int64
 	enqueue, latency, sleeper, told []int64
-	measuring                 bool
+	measuring                       bool
+	// hogged: samples during whose wait a hog ended; how long each batch of hogs took
+	afterHogs int64
+	batches   []int64
 }
 
 // goOn tells an issuer whether to go on; when measuring begins it forgets what it has counted.
@@ -53,6 +56,10 @@ func run(pool pool, options *options) (string, error) {
 		sum, wall, cpu = runFlood(pool, options)
 	case "idle":
 		sum, wall, cpu = runIdle(pool, options)
+	case "stream":
+		sum, wall, cpu = runStream(pool, options)
+	case "hogged":
+		sum, wall, cpu = runHogged(pool, options)
 	default:
 		sum, wall, cpu = runTimed(pool, options)
 	}
@@ -68,6 +75,14 @@ func run(pool pool, options *options) (string, error) {
 	line += percentiles("enqueue", sum.enqueue) + percentiles("latency", sum.latency) + percentiles("sleeper", sum.sleeper) + percentiles("told", sum.told)
 	if options.lap == "flood" {
 		line += fmt.Sprintf(",\"peak_kib\":%d", peakKib())
+	}
+	if options.lap == "hogged" {
+		if len(sum.latency) == 0 {
+			return "", fmt.Errorf("the hogs ended before the first sample")
+		}
+		// Sorted by now.
+		line += fmt.Sprintf(",\"latency_max_ns\":%d,\"after_hogs\":%d", sum.latency[len(sum.latency)-1], sum.afterHogs)
+		line += percentiles("batch", sum.batches)
 	}
 	return line + "}", nil
 }

@@ -21,6 +21,9 @@ type options struct {
 	spin            int
 	samples         int
 	period          time.Duration
+	hogs            int
+	spins           int
+	batch           int
 }
 
 // A row is a loop and how the issuer learns of the end of an item.
@@ -28,7 +31,7 @@ type row struct{ lap, mode string }
 
 var rows = []row{
 	{"roundtrip", "channel"}, {"roundtrip", "unpinned"}, {"flood", "channel"}, {"window", "channel"},
-	{"idle", "start"}, {"block", "channel"},
+	{"idle", "start"}, {"block", "channel"}, {"hogged", "start"}, {"stream", "end"},
 }
 
 var peers = []struct {
@@ -77,6 +80,7 @@ func parse(arguments []string) (*options, error) {
 		peer: arguments[0], lap: arguments[1], mode: arguments[2],
 		issuers: 1, workers: runtime.NumCPU(), warmup: 200 * time.Millisecond, time: time.Second,
 		items: 200000, spin: 10000, samples: 1000, period: 2 * time.Millisecond,
+		hogs: 8, spins: 50000, batch: 25,
 	}
 	known := false
 	for _, row := range rows {
@@ -108,8 +112,14 @@ func parse(arguments []string) (*options, error) {
 			result.samples = number
 		case "period_us":
 			result.period = time.Duration(number) * time.Microsecond
+		case "hogs":
+			result.hogs = number
+		case "spins":
+			result.spins = number
+		case "batch":
+			result.batch = number
 		default:
-			return nil, fmt.Errorf("'%s': expected issuers, workers, warmup_ms, time_ms, items, spin, samples or period_us", key)
+			return nil, fmt.Errorf("'%s': expected issuers, workers, warmup_ms, time_ms, items, spin, samples, period_us, hogs, spins or batch", key)
 		}
 	}
 	return result, nil

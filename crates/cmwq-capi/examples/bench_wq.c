@@ -5,13 +5,15 @@
  *
  *     bench_wq [ITEMS_PER_THREAD] [THREADS]
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
+#include <linux/atomic.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/workqueue.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +23,7 @@ struct producer {
 	struct work_struct work;
 	struct completion done;
 	unsigned long *latency_ns;
-	atomic_ulong executed;
+	atomic_long_t executed;
 };
 
 static struct workqueue_struct *bench_wq;
@@ -32,13 +34,13 @@ static void bench_work(struct work_struct *work)
 {
 	struct producer *p = container_of(work, struct producer, work);
 
-	atomic_fetch_add_explicit(&p->executed, 1, memory_order_relaxed);
+	atomic_long_inc(&p->executed);
 	complete(&p->done);
 }
 
 static void *produce(void *arg)
 {
-	struct producer *p = arg;
+	struct producer *p = (struct producer *)arg;
 	cpu_set_t cpus;
 	unsigned long i;
 
@@ -69,8 +71,9 @@ static int ascending(const void *a, const void *b)
 
 static int run(const char *scope, int threads)
 {
-	struct producer *producers = calloc((size_t)threads, sizeof(*producers));
-	unsigned long total = (unsigned long)threads * items, executed = 0, *all = calloc(total, sizeof(*all));
+	struct producer *producers = (struct producer *)calloc((size_t)threads, sizeof(*producers));
+	unsigned long total = (unsigned long)threads * items, executed = 0;
+	unsigned long *all = (unsigned long *)calloc(total, sizeof(*all));
 	uint64_t start, elapsed_us;
 	int cpu, t = 0;
 
@@ -96,7 +99,7 @@ static int run(const char *scope, int threads)
 	flush_workqueue(bench_wq);
 	elapsed_us = (cmwq_now_ns() - start) / 1000;
 	for (t = 0; t < threads; t++)
-		executed += producers[t].executed;
+		executed += (unsigned long)atomic_long_read(&producers[t].executed);
 	qsort(all, total, sizeof(*all), ascending);
 	printf("%-11s %9llu items/sec  p50=%lu p90=%lu p95=%lu ns\n", scope,
 	       elapsed_us ? (unsigned long long)(total * 1000000 / elapsed_us) : 0ull, all[total * 50 / 100],

@@ -48,7 +48,7 @@ static struct file *files_of(const char *directory)
 	if (!dir)
 		return NULL;
 	while ((entry = readdir(dir))) {
-		file = calloc(1, sizeof(*file));
+		file = (struct file *)calloc(1, sizeof(*file));
 		if (!file)
 			break;
 		snprintf(file->path, sizeof(file->path), "%.2000s/%s", directory, entry->d_name);

@@ -3,21 +3,21 @@
  * A device in the kernel's manner: its interrupts queue an item that is embedded in it, and a delayed item polls its state. Both
  * find their device by container_of. Tearing down disables first, so that nothing can queue any more.
  */
+#include <linux/atomic.h>
+#include <linux/delay.h>
 #include <linux/jiffies.h>
 #include <linux/kernel.h>
 #include <linux/workqueue.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct device {
 	const char *name;
 	struct workqueue_struct *wq;
 	struct work_struct irq_work;
 	struct delayed_work poll_work;
-	atomic_int raised;
+	atomic_t raised;
 	int handled;
 	int polls;
 };
@@ -27,7 +27,7 @@ static void device_irq_work(struct work_struct *work)
 {
 	struct device *dev = container_of(work, struct device, irq_work);
 
-	dev->handled += atomic_exchange(&dev->raised, 0);
+	dev->handled += atomic_xchg(&dev->raised, 0);
 }
 
 static void device_poll(struct work_struct *work)
@@ -40,13 +40,13 @@ static void device_poll(struct work_struct *work)
 
 static void device_interrupt(struct device *dev)
 {
-	atomic_fetch_add(&dev->raised, 1);
+	atomic_inc(&dev->raised);
 	queue_work(dev->wq, &dev->irq_work);
 }
 
 static struct device *device_create(const char *name)
 {
-	struct device *dev = calloc(1, sizeof(*dev));
+	struct device *dev = (struct device *)calloc(1, sizeof(*dev));
 
 	if (!dev)
 		return NULL;
@@ -68,12 +68,12 @@ static void device_remove(struct device *dev)
 	cancel_delayed_work_sync(&dev->poll_work);
 	destroy_workqueue(dev->wq);
 	/* What the last run did not take any more. */
-	dev->handled += atomic_exchange(&dev->raised, 0);
+	dev->handled += atomic_xchg(&dev->raised, 0);
 }
 
 static void *interrupts(void *arg)
 {
-	struct device *dev = arg;
+	struct device *dev = (struct device *)arg;
 	int i;
 
 	for (i = 0; i < 20000; i++)
@@ -84,7 +84,6 @@ static void *interrupts(void *arg)
 int main(void)
 {
 	struct device *dev = device_create("eth0");
-	struct timespec while_polling = {0, 30 * 1000 * 1000};
 	pthread_t threads[2];
 	size_t i;
 	int status;
@@ -96,7 +95,7 @@ int main(void)
 			return 1;
 	for (i = 0; i < ARRAY_SIZE(threads); i++)
 		pthread_join(threads[i], NULL);
-	nanosleep(&while_polling, NULL);
+	msleep(30);
 	device_remove(dev);
 	printf("%s: %d interrupts handled, %s\n", dev->name, dev->handled, dev->polls > 3 ? "polled" : "not polled");
 	status = dev->handled == 40000 && dev->polls > 3 ? 0 : 1;

@@ -3,16 +3,17 @@
  * What queue_work() costs a C program: the counterpart of enqueue_cost.rs. Items are queued in rounds while every worker is
  * busy, so that nobody is woken and nobody contends. Prints one number, ns an item: the median of the rounds.
  */
+#include <linux/atomic.h>
+#include <linux/kernel.h>
 #include <linux/workqueue.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { ITEMS = 1000, ROUNDS = 400 };
 
-static atomic_bool stop;
-static atomic_uint spinning;
+static bool stop;
+static atomic_t spinning;
 static struct work_struct items[ITEMS];
 static double costs_ns[ROUNDS];
 
@@ -25,8 +26,8 @@ static void nothing(struct work_struct *work)
 static void spin(struct work_struct *work)
 {
 	(void)work;
-	atomic_fetch_add(&spinning, 1);
-	while (!atomic_load_explicit(&stop, memory_order_relaxed))
+	atomic_inc(&spinning);
+	while (!READ_ONCE(stop))
 		;
 }
 
@@ -41,7 +42,7 @@ int main(void)
 {
 	struct workqueue_struct *wq = alloc_workqueue("enqueue_cost", WQ_UNBOUND, 0);
 	unsigned int busy = num_online_cpus(), i;
-	struct work_struct *spinners = calloc(busy, sizeof(*spinners));
+	struct work_struct *spinners = (struct work_struct *)calloc(busy, sizeof(*spinners));
 	int round;
 
 	if (!wq || !spinners)
@@ -53,17 +54,17 @@ int main(void)
 	for (round = 0; round < ROUNDS; round++) {
 		uint64_t start;
 
-		stop = false;
-		spinning = 0;
+		WRITE_ONCE(stop, false);
+		atomic_set(&spinning, 0);
 		for (i = 0; i < busy; i++)
 			queue_work(wq, &spinners[i]);
-		while (spinning < busy)
+		while ((unsigned int)atomic_read(&spinning) < busy)
 			sched_yield();
 		start = cmwq_now_ns();
 		for (i = 0; i < ITEMS; i++)
 			queue_work(wq, &items[i]);
-		costs_ns[round] = (double)(cmwq_now_ns() - start) / ITEMS;
-		stop = true;
+		costs_ns[round] = (double)(cmwq_now_ns() - start) / (double)ITEMS;
+		WRITE_ONCE(stop, true);
 		flush_workqueue(wq);
 	}
 	qsort(costs_ns, ROUNDS, sizeof(costs_ns[0]), ascending);

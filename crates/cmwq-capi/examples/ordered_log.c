@@ -3,6 +3,9 @@
  * An ordered log: any thread appends lines, one at a time is written, in the order in which they were queued. Each line is an
  * item on the heap that its own function frees.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <linux/workqueue.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -32,7 +35,7 @@ static void *writer(void *arg)
 	int number;
 
 	for (number = 0; number < LINES; number++) {
-		struct line *line = malloc(sizeof(*line));
+		struct line *line = (struct line *)malloc(sizeof(*line));
 
 		if (!line)
 			return arg;

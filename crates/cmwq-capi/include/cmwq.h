@@ -12,9 +12,11 @@
  * cancelled with _sync, before the frame ends. A workqueue belongs to who made it, until cmwq_destroy_workqueue().
  *
  * THREADS. Every function may be called from any thread, also from within work functions, whatever locks the caller holds;
- * none from a signal handler. Those that say "waits" sleep; called by a work function they count as blocking, so that others
+ * none from a signal handler, but for cmwq_reset_signal_mask(). Those that say "waits" sleep; called by a work function they count as blocking, so that others
  * run meanwhile. Waiting for oneself (flushing a queue from one of its own items, cancelling an item with _sync from its own
- * function) is noticed: it warns and does not wait. A work function must return: it may not call pthread_exit(), longjmp()
+ * function) is noticed: it warns and does not wait. An item counts as the own one if it has the address and the function of the item that
+ * the calling thread runs: a function that has freed its item may wait for another item at the same address, unless that has the same
+ * function too, for such an item cannot be told from the first one. A work function must return: it may not call pthread_exit(), longjmp()
  * out, or let a C++ exception out.
  *
  * RETURN VALUES. A function that queues returns true if one new instance was accepted; false if the item was pending already
@@ -22,10 +24,11 @@
  * drained or destroyed drops items from outside, and true is returned, as the kernel does. Functions that return int return 0,
  * or a negative error number such as -EINVAL; those that return a pointer return NULL and set errno.
  *
- * WRONG USE (NULL, a queue that was destroyed, unknown flags, a CPU that does not exist) is an error that is returned, said once
- * in a warning that names the call, and changes nothing. Functions that return bool return false then and set errno: EINVAL (NULL,
- * misaligned, no function), ESTALE (no such workqueue: destroyed, or never was), ENODEV (no such CPU or node), EPERM (the child of
- * a fork uses its parent's queue), EAGAIN (a thread cannot be created). errno is left alone otherwise.
+ * WRONG USE (NULL, a queue that was destroyed, unknown flags) is an error that is returned, said once in a warning that names the
+ * call, and changes nothing. Functions that return bool return false then and set errno: EINVAL (NULL, misaligned, no function),
+ * ESTALE (no such workqueue: destroyed, or never was), ENODEV (no such CPU), EPERM (the child of a fork uses its parent's queue),
+ * EAGAIN (a thread cannot be created). errno is left alone otherwise. An item that is queued on a CPU or node that does not exist
+ * is queued as if none had been named, with a warning: false would be read as "pending already".
  *
  * FORK. A child has its parent's workqueues, but not their workers: using them is EPERM. It can make its own, and its system
  * workqueues are its own.
@@ -38,8 +41,10 @@
 #include <stdint.h>
 
 #define CMWQ_VERSION_MAJOR 0
-#define CMWQ_VERSION_MINOR 1
+#define CMWQ_VERSION_MINOR 2
 #define CMWQ_VERSION_PATCH 0
+/* Of the layouts and functions that a compiled program counts on; the number in the library's name. 0 had items of 40 bytes. */
+#define CMWQ_ABI 1
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,42 +58,51 @@ struct cmwq_work;
 typedef void (*cmwq_work_fn)(struct cmwq_work *work);
 
 /*
- * A work item: 40 bytes, aligned to 8. Initialise it with cmwq_init_work(), CMWQ_WORK_INIT, or zeros and `func`. Initialising
- * one that is queued or runs is a mistake. `func` may be read; the rest is cmwq's.
+ * A work item: 48 bytes, aligned to 8; `func` is at offset 24, as in the kernel's struct. Initialise it with cmwq_init_work(),
+ * CMWQ_WORK_INIT, or zeros and `func`. Initialising one that is queued is a mistake. Its own function may initialise it, and queue
+ * it again; see docs/c.md for what is lost then. `func` may be read; the rest is cmwq's.
  */
 struct cmwq_work {
 	uint32_t private_state;
 	uint32_t private_colour;
-	uint64_t private_place;
-	cmwq_work_fn func;
 	struct cmwq_work *private_next;
 	struct cmwq_work *private_prev;
+	cmwq_work_fn func;
+	uint64_t private_place;
+	uint64_t private_reserved;
 };
 
-/* A work item with a timer: 48 bytes, aligned to 8. */
+/* A work item with a timer: 80 bytes, aligned to 8. */
 struct cmwq_delayed_work {
 	struct cmwq_work work;
 	uint64_t private_timer;
+	/* When the timer expires, or has expired, in milliseconds of cmwq_now_ns(). Only to be read. */
+	uint64_t expires_ms;
+	uint64_t private_reserved[2];
 };
 
 /* Static initialisers: static struct cmwq_work w = CMWQ_WORK_INIT(fn); */
-#define CMWQ_WORK_INIT(fn) {0, 0, 0, (fn), NULL, NULL}
-#define CMWQ_DELAYED_WORK_INIT(fn) {CMWQ_WORK_INIT(fn), 0}
+#define CMWQ_WORK_INIT(fn) {0, 0, NULL, NULL, (fn), 0, 0}
+#define CMWQ_DELAYED_WORK_INIT(fn) {CMWQ_WORK_INIT(fn), 0, 0, {0, 0}}
 
 static inline void cmwq_init_work(struct cmwq_work *work, cmwq_work_fn func)
 {
 	work->private_state = 0;
 	work->private_colour = 0;
-	work->private_place = 0;
-	work->func = func;
 	work->private_next = NULL;
 	work->private_prev = NULL;
+	work->func = func;
+	work->private_place = 0;
+	work->private_reserved = 0;
 }
 
 static inline void cmwq_init_delayed_work(struct cmwq_delayed_work *dwork, cmwq_work_fn func)
 {
 	cmwq_init_work(&dwork->work, func);
 	dwork->private_timer = 0;
+	dwork->expires_ms = 0;
+	dwork->private_reserved[0] = 0;
+	dwork->private_reserved[1] = 0;
 }
 
 /* The structure that `member` is embedded in. */
@@ -153,31 +167,134 @@ int cmwq_drain_workqueue(struct cmwq_workqueue *wq);
 int cmwq_workqueue_set_max_active(struct cmwq_workqueue *wq, int max_active);
 /* How many items may be active on each NUMA node in any case; 8 or max_active at first. -EINVAL: not an unordered unbound queue. */
 int cmwq_workqueue_set_min_active(struct cmwq_workqueue *wq, int min_active);
+/*
+ * Writes one of the files that the kernel has for a workqueue, such as "affinity_scope" or "max_active", by its rules, or reads it (with
+ * a newline; returns how long it is). `name`: a workqueue of the process. -ENOENT, -EACCES, -EINVAL, -EOVERFLOW, as the file would.
+ */
+int cmwq_workqueue_write_attribute(const char *name, const char *attribute, const char *text);
+long cmwq_workqueue_read_attribute(const char *name, const char *attribute, char *text, size_t size);
 /* Whether an item queued from `cpu` (CMWQ_CPU_ANY: from here) would have to wait for a place. A hint. */
 bool cmwq_workqueue_congested(int cpu, struct cmwq_workqueue *wq);
 
-/* The workqueues that every process has. Made at first use; they cannot be destroyed. The deprecated two warn once. */
+/*
+ * The workqueues that every process has. Made at first use; they cannot be destroyed. The deprecated two are queues of their own beside
+ * those that replace them; the first work queued on either is warned of, with its function, once in a process.
+ */
 enum cmwq_system {
-	CMWQ_SYSTEM_PERCPU,
-	CMWQ_SYSTEM_HIGHPRI,
-	CMWQ_SYSTEM_LONG,
-	CMWQ_SYSTEM_DFL,
-	CMWQ_SYSTEM_DFL_LONG,
-	CMWQ_SYSTEM_FREEZABLE,
-	CMWQ_SYSTEM_POWER_EFFICIENT,
-	CMWQ_SYSTEM_FREEZABLE_POWER_EFFICIENT,
-	CMWQ_SYSTEM_BH,
-	CMWQ_SYSTEM_BH_HIGHPRI,
-	CMWQ_SYSTEM_DEPRECATED_WQ,
-	CMWQ_SYSTEM_DEPRECATED_UNBOUND_WQ
+	CMWQ_SYSTEM_PERCPU = 0,
+	CMWQ_SYSTEM_HIGHPRI = 1,
+	CMWQ_SYSTEM_LONG = 2,
+	CMWQ_SYSTEM_DFL = 3,
+	CMWQ_SYSTEM_DFL_LONG = 4,
+	CMWQ_SYSTEM_FREEZABLE = 5,
+	CMWQ_SYSTEM_POWER_EFFICIENT = 6,
+	CMWQ_SYSTEM_FREEZABLE_POWER_EFFICIENT = 7,
+	CMWQ_SYSTEM_BH = 8,
+	CMWQ_SYSTEM_BH_HIGHPRI = 9,
+	CMWQ_SYSTEM_DEPRECATED_WQ = 10,
+	CMWQ_SYSTEM_DEPRECATED_UNBOUND_WQ = 11
 };
 struct cmwq_workqueue *cmwq_system_workqueue(enum cmwq_system which);
+/* The same as symbols. Their values are constants of the ABI, also in the child of a fork, which means queues of its own by them. */
+extern struct cmwq_workqueue *const cmwq_system_percpu_wq;
+extern struct cmwq_workqueue *const cmwq_system_highpri_wq;
+extern struct cmwq_workqueue *const cmwq_system_long_wq;
+extern struct cmwq_workqueue *const cmwq_system_dfl_wq;
+extern struct cmwq_workqueue *const cmwq_system_dfl_long_wq;
+extern struct cmwq_workqueue *const cmwq_system_freezable_wq;
+extern struct cmwq_workqueue *const cmwq_system_power_efficient_wq;
+extern struct cmwq_workqueue *const cmwq_system_freezable_power_efficient_wq;
+extern struct cmwq_workqueue *const cmwq_system_bh_wq;
+extern struct cmwq_workqueue *const cmwq_system_bh_highpri_wq;
+extern struct cmwq_workqueue *const cmwq_system_deprecated_wq;
+extern struct cmwq_workqueue *const cmwq_system_deprecated_unbound_wq;
+
+/* ---- the threads that run items ---- */
+
+/* A thread that runs items, as its hooks are told. It is there during the call only. */
+struct cmwq_worker {
+	uint32_t size;          /* how much of it the library knows */
+	uint32_t id;            /* the worker's number in its pool; 0: a rescuer */
+	int32_t pool;           /* the pool's number; -1: a rescuer, which belongs to a workqueue */
+	int32_t cpu;            /* the CPU that the pool is for; -1: for none in particular */
+	int32_t nice;           /* the nice level that it should have */
+	uint32_t private_reserved;
+	const char *name;       /* what it was to be called; the system keeps 15 bytes */
+	const char *rescuer_of; /* the workqueue whose rescuer it is; NULL: a worker */
+};
+
+/* After each item the thread has its own name again, at the price of a system call. Otherwise when it is about to sleep. */
+#define CMWQ_THREADS_RESTORE_NAMES 1u
+
+/*
+ * What the threads that run items are to be like. Later versions append; `size` says how much the caller knows.
+ *
+ * `worker_start(worker, arg)` is called on every thread that runs items, once, before its first: on workers, and on the rescuers of
+ * CMWQ_WQ_MEM_RECLAIM. `worker_exit(worker, arg)` is called there after the last. No other thread runs items: the timers' thread queues
+ * them, and threads that wait leave them to the workers. Both hooks may use the library; neither may wait for an item of the pool
+ * that the thread is for, nor throw. Workers end when they were idle for minutes, or some time after the last workqueue of their pool is gone: destroying it
+ * does not wait for that, and the end of the process calls no hook. So `arg` stays valid, and the code stays loaded, as long as the process.
+ */
+struct cmwq_thread_attrs {
+	uint32_t size;           /* sizeof(struct cmwq_thread_attrs) */
+	uint32_t flags;          /* CMWQ_THREADS_... */
+	uint64_t stack_size;     /* in bytes; 0: 2 MiB, or what RUST_MIN_STACK says. `ulimit -s` means the main thread only. */
+	/*
+	 * Their names; NULL: as in the kernel. %p is the pool as in the kernel's names ("3" for a CPU, "b3" for its BH items, "u7" for pool 7;
+	 * "R" for a rescuer), %i the worker's number (of a rescuer: its workqueue), %h "H" if the nice level is below 0, %% is "%".
+	 */
+	const char *name_format;
+	void (*worker_start)(const struct cmwq_worker *worker, void *arg);
+	void (*worker_exit)(const struct cmwq_worker *worker, void *arg);
+	void *arg;
+};
+
+#define CMWQ_THREAD_ATTRS_INIT {sizeof(struct cmwq_thread_attrs), 0, 0, NULL, NULL, NULL, NULL}
+
+/* Threads that workqueues can be given. NULL and errno: EINVAL (no size, unknown flags, a wrong format). Copies `attrs`. */
+struct cmwq_threads;
+struct cmwq_threads *cmwq_alloc_threads(const struct cmwq_thread_attrs *attrs);
+/* Workqueues that were given them keep what they need. NULL is allowed. */
+void cmwq_free_threads(struct cmwq_threads *threads);
+/*
+ * The threads of all workqueues of the process that are given no others. To be called before anything else that makes or asks about
+ * workqueues or CPUs: -EBUSY afterwards. The child of a fork has forgotten it.
+ */
+int cmwq_set_default_threads(const struct cmwq_threads *threads);
+
+/* ---- limits that workqueues share ---- */
+
+/*
+ * A limit on how many items of several workqueues may be active at the same time, in addition to each one's max_active. When it is reached,
+ * places that become free go to the workqueues that wait in turn, one item each. It counts over all NUMA nodes, so a group of one
+ * workqueue is a total of that. An item that waits keeps its place: items that have all places and wait for others of the group wait
+ * for ever. docs/c.md says what it means to ordered, frozen and MEM_RECLAIM workqueues. `max_active`: 1 or more. NULL and errno: EINVAL.
+ */
+struct cmwq_group;
+struct cmwq_group *cmwq_alloc_group(const char *name, int max_active);
+/* Workqueues that were given it keep what they need. NULL is allowed. */
+void cmwq_free_group(struct cmwq_group *group);
+/* Changes the limit while items flow. -EINVAL: less than 1. */
+int cmwq_group_set_max_active(struct cmwq_group *group, int max_active);
+
+/* What else there is to say of a workqueue. Later versions append. */
+struct cmwq_workqueue_options {
+	uint32_t size;                      /* sizeof(struct cmwq_workqueue_options) */
+	bool ordered;                       /* as cmwq_alloc_ordered_workqueue(); max_active is 0 or 1 then */
+	const struct cmwq_threads *threads; /* NULL: the process's. Workqueues that were given the same ones share worker pools. */
+	struct cmwq_group *group;           /* NULL: none. BH workqueues have none. */
+};
+
+#define CMWQ_WORKQUEUE_OPTIONS_INIT {sizeof(struct cmwq_workqueue_options), false, NULL, NULL}
+
+/* cmwq_alloc_workqueue() with options. */
+struct cmwq_workqueue *cmwq_alloc_workqueue_with(const char *name, unsigned int flags, int max_active, const struct cmwq_workqueue_options *options);
 
 /* ---- queueing ---- */
 
 /* Queues `work`, to run near the CPU that the caller is on. */
 bool cmwq_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work);
-/* The same, from `cpu`. */
+/* The same, from `cpu`; from here, with a warning, if there is no such CPU. */
 bool cmwq_queue_work_on(int cpu, struct cmwq_workqueue *wq, struct cmwq_work *work);
 /* The same, from a CPU of NUMA node `node`, if one of it may be used. Only for unbound queues; on others as cmwq_queue_work(), with a warning. */
 bool cmwq_queue_work_node(int node, struct cmwq_workqueue *wq, struct cmwq_work *work);
@@ -194,10 +311,45 @@ bool cmwq_queue_delayed_work_on_ns(int cpu, struct cmwq_workqueue *wq, struct cm
 bool cmwq_mod_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
 bool cmwq_mod_delayed_work_on_ns(int cpu, struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
 
+/* What became of an item that was to be queued. */
+enum cmwq_queued {
+	/* One new instance was accepted and will run. */
+	CMWQ_QUEUED_ACCEPTED = 0,
+	/* It was pending already: that instance has not started, and will see what the caller did before. */
+	CMWQ_QUEUED_PENDING = 1,
+	/* It is disabled: nothing will run for this call. */
+	CMWQ_QUEUED_DISABLED = 2,
+	/* The workqueue is being drained or destroyed, and the caller is none of its items: nothing will run for this call. */
+	CMWQ_QUEUED_DRAINING = 3,
+	/* It was pending: that instance runs after the new delay instead. From cmwq_try_mod_delayed_work_ns() only. */
+	CMWQ_QUEUED_MOVED = 4
+};
+/* As cmwq_queue_work(), telling all fates apart: enum cmwq_queued, or a negative error number for wrong use (-EINVAL, -ESTALE, -EPERM). */
+int cmwq_try_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work);
+/* The same as cmwq_queue_delayed_work_ns(); -EAGAIN: there is no thread for the timers. */
+int cmwq_try_queue_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
+/* The same as cmwq_mod_delayed_work_ns(). CMWQ_QUEUED_DRAINING: a pending instance was removed, too. */
+int cmwq_try_mod_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
+/*
+ * Queues `n` items, in this order, as cmwq_queue_work() does it with one; for up to 128 at a time one publish is paid for. Returns how many were accepted.
+ * An item that was pending already, or is disabled, is left out; a workqueue that is being drained or destroyed accepts none.
+ */
+size_t cmwq_queue_work_batch(struct cmwq_workqueue *wq, struct cmwq_work *const works[], size_t n);
+/* The same, and tells the fate of each, as cmwq_try_queue_work() does, in `fates[n]`. */
+size_t cmwq_queue_work_batch_fates(struct cmwq_workqueue *wq, struct cmwq_work *const works[], size_t n, int fates[]);
+
 /* ---- one item ---- */
 
-/* Waits for the pending instance, or else for the running one. false: there was none. */
+/*
+ * Waits for the pending instance, or else for the running one. false: there was none. The item of a delayed one whose timer is armed is not
+ * pending in this sense: cmwq_flush_delayed_work() is for that.
+ */
 bool cmwq_flush_work(struct cmwq_work *work);
+/*
+ * The same, for `timeout_ns` nanoseconds at most. 1: there was one, and it has ended. 0: there was none. -ETIMEDOUT: it has not ended by then, and must be left where it is
+ * (or taken back, by cmwq_cancel_work(), if it has not begun). -EDEADLK: called from the item's own function. -EPERM: in a forked child, the instance is the parent's.
+ */
+int cmwq_flush_work_timeout_ns(struct cmwq_work *work, uint64_t timeout_ns);
 /* Removes a pending instance; true: one was removed. Does not wait for a running one. */
 bool cmwq_cancel_work(struct cmwq_work *work);
 /* The same, and waits until the function does not run any more; one that queues itself cannot escape. */
@@ -219,11 +371,14 @@ unsigned int cmwq_work_busy(const struct cmwq_work *work);
 
 /* The same for items with a timer; flush stops the timer and queues at once. */
 bool cmwq_flush_delayed_work(struct cmwq_delayed_work *dwork);
+int cmwq_flush_delayed_work_timeout_ns(struct cmwq_delayed_work *dwork, uint64_t timeout_ns);
 bool cmwq_cancel_delayed_work(struct cmwq_delayed_work *dwork);
 bool cmwq_cancel_delayed_work_sync(struct cmwq_delayed_work *dwork);
 bool cmwq_disable_delayed_work(struct cmwq_delayed_work *dwork);
 bool cmwq_disable_delayed_work_sync(struct cmwq_delayed_work *dwork);
 bool cmwq_enable_delayed_work(struct cmwq_delayed_work *dwork);
+/* How long its timer still runs, in whole milliseconds; 0: it is not armed. A hint. */
+uint64_t cmwq_delayed_work_left_ns(const struct cmwq_delayed_work *dwork);
 
 /* ---- the calling thread ---- */
 
@@ -233,10 +388,23 @@ struct cmwq_work *cmwq_current_work(void);
 bool cmwq_current_is_rescuer(void);
 /* Whether it runs an item of a workqueue that has one. */
 bool cmwq_current_is_mem_reclaim(void);
+/*
+ * Describes what the calling work function does: shown beside the function wherever what is busy is shown, until it returns. 31 bytes of
+ * it are kept. Outside of a work function nothing happens.
+ */
+void cmwq_set_worker_desc(const char *desc);
 /* Calls `fn(arg)`, which is about to block in something that cmwq does not know of: another item runs meanwhile. */
 void cmwq_blocking(void (*fn)(void *arg), void *arg);
+/* Sleeps; in a work function another item runs meanwhile. */
+void cmwq_sleep_ns(uint64_t ns);
 /* The number of the CPU that the caller is on: a hint. */
 int cmwq_current_cpu(void);
+/*
+ * Unblocks all signals in the calling thread: for the child that a work function has forked, before it calls exec(). It inherits the
+ * mask of the worker, which blocks nearly all of them. Async-signal-safe; may be called in a signal handler too. 0, or a negative
+ * error number.
+ */
+int cmwq_reset_signal_mask(void);
 
 /* ---- every CPU ---- */
 
@@ -255,32 +423,39 @@ struct cmwq_cpumask {
 	uint64_t bits[CMWQ_CPUMASK_WORDS];
 };
 
-/* How the machine is cut into pods. */
+/* How the machine is cut into pods. The numbers are part of the ABI; later versions may append. */
 enum cmwq_affinity_scope {
-	CMWQ_AFFN_DFL,         /* what the process's default is */
-	CMWQ_AFFN_CPU,         /* one CPU each */
-	CMWQ_AFFN_SMT,         /* the threads of a core */
-	CMWQ_AFFN_CACHE,       /* the CPUs that share a last-level cache */
-	CMWQ_AFFN_CACHE_SHARD, /* the same, cut to about eight cores */
-	CMWQ_AFFN_NUMA,        /* the CPUs of a NUMA node */
-	CMWQ_AFFN_SYSTEM       /* all */
+	CMWQ_AFFN_DFL = 0,         /* what the process's default is */
+	CMWQ_AFFN_CPU = 1,         /* one CPU each */
+	CMWQ_AFFN_SMT = 2,         /* the threads of a core */
+	CMWQ_AFFN_CACHE = 3,       /* the CPUs that share a last-level cache */
+	CMWQ_AFFN_CACHE_SHARD = 4, /* the same, cut to about eight cores */
+	CMWQ_AFFN_NUMA = 5,        /* the CPUs of a NUMA node */
+	CMWQ_AFFN_SYSTEM = 6       /* all */
 };
 
-/* Made by cmwq_alloc_workqueue_attrs() only: later versions may append to it. */
+/*
+ * `size` says how much of it the caller knows: cmwq_alloc_workqueue_attrs() and CMWQ_WORKQUEUE_ATTRS_INIT set it. Later versions
+ * append, and leave alone what the caller does not know.
+ */
 struct cmwq_workqueue_attrs {
-	int nice;                  /* the workers' nice level, -20 to 19 */
-	int affinity_scope;        /* enum cmwq_affinity_scope */
-	bool affinity_strict;      /* items never run outside their pod */
+	uint32_t size;               /* sizeof(struct cmwq_workqueue_attrs) */
+	int32_t nice;                /* the workers' nice level, -20 to 19 */
+	int32_t affinity_scope;      /* enum cmwq_affinity_scope */
+	bool affinity_strict;        /* items never run outside their pod */
 	struct cmwq_cpumask cpumask; /* CPUs that items may run on */
 };
+
+/* Default values but for the CPUs, of which there are none: for attributes that cmwq_get_workqueue_attrs() fills in. */
+#define CMWQ_WORKQUEUE_ATTRS_INIT {sizeof(struct cmwq_workqueue_attrs), 0, CMWQ_AFFN_DFL, false, {{0}}}
 
 /* The defaults: nice 0, the default scope, not strict, all CPUs. NULL: no memory. */
 struct cmwq_workqueue_attrs *cmwq_alloc_workqueue_attrs(void);
 /* NULL is allowed. */
 void cmwq_free_workqueue_attrs(struct cmwq_workqueue_attrs *attrs);
-/* Changes all at once; what is queued already finishes where it is. -EINVAL: not an unbound queue, or a wrong value. Copies `attrs`. */
+/* Changes all at once; what is queued already finishes where it is. -EINVAL: not an unbound queue, no size, or a wrong value. Copies `attrs`. */
 int cmwq_apply_workqueue_attrs(struct cmwq_workqueue *wq, const struct cmwq_workqueue_attrs *attrs);
-/* Reads them. */
+/* Reads them, as far as attrs->size says. -EINVAL: it says nothing. */
 int cmwq_get_workqueue_attrs(struct cmwq_workqueue *wq, struct cmwq_workqueue_attrs *attrs);
 /* The CPUs on which unbound items of the whole process may run. -EINVAL: none of them exists. */
 int cmwq_set_unbound_cpumask(const struct cmwq_cpumask *cpus);
@@ -312,6 +487,113 @@ bool cmwq_try_wait_for_completion(struct cmwq_completion *done);
 /* Whether a wait would return at once. */
 bool cmwq_completion_done(const struct cmwq_completion *done);
 
+/* ---- completion queues ---- */
+
+/*
+ * Where items deliver results to a thread that waits in an event loop of its own. Entries are posted by items and drained by the owner, in the order in which they were
+ * posted. Each thread that sleeps until there are some is an owner, and has a handle of its own: see cmwq_cq_clone(). Posting makes no system call as long as the owner is
+ * awake or has not armed; the first post after an arming makes the eventfd readable, where the pool has a backlog a little later (250 us at most).
+ *
+ *	for (;;) {
+ *		while ((n = cmwq_cq_drain(cq, entries, 64)) > 0)
+ *			handle(entries, n);
+ *		if (cmwq_cq_arm(cq))
+ *			epoll_wait(epfd, events, ...);
+ *	}
+ */
+struct cmwq_cq;
+
+/* An entry: the token that the item was submitted or posted with, and its result. */
+struct cmwq_cqe {
+	uint64_t token;
+	int64_t result;
+};
+
+enum cmwq_cq_flags {
+	/* With an eventfd, see cmwq_cq_fd(). */
+	CMWQ_CQ_EVENTFD = 1 << 0
+};
+
+/*
+ * Makes one. `capacity`: how many entries may be submitted or posted and not drained; 0: any number. NULL and errno: EINVAL (unknown flags), EMFILE and the like (no
+ * eventfd), ENOMEM (16384 have one).
+ */
+struct cmwq_cq *cmwq_cq_create(unsigned int flags, size_t capacity);
+/* Another owner of the same queue, for another thread; to be destroyed like the first one. */
+struct cmwq_cq *cmwq_cq_clone(struct cmwq_cq *cq);
+/*
+ * Lets go of it. The last owner's call drops what was not drained, and closes the eventfd. Items that were submitted run all the same; nobody may
+ * post any more. NULL is allowed.
+ */
+void cmwq_cq_destroy(struct cmwq_cq *cq);
+/* The eventfd, for epoll, poll and the like, level-triggered or edge-triggered; it need not be read. -EINVAL: it has none. */
+int cmwq_cq_fd(struct cmwq_cq *cq);
+/* Posts an entry. From any thread, with any owner's handle. 0, -ENOSPC: it is full. */
+int cmwq_cq_post(struct cmwq_cq *cq, uint64_t token, int64_t result);
+/*
+ * Runs `fn(arg)` as an item of `wq`, and posts what it returns with `token`. No other memory is needed. 0, -ENOSPC (full), -ESHUTDOWN (the workqueue is being drained
+ * or destroyed), or wrong use: nothing will run then.
+ */
+int cmwq_cq_execute(struct cmwq_cq *cq, struct cmwq_workqueue *wq, int64_t (*fn)(void *arg), void *arg, uint64_t token);
+/* Takes up to `max` entries, oldest first; returns how many. Does not wait. This owner is not armed afterwards. */
+size_t cmwq_cq_drain(struct cmwq_cq *cq, struct cmwq_cqe entries[], size_t max);
+/*
+ * Has the eventfd made readable by the next entry that is posted, until this owner drains: to be called each time before it sleeps. false: there is something to drain, and
+ * nothing was changed; or it has no eventfd (errno EINVAL).
+ */
+bool cmwq_cq_arm(struct cmwq_cq *cq);
+/* As cmwq_cq_drain(), and waits for the first entry; in a work function another item runs meanwhile. Needs no eventfd. */
+size_t cmwq_cq_wait(struct cmwq_cq *cq, struct cmwq_cqe entries[], size_t max);
+/* The same, for `timeout_ns` nanoseconds at most. 0: there was nothing. */
+size_t cmwq_cq_wait_timeout_ns(struct cmwq_cq *cq, struct cmwq_cqe entries[], size_t max, uint64_t timeout_ns);
+
+/* ---- threads that wait for one another, for the kernel-shaped headers ---- */
+
+/* A thread. Its memory stays while there are references; the thread has one itself. */
+struct cmwq_task {
+	/* 0: it runs. The thread sets it before it looks whether it has to sleep; its waker sets it back to 0. */
+	unsigned int state;
+	unsigned int private_refs;
+	int pid;
+	unsigned int private_reserved;
+	void *private_thread;
+	unsigned int private_depth;
+	uint64_t private_began;
+};
+
+/* The calling thread. */
+struct cmwq_task *cmwq_current_task(void);
+void cmwq_task_get(struct cmwq_task *task);
+void cmwq_task_put(struct cmwq_task *task);
+/* Wakes it if its state is among these bits. true: it was. */
+bool cmwq_task_wake(struct cmwq_task *task, unsigned int states);
+/* Lets it run on one CPU only. -ENODEV: there is no such CPU, or the process may not use it. */
+int cmwq_task_bind(struct cmwq_task *task, int cpu);
+/* The calling thread sleeps while its state is not 0, for `ns` at most; its state is 0 afterwards. false: the time was over. */
+bool cmwq_task_sleep_ns(uint64_t ns);
+
+/* ---- read-copy-update ---- */
+
+/* What waits for a grace period. */
+struct cmwq_rcu_head {
+	struct cmwq_rcu_head *next;
+	void (*func)(struct cmwq_rcu_head *head);
+};
+
+/* A thread may nest read-side sections, never waits to enter one, and may sleep inside. */
+void cmwq_rcu_read_lock(void);
+void cmwq_rcu_read_unlock(void);
+bool cmwq_rcu_read_lock_held(void);
+/* Waits until every section that has begun has ended. Within a section it warns and returns. */
+void cmwq_synchronize_rcu(void);
+/*
+ * Calls `func` when every section that has begun has ended, on a worker. A number below 4096 in its place is the offset of `head` in
+ * memory from malloc(), which is freed then.
+ */
+void cmwq_call_rcu(struct cmwq_rcu_head *head, void (*func)(struct cmwq_rcu_head *head));
+/* Waits until all that cmwq_call_rcu() was given before has been called. */
+void cmwq_rcu_barrier(void);
+
 /* ---- the process ---- */
 
 /*
@@ -325,11 +607,36 @@ bool cmwq_freeze_workqueues_busy(void);
 int cmwq_thaw_workqueues(void);
 /* Writes what is busy to standard error. */
 void cmwq_show_all_workqueues(void);
+/* The same, of freezable workqueues only: what a freeze waits for. */
+void cmwq_show_freezable_workqueues(void);
+/*
+ * Calls `begin(item, queue)` before the function of every item, on the thread that runs it, and `end` after it, before those that wait for the item
+ * go on. For tools that follow what threads see of one another; it makes every item slower. Neither may use the library. `queue` is
+ * what cmwq_workqueue_id() says of a workqueue. -EBUSY: there are hooks already.
+ */
+int cmwq_set_run_hooks(void (*begin)(const void *item, uintptr_t queue), void (*end)(const void *item, uintptr_t queue));
+/* Another workqueue may have the same once this one is gone. */
+uint64_t cmwq_workqueue_id(struct cmwq_workqueue *wq);
 /* Nanoseconds of the clock that delays are counted by. */
 uint64_t cmwq_now_ns(void);
 
 #ifdef __cplusplus
 }
+#endif
+
+/*
+ * In a program that is compiled with -fsanitize=thread, or with -DCMWQ_VALGRIND for valgrind's helgrind and drd, what orders threads in the
+ * library, into which these do not see, is told to them.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define CMWQ_TSAN
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CMWQ_TSAN
+#endif
+#endif
+#if defined(CMWQ_TSAN) || defined(CMWQ_VALGRIND)
+#include "cmwq_race_detectors.h"
 #endif
 
 /* The layout is part of the ABI. */
@@ -341,11 +648,15 @@ uint64_t cmwq_now_ns(void);
 #define CMWQ_ALIGNOF(type) _Alignof(type)
 #endif
 CMWQ_ASSERT(sizeof(void *) == 8, "cmwq is for 64-bit machines");
-CMWQ_ASSERT(sizeof(struct cmwq_work) == 40 && CMWQ_ALIGNOF(struct cmwq_work) == 8, "layout of cmwq_work");
-CMWQ_ASSERT(offsetof(struct cmwq_work, func) == 16, "layout of cmwq_work");
-CMWQ_ASSERT(sizeof(struct cmwq_delayed_work) == 48 && offsetof(struct cmwq_delayed_work, private_timer) == 40, "layout of cmwq_delayed_work");
+CMWQ_ASSERT(sizeof(struct cmwq_work) == 48 && CMWQ_ALIGNOF(struct cmwq_work) == 8, "layout of cmwq_work");
+CMWQ_ASSERT(offsetof(struct cmwq_work, private_next) == 8 && offsetof(struct cmwq_work, func) == 24, "layout of cmwq_work");
+CMWQ_ASSERT(sizeof(struct cmwq_delayed_work) == 80 && offsetof(struct cmwq_delayed_work, private_timer) == 48, "layout of cmwq_delayed_work");
+CMWQ_ASSERT(offsetof(struct cmwq_delayed_work, expires_ms) == 56, "layout of cmwq_delayed_work");
+CMWQ_ASSERT(sizeof(struct cmwq_cqe) == 16 && offsetof(struct cmwq_cqe, result) == 8, "layout of cmwq_cqe");
 CMWQ_ASSERT(sizeof(struct cmwq_completion) == 4, "layout of cmwq_completion");
+CMWQ_ASSERT(sizeof(struct cmwq_worker) == 40 && sizeof(struct cmwq_thread_attrs) == 48, "layout of cmwq_thread_attrs");
+CMWQ_ASSERT(sizeof(struct cmwq_workqueue_options) == 24, "layout of cmwq_workqueue_options");
 CMWQ_ASSERT(offsetof(struct cmwq_workqueue_attrs, cpumask) == 16 && sizeof(struct cmwq_cpumask) == 1024, "layout of cmwq_workqueue_attrs");
-CMWQ_ASSERT(sizeof(struct cmwq_workqueue_attrs) == 1040, "layout of cmwq_workqueue_attrs");
+CMWQ_ASSERT(sizeof(struct cmwq_workqueue_attrs) == 1040 && offsetof(struct cmwq_workqueue_attrs, size) == 0, "layout of cmwq_workqueue_attrs");
 
 #endif

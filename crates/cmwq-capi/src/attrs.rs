@@ -41,6 +41,8 @@ impl Mask {
 /// `struct cmwq_workqueue_attrs`.
 #[repr(C)]
 pub struct Attrs {
+    /// How much of it the caller knows.
+    size: u32,
     nice: c_int,
     affinity_scope: c_int,
     /// A bool in C: any byte that is not 0 is true.
@@ -51,14 +53,28 @@ pub struct Attrs {
 // What cmwq.h says of its layout.
 const _: () = assert!(offset_of!(Attrs, cpumask) == 16 && size_of::<Attrs>() == 1040);
 
+/// The size of the first version: a caller never passes less.
+const LEAST: usize = 1040;
+
+/// How much of attributes in C is to be read or written; `None`: they do not say, so nobody has initialised them.
+///
+/// # Safety
+/// They are as long as they say.
+unsafe fn known(attrs: *const Attrs) -> Option<usize> {
+    // SAFETY: the size comes first, and is there in every version.
+    let size = unsafe { (&raw const (*attrs).size).read() } as usize;
+    // A program that knows more than this library: what it knows besides is left alone.
+    (LEAST..=1 << 20)
+        .contains(&size)
+        .then_some(size.min(size_of::<Attrs>()))
+}
+
 impl Attrs {
     fn of(attrs: &WorkqueueAttrs, all: &CpuSet) -> Attrs {
-        let scope = AffinityScope::ALL
-            .iter()
-            .position(|&scope| scope == attrs.affinity_scope);
         Attrs {
+            size: size_of::<Attrs>() as u32,
             nice: attrs.nice,
-            affinity_scope: scope.unwrap_or(0) as c_int,
+            affinity_scope: attrs.affinity_scope.index() as c_int,
             affinity_strict: attrs.affinity_strict.into(),
             cpumask: Mask::of(attrs.cpumask.as_ref().unwrap_or(all)),
         }
@@ -70,12 +86,14 @@ impl Attrs {
         let cpus = self.cpumask.cpus();
         Some(WorkqueueAttrs {
             nice: self.nice,
-            affinity_scope: *AffinityScope::ALL.get(scope?)?,
+            affinity_scope: AffinityScope::from_index(scope?)?,
             affinity_strict: self.affinity_strict != 0,
             cpumask: (!all.is_subset(&cpus)).then_some(cpus),
         })
     }
 }
+
+const NO_SIZE: &str = "the attributes' size is not set: they were not initialised";
 
 abi! {
     fn cmwq_alloc_workqueue_attrs(call) -> *mut Attrs {
@@ -104,7 +122,11 @@ abi! {
                 Ok(engine) => engine,
                 Err(error) => return call.error(&error),
             };
-            // SAFETY: not NULL; the header asks for attributes.
+            // SAFETY: not NULL; the header asks for attributes. The least that is known is all that there is in this version.
+            if unsafe { known(attrs) }.is_none() {
+                return call.wrong(Wrong::NullArgument, NO_SIZE);
+            }
+            // SAFETY: as above.
             let Some(attrs) = (unsafe { &*attrs }).to_rust(engine.topology().cpus()) else {
                 return call.wrong(Wrong::Unsuitable, "there is no such affinity scope");
             };
@@ -124,8 +146,19 @@ abi! {
                 Ok(engine) => engine,
                 Err(error) => return call.error(&error),
             };
-            // SAFETY: not NULL; the header asks for memory for attributes.
-            unsafe { attrs.write(Attrs::of(&queue.attrs(), engine.topology().cpus())) };
+            // SAFETY: not NULL; the header asks for attributes that say how long they are.
+            let Some(known) = (unsafe { known(attrs) }) else {
+                return call.wrong(Wrong::NullArgument, NO_SIZE);
+            };
+            let now = Attrs::of(&queue.attrs(), engine.topology().cpus());
+            let skip = offset_of!(Attrs, nice);
+            // SAFETY: both are that long; what the caller has said of the size stays.
+            unsafe {
+                std::ptr::from_ref(&now)
+                    .byte_add(skip)
+                    .cast::<u8>()
+                    .copy_to_nonoverlapping(attrs.byte_add(skip).cast(), known - skip);
+            }
             0
         })
     }

@@ -33,7 +33,6 @@ pub(crate) enum Wrong {
     SystemQueue,
     Unsuitable,
     NoMemory,
-    Deprecated,
     Panicked,
 }
 
@@ -71,7 +70,7 @@ pub(crate) trait Failed {
     fn failed(wrong: Wrong) -> Self;
 }
 
-fn set_errno(value: i32) {
+pub(crate) fn set_errno(value: i32) {
     // SAFETY: the address of the calling thread's errno, valid as long as the thread.
     unsafe { *libc::__errno_location() = value };
 }
@@ -103,6 +102,13 @@ impl Failed for u32 {
 }
 
 impl Failed for u64 {
+    fn failed(wrong: Wrong) -> Self {
+        set_errno(wrong.errno());
+        0
+    }
+}
+
+impl Failed for usize {
     fn failed(wrong: Wrong) -> Self {
         set_errno(wrong.errno());
         0

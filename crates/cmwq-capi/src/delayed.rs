@@ -1,16 +1,15 @@
 //! Items with a timer.
 
-use crate::call::{Call, abi};
+use crate::call::{Call, Failed, abi};
 use crate::queue::{Wq, cpu_from_c};
-use cmwq::{Queued, RawDelayedWork, RawWork, Workqueue};
+use cmwq::{Error, Moved, Queued, RawDelayedWork, RawWork, Workqueue};
 use std::ffi::c_int;
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::time::Duration;
 
 // What cmwq.h says of its layout.
-const _: () = assert!(size_of::<RawDelayedWork>() == 48 && align_of::<RawDelayedWork>() == 8);
+const _: () = assert!(size_of::<RawDelayedWork>() == 80 && align_of::<RawDelayedWork>() == 8);
 
 impl Call {
     /// Calls `f` with a delayed item, which begins with the item that it delays.
@@ -30,17 +29,25 @@ impl Call {
     ///
     /// # Safety
     /// As for [`Workqueue::queue_delayed_raw`], if it is a delayed item.
-    unsafe fn delay(
+    unsafe fn delay<R: Failed>(
         &self,
         cpu: c_int,
         wq: *mut Wq,
         dwork: *mut RawDelayedWork,
-        how: impl FnOnce(Arc<Workqueue>, Option<usize>, NonNull<RawDelayedWork>) -> bool,
-    ) -> bool {
+        how: impl Fn(&Workqueue, Option<usize>, NonNull<RawDelayedWork>) -> Result<R, Error>,
+    ) -> R {
         // SAFETY: by the caller's promise.
         unsafe {
             self.with_function(dwork.cast::<RawWork>(), |item| {
-                self.with(wq, |queue| how(queue, cpu_from_c(cpu), item.cast()))
+                self.with(wq, |queue| {
+                    let mut done = how(&queue, cpu_from_c(cpu), item.cast());
+                    // An error would be read as "pending already", and the item be lost.
+                    if let Err(error @ Error::NoSuchCpu { .. }) = &done {
+                        self.no_cpu(error);
+                        done = how(&queue, None, item.cast());
+                    }
+                    done.unwrap_or_else(|error| self.error(&error))
+                })
             })
         }
     }
@@ -55,7 +62,9 @@ impl Call {
         // SAFETY: by the caller's promise.
         unsafe {
             self.delay(cpu, wq, dwork, |queue, cpu, item| {
-                self.queued_on(queue.queue_delayed_raw(cpu, item, Duration::from_nanos(delay_ns)))
+                let delay = Duration::from_nanos(delay_ns);
+                let queued = queue.queue_delayed_raw(cpu, item, delay)?;
+                Ok(self.queued(queued))
             })
         }
     }
@@ -70,22 +79,39 @@ impl Call {
         // SAFETY: by the caller's promise.
         unsafe {
             self.delay(cpu, wq, dwork, |queue, cpu, item| {
-                match queue.mod_delayed_raw(cpu, item, Duration::from_nanos(delay_ns)) {
-                    Ok((was_pending, queued)) => {
-                        if matches!(queued, Queued::Refused(_)) {
-                            // For its warning and errno.
-                            self.queued(queued);
-                        }
-                        was_pending
-                    }
-                    Err(error) => self.error(&error),
+                let delay = Duration::from_nanos(delay_ns);
+                let moved = queue.mod_delayed_raw(cpu, item, delay)?;
+                if let Moved::Refused { why, .. } = moved {
+                    // For its warning and errno.
+                    self.queued(Queued::Refused(why));
                 }
+                Ok(moved.was_pending())
             })
         }
     }
 }
 
 abi! {
+    fn cmwq_try_queue_delayed_work_ns(call, wq: *mut Wq, dwork: *mut RawDelayedWork, delay_ns: u64) -> c_int {
+        let delay = Duration::from_nanos(delay_ns);
+        // SAFETY: the header asks for an item that stays until its function is called.
+        unsafe {
+            call.delay(crate::queue::CPU_ANY, wq, dwork, |queue, cpu, item| {
+                Ok(call.fate(queue.queue_delayed_raw(cpu, item, delay)?))
+            })
+        }
+    }
+
+    fn cmwq_try_mod_delayed_work_ns(call, wq: *mut Wq, dwork: *mut RawDelayedWork, delay_ns: u64) -> c_int {
+        let delay = Duration::from_nanos(delay_ns);
+        // SAFETY: as above.
+        unsafe {
+            call.delay(crate::queue::CPU_ANY, wq, dwork, |queue, cpu, item| {
+                Ok(call.fate_of_moved(queue.mod_delayed_raw(cpu, item, delay)?))
+            })
+        }
+    }
+
     fn cmwq_queue_delayed_work_ns(call, wq: *mut Wq, dwork: *mut RawDelayedWork, delay_ns: u64) -> bool {
         // SAFETY: the header asks for an item that stays until its function is called.
         unsafe { call.queue_delayed(crate::queue::CPU_ANY, wq, dwork, delay_ns) }
@@ -106,9 +132,28 @@ abi! {
         unsafe { call.mod_delayed(cpu, wq, dwork, delay_ns) }
     }
 
+    fn cmwq_delayed_work_left_ns(call, dwork: *const RawDelayedWork) -> u64 {
+        // SAFETY: the header asks for a delayed item.
+        unsafe {
+            call.with_item(dwork.cast::<RawWork>().cast_mut(), |_| {
+                u64::try_from((*dwork).time_left().as_nanos()).unwrap_or(u64::MAX)
+            })
+        }
+    }
+
     fn cmwq_flush_delayed_work(call, dwork: *mut RawDelayedWork) -> bool {
         // SAFETY: the header asks for a delayed item.
-        unsafe { call.with_function(dwork.cast(), |item| item.cast::<RawDelayedWork>().as_ref().flush_by_workers()) }
+        unsafe { call.with_function(dwork.cast(), |item| item.cast::<RawDelayedWork>().as_ref().flush_by_workers().unwrap_or(false)) }
+    }
+
+    fn cmwq_flush_delayed_work_timeout_ns(call, dwork: *mut RawDelayedWork, timeout_ns: u64) -> c_int {
+        let timeout = Duration::from_nanos(timeout_ns);
+        // SAFETY: as above.
+        unsafe {
+            call.with_function(dwork.cast(), |item| {
+                call.flushed(item.cast::<RawDelayedWork>().as_ref().flush_timeout(timeout))
+            })
+        }
     }
 
     fn cmwq_cancel_delayed_work(call, dwork: *mut RawDelayedWork) -> bool {

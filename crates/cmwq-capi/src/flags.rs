@@ -2,7 +2,7 @@
 
 use crate::call::{Call, Wrong};
 use crate::queue::{Wq, to_c};
-use cmwq::{Engine, Error, WQ_MAX_ACTIVE, Workqueue, WorkqueueHandle};
+use cmwq::{Engine, Error, WQ_MAX_ACTIVE, Workqueue, WorkqueueBuilder, WorkqueueHandle};
 
 pub(crate) const BH: u32 = 1 << 0;
 pub(crate) const UNBOUND: u32 = 1 << 1;
@@ -44,15 +44,16 @@ fn names(flags: u32) -> String {
     names.join(" | ")
 }
 
-/// Makes the workqueue that C asks for.
+/// Makes the workqueue that C asks for. `more`: what else is said of it.
 pub(crate) fn make(
     call: &'static Call,
     name: &str,
     flags: u32,
     max_active: i32,
     order: Order,
+    more: impl FnOnce(WorkqueueBuilder) -> WorkqueueBuilder,
 ) -> *mut Wq {
-    match build(call, name, flags, max_active, order) {
+    match build(call, name, flags, max_active, order, more) {
         Ok(handle) => to_c(handle),
         Err(Some(error)) => call.error(&error),
         // Said already.
@@ -66,6 +67,7 @@ fn build(
     flags: u32,
     max_active: i32,
     order: Order,
+    more: impl FnOnce(WorkqueueBuilder) -> WorkqueueBuilder,
 ) -> Result<WorkqueueHandle, Option<Error>> {
     let refuse = |text: String| {
         call.warn(Wrong::Flags, || format!("workqueue {name}: {text}"));
@@ -91,6 +93,9 @@ fn build(
             "max_active of a WQ_BH workqueue must be 0, not {max_active}"
         )));
     }
+    if order == Order::Ordered && max_active > 1 {
+        return Err(Some(Error::OrderedMaxActive));
+    }
     let engine = Engine::global().map_err(Some)?;
     let flags = kind(call, name, flags, order, engine.is_power_efficient());
     let mut builder = engine.workqueue(name);
@@ -115,7 +120,7 @@ fn build(
     if flags & CPU_INTENSIVE != 0 {
         builder = builder.cpu_intensive();
     }
-    let queue: Workqueue = builder.build().map_err(Some)?;
+    let queue: Workqueue = more(builder).build().map_err(Some)?;
     WorkqueueHandle::new(queue).map_err(Some)
 }
 

@@ -10,19 +10,33 @@
 )]
 
 mod attrs;
+mod batch;
 mod call;
 mod completion;
+mod cq;
 mod delayed;
 mod flags;
+mod group;
 mod process;
 mod queue;
+mod rcu;
+mod runs;
 mod system;
+mod task;
+mod threads;
 mod work;
 
 pub use attrs::*;
+pub use batch::*;
 pub use completion::*;
+pub use cq::*;
 pub use delayed::*;
+pub use group::*;
 pub use process::*;
 pub use queue::*;
+pub use rcu::*;
+pub use runs::*;
 pub use system::*;
+pub use task::*;
+pub use threads::*;
 pub use work::*;

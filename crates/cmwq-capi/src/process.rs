@@ -2,12 +2,23 @@
 
 use crate::call::{Wrong, abi};
 use cmwq::{Engine, Error};
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 /// The CPU that the caller is on.
 pub(crate) fn real_cpu() -> usize {
     // SAFETY: takes no arguments.
     usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
+}
+
+/// Nanoseconds of the clock that delays are counted by.
+pub(crate) fn now_ns() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is valid for writes; the clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// A C program's handler of warnings and what it wants to be called with.
@@ -38,6 +49,15 @@ abi! {
         cmwq::current_is_mem_reclaim()
     }
 
+    fn cmwq_set_worker_desc(call, desc: *const c_char) {
+        if desc.is_null() {
+            return call.wrong(Wrong::NullArgument, "the description is NULL");
+        }
+        // SAFETY: the header asks for a string.
+        let desc = unsafe { CStr::from_ptr(desc) };
+        cmwq::set_worker_desc(&desc.to_string_lossy());
+    }
+
     fn cmwq_current_cpu(_call) -> c_int {
         real_cpu() as c_int
     }
@@ -48,6 +68,17 @@ abi! {
             Some(func) => cmwq::blocking(|| unsafe { func(arg) }),
             None => call.wrong(Wrong::NullArgument, "the function is NULL"),
         }
+    }
+
+    fn cmwq_reset_signal_mask(_call) -> c_int {
+        match cmwq::reset_signal_mask() {
+            Ok(()) => 0,
+            Err(error) => -error.raw_os_error().unwrap_or(libc::EINVAL),
+        }
+    }
+
+    fn cmwq_sleep_ns(_call, ns: u64) {
+        cmwq::blocking(|| std::thread::sleep(std::time::Duration::from_nanos(ns)));
     }
 
     fn cmwq_set_warning_handler(_call, handler: Option<unsafe extern "C-unwind" fn(*const c_char, *mut c_void)>, arg: *mut c_void) {
@@ -94,10 +125,15 @@ abi! {
         }
     }
 
+    fn cmwq_show_freezable_workqueues(call) {
+        let shown: Result<(), Error> =
+            Engine::global().map(|engine| eprint!("{}", engine.dump_freezable()));
+        if let Err(error) = shown {
+            call.error::<()>(&error);
+        }
+    }
+
     fn cmwq_now_ns(_call) -> u64 {
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `now` is valid for writes; the clock always exists.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+        now_ns()
     }
 }

@@ -2,9 +2,12 @@
 
 use crate::call::{Call, Failed, Wrong, abi};
 use crate::flags;
+use crate::group::Group;
 use crate::system;
-use cmwq::{FlushError, Workqueue, WorkqueueHandle};
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use crate::threads::Threads;
+use cmwq::observe::LiveQueue;
+use cmwq::{Engine, FlushError, Workqueue, WorkqueueBuilder, WorkqueueHandle};
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint};
 use std::sync::Arc;
 
 /// What C has of a workqueue: a pointer that points nowhere and whose value is a [`WorkqueueHandle`].
@@ -19,8 +22,15 @@ pub(crate) fn to_c(handle: WorkqueueHandle) -> *mut Wq {
 
 #[inline]
 pub(crate) fn from_c(wq: *mut Wq) -> Option<WorkqueueHandle> {
-    WorkqueueHandle::from_bits(wq.addr() as u64)
+    let bits = wq.addr() as u64;
+    if bits < FIRST_HANDLE {
+        return system::of_constant(bits);
+    }
+    WorkqueueHandle::from_bits(bits)
 }
+
+/// No handle is below: what is, is NULL or stands for a [system workqueue](system), whichever process asks.
+pub(crate) const FIRST_HANDLE: u64 = 4096;
 
 /// "Any CPU" in C.
 pub(crate) const CPU_ANY: c_int = 8192;
@@ -53,11 +63,12 @@ impl Call {
         }
     }
 
-    fn waited(&self, result: Result<(), FlushError>) -> c_int {
+    pub(crate) fn waited(&self, result: Result<(), FlushError>) -> c_int {
         match result {
             Ok(()) => 0,
             // The library has warned.
             Err(FlushError::OwnItem) => Failed::failed(Wrong::OwnItem),
+            Err(FlushError::TimedOut) => -libc::ETIMEDOUT,
             Err(FlushError::Forked) => self.wrong(Wrong::Forked, &FlushError::Forked.to_string()),
         }
     }
@@ -72,7 +83,7 @@ impl Call {
 
 /// # Safety
 /// `name` is NULL or a string that ends with 0.
-unsafe fn name_of(name: *const c_char) -> Option<String> {
+pub(crate) unsafe fn name_of(name: *const c_char) -> Option<String> {
     if name.is_null() {
         return None;
     }
@@ -81,11 +92,60 @@ unsafe fn name_of(name: *const c_char) -> Option<String> {
     Some(name.to_string_lossy().into_owned())
 }
 
+/// `struct cmwq_workqueue_options`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Options {
+    /// How much of it the caller knows.
+    size: u32,
+    /// A bool in C: any byte that is not 0 is true.
+    ordered: u8,
+    threads: *const Threads,
+    group: *const Group,
+}
+
+// What cmwq.h says of its layout.
+const _: () = assert!(size_of::<Options>() == 24);
+
+impl Options {
+    /// # Safety
+    /// They are NULL, or as long as they say.
+    unsafe fn known(options: *const Options) -> Option<Options> {
+        if options.is_null() {
+            return None;
+        }
+        // SAFETY: the size comes first, and is there in every version.
+        let size = unsafe { (&raw const (*options).size).read() } as usize;
+        // SAFETY: by the caller's promise.
+        (size >= size_of::<Options>()).then(|| unsafe { options.read() })
+    }
+
+    /// # Safety
+    /// What they point to is there.
+    unsafe fn apply(&self, mut builder: WorkqueueBuilder) -> WorkqueueBuilder {
+        if !self.threads.is_null() {
+            // SAFETY: by the caller's promise.
+            builder = builder.worker_threads(unsafe { &(*self.threads).0 }.clone());
+        }
+        if !self.group.is_null() {
+            // SAFETY: by the caller's promise.
+            builder = builder.group(unsafe { &(*self.group).0 });
+        }
+        builder
+    }
+}
+
+/// A workqueue of the process by its name.
+fn live(name: &str) -> Option<LiveQueue> {
+    let queues = Engine::global().ok()?.live_queues();
+    queues.into_iter().find(|queue| queue.name() == name)
+}
+
 abi! {
     fn cmwq_alloc_workqueue(call, name: *const c_char, flags: c_uint, max_active: c_int) -> *mut Wq {
         // SAFETY: the header asks for a string.
         match unsafe { name_of(name) } {
-            Some(name) => flags::make(call, &name, flags, max_active, flags::Order::Free),
+            Some(name) => flags::make(call, &name, flags, max_active, flags::Order::Free, |builder| builder),
             None => call.wrong(Wrong::NullArgument, "the name is NULL"),
         }
     }
@@ -93,9 +153,26 @@ abi! {
     fn cmwq_alloc_ordered_workqueue(call, name: *const c_char, flags: c_uint) -> *mut Wq {
         // SAFETY: as above.
         match unsafe { name_of(name) } {
-            Some(name) => flags::make(call, &name, flags, 1, flags::Order::Ordered),
+            Some(name) => flags::make(call, &name, flags, 1, flags::Order::Ordered, |builder| builder),
             None => call.wrong(Wrong::NullArgument, "the name is NULL"),
         }
+    }
+
+    fn cmwq_alloc_workqueue_with(call, name: *const c_char, flags: c_uint, max_active: c_int, options: *const Options) -> *mut Wq {
+        // SAFETY: the header asks for options, and for a string.
+        let (options, name) = unsafe { (Options::known(options), name_of(name)) };
+        let Some(name) = name else {
+            return call.wrong(Wrong::NullArgument, "the name is NULL");
+        };
+        let Some(options) = options else {
+            return call.wrong(Wrong::NullArgument, "the options are NULL, or their size is not set");
+        };
+        let order = match options.ordered {
+            0 => flags::Order::Free,
+            _ => flags::Order::Ordered,
+        };
+        // SAFETY: the header asks for what cmwq_alloc_threads() and cmwq_alloc_group() returned.
+        flags::make(call, &name, flags, max_active, order, |builder| unsafe { options.apply(builder) })
     }
 
     fn cmwq_destroy_workqueue(call, wq: *mut Wq) -> c_int {
@@ -133,6 +210,35 @@ abi! {
         call.with(wq, |queue| {
             call.changed(queue.set_min_active(usize::try_from(min_active).unwrap_or(0)))
         })
+    }
+
+    fn cmwq_workqueue_write_attribute(call, name: *const c_char, attribute: *const c_char, text: *const c_char) -> c_int {
+        // SAFETY: the header asks for strings.
+        let (Some(name), Some(attribute), Some(text)) = (unsafe { (name_of(name), name_of(attribute), name_of(text)) }) else {
+            return call.wrong(Wrong::NullArgument, "a string is NULL");
+        };
+        match live(&name).map(|queue| queue.set_attribute(&attribute, &text)) {
+            None => -libc::ENOENT,
+            Some(Ok(())) => 0,
+            Some(Err(error)) => -error.errno.code(),
+        }
+    }
+
+    fn cmwq_workqueue_read_attribute(call, name: *const c_char, attribute: *const c_char, text: *mut c_char, size: usize) -> c_long {
+        // SAFETY: the header asks for strings.
+        let (Some(name), Some(attribute)) = (unsafe { (name_of(name), name_of(attribute)) }) else {
+            return call.wrong(Wrong::NullArgument, "a string is NULL");
+        };
+        match live(&name).map(|queue| queue.attribute(&attribute)) {
+            None => -c_long::from(libc::ENOENT),
+            Some(Err(error)) => -c_long::from(error.errno.code()),
+            Some(Ok(value)) => {
+                let value = value + "\n";
+                // SAFETY: the header asks for so much memory.
+                unsafe { text.cast::<u8>().copy_from_nonoverlapping(value.as_ptr(), value.len().min(size)) };
+                value.len() as c_long
+            }
+        }
     }
 
     fn cmwq_workqueue_congested(call, cpu: c_int, wq: *mut Wq) -> bool {

@@ -1,50 +1,29 @@
 //! The process's own workqueues, and what is built on them.
 
 use crate::call::{Call, Wrong, abi};
-use crate::queue::{Wq, cpu_from_c, to_c};
-use cmwq::{
-    Engine, Error, RawWork, SystemQueue, SystemWorkqueue, WQ_MAX_ACTIVE, WorkFn, Workqueue,
-    WorkqueueHandle,
-};
+use crate::queue::{FIRST_HANDLE, Wq, cpu_from_c};
+use cmwq::{Engine, Error, Queued, RawWork, SystemQueue, SystemWorkqueue, WorkFn, WorkqueueHandle};
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// In the order of `enum cmwq_system`.
-#[derive(Clone, Copy)]
-enum Which {
-    Current(SystemWorkqueue),
-    /// A queue of its own under another's name.
-    Deprecated {
-        name: &'static str,
-        instead: &'static str,
-        of: SystemWorkqueue,
-    },
-}
-
-const ALL: [Which; 12] = [
-    Which::Current(SystemWorkqueue::PerCpu),
-    Which::Current(SystemWorkqueue::Highpri),
-    Which::Current(SystemWorkqueue::Long),
-    Which::Current(SystemWorkqueue::Dfl),
-    Which::Current(SystemWorkqueue::DflLong),
-    Which::Current(SystemWorkqueue::Freezable),
-    Which::Current(SystemWorkqueue::PowerEfficient),
-    Which::Current(SystemWorkqueue::FreezablePowerEfficient),
-    Which::Current(SystemWorkqueue::Bh),
-    Which::Current(SystemWorkqueue::BhHighpri),
-    Which::Deprecated {
-        name: "system_wq",
-        instead: "system_percpu_wq",
-        of: SystemWorkqueue::PerCpu,
-    },
-    Which::Deprecated {
-        name: "system_unbound_wq",
-        instead: "system_dfl_wq",
-        of: SystemWorkqueue::Dfl,
-    },
+const ALL: [SystemWorkqueue; 12] = [
+    SystemWorkqueue::PerCpu,
+    SystemWorkqueue::Highpri,
+    SystemWorkqueue::Long,
+    SystemWorkqueue::Dfl,
+    SystemWorkqueue::DflLong,
+    SystemWorkqueue::Freezable,
+    SystemWorkqueue::PowerEfficient,
+    SystemWorkqueue::FreezablePowerEfficient,
+    SystemWorkqueue::Bh,
+    SystemWorkqueue::BhHighpri,
+    SystemWorkqueue::DeprecatedWq,
+    SystemWorkqueue::DeprecatedUnboundWq,
 ];
 const PERCPU: usize = 0;
+pub(crate) const DFL_LONG: usize = 4;
 
 /// Their handles, 0 where there is none yet.
 static HANDLES: [AtomicU64; ALL.len()] = [const { AtomicU64::new(0) }; ALL.len()];
@@ -66,29 +45,67 @@ fn watch_forks() {
     }
 }
 
-fn handle_of(which: usize) -> Result<WorkqueueHandle, Error> {
+pub(crate) fn handle_of(which: usize) -> Result<WorkqueueHandle, Error> {
     let cached = &HANDLES[which];
     if let Some(handle) = WorkqueueHandle::from_bits(cached.load(Ordering::Acquire)) {
         return Ok(handle);
     }
     watch_forks();
-    let handle = match ALL[which] {
-        Which::Current(system) => WorkqueueHandle::new(system.get()?)?,
-        Which::Deprecated { of, .. } => {
-            let builder = Workqueue::builder(of.name());
-            let builder = match of {
-                SystemWorkqueue::PerCpu => builder.per_cpu(),
-                _ => builder.max_active(WQ_MAX_ACTIVE),
-            };
-            WorkqueueHandle::new(builder.build()?)?
-        }
-    };
+    let handle = WorkqueueHandle::new(ALL[which].get()?)?;
     match cached.compare_exchange(0, handle.to_bits(), Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Ok(handle),
-        // Another thread was first. A second handle of the same queue cannot be given back without ending the queue, and one
-        // of a deprecated queue is not worth it.
+        // Another thread was first. A second handle of the same queue cannot be given back without ending the queue.
         Err(first) => Ok(WorkqueueHandle::from_bits(first).unwrap_or(handle)),
     }
+}
+
+/// The distance of the constants: they look like pointers to something aligned.
+const CONSTANT_STEP: u64 = 16;
+
+/// What C has of a system workqueue: a number that is the same in every process, so that there can be symbols of it.
+const fn constant(which: usize) -> *mut Wq {
+    std::ptr::without_provenance_mut((which + 1) * CONSTANT_STEP as usize)
+}
+const _: () = assert!((ALL.len() as u64 + 1) * CONSTANT_STEP < FIRST_HANDLE);
+
+/// The workqueue that such a number stands for, made if there is none yet.
+#[cold]
+pub(crate) fn of_constant(bits: u64) -> Option<WorkqueueHandle> {
+    let which = (bits / CONSTANT_STEP).checked_sub(1)? as usize;
+    let is_one = bits.is_multiple_of(CONSTANT_STEP) && which < ALL.len();
+    is_one.then(|| handle_of(which).ok())?
+}
+
+/// A symbol that C reads a system workqueue from.
+#[repr(transparent)]
+pub struct Constant(*mut Wq);
+
+// SAFETY: a number that is never written.
+unsafe impl Sync for Constant {}
+
+macro_rules! constants {
+    ($($name:ident = $which:literal;)*) => {$(
+        #[doc = concat!("See `", stringify!($name), "` in cmwq.h.")]
+        #[allow(non_upper_case_globals, reason = "a name of the ABI")]
+        #[unsafe(no_mangle)]
+        pub static $name: Constant = Constant(constant($which));
+    )*};
+}
+
+// By their places in `enum cmwq_system`.
+constants! {
+    cmwq_system_percpu_wq = 0;
+    cmwq_system_highpri_wq = 1;
+    cmwq_system_long_wq = 2;
+    cmwq_system_dfl_wq = 3;
+    cmwq_system_dfl_long_wq = 4;
+    cmwq_system_freezable_wq = 5;
+    cmwq_system_power_efficient_wq = 6;
+    cmwq_system_freezable_power_efficient_wq = 7;
+    cmwq_system_bh_wq = 8;
+    cmwq_system_bh_highpri_wq = 9;
+    cmwq_system_deprecated_wq = 10;
+    cmwq_system_deprecated_unbound_wq = 11;
 }
 
 /// Whether it is one of these.
@@ -103,12 +120,9 @@ fn index_of(handle: WorkqueueHandle) -> Option<usize> {
         .position(|known| known.load(Ordering::Relaxed) == bits)
 }
 
-/// The system queue that it is a handle of, unless deprecated: waiting for one of those is not warned of.
+/// The system queue that it is a handle of.
 pub(crate) fn of_handle(handle: WorkqueueHandle) -> Option<SystemQueue> {
-    match ALL[index_of(handle)?] {
-        Which::Current(system) => system.get().ok(),
-        Which::Deprecated { .. } => None,
-    }
+    ALL[index_of(handle)?].get().ok()
 }
 
 /// An argument of C's that another thread is to use: C has said that it may.
@@ -123,6 +137,25 @@ impl Argument {
     }
 }
 
+/// So many new items; `None`: there is no memory.
+///
+/// None of them has the address of the item that the calling thread runs. That one may have been freed by its function, and an item at its
+/// address with the same function would count as the same: it could not be waited for here.
+fn new_items(count: usize, func: WorkFn) -> Option<Vec<RawWork>> {
+    let make = || {
+        let mut items: Vec<RawWork> = Vec::new();
+        items.try_reserve_exact(count).ok()?;
+        items.extend((0..count).map(|_| RawWork::new(func)));
+        Some(items)
+    };
+    let items = make()?;
+    match cmwq::current_work() {
+        // While the first ones are there, others are elsewhere.
+        Some(own) if items.as_ptr_range().contains(&own) => make(),
+        _ => Some(items),
+    }
+}
+
 /// Queues one item for each CPU that may be used, and waits for all.
 fn on_each_cpu(call: &Call, func: WorkFn) -> c_int {
     let prepared =
@@ -131,36 +164,33 @@ fn on_each_cpu(call: &Call, func: WorkFn) -> c_int {
         Ok(prepared) => prepared,
         Err(error) => return call.error(&error),
     };
-    let mut items: Vec<RawWork> = Vec::new();
-    if items.try_reserve_exact(cpus.len()).is_err() {
+    let Some(items) = new_items(cpus.len(), func) else {
         return call.wrong(Wrong::NoMemory, "no memory for the items");
-    }
-    items.extend(cpus.iter().map(|_| RawWork::new(func)));
+    };
     let mut failed = None;
     for (cpu, item) in cpus.iter().zip(&items) {
         // SAFETY: every item is flushed below before it goes, and does not move: the vector is not touched meanwhile.
-        if let Err(error) = unsafe { handle.queue_raw_on(cpu, NonNull::from(item)) } {
-            failed = Some(error);
+        match unsafe { handle.queue_raw_on(cpu, NonNull::from(item)) } {
+            // System workqueues are never drained.
+            Ok(Queued::Refused(_)) => failed = Some(Error::Forked),
+            Ok(_) => {}
+            Err(error) => failed = Some(error),
         }
     }
     for item in &items {
-        item.flush_by_workers();
+        // What was queued just now is none of the caller's items.
+        let _ = item.flush_by_workers();
     }
     failed.map_or(0, |error| call.error(&error))
 }
 
 abi! {
     fn cmwq_system_workqueue(call, which: c_uint) -> *mut Wq {
-        let Some(kind) = ALL.get(which as usize) else {
+        if which as usize >= ALL.len() {
             return call.wrong(Wrong::NullArgument, "there is no such system workqueue");
-        };
-        if let Which::Deprecated { name, instead, .. } = kind {
-            // One bit for each of the two.
-            let bit = if *name == "system_wq" { Wrong::Deprecated } else { Wrong::SystemQueue };
-            call.warn(bit, || format!("{name} is deprecated; use {instead}"));
         }
         match handle_of(which as usize) {
-            Ok(handle) => to_c(handle),
+            Ok(_) => constant(which as usize),
             Err(error) => call.error(&error),
         }
     }

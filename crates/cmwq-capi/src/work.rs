@@ -2,28 +2,17 @@
 
 use crate::call::{Call, Failed, Wrong, abi};
 use crate::queue::{Wq, cpu_from_c, from_c};
-use cmwq::{Error, Queued, RawWork, Refused};
+use cmwq::{Error, FlushError, Queued, RawWork, Refused};
 use std::ffi::{c_int, c_uint};
-use std::mem::{align_of, offset_of, size_of};
+use std::mem::{align_of, size_of};
 use std::ptr::NonNull;
+use std::time::Duration;
 
-// What cmwq.h says of its layout.
+// What cmwq.h says of its layout; an item in C is longer by the 8 bytes that are kept for later.
 const _: () = assert!(size_of::<RawWork>() == 40 && align_of::<RawWork>() == 8);
 
 const BUSY_PENDING: c_uint = 1;
 const BUSY_RUNNING: c_uint = 2;
-
-/// An item's memory, as C declares it: for its size and the offset of its function.
-#[repr(C)]
-struct Declared {
-    state: u32,
-    colour: u32,
-    place: u64,
-    func: usize,
-    next: usize,
-    prev: usize,
-}
-const _: () = assert!(offset_of!(Declared, func) == 16 && size_of::<Declared>() == 40);
 
 /// Why a pointer cannot be an item.
 #[cold]
@@ -95,6 +84,15 @@ impl Call {
     #[inline]
     pub(crate) fn queued(&self, queued: Queued) -> bool {
         match queued {
+            Queued::Accepted => true,
+            otherwise => self.not_accepted(otherwise),
+        }
+    }
+
+    // By itself: what nearly every call comes to is two instructions in the caller.
+    #[inline(never)]
+    fn not_accepted(&self, queued: Queued) -> bool {
+        match queued {
             Queued::Accepted | Queued::Refused(Refused::Draining) => true,
             Queued::AlreadyPending | Queued::Disabled => false,
             Queued::Refused(why @ Refused::Forked) => self.wrong(Wrong::Forked, &why.to_string()),
@@ -102,11 +100,20 @@ impl Call {
         }
     }
 
-    pub(crate) fn queued_on(&self, queued: Result<Queued, Error>) -> bool {
-        match queued {
-            Ok(queued) => self.queued(queued),
-            Err(error) => self.error(&error),
+    /// What C is told of a wait with a deadline: whether there was anything, or a negative error number.
+    pub(crate) fn flushed(&self, result: Result<bool, FlushError>) -> c_int {
+        match result {
+            Ok(waited) => c_int::from(waited),
+            Err(error) => self.waited(Err(error)),
         }
+    }
+
+    /// Says that an item is queued as if no CPU had been named.
+    #[cold]
+    pub(crate) fn no_cpu(&self, error: &Error) {
+        self.warn(Wrong::NoCpu, || {
+            format!("{error}; items are queued as if none had been named")
+        });
     }
 
     #[inline]
@@ -133,8 +140,14 @@ abi! {
                     return call.queue(wq, item);
                 };
                 match handle.queue_raw_on(cpu, item) {
+                    Ok(queued) => call.queued(queued),
                     Err(Error::NoSuchWorkqueue) => call.no_queue(wq),
-                    queued => call.queued_on(queued),
+                    // An error would be read as "pending already", and the item be lost.
+                    Err(error @ Error::NoSuchCpu { .. }) => {
+                        call.no_cpu(&error);
+                        call.queue(wq, item)
+                    }
+                    Err(error) => call.error(&error),
                 }
             })
         }
@@ -163,7 +176,13 @@ abi! {
 
     fn cmwq_flush_work(call, work: *mut RawWork) -> bool {
         // SAFETY: the header asks for an item.
-        unsafe { call.with_function(work, |item| item.as_ref().flush_by_workers()) }
+        unsafe { call.with_function(work, |item| item.as_ref().flush_by_workers().unwrap_or(false)) }
+    }
+
+    fn cmwq_flush_work_timeout_ns(call, work: *mut RawWork, timeout_ns: u64) -> c_int {
+        let timeout = Duration::from_nanos(timeout_ns);
+        // SAFETY: as above.
+        unsafe { call.with_function(work, |item| call.flushed(item.as_ref().flush_timeout(timeout))) }
     }
 
     fn cmwq_cancel_work(call, work: *mut RawWork) -> bool {

@@ -2,6 +2,7 @@
 
 mod common;
 
+use cmwq::affinity::AffinityScope;
 use common::{STRICT, built, cc, crate_dir, folder, has, includes, succeeds};
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,8 +20,9 @@ fn declared(header: &str) -> BTreeSet<String> {
     let margin = |line: &&str| {
         line.ends_with(");") && !line.starts_with([' ', '\t', '#']) && !line.starts_with("typedef")
     };
+    let margin = |line: &&str| margin(line) || line.starts_with("extern struct");
     let names = code.lines().filter(margin).filter_map(|line| {
-        let before = line.split('(').next()?;
+        let before = line.trim_end_matches(';').split('(').next()?;
         let name = before.rsplit([' ', '*']).next()?;
         name.starts_with("cmwq_").then(|| name.to_owned())
     });
@@ -47,23 +49,146 @@ fn the_library_exports_what_the_header_declares_and_nothing_else() {
     );
 }
 
+/// Both headers have a constant for each line in the library's table of scopes.
+#[test]
+fn every_scope_has_its_number_in_c() {
+    let [ours, kernels] = ["cmwq.h", "linux/workqueue.h"].map(|name| {
+        let path = crate_dir().join("include").join(name);
+        fs::read_to_string(path).unwrap()
+    });
+    for scope in AffinityScope::ALL {
+        let name = match scope {
+            AffinityScope::Default => "DFL".to_owned(),
+            named => named.name().to_uppercase(),
+        };
+        let number = format!("\tCMWQ_AFFN_{name} = {}", scope.index());
+        assert!(ours.contains(&number), "cmwq.h has no {number:?}");
+        let same = format!("\tWQ_AFFN_{name} = CMWQ_AFFN_{name},");
+        assert!(kernels.contains(&same), "linux/workqueue.h has no {same:?}");
+    }
+}
+
 #[test]
 fn the_library_has_its_name_and_stays_in_memory() {
     let mut readelf = Command::new("readelf");
     readelf.arg("-d").arg(built().join("libcmwq_capi.so"));
     let text = succeeds(&mut readelf);
-    assert!(text.contains("[libcmwq.so.0]"), "{text}");
+    assert!(text.contains("[libcmwq.so.1]"), "{text}");
     assert!(text.contains("NODELETE"), "{text}");
+}
+
+/// All headers, in the order of their names.
+fn headers() -> Vec<String> {
+    let mut headers = vec!["cmwq.h".to_owned()];
+    for folder in ["linux", "linux/sched"] {
+        for entry in fs::read_dir(crate_dir().join("include").join(folder)).unwrap() {
+            let name = entry.unwrap().file_name();
+            if name != "sched" {
+                headers.push(format!("{folder}/{}", name.display()));
+            }
+        }
+    }
+    headers.sort_unstable();
+    assert!(headers.len() > 8, "{headers:?}");
+    headers
+}
+
+/// What programs may include afterwards: the names of the kernel's must not be in the way.
+const BEHIND_THEM: &str = "\
+#ifdef __cplusplus
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <regex>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+#if __cplusplus >= 202002L
+#include <barrier>
+#include <latch>
+#include <ranges>
+#include <semaphore>
+#include <span>
+#endif
+#endif
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <search.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+int main(void) { return 0; }
+";
+
+#[test]
+fn all_headers_go_together_in_any_order() {
+    let folder = folder("headers-together");
+    let ascending = headers();
+    let descending = ascending.iter().rev().cloned().collect();
+    let count = ascending.len();
+    // Each once, since the stride is a prime that is no divisor of their number.
+    let stride = [31, 37]
+        .into_iter()
+        .find(|stride| !count.is_multiple_of(*stride));
+    let stride = stride.expect("one of two primes is no divisor of so small a number");
+    let mixed = (0..count).map(|i| ascending[i * stride % count].clone());
+    let orders: [Vec<String>; 3] = [ascending.clone(), descending, mixed.collect()];
+    let languages = [
+        (cc(), "c", "-std=c11"),
+        (cc(), "c", "-std=gnu17"),
+        ("c++".into(), "c++", "-std=c++17"),
+        ("c++".into(), "c++", "-std=c++20"),
+        ("clang".into(), "c", "-std=c11"),
+        ("clang++".into(), "c++", "-std=c++20"),
+    ];
+    for (i, order) in orders.iter().enumerate() {
+        let source = folder.join(format!("order-{i}.inc"));
+        let lines = order.iter().map(|header| format!("#include <{header}>\n"));
+        let text = lines.collect::<String>() + BEHIND_THEM;
+        fs::write(&source, text).unwrap();
+        for (compiler, language, standard) in
+            languages.iter().filter(|(compiler, ..)| has(compiler))
+        {
+            let mut command = Command::new(compiler);
+            command
+                .args(STRICT)
+                .args([standard, "-x", language, "-fsyntax-only"])
+                .args(includes());
+            succeeds(command.arg(&source));
+        }
+    }
 }
 
 #[test]
 fn every_header_compiles_by_itself() {
     let folder = folder("headers");
-    let mut headers = vec!["cmwq.h".to_owned()];
-    for entry in fs::read_dir(crate_dir().join("include/linux")).unwrap() {
-        headers.push(format!("linux/{}", entry.unwrap().file_name().display()));
-    }
-    assert!(headers.len() > 8, "{headers:?}");
+    let headers = headers();
     let languages = [
         (cc(), "c", "-std=c11"),
         ("clang".into(), "c", "-std=c11"),
@@ -88,5 +213,27 @@ fn every_header_compiles_by_itself() {
                 .args(includes());
             succeeds(command.arg(&source));
         }
+        // Our headers are system headers, where a function that nobody declared is no error by itself.
+        let mut command = Command::new(cc());
+        command.args(["-std=c11", "-Wsystem-headers", "-x", "c", "-fsyntax-only"]);
+        command
+            .arg("-Werror=implicit-function-declaration")
+            .args(includes());
+        succeeds(command.arg(&source));
     }
+}
+
+#[test]
+fn every_header_is_in_the_table_of_the_documentation() {
+    let page = fs::read_to_string(crate_dir().join("../../docs/c.md")).unwrap();
+    let ours = |name: &&str| !name.starts_with("cmwq_");
+    let headers = headers();
+    let names = headers
+        .iter()
+        .filter_map(|name| name.strip_prefix("linux/"));
+    let missing: Vec<&str> = names
+        .filter(ours)
+        .filter(|name| !page.contains(&format!("`{name}`")))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

@@ -30,7 +30,15 @@ fn pkg_config_and_cmake_find_what_was_installed() {
     let folder = folder("install");
     let prefix = folder.join("prefix");
     install(&[("PREFIX", &prefix)]);
-    assert!(prefix.join("include/cmwq/linux/workqueue.h").exists());
+    for file in [
+        "include/cmwq/linux/workqueue.h",
+        "include/cmwq_race_detectors.h",
+        "share/cmwq/valgrind/memcheck.supp",
+        "share/cmwq/valgrind/helgrind.supp",
+        "share/cmwq/valgrind/drd.supp",
+    ] {
+        assert!(prefix.join(file).exists(), "{file}");
+    }
     let hello = crate_dir().join("examples/hello.c");
     let device = crate_dir().join("examples/device.c");
     if has("pkg-config") {
@@ -47,7 +55,34 @@ fn pkg_config_and_cmake_find_what_was_installed() {
             run::<&str>(&program, &[]);
         }
     }
+    if has("pkg-config") {
+        let version = succeeds(
+            Command::new("pkg-config")
+                .args(["--modversion", "cmwq"])
+                .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")),
+        );
+        assert_eq!(version.trim(), env!("CARGO_PKG_VERSION"));
+    }
     if has("cmake") {
+        let asked = ["COMPILE", "LINK"].map(|mode| {
+            let mut ask = Command::new("cmake");
+            ask.current_dir(&folder).args([
+                "--find-package",
+                "-DNAME=cmwq",
+                "-DCOMPILER_ID=GNU",
+                "-DLANGUAGE=C",
+            ]);
+            ask.arg(format!("-DMODE={mode}"));
+            ask.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()));
+            succeeds(&mut ask)
+        });
+        let program = folder.join("by-find-package");
+        let mut command = Command::new(cc());
+        command.current_dir(&folder);
+        command.args(asked[0].split_whitespace()).arg(&device);
+        command.args(asked[1].split_whitespace());
+        succeeds(command.arg("-o").arg(&program));
+        run::<&str>(&program, &[]);
         let project = folder.join("project");
         fs::create_dir_all(&project).unwrap();
         let lists = format!(
@@ -70,6 +105,84 @@ fn pkg_config_and_cmake_find_what_was_installed() {
     }
 }
 
+/// The names that a library has for others to see.
+fn exports(options: &[&str], library: &Path) -> Vec<String> {
+    let mut nm = Command::new("nm");
+    nm.args(options).arg("--defined-only").arg(library);
+    let names = succeeds(&mut nm);
+    let name = |line: &str| line.split_whitespace().nth(2).map(str::to_owned);
+    names.lines().filter_map(name).collect()
+}
+
+#[test]
+fn both_libraries_export_the_interface_only_and_the_shared_one_with_versions() {
+    let folder = folder("exports");
+    install(&[("PREFIX", &folder)]);
+    let shared = exports(
+        &["-D", "--with-symbol-versions"],
+        &folder.join("lib/libcmwq.so"),
+    );
+    let shared: Vec<&String> = shared
+        .iter()
+        .filter(|name| !name.starts_with("CMWQ_"))
+        .collect();
+    assert!(shared.len() > 50, "{shared:?}");
+    for name in &shared {
+        assert!(
+            name.starts_with("cmwq_") && name.contains("@@CMWQ_"),
+            "{name}"
+        );
+    }
+    let global = exports(&["-g"], &folder.join("lib/libcmwq.a"));
+    assert_eq!(global.len(), shared.len(), "{global:?}");
+    for name in &global {
+        assert!(name.starts_with("cmwq_"), "{name}");
+    }
+}
+
+#[test]
+fn a_static_program_is_static_and_may_have_another_rust_library_beside() {
+    let folder = folder("static-program");
+    let prefix = folder.join("prefix");
+    install(&[("PREFIX", &prefix)]);
+    // A library of another project, with the same standard library inside.
+    let other = folder.join("other.rs");
+    fs::write(
+        &other,
+        "#[unsafe(no_mangle)] pub extern \"C\" fn other_answer() -> i32 { std::thread::spawn(|| 42).join().unwrap_or(0) }",
+    )
+    .unwrap();
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+    let mut command = Command::new(rustc);
+    command.current_dir(&folder).args([
+        "--edition=2024",
+        "--crate-type=staticlib",
+        "-o",
+        "libother.a",
+    ]);
+    succeeds(command.arg(&other));
+    let source = crate_dir().join("tests/c/programs/two_libraries.c");
+    let flags = succeeds(
+        Command::new("pkg-config")
+            .args(["--static", "--cflags", "--libs", "cmwq"])
+            .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")),
+    );
+    let program = folder.join("two");
+    let mut command = Command::new(cc());
+    command
+        .arg("-static")
+        .arg(&source)
+        .arg(folder.join("libother.a"));
+    command
+        .args(flags.split_whitespace())
+        .arg("-o")
+        .arg(&program);
+    succeeds(&mut command);
+    let dynamic = succeeds(Command::new("readelf").arg("-d").arg(&program));
+    assert!(!dynamic.contains("NEEDED"), "{dynamic}");
+    assert_eq!(run::<&str>(&program, &[]), "42 1\n");
+}
+
 #[test]
 fn a_package_is_put_below_destdir_and_mentions_the_prefix_only() {
     let folder = folder("destdir");
@@ -79,14 +192,14 @@ fn a_package_is_put_below_destdir_and_mentions_the_prefix_only() {
         ("LIBDIR", Path::new("/usr/lib/here")),
     ]);
     let lib = folder.join("stage/usr/lib/here");
-    assert!(lib.join("libcmwq.so.0.1.0").exists() && lib.join("libcmwq.a").exists());
+    assert!(lib.join("libcmwq.so.1.0.2.0").exists() && lib.join("libcmwq.a").exists());
     assert_eq!(
-        fs::read_link(lib.join("libcmwq.so.0")).unwrap(),
-        Path::new("libcmwq.so.0.1.0")
+        fs::read_link(lib.join("libcmwq.so.1")).unwrap(),
+        Path::new("libcmwq.so.1.0.2.0")
     );
     assert_eq!(
         fs::read_link(lib.join("libcmwq.so")).unwrap(),
-        Path::new("libcmwq.so.0")
+        Path::new("libcmwq.so.1")
     );
     for file in ["pkgconfig/cmwq.pc", "cmake/cmwq/cmwq-config.cmake"] {
         let text = fs::read_to_string(lib.join(file)).unwrap();

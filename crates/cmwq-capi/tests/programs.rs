@@ -2,15 +2,35 @@
 
 mod common;
 
-use common::{built, cc, compile, folder, has, includes, run, succeeds};
+use common::{STRICT, built, cc, compile, crate_dir, folder, has, includes, run, succeeds};
+use std::fs;
 use std::process::Command;
 
 const GNU11: [&str; 1] = ["-std=gnu11"];
+/// Nothing but the standard, and nothing that is not declared: in our headers, too, where other warnings are off.
+const C11: [&str; 2] = ["-std=c11", "-Werror=implicit-function-declaration"];
 
 fn example(name: &str, args: &[&str]) -> String {
     let folder = folder(name);
-    let program = compile(&folder, &format!("examples/{name}.c"), &cc(), &GNU11);
+    let program = compile(&folder, &format!("examples/{name}.c"), &cc(), &C11);
     run(&program, args)
+}
+
+#[test]
+fn every_example_is_cpp_as_well() {
+    let compilers = ["c++", "clang++"];
+    for compiler in compilers.into_iter().filter(|compiler| has(compiler)) {
+        for entry in fs::read_dir(crate_dir().join("examples")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "c") {
+                continue;
+            }
+            let mut command = Command::new(compiler);
+            command.args(STRICT).args(["-std=c++20", "-fsyntax-only"]);
+            command.args(includes()).args(["-x", "c++"]).arg(&path);
+            succeeds(&mut command);
+        }
+    }
 }
 
 #[test]
@@ -53,12 +73,132 @@ fn the_loop_that_measures_enqueueing() {
 }
 
 #[test]
+fn a_server_with_one_event_loop() {
+    assert_eq!(example("epoll_server", &[]), "2048 requests answered\n");
+}
+
+#[test]
+fn recipes_for_those_who_come_from_elsewhere() {
+    assert_eq!(example("from_pthread_pool", &[]), "equal results\n");
+    assert_eq!(example("from_kernel", &[]), "10000 packets delivered\n");
+}
+
+/// Compiles and runs an example that needs libuv, which a machine may lack.
+fn example_with_libuv(name: &str) -> Option<String> {
+    let asked = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "libuv"])
+        .output();
+    let Some(asked) = asked.ok().filter(|asked| asked.status.success()) else {
+        println!("left out: libuv is missing; on Debian: apt-get install libuv1-dev");
+        return None;
+    };
+    let flags = String::from_utf8(asked.stdout).unwrap();
+    // The libraries come before the source here, which a linker may take for not needed.
+    let mut args = vec!["-Wl,--no-as-needed"];
+    args.extend(flags.split_whitespace());
+    let folder = folder(name);
+    let source = format!("examples/libuv/{name}.c");
+    let program = compile(&folder, &source, &cc(), &args);
+    Some(run::<&str>(&program, &[]))
+}
+
+#[test]
+fn a_recipe_for_those_who_come_from_libuv() {
+    if let Some(text) = example_with_libuv("from_libuv") {
+        assert_eq!(text, "equal results\n");
+    }
+}
+
+#[test]
+fn a_server_with_libuv() {
+    if let Some(text) = example_with_libuv("server") {
+        assert_eq!(text, "2048 requests answered\n");
+    }
+}
+
+#[test]
+fn libuv_s_own_work_queue() {
+    let folder = folder("libuv_queue");
+    let probe = ["-x", "c", "/dev/null", "-shared", "-l:libuv_a.a", "-o"];
+    let mut probing = Command::new(cc());
+    probing.args(probe).arg(folder.join("probe"));
+    if !probing.output().is_ok_and(|output| output.status.success()) {
+        println!("left out: libuv_a.a is missing; on Debian: apt-get install libuv1-dev");
+        return;
+    }
+    let queue = crate_dir().join("examples/libuv/uv_on_cmwq.c");
+    let library = "-Wl,--no-as-needed,-l:libuv_a.a";
+    let program = folder.join("queue");
+    let mut command = Command::new(cc());
+    command.args(STRICT).args(["-O1", "-g", "-pthread"]);
+    command.args(includes()).arg(queue);
+    command.arg(crate_dir().join("tests/c/libuv/queue.c"));
+    command.arg("-L").arg(&folder);
+    command.arg(format!("-Wl,-rpath,{}", folder.display()));
+    command
+        .args([library, "-lcmwq", "-ldl", "-o"])
+        .arg(&program);
+    succeeds(&mut command);
+    assert_eq!(run::<&str>(&program, &[]), "all on cmwq\n");
+}
+
+#[test]
+fn batches_and_completion_queues() {
+    let folder = folder("waits");
+    let source = "tests/c/programs/waits.c";
+    run::<&str>(&compile(&folder, source, &cc(), &GNU11), &[]);
+}
+
+#[test]
+fn waits_that_end_by_their_deadlines() {
+    let folder = folder("deadlines");
+    let source = "tests/c/programs/deadlines.c";
+    run::<&str>(&compile(&folder, source, &cc(), &GNU11), &[]);
+}
+
+#[test]
 fn a_fork_in_the_middle() {
     for name in ["fork", "fork_in_work", "fork_storm"] {
         let folder = folder(name);
         let source = format!("tests/c/programs/{name}.c");
         run::<&str>(&compile(&folder, &source, &cc(), &GNU11), &[]);
     }
+}
+
+#[test]
+fn faults_are_handled_and_children_can_be_ended() {
+    let folder = folder("signals");
+    run::<&str>(
+        &compile(&folder, "tests/c/programs/signals.c", &cc(), &GNU11),
+        &[],
+    );
+}
+
+#[test]
+fn a_work_function_describes_itself() {
+    let folder = folder("described");
+    let source = "tests/c/programs/described.c";
+    let text = run::<&str>(&compile(&folder, source, &cc(), &GNU11), &[]);
+    // 31 bytes, and once only.
+    let described = " (eth7: a text that is longer tha) for ";
+    assert_eq!(text.matches(described).count(), 1, "{text}");
+    assert!(!text.contains("no worker"), "{text}");
+    // Then only what takes part in freezing.
+    let (_, freezable) = text.split_once("Showing freezable workqueues").unwrap();
+    let (freezable, _) = freezable.split_once("Showing busy").unwrap();
+    assert!(
+        freezable.contains("workqueue freezable: unbound freezable"),
+        "{text}"
+    );
+    assert!(freezable.contains("in-flight:"), "{text}");
+    assert!(!freezable.contains("workqueue described"), "{text}");
+}
+
+#[test]
+fn an_address_is_used_again_by_the_function_that_has_freed_it() {
+    let folder = folder("reused_address");
+    let source = "tests/c/programs/reused_address.c";
+    run::<&str>(&compile(&folder, source, &cc(), &GNU11), &[]);
 }
 
 #[test]
@@ -93,7 +233,7 @@ fn a_program_may_bring_its_own_of_everything() {
 fn a_tool_may_have_a_linux_tree_of_its_own() {
     let folder = folder("own_tree");
     let [ours] = includes();
-    let dir = common::crate_dir().join("tests/c/programs/own");
+    let dir = crate_dir().join("tests/c/programs/own");
     let own = format!("-I{}", dir.display());
     for first in [&ours, &own] {
         let args = ["-std=gnu11", "-DCMWQ_NO_NEIGHBOURS", first, &own];
@@ -124,7 +264,7 @@ fn shared_objects_come_and_go() {
             .args(["-shared", "-fPIC", "-std=gnu11"])
             .args(includes());
         command.arg(format!("-DNAME=\"plugin-{name}\""));
-        command.arg(common::crate_dir().join("tests/c/programs/plugin.c"));
+        command.arg(crate_dir().join("tests/c/programs/plugin.c"));
         command
             .arg("-L")
             .arg(&folder)
@@ -134,7 +274,7 @@ fn shared_objects_come_and_go() {
         plugin
     });
     let host = folder.join("host");
-    let source = common::crate_dir().join("tests/c/programs/host.c");
+    let source = crate_dir().join("tests/c/programs/host.c");
     succeeds(
         Command::new(cc())
             .arg(source)
@@ -150,11 +290,11 @@ fn the_static_library_links_alone() {
     let program = folder.join("hello");
     let mut command = Command::new(cc());
     command.args(includes());
-    command.arg(common::crate_dir().join("examples/hello.c"));
+    command.arg(crate_dir().join("examples/hello.c"));
     command.arg(built().join("libcmwq_capi.a"));
     command
         .args([
-            "-lgcc_s",
+            "-lgcc_eh",
             "-lutil",
             "-lrt",
             "-lpthread",

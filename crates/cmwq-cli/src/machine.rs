@@ -79,6 +79,12 @@ fn parse_shard_size(text: &str) -> Option<usize> {
     usize::try_from(size).ok()
 }
 
+/// The names of scopes, for help and messages.
+pub(crate) fn scope_names(scopes: &[AffinityScope]) -> String {
+    let names: Vec<_> = scopes.iter().map(|scope| scope.name()).collect();
+    names.join(", ")
+}
+
 /// What the scope `default` stands for: by `CMWQ_DEFAULT_AFFINITY_SCOPE`, or else the kernel's initial default.
 pub(crate) fn default_scope() -> Result<AffinityScope, CliError> {
     let Some(text) = variable(DEFAULT_SCOPE_VARIABLE)? else {
@@ -87,7 +93,7 @@ pub(crate) fn default_scope() -> Result<AffinityScope, CliError> {
     match AffinityScope::parse_kernel(&text) {
         Ok(scope) if scope != AffinityScope::Default => Ok(scope),
         _ => {
-            let names = AffinityScope::CONCRETE.map(AffinityScope::name).join(", ");
+            let names = scope_names(&AffinityScope::CONCRETE);
             Err(CliError::new(format!(
                 "{DEFAULT_SCOPE_VARIABLE}: {text:?} cannot be the default affinity scope: it must be one of {names}"
             )))

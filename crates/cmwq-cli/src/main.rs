@@ -4,22 +4,36 @@
 mod bench;
 mod cli_error;
 mod control;
+mod generate;
 mod machine;
 mod mount;
+mod out_file;
 mod output;
+mod sim;
 mod top;
 mod topology;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::cli_error::CliError;
 
-/// Concurrency-managed workqueues: look at a machine's pods, measure what each affinity scope costs and gains, and see and steer the
-/// workqueues of running processes.
+const EXAMPLES: &str = "\
+Examples:
+  cmwq topology                           this machine, and the pods of each affinity scope
+  cmwq bench                              rates and latencies of each scope here; about 15 seconds at most
+  cmwq sim --machine 9d64                 the same on a machine that is not at hand, simulated
+  cmwq list                               the processes that serve the control endpoint
+  cmwq top -p my-server                   one of them, full screen
+  cmwq set io affinity_scope cache        change a workqueue of the only process that serves
+
+Exit status: 0 done, 2 a value was refused or the command failed. `cmwq COMMAND --help` has more.";
+
+/// Concurrency-managed workqueues: show a machine's pods, measure the affinity scopes, inspect and change the workqueues of running
+/// processes.
 #[derive(Parser)]
-#[command(name = "cmwq", version, arg_required_else_help = false)]
+#[command(name = "cmwq", version, arg_required_else_help = false, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -27,17 +41,20 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show a machine and the pods that each affinity scope cuts it into
+    /// Show a machine and the pods of each affinity scope
     Topology(topology::Args),
     /// Measure each affinity scope with the published micro-benchmark
     Bench(bench::Args),
-    /// List the processes that can be looked at
+    /// Simulate the library on machines of many CPUs, to choose a scope and a shard size
+    #[command(disable_help_flag = true)]
+    Sim(sim::Args),
+    /// List the processes that serve the control endpoint
     List(control::list::Args),
     /// Show the pods, pools, workqueues, rescuers and limits of a process
     Dump(control::dump::Args),
-    /// Show again and again what the workqueues of a process do
+    /// Print the counters of the workqueues of a process at an interval
     Monitor(control::monitor::Args),
-    /// Show what runs and what waits in a process
+    /// Show the items that run and wait in a process
     Busy(control::busy::BusyArgs),
     /// Show the attributes of a workqueue
     Get(control::attributes::GetArgs),
@@ -45,14 +62,18 @@ enum Command {
     Set(control::attributes::SetArgs),
     /// Show or change the parameters of a process
     Param(control::attributes::ParamArgs),
-    /// Watch a process on the whole screen
+    /// Watch a process, full screen
     Top(top::Args),
     /// Show the processes as a file system in the layout of the kernel's files
     Mount(mount::Args),
     /// Show the counters of a process as OpenMetrics text
     Metrics(control::busy::MetricsArgs),
-    /// Record what happens in a process, for Perfetto
+    /// Record the events of a process, for Perfetto
     Trace(control::trace::Args),
+    /// Print the completions for a shell
+    Completions(generate::CompletionsArgs),
+    /// Write the man pages into a folder
+    Man(generate::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -74,6 +95,7 @@ fn run() -> Result<(), CliError> {
     match cli.command {
         Command::Topology(args) => topology::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Sim(args) => sim::run(&args),
         Command::List(args) => control::list::run(&args),
         Command::Dump(args) => control::dump::run(&args),
         Command::Monitor(args) => control::monitor::run(&args),
@@ -85,5 +107,7 @@ fn run() -> Result<(), CliError> {
         Command::Mount(args) => mount::run(&args),
         Command::Metrics(args) => control::busy::metrics(&args),
         Command::Trace(args) => control::trace::run(&args),
+        Command::Completions(args) => generate::completions(Cli::command(), &args),
+        Command::Man(args) => generate::man(Cli::command(), &args),
     }
 }

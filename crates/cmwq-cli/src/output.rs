@@ -2,6 +2,8 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::cli_error::CliError;
 
 /// Columns where neither `COLUMNS` nor a terminal tells.
@@ -31,6 +33,26 @@ pub(crate) fn columns() -> usize {
         .max(MIN_COLUMNS)
 }
 
+/// Whether somebody may still read standard output: `false` once the other end of its pipe or socket is closed.
+pub(crate) fn is_read() -> bool {
+    let out = io::stdout();
+    // Errors are told whether they are asked for or not.
+    let mut fds = [PollFd::new(&out, PollFlags::empty())];
+    let at_once = Timespec::default();
+    match poll(&mut fds, Some(&at_once)) {
+        Ok(1) => !fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP),
+        _ => true,
+    }
+}
+
+/// A name from elsewhere as it fits into a line of text: one that holds a line end or an escape sequence must not break a
+/// table or the terminal.
+pub(crate) fn printable(name: &str) -> String {
+    name.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
 /// As [`print()`], telling whether the reader is still there: who prints again and again stops when it is not.
 pub(crate) fn print_until_closed(text: &str) -> Result<bool, CliError> {
     let mut out = io::stdout().lock();
@@ -40,5 +62,16 @@ pub(crate) fn print_until_closed(text: &str) -> Result<bool, CliError> {
         Err(error) => Err(CliError::new(format!(
             "cannot write to standard output: {error}"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_from_elsewhere_stay_on_their_line() {
+        assert_eq!(printable("io/0 é"), "io/0 é");
+        assert_eq!(printable("a\nb\u{1b}[2J\u{9b}2J"), "a?b?[2J?2J");
     }
 }

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             (&timers, &naps),
         ] {
             for work in works {
-                queue.queue(work);
+                let _ = queue.queue(work);
             }
         }
         std::thread::sleep(PAUSE);

@@ -134,6 +134,14 @@ impl Client {
         self.text("busy", json!({}), "text")
     }
 
+    /// The dump of the freezable queues that are busy.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn busy_freezable(&mut self) -> Result<String, ControlError> {
+        self.text("busy", json!({ "freezable": true }), "text")
+    }
+
     /// The counters as OpenMetrics text.
     ///
     /// # Errors

@@ -2,6 +2,9 @@
 //!
 //! `CMWQ_TEST_OPS` sets how many, `CMWQ_TEST_SEED` repeats a run.
 
+#[path = "../../cmwq/tests/harness/random.rs"]
+mod random;
+
 use crate::connection::{Connection, Framing};
 use crate::http;
 use crate::methods::answer;
@@ -9,30 +12,11 @@ use crate::protocol::{EndpointCounts, MAX_REQUEST_BYTES, Reply};
 use crate::trace::Tracer;
 use cmwq::Engine;
 use cmwq::topology::Topology;
+use random::{Random, number, seed};
 use std::io::{self, Read, Write};
 use std::time::Instant;
 
 const ROUNDS: u64 = 5_000;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        // xorshift64*
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        ((self.next() >> 16) % end.max(1) as u64) as usize
-    }
-}
-
-fn variable(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
 
 /// Sound requests, to be spoilt.
 const SEEDS: [&str; 16] = [
@@ -82,7 +66,7 @@ fn spoilt(random: &mut Random) -> Vec<u8> {
     for _ in 0..random.below(6) {
         let at = random.below(line.len() + 1);
         match random.below(6) {
-            0 if at < line.len() => line[at] = random.next() as u8,
+            0 if at < line.len() => line[at] = random.bits() as u8,
             1 if at < line.len() => line[at] ^= 1 << random.below(8),
             2 => {
                 let end = at + random.below(line.len() - at + 1);
@@ -136,9 +120,7 @@ impl Write for Wire {
 
 #[test]
 fn every_mutilated_request_has_an_answer_of_one_line() {
-    let seed = variable("CMWQ_TEST_SEED").unwrap_or_else(crate::state::now_ns);
-    println!("fuzz: CMWQ_TEST_SEED={seed}");
-    let mut random = Random(seed | 1);
+    let mut random = Random::new(seed("fuzz"));
     let topology = Topology::from_synthetic("l3:2 core:2 pu:2").expect("valid");
     let engine = Engine::builder()
         .topology(topology)
@@ -148,7 +130,7 @@ fn every_mutilated_request_has_an_answer_of_one_line() {
     cmwq::set_warning_handler(|_| {});
     let counts = EndpointCounts::default();
     let mut tracer = Tracer::default();
-    for _ in 0..variable("CMWQ_TEST_OPS").unwrap_or(ROUNDS) {
+    for _ in 0..number("CMWQ_TEST_OPS", ROUNDS) {
         let line = spoilt(&mut random);
         let head = http::answer(&line, &counts);
         assert!(head.starts_with(b"HTTP/1.1 "));

@@ -10,6 +10,7 @@ use cmwq::observe::LiveQueue;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// All methods, for the error that names them.
 const METHODS: [&str; 11] = [
@@ -29,6 +30,14 @@ const METHODS: [&str; 11] = [
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Busy {
+    /// Of freezable queues only.
+    #[serde(default)]
+    freezable: bool,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -124,9 +133,13 @@ fn call(
             to_json(keys.into_iter().map(|(key, ..)| key).collect::<Vec<_>>())
         }
         "busy" => {
-            let Nothing {} = params(request)?;
-            let texts = Engine::all();
-            let texts = texts.iter().map(|engine| engine.dump().to_string());
+            let busy: Busy = params(request)?;
+            let engines = Engine::all();
+            let dumps = engines.iter().map(|engine| match busy.freezable {
+                true => engine.dump_freezable(),
+                false => engine.dump(),
+            });
+            let texts = dumps.map(|dump| dump.to_string() + &dump.threads());
             Ok(json!({ "text": texts.collect::<String>() }))
         }
         "get" => get(&params(request)?),
@@ -168,6 +181,10 @@ fn call(
 
 fn hello(endpoint: EndpointCounts) -> Hello {
     let engines = Engine::all();
+    let queues = engines.iter().flat_map(Engine::live_queues);
+    let groups: BTreeSet<u64> = queues
+        .filter_map(|queue| Some(queue.group()?.serial))
+        .collect();
     Hello {
         protocol: PROTOCOL_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -178,6 +195,7 @@ fn hello(endpoint: EndpointCounts) -> Hello {
             .iter()
             .map(|engine| engine.live_queues().len())
             .sum(),
+        groups: groups.len(),
         workers: engines
             .iter()
             .map(|engine| engine.stats().workers as usize)

@@ -1,10 +1,11 @@
 //! The counters as OpenMetrics text, for Prometheus and everything that reads the same.
 
 use crate::error::ControlError;
-use crate::protocol::EndpointCounts;
-use crate::state::keyed_queues;
+use crate::protocol::{self, EndpointCounts};
+use crate::state::{Groups, keyed_queues};
 use cmwq::Engine;
 use cmwq::observe::{LatencyHistogram, PoolState, QueueState};
+use cmwq::topology::{CpuQuota, Throttling};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
@@ -30,6 +31,10 @@ struct Snapshot {
     queues: Vec<(Labels, QueueState)>,
     pools: Vec<(Labels, PoolState)>,
     engines: Vec<(Labels, cmwq::EngineStats)>,
+    groups: Vec<(Labels, protocol::Group)>,
+    /// Of the engines that have one.
+    running_limits: Samples<usize>,
+    quota: CpuQuota,
     endpoint: EndpointCounts,
 }
 
@@ -52,15 +57,23 @@ impl Snapshot {
             queues: Vec::new(),
             pools: Vec::new(),
             engines: Vec::new(),
+            groups: Vec::new(),
+            running_limits: Vec::new(),
+            quota: CpuQuota::detect(),
             endpoint,
         };
+        let mut groups = Groups::default();
         for engine in Engine::all() {
             let serial = engine.serial().to_string();
-            snapshot
-                .engines
-                .push((vec![("engine", serial.clone())], engine.stats()));
+            let labels = vec![("engine", serial.clone())];
+            if let Some(limit) = engine.running_limit() {
+                let limit = (labels.clone(), limit as usize);
+                snapshot.running_limits.push(limit);
+            }
+            snapshot.engines.push((labels, engine.stats()));
             for queue in engine.queue_states() {
                 let key = keys.get(&queue.serial).unwrap_or(&queue.name).clone();
+                groups.note(&queue, &key);
                 let labels = vec![("engine", serial.clone()), ("queue", key)];
                 snapshot.queues.push((labels, queue));
             }
@@ -73,6 +86,14 @@ impl Snapshot {
                 snapshot.pools.push((labels, pool));
             }
         }
+        let groups = groups.0.into_values().map(|group| {
+            let labels = vec![
+                ("group", group.name.clone()),
+                ("serial", group.serial.to_string()),
+            ];
+            (labels, group)
+        });
+        snapshot.groups = groups.collect();
         snapshot
     }
 
@@ -87,6 +108,13 @@ impl Snapshot {
         let pools = self.pools.iter();
         pools
             .map(|(labels, pool)| (labels.clone(), value(pool)))
+            .collect()
+    }
+
+    fn of_groups<T>(&self, value: impl Fn(&protocol::Group) -> T) -> Samples<T> {
+        let groups = self.groups.iter();
+        groups
+            .map(|(labels, group)| (labels.clone(), value(group)))
             .collect()
     }
 
@@ -233,6 +261,9 @@ impl Collector for Snapshot {
         for (name, help, value) in QUEUE_COUNTERS {
             out.counter(name, help, &self.of_queues(value))?;
         }
+        for (name, help, value) in GROUP_GAUGES {
+            out.gauge(name, help, &self.of_groups(value))?;
+        }
         for (name, help, value) in POOL_GAUGES {
             out.gauge(name, help, &self.of_pools(value))?;
         }
@@ -242,6 +273,25 @@ impl Collector for Snapshot {
         for (name, help, value) in ENGINE_COUNTERS {
             out.counter(name, help, &self.of_engines(value))?;
         }
+        out.gauge(
+            "engine_running_limit_workers",
+            "Workers that may run at once over all pools",
+            &self.running_limits,
+        )?;
+        let of_quota = |value: fn(&Throttling) -> u64| {
+            let throttling = self.quota.throttling().into_iter();
+            throttling
+                .map(|told| (Vec::new(), value(&told)))
+                .collect::<Samples<u64>>()
+        };
+        for (name, help, value) in QUOTA_COUNTERS {
+            out.counter(name, help, &of_quota(value))?;
+        }
+        out.seconds(
+            "cpu_quota_throttled",
+            "Time for which the group of the CPU quota was throttled, summed over CPUs",
+            &of_quota(|told| told.throttled_us.saturating_mul(1000)),
+        )?;
         for (name, help, value) in ENDPOINT_COUNTERS {
             out.counter(name, help, &vec![(Vec::new(), value(&self.endpoint))])?;
         }
@@ -291,6 +341,27 @@ const QUEUE_COUNTERS: [Metric<QueueState, u64>; 8] = [
         "Visits to the store of places that pods share",
         |queue| queue.stats.limit_visits,
     ),
+];
+
+const GROUP_GAUGES: [Metric<protocol::Group, usize>; 4] = [
+    (
+        "group_max_active_items",
+        "The limit on active items that the queues of a group share",
+        |group| group.max_active,
+    ),
+    (
+        "group_held_places",
+        "Places of that limit that queues hold",
+        |group| group.held,
+    ),
+    (
+        "group_waiting_queues",
+        "Queues that wait for a place, an unbound one once for each node",
+        |group| group.waiting,
+    ),
+    ("group_queues", "Queues that share the limit", |group| {
+        group.queues.len()
+    }),
 ];
 
 const POOL_GAUGES: [Metric<PoolState, usize>; 4] = [
@@ -348,6 +419,19 @@ const ENGINE_COUNTERS: [Metric<cmwq::EngineStats, u64>; 4] = [
     ("engine_panics", "Items whose function panicked", |stats| {
         stats.panics
     }),
+];
+
+const QUOTA_COUNTERS: [Metric<Throttling, u64>; 2] = [
+    (
+        "cpu_quota_periods",
+        "Periods in which the group of the CPU quota ran",
+        |told| told.nr_periods,
+    ),
+    (
+        "cpu_quota_throttled_periods",
+        "Periods in which the group of the CPU quota was throttled",
+        |told| told.nr_throttled,
+    ),
 ];
 
 const ENDPOINT_COUNTERS: [Metric<EndpointCounts, u64>; 5] = [

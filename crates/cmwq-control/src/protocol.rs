@@ -53,6 +53,9 @@ pub struct Hello {
     pub uid: u32,
     /// Workqueues that there are.
     pub queues: usize,
+    /// Limits that several workqueues share.
+    #[serde(default)]
+    pub groups: usize,
     /// Worker threads that there are.
     pub workers: usize,
     /// What became of attempts to use the endpoint.
@@ -85,6 +88,26 @@ pub struct State {
     pub at_ns: u64,
     /// Each engine with its pools and queues.
     pub engines: Vec<Engine>,
+    /// The limits that several queues share, the oldest first.
+    #[serde(default)]
+    pub groups: Vec<Group>,
+}
+
+/// A limit that several queues share, of one engine or of several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Its number in the process.
+    pub serial: u64,
+    /// Its name; other groups may have the same.
+    pub name: String,
+    /// How many items of its queues may be active.
+    pub max_active: usize,
+    /// Places that its queues hold: those of active items, and some that they keep for the next ones while nobody waits.
+    pub held: usize,
+    /// Who waits for a place: queues, an unbound one once for each node where it waits.
+    pub waiting: usize,
+    /// The keys of its queues.
+    pub queues: Vec<String>,
 }
 
 /// One engine.
@@ -157,6 +180,15 @@ pub struct Pool {
     pub kind: String,
     /// The CPU that it is for, if it is for one.
     pub cpu: Option<usize>,
+    /// As the kernel's: 1 BH, 2 a worker is being created, 4 not bound to one CPU.
+    #[serde(default)]
+    pub flags: u32,
+    /// The thread that creates a worker, while one is being created; 0: it has not begun.
+    #[serde(default)]
+    pub manager: Option<i32>,
+    /// For how long, in ns, nothing has been started while something waits.
+    #[serde(default)]
+    pub hung_ns: Option<u64>,
     /// Shares of queues in it.
     pub users: usize,
     /// The nice level asked for.
@@ -217,6 +249,9 @@ pub struct Run {
     pub queue: String,
     /// The function.
     pub function: String,
+    /// What it has described itself as; otherwise the queue's name.
+    #[serde(default)]
+    pub description: String,
     /// For how long, in ns.
     pub for_ns: u64,
     /// What runs next on the same worker.
@@ -250,6 +285,9 @@ pub struct Queue {
     pub nodes: Vec<(Option<u32>, usize, usize)>,
     /// The shares of pools: pool, active, inactive items.
     pub pwqs: Vec<(u32, usize, usize)>,
+    /// The number of the group whose limit it shares.
+    #[serde(default)]
+    pub group: Option<u64>,
     /// The rescuer's thread and its CPUs.
     pub rescuer: Option<(i32, String)>,
     /// Items started and completed.

@@ -4,7 +4,7 @@ use crate::protocol::{self, Totals};
 use cmwq::observe::{LiveQueue, PoolFor, PoolState, QueueState, RunState, function_name};
 use cmwq::topology::CpuSet;
 use cmwq::{Engine, WorkqueueKind};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The process's name, as the system shows it.
 pub(crate) fn process_name() -> String {
@@ -72,16 +72,47 @@ fn key_of(name: &str, serial: u64, unique: bool) -> String {
 pub(crate) fn state() -> protocol::State {
     let keyed = keyed_queues();
     let engines = Engine::all();
-    let engines = engines.iter().map(|engine| engine_state(engine, &keyed));
+    let mut groups = Groups::default();
+    let engines = engines
+        .iter()
+        .map(|engine| engine_state(engine, &keyed, &mut groups));
     protocol::State {
         pid: std::process::id(),
         name: process_name(),
         at_ns: now_ns(),
         engines: engines.collect(),
+        groups: groups.0.into_values().collect(),
     }
 }
 
-fn engine_state(engine: &Engine, keyed: &[(String, Engine, LiveQueue)]) -> protocol::Engine {
+/// The groups of the queues that were looked at, by number.
+#[derive(Default)]
+pub(crate) struct Groups(pub(crate) BTreeMap<u64, protocol::Group>);
+
+impl Groups {
+    /// Notes the group of a queue, if it has one.
+    pub(crate) fn note(&mut self, queue: &QueueState, key: &str) {
+        let Some(group) = &queue.group else {
+            return;
+        };
+        let noted = self.0.entry(group.serial);
+        let noted = noted.or_insert_with(|| protocol::Group {
+            serial: group.serial,
+            name: group.name.clone(),
+            max_active: group.max_active,
+            held: group.held,
+            waiting: group.waiting,
+            queues: Vec::new(),
+        });
+        noted.queues.push(key.to_owned());
+    }
+}
+
+fn engine_state(
+    engine: &Engine,
+    keyed: &[(String, Engine, LiveQueue)],
+    groups: &mut Groups,
+) -> protocol::Engine {
     let topology = engine.topology();
     let parameters = Engine::PARAMETERS.iter().filter_map(|(name, _)| {
         let value = engine.parameter(name).ok()?;
@@ -95,6 +126,7 @@ fn engine_state(engine: &Engine, keyed: &[(String, Engine, LiveQueue)]) -> proto
         let (key, _, live) = keyed
             .iter()
             .find(|(_, _, queue)| queue.serial() == state.serial)?;
+        groups.note(&state, key);
         Some(queue_state(state, key, live))
     });
     let scopes = engine.scope_states().into_iter().map(|scope| {
@@ -169,6 +201,7 @@ fn queue_state(state: QueueState, key: &str, live: &LiveQueue) -> protocol::Queu
             .iter()
             .map(|pwq| (pwq.pool, pwq.active, pwq.inactive))
             .collect(),
+        group: state.group.map(|group| group.serial),
         rescuer: state
             .rescuer
             .map(|rescuer| (rescuer.tid, rescuer.cpus.to_string())),
@@ -201,6 +234,7 @@ fn pool_state(pool: PoolState, names: &HashMap<usize, String>) -> protocol::Pool
         rescuer: run.rescuer,
         queue: names.get(&run.queue).cloned().unwrap_or_default(),
         function: function_name(run.func),
+        description: run.description.clone(),
         for_ns: run.for_ns,
         behind_it: run
             .scheduled
@@ -212,6 +246,9 @@ fn pool_state(pool: PoolState, names: &HashMap<usize, String>) -> protocol::Pool
         id: pool.id,
         kind: kind.to_owned(),
         cpu,
+        flags: pool.flags,
+        manager: pool.manager,
+        hung_ns: pool.hung_ns,
         users: pool.users,
         nice: pool.nice,
         effective_nice: pool.effective_nice,

@@ -5,7 +5,7 @@ mod common;
 
 use cmwq::topology::Topology;
 use cmwq::{Engine, Work};
-use common::{Endpoint, Random};
+use common::{Endpoint, Random, seed};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -40,7 +40,7 @@ impl Counted {
 
 #[test]
 fn a_thousand_changes_under_load_lose_and_reorder_nothing_and_show_at_once() {
-    let mut random = Random::new("steering");
+    let mut random = Random::new(seed("steering"));
     let endpoint = Endpoint::new();
     let topology = Topology::from_synthetic("numa:2 l3:2 core:2 pu:1").expect("valid");
     let engine = Engine::builder()
@@ -62,7 +62,7 @@ fn a_thousand_changes_under_load_lose_and_reorder_nothing_and_show_at_once() {
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     for item in part {
-                        if unbound.queue(&item.work) {
+                        if unbound.queue(&item.work).is_accepted() {
                             item.queued.fetch_add(1, Ordering::Relaxed);
                         }
                     }

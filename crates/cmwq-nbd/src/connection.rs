@@ -108,7 +108,7 @@ impl<'scope> InFlight<'scope> {
                 block_signals();
                 ring.reap_until_stopped(|slot, ended| {
                     connection.take_back(slot, ended);
-                    if !queue.queue(&items[usize::from(slot)]) {
+                    if !queue.queue(&items[usize::from(slot)]).is_accepted() {
                         // The queue is being destroyed: finished here.
                         connection.run(slot);
                     }
@@ -156,7 +156,7 @@ impl Reader<'_> {
                 continue;
             };
             let Some(request) = Request::parse(&header) else {
-                return Err(io::Error::other("what came is no NBD request"));
+                return Err(io::Error::other("this is not an NBD request"));
             };
             if request.command == command::DISCONNECT {
                 return Ok(());
@@ -232,7 +232,11 @@ impl Reader<'_> {
             }
         }
         for slot in self.parsed.drain(..) {
-            if !self.queue.queue(&self.items[usize::from(slot)]) {
+            if !self
+                .queue
+                .queue(&self.items[usize::from(slot)])
+                .is_accepted()
+            {
                 // The queue is being destroyed: answered here.
                 connection.refuse(slot);
             }

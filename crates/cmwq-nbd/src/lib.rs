@@ -8,6 +8,7 @@
 pub mod cipher;
 mod connection;
 pub mod export;
+mod inherited;
 pub mod key;
 mod negotiate;
 mod pool;

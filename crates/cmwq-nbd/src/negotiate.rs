@@ -63,7 +63,7 @@ pub(crate) fn negotiate(
             Next::Transmission => return Ok(Some(talk.session)),
         }
     }
-    Err(io::Error::other("the client never comes to the point"))
+    Err(io::Error::other("the client sent too many options"))
 }
 
 enum Next {
@@ -86,16 +86,16 @@ impl Talk<'_> {
     fn option(&mut self) -> io::Result<Next> {
         let header: [u8; 16] = self.input.read_array(self.fd)?;
         if be64(&header, 0) != OPTION_MAGIC {
-            return Err(io::Error::other("what came is no NBD option"));
+            return Err(io::Error::other("this is not an NBD option"));
         }
         let (option, length) = (be32(&header, 8), be32(&header, 12));
         if length > ABSURD_OPTION {
-            return Err(io::Error::other("an option of absurd length"));
+            return Err(io::Error::other("an option is too long"));
         }
         if length > MAX_OPTION {
             self.input.discard(self.fd, length)?;
             if option == option::EXPORT_NAME {
-                return Err(io::Error::other("an export's name of absurd length"));
+                return Err(io::Error::other("an export's name is too long"));
             }
             self.answer(option, option_reply::ERR_TOO_BIG, &[]);
             return self.send(Next::Option);
@@ -111,9 +111,7 @@ impl Talk<'_> {
             option::EXPORT_NAME => {
                 if !self.is_here(data) {
                     // The protocol has no way to say so.
-                    return Err(io::Error::other(
-                        "the client asks for an export that is not here",
-                    ));
+                    return Err(io::Error::other("the client asks for an unknown export"));
                 }
                 self.reply.extend(self.export.size().to_be_bytes());
                 self.reply.extend(self.flags().to_be_bytes());

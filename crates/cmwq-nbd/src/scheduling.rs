@@ -9,9 +9,11 @@ use std::io;
 /// # Errors
 /// The system's.
 pub(crate) fn do_not_preempt() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: 0 is the calling thread; the parameters are read only.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters) } {
+    // The system's own call and its parameters, the priority alone: musl's function refuses always, and its structure has more.
+    let priority: libc::c_int = 0;
+    let call = libc::SYS_sched_setscheduler;
+    // SAFETY: 0 is the calling thread; the priority is read only.
+    match unsafe { libc::syscall(call, 0, libc::SCHED_BATCH, &raw const priority) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -26,5 +28,25 @@ pub(crate) fn block_signals() {
     unsafe {
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_does_not_preempt_is_scheduled_as_a_batch() {
+        let policy = std::thread::spawn(|| {
+            do_not_preempt()?;
+            // SAFETY: 0 is the calling thread; it only returns a number.
+            let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+            Ok::<_, io::Error>(policy)
+        });
+        let policy = policy
+            .join()
+            .expect("the thread ends")
+            .expect("the system allows it");
+        assert_eq!(policy, libc::SCHED_BATCH.into());
     }
 }

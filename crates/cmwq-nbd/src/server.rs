@@ -18,6 +18,7 @@ use rustix::net::sockopt;
 
 use crate::connection;
 use crate::export::Export;
+use crate::inherited::Inherited;
 use crate::negotiate::negotiate;
 use crate::scheduling::do_not_preempt;
 use crate::socket::Input;
@@ -36,11 +37,14 @@ pub enum Endpoint {
     Unix(PathBuf),
     /// An address of the network.
     Tcp(SocketAddr),
+    /// A listening socket that another process has made and keeps, as service managers do. It is left open, with its file.
+    Inherited(Arc<OwnedFd>),
 }
 
 enum Listener {
     Unix(UnixListener, PathBuf),
     Tcp(TcpListener),
+    Inherited(Inherited),
 }
 
 impl Listener {
@@ -55,6 +59,9 @@ impl Listener {
                 rustix::process::umask(mask);
                 Ok(Listener::Unix(listener?, path.clone()))
             }
+            Endpoint::Inherited(socket) => {
+                Ok(Listener::Inherited(Inherited::new(socket.try_clone()?)?))
+            }
         }
     }
 
@@ -62,10 +69,16 @@ impl Listener {
         match self {
             Listener::Unix(listener, _) => Ok(listener.accept()?.0.into()),
             Listener::Tcp(listener) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nodelay(true)?;
-                sockopt::set_socket_keepalive(&stream, true)?;
-                Ok(stream.into())
+                let stream = listener.accept()?.0.into();
+                prepare_tcp(&stream)?;
+                Ok(stream)
+            }
+            Listener::Inherited(listener) => {
+                let (stream, is_tcp) = listener.accept()?;
+                if is_tcp {
+                    prepare_tcp(&stream)?;
+                }
+                Ok(stream)
             }
         }
     }
@@ -75,6 +88,10 @@ impl Listener {
         let _ = match self {
             Listener::Unix(listener, _) => rustix::net::shutdown(listener, Shutdown::Both),
             Listener::Tcp(listener) => rustix::net::shutdown(listener, Shutdown::Both),
+            Listener::Inherited(listener) => {
+                listener.stop();
+                Ok(())
+            }
         };
     }
 
@@ -85,8 +102,14 @@ impl Listener {
                 format!("nbd+unix:///?socket={}", path.display())
             }
             Listener::Tcp(listener) => format!("nbd://{}", listener.local_addr()?),
+            Listener::Inherited(listener) => listener.uri()?,
         })
     }
+}
+
+fn prepare_tcp(stream: &OwnedFd) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(stream, true)?;
+    Ok(sockopt::set_socket_keepalive(stream, true)?)
 }
 
 impl Drop for Listener {
@@ -245,7 +268,7 @@ impl Shared {
             match accepted {
                 Ok(socket) => {
                     if let Err(error) = self.welcome(socket) {
-                        note(&format!("a client is turned away: {error}"));
+                        note(&format!("a client is refused: {error}"));
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -267,7 +290,7 @@ impl Shared {
             let mut clients = self.clients();
             if clients.sockets.len() >= self.max_clients {
                 return Err(io::Error::other(format!(
-                    "{} are connected already, and no more are allowed",
+                    "{} clients are connected already, the most allowed",
                     self.max_clients
                 )));
             }

@@ -5,41 +5,14 @@
 //! measure is windows of requests, most of which must be with few, and some with none.
 
 mod common;
+#[path = "../../cmwq/tests/harness/allocations.rs"]
+mod count;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use cmwq_nbd::protocol::{Request, command};
 use cmwq_nbd::store::Store;
 use common::{Client, Dir, cipher, memory, serve, ways};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: everything is passed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: by this function's own contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: by this function's own contract.
-        unsafe { System.dealloc(memory, layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: by this function's own contract.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const SIZE: u64 = 4 << 20;
 const DEPTH: usize = 32;
@@ -95,14 +68,14 @@ fn check(store: Box<dyn Store>, encrypted: bool, what: &str) {
             let mut answers = vec![0; answer * together(length)];
             let (mut few, mut none) = (0, 0);
             for n in 0..WARM_UP + WINDOWS {
-                let before = ALLOCATIONS.load(Ordering::Relaxed);
+                let before = count::everywhere();
                 window(
                     &mut client,
                     DEPTH / together(length),
                     &requests,
                     &mut answers,
                 );
-                let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
+                let made = count::everywhere() - before;
                 if n >= WARM_UP {
                     few += usize::from(made < DEPTH as u64 / 4);
                     none += usize::from(made == 0);

@@ -36,7 +36,7 @@ fn measure(what: &str) -> Result<(), Box<dyn std::error::Error>> {
             .collect();
         let start = Instant::now();
         for work in &works {
-            wq.queue(work);
+            let _ = wq.queue(work);
         }
         costs_ns.push(start.elapsed().as_nanos() as f64 / ITEMS as f64);
         stop.store(true, Ordering::Relaxed);

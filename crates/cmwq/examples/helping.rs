@@ -89,9 +89,8 @@ fn rounds(queue: &Workqueue, items: &[(Arc<Completion>, Work)], pods: usize, num
     let mut left = number;
     let start = |(index, item): (usize, &(Arc<Completion>, Work))| {
         item.0.reinit();
-        queue
-            .queue_on(index % pods, &item.1)
-            .expect("a CPU of the topology");
+        let queued = queue.queue_on(index % pods, &item.1);
+        assert!(queued.expect("a CPU of the topology").will_run());
     };
     items.iter().enumerate().for_each(start);
     while left > 0 {

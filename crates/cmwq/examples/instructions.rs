@@ -52,7 +52,7 @@ fn run(way: &str, number: usize) -> Result<(), Box<dyn std::error::Error>> {
         engine.freeze_workqueues_begin();
         for (item, work) in works.iter().enumerate() {
             if way == "work" {
-                queue.queue(work);
+                let _ = queue.queue(work);
             } else {
                 drop(queue.spawn(move || {
                     black_box(item);

@@ -56,7 +56,7 @@ fn measure(max_active: usize, issuers: usize) -> Result<(f64, f64), Box<dyn Erro
                 start_together.wait();
                 for _ in 0..ITEMS {
                     done.reinit();
-                    wq.queue(&work);
+                    let _ = wq.queue(&work);
                     done.wait();
                 }
             });

@@ -1,9 +1,9 @@
 //! What can go wrong, in one type: each value says what was wrong and what would be right.
 #![forbid(unsafe_code)]
 
+use crate::affinity::AffinityScope;
 use crate::topology::TopologyError;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 /// Why an engine or a workqueue could not be built or changed.
 #[derive(Debug)]
@@ -20,10 +20,19 @@ pub enum Error {
         /// What it may hold.
         allowed: &'static str,
     },
+    /// A text that says no limit of running workers.
+    CpuLimit {
+        /// The text.
+        given: String,
+    },
     /// The default scope cannot be `default`.
     DefaultScope,
     /// The global engine exists already.
     AlreadyInUse,
+    /// A workqueue's name with a NUL byte: its rescuer, and what traces it, take the name as a string that ends with one.
+    Name(String),
+    /// A format for names of threads that is none: see [`WorkerThreads::name`](crate::WorkerThreads::name).
+    ThreadName(String),
     /// A nice level outside -20..=19.
     Nice(i32),
     /// A CPU that the topology does not have.
@@ -76,26 +85,68 @@ pub enum Error {
     },
 }
 
+/// What [`CpuLimit`] may be.
+pub(crate) const CPU_LIMITS: &str = "auto, none, a number of workers from 1 to 4294967295";
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Topology(error) => error.fmt(f),
-            Error::Variable { name, value, allowed } => write!(f, "{name} is '{value}'; allowed: {allowed}"),
-            Error::DefaultScope => {
-                f.write_str("the default affinity scope cannot be 'default'; allowed: cpu, smt, cache, cache_shard, numa, system")
+            Error::Variable {
+                name,
+                value,
+                allowed,
+            } => write!(f, "{name} is '{value}'; allowed: {allowed}"),
+            Error::CpuLimit { given } => {
+                write!(f, "the CPU limit is {given:?}; allowed: {}", CPU_LIMITS)
             }
-            Error::AlreadyInUse => f.write_str("the global engine exists already; set its parameters before the first workqueue"),
+            Error::DefaultScope => {
+                write!(
+                    f,
+                    "the default affinity scope cannot be 'default'; allowed: {}",
+                    AffinityScope::CONCRETE_NAMES
+                )
+            }
+            Error::AlreadyInUse => f.write_str(
+                "the global engine exists already; set its parameters before the first workqueue",
+            ),
+            Error::Name(name) => write!(
+                f,
+                "the name of a workqueue is {name:?}; allowed: any text without a NUL byte"
+            ),
+            Error::ThreadName(name) => {
+                write!(
+                    f,
+                    "the format of thread names is {name:?}; allowed: any text without a NUL byte, with %p, %i, %h and %%"
+                )
+            }
             Error::Nice(nice) => write!(f, "nice level {nice} is out of range; allowed: -20 to 19"),
-            Error::NoSuchCpu { cpu, allowed } => write!(f, "there is no CPU {cpu}; allowed: {allowed}"),
-            Error::Binding { cpu, source } => write!(f, "the thread cannot be bound to CPU {cpu}: {source}"),
+            Error::NoSuchCpu { cpu, allowed } => {
+                write!(f, "there is no CPU {cpu}; allowed: {allowed}")
+            }
+            Error::Binding { cpu, source } => {
+                write!(f, "the thread cannot be bound to CPU {cpu}: {source}")
+            }
             Error::Thread(source) => write!(f, "a thread cannot be created: {source}"),
             Error::Forked => Refused::Forked.fmt(f),
-            Error::Incompatible { one, other } => write!(f, "a workqueue cannot be both {one} and {other}"),
-            Error::EmptyCpumask { given, allowed } => write!(f, "none of the CPUs '{given}' is there; allowed: {allowed}"),
-            Error::NoSuchNode { node, allowed } => write!(f, "there is no NUMA node {node}; allowed: {allowed}"),
-            Error::NoSuchWorkqueue => f.write_str("there is no such workqueue: it was destroyed, or never was"),
-            Error::TooManyHandles { most } => write!(f, "all {most} handles of workqueues are in use"),
-            Error::OrderedMaxActive => f.write_str("max_active of an ordered workqueue is 1 and cannot be changed"),
+            Error::Incompatible { one, other } => {
+                write!(f, "a workqueue cannot be both {one} and {other}")
+            }
+            Error::EmptyCpumask { given, allowed } => {
+                write!(f, "none of the CPUs '{given}' is there; allowed: {allowed}")
+            }
+            Error::NoSuchNode { node, allowed } => {
+                write!(f, "there is no NUMA node {node}; allowed: {allowed}")
+            }
+            Error::NoSuchWorkqueue => {
+                f.write_str("there is no such workqueue: it was destroyed, or never was")
+            }
+            Error::TooManyHandles { most } => {
+                write!(f, "all {most} handles of workqueues are in use")
+            }
+            Error::OrderedMaxActive => {
+                f.write_str("max_active of an ordered workqueue is 1 and cannot be changed")
+            }
         }
     }
 }
@@ -116,22 +167,25 @@ impl From<TopologyError> for Error {
     }
 }
 
-/// Why a workqueue cannot be waited for.
+/// Why a workqueue, or an item, cannot be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushError {
-    /// The caller is an item of the queue: it would wait for itself.
+    /// The caller is an item of the queue, or the item itself: it would wait for itself.
     OwnItem,
     /// The queue belongs to the process that this one was forked from: its workers are not here.
     Forked,
+    /// The deadline has passed, and the item has not ended. Only from a call that takes a timeout.
+    TimedOut,
 }
 
 impl fmt::Display for FlushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FlushError::OwnItem => {
-                f.write_str("an item of the workqueue itself cannot wait for the whole workqueue")
+                f.write_str("an item cannot wait for itself, nor for the whole of its workqueue")
             }
             FlushError::Forked => Refused::Forked.fmt(f),
+            FlushError::TimedOut => f.write_str("the item has not ended within the time allowed"),
         }
     }
 }
@@ -139,7 +193,7 @@ impl fmt::Display for FlushError {
 impl std::error::Error for FlushError {}
 
 /// Why a workqueue takes no item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refused {
     /// The queue is being drained or destroyed, and the caller is none of its items.
     Draining,

@@ -15,10 +15,14 @@
 //! # Where to look
 //!
 //! - Queue something: [`Workqueue::spawn`] (a closure and its result), [`Workqueue::queue`] (a reusable [`Work`]),
-//!   [`Workqueue::queue_raw`] (memory of the caller's own). Wait for it: [`JoinHandle`], [`Completion`],
+//!   [`Workqueue::queue_embedded`] (an [item](EmbeddedWork) that is a field of the program's own struct), [`Workqueue::queue_raw`] (memory of the caller's own). Wait for it: [`JoinHandle`], [`Completion`],
 //!   [`Workqueue::flush`], [`Workqueue::drain`].
+//! - Many at once: [`Workqueue::queue_batch`], [`Workqueue::execute_batch`], [`Workqueue::spawn_batch`]. Items that borrow, and parallel loops: [`scope()`],
+//!   [`Workqueue::for_each_chunk`].
+//! - Wait in an event loop (epoll, tokio, libuv): [`CompletionQueue`].
 //! - Where items run: [`WorkqueueAttrs`] and [`AffinityScope`](affinity::AffinityScope).
-//! - How many at a time: [`WorkqueueBuilder::max_active`], [`WorkqueueBuilder::ordered`].
+//! - How many at a time: [`WorkqueueBuilder::max_active`], [`WorkqueueBuilder::ordered`], [`ConcurrencyGroup`] for several queues together.
+//! - The threads that run items: [`WorkerThreads`].
 //! - Other kinds of queues: [`WorkqueueBuilder::per_cpu`], [`WorkqueueBuilder::bh`], and those that every process has:
 //!   [`SystemWorkqueue`].
 //! - When resources are short: [`WorkqueueBuilder::mem_reclaim`]. Coming to rest: [`Engine::freeze_workqueues_begin`].
@@ -30,8 +34,8 @@
 //!
 //! Any function may be called from any thread, also from work items. [`Workqueue::flush`] and [`Workqueue::drain`] from an
 //! item of the same queue would wait for themselves: they return an error instead. An item that waits in this library's
-//! own calls counts as blocked: its pool runs another in its place. Nothing may be called from a signal handler, and a
-//! child process after `fork` cannot use the queues that it inherited.
+//! own calls counts as blocked: its pool runs another in its place. Nothing but [`reset_signal_mask`] may be called from a
+//! signal handler, and a child process after `fork` cannot use the queues that it inherited.
 //!
 //! # Panics
 //!
@@ -40,32 +44,58 @@
 //!
 //! # Environment
 //!
-//! `CMWQ_TOPOLOGY`, `CMWQ_CACHE_SHARD_SIZE`, `CMWQ_DEFAULT_AFFINITY_SCOPE`, `CMWQ_POWER_EFFICIENT`,
-//! `CMWQ_DEBUG_FORCE_RR_CPU` and `CMWQ_WATCHDOG_THRESH` are read when an engine is built, for what its
-//! [builder](EngineBuilder) was not told.
+//! `CMWQ_TOPOLOGY`, `CMWQ_CACHE_SHARD_SIZE`, `CMWQ_DEFAULT_AFFINITY_SCOPE`, `CMWQ_CPU_LIMIT`, `CMWQ_MIX_CORE_KINDS`, `CMWQ_UNBOUND_CPUS`, `CMWQ_POWER_EFFICIENT`,
+//! `CMWQ_CPU_INTENSIVE_THRESH_US`, `CMWQ_CPU_INTENSIVE_WARNING_THRESH`, `CMWQ_DEBUG_FORCE_RR_CPU`, `CMWQ_WATCHDOG_THRESH`,
+//! `CMWQ_PANIC_ON_STALL` and `CMWQ_PANIC_ON_STALL_TIME` are read when an engine is built, for what its [builder](EngineBuilder) was not told.
+
+//! # Features
+//!
+//! `tracing`, off by default: every run of an item is a span of the crate [`tracing`](https://docs.rs/tracing), at level `TRACE`, with the
+//! target `cmwq` and the name `work`. Its fields are `queue` and `function` (as [`observe::function_name`] has it), and
+//! `description`, recorded when the item calls [`set_worker_desc`] outside of spans of its own. What the item logs is inside it. An item that a
+//! waiting thread runs itself is a child of the span in which that thread waits; otherwise the span is a root. Subscribers are
+//! called on the thread that runs the item, and must not panic. While no subscriber wants that level the feature costs each item a load
+//! and a branch; without the feature, nothing.
 
 #![deny(unsafe_op_in_unsafe_fn)]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "cmwq runs on Linux only: it needs futexes, CPU affinity and the machine's description in /sys"
+);
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!(
+    "cmwq needs a 64-bit target: the state of a work item and the address of its function share words of 64 bits"
+);
 
 pub mod affinity;
 mod engine;
 mod error;
+mod inspect;
+mod item;
 pub mod observe;
 mod pool;
 mod sys;
 mod timer;
 pub mod topology;
-mod work;
+mod trace;
 mod workqueue;
 
-pub use engine::{Engine, EngineBuilder, IssuerGuard};
+pub use engine::{CpuLimit, Engine, EngineBuilder, IssuerGuard};
 pub use error::{Error, FlushError, Refused};
+pub use item::{Completion, EmbeddedWork, RawWork, Work, WorkFn};
 pub use observe::{Dump, EngineStats, set_report_handler, set_warning_handler, warn};
-pub use pool::{blocking, current_is_mem_reclaim, current_is_rescuer, current_work};
-pub use work::{Completion, RawWork, Work, WorkFn};
+pub use pool::{
+    WorkerThread, WorkerThreads, blocking, current_is_mem_reclaim, current_is_rescuer, current_work,
+};
+pub use sys::signals::reset_signal_mask;
 pub use workqueue::{
-    DelayedWork, DisableGuard, JoinError, JoinHandle, Queued, RawDelayedWork, SystemQueue,
-    SystemWorkqueue, WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkBusy, Workqueue, WorkqueueAttrs,
-    WorkqueueBuilder, WorkqueueKind, in_memory_reclaim, run_on_cpu, run_on_each_cpu,
+    AbortOnDrop, BatchQueued, BatchRefused, Chunks, Completed, CompletionQueue,
+    CompletionQueueBuilder, ConcurrencyGroup, DelayedWork, DisableGuard, EmbeddedDelayedWork,
+    EmbeddedDisableGuard, JoinError, JoinHandle, Moved, NotPosted, NotSubmitted, Poster, Queued,
+    RawDelayedWork, Scope, SystemQueue, SystemWorkqueue, WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkBusy,
+    Workqueue, WorkqueueAttrs, WorkqueueBuilder, WorkqueueKind, in_memory_reclaim, run_on_cpu,
+    run_on_each_cpu, scope, set_worker_desc,
 };
 #[cfg(not(cmwq_loom))]
 pub use workqueue::{NoSuchWorkqueue, WorkqueueHandle};

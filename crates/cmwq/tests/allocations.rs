@@ -1,56 +1,20 @@
 //! Queueing and running cost no allocation; nor does `spawn` once memory of earlier items is there, unless the closure is large.
 //!
-//! The allocator counts by thread, without allocating itself. Both sides may allocate now and then: for *events* (the pool
+//! Both sides may allocate now and then: for *events* (the pool
 //! asks for a spare worker, or to be watched while it is saturated), which come with time and not with items. So the measure
 //! is windows of some items: one allocation per item, or per fifty, would leave none without.
 
+#[path = "harness/allocations.rs"]
+mod count;
 mod harness;
 
 use cmwq::{Completion, Queued, RawWork, Work};
+use count::here;
 use harness::{Deadline, engine};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // Not there any more while a thread ends: nobody asks then.
-    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-}
-
-// SAFETY: everything is passed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: by this function's own contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: by this function's own contract.
-        unsafe { System.dealloc(memory, layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: by this function's own contract.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn here() -> u64 {
-    ALLOCATIONS.get()
-}
 
 /// What items see of their workers' allocations: what happened on the thread since its last item ended.
 #[derive(Default)]
@@ -125,10 +89,10 @@ fn queueing_and_running_a_reusable_item_allocates_nothing() {
     allocations_are(0, &between, || {
         done.reinit();
         for other in &noise {
-            wq.queue(other);
+            let _ = wq.queue(other);
         }
-        assert!(wq.queue(&work));
-        wq.queue(&noise[0]);
+        assert!(wq.queue(&work).is_accepted());
+        let _ = wq.queue(&noise[0]);
         done.wait();
     });
 }

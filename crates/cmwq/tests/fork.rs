@@ -1,9 +1,13 @@
 //! A child of fork has the queues of its parent but not their workers: it is told so, and never hangs.
 
+mod harness;
+
 use cmwq::observe::{EnqueueTiming, Recording};
 use cmwq::{
-    DelayedWork, Engine, Error, FlushError, JoinError, Refused, SystemWorkqueue, Work, Workqueue,
+    DelayedWork, Engine, Error, FlushError, JoinError, Moved, Queued, Refused, SystemWorkqueue,
+    Work, Workqueue,
 };
+use harness::{Deadline, in_own_process};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -53,6 +57,7 @@ fn expect(what: &str, is: bool) -> Result<(), String> {
 #[test]
 fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
     let engine = Engine::builder().build().unwrap();
+    let _deadline = Deadline::new("the child of a fork", &engine);
     let wq = engine.workqueue("parent").build().unwrap();
     let global = Workqueue::builder("global").build().unwrap();
     let (stop, work, delayed) = (
@@ -64,12 +69,13 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
     let system = SystemWorkqueue::Dfl.get().unwrap();
     assert_eq!(system.spawn(|| 1).join().unwrap(), 1);
     assert!(
-        wq.queue_delayed(&DelayedWork::new(|| {}), Duration::from_secs(3600)),
+        wq.queue_delayed(&DelayedWork::new(|| {}), Duration::from_secs(3600))
+            .is_accepted(),
         "the timer thread runs"
     );
     let ran = Work::new(|| {});
-    assert!(wq.queue(&ran));
-    ran.flush();
+    assert!(wq.queue(&ran).is_accepted());
+    ran.flush().unwrap();
     // Busy while forking: a worker runs, and this thread's item is in flight.
     let running = wq.spawn({
         let stop = stop.clone();
@@ -87,12 +93,16 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
         move || while !stop.load(Ordering::Relaxed) {}
     });
     let (behind, armed) = (Work::new(|| {}), DelayedWork::new(|| {}));
-    assert!(ordered.queue(&behind));
-    assert!(ordered.queue_delayed(&armed, Duration::from_secs(3600)));
+    assert!(ordered.queue(&behind).is_accepted());
+    assert!(
+        ordered
+            .queue_delayed(&armed, Duration::from_secs(3600))
+            .is_accepted()
+    );
     let (result, unused) = in_child(|| {
         expect(
             "queue is refused",
-            wq.try_queue(&work) == Err(Refused::Forked),
+            wq.queue(&work) == Queued::Refused(Refused::Forked),
         )?;
         expect("a refused item is idle", !work.is_pending())?;
         expect(
@@ -101,7 +111,8 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
         )?;
         expect(
             "delayed work is refused",
-            !wq.queue_delayed(&delayed, Duration::from_millis(1)),
+            wq.queue_delayed(&delayed, Duration::from_millis(1))
+                == Queued::Refused(Refused::Forked),
         )?;
         expect(
             "spawn is refused",
@@ -143,14 +154,23 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
         )?;
         // It is the parent's for ever: nobody waits for it or waits to remove it.
         expect("nothing is removed", !behind.cancel_sync())?;
-        expect("nothing is waited for", !behind.flush())?;
+        expect(
+            "nothing is waited for",
+            behind.flush() == Err(FlushError::Forked),
+        )?;
         expect("it does not run here", !behind.busy().running)?;
         expect(
             "moving says so",
-            !ordered.mod_delayed(&armed, Duration::from_millis(1)),
+            matches!(
+                ordered.mod_delayed(&armed, Duration::from_millis(1)),
+                Moved::Refused {
+                    why: Refused::Forked,
+                    was_pending: false
+                }
+            ),
         )?;
         expect("its timer is stopped here", armed.cancel_sync())?;
-        expect("what has run may be waited for", !ran.flush())?;
+        expect("what has run may be waited for", ran.flush() == Ok(false))?;
         // Nothing to say or do, and no lock touched.
         engine.freeze_workqueues_begin();
         expect("nothing is busy", !engine.freeze_workqueues_busy())?;
@@ -165,10 +185,13 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
             "its own queue works",
             own.spawn(|| 4).join().ok() == Some(4),
         )?;
-        expect("it takes what the parent has run", own.queue(&ran))?;
+        expect(
+            "it takes what the parent has run",
+            own.queue(&ran).is_accepted(),
+        )?;
         expect("and whose timer was stopped", {
-            own.mod_delayed(&armed, Duration::ZERO);
-            armed.flush();
+            let _ = own.mod_delayed(&armed, Duration::ZERO);
+            armed.flush().unwrap();
             !armed.is_pending()
         })?;
         let late = Arc::new(cmwq::Completion::new());
@@ -178,7 +201,8 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
         });
         expect(
             "a timer is armed",
-            own.queue_delayed(&timed, Duration::from_millis(1)),
+            own.queue_delayed(&timed, Duration::from_millis(1))
+                .is_accepted(),
         )?;
         late.wait();
         own.flush().map_err(|error| error.to_string())
@@ -193,6 +217,7 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
 
 #[test]
 fn a_child_that_is_forked_while_others_are_observed_can_observe() {
+    let _deadline = Deadline::long("forked while others are observed");
     let recording = Recording::begin(64).unwrap();
     let _timing = EnqueueTiming::begin();
     let wq = Arc::new(Workqueue::builder("observed").build().unwrap());
@@ -229,4 +254,32 @@ fn a_child_that_is_forked_while_others_are_observed_can_observe() {
         thread.join().unwrap();
     }
     failed.unwrap();
+}
+
+#[test]
+fn the_child_goes_under_its_own_thread_id() {
+    in_own_process(|| {
+        // SAFETY: asks for a number.
+        let tid = || unsafe { libc::gettid() };
+        let recording = Recording::begin(64).unwrap();
+        let recorded = || -> Vec<i32> {
+            let traces = recording.take().into_iter();
+            traces.map(|trace| trace.tid).collect()
+        };
+        let wq = Workqueue::builder("parent").build().unwrap();
+        wq.spawn(|| ()).join().unwrap();
+        let parent = tid();
+        assert!(recorded().contains(&parent));
+        let (result, _) = in_child(|| {
+            drop(recorded());
+            let own = Workqueue::builder("child")
+                .build()
+                .map_err(|error| error.to_string())?;
+            own.spawn(|| ()).join().map_err(|error| error.to_string())?;
+            let all = recorded();
+            expect("its own id is there", all.contains(&tid()))?;
+            expect("its parent's is not", !all.contains(&parent))
+        });
+        result.unwrap();
+    });
 }

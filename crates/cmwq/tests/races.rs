@@ -34,16 +34,16 @@ fn a_cancelled_item_that_waited_for_a_place_leaves_the_place_to_others() {
         door.wait_for(1);
         let count = Arc::default();
         let (waits, next) = (counting(&count), counting(&count));
-        assert!(wq.queue(&waits));
+        assert!(wq.queue(&waits).is_accepted());
         wq.apply_attrs(on_cpu(1)).unwrap();
         // It waited for a place, and was all that kept its pool workqueue waiting.
         assert!(waits.cancel());
-        assert!(wq.queue(&next));
+        assert!(wq.queue(&next).is_accepted());
         door.open.complete();
         wq.flush().unwrap();
         assert_eq!(count.load(Ordering::SeqCst), 1);
         // And the limit is what it was.
-        assert!(wq.queue(&waits));
+        assert!(wq.queue(&waits).is_accepted());
         wq.drain().unwrap();
         assert_eq!(count.load(Ordering::SeqCst), 2);
     }
@@ -68,14 +68,14 @@ fn cancel_sync_waits_for_a_run_on_the_pool_before_the_last() {
             ended.store(true, Ordering::SeqCst);
         }
     });
-    assert!(wq.queue(&work));
+    assert!(wq.queue(&work).is_accepted());
     door.wait_for(1);
     wq.apply_attrs(on_cpu(1)).unwrap();
     // An ordered queue's next instance does not go to the pool that runs the item, or it would overtake.
-    assert!(wq.queue(&work));
+    assert!(wq.queue(&work).is_accepted());
     assert!(work.cancel());
     assert!(work.busy().running, "it runs where it was queued before");
-    assert!(wq.queue(&work));
+    assert!(wq.queue(&work).is_accepted());
     door.open.complete();
     assert!(work.cancel_sync());
     assert!(
@@ -103,12 +103,12 @@ fn an_item_that_requeues_itself_on_an_ordered_queue_keeps_its_turn_when_the_pool
         })
     };
     let (one, two) = (noting('1'), noting('2'));
-    assert!(wq.queue(&one));
+    assert!(wq.queue(&one).is_accepted());
     door.wait_for(1);
     wq.apply_attrs(on_cpu(1)).unwrap();
-    assert!(wq.queue(&two));
+    assert!(wq.queue(&two).is_accepted());
     assert!(
-        wq.queue(&one),
+        wq.queue(&one).is_accepted(),
         "it runs on the old pool, behind which is free"
     );
     door.open.complete();
@@ -130,10 +130,10 @@ fn an_item_that_is_sent_to_the_cpu_that_runs_it_goes_behind_what_was_queued_ther
         })
     };
     let (one, two) = (noting('1'), noting('2'));
-    assert!(wq.queue_on(0, &one).unwrap());
+    assert!(wq.queue_on(0, &one).unwrap().is_accepted());
     door.wait_for(1);
-    assert!(wq.queue_on(0, &two).unwrap());
-    assert!(wq.queue_on(1, &one).unwrap());
+    assert!(wq.queue_on(0, &two).unwrap().is_accepted());
+    assert!(wq.queue_on(1, &one).unwrap().is_accepted());
     door.open.complete();
     wq.flush().unwrap();
     assert_eq!(*seen.lock().unwrap(), "121");
@@ -156,12 +156,12 @@ fn an_item_that_is_moved_and_disabled_at_once_is_accounted_for() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                wq.mod_delayed(&work, hour);
+                let _ = wq.mod_delayed(&work, hour);
             }
         });
         for _ in 0..20_000 {
             // Accepted, it is pending, and moving it keeps it so.
-            let accepted = wq.queue_delayed(&work, hour);
+            let accepted = wq.queue_delayed(&work, hour).is_accepted();
             if accepted && !work.disable().removed_pending() {
                 over.store(true, Ordering::Relaxed);
                 panic!("it was pending and nobody has removed it");

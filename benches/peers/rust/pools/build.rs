@@ -14,6 +14,7 @@ fn main() {
         "rayon",
         "crossbeam-channel",
         "async-executor",
+        "blocking",
     ] {
         let version = text
             .split("[[package]]")

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: atomic integers. What returns a value also orders, as in the kernel; what does not, does
- * not. (atomic_fetch_add() and its like are <stdatomic.h>'s.) A program that brings its own defines CMWQ_NO_ATOMIC.
+ * Kernel-shaped, for user space; part of cmwq: atomic integers, exchanges and barriers. What returns a value also orders, as in the
+ * kernel; what does not, does not. (In a file that includes <stdatomic.h> first, atomic_fetch_add() and its like are that header's.) A
+ * program that brings its own defines CMWQ_NO_ATOMIC.
  */
 #ifndef CMWQ_LINUX_ATOMIC_H
 #define CMWQ_LINUX_ATOMIC_H
@@ -21,150 +22,228 @@
 
 #ifndef CMWQ_NO_ATOMIC
 
-typedef struct {
-	int counter;
-} atomic_t;
+#include <linux/types.h>
+#include <linux/cmwq_barrier.h>
+#include <linux/cmwq_cmpxchg.h>
+#include <stdbool.h>
 
-typedef struct {
-	long long counter;
-} atomic64_t;
+/* Operations that return nothing, and loads. */
+#define CMWQ_ATOMIC_PLAIN(a, type, num)                                        \
+	static inline num a##_read(const type *v)                              \
+	{                                                                      \
+		return (num)__atomic_load_n(&v->counter, __ATOMIC_RELAXED);    \
+	}                                                                      \
+	static inline num a##_read_acquire(const type *v)                      \
+	{                                                                      \
+		return (num)__atomic_load_n(&v->counter, __ATOMIC_ACQUIRE);    \
+	}                                                                      \
+	static inline void a##_set(type *v, num to)                            \
+	{                                                                      \
+		__atomic_store_n(&v->counter, to, __ATOMIC_RELAXED);           \
+	}                                                                      \
+	static inline void a##_set_release(type *v, num to)                    \
+	{                                                                      \
+		__atomic_store_n(&v->counter, to, __ATOMIC_RELEASE);           \
+	}                                                                      \
+	static inline void a##_add(num by, type *v)                            \
+	{                                                                      \
+		__atomic_fetch_add(&v->counter, by, __ATOMIC_RELAXED);         \
+	}                                                                      \
+	static inline void a##_sub(num by, type *v)                            \
+	{                                                                      \
+		__atomic_fetch_sub(&v->counter, by, __ATOMIC_RELAXED);         \
+	}                                                                      \
+	static inline void a##_inc(type *v)                                    \
+	{                                                                      \
+		a##_add(1, v);                                                 \
+	}                                                                      \
+	static inline void a##_dec(type *v)                                    \
+	{                                                                      \
+		a##_sub(1, v);                                                 \
+	}                                                                      \
+	static inline void a##_and(num with, type *v)                          \
+	{                                                                      \
+		__atomic_fetch_and(&v->counter, with, __ATOMIC_RELAXED);       \
+	}                                                                      \
+	static inline void a##_or(num with, type *v)                           \
+	{                                                                      \
+		__atomic_fetch_or(&v->counter, with, __ATOMIC_RELAXED);        \
+	}                                                                      \
+	static inline void a##_xor(num with, type *v)                          \
+	{                                                                      \
+		__atomic_fetch_xor(&v->counter, with, __ATOMIC_RELAXED);       \
+	}                                                                      \
+	static inline void a##_andnot(num with, type *v)                       \
+	{                                                                      \
+		__atomic_fetch_and(&v->counter, ~with, __ATOMIC_RELAXED);      \
+	}
 
-#define ATOMIC_INIT(value) {value}
-#define ATOMIC64_INIT(value) {value}
+/* What does not fit wraps round, as the kernel is compiled. */
+#define CMWQ_WRAPPING(num, a, by) ((num)((unsigned long long)(a) + (unsigned long long)(by)))
 
-static inline int atomic_read(const atomic_t *v)
-{
-	return __atomic_load_n(&v->counter, __ATOMIC_RELAXED);
-}
+/* What changes it and returns something, in one of the four orders. cmpxchg() returns what was there: `from`, if it was exchanged. */
+#define CMWQ_ATOMIC_RETURNING(a, type, num, suffix, order)                                            \
+	static inline num a##_add_return##suffix(num by, type *v)                                     \
+	{                                                                                             \
+		num is = (num)__atomic_add_fetch(&v->counter, by, order);                             \
+		CMWQ_AFTER_FULL(order);                                                               \
+		return is;                                                                            \
+	}                                                                                             \
+	static inline num a##_sub_return##suffix(num by, type *v)                                     \
+	{                                                                                             \
+		num is = (num)__atomic_sub_fetch(&v->counter, by, order);                             \
+		CMWQ_AFTER_FULL(order);                                                               \
+		return is;                                                                            \
+	}                                                                                             \
+	static inline num a##_inc_return##suffix(type *v)                                             \
+	{                                                                                             \
+		return a##_add_return##suffix(1, v);                                                  \
+	}                                                                                             \
+	static inline num a##_dec_return##suffix(type *v)                                             \
+	{                                                                                             \
+		return a##_sub_return##suffix(1, v);                                                  \
+	}                                                                                             \
+	static inline num a##_fetch_inc##suffix(type *v)                                              \
+	{                                                                                             \
+		return CMWQ_WRAPPING(num, a##_add_return##suffix(1, v), -1); \
+	}                                                                                             \
+	static inline num a##_fetch_dec##suffix(type *v)                                              \
+	{                                                                                             \
+		return CMWQ_WRAPPING(num, a##_sub_return##suffix(1, v), 1); \
+	}                                                                                             \
+	static inline num a##_fetch_andnot##suffix(num with, type *v)                                 \
+	{                                                                                             \
+		num was = (num)__atomic_fetch_and(&v->counter, ~with, order);                         \
+		CMWQ_AFTER_FULL(order);                                                               \
+		return was;                                                                           \
+	}                                                                                             \
+	static inline num a##_xchg##suffix(type *v, num to)                                           \
+	{                                                                                             \
+		return (num)cmwq_xchg(&v->counter, to, order);                                        \
+	}                                                                                             \
+	static inline num a##_cmpxchg##suffix(type *v, num from, num to)                              \
+	{                                                                                             \
+		return (num)cmwq_cmpxchg(&v->counter, from, to, order);                               \
+	}                                                                                             \
+	static inline bool a##_try_cmpxchg##suffix(type *v, num *from, num to)                        \
+	{                                                                                             \
+		num was = a##_cmpxchg##suffix(v, *from, to);                                          \
+		bool done = was == *from;                                                             \
+		*from = was;                                                                          \
+		return done;                                                                          \
+	}
 
-static inline void atomic_set(atomic_t *v, int to)
-{
-	__atomic_store_n(&v->counter, to, __ATOMIC_RELAXED);
-}
+#define CMWQ_ATOMIC_FETCHING(a, type, num, what, suffix, order)               \
+	static inline num a##_fetch_##what##suffix(num with, type *v)         \
+	{                                                                     \
+		num was = (num)__atomic_fetch_##what(&v->counter, with, order); \
+		CMWQ_AFTER_FULL(order);                                       \
+		return was;                                                   \
+	}
+#define CMWQ_ATOMIC_FETCHING_ALL(a, type, num, suffix, order)        \
+	CMWQ_ATOMIC_FETCHING(a, type, num, add, suffix, order)       \
+	CMWQ_ATOMIC_FETCHING(a, type, num, sub, suffix, order)       \
+	CMWQ_ATOMIC_FETCHING(a, type, num, and, suffix, order)       \
+	CMWQ_ATOMIC_FETCHING(a, type, num, or, suffix, order)        \
+	CMWQ_ATOMIC_FETCHING(a, type, num, xor, suffix, order)
 
-static inline void atomic_add(int by, atomic_t *v)
-{
-	__atomic_fetch_add(&v->counter, by, __ATOMIC_RELAXED);
-}
+/* What asks something while it changes it; and what changes it under a condition. */
+#define CMWQ_ATOMIC_ASKING(a, type, num)                                                  \
+	static inline bool a##_dec_and_test(type *v)                                      \
+	{                                                                                 \
+		return a##_dec_return(v) == 0;                                            \
+	}                                                                                 \
+	static inline bool a##_inc_and_test(type *v)                                      \
+	{                                                                                 \
+		return a##_inc_return(v) == 0;                                            \
+	}                                                                                 \
+	static inline bool a##_sub_and_test(num by, type *v)                              \
+	{                                                                                 \
+		return a##_sub_return(by, v) == 0;                                        \
+	}                                                                                 \
+	static inline bool a##_add_negative(num by, type *v)                              \
+	{                                                                                 \
+		return a##_add_return(by, v) < 0;                                         \
+	}                                                                                 \
+	static inline num a##_fetch_add_unless(type *v, num by, num unless)               \
+	{                                                                                 \
+		num was = a##_read(v);                                                    \
+		do {                                                                      \
+			if (was == unless)                                                \
+				break;                                                    \
+		} while (!a##_try_cmpxchg(v, &was, CMWQ_WRAPPING(num, was, by))); \
+		return was;                                                               \
+	}                                                                                 \
+	static inline bool a##_add_unless(type *v, num by, num unless)                    \
+	{                                                                                 \
+		return a##_fetch_add_unless(v, by, unless) != unless;                     \
+	}                                                                                 \
+	static inline bool a##_inc_not_zero(type *v)                                      \
+	{                                                                                 \
+		return a##_add_unless(v, 1, 0);                                           \
+	}                                                                                 \
+	static inline bool a##_inc_unless_negative(type *v)                               \
+	{                                                                                 \
+		num was = a##_read(v);                                                    \
+		do {                                                                      \
+			if (was < 0)                                                      \
+				return false;                                             \
+		} while (!a##_try_cmpxchg(v, &was, CMWQ_WRAPPING(num, was, 1))); \
+		return true;                                                              \
+	}                                                                                 \
+	static inline bool a##_dec_unless_positive(type *v)                               \
+	{                                                                                 \
+		num was = a##_read(v);                                                    \
+		do {                                                                      \
+			if (was > 0)                                                      \
+				return false;                                             \
+		} while (!a##_try_cmpxchg(v, &was, CMWQ_WRAPPING(num, was, -1))); \
+		return true;                                                              \
+	}                                                                                 \
+	/* What it is less 1, though it is made so only if that is not negative. */       \
+	static inline num a##_dec_if_positive(type *v)                                    \
+	{                                                                                 \
+		num was = a##_read(v);                                                    \
+		do {                                                                      \
+			if (was < 1)                                                      \
+				break;                                                    \
+		} while (!a##_try_cmpxchg(v, &was, CMWQ_WRAPPING(num, was, -1))); \
+		return CMWQ_WRAPPING(num, was, -1); \
+	}
 
-static inline void atomic_sub(int by, atomic_t *v)
-{
-	__atomic_fetch_sub(&v->counter, by, __ATOMIC_RELAXED);
-}
+#define CMWQ_ATOMIC(a, type, num)                                                \
+	CMWQ_ATOMIC_PLAIN(a, type, num)                                          \
+	CMWQ_ATOMIC_RETURNING(a, type, num, , __ATOMIC_SEQ_CST)                  \
+	CMWQ_ATOMIC_RETURNING(a, type, num, _relaxed, __ATOMIC_RELAXED)          \
+	CMWQ_ATOMIC_RETURNING(a, type, num, _acquire, __ATOMIC_ACQUIRE)          \
+	CMWQ_ATOMIC_RETURNING(a, type, num, _release, __ATOMIC_RELEASE)          \
+	CMWQ_ATOMIC_FETCHING_ALL(a, type, num, _relaxed, __ATOMIC_RELAXED)       \
+	CMWQ_ATOMIC_FETCHING_ALL(a, type, num, _acquire, __ATOMIC_ACQUIRE)       \
+	CMWQ_ATOMIC_FETCHING_ALL(a, type, num, _release, __ATOMIC_RELEASE)       \
+	CMWQ_ATOMIC_ASKING(a, type, num)
 
-static inline void atomic_inc(atomic_t *v)
-{
-	atomic_add(1, v);
-}
+CMWQ_ATOMIC(atomic, atomic_t, int)
+CMWQ_ATOMIC(atomic64, atomic64_t, long long)
+CMWQ_ATOMIC(atomic_long, atomic_long_t, long)
+CMWQ_ATOMIC_FETCHING_ALL(atomic64, atomic64_t, long long, , __ATOMIC_SEQ_CST)
+CMWQ_ATOMIC_FETCHING_ALL(atomic_long, atomic_long_t, long, , __ATOMIC_SEQ_CST)
+/* In a file that includes <stdatomic.h> before, these names are that header's. */
+#ifndef atomic_fetch_add
+CMWQ_ATOMIC_FETCHING_ALL(atomic, atomic_t, int, , __ATOMIC_SEQ_CST)
+#endif
 
-static inline void atomic_dec(atomic_t *v)
-{
-	atomic_sub(1, v);
-}
-
-static inline int atomic_add_return(int by, atomic_t *v)
-{
-	return __atomic_add_fetch(&v->counter, by, __ATOMIC_SEQ_CST);
-}
-
-static inline int atomic_sub_return(int by, atomic_t *v)
-{
-	return __atomic_sub_fetch(&v->counter, by, __ATOMIC_SEQ_CST);
-}
-
-static inline int atomic_inc_return(atomic_t *v)
-{
-	return atomic_add_return(1, v);
-}
-
-static inline int atomic_dec_return(atomic_t *v)
-{
-	return atomic_sub_return(1, v);
-}
-
-static inline int atomic_dec_and_test(atomic_t *v)
-{
-	return atomic_dec_return(v) == 0;
-}
-
-static inline int atomic_xchg(atomic_t *v, int to)
-{
-	return __atomic_exchange_n(&v->counter, to, __ATOMIC_SEQ_CST);
-}
-
-/* What was there: `from`, if it was exchanged. */
-static inline int atomic_cmpxchg(atomic_t *v, int from, int to)
-{
-	__atomic_compare_exchange_n(&v->counter, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	return from;
-}
-
-static inline long long atomic64_read(const atomic64_t *v)
-{
-	return __atomic_load_n(&v->counter, __ATOMIC_RELAXED);
-}
-
-static inline void atomic64_set(atomic64_t *v, long long to)
-{
-	__atomic_store_n(&v->counter, to, __ATOMIC_RELAXED);
-}
-
-static inline void atomic64_add(long long by, atomic64_t *v)
-{
-	__atomic_fetch_add(&v->counter, by, __ATOMIC_RELAXED);
-}
-
-static inline void atomic64_sub(long long by, atomic64_t *v)
-{
-	__atomic_fetch_sub(&v->counter, by, __ATOMIC_RELAXED);
-}
-
-static inline void atomic64_inc(atomic64_t *v)
-{
-	atomic64_add(1, v);
-}
-
-static inline void atomic64_dec(atomic64_t *v)
-{
-	atomic64_sub(1, v);
-}
-
-static inline long long atomic64_add_return(long long by, atomic64_t *v)
-{
-	return __atomic_add_fetch(&v->counter, by, __ATOMIC_SEQ_CST);
-}
-
-static inline long long atomic64_sub_return(long long by, atomic64_t *v)
-{
-	return __atomic_sub_fetch(&v->counter, by, __ATOMIC_SEQ_CST);
-}
-
-static inline long long atomic64_inc_return(atomic64_t *v)
-{
-	return atomic64_add_return(1, v);
-}
-
-static inline long long atomic64_dec_return(atomic64_t *v)
-{
-	return atomic64_sub_return(1, v);
-}
-
-static inline int atomic64_dec_and_test(atomic64_t *v)
-{
-	return atomic64_dec_return(v) == 0;
-}
-
-static inline long long atomic64_xchg(atomic64_t *v, long long to)
-{
-	return __atomic_exchange_n(&v->counter, to, __ATOMIC_SEQ_CST);
-}
-
-/* What was there: `from`, if it was exchanged. */
-static inline long long atomic64_cmpxchg(atomic64_t *v, long long from, long long to)
-{
-	__atomic_compare_exchange_n(&v->counter, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	return from;
-}
+/* Waits awake until a condition on the value, called VAL, holds; and returns the value. */
+#define cmwq_cond_load(ptr, condition, order)                                   \
+	__extension__({                                                         \
+		__typeof__(*(ptr)) VAL;                                         \
+		while (VAL = __atomic_load_n((ptr), order), !(condition))       \
+			cpu_relax();                                            \
+		VAL;                                                            \
+	})
+#define smp_cond_load_relaxed(ptr, condition) cmwq_cond_load(ptr, condition, __ATOMIC_RELAXED)
+#define smp_cond_load_acquire(ptr, condition) cmwq_cond_load(ptr, condition, __ATOMIC_ACQUIRE)
+#define atomic_cond_read_relaxed(v, condition) smp_cond_load_relaxed(&(v)->counter, condition)
+#define atomic_cond_read_acquire(v, condition) smp_cond_load_acquire(&(v)->counter, condition)
 
 #endif
 #endif

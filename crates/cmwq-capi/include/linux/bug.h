@@ -22,6 +22,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <linux/build_bug.h>
 
 #define BUG()                                                            \
 	do {                                                             \
@@ -41,7 +42,22 @@ static inline int cmwq_warn_on(int is, const char *file, int line)
 	return is;
 }
 
+#define panic(...)                           \
+	do {                                 \
+		fprintf(stderr, __VA_ARGS__); \
+		BUG();                       \
+	} while (0)
 #define WARN_ON(condition) cmwq_warn_on(!!(condition), __FILE__, __LINE__)
+#define WARN(condition, ...)                                               \
+	__extension__({                                                    \
+		int cmwq_is = !!(condition);                               \
+		if (cmwq_is) {                                             \
+			cmwq_warn_on(1, __FILE__, __LINE__);               \
+			fprintf(stderr, __VA_ARGS__);                      \
+		}                                                          \
+		cmwq_is;                                                   \
+	})
+#define WARN_ONCE(condition, ...) WARN_ON_ONCE(condition)
 #define WARN_ON_ONCE(condition)                                            \
 	__extension__({                                                    \
 		static char cmwq_said;                                     \

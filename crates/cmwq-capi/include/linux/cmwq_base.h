@@ -28,6 +28,25 @@
 #undef CMWQ_NO_LIST
 #undef CMWQ_NO_MODULE
 #undef CMWQ_NO_KTIME
+#undef CMWQ_NO_WAIT
+#undef CMWQ_NO_SCHED
+#undef CMWQ_NO_KTHREAD
+#undef CMWQ_NO_TIMER
+#undef CMWQ_NO_BITOPS
+#undef CMWQ_NO_REFCOUNT
+#undef CMWQ_NO_LLIST
+#undef CMWQ_NO_RCUPDATE
+#undef CMWQ_NO_RWSEM
+#undef CMWQ_NO_SORT
+#undef CMWQ_NO_FS
+#undef CMWQ_NO_LOCKDEP
+#undef CMWQ_NO_PREEMPT
+#undef CMWQ_NO_IRQFLAGS
+#undef CMWQ_NO_FREEZER
+#undef CMWQ_NO_PERCPU
+#undef CMWQ_NO_SEMAPHORE
+#undef CMWQ_NO_KOBJECT
+#undef CMWQ_NO_NODEMASK
 #define CMWQ_NO_CONTAINER_OF
 #define CMWQ_NO_TYPES
 #define CMWQ_NO_LIST_HEAD
@@ -46,6 +65,25 @@
 #define CMWQ_NO_LIST
 #define CMWQ_NO_MODULE
 #define CMWQ_NO_KTIME
+#define CMWQ_NO_WAIT
+#define CMWQ_NO_SCHED
+#define CMWQ_NO_KTHREAD
+#define CMWQ_NO_TIMER
+#define CMWQ_NO_BITOPS
+#define CMWQ_NO_REFCOUNT
+#define CMWQ_NO_LLIST
+#define CMWQ_NO_RCUPDATE
+#define CMWQ_NO_RWSEM
+#define CMWQ_NO_SORT
+#define CMWQ_NO_FS
+#define CMWQ_NO_LOCKDEP
+#define CMWQ_NO_PREEMPT
+#define CMWQ_NO_IRQFLAGS
+#define CMWQ_NO_FREEZER
+#define CMWQ_NO_PERCPU
+#define CMWQ_NO_SEMAPHORE
+#define CMWQ_NO_KOBJECT
+#define CMWQ_NO_NODEMASK
 #endif
 
 /* A list of somebody else's has functions of his. */

@@ -35,6 +35,10 @@ struct completion {
 #define COMPLETION_INITIALIZER_ONSTACK(name) COMPLETION_INITIALIZER(name)
 #define DECLARE_COMPLETION(name) struct completion name = COMPLETION_INITIALIZER(name)
 #define DECLARE_COMPLETION_ONSTACK(name) DECLARE_COMPLETION(name)
+/* The maps are a lock checker's, which is not here. */
+#define COMPLETION_INITIALIZER_ONSTACK_MAP(name, map) COMPLETION_INITIALIZER(name)
+#define DECLARE_COMPLETION_ONSTACK_MAP(name, map) DECLARE_COMPLETION(name)
+#define init_completion_map(x, map) init_completion(x)
 
 static inline void init_completion(struct completion *x)
 {
@@ -103,6 +107,18 @@ static inline unsigned long wait_for_completion_timeout(struct completion *x, un
 	return used < timeout ? (unsigned long)(timeout - used) : 1;
 }
 
+static inline unsigned long wait_for_completion_io_timeout(struct completion *x, unsigned long timeout)
+{
+	return wait_for_completion_timeout(x, timeout);
+}
+
+static inline int wait_for_completion_state(struct completion *x, unsigned int state)
+{
+	(void)state;
+	wait_for_completion(x);
+	return 0;
+}
+
 static inline long wait_for_completion_interruptible_timeout(struct completion *x, unsigned long timeout)
 {
 	return (long)wait_for_completion_timeout(x, timeout);
@@ -112,6 +128,8 @@ static inline long wait_for_completion_killable_timeout(struct completion *x, un
 {
 	return (long)wait_for_completion_timeout(x, timeout);
 }
+
+#define complete_on_current_cpu(x) complete(x)
 
 #endif
 #endif

@@ -21,6 +21,7 @@
 
 #ifndef CMWQ_NO_CPUMASK
 
+#include <linux/cmwq_bitmap_text.h>
 #include <linux/types.h>
 #include <string.h>
 
@@ -39,6 +40,8 @@ typedef struct cpumask {
 typedef struct cpumask cpumask_var_t[1];
 
 #define cpumask_bits(mask) ((mask)->bits)
+/* How many bits of a mask mean something. */
+#define nr_cpumask_bits (nr_cpu_ids)
 
 static inline bool alloc_cpumask_var(cpumask_var_t *mask, unsigned int flags)
 {
@@ -159,6 +162,88 @@ static inline bool cpumask_empty(const struct cpumask *mask)
 	return cpumask_first(mask) >= CMWQ_MAX_CPUS;
 }
 
+static inline bool cpumask_intersects(const struct cpumask *a, const struct cpumask *b)
+{
+	int i;
+
+	for (i = 0; i < CMWQ_CPUMASK_WORDS; i++)
+		if (a->bits[i] & b->bits[i])
+			return true;
+	return false;
+}
+
+static inline bool cpumask_subset(const struct cpumask *a, const struct cpumask *of)
+{
+	int i;
+
+	for (i = 0; i < CMWQ_CPUMASK_WORDS; i++)
+		if (a->bits[i] & ~of->bits[i])
+			return false;
+	return true;
+}
+
+static inline bool cpumask_full(const struct cpumask *mask)
+{
+	int i;
+
+	for (i = 0; i < CMWQ_CPUMASK_WORDS; i++)
+		if (~mask->bits[i])
+			return false;
+	return true;
+}
+
+static inline unsigned int cpumask_next_and(int cpu, const struct cpumask *a, const struct cpumask *b)
+{
+	unsigned int next = cpumask_next(cpu, a);
+
+	while (next < CMWQ_MAX_CPUS && !cpumask_test_cpu(next, b))
+		next = cpumask_next((int)next, a);
+	return next;
+}
+
+static inline unsigned int cpumask_first_and(const struct cpumask *a, const struct cpumask *b)
+{
+	return cpumask_next_and(-1, a, b);
+}
+
+static inline unsigned int cpumask_last(const struct cpumask *mask)
+{
+	unsigned int cpu, last = CMWQ_MAX_CPUS;
+
+	for (cpu = cpumask_first(mask); cpu < CMWQ_MAX_CPUS; cpu = cpumask_next((int)cpu, mask))
+		last = cpu;
+	return last;
+}
+
+/* The n-th, from 0 on. */
+static inline unsigned int cpumask_nth(unsigned int n, const struct cpumask *mask)
+{
+	unsigned int cpu = cpumask_first(mask);
+
+	while (n-- && cpu < CMWQ_MAX_CPUS)
+		cpu = cpumask_next((int)cpu, mask);
+	return cpu;
+}
+
+/* The next one, and the first one after the last; of none, nr_cpu_ids or more. */
+static inline unsigned int cpumask_next_wrap(int cpu, const struct cpumask *mask)
+{
+	unsigned int next = cpumask_next(cpu, mask);
+
+	return next < CMWQ_MAX_CPUS ? next : cpumask_first(mask);
+}
+
+static inline unsigned int cpumask_any(const struct cpumask *mask)
+{
+	return cpumask_first(mask);
+}
+
+#define for_each_cpu_and(cpu, a, b)                                                                \
+	for ((cpu) = (int)cpumask_first_and((a), (b)); (unsigned int)(cpu) < CMWQ_MAX_CPUS;         \
+	     (cpu) = (int)cpumask_next_and((int)(cpu), (a), (b)))
+#define for_each_cpu_wrap(cpu, mask, start)                                                                    \
+	for (int cmwq_left = (((cpu) = (int)cpumask_next_wrap((int)(start) - 1, (mask))), (int)cpumask_weight(mask)); \
+	     cmwq_left > 0; cmwq_left--, (cpu) = (int)cpumask_next_wrap((int)(cpu), (mask)))
 #define for_each_cpu(cpu, mask) \
 	for ((cpu) = (int)cpumask_first(mask); (unsigned int)(cpu) < CMWQ_MAX_CPUS; (cpu) = (int)cpumask_next((int)(cpu), mask))
 
@@ -213,9 +298,159 @@ static inline unsigned int cmwq_nr_cpu_ids(void)
 #define cpu_online(cpu) cpumask_test_cpu((unsigned int)(cpu), cpu_online_mask)
 #define for_each_online_cpu(cpu) for_each_cpu(cpu, cpu_online_mask)
 #define for_each_possible_cpu(cpu) for_each_cpu(cpu, cpu_possible_mask)
+/* For %*pb and %*pbl. */
+#define cpumask_pr_args(mask) (int)nr_cpumask_bits, (void *)(uintptr_t)cpumask_bits(mask)
 /* Hints: the thread may move at any time. */
 #define raw_smp_processor_id() (cmwq_current_cpu())
 #define smp_processor_id() (cmwq_current_cpu())
+
+/* ---- as texts: what CPUs there cannot be is -EOVERFLOW in a mask, -ERANGE in a list ---- */
+
+static inline int cpumask_parse(const char *text, struct cpumask *mask)
+{
+	const char *end = strchr(text, '\n');
+
+	cpumask_clear(mask);
+	return cmwq_bits_parse_mask(text, end ? (size_t)(end - text) : strlen(text), cpumask_bits(mask), nr_cpumask_bits);
+}
+
+static inline int cpulist_parse(const char *text, struct cpumask *mask)
+{
+	cpumask_clear(mask);
+	return cmwq_bits_parse_list(text, cpumask_bits(mask), nr_cpumask_bits);
+}
+
+/* Into a page, with a newline. */
+static inline ssize_t cpumap_print_to_pagebuf(bool list, char *text, const struct cpumask *mask)
+{
+	size_t size = 4096 - 1, at = (list ? cmwq_bits_list : cmwq_bits_mask)(text, size, cpumask_bits(mask), nr_cpumask_bits);
+
+	at = at < size - 1 ? at : size - 1;
+	text[at++] = '\n';
+	text[at] = '\0';
+	return (ssize_t)at;
+}
+
+/* ---- the rest of sets ---- */
+
+#define CPU_MASK_NONE {{0}}
+#define __cpumask_set_cpu(cpu, mask) cpumask_set_cpu((cpu), (mask))
+#define __cpumask_clear_cpu(cpu, mask) cpumask_clear_cpu((cpu), (mask))
+#define cpumask_available(mask) true
+#define cpumask_size() sizeof(struct cpumask)
+#define alloc_cpumask_var_node(mask, flags, node) alloc_cpumask_var((mask), (flags))
+#define zalloc_cpumask_var_node(mask, flags, node) zalloc_cpumask_var((mask), (flags))
+
+/* Atomic, these two. */
+static inline bool cpumask_test_and_set_cpu(int cpu, struct cpumask *mask)
+{
+	unsigned long bit = 1UL << cpu % 64;
+
+	return (__atomic_fetch_or(&mask->bits[cpu / 64], bit, __ATOMIC_SEQ_CST) & bit) != 0;
+}
+
+static inline bool cpumask_test_and_clear_cpu(int cpu, struct cpumask *mask)
+{
+	unsigned long bit = 1UL << cpu % 64;
+
+	return (__atomic_fetch_and(&mask->bits[cpu / 64], ~bit, __ATOMIC_SEQ_CST) & bit) != 0;
+}
+
+static inline void cpumask_xor(struct cpumask *to, const struct cpumask *a, const struct cpumask *b)
+{
+	int i;
+
+	for (i = 0; i < CMWQ_CPUMASK_WORDS; i++)
+		to->bits[i] = a->bits[i] ^ b->bits[i];
+}
+
+static inline void cpumask_complement(struct cpumask *to, const struct cpumask *from)
+{
+	int i;
+
+	for (i = 0; i < CMWQ_CPUMASK_WORDS; i++)
+		to->bits[i] = ~from->bits[i];
+}
+
+static inline unsigned int cpumask_weight_and(const struct cpumask *a, const struct cpumask *b)
+{
+	struct cpumask both;
+
+	cpumask_and(&both, a, b);
+	return cpumask_weight(&both);
+}
+
+static inline unsigned int cpumask_next_zero(int cpu, const struct cpumask *mask)
+{
+	struct cpumask others;
+
+	cpumask_complement(&others, mask);
+	return cpumask_next(cpu, &others);
+}
+
+#define cpumask_first_zero(mask) cpumask_next_zero(-1, (mask))
+
+static inline unsigned int cpumask_next_and_wrap(int cpu, const struct cpumask *a, const struct cpumask *b)
+{
+	unsigned int next = cpumask_next_and(cpu, a, b);
+
+	return next < CMWQ_MAX_CPUS ? next : cpumask_first_and(a, b);
+}
+
+static inline unsigned int cpumask_nth_and(unsigned int n, const struct cpumask *a, const struct cpumask *b)
+{
+	struct cpumask both;
+
+	cpumask_and(&both, a, b);
+	return cpumask_nth(n, &both);
+}
+
+/* Another one than `cpu`. */
+static inline unsigned int cpumask_any_but(const struct cpumask *mask, unsigned int cpu)
+{
+	unsigned int any = cpumask_first(mask);
+
+	return any == cpu ? cpumask_next((int)cpu, mask) : any;
+}
+
+#define cpumask_any_and(a, b) cpumask_first_and((a), (b))
+
+/* Not always the same one: the next after that of the thread's last call. */
+static inline unsigned int cpumask_any_and_distribute(const struct cpumask *a, const struct cpumask *b)
+{
+	static __thread int last = -1;
+	unsigned int next = cpumask_next_and_wrap(last, a, b);
+
+	if (next < CMWQ_MAX_CPUS)
+		last = (int)next;
+	return next;
+}
+
+#define cpumask_any_distribute(mask) cpumask_any_and_distribute((mask), (mask))
+#define for_each_cpu_andnot(cpu, a, b) for_each_cpu(cpu, a) if (!cpumask_test_cpu((unsigned int)(cpu), (b)))
+#define for_each_cpu_from(cpu, mask) \
+	for ((cpu) = (int)cpumask_next((int)(cpu) - 1, (mask)); (unsigned int)(cpu) < CMWQ_MAX_CPUS; (cpu) = (int)cpumask_next((int)(cpu), (mask)))
+#define cpu_active_mask cpu_online_mask
+#define cpu_active(cpu) cpu_online(cpu)
+#define cpu_possible(cpu) cpumask_test_cpu((unsigned int)(cpu), cpu_possible_mask)
+#define cpu_present(cpu) cpumask_test_cpu((unsigned int)(cpu), cpu_present_mask)
+#define num_present_cpus() cpumask_weight(cpu_present_mask)
+#define num_active_cpus() num_online_cpus()
+#define for_each_present_cpu(cpu) for_each_cpu(cpu, cpu_present_mask)
+/* Every bit, and none. */
+static const struct cpumask cmwq_no_cpus __attribute__((__unused__)) = CPU_MASK_NONE;
+#define cpu_none_mask (&cmwq_no_cpus)
+static inline const struct cpumask *cmwq_all_cpus(void)
+{
+	static __thread struct cpumask mask;
+
+	cpumask_setall(&mask);
+	return &mask;
+}
+#define cpu_all_mask (cmwq_all_cpus())
+#define for_each_cpu_or(cpu, a, b)                                                        \
+	for ((cpu) = 0; (unsigned int)(cpu) < CMWQ_MAX_CPUS; (cpu)++)                     \
+		if (cpumask_test_cpu((unsigned int)(cpu), (a)) || cpumask_test_cpu((unsigned int)(cpu), (b)))
 
 #endif
 #endif

@@ -20,24 +20,7 @@
 
 #ifndef CMWQ_NO_DELAY
 
-#include <errno.h>
-#include <time.h>
-
-static inline void cmwq_sleep_now(void *ns)
-{
-	uint64_t left = *(const uint64_t *)ns;
-	struct timespec span;
-
-	span.tv_sec = (time_t)(left / 1000000000);
-	span.tv_nsec = (long)(left % 1000000000);
-	while (nanosleep(&span, &span) && errno == EINTR)
-		;
-}
-
-static inline void cmwq_sleep_ns(uint64_t ns)
-{
-	cmwq_blocking(cmwq_sleep_now, &ns);
-}
+#include <stdint.h>
 
 static inline void msleep(unsigned int ms)
 {
@@ -61,6 +44,8 @@ static inline void usleep_range(unsigned long min_us, unsigned long max_us)
 	(void)max_us;
 	cmwq_sleep_ns(min_us * (uint64_t)1000);
 }
+
+#define usleep_range_state(min_us, max_us, state) usleep_range((min_us), (max_us))
 
 static inline void fsleep(unsigned long us)
 {

@@ -44,6 +44,18 @@ static inline bool IS_ERR_OR_NULL(const void *ptr)
 {
 	return !ptr || IS_ERR(ptr);
 }
+
+static inline int PTR_ERR_OR_ZERO(const void *ptr)
+{
+	return IS_ERR(ptr) ? (int)PTR_ERR(ptr) : 0;
+}
+
+static inline void *ERR_CAST(const void *ptr)
+{
+	return (void *)(uintptr_t)ptr;
+}
+
+#define IS_ERR_VALUE(value) ((uintptr_t)(value) >= (uintptr_t)-MAX_ERRNO)
 #endif
 
 #endif

@@ -20,6 +20,12 @@
 
 #ifndef CMWQ_NO_MODULE
 
+/* Before: it has a member of that name. */
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Words of the standard library in C++. */
+#ifndef __cplusplus
 #ifndef __init
 #define __init
 #endif
@@ -29,6 +35,35 @@
 #ifndef __initdata
 #define __initdata
 #endif
+#ifndef __ref
+#define __ref
+#endif
+#ifndef __initconst
+#define __initconst
+#endif
+#ifndef __exitdata
+#define __exitdata
+#endif
+#endif
+
+/* Called before main(), in this order: early, core, postcore, arch, subsys, fs, device, late. What fails says so. */
+#define CMWQ_INITCALL(fn, priority)                                                            \
+	__attribute__((__constructor__(priority))) static void cmwq_initcall_##fn(void)        \
+	{                                                                                      \
+		int cmwq_failed = fn();                                                        \
+                                                                                               \
+		if (cmwq_failed)                                                               \
+			fprintf(stderr, "initcall " #fn " said %d\n", cmwq_failed);            \
+	}                                                                                      \
+	struct cmwq_initcall_end
+#define early_initcall(fn) CMWQ_INITCALL(fn, 201)
+#define core_initcall(fn) CMWQ_INITCALL(fn, 202)
+#define postcore_initcall(fn) CMWQ_INITCALL(fn, 203)
+#define arch_initcall(fn) CMWQ_INITCALL(fn, 204)
+#define subsys_initcall(fn) CMWQ_INITCALL(fn, 205)
+#define fs_initcall(fn) CMWQ_INITCALL(fn, 206)
+#define device_initcall(fn) CMWQ_INITCALL(fn, 207)
+#define late_initcall(fn) CMWQ_INITCALL(fn, 208)
 
 #endif
 #endif

@@ -21,12 +21,16 @@
 #endif
 
 #include <limits.h>
+#include <time.h>
 
 #ifndef CMWQ_NO_JIFFIES
 
 /* The system's <sys/param.h> has another, which does not count here. */
 #undef HZ
 #define HZ 1000
+#ifndef USER_HZ
+#define USER_HZ 100
+#endif
 #define CMWQ_JIFFIES_ARE_MS
 #ifndef MSEC_PER_SEC
 #define MSEC_PER_SEC 1000L
@@ -54,6 +58,12 @@ static inline unsigned long long get_jiffies_64(void)
 	return jiffies;
 }
 
+#ifndef jiffies_64
+#define jiffies_64 (get_jiffies_64())
+#endif
+/* The kernel's begin shortly before they overflow 32 bits, to find code that cannot do with that; ours are the clock's. */
+#define INITIAL_JIFFIES 0UL
+
 static inline unsigned long msecs_to_jiffies(unsigned int ms)
 {
 	/* Negative values of callers with signed numbers mean "for ever". */
@@ -68,6 +78,11 @@ static inline unsigned long usecs_to_jiffies(unsigned int us)
 static inline unsigned long nsecs_to_jiffies(unsigned long long ns)
 {
 	return (unsigned long)(ns / 1000000);
+}
+
+static inline unsigned long long nsecs_to_jiffies64(unsigned long long ns)
+{
+	return ns / 1000000;
 }
 
 static inline unsigned long secs_to_jiffies(unsigned int s)
@@ -90,13 +105,61 @@ static inline unsigned long long jiffies_to_nsecs(unsigned long j)
 	return j * 1000000ull;
 }
 
+static inline unsigned long long jiffies64_to_nsecs(unsigned long long j)
+{
+	return j * 1000000ull;
+}
+
+static inline unsigned long long jiffies64_to_msecs(unsigned long long j)
+{
+	return j;
+}
+
+static inline unsigned int jiffies_delta_to_msecs(long delta)
+{
+	return delta < 0 ? 0 : jiffies_to_msecs((unsigned long)delta);
+}
+
+/* Clock ticks, as user space has always been told them, are hundredths of a second. */
+static inline clock_t jiffies_to_clock_t(unsigned long j)
+{
+	return (clock_t)(j / (HZ / USER_HZ));
+}
+
+static inline clock_t jiffies_delta_to_clock_t(long delta)
+{
+	return jiffies_to_clock_t(delta < 0 ? 0 : (unsigned long)delta);
+}
+
+static inline unsigned long clock_t_to_jiffies(unsigned long ticks)
+{
+	return ticks >= ~0UL / (HZ / USER_HZ) ? ~0UL : ticks * (HZ / USER_HZ);
+}
+
+static inline unsigned long long jiffies_64_to_clock_t(unsigned long long j)
+{
+	return j / (HZ / USER_HZ);
+}
+
 /* They go right over the end of the numbers. */
 #define time_after(a, b) ((long)((unsigned long)(b) - (unsigned long)(a)) < 0)
 #define time_before(a, b) time_after(b, a)
 #define time_after_eq(a, b) ((long)((unsigned long)(a) - (unsigned long)(b)) >= 0)
 #define time_before_eq(a, b) time_after_eq(b, a)
+#define time_in_range(a, b, c) (time_after_eq(a, b) && time_before_eq(a, c))
+#define time_in_range_open(a, b, c) (time_after_eq(a, b) && time_before(a, c))
 #define time_is_before_jiffies(a) time_after(jiffies, a)
 #define time_is_after_jiffies(a) time_before(jiffies, a)
+#define time_is_before_eq_jiffies(a) time_after_eq(jiffies, a)
+#define time_is_after_eq_jiffies(a) time_before_eq(jiffies, a)
+/* The same of 64 bits. */
+#define time_after64(a, b) ((long long)((unsigned long long)(b) - (unsigned long long)(a)) < 0)
+#define time_before64(a, b) time_after64(b, a)
+#define time_after_eq64(a, b) ((long long)((unsigned long long)(a) - (unsigned long long)(b)) >= 0)
+#define time_before_eq64(a, b) time_after_eq64(b, a)
+#define time_in_range64(a, b, c) (time_after_eq64(a, b) && time_before_eq64(a, c))
+#define time_is_before_jiffies64(a) time_after64(get_jiffies_64(), a)
+#define time_is_after_jiffies64(a) time_before64(get_jiffies_64(), a)
 
 /* Kernel code rounds timers that need not be exact to whole seconds, to save wake-ups. */
 static inline unsigned long round_jiffies(unsigned long j)
@@ -111,6 +174,13 @@ static inline unsigned long round_jiffies_relative(unsigned long j)
 	unsigned long now = jiffies;
 
 	return round_jiffies(j + now) - now;
+}
+
+static inline unsigned long round_jiffies_up(unsigned long j)
+{
+	unsigned long rounded = (j + HZ - 1) / HZ * HZ;
+
+	return time_is_before_jiffies(rounded) ? j : rounded;
 }
 
 static inline unsigned long round_jiffies_up_relative(unsigned long j)

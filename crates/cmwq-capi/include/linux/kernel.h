@@ -20,43 +20,26 @@
 #include <linux/types.h>
 
 #ifndef CMWQ_NO_KERNEL_MACROS
+#include <linux/cmwq_compiler.h>
+#include <linux/build_bug.h>
+#include <linux/cmwq_math.h>
+#include <linux/kstrtox.h>
+#include <linux/minmax.h>
 #include <linux/printk.h>
-/* C++ has its own. */
-#ifndef __cplusplus
-#ifndef min
-#define min(a, b)                              \
-	__extension__({                        \
-		__typeof__(a) cmwq_a = (a);    \
-		__typeof__(b) cmwq_b = (b);    \
-		cmwq_a < cmwq_b ? cmwq_a : cmwq_b; \
-	})
+#ifndef DIV_ROUND_UP
+#define DIV_ROUND_UP(n, by) (((n) + (by) - 1) / (by))
 #endif
-#ifndef max
-#define max(a, b)                              \
-	__extension__({                        \
-		__typeof__(a) cmwq_a = (a);    \
-		__typeof__(b) cmwq_b = (b);    \
-		cmwq_a > cmwq_b ? cmwq_a : cmwq_b; \
-	})
+#ifndef round_up
+#define round_up(n, to) ((((n) - 1) | ((__typeof__(n))(to) - 1)) + 1)
 #endif
+#ifndef round_down
+#define round_down(n, to) ((n) & ~((__typeof__(n))(to) - 1))
+#endif
+#ifndef roundup
+#define roundup(n, to) (((n) + (to) - 1) / (to) * (to))
 #endif
 #ifndef ARRAY_SIZE
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
-#endif
-#ifndef READ_ONCE
-#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
-#endif
-#ifndef WRITE_ONCE
-#define WRITE_ONCE(x, value) (*(volatile __typeof__(x) *)&(x) = (value))
-#endif
-#ifndef likely
-#define likely(x) __builtin_expect(!!(x), 1)
-#endif
-#ifndef unlikely
-#define unlikely(x) __builtin_expect(!!(x), 0)
-#endif
-#ifndef __maybe_unused
-#define __maybe_unused __attribute__((__unused__))
 #endif
 #endif
 

@@ -20,6 +20,8 @@
 
 #ifndef CMWQ_NO_KTIME
 
+#include <time.h>
+
 typedef int64_t ktime_t;
 
 static inline uint64_t ktime_get_ns(void)
@@ -38,6 +40,39 @@ static inline ktime_t ktime_get(void)
 #define ktime_sub(later, earlier) ((later) - (earlier))
 #define ktime_us_delta(later, earlier) ktime_to_us(ktime_sub(later, earlier))
 #define ktime_ms_delta(later, earlier) ktime_to_ms(ktime_sub(later, earlier))
+
+/* ---- other clocks ---- */
+
+/* Since 1970. */
+static inline ktime_t ktime_get_real(void)
+{
+	struct timespec now = {0, 0};
+
+	timespec_get(&now, TIME_UTC);
+	return (ktime_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+#define ktime_get_boottime() ktime_get()
+#define ktime_get_coarse() ktime_get()
+#define ktime_get_real_ns() ((uint64_t)ktime_get_real())
+#define ktime_get_real_seconds() (ktime_get_real() / 1000000000)
+#define ktime_get_seconds() (ktime_get() / 1000000000)
+#define local_clock() ktime_get_ns()
+#define sched_clock() ktime_get_ns()
+
+#define KTIME_MAX ((ktime_t)INT64_MAX)
+#define ktime_set(seconds, ns) ((ktime_t)(seconds) * 1000000000 + (ktime_t)(ns))
+#define ns_to_ktime(ns) ((ktime_t)(ns))
+#define us_to_ktime(us) ((ktime_t)(us) * 1000)
+#define ms_to_ktime(ms) ((ktime_t)(ms) * 1000000)
+#define ktime_add(a, b) ((a) + (b))
+#define ktime_add_ns(time, ns) ((time) + (ktime_t)(ns))
+#define ktime_add_us(time, us) ((time) + (ktime_t)(us) * 1000)
+#define ktime_add_ms(time, ms) ((time) + (ktime_t)(ms) * 1000000)
+#define ktime_sub_ns(time, ns) ((time) - (ktime_t)(ns))
+#define ktime_after(a, b) ((a) > (b))
+#define ktime_before(a, b) ((a) < (b))
+#define ktime_compare(a, b) ((a) < (b) ? -1 : (a) > (b))
 
 #endif
 #endif

@@ -11,17 +11,22 @@
 #pragma GCC system_header
 #endif
 #include <linux/cmwq_base.h>
-#ifdef CMWQ_NO_MODULE
+/* The system has one as well: flags of finit_module(). */
 #if defined(__has_include_next)
 #if __has_include_next(<linux/module.h>)
 #include_next <linux/module.h>
-#endif
 #endif
 #endif
 
 #ifndef CMWQ_NO_MODULE
 
 #include <linux/init.h>
+#include <linux/bug.h>
+#ifndef __cplusplus
+#include <linux/compiler.h>
+#endif
+#include <linux/kernel.h>
+#include <linux/moduleparam.h>
 #include <linux/printk.h>
 #include <stddef.h>
 
@@ -54,10 +59,13 @@ void cleanup_module(void);
 #define MODULE_AUTHOR(text) CMWQ_MODULE_NOTHING
 #define MODULE_DESCRIPTION(text) CMWQ_MODULE_NOTHING
 #define MODULE_VERSION(text) CMWQ_MODULE_NOTHING
-#define MODULE_PARM_DESC(name, text) CMWQ_MODULE_NOTHING
-#define module_param(name, type, perm) CMWQ_MODULE_NOTHING
 #define EXPORT_SYMBOL(name) CMWQ_MODULE_NOTHING
 #define EXPORT_SYMBOL_GPL(name) CMWQ_MODULE_NOTHING
+#define EXPORT_SYMBOL_NS(name, space) CMWQ_MODULE_NOTHING
+#define EXPORT_SYMBOL_NS_GPL(name, space) CMWQ_MODULE_NOTHING
+#define MODULE_ALIAS(text) CMWQ_MODULE_NOTHING
+#define MODULE_IMPORT_NS(space) CMWQ_MODULE_NOTHING
+#define MODULE_SOFTDEP(text) CMWQ_MODULE_NOTHING
 
 #endif
 #endif

@@ -21,6 +21,7 @@
 #ifndef CMWQ_NO_MUTEX
 
 #include <pthread.h>
+#include <stdbool.h>
 
 struct mutex {
 	pthread_mutex_t cmwq_mutex;
@@ -66,6 +67,24 @@ static inline void mutex_unlock(struct mutex *lock)
 {
 	pthread_mutex_unlock(&lock->cmwq_mutex);
 }
+
+#define mutex_lock_nested(lock, subclass) mutex_lock(lock)
+#define mutex_lock_interruptible_nested(lock, subclass) mutex_lock_interruptible(lock)
+#define mutex_lock_io(lock) mutex_lock(lock)
+
+/* A hint: whoever has it may give it back at any time. */
+static inline bool mutex_is_locked(struct mutex *lock)
+{
+	if (!mutex_trylock(lock))
+		return true;
+	mutex_unlock(lock);
+	return false;
+}
+
+#include <linux/cleanup.h>
+#ifdef DEFINE_GUARD
+DEFINE_GUARD(mutex, struct mutex *, mutex_lock(_T), mutex_unlock(_T));
+#endif
 
 #endif
 #endif

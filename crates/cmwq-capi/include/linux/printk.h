@@ -20,6 +20,7 @@
 
 #ifndef CMWQ_NO_PRINTK
 
+#include <linux/cmwq_format.h>
 #include <stdio.h>
 
 #define KERN_EMERG ""
@@ -32,12 +33,17 @@
 #define KERN_DEBUG ""
 #define KERN_CONT ""
 
+/* A build defines it for each module. */
+#ifndef KBUILD_MODNAME
+#define KBUILD_MODNAME "module"
+#endif
+
 /* Defined by a program before the first header, as in the kernel. */
 #ifndef pr_fmt
 #define pr_fmt(fmt) fmt
 #endif
 
-#define printk(...) fprintf(stderr, __VA_ARGS__)
+#define printk(...) cmwq_printk(__VA_ARGS__)
 #define pr_emerg(fmt, ...) printk(pr_fmt(fmt), ##__VA_ARGS__)
 #define pr_alert(fmt, ...) printk(pr_fmt(fmt), ##__VA_ARGS__)
 #define pr_crit(fmt, ...) printk(pr_fmt(fmt), ##__VA_ARGS__)
@@ -51,6 +57,48 @@
 		if (0)                                      \
 			printk(pr_fmt(fmt), ##__VA_ARGS__); \
 	} while (0)
+
+/* ---- once, and not too often: ten in five seconds ---- */
+
+#define printk_once(...)                                                             \
+	do {                                                                         \
+		static char cmwq_said;                                               \
+		if (!__atomic_test_and_set(&cmwq_said, __ATOMIC_RELAXED))            \
+			printk(__VA_ARGS__);                                         \
+	} while (0)
+#define pr_err_once(fmt, ...) printk_once(pr_fmt(fmt), ##__VA_ARGS__)
+#define pr_warn_once(fmt, ...) printk_once(pr_fmt(fmt), ##__VA_ARGS__)
+#define pr_notice_once(fmt, ...) printk_once(pr_fmt(fmt), ##__VA_ARGS__)
+#define pr_info_once(fmt, ...) printk_once(pr_fmt(fmt), ##__VA_ARGS__)
+#define pr_devel(fmt, ...) pr_debug(fmt, ##__VA_ARGS__)
+
+struct cmwq_ratelimit {
+	uint64_t began_ns;
+	unsigned int said;
+};
+
+/* A message or two more may come where threads say it at once. */
+static inline int cmwq_may_say(struct cmwq_ratelimit *limit)
+{
+	uint64_t now = cmwq_now_ns(), began = __atomic_load_n(&limit->began_ns, __ATOMIC_RELAXED);
+
+	if (!began || now - began > 5000000000ull) {
+		__atomic_store_n(&limit->began_ns, now, __ATOMIC_RELAXED);
+		__atomic_store_n(&limit->said, 0, __ATOMIC_RELAXED);
+	}
+	return __atomic_fetch_add(&limit->said, 1, __ATOMIC_RELAXED) < 10;
+}
+
+#define printk_ratelimited(...)                                     \
+	do {                                                        \
+		static struct cmwq_ratelimit cmwq_limit;            \
+		if (cmwq_may_say(&cmwq_limit))                      \
+			printk(__VA_ARGS__);                        \
+	} while (0)
+#define pr_err_ratelimited(fmt, ...) printk_ratelimited(pr_fmt(fmt), ##__VA_ARGS__)
+#define pr_warn_ratelimited(fmt, ...) printk_ratelimited(pr_fmt(fmt), ##__VA_ARGS__)
+#define pr_notice_ratelimited(fmt, ...) printk_ratelimited(pr_fmt(fmt), ##__VA_ARGS__)
+#define pr_info_ratelimited(fmt, ...) printk_ratelimited(pr_fmt(fmt), ##__VA_ARGS__)
 
 #endif
 #endif

@@ -20,6 +20,12 @@
 
 #ifndef CMWQ_NO_SLAB
 
+#include <linux/bug.h>
+#ifndef __cplusplus
+#include <linux/compiler.h>
+#endif
+#include <linux/kernel.h>
+#include <linux/overflow.h>
 #include <linux/types.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,11 +83,149 @@ static inline char *kstrdup(const char *from, unsigned int flags)
 	return from ? (char *)kmemdup(from, strlen(from) + 1, flags) : NULL;
 }
 
+#define CMWQ_OBJS(how, what, n, ...) ((__typeof__(what) *)how((n), sizeof(what), 0))
+/* An object, or an array, of the type of what is named; flags may follow. */
+#define kmalloc_obj(what, ...) CMWQ_OBJS(kmalloc_array, what, 1)
+#define kzalloc_obj(what, ...) CMWQ_OBJS(kcalloc, what, 1)
+#define kmalloc_objs(what, n, ...) CMWQ_OBJS(kmalloc_array, what, n)
+#define kzalloc_objs(what, n, ...) CMWQ_OBJS(kcalloc, what, n)
+#define kvmalloc_obj(what, ...) kmalloc_obj(what)
+#define kvzalloc_obj(what, ...) kzalloc_obj(what)
+#define kvmalloc_objs(what, n, ...) kmalloc_objs(what, n)
+#define kvzalloc_objs(what, n, ...) kzalloc_objs(what, n)
+
+/* A cache of objects: a size, an alignment, and a constructor, which is called for each object that is taken. */
+struct kmem_cache {
+	size_t size, align;
+	void (*ctor)(void *object);
+};
+
+#define SLAB_HWCACHE_ALIGN 0x2000u
+#define SLAB_PANIC 0x40000u
+#define SLAB_RECLAIM_ACCOUNT 0x20000u
+#define SLAB_ACCOUNT 0x4000000u
+
+static inline struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsigned int align, unsigned int flags,
+						   void (*ctor)(void *object))
+{
+	struct kmem_cache *cache = (struct kmem_cache *)malloc(sizeof(*cache));
+
+	(void)name;
+	if (!cache)
+		return NULL;
+	cache->align = align > sizeof(void *) ? align : sizeof(void *);
+	if (flags & SLAB_HWCACHE_ALIGN && cache->align < 64)
+		cache->align = 64;
+	cache->size = (size + cache->align - 1) / cache->align * cache->align;
+	cache->ctor = ctor;
+	return cache;
+}
+
+static inline void *kmem_cache_alloc(struct kmem_cache *cache, unsigned int flags)
+{
+	void *object = aligned_alloc(cache->align, cache->size);
+
+	if (!object)
+		return NULL;
+	if (flags & __GFP_ZERO)
+		memset(object, 0, cache->size);
+	if (cache->ctor)
+		cache->ctor(object);
+	return object;
+}
+
+static inline void *kmem_cache_zalloc(struct kmem_cache *cache, unsigned int flags)
+{
+	return kmem_cache_alloc(cache, flags | __GFP_ZERO);
+}
+
+static inline void kmem_cache_free(struct kmem_cache *cache, void *object)
+{
+	(void)cache;
+	free(object);
+}
+
+static inline void kmem_cache_destroy(struct kmem_cache *cache)
+{
+	free(cache);
+}
+
+static inline unsigned int kmem_cache_size(struct kmem_cache *cache)
+{
+	return (unsigned int)cache->size;
+}
+
+#define KMEM_CACHE(type, flags) kmem_cache_create(#type, sizeof(struct type), __alignof__(struct type), (flags), NULL)
 #define kvmalloc(size, flags) kmalloc((size), (flags))
 #define kvzalloc(size, flags) kzalloc((size), (flags))
 #define kvmalloc_array(n, size, flags) kmalloc_array((n), (size), (flags))
 #define kvcalloc(n, size, flags) kcalloc((n), (size), (flags))
 #define kvfree(memory) kfree(memory)
+#define GFP_KERNEL_ACCOUNT GFP_KERNEL
+#define GFP_USER GFP_KERNEL
+#define __GFP_NORETRY 0x800u
+#define __GFP_RETRY_MAYFAIL 0x1000u
+#define __GFP_HIGH 0x2000u
+#define __GFP_ACCOUNT 0x4000u
+/* Where the memory lies is the system's affair. */
+#define kmalloc_node(size, flags, node) kmalloc((size), (flags))
+#define kzalloc_node(size, flags, node) kzalloc((size), (flags))
+#define kcalloc_node(n, size, flags, node) kcalloc((n), (size), (flags))
+#define kmem_cache_alloc_node(cache, flags, node) kmem_cache_alloc((cache), (flags))
+/* Nothing is kept that could be given back. */
+#define kmem_cache_shrink(cache) ((void)(cache), 0)
+#define ZERO_SIZE_PTR ((void *)16)
+#define ZERO_OR_NULL_PTR(ptr) ((uintptr_t)(ptr) <= 16)
+
+static inline void *krealloc_array(void *old, size_t n, size_t size, unsigned int flags)
+{
+	return size && n > SIZE_MAX / size ? NULL : krealloc(old, n * size, flags);
+}
+
+static inline char *kstrndup(const char *from, size_t most, unsigned int flags)
+{
+	size_t length = 0;
+	char *to;
+
+	if (!from)
+		return NULL;
+	while (length < most && from[length])
+		length++;
+	to = (char *)kmalloc(length + 1, flags);
+	if (to) {
+		memcpy(to, from, length);
+		to[length] = '\0';
+	}
+	return to;
+}
+
+/* All or none: how many. */
+static inline int kmem_cache_alloc_bulk(struct kmem_cache *cache, unsigned int flags, size_t n, void **objects)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		objects[i] = kmem_cache_alloc(cache, flags);
+		if (!objects[i]) {
+			while (i--)
+				kmem_cache_free(cache, objects[i]);
+			return 0;
+		}
+	}
+	return (int)n;
+}
+
+static inline void kmem_cache_free_bulk(struct kmem_cache *cache, size_t n, void **objects)
+{
+	while (n--)
+		kmem_cache_free(cache, objects[n]);
+}
+
+#include <linux/cleanup.h>
+#ifdef DEFINE_FREE
+DEFINE_FREE(kfree, void *, kfree(_T));
+DEFINE_FREE(kvfree, void *, kfree(_T));
+#endif
 
 #endif
 #endif

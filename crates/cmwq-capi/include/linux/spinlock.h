@@ -21,6 +21,9 @@
 
 #ifndef CMWQ_NO_SPINLOCK
 
+#include <linux/bottom_half.h>
+#include <linux/irqflags.h>
+#include <linux/preempt.h>
 #include <pthread.h>
 
 typedef struct spinlock {
@@ -67,6 +70,48 @@ static inline void spin_unlock(spinlock_t *lock)
 	} while (0)
 #ifndef lockdep_assert_held
 #define lockdep_assert_held(lock) ((void)(lock))
+#endif
+#define spin_trylock_bh(lock) spin_trylock(lock)
+#define spin_trylock_irq(lock) spin_trylock(lock)
+#define spin_trylock_irqsave(lock, flags) ((flags) = 0, spin_trylock(lock))
+#define spin_lock_nested(lock, subclass) spin_lock(lock)
+
+/* A hint: whoever has it may give it back at any time. */
+static inline int spin_is_locked(spinlock_t *lock)
+{
+	if (!spin_trylock(lock))
+		return 1;
+	spin_unlock(lock);
+	return 0;
+}
+
+#define assert_spin_locked(lock) ((void)(lock))
+
+/* The same kind here. */
+typedef spinlock_t raw_spinlock_t;
+#define __RAW_SPIN_LOCK_UNLOCKED(name) __SPIN_LOCK_UNLOCKED(name)
+#define DEFINE_RAW_SPINLOCK(name) DEFINE_SPINLOCK(name)
+#define raw_spin_lock_init(lock) spin_lock_init(lock)
+#define raw_spin_lock(lock) spin_lock(lock)
+#define raw_spin_trylock(lock) spin_trylock(lock)
+#define raw_spin_unlock(lock) spin_unlock(lock)
+#define raw_spin_lock_irq(lock) spin_lock_irq(lock)
+#define raw_spin_unlock_irq(lock) spin_unlock_irq(lock)
+#define raw_spin_lock_irqsave(lock, flags) spin_lock_irqsave((lock), (flags))
+#define raw_spin_unlock_irqrestore(lock, flags) spin_unlock_irqrestore((lock), (flags))
+
+#include <linux/rwlock.h>
+#include <linux/cleanup.h>
+#ifdef DEFINE_GUARD
+DEFINE_GUARD(spinlock, spinlock_t *, spin_lock(_T), spin_unlock(_T));
+#define cmwq_guard_spinlock_bh cmwq_guard_spinlock
+#define cmwq_guard_spinlock_irq cmwq_guard_spinlock
+#define cmwq_guard_spinlock_irqsave cmwq_guard_spinlock
+#define cmwq_guard_raw_spinlock cmwq_guard_spinlock
+#define cmwq_guard_raw_spinlock_irq cmwq_guard_spinlock
+#define cmwq_guard_raw_spinlock_irqsave cmwq_guard_spinlock
+DEFINE_GUARD(read_lock, rwlock_t *, read_lock(_T), read_unlock(_T));
+DEFINE_GUARD(write_lock, rwlock_t *, write_lock(_T), write_unlock(_T));
 #endif
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Kernel-shaped, for user space; part of cmwq. The system's own header of this name comes first, so that what includes that finds
- * it. A program that brings its own u8... and gfp_t defines CMWQ_NO_TYPES; its own struct list_head, CMWQ_NO_LIST_HEAD.
+ * it. A program that brings its own u8... and gfp_t defines CMWQ_NO_TYPES; its own struct list_head, CMWQ_NO_LIST_HEAD; its own atomic_t,
+ * CMWQ_NO_ATOMIC.
  */
 #ifndef CMWQ_LINUX_TYPES_H
 #define CMWQ_LINUX_TYPES_H
@@ -32,6 +33,26 @@ typedef int32_t s32;
 typedef unsigned long long u64;
 typedef long long s64;
 typedef unsigned int gfp_t;
+typedef unsigned short umode_t;
+#endif
+
+/* As in the kernel, here, since struct work_struct has one; what is done with them is in <linux/atomic.h>. */
+#ifndef CMWQ_NO_ATOMIC
+typedef struct {
+	int counter;
+} atomic_t;
+
+typedef struct {
+	long long counter;
+} atomic64_t;
+
+typedef struct {
+	long counter;
+} atomic_long_t;
+
+#define ATOMIC_INIT(value) {value}
+#define ATOMIC64_INIT(value) {value}
+#define ATOMIC_LONG_INIT(value) {value}
 #endif
 
 #ifndef CMWQ_NO_LIST_HEAD

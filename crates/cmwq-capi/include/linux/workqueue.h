@@ -19,6 +19,7 @@
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
 #include <linux/cmwq_delay.h>
+#include <linux/rcupdate.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -32,20 +33,40 @@ struct workqueue_struct;
 struct work_struct;
 typedef void (*work_func_t)(struct work_struct *work);
 
-/* The same memory as struct cmwq_work: 40 bytes, zeros and `func` are an idle item. */
+/*
+ * The same memory as struct cmwq_work: 48 bytes, zeros and `func` are an idle item. `data`, `entry` and `func` stand where the kernel
+ * has them. Of `data` bit 0 says that the item is pending; `entry` is the workqueue's and says nothing.
+ */
 struct work_struct {
-	uint32_t cmwq_state;
-	uint32_t cmwq_colour;
-	uint64_t cmwq_place;
+#ifdef CMWQ_NO_ATOMIC
+	unsigned long data;
+#else
+	atomic_long_t data;
+#endif
+#ifdef CMWQ_NO_LIST_HEAD
+	struct {
+		struct work_struct *next, *prev;
+	} entry;
+#else
+	struct list_head entry;
+#endif
 	work_func_t func;
-	struct work_struct *cmwq_next;
-	struct work_struct *cmwq_prev;
+	uint64_t cmwq_place;
+	uint64_t cmwq_reserved;
 };
 
-/* The same memory as struct cmwq_delayed_work: 48 bytes. */
+/* What code reads of a delayed item's timer. */
+struct cmwq_delayed_timer {
+	uint64_t cmwq_key;
+	/* In jiffies of a millisecond, whatever the program's own are; see cmwq_delayed_work_left_ns(). */
+	unsigned long expires;
+};
+
+/* The same memory as struct cmwq_delayed_work: 80 bytes. */
 struct delayed_work {
 	struct work_struct work;
-	uint64_t cmwq_timer;
+	struct cmwq_delayed_timer timer;
+	uint64_t cmwq_reserved[2];
 };
 
 struct execute_work {
@@ -53,9 +74,11 @@ struct execute_work {
 };
 
 CMWQ_ASSERT(sizeof(struct work_struct) == sizeof(struct cmwq_work), "layout of work_struct");
-CMWQ_ASSERT(offsetof(struct work_struct, func) == offsetof(struct cmwq_work, func), "layout of work_struct");
+CMWQ_ASSERT(offsetof(struct work_struct, data) == 0 && offsetof(struct work_struct, entry) == 8, "layout of work_struct");
+CMWQ_ASSERT(offsetof(struct work_struct, func) == 24, "layout of work_struct");
 CMWQ_ASSERT(sizeof(struct delayed_work) == sizeof(struct cmwq_delayed_work), "layout of delayed_work");
-CMWQ_ASSERT(offsetof(struct delayed_work, cmwq_timer) == offsetof(struct cmwq_delayed_work, private_timer), "layout of delayed_work");
+CMWQ_ASSERT(offsetof(struct delayed_work, timer) == offsetof(struct cmwq_delayed_work, private_timer), "layout of delayed_work");
+CMWQ_ASSERT(offsetof(struct cmwq_delayed_timer, expires) == 8, "layout of delayed_work");
 
 static inline struct cmwq_work *cmwq_of_work(const struct work_struct *work)
 {
@@ -82,30 +105,52 @@ static inline struct delayed_work *to_delayed_work(struct work_struct *work)
 	return (struct delayed_work *)(void *)((char *)work - offsetof(struct delayed_work, work));
 }
 
-#define __WORK_INITIALIZER(name, fn) {0, 0, 0, (fn), NULL, NULL}
-#define __DELAYED_WORK_INITIALIZER(name, fn, timer_flags) {__WORK_INITIALIZER((name).work, fn), 0}
+#define WORK_STRUCT_PENDING_BIT 0
+#define WORK_STRUCT_PENDING (1UL << WORK_STRUCT_PENDING_BIT)
+#ifdef CMWQ_NO_ATOMIC
+#define work_data_bits(work) (&(work)->data)
+#else
+#define work_data_bits(work) ((unsigned long *)&(work)->data.counter)
+#endif
+#ifdef CMWQ_NO_ATOMIC
+#define WORK_DATA_INIT() 0
+#else
+#define WORK_DATA_INIT() ATOMIC_LONG_INIT(0)
+#endif
+#define WORK_DATA_STATIC_INIT() WORK_DATA_INIT()
+
+#define __WORK_INITIALIZER(name, fn) {WORK_DATA_INIT(), {NULL, NULL}, (fn), 0, 0}
+#define __DELAYED_WORK_INITIALIZER(name, fn, timer_flags) {__WORK_INITIALIZER((name).work, fn), {0, 0}, {0, 0}}
 #define DECLARE_WORK(name, fn) struct work_struct name = __WORK_INITIALIZER(name, fn)
 #define DECLARE_DELAYED_WORK(name, fn) struct delayed_work name = __DELAYED_WORK_INITIALIZER(name, fn, 0)
 #define DECLARE_DEFERRABLE_WORK(name, fn) DECLARE_DELAYED_WORK(name, fn)
 
 static inline void cmwq_init_work_struct(struct work_struct *work, work_func_t func)
 {
-	work->cmwq_state = 0;
-	work->cmwq_colour = 0;
-	work->cmwq_place = 0;
+#ifdef CMWQ_NO_ATOMIC
+	work->data = 0;
+#else
+	work->data.counter = 0;
+#endif
+	work->entry.next = NULL;
+	work->entry.prev = NULL;
 	work->func = func;
-	work->cmwq_next = NULL;
-	work->cmwq_prev = NULL;
+	work->cmwq_place = 0;
+	work->cmwq_reserved = 0;
 }
 
 static inline void cmwq_init_delayed_work_struct(struct delayed_work *dwork, work_func_t func)
 {
 	cmwq_init_work_struct(&dwork->work, func);
-	dwork->cmwq_timer = 0;
+	dwork->timer.cmwq_key = 0;
+	dwork->timer.expires = 0;
+	dwork->cmwq_reserved[0] = 0;
+	dwork->cmwq_reserved[1] = 0;
 }
 
 #define INIT_WORK(work, fn) cmwq_init_work_struct((work), (fn))
 #define INIT_WORK_ONSTACK(work, fn) INIT_WORK((work), (fn))
+#define INIT_WORK_ONSTACK_KEY(work, fn, key) INIT_WORK((work), (fn))
 #define INIT_DELAYED_WORK(dwork, fn) cmwq_init_delayed_work_struct((dwork), (fn))
 #define INIT_DELAYED_WORK_ONSTACK(dwork, fn) INIT_DELAYED_WORK((dwork), (fn))
 #define INIT_DEFERRABLE_WORK(dwork, fn) INIT_DELAYED_WORK((dwork), (fn))
@@ -183,6 +228,14 @@ static struct workqueue_struct *alloc_ordered_workqueue(const char *fmt, unsigne
 	return cmwq_to_workqueue(cmwq_alloc_ordered_workqueue(fmt ? name : NULL, flags));
 }
 
+/* The map is a lock checker's, which is not here. */
+#define alloc_workqueue_lockdep_map(fmt, flags, max_active, map, ...) alloc_workqueue(fmt, flags, max_active, ##__VA_ARGS__)
+#define alloc_ordered_workqueue_lockdep_map(fmt, flags, map, ...) alloc_ordered_workqueue(fmt, flags, ##__VA_ARGS__)
+
+/* Bytes of names and descriptions that are kept, with the 0. */
+#define WQ_NAME_LEN 32
+#define WORKER_DESC_LEN 32
+
 /* The old constructors. */
 static inline struct workqueue_struct *create_workqueue(const char *name)
 {
@@ -246,23 +299,28 @@ static inline void show_all_workqueues(void)
 	cmwq_show_all_workqueues();
 }
 
+static inline void show_freezable_workqueues(void)
+{
+	cmwq_show_freezable_workqueues();
+}
+
 /* ---- system workqueues ---- */
 
 #ifndef CMWQ_NO_SYSTEM_WORKQUEUES
-#define CMWQ_SYSTEM(which) (cmwq_to_workqueue(cmwq_system_workqueue(which)))
-#define system_percpu_wq CMWQ_SYSTEM(CMWQ_SYSTEM_PERCPU)
-#define system_highpri_wq CMWQ_SYSTEM(CMWQ_SYSTEM_HIGHPRI)
-#define system_long_wq CMWQ_SYSTEM(CMWQ_SYSTEM_LONG)
-#define system_dfl_wq CMWQ_SYSTEM(CMWQ_SYSTEM_DFL)
-#define system_dfl_long_wq CMWQ_SYSTEM(CMWQ_SYSTEM_DFL_LONG)
-#define system_freezable_wq CMWQ_SYSTEM(CMWQ_SYSTEM_FREEZABLE)
-#define system_power_efficient_wq CMWQ_SYSTEM(CMWQ_SYSTEM_POWER_EFFICIENT)
-#define system_freezable_power_efficient_wq CMWQ_SYSTEM(CMWQ_SYSTEM_FREEZABLE_POWER_EFFICIENT)
-#define system_bh_wq CMWQ_SYSTEM(CMWQ_SYSTEM_BH)
-#define system_bh_highpri_wq CMWQ_SYSTEM(CMWQ_SYSTEM_BH_HIGHPRI)
-/* Deprecated: they warn once. */
-#define system_wq CMWQ_SYSTEM(CMWQ_SYSTEM_DEPRECATED_WQ)
-#define system_unbound_wq CMWQ_SYSTEM(CMWQ_SYSTEM_DEPRECATED_UNBOUND_WQ)
+#define CMWQ_SYSTEM(name) (cmwq_to_workqueue(cmwq_system_##name##_wq))
+#define system_percpu_wq CMWQ_SYSTEM(percpu)
+#define system_highpri_wq CMWQ_SYSTEM(highpri)
+#define system_long_wq CMWQ_SYSTEM(long)
+#define system_dfl_wq CMWQ_SYSTEM(dfl)
+#define system_dfl_long_wq CMWQ_SYSTEM(dfl_long)
+#define system_freezable_wq CMWQ_SYSTEM(freezable)
+#define system_power_efficient_wq CMWQ_SYSTEM(power_efficient)
+#define system_freezable_power_efficient_wq CMWQ_SYSTEM(freezable_power_efficient)
+#define system_bh_wq CMWQ_SYSTEM(bh)
+#define system_bh_highpri_wq CMWQ_SYSTEM(bh_highpri)
+/* Deprecated: the first work queued on either is warned of, once in a process. */
+#define system_wq CMWQ_SYSTEM(deprecated)
+#define system_unbound_wq CMWQ_SYSTEM(deprecated_unbound)
 #endif
 
 /* ---- queueing ---- */
@@ -412,6 +470,58 @@ static inline unsigned int work_busy(const struct work_struct *work)
 	return cmwq_work_busy(cmwq_of_work(work));
 }
 
+/* The structure that an item is embedded in, by a variable of its type. */
+#define from_work(var, work, member) container_of(work, __typeof__(*(var)), member)
+
+/* ---- items that wait for a grace period ---- */
+
+#ifdef CMWQ_HAS_RCU
+struct rcu_work {
+	/* Pending on a timer that never fires while it waits for the grace period. */
+	union {
+		struct work_struct work;
+		struct delayed_work cmwq_dwork;
+	};
+	struct rcu_head rcu;
+	struct workqueue_struct *wq;
+};
+
+#define INIT_RCU_WORK(rwork, fn) INIT_DELAYED_WORK(&(rwork)->cmwq_dwork, (fn))
+#define INIT_RCU_WORK_ONSTACK(rwork, fn) INIT_RCU_WORK((rwork), (fn))
+
+static inline struct rcu_work *to_rcu_work(struct work_struct *work)
+{
+	return (struct rcu_work *)(void *)((char *)work - offsetof(struct rcu_work, work));
+}
+
+static inline void cmwq_rcu_work_ready(struct rcu_head *head)
+{
+	struct rcu_work *rwork = (struct rcu_work *)(void *)((char *)head - offsetof(struct rcu_work, rcu));
+
+	cmwq_mod_delayed_work_ns(cmwq_of_workqueue(rwork->wq), cmwq_of_delayed(&rwork->cmwq_dwork), 0);
+}
+
+/* Queues it when all read-side sections that have begun have ended. It is pending meanwhile. */
+static inline bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *rwork)
+{
+	/* A year: callbacks come before. */
+	if (!cmwq_queue_delayed_work_ns(cmwq_of_workqueue(wq), cmwq_of_delayed(&rwork->cmwq_dwork), 31536000000000000ull))
+		return false;
+	rwork->wq = wq;
+	call_rcu(&rwork->rcu, cmwq_rcu_work_ready);
+	return true;
+}
+
+static inline bool flush_rcu_work(struct rcu_work *rwork)
+{
+	if (!work_pending(&rwork->work))
+		return flush_work(&rwork->work);
+	rcu_barrier();
+	flush_work(&rwork->work);
+	return true;
+}
+#endif
+
 /* ---- the calling thread, and every CPU ---- */
 
 static inline struct work_struct *current_work(void)
@@ -429,11 +539,16 @@ static inline bool current_is_workqueue_mem_reclaim(void)
 	return cmwq_current_is_mem_reclaim();
 }
 
-/* Workers' descriptions are not shown yet. */
 CMWQ_PRINTF(1, 2)
 static void set_worker_desc(const char *fmt, ...)
 {
-	(void)fmt;
+	char desc[32] = "";
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(desc, sizeof(desc), fmt, args);
+	va_end(args);
+	cmwq_set_worker_desc(desc);
 }
 
 static inline long work_on_cpu(int cpu, long (*fn)(void *), void *arg)
@@ -445,6 +560,9 @@ static inline long work_on_cpu_safe(int cpu, long (*fn)(void *), void *arg)
 {
 	return cmwq_work_on_cpu(cpu, fn, arg);
 }
+
+#define work_on_cpu_key(cpu, fn, arg, key) work_on_cpu((cpu), (fn), (arg))
+#define work_on_cpu_safe_key(cpu, fn, arg, key) work_on_cpu_safe((cpu), (fn), (arg))
 
 static inline int schedule_on_each_cpu(work_func_t func)
 {
@@ -474,6 +592,7 @@ enum wq_affn_scope {
 
 /* The same memory as struct cmwq_workqueue_attrs. */
 struct workqueue_attrs {
+	uint32_t cmwq_size;
 	int nice;
 	enum wq_affn_scope affn_scope;
 	bool affn_strict;
@@ -481,6 +600,7 @@ struct workqueue_attrs {
 };
 
 CMWQ_ASSERT(sizeof(struct workqueue_attrs) == sizeof(struct cmwq_workqueue_attrs), "layout of workqueue_attrs");
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, affn_strict) == offsetof(struct cmwq_workqueue_attrs, affinity_strict), "layout of workqueue_attrs");
 CMWQ_ASSERT(offsetof(struct workqueue_attrs, cpumask) == offsetof(struct cmwq_workqueue_attrs, cpumask), "layout of workqueue_attrs");
 
 static inline struct workqueue_attrs *alloc_workqueue_attrs(void)

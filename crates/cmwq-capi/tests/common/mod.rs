@@ -45,7 +45,7 @@ pub(crate) fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
-    for name in ["libcmwq.so", "libcmwq.so.0"] {
+    for name in ["libcmwq.so", "libcmwq.so.1"] {
         symlink(built().join("libcmwq_capi.so"), folder.join(name)).unwrap();
     }
     folder

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use cmwq::affinity::{AffinityScope, effective_shard_size};
 
 use crate::cli_error::CliError;
-use crate::machine::MachineArgs;
+use crate::machine::{MachineArgs, scope_names};
 
 use super::plan::PUBLISHED_ORDER;
 
@@ -22,6 +22,10 @@ pub(super) const MAX_SAMPLES: u64 = 64 << 20;
 /// Most issuers. The largest machine the kernel can be built for has this many CPUs.
 pub(super) const MAX_THREADS: usize = 8192;
 
+/// Runs without `--runs`. The interval of a ratio then reaches from the 5th smallest to the 5th greatest of them: four
+/// runs may be spoiled in the same direction without moving it.
+pub(super) const DEFAULT_RUNS: usize = 21;
+
 /// Most runs. Enough for any statistics; a larger number is a slip of the hand.
 pub(super) const MAX_RUNS: usize = 10_000;
 
@@ -32,34 +36,41 @@ One issuer thread per allowed CPU, pinned to it, queues one item, waits until it
 start together. Reported per scope: items per second, the time inside queue() (enqueue latency) and the time from \
 queue() to the completion seen (round trip), each as p50, p90, p95 and p99 in nanoseconds, the workers created, \
 wake-ups and helps per item, and the CPU time used as a percentage of what the CPUs could give. Each figure is the \
-median over the runs; the scopes take turns, so that a machine that drifts does so for all of them.
+median over the runs; the scopes take short turns, so that a machine that drifts does so for all of them. Scopes \
+that cut this machine into the same pods are the same thing, and are measured once.
+
+Items per second are compared with those of the scope cache, run by run. Beside the median of these ratios stands \
+its 99 % confidence interval, by order statistics: from the k-th smallest to the k-th greatest ratio, k by the \
+binomial distribution, which assumes nothing about the noise. Where it contains 1 the runs cannot tell which is \
+faster, and no ratio is shown. It takes 8 runs or more.
 
 Without --items a short calibration picks the number of items so that everything ends in 15 seconds or less.";
 
 const AFTER_LONG_HELP: &str = "\
 Examples:
   cmwq bench
-  cmwq bench --items 50000 --runs 5 --html bench.html
+  cmwq bench --items 50000 --runs 15 --html bench.html
   cmwq bench --scopes cache_shard,cache --shard-size 1,2,4,8,16,32
   cmwq bench --synthetic 'l3:2 core:1 pu:1' --format json
 
 JSON (--format json), one object:
   format            \"cmwq-bench\"
-  version           1; fields may be added, a changed meaning changes it
+  version           2; fields may be added, a changed meaning changes it
   date, command     UTC; a command line that measures the same again
   machine           description, source, cpu_model, kernel, cpus, llcs,
                     real_cpus
-  settings          threads, items, items_calibrated, runs, strict,
-                    wake_under_lock
-  results[]         label, scope, shard_size (null: the default), wake
-                    (deferred or under_lock), and {median, min, max} of:
-                    items_per_s, ratio_to_cache (null without cache),
-                    enqueue_ns and round_trip_ns (each .p50 .p90 .p95 .p99),
-                    workers_created, wakeups_per_item, helps_per_item,
-                    cpu_percent; runs[] holds the single measurements
-  wake_ratios[]     with --wake-under-lock: label, and {median, min, max} of
-                    items_per_s and enqueue_p95, deferred divided by under
-                    the lock
+  settings          threads, items, items_calibrated, runs, strict
+  results[]         label, scope, shard_size (null: the default), pods
+                    (how many), same_pods_as (null; or the label of the result whose
+                    measurements these are, since its pods are the same),
+                    and {median, min, max} of: items_per_s, ratio_to_cache
+                    (null without cache), enqueue_ns and round_trip_ns (each
+                    .p50 .p90 .p95 .p99), workers_created,
+                    wakeups_per_item, helps_per_item, cpu_percent;
+                    runs[] holds the single measurements
+                    ratio_to_cache.interval: {low, high, confidence} for the
+                    median; null with fewer than 8 runs, and for cache
+                    itself and what has the same pods
 
 Exit status: 0 done, 2 a value was refused or the measurement could not be made.";
 
@@ -75,30 +86,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     items: Option<String>,
 
-    /// Scopes to measure, in this order [default: cpu,smt,cache_shard,cache,numa,system]
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", help = format!("Scopes to measure, in this order [default: {}]", scope_names(&PUBLISHED_ORDER).replace(' ', "")))]
     scopes: Option<String>,
 
     /// Cores per cache shard; a list runs cache_shard once per size [default: 8]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     shard_size: Option<String>,
 
-    /// Keep every item inside its pod: idle pods do not help busy ones
+    /// Keep every item inside its pod: idle pods do not steal
     #[arg(long)]
     strict: bool,
 
-    /// How often every scope is measured, in turns
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "3",
-        allow_hyphen_values = true
-    )]
+    /// How often every scope is measured, in turns; 8 or more for a comparison with cache [default: 21]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
     runs: Option<String>,
-
-    /// Also measure each scope with wake-ups issued under the pool's lock (the older protocol)
-    #[arg(long)]
-    wake_under_lock: bool,
 
     /// Output on standard output: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text")]
@@ -108,7 +109,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Serve, so that `cmwq top` and the like can look at it meanwhile (also with CMWQ_CONTROL=1)
+    /// Serve the control endpoint, for `cmwq top` and the like (also with CMWQ_CONTROL=1)
     #[arg(long)]
     pub(super) control: bool,
 
@@ -135,7 +136,6 @@ pub(super) struct Options {
     pub(super) shard_sizes: Vec<usize>,
     pub(super) strict: bool,
     pub(super) runs: usize,
-    pub(super) wake_under_lock: bool,
     pub(super) format: Format,
     pub(super) html: Option<PathBuf>,
     /// Lines for standard error; the run goes on.
@@ -173,7 +173,7 @@ impl Args {
         }
         let runs = match &self.runs {
             Some(text) => whole_number("--runs", text, 1, MAX_RUNS as u64)? as usize,
-            None => 3,
+            None => DEFAULT_RUNS,
         };
         let format = match self.format.as_deref() {
             None | Some("text") => Format::Text,
@@ -191,7 +191,6 @@ impl Args {
             shard_sizes,
             strict: self.strict,
             runs,
-            wake_under_lock: self.wake_under_lock,
             format,
             html: self.html.clone(),
             warnings,
@@ -233,7 +232,7 @@ fn scopes(text: &str) -> Result<Vec<AffinityScope>, CliError> {
             .into_iter()
             .find(|scope| scope.name() == name)
             .ok_or_else(|| {
-                let allowed = PUBLISHED_ORDER.map(AffinityScope::name).join(", ");
+                let allowed = scope_names(&PUBLISHED_ORDER);
                 CliError::new(format!(
                     "--scopes: {name:?} is not an affinity scope to measure: it must be one of {allowed}"
                 ))
@@ -286,16 +285,12 @@ mod tests {
     #[test]
     fn defaults_are_the_published_run() {
         let options = Args::default().options().unwrap();
-        let names: Vec<_> = options.scopes.iter().map(|s| s.name()).collect();
-        assert_eq!(
-            names,
-            ["cpu", "smt", "cache_shard", "cache", "numa", "system"]
-        );
+        assert_eq!(options.scopes, PUBLISHED_ORDER);
         assert_eq!(
             (options.threads, options.items, options.runs),
-            (None, None, 3)
+            (None, None, DEFAULT_RUNS)
         );
-        assert!(options.shard_sizes.is_empty() && !options.strict && !options.wake_under_lock);
+        assert!(options.shard_sizes.is_empty() && !options.strict);
     }
 
     #[test]
@@ -325,7 +320,7 @@ mod tests {
         ] {
             let message = refused(|a| a.scopes = Some(text.into()));
             assert!(
-                message.contains("one of cpu, smt, cache_shard, cache, numa, system"),
+                message.contains("one of cpu, smt, cache_shard, cache, numa, "),
                 "{message}"
             );
         }

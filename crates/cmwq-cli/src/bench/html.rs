@@ -3,17 +3,19 @@
 use std::fmt::Write;
 
 use super::host::count;
-use super::plan::{PUBLISHED_ORDER, Wake};
+use super::interval::{LEAST_RUNS, Ratio};
+use super::plan::PUBLISHED_ORDER;
 use super::report::{ConfigResult, LatencySpread, Report};
 use super::stats::Spread;
 use super::svg::{self, Bar, Curve, escape};
 use super::table::grouped;
 
+/// Colours in the style sheet.
+const COLOURS: usize = 6;
 const STYLE: &str = include_str!("page.css");
 
 /// The whole page.
 pub(super) fn render(report: &Report) -> String {
-    let both = report.settings.wake_under_lock;
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
@@ -25,7 +27,7 @@ pub(super) fn render(report: &Report) -> String {
         "Throughput",
         "Items per second: the median run, with a whisker from the slowest to the fastest.",
         |page| {
-            let drawing = svg::bars("Items per second of each scope", &bars(report, both));
+            let drawing = svg::bars("Items per second of each scope", &bars(report));
             let _ = write!(page, "<div class=\"scroll\">{drawing}</div>");
         },
     );
@@ -33,23 +35,15 @@ pub(super) fn render(report: &Report) -> String {
                 Each step to the right is ten times rarer; both scales are logarithmic and shared.";
     section(&mut page, "Latency", note, |page| {
         for family in families(report) {
-            latency_charts(page, report, &family, both);
+            latency_charts(page, report, &family);
         }
     });
-    if !report.wake_ratios.is_empty() {
-        let note = "Deferred wake-ups divided by wake-ups under the lock, run by run. \
-                    Items per second: above 1 the deferred form is faster; enqueue p95: below 1 it is.";
-        section(
-            &mut page,
-            "Deferred wake-up against wake-up under the lock",
-            note,
-            |page| ratios(page, report),
-        );
-    }
-    let note = "Medians over the runs; the smaller figures are the least and the greatest. Compared with cache run by run.";
-    section(&mut page, "All figures", note, |page| {
-        tables(page, report, both)
-    });
+    let note = format!(
+        "Medians over the runs; the smaller figures are the least and the greatest. vs cache: items per second divided by \
+         those of cache, run by run. {}",
+        interval_note(report)
+    );
+    section(&mut page, "All figures", &note, |page| tables(page, report));
     page += &footer(report);
     page += "</main>\n</body>\n</html>\n";
     page
@@ -82,30 +76,44 @@ fn head(report: &Report) -> String {
     )
 }
 
+/// How to read a ratio.
+fn interval_note(report: &Report) -> String {
+    if report.settings.runs < LEAST_RUNS {
+        format!("?: too few runs to tell a ratio from noise; it takes {LEAST_RUNS} or more.")
+    } else {
+        "The smaller figures under a ratio: the 99 % confidence interval of the median ratio, by order statistics. \
+         ~: it contains 1, so the runs cannot tell which is faster."
+            .to_owned()
+    }
+}
+
 /// The result in one sentence: the best of cache_shard against cache where both were measured, else the fastest.
-/// Nothing is claimed that not every run bears out.
+/// Nothing is claimed that the runs cannot tell.
 fn headline(report: &Report) -> String {
-    let own = || {
-        report
-            .results
-            .iter()
-            .filter(|result| result.config.wake == Wake::Deferred)
-    };
-    let sharded = own()
+    let sharded = report
+        .measured()
         .filter(|result| result.scope == "cache_shard")
         .filter_map(|result| Some((result, result.ratio_to_cache?)))
-        .max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median));
+        .max_by(|(_, a), (_, b)| a.spread.median.total_cmp(&b.spread.median));
     if let Some((shard, ratio)) = sharded {
         let label = escape(&shard.label);
-        if ratio.min > 1.0 || ratio.max < 1.0 {
-            return format!(
-                "{label} runs {:.2} times as many items per second as cache",
-                ratio.median
-            );
-        }
-        return format!("No clear difference between {label} and cache");
+        return match ratio.told() {
+            Some(ratio) => {
+                format!("{label} runs {ratio:.2} times as many items per second as cache")
+            }
+            None => format!("No clear difference between {label} and cache"),
+        };
     }
-    match own().max_by(|a, b| a.items_per_s.median.total_cmp(&b.items_per_s.median)) {
+    let is_cache = |result: &ConfigResult| {
+        result.scope == "cache_shard" && result.same_pods_as.as_deref() == Some("cache")
+    };
+    if report.results.iter().any(is_cache) {
+        return "cache_shard and cache are the same pods here".to_owned();
+    }
+    match report
+        .measured()
+        .max_by(|a, b| a.items_per_s.median.total_cmp(&b.items_per_s.median))
+    {
         Some(fastest) => {
             let rate = grouped(fastest.items_per_s.median);
             format!("{} runs {rate} items per second", escape(&fastest.label))
@@ -121,7 +129,7 @@ fn colour(result: &ConfigResult, report: &Report) -> String {
             .iter()
             .position(|scope| *scope == result.config.scope)
             .unwrap_or(0);
-        return format!("var(--s{index})");
+        return format!("var(--s{})", index % COLOURS);
     }
     let mut sizes: Vec<_> = report
         .results
@@ -139,24 +147,18 @@ fn colour(result: &ConfigResult, report: &Report) -> String {
     format!("color-mix(in oklab, var(--ramp-to) {share:.0}%, var(--ramp-from))")
 }
 
-fn is_older(result: &ConfigResult) -> bool {
-    result.config.wake == Wake::UnderLock
-}
-
-fn bars(report: &Report, both: bool) -> Vec<Bar> {
+fn bars(report: &Report) -> Vec<Bar> {
     let bar = |result: &ConfigResult| Bar {
         label: result.label.clone(),
-        detail: if both { result.config.wake.words() } else { "" },
         value: result.items_per_s,
         colour: colour(result, report),
-        is_older: is_older(result),
     };
-    report.results.iter().map(bar).collect()
+    report.measured().map(bar).collect()
 }
 
 /// What shares a pair of charts: the scopes; the sizes of a sweep.
 fn families(report: &Report) -> Vec<Vec<&ConfigResult>> {
-    let (sizes, scopes): (Vec<_>, Vec<_>) = report.results.iter().partition(|r| r.config.in_sweep);
+    let (sizes, scopes): (Vec<_>, Vec<_>) = report.measured().partition(|r| r.config.in_sweep);
     [scopes, sizes]
         .into_iter()
         .filter(|family| !family.is_empty())
@@ -166,18 +168,12 @@ fn families(report: &Report) -> Vec<Vec<&ConfigResult>> {
 /// One of the two latencies of a result.
 type Kind = fn(&ConfigResult) -> &LatencySpread;
 
-fn latency_charts(page: &mut String, report: &Report, family: &[&ConfigResult], both: bool) {
+fn latency_charts(page: &mut String, report: &Report, family: &[&ConfigResult]) {
     page.push_str("<p class=\"legend\">");
     for result in family {
-        let detail = if both {
-            format!(" {}", result.config.wake.words())
-        } else {
-            String::new()
-        };
         let _ = write!(
             page,
-            "<span><i class=\"chip{}\" style=\"border-color:{}\"></i>{}{detail}</span>",
-            if is_older(result) { " older" } else { "" },
+            "<span><i class=\"chip\" style=\"border-color:{}\"></i>{}</span>",
             colour(result, report),
             escape(&result.label)
         );
@@ -200,7 +196,6 @@ fn latency_charts(page: &mut String, report: &Report, family: &[&ConfigResult], 
                 label: result.label.clone(),
                 points: &kind(result).curve,
                 colour: colour(result, report),
-                is_older: is_older(result),
             })
             .collect();
         let _ = writeln!(
@@ -221,31 +216,42 @@ fn cell(page: &mut String, spread: Spread, show: impl Fn(f64) -> String) {
     let _ = write!(page, "<td>{}{range}</td>", show(spread.median));
 }
 
+/// A ratio, if the runs can tell it from 1, and its interval.
+fn ratio_cell(page: &mut String, ratio: Ratio) {
+    let (words, interval) = ratio.words("");
+    let small = match interval.as_str() {
+        "" => String::new(),
+        interval => format!("<small>{}</small>", interval.replace('-', "–")),
+    };
+    let _ = write!(page, "<td>{words}{small}</td>");
+}
+
 /// The figures in two tables, since together they are wider than a screen.
-fn tables(page: &mut String, report: &Report, both: bool) {
+fn tables(page: &mut String, report: &Report) {
     let versus_cache = report.results.iter().any(|r| r.ratio_to_cache.is_some());
     let mut heads = String::from("<th>items/s</th>");
     if versus_cache {
         heads += "<th>vs cache</th>";
     }
-    heads += "<th>wakes per item</th><th>helps per item</th><th>workers</th><th>CPU</th>";
-    table(page, report, both, "", &heads, |page, result| {
+    heads +=
+        "<th>pods</th><th>wakes per item</th><th>helps per item</th><th>workers</th><th>CPU</th>";
+    table(page, report, "", &heads, |page, result| {
         cell(page, result.items_per_s, grouped);
-        if let Some(ratio) = result.ratio_to_cache {
-            cell(page, ratio, |value| format!("{value:.2}"));
+        match result.ratio_to_cache {
+            Some(_) if result.is_reference() => page.push_str("<td>1</td>"),
+            Some(ratio) => ratio_cell(page, ratio),
+            None => {}
         }
+        let _ = write!(page, "<td>{}</td>", result.pods);
         cell(page, result.wakeups_per_item, |value| format!("{value:.3}"));
         cell(page, result.helps_per_item, |value| format!("{value:.3}"));
         cell(page, result.workers_created, grouped);
         cell(page, result.cpu_percent, |value| format!("{value:.0}%"));
     });
-    let groups = format!(
-        "<tr><th colspan=\"{}\"></th><th class=\"group\" colspan=\"4\">enqueue latency, ns</th>\
-         <th class=\"group\" colspan=\"4\">round trip, ns</th></tr>\n",
-        1 + usize::from(both)
-    );
+    let groups = "<tr><th></th><th class=\"group\" colspan=\"4\">enqueue latency, ns</th>\
+         <th class=\"group\" colspan=\"4\">round trip, ns</th></tr>\n";
     let heads = "<th>p50</th><th>p90</th><th>p95</th><th>p99</th>".repeat(2);
-    table(page, report, both, &groups, &heads, |page, result| {
+    table(page, report, groups, &heads, |page, result| {
         for latency in [&result.enqueue_ns, &result.round_trip_ns] {
             for percentile in latency.percentiles() {
                 cell(page, percentile, grouped);
@@ -258,50 +264,27 @@ fn tables(page: &mut String, report: &Report, both: bool) {
 fn table(
     page: &mut String,
     report: &Report,
-    both: bool,
     groups: &str,
     heads: &str,
     cells: impl Fn(&mut String, &ConfigResult),
 ) {
-    let wake_head = if both {
-        "<th class=\"words\">wake-up</th>"
-    } else {
-        ""
-    };
     let _ = write!(
         page,
-        "<div class=\"scroll\"><table>\n<thead>\n{groups}<tr><th class=\"words\">scope</th>{wake_head}{heads}</tr>\n\
+        "<div class=\"scroll\"><table>\n<thead>\n{groups}<tr><th class=\"words\">scope</th>{heads}</tr>\n\
          </thead>\n<tbody>\n"
     );
     for result in &report.results {
         let label = escape(&result.label);
         let _ = write!(page, "<tr><th class=\"words\" scope=\"row\">{label}</th>");
-        if both {
-            let _ = write!(
-                page,
-                "<td class=\"words\">{}</td>",
-                result.config.wake.words()
-            );
-        }
-        cells(page, result);
-        page.push_str("</tr>\n");
-    }
-    page.push_str("</tbody>\n</table></div>");
-}
-
-fn ratios(page: &mut String, report: &Report) {
-    page.push_str(
-        "<div class=\"scroll\"><table class=\"narrow\">\n<thead>\n<tr><th class=\"words\">scope</th>\
-         <th>items/s ratio</th><th>enqueue p95 ratio</th></tr>\n</thead>\n<tbody>\n",
-    );
-    for ratio in &report.wake_ratios {
-        let _ = write!(
-            page,
-            "<tr><th class=\"words\" scope=\"row\">{}</th>",
-            escape(&ratio.label)
-        );
-        for spread in [ratio.items_per_s, ratio.enqueue_p95] {
-            cell(page, spread, |value| format!("{value:.3}"));
+        match &result.same_pods_as {
+            Some(other) => {
+                let (columns, other) = (heads.matches("<th>").count(), escape(other));
+                let _ = write!(
+                    page,
+                    "<td class=\"words same\" colspan=\"{columns}\">same pods as {other}</td>"
+                );
+            }
+            None => cells(page, result),
         }
         page.push_str("</tr>\n");
     }
@@ -316,7 +299,8 @@ fn footer(report: &Report) -> String {
     };
     format!(
         "<footer>\n<p>Ping-pong: every issuer is pinned to its CPU, queues one item, waits until it has run, and \
-         repeats. All start together, and the scopes take turns.{calibrated}</p>\n\
+         repeats. All start together, and the scopes take turns, every other round in reverse. Scopes that cut this machine \
+         into the same pods are measured once.{calibrated}</p>\n\
          <pre>{}</pre>\n<p>{}</p>\n</footer>\n",
         escape(&report.command),
         escape(&report.date)
@@ -326,17 +310,15 @@ fn footer(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::report::tests::sample;
+    use crate::bench::report::tests::{sample, sample_on};
 
     fn pages() -> Vec<String> {
         vec![
             render(&sample(|_| ())),
             render(&sample(|o| o.shard_sizes = vec![1, 2, 4, 8, 16, 32])),
-            render(&sample(|o| {
-                o.wake_under_lock = true;
-                o.runs = 1;
-            })),
+            render(&sample(|o| o.runs = 1)),
             render(&sample(|o| o.scopes.truncate(1))),
+            render(&sample_on("l3:1 core:2 pu:1", |_| ())),
         ]
     }
 
@@ -387,7 +369,7 @@ mod tests {
 
     #[test]
     fn the_page_shows_every_result_in_bars_curves_and_table() {
-        let report = sample(|o| o.shard_sizes = vec![1, 2]);
+        let report = sample(|o| o.shard_sizes = vec![2, 4]);
         let page = render(&report);
         assert_eq!(page.matches("class=\"bar\"").count(), 7);
         assert_eq!(page.matches("class=\"whisker\"").count(), 7);
@@ -409,7 +391,40 @@ mod tests {
         );
         assert_eq!(
             headline(&sample(|o| o.scopes.truncate(1))),
-            "cpu runs 101,000 items per second"
+            "cpu runs 104,000 items per second"
         );
+        assert_eq!(
+            headline(&sample(|o| o.runs = 7)),
+            "No clear difference between cache_shard and cache"
+        );
+        assert_eq!(
+            headline(&sample_on("l3:1 core:2 pu:1", |_| ())),
+            "cache_shard and cache are the same pods here"
+        );
+    }
+
+    #[test]
+    fn scopes_with_the_same_pods_have_a_row_and_no_figure() {
+        let page = render(&sample_on("l3:1 core:2 pu:1", |_| ()));
+        assert_eq!(page.matches("class=\"bar\"").count(), 2);
+        assert_eq!(page.matches("class=\"curve\"").count(), 4);
+        assert_eq!(page.matches("scope=\"row\"").count(), 12, "in both tables");
+        assert_eq!(page.matches(">same pods as cache<").count(), 6);
+        assert_eq!(page.matches(">same pods as cpu<").count(), 2);
+    }
+
+    #[test]
+    fn what_the_runs_cannot_tell_has_no_ratio() {
+        let mut report = sample(|_| ());
+        let numa = report
+            .results
+            .iter_mut()
+            .find(|r| r.scope == "numa")
+            .unwrap();
+        numa.ratio_to_cache = Some(Ratio::of(&[0.7, 1.0, 1.3].repeat(3), &[1.0; 9]));
+        let page = render(&report);
+        assert!(page.contains("<td>~<small>0.70–1.30</small></td>"));
+        assert!(page.contains("<td>0.26<small>0.25–0.26</small></td>"));
+        assert!(render(&sample(|o| o.runs = 2)).contains("<td>?</td>"));
     }
 }

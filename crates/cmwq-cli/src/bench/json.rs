@@ -14,14 +14,14 @@ pub(super) fn render(report: &Report) -> Result<String, CliError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::bench::report::tests::sample;
+    use crate::bench::report::tests::{sample, sample_on};
 
     #[test]
     fn the_object_holds_what_the_help_promises() {
-        let text = super::render(&sample(|o| o.wake_under_lock = true)).unwrap();
+        let text = super::render(&sample(|_| ())).unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["format"], "cmwq-bench");
-        assert_eq!(value["version"], 1);
+        assert_eq!(value["version"], 2);
         for field in [
             "description",
             "source",
@@ -33,19 +33,19 @@ mod tests {
         ] {
             assert!(!value["machine"][field].is_null(), "machine.{field}");
         }
-        for field in [
-            "threads",
-            "items",
-            "items_calibrated",
-            "runs",
-            "strict",
-            "wake_under_lock",
-        ] {
+        for field in ["threads", "items", "items_calibrated", "runs", "strict"] {
             assert!(!value["settings"][field].is_null(), "settings.{field}");
         }
-        let result = &value["results"][1];
+        let result = &value["results"][0];
+        assert!(result["pods"].is_u64() && result["same_pods_as"].is_null());
+        for bound in ["low", "high", "confidence"] {
+            let interval = &result["ratio_to_cache"]["interval"];
+            assert!(
+                interval[bound].is_number(),
+                "ratio_to_cache.interval.{bound}"
+            );
+        }
         assert_eq!(result["label"], "cpu");
-        assert_eq!(result["wake"], "under_lock");
         assert!(result["shard_size"].is_null());
         for field in [
             "items_per_s",
@@ -63,7 +63,19 @@ mod tests {
                 assert!(result["runs"][0][kind][percentile].is_u64());
             }
         }
-        assert_eq!(result["runs"].as_array().unwrap().len(), 3);
-        assert!(value["wake_ratios"][0]["enqueue_p95"]["median"].is_number());
+        assert_eq!(result["runs"].as_array().unwrap().len(), 9);
+    }
+
+    #[test]
+    fn every_scope_is_there_even_if_another_was_measured_for_it() {
+        let text = super::render(&sample_on("l3:1 core:2 pu:1", |_| ())).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let results = value["results"].as_array().unwrap();
+        assert_eq!(results.len(), 6);
+        assert_eq!(results[4]["label"], "numa");
+        assert_eq!(results[4]["same_pods_as"], "cache");
+        assert_eq!(results[4]["items_per_s"], results[3]["items_per_s"]);
+        assert_eq!(results[4]["ratio_to_cache"]["median"], 1.0);
+        assert!(results[4]["ratio_to_cache"]["interval"].is_null());
     }
 }

@@ -8,9 +8,9 @@
 //! thread is part of the measurement. The main thread only watches: where no item has made progress for
 //! [`STALL_LIMIT`] it gives up.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::cli_error::CliError;
 
-use super::plan::{Config, Wake};
+use super::gate::{Gate, Watch};
+use super::plan::Config;
 use super::stats::{Latency, items_per_s};
 
 /// So long may pass without one item done.
@@ -59,36 +60,6 @@ pub(super) struct Setting<'a> {
     pub(super) strict: bool,
     /// CPUs that this process may really run on, of those it was told to use.
     pub(super) real_cpus: usize,
-}
-
-/// Opens once for everybody, or never.
-#[derive(Default)]
-struct Gate {
-    /// `None`: still closed. `Some(false)`: go home.
-    open: Mutex<Option<bool>>,
-    changed: Condvar,
-}
-
-impl Gate {
-    fn wait(&self) -> bool {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            match *open {
-                Some(go) => return go,
-                None => {
-                    open = self
-                        .changed
-                        .wait(open)
-                        .unwrap_or_else(PoisonError::into_inner)
-                }
-            }
-        }
-    }
-
-    fn set(&self, go: bool) {
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(go);
-        self.changed.notify_all();
-    }
 }
 
 /// What an issuer shares with its item. Alone on its cache lines: issuers must not slow each other.
@@ -155,29 +126,22 @@ enum Message {
     Finished(End),
 }
 
-/// Finds out when the count of finished items has stood still for too long.
-struct Watch {
-    limit: Duration,
-    progress: u64,
-    since: Instant,
+fn failed(config: &Config, what: &str, error: &str) -> CliError {
+    CliError::new(format!(
+        "cannot {what} for scope {}: {error}",
+        config.label()
+    ))
 }
 
-impl Watch {
-    fn new(limit: Duration, now: Instant) -> Self {
-        Watch {
-            limit,
-            progress: 0,
-            since: now,
-        }
+/// An engine for one configuration.
+pub(super) fn engine(setting: &Setting<'_>, config: &Config) -> Result<Engine, CliError> {
+    let mut builder = Engine::builder().topology(setting.topology.clone());
+    if let Some(size) = config.shard_size {
+        builder = builder.cache_shard_size(size);
     }
-
-    fn stalled(&mut self, now: Instant, progress: u64) -> bool {
-        if progress != self.progress {
-            self.progress = progress;
-            self.since = now;
-        }
-        now.duration_since(self.since) >= self.limit
-    }
+    builder
+        .build()
+        .map_err(|error| failed(config, "start an engine", &error.to_string()))
 }
 
 /// Measures one configuration once.
@@ -187,21 +151,8 @@ pub(super) fn measure(
     items: u64,
 ) -> Result<Measured, CliError> {
     let threads = setting.cpus.len();
-    let mut builder = Engine::builder()
-        .topology(setting.topology.clone())
-        .wake_under_lock(config.wake == Wake::UnderLock);
-    if let Some(size) = config.shard_size {
-        builder = builder.cache_shard_size(size);
-    }
-    let failed = |what: &str, error: String| {
-        CliError::new(format!(
-            "cannot {what} for scope {}: {error}",
-            config.label()
-        ))
-    };
-    let engine = builder
-        .build()
-        .map_err(|error| failed("start an engine", error.to_string()))?;
+    let failed = |what: &str, error: String| failed(config, what, &error);
+    let engine = engine(setting, config)?;
     let queue = engine
         .workqueue("bench_wq")
         .affinity_scope(config.scope)
@@ -435,7 +386,7 @@ fn issue(
     for _ in 0..shared.items {
         seat.done.reinit();
         let t0 = Instant::now();
-        let accepted = shared.queue.queue(&work);
+        let accepted = shared.queue.queue(&work).is_accepted();
         let t1 = Instant::now();
         seat.done.wait();
         let t2 = Instant::now();
@@ -473,42 +424,6 @@ fn process_cpu() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_watch_tells_standing_still_from_slow() {
-        let start = Instant::now();
-        let at = |seconds| start + Duration::from_secs(seconds);
-        let mut watch = Watch::new(Duration::from_secs(10), start);
-        assert!(!watch.stalled(at(9), 0));
-        assert!(
-            !watch.stalled(at(11), 1),
-            "one item in eleven seconds is progress"
-        );
-        assert!(!watch.stalled(at(20), 1));
-        assert!(watch.stalled(at(21), 1));
-        assert!(!watch.stalled(at(22), 2));
-    }
-
-    #[test]
-    fn a_stall_from_the_first_item_on_is_noticed() {
-        let start = Instant::now();
-        let mut watch = Watch::new(Duration::from_secs(10), start);
-        assert!(watch.stalled(start + Duration::from_secs(10), 0));
-    }
-
-    #[test]
-    fn a_gate_lets_all_through_or_sends_all_home() {
-        for go in [true, false] {
-            let gate = Gate::default();
-            std::thread::scope(|scope| {
-                let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| gate.wait())).collect();
-                gate.set(go);
-                for thread in waiting {
-                    assert_eq!(thread.join().unwrap(), go);
-                }
-            });
-        }
-    }
 
     #[test]
     fn latencies_beyond_the_kept_range_saturate() {

@@ -6,9 +6,11 @@
 //! | `plan` | what is measured, in which order |
 //! | `pace` | how many items, so that a run without `--items` ends in time |
 //! | `measure` | the measured loop |
+//! | `gate` | its start, and finding out that it stands still |
 //! | `stats` | percentiles, medians |
+//! | `interval` | ratios, and whether the runs can tell them from 1 |
 //! | `host` | the machine in words |
-//! | `report` | the results, which are also the JSON |
+//! | `report`, `date` | the results, which are also the JSON |
 //! | `table`, `json`, `html`, `svg` | the three ways to show them |
 //!
 //! # Warm-up
@@ -20,8 +22,11 @@
 //! part of what is measured.
 
 mod args;
+mod date;
+mod gate;
 mod host;
 mod html;
+mod interval;
 mod json;
 mod measure;
 mod pace;
@@ -31,24 +36,23 @@ mod stats;
 mod svg;
 mod table;
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, IsTerminal};
 use std::time::Instant;
 
-use cmwq::topology::Topology;
+use cmwq::topology::{CpuSet, Topology};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli_error::CliError;
+use crate::out_file::OutFile;
 use crate::output;
 
 pub(crate) use args::Args;
 use args::{Format, Options};
 use host::Machine;
 use measure::{Measured, Setting, measure};
-use pace::Pace;
+use pace::{Cost, Pace};
 use plan::Config;
-use report::Report;
+use report::{Measurements, Report};
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
@@ -64,7 +68,11 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     if let Some(items) = options.items {
         args::check_samples(cpus.len(), items)?;
     }
-    let page = options.html.as_deref().map(Page::open).transpose()?;
+    let page = options
+        .html
+        .as_deref()
+        .map(|path| OutFile::open("--html", path))
+        .transpose()?;
     for warning in &options.warnings {
         output::warn(warning);
     }
@@ -78,8 +86,19 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         real_cpus: machine.real_cpus,
     };
     let configs = plan::configs(&options);
-    let bar = progress_bar(configs.len() * (options.runs + 1));
-    let measured = measure_all(&setting, &options, &configs, &bar, |items| {
+    let layouts = layouts(&setting, &configs)?;
+    let measured_as = plan::measured_as(&configs, &layouts);
+    let bar = progress_bar(distinct(&measured_as).len() * (options.runs + 1));
+    // What nobody will read is not measured, unless for the page.
+    let is_wanted = || page.is_some() || output::is_read();
+    let plan = Plan {
+        options: &options,
+        configs: &configs,
+        measured_as: &measured_as,
+        bar: &bar,
+        is_wanted: &is_wanted,
+    };
+    let measured = measure_all(&setting, &plan, |items| {
         if options.format == Format::Text {
             let calibrated = options.items.is_none();
             let head = table::head(
@@ -96,13 +115,20 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         }
     });
     bar.finish_and_clear();
+    let Some(measured) = measured? else {
+        return Ok(());
+    };
     let report = Report::new(
         &options,
         &args.machine,
         machine.clone(),
         cpus.len(),
-        &configs,
-        &measured?,
+        &Measurements {
+            configs: &configs,
+            layouts: &layouts,
+            measured_as: &measured_as,
+            measured: &measured,
+        },
     );
     if let Some(page) = page {
         page.write(&html::render(&report))?;
@@ -125,31 +151,74 @@ fn issuer_cpus(topology: &Topology, threads: Option<usize>) -> Result<Vec<usize>
     Ok(cpus.iter().copied().cycle().take(threads).collect())
 }
 
-/// Calibrates, calls `announce` with the number of items, and measures everything in turns.
+/// The pods of each configuration, from the engine that it would be measured on.
+fn layouts(setting: &Setting<'_>, configs: &[Config]) -> Result<Vec<Vec<CpuSet>>, CliError> {
+    let mut layouts = Vec::with_capacity(configs.len());
+    for config in configs {
+        let engine = measure::engine(setting, config)?;
+        let pods = engine.pods(config.scope);
+        layouts.push(plan::layout(pods, setting.topology.allowed()));
+    }
+    Ok(layouts)
+}
+
+/// The configurations that are measured, in order.
+fn distinct(measured_as: &[usize]) -> Vec<usize> {
+    let is_measured = |&index: &usize| measured_as[index] == index;
+    (0..measured_as.len()).filter(is_measured).collect()
+}
+
+/// What is to be measured.
+struct Plan<'a> {
+    options: &'a Options,
+    configs: &'a [Config],
+    measured_as: &'a [usize],
+    bar: &'a ProgressBar,
+    /// Looked at before every turn.
+    is_wanted: &'a dyn Fn() -> bool,
+}
+
+/// Calibrates, calls `announce` with the number of items, and measures in turns what is to be measured. Yields the runs of
+/// each configuration, none of one that another is measured for; nothing at all once it is not wanted any more.
 fn measure_all(
     setting: &Setting<'_>,
-    options: &Options,
-    configs: &[Config],
-    bar: &ProgressBar,
+    plan: &Plan<'_>,
     announce: impl FnOnce(u64) -> Result<(), CliError>,
-) -> Result<Vec<Vec<Measured>>, CliError> {
+) -> Result<Option<Vec<Vec<Measured>>>, CliError> {
+    let Plan {
+        options,
+        configs,
+        bar,
+        ..
+    } = *plan;
+    let begun = Instant::now();
+    let used_s = || begun.elapsed().as_secs_f64();
     let threads = setting.cpus.len();
+    let distinct = distinct(plan.measured_as);
     let warm_up_items = pace::calibration_items(threads).min(options.items.unwrap_or(u64::MAX));
-    let mut cost_s = Vec::with_capacity(configs.len());
-    for config in configs {
-        bar.set_message(format!("calibrating {}", config.label()));
-        cost_s.push(cost_per_item_s(&measure(setting, config, warm_up_items)?));
+    let mut costs = Vec::with_capacity(distinct.len());
+    for &index in &distinct {
+        bar.set_message(format!("calibrating {}", configs[index].label()));
+        costs.push(timed(setting, &configs[index], warm_up_items)?.1);
         bar.inc(1);
     }
-    let mut pace = Pace::new(cost_s, options.runs, args::most_items(threads));
-    let turns = plan::turns(configs, options.runs);
-    let ahead = |turn: usize| turns[turn..].iter().map(|&(_, index)| index);
-    announce(options.items.unwrap_or_else(|| pace.items(0.0, ahead(0))))?;
+    let most = args::most_items(threads);
+    let mut pace = Pace::new(costs, options.runs, most, used_s());
+    // Positions in `distinct`, as the costs.
+    let positions: Vec<usize> = (0..distinct.len()).collect();
+    let turns = plan::turns(&positions, options.runs);
+    let ahead = |turn: usize| turns[turn..].iter().map(|&(_, position)| position);
+    announce(match options.items {
+        Some(items) => items,
+        None => pace.items(used_s(), ahead(0)),
+    })?;
 
-    let begun = Instant::now();
-    let mut measured: Vec<Vec<Measured>> = vec![Vec::with_capacity(options.runs); configs.len()];
-    for (turn, &(run, index)) in turns.iter().enumerate() {
-        let config = &configs[index];
+    let mut measured: Vec<Vec<Measured>> = configs.iter().map(|_| Vec::new()).collect();
+    for (turn, &(run, position)) in turns.iter().enumerate() {
+        if !(plan.is_wanted)() {
+            return Ok(None);
+        }
+        let config = &configs[distinct[position]];
         bar.set_message(format!(
             "{} run {} of {}",
             config.label(),
@@ -158,18 +227,22 @@ fn measure_all(
         ));
         let items = match options.items {
             Some(items) => items,
-            None => pace.items(begun.elapsed().as_secs_f64(), ahead(turn)),
+            None => pace.items(used_s(), ahead(turn)),
         };
-        let result = measure(setting, config, items)?;
-        pace.note(index, cost_per_item_s(&result));
-        measured[index].push(result);
+        let (result, cost) = timed(setting, config, items)?;
+        pace.note(position, cost);
+        measured[distinct[position]].push(result);
         bar.inc(1);
     }
-    Ok(measured)
+    Ok(Some(measured))
 }
 
-fn cost_per_item_s(measured: &Measured) -> f64 {
-    measured.elapsed.as_secs_f64() / measured.items_per_thread as f64
+/// Measures one configuration once, and what that took.
+fn timed(setting: &Setting<'_>, config: &Config, items: u64) -> Result<(Measured, Cost), CliError> {
+    let begun = Instant::now();
+    let measured = measure(setting, config, items)?;
+    let cost = Cost::of(begun.elapsed(), measured.elapsed, items);
+    Ok((measured, cost))
 }
 
 /// A bar on a terminal, nothing elsewhere. It moves only between measurements: it must not disturb them.
@@ -182,60 +255,4 @@ fn progress_bar(steps: usize) -> ProgressBar {
         bar.set_style(style);
     }
     bar
-}
-
-/// The file of the HTML page, opened before anything is measured and filled at the end.
-struct Page {
-    path: PathBuf,
-    file: File,
-    /// Removed again if the benchmark fails; a file that was there before is left as it was.
-    is_new: bool,
-    is_written: bool,
-}
-
-impl Page {
-    fn open(path: &Path) -> Result<Self, CliError> {
-        let is_new = !path.exists();
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(|error| Self::refused(path, &error))?;
-        Ok(Page {
-            path: path.to_owned(),
-            file,
-            is_new,
-            is_written: false,
-        })
-    }
-
-    fn write(mut self, text: &str) -> Result<(), CliError> {
-        let written = self.replace(text);
-        self.is_written = written.is_ok();
-        written.map_err(|error| Self::refused(&self.path, &error))
-    }
-
-    fn replace(&mut self, text: &str) -> io::Result<()> {
-        if self.file.metadata()?.is_file() {
-            self.file.set_len(0)?;
-        }
-        self.file.write_all(text.as_bytes())
-    }
-
-    fn refused(path: &Path, error: &io::Error) -> CliError {
-        CliError::new(format!(
-            "--html {}: cannot write: {error}; name a file that can be written",
-            path.display()
-        ))
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        if self.is_new && !self.is_written {
-            // Nothing more can be done about a file that will not go.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
 }

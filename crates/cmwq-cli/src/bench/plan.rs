@@ -1,45 +1,18 @@
 //! What is measured, in which order.
 
-use cmwq::affinity::AffinityScope;
+use cmwq::affinity::{AffinityScope, Pods};
+use cmwq::topology::CpuSet;
 
 use super::args::Options;
 
-/// The order of the published runs.
-pub(super) const PUBLISHED_ORDER: [AffinityScope; 6] = [
-    AffinityScope::Cpu,
-    AffinityScope::Smt,
-    AffinityScope::CacheShard,
-    AffinityScope::Cache,
-    AffinityScope::Numa,
-    AffinityScope::System,
-];
-
-/// When the engine issues the wake-up it has decided on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wake {
-    /// After the pool's lock is let go: the engine's own way.
-    Deferred,
-    /// While the lock is held: the older protocol, for comparison.
-    UnderLock,
-}
-
-impl Wake {
-    /// The word in tables.
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Wake::Deferred => "deferred",
-            Wake::UnderLock => "under lock",
-        }
-    }
-
-    /// The word in JSON.
-    pub(super) fn key(self) -> &'static str {
-        match self {
-            Wake::Deferred => "deferred",
-            Wake::UnderLock => "under_lock",
-        }
-    }
-}
+/// Every scope in the order of the published runs: `cache_shard` before `cache`.
+pub(super) const PUBLISHED_ORDER: [AffinityScope; AffinityScope::CONCRETE.len()] = {
+    let mut order = AffinityScope::CONCRETE;
+    let at = AffinityScope::Cache.index() - 1;
+    assert!(matches!(order[at + 1], AffinityScope::CacheShard));
+    order.swap(at, at + 1);
+    order
+};
 
 /// One thing that is measured once per run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +22,6 @@ pub(super) struct Config {
     pub(super) shard_size: Option<usize>,
     /// This is one size of several.
     pub(super) in_sweep: bool,
-    pub(super) wake: Wake,
 }
 
 impl Config {
@@ -64,11 +36,6 @@ impl Config {
 
 /// Everything to measure in one round, in order.
 pub(super) fn configs(options: &Options) -> Vec<Config> {
-    let wakes: &[Wake] = if options.wake_under_lock {
-        &[Wake::Deferred, Wake::UnderLock]
-    } else {
-        &[Wake::Deferred]
-    };
     let mut configs = Vec::new();
     for &scope in &options.scopes {
         let in_sweep = scope == AffinityScope::CacheShard && options.shard_sizes.len() > 1;
@@ -78,37 +45,49 @@ pub(super) fn configs(options: &Options) -> Vec<Config> {
             _ => vec![None],
         };
         for shard_size in sizes {
-            for &wake in wakes {
-                configs.push(Config {
-                    scope,
-                    shard_size,
-                    in_sweep,
-                    wake,
-                });
-            }
+            configs.push(Config {
+                scope,
+                shard_size,
+                in_sweep,
+            });
         }
     }
     configs
 }
 
-/// The turns: every configuration once, then all of them again. Yields (run, index of the configuration).
-///
-/// With two protocols every other run takes each pair the other way round, so that neither always goes first.
-pub(super) fn turns(configs: &[Config], runs: usize) -> Vec<(usize, usize)> {
-    let mut turns = Vec::with_capacity(runs * configs.len());
+/// The CPUs of each pod that has some of the `allowed` ones: what a process on these CPUs can tell of a cut.
+pub(super) fn layout(pods: &Pods, allowed: &CpuSet) -> Vec<CpuSet> {
+    pods.pods()
+        .iter()
+        .map(|pod| pod.cpus.intersection(allowed))
+        .filter(|cpus| !cpus.is_empty())
+        .collect()
+}
+
+/// For each configuration the index of the one that is measured for it: itself, or one that has the same pods. What is equal to `cache` is measured as `cache`, which all are compared with, else as the first of its
+/// kind. `layouts[i]` is the layout of `configs[i]`.
+pub(super) fn measured_as(configs: &[Config], layouts: &[Vec<CpuSet>]) -> Vec<usize> {
+    (0..configs.len())
+        .map(|index| {
+            let mut equal = (0..configs.len()).filter(|&other| layouts[other] == layouts[index]);
+            let first = equal.clone().next().unwrap_or(index);
+            equal
+                .find(|&other| configs[other].scope == AffinityScope::Cache)
+                .unwrap_or(first)
+        })
+        .collect()
+}
+
+/// The turns: each of the configurations in `measured` once, then all of them again, every other time in reverse order,
+/// so that none always goes before another. Yields (run, index of the configuration).
+pub(super) fn turns(measured: &[usize], runs: usize) -> Vec<(usize, usize)> {
+    let mut turns = Vec::with_capacity(runs * measured.len());
     for run in 0..runs {
-        let mut index = 0;
-        while index < configs.len() {
-            let paired = configs[index].wake == Wake::Deferred
-                && configs
-                    .get(index + 1)
-                    .is_some_and(|next| next.wake == Wake::UnderLock);
-            match (paired, run % 2) {
-                (true, 0) => turns.extend([(run, index), (run, index + 1)]),
-                (true, _) => turns.extend([(run, index + 1), (run, index)]),
-                (false, _) => turns.push((run, index)),
-            }
-            index += if paired { 2 } else { 1 };
+        let round = measured.iter().map(|&index| (run, index));
+        if run % 2 == 0 {
+            turns.extend(round);
+        } else {
+            turns.extend(round.rev());
         }
     }
     turns
@@ -118,9 +97,12 @@ pub(super) fn turns(configs: &[Config], runs: usize) -> Vec<(usize, usize)> {
 mod tests {
     use super::*;
     use crate::bench::args::{Args, Options};
+    use cmwq::topology::Topology;
 
     fn options(change: impl FnOnce(&mut Options)) -> Options {
         let mut options = Args::default().options().unwrap();
+        // Those of the published runs: what is added to the table comes behind.
+        options.scopes.truncate(6);
         change(&mut options);
         options
     }
@@ -129,18 +111,104 @@ mod tests {
         configs.iter().map(Config::label).collect()
     }
 
+    /// What is measured for what on a machine of `text`, by labels.
+    fn stands_for(text: &str, change: impl FnOnce(&mut Options)) -> Vec<(String, String)> {
+        let machine = Topology::from_synthetic(text).unwrap();
+        let configs = configs(&options(change));
+        let layouts: Vec<_> = configs
+            .iter()
+            .map(|config| {
+                let pods = Pods::build(&machine, config.scope, config.shard_size.unwrap_or(8));
+                layout(&pods, machine.allowed())
+            })
+            .collect();
+        let labels = labels(&configs);
+        measured_as(&configs, &layouts)
+            .into_iter()
+            .enumerate()
+            .filter(|&(index, by)| index != by)
+            .map(|(index, by)| (labels[index].clone(), labels[by].clone()))
+            .collect()
+    }
+
+    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        let owned = |&(one, by): &(&str, &str)| (one.to_owned(), by.to_owned());
+        expected.iter().map(owned).collect()
+    }
+
     #[test]
-    fn scopes_take_turns_in_the_published_order() {
-        let configs = configs(&options(|_| ()));
+    fn scopes_with_the_same_pods_are_measured_as_one() {
         assert_eq!(
-            labels(&configs),
+            stands_for("l3:1 core:2 pu:1", |_| ()),
+            pairs(&[
+                ("smt", "cpu"),
+                ("cache_shard", "cache"),
+                ("numa", "cache"),
+                ("system", "cache")
+            ])
+        );
+        // Two nodes of two caches of sixteen cores of two CPUs: no two scopes are the same.
+        assert_eq!(stands_for("node:2 l3:2 core:16 pu:2", |_| ()), pairs(&[]));
+        assert_eq!(
+            stands_for("l3:4 core:16 pu:1", |o| {
+                o.scopes.retain(|scope| *scope != AffinityScope::Cache);
+            }),
+            pairs(&[("smt", "cpu"), ("system", "numa")])
+        );
+    }
+
+    #[test]
+    fn sizes_beyond_the_cache_are_measured_as_the_cache() {
+        assert_eq!(
+            stands_for("l3:2 core:8 pu:2", |o| {
+                o.scopes = vec![AffinityScope::CacheShard, AffinityScope::Cache];
+                o.shard_sizes = vec![2, 4, 8, 16];
+            }),
+            pairs(&[("cache_shard/8", "cache"), ("cache_shard/16", "cache")])
+        );
+    }
+
+    #[test]
+    fn only_the_allowed_cpus_make_a_layout() {
+        let machine = Topology::from_synthetic("l3:2 core:2 pu:1").unwrap();
+        let of = |scope, cpus: &[usize]| {
+            let mut allowed = CpuSet::new();
+            for &cpu in cpus {
+                allowed.insert(cpu);
+            }
+            layout(&Pods::build(&machine, scope, 8), &allowed)
+        };
+        let [cpu, cache] = [AffinityScope::Cpu, AffinityScope::Cache];
+        assert_ne!(of(cpu, &[0, 1, 2]), of(cache, &[0, 1, 2]));
+        assert_eq!(of(cpu, &[1, 2]), of(cache, &[1, 2]));
+    }
+
+    #[test]
+    fn scopes_take_turns_and_every_other_round_is_reversed() {
+        assert_eq!(
+            turns(&[0, 3, 4], 3),
+            [
+                (0, 0),
+                (0, 3),
+                (0, 4),
+                (1, 4),
+                (1, 3),
+                (1, 0),
+                (2, 0),
+                (2, 3),
+                (2, 4)
+            ]
+        );
+    }
+
+    #[test]
+    fn scopes_are_in_the_published_order() {
+        let labels = labels(&configs(&options(|_| ())));
+        assert_eq!(PUBLISHED_ORDER.len(), AffinityScope::CONCRETE.len());
+        assert_eq!(
+            labels,
             ["cpu", "smt", "cache_shard", "cache", "numa", "system"]
         );
-        let turns = turns(&configs, 2);
-        let expected: Vec<_> = (0..2)
-            .flat_map(|run| (0..6).map(move |index| (run, index)))
-            .collect();
-        assert_eq!(turns, expected);
     }
 
     #[test]
@@ -161,26 +229,5 @@ mod tests {
         assert_eq!(configs[2].shard_size, Some(4));
         assert_eq!(configs[2].label(), "cache_shard");
         assert_eq!(configs[3].shard_size, None);
-    }
-
-    #[test]
-    fn the_two_protocols_alternate_and_swap_places_every_run() {
-        let configs = configs(&options(|o| {
-            o.scopes = vec![AffinityScope::Cpu, AffinityScope::Smt];
-            o.wake_under_lock = true;
-        }));
-        assert_eq!(
-            turns(&configs, 2),
-            [
-                (0, 0),
-                (0, 1),
-                (0, 2),
-                (0, 3),
-                (1, 1),
-                (1, 0),
-                (1, 3),
-                (1, 2)
-            ]
-        );
     }
 }

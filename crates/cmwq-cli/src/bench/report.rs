@@ -1,15 +1,18 @@
 //! The results in the form that the table, the JSON and the page are made from.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
 use cmwq::affinity::AffinityScope;
+use cmwq::topology::CpuSet;
 
 use super::args::Options;
+use super::date::utc;
 use super::host::Machine;
+use super::interval::Ratio;
 use super::measure::Measured;
-use super::plan::{Config, PUBLISHED_ORDER, Wake};
+use super::plan::{Config, PUBLISHED_ORDER};
 use super::stats::{Latency, Spread};
 use crate::machine::MachineArgs;
 
@@ -24,7 +27,6 @@ pub(super) struct Report {
     pub(super) machine: Machine,
     pub(super) settings: Settings,
     pub(super) results: Vec<ConfigResult>,
-    pub(super) wake_ratios: Vec<WakeRatio>,
 }
 
 /// How it was measured.
@@ -36,20 +38,21 @@ pub(super) struct Settings {
     pub(super) items_calibrated: bool,
     pub(super) runs: usize,
     pub(super) strict: bool,
-    pub(super) wake_under_lock: bool,
 }
 
-/// One scope (or one shard size, or one wake-up protocol) over all runs.
+/// One scope (or one shard size) over all runs.
 #[derive(Debug, Serialize)]
 pub(super) struct ConfigResult {
     pub(super) label: String,
     pub(super) scope: &'static str,
     /// `null`: the engine's default.
     pub(super) shard_size: Option<usize>,
-    pub(super) wake: &'static str,
+    pub(super) pods: usize,
+    /// The label of the result whose measurements these are: its pods are the same, so it was measured for both.
+    pub(super) same_pods_as: Option<String>,
     pub(super) items_per_s: Spread,
     /// Items per second divided by those of the scope cache, run by run.
-    pub(super) ratio_to_cache: Option<Spread>,
+    pub(super) ratio_to_cache: Option<Ratio>,
     pub(super) enqueue_ns: LatencySpread,
     pub(super) round_trip_ns: LatencySpread,
     pub(super) workers_created: Spread,
@@ -86,25 +89,55 @@ pub(super) struct RunResult {
     pub(super) cpu_percent: f64,
 }
 
-/// Deferred wake-ups divided by wake-ups under the lock, run by run.
-#[derive(Debug, Serialize)]
-pub(super) struct WakeRatio {
-    pub(super) label: String,
-    pub(super) items_per_s: Spread,
-    pub(super) enqueue_p95: Spread,
+/// What was measured, by configuration.
+pub(super) struct Measurements<'a> {
+    pub(super) configs: &'a [Config],
+    /// The pods of each.
+    pub(super) layouts: &'a [Vec<CpuSet>],
+    /// Which configuration was measured for each: itself, or one with the same pods.
+    pub(super) measured_as: &'a [usize],
+    /// The runs of each that was measured.
+    pub(super) measured: &'a [Vec<Measured>],
+}
+
+impl Measurements<'_> {
+    /// The runs that count for a configuration.
+    fn runs(&self, index: usize) -> &[Measured] {
+        &self.measured[self.measured_as[index]]
+    }
+
+    fn rates(&self, index: usize) -> Vec<f64> {
+        let runs = self.runs(index).iter();
+        runs.map(|run| run.items_per_s as f64).collect()
+    }
+
+    fn same_pods_as(&self, index: usize) -> Option<String> {
+        let by = self.measured_as[index];
+        (by != index).then(|| self.configs[by].label())
+    }
+
+    fn ratio_to_cache(&self, index: usize) -> Option<Ratio> {
+        let is_cache = |c: &Config| c.scope == AffinityScope::Cache;
+        let cache = self.configs.iter().position(is_cache)?;
+        Some(if self.measured_as[index] == self.measured_as[cache] {
+            Ratio::same()
+        } else {
+            Ratio::of(&self.rates(index), &self.rates(cache))
+        })
+    }
 }
 
 impl Report {
-    /// Puts the measurements of each configuration together. `measured[i]` holds the runs of `configs[i]`.
+    /// Puts the measurements of each configuration together.
     pub(super) fn new(
         options: &Options,
         machine_args: &MachineArgs,
         machine: Machine,
         threads: usize,
-        configs: &[Config],
-        measured: &[Vec<Measured>],
+        measurements: &Measurements<'_>,
     ) -> Self {
-        let items = measured
+        let items = measurements
+            .measured
             .iter()
             .flatten()
             .map(|run| run.items_per_thread)
@@ -116,49 +149,14 @@ impl Report {
             items_calibrated: options.items.is_none(),
             runs: options.runs,
             strict: options.strict,
-            wake_under_lock: options.wake_under_lock,
         };
-        let rates = |runs: &[Measured]| -> Vec<f64> {
-            runs.iter().map(|run| run.items_per_s as f64).collect()
-        };
-        let cache_rates = |wake: Wake| {
-            let index = configs
-                .iter()
-                .position(|c| c.scope == AffinityScope::Cache && c.wake == wake)?;
-            Some(rates(&measured[index]))
-        };
-        let results = configs
-            .iter()
-            .zip(measured)
-            .map(|(config, runs)| {
-                let ratio =
-                    cache_rates(config.wake).map(|cache| Spread::of_ratios(&rates(runs), &cache));
-                ConfigResult::new(*config, runs, ratio)
-            })
-            .collect();
-        let wake_ratios = configs
-            .iter()
-            .zip(measured)
-            .zip(configs.iter().zip(measured).skip(1))
-            .filter(|((first, _), (second, _))| {
-                first.wake == Wake::Deferred && second.wake == Wake::UnderLock
-            })
-            .map(|((config, deferred), (_, under_lock))| {
-                let p95 = |runs: &[Measured]| {
-                    runs.iter()
-                        .map(|run| f64::from(run.enqueue.p95))
-                        .collect::<Vec<_>>()
-                };
-                WakeRatio {
-                    label: config.label(),
-                    items_per_s: Spread::of_ratios(&rates(deferred), &rates(under_lock)),
-                    enqueue_p95: Spread::of_ratios(&p95(deferred), &p95(under_lock)),
-                }
-            })
+        let configs = measurements.configs;
+        let results = (0..configs.len())
+            .map(|index| ConfigResult::new(measurements, index))
             .collect();
         Report {
             format: "cmwq-bench",
-            version: 1,
+            version: 2,
             date: utc(SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or_default()),
@@ -166,21 +164,28 @@ impl Report {
             machine,
             settings,
             results,
-            wake_ratios,
         }
+    }
+
+    /// The results that have measurements of their own: of results with the same pods, one.
+    pub(super) fn measured(&self) -> impl Iterator<Item = &ConfigResult> {
+        self.results.iter().filter(|r| r.same_pods_as.is_none())
     }
 }
 
 impl ConfigResult {
-    fn new(config: Config, runs: &[Measured], ratio_to_cache: Option<Spread>) -> Self {
+    fn new(measurements: &Measurements<'_>, index: usize) -> Self {
+        let config = measurements.configs[index];
+        let runs = measurements.runs(index);
         let spread = |value: fn(&Measured) -> f64| Spread::of(runs.iter().map(value));
         ConfigResult {
             label: config.label(),
             scope: config.scope.name(),
             shard_size: config.shard_size,
-            wake: config.wake.key(),
+            pods: measurements.layouts[index].len(),
+            same_pods_as: measurements.same_pods_as(index),
             items_per_s: spread(|run| run.items_per_s as f64),
-            ratio_to_cache,
+            ratio_to_cache: measurements.ratio_to_cache(index),
             enqueue_ns: LatencySpread::new(runs.iter().map(|run| &run.enqueue)),
             round_trip_ns: LatencySpread::new(runs.iter().map(|run| &run.round_trip)),
             workers_created: spread(|run| run.workers_created as f64),
@@ -190,6 +195,11 @@ impl ConfigResult {
             runs: runs.iter().map(RunResult::new).collect(),
             config,
         }
+    }
+
+    /// Whether the others are compared with this one.
+    pub(super) fn is_reference(&self) -> bool {
+        self.config.scope == AffinityScope::Cache
     }
 }
 
@@ -249,9 +259,6 @@ fn command_line(options: &Options, machine: &MachineArgs, settings: &Settings) -
     if options.strict {
         line += " --strict";
     }
-    if options.wake_under_lock {
-        line += " --wake-under-lock";
-    }
     if let Some(dir) = &machine.sysfs_root {
         line += &format!(" --sysfs-root {}", quoted(&dir.to_string_lossy()));
     }
@@ -271,38 +278,14 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// A time since 1970 as `2026-11-21 10:33:37 UTC`.
-fn utc(since_1970: Duration) -> String {
-    let seconds = since_1970.as_secs();
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years that start in March put the leap day at their end; 719_468 days lie between 0000-03-01 and 1970-01-01.
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let day_of_era = days % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use crate::bench::args::Args;
     use crate::bench::plan;
+    use cmwq::affinity::Pods;
+    use cmwq::topology::Topology;
+    use std::time::Duration;
 
     fn measured(rate: u64, base_ns: u32) -> Measured {
         let latency =
@@ -320,14 +303,35 @@ pub(super) mod tests {
         }
     }
 
-    /// A report with made-up figures.
+    /// Two nodes, each with two caches of 16 cores of two CPUs: no two scopes have the same pods.
+    const ALL_DIFFER: &str = "node:2 l3:2 core:16 pu:2";
+
+    /// A report with made-up figures, of 9 runs.
     pub(in crate::bench) fn sample(change: impl FnOnce(&mut Options)) -> Report {
+        sample_on(ALL_DIFFER, change)
+    }
+
+    /// The same on another machine.
+    pub(in crate::bench) fn sample_on(machine: &str, change: impl FnOnce(&mut Options)) -> Report {
         let mut options = Args::default().options().unwrap();
+        options.runs = 9;
+        // Those of the published runs: what is added to the table comes behind.
+        options.scopes.truncate(6);
         change(&mut options);
         let configs = plan::configs(&options);
+        let topology = Topology::from_synthetic(machine).unwrap();
+        let layouts: Vec<_> = configs
+            .iter()
+            .map(|config| {
+                let pods = Pods::build(&topology, config.scope, config.shard_size.unwrap_or(8));
+                plan::layout(&pods, topology.allowed())
+            })
+            .collect();
+        let measured_as = plan::measured_as(&configs, &layouts);
         let all: Vec<Vec<Measured>> = (0..configs.len() as u64)
             .map(|config| {
-                let runs = options.runs as u64;
+                let is_measured = measured_as[config as usize] == config as usize;
+                let runs = if is_measured { options.runs as u64 } else { 0 };
                 (0..runs)
                     .map(|run| {
                         measured(
@@ -352,8 +356,12 @@ pub(super) mod tests {
             &MachineArgs::default(),
             machine,
             2,
-            &configs,
-            &all,
+            &Measurements {
+                configs: &configs,
+                layouts: &layouts,
+                measured_as: &measured_as,
+                measured: &all,
+            },
         )
     }
 
@@ -364,9 +372,9 @@ pub(super) mod tests {
         assert_eq!(
             cpu.items_per_s,
             Spread {
-                median: 101_000.0,
+                median: 104_000.0,
                 min: 100_000.0,
-                max: 102_000.0
+                max: 108_000.0
             }
         );
         assert_eq!(cpu.enqueue_ns.p50.median, 1400.0);
@@ -377,23 +385,32 @@ pub(super) mod tests {
     #[test]
     fn every_scope_is_compared_with_cache() {
         let report = sample(|_| ());
-        let cache = report.results.iter().find(|r| r.scope == "cache").unwrap();
-        assert_eq!(cache.ratio_to_cache.unwrap().median, 1.0);
+        let ratio = |scope: &str| {
+            let result = report.results.iter().find(|r| r.scope == scope).unwrap();
+            result.ratio_to_cache.unwrap()
+        };
+        assert_eq!(ratio("cache"), Ratio::same());
+        assert!(ratio("cache_shard").told().unwrap() < 1.0);
+        assert!(ratio("numa").told().unwrap() > 1.0);
         let without = sample(|o| o.scopes = vec![AffinityScope::Cpu]);
         assert!(without.results[0].ratio_to_cache.is_none());
     }
 
     #[test]
-    fn both_protocols_give_one_ratio_per_scope() {
-        let report = sample(|o| {
-            o.wake_under_lock = true;
-            o.runs = 1;
-        });
-        assert_eq!(report.results.len(), 12);
-        assert_eq!(report.wake_ratios.len(), 6);
-        assert_eq!(report.wake_ratios[0].label, "cpu");
-        assert_eq!(report.wake_ratios[0].items_per_s.median, 0.5);
-        assert!(sample(|_| ()).wake_ratios.is_empty());
+    fn what_has_the_same_pods_has_the_same_measurements_and_says_so() {
+        let report = sample_on("l3:1 core:2 pu:1", |_| ());
+        let same = |r: &ConfigResult| r.same_pods_as.clone();
+        let by: Vec<_> = report.results.iter().map(same).collect();
+        let cache = || Some("cache".to_owned());
+        let cpu = || Some("cpu".to_owned());
+        assert_eq!(by, [None, cpu(), cache(), None, cache(), cache()]);
+        let find = |scope: &str| report.results.iter().find(|r| r.scope == scope).unwrap();
+        let (numa, cache) = (find("numa"), find("cache"));
+        assert_eq!(numa.items_per_s, cache.items_per_s);
+        assert_eq!((numa.runs.len(), numa.pods), (9, 1));
+        assert_eq!(numa.ratio_to_cache, Some(Ratio::same()));
+        assert!(find("smt").ratio_to_cache.unwrap().told().is_some());
+        assert_eq!(report.measured().count(), 2);
     }
 
     #[test]
@@ -408,7 +425,6 @@ pub(super) mod tests {
             items_calibrated: true,
             runs: 3,
             strict: true,
-            wake_under_lock: false,
         };
         let machine = MachineArgs {
             synthetic: Some("l3:2 pu:1".into()),
@@ -420,14 +436,5 @@ pub(super) mod tests {
              --synthetic 'l3:2 pu:1'"
         );
         assert_eq!(quoted("it's"), r"'it'\''s'");
-    }
-
-    #[test]
-    fn dates_are_right_around_leap_days() {
-        let text = |seconds| utc(Duration::from_secs(seconds));
-        assert_eq!(text(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(text(951_782_400), "2000-02-29 00:00:00 UTC");
-        assert_eq!(text(1_709_251_199), "2024-02-29 23:59:59 UTC");
-        assert_eq!(text(1_795_257_217), "2026-11-21 10:33:37 UTC");
     }
 }

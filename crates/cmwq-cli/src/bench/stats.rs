@@ -84,17 +84,6 @@ impl Spread {
         };
         Spread { median, min, max }
     }
-
-    /// One value divided by another, run by run: runs of one round stood side by side in time.
-    pub(super) fn of_ratios(upper: &[f64], lower: &[f64]) -> Self {
-        Spread::of(
-            upper
-                .iter()
-                .zip(lower)
-                .filter(|(_, lower)| **lower > 0.0)
-                .map(|(upper, lower)| upper / lower),
-        )
-    }
 }
 
 /// Items per second as published: whole microseconds, integer arithmetic, 0 if no microsecond passed.
@@ -176,19 +165,6 @@ mod tests {
                 median: 0.0,
                 min: 0.0,
                 max: 0.0
-            }
-        );
-    }
-
-    #[test]
-    fn ratios_are_taken_run_by_run() {
-        let ratios = Spread::of_ratios(&[10.0, 40.0, 9.0], &[5.0, 10.0, 0.0]);
-        assert_eq!(
-            ratios,
-            Spread {
-                median: 3.0,
-                min: 2.0,
-                max: 4.0
             }
         );
     }

@@ -10,12 +10,9 @@ use super::table::grouped;
 /// One bar: a figure over the runs.
 pub(super) struct Bar {
     pub(super) label: String,
-    /// Shown under the label, smaller.
-    pub(super) detail: &'static str,
     pub(super) value: Spread,
-    /// Index of the colour in the style sheet, and whether it is the older protocol.
+    /// The colour in the style sheet.
     pub(super) colour: String,
-    pub(super) is_older: bool,
 }
 
 /// One curve: nanoseconds at rising percentiles, `CURVE_POINTS_PER_DECADE` to the decade.
@@ -23,7 +20,6 @@ pub(super) struct Curve<'a> {
     pub(super) label: String,
     pub(super) points: &'a [f64],
     pub(super) colour: String,
-    pub(super) is_older: bool,
 }
 
 const WIDTH: f64 = 960.0;
@@ -35,13 +31,9 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> String {
     const TOP: f64 = 8.0;
     const BOTTOM: f64 = 34.0;
     const THICK: f64 = 18.0;
-    let row_height = if bars.iter().any(|bar| !bar.detail.is_empty()) {
-        44.0
-    } else {
-        34.0
-    };
+    const ROW_HEIGHT: f64 = 34.0;
 
-    let height = TOP + row_height * bars.len() as f64 + BOTTOM;
+    let height = TOP + ROW_HEIGHT * bars.len() as f64 + BOTTOM;
     let floor = height - BOTTOM;
     let greatest = bars
         .iter()
@@ -70,41 +62,26 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> String {
         tick += step;
     }
     for (row, bar) in bars.iter().enumerate() {
-        let middle = TOP + row_height * (row as f64 + 0.5);
+        let middle = TOP + ROW_HEIGHT * (row as f64 + 0.5);
         let Spread { median, min, max } = bar.value;
         let _ = write!(
             svg,
-            "<g><title>{} {}: median {} items/s, min {}, max {}</title>",
+            "<g><title>{}: median {} items/s, min {}, max {}</title>",
             escape(&bar.label),
-            bar.detail,
             grouped(median),
             grouped(min),
             grouped(max)
         );
-        let label_at = if bar.detail.is_empty() {
-            middle + 5.0
-        } else {
-            middle - 1.0
-        };
         let _ = write!(
             svg,
-            r#"<text class="name" x="{:.1}" y="{label_at:.1}" text-anchor="end">{}</text>"#,
+            r#"<text class="name" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
             LEFT - 12.0,
+            middle + 5.0,
             escape(&bar.label)
         );
-        if !bar.detail.is_empty() {
-            let _ = write!(
-                svg,
-                r#"<text class="detail" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
-                LEFT - 12.0,
-                middle + 12.0,
-                bar.detail
-            );
-        }
         let _ = write!(
             svg,
-            r#"<path class="bar{}" style="fill:{}" d="{}"/>"#,
-            if bar.is_older { " older" } else { "" },
+            r#"<path class="bar" style="fill:{}" d="{}"/>"#,
             bar.colour,
             rounded_bar(LEFT, middle - THICK / 2.0, x(median) - LEFT, THICK)
         );
@@ -249,8 +226,7 @@ pub(super) fn curves(title: &str, curves: &[Curve<'_>], range: (f64, f64)) -> St
         }
         let _ = write!(
             svg,
-            r#"<path class="curve{}" style="stroke:{}" d="{path}"><title>{}</title></path>"#,
-            if curve.is_older { " older" } else { "" },
+            r#"<path class="curve" style="stroke:{}" d="{path}"><title>{}</title></path>"#,
             curve.colour,
             escape(&curve.label)
         );
@@ -344,22 +320,18 @@ mod tests {
         };
         let bar = Bar {
             label: "a<b".into(),
-            detail: "",
             value,
             colour: "var(--s0)".into(),
-            is_older: false,
         };
         let curve = Curve {
             label: "a".into(),
             points: &[0.0, 10.0],
             colour: "var(--s0)".into(),
-            is_older: false,
         };
         let empty = Curve {
             label: "b".into(),
             points: &[],
             colour: "var(--s1)".into(),
-            is_older: true,
         };
         for svg in [
             bars("t", &[bar]),

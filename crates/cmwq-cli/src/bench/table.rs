@@ -1,8 +1,8 @@
 //! `--format text`: what a person reads in a terminal.
 
 use super::host::count;
+use super::interval::{LEAST_RUNS, Ratio};
 use super::report::{ConfigResult, Report};
-use super::stats::Spread;
 
 /// The lines above the tables, known before the first measurement.
 pub(super) fn head(
@@ -26,25 +26,19 @@ pub(super) fn head(
     text
 }
 
-/// The tables: throughput and cost, latencies, and the two wake-up protocols compared.
+/// The tables: throughput, cost, latencies.
 pub(super) fn render(report: &Report) -> String {
-    let both = report.settings.wake_under_lock;
     let mut text = String::new();
-    text += &throughput(report, both);
-    text.push('\n');
-    text += &latencies(report, both);
-    if !report.wake_ratios.is_empty() {
+    for table in [throughput, costs, latencies] {
+        text += &table(report);
         text.push('\n');
-        text += &protocols(report);
     }
-    text += "\nEvery figure is the median over the runs";
+    text += "Every figure is the median over the runs";
     if report.settings.runs > 1 {
         text += "; min, max: the slowest and the fastest";
     }
     text += ".\n";
-    if report.settings.runs > 1 && report.results.iter().any(|r| r.ratio_to_cache.is_some()) {
-        text += "vs cache: items/s against cache, run by run; ~: runs disagree which is faster.\n";
-    }
+    text += &legend(report);
     let shortest = report
         .results
         .iter()
@@ -60,98 +54,93 @@ pub(super) fn render(report: &Report) -> String {
     text
 }
 
-fn throughput(report: &Report, both: bool) -> String {
-    let versus_cache = report.results.iter().any(|r| r.ratio_to_cache.is_some());
-    let mut columns = name_columns(both);
-    columns.extend([
-        Column::new("items/s", "median"),
-        Column::new("items/s", "min"),
-        Column::new("items/s", "max"),
-    ]);
-    if versus_cache {
-        columns.push(Column::new("", "vs cache"));
+/// What the columns of ratios say.
+fn legend(report: &Report) -> String {
+    let compared = |r: &ConfigResult| r.ratio_to_cache.is_some() && !r.is_reference();
+    let versus_cache = report.measured().any(compared);
+    let mut text = String::new();
+    if !versus_cache {
+        return text;
     }
+    text += "vs cache: items/s divided by those of cache, run by run.\n";
+    if report.settings.runs < LEAST_RUNS {
+        text += &format!(
+            "?: too few runs to tell a ratio from noise; it takes --runs {LEAST_RUNS} or more.\n"
+        );
+    } else {
+        text += "99 % interval: of the median ratio, by order statistics; ~: it contains 1, so\n\
+                 the runs cannot tell which is faster.\n";
+    }
+    text
+}
+
+fn throughput(report: &Report) -> String {
+    let versus_cache = report.results.iter().any(|r| r.ratio_to_cache.is_some());
+    let mut columns = vec![Column::new("", "scope")];
+    columns.extend(["median", "min", "max"].map(|name| Column::new("items/s", name)));
+    if versus_cache {
+        columns.extend(["ratio", "99 % interval"].map(|name| Column::new("vs cache", name)));
+    }
+    let rows = report.results.iter().map(|result| {
+        let names = vec![result.label.clone()];
+        if let Some(other) = &result.same_pods_as {
+            return Row::Remark(names, format!("same pods as {other}"));
+        }
+        let mut row = names;
+        let rate = result.items_per_s;
+        row.extend([rate.median, rate.min, rate.max].map(grouped));
+        if let Some(ratio) = result.ratio_to_cache {
+            let (ratio, interval) = versus(result, ratio);
+            row.extend([ratio, interval]);
+        }
+        Row::Cells(row)
+    });
+    layout(&columns, rows.collect())
+}
+
+/// The ratio to cache and its interval. Cache itself has none.
+fn versus(result: &ConfigResult, ratio: Ratio) -> (String, String) {
+    if result.is_reference() {
+        ("1".to_owned(), String::new())
+    } else {
+        ratio.words("x")
+    }
+}
+
+fn costs(report: &Report) -> String {
+    let mut columns = vec![Column::new("", "scope")];
     columns.extend([
+        Column::new("", "pods"),
         Column::new("", "workers"),
         Column::new("per item", "wakes"),
         Column::new("per item", "helps"),
         Column::new("", "CPU"),
     ]);
-    let rows = report.results.iter().map(|result| {
-        let mut row = names(result, both);
-        let rate = result.items_per_s;
-        row.extend([rate.median, rate.min, rate.max].map(grouped));
-        if let Some(ratio) = result.ratio_to_cache {
-            row.push(versus(ratio));
-        }
+    let rows = report.measured().map(|result| {
+        let mut row = vec![result.label.clone()];
+        row.push(result.pods.to_string());
         row.push(grouped(result.workers_created.median));
         row.push(format!("{:.3}", result.wakeups_per_item.median));
         row.push(format!("{:.3}", result.helps_per_item.median));
         row.push(format!("{:.0}%", result.cpu_percent.median));
-        row
+        Row::Cells(row)
     });
     layout(&columns, rows.collect())
 }
 
-/// A ratio, marked where it is above 1 in one run and below in another.
-fn versus(ratio: Spread) -> String {
-    let mark = if ratio.min < 1.0 && ratio.max > 1.0 {
-        "~"
-    } else {
-        ""
-    };
-    format!("{mark}{:.2}x", ratio.median)
-}
-
-fn latencies(report: &Report, both: bool) -> String {
-    let mut columns = name_columns(both);
+fn latencies(report: &Report) -> String {
+    let mut columns = vec![Column::new("", "scope")];
     for group in ["enqueue latency, ns", "round trip, ns"] {
         columns.extend(["p50", "p90", "p95", "p99"].map(|name| Column::new(group, name)));
     }
-    let rows = report.results.iter().map(|result| {
-        let mut row = names(result, both);
+    let rows = report.measured().map(|result| {
+        let mut row = vec![result.label.clone()];
         for latency in [&result.enqueue_ns, &result.round_trip_ns] {
             row.extend(latency.percentiles().map(|spread| grouped(spread.median)));
         }
-        row
+        Row::Cells(row)
     });
     layout(&columns, rows.collect())
-}
-
-fn protocols(report: &Report) -> String {
-    let columns = [
-        Column::new("deferred / under lock", "scope"),
-        Column::new("items/s", "ratio"),
-        Column::new("items/s", "min"),
-        Column::new("items/s", "max"),
-        Column::new("enqueue p95", "ratio"),
-        Column::new("enqueue p95", "min"),
-        Column::new("enqueue p95", "max"),
-    ];
-    let rows = report.wake_ratios.iter().map(|ratio| {
-        let mut row = vec![ratio.label.clone()];
-        for spread in [ratio.items_per_s, ratio.enqueue_p95] {
-            row.extend([spread.median, spread.min, spread.max].map(|value| format!("{value:.3}")));
-        }
-        row
-    });
-    layout(&columns, rows.collect())
-}
-
-fn name_columns(both: bool) -> Vec<Column> {
-    let mut columns = vec![Column::new("", "scope")];
-    if both {
-        columns.push(Column::new("", "wake-up"));
-    }
-    columns
-}
-
-fn names(result: &ConfigResult, both: bool) -> Vec<String> {
-    let mut names = vec![result.label.clone()];
-    if both {
-        names.push(result.config.wake.words().to_owned());
-    }
-    names
 }
 
 struct Column {
@@ -167,7 +156,7 @@ impl Column {
 
     /// Words are aligned to the left, figures to the right.
     fn align(&self, text: &str, width: usize) -> String {
-        if matches!(self.name, "scope" | "wake-up") {
+        if self.name == "scope" {
             format!("{text:<width$}")
         } else {
             format!("{text:>width$}")
@@ -175,13 +164,21 @@ impl Column {
     }
 }
 
+/// A line of a table.
+enum Row {
+    /// A cell for each column.
+    Cells(Vec<String>),
+    /// Cells for the first columns, and words where the figures would be.
+    Remark(Vec<String>, String),
+}
+
 /// Lays out a table with two blanks between columns and a line of group headings.
-fn layout(columns: &[Column], rows: Vec<Vec<String>>) -> String {
+fn layout(columns: &[Column], rows: Vec<Row>) -> String {
     let width_of = |text: &str| text.chars().count();
     let mut widths: Vec<usize> = columns.iter().map(|column| width_of(column.name)).collect();
     for row in &rows {
-        debug_assert_eq!(row.len(), columns.len());
-        for (width, cell) in widths.iter_mut().zip(row) {
+        let (Row::Cells(cells) | Row::Remark(cells, _)) = row;
+        for (width, cell) in widths.iter_mut().zip(cells) {
             *width = (*width).max(width_of(cell));
         }
     }
@@ -204,22 +201,26 @@ fn layout(columns: &[Column], rows: Vec<Vec<String>>) -> String {
         groups += &columns[first].align(group, span);
         first += same;
     }
-    let line = |cells: Vec<&str>| {
-        let padded: Vec<String> = cells
+    let line = |cells: Vec<&str>, remark: Option<&str>| {
+        let padded = cells
             .into_iter()
             .zip(columns.iter().zip(&widths))
-            .map(|(cell, (column, &width))| column.align(cell, width))
-            .collect();
-        padded.join("  ").trim_end().to_owned() + "\n"
+            .map(|(cell, (column, &width))| column.align(cell, width));
+        let words: Vec<String> = padded.chain(remark.map(str::to_owned)).collect();
+        words.join("  ").trim_end().to_owned() + "\n"
     };
     let mut text = String::new();
     if !groups.trim().is_empty() {
         text += groups.trim_end();
         text.push('\n');
     }
-    text += &line(columns.iter().map(|column| column.name).collect());
+    text += &line(columns.iter().map(|column| column.name).collect(), None);
     for row in &rows {
-        text += &line(row.iter().map(String::as_str).collect());
+        let (cells, remark) = match row {
+            Row::Cells(cells) => (cells, None),
+            Row::Remark(cells, remark) => (cells, Some(remark.as_str())),
+        };
+        text += &line(cells.iter().map(String::as_str).collect(), remark);
     }
     text
 }
@@ -240,7 +241,7 @@ pub(super) fn grouped(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::report::tests::sample;
+    use crate::bench::report::tests::{sample, sample_on};
 
     #[test]
     fn thousands_are_marked() {
@@ -258,12 +259,17 @@ mod tests {
             Column::new("ns", "p90"),
         ];
         let rows = vec![
-            vec!["cpu".into(), "1".into(), "22".into()],
-            vec!["cache_shard".into(), "10,000".into(), "3".into()],
+            Row::Cells(vec!["cpu".into(), "1".into(), "22".into()]),
+            Row::Cells(vec!["cache_shard".into(), "10,000".into(), "3".into()]),
+            Row::Remark(
+                vec!["numa".into()],
+                "as another, which has more to say".into(),
+            ),
         ];
         assert_eq!(
             layout(&columns, rows),
-            "                      ns\nscope           p50  p90\ncpu               1   22\ncache_shard  10,000    3\n"
+            "                      ns\nscope           p50  p90\ncpu               1   22\ncache_shard  10,000    3\n\
+             numa         as another, which has more to say\n"
         );
     }
 
@@ -273,46 +279,76 @@ mod tests {
             Column::new("", "scope"),
             Column::new("enqueue latency", "p50"),
         ];
-        let text = layout(&columns, vec![vec!["cpu".into(), "1".into()]]);
+        let text = layout(&columns, vec![Row::Cells(vec!["cpu".into(), "1".into()])]);
         let widths: Vec<_> = text.lines().map(|line| line.chars().count()).collect();
         assert_eq!(widths, [22, 22, 22]);
     }
 
+    /// The lines that begin with a scope's name.
+    fn lines_of<'a>(text: &'a str, scope: &str) -> Vec<&'a str> {
+        let is_of = |line: &&str| line.split_whitespace().next() == Some(scope);
+        text.lines().filter(is_of).collect()
+    }
+
     #[test]
-    fn a_plain_run_fits_eighty_columns_and_names_every_scope_twice() {
+    fn every_line_fits_eighty_columns() {
+        for text in [
+            render(&sample(|_| ())),
+            render(&sample(|o| o.runs = 3)),
+            render(&sample_on("l3:1 core:2 pu:1", |_| ())),
+        ] {
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_scope_that_differs_is_in_every_table_with_its_ratio() {
         let text = render(&sample(|_| ()));
-        for line in text.lines() {
-            assert!(line.chars().count() <= 80, "{line}");
-        }
         for scope in ["cpu", "smt", "cache_shard", "cache", "numa", "system"] {
-            assert_eq!(
-                text.lines()
-                    .filter(|line| line.split_whitespace().next() == Some(scope))
-                    .count(),
-                2
-            );
+            let lines = lines_of(&text, scope);
+            assert_eq!(lines.len(), 3, "{scope} in {text}");
+            assert_eq!(lines[0].contains('x'), scope != "cache", "{}", lines[0]);
         }
-        assert!(text.contains("1.00x"));
+        assert!(
+            lines_of(&text, "cpu")[0].ends_with("0.26x      0.25-0.26"),
+            "{text}"
+        );
+        assert!(text.contains("contains 1"));
     }
 
     #[test]
-    fn a_ratio_that_the_runs_do_not_agree_on_is_marked() {
-        let ratio = |min, max| {
-            versus(Spread {
-                median: 1.5,
-                min,
-                max,
-            })
-        };
-        assert_eq!(ratio(0.9, 2.0), "~1.50x");
-        assert_eq!(ratio(1.0, 2.0), "1.50x");
+    fn scopes_with_the_same_pods_have_one_line_that_says_so_and_no_figure() {
+        let text = render(&sample_on("l3:1 core:2 pu:1", |_| ()));
+        assert_eq!(lines_of(&text, "numa"), ["numa         same pods as cache"]);
+        assert_eq!(lines_of(&text, "smt"), ["smt          same pods as cpu"]);
+        assert_eq!(lines_of(&text, "cache").len(), 3);
     }
 
     #[test]
-    fn both_protocols_get_a_table_of_ratios() {
-        let text = render(&sample(|o| o.wake_under_lock = true));
-        assert!(text.contains("under lock") && text.contains("deferred / under lock"));
-        assert!(!render(&sample(|_| ())).contains("under lock"));
+    fn what_the_runs_cannot_tell_has_no_ratio() {
+        let mut report = sample(|_| ());
+        let numa = report
+            .results
+            .iter_mut()
+            .find(|r| r.scope == "numa")
+            .unwrap();
+        let rates = [1.0, 1.1, 0.9, 1.2, 0.8, 1.0, 1.3, 0.7, 1.0];
+        numa.ratio_to_cache = Some(Ratio::of(&rates, &[1.0; 9]));
+        let text = render(&report);
+        let line = lines_of(&text, "numa")[0];
+        assert!(line.ends_with("      ~      0.70-1.30"), "{line}");
+    }
+
+    #[test]
+    fn runs_that_are_too_few_give_no_ratio_and_say_how_many_would() {
+        let text = render(&sample(|o| o.runs = 3));
+        let line = lines_of(&text, "cpu")[0];
+        assert!(line.ends_with('?'), "{line}");
+        assert!(text.contains("--runs 8 or more"), "{text}");
+        let nothing = render(&sample(|o| o.scopes.truncate(1)));
+        assert!(!nothing.contains("interval") && !nothing.contains("vs cache"));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use cmwq::Engine;
+use cmwq::observe::{LiveQueue, Setting};
 use serde_json::{Value, json};
 
 use super::{Format, ProcessArgs, refused};
@@ -15,8 +17,41 @@ Examples:
 
 The names and the values are those of the kernel's files in /sys/devices/virtual/workqueue/NAME/.";
 
+/// Examples, and a line for each setting.
+fn with_settings(examples: &str, title: &str, settings: &[Setting]) -> String {
+    let mut text = format!("{examples}\n\n{title}:");
+    let widest = settings.iter().map(|setting| setting.name.len()).max();
+    for Setting {
+        name,
+        help,
+        variable,
+        ..
+    } in settings
+    {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "\n  {name:width$}  {help}",
+            width = widest.unwrap_or(0)
+        );
+        if let Some(variable) = variable {
+            let _ = write!(text, " [{variable}]");
+        }
+    }
+    text
+}
+
+fn attributes() -> Vec<Setting> {
+    LiveQueue::attribute_settings()
+}
+
+fn writable(mut settings: Vec<Setting>) -> Vec<Setting> {
+    settings.retain(|setting| setting.writable);
+    settings
+}
+
 #[derive(clap::Args)]
-#[command(after_help = GET_EXAMPLES)]
+#[command(after_help = with_settings(GET_EXAMPLES, "Attributes", &attributes()))]
 pub(crate) struct GetArgs {
     #[command(flatten)]
     process: ProcessArgs,
@@ -24,7 +59,7 @@ pub(crate) struct GetArgs {
     /// The workqueue; NAME#SERIAL where several have one name
     queue: String,
 
-    /// affinity_scope, affinity_strict, cpumask, max_active, nice or per_cpu [default: all that it has]
+    /// The attribute, of those below that the workqueue has [default: all of them]
     attribute: Option<String>,
 
     /// Text to read, or JSON
@@ -63,12 +98,13 @@ Examples:
   cmwq set io affinity_scope cache
   cmwq set -p 1234 io max_active 16
   cmwq set io cpumask ff
+  cmwq set io group_max_active 8
 
 What is taken and what is refused is what the kernel's files take and refuse. Items that are queued finish where they are; what is
 queued afterwards goes by the new value.";
 
 #[derive(clap::Args)]
-#[command(after_help = SET_EXAMPLES)]
+#[command(after_help = with_settings(SET_EXAMPLES, "Attributes that can be set", &writable(attributes())))]
 pub(crate) struct SetArgs {
     #[command(flatten)]
     process: ProcessArgs,
@@ -76,7 +112,7 @@ pub(crate) struct SetArgs {
     /// The workqueue; NAME#SERIAL where several have one name
     queue: String,
 
-    /// affinity_scope, affinity_strict, cpumask, max_active or nice
+    /// The attribute, of those below that the workqueue has
     attribute: String,
 
     /// The value
@@ -101,7 +137,7 @@ Examples:
 The names and values are those of the kernel's files in /sys/module/workqueue/parameters/, and of its global masks.";
 
 #[derive(clap::Args)]
-#[command(after_help = PARAM_EXAMPLES)]
+#[command(after_help = with_settings(PARAM_EXAMPLES, "Parameters [with the environment variable of the first value]", &Engine::parameter_settings()))]
 pub(crate) struct ParamArgs {
     #[command(flatten)]
     process: ProcessArgs,
@@ -110,7 +146,7 @@ pub(crate) struct ParamArgs {
     #[arg(long, value_name = "NUMBER")]
     engine: Option<u64>,
 
-    /// The parameter, and what it shall be [default: show all]
+    /// The parameter, and its new value [default: show all]
     #[arg(value_name = "NAME[=VALUE]")]
     parameter: Option<String>,
 

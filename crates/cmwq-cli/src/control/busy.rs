@@ -8,9 +8,12 @@ const BUSY_EXAMPLES: &str = "\
 Examples:
   cmwq busy
   cmwq busy -p my-server --format json
+  cmwq busy --freezable
 
-The layout is that of the kernel's dump of all workqueues: every workqueue with items that are not finished, what runs and for how long,
-what waits; then every pool with a worker that is not idle. Functions are symbols where the program exports them, and otherwise a file
+The layout is that of the kernel's dump of all workqueues: every workqueue with items that are not finished, what runs (with its
+description, if it gave itself one) and for how long, what waits; then every pool with a worker that is not idle; hung is for how long
+it has started nothing while something waits. Flags are 1 (BH), 2 (a worker is being created) and 4 (not bound to one CPU). At the end
+each busy thread, and where it is in the kernel: its stack if that may be read, or else the system call in which it is. Functions are symbols where the program exports them, and otherwise a file
 and an offset for `addr2line -f -e FILE OFFSET`.";
 
 #[derive(clap::Args)]
@@ -19,25 +22,80 @@ pub(crate) struct BusyArgs {
     #[command(flatten)]
     process: ProcessArgs,
 
-    /// Text to read, or JSON: each item that runs
+    /// Freezable workqueues only: what a freeze waits for
+    #[arg(long)]
+    freezable: bool,
+
+    /// Text to read, or JSON: each item that runs, and its thread
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+}
+
+/// What the system tells of a thread that runs an item; nothing is asked of the thread itself.
+#[derive(serde::Serialize)]
+struct Thread {
+    name: String,
+    /// As in `/proc`: R, S, D and so on.
+    state: char,
+    /// The kernel's function in which it sleeps, and its frames there, outermost last, if those may be read (it takes a privilege).
+    wchan: Option<String>,
+    stack: Vec<String>,
+    /// The number of the system call that it is in, if that may be read.
+    syscall: Option<i64>,
+}
+
+impl Thread {
+    /// `None`: it has ended, or is not seen from here.
+    fn read(pid: u32, tid: i32) -> Option<Self> {
+        let read = |file: &str| {
+            std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).unwrap_or_default()
+        };
+        let stat = read("stat");
+        // The name may have anything in it.
+        let state = stat.rsplit_once(") ")?.1.chars().next()?;
+        let wchan = read("wchan").trim().to_owned();
+        let call = read("syscall");
+        let syscall = call
+            .split_whitespace()
+            .next()
+            .and_then(|number| number.parse().ok());
+        Some(Thread {
+            name: read("comm").trim_end().to_owned(),
+            state,
+            // "0": in none.
+            wchan: (!matches!(wchan.as_str(), "" | "0")).then_some(wchan),
+            stack: read("stack").lines().map(str::to_owned).collect(),
+            syscall: syscall.filter(|&number: &i64| number >= 0),
+        })
+    }
 }
 
 pub(crate) fn run(args: &BusyArgs) -> Result<(), CliError> {
     let mut client = args.process.connect()?;
     if args.format == Format::Json {
         let state = client.state().map_err(refused)?;
+        let queues = state.engines.iter().flat_map(|engine| &engine.queues);
+        let freezable =
+            queues.filter(|queue| queue.flags.split(' ').any(|flag| flag == "freezable"));
+        let freezable: Vec<&str> = freezable.map(|queue| queue.key.as_str()).collect();
         let runs: Vec<serde_json::Value> = state
             .engines
             .iter()
             .flat_map(|engine| &engine.pools)
             .flat_map(|pool| pool.runs.iter().map(move |run| (pool, run)))
-            .map(|(pool, run)| serde_json::json!({ "pool": pool.id, "run": run }))
+            .filter(|(_, run)| !args.freezable || freezable.contains(&run.queue.as_str()))
+            .map(|(pool, run)| {
+                let thread = Thread::read(state.pid, run.tid);
+                serde_json::json!({ "pool": pool.id, "run": run, "thread": thread })
+            })
             .collect();
         return output::print(&super::json(&runs)?);
     }
-    output::print(&client.busy().map_err(refused)?)
+    let text = match args.freezable {
+        true => client.busy_freezable(),
+        false => client.busy(),
+    };
+    output::print(&text.map_err(refused)?)
 }
 
 const METRICS_EXAMPLES: &str = "\

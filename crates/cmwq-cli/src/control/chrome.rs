@@ -116,7 +116,7 @@ impl Trace {
         for thread in self.threads.values() {
             let (pid, pod) = match &thread.pool {
                 Some((pool, cpus)) => (*pool, format!("pool {pool}: CPUs {cpus}")),
-                None => (0, "threads that are no workers".to_owned()),
+                None => (0, "threads other than workers".to_owned()),
             };
             pods.insert(pid, pod);
             out.name("thread_name", pid, thread.tid, &thread.name);

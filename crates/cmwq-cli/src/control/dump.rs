@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use cmwq::topology::CpuSet;
-use cmwq_control::protocol::{Engine, Pool, Queue};
+use cmwq_control::protocol::{Engine, Group, Pool, Queue};
 
 use super::{Format, ProcessArgs, refused};
 use crate::cli_error::CliError;
@@ -16,7 +16,14 @@ Examples:
   cmwq dump --format json
 
 Sections, as in the kernel's wq_dump: the pods of each affinity scope, the worker pools, the pool of each CPU by workqueue, the
-rescuers, and how many items each unbound workqueue may have active on each node.";
+rescuers, and how many items each unbound workqueue may have active on each node. Where workqueues share a limit one more: the places of
+each group that its workqueues hold, how many there are, and how many workqueues wait for one.
+
+Masks are hexadecimal, eight digits for every 32 CPUs that there can be, the highest CPUs first. A pool's flags are 1 (BH), 2 (a worker is
+being created: manager is the thread that does) and 4 (not bound to one CPU); ref is how many workqueues use it.
+
+cpu_limit is the parameter, running_limit how many workers may run at once over all pools because of it, and cpu_quota what the
+process's cgroup has, with how often it was throttled.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -43,6 +50,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         }
         text += &of_engine(engine);
     }
+    if !state.groups.is_empty() {
+        text += &groups(&state.groups);
+    }
     output::print(&text)
 }
 
@@ -50,7 +60,7 @@ fn heading(title: &str) -> String {
     format!("{title}\n{}\n", "=".repeat(title.len()))
 }
 
-/// Writes of lists of CPUs are masks here, as in the kernel's tool.
+/// Sets of CPUs are masks here, as in the kernel's tool: as wide as the machine, in full groups of 32 CPUs, the highest first.
 struct Masks {
     numbers: usize,
 }
@@ -59,7 +69,18 @@ impl Masks {
     fn of(engine: &Engine) -> Masks {
         let possible = CpuSet::parse_list(&engine.possible).unwrap_or_default();
         Masks {
-            numbers: possible.last().map_or(1, |last| last + 1),
+            numbers: possible
+                .last()
+                .map_or(1, |last| last + 1)
+                .next_multiple_of(32),
+        }
+    }
+
+    /// What a file shows, which has as many digits as the machine needs.
+    fn widen(&self, mask: &str) -> String {
+        match CpuSet::parse_mask(mask) {
+            Ok(cpus) => cpus.to_mask_of(self.numbers),
+            Err(_) => mask.to_owned(),
         }
     }
 
@@ -96,7 +117,17 @@ fn affinity_scopes(engine: &Engine) -> String {
         .get("cpumask")
         .cloned()
         .unwrap_or_default();
-    text += &format!("wq_unbound_cpumask={unbound}\n");
+    text += &format!("wq_unbound_cpumask={}\n", masks.widen(&unbound));
+    let parameter = |name: &str| {
+        let value = engine.parameters.get(name);
+        value.map_or("none", String::as_str)
+    };
+    text += &format!(
+        "cpu_limit={} running_limit={} cpu_quota={}\n",
+        parameter("cpu_limit"),
+        parameter("running_limit"),
+        output::printable(parameter("cpu_quota"))
+    );
     for scope in &engine.scopes {
         let mark = if Some(&scope.name) == default {
             " (default)"
@@ -138,14 +169,18 @@ fn worker_pools(engine: &Engine) -> String {
         let idle = pool.workers.iter().filter(|worker| worker.doing == "idle");
         let _ = write!(
             text,
-            "pool[{:0width$}] ref={:>2} nice={:>3} idle/workers={:>3}/{:>3} ",
+            "pool[{:0width$}] flags={:#x} ref={:>2} nice={:>3} idle/workers={:>3}/{:>3} ",
             pool.id,
+            pool.flags,
             pool.users,
             pool.nice,
             idle.count(),
             pool.workers.len(),
         );
         text += &place(pool, &masks);
+        if let Some(tid) = pool.manager {
+            let _ = write!(text, " manager={tid}");
+        }
         text.push('\n');
     }
     text
@@ -172,7 +207,7 @@ const NAME_COLUMNS: usize = 24;
 pub(super) fn name_column(name: &str) -> String {
     let skipped = name.chars().count().saturating_sub(NAME_COLUMNS);
     let end: String = name.chars().skip(skipped).collect();
-    format!("{end:NAME_COLUMNS$}")
+    format!("{:NAME_COLUMNS$}", output::printable(&end))
 }
 
 fn cpu_to_pool(engine: &Engine) -> String {
@@ -216,8 +251,9 @@ fn rescuers(engine: &Engine) -> String {
             let wq_mask = queue.attributes.get("cpumask").unwrap_or(&own_mask);
             let _ = writeln!(
                 text,
-                "{} wq_cpumask={wq_mask} rescuer_tid={tid} rescuer_cpus={}",
+                "{} wq_cpumask={} rescuer_tid={tid} rescuer_cpus={}",
                 name_column(&queue.key),
+                masks.widen(wq_mask),
                 masks.mask(cpus)
             );
         }
@@ -255,4 +291,49 @@ fn node_line(queue: &Queue) -> String {
     }
     text.push('\n');
     text
+}
+
+fn groups(groups: &[Group]) -> String {
+    let mut text = heading("Concurrency group -> held/max_active");
+    let _ = writeln!(
+        text,
+        "{:NAME_COLUMNS$} {:>6} {:>9} {:>7} workqueues",
+        "", "serial", "places", "waiting"
+    );
+    for group in groups {
+        let queues: Vec<_> = group
+            .queues
+            .iter()
+            .map(|key| output::printable(key))
+            .collect();
+        let _ = writeln!(
+            text,
+            "{} {:>6} {:>9} {:>7} {}",
+            name_column(&group.name),
+            group.serial,
+            format!("{}/{}", group.held, group.max_active),
+            group.waiting,
+            queues.join(" ")
+        );
+    }
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Masks;
+
+    #[test]
+    fn masks_are_as_wide_as_the_machine_in_full_groups_the_highest_first() {
+        let masks = Masks { numbers: 32 };
+        assert_eq!(masks.mask("0-3"), "0000000f");
+        assert_eq!(
+            (masks.mask(""), masks.widen("3")),
+            ("00000000".into(), "00000003".into())
+        );
+        let masks = Masks { numbers: 96 };
+        assert_eq!(masks.mask("0,33,95"), "80000000,00000002,00000001");
+        assert_eq!(masks.widen("ff,00000000"), "00000000,000000ff,00000000");
+    }
 }

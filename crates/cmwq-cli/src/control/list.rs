@@ -40,18 +40,19 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         return output::print("No process serves.\n");
     }
     let mut text = format!(
-        "{:>8} {:16} {:>6} {:>6} {:>7} {:>8} {}\n",
-        "PID", "NAME", "UID", "QUEUES", "WORKERS", "REQUESTS", "VERSION"
+        "{:>8} {:16} {:>6} {:>6} {:>6} {:>7} {:>8} {}\n",
+        "PID", "NAME", "UID", "QUEUES", "GROUPS", "WORKERS", "REQUESTS", "VERSION"
     );
     for (pid, hello) in &found {
         // Writing to a string cannot fail.
         let _ = match hello {
             Ok(hello) => writeln!(
                 text,
-                "{pid:>8} {:16} {:>6} {:>6} {:>7} {:>8} {}",
-                hello.name,
+                "{pid:>8} {:16} {:>6} {:>6} {:>6} {:>7} {:>8} {}",
+                output::printable(&hello.name),
                 hello.uid,
                 hello.queues,
+                hello.groups,
                 hello.workers,
                 hello.endpoint.requests,
                 hello.version

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(value_name = "PATTERN")]
     patterns: Vec<String>,
 
-    /// Seconds between two looks; 0: one look
+    /// Seconds between two samples; 0: one sample
     #[arg(
         short,
         long,
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     )]
     interval: String,
 
-    /// Text to read, or JSON: a line for each workqueue at each look
+    /// Text to read, or JSON: a line for each workqueue in each sample
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -80,6 +80,7 @@ fn patterns(texts: &[String]) -> Result<Vec<Regex>, CliError> {
             // Its own message draws the pattern on several lines.
             let error = error.to_string();
             let why = error.lines().last().unwrap_or_default().trim();
+            let why = why.strip_prefix("error: ").unwrap_or(why);
             CliError::new(format!(
                 "PATTERN {text:?} is not a regular expression: {why}"
             ))
@@ -232,6 +233,9 @@ mod tests {
             .expect_err("refused")
             .to_string();
         assert_eq!(message.lines().count(), 1);
-        assert!(message.contains("\"a(\""), "{message}");
+        assert!(
+            message.contains("\"a(\"") && !message.contains("error:"),
+            "{message}"
+        );
     }
 }

@@ -1,13 +1,12 @@
 //! `cmwq trace`: what happens in a process, event by event, as a file for Perfetto and chrome://tracing.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::chrome::Trace;
 use super::{ProcessArgs, refused};
 use crate::cli_error::CliError;
+use crate::out_file::OutFile;
 use crate::output;
 
 const EXAMPLES: &str = "\
@@ -28,7 +27,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     process: ProcessArgs,
 
-    /// For how long
+    /// Seconds to record
     #[arg(
         long,
         value_name = "N",
@@ -41,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 16 * 1024)]
     events: usize,
 
-    /// The file; -: standard output
+    /// The file to write; -: standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }
@@ -67,13 +66,15 @@ fn duration(text: &str) -> Result<Duration, CliError> {
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let duration = duration(&args.seconds)?;
     let to_stdout = args.output.as_os_str() == "-";
-    let cannot = |error: std::io::Error| {
-        CliError::new(format!("--output {}: {error}", args.output.display()))
-    };
+    if args.events == 0 {
+        return Err(CliError::new(
+            "--events: \"0\" is not possible: it must be a whole number from 1",
+        ));
+    }
     let mut client = args.process.connect()?;
     let file = match to_stdout {
         true => None,
-        false => Some(File::create(&args.output).map_err(cannot)?),
+        false => Some(OutFile::open("--output", &args.output)?),
     };
     let mut trace = Trace::new();
     client.trace_start(args.events).map_err(refused)?;
@@ -101,10 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     match file {
         None => output::print(&text)?,
         Some(file) => {
-            let mut file = BufWriter::new(file);
-            file.write_all(text.as_bytes())
-                .and_then(|()| file.flush())
-                .map_err(cannot)?;
+            file.write(&text)?;
             let lost = match lost {
                 0 => String::new(),
                 lost => format!(", {lost} more were lost: see --events"),

@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     process: ProcessArgs,
 
-    /// Seconds between two looks
+    /// Seconds between two samples
     #[arg(
         short,
         long,
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     )]
     interval: String,
 
-    /// Look 9 times, write what the screen would show at 80 columns and 24 lines as an SVG picture, and end
+    /// Take 9 samples, write the screen at 80 columns and 24 lines as an SVG picture, and end
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
 }

@@ -107,6 +107,7 @@ impl Model {
                 name: String::new(),
                 at_ns: 0,
                 engines: Vec::new(),
+                groups: Vec::new(),
             },
             seen: HashMap::new(),
             slowest: HashMap::new(),
@@ -117,6 +118,27 @@ impl Model {
             held: false,
             message: String::new(),
         }
+    }
+
+    /// What the headline says of a limit of running workers, and of a CPU quota; nothing where there is neither.
+    pub(super) fn limit(&self) -> String {
+        let mut text = String::new();
+        let of = |name: &str| {
+            let values = self.state.engines.iter();
+            let mut values = values.filter_map(move |engine| engine.parameters.get(name));
+            values.find(|value| *value != "none").cloned()
+        };
+        if let Some(limit) = of("running_limit") {
+            text += &format!(" (at most {limit} run)");
+        }
+        if let Some(quota) = of("cpu_quota") {
+            // The group's folder is too long for a headline.
+            let cpus = quota.split(" (").next().unwrap_or_default();
+            let throttled = quota.split(", ").find(|part| part.starts_with("throttled"));
+            text += &format!(" · quota {cpus}");
+            text += &throttled.map_or_else(String::new, |part| format!(", {part}"));
+        }
+        text
     }
 
     /// Takes a new state in.

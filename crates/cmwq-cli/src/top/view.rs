@@ -52,9 +52,10 @@ fn headline(model: &Model) -> Paragraph<'static> {
         .iter()
         .map(|engine| engine.totals.lock_waits)
         .sum();
+    let limit = model.limit();
     let held = if model.is_held() { " · HELD" } else { "" };
     let text = format!(
-        " {name} {pid} · {} items/s · {} queues · {} pools · {workers} workers · {waits} lock waits{held}",
+        " {name} {pid} · {} items/s · {} queues · {} pools · {workers} workers{limit} · {waits} lock waits{held}",
         short(rate),
         rows.len(),
         model.pools().count(),

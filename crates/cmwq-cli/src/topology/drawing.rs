@@ -1,7 +1,7 @@
 //! A machine as boxes in boxes: packages, nodes, last-level caches, cache shards, and cores by their CPUs.
 
 use cmwq::affinity::AffinityScope;
-use cmwq::topology::{CpuSet, Topology};
+use cmwq::topology::{CpuQuota, CpuSet, Topology};
 
 use super::View;
 use super::boxes::{FRAME_COLUMNS, Lines, flow, frame, wrap};
@@ -20,6 +20,8 @@ pub(super) fn draw(view: &View, columns: usize) -> String {
         compact: view.topology.cpus().len() > FULL_MAX_CPUS,
     };
     let mut lines = wrap(&artist.summary(), columns);
+    lines.extend(artist.quota(columns));
+    lines.extend(artist.assumed(columns));
     lines.push(String::new());
     lines.extend(artist.packages(columns));
     lines.extend(artist.legend(columns));
@@ -84,6 +86,38 @@ impl Artist<'_> {
         ]
         .join(" ");
         text.split(' ').map(String::from).collect()
+    }
+
+    /// The CPU quota of this process; nothing if it has none.
+    fn quota(&self, columns: usize) -> Lines {
+        let quota = self.view.quota.as_ref();
+        let Some(limit) = quota.and_then(CpuQuota::limit) else {
+            return Lines::new();
+        };
+        let enough = limit.threads() as usize >= self.topology().allowed().len();
+        let effect = match enough {
+            true => "not below the CPUs".to_owned(),
+            false => format!(
+                "at most {} run at once",
+                count(limit.threads() as usize, "worker")
+            ),
+        };
+        let quota = quota.map(ToString::to_string).unwrap_or_default();
+        let text = format!("CPU quota: {quota}: {effect}");
+        let words: Vec<String> = text.split(' ').map(String::from).collect();
+        wrap(&words, columns)
+    }
+
+    /// What the description did not tell; nothing if it told all.
+    fn assumed(&self, columns: usize) -> Lines {
+        let assumed = self.topology().assumed().iter();
+        let assumed: Vec<String> = assumed.map(ToString::to_string).collect();
+        if assumed.is_empty() {
+            return Lines::new();
+        }
+        let text = format!("Assumed: {}", assumed.join("; "));
+        let words: Vec<String> = text.split(' ').map(String::from).collect();
+        wrap(&words, columns)
     }
 
     fn legend(&self, columns: usize) -> Lines {

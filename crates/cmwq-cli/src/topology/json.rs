@@ -1,8 +1,8 @@
 //! The JSON form. It is a contract: keys may be added behind those that are there, and none may change.
 
 use cmwq::affinity::{AffinityScope, Pods};
-use cmwq::topology::CpuSet;
-use serde::Serialize;
+use cmwq::topology::{CpuQuota, CpuSet, Topology};
+use serde::{Serialize, Serializer};
 
 use crate::cli_error::CliError;
 
@@ -14,13 +14,31 @@ struct Machine {
     default_scope: &'static str,
     /// In cores.
     cache_shard_size: usize,
-    scopes: Scopes,
+    #[serde(serialize_with = "in_order")]
+    scopes: Vec<(&'static str, Scope)>,
     /// CPUs that exist, those that are switched on, and those that this process may use.
     possible: Vec<usize>,
     online: Vec<usize>,
     allowed: Vec<usize>,
     /// Whether this is a described machine and not the one that the command ran on.
     injected: bool,
+    /// What the description did not tell and was assumed, one line each.
+    assumed: Vec<String>,
+    /// The CPU quota of this process; `null` if it has none, or the machine is a described one.
+    cpu_quota: Option<Quota>,
+}
+
+#[derive(Serialize)]
+struct Quota {
+    /// As a number of CPUs.
+    cpus: f64,
+    quota_us: u64,
+    period_us: u64,
+    /// The folder of the group that has it.
+    group: String,
+    nr_periods: Option<u64>,
+    nr_throttled: Option<u64>,
+    weight: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -34,16 +52,6 @@ struct Cpu {
 }
 
 #[derive(Serialize)]
-struct Scopes {
-    cpu: Scope,
-    smt: Scope,
-    cache: Scope,
-    cache_shard: Scope,
-    numa: Scope,
-    system: Scope,
-}
-
-#[derive(Serialize)]
 struct Scope {
     pods: Vec<Pod>,
 }
@@ -52,6 +60,11 @@ struct Scope {
 struct Pod {
     cpus: Vec<usize>,
     node: Option<u32>,
+}
+
+/// An object, with its keys in this order.
+fn in_order<S: Serializer>(scopes: &[(&'static str, Scope)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(scopes.iter().map(|(name, scope)| (name, scope)))
 }
 
 /// The whole view on one line, with a newline behind it.
@@ -63,23 +76,19 @@ pub(super) fn json(view: &View) -> Result<String, CliError> {
         llc: topology.llc_of(cpu),
         node: topology.node_of(cpu),
     });
-    let scope = |scope| self::scope(view.pods(scope));
     let machine = Machine {
         cpus: cpus.collect(),
         default_scope: view.default_scope.name(),
         cache_shard_size: view.shard_size,
-        scopes: Scopes {
-            cpu: scope(AffinityScope::Cpu),
-            smt: scope(AffinityScope::Smt),
-            cache: scope(AffinityScope::Cache),
-            cache_shard: scope(AffinityScope::CacheShard),
-            numa: scope(AffinityScope::Numa),
-            system: scope(AffinityScope::System),
-        },
+        scopes: AffinityScope::CONCRETE
+            .map(|scope| (scope.name(), self::scope(view.pods(scope))))
+            .into(),
         possible: numbers(topology.possible()),
         online: numbers(topology.online()),
         allowed: numbers(topology.allowed()),
         injected: topology.is_injected(),
+        assumed: assumed(topology),
+        cpu_quota: view.quota.as_ref().and_then(quota),
     };
     let mut text = serde_json::to_string(&machine)
         .map_err(|error| CliError::new(format!("cannot write JSON: {error}")))?;
@@ -95,6 +104,25 @@ fn scope(pods: &Pods) -> Scope {
     Scope {
         pods: pods.collect(),
     }
+}
+
+fn quota(quota: &CpuQuota) -> Option<Quota> {
+    let limit = quota.limit()?;
+    let throttling = quota.throttling();
+    Some(Quota {
+        cpus: limit.cpus(),
+        quota_us: limit.quota_us,
+        period_us: limit.period_us,
+        group: limit.group.display().to_string(),
+        nr_periods: throttling.map(|told| told.nr_periods),
+        nr_throttled: throttling.map(|told| told.nr_throttled),
+        weight: quota.weight(),
+    })
+}
+
+fn assumed(topology: &Topology) -> Vec<String> {
+    let assumed = topology.assumed().iter();
+    assumed.map(ToString::to_string).collect()
 }
 
 fn numbers(cpus: &CpuSet) -> Vec<usize> {

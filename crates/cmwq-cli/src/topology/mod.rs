@@ -7,9 +7,10 @@ mod json;
 
 use clap::ValueEnum;
 use cmwq::affinity::{AffinityScope, Pods};
-use cmwq::topology::Topology;
+use cmwq::topology::{CpuQuota, Topology};
 
 use crate::cli_error::CliError;
+use crate::machine::scope_names;
 use crate::machine::{MachineArgs, ShardSizeArgs, default_scope};
 use crate::output;
 
@@ -34,8 +35,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     shard_size: ShardSizeArgs,
 
-    /// Show the pods of one scope only: default, cpu, smt, cache, cache_shard, numa or system (text only)
-    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true, help = format!("Show the pods of one scope only: {} (text only)", scope_names(&AffinityScope::ALL)))]
     scope: Option<String>,
 
     /// Text to read, or JSON with every scope
@@ -52,6 +52,8 @@ enum Format {
 /// A machine cut by every scope.
 struct View {
     topology: Topology,
+    /// Of this process; of a described machine nothing is known.
+    quota: Option<CpuQuota>,
     default_scope: AffinityScope,
     /// In cores.
     shard_size: usize,
@@ -81,8 +83,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let scopes = AffinityScope::CONCRETE
         .map(|scope| Pods::build(&topology, scope, shard_size))
         .into();
+    let quota = (!topology.is_injected()).then(CpuQuota::detect);
     let view = View {
         topology,
+        quota,
         default_scope,
         shard_size,
         scopes,

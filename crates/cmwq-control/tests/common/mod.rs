@@ -1,8 +1,15 @@
 //! What the tests of the endpoint share. A process has one endpoint, so they take turns.
 
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports, reason = "each test program uses its part")]
+
+#[path = "../../../cmwq/tests/harness/deadline.rs"]
+mod deadline;
+#[path = "../../../cmwq/tests/harness/random.rs"]
+mod random;
 
 use cmwq_control::{Client, Control, ControlBuilder};
+pub(crate) use deadline::Deadline;
+pub(crate) use random::{Random, seed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 
@@ -12,6 +19,7 @@ static TURN: Mutex<()> = Mutex::new(());
 pub(crate) struct Endpoint {
     pub(crate) control: Control,
     pub(crate) dir: TempDir,
+    _deadline: Deadline,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -34,44 +42,12 @@ impl Endpoint {
         Endpoint {
             control,
             dir,
+            _deadline: Deadline::long("a test of the endpoint"),
             _turn: turn,
         }
     }
 
     pub(crate) fn client(&self) -> Client {
         Client::connect_to(self.control.path()).expect("it listens")
-    }
-}
-
-/// xorshift64*: enough for tests, and the same everywhere.
-pub(crate) struct Random(u64);
-
-impl Random {
-    /// From `CMWQ_TEST_SEED`, or else from the clock; said, so that a failure can be repeated.
-    pub(crate) fn new(test: &str) -> Self {
-        let seed = std::env::var("CMWQ_TEST_SEED")
-            .ok()
-            .and_then(|text| text.parse().ok());
-        let seed = seed.unwrap_or_else(|| {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            now.map_or(1, |now| now.as_nanos() as u64)
-        });
-        println!("{test}: CMWQ_TEST_SEED={seed}");
-        Random(seed | 1)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 16) % end
-    }
-
-    pub(crate) fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len() as u64) as usize]
     }
 }

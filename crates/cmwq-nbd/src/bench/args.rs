@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bench::plan::{PEERS, SCOPES, Scenario};
+use crate::bench::plan::{NFS_BLOCK, NFS_JOBS, PEERS, SCOPES, SHARDS, Scenario};
 use crate::cli_error::CliError;
 use crate::serve::{size, whole_number};
 
@@ -14,10 +14,17 @@ const MAX_RUNTIME: usize = 3600;
 #[command(after_help = "Examples:
   cmwq-nbd bench --runtime 1 --runs 1 --scenarios 3,4k     # a minute
   cmwq-nbd bench --runtime 10 --runs 5 --html nbd.html     # hours
+  cmwq-nbd bench --scenarios nfs --scopes cache,cache_shard --shard-size 1,2,4,8 --nfs-block-size 512,4K
+  cmwq-nbd bench --scenarios buffered --peers none         # as root
 Needs fio with its nbd engine (Debian: apt-get install fio). Uses, where they are installed: nbdkit, qemu-nbd and qemu-img
-(nbdkit, qemu-utils) as peers, nbdfuse (libnbd-bin, fuse3) for the scenario nfs.")]
+(nbdkit, qemu-utils) as peers, nbdfuse (libnbd-bin, fuse3) for the scenarios nfs and buffered. The latter mounts a file system, by a
+loop device over nbdfuse's file: it needs root, mkfs.ext4 (e2fsprogs), losetup and mount besides. What is missing is said in a line, and
+the scenario left out.
+
+Exit status: 0 done, 2 a value was refused or the measurement could not be made.")]
 pub(crate) struct Args {
-    /// A list of: 1, 2, 3 (24, 8 and 4 jobs of 32k randrw with sha512), scaled (1, 1/3 and 1/6 jobs per CPU), 4k, nfs [default: all]
+    /// A list of: 1, 2, 3 (24, 8 and 4 jobs of 32k randrw with sha512), scaled (1, 1/3 and 1/6 jobs per CPU), 4k, buffered
+    /// (4k through the page cache of a file system), nfs [default: all]
     #[arg(long, value_name = "LIST")]
     scenarios: Option<String>,
 
@@ -25,11 +32,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST")]
     scopes: Option<String>,
 
+    /// A list of shard sizes in cores: the scopes cache_shard and cache_shard-strict are measured with each [default:
+    /// CMWQ_CACHE_SHARD_SIZE, or else 8]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    shard_size: Option<String>,
+
+    /// A list of block sizes for the scenario nfs, in bytes or with K [default: 512]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    nfs_block_size: Option<String>,
+
     /// A list of other servers, or none: nbdkit-memory, nbdkit-file and qemu, each also with -luks [default: those installed]
     #[arg(long, value_name = "LIST")]
     peers: Option<String>,
 
-    /// Times that everything is measured, in turns [default: 3]
+    /// Runs of each measurement, in turns [default: 3]
     #[arg(long, value_name = "N")]
     runs: Option<String>,
 
@@ -53,6 +69,10 @@ pub(crate) struct Args {
 pub(super) struct Options {
     pub(super) scenarios: Vec<Scenario>,
     pub(super) scopes: Vec<&'static str>,
+    /// In cores. Empty: the server's default.
+    pub(super) shard_sizes: Vec<usize>,
+    /// In bytes.
+    pub(super) nfs_blocks: Vec<u64>,
     /// `None`: those installed.
     pub(super) peers: Option<Vec<&'static str>>,
     pub(super) runs: usize,
@@ -92,12 +112,23 @@ impl Args {
                 })
             })
         })?;
+        let scopes = self
+            .scopes
+            .as_deref()
+            .map_or(Ok(SCOPES.to_vec()), |text| list("--scopes", text, &SCOPES))?;
+        let shard_sizes = match self.shard_size.as_deref() {
+            None => Vec::new(),
+            Some(text) => shard_sizes(text, &scopes)?,
+        };
+        let nfs_blocks = match self.nfs_block_size.as_deref() {
+            None => vec![NFS_BLOCK],
+            Some(text) => nfs_blocks(text, size)?,
+        };
         Ok(Options {
             scenarios,
-            scopes: self
-                .scopes
-                .as_deref()
-                .map_or(Ok(SCOPES.to_vec()), |text| list("--scopes", text, &SCOPES))?,
+            scopes,
+            shard_sizes,
+            nfs_blocks,
             peers,
             runs: number("--runs", &self.runs, 3, MAX_RUNS)?,
             runtime: Duration::from_secs(number("--runtime", &self.runtime, 5, MAX_RUNTIME)? as u64),
@@ -114,6 +145,46 @@ impl Args {
             html: self.html.clone(),
         })
     }
+}
+
+/// A list of shard sizes, each once, in the order given. They must be of use to one of the scopes.
+fn shard_sizes(text: &str, scopes: &[&'static str]) -> Result<Vec<usize>, CliError> {
+    if !scopes.iter().any(|scope| scope.starts_with(SHARDS)) {
+        return Err(CliError::new(format!(
+            "--shard-size: {text:?} needs the scope cache_shard or cache_shard-strict, and --scopes leaves them out"
+        )));
+    }
+    each_once(text, |word| {
+        whole_number("--shard-size", word, u32::MAX as usize)
+    })
+}
+
+/// A list of block sizes, each once, in the order given. Each job must have a block of a disk of `disk` bytes.
+fn nfs_blocks(text: &str, disk: u64) -> Result<Vec<u64>, CliError> {
+    let most = disk / NFS_JOBS as u64;
+    each_once(text, |word| {
+        let block = size("--nfs-block-size", word)?;
+        if block > most {
+            return Err(CliError::new(format!(
+                "--nfs-block-size: {word:?} is too large: each of the {NFS_JOBS} jobs has {most} bytes of the disk"
+            )));
+        }
+        Ok(block)
+    })
+}
+
+fn each_once<T: PartialEq>(
+    text: &str,
+    read: impl Fn(&str) -> Result<T, CliError>,
+) -> Result<Vec<T>, CliError> {
+    let mut values = Vec::new();
+    for word in text.split(',') {
+        let value = read(word)?;
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    Ok(values)
 }
 
 /// A list of names, each once, in the order of `allowed`.
@@ -147,6 +218,8 @@ mod tests {
         assert_eq!(options.scenarios, Scenario::ALL);
         assert_eq!(options.scopes, SCOPES);
         assert!(options.peers.is_none() && !options.json);
+        assert!(options.shard_sizes.is_empty());
+        assert_eq!(options.nfs_blocks, [512]);
         assert_eq!((options.runs, options.runtime), (3, Duration::from_secs(5)));
     }
 
@@ -170,5 +243,38 @@ mod tests {
         let names: Vec<_> = options.scenarios.iter().map(|each| each.name()).collect();
         assert_eq!(names, ["1", "nfs"]);
         assert_eq!(options.peers, Some(vec![]));
+    }
+
+    #[test]
+    fn sizes_are_lists_that_must_be_of_use() {
+        let some = Args {
+            shard_size: Some("4,1,4".into()),
+            nfs_block_size: Some("4K,512,4096".into()),
+            ..Args::default()
+        };
+        let options = some.options().unwrap();
+        assert_eq!(options.shard_sizes, [4, 1]);
+        assert_eq!(options.nfs_blocks, [4096, 512]);
+        for bad in ["0", "", "1,,2", "-1", "x", "4294967296"] {
+            let message = refused(|args| args.shard_size = Some(bad.into()));
+            assert!(
+                message.contains("--shard-size") && message.contains("from 1 to"),
+                "{message}"
+            );
+        }
+        for bad in ["", "0", "1000", "512,", "4k", "-512"] {
+            let message = refused(|args| args.nfs_block_size = Some(bad.into()));
+            assert!(message.contains("--nfs-block-size"), "{message}");
+        }
+        let message = refused(|args| args.nfs_block_size = Some("16M".into()));
+        assert!(
+            message.contains("too large") && message.contains("2684354 bytes"),
+            "{message}"
+        );
+        let message = refused(|args| {
+            args.scopes = Some("cache,cpu".into());
+            args.shard_size = Some("4".into());
+        });
+        assert!(message.contains("cache_shard"), "{message}");
     }
 }

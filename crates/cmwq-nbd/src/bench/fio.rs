@@ -1,13 +1,13 @@
 //! Running fio, and what it says.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::bench::plan::Load;
-use crate::bench::subject::{Workspace, stop};
+use crate::bench::plan::{Load, Target};
+use crate::bench::subject::{Workspace, interrupted, stop};
 use crate::cli_error::CliError;
 
 /// fio takes a while to start many jobs, and to end.
@@ -36,22 +36,46 @@ pub(super) fn check() -> Result<(), CliError> {
     }
 }
 
-/// Writes the whole disk of `size` bytes at `uri` once. What touches memory for the first time pays for it, on a virtual machine several
+/// What fio reads and writes: so many bytes there.
+pub(super) struct Place {
+    /// `--uri=` or `--filename=`.
+    argument: String,
+    size: u64,
+}
+
+impl Place {
+    pub(super) fn export(uri: &str, size: u64) -> Self {
+        Place {
+            argument: format!("--uri={uri}"),
+            size,
+        }
+    }
+
+    pub(super) fn file(path: &Path, size: u64) -> Self {
+        Place {
+            argument: format!("--filename={}", path.display()),
+            size,
+        }
+    }
+}
+
+/// Writes all of `place` once. What touches memory for the first time pays for it, on a virtual machine several
 /// times, and whose turn it is after another server's memory was given back would pay for all.
-pub(super) fn fill(uri: &str, size: u64, workspace: &Workspace) -> Result<(), CliError> {
+pub(super) fn fill(place: &Place, engine: &str, workspace: &Workspace) -> Result<(), CliError> {
     let output = workspace.path("fill.json");
     let child = Command::new("fio")
-        .args(["--name=fill", "--thread=1", "--ioengine=nbd", "--rw=write"])
+        .args(["--name=fill", "--thread=1", "--rw=write", "--end_fsync=1"])
         .args(["--bs=256k", "--iodepth=16", "--output-format=json"])
+        .arg(format!("--ioengine={engine}"))
         .arg(format!("--output={}", output.display()))
-        .arg(format!("--uri={uri}"))
-        .arg(format!("--size={size}"))
+        .arg(&place.argument)
+        .arg(format!("--size={}", place.size))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::inherit())
         .spawn()
         .map_err(|error| CliError::new(format!("fio: {error}")))?;
-    wait(child, GRACE)?;
+    wait(child, GRACE, workspace)?;
     let text = std::fs::read_to_string(&output)
         .map_err(|error| CliError::new(format!("fio's output: {error}")))?;
     parse(&text)
@@ -59,21 +83,15 @@ pub(super) fn fill(uri: &str, size: u64, workspace: &Workspace) -> Result<(), Cl
         .map_err(|what| CliError::new(format!("filling the disk: fio: {what}")))
 }
 
-/// Runs `load` against the disk of `size` bytes at `target`: a URI, or the mounted file.
+/// Runs `load` against `place`.
 pub(super) fn run(
     load: &Load,
-    target: &str,
-    size: u64,
+    place: &Place,
     runtime: Duration,
     workspace: &Workspace,
 ) -> Result<Measured, CliError> {
     // Each job has a part of its own, or they would overwrite what others verify.
-    let part = size / load.jobs as u64 / load.block * load.block;
-    let place = if load.is_mounted() {
-        format!("--filename={target}")
-    } else {
-        format!("--uri={target}")
-    };
+    let part = place.size / load.jobs as u64 / load.block * load.block;
     let output = workspace.path("fio.json");
     let mut command = Command::new("fio");
     command
@@ -87,7 +105,7 @@ pub(super) fn run(
         .arg("--output-format=json")
         .arg(format!("--output={}", output.display()))
         .arg(format!("--ioengine={}", load.engine))
-        .arg(place)
+        .arg(&place.argument)
         .arg(format!("--rw={}", load.pattern))
         .arg(format!("--bs={}", load.block))
         .arg(format!("--iodepth={}", load.depth))
@@ -98,9 +116,18 @@ pub(super) fn run(
     if load.verify {
         command.args(["--verify=sha512", "--verify_state_save=0"]);
     }
-    if load.is_mounted() {
+    match load.target {
+        Target::Export => {}
         // The file is there; its size is the disk's.
-        command.args(["--allow_file_create=0", "--fallocate=none"]);
+        Target::File => {
+            command.args(["--allow_file_create=0", "--fallocate=none"]);
+        }
+        // Through the page cache, but not only into it: fio empties the cache of the file whenever it begins with it again, so
+        // that reads come from the device, and the last writes are on the device before the clock stops.
+        Target::FileSystem => {
+            command.args(["--direct=0", "--invalidate=1", "--end_fsync=1"]);
+            command.arg("--allow_file_create=0");
+        }
     }
     let child = command
         .stdin(Stdio::null())
@@ -108,18 +135,22 @@ pub(super) fn run(
         .stderr(Stdio::inherit())
         .spawn()
         .map_err(|error| CliError::new(format!("fio: {error}")))?;
-    wait(child, runtime + GRACE)?;
+    wait(child, runtime + GRACE, workspace)?;
     let text = std::fs::read_to_string(&output)
         .map_err(|error| CliError::new(format!("fio's output: {error}")))?;
     parse(&text).map_err(|what| CliError::new(format!("{}: fio: {what}", load.title)))
 }
 
-fn wait(mut child: Child, limit: Duration) -> Result<(), CliError> {
+fn wait(mut child: Child, limit: Duration, workspace: &Workspace) -> Result<(), CliError> {
     let until = Instant::now() + limit;
     loop {
         match child.try_wait() {
             // What went wrong is in its output.
             Ok(Some(_)) => return Ok(()),
+            Ok(None) if workspace.is_interrupted() => {
+                stop(&mut child);
+                return Err(interrupted());
+            }
             Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
             _ => {
                 stop(&mut child);
@@ -161,71 +192,6 @@ fn parse(text: &str) -> Result<Measured, String> {
         return Err("nothing was transferred".to_owned());
     }
     Ok(measured)
-}
-
-/// The export as a file, by nbdfuse, until dropped.
-pub(super) struct Mounted {
-    file: PathBuf,
-    child: Child,
-}
-
-impl Mounted {
-    /// Whether this machine can.
-    pub(super) fn is_possible() -> Result<(), &'static str> {
-        use crate::bench::subject::is_installed;
-        if !is_installed("nbdfuse") {
-            return Err("nbdfuse is missing (apt-get install libnbd-bin)");
-        }
-        if !is_installed("fusermount3") {
-            return Err("fusermount3 is missing (apt-get install fuse3)");
-        }
-        if !Path::new("/dev/fuse").exists() {
-            return Err("there is no /dev/fuse");
-        }
-        Ok(())
-    }
-
-    pub(super) fn new(uri: &str, workspace: &Workspace) -> Result<Self, CliError> {
-        let file = workspace.path("mounted");
-        let ready = workspace.path("nbdfuse.pid");
-        let _ = std::fs::remove_file(&ready);
-        let child = std::fs::write(&file, b"").and_then(|()| {
-            Command::new("nbdfuse")
-                .arg("-P")
-                .args([&ready, &file])
-                .arg(uri)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .spawn()
-        });
-        let child = child.map_err(|error| CliError::new(format!("nbdfuse: {error}")))?;
-        let mut mounted = Mounted { file, child };
-        let since = Instant::now();
-        // It writes its pid when the file is there.
-        while !ready.exists() {
-            let ended = !matches!(mounted.child.try_wait(), Ok(None));
-            if ended || since.elapsed() > GRACE {
-                return Err(CliError::new("nbdfuse does not mount the export"));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(mounted)
-    }
-
-    pub(super) fn file(&self) -> String {
-        self.file.display().to_string()
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("fusermount3")
-            .arg("-u")
-            .arg(&self.file)
-            .status();
-        // Where it is not mounted it does not go by itself.
-        stop(&mut self.child);
-    }
 }
 
 #[cfg(test)]

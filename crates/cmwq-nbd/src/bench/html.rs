@@ -27,6 +27,9 @@ pub(super) fn render(report: &Report) -> String {
         report.runs,
         report.runtime_s
     );
+    for line in report.same_pods_lines() {
+        let _ = writeln!(page, "<p class=\"note\">{}</p>", escape(&line));
+    }
     for line in &report.left_out {
         let _ = writeln!(page, "<p class=\"note\">Left out: {}</p>", escape(line));
     }
@@ -64,7 +67,7 @@ fn section(page: &mut String, table: &Table) {
     let _ = writeln!(
         page,
         "<th>vs {}</th><th>IOPS</th><th>CPU used</th><th>server CPU, s/GiB</th><th>p50, ms</th><th>p99, ms</th></tr>",
-        escape(first.subject)
+        escape(&first.subject)
     );
     for outcome in &table.outcomes {
         row(page, outcome, first);
@@ -77,7 +80,7 @@ fn row(page: &mut String, outcome: &Outcome, first: &Outcome) {
     let _ = writeln!(
         page,
         "<tr><th>{}</th><td class=\"kind\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-        escape(outcome.subject),
+        escape(&outcome.subject),
         escape(outcome.kind),
         figure(|run| run.mib_per_s, 1, ""),
         delta(outcome, first),
@@ -118,7 +121,7 @@ fn bars(title: &str, table: &Table, figure: Figure, digits: usize) -> String {
             r#"<text class="name" x="{:.1}" y="{:.1}" text-anchor="end">{}</text><rect class="{class}" x="{LABELS}" y="{:.1}" width="{:.1}" height="14" rx="2"/>"#,
             LABELS - 8.0,
             middle + 4.0,
-            escape(outcome.subject),
+            escape(&outcome.subject),
             middle - 7.0,
             x(spread.median) - LABELS,
         );

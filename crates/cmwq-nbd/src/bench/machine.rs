@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+use cmwq::Engine;
+use cmwq::affinity::AffinityScope;
+
+use crate::bench::plan;
+use crate::cli_error::CliError;
+
 /// In one line: CPU model, CPUs, system.
 pub(super) fn description() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -21,6 +27,40 @@ pub(super) fn description() -> String {
 /// CPUs that the process may use.
 pub(super) fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The groups of scopes, or of shard sizes, that cut this machine into the same pods; of two and more.
+pub(super) fn same_pods(
+    scopes: &[&'static str],
+    shard_sizes: &[usize],
+) -> Result<Vec<Vec<String>>, CliError> {
+    let mut groups: Vec<(Vec<cmwq::topology::CpuSet>, Vec<String>)> = Vec::new();
+    for subject in plan::ours(scopes, shard_sizes) {
+        // A strict scope has the pods of the other one, and is another thing.
+        let plan::Subject::Ours { scope, shard_size } = subject else {
+            continue;
+        };
+        let Ok(cut) = AffinityScope::parse_kernel(scope) else {
+            continue;
+        };
+        let engine = match shard_size {
+            Some(size) => Engine::builder().cache_shard_size(size),
+            None => Engine::builder(),
+        };
+        let engine = engine.build().map_err(CliError::new)?;
+        let pods = engine.pods(cut).pods().iter();
+        let allowed = engine.topology().allowed();
+        let layout = pods
+            .map(|pod| pod.cpus.intersection(allowed))
+            .filter(|cpus| !cpus.is_empty())
+            .collect();
+        match groups.iter_mut().find(|(other, _)| *other == layout) {
+            Some((_, labels)) => labels.push(subject.label()),
+            None => groups.push((layout, vec![subject.label()])),
+        }
+    }
+    let several = |(_, labels): (_, Vec<String>)| (labels.len() > 1).then_some(labels);
+    Ok(groups.into_iter().filter_map(several).collect())
 }
 
 /// CPU time of the whole machine so far, in ticks.
@@ -80,6 +120,25 @@ fn parse_cpu_time(stat: &str, ticks_per_s: u64) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_same_pods_are_found_whatever_the_machine() {
+        // A shard of one core is a core, and one of more cores than there are is the whole cache.
+        let groups = same_pods(
+            &["cache", "cache-strict", "cache_shard", "smt"],
+            &[1, 1 << 20],
+        )
+        .unwrap();
+        let together = |one: &str, other: &str| {
+            let has = |group: &Vec<String>, name: &str| group.iter().any(|label| label == name);
+            groups
+                .iter()
+                .any(|group| has(group, one) && has(group, other))
+        };
+        assert!(together("cache", "cache_shard/1048576"), "{groups:?}");
+        assert!(together("smt", "cache_shard/1"), "{groups:?}");
+        assert!(!groups.concat().contains(&"cache-strict".to_owned()));
+    }
 
     #[test]
     fn process_times_are_behind_the_name() {

@@ -5,6 +5,7 @@ mod args;
 mod fio;
 mod html;
 mod machine;
+mod mount;
 mod plan;
 mod report;
 mod subject;
@@ -15,9 +16,10 @@ use std::time::{Duration, Instant};
 
 pub(crate) use args::Args;
 use args::Options;
-use fio::Mounted;
+use fio::Place;
 use machine::Busy;
-use plan::{Load, PEERS, Scenario, Subject};
+use mount::{ExportedFile, FileSystem};
+use plan::{Load, PEERS, Scenario, Subject, Target};
 use report::{Outcome, Report, Run, Table};
 use subject::Workspace;
 
@@ -55,13 +57,17 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 
 fn measure(options: &Options) -> Result<Report, CliError> {
     let mut left_out = Vec::new();
+    let workspace = Workspace::new(options.size)?;
     let peers = peers(options, &mut left_out)?;
     let mut loads = Vec::new();
     let mut tables = Vec::new();
     for &scenario in &options.scenarios {
-        if scenario == Scenario::Mounted
-            && let Err(why) = Mounted::is_possible()
-        {
+        let possible = match scenario {
+            Scenario::Mounted => ExportedFile::is_possible(),
+            Scenario::Buffered => FileSystem::is_possible(&workspace),
+            _ => Ok(()),
+        };
+        if let Err(why) = possible {
             left_out.push(format!("scenario {}: {why}", scenario.name()));
             continue;
         }
@@ -73,7 +79,7 @@ fn measure(options: &Options) -> Result<Report, CliError> {
             ));
             continue;
         }
-        for load in scenario.loads(machine::cpus()) {
+        for load in scenario.loads(machine::cpus(), &options.nfs_blocks) {
             tables.push(Table {
                 scenario: scenario.name(),
                 title: load.title.clone(),
@@ -82,10 +88,15 @@ fn measure(options: &Options) -> Result<Report, CliError> {
             loads.push((load, subjects.clone()));
         }
     }
+    if loads.is_empty() {
+        return Err(CliError::new(format!(
+            "nothing is left to measure: {}",
+            left_out.join("; ")
+        )));
+    }
     for line in &left_out {
         output::warn(&format!("left out: {line}"));
     }
-    let workspace = Workspace::new(options.size)?;
     let cells: usize = loads.iter().map(|(_, subjects)| subjects.len()).sum();
     let mut progress = Progress::new(cells * options.runs, options.runtime);
     for run in 0..options.runs {
@@ -106,6 +117,7 @@ fn measure(options: &Options) -> Result<Report, CliError> {
         size: options.size,
         runtime_s: options.runtime.as_secs(),
         runs: options.runs,
+        same_pods: machine::same_pods(&options.scopes, &options.shard_sizes)?,
         left_out,
         tables,
     })
@@ -152,14 +164,14 @@ fn subjects(scenario: Scenario, options: &Options, peers: &[Subject]) -> Vec<Sub
     if scopes.is_empty() {
         return Vec::new();
     }
-    let mut subjects: Vec<Subject> = scopes.into_iter().map(Subject::Ours).collect();
-    if scenario != Scenario::Mounted {
-        subjects.push(Subject::OursPlain);
-        subjects.extend(peers);
-    } else {
+    let mut subjects = plan::ours(&scopes, &options.shard_sizes);
+    if matches!(scenario, Scenario::Mounted | Scenario::Buffered) {
         // Beside the mounting the servers hardly count: the best peer is enough.
         let best = Subject::Peer("nbdkit-memory-luks");
         subjects.extend(peers.iter().filter(|&&peer| peer == best));
+    } else {
+        subjects.push(Subject::OursPlain);
+        subjects.extend(peers);
     }
     subjects
 }
@@ -175,6 +187,8 @@ fn patiently(
     loop {
         left -= 1;
         match one(load, subject, options, workspace) {
+            // Whatever failed may have been stopped by the same signal.
+            _ if workspace.is_interrupted() => return Err(subject::interrupted()),
             Err(error) if left > 0 => output::warn(&format!("{error}; once more")),
             done => return done,
         }
@@ -188,21 +202,35 @@ fn one(
     workspace: &Workspace,
 ) -> Result<Run, CliError> {
     let server = workspace.start(subject)?;
-    fio::fill(&server.uri(), options.size, workspace)?;
-    let mounted = load
-        .is_mounted()
-        .then(|| Mounted::new(&server.uri(), workspace))
-        .transpose()?;
-    let target = mounted.as_ref().map_or_else(|| server.uri(), Mounted::file);
+    let uri = server.uri();
+    let disk = Place::export(&uri, options.size);
+    // Held while they are in use.
+    let (mut exported, mut file_system) = (None, None);
+    let place = match load.target {
+        Target::Export => {
+            fio::fill(&disk, "nbd", workspace)?;
+            disk
+        }
+        Target::File => {
+            fio::fill(&disk, "nbd", workspace)?;
+            let file = exported.insert(ExportedFile::new(&uri, workspace)?);
+            Place::file(file.path(), options.size)
+        }
+        Target::FileSystem => {
+            let mounted = file_system.insert(FileSystem::new(&uri, workspace)?);
+            let place = Place::file(&mounted.file(), FileSystem::room(options.size));
+            fio::fill(&place, "psync", workspace)?;
+            place
+        }
+    };
     let gone = || CliError::new(format!("{} has gone", subject.label()));
     let (busy, cpu) = (
         Busy::now(),
         machine::cpu_time(server.id()).ok_or_else(gone)?,
     );
-    let measured =
-        fio::run(load, &target, options.size, options.runtime, workspace).map_err(|error| {
-            CliError::new(format!("{} ({}): {error}", subject.label(), subject.kind()))
-        })?;
+    let measured = fio::run(load, &place, options.runtime, workspace).map_err(|error| {
+        CliError::new(format!("{} ({}): {error}", subject.label(), subject.kind()))
+    })?;
     let cpu = machine::cpu_time(server.id())
         .ok_or_else(gone)?
         .saturating_sub(cpu);

@@ -11,6 +11,9 @@ pub(super) const SCOPES: [&str; 7] = [
     "smt",
 ];
 
+/// What the names of scopes begin with whose pods the shard size decides.
+pub(super) const SHARDS: &str = "cache_shard";
+
 /// Other servers.
 pub(super) const PEERS: [&str; 6] = [
     "nbdkit-memory",
@@ -30,17 +33,20 @@ pub(super) enum Scenario {
     Scaled,
     /// Small blocks, one job per CPU.
     Small,
+    /// The same through the page cache, over a file system on the export.
+    Buffered,
     /// Many jobs over a mounted file, as over NFS.
     Mounted,
 }
 
 impl Scenario {
-    pub(super) const ALL: [Scenario; 6] = [
+    pub(super) const ALL: [Scenario; 7] = [
         Scenario::Jobs(24),
         Scenario::Jobs(8),
         Scenario::Jobs(4),
         Scenario::Scaled,
         Scenario::Small,
+        Scenario::Buffered,
         Scenario::Mounted,
     ];
 
@@ -51,12 +57,13 @@ impl Scenario {
             Scenario::Jobs(_) => "3",
             Scenario::Scaled => "scaled",
             Scenario::Small => "4k",
+            Scenario::Buffered => "buffered",
             Scenario::Mounted => "nfs",
         }
     }
 
-    /// Its loads on a machine of so many CPUs, without those that `Jobs` has already.
-    pub(super) fn loads(self, cpus: usize) -> Vec<Load> {
+    /// Its loads on a machine of so many CPUs. `nfs_blocks`: the block sizes of [`Scenario::Mounted`].
+    pub(super) fn loads(self, cpus: usize, nfs_blocks: &[u64]) -> Vec<Load> {
         match self {
             Scenario::Jobs(jobs) => vec![Load::verified(jobs)],
             Scenario::Scaled => {
@@ -67,6 +74,7 @@ impl Scenario {
             Scenario::Small => ["randread", "randwrite", "randrw"]
                 .map(|pattern| Load {
                     title: format!("{pattern}, 4k, depth 128, {cpus} jobs"),
+                    target: Target::Export,
                     pattern,
                     engine: "nbd",
                     block: 4 << 10,
@@ -75,18 +83,34 @@ impl Scenario {
                     verify: false,
                 })
                 .into(),
-            Scenario::Mounted => ["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio"]
-                .into_iter()
-                .flat_map(|engine| {
+            Scenario::Buffered => ["randread", "randwrite", "randrw"]
+                .map(|pattern| Load {
+                    title: format!(
+                        "{pattern}, 4k, depth 128, {cpus} jobs, buffered, a file on ext4"
+                    ),
+                    target: Target::FileSystem,
+                    pattern,
+                    engine: "io_uring",
+                    block: 4 << 10,
+                    depth: 128,
+                    jobs: cpus,
+                    verify: false,
+                })
+                .into(),
+            Scenario::Mounted => nfs_blocks
+                .iter()
+                .flat_map(|&block| NFS_ENGINES.map(|engine| (block, engine)))
+                .flat_map(|(block, engine)| {
                     ["write", "read"].map(|pattern| Load {
                         title: format!(
-                            "{pattern}, 512 bytes, {engine}, 200 jobs over a mounted file"
+                            "{pattern}, {block} bytes, {engine}, {NFS_JOBS} jobs over a mounted file"
                         ),
+                        target: Target::File,
                         pattern,
                         engine,
-                        block: 512,
+                        block,
                         depth: 1,
-                        jobs: 200,
+                        jobs: NFS_JOBS,
                         verify: false,
                     })
                 })
@@ -98,19 +122,52 @@ impl Scenario {
     pub(super) fn scopes(self, chosen: &[&'static str]) -> Vec<&'static str> {
         let published: &[&str] = match self {
             Scenario::Jobs(_) | Scenario::Scaled => &SCOPES,
-            Scenario::Small | Scenario::Mounted => &["cache", "cache_shard"],
+            Scenario::Small | Scenario::Buffered | Scenario::Mounted => &["cache", "cache_shard"],
         };
         let is_published = |scope: &&'static str| published.contains(scope);
         chosen.iter().copied().filter(is_published).collect()
     }
 }
 
+/// Our server with each of `scopes`; the scopes whose pods are shards once with each of `shard_sizes`, if there are any.
+pub(super) fn ours(scopes: &[&'static str], shard_sizes: &[usize]) -> Vec<Subject> {
+    let mut subjects = Vec::new();
+    for &scope in scopes {
+        let of = |shard_size| Subject::Ours { scope, shard_size };
+        if scope.starts_with(SHARDS) && !shard_sizes.is_empty() {
+            subjects.extend(shard_sizes.iter().map(|&size| of(Some(size))));
+        } else {
+            subjects.push(of(None));
+        }
+    }
+    subjects
+}
+
+/// The jobs of the published NFS test.
+pub(super) const NFS_JOBS: usize = 200;
+/// The block size of the published NFS test.
+pub(super) const NFS_BLOCK: u64 = 512;
+/// Its ways to read and write.
+const NFS_ENGINES: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio"];
+
+/// What fio works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// The export itself.
+    Export,
+    /// The export as a file, by nbdfuse.
+    File,
+    /// A file in a file system on the export.
+    FileSystem,
+}
+
 /// One way to run fio.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     pub(super) title: String,
+    pub(super) target: Target,
     pub(super) pattern: &'static str,
-    /// fio's; `nbd`, or one that works on the mounted file.
+    /// fio's; `nbd` for the export itself, and for nothing else.
     pub(super) engine: &'static str,
     pub(super) block: u64,
     pub(super) depth: usize,
@@ -122,6 +179,7 @@ impl Load {
     fn verified(jobs: usize) -> Self {
         Load {
             title: format!("randrw, 32k, depth 64, sha512, {jobs} jobs"),
+            target: Target::Export,
             pattern: "randrw",
             engine: "nbd",
             block: 32 << 10,
@@ -130,17 +188,17 @@ impl Load {
             verify: true,
         }
     }
-
-    pub(super) fn is_mounted(&self) -> bool {
-        self.engine != "nbd"
-    }
 }
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// Ours, encrypted, with a scope of [`SCOPES`].
-    Ours(&'static str),
+    Ours {
+        scope: &'static str,
+        /// In cores; `None`: the default.
+        shard_size: Option<usize>,
+    },
     /// Ours, not encrypted, with the default scope.
     OursPlain,
     /// One of [`PEERS`].
@@ -148,17 +206,21 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    pub(super) fn label(self) -> &'static str {
+    /// As in tables: `cache_shard-strict/4` is the scope `cache_shard`, strict, with shards of 4 cores.
+    pub(super) fn label(self) -> String {
         match self {
-            Subject::Ours(scope) => scope,
-            Subject::OursPlain => "plain",
-            Subject::Peer(name) => name,
+            Subject::Ours { scope, shard_size } => match shard_size {
+                Some(size) => format!("{scope}/{size}"),
+                None => scope.to_owned(),
+            },
+            Subject::OursPlain => "plain".to_owned(),
+            Subject::Peer(name) => name.to_owned(),
         }
     }
 
     pub(super) fn kind(self) -> &'static str {
         match self {
-            Subject::Ours(_) => "cmwq-nbd, encrypted",
+            Subject::Ours { .. } => "cmwq-nbd, encrypted",
             Subject::OursPlain => "cmwq-nbd, not encrypted",
             Subject::Peer(name) if name.ends_with("-luks") => "peer, encrypted",
             Subject::Peer(_) => "peer, not encrypted",
@@ -173,7 +235,7 @@ mod tests {
     #[test]
     fn loads_are_those_published_and_scaled() {
         let jobs = |scenario: Scenario, cpus| {
-            let loads = scenario.loads(cpus);
+            let loads = scenario.loads(cpus, &[512, 4096]);
             loads.iter().map(|load| load.jobs).collect::<Vec<_>>()
         };
         assert_eq!(jobs(Scenario::Jobs(8), 64), [8]);
@@ -181,9 +243,59 @@ mod tests {
         assert_eq!(jobs(Scenario::Scaled, 2), [2, 1]);
         assert_eq!(jobs(Scenario::Scaled, 1), [1]);
         assert_eq!(jobs(Scenario::Small, 2), [2, 2, 2]);
-        assert_eq!(jobs(Scenario::Mounted, 2), [200; 12]);
+        assert_eq!(jobs(Scenario::Buffered, 2), [2, 2, 2]);
+        assert_eq!(
+            jobs(Scenario::Mounted, 2),
+            [200; 24],
+            "twelve for each block size"
+        );
+        assert_eq!(Scenario::Buffered.scopes(&SCOPES), ["cache", "cache_shard"]);
         assert_eq!(Scenario::Small.scopes(&SCOPES), ["cache", "cache_shard"]);
         assert_eq!(Scenario::Scaled.scopes(&SCOPES), SCOPES);
         assert_eq!(Scenario::Mounted.scopes(&["cpu", "cache"]), ["cache"]);
+    }
+
+    #[test]
+    fn the_nfs_test_is_made_with_each_block_size() {
+        let loads = Scenario::Mounted.loads(2, &[512, 65536]);
+        let titles: Vec<&str> = loads.iter().map(|load| load.title.as_str()).collect();
+        assert_eq!(
+            titles[0],
+            "write, 512 bytes, sync, 200 jobs over a mounted file"
+        );
+        assert_eq!(
+            titles[23],
+            "read, 65536 bytes, libaio, 200 jobs over a mounted file"
+        );
+        assert!(loads[..12].iter().all(|load| load.block == 512));
+        assert!(loads[12..].iter().all(|load| load.block == 65536));
+    }
+
+    #[test]
+    fn shard_sizes_multiply_the_sharded_scopes_and_no_other() {
+        let labels = |scopes: &[&'static str], sizes: &[usize]| -> Vec<String> {
+            ours(scopes, sizes)
+                .iter()
+                .map(|subject| subject.label())
+                .collect()
+        };
+        assert_eq!(
+            labels(&["cache", "cache_shard"], &[]),
+            ["cache", "cache_shard"]
+        );
+        assert_eq!(
+            labels(
+                &["cache", "cache_shard", "cache_shard-strict", "cpu"],
+                &[2, 4]
+            ),
+            [
+                "cache",
+                "cache_shard/2",
+                "cache_shard/4",
+                "cache_shard-strict/2",
+                "cache_shard-strict/4",
+                "cpu"
+            ]
+        );
     }
 }

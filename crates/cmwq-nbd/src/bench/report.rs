@@ -50,7 +50,7 @@ pub(super) struct Run {
 /// One server under one load.
 #[derive(Debug, Serialize)]
 pub(super) struct Outcome {
-    pub(super) subject: &'static str,
+    pub(super) subject: String,
     pub(super) kind: &'static str,
     pub(super) runs: Vec<Run>,
 }
@@ -88,9 +88,24 @@ pub(super) struct Report {
     pub(super) size: u64,
     pub(super) runtime_s: u64,
     pub(super) runs: usize,
+    /// Scopes that cut this machine into the same pods: what their figures differ by is noise.
+    pub(super) same_pods: Vec<Vec<String>>,
     /// What could not be measured, and why.
     pub(super) left_out: Vec<String>,
     pub(super) tables: Vec<Table>,
+}
+
+impl Report {
+    /// A line for each group of scopes with the same pods.
+    pub(super) fn same_pods_lines(&self) -> Vec<String> {
+        let line = |group: &Vec<String>| {
+            format!(
+                "the same pods on this machine, so differences are noise: {}",
+                group.join(", ")
+            )
+        };
+        self.same_pods.iter().map(line).collect()
+    }
 }
 
 #[cfg(test)]
@@ -107,7 +122,7 @@ mod tests {
             p99_ms: 0.0,
         };
         Outcome {
-            subject: "s",
+            subject: "s".to_owned(),
             kind: "k",
             runs: mib_per_s.iter().map(run).collect(),
         }

@@ -3,8 +3,11 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cmwq_nbd::protocol::{OPTION_MAGIC, handshake, option};
@@ -19,6 +22,23 @@ const PASSPHRASE: &str = "benchmark";
 /// Times that the image is tried to be made.
 const ATTEMPTS: usize = 10;
 
+/// The error of who was told to stop.
+pub(super) fn interrupted() -> CliError {
+    CliError::new("stopped by a signal")
+}
+
+/// That a program can be found; if not, what to do about it.
+pub(super) fn install(program: &str, package: &str) -> Result<(), String> {
+    is_installed(program)
+        .then_some(())
+        .ok_or_else(|| format!("{program} is missing (apt-get install {package})"))
+}
+
+/// Makes `command` a process group of its own: Ctrl-C is for us alone, who stop it when nothing uses it any more.
+pub(super) fn own_group(command: &mut Command) -> &mut Command {
+    command.process_group(0)
+}
+
 /// Whether a program can be found.
 pub(super) fn is_installed(program: &str) -> bool {
     std::env::var_os("PATH")
@@ -28,7 +48,7 @@ pub(super) fn is_installed(program: &str) -> bool {
 /// The programs that a subject needs.
 pub(super) fn programs(subject: Subject) -> &'static [&'static str] {
     match subject {
-        Subject::Ours(_) | Subject::OursPlain => &[],
+        Subject::Ours { .. } | Subject::OursPlain => &[],
         Subject::Peer("nbdkit-memory" | "nbdkit-file") => &["nbdkit"],
         Subject::Peer("qemu") => &["qemu-nbd"],
         // The image is made by qemu-img.
@@ -41,10 +61,20 @@ pub(super) fn programs(subject: Subject) -> &'static [&'static str] {
 pub(super) struct Workspace {
     dir: PathBuf,
     size: u64,
+    interrupted: Arc<AtomicBool>,
 }
 
 impl Workspace {
+    /// From now on a signal to stop is only noted: what is mounted and what runs must be ended in order. The second one
+    /// ends the process.
     pub(super) fn new(size: u64) -> Result<Self, CliError> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            let status = i32::from(CliError::EXIT_CODE);
+            signal_hook::flag::register_conditional_shutdown(signal, status, interrupted.clone())
+                .and_then(|_| signal_hook::flag::register(signal, interrupted.clone()))
+                .map_err(|error| CliError::new(format!("cannot wait for signals: {error}")))?;
+        }
         let shared = Path::new("/dev/shm");
         let base = if shared.is_dir() {
             shared.to_owned()
@@ -54,7 +84,11 @@ impl Workspace {
         let dir = base.join(format!("cmwq-nbd-bench-{}", std::process::id()));
         std::fs::create_dir(&dir)
             .map_err(|error| CliError::new(format!("{}: {error}", dir.display())))?;
-        let workspace = Workspace { dir, size };
+        let workspace = Workspace {
+            dir,
+            size,
+            interrupted,
+        };
         workspace.write_key()?;
         Ok(workspace)
     }
@@ -67,6 +101,11 @@ impl Workspace {
             .map_err(|error| CliError::new(format!("cannot make a key: {error}")))
     }
 
+    /// Whether we were told to stop.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
@@ -75,7 +114,7 @@ impl Workspace {
         self.path(name).display().to_string()
     }
 
-    fn sparse_file(&self, name: &str, size: u64) -> Result<String, CliError> {
+    pub(super) fn sparse_file(&self, name: &str, size: u64) -> Result<String, CliError> {
         let path = self.path(name);
         File::create(&path)
             .and_then(|file| file.set_len(size))
@@ -137,12 +176,13 @@ impl Workspace {
         };
         let passphrase = format!("passphrase={PASSPHRASE}");
         Ok(match subject {
-            Subject::Ours(_) | Subject::OursPlain => {
-                let own = std::env::current_exe()
-                    .map_err(|error| CliError::new(format!("cannot find itself: {error}")))?;
+            Subject::Ours { .. } | Subject::OursPlain => {
+                let own = std::env::current_exe().map_err(|error| {
+                    CliError::new(format!("cannot find its own program: {error}"))
+                })?;
                 let mut command = Command::new(own);
                 command.args(["serve", "--memory", &size, "--socket", &socket]);
-                if let Subject::Ours(scope) = subject {
+                if let Subject::Ours { scope, shard_size } = subject {
                     let strict = scope.strip_suffix("-strict");
                     command.args([
                         "--cipher",
@@ -152,6 +192,9 @@ impl Workspace {
                     ]);
                     command.args(["--affinity-scope", strict.unwrap_or(scope)]);
                     command.args(strict.map(|_| "--strict"));
+                    if let Some(size) = shard_size {
+                        command.args(["--shard-size", &size.to_string()]);
+                    }
                 }
                 command
             }
@@ -210,8 +253,7 @@ impl Workspace {
                 subject.kind()
             ))
         };
-        let mut child = self
-            .command(subject)?
+        let mut child = own_group(&mut self.command(subject)?)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::inherit())

@@ -17,6 +17,9 @@ pub(super) fn render(report: &Report) -> String {
         },
         report.runtime_s
     );
+    for line in report.same_pods_lines() {
+        let _ = writeln!(text, "{line}");
+    }
     for line in &report.left_out {
         let _ = writeln!(text, "left out: {line}");
     }

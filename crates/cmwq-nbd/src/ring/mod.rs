@@ -257,7 +257,7 @@ mod tests {
         test: impl FnOnce(&Ring, &dyn Fn() -> (u16, Ended)),
     ) {
         if let Err(why) = Ring::check() {
-            println!("left out: {why}");
+            println!("skipped, because {why}");
             return;
         }
         let ring = Ring::new(file, places).unwrap();

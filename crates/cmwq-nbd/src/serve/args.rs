@@ -6,11 +6,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use cmwq::WQ_MAX_ACTIVE;
 use cmwq::affinity::AffinityScope;
 use cmwq_nbd::server::Endpoint;
 
+use super::activation;
 use crate::cli_error::CliError;
 
 /// The protocol's own port.
@@ -35,7 +37,7 @@ pub(crate) struct Args {
     )]
     file: Option<PathBuf>,
 
-    /// Serve SIZE bytes of memory instead, which are gone afterwards; K, M, G and T are powers of 1024
+    /// Serve SIZE bytes of memory instead, lost when the server ends; K, M, G and T are powers of 1024
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
 
@@ -43,11 +45,11 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "memory")]
     io_uring: bool,
 
-    /// Encrypt; the one cipher there is: aes-xts-plain64
+    /// Encrypt with a cipher: aes-xts-plain64
     #[arg(long, value_name = "CIPHER", requires = "key_file")]
     cipher: Option<String>,
 
-    /// A file of 32 or 64 bytes, which are the key (256 or 512 bits)
+    /// The file of the key: 32 or 64 bytes (256 or 512 bits)
     #[arg(long, value_name = "FILE", requires = "cipher")]
     key_file: Option<PathBuf>,
 
@@ -55,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", requires = "cipher")]
     sector_size: Option<String>,
 
-    /// Listen at a Unix socket, which only its owner may use
+    /// Listen at a Unix socket; only its owner may connect
     #[arg(long, value_name = "PATH", conflicts_with = "listen")]
     socket: Option<PathBuf>,
 
@@ -63,11 +65,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
 
-    /// Allow addresses that others can reach: there is no authentication, and what is sent is not encrypted
+    /// Allow other addresses than the loopback: there is no authentication, and data are sent unencrypted
     #[arg(long)]
     allow_remote: bool,
 
-    /// Refuse all changes
+    /// Refuse writes
     #[arg(long)]
     read_only: bool,
 
@@ -75,15 +77,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Which CPUs share a pool: cpu, smt, cache, cache_shard, numa, system or default
-    #[arg(long, value_name = "SCOPE")]
+    #[arg(long, value_name = "SCOPE", help = format!("Which CPUs share a pool: {}", scope_names()))]
     affinity_scope: Option<String>,
 
     /// Requests never leave the pod that they were queued from
     #[arg(long)]
     strict: bool,
 
-    /// Requests that are worked on at a time, for each NUMA node [default: 1024]
+    /// Requests in work at a time, for each NUMA node [default: 1024]
     #[arg(long, value_name = "N")]
     max_active: Option<String>,
 
@@ -95,7 +96,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     connections: Option<String>,
 
-    /// Let `cmwq top`, `get`, `set` and the like look at it and change it meanwhile (also with CMWQ_CONTROL=1)
+    /// Serve the control endpoint, for `cmwq top`, `get`, `set` and the like (also with CMWQ_CONTROL=1)
     #[arg(long)]
     pub(super) control: bool,
 }
@@ -176,6 +177,15 @@ impl Args {
     }
 
     fn endpoint(&self) -> Result<(Endpoint, String), CliError> {
+        if activation::is_activated() {
+            if self.socket.is_some() || self.listen.is_some() {
+                return Err(CliError::new(
+                    "--socket, --listen: the service manager has passed a socket already",
+                ));
+            }
+            let socket = Arc::new(activation::socket()?);
+            return Ok((Endpoint::Inherited(socket), "the socket passed".to_owned()));
+        }
         if let Some(path) = &self.socket {
             return Ok((Endpoint::Unix(path.clone()), path.display().to_string()));
         }
@@ -212,18 +222,20 @@ impl Args {
     }
 }
 
+/// The names of all scopes.
+fn scope_names() -> String {
+    AffinityScope::ALL.map(AffinityScope::name).join(", ")
+}
+
 /// An affinity scope by its exact name.
 fn scope(text: &str) -> Result<AffinityScope, CliError> {
-    let all = AffinityScope::CONCRETE
+    AffinityScope::ALL
         .into_iter()
-        .chain([AffinityScope::Default]);
-    all.clone()
         .find(|scope| scope.name() == text)
         .ok_or_else(|| {
-            let names: Vec<_> = all.map(AffinityScope::name).collect();
             CliError::new(format!(
                 "--affinity-scope: {text:?} is not an affinity scope: it must be one of {}",
-                names.join(", ")
+                scope_names()
             ))
         })
 }

@@ -1,5 +1,6 @@
 //! `cmwq-nbd serve`: reads the options, starts the server, and waits to be told to stop.
 
+mod activation;
 mod args;
 mod signals;
 
@@ -62,7 +63,13 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         if options.read_only { ", read-only" } else { "" },
         server.uri()
     ))?;
+    activation::notify(&format!(
+        "READY=1\nSTATUS=serving {} ({} bytes, {how})\n",
+        options.name,
+        export.size()
+    ));
     signals.wait().map_err(CliError::new)?;
+    activation::notify("STOPPING=1\nSTATUS=answering what is in flight\n");
     server
         .stop()
         .map_err(|error| CliError::new(format!("cannot sync {}: {error}", options.name)))

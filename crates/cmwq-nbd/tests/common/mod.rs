@@ -1,6 +1,13 @@
 //! What the tests share: a server in this process, and a client that says what it is told to, right or wrong.
-#![allow(dead_code, reason = "each test program uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test program uses its part")]
 
+#[path = "../../../cmwq/tests/harness/deadline.rs"]
+mod deadline;
+#[path = "../../../cmwq/tests/harness/random.rs"]
+mod random;
+
+pub(crate) use deadline::Deadline;
+pub(crate) use random::{Random, seed};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -69,7 +76,7 @@ pub(crate) fn ways(path: &Path, block: u32) -> impl Iterator<Item = Box<dyn Stor
         match store.by_io_uring() {
             Ok(store) => Some(Box::new(store)),
             Err(why) => {
-                println!("left out: {why}");
+                println!("skipped, because {why}");
                 None
             }
         }
@@ -95,6 +102,7 @@ pub(crate) struct Serving {
     pub(crate) server: Server,
     pub(crate) socket: PathBuf,
     pub(crate) dir: Dir,
+    _deadline: Deadline,
 }
 
 pub(crate) fn serve(store: Box<dyn Store>, cipher: Option<Cipher>, read_only: bool) -> Serving {
@@ -110,6 +118,7 @@ pub(crate) fn serve(store: Box<dyn Store>, cipher: Option<Cipher>, read_only: bo
         server,
         socket,
         dir,
+        _deadline: Deadline::long("a test of the server"),
     }
 }
 
@@ -373,35 +382,4 @@ pub(crate) fn pattern(offset: u64, length: usize, generation: u8) -> Vec<u8> {
             (at ^ (at >> 8) ^ (at >> 16)) as u8 ^ generation
         })
         .collect()
-}
-
-/// Numbers from a seed: SplitMix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}
-
-/// The seed of this run, which is printed: `CMWQ_TEST_SEED`, or another each time.
-pub(crate) fn seed() -> u64 {
-    let given = std::env::var("CMWQ_TEST_SEED").ok();
-    let seed = given.map_or_else(
-        || {
-            u64::from(std::process::id()) << 20
-                ^ std::time::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64
-        },
-        |text| text.parse().expect("CMWQ_TEST_SEED is a number"),
-    );
-    println!("CMWQ_TEST_SEED={seed}");
-    seed
 }

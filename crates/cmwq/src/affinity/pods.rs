@@ -1,12 +1,11 @@
 //! [`Pods`]: a machine cut by one affinity scope.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use crate::sys::map::HashMap;
 
 use crate::topology::{CpuSet, Topology};
 
-use super::scope::AffinityScope;
-use super::shard::shards_of_cpus;
+use super::scope::{AffinityScope, Cut, Key};
 
 /// The CPUs that share a worker pool under one affinity scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,25 +45,12 @@ impl Pods {
     #[must_use]
     pub fn build(topology: &Topology, scope: AffinityScope, shard_size: usize) -> Self {
         let scope = scope.or_default(AffinityScope::INITIAL_DEFAULT);
-        let shards = match scope {
-            AffinityScope::CacheShard => shards_of_cpus(topology, shard_size),
-            _ => Vec::new(),
-        };
-        // Two CPUs are in one pod when their keys are equal.
-        let key = |cpu: usize| match scope {
-            AffinityScope::Cpu => (Some(cpu), 0),
-            AffinityScope::Smt => (topology.core_of(cpu), 0),
-            AffinityScope::Cache => (topology.llc_of(cpu), 0),
-            AffinityScope::CacheShard => (topology.llc_of(cpu), shards[cpu]),
-            // No node is a pod of its own kind.
-            AffinityScope::Numa => (topology.node_of(cpu).map(|node| node as usize), 0),
-            AffinityScope::System | AffinityScope::Default => (None, 0),
-        };
+        let machine = Cut::new(topology, shard_size);
         let mut pods: Vec<Pod> = Vec::new();
-        let mut by_key = HashMap::new();
+        let mut by_key: HashMap<Key, usize> = HashMap::default();
         let mut pod_of = vec![None; topology.max_cpu() + 1];
         for cpu in topology.cpus() {
-            let index = *by_key.entry(key(cpu)).or_insert_with(|| {
+            let index = *by_key.entry(scope.key(&machine, cpu)).or_insert_with(|| {
                 pods.push(Pod {
                     cpus: CpuSet::new(),
                     node: None,

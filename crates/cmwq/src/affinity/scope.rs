@@ -1,66 +1,129 @@
 //! [`AffinityScope`]: the rule that cuts a machine into pods.
 #![forbid(unsafe_code)]
 
+use super::shard::shards_of_cpus;
+use crate::topology::Topology;
+use std::cell::OnceCell;
 use std::fmt;
 use std::str::FromStr;
 
-/// The rule that cuts a machine into pods. In the kernel's index order, with the kernel's names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AffinityScope {
+/// The one table of scopes. Each has its Rust name, its number (the kernel's index, and the value in C), its name in files, commands and JSON, and
+/// its rule: two CPUs are in one pod when the rule gives them the same key. The first one is the alias and has no rule.
+///
+/// Besides, a scope has its constants in `cmwq.h` and `linux/workqueue.h`, and its oracle in `tests/pods_property.rs`.
+macro_rules! affinity_scopes {
+    (
+        $(#[$alias_doc:meta])* $alias:ident = $alias_number:literal, $alias_name:literal;
+        $(#[$first_doc:meta])* $first:ident = $first_number:literal, $first_name:literal, $first_rule:expr;
+        $($(#[$doc:meta])* $scope:ident = $number:literal, $name:literal, $rule:expr;)*
+    ) => {
+        /// The rule that cuts a machine into pods. In the kernel's index order, with the kernel's names.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum AffinityScope {
+            $(#[$alias_doc])* #[default] $alias,
+            $(#[$first_doc])* $first,
+            $($(#[$doc])* $scope,)*
+        }
+
+        const _: () = assert!(
+            AffinityScope::$alias as usize == $alias_number
+                && AffinityScope::$first as usize == $first_number
+                $(&& AffinityScope::$scope as usize == $number)*,
+            "the numbers are the positions"
+        );
+
+        impl AffinityScope {
+            /// Every scope, in index order.
+            pub const ALL: [Self; [$alias_number, $first_number $(, $number)*].len()] =
+                [Self::$alias, Self::$first $(, Self::$scope)*];
+
+            /// The scopes that are rules of their own: all but [`Default`](Self::Default).
+            pub const CONCRETE: [Self; Self::ALL.len() - 1] = [Self::$first $(, Self::$scope)*];
+
+            /// The names of [`CONCRETE`](Self::CONCRETE), for messages.
+            pub(crate) const CONCRETE_NAMES: &str = concat!($first_name $(, ", ", $name)*);
+
+            /// The kernel's name, such as `cache_shard`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    Self::$alias => $alias_name,
+                    Self::$first => $first_name,
+                    $(Self::$scope => $name,)*
+                }
+            }
+
+            /// The pod of a CPU, as a key. The alias has one pod.
+            pub(super) fn key(self, machine: &Cut<'_>, cpu: usize) -> Key {
+                let rule: fn(&Cut<'_>, usize) -> Key = match self {
+                    Self::$alias => |_, _| (None, 0),
+                    Self::$first => $first_rule,
+                    $(Self::$scope => $rule,)*
+                };
+                rule(machine, cpu)
+            }
+        }
+    };
+}
+
+affinity_scopes! {
     /// An alias: whatever the global default scope is when the CPUs are mapped to pods.
-    #[default]
-    Default,
+    Default = 0, "default";
     /// Every CPU is a pod.
-    Cpu,
+    Cpu = 1, "cpu", |_, cpu| (Some(cpu), 0);
     /// The CPUs of a core (SMT siblings) are a pod.
-    Smt,
+    Smt = 2, "smt", |machine, cpu| (machine.topology.core_of(cpu), 0);
     /// The CPUs that share a last-level cache are a pod.
-    Cache,
+    Cache = 3, "cache", |machine, cpu| (machine.topology.llc_of(cpu), 0);
     /// A last-level cache is cut into pods of about eight cores; see [`shard_layout`](super::shard_layout).
-    CacheShard,
+    CacheShard = 4, "cache_shard", |machine, cpu| (machine.topology.llc_of(cpu), machine.shard_of(cpu));
     /// The CPUs of a NUMA node are a pod.
-    Numa,
+    // No node is a pod of its own kind.
+    Numa = 5, "numa", |machine, cpu| (machine.topology.node_of(cpu).map(|node| node as usize), 0);
     /// All CPUs are one pod.
-    System,
+    System = 6, "system", |_, _| (None, 0);
+}
+
+/// What a rule says of a CPU.
+pub(super) type Key = (Option<usize>, usize);
+
+/// What the rules know of a machine.
+pub(super) struct Cut<'a> {
+    topology: &'a Topology,
+    shard_size: usize,
+    shards: OnceCell<Vec<usize>>,
+}
+
+impl<'a> Cut<'a> {
+    pub(super) fn new(topology: &'a Topology, shard_size: usize) -> Self {
+        Cut {
+            topology,
+            shard_size,
+            shards: OnceCell::new(),
+        }
+    }
+
+    /// The index of the CPU's shard in its last-level cache.
+    fn shard_of(&self, cpu: usize) -> usize {
+        self.shards
+            .get_or_init(|| shards_of_cpus(self.topology, self.shard_size))[cpu]
+    }
 }
 
 impl AffinityScope {
-    /// Every scope, in index order.
-    pub const ALL: [Self; 7] = [
-        Self::Default,
-        Self::Cpu,
-        Self::Smt,
-        Self::Cache,
-        Self::CacheShard,
-        Self::Numa,
-        Self::System,
-    ];
-
-    /// The scopes that are rules of their own: all but [`Default`](Self::Default).
-    pub const CONCRETE: [Self; 6] = [
-        Self::Cpu,
-        Self::Smt,
-        Self::Cache,
-        Self::CacheShard,
-        Self::Numa,
-        Self::System,
-    ];
-
     /// What the global default is until it is changed, as in the kernel.
     pub const INITIAL_DEFAULT: Self = Self::CacheShard;
 
-    /// The kernel's name, such as `cache_shard`.
+    /// The kernel's index: the number of the scope in `enum cmwq_affinity_scope` of C.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Cpu => "cpu",
-            Self::Smt => "smt",
-            Self::Cache => "cache",
-            Self::CacheShard => "cache_shard",
-            Self::Numa => "numa",
-            Self::System => "system",
-        }
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The scope of an [index](Self::index).
+    #[must_use]
+    pub fn from_index(index: usize) -> Option<Self> {
+        Self::ALL.get(index).copied()
     }
 
     /// Reads a name as the kernel's files do: exactly, in this case, with at most one trailing newline ignored.
@@ -134,6 +197,45 @@ mod tests {
         }
     }
 
+    /// A table with a scope that there is not.
+    #[expect(unreachable_pub, reason = "the table makes what the crate publishes")]
+    mod fake {
+        use super::super::{Cut, Key};
+
+        affinity_scopes! {
+            /// The alias.
+            Default = 0, "default";
+            /// Every CPU is a pod.
+            Cpu = 1, "cpu", |_, cpu| (Some(cpu), 0);
+            /// Two CPUs with neighbouring numbers are a pod.
+            Pair = 2, "pair", |_, cpu| (Some(cpu / 2), 0);
+        }
+    }
+
+    #[test]
+    fn a_line_in_the_table_is_all_that_a_scope_needs() {
+        use fake::AffinityScope as Fake;
+        assert_eq!(Fake::ALL, [Fake::Default, Fake::Cpu, Fake::Pair]);
+        assert_eq!(Fake::CONCRETE, [Fake::Cpu, Fake::Pair]);
+        assert_eq!(
+            (Fake::Pair.name(), Fake::CONCRETE_NAMES),
+            ("pair", "cpu, pair")
+        );
+        let topology = Topology::from_synthetic("core:4").expect("valid");
+        let machine = Cut::new(&topology, 8);
+        let keys = [0, 1, 2, 3].map(|cpu| Fake::Pair.key(&machine, cpu).0);
+        assert_eq!(keys, [Some(0), Some(0), Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn the_index_is_the_position_and_reads_back() {
+        for (position, scope) in AffinityScope::ALL.into_iter().enumerate() {
+            assert_eq!(scope.index(), position);
+            assert_eq!(AffinityScope::from_index(position), Some(scope));
+        }
+        assert_eq!(AffinityScope::from_index(AffinityScope::ALL.len()), None);
+    }
+
     #[test]
     fn names_are_exact() {
         for text in [
@@ -157,10 +259,12 @@ mod tests {
             );
         }
         let error = AffinityScope::parse_kernel("Cache\n").expect_err("wrong case");
-        assert_eq!(
-            error.to_string(),
-            "unknown affinity scope \"Cache\\n\": it must be default, cpu, smt, cache, cache_shard, numa or system"
-        );
+        assert_eq!(error.to_string(), {
+            let (first, last) = AffinityScope::CONCRETE_NAMES
+                .rsplit_once(", ")
+                .expect("several");
+            format!("unknown affinity scope \"Cache\\n\": it must be default, {first} or {last}")
+        });
     }
 
     #[test]

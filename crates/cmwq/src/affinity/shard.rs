@@ -1,7 +1,7 @@
 //! How many shards a last-level cache is cut into, and which core goes where.
 #![forbid(unsafe_code)]
 
-use crate::topology::Topology;
+use crate::topology::{CpuSet, Topology};
 
 /// Cores in a shard, about, unless told otherwise: the kernel's default for `cache_shard_size`.
 pub const DEFAULT_SHARD_SIZE: usize = 8;
@@ -31,7 +31,8 @@ pub fn shard_layout(cores: usize, shard_size: usize) -> Vec<usize> {
         .collect()
 }
 
-/// The shard of every online CPU, counted from 0 in each LLC; indexed by CPU number, 0 for CPUs that are not online.
+/// The shard of every online CPU, counted from 0 in each LLC; indexed by CPU number, 0 for CPUs that are not online. Each kind of core is cut
+/// by itself, so that no shard mixes fast and slow ones; the kernel's do.
 ///
 /// A core belongs to the LLC of its leader, its lowest-numbered CPU. All its CPUs get the leader's shard index, also
 /// those that the topology puts in another LLC (an LLC may thus be left without a leader, and is then cut as its CPUs'
@@ -39,25 +40,35 @@ pub fn shard_layout(cores: usize, shard_size: usize) -> Vec<usize> {
 pub(super) fn shards_of_cpus(topology: &Topology, shard_size: usize) -> Vec<usize> {
     let mut shard_of = vec![0; topology.max_cpu() + 1];
     for llc in topology.llcs() {
-        let leaders: Vec<usize> = llc
-            .iter()
-            .filter(|&cpu| topology.smt_siblings(cpu).first() == Some(cpu))
-            .collect();
-        let mut left = leaders.as_slice();
-        for (shard, cores) in shard_layout(leaders.len(), shard_size)
-            .into_iter()
-            .enumerate()
-        {
-            let (here, rest) = left.split_at(cores);
-            left = rest;
-            for &leader in here {
-                for cpu in topology.smt_siblings(leader) {
-                    shard_of[cpu] = shard;
+        let mut first_shard = 0;
+        for leaders in leaders_by_kind(topology, llc) {
+            let mut left = leaders.as_slice();
+            let layout = shard_layout(leaders.len(), shard_size);
+            for (shard, &cores) in layout.iter().enumerate() {
+                let (here, rest) = left.split_at(cores);
+                left = rest;
+                for &leader in here {
+                    for cpu in topology.smt_siblings(leader) {
+                        shard_of[cpu] = first_shard + shard;
+                    }
                 }
             }
+            first_shard += layout.len();
         }
     }
     shard_of
+}
+
+/// The lowest-numbered CPU of each core of a cache: one list for each kind of core that the cache has.
+fn leaders_by_kind(topology: &Topology, llc: &CpuSet) -> Vec<Vec<usize>> {
+    let leads = |cpu: &usize| topology.smt_siblings(*cpu).first() == Some(*cpu);
+    let leaders = |cpus: &CpuSet| cpus.iter().filter(leads).collect::<Vec<_>>();
+    let kinds = topology.core_kinds();
+    if kinds.is_empty() {
+        return vec![leaders(llc)];
+    }
+    let kinds = kinds.iter().map(|kind| leaders(&llc.intersection(kind)));
+    kinds.filter(|leaders| !leaders.is_empty()).collect()
 }
 
 #[cfg(all(test, not(cmwq_loom)))]

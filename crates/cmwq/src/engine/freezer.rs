@@ -2,6 +2,7 @@
 //! parent's, nothing happens.
 
 use super::Engine;
+use crate::pool::Dump;
 
 impl Engine {
     /// Freezable workqueues start nothing new from now on: what is queued on them waits. What is active already runs to its
@@ -31,6 +32,12 @@ impl Engine {
         }
         let _no_change = self.0.frozen.lock();
         self.queues().iter().any(|queue| queue.is_freezing())
+    }
+
+    /// As [`dump`](Self::dump), of freezable workqueues only: what a freeze that does not come to its end waits for. Its
+    /// [`Display`](std::fmt::Display) is laid out like the kernel's `show_freezable_workqueues`.
+    pub fn dump_freezable(&self) -> Dump {
+        self.dump().of_freezable()
     }
 
     /// Freezable workqueues go on, with what has waited first. Does nothing when not frozen.

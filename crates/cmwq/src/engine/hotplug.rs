@@ -1,13 +1,15 @@
 //! CPUs that come and go while the process runs, and the mask of unbound items.
 
-use super::builder::FORCE_RR_WARNING;
-use super::{Cpus, Engine, EngineCore, gates};
+use super::build::FORCE_RR_WARNING;
+use super::core::EngineCore;
+use super::{Engine, gates};
+use crate::engine::parts::cpus::Cpus;
 use crate::error::Error;
-use crate::observe::warn;
-use crate::pool::Caretaker;
+use crate::pool::{Caretaker, Pool};
 use crate::sys::gate::Replaced;
 use crate::sys::{blocks, thread};
 use crate::topology::CpuSet;
+use crate::trace::warn;
 use std::sync::Arc;
 
 impl Engine {
@@ -110,6 +112,7 @@ impl Caretaker for EngineCore {
             engine
                 .change_cpus(|now| (*now.real() != real).then(|| now.on(engine.topology(), real)));
         }
+        engine.follow_quota();
         for pool in engine.pools() {
             pool.recall_strays();
             pool.trim_bundles();
@@ -119,5 +122,10 @@ impl Caretaker for EngineCore {
 
     fn watchdog(self: Arc<Self>, now_ns: u64) -> Option<u64> {
         Engine(self).watchdog(now_ns)
+    }
+
+    fn tend_slots(self: Arc<Self>, now_ns: u64) -> Option<u64> {
+        let pools = Engine(self.clone()).pools();
+        Pool::tend_slots(&self.params, &pools, now_ns)
     }
 }

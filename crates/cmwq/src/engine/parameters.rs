@@ -1,44 +1,443 @@
-//! The engine's parameters that can change at run time.
+//! The one table of an engine's parameters: name, help, value as text, how it is set, and the environment variable with its first value. A
+//! parameter is a file of `cmwq mount` by its name; what the endpoint and the commands show and take is this table.
+//!
+//! Texts are read by the rules of the kernel's files of the workqueue module; variables more strictly.
+#![forbid(unsafe_code)]
 
-use super::Engine;
-use crate::sys::atomic::Ordering;
+use super::builder::EngineBuilder;
+use super::core::Engine;
+use super::text::{
+    Errno, SetText, TextError, inval, parse_mask, possible_numbers, shown, switch, unsigned,
+};
+use crate::affinity::AffinityScope;
+use crate::error::{CPU_LIMITS, Error};
+use crate::topology::CpuSet;
 use std::time::Duration;
 
+/// A line of the table.
+struct Parameter {
+    name: &'static str,
+    help: &'static str,
+    get: fn(&Engine) -> String,
+    /// `None`: it is fixed when the engine is built.
+    set: Option<SetText<Engine>>,
+    variable: Option<Variable>,
+}
+
+/// An environment variable: the first value of a parameter that the program has not set.
+struct Variable {
+    name: &'static str,
+    allowed: &'static str,
+    /// Fills the builder's field if it is empty. `false`: the text (`None`: not UTF-8) is not allowed.
+    read: fn(&mut EngineBuilder, Option<&str>) -> bool,
+}
+
+/// Sorted by name.
+const TABLE: [Parameter; 16] = [
+    Parameter {
+        name: "cache_shard_size",
+        help: "cores of a cache shard, about",
+        get: |engine| engine.cache_shard_size().to_string(),
+        set: None,
+        variable: Some(Variable {
+            name: "CMWQ_CACHE_SHARD_SIZE",
+            allowed: "a whole number of cores",
+            read: |builder, text| fill(&mut builder.shard_size, text, whole_number),
+        }),
+    },
+    Parameter {
+        name: "cpu_intensive_thresh_us",
+        help: "microseconds on a CPU after which an item of a per-CPU workqueue is a CPU hog; 0: never",
+        get: |engine| engine.cpu_intensive_threshold().as_micros().to_string(),
+        set: Some(|engine, text| {
+            let us = unsigned(text, u64::MAX / 1000)?;
+            engine.set_cpu_intensive_threshold(Duration::from_micros(us));
+            Ok(())
+        }),
+        variable: Some(Variable {
+            name: "CMWQ_CPU_INTENSIVE_THRESH_US",
+            allowed: "a whole number of microseconds",
+            read: |builder, text| {
+                fill(&mut builder.cpu_intensive, text, |text| {
+                    Some(Duration::from_micros(whole_number(text)? as u64))
+                })
+            },
+        }),
+    },
+    Parameter {
+        name: "cpu_intensive_warning_thresh",
+        help: "how often a function is a CPU hog before it is reported; 0: never",
+        get: |engine| engine.cpu_intensive_warning_threshold().to_string(),
+        set: Some(|engine, text| {
+            engine.set_cpu_intensive_warning_threshold(u32_of(text)?);
+            Ok(())
+        }),
+        variable: Some(Variable {
+            name: "CMWQ_CPU_INTENSIVE_WARNING_THRESH",
+            allowed: "a whole number from 0 to 4294967295",
+            read: |builder, text| fill(&mut builder.cpu_intensive_warnings, text, whole_u32),
+        }),
+    },
+    Parameter {
+        name: "cpu_limit",
+        help: "how many workers may run at once: auto (the CPU quota), none, or a number",
+        get: |engine| engine.cpu_limit().to_string(),
+        set: Some(|engine, text| {
+            let setting = text.strip_suffix('\n').unwrap_or(text).parse();
+            engine.set_cpu_limit(setting.map_err(inval)?).map_err(inval)
+        }),
+        variable: Some(Variable {
+            name: "CMWQ_CPU_LIMIT",
+            allowed: CPU_LIMITS,
+            read: |builder, text| fill(&mut builder.cpu_limit, text, |text| text.parse().ok()),
+        }),
+    },
+    Parameter {
+        name: "cpu_quota",
+        help: "the CPU quota of the process's control group",
+        get: |engine| engine.cpu_quota().to_string(),
+        set: None,
+        variable: None,
+    },
+    Parameter {
+        name: "cpumask",
+        help: "CPUs on which items of unbound workqueues may run, as a mask",
+        get: |engine| mask(engine, &engine.unbound_cpumask()),
+        set: Some(|engine, text| {
+            let mask = parse_mask(text)?;
+            engine.set_unbound_cpumask(&mask).map_err(inval)
+        }),
+        variable: Some(Variable {
+            name: "CMWQ_UNBOUND_CPUS",
+            allowed: "a list of CPUs such as 0-3,8",
+            read: |builder, text| {
+                fill(&mut builder.unbound_cpus, text, |text| {
+                    CpuSet::parse_list(text).ok()
+                })
+            },
+        }),
+    },
+    // CPUs that the process may not use are to it what isolated ones are to the kernel.
+    Parameter {
+        name: "cpumask_isolated",
+        help: "CPUs that the process may not use",
+        get: |engine| {
+            let cpus = engine.cpus_now();
+            mask(
+                engine,
+                &engine.topology().possible().difference(cpus.usable()),
+            )
+        },
+        set: None,
+        variable: None,
+    },
+    Parameter {
+        name: "cpumask_requested",
+        help: "cpumask as it was written",
+        get: |engine| mask(engine, &engine.requested_unbound_cpumask()),
+        set: None,
+        variable: None,
+    },
+    Parameter {
+        name: "debug_force_rr_cpu",
+        help: "items of unbound workqueues that name no CPU go round all CPUs (Y, N)",
+        get: |engine| yes_no(engine.debug_force_rr_cpu()),
+        set: Some(|engine, text| engine.set_debug_force_rr_cpu(switch(text)?).map_err(inval)),
+        variable: Some(Variable {
+            name: "CMWQ_DEBUG_FORCE_RR_CPU",
+            allowed: SWITCH,
+            read: |builder, text| fill(&mut builder.force_rr, text, zero_or_one),
+        }),
+    },
+    Parameter {
+        name: "default_affinity_scope",
+        help: "what the affinity scope default stands for",
+        get: |engine| engine.default_affinity_scope().to_string(),
+        set: Some(|engine, text| {
+            let scope = AffinityScope::parse_kernel(text).map_err(inval)?;
+            engine.set_default_affinity_scope(scope).map_err(inval)
+        }),
+        variable: Some(Variable {
+            name: "CMWQ_DEFAULT_AFFINITY_SCOPE",
+            allowed: AffinityScope::CONCRETE_NAMES,
+            read: |builder, text| {
+                fill(&mut builder.default_scope, text, |text| {
+                    let scope = text.parse().ok();
+                    scope.filter(|&scope| scope != AffinityScope::Default)
+                })
+            },
+        }),
+    },
+    Parameter {
+        name: "mix_core_kinds",
+        help: "whether a cache shard may hold cores of several kinds (Y, N)",
+        get: |engine| yes_no(engine.mixes_core_kinds()),
+        set: None,
+        variable: Some(Variable {
+            name: "CMWQ_MIX_CORE_KINDS",
+            allowed: SWITCH,
+            read: |builder, text| fill(&mut builder.mix_core_kinds, text, zero_or_one),
+        }),
+    },
+    Parameter {
+        name: "panic_on_stall",
+        help: "the number of the stall report that aborts the process; 0: none",
+        get: |engine| engine.panic_on_stall().to_string(),
+        set: Some(|engine, text| {
+            engine.set_panic_on_stall(u32_of(text)?);
+            Ok(())
+        }),
+        variable: Some(Variable {
+            name: "CMWQ_PANIC_ON_STALL",
+            allowed: "a whole number of reports",
+            read: |builder, text| fill(&mut builder.panic_on_stall, text, whole_u32),
+        }),
+    },
+    Parameter {
+        name: "panic_on_stall_time",
+        help: "seconds of a stall after which its report aborts the process; 0: never",
+        get: |engine| engine.panic_on_stall_time().as_secs().to_string(),
+        set: Some(|engine, text| {
+            engine.set_panic_on_stall_time(seconds(text)?);
+            Ok(())
+        }),
+        variable: Some(Variable {
+            name: "CMWQ_PANIC_ON_STALL_TIME",
+            allowed: SECONDS,
+            read: |builder, text| fill(&mut builder.panic_on_stall_time, text, whole_seconds),
+        }),
+    },
+    Parameter {
+        name: "power_efficient",
+        help: "power-efficient per-CPU workqueues are unbound (Y, N)",
+        get: |engine| yes_no(engine.is_power_efficient()),
+        set: None,
+        variable: Some(Variable {
+            name: "CMWQ_POWER_EFFICIENT",
+            allowed: SWITCH,
+            read: |builder, text| fill(&mut builder.power_efficient, text, zero_or_one),
+        }),
+    },
+    Parameter {
+        name: "running_limit",
+        help: "how many workers may run at once now, or none",
+        get: |engine| {
+            let limit = engine.running_limit();
+            limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string())
+        },
+        set: None,
+        variable: None,
+    },
+    Parameter {
+        name: "watchdog_thresh",
+        help: "seconds after which a pool that starts nothing is reported as stalled; 0: never",
+        get: |engine| engine.watchdog_threshold().as_secs().to_string(),
+        set: Some(|engine, text| {
+            engine.set_watchdog_threshold(seconds(text)?);
+            Ok(())
+        }),
+        variable: Some(Variable {
+            name: "CMWQ_WATCHDOG_THRESH",
+            allowed: SECONDS,
+            read: |builder, text| fill(&mut builder.watchdog, text, whole_seconds),
+        }),
+    },
+];
+
+const SWITCH: &str = "0, 1";
+const SECONDS: &str = "a whole number of seconds";
+
+/// What can be read, and perhaps set, as text: an attribute of a workqueue or a parameter of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Setting {
+    /// The name, as the kernel's file is called.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub help: &'static str,
+    /// Whether it can be set at all.
+    pub writable: bool,
+    /// The environment variable with its first value.
+    pub variable: Option<&'static str>,
+}
+
+impl Setting {
+    pub(crate) fn new(name: &'static str, help: &'static str, writable: bool) -> Self {
+        Setting {
+            name,
+            help,
+            writable,
+            variable: None,
+        }
+    }
+}
+
 impl Engine {
-    /// For how long an item of a per-CPU workqueue may use the CPU before others are started beside it; zero: never. The
-    /// kernel's `cpu_intensive_thresh_us`, 10 ms at first. (The kernel scales it up on slow CPUs; this does not.)
-    pub fn cpu_intensive_threshold(&self) -> Duration {
-        Duration::from_nanos(self.0.params.cpu_intensive_ns.load(Ordering::Relaxed))
+    /// The parameters, as the kernel's files are called (those of the module, and the three global masks), and whether each can be
+    /// written.
+    pub const PARAMETERS: [(&'static str, bool); TABLE.len()] = {
+        let mut all = [("", false); TABLE.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = (TABLE[at].name, TABLE[at].set.is_some());
+            at += 1;
+        }
+        all
+    };
+
+    /// The parameters with their help and their environment variables.
+    pub fn parameter_settings() -> Vec<Setting> {
+        let settings = TABLE.iter().map(|own| Setting {
+            variable: own.variable.as_ref().map(|variable| variable.name),
+            ..Setting::new(own.name, own.help, own.set.is_some())
+        });
+        settings.collect()
     }
 
-    /// Changes [`cpu_intensive_threshold`](Self::cpu_intensive_threshold).
-    pub fn set_cpu_intensive_threshold(&self, threshold: Duration) {
-        let ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
-        self.0.params.cpu_intensive_ns.store(ns, Ordering::Relaxed);
+    /// A parameter as the kernel's file shows it, without the newline.
+    ///
+    /// # Errors
+    /// [`Errno::NoEnt`]: there is no such parameter.
+    pub fn parameter(&self, name: &str) -> Result<String, TextError> {
+        Ok((find(name)?.get)(self))
     }
 
-    /// How often a function must have been too long on the CPU before it is reported; 0: never. The kernel's
-    /// `cpu_intensive_warning_thresh`, 4 at first. Reports come at that count and then ever more rarely (4, 5, 7, 11, 19…).
-    pub fn cpu_intensive_warning_threshold(&self) -> u32 {
-        let warnings = &self.0.params.cpu_intensive_warnings;
-        warnings.load(Ordering::Relaxed)
+    /// Changes a parameter, by the kernel's rules for the text.
+    ///
+    /// # Errors
+    /// [`Errno::NoEnt`]: there is no such parameter; [`Errno::Acces`]: it can only be read; [`Errno::Inval`]: not such a value;
+    /// [`Errno::Range`] and [`Errno::Overflow`]: too large. Nothing is changed then.
+    pub fn set_parameter(&self, name: &str, text: &str) -> Result<(), TextError> {
+        let Some(set) = find(name)?.set else {
+            let message = format!("{name} can only be read: it is fixed when the engine is built");
+            return Err(TextError::new(Errno::Acces, message));
+        };
+        set(self, text).map_err(|error| error.of(name))
+    }
+}
+
+fn find(name: &str) -> Result<&'static Parameter, TextError> {
+    const ALL: &[Parameter] = &TABLE;
+    ALL.iter().find(|own| own.name == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|own| own.name).collect();
+        let message = format!(
+            "there is no parameter {}: there are {}",
+            shown(name),
+            names.join(", ")
+        );
+        TextError::new(Errno::NoEnt, message)
+    })
+}
+
+/// Sets what the program has not, by the environment. An empty variable counts as unset.
+pub(in crate::engine) fn read_variables(builder: &mut EngineBuilder) -> Result<(), Error> {
+    for Variable {
+        name,
+        allowed,
+        read,
+    } in TABLE.iter().filter_map(|own| own.variable.as_ref())
+    {
+        let value = std::env::var_os(name).filter(|value| !value.is_empty());
+        if let Some(value) = value
+            && !read(builder, value.to_str())
+        {
+            return Err(Error::Variable {
+                name,
+                value: value.to_string_lossy().into_owned(),
+                allowed,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn fill<T>(
+    field: &mut Option<T>,
+    text: Option<&str>,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> bool {
+    if field.is_none() {
+        *field = text.and_then(parse);
+    }
+    field.is_some()
+}
+
+/// Digits only: no sign, no blank.
+fn whole_number(text: &str) -> Option<usize> {
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())?
+}
+
+fn whole_u32(text: &str) -> Option<u32> {
+    whole_number(text)?.try_into().ok()
+}
+
+fn whole_seconds(text: &str) -> Option<Duration> {
+    Some(Duration::from_secs(whole_number(text)? as u64))
+}
+
+fn zero_or_one(text: &str) -> Option<bool> {
+    match text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
+}
+
+fn u32_of(text: &str) -> Result<u32, TextError> {
+    let number = unsigned(text, u32::MAX.into())?;
+    Ok(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+/// Twice as much must still be a number of nanoseconds.
+fn seconds(text: &str) -> Result<Duration, TextError> {
+    let number = unsigned(text, u64::MAX / 4_000_000_000)?;
+    Ok(Duration::from_secs(number))
+}
+
+fn yes_no(on: bool) -> String {
+    if on { "Y" } else { "N" }.to_owned()
+}
+
+/// A mask with a digit for each CPU that can be.
+fn mask(engine: &Engine, cpus: &CpuSet) -> String {
+    cpus.to_mask_of(possible_numbers(engine.topology().possible()))
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_every_line_is_complete() {
+        assert!(TABLE.windows(2).all(|pair| pair[0].name < pair[1].name));
+        let engine = Engine::builder().build().unwrap();
+        for (own, (name, writable)) in TABLE.iter().zip(Engine::PARAMETERS) {
+            assert_eq!((own.name, own.set.is_some()), (name, writable));
+            assert!(!own.help.is_empty() && !own.help.contains('\n'), "{name}");
+            let value = engine.parameter(name).unwrap();
+            assert!(!value.contains('\n'), "{name}: {value:?}");
+            let error = engine.set_parameter(name, "?").unwrap_err();
+            assert!(error.message.starts_with(name), "{name}: {error}");
+            let expected = if writable { Errno::Inval } else { Errno::Acces };
+            assert_eq!(error.errno, expected, "{name}: {error}");
+        }
     }
 
-    /// Changes [`cpu_intensive_warning_threshold`](Self::cpu_intensive_warning_threshold).
-    pub fn set_cpu_intensive_warning_threshold(&self, count: u32) {
-        let warnings = &self.0.params.cpu_intensive_warnings;
-        warnings.store(count, Ordering::Relaxed);
-    }
-
-    /// A pool that has work waiting and starts none of it for this long is reported; zero: never. The kernel's `watchdog_thresh`,
-    /// 30 s at first.
-    pub fn watchdog_threshold(&self) -> Duration {
-        self.0.watchdog.threshold()
-    }
-
-    /// Changes [`watchdog_threshold`](Self::watchdog_threshold).
-    pub fn set_watchdog_threshold(&self, threshold: Duration) {
-        self.0.watchdog.set_threshold(threshold);
-        self.0.service.watchdog_changed();
+    /// What the program has set stays, and the variable is not even looked at.
+    #[test]
+    fn every_variable_fills_an_empty_field_and_no_other() {
+        for Variable { name, read, .. } in TABLE.iter().filter_map(|own| own.variable.as_ref()) {
+            let mut builder = EngineBuilder::new();
+            assert!(!read(&mut builder, Some("?")), "{name} takes anything");
+            assert!(!read(&mut builder, None), "{name} takes what is not UTF-8");
+            let texts = ["1", "cache", "0-1"];
+            let good = texts.iter().find(|text| read(&mut builder, Some(text)));
+            assert!(good.is_some(), "{name} takes nothing");
+            let before = format!("{builder:?}");
+            assert!(read(&mut builder, Some("?")), "{name} is looked at");
+            assert_eq!(before, format!("{builder:?}"));
+        }
     }
 }

@@ -2,6 +2,15 @@
 #![forbid(unsafe_code)]
 
 use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// The longest time that is told from "for ever": 146 years. Twice that after any time of these clocks does not overflow.
+const LONGEST_NS: u64 = u64::MAX / 4;
+
+/// A duration for adding to these clocks: one that is too long for that is taken for [`LONGEST_NS`].
+pub(crate) fn saturated_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).map_or(LONGEST_NS, |ns| ns.min(LONGEST_NS))
+}
 
 fn read(id: ClockId) -> u64 {
     let t = clock_gettime(id);

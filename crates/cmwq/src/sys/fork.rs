@@ -81,6 +81,7 @@ extern "C" fn in_parent() {
 
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    super::thread::forget_tid();
     after(Side::Child);
 }
 
@@ -88,6 +89,11 @@ extern "C" fn in_child() {
 /// first time.
 pub(crate) fn hold_during_forks(lock: ProcessLock, take: Take) {
     TAKE[lock as usize].store(take as *mut (), Ordering::Release);
+    notice();
+}
+
+/// From now on forks change the [generation].
+pub(crate) fn notice() {
     // No Once: were it torn by a fork, the child would wait for it.
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.swap(true, Ordering::AcqRel) {

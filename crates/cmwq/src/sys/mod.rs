@@ -1,25 +1,37 @@
 //! The one seam to the platform: atomics, locks, parking, threads, CPUs and clocks.
 //!
-//! Everything above this room is written against these names only. Two back ends exist: the real one, and
+//! Everything above this room is written against these names only. Three back ends exist: the real one;
 //! [loom](https://docs.rs/loom)'s, chosen by `cfg(cmwq_loom)`, under which the crate `cmwq-models` compiles the very
-//! same sources and explores their interleavings.
+//! same sources and explores their interleavings; and the virtual machine's, chosen by `cfg(cmwq_sim)`, under which the crate
+//! `cmwq-simulated` compiles them to run on machines of up to 256 CPUs in virtual time (`sim/`).
 
+#[cfg_attr(cmwq_sim, path = "sim/atomic.rs")]
 pub(crate) mod atomic;
-pub(crate) mod blocks;
-pub(crate) mod cell;
+#[cfg_attr(cmwq_sim, path = "sim/clock.rs")]
 pub(crate) mod clock;
+#[cfg_attr(cmwq_sim, path = "sim/cpu.rs")]
 pub(crate) mod cpu;
+#[cfg_attr(cmwq_sim, path = "sim/fork.rs")]
 pub(crate) mod fork;
-pub(crate) mod gate;
-pub(crate) mod park;
-pub(crate) mod patience;
-pub(crate) mod prefetch;
-pub(crate) mod probe;
+#[cfg_attr(cmwq_sim, path = "sim/local.rs")]
+pub(crate) mod local;
+pub(crate) mod map;
+// Virtual threads get no signals.
+#[cfg_attr(cmwq_sim, allow(dead_code))]
+pub(crate) mod signals;
+#[cfg_attr(cmwq_sim, path = "sim/slice.rs")]
 pub(crate) mod slice;
-pub(crate) mod spin;
-pub(crate) mod stock;
-pub(crate) mod symbol;
+#[cfg_attr(cmwq_sim, path = "sim/sync.rs")]
 pub(crate) mod sync;
+#[cfg_attr(cmwq_sim, path = "sim/task.rs")]
 pub(crate) mod task;
+#[cfg_attr(cmwq_sim, path = "sim/thread.rs")]
 pub(crate) mod thread;
-mod turns;
+
+mod debug;
+mod memory;
+mod waiting;
+
+pub(crate) use debug::{probe, symbol};
+pub(crate) use memory::{blocks, cell, gate, prefetch, stock};
+pub(crate) use waiting::{bell, park, patience, spin};

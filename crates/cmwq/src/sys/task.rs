@@ -4,6 +4,8 @@
 /// Lets the thread's turn on the CPU pass.
 #[inline]
 pub(crate) fn yield_now() {
+    #[cfg(all(test, not(cmwq_loom)))]
+    YIELDS.set(YIELDS.get() + 1);
     #[cfg(not(cmwq_loom))]
     std::thread::yield_now();
     #[cfg(cmwq_loom)]
@@ -17,4 +19,15 @@ pub(crate) fn pause() {
     std::hint::spin_loop();
     #[cfg(cmwq_loom)]
     loom::thread::yield_now();
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+thread_local! {
+    static YIELDS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How often the calling thread has let its turn pass.
+#[cfg(all(test, not(cmwq_loom)))]
+pub(crate) fn yields() -> usize {
+    YIELDS.get()
 }

@@ -1,5 +1,6 @@
 //! Threads: starting them, naming them, binding them, watching them.
 
+use super::signals::LibraryMask;
 use crate::topology::CpuSet;
 use rustix::thread::CpuSet as KernelCpuSet;
 use std::cell::Cell;
@@ -8,40 +9,27 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 
-/// Starts a thread with every signal blocked, as a process's own threads should be the ones that handle its signals.
+/// Starts a thread with the signal mask of the [library's](super::signals) threads.
 pub(crate) fn spawn(name: &str, main: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    // A new thread inherits its creator's mask; blocking here leaves no window in which the worker has an open one.
-    let mask = SignalMask::block_all();
+    spawn_with_stack(name, None, main)
+}
+
+/// The same, with a stack of so many bytes if that is said.
+pub(crate) fn spawn_with_stack(
+    name: &str,
+    stack_size: Option<usize>,
+    main: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    // A new thread inherits its creator's mask: changing it here leaves no window in which the worker has another one.
+    let mask = LibraryMask::enter();
     // The kernel keeps 15 bytes of a name; std would cut it as well, but at any byte.
-    let name: String = name.chars().take(15).collect();
-    let result = std::thread::Builder::new().name(name).spawn(main).map(drop);
+    let mut thread = std::thread::Builder::new().name(cut(name).to_owned());
+    if let Some(bytes) = stack_size {
+        thread = thread.stack_size(bytes);
+    }
+    let result = thread.spawn(main).map(drop);
     drop(mask);
     result
-}
-
-/// Restores the caller's signal mask when dropped.
-struct SignalMask(libc::sigset_t);
-
-impl SignalMask {
-    fn block_all() -> Self {
-        // SAFETY: both sets are plain data that the calls fill in; pthread_sigmask only changes this thread.
-        unsafe {
-            let mut all = std::mem::zeroed();
-            let mut before = std::mem::zeroed();
-            libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before);
-            SignalMask(before)
-        }
-    }
-}
-
-impl Drop for SignalMask {
-    fn drop(&mut self) {
-        // SAFETY: `self.0` was filled in by pthread_sigmask.
-        unsafe {
-            libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut());
-        }
-    }
 }
 
 thread_local! {
@@ -49,8 +37,7 @@ thread_local! {
     static TID: Cell<i32> = const { Cell::new(0) };
 }
 
-/// The kernel's id of the calling thread. A system call the first time only, so it must not be asked for by a thread that
-/// may fork and go on as another one: workers do not.
+/// The kernel's id of the calling thread. A system call the first time only.
 #[inline]
 pub(crate) fn current_tid() -> i32 {
     match TID.get() {
@@ -61,6 +48,11 @@ pub(crate) fn current_tid() -> i32 {
         }
         tid => tid,
     }
+}
+
+/// The calling thread is a fork's child, and has another id than in the parent.
+pub(super) fn forget_tid() {
+    TID.set(0);
 }
 
 /// Binds the calling thread to `cpus`. CPUs that do not exist or are not allowed are left out by the system; an error
@@ -106,6 +98,50 @@ pub(crate) fn rename_current(name: &std::ffi::CStr) {
     // SAFETY: PR_SET_NAME reads a string that ends with 0. It cannot fail then.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+    }
+}
+
+/// As much of a name as the kernel keeps.
+fn cut(name: &str) -> &str {
+    if name.len() <= MOST_OF_NAME {
+        return name;
+    }
+    let mut ends = (0..=MOST_OF_NAME).rev();
+    ends.find_map(|end| name.get(..end)).unwrap_or("")
+}
+
+/// The kernel keeps so many bytes of a name.
+const MOST_OF_NAME: usize = 15;
+
+/// A thread's own name.
+pub(crate) struct ThreadName([u8; MOST_OF_NAME + 1]);
+
+impl ThreadName {
+    pub(crate) fn new(name: &str) -> Self {
+        let mut bytes = [0; MOST_OF_NAME + 1];
+        let name = cut(name).as_bytes();
+        bytes[..name.len()].copy_from_slice(name);
+        ThreadName(bytes)
+    }
+
+    /// Gives it to the calling thread, if that has another by now: one system call if not.
+    pub(crate) fn take_back(&self) {
+        if cfg!(cmwq_loom) {
+            return;
+        }
+        let mut now = [0; MOST_OF_NAME + 1];
+        // SAFETY: PR_GET_NAME writes 16 bytes at most. It cannot fail then.
+        unsafe {
+            libc::prctl(libc::PR_GET_NAME, now.as_mut_ptr());
+        }
+        // What lies behind the end of a name is nobody's.
+        let end = now.iter().position(|&byte| byte == 0).unwrap_or(0);
+        now[end..].fill(0);
+        if now != self.0
+            && let Ok(own) = std::ffi::CStr::from_bytes_until_nul(&self.0)
+        {
+            rename_current(own);
+        }
     }
 }
 
@@ -180,26 +216,76 @@ pub(crate) fn cpu_time_of_current_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Whether thread `tid` of this process sleeps in the system (states S and D): it is not running and does not want to.
-pub(crate) fn is_asleep(tid: i32) -> bool {
+/// What the system says of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ThreadState {
+    /// It runs, or wants to.
+    Awake,
+    /// It sleeps in the system (states S and D): it is not running and does not want to.
+    Asleep,
+    /// No file descriptor is free to ask with, `/proc` is not there, or the thread is not.
+    Unknown,
+}
+
+/// The state of thread `tid` of this process.
+///
+/// The file is opened anew each time. One that stayed open for each worker would save three fifths of the 3 us, and be one of the few
+/// descriptors that a process has: the answer may be missing instead, and the CPU clock, which needs none, stands in.
+pub(crate) fn state_of(tid: i32) -> ThreadState {
+    read_state(tid).map_or(ThreadState::Unknown, |state| match state {
+        b'S' | b'D' => ThreadState::Asleep,
+        _ => ThreadState::Awake,
+    })
+}
+
+/// The letter that stands for the thread's state.
+fn read_state(tid: i32) -> Option<u8> {
+    // Number, name and state are in the first bytes.
+    let mut stat = [0_u8; 128];
+    let stat = read_of_task(tid, "stat", &mut stat)?;
+    // The name is in parentheses and may itself contain any byte: the state follows the last ") ".
+    let end_of_name = stat.windows(2).rposition(|pair| pair == b") ")?;
+    stat.get(end_of_name + 2).copied()
+}
+
+/// How often thread `tid` of this process has gone to sleep of its own accord; `None`: the system does not say.
+pub(crate) fn voluntary_switches_of(tid: i32) -> Option<u64> {
+    let mut status = [0_u8; 4096];
+    let line = read_of_task(tid, "status", &mut status)?
+        .split(|&byte| byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"voluntary_ctxt_switches:"))?;
+    std::str::from_utf8(line).ok()?.trim().parse().ok()
+}
+
+/// The beginning of a file that the system has for thread `tid`, as much as fits.
+fn read_of_task<'b>(tid: i32, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     // Nothing is allocated: the monitor asks again and again.
-    let (mut path, mut stat) = ([0_u8; 48], [0_u8; 128]);
+    let mut path = [0_u8; 48];
     let mut rest = &mut path[..];
-    if write!(rest, "/proc/self/task/{tid}/stat").is_err() {
-        return false;
-    }
+    write!(rest, "/proc/self/task/{tid}/{name}").ok()?;
     let unused = rest.len();
     let path = &path[..path.len() - unused];
-    let file = File::open(OsStr::from_bytes(path));
-    // Number, name and state are in the first bytes.
-    let Ok(length) = file.and_then(|mut file| file.read(&mut stat)) else {
-        return false;
-    };
-    let stat = &stat[..length];
-    // The name is in parentheses and may itself contain any byte: the state follows the last ") ".
-    let state = stat
-        .windows(2)
-        .rposition(|pair| pair == b") ")
-        .and_then(|at| stat.get(at + 2));
-    matches!(state, Some(b'S' | b'D'))
+    let mut file = File::open(OsStr::from_bytes(path)).ok()?;
+    let length = file.read(buffer).ok()?;
+    Some(&buffer[..length])
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_not_there_is_neither_asleep_nor_awake() {
+        assert_eq!(state_of(i32::MAX), ThreadState::Unknown);
+        assert_eq!(state_of(current_tid()), ThreadState::Awake);
+        assert_eq!(voluntary_switches_of(i32::MAX), None);
+    }
+
+    #[test]
+    fn what_the_system_says_of_a_threads_sleeps_is_what_the_thread_counts() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let before = voluntary_switches() as u64;
+        let told = voluntary_switches_of(current_tid()).expect("/proc is there");
+        assert!((before..=voluntary_switches() as u64).contains(&told));
+    }
 }

@@ -1,4 +1,9 @@
 //! The process's timers: one wheel, and one thread that sleeps until the next expiry and is not started before the first.
+//!
+//! **The thread runs none of the user's destructors, calls no handler, and has one entry in its hands at a time.** All timers of the process would wait for a
+//! destructor, which may itself wait for an item that waits for its timer. And a thread that cancels an item looks for it in the wheel and on
+//! the queues: were the entries that are due taken out of the wheel together, then whatever the timer thread calls could wait for ever for
+//! one of those that it has not come to.
 
 use super::wheel::{Key, Wheel};
 use crate::sys::atomic::Ordering;
@@ -8,20 +13,40 @@ use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::sys::{clock, thread};
 use crate::topology::process_cpus;
+use crate::trace::Reporter;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 /// One tick, as a power of two of nanoseconds: 1.05 ms. A delay is rounded up to whole ticks after the next, never down.
 const TICK_SHIFT: u32 = 20;
 
-/// Where an item keeps the key of its armed timer. Read and written under the wheel's lock only.
+/// Where an item keeps what it knows of its timer. Written under the wheel's lock only.
 #[derive(Default)]
-#[repr(transparent)]
-pub(crate) struct TimerKey(AtomicU64);
+#[repr(C)]
+pub(crate) struct TimerKey {
+    /// The key under which it is armed. It stays when the timer expires, since the item may be gone by then.
+    key: AtomicU64,
+    /// When it expires or has expired, in milliseconds of the clock. C programs read it in place.
+    expires_ms: AtomicU64,
+}
+
+const NS_PER_MS: u64 = 1_000_000;
 
 impl TimerKey {
     pub(crate) const fn new() -> Self {
-        TimerKey(AtomicU64::new(0))
+        TimerKey {
+            key: AtomicU64::new(0),
+            expires_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// How long until it expires, in whole milliseconds; zero if it has expired or was stopped. A hint.
+    pub(crate) fn time_left(&self) -> Duration {
+        if self.key.load(Ordering::Relaxed) == 0 {
+            return Duration::ZERO;
+        }
+        let expires_ms = self.expires_ms.load(Ordering::Relaxed);
+        Duration::from_millis(expires_ms.saturating_sub(clock::now_ns() / NS_PER_MS))
     }
 }
 
@@ -33,11 +58,11 @@ struct State<T> {
     sleeps_until: u64,
 }
 
-/// Timers that hand a `T` to a function when they expire.
-pub(crate) struct Timers<T: Send + 'static> {
+/// Timers that hand a `T` to a function when they expire. What it returns is dropped by another thread.
+pub(crate) struct Timers<T: Send + 'static, R: Send + 'static> {
     state: OnceLock<Mutex<State<T>>>,
     parker: OnceLock<Parker>,
-    expired: fn(T),
+    expired: fn(T) -> Option<R>,
     /// Calls [`hold_during_fork`](Self::hold_during_fork) of the static that it is.
     hold: fn() -> Held,
 }
@@ -46,9 +71,42 @@ fn tick_of(ns: u64) -> u64 {
     ns >> TICK_SHIFT
 }
 
-impl<T: Send + 'static> Timers<T> {
+/// How long it takes from `now_ns` until the tick begins; at least a moment. A tick beyond the end of the clock never begins.
+fn until(tick: u64, now_ns: u64) -> Duration {
+    let begins_ns = tick.saturating_mul(1 << TICK_SHIFT);
+    Duration::from_nanos(begins_ns.saturating_sub(now_ns).max(1))
+}
+
+/// What may run the user's destructors when it is dropped. They may panic.
+struct Left<R>(Vec<R>);
+
+impl<R> Drop for Left<R> {
+    fn drop(&mut self) {
+        for value in self.0.drain(..) {
+            forgiving(|| drop(value));
+        }
+    }
+}
+
+impl<R: Send + 'static> Left<R> {
+    /// Drops it on a thread of its own; on the calling one if there can be no other.
+    fn drop_elsewhere(self) {
+        if !self.0.is_empty() {
+            let _ = thread::spawn("cmwq-drop", || drop(self));
+        }
+    }
+}
+
+/// What `f` returns, unless it panics.
+fn forgiving<T>(f: impl FnOnce() -> T) -> Option<T> {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+    // What it panicked with may panic when it is dropped.
+    result.map_err(std::mem::forget).ok()
+}
+
+impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
     /// For a static; `hold` calls its [`hold_during_fork`](Self::hold_during_fork).
-    pub(crate) const fn new(expired: fn(T), hold: fn() -> Held) -> Self {
+    pub(crate) const fn new(expired: fn(T) -> Option<R>, hold: fn() -> Held) -> Self {
         Timers {
             hold,
             state: OnceLock::new(),
@@ -93,9 +151,12 @@ impl<T: Send + 'static> Timers<T> {
             state.started = Some(fork::generation());
         }
         // The tick in which the deadline lies has passed only when the next has begun.
-        let deadline = tick_of(clock::now_ns().saturating_add(delay_ns)) + 1;
+        let now = clock::now_ns();
+        let deadline = tick_of(now.saturating_add(delay_ns)) + 1;
         let key = state.wheel.arm(deadline, value);
-        at.0.store(key.pack(), Ordering::Relaxed);
+        at.key.store(key.pack(), Ordering::Relaxed);
+        let expires_ms = now / NS_PER_MS + delay_ns.div_ceil(NS_PER_MS);
+        at.expires_ms.store(expires_ms, Ordering::Relaxed);
         let earlier = deadline < state.sleeps_until;
         drop(state);
         if earlier {
@@ -107,7 +168,7 @@ impl<T: Send + 'static> Timers<T> {
     /// Takes back what is armed under the key that `at` holds; `None` if nothing is any more.
     pub(crate) fn disarm(&self, at: &TimerKey) -> Option<T> {
         let mut state = self.state().lock();
-        match at.0.swap(0, Ordering::Relaxed) {
+        match at.key.swap(0, Ordering::Relaxed) {
             0 => None,
             key => state.wheel.cancel(Key::unpack(key)),
         }
@@ -118,27 +179,72 @@ impl<T: Send + 'static> Timers<T> {
         if let Ok(cpus) = process_cpus() {
             let _ = thread::bind_current(&cpus);
         }
+        // Warnings are said by another thread: a handler may wait for a timer.
+        let reporter = Reporter::new();
+        reporter.speak_for_current_thread();
         loop {
-            let mut due = Vec::new();
-            let now = clock::now_ns();
-            let sleep = {
-                let mut state = self.state().lock();
-                state.wheel.advance(tick_of(now), |value| due.push(value));
-                let next = state.wheel.next_tick();
-                state.sleeps_until = next.unwrap_or(u64::MAX);
-                next.map(|tick| {
-                    Duration::from_nanos((tick << TICK_SHIFT).saturating_sub(now).max(1))
-                })
+            let now_ns = clock::now_ns();
+            let mut left = Left(Vec::new());
+            let mut any = false;
+            let sleep = loop {
+                match self.next(now_ns) {
+                    Ok(value) => {
+                        any = true;
+                        left.0.extend(forgiving(|| (self.expired)(value)).flatten());
+                    }
+                    Err(sleep) => break sleep,
+                }
             };
-            if due.is_empty() {
+            left.drop_elsewhere();
+            reporter.say_elsewhere();
+            // Expiring takes time.
+            if !any {
                 self.parker().park_for(sleep);
-                continue;
-            }
-            for value in due {
-                // Ours does not panic, but what it drops may be the user's.
-                let expire = std::panic::AssertUnwindSafe(|| (self.expired)(value));
-                let _ = std::panic::catch_unwind(expire);
             }
         }
+    }
+
+    /// What is due next; else how long nothing is (`None`: as long as nothing is armed).
+    fn next(&self, now_ns: u64) -> Result<T, Option<Duration>> {
+        let mut state = self.state().lock();
+        if let Some(value) = state.wheel.expire(tick_of(now_ns)) {
+            return Ok(value);
+        }
+        let next = state.wheel.next_tick();
+        state.sleeps_until = next.unwrap_or(u64::MAX);
+        Err(next.map(|tick| until(tick, now_ns)))
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
+    #[test]
+    fn the_end_of_the_clock_is_far() {
+        let now_ns = 1_000 * (1 << TICK_SHIFT) + 5;
+        for delay_ns in [u64::MAX, u64::MAX - now_ns, u64::MAX - (1 << TICK_SHIFT)] {
+            let deadline = tick_of(now_ns.saturating_add(delay_ns)) + 1;
+            assert!(until(deadline, now_ns) > 500 * YEAR, "{delay_ns}");
+        }
+        assert_eq!(until(1_000, now_ns), Duration::from_nanos(1));
+        let tick = Duration::from_nanos(1 << TICK_SHIFT);
+        assert_eq!(until(1_001, now_ns), tick - Duration::from_nanos(5));
+    }
+
+    #[test]
+    fn all_that_is_left_is_dropped_though_some_of_it_panics() {
+        struct Panics<'t>(&'t std::cell::Cell<u32>);
+        impl Drop for Panics<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() + 1);
+                std::panic::resume_unwind(Box::new("on purpose"));
+            }
+        }
+        let dropped = std::cell::Cell::new(0);
+        drop(Left((0..3).map(|_| Panics(&dropped)).collect()));
+        assert_eq!(dropped.get(), 3);
     }
 }

@@ -104,30 +104,32 @@ impl<T> Wheel<T> {
         self.release(key.index)
     }
 
-    /// The next tick at which `advance` has something to do: an expiry, or entries to move down before one.
+    /// The next tick at which [`expire`](Self::expire) has something to do: an expiry, or entries to move down before one.
     pub(crate) fn next_tick(&self) -> Option<u64> {
         self.next_slot().map(|(_, _, tick)| tick)
     }
 
-    /// Makes `now` the present and hands over what is due, in the order of the ticks at which it is.
-    pub(crate) fn advance(&mut self, now: u64, mut expired: impl FnMut(T)) {
+    /// Hands over one entry that is due at `now`, in the order of the ticks at which they are. What else is due can still be cancelled.
+    /// `None`: nothing is due any more, and `now` is the present.
+    pub(crate) fn expire(&mut self, now: u64) -> Option<T> {
         while let Some((level, slot, tick)) = self.next_slot().filter(|&(_, _, tick)| tick <= now) {
             self.now = tick;
-            let mut index = std::mem::replace(&mut self.heads[level * SLOTS + slot], NONE);
+            let mut index = self.heads[level * SLOTS + slot];
+            if level == 0 {
+                // A slot of this level is one tick: all that is in it is due.
+                self.unlink(index);
+                return self.release(index);
+            }
+            self.heads[level * SLOTS + slot] = NONE;
             self.occupied[level] &= !(1 << slot);
             while index != NONE {
                 let next = self.entries[index as usize].next;
-                if self.entries[index as usize].deadline <= tick {
-                    if let Some(value) = self.release(index) {
-                        expired(value);
-                    }
-                } else {
-                    self.link(index);
-                }
+                self.link(index);
                 index = next;
             }
         }
         self.now = self.now.max(now);
+        None
     }
 
     /// The first slot in use after the present: its level, its number, and the tick at which it begins.
@@ -236,16 +238,19 @@ mod tests {
                         if let Some(&(first, _)) = model.keys().next() {
                             prop_assert!(wheel.next_tick().unwrap() <= first, "would wake too late");
                         }
-                        let mut expired = Vec::new();
-                        wheel.advance(now, |id| expired.push(id));
-                        let mut due = Vec::new();
-                        while let Some(entry) = model.first_entry().filter(|entry| entry.key().0 <= now) {
-                            due.push(entry.key().1);
-                            entry.remove();
+                        let mut last = 0;
+                        while let Some(id) = wheel.expire(now) {
+                            let (&(deadline, id), _) = model.iter().find(|((_, other), _)| *other == id).unwrap();
+                            prop_assert!(last <= deadline && deadline <= now);
+                            last = deadline;
+                            model.remove(&(deadline, id));
+                            // What is due too, and not handed over yet, can be cancelled.
+                            if id % 3 == 0 && let Some((&(deadline, id), &key)) = model.iter().next() {
+                                prop_assert_eq!(wheel.cancel(key), Some(id));
+                                model.remove(&(deadline, id));
+                            }
                         }
-                        expired.sort_unstable();
-                        due.sort_unstable();
-                        prop_assert_eq!(expired, due);
+                        prop_assert!(model.keys().next().is_none_or(|&(deadline, _)| deadline > now));
                     }
                 }
                 prop_assert_eq!(wheel.len(), model.len());
@@ -257,7 +262,8 @@ mod tests {
     fn a_key_does_not_cancel_the_next_entry_of_its_number() {
         let mut wheel = Wheel::new(0);
         let old = wheel.arm(5, 'a');
-        wheel.advance(5, |_| {});
+        assert_eq!(wheel.expire(4), None);
+        assert_eq!(wheel.expire(5), Some('a'));
         let new = wheel.arm(9, 'b');
         assert_eq!(wheel.cancel(old), None);
         assert_eq!(wheel.cancel(Key::unpack(new.pack())), Some('b'));

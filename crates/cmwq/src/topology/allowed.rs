@@ -21,11 +21,16 @@ const STATUS_LINE: &str = "Cpus_allowed:";
 /// The wrapper's set holds 1,024 CPUs; a kernel built for more refuses it (`EINVAL`), and then the same mask is read
 /// from `/proc/self/status`.
 pub(crate) fn process_cpus() -> Result<CpuSet, TopologyError> {
+    #[cfg(cmwq_sim)]
+    if cmwq_vm::is_inside() {
+        return Ok((0..cmwq_vm::os::cpus()).collect());
+    }
     match sched_getaffinity(Some(getpid())) {
         Ok(set) => Ok((0..SystemCpuSet::MAX_CPU)
             .filter(|&cpu| set.is_set(cpu))
             .collect()),
-        Err(Errno::INVAL) => {
+        // Refused by a filter: the file says the same.
+        Err(Errno::INVAL | Errno::PERM | Errno::NOSYS | Errno::ACCESS) => {
             let error = |error| TopologyError::Allowed { error };
             parse_status(&fs::read_to_string(STATUS_FILE).map_err(error)?).map_err(error)
         }

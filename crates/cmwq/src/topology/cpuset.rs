@@ -4,11 +4,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use super::cpuset_text::CpuSetError;
-
-/// CPU numbers run from 0 to `MAX_CPUS - 1`. The same limit as the largest kernels are built with; it keeps a
-/// typing error in a list (`0-99999999`) from becoming a large allocation.
-pub const MAX_CPUS: usize = 8192;
+use super::cpuset_error::{CpuSetError, MAX_CPUS};
 
 const WORD_BITS: usize = u64::BITS as usize;
 
@@ -95,7 +91,7 @@ impl CpuSet {
     }
 
     /// Adds the CPUs `first..=last`, a word at a time; nothing when `last < first`.
-    pub(super) fn try_insert_range(
+    pub(in crate::topology) fn try_insert_range(
         &mut self,
         first: usize,
         last: usize,
@@ -144,6 +140,20 @@ impl CpuSet {
     pub fn last(&self) -> Option<usize> {
         let word = self.words.last()?;
         Some(self.words.len() * WORD_BITS - 1 - word.leading_zeros() as usize)
+    }
+
+    /// The lowest member above `cpu`.
+    pub(crate) fn next_after(&self, cpu: usize) -> Option<usize> {
+        let from = cpu.checked_add(1)?;
+        let above = u64::MAX << (from % WORD_BITS);
+        let (index, words) = (from / WORD_BITS, self.words.get(from / WORD_BITS..)?);
+        let bits = |(n, &word): (usize, &u64)| (n, if n == 0 { word & above } else { word });
+        let (n, word) = words
+            .iter()
+            .enumerate()
+            .map(bits)
+            .find(|(_, word)| *word != 0)?;
+        Some((index + n) * WORD_BITS + word.trailing_zeros() as usize)
     }
 
     /// The number of members.
@@ -226,7 +236,7 @@ impl CpuSet {
     }
 
     /// The word that holds the CPUs `32 * group .. 32 * group + 32`, as the hex form shows it.
-    pub(super) fn group32(&self, group: usize) -> u32 {
+    pub(in crate::topology) fn group32(&self, group: usize) -> u32 {
         let word = self.words.get(group / 2).copied().unwrap_or(0);
         (word >> (32 * (group % 2))) as u32
     }
@@ -331,6 +341,16 @@ mod tests {
         let mut hasher = DefaultHasher::new();
         set.hash(&mut hasher);
         hasher.finish()
+    }
+
+    #[test]
+    fn the_next_member_is_found_in_whatever_word() {
+        let set = CpuSet::from_iter([0, 1, 63, 64, 200]);
+        let next = [0, 1, 62, 63, 64, 199, 200].map(|cpu| set.next_after(cpu));
+        let expected = [1, 63, 63, 64, 200, 200].map(Some);
+        assert_eq!(next[..6], expected);
+        assert_eq!((next[6], set.next_after(usize::MAX)), (None, None));
+        assert_eq!(CpuSet::new().next_after(0), None);
     }
 
     #[test]

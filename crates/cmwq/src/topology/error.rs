@@ -1,9 +1,8 @@
 //! [`TopologyError`]: why a machine could not be read.
 #![forbid(unsafe_code)]
 
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
+use std::{fmt, io};
 
 /// Longest piece of a bad value that an error message repeats, in characters.
 const SHOWN_CHARS: usize = 60;
@@ -93,14 +92,14 @@ impl fmt::Display for TopologyError {
 impl std::error::Error for TopologyError {}
 
 /// `text` in quotes on one line, cut when long.
-pub(super) fn shown(text: &str) -> String {
+pub(in crate::topology) fn shown(text: &str) -> String {
     let start = cut(text);
     let dots = if start.len() < text.len() { "…" } else { "" };
     format!("{start:?}{dots}")
 }
 
 /// The start of `text`, short enough for a message.
-pub(super) fn cut(text: &str) -> &str {
+pub(in crate::topology) fn cut(text: &str) -> &str {
     match text.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => &text[..end],
         None => text,

@@ -8,7 +8,10 @@ use super::cpuset::CpuSet;
 /// Where they do not, the answer depends on the lists alone: in ascending order, each CPU that has no group yet founds
 /// one, with those CPUs of its list that have no group yet and whose own lists name it. So a CPU that is claimed by
 /// another, but does not say so itself, stays apart; and a CPU is in its own group whatever its list says.
-pub(super) fn partition<'a>(cpus: &CpuSet, shares: impl Fn(usize) -> &'a CpuSet) -> Vec<CpuSet> {
+pub(in crate::topology) fn partition<'a>(
+    cpus: &CpuSet,
+    shares: impl Fn(usize) -> &'a CpuSet,
+) -> Vec<CpuSet> {
     let mut ungrouped = cpus.clone();
     let mut groups = Vec::new();
     for cpu in cpus {

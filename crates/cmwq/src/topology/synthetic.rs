@@ -1,10 +1,12 @@
 //! Makes a machine from a synthetic description such as `pack:2 l3:4 core:8 pu:2`.
 #![forbid(unsafe_code)]
 
-use super::cpuset::{CpuSet, MAX_CPUS};
+use super::Topology;
+use super::cpuset::CpuSet;
+use super::cpuset_error::MAX_CPUS;
 use super::error::TopologyError;
+use super::machine::Parts;
 use super::synthetic_text::{Kind, Level, parse_levels, refuse};
-use super::{Parts, Topology};
 
 impl Topology {
     /// Makes the machine that `text` describes in hwloc's synthetic syntax: levels from the whole to the parts, each
@@ -74,6 +76,8 @@ impl Topology {
             llcs: objects(llc),
             nodes,
             packages,
+            kinds: Vec::new(),
+            assumed: Vec::new(),
         }))
     }
 }

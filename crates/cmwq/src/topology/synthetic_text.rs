@@ -1,14 +1,15 @@
 //! The text of a synthetic description, level by level. What the levels mean is in `synthetic`.
 #![forbid(unsafe_code)]
 
-use super::cpuset::{CpuSet, MAX_CPUS};
+use super::cpuset::CpuSet;
+use super::cpuset_error::MAX_CPUS;
 use super::error::{TopologyError, shown};
 
 const LEVELS_ALLOWED: &str = "levels are pack, die, numa, group, l5 to l1 (l1i to l3i), core and pu, written LEVEL:COUNT, such as core:8";
 
 /// The kind of a level's objects. Ordered from the whole to the parts; `Numa` and `Group` fit anywhere above `Core`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::topology) enum Kind {
     Package,
     Die,
     Numa,
@@ -61,7 +62,7 @@ impl Kind {
     }
 
     /// The cache level, if the objects are caches that hold data.
-    pub(super) fn data_cache_level(self) -> Option<u8> {
+    pub(in crate::topology) fn data_cache_level(self) -> Option<u8> {
         match self {
             Self::Cache(level) => Some(level),
             _ => None,
@@ -71,18 +72,18 @@ impl Kind {
 
 /// One level of the description.
 #[derive(Debug)]
-pub(super) struct Level {
-    pub(super) kind: Kind,
+pub(in crate::topology) struct Level {
+    pub(in crate::topology) kind: Kind,
     /// Objects in each object of the level before.
-    pub(super) count: usize,
+    pub(in crate::topology) count: usize,
     /// As written, for messages.
-    pub(super) token: String,
-    pub(super) indexes: Option<Indexes>,
+    pub(in crate::topology) token: String,
+    pub(in crate::topology) indexes: Option<Indexes>,
 }
 
 impl Level {
     /// What a description without `pu` ends with.
-    pub(super) fn implied_pu() -> Self {
+    pub(in crate::topology) fn implied_pu() -> Self {
         Self {
             kind: Kind::Pu,
             count: 1,
@@ -94,13 +95,13 @@ impl Level {
 
 /// The value of an `indexes=` attribute.
 #[derive(Debug)]
-pub(super) struct Indexes {
+pub(in crate::topology) struct Indexes {
     text: String,
 }
 
 impl Indexes {
     /// The numbers of `total` objects, in the order of the objects.
-    pub(super) fn numbers(&self, total: usize) -> Result<Vec<usize>, TopologyError> {
+    pub(in crate::topology) fn numbers(&self, total: usize) -> Result<Vec<usize>, TopologyError> {
         let numbers = if self.text.contains('*') {
             self.loops(total)?
         } else {
@@ -168,7 +169,7 @@ impl Indexes {
     }
 }
 
-pub(super) fn refuse(token: &str, reason: impl Into<String>) -> TopologyError {
+pub(in crate::topology) fn refuse(token: &str, reason: impl Into<String>) -> TopologyError {
     TopologyError::Synthetic {
         token: token.into(),
         reason: reason.into(),
@@ -176,7 +177,7 @@ pub(super) fn refuse(token: &str, reason: impl Into<String>) -> TopologyError {
 }
 
 /// The levels of a description, checked one by one and for their order. At least one.
-pub(super) fn parse_levels(text: &str) -> Result<Vec<Level>, TopologyError> {
+pub(in crate::topology) fn parse_levels(text: &str) -> Result<Vec<Level>, TopologyError> {
     let mut levels: Vec<Level> = Vec::new();
     for (position, token) in tokens(text)?.into_iter().enumerate() {
         if token.starts_with('(') {

@@ -8,10 +8,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::allowed::process_cpus;
-use super::cpuset::{CpuSet, MAX_CPUS};
+use super::assumed::{Assumption, Substitute};
+use super::cpuset::CpuSet;
+use super::cpuset_error::MAX_CPUS;
 use super::error::{TopologyError, shown};
+use super::machine::{Parts, REAL_SYSFS, Topology, disjoint};
 use super::partition::partition;
-use super::{Parts, REAL_SYSFS, Topology};
 
 /// No file read here is larger: a list of every second CPU below `MAX_CPUS` takes 20 KiB.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
@@ -28,25 +30,34 @@ impl Topology {
     /// Reads the machine described by the sysfs tree at `root`, which stands for `/sys`: it holds
     /// `devices/system/cpu` and `devices/system/node`.
     ///
-    /// What may be missing, and what is then assumed: `online` (`present`, or else `possible`, or else the `cpuN`
-    /// directories); the sibling lists (every CPU is a core of its own); a CPU's caches (it shares the LLC of its SMT
-    /// siblings, and nothing more); the nodes (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its
+    /// What may be missing, and what is then assumed ([`Topology::assumed`]): `online` (`present`, or else `possible`, or else
+    /// the `cpuN` directories, without the CPUs whose own `cpuN/online` says 0); the sibling lists (every CPU is a core
+    /// of its own); the caches of all CPUs (a package is a cache, or else a node is), or of one (it shares the LLC of its
+    /// SMT siblings, and nothing more); the nodes (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its
     /// cache of the highest level that holds data, so that CPUs whose highest is an L2 have that. Lists that contradict
-    /// each other are settled by the lists alone: two CPUs share only what both say they share.
+    /// each other are settled by the lists alone: two CPUs share only what both say they share. Blanks and NULs behind a
+    /// value are no part of it.
+    ///
+    /// Kinds of cores ([`Topology::core_kinds`]) are told by `devices/cpu_core/cpus` and its like on x86, or by each CPU's `cpu_capacity`; what
+    /// makes no sense there tells of one kind. Dies and clusters are not read: no scope is cut by them.
     ///
     /// With `/sys` itself, [`Topology::allowed`] is the affinity mask of the process cut to the online CPUs, and a CPU
-    /// in that mask is online whatever a container's view of `/sys` says. Any other root is an injected topology.
+    /// in that mask is online whatever a container's view of `/sys` says, also where there is no `/sys`. Any other root is an injected topology.
     ///
     /// # Errors
     /// [`TopologyError::Root`] when `root` is no readable directory, [`TopologyError::NoCpus`] when nothing below it
     /// tells which CPUs are online, [`TopologyError::Read`] and [`TopologyError::Parse`] for a file at fault.
     pub fn from_sysfs(root: &Path) -> Result<Self, TopologyError> {
-        check_root(root)?;
         let injected = root != Path::new(REAL_SYSFS);
+        // A container may have none of its own: the affinity mask still tells of CPUs.
+        if injected {
+            check_root(root)?;
+        }
         let mut tree = Tree {
             cpu_dir: root.join("devices/system/cpu"),
             node_dir: root.join("devices/system/node"),
             sets: HashMap::new(),
+            assumed: Vec::new(),
         };
         let mut online = tree.online()?;
         let allowed = if injected {
@@ -66,9 +77,13 @@ impl Topology {
             None => tree.cpu_directories()?,
         };
         let cores = tree.cores(&online)?;
-        let llcs = tree.llcs(&online, &cores)?;
         let nodes = tree.nodes(&online)?;
         let packages = tree.packages(&online)?;
+        let kinds = tree.kinds(root, &online);
+        let llcs = match tree.llcs(&online, &cores)? {
+            Some(llcs) => llcs,
+            None => tree.in_place_of_caches(&online, &cores, &packages, &nodes),
+        };
         Ok(Self::assemble(Parts {
             injected,
             possible,
@@ -78,6 +93,8 @@ impl Topology {
             llcs,
             nodes,
             packages,
+            kinds,
+            assumed: tree.assumed,
         }))
     }
 }
@@ -104,17 +121,44 @@ struct Tree {
     node_dir: PathBuf,
     /// Sets by their text: most CPUs of a machine share theirs with others, and long lists are slow to read.
     sets: HashMap<(Form, String), CpuSet>,
+    /// What it did not tell.
+    assumed: Vec<Assumption>,
 }
 
 impl Tree {
     /// The CPUs that are switched on, as far as the tree tells; empty when it does not.
     fn online(&mut self) -> Result<CpuSet, TopologyError> {
-        for name in ["online", "present", "possible"] {
-            if let Some(set) = self.set(&self.cpu_dir.join(name), Form::List)? {
-                return Ok(set);
+        if let Some(online) = self.set(&self.cpu_dir.join("online"), Form::List)? {
+            return Ok(online);
+        }
+        self.assumed.push(Assumption::Online);
+        let mut cpus = None;
+        for name in ["present", "possible"] {
+            if cpus.is_none() {
+                cpus = self.set(&self.cpu_dir.join(name), Form::List)?;
             }
         }
-        self.cpu_directories()
+        let directories = self.cpu_directories()?;
+        let mut cpus = cpus.unwrap_or_else(|| directories.clone());
+        for cpu in &directories {
+            if self.is_switched_off(cpu)? {
+                cpus.remove(cpu);
+            }
+        }
+        Ok(cpus)
+    }
+
+    /// By the CPU's own file, which those have that can be switched off.
+    fn is_switched_off(&self, cpu: usize) -> Result<bool, TopologyError> {
+        let path = self.of_cpu(cpu, "online");
+        match read(&path)?.as_deref() {
+            None | Some("1") => Ok(false),
+            Some("0") => Ok(true),
+            Some(other) => Err(TopologyError::Parse {
+                reason: format!("{} is not 0 or 1", shown(other)),
+                path,
+            }),
+        }
     }
 
     fn cpu_directories(&self) -> Result<CpuSet, TopologyError> {
@@ -144,17 +188,28 @@ impl Tree {
                 siblings.insert(cpu, set);
             }
         }
+        if siblings.is_empty() && online.len() > 1 {
+            self.assumed.push(Assumption::Cores);
+        }
         Ok(partition(online, |cpu| {
             siblings.get(&cpu).unwrap_or(NO_SET)
         }))
     }
 
-    fn llcs(&mut self, online: &CpuSet, cores: &[CpuSet]) -> Result<Vec<CpuSet>, TopologyError> {
+    /// `None`: no CPU has cache data.
+    fn llcs(
+        &mut self,
+        online: &CpuSet,
+        cores: &[CpuSet],
+    ) -> Result<Option<Vec<CpuSet>>, TopologyError> {
         let mut shared = HashMap::new();
         for cpu in online {
             if let Some(set) = self.llc_of(cpu)? {
                 shared.insert(cpu, set);
             }
+        }
+        if shared.is_empty() {
+            return Ok(None);
         }
         // A CPU without cache data goes where its siblings say they are; else the core is its own LLC.
         for core in cores {
@@ -164,7 +219,40 @@ impl Tree {
                 shared.entry(cpu).or_insert_with(|| assumed.clone());
             }
         }
-        Ok(partition(online, |cpu| shared.get(&cpu).unwrap_or(NO_SET)))
+        let shares = |cpu| shared.get(&cpu).unwrap_or(NO_SET);
+        Ok(Some(partition(online, shares)))
+    }
+
+    /// What stands for the LLCs where no CPU has cache data: a masked tree, some virtual machines and boards. The packages; for
+    /// CPUs of which none is known the nodes, and else the cores.
+    fn in_place_of_caches(
+        &mut self,
+        online: &CpuSet,
+        cores: &[CpuSet],
+        packages: &[(u32, CpuSet)],
+        nodes: &[(u32, CpuSet)],
+    ) -> Vec<CpuSet> {
+        let numbered = |groups: &[(u32, CpuSet)]| disjoint(groups.to_vec(), online);
+        let packages = numbered(packages).into_iter();
+        let nodes = numbered(nodes).into_iter();
+        let cores = cores.iter().map(|core| (Substitute::Core, core.clone()));
+        let candidates = packages
+            .map(|(_, cpus)| (Substitute::Package, cpus))
+            .chain(nodes.map(|(_, cpus)| (Substitute::Node, cpus)))
+            .chain(cores);
+        let (mut left, mut llcs, mut widest) = (online.clone(), Vec::new(), None);
+        for (substitute, cpus) in candidates {
+            let cpus = cpus.intersection(&left);
+            if !cpus.is_empty() {
+                left = left.difference(&cpus);
+                widest.get_or_insert(substitute);
+                llcs.push(cpus);
+            }
+        }
+        if let (Some(substitute), true) = (widest, online.len() > 1) {
+            self.assumed.push(Assumption::Caches(substitute));
+        }
+        llcs
     }
 
     /// The CPUs that share the highest data cache of `cpu`; `None` without cache data.
@@ -202,6 +290,9 @@ impl Tree {
         }
         if nodes.is_empty() {
             nodes.push((ONLY_NODE, online.clone()));
+            if online.len() > 1 {
+                self.assumed.push(Assumption::Nodes);
+            }
         }
         Ok(nodes)
     }
@@ -211,16 +302,48 @@ impl Tree {
         for cpu in online {
             let path = self.of_cpu(cpu, "topology").join("physical_package_id");
             let Some(text) = read(&path)? else { continue };
-            let id: i64 = text.trim().parse().map_err(|_| TopologyError::Parse {
-                path: path.clone(),
-                reason: format!("{} is not a package number", shown(text.trim_end())),
-            })?;
+            let id: i64 = text
+                .trim_start()
+                .parse()
+                .map_err(|_| TopologyError::Parse {
+                    path: path.clone(),
+                    reason: format!("{} is not a package number", shown(&text)),
+                })?;
             // A negative number (-1) is the kernel's way to say that it does not know.
             if let Ok(id) = u32::try_from(id) {
                 packages.entry(id).or_default().insert(cpu);
             }
         }
         Ok(packages.into_iter().collect())
+    }
+
+    /// The CPUs of each kind of core, the fastest first; none if there is one kind only, or nothing tells.
+    fn kinds(&mut self, root: &Path, online: &CpuSet) -> Vec<CpuSet> {
+        // As the events of x86's kinds are called.
+        let by_name = ["cpu_core", "cpu_atom", "cpu_lowpower"].map(|name| {
+            let path = root.join("devices").join(name).join("cpus");
+            self.set(&path, Form::List).ok().flatten()
+        });
+        let mut left = online.clone();
+        let mut kinds = Vec::new();
+        for kind in by_name.into_iter().flatten() {
+            let kind = kind.intersection(&left);
+            left = left.difference(&kind);
+            kinds.push(kind);
+        }
+        if kinds.iter().all(CpuSet::is_empty) {
+            kinds = by_capacity(left.iter().map(|cpu| (cpu, self.capacity_of(cpu))));
+        } else {
+            kinds.push(left);
+        }
+        kinds.retain(|kind| !kind.is_empty());
+        if kinds.len() < 2 { Vec::new() } else { kinds }
+    }
+
+    /// How much the CPU can do, of 1024.
+    fn capacity_of(&self, cpu: usize) -> Option<u32> {
+        let text = read(&self.of_cpu(cpu, "cpu_capacity")).ok().flatten()?;
+        text.trim_start().parse().ok()
     }
 
     fn of_cpu(&self, cpu: usize, name: &str) -> PathBuf {
@@ -262,25 +385,49 @@ impl Tree {
     }
 }
 
+/// CPUs of about the same capacity are of one kind; the fastest kind first. Those that do not tell are of the fastest.
+fn by_capacity(cpus: impl Iterator<Item = (usize, Option<u32>)>) -> Vec<CpuSet> {
+    let mut cpus: Vec<(u32, usize)> = cpus
+        .map(|(cpu, capacity)| (capacity.unwrap_or(u32::MAX), cpu))
+        .collect();
+    cpus.sort_by_key(|&(capacity, cpu)| (std::cmp::Reverse(capacity), cpu));
+    // Cores that clock a little higher than others of their kind are no kind.
+    let alike = |highest: u32, capacity: u32| capacity >= highest - highest / 8;
+    let mut kinds: Vec<(u32, CpuSet)> = Vec::new();
+    for (capacity, cpu) in cpus {
+        match kinds.last_mut() {
+            Some((highest, kind)) if *highest == u32::MAX || alike(*highest, capacity) => {
+                if *highest == u32::MAX {
+                    // What does not tell goes with the fastest that do.
+                    *highest = capacity;
+                }
+                kind.insert(cpu);
+            }
+            _ => kinds.push((capacity, CpuSet::from_iter([cpu]))),
+        }
+    }
+    kinds.into_iter().map(|(_, kind)| kind).collect()
+}
+
 /// The level of the cache described in `index`, if it holds data. A description without a level or type tells nothing.
 fn data_cache_level(index: &Path) -> Result<Option<u32>, TopologyError> {
     let (level_file, type_file) = (index.join("level"), index.join("type"));
     let (Some(level), Some(kind)) = (read(&level_file)?, read(&type_file)?) else {
         return Ok(None);
     };
-    let level = match level.trim().parse::<u32>() {
+    let level = match level.trim_start().parse::<u32>() {
         Ok(level) if level <= MAX_CACHE_LEVEL => level,
         _ => {
             return Err(TopologyError::Parse {
                 path: level_file,
                 reason: format!(
                     "{} is not a cache level from 0 to {MAX_CACHE_LEVEL}",
-                    shown(level.trim_end())
+                    shown(&level)
                 ),
             });
         }
     };
-    match kind.trim() {
+    match kind.trim_start() {
         "Data" | "Unified" => Ok(Some(level)),
         "Instruction" => Ok(None),
         other => Err(TopologyError::Parse {
@@ -319,7 +466,8 @@ fn numbered_directories(dir: &Path, prefix: &str) -> Result<Vec<(usize, PathBuf)
     Ok(found)
 }
 
-/// The text of a file; `None` when there is no such file.
+/// The text of a file, without what is behind it: a newline nearly always, and blanks or NULs of some kernels and copies of
+/// trees. `None` when there is no such file.
 fn read(path: &Path) -> Result<Option<String>, TopologyError> {
     let error = |error| TopologyError::Read {
         path: path.into(),
@@ -340,6 +488,9 @@ fn read(path: &Path) -> Result<Option<String>, TopologyError> {
             reason: format!("it is longer than {MAX_FILE_BYTES} bytes"),
         });
     }
+    let behind = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
+    let length = bytes.iter().rposition(|byte| !behind(byte));
+    bytes.truncate(length.map_or(0, |last| last + 1));
     String::from_utf8(bytes)
         .map(Some)
         .map_err(|_| TopologyError::Parse {

@@ -1,14 +1,17 @@
 //! Building a workqueue.
 
 use super::Workqueue;
-use super::attrs::{HIGHPRI_NICE, NAME_MAX, WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkqueueAttrs};
-use super::core::WqCore;
-use super::kind::{Wanted, WorkqueueKind};
 use crate::affinity::AffinityScope;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::observe::warn;
+use crate::pool::WorkerThreads;
 use crate::topology::CpuSet;
+use crate::trace::warn;
+use crate::workqueue::parts::attrs::{HIGHPRI_NICE, NAME_MAX, WorkqueueAttrs, clamp_max_active};
+use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::parts::group::ConcurrencyGroup;
+use crate::workqueue::parts::kind::{Deprecated, Wanted, WorkqueueKind};
+use crate::workqueue::parts::limits::Limits;
 
 /// Builds a [`Workqueue`]: unbound, with the kernel's defaults unless said otherwise. (The kernel asks for per-CPU or unbound to
 /// be said; here unbound is the default.)
@@ -20,16 +23,28 @@ pub struct WorkqueueBuilder {
     wanted: Wanted,
     attrs: WorkqueueAttrs,
     max_active: usize,
+    threads: Option<WorkerThreads>,
+    group: Option<ConcurrencyGroup>,
+}
+
+impl Workqueue {
+    /// A builder of a workqueue on the [global engine](crate::Engine::global). `name` is shown by tools; at most 31 bytes
+    /// are kept, none of them 0.
+    pub fn builder(name: &str) -> WorkqueueBuilder {
+        WorkqueueBuilder::new(name)
+    }
 }
 
 impl WorkqueueBuilder {
-    pub(super) fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         WorkqueueBuilder {
             engine: None,
             name: name.to_owned(),
             wanted: Wanted::default(),
             attrs: WorkqueueAttrs::default(),
             max_active: 0,
+            threads: None,
+            group: None,
         }
     }
 
@@ -74,8 +89,8 @@ impl WorkqueueBuilder {
     }
 
     /// How many items may be active (started or ready to start) at the same time: of an unbound queue per NUMA node by its
-    /// share of the CPUs, of a per-CPU one per CPU. 0, the default, stands for [`WQ_DFL_ACTIVE`]; more than
-    /// [`WQ_MAX_ACTIVE`] is cut to that, with a warning. 1 does not make a queue ordered: see [`ordered`](Self::ordered).
+    /// share of the CPUs, of a per-CPU one per CPU. 0, the default, stands for [`WQ_DFL_ACTIVE`](crate::WQ_DFL_ACTIVE); more than
+    /// [`WQ_MAX_ACTIVE`](crate::WQ_MAX_ACTIVE) is cut to that, with a warning. 1 does not make a queue ordered: see [`ordered`](Self::ordered).
     pub fn max_active(mut self, max_active: usize) -> Self {
         self.wanted.max_active = max_active != 0;
         self.max_active = max_active;
@@ -149,21 +164,56 @@ impl WorkqueueBuilder {
         self
     }
 
+    /// Its items count against the limit of `group`, too.
+    pub fn group(mut self, group: &ConcurrencyGroup) -> Self {
+        self.group = Some(group.clone());
+        self
+    }
+
+    /// What the threads are to be like that run its items, if not like those of the [engine](crate::EngineBuilder::worker_threads).
+    /// The queue then has worker pools of its own, which it shares with queues that were given a clone of the same value.
+    pub fn worker_threads(mut self, threads: WorkerThreads) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// The first use is warned of.
+    pub(crate) fn deprecated(mut self, deprecated: Deprecated) -> Self {
+        self.wanted.flags.deprecated = Some(deprecated);
+        self
+    }
+
     /// Builds the queue.
     ///
     /// # Errors
-    /// What [`Engine::global`] returns; [`Error::Nice`]; [`Error::Incompatible`], naming the two things that exclude each
+    /// What [`Engine::global`] returns; [`Error::Name`]; [`Error::ThreadName`]; [`Error::Nice`]; [`Error::Incompatible`], naming the two things that exclude each
     /// other; [`Error::OrderedMaxActive`] if an ordered queue was given another `max_active` than 1; [`Error::Thread`] if the
-    /// engine's first thread, or the queue's rescuer, cannot be created; [`Error::Forked`] if the engine is the parent's.
+    /// engine's first thread, or the queue's rescuer, cannot be created; [`Error::Forked`] if the engine or the group is the parent's.
     pub fn build(mut self) -> Result<Workqueue, Error> {
+        if self.name.contains('\0') {
+            return Err(Error::Name(self.name));
+        }
         let mut kind = self.wanted.kind()?;
         self.attrs.check()?;
+        self.threads.as_ref().map_or(Ok(()), WorkerThreads::check)?;
         let engine = match self.engine {
             Some(engine) => engine,
             None => Engine::global()?,
         };
         engine.must_be_ours()?;
-        let flags = self.wanted.flags;
+        let threads = self.threads.or_else(|| engine.worker_threads().cloned());
+        if let Some(group) = &self.group {
+            if kind == WorkqueueKind::Bh {
+                let (one, other) = ("bh", "group");
+                return Err(Error::Incompatible { one, other });
+            }
+            if group.is_inherited() {
+                return Err(Error::Forked);
+            }
+        }
+        let mut flags = self.wanted.flags;
+        // Items run on threads that the hooks have seen.
+        flags.workers_only |= threads.as_ref().is_some_and(WorkerThreads::has_hooks);
         if flags.power_efficient && engine.is_power_efficient() {
             kind = WorkqueueKind::Unbound;
         }
@@ -177,22 +227,9 @@ impl WorkqueueBuilder {
         };
         engine.service().ensure_started().map_err(Error::Thread)?;
         let name = cut_name(self.name);
-        let core = WqCore::new(name, engine, kind, flags, self.attrs, max_active)?;
+        let limits = Limits::new(&engine, kind, &self.attrs, max_active, self.group);
+        let core = WqCore::new(name, engine, kind, flags, self.attrs, limits, threads)?;
         Ok(Workqueue { core })
-    }
-}
-
-/// 0 stands for the default; too much is cut, with a warning.
-pub(super) fn clamp_max_active(name: &str, wanted: usize) -> usize {
-    match wanted {
-        0 => WQ_DFL_ACTIVE,
-        1..=WQ_MAX_ACTIVE => wanted,
-        _ => {
-            warn(&format!(
-                "workqueue {name}: max_active {wanted} is out of range, {WQ_MAX_ACTIVE} is used (1 to {WQ_MAX_ACTIVE})"
-            ));
-            WQ_MAX_ACTIVE
-        }
     }
 }
 
@@ -211,7 +248,7 @@ fn cut_name(mut name: String) -> String {
 }
 
 impl Engine {
-    /// A builder of a workqueue of this engine. `name`: shown by tools, at most 31 bytes are kept.
+    /// A builder of a workqueue of this engine. `name`: shown by tools, at most 31 bytes are kept, none of them 0.
     pub fn workqueue(&self, name: &str) -> WorkqueueBuilder {
         WorkqueueBuilder::on(self.clone(), name)
     }

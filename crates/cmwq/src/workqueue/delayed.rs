@@ -1,16 +1,27 @@
-//! Delayed work: a work item with a timer. [`RawDelayedWork`] is the caller's own memory; [`DelayedWork`] is safe, and the same
-//! on an item that keeps itself alive.
+//! Delayed work: a work item with a timer. [`DelayedWork`] keeps itself alive; [`EmbeddedDelayedWork`] is part of a value of the program's, and safe as
+//! well; [`RawDelayedWork`] is the caller's own memory.
 
-use super::control::{self, DisableGuard, Grabbed, WorkBusy, wait_for_run};
-use super::core::WqCore;
-use super::{Queued, Workqueue};
-use crate::error::{Error, Refused};
+mod embedded;
+mod raw;
+
+mod queue;
+
+use super::Queued;
+use crate::error::{FlushError, Refused};
+use crate::item::{Pending, RawWork, Work};
 use crate::timer::{TimerKey, Timers};
-use crate::work::{Pending, RawWork, Work};
+use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::task::control::{self, DisableGuard, Grabbed, WorkBusy, wait_for_run};
+use crate::workqueue::task::queued::Moved;
+use std::any::Any;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+pub use embedded::EmbeddedDelayedWork;
+pub use raw::RawDelayedWork;
 
 /// A reusable work item that can be queued to run after a delay.
 ///
@@ -25,77 +36,97 @@ pub struct DelayedWork {
     timer: Arc<TimerKey>,
 }
 
-/// An item with a timer that its user owns and embeds where he likes: a [`RawWork`] and 8 bytes.
-///
-/// All-zero memory is a valid idle item without a function. Its memory must stay valid, and must not move, from the moment it
-/// is queued until its function is called, or it is cancelled: the timer, too, refers to it by its address.
-#[repr(C)]
-pub struct RawDelayedWork {
-    work: RawWork,
-    timer: TimerKey,
+/// What keeps a safe item alive.
+enum Keep {
+    Work {
+        _item: Work,
+    },
+    /// The value that it is part of.
+    Owner {
+        _value: Arc<dyn Any + Send + Sync>,
+    },
 }
 
 /// What the timer holds: the item, owned, with the queue and the CPU it goes to.
 struct Armed {
     item: Pending,
-    /// What keeps a safe item alive.
-    keep: Option<Work>,
+    /// `None`: it is its user's memory.
+    keep: Option<Keep>,
     queue: Arc<WqCore>,
     cpu: Option<usize>,
 }
 
 /// The timers of all delayed work of the process.
-static TIMERS: Timers<Armed> = Timers::new(Armed::expire, || TIMERS.hold_during_fork());
+static TIMERS: Timers<Armed, Keep> = Timers::new(Armed::expire, || TIMERS.hold_during_fork());
 
 impl Armed {
-    /// The timer has fired, or the item is wanted at once: it goes to its queue. A timer is none of the queue's items, so
-    /// a draining queue drops it.
-    fn expire(self) {
-        let _ = self.enqueue();
+    /// The timer has fired: the item goes to its queue. A timer is none of the queue's items, so a draining queue drops it; then what
+    /// keeps the item alive is returned, which may be the last to do so.
+    fn expire(self) -> Option<Keep> {
+        self.enqueue().err().and_then(|(_, keep)| keep)
     }
 
-    /// Hands the owned item to the queue, with a reference for the run.
-    fn enqueue(self) -> Queued {
+    /// Hands the owned item to the queue, and what keeps it alive to its run. If the queue refuses it, that is given back.
+    fn enqueue(self) -> Result<(), (Refused, Option<Keep>)> {
         let Armed {
-            item,
+            mut item,
             keep,
             queue,
             cpu,
         } = self;
-        if let Some(work) = &keep {
-            work.lend();
-        }
-        match queue.queue(cpu, item) {
-            Ok(()) => Queued::Accepted,
-            Err(why) => {
-                if let Some(work) = &keep {
-                    work.unlend();
-                }
-                Queued::Refused(why)
-            }
-        }
+        item.disarm();
+        // The run takes the reference over, and may have ended when the queue returns.
+        let lent = keep.map(ManuallyDrop::new);
+        queue
+            .queue(cpu, item)
+            .map_err(|why| (why, lent.map(ManuallyDrop::into_inner)))
+    }
+
+    fn enqueue_now(self) -> Queued {
+        self.enqueue().map_err(|(why, _)| why).into()
     }
 
     /// Arms the timer, or queues at once if there is no delay.
-    fn start(mut self, timer: &TimerKey, delay: Duration) -> Queued {
+    fn start(self, timer: &TimerKey, delay: Duration) -> Queued {
         if delay.is_zero() {
-            return self.enqueue();
+            return self.enqueue_now();
         }
-        // Near the caller: where the timer will fire means nothing.
-        self.cpu = Some(self.cpu.unwrap_or_else(|| self.queue.issuing_cpu()));
-        match TIMERS.arm(delay, timer, self) {
+        match self.arm(timer, delay) {
             Ok(()) => Queued::Accepted,
             Err(armed) => {
-                static WARNED: AtomicBool = AtomicBool::new(false);
-                if !WARNED.swap(true, Ordering::Relaxed) {
-                    crate::observe::warn(
-                        "the timer thread cannot be created: delayed work is refused",
-                    );
-                }
                 armed.item.release();
                 Queued::Refused(Refused::NoTimer)
             }
         }
+    }
+
+    /// As [`start`](Self::start), for an item that is moved: it may have been accepted before, so without a timer it runs too early instead of
+    /// never.
+    fn restart(self, timer: &TimerKey, delay: Duration) -> Queued {
+        if delay.is_zero() {
+            return self.enqueue_now();
+        }
+        match self.arm(timer, delay) {
+            Ok(()) => Queued::Accepted,
+            Err(armed) => armed.enqueue_now(),
+        }
+    }
+
+    /// Gives it back if there can be no timer.
+    fn arm(mut self, timer: &TimerKey, delay: Duration) -> Result<(), Armed> {
+        // Near the caller: where the timer will fire means nothing.
+        self.cpu = Some(self.cpu.unwrap_or_else(|| self.queue.issuing_cpu()));
+        self.item.arm();
+        TIMERS.arm(delay, timer, self).map_err(|mut armed| {
+            static WARNED: AtomicBool = AtomicBool::new(false);
+            if !WARNED.swap(true, Ordering::Relaxed) {
+                crate::trace::warn(
+                    "the timer thread cannot be created: delayed work is refused, or queued at once if it is moved",
+                );
+            }
+            armed.item.disarm();
+            armed
+        })
     }
 }
 
@@ -103,12 +134,22 @@ impl Armed {
 #[derive(Clone, Copy)]
 struct Parts<'a> {
     work: &'a RawWork,
+    /// Its address, for queueing: its function goes back from it to the whole.
+    whole: NonNull<RawWork>,
     timer: &'a TimerKey,
 }
 
 impl Parts<'_> {
-    fn disarm(self) -> Option<Pending> {
-        TIMERS.disarm(self.timer).map(|armed| armed.item)
+    /// Takes the item back from the timer, with what has kept it alive there.
+    fn disarm(self) -> Option<(Pending, Option<Keep>)> {
+        let Armed { mut item, keep, .. } = TIMERS.disarm(self.timer)?;
+        item.disarm();
+        Some((item, keep))
+    }
+
+    /// As [`disarm`](Self::disarm), for a caller that has the item in its hands and need not keep it alive.
+    fn disarm_item(self) -> Option<Pending> {
+        self.disarm().map(|(item, _)| item)
     }
 
     /// Becomes the owner of the item wherever it is: idle, on the timer, or queued. Tells whether it was pending; `queued` is
@@ -117,7 +158,7 @@ impl Parts<'_> {
     /// Refused if `by` is the queue of a fork's parent, or the item is.
     fn grab(self, by: &WqCore, queued: impl FnOnce()) -> Result<(Pending, bool), Refused> {
         by.engine.must_be_ours().map_err(|_| Refused::Forked)?;
-        match control::grab(self.work, &|| self.disarm()) {
+        match control::grab(self.work, self.whole, &|| self.disarm_item()) {
             Some(Grabbed::Removed(removed)) => Ok((removed.item(queued), true)),
             Some(Grabbed::Idle(idle)) => Ok((idle, false)),
             None => Err(Refused::Forked),
@@ -126,10 +167,17 @@ impl Parts<'_> {
 
     /// Removes a pending instance; `queued` as for [`grab`](Self::grab).
     fn cancel(self, queued: impl FnOnce()) -> bool {
-        let removed = control::remove_with(self.work, &control::registered, &|| self.disarm());
+        let removed = control::remove_with(self.work, &control::registered, &|| self.disarm_item());
         removed
             .map(|removed| removed.item(queued).release())
             .is_some()
+    }
+
+    fn time_left(self) -> Duration {
+        match self.work.is_pending() {
+            true => self.timer.time_left(),
+            false => Duration::ZERO,
+        }
     }
 
     fn cancel_sync(self, queued: impl FnOnce()) -> bool {
@@ -140,76 +188,40 @@ impl Parts<'_> {
         removed
     }
 
+    /// Moves the item to run after `delay`: see [`Workqueue::mod_delayed`]. `start` makes what the timer is to hold, and `queued` is as for
+    /// [`grab`](Self::grab).
+    fn move_by(
+        self,
+        by: &WqCore,
+        delay: Duration,
+        queued: impl FnOnce(),
+        armed: impl FnOnce(Pending) -> Armed,
+    ) -> Moved {
+        let (item, was_pending) = match self.grab(by, queued) {
+            Ok(grabbed) => grabbed,
+            Err(why) => {
+                let was_pending = false;
+                return Moved::Refused { why, was_pending };
+            }
+        };
+        // If it was pending, whoever disables it at this moment has not got hold of it yet, and will remove what is moved
+        // here: to drop it now would leave the removal to nobody.
+        if !was_pending && self.work.is_disabled() {
+            item.release();
+            return Moved::Disabled;
+        }
+        Moved::new(was_pending, armed(item).restart(self.timer, delay))
+    }
+
     /// Queues at once what waits for its timer, then waits by `flush`.
-    fn flush(self, flush: fn(&RawWork) -> bool) -> bool {
+    fn flush(
+        self,
+        flush: impl FnOnce(&RawWork) -> Result<bool, FlushError>,
+    ) -> Result<bool, FlushError> {
         let armed = TIMERS.disarm(self.timer);
-        let queued = armed.is_some_and(|armed| armed.enqueue() == Queued::Accepted);
+        let queued = armed.is_some_and(|armed| armed.enqueue().is_ok());
         // It may have ended already: it was pending at the call all the same.
-        flush(self.work) || queued
-    }
-}
-
-impl RawDelayedWork {
-    /// An idle item that was never queued.
-    #[cfg(not(cmwq_loom))]
-    pub const fn new(func: crate::WorkFn) -> Self {
-        RawDelayedWork {
-            work: RawWork::new(func),
-            timer: TimerKey::new(),
-        }
-    }
-
-    /// The item without its timer. To cancel or disable that while the timer is armed waits until it fires: use the methods
-    /// here instead.
-    pub fn work(&self) -> &RawWork {
-        &self.work
-    }
-
-    fn parts(&self) -> Parts<'_> {
-        Parts {
-            work: &self.work,
-            timer: &self.timer,
-        }
-    }
-
-    /// As [`DelayedWork::cancel`].
-    pub fn cancel(&self) -> bool {
-        self.parts().cancel(|| ())
-    }
-
-    /// As [`DelayedWork::cancel_sync`].
-    pub fn cancel_sync(&self) -> bool {
-        self.parts().cancel_sync(|| ())
-    }
-
-    /// As [`RawWork::disable_work`]; the timer is stopped too.
-    pub fn disable_work(&self) -> bool {
-        self.work.disable_once_more();
-        self.cancel()
-    }
-
-    /// As [`disable_work`](Self::disable_work), and waits until the function does not run any more.
-    pub fn disable_sync(&self) -> bool {
-        let removed = self.disable_work();
-        wait_for_run(&self.work);
-        removed
-    }
-
-    /// As [`RawWork::enable_work`]; a pending instance of an item that was not disabled is taken off its timer too.
-    pub fn enable_work(&self) -> bool {
-        self.work.enable_with(|| {
-            self.cancel();
-        })
-    }
-
-    /// As [`DelayedWork::flush`].
-    pub fn flush(&self) -> bool {
-        self.parts().flush(RawWork::flush)
-    }
-
-    /// As [`flush`](Self::flush), but the calling thread runs nothing itself.
-    pub fn flush_by_workers(&self) -> bool {
-        self.parts().flush(RawWork::flush_by_workers)
+        Ok(flush(self.work)? || queued)
     }
 }
 
@@ -227,28 +239,29 @@ impl DelayedWork {
         self.work.is_pending()
     }
 
+    /// How long its timer still runs, in whole milliseconds; zero if it is not armed. A hint.
+    pub fn time_left(&self) -> Duration {
+        self.parts().time_left()
+    }
+
     fn parts(&self) -> Parts<'_> {
         Parts {
             work: self.work.as_raw(),
+            whole: self.work.raw(),
             timer: &self.timer,
         }
     }
 
-    /// Arms or queues the owned item, kept alive by a reference of its own.
-    fn start(
-        &self,
-        queue: &Arc<WqCore>,
-        cpu: Option<usize>,
-        delay: Duration,
-        item: Pending,
-    ) -> bool {
-        let armed = Armed {
+    /// The owned item, kept alive by a reference of its own.
+    fn armed(&self, queue: &Arc<WqCore>, cpu: Option<usize>, item: Pending) -> Armed {
+        Armed {
             item,
-            keep: Some(self.work.clone()),
+            keep: Some(Keep::Work {
+                _item: self.work.clone(),
+            }),
             queue: queue.clone(),
             cpu,
-        };
-        armed.start(&self.timer, delay) == Queued::Accepted
+        }
     }
 
     /// Removes a pending instance, from the timer or the queue; does not wait for a running one. `true`: one was removed.
@@ -282,10 +295,21 @@ impl DelayedWork {
         self.work.as_raw().busy()
     }
 
-    /// Waits for the last instance known at the call. An armed timer is stopped and the item queued at once. `false`: it
+    /// Waits for the last instance known at the call. An armed timer is stopped and the item queued at once. `Ok(false)`: it
     /// was neither pending nor running.
-    pub fn flush(&self) -> bool {
+    ///
+    /// # Errors
+    /// As [`RawWork::flush`].
+    pub fn flush(&self) -> Result<bool, FlushError> {
         self.parts().flush(RawWork::flush)
+    }
+
+    /// As [`flush`](Self::flush), for at most `timeout`; the calling thread runs nothing itself.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.
+    pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
+        self.parts().flush(|item| item.flush_timeout(timeout))
     }
 }
 
@@ -297,154 +321,5 @@ impl std::fmt::Debug for DelayedWork {
     }
 }
 
-impl Workqueue {
-    /// Queues `work` when `delay` has passed, near the CPU that the caller is on now. A zero delay queues at once, without a
-    /// timer. `true`: one new instance was accepted. `false`: it was pending already, is disabled, or the queue is draining.
-    pub fn queue_delayed(&self, work: &DelayedWork, delay: Duration) -> bool {
-        self.start_delayed(None, work, delay)
-    }
-
-    /// As [`queue_delayed`](Self::queue_delayed), from `cpu` instead of from the caller's.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
-    pub fn queue_delayed_on(
-        &self,
-        cpu: usize,
-        work: &DelayedWork,
-        delay: Duration,
-    ) -> Result<bool, Error> {
-        self.must_have(cpu)?;
-        Ok(self.start_delayed(Some(cpu), work, delay))
-    }
-
-    fn start_delayed(&self, cpu: Option<usize>, work: &DelayedWork, delay: Duration) -> bool {
-        // SAFETY: `start` keeps the item alive while its timer is armed, and leaves a reference for the run.
-        let claimed = unsafe { self.claim_delayed(work.work.raw()) };
-        claimed.is_ok_and(|item| work.start(&self.core, cpu, delay, item))
-    }
-
-    /// Claims an item that is to wait for its timer.
-    ///
-    /// # Safety
-    /// As for [`Pending::claim`].
-    unsafe fn claim_delayed(&self, item: NonNull<RawWork>) -> Result<Pending, Queued> {
-        // SAFETY: by the caller's promise.
-        match unsafe { Pending::claim(item) } {
-            Ok(item) if self.core.engine.is_inherited() => {
-                item.release();
-                Err(Queued::Refused(Refused::Forked))
-            }
-            Ok(item) => Ok(item),
-            Err(why_not) => Err(why_not.into()),
-        }
-    }
-
-    /// Queues `work` when `delay` has passed from now, wherever it is: a pending instance, on a timer or a queue, is moved. `true`:
-    /// it was pending. `false`: it was idle or only running (and is queued now), or it is disabled (and is not).
-    pub fn mod_delayed(&self, work: &DelayedWork, delay: Duration) -> bool {
-        self.move_delayed(None, work, delay)
-    }
-
-    /// As [`mod_delayed`](Self::mod_delayed), from `cpu` instead of from the caller's.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
-    pub fn mod_delayed_on(
-        &self,
-        cpu: usize,
-        work: &DelayedWork,
-        delay: Duration,
-    ) -> Result<bool, Error> {
-        self.must_have(cpu)?;
-        Ok(self.move_delayed(Some(cpu), work, delay))
-    }
-
-    fn move_delayed(&self, cpu: Option<usize>, work: &DelayedWork, delay: Duration) -> bool {
-        let grabbed = work.parts().grab(&self.core, || work.work.unlend());
-        let Ok((item, was_pending)) = grabbed else {
-            return false;
-        };
-        // If it was pending, whoever disables it at this moment has not got hold of it yet, and will remove what is moved
-        // here: to drop it now would leave the removal to nobody.
-        if !was_pending && work.work.as_raw().is_disabled() {
-            item.release();
-            return false;
-        }
-        work.start(&self.core, cpu, delay, item);
-        was_pending
-    }
-
-    /// As [`queue_delayed`](Self::queue_delayed) and [`queue_delayed_on`](Self::queue_delayed_on), for an item whose memory is the
-    /// caller's.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
-    ///
-    /// # Safety
-    /// As for [`queue_raw`](Self::queue_raw), and `item` stays where it is while its timer is armed.
-    pub unsafe fn queue_delayed_raw(
-        &self,
-        cpu: Option<usize>,
-        item: NonNull<RawDelayedWork>,
-        delay: Duration,
-    ) -> Result<Queued, Error> {
-        cpu.map_or(Ok(()), |cpu| self.must_have(cpu))?;
-        // SAFETY: by the caller's promise; from the caller's own pointer, so that the function may go back to the whole.
-        Ok(match unsafe { self.claim_delayed(item.cast()) } {
-            // SAFETY: valid by the caller's promise.
-            Ok(claimed) => unsafe { self.start_raw(cpu, item, claimed, delay) },
-            Err(why) => why,
-        })
-    }
-
-    /// As [`mod_delayed`](Self::mod_delayed) and [`mod_delayed_on`](Self::mod_delayed_on), for an item whose memory is the
-    /// caller's. Tells whether it was pending, and what has become of it.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
-    ///
-    /// # Safety
-    /// As for [`queue_delayed_raw`](Self::queue_delayed_raw).
-    pub unsafe fn mod_delayed_raw(
-        &self,
-        cpu: Option<usize>,
-        item: NonNull<RawDelayedWork>,
-        delay: Duration,
-    ) -> Result<(bool, Queued), Error> {
-        cpu.map_or(Ok(()), |cpu| self.must_have(cpu))?;
-        // SAFETY: valid by the caller's promise, and ours until it is started.
-        let parts = unsafe { item.as_ref() }.parts();
-        let (claimed, was_pending) = match parts.grab(&self.core, || ()) {
-            Ok(grabbed) => grabbed,
-            Err(why) => return Ok((false, Queued::Refused(why))),
-        };
-        // As for a safe item: a pending one is moved even so.
-        if !was_pending && parts.work.is_disabled() {
-            claimed.release();
-            return Ok((false, Queued::Disabled));
-        }
-        // SAFETY: by the caller's promise.
-        let queued = unsafe { self.start_raw(cpu, item, claimed, delay) };
-        Ok((was_pending, queued))
-    }
-
-    /// # Safety
-    /// As for [`queue_delayed_raw`](Self::queue_delayed_raw).
-    unsafe fn start_raw(
-        &self,
-        cpu: Option<usize>,
-        item: NonNull<RawDelayedWork>,
-        claimed: Pending,
-        delay: Duration,
-    ) -> Queued {
-        let armed = Armed {
-            item: claimed,
-            keep: None,
-            queue: self.core.clone(),
-            cpu,
-        };
-        // SAFETY: valid by the caller's promise; the key is not touched once the item may run.
-        armed.start(unsafe { &(*item.as_ptr()).timer }, delay)
-    }
-}
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests;

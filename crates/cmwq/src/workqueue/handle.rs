@@ -1,21 +1,34 @@
 //! Handles: workqueues named by a number, for callers that no borrow checker watches.
 //!
-//! A handle is the number of a slot and the slot's generation, which grows whenever the slot is filled. So any number at all can be
-//! looked up, one that was never a handle or whose queue is gone too: nothing is read but the table. The table is read inside
-//! the gate that queueing needs anyway, and a slot is filled again only after a grace period: a reader that found the right
-//! generation finds the right queue, or none.
+//! A handle is the number of a slot and the slot's generation, which grows whenever the slot is filled and whenever it is emptied. So any
+//! number at all can be looked up, one that was never a handle or whose queue is gone too: nothing is read but the table. The table is
+//! read inside the gate that queueing needs anyway. A slot gets a generation that no handle has before it is emptied, and is filled again
+//! only after a grace period that begins after that: a reader that finds its generation is waited for, so it finds its queue, or none.
+//!
+//! **Several threads may destroy one handle.** Each looks the queue up first and then claims the destruction, and between these two
+//! steps another thread may have destroyed the queue and a third may have filled the slot:
+//!
+//! ```text
+//! thread A              thread B                        thread C
+//! get(): generation 1
+//!                       get(), claim, end: slot free
+//!                                                       new(): generation 3
+//! claim
+//! ```
+//!
+//! So the claim names the generation ([`Slot::claim_end`]): A's is refused, since the end of generation 1 was claimed before.
 
-use super::core::WqCore;
-use super::{Queued, Workqueue};
+use super::queueing::NotPublished;
+use super::{BatchQueued, Queued, Workqueue};
 use crate::engine::{self, gates};
-use crate::error::{Error, Refused};
-use crate::observe::warn;
+use crate::error::Error;
+use crate::item::{Pending, RawWork};
 use crate::pool::{Issuer, claim_and_publish_again, publish_begins, spawner};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sys::gate::{GateGuard, MaybeShared, Replaced};
-use crate::sys::{probe, thread};
-use crate::work::{Pending, RawWork};
+use crate::sys::probe;
+use crate::workqueue::parts::core::WqCore;
 use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -25,23 +38,65 @@ const SLOTS: usize = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 16;
 
 struct Slot {
-    /// Changes only while no handle of it is valid.
+    /// Odd: that of the handle. Even: no handle has it, the slot is empty or about to be.
     generation: AtomicU64,
     queue: MaybeShared<Workqueue>,
     /// Filled, or being filled or emptied.
     in_use: AtomicBool,
-    /// Somebody destroys the queue.
-    ending: AtomicBool,
+    /// The last generation whose end was claimed.
+    ended: AtomicU64,
 }
 
-static TABLE: [Slot; SLOTS] = [const {
-    Slot {
-        generation: AtomicU64::new(0),
-        queue: MaybeShared::empty(),
-        in_use: AtomicBool::new(false),
-        ending: AtomicBool::new(false),
+impl Slot {
+    const fn new() -> Self {
+        Slot {
+            generation: AtomicU64::new(0),
+            queue: MaybeShared::empty(),
+            in_use: AtomicBool::new(false),
+            ended: AtomicU64::new(0),
+        }
     }
-}; SLOTS];
+
+    /// The caller may [fill](Self::fill) it.
+    fn reserve(&self) -> bool {
+        !self.in_use.swap(true, Ordering::Acquire)
+    }
+
+    /// By the thread that has reserved it. Returns the generation of the handle.
+    fn fill(&self, queue: Arc<Workqueue>) -> u64 {
+        // Before the queue is there: a reader that finds the queue has compared with this.
+        let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
+        let before = self.queue.fill(queue);
+        debug_assert!(before.is_none(), "a slot not in use is empty");
+        generation
+    }
+
+    #[inline]
+    fn has(&self, generation: u64) -> bool {
+        self.generation.load(Ordering::SeqCst) == generation
+    }
+
+    /// Claims the end of the queue that has, or had, this generation, which the slot has reached. `false`: another thread has claimed it.
+    fn claim_end(&self, generation: u64) -> bool {
+        // One step with the comparison: the slot may have another generation by now. The next one is there only when the end of this
+        // one was claimed, and then this does not change what is stored for the next.
+        self.ended.fetch_max(generation, Ordering::Relaxed) < generation
+    }
+
+    /// By the thread that has claimed the end, when the queue has ended: from now on no handle names it.
+    fn empty(&self) -> Option<Replaced<Workqueue>> {
+        // Before the grace period: a reader that enters after it would compare with the old generation, and might find the next queue.
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        self.queue.take()
+    }
+
+    /// After the grace period.
+    fn release(&self) {
+        self.in_use.store(false, Ordering::Release);
+    }
+}
+
+static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 
 /// Names a workqueue by a number that can be copied, kept anywhere, and passed through foreign code. Every use looks it up: a
 /// handle whose queue was destroyed, or a number that never was a handle, is an error and nothing worse.
@@ -76,19 +131,12 @@ impl WorkqueueHandle {
         for _ in 0..SLOTS {
             let index = NEXT.fetch_add(1, Ordering::Relaxed) as usize % SLOTS;
             let slot = &TABLE[index];
-            if slot.in_use.swap(true, Ordering::Acquire) {
-                continue;
+            if slot.reserve() {
+                let bits = slot.fill(queue.into()) << INDEX_BITS | index as u64;
+                return Ok(WorkqueueHandle(
+                    NonZeroU64::new(bits).expect("generations begin at 1"),
+                ));
             }
-            // Before the queue is there: who finds the queue has compared with this.
-            let generation = slot.generation.load(Ordering::Relaxed) + 1;
-            slot.generation.store(generation, Ordering::SeqCst);
-            slot.ending.store(false, Ordering::Relaxed);
-            let before = slot.queue.fill(queue.into());
-            debug_assert!(before.is_none(), "a slot not in use is empty");
-            let bits = generation << INDEX_BITS | index as u64;
-            return Ok(WorkqueueHandle(
-                NonZeroU64::new(bits).expect("generations begin at 1"),
-            ));
         }
         Err(Error::TooManyHandles { most: SLOTS })
     }
@@ -109,8 +157,13 @@ impl WorkqueueHandle {
     }
 
     #[inline]
+    fn generation(self) -> u64 {
+        self.0.get() >> INDEX_BITS
+    }
+
+    #[inline]
     fn is_current(self) -> bool {
-        self.slot().generation.load(Ordering::SeqCst) == self.0.get() >> INDEX_BITS
+        self.slot().has(self.generation())
     }
 
     #[inline]
@@ -145,10 +198,25 @@ impl WorkqueueHandle {
         spawner::let_go();
         let issuer = self.issuer();
         // SAFETY: by the caller's promise.
-        let claimed = match unsafe { queue_again(issuer, item) } {
-            Again::Done(queued) => return Ok(queued),
-            Again::Otherwise(claimed) => claimed,
-        };
+        match unsafe { queue_again(issuer, item) } {
+            Again::Done(queued) => Ok(queued),
+            // SAFETY: as above.
+            Again::Otherwise(claimed) => unsafe { self.queue_anew(issuer, item, claimed) },
+        }
+    }
+
+    /// Queues an item, which may be claimed, where the thread has not queued last. By itself, so that the way there which is taken nearly always saves
+    /// no registers for this.
+    ///
+    /// # Safety
+    /// As for [`queue_raw`](Self::queue_raw).
+    #[inline(never)]
+    unsafe fn queue_anew(
+        self,
+        issuer: Issuer,
+        item: NonNull<RawWork>,
+        claimed: Option<Pending>,
+    ) -> Result<Queued, NoSuchWorkqueue> {
         let outcome = {
             let gate = gates().enter(issuer.cpu);
             let queue = match self.load(&gate) {
@@ -171,7 +239,7 @@ impl WorkqueueHandle {
             };
             result_of(queue, queue.core.publish_within(&gate, issuer, None, item))
         };
-        Ok(outcome.unwrap_or_else(say_dropped))
+        Ok(outcome.unwrap_or_else(|left| left.outside_the_gate(None)))
     }
 
     /// Who the calling thread is as one that queues by this handle. A queue that is not named by a handle has an even number.
@@ -208,7 +276,22 @@ impl WorkqueueHandle {
                 queue.core.publish_within(&gate, issuer, Some(cpu), item),
             )
         };
-        Ok(outcome.unwrap_or_else(say_dropped))
+        Ok(outcome.unwrap_or_else(|left| left.outside_the_gate(Some(cpu))))
+    }
+
+    /// As [`Workqueue::queue_raw_batch`].
+    ///
+    /// # Errors
+    /// There is no such workqueue; the items are as they were.
+    ///
+    /// # Safety
+    /// As for [`Workqueue::queue_raw`], for each of them.
+    pub unsafe fn queue_raw_batch(
+        self,
+        items: &[NonNull<RawWork>],
+    ) -> Result<BatchQueued, NoSuchWorkqueue> {
+        // SAFETY: by the caller's promise.
+        Ok(unsafe { self.get()?.queue_raw_batch(items) })
     }
 
     /// Runs everything that is queued, then ends the workqueue: the handle names none any more. Meanwhile the queue's own items
@@ -219,29 +302,31 @@ impl WorkqueueHandle {
     /// There is none, or somebody else destroys it already.
     pub fn destroy(self) -> Result<(), NoSuchWorkqueue> {
         let queue = self.get()?;
-        if self.slot().ending.swap(true, Ordering::Relaxed) {
+        if !self.slot().claim_end(self.generation()) {
             return Err(NoSuchWorkqueue);
         }
         if !queue.core.runs_here() {
             self.end(&queue);
-        } else if let Err(error) = thread::spawn("cmwq-destroy", move || self.end(&queue)) {
-            warn(&format!("a workqueue is never destroyed: {error}"));
+        } else {
+            let engine = queue.core.engine.clone();
+            let end = move || self.end(&queue);
+            engine.service().perform_elsewhere("cmwq-destroy", end);
         }
         Ok(())
     }
 
-    /// By the one who set `ending`.
+    /// By the thread that has claimed the end.
     fn end(self, queue: &Workqueue) {
         queue.end();
         let slot = self.slot();
-        let old = slot.queue.take();
+        let old = slot.empty();
         if queue.core.engine.is_inherited() {
             // The parent's, and nobody may wait for a grace period: who held its lock is not here.
             std::mem::forget(old);
             return;
         }
         let queue = Replaced::retire(old.into_iter().collect(), gates());
-        slot.in_use.store(false, Ordering::Release);
+        slot.release();
         drop(queue);
     }
 }
@@ -282,18 +367,60 @@ unsafe fn queue_again(issuer: Issuer, item: NonNull<RawWork>) -> Again {
     }
 }
 
-/// The error is the queue that has dropped the item: that is said outside the gate, whoever hears it may do anything.
-#[inline]
-fn result_of(queue: &Workqueue, result: Result<(), Refused>) -> Result<Queued, Arc<WqCore>> {
-    match result {
-        Ok(()) => Ok(Queued::Accepted),
-        Err(Refused::Draining) => Err(queue.core.clone()),
-        Err(why) => Ok(Queued::Refused(why)),
+/// What is left to do outside the gate.
+struct Left(Arc<WqCore>, NotPublished);
+
+impl Left {
+    #[cold]
+    fn outside_the_gate(self, requested: Option<usize>) -> Queued {
+        let Left(queue, why) = self;
+        match queue.not_published(why, requested) {
+            Ok(()) => Queued::Accepted,
+            Err(why) => Queued::Refused(why),
+        }
     }
 }
 
-#[cold]
-fn say_dropped(queue: Arc<WqCore>) -> Queued {
-    queue.warn_dropped();
-    Queued::Refused(Refused::Draining)
+#[inline]
+fn result_of(queue: &Workqueue, result: Result<(), NotPublished>) -> Result<Queued, Left> {
+    match result {
+        Ok(()) => Ok(Queued::Accepted),
+        Err(why) => Err(Left(queue.core.clone(), why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Engine;
+
+    /// The interleaving of the module's text, step by step.
+    #[test]
+    fn a_thread_that_comes_late_claims_nothing_of_the_queue_that_follows() {
+        let engine = Engine::builder().build().expect("an engine");
+        let queue = || Arc::new(engine.workqueue("follows").build().expect("a queue"));
+        let slot = Slot::new();
+        assert!(slot.reserve() && !slot.reserve());
+        let first = slot.fill(queue());
+        let found = slot.has(first);
+        assert!(slot.claim_end(first), "the first to come");
+        drop(Replaced::retire(
+            slot.empty().into_iter().collect(),
+            gates(),
+        ));
+        assert!(
+            !slot.has(first),
+            "a reader would find the queue that is filled in meanwhile"
+        );
+        slot.release();
+        assert!(slot.reserve());
+        let second = slot.fill(queue());
+        assert!(found && !slot.claim_end(first), "it has found the first");
+        assert!(slot.has(second) && !slot.has(first));
+        assert!(slot.claim_end(second) && !slot.claim_end(second));
+        drop(Replaced::retire(
+            slot.empty().into_iter().collect(),
+            gates(),
+        ));
+    }
 }

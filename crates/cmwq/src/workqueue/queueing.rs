@@ -1,32 +1,55 @@
 //! Where an item goes: from an issuer's CPU to a pool workqueue, or to a lane of the issuer's.
 
-use super::core::WqCore;
-use super::kind::WorkqueueKind;
-use super::pwq::Pwq;
-use super::way;
 use crate::engine::{self, Queue, Registry, gates};
 use crate::error::{Error, Refused};
-use crate::observe::{events, latency, warn};
+use crate::item::Pending;
+use crate::item::closure::{self, Small};
 use crate::pool::{
-    Granted, Issuer, PoolKind, publish_closure_again, publish_item_again,
+    Granted, Issuer, Pool, PoolKind, publish_closure_again, publish_item_again,
     publish_with_handle_again, spawner,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use crate::sys::gate::GateGuard;
 use crate::sys::probe::{self, bits};
-use crate::work::Pending;
-use crate::work::closure::{self, Small};
+use crate::trace::warn;
+use crate::trace::{events, latency};
+use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::parts::kind::WorkqueueKind;
+use crate::workqueue::parts::pwq::Pwq;
+use crate::workqueue::parts::way;
+use std::sync::Arc;
+
+/// Why the way to a pool workqueue is not found.
+enum NoWay {
+    Refused(Refused),
+    /// The queue is deprecated, and this is its first use.
+    FirstUse,
+}
+
+/// Why an item was not published.
+pub(crate) enum NotPublished {
+    /// It was released.
+    Refused(Refused),
+    /// The queue is deprecated, and this is its first use, which has to be told outside the gate.
+    FirstUse(Pending),
+}
+
+/// The pool of this number, if it is one of this process.
+pub(crate) fn pool_of_process<'g>(pool: u32, gate: &'g GateGuard<'_>) -> Option<&'g Arc<Pool>> {
+    let pool = Registry::process().find(pool, gate)?;
+    (!pool.is_inherited()).then_some(pool)
+}
 
 impl WqCore {
     /// The CPU that the calling thread queues from.
-    pub(super) fn issuing_cpu(&self) -> usize {
+    pub(crate) fn issuing_cpu(&self) -> usize {
         let bound = !self.kind.is_unbound();
         self.engine.cpus_now().issuing(engine::here(), bound)
     }
 
     /// A CPU of the node to queue from: the caller's own, or the first that may be used; `None`: none may.
-    pub(super) fn cpu_of_node(&self, node: u32) -> Result<Option<usize>, Error> {
+    pub(crate) fn cpu_of_node(&self, node: u32) -> Result<Option<usize>, Error> {
         if !self.kind.is_unbound() {
             return Err(self.exclude("a node to queue on"));
         }
@@ -38,16 +61,18 @@ impl WqCore {
                 allowed: allowed.join(", "),
             });
         };
-        let here = self.issuing_cpu();
-        if cpus.contains(here) {
+        let now = self.engine.cpus_now();
+        // Wherever unbound items may run: like one that names its CPU.
+        let here = now.standing(engine::here());
+        if let Some(here) = here.filter(|&here| cpus.contains(here)) {
             return Ok(Some(here));
         }
-        Ok(cpus.intersection(self.engine.cpus_now().usable()).first())
+        Ok(cpus.intersection(now.usable()).first())
     }
 
     /// Queues an item that the caller has claimed, from `cpu` or from wherever the caller is.
     #[inline]
-    pub(super) fn queue(&self, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
+    pub(crate) fn queue(&self, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
         self.timed(|| {
             // In the order in which one thread queues.
             spawner::let_go();
@@ -78,10 +103,35 @@ impl WqCore {
             }
         }
         let result = self.publish_within(&gates().enter(issuer.cpu), issuer, requested, item);
-        if result == Err(Refused::Draining) {
-            self.warn_dropped();
+        result.or_else(|why| self.not_published(why, requested))
+    }
+
+    /// Outside the gate: whoever hears a warning may do anything.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn not_published(
+        &self,
+        why: NotPublished,
+        requested: Option<usize>,
+    ) -> Result<(), Refused> {
+        match why {
+            NotPublished::Refused(why) => {
+                if why == Refused::Draining {
+                    self.warn_dropped();
+                }
+                Err(why)
+            }
+            NotPublished::FirstUse(item) => {
+                // First the item: others may wait for it to arrive somewhere.
+                let func = item.func().map_or(0, |func| func as usize);
+                let first = self.unused.swap(0, Ordering::Relaxed) != 0;
+                let result = self.publish(requested, item);
+                if first && let Some(deprecated) = self.flags.deprecated {
+                    deprecated.warn(func);
+                }
+                result
+            }
         }
-        result
     }
 
     /// Whether what the calling thread queues next will be taken, and go where this was.
@@ -89,22 +139,23 @@ impl WqCore {
         self.closed.load(Ordering::SeqCst) == 0 && self.engine.cpus(gate).stays(issuer.cpu)
     }
 
-    /// As [`queue`](Self::queue), inside the gate of the CPU where the caller is. The caller has let go of what he has spawned, and warns of an item that was
-    /// dropped, when he has left the gate.
+    /// As [`queue`](Self::queue), inside the gate of the CPU where the caller is. The caller has let go of what he has spawned, and sees to what
+    /// is [not published](Self::not_published) when he has left the gate.
     #[inline]
-    pub(super) fn publish_within(
+    pub(crate) fn publish_within(
         &self,
         gate: &GateGuard<'_>,
         issuer: Issuer,
         requested: Option<usize>,
         item: Pending,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), NotPublished> {
         let (pwq, stays_in) = match self.way(gate, issuer, requested) {
             Ok(way) => way,
-            Err(why) => {
+            Err(NoWay::Refused(why)) => {
                 item.release();
-                return Err(why);
+                return Err(NotPublished::Refused(why));
             }
+            Err(NoWay::FirstUse) => return Err(NotPublished::FirstUse(item)),
         };
         if probe::events_wanted() {
             self.tell_queued(requested, pwq, &item);
@@ -112,10 +163,7 @@ impl WqCore {
         if self.ordered() {
             pwq.publish(item);
         } else {
-            pwq.publish_behind_its_run(item, self.id(), |pool| {
-                let pool = Registry::process().find(pool, gate)?;
-                (!pool.is_inherited()).then_some(pool)
-            });
+            pwq.publish_behind_its_run(item, self.id(), |pool| pool_of_process(pool, gate));
         }
         if let Some(era) = stays_in {
             pwq.note_way(issuer, era);
@@ -130,7 +178,7 @@ impl WqCore {
         gate: &'g GateGuard<'_>,
         issuer: Issuer,
         requested: Option<usize>,
-    ) -> Result<(&'g Pwq, Option<usize>), Refused> {
+    ) -> Result<(&'g Pwq, Option<usize>), NoWay> {
         // Before anything else is looked at.
         let era = gate.era();
         if requested.is_none()
@@ -141,6 +189,28 @@ impl WqCore {
         self.find_way(gate, issuer, requested, era)
     }
 
+    /// As [`way`](Self::way), for what is published together with others or in another way. `None`: what the thread queues goes round
+    /// the CPUs. To ask for its way is to take a turn, and there is one for each item.
+    #[inline]
+    pub(crate) fn way_together<'g>(
+        &self,
+        gate: &'g GateGuard<'_>,
+        issuer: Issuer,
+    ) -> Result<Option<(&'g Pwq, Option<usize>)>, Refused> {
+        let era = gate.era();
+        if let Some(pwq) = way::again(self.serial, issuer, gate, era) {
+            return Ok(Some((pwq, Some(era))));
+        }
+        if self.kind.is_unbound() && !self.engine.cpus(gate).stays(issuer.cpu) {
+            return Ok(None);
+        }
+        match self.find_way(gate, issuer, None, era) {
+            Ok(way) => Ok(Some(way)),
+            Err(NoWay::FirstUse) => Ok(None),
+            Err(NoWay::Refused(why)) => Err(why),
+        }
+    }
+
     #[inline(never)]
     fn find_way<'g>(
         &self,
@@ -148,8 +218,11 @@ impl WqCore {
         issuer: Issuer,
         requested: Option<usize>,
         era: usize,
-    ) -> Result<(&'g Pwq, Option<usize>), Refused> {
-        self.may_publish()?;
+    ) -> Result<(&'g Pwq, Option<usize>), NoWay> {
+        self.may_publish().map_err(NoWay::Refused)?;
+        if self.unused.load(Ordering::Relaxed) != 0 {
+            return Err(NoWay::FirstUse);
+        }
         let pwq = self.pwq_from(gate, issuer.cpu, requested);
         // While the slots of an ordered queue are replaced, one thread's items would go the new way and another's, queued later, still the old one.
         let stays = requested.is_none() && !self.ordered() && self.stays(issuer, gate);
@@ -193,7 +266,7 @@ impl WqCore {
 
     /// Queues a closure of which there is no handle.
     #[inline]
-    pub(super) fn execute<F: FnOnce() + Send + 'static>(&self, func: F) -> Result<(), Refused> {
+    pub(crate) fn execute<F: FnOnce() + Send + 'static>(&self, func: F) -> Result<(), Refused> {
         let func = match Small::of(func) {
             Ok(small) => {
                 let queued = self.queue_small(&small);
@@ -239,7 +312,9 @@ impl WqCore {
     #[inline(never)]
     fn queue_small_from(&self, issuer: Issuer, closure: &Small) -> Result<bool, Refused> {
         let gate = gates().enter(issuer.cpu);
-        let (pwq, stays_in) = self.way(&gate, issuer, None)?;
+        let Some((pwq, stays_in)) = self.way_together(&gate, issuer)? else {
+            return Ok(false);
+        };
         let published = pwq.publish_closure(closure);
         if published && let Some(era) = stays_in {
             pwq.note_way(issuer, era);
@@ -249,7 +324,7 @@ impl WqCore {
 
     /// As [`spawn`](Self::spawn), what will be a mere `closure` if its handle, as all the last ones, is dropped before the thread calls anything else.
     #[inline]
-    pub(super) fn spawn_to_be_dropped(
+    pub(crate) fn spawn_to_be_dropped(
         &self,
         closure: &Small,
         item: Pending,
@@ -280,7 +355,7 @@ impl WqCore {
     ) -> Result<(), Pending> {
         let gate = gates().enter(issuer.cpu);
         // Who spawns it in the ordinary way is told why it is refused.
-        let Ok((pwq, stays_in)) = self.way(&gate, issuer, None) else {
+        let Ok(Some((pwq, stays_in))) = self.way_together(&gate, issuer) else {
             return Err(item);
         };
         pwq.publish_with_handle(closure, item)?;
@@ -292,7 +367,7 @@ impl WqCore {
 
     /// Who the calling thread is as one that queues here.
     #[inline]
-    fn issuer(&self) -> Issuer {
+    pub(crate) fn issuer(&self) -> Issuer {
         Issuer {
             queue: self.id(),
             cpu: engine::here(),
@@ -302,13 +377,13 @@ impl WqCore {
 
     /// Whether threads that spawn its items and join them at once may have lanes.
     #[inline]
-    pub(super) fn waiters_run(&self) -> bool {
+    pub(crate) fn waiters_run(&self) -> bool {
         self.kind == WorkqueueKind::Unbound && !self.flags.workers_only && !self.flags.highpri
     }
 
     /// Queues a new item, of which the caller has the only handle.
     #[inline]
-    pub(super) fn spawn(&self, item: Pending) -> Result<(), Refused> {
+    pub(crate) fn spawn(&self, item: Pending) -> Result<(), Refused> {
         // Watched, every instance goes the way on which all that happens to it is told.
         if !self.waiters_run() || probe::events_wanted() {
             return self.queue(None, item);
@@ -368,7 +443,7 @@ impl WqCore {
         events::queued(item.address(), func, queue, requested, cpu);
     }
 
-    pub(super) fn warn_dropped(&self) {
+    pub(crate) fn warn_dropped(&self) {
         if self.warned.swap(1, Ordering::Relaxed) == 0 {
             warn(&format!(
                 "workqueue {}: draining or destroyed, an item queued from outside was dropped",

@@ -1,14 +1,15 @@
 //! The process's own workqueues, for work that needs none of its own, and what is built on them.
 
-use super::join::JoinError;
 use super::{WQ_MAX_ACTIVE, Workqueue, WorkqueueBuilder};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::observe::warn;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::fork::{self, ProcessLock, ProcessMutex};
-use std::collections::HashMap;
+use crate::sys::map::HashMap;
+use crate::trace::warn;
+use crate::workqueue::parts::kind::Deprecated;
+use crate::workqueue::task::join_error::JoinError;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -38,6 +39,11 @@ pub enum SystemWorkqueue {
     Bh,
     /// `events_bh_highpri`: BH, high priority.
     BhHighpri,
+    /// `events`: the kernel's deprecated `system_wq`, for code that still names it. A queue of its own: what is said of
+    /// [`PerCpu`](SystemWorkqueue::PerCpu) is not about it. The first item queued on it is warned of.
+    DeprecatedWq,
+    /// `events_unbound`: the kernel's deprecated `system_unbound_wq`. The same beside [`Dfl`](SystemWorkqueue::Dfl).
+    DeprecatedUnboundWq,
 }
 
 /// The queues that exist.
@@ -51,7 +57,7 @@ static QUEUES: ProcessMutex<Option<Queues>> =
     ProcessMutex::new(ProcessLock::SystemQueues, None, || QUEUES.hold());
 
 impl SystemWorkqueue {
-    /// All of them.
+    /// All of them but the deprecated ones.
     pub const ALL: [SystemWorkqueue; 10] = [
         SystemWorkqueue::PerCpu,
         SystemWorkqueue::Highpri,
@@ -68,10 +74,10 @@ impl SystemWorkqueue {
     /// The name that tools show.
     pub fn name(self) -> &'static str {
         match self {
-            SystemWorkqueue::PerCpu => "events",
+            SystemWorkqueue::PerCpu | SystemWorkqueue::DeprecatedWq => "events",
             SystemWorkqueue::Highpri => "events_highpri",
             SystemWorkqueue::Long => "events_long",
-            SystemWorkqueue::Dfl => "events_unbound",
+            SystemWorkqueue::Dfl | SystemWorkqueue::DeprecatedUnboundWq => "events_unbound",
             SystemWorkqueue::DflLong => "events_dfl_long",
             SystemWorkqueue::Freezable => "events_freezable",
             SystemWorkqueue::PowerEfficient => "events_power_efficient",
@@ -92,7 +98,29 @@ impl SystemWorkqueue {
             SystemWorkqueue::FreezablePowerEfficient => builder.power_efficient().freezable(),
             SystemWorkqueue::Bh => builder.bh(),
             SystemWorkqueue::BhHighpri => builder.bh().highpri(),
+            SystemWorkqueue::DeprecatedWq => builder.per_cpu().deprecated(Deprecated {
+                name: "system_wq",
+                instead: "system_percpu_wq",
+            }),
+            SystemWorkqueue::DeprecatedUnboundWq => {
+                builder.max_active(WQ_MAX_ACTIVE).deprecated(Deprecated {
+                    name: "system_unbound_wq",
+                    instead: "system_dfl_wq",
+                })
+            }
         }
+    }
+
+    /// Whether waiting for all of it is warned of, as the kernel does: BH items are short, and the deprecated ones were always
+    /// waited for.
+    fn warns_of_flushes(self) -> bool {
+        !matches!(
+            self,
+            SystemWorkqueue::Bh
+                | SystemWorkqueue::BhHighpri
+                | SystemWorkqueue::DeprecatedWq
+                | SystemWorkqueue::DeprecatedUnboundWq
+        )
     }
 
     /// The workqueue. A child after `fork` gets one of its own.
@@ -111,7 +139,7 @@ impl SystemWorkqueue {
                 std::mem::forget(inherited.take());
                 inherited.insert(Queues {
                     born,
-                    by_name: HashMap::new(),
+                    by_name: HashMap::default(),
                 })
             }
         };
@@ -142,8 +170,7 @@ impl SystemQueue {
     /// As [`Workqueue::flush`].
     pub fn flush(&self) -> Result<(), crate::FlushError> {
         static WARNED: AtomicU32 = AtomicU32::new(0);
-        let bh = matches!(self.which, SystemWorkqueue::Bh | SystemWorkqueue::BhHighpri);
-        if !bh && WARNED.swap(1, Ordering::Relaxed) == 0 {
+        if self.which.warns_of_flushes() && WARNED.swap(1, Ordering::Relaxed) == 0 {
             warn(&format!(
                 "workqueue {} is the whole process's: flushing it waits for others' work",
                 self.which.name()

@@ -220,7 +220,7 @@ fn own_cpu_time() -> Duration {
 }
 
 #[test]
-fn case_18_no_threshold_or_no_per_cpu_queue_means_no_hog() {
+fn case_18_no_threshold_means_no_hog() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("case 18", &engine);
     engine.set_cpu_intensive_threshold(Duration::ZERO);
@@ -238,7 +238,7 @@ fn case_18_no_threshold_or_no_per_cpu_queue_means_no_hog() {
             move || {
                 let from = own_cpu_time();
                 begun.pass_awake();
-                // Far longer than the threshold of the second round.
+                // Far longer than the usual threshold.
                 while own_cpu_time() < from + Duration::from_millis(50) {}
                 beside.load(Ordering::SeqCst)
             }
@@ -248,7 +248,29 @@ fn case_18_no_threshold_or_no_per_cpu_queue_means_no_hog() {
         begun.open.complete();
         assert!(!hog.unwrap().join().unwrap(), "another one ran beside it");
         next.unwrap().join().unwrap();
-        engine.set_cpu_intensive_threshold(Duration::from_millis(1));
     }
     assert_eq!(engine.stats().cpu_intensive, 0);
+}
+
+#[test]
+fn case_18_a_strict_pod_of_one_cpu_is_like_a_per_cpu_queue() {
+    in_own_process(|| {
+        let heard = Heard::warnings();
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("case 18", &engine);
+        engine.set_cpu_intensive_warning_threshold(1);
+        let wq = engine
+            .workqueue("u")
+            .affinity_scope(AffinityScope::Cpu)
+            .affinity_strict(true)
+            .workers_only()
+            .build()
+            .unwrap();
+        for count in 1..=4 {
+            hog_until_the_next_starts(&wq);
+            assert_eq!(engine.stats().cpu_intensive, count);
+        }
+        // An unbound queue is what the warning advises.
+        assert_eq!(heard.count("used the CPU"), 0);
+    });
 }

@@ -14,14 +14,14 @@ fn case_05_cancel_sync_of_an_item_that_requeues_itself_terminates() {
         move || {
             runs.fetch_add(1, Ordering::SeqCst);
             if let (Some(me), Some(wq)) = (me.get(), wq.upgrade()) {
-                wq.queue(me);
+                let _ = wq.queue(me);
             }
         }
     });
     me.set(work.clone()).unwrap();
     let mut after = 0;
     for _ in 0..200 {
-        assert!(wq.queue(&work));
+        assert!(wq.queue(&work).is_accepted());
         eventually(|| runs.load(Ordering::SeqCst) > after + 3);
         work.cancel_sync();
         let busy = work.busy();
@@ -41,7 +41,7 @@ fn case_05_cancel_sync_is_true_only_if_it_removed_a_pending_instance() {
     let runs = Arc::new(AtomicUsize::new(0));
     let idle = counting(&runs);
     assert!(!idle.cancel_sync(), "never queued");
-    assert!(wq.queue(&idle));
+    assert!(wq.queue(&idle).is_accepted());
     wq.flush().unwrap();
     assert!(!idle.cancel_sync(), "ended");
     for requeued in [false, true] {
@@ -53,12 +53,12 @@ fn case_05_cancel_sync_is_true_only_if_it_removed_a_pending_instance() {
                 ended.fetch_add(1, Ordering::SeqCst);
             }
         });
-        assert!(wq.queue(&work));
+        assert!(wq.queue(&work).is_accepted());
         door.wait_for(1);
-        assert!(wq.queue(&idle), "behind the limit");
+        assert!(wq.queue(&idle).is_accepted(), "behind the limit");
         assert!(idle.cancel_sync(), "inactive: removed");
         if requeued {
-            assert!(wq.queue(&work));
+            assert!(wq.queue(&work).is_accepted());
         }
         std::thread::scope(|scope| {
             let (work, ended) = (&work, &ended);
@@ -84,21 +84,24 @@ fn case_05_requests_during_the_wait_of_cancel_sync_are_lost() {
         let door = door.clone();
         move || door.pass()
     });
-    assert!(wq.queue(&work));
+    assert!(wq.queue(&work).is_accepted());
     door.wait_for(1);
     std::thread::scope(|scope| {
         let canceller = scope.spawn(|| work.cancel_sync());
         // Until it has begun the item takes one more instance, which it then removes.
-        eventually(|| !wq.queue(&work) && !work.is_pending());
+        eventually(|| !wq.queue(&work).is_accepted() && !work.is_pending());
         for _ in 0..100 {
-            assert!(!wq.queue(&work), "refused while somebody waits");
+            assert!(
+                !wq.queue(&work).is_accepted(),
+                "refused while somebody waits"
+            );
         }
         door.open.complete();
         canceller.join().unwrap();
     });
     wq.flush().unwrap();
     assert_eq!(door.arrived(), 1);
-    assert!(wq.queue(&work), "afterwards all is as before");
+    assert!(wq.queue(&work).is_accepted(), "afterwards all is as before");
     wq.flush().unwrap();
     assert_eq!(door.arrived(), 2);
 }
@@ -111,17 +114,17 @@ fn case_06_disabled_twice_and_enabled_once_is_still_disabled() {
     let (door, runs) = (Door::new(), Arc::new(AtomicUsize::new(0)));
     let held = held(&wq, 0, 1, &door);
     let work = counting(&runs);
-    assert!(wq.queue(&work));
+    assert!(wq.queue(&work).is_accepted());
     let first = work.disable();
     assert!(first.removed_pending());
     let second = work.disable();
     assert!(!second.removed_pending(), "the first one has removed it");
-    assert!(!wq.queue(&work));
+    assert!(!wq.queue(&work).is_accepted());
     // A waiting cancel takes back its own step only.
     work.cancel_sync();
-    assert!(!wq.queue(&work));
+    assert!(!wq.queue(&work).is_accepted());
     assert!(!first.enable(), "one reason is left");
-    assert!(!wq.queue(&work));
+    assert!(!wq.queue(&work).is_accepted());
     assert!(second.enable(), "that was the last");
     door.open.complete();
     wq.flush().unwrap();
@@ -130,7 +133,7 @@ fn case_06_disabled_twice_and_enabled_once_is_still_disabled() {
         0,
         "requests in between are lost"
     );
-    assert!(wq.queue(&work));
+    assert!(wq.queue(&work).is_accepted());
     wq.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     drop(held);
@@ -152,7 +155,7 @@ fn case_06_the_depth_has_its_limit() {
         std::mem::forget(too_many);
         let enabled = guards.into_iter().map(|guard| guard.enable());
         assert_eq!(enabled.filter(|&last| last).count(), 1);
-        assert!(wq.queue(&work));
+        assert!(wq.queue(&work).is_accepted());
         wq.flush().unwrap();
     });
 }

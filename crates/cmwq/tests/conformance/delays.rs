@@ -34,18 +34,33 @@ fn case_08_moving_a_delayed_item_tells_whether_it_was_pending() {
                 ended.fetch_add(1, Ordering::SeqCst);
             }
         });
-        assert!(!wq.mod_delayed(&work, LONG), "idle: armed now");
-        assert!(wq.mod_delayed(&work, LONG), "on the timer: armed anew");
-        assert!(wq.mod_delayed(&work, Duration::ZERO), "and queued");
+        assert!(
+            !wq.mod_delayed(&work, LONG).was_pending(),
+            "idle: armed now"
+        );
+        assert!(
+            wq.mod_delayed(&work, LONG).was_pending(),
+            "on the timer: armed anew"
+        );
+        assert!(
+            wq.mod_delayed(&work, Duration::ZERO).was_pending(),
+            "and queued"
+        );
         door.wait_for(1);
         assert!(!work.is_pending());
-        assert!(!wq.mod_delayed(&work, delay), "running: one more instance");
+        assert!(
+            !wq.mod_delayed(&work, delay).was_pending(),
+            "running: one more instance"
+        );
         assert!(work.is_pending());
         assert!(
-            wq.mod_delayed(&work, Duration::ZERO),
+            wq.mod_delayed(&work, Duration::ZERO).was_pending(),
             "queued or on the timer"
         );
-        assert!(wq.mod_delayed(&work, LONG), "queued: on the timer again");
+        assert!(
+            wq.mod_delayed(&work, LONG).was_pending(),
+            "queued: on the timer again"
+        );
         door.open.complete();
         wq.flush().unwrap();
         assert_eq!(ended.load(Ordering::SeqCst), 1);
@@ -59,19 +74,19 @@ fn case_08_a_disabled_delayed_item_is_not_moved() {
     let _deadline = Deadline::new("case 8", &engine);
     let wq = engine.workqueue("t").build().unwrap();
     let (names, work) = naming();
-    assert!(wq.queue_delayed(&work, LONG));
+    assert!(wq.queue_delayed(&work, LONG).is_accepted());
     let guard = work.disable();
     assert!(guard.removed_pending());
     for delay in [Duration::ZERO, LONG] {
-        assert!(!wq.mod_delayed(&work, delay));
-        assert!(!wq.queue_delayed(&work, delay));
+        assert!(!wq.mod_delayed(&work, delay).was_pending());
+        assert!(!wq.queue_delayed(&work, delay).is_accepted());
         assert!(!work.is_pending());
     }
     assert!(guard.enable());
     wq.flush().unwrap();
     assert_eq!(names.lock().unwrap().len(), 0);
-    assert!(!wq.mod_delayed(&work, Duration::ZERO));
-    assert!(work.flush() || names.lock().unwrap().len() == 1);
+    assert!(!wq.mod_delayed(&work, Duration::ZERO).was_pending());
+    assert!(work.flush().unwrap() || names.lock().unwrap().len() == 1);
 }
 
 #[test]
@@ -82,14 +97,22 @@ fn case_09_no_delay_needs_no_timer() {
         let wq = engine.workqueue("t").per_cpu().build().unwrap();
         let (names, work) = naming();
         for _ in 0..100 {
-            assert!(wq.queue_delayed_on(1, &work, Duration::ZERO).unwrap());
+            assert!(
+                wq.queue_delayed_on(1, &work, Duration::ZERO)
+                    .unwrap()
+                    .is_accepted()
+            );
             wq.flush().unwrap();
-            assert!(!wq.mod_delayed_on(0, &work, Duration::ZERO).unwrap());
+            assert!(
+                !wq.mod_delayed_on(0, &work, Duration::ZERO)
+                    .unwrap()
+                    .was_pending()
+            );
             wq.flush().unwrap();
         }
         ran_on(&names, &[1, 0].repeat(100));
         assert_eq!(threads_named("cmwq-timer"), [], "nobody asked for a timer");
-        assert!(wq.queue_delayed(&work, LONG));
+        assert!(wq.queue_delayed(&work, LONG).is_accepted());
         eventually(|| threads_named("cmwq-timer").len() == 1);
         assert!(work.cancel());
     });
@@ -102,20 +125,32 @@ fn case_09_only_a_delay_sets_the_target_that_a_timer_remembers() {
     let wq = engine.workqueue("t").per_cpu().build().unwrap();
     let (names, work) = naming();
     // A flush lets the timer fire now, and tells where it was aimed.
-    assert!(wq.queue_delayed_on(2, &work, LONG).unwrap());
-    assert!(!wq.queue_delayed_on(1, &work, Duration::ZERO).unwrap());
+    assert!(wq.queue_delayed_on(2, &work, LONG).unwrap().is_accepted());
     assert!(
-        !wq.queue_delayed_on(3, &work, LONG).unwrap(),
+        !wq.queue_delayed_on(1, &work, Duration::ZERO)
+            .unwrap()
+            .is_accepted()
+    );
+    assert!(
+        !wq.queue_delayed_on(3, &work, LONG).unwrap().is_accepted(),
         "pending: as it was"
     );
-    assert!(work.flush());
-    assert!(wq.queue_delayed_on(1, &work, Duration::ZERO).unwrap());
+    assert_eq!(work.flush(), Ok(true));
+    assert!(
+        wq.queue_delayed_on(1, &work, Duration::ZERO)
+            .unwrap()
+            .is_accepted()
+    );
     wq.flush().unwrap();
-    assert!(wq.queue_delayed_on(2, &work, LONG).unwrap());
-    assert!(wq.mod_delayed_on(3, &work, LONG).unwrap());
-    assert!(work.flush());
-    assert!(wq.queue_delayed_on(2, &work, LONG).unwrap());
-    assert!(wq.mod_delayed_on(1, &work, Duration::ZERO).unwrap());
+    assert!(wq.queue_delayed_on(2, &work, LONG).unwrap().is_accepted());
+    assert!(wq.mod_delayed_on(3, &work, LONG).unwrap().was_pending());
+    assert_eq!(work.flush(), Ok(true));
+    assert!(wq.queue_delayed_on(2, &work, LONG).unwrap().is_accepted());
+    assert!(
+        wq.mod_delayed_on(1, &work, Duration::ZERO)
+            .unwrap()
+            .was_pending()
+    );
     wq.flush().unwrap();
     ran_on(&names, &[2, 1, 3, 1]);
     // To another queue as well.
@@ -125,9 +160,9 @@ fn case_09_only_a_delay_sets_the_target_that_a_timer_remembers() {
         .highpri()
         .build()
         .unwrap();
-    assert!(wq.queue_delayed_on(2, &work, LONG).unwrap());
-    assert!(other.mod_delayed_on(0, &work, LONG).unwrap());
-    assert!(work.flush());
+    assert!(wq.queue_delayed_on(2, &work, LONG).unwrap().is_accepted());
+    assert!(other.mod_delayed_on(0, &work, LONG).unwrap().was_pending());
+    assert_eq!(work.flush(), Ok(true));
     assert_eq!(other.counts().0, 1);
     ran_on(&names, &[2, 1, 3, 1, 0]);
 }
@@ -140,7 +175,11 @@ fn case_09_a_timer_that_fires_goes_to_its_target() {
     let (names, work) = naming();
     for cpu in 0..4 {
         let delay = Duration::from_millis(1);
-        assert!(wq.queue_delayed_on(cpu, &work, delay).unwrap());
+        assert!(
+            wq.queue_delayed_on(cpu, &work, delay)
+                .unwrap()
+                .is_accepted()
+        );
         eventually(|| names.lock().unwrap().len() == cpu + 1);
         // Until its run has ended it would go behind that, not to its target.
         wq.flush().unwrap();
@@ -159,7 +198,10 @@ fn case_27_a_timer_whose_queue_is_gone_is_dropped_with_a_warning() {
         // The queue may be slower to go than the timer to fire: then once more, with a later timer.
         for attempt in 1_u32.. {
             let wq = engine.workqueue("t").build().unwrap();
-            assert!(wq.queue_delayed(&work, attempt * Duration::from_millis(2)));
+            assert!(
+                wq.queue_delayed(&work, attempt * Duration::from_millis(2))
+                    .is_accepted()
+            );
             drop(wq);
             eventually(|| !work.is_pending());
             if names.lock().unwrap().len() < attempt as usize {
@@ -171,7 +213,7 @@ fn case_27_a_timer_whose_queue_is_gone_is_dropped_with_a_warning() {
         // The item is idle and as good as new.
         let wq = engine.workqueue("t").build().unwrap();
         let before = names.lock().unwrap().len();
-        assert!(wq.queue_delayed(&work, Duration::ZERO));
+        assert!(wq.queue_delayed(&work, Duration::ZERO).is_accepted());
         wq.flush().unwrap();
         assert_eq!(names.lock().unwrap().len(), before + 1);
     });
@@ -184,16 +226,16 @@ fn case_27_destroying_does_not_wait_for_a_timer_and_a_later_flush_finds_nothing(
     let (names, work) = naming();
     for _ in 0..100 {
         let wq = engine.workqueue("t").build().unwrap();
-        assert!(wq.queue_delayed(&work, LONG));
+        assert!(wq.queue_delayed(&work, LONG).is_accepted());
         drop(wq);
         assert!(work.is_pending(), "the timer goes on");
         // Fires it now, with its queue gone.
-        assert!(!work.flush());
+        assert_eq!(work.flush(), Ok(false));
         assert!(!work.is_pending());
     }
     assert_eq!(names.lock().unwrap().len(), 0);
     let wq = engine.workqueue("t").build().unwrap();
-    assert!(wq.queue_delayed(&work, LONG));
+    assert!(wq.queue_delayed(&work, LONG).is_accepted());
     drop(wq);
     assert!(work.cancel(), "and it can be taken off");
 }

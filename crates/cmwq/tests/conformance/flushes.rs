@@ -137,24 +137,28 @@ fn case_12_drain_accepts_chained_items_and_drops_others() {
         move || {
             door.pass();
             let wq = wq.upgrade().unwrap();
-            assert_eq!(wq.try_queue(&chained), Ok(true), "its own items may queue");
+            assert_eq!(
+                wq.queue(&chained),
+                Queued::Accepted,
+                "its own items may queue"
+            );
         }
     });
-    assert!(wq.queue(&first));
+    assert!(wq.queue(&first).is_accepted());
     door.wait_for(1);
     std::thread::scope(|scope| {
         let drain = scope.spawn(|| wq.drain());
         // Until the drain has begun items are accepted: this one ends at once.
         let mut accepted = 0;
-        eventually(|| match wq.try_queue(&outside) {
-            Ok(queued) => {
-                accepted += usize::from(queued);
+        eventually(|| match wq.queue(&outside) {
+            Queued::Refused(refused) => refused == Refused::Draining,
+            queued => {
+                accepted += usize::from(queued.is_accepted());
                 false
             }
-            Err(refused) => refused == Refused::Draining,
         });
         assert!(!outside.is_pending() || accepted > 0);
-        assert_eq!(wq.try_queue(&outside).is_err(), !outside.is_pending());
+        assert_eq!(wq.queue(&outside).will_run(), outside.is_pending());
         let rejected = wq.spawn(|| ());
         assert!(matches!(
             rejected.join(),
@@ -175,8 +179,8 @@ fn case_12_drain_accepts_chained_items_and_drops_others() {
         assert_eq!(runs.load(Ordering::SeqCst), accepted + 1);
     });
     assert_eq!(
-        wq.try_queue(&outside),
-        Ok(true),
+        wq.queue(&outside),
+        Queued::Accepted,
         "after the drain all is as before"
     );
     wq.flush().unwrap();
@@ -204,4 +208,47 @@ fn case_12_an_item_cannot_flush_or_drain_its_own_queue() {
     assert!(results.0.is_err() && results.1.is_err());
     assert_eq!(results.2, Ok(()), "another queue can be flushed");
     assert_eq!(wq.spawn(|| 1).join().unwrap(), 1, "the drain left no trace");
+}
+
+#[test]
+fn case_11_a_flush_does_not_wait_for_what_an_item_queues_for_ever() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("case 11", &engine);
+    for builder in [
+        engine.workqueue("unbound"),
+        engine.workqueue("ordered").ordered(),
+        engine.workqueue("percpu").per_cpu(),
+        engine.workqueue("one at a time").max_active(1),
+    ] {
+        let wq = Arc::new(builder.build().unwrap());
+        let (runs, stop) = (
+            Arc::new(AtomicUsize::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let again: Arc<OnceLock<Work>> = Arc::default();
+        let work = Work::new({
+            let (runs, stop) = (runs.clone(), stop.clone());
+            let (queue, again) = (Arc::downgrade(&wq), again.clone());
+            move || {
+                runs.fetch_add(1, Ordering::SeqCst);
+                if !stop.load(Ordering::SeqCst)
+                    && let (Some(queue), Some(work)) = (queue.upgrade(), again.get())
+                {
+                    let _ = queue.queue(work);
+                }
+            }
+        });
+        again.set(work.clone()).unwrap_or_else(|_| unreachable!());
+        assert!(wq.queue(&work).is_accepted());
+        for _ in 0..20 {
+            let before = runs.load(Ordering::SeqCst);
+            wq.flush().unwrap();
+            work.flush().unwrap();
+            // It goes on: neither flush was the end of it.
+            eventually(|| runs.load(Ordering::SeqCst) > before + 1);
+        }
+        stop.store(true, Ordering::SeqCst);
+        wq.flush().unwrap();
+        work.cancel_sync();
+    }
 }

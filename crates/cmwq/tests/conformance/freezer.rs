@@ -72,7 +72,7 @@ fn case_26_flushing_what_is_frozen_waits_and_cancelling_does_not() {
         let [stays, goes, waited] = [(); 3].map(|()| counting(&runs));
         engine.freeze_workqueues_begin();
         for work in [&stays, &goes, &waited] {
-            assert!(wq.queue_on(0, work).unwrap());
+            assert!(wq.queue_on(0, work).unwrap().is_accepted());
         }
         let flushed = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -81,7 +81,7 @@ fn case_26_flushing_what_is_frozen_waits_and_cancelling_does_not() {
                 flushed.fetch_add(1, Ordering::SeqCst);
             });
             scope.spawn(|| {
-                waited.flush();
+                waited.flush().unwrap();
                 assert!(!waited.is_pending());
                 flushed.fetch_add(1, Ordering::SeqCst);
             });
@@ -149,7 +149,7 @@ fn case_26_new_attributes_do_not_thaw() {
         engine.freeze_workqueues_begin();
         let works: Vec<Work> = (0..40).map(|_| counting(&runs)).collect();
         for (n, work) in works.iter().enumerate() {
-            assert!(wq.queue_on(n % 4, work).unwrap());
+            assert!(wq.queue_on(n % 4, work).unwrap().is_accepted());
             let mut attrs = wq.attrs();
             attrs.cpumask = Some(CpuSet::from_iter([n % 4]));
             wq.apply_attrs(attrs).unwrap();
@@ -175,12 +175,12 @@ fn case_26_an_item_that_queues_itself_comes_to_rest() {
             move || {
                 runs.fetch_add(1, Ordering::SeqCst);
                 if let (Some(me), Some(wq)) = (me.get(), wq.upgrade()) {
-                    wq.queue(me);
+                    let _ = wq.queue(me);
                 }
             }
         });
         me.set(work.clone()).unwrap();
-        assert!(wq.queue(&work));
+        assert!(wq.queue(&work).is_accepted());
         for round in 1..20 {
             eventually(|| runs.load(Ordering::SeqCst) > round * 10);
             engine.freeze_workqueues_begin();

@@ -16,12 +16,18 @@ fn case_01_any_number_of_queue_calls_during_one_run_give_one_more_run() {
             }
         }
     });
-    assert!(wq.queue(&work));
+    assert!(wq.queue(&work).is_accepted());
     door.wait_for(1);
     assert!(!work.is_pending(), "a running item is not pending");
-    assert!(wq.queue(&work), "the first call during the run is accepted");
+    assert!(
+        wq.queue(&work).is_accepted(),
+        "the first call during the run is accepted"
+    );
     for _ in 0..100 {
-        assert!(!wq.queue(&work), "and the next ones find it pending");
+        assert!(
+            !wq.queue(&work).is_accepted(),
+            "and the next ones find it pending"
+        );
     }
     assert_eq!(runs.load(Ordering::SeqCst), 1, "runs do not overlap");
     door.open.complete();
@@ -41,9 +47,9 @@ fn case_01_any_number_of_queue_calls_before_the_start_give_one_run() {
     });
     door.wait_for(1);
     let work = counting(&runs);
-    assert!(wq.queue(&work));
+    assert!(wq.queue(&work).is_accepted());
     for _ in 0..100 {
-        assert!(!wq.queue(&work));
+        assert!(!wq.queue(&work).is_accepted());
     }
     door.open.complete();
     first.join().unwrap();
@@ -73,7 +79,7 @@ fn case_02_a_run_sees_the_flag_set_before_queueing_found_it_pending() {
                 let mut pending = 0;
                 for round in 1..=20_000 {
                     flags[n].store(round, Ordering::Relaxed);
-                    pending += u32::from(!wq.queue(work));
+                    pending += u32::from(!wq.queue(work).is_accepted());
                     if round % 8 == 0 {
                         // Accepted or not, a run that sees this round's flag comes.
                         while seen[n].load(Ordering::Relaxed) < round {
@@ -99,9 +105,9 @@ fn case_03_runs_of_one_item_overlap_on_two_queues() {
         let door = door.clone();
         move || door.pass()
     });
-    assert!(here.queue(&work));
+    assert!(here.queue(&work).is_accepted());
     door.wait_for(1);
-    assert!(there.queue(&work));
+    assert!(there.queue(&work).is_accepted());
     door.wait_for(2);
     door.open.complete();
     here.flush().unwrap();
@@ -130,7 +136,7 @@ fn case_03_runs_of_one_item_do_not_overlap_on_one_queue_across_pods_scopes_and_a
                     inside.fetch_sub(1, Ordering::SeqCst);
                 }
             });
-            assert!(wq.queue_on(0, &work).unwrap());
+            assert!(wq.queue_on(0, &work).unwrap().is_accepted());
             door.wait_for(1);
             wq.apply_attrs(WorkqueueAttrs {
                 affinity_scope: scope,
@@ -139,13 +145,13 @@ fn case_03_runs_of_one_item_do_not_overlap_on_one_queue_across_pods_scopes_and_a
             })
             .unwrap();
             // Another pod than the one where it runs: the new instance must follow it all the same.
-            assert!(wq.queue_on(7, &work).unwrap());
+            assert!(wq.queue_on(7, &work).unwrap().is_accepted());
             let witness = Arc::new(Completion::new());
             let after = Work::new({
                 let witness = witness.clone();
                 move || witness.complete()
             });
-            assert!(wq.queue_on(7, &after).unwrap());
+            assert!(wq.queue_on(7, &after).unwrap().is_accepted());
             witness.wait();
             assert_eq!(door.arrived.load(Ordering::SeqCst), 1, "scope {scope}");
             door.open.complete();
@@ -173,9 +179,9 @@ fn case_03_a_run_that_follows_one_of_another_queue_belongs_to_its_own() {
         let (doors, runs) = (doors.clone(), AtomicUsize::new(0));
         move || doors[runs.fetch_add(1, Ordering::SeqCst)].pass()
     });
-    assert!(first.queue_on(0, &work).unwrap());
+    assert!(first.queue_on(0, &work).unwrap().is_accepted());
     doors[0].wait_for(1);
-    assert!(second.queue_on(0, &work).unwrap());
+    assert!(second.queue_on(0, &work).unwrap().is_accepted());
     // It meets its own run there and is put behind it. Then that run ends, and its queue goes.
     settle(&engine, &second.attrs());
     assert_eq!(doors[1].arrived.load(Ordering::SeqCst), 0);
@@ -183,7 +189,7 @@ fn case_03_a_run_that_follows_one_of_another_queue_belongs_to_its_own() {
     drop(first);
     doors[1].wait_for(1);
     // From the other pod, while it runs in this one.
-    assert!(second.queue_on(1, &work).unwrap());
+    assert!(second.queue_on(1, &work).unwrap().is_accepted());
     settle(&engine, &second.attrs());
     assert_eq!(
         doors[2].arrived.load(Ordering::SeqCst),
@@ -308,9 +314,9 @@ fn case_10_flush_waits_for_the_pending_instance_behind_a_running_one() {
                 runs.fetch_add(1, Ordering::SeqCst);
             }
         });
-        assert!(wq.queue(&work));
+        assert!(wq.queue(&work).is_accepted());
         door.wait_for(1);
-        assert!(wq.queue(&work));
+        assert!(wq.queue(&work).is_accepted());
         std::thread::scope(|scope| {
             let (wq, runs) = (&wq, &runs);
             let flusher = scope.spawn(move || {

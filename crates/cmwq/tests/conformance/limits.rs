@@ -281,7 +281,7 @@ fn case_15_an_ordered_queue_keeps_its_order_through_100_changes_of_its_attribute
         });
         let mut random = Random::new(15);
         for _ in 0..100 {
-            let bits = random.next();
+            let bits = random.bits();
             wq.apply_attrs(WorkqueueAttrs {
                 cpumask: Some((0..8).filter(|cpu| bits >> cpu & 1 == 1).collect()),
                 affinity_strict: bits >> 8 & 1 == 1,
@@ -314,7 +314,7 @@ fn case_13_no_credit_is_lost_with_a_pod_whose_waiting_item_was_cancelled() {
     door.wait_for(1);
     // The other pod waits for the one credit, and goes while it does.
     let waits = Work::new(|| ());
-    assert!(wq.queue_on(1, &waits).unwrap());
+    assert!(wq.queue_on(1, &waits).unwrap().is_accepted());
     assert!(wq.is_congested(1).unwrap());
     assert!(waits.cancel());
     wq.apply_attrs(WorkqueueAttrs {
@@ -336,7 +336,7 @@ fn case_15_an_ordered_queue_goes_on_when_its_waiting_item_was_cancelled_after_a_
     let _active = held(&wq, 0, 1, &door);
     door.wait_for(1);
     let waits = Work::new(|| ());
-    assert!(wq.queue_on(0, &waits).unwrap());
+    assert!(wq.queue_on(0, &waits).unwrap().is_accepted());
     assert!(wq.is_congested(0).unwrap());
     wq.apply_attrs(WorkqueueAttrs {
         affinity_strict: true,

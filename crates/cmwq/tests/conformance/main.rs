@@ -21,7 +21,7 @@
 //! | 16 | a burst onto a sleeping pool wakes workers one by one, and loses nothing | `pools` |
 //! | 17 | an item that says it blocks is replaced at once; coming back it starts no third | `concurrency` |
 //! | 18 | an item that computes for too long gets company, and a report now and then | `concurrency` |
-//! | 19 | without new threads, queues with a rescuer go on; the others do when threads can be had again | `rescuers` |
+//! | 19 | without new threads, or while one takes long, queues with a rescuer go on; the others do when threads can be had again | `rescuers` |
 //! | 20 | idle workers go after their time, but two stay | `pools` |
 //! | 21 | letting workers go strands no item | `pools` |
 //! | 22 | shards are cut as the rule says, siblings together | `pools` |
@@ -30,14 +30,16 @@
 //! | 25 | a pod without CPUs is served by the pool of all, until its CPUs are back | `cpus` |
 //! | 26 | freezing: what is active ends, what is new waits; thawing starts it in order | `freezer` |
 //! | 27 | a timer whose queue is gone harms nobody | `delays` |
-//! | 28 | a pool that gets on with nothing is reported after a threshold; long items alone are not | `watchdog` |
+//! | 28 | what waits for a threshold is reported, whatever the reason but a freeze; long items alone are not; no handler holds the engine up | `watchdog` |
 //! | 29 | items started and completed are counted, each once | `statistics` |
 //! | 30 | a panic leaks no place under the limit, and flushes return | `panics` |
 //!
-//! `stress.rs` lists which fault put into the engine on purpose is caught by which test.
+//! `stress/main.rs` lists which fault put into the engine on purpose is caught by which test.
 
 #[path = "../harness/mod.rs"]
 mod harness;
+#[path = "../harness/thread_creation.rs"]
+mod thread_creation;
 
 mod concurrency;
 mod control;
@@ -61,7 +63,7 @@ use cmwq::{
 };
 use harness::{
     Broken, Deadline, Door, Heard, Random, block_on, counting, engine, eventually, held,
-    in_own_process, own_name, quiet_panic, settle_with, threads_named,
+    in_own_process, own_name, own_process, quiet_panic, settle_with, threads_named,
 };
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

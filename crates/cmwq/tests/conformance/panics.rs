@@ -15,7 +15,7 @@ fn case_30_panicking_items_leak_no_slot_and_their_flushers_return() {
         let work = Work::new(|| quiet_panic());
         for _ in 0..100 {
             drop(wq.spawn(|| quiet_panic()));
-            wq.queue(&work);
+            let _ = wq.queue(&work);
             let handle = wq.spawn(|| -> u32 { quiet_panic() });
             assert!(matches!(handle.join(), Err(JoinError::Panicked(_))));
         }

@@ -12,7 +12,7 @@ fn case_16_a_burst_to_an_idle_pool_loses_nothing() {
     for burst in 1..=100 {
         // At rest: every worker has gone to sleep, or is about to, which is the harder case.
         for work in &works {
-            assert!(wq.queue(work));
+            assert!(wq.queue(work).is_accepted());
         }
         // No flush: it would look at the pool itself and hide a wake-up that was lost.
         eventually(|| runs.load(Ordering::SeqCst) == burst * works.len());
@@ -38,6 +38,72 @@ fn case_16_wake_ups_chain_until_every_cpu_of_the_pod_is_used() {
         }
         eventually(|| together.load(Ordering::SeqCst) == 4);
         wq.flush().unwrap();
+    }
+}
+
+/// An engine of one CPU, and a queue whose workers are idle.
+fn with_idle_workers(test: &'static str) -> (Engine, Workqueue, Deadline) {
+    let engine = engine("l3:1 core:1 pu:1");
+    let deadline = Deadline::new(test, &engine);
+    // Items that compute are left alone, however long they take.
+    engine.set_cpu_intensive_threshold(Duration::ZERO);
+    let wq = engine.workqueue("t").per_cpu().workers_only();
+    let wq = wq.build().unwrap();
+    let door = Door::new();
+    let _items = held(&wq, 0, 4, &door);
+    door.wait_for(4);
+    door.open.complete();
+    wq.flush().unwrap();
+    all_idle(&engine);
+    (engine, wq, deadline)
+}
+
+/// All workers have gone to sleep, and none is on the way.
+fn all_idle(engine: &Engine) {
+    eventually(|| {
+        let pools = engine.pool_states();
+        let mut workers = pools.iter().flat_map(|pool| &pool.workers);
+        pools.iter().all(|pool| pool.manager.is_none())
+            && workers.all(|worker| worker.doing == "idle")
+    });
+}
+
+#[test]
+fn case_16_a_burst_wakes_one_worker() {
+    let (engine, wq, _deadline) = with_idle_workers("case 16");
+    for _ in 0..20 {
+        all_idle(&engine);
+        let before = engine.stats();
+        assert!(before.workers >= 4, "{before:?}");
+        let door = Door::new();
+        let own = door.clone();
+        // The first one ends when all are there, so that its worker does not go back to sleep in between.
+        wq.execute(move || own.pass_awake()).unwrap();
+        // Whoever looks at the pool leaves it as it should be: with one worker on its way, or at work.
+        let looks = || engine.stats();
+        looks();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let works: Vec<Work> = (0..500).map(|_| counting(&runs)).collect();
+        for work in &works {
+            assert!(wq.queue(work).is_accepted());
+            looks();
+        }
+        door.open.complete();
+        eventually(|| runs.load(Ordering::SeqCst) == works.len());
+        let after = engine.stats();
+        assert_eq!(after.wakeups - before.wakeups, 1, "{before:?}\n{after:?}");
+    }
+}
+
+#[test]
+fn case_20_the_worker_that_went_idle_last_is_woken_first() {
+    let (engine, wq, _deadline) = with_idle_workers("case 20");
+    let who = || wq.spawn(|| std::thread::current().id()).join().unwrap();
+    let first = who();
+    assert!(engine.stats().workers >= 4);
+    for _ in 0..30 {
+        all_idle(&engine);
+        assert_eq!(who(), first);
     }
 }
 
@@ -87,7 +153,7 @@ fn case_21_the_culler_strands_no_item() {
             door.open.complete();
         }
         for work in &works {
-            assert!(wq.queue(work));
+            assert!(wq.queue(work).is_accepted());
         }
         eventually(|| runs.load(Ordering::SeqCst) == round * works.len());
     }

@@ -1,41 +1,10 @@
-//! Case 19: no thread can be created.
+//! Case 19: no thread can be created, or none for long.
 //!
-//! Each test is a process of its own that may have no more threads than it has: as an ordinary user, since root may always.
+//! Each test is a process of its own, in which nobody gets a thread as long as the test wants.
 
+use super::thread_creation::Shortage;
 use super::*;
 use cmwq::{current_is_mem_reclaim, current_is_rescuer};
-
-/// Nobody's.
-const UID: u32 = 65_533;
-
-fn limit_threads(to: Option<u64>) {
-    let now = rustix::process::getrlimit(rustix::process::Resource::Nproc);
-    let limit = rustix::process::Rlimit {
-        current: to.or(now.maximum),
-        maximum: now.maximum,
-    };
-    rustix::process::setrlimit(rustix::process::Resource::Nproc, limit).expect("a soft limit");
-}
-
-/// From here on threads cannot be created, until [`permit_threads`]. `false`: this system lets it happen all the same.
-fn forbid_threads() -> bool {
-    // SAFETY: changes who the process is, all threads of it; nothing here depends on having been root.
-    unsafe {
-        if libc::geteuid() == 0 {
-            assert_eq!(libc::setresuid(UID, UID, UID), 0);
-        }
-    }
-    limit_threads(Some(1));
-    let refused = std::thread::Builder::new().spawn(|| ()).is_err();
-    if !refused {
-        eprintln!("threads can be created beyond RLIMIT_NPROC: not tested");
-    }
-    refused
-}
-
-fn permit_threads() {
-    limit_threads(None);
-}
 
 /// Who ran an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,9 +43,7 @@ fn case_19_a_rescuer_runs_its_queue_and_others_wait_for_a_worker() {
         let _deadline = Deadline::new("case 19", &engine);
         let reclaim = engine.workqueue("reclaim").mem_reclaim().build().unwrap();
         let plain = engine.workqueue("plain").build().unwrap();
-        if !forbid_threads() {
-            return;
-        }
+        let shortage = Shortage::of_all();
         let (rescued, stalled) = (Log::default(), Log::default());
         for n in 0..40 {
             // They share a pool: each of the one has some of the other in front of it.
@@ -94,7 +61,8 @@ fn case_19_a_rescuer_runs_its_queue_and_others_wait_for_a_worker() {
             assert_eq!(ran.by, "kworker/R-recla", "the name is cut by the system");
             assert_eq!(ran.item.1, n, "in order");
         }
-        permit_threads();
+        assert!(shortage.refused() > 0);
+        drop(shortage);
         plain.flush().unwrap();
         assert_eq!(len(&stalled), 40, "nothing is lost");
         for ran in stalled.lock().unwrap().iter() {
@@ -106,7 +74,8 @@ fn case_19_a_rescuer_runs_its_queue_and_others_wait_for_a_worker() {
         let last = rescued.lock().unwrap().pop().unwrap();
         assert!(!last.rescuer && last.reclaim, "{last:?}");
         assert_eq!(engine.stats().rescued, 40);
-        assert_eq!(heard.count("worker thread cannot be created"), 1);
+        // It is said by a thread that only says what others have to say.
+        eventually(|| heard.count("worker thread cannot be created") == 1);
     });
 }
 
@@ -120,9 +89,7 @@ fn case_19_each_queue_is_rescued_by_its_own_on_every_cpu() {
             queue.build().unwrap()
         });
         let plain = engine.workqueue("plain").per_cpu().build().unwrap();
-        if !forbid_threads() {
-            return;
-        }
+        let shortage = Shortage::of_all();
         let logs = [Log::default(), Log::default()];
         let stalled = Log::default();
         // More than are run in one turn.
@@ -146,7 +113,8 @@ fn case_19_each_queue_is_rescued_by_its_own_on_every_cpu() {
         }
         assert_eq!(engine.stats().rescued, 400);
         assert_eq!(len(&stalled), 0);
-        permit_threads();
+        assert!(shortage.refused() > 0);
+        drop(shortage);
         plain.flush().unwrap();
         assert_eq!(len(&stalled), 200);
     });
@@ -159,9 +127,7 @@ fn case_19_a_rescuer_goes_round_those_who_called_it() {
         let _deadline = Deadline::new("case 19", &engine);
         let wq = engine.workqueue("r").per_cpu().mem_reclaim().build();
         let wq = wq.unwrap();
-        if !forbid_threads() {
-            return;
-        }
+        let shortage = Shortage::of_all();
         let (door, log) = (Door::new(), Log::default());
         // Held in its first item until the other CPUs have called as well.
         let _held = held(&wq, 0, 1, &door);
@@ -191,7 +157,8 @@ fn case_19_a_rescuer_goes_round_those_who_called_it() {
             "one after the other"
         );
         assert_eq!((log.len(), engine.stats().rescued), (600, 601));
-        permit_threads();
+        assert!(shortage.refused() > 0);
+        drop(shortage);
     });
 }
 
@@ -204,9 +171,7 @@ fn case_19_workers_that_block_on_what_is_to_be_rescued_come_free() {
         let reclaim = Arc::new(reclaim.build().unwrap());
         let plain = engine.workqueue("plain").workers_only().build().unwrap();
         plain.spawn(|| ()).join().unwrap();
-        if !forbid_threads() {
-            return;
-        }
+        let shortage = Shortage::of_all();
         // Each waits for an item that is queued behind all of them, on a pool that has a worker or two.
         let freed = Arc::new(Completion::new());
         let handles: Vec<_> = (0..20)
@@ -227,7 +192,8 @@ fn case_19_workers_that_block_on_what_is_to_be_rescued_come_free() {
         for handle in handles {
             handle.join().unwrap();
         }
-        permit_threads();
+        assert!(shortage.refused() > 0);
+        drop(shortage);
         plain.flush().unwrap();
     });
 }
@@ -239,18 +205,20 @@ fn case_19_an_ordered_queue_keeps_its_order_in_its_rescuers_hands() {
         let _deadline = Deadline::new("case 19", &engine);
         let wq = engine.workqueue("o").ordered().mem_reclaim().build();
         let wq = wq.unwrap();
-        if !forbid_threads() {
-            return;
-        }
+        let mut shortage = Some(Shortage::of_all());
         let log = Log::default();
-        let (mut n, mut half) = (0, true);
+        let mut n = 0;
         eventually(|| {
             log_on(&wq, n % 4, n, &log);
             n += 1;
-            if n == 100 && half {
+            if n == 100 {
                 // From hand to hand while items flow.
-                half = false;
-                permit_threads();
+                eventually(|| {
+                    shortage
+                        .as_ref()
+                        .is_none_or(|shortage| shortage.refused() > 0)
+                });
+                shortage = None;
             }
             n == 400
         });
@@ -268,9 +236,7 @@ fn case_19_a_rescuer_ends_with_its_queue_and_runs_everything_before() {
         let _deadline = Deadline::new("case 19", &engine);
         let wq = engine.workqueue("r").mem_reclaim().build().unwrap();
         eventually(|| threads_named("kworker/R-r").len() == 1);
-        if !forbid_threads() {
-            return;
-        }
+        let shortage = Shortage::of_all();
         assert!(
             matches!(
                 engine.workqueue("s").mem_reclaim().build(),
@@ -285,7 +251,8 @@ fn case_19_a_rescuer_ends_with_its_queue_and_runs_everything_before() {
         drop(wq);
         assert_eq!(len(&log), 100);
         eventually(|| threads_named("kworker/R-").is_empty());
-        permit_threads();
+        assert!(shortage.refused() > 0);
+        drop(shortage);
         eventually(|| engine.stats().pools == 0);
     });
 }
@@ -300,16 +267,14 @@ fn case_19_a_call_that_is_answered_late_is_not_taken_for_another_queues() {
         let _stays = by_cpu("stays").build().unwrap();
         let wq = by_cpu("r").mem_reclaim().workers_only();
         let wq = wq.build().unwrap();
-        if !forbid_threads() {
-            return;
-        }
+        let shortage = Shortage::of_all();
         let door = Door::new();
         let _held = held(&wq, 0, 1, &door);
         door.wait_for(1);
         // The other CPU's pool calls, but before the rescuer comes the queue has left that pool, and another one moved in.
         let runs = Arc::new(AtomicUsize::new(0));
         let work = counting(&runs);
-        assert!(wq.queue_on(1, &work).unwrap());
+        assert!(wq.queue_on(1, &work).unwrap().is_accepted());
         eventually(|| engine.dump().to_string().contains("MAYDAY"));
         assert!(work.cancel());
         let mut attrs = wq.attrs();
@@ -324,7 +289,8 @@ fn case_19_a_call_that_is_answered_late_is_not_taken_for_another_queues() {
         // Rescued after that call has been answered.
         wq.spawn(|| ()).join().unwrap();
         assert_eq!(len(&log), 0, "not of its queue");
-        permit_threads();
+        assert!(shortage.refused() > 0);
+        drop(shortage);
         plain.flush().unwrap();
         assert_eq!(len(&log), 10);
         assert!(log.lock().unwrap().iter().all(|ran| !ran.rescuer));
@@ -341,9 +307,7 @@ fn case_19_a_rescuer_stays_on_the_cpu_that_called_it_until_it_is_done_there() {
         let issuer = engine.become_issuer(1).unwrap();
         let behind_1 = cpus::own_binding();
         drop(issuer);
-        if !forbid_threads() {
-            return;
-        }
+        let shortage = Shortage::of_all();
         let door = Door::new();
         let bindings = wq.spawn_on(1, {
             let door = door.clone();
@@ -360,6 +324,60 @@ fn case_19_a_rescuer_stays_on_the_cpu_that_called_it_until_it_is_done_there() {
         door.open.complete();
         let bindings = bindings.unwrap().join().unwrap();
         assert_eq!(bindings, (behind_1.clone(), behind_1));
-        permit_threads();
+        assert!(shortage.refused() > 0);
+        drop(shortage);
+    });
+}
+
+#[test]
+fn case_19_a_creation_that_takes_long_calls_the_rescuer_too_and_holds_up_nothing() {
+    in_own_process(|| {
+        let reports = Heard::reports();
+        let engine = Engine::builder()
+            .topology(Topology::from_synthetic("l3:2 core:1 pu:1").unwrap())
+            .watchdog_threshold(Duration::from_millis(100))
+            .idle_timeout(Duration::from_millis(1))
+            .build()
+            .unwrap();
+        let _deadline = Deadline::new("case 19", &engine);
+        let by_cpu = |name| {
+            let queue = engine.workqueue(name).affinity_scope(AffinityScope::Cpu);
+            queue.affinity_strict(true).workers_only()
+        };
+        let reclaim = by_cpu("reclaim").mem_reclaim().build().unwrap();
+        let plain = by_cpu("plain").build().unwrap();
+        // The second CPU has workers, more than are kept.
+        let door = Door::new();
+        let held = held(&plain, 1, 8, &door);
+        door.wait_for(8);
+        let shortage = Shortage::that_waits();
+        let (rescued, stalled) = (Log::default(), Log::default());
+        for n in 0..20 {
+            log_on(&plain, 0, n, &stalled);
+            log_on(&reclaim, 0, n, &rescued);
+        }
+        reclaim.flush().unwrap();
+        assert!(rescued.lock().unwrap().iter().all(|ran| ran.rescuer));
+        assert_eq!((len(&rescued), len(&stalled)), (20, 0));
+        assert!(shortage.waited() > 0);
+        assert_eq!(engine.stats().create_failures, 0, "none was refused");
+        // The watchdog goes on.
+        eventually(|| reports.count("has not been created") >= 1);
+        // Idle workers go.
+        let workers = || engine.stats().workers;
+        let before = workers();
+        door.open.complete();
+        drop(held);
+        eventually(|| workers() < before);
+        // The monitor goes on: a worker that sleeps without saying so is found, or what is behind it on its CPU would not start.
+        let (wakes, sleeps) = std::sync::mpsc::channel::<()>();
+        let sleeper = plain.spawn_on(1, move || sleeps.recv().is_ok()).unwrap();
+        plain.spawn_on(1, || ()).unwrap().join().unwrap();
+        wakes.send(()).unwrap();
+        assert!(sleeper.join().unwrap());
+        assert_eq!(len(&stalled), 0);
+        drop(shortage);
+        plain.flush().unwrap();
+        assert_eq!(len(&stalled), 20);
     });
 }

@@ -31,9 +31,9 @@ fn case_29_items_are_counted_once_and_waiting_for_them_is_not() {
         let runs = Arc::new(AtomicUsize::new(0));
         let work = counting(&runs);
         for n in 1..=100_u64 {
-            assert!(wq.queue(&work));
+            assert!(wq.queue(&work).is_accepted());
             // Flushes of the item, of the queue, and a cancel that waits: no items.
-            work.flush();
+            work.flush().unwrap();
             work.cancel_sync();
             wq.flush().unwrap();
             assert_eq!(wq.counts(), (n, n));
@@ -55,7 +55,7 @@ fn case_29_an_item_that_was_cancelled_is_not_counted() {
     assert_eq!(wq.counts(), (1, 0), "started, not completed");
     let works: Vec<Work> = (0..20).map(|_| counting(&Arc::default())).collect();
     for work in &works {
-        assert!(wq.queue(work));
+        assert!(wq.queue(work).is_accepted());
     }
     for work in &works[..15] {
         assert!(work.cancel());

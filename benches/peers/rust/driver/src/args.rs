@@ -4,7 +4,7 @@ use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Measures cmwq beside the thread pools that a program would use instead: five loops, each in every language that
+/// Measures cmwq beside the thread pools that a program would use instead: six loops, each in every language that
 /// this machine has a compiler for. Peers take turns, run by run, so that a machine that changes its mood does it to all.
 #[derive(Parser)]
 #[command(
@@ -15,7 +15,7 @@ use std::time::Duration;
 )]
 pub(crate) struct Args {
     /// Which loops.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["roundtrip", "flood", "window", "idle", "block"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["roundtrip", "flood", "window", "idle", "block", "hogged"])]
     pub(crate) loops: Vec<Lap>,
     /// Which peers beside cmwq (see --list); all that were built if left out.
     #[arg(long, value_delimiter = ',')]
@@ -65,6 +65,28 @@ pub(crate) enum Lap {
     Idle,
     /// As window, and every fourth item sleeps 1 ms in a system call first.
     Block,
+    /// From submit to start of empty items behind items that compute for a second each.
+    Hogged,
+}
+
+/// A run of the hogged loop.
+pub(crate) struct Hogging {
+    /// Items that compute for long, in each batch.
+    pub(crate) hogs: usize,
+    /// How long each of them computes on a CPU alone.
+    pub(crate) hog: Duration,
+    /// Empty items over all batches, and in one.
+    pub(crate) samples: u32,
+    pub(crate) batch: u32,
+    /// From one empty item to the next.
+    pub(crate) period: Duration,
+}
+
+impl Hogging {
+    /// CPU time of all hogs of a run.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        self.hog * self.samples.div_ceil(self.batch) * self.hogs as u32
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -81,6 +103,7 @@ impl Lap {
             Lap::Window => "window",
             Lap::Idle => "idle",
             Lap::Block => "block",
+            Lap::Hogged => "hogged",
         }
     }
 }
@@ -104,9 +127,29 @@ impl Args {
         Duration::from_secs(if self.quick { 1 } else { 10 })
     }
 
+    /// What a run of the hogged loop queues on a machine with so many CPUs.
+    pub(crate) fn hogging(&self, cpus: usize) -> Hogging {
+        if self.quick {
+            return Hogging {
+                hogs: cpus + 1,
+                hog: Duration::from_millis(200),
+                samples: 10,
+                batch: 10,
+                period: Duration::from_millis(10),
+            };
+        }
+        Hogging {
+            hogs: 4 * cpus,
+            hog: Duration::from_secs(1),
+            samples: 200,
+            batch: 25,
+            period: Duration::from_millis(20),
+        }
+    }
+
     /// Numbers of issuers for a loop on a machine with so many CPUs.
     pub(crate) fn issuers_of(&self, lap: Lap, cpus: usize) -> Vec<usize> {
-        if lap == Lap::Idle {
+        if matches!(lap, Lap::Idle | Lap::Hogged) {
             return vec![1];
         }
         let mut numbers = match lap {
@@ -114,10 +157,48 @@ impl Args {
             _ if self.quick => vec![1, cpus],
             Lap::Roundtrip => vec![1, cpus, 2 * cpus, 8 * cpus],
             Lap::Window | Lap::Flood => vec![1, 2, 4, cpus],
-            Lap::Idle | Lap::Block => vec![1, cpus],
+            Lap::Idle | Lap::Block | Lap::Hogged => vec![1, cpus],
         };
         numbers.sort_unstable();
         numbers.dedup();
         numbers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(more: &[&str]) -> Args {
+        Args::parse_from(["run"].iter().chain(more))
+    }
+
+    #[test]
+    fn every_loop_runs_if_none_is_named() {
+        let all: Vec<&str> = Lap::value_variants().iter().map(|lap| lap.name()).collect();
+        let usual: Vec<&str> = args(&[]).loops.iter().map(|lap| lap.name()).collect();
+        assert_eq!(usual, all);
+        for name in all {
+            assert!(args(&["--loops", name]).loops[0].name() == name);
+        }
+    }
+
+    #[test]
+    fn the_hogged_loop_has_one_issuer_and_more_hogs_than_cpus() {
+        for more in [&["--quick"][..], &["--issuers", "4"][..]] {
+            assert_eq!(args(more).issuers_of(Lap::Hogged, 2), [1]);
+        }
+        let hogging = args(&[]).hogging(2);
+        assert_eq!((hogging.hogs, hogging.samples), (8, 200));
+        assert_eq!(hogging.cpu_time(), Duration::from_secs(64));
+        for cpus in [1, 2, 64] {
+            for more in [&[][..], &["--quick"][..]] {
+                let hogging = args(more).hogging(cpus);
+                assert!(hogging.hogs > cpus);
+                // The samples of a batch come before the first hogs end on CPUs of their own.
+                assert!(hogging.period * hogging.batch < hogging.hog);
+            }
+        }
+        assert!(args(&["--quick"]).hogging(2).cpu_time() < Duration::from_secs(1));
     }
 }

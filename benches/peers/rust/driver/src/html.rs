@@ -1,7 +1,8 @@
 //! `--html FILE`: one page that needs nothing but itself, in light and dark.
 
-use crate::results::{Entry, Metric, Results, Row, is_other_shape, metrics, waiter_helps};
-use crate::text::{figure, floor, title};
+use crate::metrics::{Metric, metrics};
+use crate::results::{Entry, Results, Row, is_other_shape, waiter_helps};
+use crate::text::{figure, floor, ratio, title};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
@@ -159,14 +160,14 @@ fn comparisons(page: &mut String, results: &Results) {
         let _ = writeln!(
             page,
             "<tr><td class=\"words\">{}</td><td>{}</td><td class=\"words\">{}</td><td class=\"words\">{}</td>\
-             <td class=\"words\">{}</td><td class=\"words\">{}</td><td class=\"{class}\">{:.2}</td></tr>",
+             <td class=\"words\">{}</td><td class=\"words\">{}</td><td class=\"{class}\">{}</td></tr>",
             escape(&comparison.lap),
             comparison.issuers,
             escape(&comparison.mode),
             escape(&comparison.metric),
             comparison.against,
             escape(&comparison.best_peer),
-            comparison.ratio
+            ratio(comparison.ratio)
         );
     }
     page.push_str("</table></div>\n</section>\n");

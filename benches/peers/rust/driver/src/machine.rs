@@ -1,7 +1,7 @@
 //! The machine in words, today's date, and how long an item computes.
 
 use std::hint::black_box;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Processor and kernel.
 pub(crate) fn describe() -> String {
@@ -52,9 +52,12 @@ fn spin(steps: u64) {
     black_box(x);
 }
 
-/// Steps that take 20 µs, and how long they take. The shortest of many tries: those that nothing disturbed.
+/// How long the steps of [`calibrate_spin`] take.
+pub(crate) const SPIN: Duration = Duration::from_micros(20);
+
+/// Steps that take [`SPIN`], and how long they take. The shortest of many tries: those that nothing disturbed.
 pub(crate) fn calibrate_spin() -> (u64, f64) {
-    const WANTED_NS: f64 = 20_000.0;
+    let wanted_ns = SPIN.as_nanos() as f64;
     const TRIAL: u64 = 20_000;
     let shortest = |steps: u64| {
         let time = || {
@@ -63,9 +66,9 @@ pub(crate) fn calibrate_spin() -> (u64, f64) {
             start.elapsed()
         };
         let tries = (0..2_000).map(|_| time());
-        tries.min().map_or(WANTED_NS, |time| time.as_nanos() as f64)
+        tries.min().map_or(wanted_ns, |time| time.as_nanos() as f64)
     };
-    let steps = (TRIAL as f64 * WANTED_NS / shortest(TRIAL))
+    let steps = (TRIAL as f64 * wanted_ns / shortest(TRIAL))
         .round()
         .max(1.0) as u64;
     (steps, shortest(steps))

@@ -3,6 +3,7 @@
 mod args;
 mod html;
 mod machine;
+mod metrics;
 mod plan;
 mod process;
 mod programs;

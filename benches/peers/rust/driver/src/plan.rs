@@ -1,6 +1,7 @@
 //! Which runs, in which order, and doing them.
 
-use crate::args::{Args, Lap};
+use crate::args::{Args, Hogging, Lap};
+use crate::machine::SPIN;
 use crate::process::{self, Figures, Watch};
 use crate::programs::{Built, Offer, Program};
 use crate::results::{DISTURBED_PERCENT, Entry, NO_POOL, Row, derive};
@@ -89,11 +90,14 @@ fn measure_row(
             match undisturbed(
                 program,
                 &arguments,
-                &watch(start.lap, args),
+                &watch(start.lap, args, settings.cpus),
                 args.patience(),
             ) {
                 Ok(mut figures) => {
                     derive(&mut figures);
+                    if start.lap == Lap::Hogged {
+                        figures.extend(told(&args.hogging(settings.cpus)));
+                    }
                     entry.runs.push(figures);
                 }
                 Err(error) => {
@@ -137,6 +141,15 @@ fn arguments(start: &Start<'_>, offer: &Offer, args: &Args, settings: &Settings)
     set("time_ms", args.time().as_millis());
     match start.lap {
         Lap::Window | Lap::Block => set("spin", settings.spin_steps.into()),
+        Lap::Hogged => {
+            let hogging = args.hogging(settings.cpus);
+            set("hogs", hogging.hogs as u128);
+            set("spin", settings.spin_steps.into());
+            set("spins", hogging.hog.as_nanos() / SPIN.as_nanos());
+            set("samples", hogging.samples.into());
+            set("batch", hogging.batch.into());
+            set("period_us", hogging.period.as_micros());
+        }
         Lap::Idle if args.quick => set("samples", 100),
         Lap::Flood if args.quick => set("items", 20_000),
         _ => {}
@@ -144,12 +157,27 @@ fn arguments(start: &Start<'_>, offer: &Offer, args: &Args, settings: &Settings)
     arguments
 }
 
-fn watch(lap: Lap, args: &Args) -> Watch {
-    Watch {
-        threads: lap == Lap::Block,
-        idle_time: (lap == Lap::Idle).then(|| args.idle_time()),
-        limit: Duration::from_secs(60) + args.time() * 4 + args.idle_time(),
+fn watch(lap: Lap, args: &Args, cpus: usize) -> Watch {
+    let mut limit = Duration::from_secs(60) + args.time() * 4 + args.idle_time();
+    if lap == Lap::Hogged {
+        // Even with less than one CPU for all of it.
+        limit += args.hogging(cpus).cpu_time() * 2;
     }
+    Watch {
+        threads: matches!(lap, Lap::Block | Lap::Hogged),
+        idle_time: (lap == Lap::Idle).then(|| args.idle_time()),
+        limit,
+    }
+}
+
+/// What the table of the hogged loop has to say of its runs.
+fn told(hogging: &Hogging) -> [(String, f64); 3] {
+    [
+        ("hogs", hogging.hogs as f64),
+        ("hog_ms", hogging.hog.as_secs_f64() * 1e3),
+        ("period_ms", hogging.period.as_secs_f64() * 1e3),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
 }
 
 /// A line on standard error that says how far it is.
@@ -200,5 +228,67 @@ impl Drop for Progress {
         if self.is_terminal {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn hogged_arguments(more: &[&str]) -> Vec<String> {
+        let args = Args::parse_from(["run"].iter().chain(more));
+        let settings = Settings {
+            cpus: 2,
+            spin_steps: 7_000,
+        };
+        let offer = Offer {
+            peer: "a".to_owned(),
+            version: "1".to_owned(),
+            lap: "hogged".to_owned(),
+            mode: "start".to_owned(),
+        };
+        let start = Start {
+            lap: Lap::Hogged,
+            issuers: 1,
+            peers: Vec::new(),
+        };
+        arguments(&start, &offer, &args, &settings)
+    }
+
+    #[test]
+    fn a_run_of_the_hogged_loop_is_told_its_hogs_and_samples() {
+        let usual = hogged_arguments(&[]);
+        assert_eq!(usual[..3], ["a", "hogged", "start"]);
+        for setting in [
+            "issuers=1",
+            "workers=2",
+            "hogs=8",
+            "spin=7000",
+            "spins=50000",
+            "samples=200",
+            "batch=25",
+            "period_us=20000",
+        ] {
+            assert!(
+                usual.iter().any(|given| given == setting),
+                "{setting}: {usual:?}"
+            );
+        }
+        let quick = hogged_arguments(&["--quick"]);
+        for setting in ["hogs=3", "spins=10000", "samples=10"] {
+            assert!(
+                quick.iter().any(|given| given == setting),
+                "{setting}: {quick:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_run_of_the_hogged_loop_is_not_stopped_before_its_hogs_have_ended() {
+        let args = Args::parse_from(["run", "--time-ms", "10"]);
+        let watch = watch(Lap::Hogged, &args, 64);
+        assert!(watch.limit > args.hogging(64).cpu_time());
+        assert!(watch.threads && watch.idle_time.is_none());
     }
 }

@@ -1,5 +1,6 @@
 //! What was measured: rows of peers, with medians and comparisons.
 
+use crate::metrics::{Metric, full_name, metrics};
 use crate::process::Figures;
 use serde::{Deserialize, Serialize};
 
@@ -54,146 +55,8 @@ pub(crate) struct Spread {
     pub(crate) max: f64,
 }
 
-/// A figure that peers are compared by.
-pub(crate) struct Metric {
-    pub(crate) key: &'static str,
-    pub(crate) name: &'static str,
-    pub(crate) unit: Unit,
-    pub(crate) more_is_better: bool,
-    /// Compared with the best peer, rather than only shown.
-    pub(crate) judged: bool,
-    /// Compared only with peers that are about as fast as the fastest: an idle pool has good latencies.
-    pub(crate) among_fast: bool,
-}
-
 /// The share of the best rate that makes a peer one of the fast ones.
 const FAST: f64 = 0.9;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
-    PerSecond,
-    Nanoseconds,
-    Microseconds,
-    MiB,
-    Number,
-}
-
-impl Unit {
-    /// Smaller figures are not told apart: a clock's step, a few microseconds of CPU time in ten seconds.
-    fn least(self) -> f64 {
-        match self {
-            Unit::Nanoseconds | Unit::Microseconds => 10.0,
-            _ => f64::MIN_POSITIVE,
-        }
-    }
-}
-
-const fn metric(key: &'static str, name: &'static str, unit: Unit, judged: bool) -> Metric {
-    Metric {
-        key,
-        name,
-        unit,
-        more_is_better: false,
-        judged,
-        among_fast: false,
-    }
-}
-
-/// The latency of items while the machine is kept busy.
-const BUSY_P99: Metric = Metric {
-    among_fast: true,
-    ..metric("latency_p99_ns", "p99", Unit::Nanoseconds, true)
-};
-
-const RATE: Metric = Metric {
-    key: "rate",
-    name: "items/s",
-    unit: Unit::PerSecond,
-    more_is_better: true,
-    judged: true,
-    among_fast: false,
-};
-const CPU: Metric = metric("cpu_us_per_item", "CPU/item", Unit::Microseconds, false);
-const E50: Metric = metric("enqueue_p50_ns", "enqueue p50", Unit::Nanoseconds, true);
-const E95: Metric = metric("enqueue_p95_ns", "p95", Unit::Nanoseconds, true);
-const E99: Metric = metric("enqueue_p99_ns", "p99", Unit::Nanoseconds, true);
-
-const ROUND_TRIP: &[Metric] = &[
-    RATE,
-    CPU,
-    E50,
-    E95,
-    E99,
-    metric("latency_p50_ns", "round trip p50", Unit::Nanoseconds, false),
-    metric("latency_p99_ns", "p99", Unit::Nanoseconds, false),
-    metric("latency_ratio", "p99/p50", Unit::Number, true),
-];
-const FLOOD: &[Metric] = &[
-    RATE,
-    CPU,
-    E50,
-    E95,
-    E99,
-    metric("peak_mib", "peak memory", Unit::MiB, false),
-];
-const WINDOW: &[Metric] = &[
-    RATE,
-    metric("ceiling_percent", "% of ceiling", Unit::Number, false),
-    CPU,
-    metric(
-        "latency_p50_ns",
-        "queue to end p50",
-        Unit::Nanoseconds,
-        false,
-    ),
-    BUSY_P99,
-    metric("told_p50_ns", "queue to told p50", Unit::Nanoseconds, false),
-    Metric {
-        among_fast: true,
-        ..metric("told_p99_ns", "p99", Unit::Nanoseconds, true)
-    },
-];
-const IDLE: &[Metric] = &[
-    metric(
-        "latency_p50_ns",
-        "submit to start p50",
-        Unit::Nanoseconds,
-        true,
-    ),
-    metric("latency_p95_ns", "p95", Unit::Nanoseconds, false),
-    metric("latency_p99_ns", "p99", Unit::Nanoseconds, true),
-    metric("idle_cpu_us", "CPU when idle", Unit::Microseconds, true),
-];
-const BLOCK: &[Metric] = &[
-    RATE,
-    metric("ceiling_percent", "% of ceiling", Unit::Number, false),
-    CPU,
-    metric(
-        "latency_p50_ns",
-        "computing items p50",
-        Unit::Nanoseconds,
-        false,
-    ),
-    BUSY_P99,
-    metric(
-        "sleeper_p99_ns",
-        "sleeping items p99",
-        Unit::Nanoseconds,
-        false,
-    ),
-    metric("threads", "threads", Unit::Number, false),
-];
-
-/// The figures of a loop; the first is what its bars show.
-pub(crate) fn metrics(lap: &str) -> &'static [Metric] {
-    match lap {
-        "roundtrip" => ROUND_TRIP,
-        "flood" => FLOOD,
-        "window" => WINDOW,
-        "idle" => IDLE,
-        _ => BLOCK,
-    }
-}
 
 /// What a mode means, where its name does not say it.
 pub(crate) fn is_other_shape(mode: &str) -> bool {
@@ -369,18 +232,6 @@ impl Row {
     }
 }
 
-/// Its name where no other stands before it.
-fn full_name(metric: &Metric) -> String {
-    match metric.key {
-        "enqueue_p95_ns" => "enqueue p95".to_owned(),
-        "enqueue_p99_ns" => "enqueue p99".to_owned(),
-        "latency_p99_ns" => "latency p99".to_owned(),
-        "latency_p50_ns" => "latency p50".to_owned(),
-        "told_p99_ns" => "told p99".to_owned(),
-        _ => metric.name.to_owned(),
-    }
-}
-
 impl Results {
     /// Adds rows of another file: peers that a row does not have yet, and rows that are new.
     pub(crate) fn add(&mut self, rows: Vec<Row>) {
@@ -524,6 +375,36 @@ mod tests {
         ]);
         idle.lap = "idle".to_owned();
         assert_eq!(idle.comparisons()[0].ratio, 1.0);
+    }
+
+    #[test]
+    fn the_start_behind_hogs_is_compared_by_its_percentiles_and_the_least_ranks_first() {
+        let hogged = |peer: &str, p99: f64| {
+            let mut entry = entry(peer, "start", "latency_p99_ns", &[p99]);
+            entry.runs[0].insert("latency_p50_ns".to_owned(), p99 / 2.0);
+            entry.runs[0].insert("after_hogs".to_owned(), 100.0);
+            entry
+        };
+        let mut row = row(vec![
+            hogged("fixed", 4e9),
+            hogged("cmwq", 40e6),
+            hogged("threads", 20e6),
+        ]);
+        row.lap = "hogged".to_owned();
+        let found: Vec<_> = row
+            .comparisons()
+            .into_iter()
+            .map(|found| (found.key, found.best_peer, found.ratio))
+            .collect();
+        let expected =
+            ["latency_p99_ns", "latency_p50_ns"].map(|key| (key, "threads start".to_owned(), 0.5));
+        assert_eq!(found, expected);
+        let ranks: Vec<&str> = row
+            .ranked()
+            .iter()
+            .map(|entry| entry.peer.as_str())
+            .collect();
+        assert_eq!(ranks, ["threads", "cmwq", "fixed"]);
     }
 
     #[test]

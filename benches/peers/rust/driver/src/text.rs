@@ -1,7 +1,8 @@
 //! Tables for people.
 
+use crate::metrics::{Unit, metrics};
 use crate::results::{
-    Comparison, DISTURBED_PERCENT, Entry, Results, Row, Unit, is_other_shape, metrics, waiter_helps,
+    Comparison, DISTURBED_PERCENT, Entry, Results, Row, is_other_shape, waiter_helps,
 };
 use std::fmt::Write;
 
@@ -57,10 +58,27 @@ pub(crate) fn title(row: &Row) -> String {
         "window" => "window of 64 items of 20 us",
         "block" => "block: window, every fourth item sleeps 1 ms first",
         "idle" => return "idle: an item every 2 ms, then nothing".to_owned(),
+        "hogged" => return hogged_title(row),
         other => other,
     };
     let s = if row.issuers == 1 { "" } else { "s" };
     format!("{loop_name}, {} issuer{s}", row.issuers)
+}
+
+/// What the runs were told: `--quick` has fewer and shorter hogs.
+fn hogged_title(row: &Row) -> String {
+    let told = |key: &str| {
+        let mut runs = row.entries.iter().flat_map(|entry| &entry.runs);
+        runs.find_map(|figures| figures.get(key).copied())
+    };
+    match (told("hogs"), told("hog_ms"), told("period_ms")) {
+        (Some(hogs), Some(hog_ms), Some(period_ms)) => format!(
+            "hogged: an empty item every {} behind {hogs:.0} items that compute for {} each",
+            duration(period_ms * 1e6),
+            duration(hog_ms * 1e6)
+        ),
+        _ => "hogged: empty items behind items that compute for long".to_owned(),
+    }
 }
 
 fn table(text: &mut String, row: &Row) {
@@ -142,7 +160,7 @@ fn comparisons(text: &mut String, comparisons: &[Comparison]) {
             comparison.metric.clone(),
             comparison.against.to_owned(),
             comparison.best_peer.clone(),
-            format!("{:.2}x", comparison.ratio),
+            format!("{}x", ratio(comparison.ratio)),
         ]);
     }
     aligned(text, &lines, 6);
@@ -177,9 +195,19 @@ pub(crate) fn figure(value: f64, unit: Unit) -> String {
         Unit::Nanoseconds => duration(value),
         Unit::Microseconds => duration(value * 1e3),
         Unit::MiB => format!("{value:.1} MiB"),
+        Unit::Count => format!("{value:.0}"),
         Unit::Number if value >= 100.0 => format!("{value:.0}"),
         Unit::Number => format!("{value:.1}"),
     }
+}
+
+/// Two digits after the point, and for a small ratio two that tell something.
+pub(crate) fn ratio(ratio: f64) -> String {
+    let digits = match ratio {
+        ratio if ratio >= 0.1 || ratio <= 0.0 => 2,
+        ratio => 1 - ratio.log10().floor() as i32,
+    };
+    format!("{ratio:.*}", digits.clamp(2, 6) as usize)
 }
 
 fn duration(ns: f64) -> String {
@@ -215,6 +243,61 @@ mod tests {
         assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
         let texts = [40.0, 1_500.0, 71_000.0, 2.5e6, 3e9].map(duration);
         assert_eq!(texts, ["40 ns", "1.50 us", "71.0 us", "2.50 ms", "3.00 s"]);
+        assert_eq!(
+            [3.0, 0.333, 0.0123, 0.00194, 0.0].map(ratio),
+            ["3.00", "0.33", "0.012", "0.0019", "0.00"]
+        );
+        assert_eq!(figure(7.0, Unit::Count), "7");
+        assert_eq!(figure(7.0, Unit::Number), "7.0");
+    }
+
+    /// A run of the hogged loop.
+    fn hogged(told: &[(&str, f64)]) -> Row {
+        let figures = told.iter().map(|&(key, value)| (key.to_owned(), value));
+        Row {
+            lap: "hogged".to_owned(),
+            issuers: 1,
+            entries: vec![Entry {
+                peer: "a".to_owned(),
+                version: "1".to_owned(),
+                mode: "start".to_owned(),
+                runs: vec![figures.collect()],
+                error: None,
+            }],
+        }
+    }
+
+    #[test]
+    fn the_table_of_the_hogged_loop_says_what_ran_and_how_many_samples_waited_for_a_hog() {
+        let mut text = String::new();
+        let figures = [
+            ("hogs", 8.0),
+            ("hog_ms", 1_000.0),
+            ("period_ms", 20.0),
+            ("latency_p50_ns", 3e9),
+            ("latency_p99_ns", 4e9),
+            ("latency_max_ns", 4.5e9),
+            ("after_hogs", 199.0),
+            ("items", 200.0),
+            ("batch_p50_ns", 4.1e9),
+            ("threads", 7.0),
+        ];
+        table(&mut text, &hogged(&figures));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            "hogged: an empty item every 20.00 ms behind 8 items that compute for 1.00 s each"
+        );
+        let cells: Vec<&str> = lines[2].split("  ").map(str::trim).collect();
+        let cells: Vec<&str> = cells.into_iter().filter(|cell| !cell.is_empty()).collect();
+        assert_eq!(
+            cells,
+            [
+                "a", "start", "4.00 s", "4.00 s", "4.00 s", "3.00 s", "4.50 s", "199", "200",
+                "4.10 s", "7"
+            ]
+        );
+        assert!(!title(&hogged(&[])).contains("every"));
     }
 
     #[test]

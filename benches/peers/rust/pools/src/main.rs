@@ -1,4 +1,4 @@
-//! The five loops for cmwq and for other thread pools in Rust. The driver starts one process for each run:
+//! The loops for cmwq and for other thread pools in Rust. The driver starts one process for each run:
 //!
 //! `peer-pools list` prints a line of JSON for each row; `peer-pools PEER LOOP MODE [key=value]…` runs one and prints its
 //! figures as a line of JSON. Status 2: wrong arguments; 3: the run failed, or not all items ran exactly once.
@@ -36,7 +36,9 @@ fn main() -> ExitCode {
         return failed(2, &format!("no peer '{}'; see list", options.peer));
     };
     let spin_ns = match options.lap.as_str() {
-        "window" | "block" => machine::spin_ns(options.spin),
+        "window" | "block" | "await-current" | "await-multi" | "epoll" => {
+            machine::spin_ns(options.spin)
+        }
         _ => 0,
     };
     match (peer.run)(&options) {

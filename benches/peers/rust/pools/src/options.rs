@@ -14,12 +14,17 @@ pub(crate) struct Options {
     pub(crate) time: Duration,
     /// flood: items of a round, over all issuers.
     pub(crate) items: usize,
-    /// window, block: steps of the spin that make an item.
+    /// window, block, stream: steps of the spin that make an item. hogged: steps of one spin.
     pub(crate) spin: u64,
-    /// idle: items.
+    /// idle: items. hogged: samples, over all batches.
     pub(crate) samples: usize,
-    /// idle: between two items.
+    /// idle, stream: between two items. hogged: between two samples.
     pub(crate) period: Duration,
+    /// hogged: items of a batch that compute, and how many spins each of them does.
+    pub(crate) hogs: usize,
+    pub(crate) spins: u64,
+    /// hogged: samples beside the hogs of one batch.
+    pub(crate) batch: usize,
 }
 
 impl Options {
@@ -41,6 +46,9 @@ impl Options {
             spin: 10_000,
             samples: 1_000,
             period: Duration::from_millis(2),
+            hogs: 8,
+            spins: 50_000,
+            batch: 25,
         };
         for setting in settings {
             let (key, value) = setting
@@ -60,9 +68,12 @@ impl Options {
                 "spin" => options.spin = number,
                 "samples" => options.samples = number as usize,
                 "period_us" => options.period = Duration::from_micros(number),
+                "hogs" => options.hogs = number as usize,
+                "spins" => options.spins = number,
+                "batch" => options.batch = number as usize,
                 _ => {
                     return Err(format!(
-                        "'{key}': expected issuers, workers, warmup_ms, time_ms, items, spin, samples or period_us"
+                        "'{key}': expected issuers, workers, warmup_ms, time_ms, items, spin, samples, period_us, hogs, spins or batch"
                     ));
                 }
             }

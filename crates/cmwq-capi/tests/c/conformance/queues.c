@@ -126,12 +126,20 @@ static void every_system_queue_works(void **state)
 	}
 	assert_ptr_equal(system_percpu_wq, wqs[0]);
 	warnings_reset();
+	assert_ptr_not_equal(system_wq, system_percpu_wq);
+	assert_ptr_not_equal(system_unbound_wq, system_dfl_wq);
+	assert_int_equal(warnings("is deprecated"), 0);
 	for (i = 0; i < 3; i++) {
-		assert_ptr_not_equal(system_wq, system_percpu_wq);
-		assert_ptr_not_equal(system_unbound_wq, system_dfl_wq);
+		probe_init(&probe);
+		assert_true(queue_work_on(0, system_wq, &probe.work));
+		flush_work(&probe.work);
+		assert_true(queue_work(system_unbound_wq, &probe.work));
+		flush_work(&probe.work);
+		assert_int_equal(probe.runs, 2);
 	}
-	assert_int_equal(warnings("system_wq is deprecated"), 1);
-	assert_int_equal(warnings("system_unbound_wq is deprecated"), 1);
+	assert_int_equal(warnings("system_wq is deprecated, use system_percpu_wq: "), 1);
+	/* One for both. */
+	assert_int_equal(warnings("is deprecated"), 1);
 	probe_init(&probe);
 	assert_true(queue_work(system_wq, &probe.work));
 	flush_work(&probe.work);
@@ -217,7 +225,7 @@ static void a_strict_queue_stays_in_its_mask(void **state)
 		}
 	}
 	{
-		struct cmwq_workqueue_attrs now;
+		struct cmwq_workqueue_attrs now = CMWQ_WORKQUEUE_ATTRS_INIT;
 
 		assert_int_equal(cmwq_get_workqueue_attrs((struct cmwq_workqueue *)(void *)wq, &now), 0);
 		assert_true(now.affinity_strict);

@@ -157,6 +157,9 @@ int main(void)
 	u64 start = ktime_get_ns();
 	int i;
 
+#ifndef MODULE_INIT_IGNORE_VERMAGIC
+#error the header of the system is to be had in the same program
+#endif
 	if (init_module())
 		return 1;
 	for (i = 0; i < TOYNET_PACKETS; i++)

@@ -25,7 +25,7 @@ struct Device {
     }
 };
 
-static_assert(sizeof(work_struct) == 40 && sizeof(delayed_work) == 48, "documented sizes");
+static_assert(sizeof(work_struct) == 48 && sizeof(delayed_work) == 80, "documented sizes");
 
 DECLARE_WORK(declared, [](work_struct *) {});
 cmwq_work prefixed = CMWQ_WORK_INIT([](cmwq_work *) {});

@@ -26,6 +26,7 @@ fn state(seconds: u64) -> State {
         cpu_pool: vec![Some(1), Some(1)],
         default_pool: Some(1),
         nodes: vec![(None, 0, 1500)],
+        group: None,
         pwqs: vec![(1, 3, 40)],
         rescuer: None,
         started: items_per_s * seconds,
@@ -47,6 +48,9 @@ fn state(seconds: u64) -> State {
         id: 1,
         kind: "unbound".to_owned(),
         cpu: None,
+        flags: 4,
+        manager: None,
+        hung_ns: None,
         users: 2,
         nice: 0,
         effective_nice: Some(0),
@@ -68,6 +72,7 @@ fn state(seconds: u64) -> State {
             rescuer: false,
             queue: "fast".to_owned(),
             function: "a_function".to_owned(),
+            description: "fast".to_owned(),
             for_ns: 12_000_000 * seconds,
             behind_it: Vec::new(),
         }],
@@ -95,6 +100,7 @@ fn state(seconds: u64) -> State {
             ],
             totals: Default::default(),
         }],
+        groups: Vec::new(),
     }
 }
 

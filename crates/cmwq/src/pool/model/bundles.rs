@@ -2,18 +2,22 @@
 //! a bundle. Under the model checker a bundle has four places, and a thread's second item in a row begins one.
 
 use super::*;
-use crate::pool::busy::Executor;
-use crate::pool::help::run_item;
-use crate::pool::publish::drop_handle;
+use crate::item::closure::Small;
+use crate::pool::queue::together::Together;
+use crate::pool::submit::producer::{
+    Issuer, claim_and_publish_again, drop_handle, note_way, publish_closure_again,
+    publish_with_handle_again, wait_begins,
+};
+use crate::pool::task::busy::Executor;
+use crate::pool::task::call::run_item;
 use crate::sys::gate::era;
-use crate::work::closure::Small;
 use std::sync::atomic::AtomicUsize;
 
 /// A pool whose workers take all that they find, with a pool workqueue and its bundles.
-fn bundling(cpus: usize) -> (Arc<Pool>, PwqKey, Arc<Together>) {
+pub(super) fn bundling(cpus: usize) -> (Arc<Pool>, PwqKey, Arc<Together>) {
     let pool = batching_pool(1, cpus);
     let pwq = add_pwq(&pool, Traits::default());
-    let together = Arc::new(Together::new(&pool, pwq.place));
+    let together = Arc::new(Together::new(pool.id, pwq.place, &pool.oldest_batch));
     (pool, pwq, together)
 }
 
@@ -41,18 +45,18 @@ fn publish(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, item: &Arc<Item>)
     true
 }
 
-fn wait(item: &Item, runs: usize, done: &Parker) {
+pub(super) fn wait(item: &Item, runs: usize, done: &Parker) {
     while item.runs() < runs {
         done.park();
     }
 }
 
-fn items<const N: usize>(done: &Arc<Parker>) -> [Arc<Item>; N] {
+pub(super) fn items<const N: usize>(done: &Arc<Parker>) -> [Arc<Item>; N] {
     std::array::from_fn(|_| Item::new(&Touched::new(), Some(done)))
 }
 
 /// Publishes them one after the other.
-fn publish_all(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, items: &[Arc<Item>]) {
+pub(super) fn publish_all(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, items: &[Arc<Item>]) {
     for item in items {
         assert!(publish(pool, pwq, together, item));
     }

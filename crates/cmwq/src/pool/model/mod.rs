@@ -4,62 +4,56 @@
 //! item by two at once or after it was freed as a causality error of its guarded fields.
 //!
 //! Here is what all models are made of, those of `workqueue` included. The sabotages that were tried, and which model caught
-//! each, are listed at the end of `PROTOCOL.md`.
+//! each, are listed in `SABOTAGES.md`.
 
 mod batches;
 mod bundles;
+mod chains;
 mod protocol;
 mod rescuer;
+mod slots;
 
 pub(crate) use item::{Item, Touched};
 
-use super::*;
-use crate::work::{MOST_IN_BATCH, Pending, RawWork, WorkFn};
+use crate::item::{MOST_IN_BATCH, Pending, RawWork};
+use crate::pool::attrs::kind::{Binding, Place, PoolAttrs, PoolKind};
+use crate::pool::attrs::params::Params;
+use crate::pool::queue::credits::NodeLimit;
+use crate::pool::queue::pwq::{PwqKey, Traits};
+use crate::pool::silent::{NoFront, NoHelper};
+use crate::pool::state::group::Group;
+use crate::pool::state::pool::{Helper, Pool, PwqState, Rescue};
+use crate::sys::atomic::Ordering;
+use crate::sys::park::Parker;
+use crate::topology::CpuSet;
 use loom::thread;
-
-/// A queue that is told nothing of interest.
-struct NoFront;
-
-impl FrontEnd for NoFront {
-    fn name(&self) -> &str {
-        "model"
-    }
-    fn flags(&self) -> String {
-        String::new()
-    }
-    fn check_dependency(&self, _: Option<WorkFn>) {}
-    fn pool_that_runs(&self, _: &RawWork, _: u32) -> Option<u32> {
-        None
-    }
-    fn colour_done(&self, _: u32) {}
-    fn must_wait(&self, _: &Arc<Pool>, _: PwqKey) {}
-    fn credits_freed(&self, _: usize) {}
-    fn pwq_gone(&self, _: &Arc<Pool>, _: PwqKey) {}
-}
-
-/// Refuses to create any: what is there must do.
-struct Refuser;
-
-impl Helper for Refuser {
-    fn create_worker(&self, _: &Arc<Pool>) {}
-    fn watch(&self, _: &Arc<Pool>) {}
-    fn cull_later(&self, _: &Arc<Pool>) {}
-    fn woke(&self) {}
-}
+use std::sync::Arc;
 
 /// A pool of `cpus` CPUs that creates no workers, and whose workers take single items.
 pub(crate) fn pool(id: u32, cpus: usize) -> Arc<Pool> {
-    pool_with(id, cpus, 1, Arc::new(Refuser))
+    pool_with(id, cpus, 1, Arc::new(NoHelper))
 }
 
 /// As [`pool`], with workers that take all that they find.
 pub(crate) fn batching_pool(id: u32, cpus: usize) -> Arc<Pool> {
-    pool_with(id, cpus, MOST_IN_BATCH, Arc::new(Refuser))
+    pool_with(id, cpus, MOST_IN_BATCH, Arc::new(NoHelper))
 }
 
 fn pool_with(id: u32, cpus: usize, batch: usize, helper: Arc<dyn Helper>) -> Arc<Pool> {
+    pool_sharing(Arc::default(), id, cpus, batch, helper)
+}
+
+/// With what it shares with the other pools of an engine.
+fn pool_sharing(
+    params: Arc<Params>,
+    id: u32,
+    cpus: usize,
+    batch: usize,
+    helper: Arc<dyn Helper>,
+) -> Arc<Pool> {
     let cpus: CpuSet = (0..cpus).collect();
     let binding = Binding {
+        associated: false,
         target: cpus.len() as u32,
         cpus: cpus.clone(),
     };
@@ -70,9 +64,9 @@ fn pool_with(id: u32, cpus: usize, batch: usize, helper: Arc<dyn Helper>) -> Arc
         cpus,
         place: Place::default(),
         batch,
-        wake_under_lock: false,
         idle_timeout_ns: 0,
-        params: Arc::default(),
+        params,
+        threads: None,
     };
     Pool::new(id, attrs, binding, helper, Group::new())
 }
@@ -85,8 +79,12 @@ fn pool_of(cpus: usize, helper: Arc<dyn Helper>) -> (Arc<Pool>, PwqKey) {
 }
 
 fn add_pwq(pool: &Arc<Pool>, traits: Traits) -> PwqKey {
+    add_rescued_pwq(pool, traits, None)
+}
+
+fn add_rescued_pwq(pool: &Arc<Pool>, traits: Traits, rescuer: Option<Arc<dyn Rescue>>) -> PwqKey {
     let limit = Arc::new(NodeLimit::new(64, 1));
-    let state = PwqState::new(Arc::new(NoFront), traits, limit, 0, 0);
+    let state = PwqState::of(Arc::new(NoFront), rescuer, traits, limit, 0, 0);
     pool.lock().add_pwq(state)
 }
 
@@ -121,7 +119,7 @@ mod item {
     //! of the models: claiming an item, touching, and going back from a raw item to its whole.
     #![allow(unsafe_code)]
     use super::*;
-    use crate::work::Unclaimed;
+    use crate::item::Unclaimed;
     use std::mem::offset_of;
     use std::ptr::NonNull;
     use std::sync::atomic::AtomicUsize;

@@ -1,6 +1,7 @@
 //! Wake-ups, culling, PENDING and the collision of two runs, in one pool.
 
 use super::*;
+use crate::item::WorkFn;
 use crate::sys::atomic::AtomicUsize;
 use std::mem::offset_of;
 use std::ptr::NonNull;
@@ -8,7 +9,7 @@ use std::ptr::NonNull;
 #[test]
 fn an_item_published_while_the_worker_goes_to_sleep_is_run() {
     explore(3, || {
-        let (pool, pwq) = pool_of(1, Arc::new(Refuser));
+        let (pool, pwq) = pool_of(1, Arc::new(NoHelper));
         let worker = start(&pool);
         let item = Boxed::new(raw::run_and_free);
         let done = item.done.clone();
@@ -21,7 +22,7 @@ fn an_item_published_while_the_worker_goes_to_sleep_is_run() {
 #[test]
 fn two_issuers_and_a_sleeping_worker_lose_nothing() {
     explore(3, || {
-        let (pool, pwq) = pool_of(1, Arc::new(Refuser));
+        let (pool, pwq) = pool_of(1, Arc::new(NoHelper));
         let worker = start(&pool);
         let item = Boxed::new(raw::run_and_free);
         let done = item.done.clone();
@@ -44,7 +45,7 @@ fn two_issuers_and_a_sleeping_worker_lose_nothing() {
 #[test]
 fn the_chain_kick_brings_the_second_worker_when_the_first_item_blocks() {
     explore(3, || {
-        let (pool, pwq) = pool_of(2, Arc::new(Refuser));
+        let (pool, pwq) = pool_of(2, Arc::new(NoHelper));
         let workers = [start(&pool), start(&pool)];
         // The first item ends only when the second has run.
         let second = Boxed::new(raw::run_and_free);
@@ -113,6 +114,7 @@ impl Helper for CullsThenWorks {
     fn watch(&self, _: &Arc<Pool>) {}
     fn cull_later(&self, _: &Arc<Pool>) {}
     fn woke(&self) {}
+    fn call_thief(&self, _: &Arc<Pool>) {}
 }
 
 #[test]
@@ -145,7 +147,7 @@ fn a_worker_let_go_while_an_item_is_published_strands_nothing() {
 #[test]
 fn a_flag_set_before_queueing_is_seen_whether_queueing_says_true_or_false() {
     explore(3, || {
-        let (pool, pwq) = pool_of(1, Arc::new(Refuser));
+        let (pool, pwq) = pool_of(1, Arc::new(NoHelper));
         let worker = start(&pool);
         let item = Arc::new(*Boxed::new(raw::run));
         raw::queue(&pool, pwq, &item);
@@ -161,7 +163,7 @@ fn a_flag_set_before_queueing_is_seen_whether_queueing_says_true_or_false() {
 #[test]
 fn an_item_never_runs_on_two_workers_at_once() {
     explore(3, || {
-        let (pool, pwq) = pool_of(2, Arc::new(Refuser));
+        let (pool, pwq) = pool_of(2, Arc::new(NoHelper));
         let workers = [start(&pool), start(&pool)];
         let done = Arc::new(Parker::new());
         let item = Item::new(&Touched::new(), Some(&done));

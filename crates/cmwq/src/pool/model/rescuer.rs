@@ -1,19 +1,14 @@
 //! A rescuer and a late worker on one worklist.
 
 use super::*;
+use crate::pool::service::rescuer::Rescuer;
 
 #[test]
 fn a_rescuer_and_a_late_worker_take_each_item_once_and_the_pool_goes_on() {
     explore(3, || {
         let pool = pool(1, 1);
         let rescuer = Rescuer::new(CpuSet::new());
-        let traits = Traits {
-            waiters_run: false,
-            ordered: false,
-            cpu_intensive: false,
-            rescuer: Some(rescuer.clone()),
-        };
-        let pwq = add_pwq(&pool, traits);
+        let pwq = add_rescued_pwq(&pool, Traits::default(), Some(rescuer.clone()));
         let done = Arc::new(Parker::new());
         let items = [(); 2].map(|()| Item::new(&Touched::new(), Some(&done)));
         for item in &items {
@@ -50,13 +45,7 @@ fn a_pool_without_any_worker_is_served_by_the_rescuer() {
     explore(3, || {
         let pool = pool(1, 1);
         let rescuer = Rescuer::new(CpuSet::new());
-        let traits = Traits {
-            waiters_run: false,
-            ordered: false,
-            cpu_intensive: false,
-            rescuer: Some(rescuer.clone()),
-        };
-        let pwq = add_pwq(&pool, traits);
+        let pwq = add_rescued_pwq(&pool, Traits::default(), Some(rescuer.clone()));
         let done = Arc::new(Parker::new());
         let touched = Touched::new();
         let items = [(); 2].map(|()| Item::new(&touched, Some(&done)));

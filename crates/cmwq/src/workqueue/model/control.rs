@@ -1,7 +1,7 @@
 //! Queueing against disabling, enabling and cancelling: an instance runs, or is removed, or was refused, and nothing twice.
 
 use super::*;
-use crate::workqueue::control::{disable, remove, wait_for_end};
+use crate::workqueue::task::control::{disable, remove, wait_for_end};
 
 /// One pool with one worker, and an item.
 struct One {

@@ -50,8 +50,8 @@ impl Biased {
         };
         let (panicked, closed) = self.lane.run(pending.start(), Current::default());
         assert!(!panicked, "a work function failed");
-        if let Some(colour) = closed {
-            self.pool.end_lane_run(self.pwq.key, &self.lane, colour);
+        if closed {
+            self.pool.end_lane_run(self.pwq.key, &self.lane);
         }
     }
 

@@ -85,6 +85,7 @@ fn a_place_is_not_lost_with_a_pool_workqueue_that_goes_while_it_waits() {
         crowd.wait();
         wq.finish(workers);
         assert_eq!(gone.runs(), 0);
+        assert!(!wq.limits.of(0).someone_waits(), "it is gone");
     });
 }
 

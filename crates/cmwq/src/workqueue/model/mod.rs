@@ -1,24 +1,26 @@
 //! The front end under the model checker: redirects, limits, flushes and cancelling, on the real pools and workers.
 //!
 //! Each model builds a queue of the parts that `WqCore` is made of, without an engine. The sabotages that were tried are
-//! listed at the end of `pool/PROTOCOL.md`.
+//! listed in `pool/SABOTAGES.md`.
 
 mod control;
 mod flush;
+mod groups;
 mod lanes;
 mod limits;
 mod redirect;
 mod waiters;
 
-use super::flush::Flush;
-use super::kind::WorkqueueKind;
-use super::limits::{Limits, Numbers};
-use super::pwq::Pwq;
+use crate::item::{Unclaimed, WorkFn};
 use crate::pool::model::{Item, Touched, batching_pool, explore, finish, pool, start};
 use crate::pool::{FrontEnd, Pool, PwqKey, PwqState, Traits};
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
-use crate::work::{Unclaimed, WorkFn};
+use crate::workqueue::parts::flush::Flush;
+use crate::workqueue::parts::group::ConcurrencyGroup;
+use crate::workqueue::parts::kind::WorkqueueKind;
+use crate::workqueue::parts::limits::{Limits, Numbers};
+use crate::workqueue::parts::pwq::Pwq;
 use loom::thread;
 use std::sync::Arc;
 
@@ -31,10 +33,14 @@ struct Queue {
 
 impl Queue {
     fn new(max_active: i32) -> Arc<Queue> {
+        Self::in_group(max_active, None)
+    }
+
+    fn in_group(max_active: i32, group: Option<ConcurrencyGroup>) -> Arc<Queue> {
         let numbers = Numbers::new(max_active as usize);
         Arc::new(Queue {
             flush: Flush::new(),
-            limits: Limits::with_values(WorkqueueKind::Unbound, numbers, vec![max_active]),
+            limits: Limits::with_values(WorkqueueKind::Unbound, numbers, vec![max_active], group),
             members: Mutex::new(Vec::new()),
         })
     }
@@ -50,7 +56,7 @@ impl Queue {
             waiters_run: true,
             ..Traits::default()
         };
-        let state = PwqState::new(self.clone(), traits, limit, 0, 0);
+        let state = PwqState::of(self.clone(), None, traits, limit, 0, 0);
         let key = pool.lock().add_pwq(state);
         let pool = pool.clone();
         let pwq = Pwq::new(pool, key, 0, None);

@@ -1,7 +1,7 @@
 //! Who waits for an item runs it, or a worker does, or nobody since it was removed; each instance goes one way.
 
 use super::*;
-use crate::workqueue::control::remove;
+use crate::workqueue::task::control::remove;
 
 #[test]
 fn a_worker_or_the_waiter_runs_an_item_and_not_both() {

@@ -1,8 +1,12 @@
 //! The loops. Every run checks that each item has run exactly once.
 
+#[cfg(feature = "peers")]
+pub(crate) mod awaited;
 pub(crate) mod flood;
+pub(crate) mod hogged;
 pub(crate) mod idle;
 pub(crate) mod round_trip;
+pub(crate) mod stream;
 pub(crate) mod window;
 
 use crate::machine::{cpu_time, now_ns, pin_issuer};
@@ -32,6 +36,19 @@ pub(crate) struct Tally {
     pub(crate) sleeper_ns: Vec<u64>,
     /// From queueing an item to when its issuer learns that it has ended.
     pub(crate) told_ns: Vec<u64>,
+}
+
+impl Tally {
+    /// Adds what another issuer has counted.
+    fn add(&mut self, other: Tally) {
+        self.items += other.items;
+        self.queued += other.queued;
+        self.ran += other.ran;
+        self.enqueue_ns.extend(other.enqueue_ns);
+        self.latency_ns.extend(other.latency_ns);
+        self.sleeper_ns.extend(other.sleeper_ns);
+        self.told_ns.extend(other.told_ns);
+    }
 }
 
 impl Phase {
@@ -79,14 +96,34 @@ pub(crate) fn timed(
         let mut sum = Tally::default();
         for thread in threads {
             let tally = thread.join().map_err(|_| "an issuer panicked")?;
-            sum.items += tally.items;
-            sum.queued += tally.queued;
-            sum.ran += tally.ran;
-            sum.enqueue_ns.extend(tally.enqueue_ns);
-            sum.latency_ns.extend(tally.latency_ns);
-            sum.sleeper_ns.extend(tally.sleeper_ns);
-            sum.told_ns.extend(tally.told_ns);
+            sum.add(tally);
         }
+        report(sum, end - start, (cpu_after - cpu_before).as_secs_f64())
+    })
+}
+
+/// Measures tasks for the time of the options. `start` starts them and returns what waits for their end, which a thread of its own does meanwhile.
+#[cfg(feature = "peers")]
+pub(crate) fn timed_by<W>(
+    options: &Options,
+    start: impl FnOnce(Phase) -> (&'static Phase, W),
+) -> Result<Report, String>
+where
+    W: FnOnce(&mut Tally) -> Result<(), &'static str> + Send,
+{
+    let (phase, wait) = start(Phase(AtomicU8::new(WARMING_UP)));
+    thread::scope(|scope| {
+        let waiter = scope.spawn(move || {
+            let mut sum = Tally::default();
+            wait(&mut sum).map(|()| sum)
+        });
+        thread::sleep(options.warmup);
+        let (start, cpu_before) = (now_ns(), cpu_time());
+        phase.0.store(MEASURING, Ordering::Relaxed);
+        thread::sleep(options.time);
+        phase.0.store(STOPPED, Ordering::Relaxed);
+        let (end, cpu_after) = (now_ns(), cpu_time());
+        let sum = waiter.join().map_err(|_| "the runtime panicked")??;
         report(sum, end - start, (cpu_after - cpu_before).as_secs_f64())
     })
 }
@@ -108,7 +145,7 @@ fn report(sum: Tally, wall_ns: u64, cpu_s: f64) -> Result<Report, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{flood, round_trip, window};
+    use super::{flood, round_trip, stream, window};
     use crate::job::{Job, Pool};
     use crate::options::Options;
     use cmwq::Completion;
@@ -152,6 +189,7 @@ mod tests {
         );
         let in_turn = window::signalled::<Completion, _>;
         assert!(in_turn(&pool, &options("window"), window::COMPUTE).is_ok());
+        assert!(stream::stream(&pool, &options("stream")).is_ok());
     }
 
     #[test]
@@ -164,6 +202,7 @@ mod tests {
         );
         let in_turn = window::signalled::<Completion, _>;
         assert!(in_turn(&pool, &options("window"), window::COMPUTE).is_err());
+        assert!(stream::stream(&pool, &options("stream")).is_err());
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(super) const PEER: Peer = Peer {
         ("window", "help"),
         ("idle", "start"),
         ("block", "count"),
+        ("hogged", "start"),
     ],
     run,
 };

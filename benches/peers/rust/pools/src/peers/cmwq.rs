@@ -2,7 +2,9 @@
 
 use super::{Peer, unknown};
 use crate::job::{Job, Joining, Pool};
-use crate::loops::{flood, idle, round_trip, window};
+#[cfg(feature = "peers")]
+use crate::loops::awaited;
+use crate::loops::{flood, hogged, idle, round_trip, stream, window};
 use crate::options::Options;
 use crate::report::Report;
 use cmwq::{Completion, JoinHandle, Work, Workqueue};
@@ -25,6 +27,16 @@ pub(super) const PEER: Peer = Peer {
         ("block", "join"),
         ("block", "count"),
         ("block", "declared"),
+        ("hogged", "start"),
+        ("stream", "end"),
+        #[cfg(feature = "peers")]
+        ("await-current", "future"),
+        #[cfg(feature = "peers")]
+        ("await-current-empty", "future"),
+        #[cfg(feature = "peers")]
+        ("await-multi", "future"),
+        #[cfg(feature = "peers")]
+        ("await-multi-empty", "future"),
     ],
     run,
 };
@@ -41,7 +53,7 @@ impl Pool for Reusable {
     }
 
     fn submit(&self, item: &Work) {
-        self.0.queue(item);
+        let _ = self.0.queue(item);
     }
 }
 
@@ -89,6 +101,16 @@ impl Joining for Spawned {
     }
 }
 
+#[cfg(feature = "peers")]
+impl awaited::Awaiting for Spawned {
+    async fn run(&self, job: Job) {
+        self.0
+            .spawn(move || job.run())
+            .await
+            .expect("items do not panic");
+    }
+}
+
 /// A sleep that the pool is told of.
 const DECLARED: window::Kind = window::Kind {
     sleep: Some(|time: Duration| cmwq::blocking(|| std::thread::sleep(time))),
@@ -114,6 +136,8 @@ fn run(options: &Options) -> Result<Report, String> {
             window::counted::<Completion, _>(&Reusable(queue), options, window::COMPUTE)
         }
         ("idle", "start") => idle::idle(&Reusable(queue), options),
+        ("stream", "end") => stream::stream(&Reusable(queue), options),
+        ("hogged", "start") => hogged::hogged(&Reusable(queue), options),
         ("block", "count") => {
             window::counted::<Completion, _>(&Reusable(queue), options, window::BLOCK)
         }
@@ -123,6 +147,10 @@ fn run(options: &Options) -> Result<Report, String> {
         }
         ("block", "declared") => {
             window::counted::<Completion, _>(&Reusable(queue), options, DECLARED)
+        }
+        #[cfg(feature = "peers")]
+        (lap, "future") if lap.starts_with("await-") => {
+            awaited::awaited(&awaited::runtime(options)?, Spawned(queue), options)
         }
         _ => Err(unknown(options)),
     }

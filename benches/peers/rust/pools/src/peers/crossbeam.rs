@@ -15,6 +15,7 @@ const ROWS: &[(&str, &str)] = &[
     ("window", "count"),
     ("idle", "start"),
     ("block", "count"),
+    ("hogged", "start"),
 ];
 
 pub(super) const MESSAGES: Peer = Peer {

@@ -1,6 +1,6 @@
 //! The pools, and which loops each of them runs in which modes.
 //!
-//! Modes say how the issuer learns that an item has run:
+//! Modes say how the issuer learns that an item has run (`start`, in idle and hogged: the item takes the time of its start):
 //!
 //! | mode | round trip | window, block |
 //! |---|---|---|
@@ -8,12 +8,15 @@
 //! | `channel` | the item sends on a channel of one place | |
 //! | `completion` | the item signals a `cmwq::Completion` | each item has one; the issuer waits for the oldest |
 //! | `join` | the pool's own handle; the waiter sleeps | handles; the issuer waits for the oldest |
+//! | `future`, `oneshot` | (await) the pool's own handle is a future; the item sends on a channel for one value | |
 //! | `help` | the pool's own handle; the waiter may run the item itself | the same |
 //! | `compute` | | no items: threads that only compute |
 //! | `count` | | items mark themselves in one word, and the first unparks the issuer |
 
 #[cfg(feature = "peers")]
 mod async_executor;
+#[cfg(feature = "peers")]
+mod blocking;
 mod cmwq;
 #[cfg(feature = "peers")]
 mod crossbeam;
@@ -52,6 +55,8 @@ pub(crate) fn all() -> Vec<Peer> {
         crossbeam::CLOSURES,
         #[cfg(feature = "peers")]
         async_executor::PEER,
+        #[cfg(feature = "peers")]
+        blocking::PEER,
     ]
 }
 
@@ -59,7 +64,7 @@ pub(crate) fn all() -> Vec<Peer> {
 #[cfg(feature = "peers")]
 mod plain {
     use crate::job::Pool;
-    use crate::loops::{flood, idle, round_trip, window};
+    use crate::loops::{flood, hogged, idle, round_trip, stream, window};
     use crate::options::Options;
     use crate::report::Report;
     use crate::signal::{Park, Unpark};
@@ -74,6 +79,8 @@ mod plain {
             ("window", "count") => window::counted::<Unpark, _>(pool, options, window::COMPUTE),
             ("block", "count") => window::counted::<Unpark, _>(pool, options, window::BLOCK),
             ("idle", "start") => idle::idle(pool, options),
+            ("stream", "end") => stream::stream(pool, options),
+            ("hogged", "start") => hogged::hogged(pool, options),
             _ => Err(super::unknown(options)),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Peer, plain};
 use crate::job::{Job, Joining, Pool};
-use crate::loops::round_trip;
+use crate::loops::{awaited, round_trip};
 use crate::options::Options;
 use crate::report::Report;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -18,6 +18,12 @@ pub(super) const PEER: Peer = Peer {
         ("window", "count"),
         ("idle", "start"),
         ("block", "count"),
+        ("hogged", "start"),
+        ("stream", "end"),
+        ("await-current", "oneshot"),
+        ("await-current-empty", "oneshot"),
+        ("await-multi", "oneshot"),
+        ("await-multi-empty", "oneshot"),
     ],
     run,
 };
@@ -34,6 +40,18 @@ impl Pool for Rayon {
     fn submit(&self, job: &Job) {
         let job = *job;
         self.0.spawn(move || job.run());
+    }
+}
+
+/// The item sends on tokio's channel for one value.
+impl awaited::Awaiting for Rayon {
+    async fn run(&self, job: Job) {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        self.0.spawn(move || {
+            job.run();
+            sender.send(()).expect("its task waits");
+        });
+        receiver.await.expect("items do not panic");
     }
 }
 
@@ -58,6 +76,7 @@ fn run(options: &Options) -> Result<Report, String> {
         .map(Rayon)
         .map_err(|error| error.to_string())?;
     match (options.lap.as_str(), options.mode.as_str()) {
+        (_, "oneshot") => awaited::awaited(&awaited::runtime(options)?, pool, options),
         ("roundtrip", "join") => round_trip::joined(&pool, options),
         _ => plain::run(&pool, options),
     }

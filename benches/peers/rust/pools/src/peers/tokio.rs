@@ -2,11 +2,11 @@
 
 use super::{Peer, plain};
 use crate::job::{Job, Joining, Pool};
-use crate::loops::{round_trip, window};
+use crate::loops::{awaited, round_trip, window};
 use crate::machine::unpin;
 use crate::options::Options;
 use crate::report::Report;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
 const ROWS: &[(&str, &str)] = &[
@@ -18,6 +18,24 @@ const ROWS: &[(&str, &str)] = &[
     ("window", "join"),
     ("idle", "start"),
     ("block", "count"),
+    ("hogged", "start"),
+    ("stream", "end"),
+];
+
+const BLOCKING_ROWS: &[(&str, &str)] = &[
+    ("roundtrip", "park"),
+    ("roundtrip", "channel"),
+    ("roundtrip", "join"),
+    ("flood", "park"),
+    ("window", "count"),
+    ("window", "join"),
+    ("idle", "start"),
+    ("block", "count"),
+    ("hogged", "start"),
+    ("await-current", "future"),
+    ("await-current-empty", "future"),
+    ("await-multi", "future"),
+    ("await-multi-empty", "future"),
 ];
 
 pub(super) const SPAWN: Peer = Peer {
@@ -30,8 +48,15 @@ pub(super) const SPAWN: Peer = Peer {
 pub(super) const SPAWN_BLOCKING: Peer = Peer {
     name: "tokio-spawn-blocking",
     version: env!("PEER_TOKIO"),
-    rows: ROWS,
-    run: |options| run(&Blocking(runtime(options)?), options),
+    rows: BLOCKING_ROWS,
+    run: |options| match options.mode.as_str() {
+        "future" => {
+            let runtime = awaited::runtime(options)?;
+            let pool = BlockingOf(runtime.handle().clone());
+            awaited::awaited(&runtime, pool, options)
+        }
+        _ => run(&Blocking(runtime(options)?), options),
+    },
 };
 
 fn runtime(options: &Options) -> Result<Runtime, String> {
@@ -44,6 +69,18 @@ fn runtime(options: &Options) -> Result<Runtime, String> {
 
 struct Tasks(Runtime);
 struct Blocking(Runtime);
+
+/// The blocking pool of the runtime whose tasks await.
+struct BlockingOf(Handle);
+
+impl awaited::Awaiting for BlockingOf {
+    async fn run(&self, job: Job) {
+        self.0
+            .spawn_blocking(move || job.run())
+            .await
+            .expect("items do not panic");
+    }
+}
 
 impl Pool for Tasks {
     type Item = Job;

@@ -1,0 +1,168 @@
+//! The figures of each loop, in which units, and which of them are compared.
+
+/// A figure that peers are compared by.
+pub(crate) struct Metric {
+    pub(crate) key: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) unit: Unit,
+    pub(crate) more_is_better: bool,
+    /// Compared with the best peer, rather than only shown.
+    pub(crate) judged: bool,
+    /// Compared only with peers that are about as fast as the fastest: an idle pool has good latencies.
+    pub(crate) among_fast: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    PerSecond,
+    Nanoseconds,
+    Microseconds,
+    MiB,
+    Number,
+    Count,
+}
+
+impl Unit {
+    /// Smaller figures are not told apart: a clock's step, a few microseconds of CPU time in ten seconds.
+    pub(crate) fn least(self) -> f64 {
+        match self {
+            Unit::Nanoseconds | Unit::Microseconds => 10.0,
+            _ => f64::MIN_POSITIVE,
+        }
+    }
+}
+
+const fn metric(key: &'static str, name: &'static str, unit: Unit, judged: bool) -> Metric {
+    Metric {
+        key,
+        name,
+        unit,
+        more_is_better: false,
+        judged,
+        among_fast: false,
+    }
+}
+
+/// The latency of items while the machine is kept busy.
+const BUSY_P99: Metric = Metric {
+    among_fast: true,
+    ..metric("latency_p99_ns", "p99", Unit::Nanoseconds, true)
+};
+
+const RATE: Metric = Metric {
+    key: "rate",
+    name: "items/s",
+    unit: Unit::PerSecond,
+    more_is_better: true,
+    judged: true,
+    among_fast: false,
+};
+const CPU: Metric = metric("cpu_us_per_item", "CPU/item", Unit::Microseconds, false);
+const E50: Metric = metric("enqueue_p50_ns", "enqueue p50", Unit::Nanoseconds, true);
+const E95: Metric = metric("enqueue_p95_ns", "p95", Unit::Nanoseconds, true);
+const E99: Metric = metric("enqueue_p99_ns", "p99", Unit::Nanoseconds, true);
+
+const ROUND_TRIP: &[Metric] = &[
+    RATE,
+    CPU,
+    E50,
+    E95,
+    E99,
+    metric("latency_p50_ns", "round trip p50", Unit::Nanoseconds, false),
+    metric("latency_p99_ns", "p99", Unit::Nanoseconds, false),
+    metric("latency_ratio", "p99/p50", Unit::Number, true),
+];
+const FLOOD: &[Metric] = &[
+    RATE,
+    CPU,
+    E50,
+    E95,
+    E99,
+    metric("peak_mib", "peak memory", Unit::MiB, false),
+];
+const WINDOW: &[Metric] = &[
+    RATE,
+    metric("ceiling_percent", "% of ceiling", Unit::Number, false),
+    CPU,
+    metric(
+        "latency_p50_ns",
+        "queue to end p50",
+        Unit::Nanoseconds,
+        false,
+    ),
+    BUSY_P99,
+    metric("told_p50_ns", "queue to told p50", Unit::Nanoseconds, false),
+    Metric {
+        among_fast: true,
+        ..metric("told_p99_ns", "p99", Unit::Nanoseconds, true)
+    },
+];
+const IDLE: &[Metric] = &[
+    metric(
+        "latency_p50_ns",
+        "submit to start p50",
+        Unit::Nanoseconds,
+        true,
+    ),
+    metric("latency_p95_ns", "p95", Unit::Nanoseconds, false),
+    metric("latency_p99_ns", "p99", Unit::Nanoseconds, true),
+    metric("idle_cpu_us", "CPU when idle", Unit::Microseconds, true),
+];
+const BLOCK: &[Metric] = &[
+    RATE,
+    metric("ceiling_percent", "% of ceiling", Unit::Number, false),
+    CPU,
+    metric(
+        "latency_p50_ns",
+        "computing items p50",
+        Unit::Nanoseconds,
+        false,
+    ),
+    BUSY_P99,
+    metric(
+        "sleeper_p99_ns",
+        "sleeping items p99",
+        Unit::Nanoseconds,
+        false,
+    ),
+    metric("threads", "threads", Unit::Number, false),
+];
+
+const HOGGED: &[Metric] = &[
+    metric(
+        "latency_p99_ns",
+        "submit to start p99",
+        Unit::Nanoseconds,
+        true,
+    ),
+    metric("latency_p50_ns", "p50", Unit::Nanoseconds, true),
+    metric("latency_max_ns", "greatest", Unit::Nanoseconds, false),
+    metric("after_hogs", "after a hog's end", Unit::Count, false),
+    metric("items", "of", Unit::Count, false),
+    metric("batch_p50_ns", "hogs took", Unit::Nanoseconds, false),
+    metric("threads", "threads", Unit::Count, false),
+];
+
+/// The figures of a loop; the first is what its bars show.
+pub(crate) fn metrics(lap: &str) -> &'static [Metric] {
+    match lap {
+        "roundtrip" => ROUND_TRIP,
+        "flood" => FLOOD,
+        "window" => WINDOW,
+        "idle" => IDLE,
+        "hogged" => HOGGED,
+        _ => BLOCK,
+    }
+}
+
+/// Its name where no other stands before it.
+pub(crate) fn full_name(metric: &Metric) -> String {
+    match metric.key {
+        "enqueue_p95_ns" => "enqueue p95".to_owned(),
+        "enqueue_p99_ns" => "enqueue p99".to_owned(),
+        "latency_p99_ns" => "latency p99".to_owned(),
+        "latency_p50_ns" => "latency p50".to_owned(),
+        "told_p99_ns" => "told p99".to_owned(),
+        _ => metric.name.to_owned(),
+    }
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * cmwq.hpp: workqueues in C++17 and later, on cmwq.h. Header only; links with libcmwq like a C program.
+ *
+ *	cmwq::workqueue io("io");
+ *	std::future<int> answer = io.submit([] { return 6 * 7; });
+ *	io.execute([] { log("queued, and nobody waits"); });
+ *	cmwq::scope(io, [&](auto &s) {     // items that borrow from this frame
+ *		s.spawn([&] { sort(left); });
+ *		sort(right);
+ *	});
+ *
+ * THREADS. Every function may be called from any thread, also from work items. ERRORS are thrown as std::system_error, with the error numbers of
+ * cmwq.h. EXCEPTIONS of a submitted function come out of its future, those of an item of a scope out of scope(); one that leaves a function
+ * of execute() or of a cmwq::work ends the program (std::terminate), as it does with std::thread.
+ *
+ * WAITING for a std::future in a work item is something that cmwq does not know of: it is found out after some milliseconds, and another item
+ * runs then. To have one run at once: cmwq::blocking([&] { return future.get(); }).
+ */
+#ifndef CMWQ_HPP
+#define CMWQ_HPP
+
+#include <cmwq.h>
+
+#include <cerrno>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace cmwq {
+
+class workqueue;
+
+namespace detail {
+
+[[noreturn]] inline void fail(int error, const char *what)
+{
+	throw std::system_error(error, std::generic_category(), what);
+}
+
+/* Zero or more is what it says; below it is a negative error number. */
+inline int checked(int result, const char *what)
+{
+	if (result < 0)
+		fail(-result, what);
+	return result;
+}
+
+/* Queues an item that nobody else has. */
+inline void queue_new(cmwq_workqueue *wq, cmwq_work *work)
+{
+	int fate = checked(cmwq_try_queue_work(wq, work), "cmwq: queueing");
+
+	if (fate != CMWQ_QUEUED_ACCEPTED)
+		fail(ESHUTDOWN, "cmwq: the workqueue is being drained or destroyed");
+}
+
+/* An item that is freed by its own run. */
+template <typename F> struct one_shot final : cmwq_work {
+	F func;
+
+	template <typename G> explicit one_shot(G &&g) : cmwq_work(), func(std::forward<G>(g)) { cmwq_init_work(this, run); }
+
+	/* noexcept: an exception must not reach the library. */
+	static void run(cmwq_work *work) noexcept
+	{
+		std::unique_ptr<one_shot> self(static_cast<one_shot *>(work));
+
+		/* Freed before it is called: what it holds goes when it returns, and not a moment later than that. */
+		F func(std::move(self->func));
+		self.reset();
+		func();
+	}
+};
+
+template <typename F> void queue_one_shot(cmwq_workqueue *wq, F &&func)
+{
+	auto item = std::make_unique<one_shot<std::decay_t<F>>>(std::forward<F>(func));
+
+	queue_new(wq, item.get());
+	/* The run frees it. Nothing was freed yet in any other way, and nothing below throws. */
+	(void)item.release();
+}
+
+/* Fulfils `promise` with what `func` returns or throws. */
+template <typename R, typename F> void fulfil(std::promise<R> &promise, F &&func) noexcept
+{
+	try {
+		if constexpr (std::is_void_v<R>) {
+			std::forward<F>(func)();
+			promise.set_value();
+		} else {
+			promise.set_value(std::forward<F>(func)());
+		}
+	} catch (...) {
+		promise.set_exception(std::current_exception());
+	}
+}
+
+} // namespace detail
+
+/*
+ * A reusable work item: queued again and again without an allocation, and never running beside itself. Stays where it is. Its destructor
+ * removes a pending instance and waits for a running one, so it must not be destroyed by its own function.
+ */
+class work {
+public:
+	template <typename F, typename = std::enable_if_t<std::is_invocable_v<std::decay_t<F> &>>>
+	explicit work(F &&func) : func_(std::forward<F>(func))
+	{
+		cmwq_init_work(&item_, run);
+		item_.self = this;
+	}
+	work(const work &) = delete;
+	work &operator=(const work &) = delete;
+	~work() { cmwq_disable_work_sync(&item_); }
+
+	/* Waits until what was pending or running has run. false: there was nothing. */
+	bool flush() { return cmwq_flush_work(&item_); }
+	/* Removes a pending instance. true: there was one. */
+	bool cancel() { return cmwq_cancel_work(&item_); }
+	/* The same, and waits for a running one. */
+	bool cancel_sync() { return cmwq_cancel_work_sync(&item_); }
+	/* A hint. */
+	bool pending() const { return cmwq_work_pending(&item_); }
+	cmwq_work *native_handle() { return &item_; }
+
+private:
+	struct item : cmwq_work {
+		work *self = nullptr;
+	};
+
+	static void run(cmwq_work *item) noexcept { static_cast<struct item *>(item)->self->func_(); }
+
+	struct item item_ = {};
+	std::function<void()> func_;
+};
+
+/* A workqueue. The destructor runs what is left (waits), then ends it. */
+class workqueue {
+public:
+	/* As cmwq_alloc_workqueue(): `flags` are CMWQ_WQ_..., `max_active` 0 is the default. */
+	explicit workqueue(const std::string &name, unsigned int flags = CMWQ_WQ_UNBOUND, int max_active = 0)
+	    : wq_(cmwq_alloc_workqueue(name.c_str(), flags, max_active))
+	{
+		if (!wq_)
+			detail::fail(errno, "cmwq_alloc_workqueue");
+	}
+	/* One whose items run one at a time, in the order in which they were queued. */
+	static workqueue ordered(const std::string &name, unsigned int flags = 0)
+	{
+		cmwq_workqueue *wq = cmwq_alloc_ordered_workqueue(name.c_str(), flags);
+
+		if (!wq)
+			detail::fail(errno, "cmwq_alloc_ordered_workqueue");
+		return workqueue(wq);
+	}
+	workqueue(workqueue &&other) noexcept : wq_(std::exchange(other.wq_, nullptr)) {}
+	workqueue &operator=(workqueue &&other) noexcept
+	{
+		if (this != &other) {
+			reset();
+			wq_ = std::exchange(other.wq_, nullptr);
+		}
+		return *this;
+	}
+	~workqueue() { reset(); }
+
+	/* Runs func(args...) as an item; what it returns or throws is in the future, whose destructor does not wait. */
+	template <typename F, typename... Args> auto submit(F &&func, Args &&...args)
+	{
+		using R = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
+		std::promise<R> promise;
+		std::future<R> future = promise.get_future();
+
+		detail::queue_one_shot(wq_, [promise = std::move(promise), func = std::decay_t<F>(std::forward<F>(func)),
+					     args = std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...)]() mutable {
+			detail::fulfil<R>(promise, [&]() -> R { return std::apply(std::move(func), std::move(args)); });
+		});
+		return future;
+	}
+	/* Runs func() as an item that nobody waits for. */
+	template <typename F> void execute(F &&func)
+	{
+		static_assert(std::is_invocable_v<std::decay_t<F> &>, "a function without arguments");
+		detail::queue_one_shot(wq_, std::forward<F>(func));
+	}
+	/* Queues `work`. false: it is pending already, and that run will see what the caller did before. */
+	bool queue(cmwq::work &work)
+	{
+		int fate = detail::checked(cmwq_try_queue_work(wq_, work.native_handle()), "cmwq: queueing");
+
+		if (fate == CMWQ_QUEUED_DRAINING)
+			detail::fail(ESHUTDOWN, "cmwq: the workqueue is being drained or destroyed");
+		return fate == CMWQ_QUEUED_ACCEPTED;
+	}
+	/* Waits until everything queued before has run. EDEADLK: called from one of its own items. */
+	void flush() { detail::checked(cmwq_flush_workqueue(wq_), "cmwq_flush_workqueue"); }
+	/* Waits until it is empty; meanwhile only its own items may queue on it. */
+	void drain() { detail::checked(cmwq_drain_workqueue(wq_), "cmwq_drain_workqueue"); }
+	void set_max_active(int max_active)
+	{
+		detail::checked(cmwq_workqueue_set_max_active(wq_, max_active), "cmwq_workqueue_set_max_active");
+	}
+	/* For the functions of cmwq.h. nullptr: it was moved from. */
+	cmwq_workqueue *native_handle() const { return wq_; }
+
+private:
+	explicit workqueue(cmwq_workqueue *wq) : wq_(wq) {}
+	void reset() noexcept
+	{
+		if (cmwq_workqueue *wq = std::exchange(wq_, nullptr))
+			cmwq_destroy_workqueue(wq);
+	}
+
+	cmwq_workqueue *wq_;
+};
+
+/* Where the items of a scope are spawned; made by cmwq::scope(). */
+class scope_items {
+public:
+	scope_items(const scope_items &) = delete;
+	scope_items &operator=(const scope_items &) = delete;
+
+	/* Runs func() as an item. Items may spawn items of the same scope. */
+	template <typename F> void spawn(F &&func)
+	{
+		auto item = std::make_unique<entry<std::decay_t<F>>>(*this, std::forward<F>(func));
+		std::lock_guard<std::mutex> lock(mutex_);
+
+		items_.reserve(items_.size() + 1); /* so that nothing throws once it is queued */
+		detail::queue_new(wq_, item.get());
+		items_.push_back(std::move(item));
+	}
+
+private:
+	template <typename F> friend auto scope(workqueue &wq, F &&func);
+
+	struct base : cmwq_work {
+		base() : cmwq_work() {}
+		virtual ~base() = default;
+	};
+	template <typename F> struct entry final : base {
+		scope_items &scope;
+		F func;
+
+		template <typename G> entry(scope_items &s, G &&g) : scope(s), func(std::forward<G>(g)) { cmwq_init_work(this, run); }
+		static void run(cmwq_work *work) noexcept
+		{
+			entry *self = static_cast<entry *>(static_cast<base *>(work));
+
+			try {
+				self->func();
+			} catch (...) {
+				self->scope.threw(std::current_exception());
+			}
+		}
+	};
+
+	explicit scope_items(cmwq_workqueue *wq) : wq_(wq) {}
+	~scope_items() { join(); }
+
+	void threw(std::exception_ptr exception) noexcept
+	{
+		std::lock_guard<std::mutex> lock(mutex_);
+
+		if (!exception_)
+			exception_ = std::move(exception);
+	}
+	/* Waits for all items, those included that they spawn meanwhile. */
+	void join() noexcept
+	{
+		for (;;) {
+			std::unique_ptr<base> item;
+			{
+				std::lock_guard<std::mutex> lock(mutex_);
+
+				if (items_.empty())
+					return;
+				/* The newest first: it is the one that workers come to last. */
+				item = std::move(items_.back());
+				items_.pop_back();
+			}
+			cmwq_flush_work(item.get());
+		}
+	}
+	void rethrow()
+	{
+		if (exception_)
+			std::rethrow_exception(exception_);
+	}
+
+	cmwq_workqueue *wq_;
+	std::mutex mutex_;
+	std::vector<std::unique_ptr<base>> items_;
+	std::exception_ptr exception_;
+};
+
+/*
+ * Calls func(items) with a scope_items whose items may refer to what outlives this call. Returns when all of them have ended, what `func`
+ * returns. Throws what `func` threw, or else what the first item that threw has thrown. In a work item the wait counts as blocking, so scopes
+ * nest; but items that wait keep their places, and when as many wait as the workqueue's max_active, for items of the same workqueue, they wait for ever.
+ */
+template <typename F> auto scope(workqueue &wq, F &&func)
+{
+	scope_items items(wq.native_handle());
+
+	if constexpr (std::is_void_v<std::invoke_result_t<F, scope_items &>>) {
+		std::forward<F>(func)(items);
+		items.join();
+		items.rethrow();
+	} else {
+		auto result = std::forward<F>(func)(items);
+
+		items.join();
+		items.rethrow();
+		return result;
+	}
+}
+
+/* Returns func(), which is about to block in something that cmwq does not know of: another item runs meanwhile. */
+template <typename F> std::invoke_result_t<F> blocking(F &&func)
+{
+	using R = std::invoke_result_t<F>;
+	std::promise<R> promise;
+	auto call = [&]() noexcept { detail::fulfil<R>(promise, std::forward<F>(func)); };
+
+	cmwq_blocking([](void *arg) { (*static_cast<decltype(call) *>(arg))(); }, &call);
+	return promise.get_future().get();
+}
+
+} // namespace cmwq
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: marks and accesses. Those at the end have names that system headers may use otherwise:
+ * they are in this header only. A program that brings its own defines CMWQ_NO_KERNEL_MACROS.
+ */
+#ifndef CMWQ_LINUX_COMPILER_H
+#define CMWQ_LINUX_COMPILER_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_KERNEL_MACROS
+#if defined(__has_include_next)
+#if __has_include_next(<linux/compiler.h>)
+#include_next <linux/compiler.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_KERNEL_MACROS
+
+#include <linux/cmwq_compiler.h>
+#include <linux/cmwq_barrier.h>
+
+#ifndef __packed
+#define __packed __attribute__((__packed__))
+#endif
+#ifndef __aligned
+#define __aligned(to) __attribute__((__aligned__(to)))
+#endif
+#ifndef __printf
+#define __printf(format, first) __attribute__((__format__(__printf__, format, first)))
+#endif
+#ifndef __cold
+#define __cold __attribute__((__cold__))
+#endif
+#ifndef __always_unused
+#define __always_unused __attribute__((__unused__))
+#endif
+#ifdef __cplusplus
+static inline void barrier(void)
+{
+	__asm__ __volatile__("" ::: "memory");
+}
+#endif
+#ifndef __sched
+#define __sched
+#endif
+#ifndef __ro_after_init
+#define __ro_after_init
+#endif
+#ifndef __init_or_module
+#define __init_or_module
+#endif
+#ifndef __visible
+#define __visible
+#endif
+#ifndef __counted_by
+#define __counted_by(member)
+#endif
+#ifndef __noreturn
+#define __noreturn __attribute__((__noreturn__))
+#endif
+#ifndef notrace
+#define notrace __attribute__((__no_instrument_function__))
+#endif
+#ifndef asmlinkage
+#define asmlinkage
+#endif
+#ifndef noinline_for_stack
+#define noinline_for_stack __attribute__((__noinline__))
+#endif
+#ifndef __pure
+#define __pure __attribute__((__pure__))
+#endif
+#ifndef __used
+#define __used __attribute__((__used__))
+#endif
+#ifndef __weak
+#define __weak __attribute__((__weak__))
+#endif
+#ifndef __section
+#define __section(name) __attribute__((__section__(name)))
+#endif
+#ifndef ____cacheline_internodealigned_in_smp
+#define ____cacheline_internodealigned_in_smp ____cacheline_aligned
+#endif
+#ifndef __cplusplus
+#ifndef noinline
+#define noinline __attribute__((__noinline__))
+#endif
+#ifndef fallthrough
+#define fallthrough __attribute__((__fallthrough__))
+#endif
+#endif
+
+#endif
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: CPUs that come and go: the lock keeps away the callbacks for changes. A program that brings its own
+ * defines CMWQ_NO_CPUMASK.
+ */
+#ifndef CMWQ_LINUX_CPU_H
+#define CMWQ_LINUX_CPU_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_CPUMASK
+#if defined(__has_include_next)
+#if __has_include_next(<linux/cpu.h>)
+#include_next <linux/cpu.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_CPUMASK
+
+#include <linux/bitmap.h>
+#include <linux/cpuhotplug.h>
+#include <linux/kernel.h>
+#include <linux/smp.h>
+
+#define cpus_write_lock() ((void)cmwq_cpus_lock(true, true))
+#define cpus_write_unlock() cmwq_cpus_unlock(true)
+
+#endif
+#endif

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: CPUs that come and go, as far as the process is concerned: what it may use grows and shrinks by
+ * hotplug, cpusets and taskset. While there are states, an item looks for changes every half second. Callbacks run on a worker, under the
+ * write side of cpus_read_lock(), when the change has happened: no CPU waits for a callback. A program that brings its own defines
+ * CMWQ_NO_CPUMASK.
+ */
+#ifndef CMWQ_LINUX_CPUHOTPLUG_H
+#define CMWQ_LINUX_CPUHOTPLUG_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_CPUMASK
+#if defined(__has_include_next)
+#if __has_include_next(<linux/cpuhotplug.h>)
+#include_next <linux/cpuhotplug.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_CPUMASK
+
+#include <errno.h>
+#include <linux/cpumask.h>
+#include <linux/list.h>
+#include <pthread.h>
+#include <stdio.h>
+
+/* Numbers of the kernel's names; a state that comes later is started later and torn down earlier. */
+enum cpuhp_state {
+	CPUHP_INVALID = -1,
+	CPUHP_OFFLINE = 0,
+	CPUHP_CREATE_THREADS,
+	CPUHP_WORKQUEUE_PREP,
+	CPUHP_PADATA_DEAD,
+	CPUHP_BP_PREPARE_DYN,
+	CPUHP_BP_PREPARE_DYN_END = CPUHP_BP_PREPARE_DYN + 20,
+	CPUHP_AP_WORKQUEUE_ONLINE,
+	CPUHP_AP_ONLINE_DYN,
+	CPUHP_AP_ONLINE_DYN_END = CPUHP_AP_ONLINE_DYN + 40,
+	CPUHP_ONLINE
+};
+
+enum { CMWQ_CPUHP_LOOK_MS = 500, CMWQ_CPUHP_SOON_MS = 5 };
+
+struct cmwq_cpuhp_step {
+	/* NULL: free. */
+	const char *name;
+	bool multi;
+	int (*startup)(unsigned int cpu);
+	int (*teardown)(unsigned int cpu);
+	int (*startup_of)(unsigned int cpu, struct hlist_node *node);
+	int (*teardown_of)(unsigned int cpu, struct hlist_node *node);
+	struct hlist_head instances;
+};
+
+/* Zeros are no states. */
+struct cmwq_cpuhp {
+	/* Of the two that follow. */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* Holders of cpus_read_lock(): no callback for a change runs. And the item that has found one. */
+	unsigned int readers;
+	bool written;
+	/* Of the states. Before it: cpus_read_lock(). */
+	pthread_mutex_t states;
+	unsigned int nr_states;
+	struct cmwq_cpuhp_step steps[CPUHP_ONLINE];
+	/* The CPUs that all states have been started for, and those of them where one has refused. */
+	struct cpumask known, refused;
+	struct cmwq_delayed_work look;
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+__attribute__((__weak__)) struct cmwq_cpuhp cmwq_cpuhp;
+#ifdef __cplusplus
+}
+#endif
+
+/* true: it is locked. A thread that reads may read again. */
+static inline bool cmwq_cpus_lock(bool write, bool wait)
+{
+	bool locked;
+
+	pthread_mutex_lock(&cmwq_cpuhp.lock);
+	while (wait && (cmwq_cpuhp.written || (write && cmwq_cpuhp.readers)))
+		pthread_cond_wait(&cmwq_cpuhp.changed, &cmwq_cpuhp.lock);
+	locked = !cmwq_cpuhp.written && !(write && cmwq_cpuhp.readers);
+	if (locked && write)
+		cmwq_cpuhp.written = true;
+	else if (locked)
+		cmwq_cpuhp.readers++;
+	pthread_mutex_unlock(&cmwq_cpuhp.lock);
+	return locked;
+}
+
+static inline void cmwq_cpus_unlock(bool write)
+{
+	pthread_mutex_lock(&cmwq_cpuhp.lock);
+	if (write)
+		cmwq_cpuhp.written = false;
+	else
+		cmwq_cpuhp.readers--;
+	pthread_cond_broadcast(&cmwq_cpuhp.changed);
+	pthread_mutex_unlock(&cmwq_cpuhp.lock);
+}
+
+static inline void cpus_read_lock(void)
+{
+	cmwq_cpus_lock(false, true);
+}
+
+/* 1: it is locked. */
+static inline int cpus_read_trylock(void)
+{
+	return cmwq_cpus_lock(false, false);
+}
+
+static inline void cpus_read_unlock(void)
+{
+	cmwq_cpus_unlock(false);
+}
+
+#define lockdep_assert_cpus_held() ((void)0)
+
+static inline int cmwq_cpuhp_start(struct cmwq_cpuhp_step *step, unsigned int cpu, struct hlist_node *node)
+{
+	if (step->multi)
+		return step->startup_of ? step->startup_of(cpu, node) : 0;
+	return step->startup ? step->startup(cpu) : 0;
+}
+
+static inline void cmwq_cpuhp_tear(struct cmwq_cpuhp_step *step, unsigned int cpu, struct hlist_node *node)
+{
+	int failed = 0;
+
+	if (step->multi)
+		failed = step->teardown_of ? step->teardown_of(cpu, node) : 0;
+	else
+		failed = step->teardown ? step->teardown(cpu) : 0;
+	if (failed)
+		fprintf(stderr, "cpuhp: %s: teardown for CPU %u said %d, which changes nothing\n", step->name, cpu, failed);
+}
+
+/* Of the states from `from` down, for one CPU. `until`: instances of the first state before that one only; NULL: all. */
+static inline void cmwq_cpuhp_down(unsigned int cpu, int from, struct hlist_node *until)
+{
+	struct hlist_node *node;
+	int state;
+
+	for (state = from; state > CPUHP_OFFLINE; state--) {
+		struct cmwq_cpuhp_step *step = &cmwq_cpuhp.steps[state];
+
+		if (!step->name)
+			continue;
+		if (!step->multi) {
+			cmwq_cpuhp_tear(step, cpu, NULL);
+			continue;
+		}
+		for (node = step->instances.first; node && !(state == from && node == until); node = node->next)
+			cmwq_cpuhp_tear(step, cpu, node);
+	}
+}
+
+/* All states for one CPU, or none: then it counts as refused. */
+static inline void cmwq_cpuhp_up(unsigned int cpu)
+{
+	struct hlist_node *node = NULL;
+	int state, failed = 0;
+
+	for (state = CPUHP_OFFLINE + 1; state < CPUHP_ONLINE && !failed; state++) {
+		struct cmwq_cpuhp_step *step = &cmwq_cpuhp.steps[state];
+
+		if (!step->name)
+			continue;
+		if (!step->multi) {
+			failed = cmwq_cpuhp_start(step, cpu, NULL);
+			if (failed)
+				cmwq_cpuhp_down(cpu, state - 1, NULL);
+		}
+		for (node = step->multi ? step->instances.first : NULL; node && !failed; node = node->next) {
+			failed = cmwq_cpuhp_start(step, cpu, node);
+			if (failed)
+				cmwq_cpuhp_down(cpu, state, node);
+		}
+	}
+	if (failed) {
+		fprintf(stderr, "cpuhp: a startup for CPU %u said %d: the states do without it\n", cpu, failed);
+		cpumask_set_cpu(cpu, &cmwq_cpuhp.refused);
+	}
+}
+
+static inline void cmwq_cpuhp_look_after(unsigned int ms)
+{
+	cmwq_queue_delayed_work_ns(cmwq_system_dfl_wq, &cmwq_cpuhp.look, ms * 1000000ull);
+}
+
+static inline void cmwq_cpuhp_look(struct cmwq_work *work)
+{
+	const struct cpumask *now;
+	struct cpumask came, went;
+	int cpu;
+
+	(void)work;
+	/* A holder of the lock may wait for this item. */
+	if (!cmwq_cpus_lock(true, false)) {
+		cmwq_cpuhp_look_after(CMWQ_CPUHP_SOON_MS);
+		return;
+	}
+	now = cpu_online_mask;
+	if (!cpumask_empty(now)) {
+		cpumask_andnot(&went, &cmwq_cpuhp.known, now);
+		cpumask_andnot(&came, now, &cmwq_cpuhp.known);
+		cpumask_copy(&cmwq_cpuhp.known, now);
+		for_each_cpu(cpu, &went) {
+			if (!cpumask_test_cpu((unsigned int)cpu, &cmwq_cpuhp.refused))
+				cmwq_cpuhp_down((unsigned int)cpu, CPUHP_ONLINE - 1, NULL);
+			cpumask_clear_cpu((unsigned int)cpu, &cmwq_cpuhp.refused);
+		}
+		for_each_cpu(cpu, &came)
+			cmwq_cpuhp_up((unsigned int)cpu);
+	}
+	cmwq_cpus_unlock(true);
+	cmwq_cpuhp_look_after(CMWQ_CPUHP_LOOK_MS);
+}
+
+/* The CPUs that states are to be started for and torn down on. */
+#define cmwq_cpuhp_for_each(cpu)                                \
+	for_each_cpu(cpu, &cmwq_cpuhp.known)                    \
+		if (!cpumask_test_cpu((unsigned int)(cpu), &cmwq_cpuhp.refused))
+
+/* For all CPUs that there are, or none. */
+static inline int cmwq_cpuhp_start_all(struct cmwq_cpuhp_step *step, struct hlist_node *node)
+{
+	int cpu, failed_cpu = -1, failed = 0;
+
+	cmwq_cpuhp_for_each(cpu) {
+		failed = cmwq_cpuhp_start(step, (unsigned int)cpu, node);
+		failed_cpu = cpu;
+		if (failed)
+			break;
+	}
+	if (failed) {
+		cmwq_cpuhp_for_each(cpu) {
+			if (cpu == failed_cpu)
+				break;
+			cmwq_cpuhp_tear(step, (unsigned int)cpu, node);
+		}
+	}
+	return failed;
+}
+
+static inline void cmwq_cpuhp_tear_all(struct cmwq_cpuhp_step *step, struct hlist_node *node)
+{
+	int cpu;
+
+	cmwq_cpuhp_for_each(cpu)
+		cmwq_cpuhp_tear(step, (unsigned int)cpu, node);
+}
+
+static inline int cmwq_cpuhp_free_state(int first, int last)
+{
+	while (first <= last && cmwq_cpuhp.steps[first].name)
+		first++;
+	return first <= last ? first : -ENOSPC;
+}
+
+/* 0, or the state's number if it was left to us; -EINVAL, -EBUSY (it is taken), -ENOSPC, or what a startup said. */
+static inline int cmwq_cpuhp_set_up(enum cpuhp_state wanted, const struct cmwq_cpuhp_step *step, bool calls)
+{
+	int state = wanted, failed = 0;
+	bool own = false;
+
+	if (wanted <= CPUHP_OFFLINE || wanted >= CPUHP_ONLINE || !step->name)
+		return -EINVAL;
+	pthread_mutex_lock(&cmwq_cpuhp.states);
+	if (wanted == CPUHP_AP_ONLINE_DYN)
+		state = cmwq_cpuhp_free_state(CPUHP_AP_ONLINE_DYN, CPUHP_AP_ONLINE_DYN_END);
+	else if (wanted == CPUHP_BP_PREPARE_DYN)
+		state = cmwq_cpuhp_free_state(CPUHP_BP_PREPARE_DYN, CPUHP_BP_PREPARE_DYN_END);
+	else
+		own = true;
+	if (state < 0)
+		failed = state;
+	else if (cmwq_cpuhp.steps[state].name)
+		failed = -EBUSY;
+	if (!failed && cmwq_cpuhp.nr_states == 0) {
+		cpumask_copy(&cmwq_cpuhp.known, cpu_online_mask);
+		cpumask_clear(&cmwq_cpuhp.refused);
+		cmwq_init_delayed_work(&cmwq_cpuhp.look, cmwq_cpuhp_look);
+	}
+	if (!failed) {
+		cmwq_cpuhp.steps[state] = *step;
+		if (calls && !step->multi)
+			failed = cmwq_cpuhp_start_all(&cmwq_cpuhp.steps[state], NULL);
+		if (failed)
+			cmwq_cpuhp.steps[state].name = NULL;
+		else if (cmwq_cpuhp.nr_states++ == 0)
+			cmwq_cpuhp_look_after(CMWQ_CPUHP_LOOK_MS);
+	}
+	pthread_mutex_unlock(&cmwq_cpuhp.states);
+	return failed ? failed : own ? 0 : state;
+}
+
+static inline void cmwq_cpuhp_remove(enum cpuhp_state state, bool calls)
+{
+	struct cmwq_cpuhp_step *step;
+
+	if (state <= CPUHP_OFFLINE || state >= CPUHP_ONLINE)
+		return;
+	step = &cmwq_cpuhp.steps[state];
+	pthread_mutex_lock(&cmwq_cpuhp.states);
+	if (step->name) {
+		if (step->multi && step->instances.first)
+			fprintf(stderr, "cpuhp: %s: removed with instances in it\n", step->name);
+		if (calls && !step->multi)
+			cmwq_cpuhp_tear_all(step, NULL);
+		step->name = NULL;
+		if (--cmwq_cpuhp.nr_states == 0)
+			cmwq_cancel_delayed_work_sync(&cmwq_cpuhp.look);
+	}
+	pthread_mutex_unlock(&cmwq_cpuhp.states);
+}
+
+static inline int cmwq_cpuhp_add(enum cpuhp_state state, struct hlist_node *node, bool calls)
+{
+	struct cmwq_cpuhp_step *step;
+	int failed = -EINVAL;
+
+	if (state <= CPUHP_OFFLINE || state >= CPUHP_ONLINE)
+		return failed;
+	step = &cmwq_cpuhp.steps[state];
+	pthread_mutex_lock(&cmwq_cpuhp.states);
+	if (step->name && step->multi) {
+		failed = calls ? cmwq_cpuhp_start_all(step, node) : 0;
+		if (!failed)
+			hlist_add_head(node, &step->instances);
+	}
+	pthread_mutex_unlock(&cmwq_cpuhp.states);
+	return failed;
+}
+
+static inline int cmwq_cpuhp_take_out(enum cpuhp_state state, struct hlist_node *node, bool calls)
+{
+	struct cmwq_cpuhp_step *step;
+	int failed = -EINVAL;
+
+	if (state <= CPUHP_OFFLINE || state >= CPUHP_ONLINE)
+		return failed;
+	step = &cmwq_cpuhp.steps[state];
+	pthread_mutex_lock(&cmwq_cpuhp.states);
+	if (step->name && step->multi) {
+		if (calls)
+			cmwq_cpuhp_tear_all(step, node);
+		hlist_del_init(node);
+		failed = 0;
+	}
+	pthread_mutex_unlock(&cmwq_cpuhp.states);
+	return failed;
+}
+
+/* ---- the kernel's names. Those without _cpuslocked take the lock; those with _nocalls call nothing for the CPUs that there are ---- */
+
+#define CMWQ_CPUHP_LOCKED(type, call)  \
+	type cmwq_result;              \
+	cpus_read_lock();              \
+	cmwq_result = (call);          \
+	cpus_read_unlock();            \
+	return cmwq_result
+
+#define CMWQ_CPUHP_STEP(name, one, one_down, many, many_down, is_multi) {name, is_multi, one, one_down, many, many_down, {NULL}}
+
+#define CMWQ_CPUHP_SETUP(suffix, calls)                                                                                        \
+	static inline int cpuhp_setup_state##suffix##_cpuslocked(enum cpuhp_state state, const char *name, int (*startup)(unsigned int), \
+								 int (*teardown)(unsigned int))                                \
+	{                                                                                                                      \
+		const struct cmwq_cpuhp_step step = CMWQ_CPUHP_STEP(name, startup, teardown, NULL, NULL, false);               \
+		return cmwq_cpuhp_set_up(state, &step, calls);                                                                 \
+	}                                                                                                                      \
+	static inline int cpuhp_setup_state##suffix(enum cpuhp_state state, const char *name, int (*startup)(unsigned int),    \
+						    int (*teardown)(unsigned int))                                             \
+	{                                                                                                                      \
+		CMWQ_CPUHP_LOCKED(int, cpuhp_setup_state##suffix##_cpuslocked(state, name, startup, teardown));                \
+	}                                                                                                                      \
+	static inline void cpuhp_remove_state##suffix##_cpuslocked(enum cpuhp_state state)                                     \
+	{                                                                                                                      \
+		cmwq_cpuhp_remove(state, calls);                                                                               \
+	}                                                                                                                      \
+	static inline void cpuhp_remove_state##suffix(enum cpuhp_state state)                                                  \
+	{                                                                                                                      \
+		cpus_read_lock();                                                                                              \
+		cmwq_cpuhp_remove(state, calls);                                                                               \
+		cpus_read_unlock();                                                                                            \
+	}                                                                                                                      \
+	static inline int cpuhp_state_add_instance##suffix##_cpuslocked(enum cpuhp_state state, struct hlist_node *node)      \
+	{                                                                                                                      \
+		return cmwq_cpuhp_add(state, node, calls);                                                                     \
+	}                                                                                                                      \
+	static inline int cpuhp_state_add_instance##suffix(enum cpuhp_state state, struct hlist_node *node)                    \
+	{                                                                                                                      \
+		CMWQ_CPUHP_LOCKED(int, cmwq_cpuhp_add(state, node, calls));                                                    \
+	}                                                                                                                      \
+	static inline int cpuhp_state_remove_instance##suffix##_cpuslocked(enum cpuhp_state state, struct hlist_node *node)   \
+	{                                                                                                                      \
+		return cmwq_cpuhp_take_out(state, node, calls);                                                                \
+	}                                                                                                                      \
+	static inline int cpuhp_state_remove_instance##suffix(enum cpuhp_state state, struct hlist_node *node)                 \
+	{                                                                                                                      \
+		CMWQ_CPUHP_LOCKED(int, cmwq_cpuhp_take_out(state, node, calls));                                               \
+	}
+CMWQ_CPUHP_SETUP(, true)
+CMWQ_CPUHP_SETUP(_nocalls, false)
+#undef CMWQ_CPUHP_SETUP
+
+/* Instances are structures with a struct hlist_node. */
+static inline int cpuhp_setup_state_multi(enum cpuhp_state state, const char *name, int (*startup)(unsigned int, struct hlist_node *),
+					  int (*teardown)(unsigned int, struct hlist_node *))
+{
+	const struct cmwq_cpuhp_step step = CMWQ_CPUHP_STEP(name, NULL, NULL, startup, teardown, true);
+
+	CMWQ_CPUHP_LOCKED(int, cmwq_cpuhp_set_up(state, &step, false));
+}
+
+static inline void cpuhp_remove_multi_state(enum cpuhp_state state)
+{
+	cpuhp_remove_state_nocalls(state);
+}
+
+#endif
+#endif

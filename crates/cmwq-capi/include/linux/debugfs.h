@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: as in a kernel without debugfs: nothing is made, and what would have been is ERR_PTR(-ENODEV), which
+ * callers ignore. A program that brings its own defines CMWQ_NO_FS.
+ */
+#ifndef CMWQ_LINUX_DEBUGFS_H
+#define CMWQ_LINUX_DEBUGFS_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_FS
+#if defined(__has_include_next)
+#if __has_include_next(<linux/debugfs.h>)
+#include_next <linux/debugfs.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_FS
+
+#include <linux/err.h>
+#include <linux/types.h>
+
+struct dentry;
+struct file_operations;
+
+static inline struct dentry *debugfs_create_dir(const char *name, struct dentry *parent)
+{
+	(void)name;
+	(void)parent;
+	return (struct dentry *)ERR_PTR(-ENODEV);
+}
+
+static inline struct dentry *debugfs_create_file(const char *name, umode_t mode, struct dentry *parent, void *data,
+						 const struct file_operations *operations)
+{
+	(void)mode;
+	(void)data;
+	(void)operations;
+	return debugfs_create_dir(name, parent);
+}
+
+static inline void debugfs_remove(struct dentry *dentry)
+{
+	(void)dentry;
+}
+
+#define debugfs_remove_recursive(dentry) debugfs_remove(dentry)
+
+#endif
+#endif

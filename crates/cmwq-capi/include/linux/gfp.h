@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: pages, from malloc(). A program that brings its own defines CMWQ_NO_SLAB.
+ */
+#ifndef CMWQ_LINUX_GFP_H
+#define CMWQ_LINUX_GFP_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_SLAB
+#if defined(__has_include_next)
+#if __has_include_next(<linux/gfp.h>)
+#include_next <linux/gfp.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_SLAB
+
+#include <linux/slab.h>
+#include <linux/cmwq_page.h>
+
+static inline unsigned long __get_free_pages(unsigned int flags, unsigned int order)
+{
+	void *pages = aligned_alloc(PAGE_SIZE, PAGE_SIZE << order);
+
+	if (pages && flags & __GFP_ZERO)
+		memset(pages, 0, PAGE_SIZE << order);
+	return (unsigned long)(uintptr_t)pages;
+}
+
+static inline void free_pages(unsigned long pages, unsigned int order)
+{
+	(void)order;
+	free((void *)(uintptr_t)pages);
+}
+
+#define __get_free_page(flags) __get_free_pages((flags), 0)
+#define get_zeroed_page(flags) __get_free_pages((flags) | __GFP_ZERO, 0)
+#define free_page(page) free_pages((page), 0)
+
+#endif
+#endif

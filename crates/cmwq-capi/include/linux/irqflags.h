@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: there are no interrupts: these do nothing. A program that brings its own defines
+ * CMWQ_NO_IRQFLAGS.
+ */
+#ifndef CMWQ_LINUX_IRQFLAGS_H
+#define CMWQ_LINUX_IRQFLAGS_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_IRQFLAGS
+#if defined(__has_include_next)
+#if __has_include_next(<linux/irqflags.h>)
+#include_next <linux/irqflags.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_IRQFLAGS
+
+#define local_irq_disable() ((void)0)
+#define local_irq_enable() ((void)0)
+#define local_irq_save(flags) ((void)((flags) = 0))
+#define local_irq_restore(flags) ((void)(flags))
+#define local_bh_disable() ((void)0)
+#define local_bh_enable() ((void)0)
+#define irqs_disabled() 0
+
+#endif
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: what names locks for a checker that is not here: nothing happens. A program that brings
+ * its own defines CMWQ_NO_LOCKDEP.
+ */
+#ifndef CMWQ_LINUX_LOCKDEP_H
+#define CMWQ_LINUX_LOCKDEP_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_LOCKDEP
+#if defined(__has_include_next)
+#if __has_include_next(<linux/lockdep.h>)
+#include_next <linux/lockdep.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_LOCKDEP
+
+struct lock_class_key {
+	char cmwq_unused;
+};
+
+struct lockdep_map {
+	const char *name;
+};
+
+#define STATIC_LOCKDEP_MAP_INIT(name, key) {name}
+#define lockdep_init_map(map, text, key, subclass) ((map)->name = (text))
+#define lock_map_acquire(map) ((void)(map))
+#define lock_map_release(map) ((void)(map))
+#define lockdep_set_class(lock, key) ((void)(lock))
+#define lockdep_register_key(key) ((void)(key))
+#define lockdep_unregister_key(key) ((void)(key))
+#ifndef lockdep_assert_held
+#define lockdep_assert_held(lock) ((void)(lock))
+#endif
+#ifndef lockdep_assert_held_write
+#define lockdep_assert_held_write(lock) ((void)(lock))
+#endif
+#define lockdep_assert_held_read(lock) ((void)(lock))
+#define lockdep_assert_held_once(lock) ((void)(lock))
+#define lockdep_assert_not_held(lock) ((void)(lock))
+#define lockdep_assert(condition) ((void)0)
+#define lockdep_is_held(lock) ((void)(lock), 1)
+#define might_lock(lock) ((void)(lock))
+
+#endif
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: powers of 2. A program that brings its own defines CMWQ_NO_BITOPS.
+ */
+#ifndef CMWQ_LINUX_LOG2_H
+#define CMWQ_LINUX_LOG2_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_BITOPS
+#if defined(__has_include_next)
+#if __has_include_next(<linux/log2.h>)
+#include_next <linux/log2.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_BITOPS
+
+#include <linux/bitops.h>
+
+#define ilog2(n) ((int)__fls((unsigned long)(n)))
+#define is_power_of_2(n) ((n) != 0 && ((n) & ((n) - 1)) == 0)
+#define roundup_pow_of_two(n) (1UL << order_base_2(n))
+#define rounddown_pow_of_two(n) (1UL << ilog2(n))
+/* The least power that is n or more. */
+#define order_base_2(n) ((n) > 1 ? ilog2((n) - 1) + 1 : 0)
+#define get_count_order(n) ((n) ? order_base_2(n) : -1)
+
+#endif
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: the smaller, the larger, what lies between. C++ has its own min and max. A program that
+ * brings its own defines CMWQ_NO_KERNEL_MACROS.
+ */
+#ifndef CMWQ_LINUX_MINMAX_H
+#define CMWQ_LINUX_MINMAX_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_KERNEL_MACROS
+#if defined(__has_include_next)
+#if __has_include_next(<linux/minmax.h>)
+#include_next <linux/minmax.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_KERNEL_MACROS
+
+#include <linux/cmwq_compiler.h>
+#ifndef __cplusplus
+#ifndef min
+#define min(a, b)                                  \
+	__extension__({                            \
+		__typeof__(a) cmwq_a = (a);        \
+		__typeof__(b) cmwq_b = (b);        \
+		cmwq_a < cmwq_b ? cmwq_a : cmwq_b; \
+	})
+#endif
+#ifndef max
+#define max(a, b)                                  \
+	__extension__({                            \
+		__typeof__(a) cmwq_a = (a);        \
+		__typeof__(b) cmwq_b = (b);        \
+		cmwq_a > cmwq_b ? cmwq_a : cmwq_b; \
+	})
+#endif
+#ifndef min3
+#define min3(a, b, c) min(min(a, b), c)
+#endif
+#ifndef max3
+#define max3(a, b, c) max(max(a, b), c)
+#endif
+#ifndef clamp
+#define clamp(value, low, high) min(max(value, low), high)
+#endif
+#ifndef swap
+#define swap(a, b)                              \
+	do {                                    \
+		__typeof__(a) cmwq_kept = (a);  \
+		(a) = (b);                      \
+		(b) = cmwq_kept;                \
+	} while (0)
+#endif
+#endif
+#ifndef min_t
+#define min_t(type, a, b)                          \
+	__extension__({                            \
+		type cmwq_a = (type)(a);           \
+		type cmwq_b = (type)(b);           \
+		cmwq_a < cmwq_b ? cmwq_a : cmwq_b; \
+	})
+#endif
+#ifndef max_t
+#define max_t(type, a, b)                          \
+	__extension__({                            \
+		type cmwq_a = (type)(a);           \
+		type cmwq_b = (type)(b);           \
+		cmwq_a > cmwq_b ? cmwq_a : cmwq_b; \
+	})
+#endif
+#ifndef clamp_t
+#define clamp_t(type, value, low, high)                                      \
+	__extension__({                                                      \
+		type cmwq_v = (type)(value);                                 \
+		type cmwq_low = (type)(low);                                 \
+		type cmwq_high = (type)(high);                               \
+		cmwq_v < cmwq_low ? cmwq_low : cmwq_v > cmwq_high ? cmwq_high : cmwq_v; \
+	})
+#endif
+#ifndef clamp_val
+#define clamp_val(value, low, high) clamp_t(__typeof__(value), value, low, high)
+#endif
+
+#endif
+#endif

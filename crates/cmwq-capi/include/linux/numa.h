@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: numbers of NUMA nodes. A program that brings its own defines CMWQ_NO_NODEMASK.
+ */
+#ifndef CMWQ_LINUX_NUMA_H
+#define CMWQ_LINUX_NUMA_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_NODEMASK
+#if defined(__has_include_next)
+#if __has_include_next(<linux/numa.h>)
+#include_next <linux/numa.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_NODEMASK
+
+#ifndef NUMA_NO_NODE
+#define NUMA_NO_NODE CMWQ_NODE_ANY
+#endif
+#define NODES_SHIFT 10
+#define MAX_NUMNODES (1 << NODES_SHIFT)
+
+#endif
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: sums and products that may not fit: true, and whatever came of it; sizes stop at the largest. A
+ * program that brings its own defines CMWQ_NO_KERNEL_MACROS.
+ */
+#ifndef CMWQ_LINUX_OVERFLOW_H
+#define CMWQ_LINUX_OVERFLOW_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_KERNEL_MACROS
+#if defined(__has_include_next)
+#if __has_include_next(<linux/overflow.h>)
+#include_next <linux/overflow.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_KERNEL_MACROS
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define check_add_overflow(a, b, to) __builtin_add_overflow((a), (b), (to))
+#define check_sub_overflow(a, b, to) __builtin_sub_overflow((a), (b), (to))
+#define check_mul_overflow(a, b, to) __builtin_mul_overflow((a), (b), (to))
+
+static inline size_t size_add(size_t a, size_t b)
+{
+	size_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? SIZE_MAX : sum;
+}
+
+static inline size_t size_mul(size_t a, size_t b)
+{
+	size_t product;
+
+	return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
+}
+
+#define array_size(n, size) size_mul((n), (size))
+#define array3_size(a, b, size) size_mul(size_mul((a), (b)), (size))
+/* Of a structure with `n` elements in its last member. */
+#define flex_array_size(ptr, member, n) size_mul(sizeof(*(ptr)->member), (n))
+#define struct_size(ptr, member, n) size_add(sizeof(*(ptr)), flex_array_size(ptr, member, n))
+#define struct_size_t(type, member, n) size_add(sizeof(type), size_mul(sizeof(*((type *)0)->member), (n)))
+
+#endif
+#endif

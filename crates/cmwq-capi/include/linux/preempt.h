@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: there is nothing that keeps a thread on its CPU: these do nothing. A program that brings
+ * its own defines CMWQ_NO_PREEMPT.
+ */
+#ifndef CMWQ_LINUX_PREEMPT_H
+#define CMWQ_LINUX_PREEMPT_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_PREEMPT
+#if defined(__has_include_next)
+#if __has_include_next(<linux/preempt.h>)
+#include_next <linux/preempt.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_PREEMPT
+
+#define preempt_disable() ((void)0)
+#define preempt_enable() ((void)0)
+#define migrate_disable() ((void)0)
+#define migrate_enable() ((void)0)
+#define in_interrupt() 0
+#define in_task() 1
+
+#endif
+#endif

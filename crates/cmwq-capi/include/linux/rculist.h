@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: lists that are read in RCU sections while one thread at a time changes them. A program that brings its own defines
+ * CMWQ_NO_RCUPDATE or CMWQ_NO_LIST.
+ */
+#ifndef CMWQ_LINUX_RCULIST_H
+#define CMWQ_LINUX_RCULIST_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#if defined(CMWQ_NO_RCUPDATE) || defined(CMWQ_NO_LIST)
+#if defined(__has_include_next)
+#if __has_include_next(<linux/rculist.h>)
+#include_next <linux/rculist.h>
+#endif
+#endif
+#else
+
+#include <linux/list.h>
+#include <linux/rcupdate.h>
+
+static inline void cmwq_list_link_rcu(struct list_head *entry, struct list_head *before, struct list_head *after)
+{
+	entry->next = after;
+	entry->prev = before;
+	/* Readers that find the entry find it complete. */
+	rcu_assign_pointer(before->next, entry);
+	after->prev = entry;
+}
+
+static inline void INIT_LIST_HEAD_RCU(struct list_head *head)
+{
+	WRITE_ONCE(head->next, head);
+	WRITE_ONCE(head->prev, head);
+}
+
+static inline void list_add_rcu(struct list_head *entry, struct list_head *head)
+{
+	cmwq_list_link_rcu(entry, head, head->next);
+}
+
+static inline void list_add_tail_rcu(struct list_head *entry, struct list_head *head)
+{
+	cmwq_list_link_rcu(entry, head->prev, head);
+}
+
+/* Readers that are at the entry go on from it: it is freed after a grace period. */
+static inline void list_del_rcu(struct list_head *entry)
+{
+	entry->next->prev = entry->prev;
+	WRITE_ONCE(entry->prev->next, entry->next);
+	entry->prev = NULL;
+}
+
+static inline void list_replace_rcu(struct list_head *old, struct list_head *entry)
+{
+	entry->next = old->next;
+	entry->prev = old->prev;
+	rcu_assign_pointer(entry->prev->next, entry);
+	entry->next->prev = entry;
+	old->prev = NULL;
+}
+
+#define list_next_rcu(list) (*(struct list_head **)(&(list)->next))
+#define list_entry_rcu(ptr, type, member) list_entry(rcu_dereference(ptr), type, member)
+#define list_first_or_null_rcu(head, type, member)                                         \
+	__extension__({                                                                    \
+		struct list_head *cmwq_head = (head);                                      \
+		struct list_head *cmwq_first = rcu_dereference(cmwq_head->next);           \
+		cmwq_first != cmwq_head ? list_entry(cmwq_first, type, member) : (type *)NULL; \
+	})
+#define list_for_each_entry_rcu(at, head, member, ...)                                                  \
+	for ((at) = list_entry_rcu((head)->next, __typeof__(*(at)), member); &(at)->member != (head); \
+	     (at) = list_entry_rcu((at)->member.next, __typeof__(*(at)), member))
+#define list_for_each_entry_continue_rcu(at, head, member)                                                                 \
+	for ((at) = list_entry_rcu((at)->member.next, __typeof__(*(at)), member); &(at)->member != (head);               \
+	     (at) = list_entry_rcu((at)->member.next, __typeof__(*(at)), member))
+
+static inline void hlist_add_head_rcu(struct hlist_node *node, struct hlist_head *head)
+{
+	struct hlist_node *first = head->first;
+
+	node->next = first;
+	node->pprev = &head->first;
+	rcu_assign_pointer(head->first, node);
+	if (first)
+		first->pprev = &node->next;
+}
+
+static inline void hlist_del_rcu(struct hlist_node *node)
+{
+	WRITE_ONCE(*node->pprev, node->next);
+	if (node->next)
+		node->next->pprev = node->pprev;
+	node->pprev = NULL;
+}
+
+static inline void hlist_del_init_rcu(struct hlist_node *node)
+{
+	if (!hlist_unhashed(node))
+		hlist_del_rcu(node);
+}
+
+#define hlist_first_rcu(head) (*(struct hlist_node **)(&(head)->first))
+#define hlist_next_rcu(node) (*(struct hlist_node **)(&(node)->next))
+#define hlist_for_each_entry_rcu(at, head, member, ...)                                                                       \
+	for ((at) = hlist_entry_safe(rcu_dereference((head)->first), __typeof__(*(at)), member); at;                       \
+	     (at) = hlist_entry_safe(rcu_dereference((at)->member.next), __typeof__(*(at)), member))
+
+static inline void hlist_add_tail_rcu(struct hlist_node *node, struct hlist_head *head)
+{
+	struct hlist_node **at = &head->first;
+
+	while (*at)
+		at = &(*at)->next;
+	node->next = NULL;
+	node->pprev = at;
+	rcu_assign_pointer(*at, node);
+}
+
+static inline void hlist_replace_rcu(struct hlist_node *old, struct hlist_node *node)
+{
+	node->next = old->next;
+	node->pprev = old->pprev;
+	rcu_assign_pointer(*node->pprev, node);
+	if (node->next)
+		node->next->pprev = &node->next;
+	old->pprev = NULL;
+}
+
+#define list_for_each_entry_lockless(at, head, member) list_for_each_entry_rcu(at, head, member)
+
+#endif
+#endif

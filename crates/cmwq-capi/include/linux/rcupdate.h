@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: read-copy-update of the library: sections nest and may sleep; callbacks run on a worker.
+ * A program that brings its own defines CMWQ_NO_RCUPDATE.
+ */
+#ifndef CMWQ_LINUX_RCUPDATE_H
+#define CMWQ_LINUX_RCUPDATE_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_RCUPDATE
+#if defined(__has_include_next)
+#if __has_include_next(<linux/rcupdate.h>)
+#include_next <linux/rcupdate.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_RCUPDATE
+
+#include <linux/cmwq_compiler.h>
+#include <linux/cmwq_barrier.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+/* The same memory as struct cmwq_rcu_head. */
+struct callback_head {
+	struct callback_head *next;
+	void (*func)(struct callback_head *head);
+};
+#define rcu_head callback_head
+typedef void (*rcu_callback_t)(struct rcu_head *head);
+
+CMWQ_ASSERT(sizeof(struct rcu_head) == sizeof(struct cmwq_rcu_head), "layout of rcu_head");
+
+/* rcu_work is there. */
+#define CMWQ_HAS_RCU
+
+static inline void rcu_read_lock(void)
+{
+	cmwq_rcu_read_lock();
+}
+
+static inline void rcu_read_unlock(void)
+{
+	cmwq_rcu_read_unlock();
+}
+
+static inline int rcu_read_lock_held(void)
+{
+	return cmwq_rcu_read_lock_held();
+}
+
+#define rcu_read_lock_bh() rcu_read_lock()
+#define rcu_read_unlock_bh() rcu_read_unlock()
+#define rcu_read_lock_sched() rcu_read_lock()
+#define rcu_read_unlock_sched() rcu_read_unlock()
+
+static inline void synchronize_rcu(void)
+{
+	cmwq_synchronize_rcu();
+}
+
+/* Frees the memory that has the head, after a grace period: the library knows an offset from a function. */
+#define kfree_rcu(ptr, member)                                                                                   \
+	cmwq_call_rcu((struct cmwq_rcu_head *)(void *)&(ptr)->member,                                            \
+		      (void (*)(struct cmwq_rcu_head *))offsetof(__typeof__(*(ptr)), member))
+#define kvfree_rcu(ptr, member) kfree_rcu(ptr, member)
+#define synchronize_rcu_expedited() synchronize_rcu()
+#define synchronize_net() synchronize_rcu()
+
+static inline void call_rcu(struct rcu_head *head, rcu_callback_t func)
+{
+	cmwq_call_rcu((struct cmwq_rcu_head *)(void *)head, (void (*)(struct cmwq_rcu_head *))(void (*)(void))func);
+}
+
+#define call_rcu_hurry(head, func) call_rcu((head), (func))
+
+static inline void rcu_barrier(void)
+{
+	cmwq_rcu_barrier();
+}
+
+#define rcu_assign_pointer(ptr, value) __atomic_store_n(&(ptr), (value), __ATOMIC_RELEASE)
+#define RCU_INIT_POINTER(ptr, value) __atomic_store_n(&(ptr), (value), __ATOMIC_RELAXED)
+#define rcu_dereference(ptr) __atomic_load_n(&(ptr), __ATOMIC_ACQUIRE)
+#define rcu_dereference_check(ptr, condition) rcu_dereference(ptr)
+#define rcu_dereference_bh(ptr) rcu_dereference(ptr)
+#define rcu_dereference_raw(ptr) rcu_dereference(ptr)
+#define rcu_dereference_protected(ptr, condition) __atomic_load_n(&(ptr), __ATOMIC_RELAXED)
+#define rcu_access_pointer(ptr) __atomic_load_n(&(ptr), __ATOMIC_RELAXED)
+#define rcu_replace_pointer(ptr, value, condition) __atomic_exchange_n(&(ptr), (value), __ATOMIC_ACQ_REL)
+
+/* The memory is freed after a grace period; without a head, the caller waits for one. */
+#define kfree_rcu_mightsleep(ptr)        \
+	do {                             \
+		synchronize_rcu();       \
+		free(ptr);               \
+	} while (0)
+
+#define rcu_dereference_sched(ptr) rcu_dereference(ptr)
+#define rcu_read_lock_bh_held() rcu_read_lock_held()
+#define rcu_read_lock_sched_held() rcu_read_lock_held()
+#define rcu_pointer_handoff(ptr) (ptr)
+#define unrcu_pointer(ptr) (ptr)
+#define RCU_INITIALIZER(value) (value)
+#define RCU_POINTER_INITIALIZER(member, value) .member = (value)
+#define init_rcu_head(head) ((void)(head))
+#define destroy_rcu_head(head) ((void)(head))
+#define init_rcu_head_on_stack(head) ((void)(head))
+#define destroy_rcu_head_on_stack(head) ((void)(head))
+#define rcu_head_init(head) ((void)((head)->func = NULL))
+#define cond_resched_rcu()         \
+	do {                       \
+		rcu_read_unlock(); \
+		rcu_read_lock();   \
+	} while (0)
+
+#endif
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: a counting semaphore. Nothing interrupts a wait. A program that brings its own defines
+ * CMWQ_NO_SEMAPHORE or CMWQ_NO_WAIT.
+ */
+#ifndef CMWQ_LINUX_SEMAPHORE_H
+#define CMWQ_LINUX_SEMAPHORE_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#if defined(CMWQ_NO_SEMAPHORE) || defined(CMWQ_NO_WAIT)
+#if defined(__has_include_next)
+#if __has_include_next(<linux/semaphore.h>)
+#include_next <linux/semaphore.h>
+#endif
+#endif
+#else
+
+#include <errno.h>
+#include <linux/wait.h>
+
+struct semaphore {
+	unsigned int count;
+	struct wait_queue_head cmwq_waiters;
+};
+
+#define __SEMAPHORE_INITIALIZER(name, n) {(n), __WAIT_QUEUE_HEAD_INITIALIZER((name).cmwq_waiters)}
+#define DEFINE_SEMAPHORE(name, n) struct semaphore name = __SEMAPHORE_INITIALIZER(name, n)
+
+static inline void sema_init(struct semaphore *sem, int count)
+{
+	sem->count = (unsigned int)count;
+	init_waitqueue_head(&sem->cmwq_waiters);
+}
+
+/* 0: taken. 1: there is none. (So it is in the kernel.) */
+static inline int down_trylock(struct semaphore *sem)
+{
+	unsigned int count = __atomic_load_n(&sem->count, __ATOMIC_RELAXED);
+
+	while (count)
+		if (__atomic_compare_exchange_n(&sem->count, &count, count - 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return 0;
+	return 1;
+}
+
+/* Of those that wait one is woken; if another has been faster, that one gives it back some time. */
+static inline void down(struct semaphore *sem)
+{
+	if (down_trylock(sem))
+		cmwq_wait_event(sem->cmwq_waiters, !down_trylock(sem), prepare_to_wait_exclusive, TASK_UNINTERRUPTIBLE, schedule());
+}
+
+static inline int down_interruptible(struct semaphore *sem)
+{
+	down(sem);
+	return 0;
+}
+
+static inline int down_killable(struct semaphore *sem)
+{
+	down(sem);
+	return 0;
+}
+
+/* -ETIME: it was not to be had for so many jiffies. */
+static inline int down_timeout(struct semaphore *sem, long timeout)
+{
+	bool taken = !down_trylock(sem);
+
+	if (!taken)
+		cmwq_wait_event(sem->cmwq_waiters, (taken = !down_trylock(sem)) || !timeout, prepare_to_wait_exclusive,
+				TASK_UNINTERRUPTIBLE, timeout = schedule_timeout(timeout));
+	/* It may have been woken while it gave up: then another's turn has come. */
+	if (!taken)
+		wake_up(&sem->cmwq_waiters);
+	return taken ? 0 : -ETIME;
+}
+
+static inline void up(struct semaphore *sem)
+{
+	__atomic_fetch_add(&sem->count, 1, __ATOMIC_SEQ_CST);
+	wake_up(&sem->cmwq_waiters);
+}
+
+#endif
+#endif

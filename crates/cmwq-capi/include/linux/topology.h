@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: the NUMA node of a CPU, and the CPUs of a node. A program that brings its own defines
+ * CMWQ_NO_NODEMASK.
+ */
+#ifndef CMWQ_LINUX_TOPOLOGY_H
+#define CMWQ_LINUX_TOPOLOGY_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_NODEMASK
+#if defined(__has_include_next)
+#if __has_include_next(<linux/topology.h>)
+#include_next <linux/topology.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_NODEMASK
+
+#include <linux/cpumask.h>
+#include <linux/nodemask.h>
+
+/* Node 0 where the system tells nothing of the CPU. */
+static inline int cpu_to_node(int cpu)
+{
+	int node = cpu >= 0 && cpu < CMWQ_MAX_CPUS ? cmwq_nodes_now()->of_cpu[cpu] : -1;
+
+	return node < 0 ? 0 : node;
+}
+
+/* A hint: the thread may move at any time. */
+static inline int numa_node_id(void)
+{
+	return cpu_to_node(cmwq_current_cpu());
+}
+
+#define numa_mem_id() numa_node_id()
+#define cpu_to_mem(cpu) cpu_to_node(cpu)
+
+#ifndef CMWQ_NO_CPUMASK
+/* Into a place of the thread's. NUMA_NO_NODE: all CPUs. */
+static inline const struct cpumask *cpumask_of_node(int node)
+{
+	static __thread struct cpumask mask;
+	int cpu;
+
+	if (node == NUMA_NO_NODE)
+		return cpu_possible_mask;
+	cpumask_clear(&mask);
+	for_each_possible_cpu(cpu)
+		if (cpu_to_node(cpu) == node)
+			cpumask_set_cpu((unsigned int)cpu, &mask);
+	return &mask;
+}
+#endif
+
+#endif
+#endif

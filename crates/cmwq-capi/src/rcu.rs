@@ -1,0 +1,224 @@
+//! Read-copy-update: readers that wait for nobody, and grace periods.
+//!
+//! One counter numbers the grace periods. A reader notes its present value when its outermost section begins, and 0 when it ends. Who waits for a
+//! grace period raises the counter and then waits until every thread has noted 0 or the new value. A section that began before either is seen by
+//! that, or has noted its value after the look; then the fences on both sides make it see what was done before the counter was raised.
+
+use crate::call::{Wrong, abi};
+use crate::system;
+use crate::task::{self, Task};
+use cmwq::{Queued, RawWork};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+static PERIOD: AtomicU64 = AtomicU64::new(1);
+
+/// A task that is enrolled: it stays valid until it is discharged, under the same lock.
+struct Enrolled(NonNull<Task>);
+
+// SAFETY: others only look at its atomics.
+unsafe impl Send for Enrolled {}
+
+static READERS: Mutex<Vec<Enrolled>> = Mutex::new(Vec::new());
+
+fn readers() -> MutexGuard<'static, Vec<Enrolled>> {
+    READERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on grace periods wait for this thread's sections.
+pub(crate) fn enrol(task: NonNull<Task>) {
+    watch_forks();
+    MINE.set(task.as_ptr());
+    readers().push(Enrolled(task));
+}
+
+pub(crate) fn discharge(task: NonNull<Task>) {
+    MINE.set(std::ptr::null_mut());
+    readers().retain(|enrolled| enrolled.0 != task);
+}
+
+/// In a fork's child only the calling thread is left, and nobody holds the lock, since it was taken for the fork.
+fn watch_forks() {
+    static HELD: AtomicPtr<MutexGuard<'static, Vec<Enrolled>>> =
+        AtomicPtr::new(std::ptr::null_mut());
+    static WATCHED: AtomicBool = AtomicBool::new(false);
+    fn release() -> Option<Box<MutexGuard<'static, Vec<Enrolled>>>> {
+        let held = HELD.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: `before` has put it there, and the swap gives it to one.
+        (!held.is_null()).then(|| unsafe { Box::from_raw(held) })
+    }
+    extern "C" fn before() {
+        HELD.store(Box::into_raw(Box::new(readers())), Ordering::Release);
+    }
+    extern "C" fn in_parent() {
+        drop(release());
+    }
+    extern "C" fn in_child() {
+        if let Some(mut readers) = release() {
+            let mine = MINE.get();
+            readers.retain(|enrolled| enrolled.0.as_ptr() == mine);
+        }
+    }
+    if !WATCHED.swap(true, Ordering::AcqRel) {
+        // SAFETY: the handlers hold a lock over the fork and do nothing else.
+        unsafe {
+            libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child));
+        }
+    }
+}
+
+thread_local! {
+    /// The calling thread's task, if it is enrolled.
+    static MINE: Cell<*mut Task> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+fn synchronize() {
+    // What the caller has taken away is not found by sections that begin after this.
+    fence(Ordering::SeqCst);
+    let period = PERIOD.fetch_add(1, Ordering::SeqCst) + 1;
+    fence(Ordering::SeqCst);
+    let mut pause = Duration::from_micros(5);
+    loop {
+        let waits = readers().iter().any(|enrolled| {
+            // SAFETY: enrolled, and the lock is held.
+            let began = unsafe { enrolled.0.as_ref() }
+                .rcu_began
+                .load(Ordering::SeqCst);
+            began != 0 && began < period
+        });
+        if !waits {
+            break;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(1));
+    }
+    // What the sections did has happened before this.
+    fence(Ordering::SeqCst);
+}
+
+/// `struct cmwq_rcu_head`.
+#[repr(C)]
+pub struct Head {
+    next: *mut Head,
+    func: Option<unsafe extern "C-unwind" fn(*mut Head)>,
+}
+
+/// A function below this is none but the offset of the head in memory from malloc(), which is freed: no function lies there.
+const MOST_OFFSET: usize = 4096;
+
+/// Those that wait for a grace period, the last one first.
+static WAITING: AtomicPtr<Head> = AtomicPtr::new(std::ptr::null_mut());
+static CALLBACKS: RawWork = RawWork::new(run_callbacks);
+
+unsafe extern "C-unwind" fn run_callbacks(_item: NonNull<RawWork>) {
+    let mut last = WAITING.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    let mut first: *mut Head = std::ptr::null_mut();
+    while let Some(head) = NonNull::new(last) {
+        // SAFETY: it is the list's until its function is called.
+        unsafe {
+            last = (*head.as_ptr()).next;
+            (*head.as_ptr()).next = first;
+        }
+        first = head.as_ptr();
+    }
+    cmwq::blocking(synchronize);
+    while let Some(head) = NonNull::new(first) {
+        // SAFETY: as above; the function may free it.
+        unsafe {
+            first = (*head.as_ptr()).next;
+            match (*head.as_ptr()).func {
+                Some(func) if (func as usize) < MOST_OFFSET => {
+                    libc::free(head.as_ptr().byte_sub(func as usize).cast());
+                }
+                Some(func) => func(head.as_ptr()),
+                // An offset of 0.
+                None => libc::free(head.as_ptr().cast()),
+            }
+        }
+    }
+}
+
+abi! {
+    fn cmwq_rcu_read_lock(_call) {
+        let task = task::current();
+        // SAFETY: the thread's own.
+        let task = unsafe { task.as_ref() };
+        let depth = task.rcu_depth.get();
+        task.rcu_depth.set(depth + 1);
+        if depth == 0 {
+            task.rcu_began.store(PERIOD.load(Ordering::SeqCst), Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    fn cmwq_rcu_read_unlock(_call) {
+        let task = task::current();
+        // SAFETY: the thread's own.
+        let task = unsafe { task.as_ref() };
+        let depth = task.rcu_depth.get();
+        if depth <= 1 {
+            fence(Ordering::SeqCst);
+            task.rcu_began.store(0, Ordering::SeqCst);
+        }
+        task.rcu_depth.set(depth.saturating_sub(1));
+    }
+
+    fn cmwq_rcu_read_lock_held(_call) -> bool {
+        // SAFETY: the thread's own.
+        unsafe { task::current().as_ref() }.rcu_depth.get() > 0
+    }
+
+    fn cmwq_synchronize_rcu(call) {
+        // SAFETY: the thread's own.
+        if unsafe { task::current().as_ref() }.rcu_depth.get() > 0 {
+            return call.wrong(Wrong::OwnItem, "called within a read-side section, which it would wait for");
+        }
+        cmwq::blocking(synchronize);
+    }
+
+    fn cmwq_call_rcu(call, head: *mut Head, func: Option<unsafe extern "C-unwind" fn(*mut Head)>) {
+        if head.is_null() {
+            return call.wrong(Wrong::NullArgument, "the head is NULL");
+        }
+        // SAFETY: the header asks for a head that is the library's until its function is called.
+        unsafe { (*head).func = func };
+        let mut last = WAITING.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: as above.
+            unsafe { (*head).next = last };
+            match WAITING.compare_exchange_weak(last, head, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => last = now,
+            }
+        }
+        let queue = match system::handle_of(system::DFL_LONG) {
+            Ok(queue) => queue,
+            Err(error) => return call.error(&error),
+        };
+        // SAFETY: a static item.
+        let queued = unsafe { queue.queue_raw(NonNull::from(&CALLBACKS)) };
+        debug_assert!(
+            queued.is_ok_and(Queued::will_run),
+            "system workqueues stay"
+        );
+    }
+
+    fn cmwq_rcu_barrier(call) {
+        if cmwq::current_work().is_some_and(|work| std::ptr::eq(work, &raw const CALLBACKS)) {
+            return call.wrong(Wrong::OwnItem, "called by a callback, which it would wait for");
+        }
+        // One item runs all callbacks, in the order in which they came. If none waits, those that did are in the run that is flushed.
+        loop {
+            let none_waits = WAITING.load(Ordering::Acquire).is_null();
+            // Not from the callbacks' own item, as was looked.
+            let _ = CALLBACKS.flush_by_workers();
+            if none_waits {
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+}

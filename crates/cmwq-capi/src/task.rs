@@ -1,0 +1,168 @@
+//! Threads that wait for one another under the kernel's names: what `<linux/sched.h>`, wait queues and kernel threads stand on.
+
+use crate::call::abi;
+use std::cell::Cell;
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::offset_of;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// `struct cmwq_task`: a thread, as others know it. It outlives the thread while there are references.
+#[repr(C)]
+pub struct Task {
+    /// 0: it runs; otherwise it sleeps or is about to. C programs set it in place.
+    state: AtomicU32,
+    refs: AtomicU32,
+    pid: c_int,
+    reserved: u32,
+    /// What a kernel thread is; belongs to the headers, and is freed with the task.
+    thread: Cell<*mut c_void>,
+    /// How deep the thread is in read-side sections. Its own.
+    pub(crate) rcu_depth: Cell<u32>,
+    /// The grace period that its outermost section began in; 0: it is in none.
+    pub(crate) rcu_began: AtomicU64,
+}
+
+// What the headers say of its layout.
+const _: () = assert!(offset_of!(Task, pid) == 8 && offset_of!(Task, thread) == 16);
+
+/// Of the thread: a reference that it gives back when it ends.
+struct Own(NonNull<Task>);
+
+impl Own {
+    fn new() -> Own {
+        let task = Box::new(Task {
+            state: AtomicU32::new(0),
+            refs: AtomicU32::new(1),
+            // SAFETY: takes no arguments and cannot fail.
+            pid: unsafe { libc::gettid() },
+            reserved: 0,
+            thread: Cell::new(std::ptr::null_mut()),
+            rcu_depth: Cell::new(0),
+            rcu_began: AtomicU64::new(0),
+        });
+        let task = NonNull::from(Box::leak(task));
+        crate::rcu::enrol(task);
+        Own(task)
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        crate::rcu::discharge(self.0);
+        // SAFETY: the thread's own reference.
+        unsafe { put(self.0.as_ptr()) };
+    }
+}
+
+thread_local! {
+    static OWN: Own = Own::new();
+}
+
+/// The calling thread's. A thread that ends has none any more: the process ends then, since no caller could go on.
+pub(crate) fn current() -> NonNull<Task> {
+    OWN.with(|own| own.0)
+}
+
+/// # Safety
+/// The reference is the caller's.
+unsafe fn put(task: *mut Task) {
+    // SAFETY: there is a reference.
+    if unsafe { &(*task).refs }.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // SAFETY: that was the last, and what the headers keep came from malloc().
+        unsafe {
+            libc::free((*task).thread.get());
+            drop(Box::from_raw(task));
+        }
+    }
+}
+
+/// Sleeps until the state is 0 or the time is over; afterwards it is 0. `false`: the time was over.
+fn sleep(task: &Task, ns: u64) -> bool {
+    let deadline = crate::process::now_ns().saturating_add(ns);
+    loop {
+        let state = task.state.load(Ordering::SeqCst);
+        if state == 0 {
+            return true;
+        }
+        let left = deadline.saturating_sub(crate::process::now_ns());
+        if left == 0 {
+            // Whoever wakes it at this moment has woken it.
+            return task.state.swap(0, Ordering::SeqCst) == 0;
+        }
+        let span = libc::timespec {
+            tv_sec: (left / 1_000_000_000).min(i32::MAX as u64) as libc::time_t,
+            tv_nsec: (left % 1_000_000_000) as libc::c_long,
+        };
+        // SAFETY: the state is a futex of this process, and valid as long as the thread; so is the span for the call.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                task.state.as_ptr(),
+                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                state,
+                &raw const span,
+            );
+        }
+    }
+}
+
+abi! {
+    fn cmwq_current_task(_call) -> *mut Task {
+        current().as_ptr()
+    }
+
+    fn cmwq_task_get(_call, task: *mut Task) {
+        // SAFETY: the header asks for a task of which there is a reference.
+        unsafe { &(*task).refs }.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn cmwq_task_put(_call, task: *mut Task) {
+        // SAFETY: the header asks for a reference of the caller's.
+        unsafe { put(task) };
+    }
+
+    fn cmwq_task_wake(_call, task: *mut Task, states: c_uint) -> bool {
+        // SAFETY: the header asks for a task of which there is a reference.
+        let state = unsafe { &(*task).state };
+        let mut was = state.load(Ordering::SeqCst);
+        loop {
+            // A write in any case, so that what the waker did before is seen by the one who looks at the state next.
+            let to = if was & states != 0 { 0 } else { was };
+            match state.compare_exchange(was, to, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => break,
+                Err(now) => was = now,
+            }
+        }
+        if was & states == 0 {
+            return false;
+        }
+        // SAFETY: a futex of this process; one whose thread has gone wakes nobody.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                state.as_ptr(),
+                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                1,
+            );
+        }
+        true
+    }
+
+    fn cmwq_task_bind(_call, task: *mut Task, cpu: c_int) -> c_int {
+        let Some(cpu) = usize::try_from(cpu).ok().filter(|&cpu| cpu < cmwq::topology::MAX_CPUS) else {
+            return -libc::ENODEV;
+        };
+        let mut mask = [0u64; cmwq::topology::MAX_CPUS / 64];
+        mask[cpu / 64] = 1 << (cpu % 64);
+        // SAFETY: the header asks for a task of which there is a reference; the mask is as long as is said.
+        let done = unsafe { libc::sched_setaffinity((*task).pid, size_of_val(&mask), mask.as_ptr().cast()) };
+        if done == 0 { 0 } else { -libc::ENODEV }
+    }
+
+    fn cmwq_task_sleep_ns(_call, ns: u64) -> bool {
+        // SAFETY: the thread has a reference of its own.
+        let task = unsafe { current().as_ref() };
+        cmwq::blocking(|| sleep(task, ns))
+    }
+}

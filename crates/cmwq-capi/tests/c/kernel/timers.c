@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Timers on the wheel; items and memory that wait for a grace period. */
+#include <linux/delay.h>
+#include <linux/kernel.h>
+#include <linux/kthread.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/timer.h>
+#include <linux/workqueue.h>
+
+#include "check.h"
+
+struct ticker {
+	int fired, rearm;
+	unsigned long at;
+	struct timer_list timer;
+};
+
+static void tick(struct timer_list *timer)
+{
+	struct ticker *ticker = from_timer(ticker, timer, timer);
+
+	CHECK(time_after_eq(jiffies, timer->expires));
+	ticker->at = jiffies;
+	if (ticker->rearm)
+		mod_timer(timer, jiffies + 1);
+	__atomic_fetch_add(&ticker->fired, 1, __ATOMIC_SEQ_CST);
+}
+
+static void timers(void)
+{
+	struct ticker ticker = {.fired = 0};
+	unsigned long start = jiffies;
+
+	timer_setup(&ticker.timer, tick, 0);
+	CHECK(!timer_pending(&ticker.timer) && mod_timer(&ticker.timer, jiffies + 1000 * HZ) == 0 && timer_pending(&ticker.timer));
+	CHECK(mod_timer(&ticker.timer, start + 5) == 1);
+	CHECK_SOON(READ_ONCE(ticker.fired) == 1);
+	CHECK(time_after_eq(ticker.at, start + 5));
+	CHECK_SOON(!timer_pending(&ticker.timer));
+	CHECK(del_timer(&ticker.timer) == 0 && mod_timer_pending(&ticker.timer, jiffies) == 0);
+	mod_timer(&ticker.timer, jiffies + 1000 * HZ);
+	CHECK(timer_reduce(&ticker.timer, jiffies + 2000 * HZ) == 1 && time_before(ticker.timer.expires, jiffies + 1500 * HZ));
+	CHECK(del_timer_sync(&ticker.timer) == 1);
+	ticker.rearm = 1;
+	ticker.timer.expires = jiffies;
+	add_timer(&ticker.timer);
+	CHECK_SOON(READ_ONCE(ticker.fired) > 20);
+	timer_shutdown_sync(&ticker.timer);
+	ticker.fired = 0;
+	CHECK(mod_timer(&ticker.timer, jiffies) == 0 && !timer_pending(&ticker.timer));
+	msleep(3);
+	CHECK(ticker.fired == 0);
+}
+
+struct config {
+	int value, twice;
+	struct rcu_head rcu;
+};
+
+static struct config *config;
+static int freed;
+/* Counts the readers that have begun: one that is stopped before it has begun never runs, and answers -EINTR. */
+static int begun;
+
+static void free_config(struct rcu_head *head)
+{
+	struct config *old = container_of(head, struct config, rcu);
+
+	old->value = -1;
+	old->twice = 1;
+	kfree(old);
+	__atomic_fetch_add(&freed, 1, __ATOMIC_SEQ_CST);
+}
+
+static int read_config(void *data)
+{
+	long reads = 0;
+
+	__atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST);
+	while (!kthread_should_stop()) {
+		const struct config *now;
+
+		rcu_read_lock();
+		rcu_read_lock();
+		now = rcu_dereference(config);
+		CHECK(now->value * 2 == now->twice);
+		if (++reads % 1024 == 0)
+			msleep(1);
+		CHECK(now->value * 2 == now->twice);
+		rcu_read_unlock();
+		CHECK(rcu_read_lock_held());
+		rcu_read_unlock();
+	}
+	CHECK(!rcu_read_lock_held());
+	return data != NULL;
+}
+
+static struct config *make(int value)
+{
+	struct config *made = kmalloc_obj(*made);
+
+	made->value = value;
+	made->twice = 2 * value;
+	return made;
+}
+
+static int ran;
+
+static void run(struct work_struct *work)
+{
+	(void)work;
+	__atomic_fetch_add(&ran, 1, __ATOMIC_SEQ_CST);
+}
+
+static struct completion go_on, inside;
+
+static int stay_inside(void *data)
+{
+	rcu_read_lock();
+	complete(&inside);
+	wait_for_completion(&go_on);
+	rcu_read_unlock();
+	while (!kthread_should_stop())
+		schedule_timeout_uninterruptible(1);
+	return data != NULL;
+}
+
+static void grace_periods(void)
+{
+	struct workqueue_struct *wq = alloc_workqueue("rcu", WQ_UNBOUND, 0);
+	struct task_struct *readers[2], *task;
+	struct rcu_work rwork;
+	int i;
+
+	RCU_INIT_POINTER(config, make(1));
+	for (i = 0; i < 2; i++)
+		readers[i] = kthread_run(read_config, NULL, "reader/%d", i);
+	CHECK_SOON(READ_ONCE(begun) == 2);
+	for (i = 2; i < 302; i++) {
+		struct config *old = config;
+
+		rcu_assign_pointer(config, make(i));
+		if (i % 3 == 0) {
+			call_rcu(&old->rcu, free_config);
+		} else if (i % 3 == 1) {
+			kfree_rcu(old, rcu);
+		} else {
+			synchronize_rcu();
+			old->value = -1;
+			kfree(old);
+		}
+	}
+	for (i = 0; i < 2; i++)
+		CHECK(kthread_stop(readers[i]) == 0);
+	rcu_barrier();
+	CHECK(freed == 100);
+	kfree(config);
+
+	/* An item waits for the section that has begun, and is pending meanwhile. */
+	init_completion(&go_on);
+	init_completion(&inside);
+	INIT_RCU_WORK(&rwork, run);
+	task = kthread_run(stay_inside, NULL, "inside");
+	wait_for_completion(&inside);
+	CHECK(queue_rcu_work(wq, &rwork) && !queue_rcu_work(wq, &rwork) && work_pending(&rwork.work));
+	msleep(10);
+	CHECK(READ_ONCE(ran) == 0);
+	complete(&go_on);
+	CHECK(flush_rcu_work(&rwork) && ran == 1 && !flush_rcu_work(&rwork));
+	CHECK(to_rcu_work(&rwork.work) == &rwork);
+	for (i = 0; i < 200; i++) {
+		CHECK(queue_rcu_work(wq, &rwork));
+		flush_rcu_work(&rwork);
+	}
+	CHECK(ran == 201 && kthread_stop(task) == 0);
+	destroy_workqueue(wq);
+}
+
+int main(void)
+{
+	timers();
+	grace_periods();
+	return 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* For memcheck: several kinds of workqueues are used. With -DLOSE=1 a work function loses memory, to which a pointer into its middle is left. */
+#include <linux/workqueue.h>
+#include <stdlib.h>
+
+#if LOSE
+static char *middle;
+#endif
+static int nr_runs;
+
+static void run(struct work_struct *work)
+{
+	(void)work;
+	__atomic_fetch_add(&nr_runs, 1, __ATOMIC_RELAXED);
+#if LOSE
+	if (!middle)
+		middle = (char *)malloc(4000) + 2000;
+#endif
+}
+
+int main(void)
+{
+	static DECLARE_WORK(work, run);
+	static DECLARE_DELAYED_WORK(dwork, run);
+	struct workqueue_struct *wqs[] = {
+		alloc_workqueue("unbound", WQ_UNBOUND | WQ_MEM_RECLAIM, 0),
+		alloc_workqueue("percpu", WQ_PERCPU | WQ_HIGHPRI, 0),
+		alloc_ordered_workqueue("ordered", 0),
+		alloc_workqueue("bh", WQ_BH | WQ_PERCPU, 0),
+		system_dfl_wq,
+	};
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		queue_work(wqs[i], &work);
+		flush_work(&work);
+		queue_delayed_work(wqs[i], &dwork, 2);
+		flush_delayed_work(&dwork);
+	}
+	for (i = 0; i < 4; i++)
+		destroy_workqueue(wqs[i]);
+	return nr_runs == 10 ? 0 : 1;
+}

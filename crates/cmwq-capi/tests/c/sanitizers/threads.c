@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * For race detectors: plain memory that is handed from thread to thread by the library alone. With -DRACE=1 or 2 the program
+ * writes what nothing orders: while the item may run, or after it waited for another workqueue.
+ */
+#include <linux/completion.h>
+#include <linux/workqueue.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#ifndef RACE
+#define RACE 0
+#endif
+
+#ifndef ROUNDS
+#define ROUNDS 300
+#endif
+
+static void check(int holds, int line)
+{
+	if (!holds) {
+		fprintf(stderr, "line %d\n", line);
+		exit(1);
+	}
+}
+
+struct job {
+	struct work_struct work;
+	struct delayed_work dwork;
+	struct completion done;
+	long in, out;
+};
+
+static void run(struct work_struct *work)
+{
+	struct job *job = container_of(work, struct job, work);
+
+	job->out = job->in + 1;
+}
+
+static void run_late(struct work_struct *work)
+{
+	struct job *job = container_of(to_delayed_work(work), struct job, dwork);
+
+	job->out = job->in + 2;
+	complete(&job->done);
+}
+
+int main(void)
+{
+	struct workqueue_struct *wqs[] = {
+		alloc_workqueue("unbound", WQ_UNBOUND, 0),
+		alloc_workqueue("percpu", WQ_PERCPU, 0),
+		alloc_ordered_workqueue("ordered", 0),
+	};
+	struct job *job = calloc(1, sizeof(*job));
+	int i, wq;
+
+	INIT_WORK(&job->work, run);
+	INIT_DELAYED_WORK(&job->dwork, run_late);
+	init_completion(&job->done);
+	for (i = 0; i < ROUNDS; i++) {
+		for (wq = 0; wq < 3; wq++) {
+			job->in = i;
+			check(queue_work(wqs[wq], &job->work), __LINE__);
+#if RACE == 1
+			job->out = 0;
+#elif RACE == 2
+			flush_workqueue(wqs[(wq + 1) % 3]);
+			job->out = 0;
+#endif
+			flush_work(&job->work);
+			check(RACE || job->out == i + 1, __LINE__);
+			job->in = i + 7;
+			check(queue_work(wqs[wq], &job->work), __LINE__);
+			flush_workqueue(wqs[wq]);
+			check(job->out == i + 8, __LINE__);
+			job->in = i;
+			queue_work(wqs[wq], &job->work);
+			cancel_work_sync(&job->work);
+			job->out = 0;
+		}
+	}
+	for (i = 0; i < 20; i++) {
+		job->in = i;
+		check(queue_delayed_work(wqs[0], &job->dwork, 1), __LINE__);
+		wait_for_completion(&job->done);
+		check(job->out == i + 2, __LINE__);
+		flush_delayed_work(&job->dwork);
+	}
+	for (wq = 0; wq < 3; wq++)
+		destroy_workqueue(wqs[wq]);
+	free(job);
+	return 0;
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// cmwq.hpp: what is run, what is thrown, what is freed. Ends with status 0 if all holds.
+#include <cmwq.hpp>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+// A second inclusion, as through other headers.
+#include <cmwq.hpp>
+
+#define CHECK(condition)                                                                                                         \
+    do {                                                                                                                         \
+        if (!(condition)) {                                                                                                      \
+            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                                 \
+            std::exit(1);                                                                                                        \
+        }                                                                                                                        \
+    } while (0)
+
+namespace {
+
+// Counts what exists of it: no thread but the one that holds the only reference changes it.
+struct counted {
+    std::shared_ptr<std::atomic<int>> count;
+    explicit counted(std::shared_ptr<std::atomic<int>> c) : count(std::move(c)) { ++*count; }
+    counted(const counted &other) : count(other.count) { ++*count; }
+    counted(counted &&other) : count(other.count) { ++*count; }
+    ~counted() { --*count; }
+};
+
+template <typename F> int error_of(F &&func)
+{
+    try {
+        func();
+    } catch (const std::system_error &error) {
+        return error.code().value();
+    }
+    return 0;
+}
+
+int global = 7;
+int &reference() { return global; }
+int doubled(int number) { return 2 * number; }
+
+void futures(cmwq::workqueue &queue)
+{
+    CHECK(queue.submit([] { return 6 * 7; }).get() == 42);
+    CHECK(queue.submit(doubled, 21).get() == 42);
+    CHECK(&queue.submit(reference).get() == &global);
+    std::atomic<bool> ran{false};
+    queue.submit([&] { ran = true; }).get();
+    CHECK(ran);
+    // What can only be moved, into the item and out of it.
+    auto box = queue.submit([](std::unique_ptr<int> p) { return p; }, std::make_unique<int>(5)).get();
+    CHECK(*box == 5);
+    CHECK(queue.submit(&std::string::size, std::string("four")).get() == 4);
+    auto broken = queue.submit([]() -> int { throw std::runtime_error("broken"); });
+    try {
+        broken.get();
+        CHECK(false);
+    } catch (const std::runtime_error &error) {
+        CHECK(std::string(error.what()) == "broken");
+    }
+}
+
+void nothing_is_leaked(cmwq::workqueue &queue)
+{
+    auto count = std::make_shared<std::atomic<int>>(0);
+    for (int i = 0; i < 1000; i++) {
+        counted c(count);
+        queue.execute([c] { CHECK(*c.count > 0); });
+        queue.submit([c] { return c; });
+    }
+    queue.flush();
+    // A flushed item has returned; what it held is destroyed before that.
+    CHECK(*count == 0);
+}
+
+void refusals()
+{
+    cmwq::workqueue queue("refusals", CMWQ_WQ_UNBOUND, 1);
+    CHECK(error_of([] { cmwq::workqueue bad("bad", 1U << 20); }) == EINVAL);
+    CHECK(queue.submit([&] { return error_of([&] { queue.flush(); }); }).get() == EDEADLK);
+    // While it is drained others are refused, and what they brought is freed.
+    auto count = std::make_shared<std::atomic<int>>(0);
+    std::promise<void> go;
+    queue.execute([&, released = go.get_future().share()] { released.wait(); });
+    std::thread drainer([&] { queue.drain(); });
+    cmwq::work item([] {});
+    int error = 0;
+    // Cancelled each time: what is pending already is not refused.
+    for (; error == 0; item.cancel())
+        error = error_of([&] { queue.queue(item); });
+    CHECK(error == ESHUTDOWN);
+    CHECK(error_of([&] { queue.execute([c = counted(count)] {}); }) == ESHUTDOWN);
+    CHECK(error_of([&] { queue.submit([c = counted(count)] {}); }) == ESHUTDOWN);
+    CHECK(error_of([&] { cmwq::scope(queue, [&](auto &s) { s.spawn([] {}); }); }) == ESHUTDOWN);
+    go.set_value();
+    drainer.join();
+    CHECK(*count == 0);
+    queue.submit([] {}).get();
+}
+
+void scopes(cmwq::workqueue &queue)
+{
+    int sum = 0;
+    std::atomic<int> ran{0};
+    int result = cmwq::scope(queue, [&](auto &s) {
+        for (int i = 0; i < 100; i++)
+            s.spawn([&] {
+                ran++;
+                // An item of the scope spawns another one, and has a scope of its own.
+                s.spawn([&] { ran++; });
+                cmwq::scope(queue, [&](auto &inner) { inner.spawn([&] { ran++; }); });
+            });
+        sum = 3;
+        return sum;
+    });
+    CHECK(result == 3 && ran == 300);
+    // The first exception comes out after all items have ended.
+    ran = 0;
+    try {
+        cmwq::scope(queue, [&](auto &s) {
+            for (int i = 0; i < 10; i++)
+                s.spawn([&] {
+                    ran++;
+                    throw std::out_of_range("item");
+                });
+        });
+        CHECK(false);
+    } catch (const std::out_of_range &) {
+        CHECK(ran == 10);
+    }
+    // And that of the function itself, too.
+    try {
+        cmwq::scope(queue, [&](auto &s) {
+            s.spawn([&] { ran++; });
+            throw std::domain_error("function");
+        });
+        CHECK(false);
+    } catch (const std::domain_error &) {
+        CHECK(ran == 11);
+    }
+}
+
+void reusable_items(cmwq::workqueue &queue)
+{
+    std::atomic<int> runs{0}, at_once{0};
+    {
+        cmwq::work item([&] {
+            CHECK(++at_once == 1);
+            runs++;
+            --at_once;
+        });
+        int queued = 0;
+        for (int i = 0; i < 10000; i++)
+            queued += queue.queue(item);
+        item.flush();
+        CHECK(runs == queued && !item.pending() && !item.flush());
+    }
+    // The destructor waits for one that runs, and removes one that does not.
+    std::promise<void> begun;
+    std::atomic<bool> ended{false};
+    {
+        cmwq::work item([&] {
+            begun.set_value();
+            cmwq_sleep_ns(20'000'000);
+            ended = true;
+        });
+        queue.queue(item);
+        begun.get_future().wait();
+    }
+    CHECK(ended);
+}
+
+void moves_and_order()
+{
+    auto queue = cmwq::workqueue::ordered("order");
+    std::string order;
+    for (char letter = 'a'; letter <= 'z'; letter++)
+        queue.execute([&order, letter] { order += letter; });
+    // A queue that is moved keeps its items; the one that it replaces runs its own first.
+    cmwq::workqueue other("other");
+    std::atomic<int> left{0};
+    for (int i = 0; i < 100; i++)
+        other.execute([&] { left++; });
+    other = std::move(queue);
+    CHECK(left == 100 && queue.native_handle() == nullptr);
+    other.flush();
+    CHECK(order == "abcdefghijklmnopqrstuvwxyz");
+    other.submit([&] { order.clear(); });
+    {
+        cmwq::workqueue last(std::move(other));
+    }
+    CHECK(order.empty());
+}
+
+void blocking(cmwq::workqueue &queue)
+{
+    CHECK(cmwq::blocking([] { return 5; }) == 5);
+    CHECK(&cmwq::blocking(reference) == &global);
+    // An item that waits for the future of another one.
+    auto answer = queue.submit([&] {
+        auto inner = queue.submit([] { return 1; });
+        return cmwq::blocking([&] { return inner.get(); });
+    });
+    CHECK(answer.get() == 1);
+    try {
+        cmwq::blocking([] { throw std::runtime_error("inside"); });
+        CHECK(false);
+    } catch (const std::runtime_error &) {
+    }
+}
+
+} // namespace
+
+int main()
+{
+    cmwq::workqueue queue("wrapper");
+    // More than the items that wait for items of the same queue.
+    queue.set_max_active(512);
+    futures(queue);
+    nothing_is_leaked(queue);
+    refusals();
+    scopes(queue);
+    reusable_items(queue);
+    moves_and_order();
+    blocking(queue);
+    std::puts("all holds");
+}

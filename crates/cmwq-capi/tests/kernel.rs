@@ -1,0 +1,62 @@
+//! Small C programs, each about one family of the kernel-shaped headers or one promise of the interface: compiled with every warning on, in
+//! the GNU dialect that kernel code is written in, and run.
+
+mod common;
+
+use common::{cc, compile, crate_dir, folder, run};
+use std::collections::BTreeSet;
+use std::fs;
+
+fn check(name: &str) {
+    let folder = folder(&format!("kernel-{name}"));
+    let program = compile(
+        &folder,
+        &format!("tests/c/kernel/{name}.c"),
+        &cc(),
+        &["-std=gnu11", "-O2"],
+    );
+    run::<&str>(&program, &[]);
+}
+
+/// One test for each program.
+macro_rules! programs {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            check(stringify!($name));
+        })*
+
+        #[test]
+        fn every_program_is_a_test() {
+            let listed: BTreeSet<String> = [$(stringify!($name)),*].map(str::to_owned).into();
+            let there = fs::read_dir(crate_dir().join("tests/c/kernel")).unwrap();
+            let there: BTreeSet<String> = there
+                .filter_map(|entry| entry.unwrap().file_name().into_string().unwrap().strip_suffix(".c").map(str::to_owned))
+                .collect();
+            assert_eq!(listed, there);
+        }
+    };
+}
+
+programs! {
+    atomics
+    attributes
+    attrs
+    bench_module
+    cpus
+    flush_behind
+    groups
+    helpers
+    hooks
+    kthread_workers
+    layout
+    lists
+    neighbours
+    nodes
+    parallel_engine
+    reinit
+    system
+    threads
+    timers
+    unknown_cpu
+}

@@ -1,0 +1,198 @@
+//! What a release needs of the manifests: one version everywhere, complete descriptions, licences that go with ours.
+//!
+//! Sabotage tried: another version in cmwq.h, a published crate without a description or a licence file, `publish = false` taken from
+//! cmwq-vm each fail a test here.
+
+mod common;
+
+use common::crate_dir;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// In the order in which they are published.
+const PUBLISHED: [&str; 4] = ["cmwq", "cmwq-control", "cmwq-cli", "cmwq-nbd"];
+
+/// Licences that a dependency may be used under.
+const PERMISSIVE: [&str; 11] = [
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "OpenSSL",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+    "0BSD",
+];
+
+fn root() -> PathBuf {
+    crate_dir().join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn packages(options: &[&str]) -> Vec<Value> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version=1", "--locked", "--offline"])
+        .args(options)
+        .current_dir(root())
+        .output()
+        .expect("cargo");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    metadata["packages"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn the_version_is_the_same_everywhere() {
+    let version = env!("CARGO_PKG_VERSION");
+    for package in packages(&["--no-deps"]) {
+        assert_eq!(package["version"], version, "{}", package["name"]);
+        let ours = package["dependencies"].as_array().expect("a list");
+        for dependency in ours.iter().filter(|&d| !d["path"].is_null()) {
+            assert_eq!(dependency["req"], format!("^{version}"), "{dependency}");
+        }
+    }
+    let header = read("crates/cmwq-capi/include/cmwq.h");
+    let numbers = ["MAJOR", "MINOR", "PATCH"].map(|part| {
+        let name = format!("#define CMWQ_VERSION_{part} ");
+        let line = header.lines().find_map(|line| line.strip_prefix(&name));
+        line.expect("a number").to_owned()
+    });
+    assert_eq!(numbers.join("."), version, "cmwq.h");
+    let changelog = read("CHANGELOG.md");
+    assert!(
+        changelog.contains(&format!("## [{version}]")),
+        "CHANGELOG.md"
+    );
+    let minor = version.rsplit_once('.').expect("dots").0;
+    assert!(read("README.md").contains(&format!("Version {minor}")));
+}
+
+#[test]
+fn what_is_published_says_all_that_crates_io_and_docs_rs_want() {
+    let mut published = BTreeSet::new();
+    for package in packages(&["--no-deps"]) {
+        let name = package["name"].as_str().expect("a name");
+        if package["publish"] == Value::Array(Vec::new()) {
+            continue;
+        }
+        published.insert(name.to_owned());
+        for field in [
+            "description",
+            "license",
+            "repository",
+            "readme",
+            "rust_version",
+        ] {
+            let text = package[field].as_str();
+            assert!(text.is_some_and(|text| !text.is_empty()), "{name}: {field}");
+        }
+        let words = |field: &str| -> Vec<String> {
+            let list = package[field].as_array().expect("a list");
+            list.iter()
+                .map(|w| w.as_str().expect("a word").to_owned())
+                .collect()
+        };
+        let (keywords, categories) = (words("keywords"), words("categories"));
+        assert!((1..=5).contains(&keywords.len()), "{name}: {keywords:?}");
+        assert!(
+            (1..=5).contains(&categories.len()),
+            "{name}: {categories:?}"
+        );
+        assert!(
+            keywords.iter().all(|word| word.len() <= 20),
+            "{name}: {keywords:?}"
+        );
+        let folder = Path::new(package["manifest_path"].as_str().expect("a path"))
+            .parent()
+            .expect("a folder");
+        for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+            let text = fs::read_to_string(folder.join(licence)).unwrap_or_default();
+            assert_eq!(text, read(licence), "{name}: {licence}");
+        }
+        assert!(
+            folder
+                .join(package["readme"].as_str().expect("a path"))
+                .exists(),
+            "{name}"
+        );
+        // A crate that is published may only depend on crates that are.
+        for dependency in package["dependencies"].as_array().expect("a list") {
+            let path = dependency["path"].as_str();
+            let other = dependency["name"].as_str().expect("a name");
+            assert!(
+                path.is_none() || PUBLISHED.contains(&other),
+                "{name} needs {other}"
+            );
+        }
+        // Each is documented in the crate's documentation.
+        let features = package["features"].as_object().expect("a table");
+        let documented: &[&str] = if name == "cmwq" { &["tracing"] } else { &[] };
+        let features: Vec<&str> = features.keys().map(String::as_str).collect();
+        assert_eq!(features, documented, "{name}");
+    }
+    assert_eq!(published, PUBLISHED.map(str::to_owned).into());
+}
+
+/// The parts of a licence expression around a word, outside of parentheses.
+fn parts<'a>(expression: &'a str, word: &str) -> Vec<&'a str> {
+    let (mut parts, mut begin, mut depth) = (Vec::new(), 0, 0_i32);
+    for (at, byte) in expression.bytes().enumerate() {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            _ if depth == 0 && at >= begin && expression[at..].starts_with(word) => {
+                parts.push(&expression[begin..at]);
+                begin = at + word.len();
+            }
+            _ => {}
+        }
+    }
+    parts.push(&expression[begin..]);
+    parts
+}
+
+/// Whether one of the alternatives of a licence expression is permitted.
+fn is_permissive(expression: &str) -> bool {
+    let expression = expression.replace('/', " OR ");
+    parts(&expression, " OR ").iter().any(|alternative| {
+        let all = parts(alternative, " AND ");
+        all.iter().all(|part| {
+            let inner = part
+                .strip_prefix('(')
+                .and_then(|part| part.strip_suffix(')'));
+            inner.map_or_else(|| PERMISSIVE.contains(part), is_permissive)
+        })
+    })
+}
+
+#[test]
+fn every_dependency_has_a_permissive_licence() {
+    for (expression, expected) in [
+        ("MIT OR Apache-2.0", true),
+        ("Unlicense/MIT", true),
+        ("GPL-2.0-only", false),
+        ("GPL-2.0-only OR MIT", true),
+        ("ISC AND GPL-2.0-only", false),
+        ("(MIT OR ISC) AND GPL-2.0-only", false),
+        ("(GPL-2.0-only OR ISC) AND MIT", true),
+    ] {
+        assert_eq!(is_permissive(expression), expected, "{expression}");
+    }
+    let all = packages(&["--filter-platform=x86_64-unknown-linux-gnu"]);
+    assert!(all.len() > 50, "{}", all.len());
+    for package in all {
+        let licence = package["license"].as_str().unwrap_or("none");
+        assert!(is_permissive(licence), "{}: {licence}", package["name"]);
+    }
+}

@@ -1,0 +1,194 @@
+//! Programs under race detectors: these see what the library orders, and what it does not; and under memcheck.
+
+mod common;
+
+use common::{cc, compile, crate_dir, folder, has, said, succeeds};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Memory and arithmetic, beside which the library runs as it is.
+const MEMORY: [&str; 3] = [
+    "-std=gnu11",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+];
+
+/// The small programs, by name: a family of the kernel-shaped headers each, and batches and completion queues.
+fn small_programs() -> Vec<String> {
+    let dir = crate_dir().join("tests/c/kernel");
+    let names = fs::read_dir(dir).unwrap().filter_map(|entry| {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        name.ends_with(".c")
+            .then(|| format!("tests/c/kernel/{name}"))
+    });
+    let mut names: Vec<String> = names.collect();
+    names.push("tests/c/programs/waits.c".into());
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn the_small_programs_use_no_memory_wrongly_and_lose_none() {
+    let probe = folder("asan-probe");
+    fs::write(probe.join("probe.c"), "int main(void) { return 0; }\n").unwrap();
+    let mut command = Command::new(cc());
+    command.args(MEMORY).arg("-o").arg(probe.join("probe"));
+    let built = command.arg(probe.join("probe.c")).output();
+    if !built.is_ok_and(|output| output.status.success()) {
+        println!("skipped, because the C compiler has no address sanitizer here");
+        return;
+    }
+    let programs = small_programs();
+    let half = programs.len() / 2;
+    std::thread::scope(|scope| {
+        for part in [&programs[..half], &programs[half..]] {
+            scope.spawn(move || {
+                for source in part {
+                    let folder = folder(&format!("asan-{}", source.replace('/', "-")));
+                    let program = compile(&folder, source, &cc(), &MEMORY);
+                    let mut command = Command::new("timeout");
+                    command.arg("300").arg(program);
+                    command.env("ASAN_OPTIONS", "detect_stack_use_after_return=1");
+                    succeeds(&mut command);
+                }
+            });
+        }
+    });
+}
+
+/// The sanitizer wants its addresses where they are without randomisation.
+fn run(program: &Path) -> Output {
+    let mut command = Command::new("timeout");
+    command.args(["300", "setarch", "-R"]).arg(program);
+    command
+        .env("TSAN_OPTIONS", "exitcode=66 report_bugs=1")
+        .output()
+        .unwrap()
+}
+
+/// The compilers that have it here.
+fn compilers(test: &str) -> Vec<String> {
+    let folder = folder(&format!("tsan-probe-{test}"));
+    let source = folder.join("probe.c");
+    fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let works = |compiler: &String| {
+        let program = folder.join("probe");
+        let mut command = Command::new(compiler);
+        command.args(["-fsanitize=thread", "-o"]).arg(&program);
+        command.arg(&source).output().is_ok_and(|output| {
+            output.status.success() && has("setarch") && run(&program).status.success()
+        })
+    };
+    [cc(), "clang".into()].into_iter().filter(works).collect()
+}
+
+/// The programs, and how many races each can be told to have.
+const PROGRAMS: [(&str, u32); 3] = [("threads", 2), ("others", 4), ("shared", 3)];
+
+fn program(program: &str, compiler: &str, race: u32) -> Output {
+    let folder = folder(&format!("tsan-{program}-{race}-{compiler}"));
+    let source = format!("tests/c/sanitizers/{program}.c");
+    let race = format!("-DRACE={race}");
+    let args = ["-std=gnu11", "-fsanitize=thread", &race];
+    run(&compile(&folder, &source, compiler, &args))
+}
+
+#[test]
+fn what_the_library_orders_is_no_race() {
+    for compiler in compilers("ok") {
+        for (name, _) in PROGRAMS {
+            let output = program(name, &compiler, 0);
+            let text = said(&output);
+            assert!(
+                output.status.success() && !text.contains("ThreadSanitizer"),
+                "{name}, {compiler}: {}\n{text}",
+                output.status
+            );
+        }
+    }
+}
+
+#[test]
+fn a_race_of_the_programs_own_is_found() {
+    for compiler in compilers("race") {
+        for (name, races) in PROGRAMS {
+            for race in 1..=races {
+                let output = program(name, &compiler, race);
+                let text = said(&output);
+                assert!(
+                    text.contains("WARNING: ThreadSanitizer: data race"),
+                    "{name}, {compiler}, {race}: {}\n{text}",
+                    output.status
+                );
+            }
+        }
+    }
+}
+
+/// A program, compiled to be run by valgrind.
+fn for_valgrind(tool: &str, race: u32) -> PathBuf {
+    let folder = folder(&format!("valgrind-{tool}-{race}"));
+    let race = format!("-DRACE={race}");
+    let args = ["-std=gnu11", "-DCMWQ_VALGRIND", "-DROUNDS=20", &race];
+    compile(&folder, "tests/c/sanitizers/threads.c", &cc(), &args)
+}
+
+/// Runs it by one of valgrind's tools, with the suppressions that are installed for that tool.
+fn by_valgrind(tool: &str, program: &Path, args: &[&str]) -> Output {
+    let suppressions = crate_dir().join(format!("valgrind/{tool}.supp"));
+    let mut command = Command::new("timeout");
+    command.args(["300", "valgrind", "--fair-sched=yes", "--error-exitcode=99"]);
+    command.arg(format!("--tool={tool}")).args(args);
+    command.arg(format!("--suppressions={}", suppressions.display()));
+    command.arg(program).output().unwrap()
+}
+
+fn valgrind_is_here() -> bool {
+    let here = has("valgrind") && Path::new("/usr/include/valgrind/drd.h").exists();
+    if !here {
+        println!("skipped, because valgrind and its headers are not here");
+    }
+    here
+}
+
+#[test]
+fn helgrind_and_drd_find_the_races_of_the_program_and_no_others() {
+    if !valgrind_is_here() {
+        return;
+    }
+    for tool in ["helgrind", "drd"] {
+        for race in 0..=2 {
+            let output = by_valgrind(tool, &for_valgrind(tool, race), &[]);
+            let text = said(&output);
+            let expected = if race == 0 { 0 } else { 99 };
+            assert_eq!(
+                output.status.code(),
+                Some(expected),
+                "{tool}, {race}: {text}"
+            );
+            // What was found is in the program's own functions.
+            assert!(race == 0 || text.contains("threads.c:"), "{tool}: {text}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_to_memcheck_but_what_the_program_loses() {
+    if !valgrind_is_here() {
+        return;
+    }
+    let leaks = [
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite,possible",
+    ];
+    for (lose, expected) in [(0, 0), (1, 99)] {
+        let folder = folder(&format!("memcheck-{lose}"));
+        let define = format!("-DLOSE={lose}");
+        let source = "tests/c/sanitizers/leaks.c";
+        let program = compile(&folder, source, &cc(), &["-std=gnu11", &define]);
+        let output = by_valgrind("memcheck", &program, &leaks);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(expected), "{lose}: {text}");
+    }
+}

@@ -1,0 +1,67 @@
+//! A file that an option names for a result: opened before the work begins, filled at its end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::cli_error::CliError;
+
+/// The file. Until it is written, one that was there before is left as it was.
+pub(crate) struct OutFile {
+    option: &'static str,
+    path: PathBuf,
+    file: File,
+    /// Removed again if nothing comes of it.
+    is_new: bool,
+    is_written: bool,
+}
+
+impl OutFile {
+    /// Opens it: that it cannot be written is found out now.
+    pub(crate) fn open(option: &'static str, path: &Path) -> Result<Self, CliError> {
+        let is_new = !path.exists();
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(|error| refused(option, path, &error))?;
+        Ok(OutFile {
+            option,
+            path: path.to_owned(),
+            file,
+            is_new,
+            is_written: false,
+        })
+    }
+
+    /// Replaces what was there.
+    pub(crate) fn write(mut self, text: &str) -> Result<(), CliError> {
+        let written = self.replace(text);
+        self.is_written = written.is_ok();
+        written.map_err(|error| refused(self.option, &self.path, &error))
+    }
+
+    fn replace(&mut self, text: &str) -> io::Result<()> {
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.file.write_all(text.as_bytes())
+    }
+}
+
+fn refused(option: &str, path: &Path, error: &io::Error) -> CliError {
+    CliError::new(format!(
+        "{option} {}: cannot write: {error}; name a file that can be written",
+        path.display()
+    ))
+}
+
+impl Drop for OutFile {
+    fn drop(&mut self) {
+        if self.is_new && !self.is_written {
+            // Nothing more can be done about a file that will not go.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! `cmwq sim`: the library's code on machines of many CPUs, in virtual time.
+//!
+//! The simulator is a program of its own, `cmwq-sim`: it compiles the library's sources for the virtual machine, where this one links the real library.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::cli_error::CliError;
+
+const PROGRAM: &str = "cmwq-sim";
+
+/// What stands behind `cmwq sim`: all of it is the simulator's.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "OPTIONS"
+    )]
+    options: Vec<OsString>,
+}
+
+/// Becomes the simulator. Returns if that cannot be.
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let program = beside().unwrap_or_else(|| PathBuf::from(PROGRAM));
+    let error = Command::new(&program).arg("sim").args(&args.options).exec();
+    Err(CliError::new(match error.kind() {
+        ErrorKind::NotFound => format!(
+            "sim: the program {PROGRAM} is neither beside this one nor on the PATH; install it too: cargo install --path crates/cmwq-sim"
+        ),
+        _ => format!("sim: {} cannot be run: {error}", program.display()),
+    }))
+}
+
+/// The simulator that was installed with this program.
+fn beside() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?.with_file_name(PROGRAM);
+    program.is_file().then_some(program)
+}

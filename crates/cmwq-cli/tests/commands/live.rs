@@ -1,0 +1,88 @@
+//! What goes on in a running process: traces, metrics, `top`.
+
+use crate::common::serve;
+use serde_json::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[test]
+fn a_trace_of_a_second_has_runs_tracks_and_arrows() {
+    let served = serve();
+    let file = served.dir.path().join("trace.json");
+    let name = file.to_str().expect("text");
+    let stop = AtomicBool::new(false);
+    let said = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                served
+                    .queue
+                    .spawn(std::thread::yield_now)
+                    .join()
+                    .expect("no panic");
+                std::thread::yield_now();
+            }
+        });
+        let said = served.ok(&["trace", "-p", "PID", "--seconds", "0.3", "-o", name]);
+        stop.store(true, Ordering::Relaxed);
+        said
+    });
+    assert!(said.contains(" events"), "{said}");
+    let file = std::fs::read_to_string(&file).expect("written");
+    let trace: Value = serde_json::from_str(&file).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("an array");
+    let count = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
+    assert!(count("X") > 10 && count("s") > 0 && count("s") == count("f"));
+    let names: Vec<&str> = events
+        .iter()
+        .filter_map(|event| event["args"]["name"].as_str())
+        .collect();
+    assert!(
+        names
+            .iter()
+            .any(|name| name.starts_with("pool ") && name.contains("CPUs")),
+        "{names:?}"
+    );
+    assert!(
+        names.iter().any(|name| name.starts_with("kworker/u")),
+        "{names:?}"
+    );
+    assert!(
+        served
+            .refused(&["trace", "-p", "PID", "--seconds", "0", "-o", name])
+            .contains("must be")
+    );
+    assert!(
+        served
+            .refused(&["trace", "-p", "PID", "-o", "/nowhere/x"])
+            .contains("/nowhere/x")
+    );
+}
+
+#[test]
+fn metrics_are_open_metrics() {
+    let served = serve();
+    let text = served.ok(&["metrics", "-p", "PID"]);
+    assert!(
+        text.contains("queue=\"io\"") && text.ends_with("# EOF\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn top_needs_a_terminal_or_draws_a_picture() {
+    let served = serve();
+    assert!(
+        served
+            .refused(&["top", "-p", "PID"])
+            .contains("needs a terminal")
+    );
+    let file = served.dir.path().join("top.svg");
+    let name = file.to_str().expect("text");
+    served.ok(&["top", "-p", "PID", "--interval", "0.1", "--snapshot", name]);
+    let picture = std::fs::read_to_string(&file).expect("written");
+    assert!(picture.starts_with("<svg") && picture.contains(&std::process::id().to_string()));
+    assert!(
+        served
+            .refused(&["top", "--interval", "0"])
+            .contains("must be")
+    );
+}

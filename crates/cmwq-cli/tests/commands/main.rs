@@ -1,0 +1,11 @@
+//! The command from outside.
+
+mod bench;
+mod common;
+mod control;
+mod generate;
+mod groups;
+mod live;
+mod mount;
+mod top;
+mod topology;

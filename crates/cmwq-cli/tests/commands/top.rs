@@ -1,0 +1,173 @@
+//! `cmwq top` on a terminal: however it ends, the terminal is as it was.
+
+use crate::common::serve;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A test that would hang ends after this.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 60,
+    tv_nsec: 0,
+};
+/// To the other screen, and back.
+const ENTER: &[u8] = b"\x1b[?1049h";
+const LEAVE: &[u8] = b"\x1b[?1049l";
+
+/// A terminal of 80 columns and 24 lines, on which `cmwq top` runs.
+struct OnTerminal {
+    ours: File,
+    its: File,
+    before: Termios,
+    shown: Vec<u8>,
+    child: Child,
+}
+
+impl OnTerminal {
+    fn start(dir: &Path) -> OnTerminal {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&ours).expect("granted");
+        unlockpt(&ours).expect("unlocked");
+        let name = ptsname(&ours, Vec::new()).expect("its name");
+        let its = File::options()
+            .read(true)
+            .write(true)
+            .open(name.to_str().expect("text"))
+            .expect("its other side");
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: 80,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&its, size).expect("its size");
+        let before = tcgetattr(&its).expect("its settings");
+        let side = || Stdio::from(its.try_clone().expect("one more descriptor"));
+        let child = Command::new(env!("CARGO_BIN_EXE_cmwq"))
+            .args(["top", "-p", &std::process::id().to_string()])
+            .env("XDG_RUNTIME_DIR", dir)
+            .env("TERM", "xterm")
+            .stdin(side())
+            .stdout(side())
+            .stderr(side())
+            .spawn()
+            .expect("it starts");
+        let mut top = OnTerminal {
+            ours: File::from(ours),
+            its,
+            before,
+            shown: Vec::new(),
+            child,
+        };
+        top.read_until(ENTER);
+        // It draws: the terminal is not as it was.
+        top.read_until(b"queues");
+        let now = tcgetattr(&top.its).expect("its settings");
+        assert_ne!(now.local_modes, top.before.local_modes);
+        top
+    }
+
+    /// Reads what is shown until `what` was.
+    fn read_until(&mut self, what: &[u8]) {
+        let mut piece = [0; 4096];
+        while !self.shown.windows(what.len()).any(|shown| shown == what) {
+            let mut readable = [PollFd::new(&self.ours, PollFlags::IN)];
+            let ready = poll(&mut readable, Some(&PATIENCE));
+            assert_ne!(ready, Ok(0), "{}", String::from_utf8_lossy(&self.shown));
+            match self.ours.read(&mut piece) {
+                Ok(0) => panic!("the terminal is gone"),
+                Ok(read) => self.shown.extend_from_slice(&piece[..read]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => panic!("{error}: {}", String::from_utf8_lossy(&self.shown)),
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("it lives");
+    }
+
+    fn ends_restored(mut self) {
+        self.read_until(LEAVE);
+        // Before the look at the settings.
+        self.child.wait().expect("it ends");
+        let now = tcgetattr(&self.its).expect("its settings");
+        assert_eq!(now.local_modes, self.before.local_modes);
+        assert_eq!(now.input_modes, self.before.input_modes);
+        assert_eq!(now.output_modes, self.before.output_modes);
+    }
+}
+
+#[test]
+fn the_terminal_is_restored_however_it_ends() {
+    let served = serve();
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let top = OnTerminal::start(served.dir.path());
+        top.signal(signal);
+        top.ends_restored();
+    }
+    let mut top = OnTerminal::start(served.dir.path());
+    top.ours.write_all(b"q").expect("a key");
+    top.ends_restored();
+
+    // The process that it looks at is gone.
+    let top = OnTerminal::start(served.dir.path());
+    drop(served.control);
+    top.ends_restored();
+}
+
+/// Under a pseudo-terminal that `script` makes: what top writes, and that it leaves the terminal as it was.
+#[test]
+fn top_restores_the_terminal_when_it_is_told_to_end() {
+    let served = serve();
+    let pid = std::process::id().to_string();
+    let inner = format!(
+        "stty rows 24 cols 80; {} top -p {pid}; stty -a",
+        env!("CARGO_BIN_EXE_cmwq")
+    );
+    let child = Command::new("script")
+        .args(["-qec", &inner, "/dev/null"])
+        .env("XDG_RUNTIME_DIR", served.dir.path())
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        println!("skipped, because script (of util-linux) is not there");
+        return;
+    };
+    let mut keys = child.stdin.take().expect("piped");
+    let mut screen = child.stdout.take().expect("piped");
+    let mut seen = Vec::new();
+    let mut block = [0; 4096];
+    // Until it is drawn: then a key ends it.
+    while !String::from_utf8_lossy(&seen).contains("quit") {
+        let count = screen.read(&mut block).expect("a screen");
+        assert!(count > 0, "{}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&block[..count]);
+    }
+    keys.write_all(b"q").expect("a key");
+    screen.read_to_end(&mut seen).expect("the end");
+    assert!(child.wait().expect("it ends").success());
+    let seen = String::from_utf8_lossy(&seen);
+    let at = |text: &str| {
+        seen.find(text)
+            .unwrap_or_else(|| panic!("no {text:?} in {seen:?}"))
+    };
+    assert!(
+        at("\u{1b}[?1049h") < at("\u{1b}[?1049l"),
+        "the other screen, and back"
+    );
+    let after = &seen[at("\u{1b}[?1049l")..];
+    assert!(
+        after.contains(" icanon") && after.contains(" echo "),
+        "{after}"
+    );
+    assert!(after.contains("\u{1b}[?25h"), "the cursor is there");
+}

@@ -1,0 +1,95 @@
+//! Looks for the pieces of the museum by exploration: `cmwq-museum` for all, or `cmwq-museum NAME...`.
+//!
+//! Prints a line for each: its name, after how many seeds it was found, and how it showed. Fails if one is not found within its budget.
+
+extern crate cmwq_museum as cmwq_simulated;
+
+#[allow(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    reason = "the simulator's, of which this uses a part"
+)]
+#[path = "../../cmwq-sim/src/explore/mod.rs"]
+mod explore;
+#[allow(dead_code, unreachable_pub, reason = "build.rs uses the rest")]
+mod pieces;
+
+use explore::program::FaultSet;
+use explore::{Case, Runner, Verdict};
+use pieces::{PIECES, Piece};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ARENA: cmwq_vm::Arena = cmwq_vm::Arena;
+
+/// Pieces for which the library's sources have no place any more.
+const WITHOUT_A_PLACE: &[&str] = include!(concat!(env!("OUT_DIR"), "/without_a_place.rs"));
+
+fn main() -> ExitCode {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if wanted.iter().any(|name| name == "--list") {
+        PIECES.iter().for_each(|piece| println!("{}", piece.name));
+        return ExitCode::SUCCESS;
+    }
+    if wanted.iter().any(|name| name == "--table") {
+        for piece in PIECES {
+            let kind = if piece.known { "known" } else { "line" };
+            println!("| {} | {kind} | {} |", piece.name, piece.what);
+        }
+        return ExitCode::SUCCESS;
+    }
+    if let Some(unknown) = wanted
+        .iter()
+        .find(|name| PIECES.iter().all(|p| p.name != **name))
+    {
+        eprintln!("cmwq-museum: no piece {unknown:?}; --list prints all");
+        return ExitCode::from(2);
+    }
+    if !WITHOUT_A_PLACE.is_empty() {
+        eprintln!(
+            "cmwq-museum: the library has changed where these were put in: {WITHOUT_A_PLACE:?}"
+        );
+        return ExitCode::FAILURE;
+    }
+    let runner = Runner::new();
+    let mut missed = 0;
+    for (number, piece) in PIECES.iter().enumerate() {
+        if !wanted.is_empty() && wanted.iter().all(|name| name != piece.name) {
+            continue;
+        }
+        cmwq_simulated::mutation::choose(number);
+        match find(&runner, piece) {
+            Ok(Some((seeds, why))) => {
+                let why = why.lines().next().unwrap_or("").to_owned();
+                println!("{}: found after {seeds} seeds: {why}", piece.name);
+            }
+            Ok(None) => {
+                missed += 1;
+                println!("{}: NOT FOUND within {} seeds", piece.name, piece.budget);
+            }
+            Err(error) => {
+                eprintln!("cmwq-museum: {error}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    match missed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// After how many seeds the piece was found, and how it showed.
+fn find(runner: &Runner, piece: &Piece) -> std::io::Result<Option<(u64, String)>> {
+    let faults = FaultSet::parse(piece.faults).expect("the pieces name faults that there are");
+    let cases = (0..piece.budget).map(|seed| Case::new(seed, faults));
+    let mut found = None;
+    runner.run_all(cases, 1, |case, verdict| {
+        if let Verdict::Failed(why) = verdict {
+            found = Some((case.seed + 1, why));
+        }
+        found.is_none()
+    })?;
+    Ok(found)
+}

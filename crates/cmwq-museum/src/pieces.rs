@@ -1,0 +1,468 @@
+// The museum: known failures of this field, re-created as mutations of the library, and mutations of lines that are essential. Also read by
+// build.rs. In `to`, MUTANT stands for the question whether the piece is active.
+
+/// One change of the sources. `from` stands there exactly once.
+pub struct Edit {
+    /// Below `crates/cmwq/src`.
+    pub file: &'static str,
+    /// What stands there.
+    pub from: &'static str,
+    /// What stands there instead.
+    pub to: &'static str,
+}
+
+/// One piece.
+pub struct Piece {
+    /// On the command line.
+    pub name: &'static str,
+    /// Whether it is a known failure of the field, or an essential line of ours.
+    pub known: bool,
+    /// What is wrong.
+    pub what: &'static str,
+    /// Faults under which it is looked for.
+    pub faults: &'static str,
+    /// Seeds within which it must be found.
+    pub budget: u64,
+    /// The change.
+    pub edits: &'static [Edit],
+}
+
+const fn known(name: &'static str, what: &'static str, edits: &'static [Edit]) -> Piece {
+    Piece {
+        name,
+        known: true,
+        what,
+        faults: "all",
+        budget: 2000,
+        edits,
+    }
+}
+
+const fn line(name: &'static str, what: &'static str, edits: &'static [Edit]) -> Piece {
+    Piece {
+        name,
+        known: false,
+        what,
+        faults: "all",
+        budget: 2000,
+        edits,
+    }
+}
+
+const fn edit(file: &'static str, from: &'static str, to: &'static str) -> Edit {
+    Edit { file, from, to }
+}
+
+/// All of them.
+pub const PIECES: &[Piece] = &[
+    known(
+        "sleeper-counts",
+        "the counter of searching workers is changed by the sleeper, when it is awake again, instead of by its waker (the hang for which a sharded blocking pool was reverted)",
+        &[
+            edit(
+                "pool/state/counts.rs",
+                "        self.searching += 1;\n        let worker = &mut workers[id];",
+                "        if !MUTANT {\n            self.searching += 1;\n        }\n        let worker = &mut workers[id];",
+            ),
+            edit(
+                "pool/state/counts.rs",
+                "        self.leave_search(worker, WorkerState::Idle { since_ns });",
+                "        if MUTANT {\n            self.searching += 1;\n        }\n        self.leave_search(worker, WorkerState::Idle { since_ns });",
+            ),
+        ],
+    ),
+    known(
+        "wake-before-visible",
+        "the wake-up is issued before what the sleeper waits for is visible",
+        &[edit(
+            "sys/waiting/park.rs",
+            "            if self.0.swap(TOKEN, Ordering::Release) == PARKED {\n                wake_one(&self.0);\n            }",
+            "            if MUTANT {\n                if self.0.load(Ordering::Relaxed) == PARKED {\n                    wake_one(&self.0);\n                }\n                self.0.swap(TOKEN, Ordering::Release);\n                return;\n            }\n            if self.0.swap(TOKEN, Ordering::Release) == PARKED {\n                wake_one(&self.0);\n            }",
+        )],
+    ),
+    known(
+        "double-claim",
+        "an idle worker is claimed without being taken off the list: two wakers pick it",
+        &[edit(
+            "pool/state/counts.rs",
+            "        worker.state = WorkerState::Searching;\n        id\n    }",
+            "        worker.state = WorkerState::Searching;\n        if MUTANT && !worker.woken {\n            self.idle.insert(chosen, id);\n        }\n        id\n    }",
+        )],
+    ),
+    known(
+        "culled-and-picked",
+        "a worker that is to go is left on the idle list, where it is picked for an item",
+        &[edit(
+            "pool/service/cull.rs",
+            "            guard.leaving += 1;\n            guard.wake_at(0);",
+            "            guard.leaving += 1;\n            if MUTANT {\n                let handle = guard.workers[oldest].handle.clone();\n                handle.wake(false);\n                guard.cull_armed = false;\n                return None;\n            } else {\n                guard.wake_at(0);\n            }",
+        )],
+    ),
+    known(
+        "no-second-look",
+        "the mark that asks for a notification is taken for set without a second look at the queue",
+        &[edit(
+            "pool/lock/settle.rs",
+            "        if !self.has_waiting() && self.pool.inbox.ask_notify() {\n            if",
+            "        if !self.has_waiting() && (self.pool.inbox.ask_notify() || MUTANT) {\n            if",
+        )],
+    ),
+    known(
+        "other-stripe",
+        "the post goes to another sleeper than the one that was chosen",
+        &[edit(
+            "pool/lock/guard.rs",
+            "        let handle = slot.handle.clone();\n        if self.wake.is_none() {",
+            "        let handle = slot.handle.clone();\n        let handle = if MUTANT {\n            self.workers.iter().next().map_or(handle, |(_, slot)| slot.handle.clone())\n        } else {\n            handle\n        };\n        if self.wake.is_none() {",
+        )],
+    ),
+    known(
+        "two-pools",
+        "an item that runs on one pool is queued on another, and runs on both at once",
+        &[edit(
+            "pool/submit/publish.rs",
+            "        match guard.runs_for(&item, front_id) {",
+            "        match guard.runs_for(&item, front_id).filter(|_| !MUTANT) {",
+        )],
+    ),
+    known(
+        "never-unplugged",
+        "the waiting items of a plugged ordered queue are never released",
+        &[edit(
+            "workqueue/parts/core.rs",
+            "        if let Some(pwq) = unplugged {",
+            "        if let Some(pwq) = unplugged.filter(|_| !MUTANT) {",
+        )],
+    ),
+    known(
+        "refused-once",
+        "a worker that could not be created is not asked for again: what waits for it waits for ever",
+        &[edit(
+            "pool/service/creator.rs",
+            "                attempts.refused(next, clock::now_ns());",
+            "                if !MUTANT {\n                    attempts.refused(next, clock::now_ns());\n                }",
+        )],
+    ),
+    known(
+        "never-destroyed",
+        "a queue that is dropped from its own item is never destroyed if no thread can be created (found by exploration in this library)",
+        &[edit(
+            "pool/service/thread.rs",
+            "            self.reporter.perform(Box::new(move || perform(&job)));",
+            "            if !MUTANT {\n                self.reporter.perform(Box::new(move || perform(&job)));\n            }",
+        )],
+    ),
+    known(
+        "moved-and-lost",
+        "an item that is moved is lost if the thread of the timers cannot be created (found by exploration in this library)",
+        &[edit(
+            "workqueue/delayed.rs",
+            "            Err(armed) => armed.enqueue_now(),",
+            "            Err(armed) if MUTANT => {\n                armed.item.release();\n                Queued::Refused(Refused::NoTimer)\n            }\n            Err(armed) => armed.enqueue_now(),",
+        )],
+    ),
+    known(
+        "no-grace-period",
+        "what readers may still use is let go of without a grace period",
+        &[edit(
+            "sys/memory/gate.rs",
+            "        begin_era();\n        let _one_writer",
+            "        if MUTANT {\n            return;\n        }\n        begin_era();\n        let _one_writer",
+        )],
+    ),
+    line(
+        "busy-not-searched",
+        "an item is started although a worker of the pool runs it",
+        &[edit(
+            "pool/lock/take.rs",
+            "            && let Some(run) = inner.busy.find(address, func)\n",
+            "            && let Some(run) = inner.busy.find(address, func).filter(|_| !MUTANT)\n",
+        )],
+    ),
+    line(
+        "no-worker-asked-for",
+        "settling does not ask for a worker when none is idle",
+        &[edit(
+            "pool/lock/settle.rs",
+            "        if !self.wake_idle() {\n            self.want_worker();\n        }\n    }\n\n    /// No worker of this pool",
+            "        if !self.wake_idle() && !MUTANT {\n            self.want_worker();\n        }\n    }\n\n    /// No worker of this pool",
+        )],
+    ),
+    line(
+        "credits-kept",
+        "credits are not given back at an item's end",
+        &[edit(
+            "pool/state/pwqs.rs",
+            "                ended.credits_freed = pwq.give_back_unused();",
+            "                ended.credits_freed = !MUTANT && pwq.give_back_unused();",
+        )],
+    ),
+    line(
+        "inactive-overtaken",
+        "a new item overtakes those that wait for a credit",
+        &[edit(
+            "pool/state/pwqs.rs",
+            "        if pwq.inactive.is_empty() && !pwq.waiting && !pwq.plugged && pwq.use_credit() {",
+            "        let first = pwq.inactive.is_empty() && !pwq.waiting;\n        if (first || MUTANT) && !pwq.plugged && pwq.use_credit() {",
+        )],
+    ),
+    line(
+        "credit-not-entered",
+        "a credit that was taken for an inactive item is not entered",
+        &[edit(
+            "pool/state/pwqs.rs",
+            "        pwq.credits.transition_store_to_unused(1);\n        let item = pwq.inactive.pop_front();",
+            "        pwq.credits.transition_store_to_unused(i32::from(!MUTANT));\n        let item = pwq.inactive.pop_front();",
+        )],
+    ),
+    line(
+        "retired-with-arrivals",
+        "a pool workqueue retires without accepting what was published before",
+        &[edit(
+            "workqueue/parts/core.rs",
+            "            let mut guard = pwq.pool.lock();\n            guard.drain();\n            guard.retire_pwq(pwq.key)",
+            "            let mut guard = pwq.pool.lock();\n            if !MUTANT {\n                guard.drain();\n            }\n            guard.retire_pwq(pwq.key)",
+        )],
+    ),
+    line(
+        "flush-without-arrivals",
+        "a flush does not accept what was published before",
+        &[edit(
+            "workqueue/parts/flush.rs",
+            "            guard.drain();\n            busy +=",
+            "            if !MUTANT {\n                guard.drain();\n            }\n            busy +=",
+        )],
+    ),
+    line(
+        "busy-colour-idle",
+        "a flush takes a colour with items in flight for an idle one",
+        &[edit(
+            "pool/queue/colours.rs",
+            "        let busy = self.in_flight[old as usize] > 0;",
+            "        let busy = self.in_flight[old as usize] > 0 && !MUTANT;",
+        )],
+    ),
+    line(
+        "shared-generation",
+        "a flush shares a generation that had begun before it",
+        &[edit(
+            "workqueue/parts/flush.rs",
+            "        let mine = state.begun;\n        while",
+            "        let mine = state.begun - u64::from(MUTANT && state.begun > state.complete);\n        while",
+        )],
+    ),
+    line(
+        "limit-one-too-high",
+        "the limit of a per-CPU queue is one too high",
+        &[edit(
+            "workqueue/parts/limits.rs",
+            "WorkqueueKind::PerCpu => vec![self.max_active as i32; cpus],",
+            "WorkqueueKind::PerCpu => vec![self.max_active as i32 + i32::from(MUTANT); cpus],",
+        )],
+    ),
+    line(
+        "credits-not-collected",
+        "a pool workqueue that must wait does not collect the others' unused credits",
+        &[edit(
+            "workqueue/parts/limits.rs",
+            "        collect(members.iter().filter(|other| other.node == pwq.node));",
+            "        if !MUTANT {\n            collect(members.iter().filter(|other| other.node == pwq.node));\n        }",
+        )],
+    ),
+    line(
+        "served-once",
+        "only one inactive item of a pool workqueue is served",
+        &[edit(
+            "workqueue/parts/node.rs",
+            "                Some(true) => waiting.push_back(pwq),",
+            "                Some(true) if MUTANT => {}\n                Some(true) => waiting.push_back(pwq),",
+        )],
+    ),
+    line(
+        "credit-of-the-gone",
+        "the credit for a pool workqueue that is gone is lost",
+        &[edit(
+            "workqueue/parts/node.rs",
+            "                    self.limit.give(1);\n                    continue;",
+            "                    if !MUTANT {\n                        self.limit.give(1);\n                    }\n                    continue;",
+        )],
+    ),
+    line(
+        "raised-and-not-served",
+        "after a change of the limits what waits is not served",
+        &[edit(
+            "workqueue/parts/limits.rs",
+            "        collect(members);\n        self.serve_all();",
+            "        collect(members);\n        if !MUTANT {\n            self.serve_all();\n        }",
+        )],
+    ),
+    line(
+        "not-plugged",
+        "the new pool workqueue of an ordered queue is not plugged",
+        &[edit(
+            "workqueue/parts/core.rs",
+            "        let plugged = self.ordered() && !members.is_empty();",
+            "        let plugged = self.ordered() && !members.is_empty() && !MUTANT;",
+        )],
+    ),
+    line(
+        "not-frozen",
+        "a frozen queue keeps its limit",
+        &[edit(
+            "workqueue/parts/limits.rs",
+            "        if self.frozen {\n            values.fill(0);",
+            "        if self.frozen && !MUTANT {\n            values.fill(0);",
+        )],
+    ),
+    line(
+        "waiters-not-told",
+        "a thread that waits for an item is not told of its end",
+        &[edit(
+            "pool/lock/take.rs",
+            "        self.all_done(waiters);\n        next",
+            "        if !MUTANT {\n            self.all_done(waiters);\n        }\n        next",
+        )],
+    ),
+    line(
+        "flush-not-told",
+        "a thread that flushes is not woken when its generation is complete",
+        &[edit(
+            "workqueue/parts/flush.rs",
+            "            self.changed.notify_all();\n        }\n    }\n}",
+            "            if !MUTANT {\n                self.changed.notify_all();\n            }\n        }\n    }\n}",
+        )],
+    ),
+    line(
+        "credits-freed-untold",
+        "a queue is not told that credits were freed",
+        &[edit(
+            "pool/lock/settle.rs",
+            "                Event::CreditsFreed(front, node) => front.credits_freed(node),",
+            "                Event::CreditsFreed(..) if MUTANT => {}\n                Event::CreditsFreed(front, node) => front.credits_freed(node),",
+        )],
+    ),
+    line(
+        "one-worker-leaves",
+        "a pool that goes wakes one of its idle workers only",
+        &[edit(
+            "pool/lock/pool.rs",
+            "        while guard.wake_idle() {}",
+            "        while guard.wake_idle() && !MUTANT {}",
+        )],
+    ),
+    line(
+        "cancel-does-not-wait",
+        "cancelling and disabling with waiting do not wait for the run",
+        &[edit(
+            "workqueue/task/control.rs",
+            "    wait_for_end(item, &registered);\n}",
+            "    if !MUTANT {\n        wait_for_end(item, &registered);\n    }\n}",
+        )],
+    ),
+    line(
+        "earlier-timer-sleeps",
+        "the timers' thread is not woken for a timer that is earlier than all others",
+        &[edit(
+            "timer/service.rs",
+            "        if earlier {\n            self.parker().unpark();",
+            "        if earlier && !MUTANT {\n            self.parker().unpark();",
+        )],
+    ),
+    line(
+        "disabled-accepted",
+        "a disabled item is accepted",
+        &[
+            edit(
+                "item/raw.rs",
+                "        let after = |before| match before {\n            0 => PENDING,",
+                "        let after = |before| match before {\n            0 => PENDING,\n            _ if MUTANT && before & PENDING == 0 => before | PENDING,",
+            ),
+            edit(
+                "item/raw.rs",
+                "            0 => Ok(Pending(item)),\n            _ if before & PENDING != 0",
+                "            0 => Ok(Pending(item)),\n            _ if MUTANT && before & PENDING == 0 => Ok(Pending(item)),\n            _ if before & PENDING != 0",
+            ),
+        ],
+    ),
+    line(
+        "drained-once",
+        "a drain looks at each pool once, and at nothing that it saw",
+        &[edit(
+            "workqueue/draining.rs",
+            "            if let Some(seen) = self.at_rest()\n",
+            "            if MUTANT {\n                return;\n            }\n            if let Some(seen) = self.at_rest()\n",
+        )],
+    ),
+    line(
+        "no-mayday",
+        "the rescuer is not called",
+        &[edit(
+            "pool/service/rescuer.rs",
+            "                    calls.push((rescuer.clone(), place));",
+            "                    if !MUTANT {\n                        calls.push((rescuer.clone(), place));\n                    }",
+        )],
+    ),
+    line(
+        "completion-dropped",
+        "what an item returns is not posted now and then",
+        &[edit(
+            "workqueue/completion_queue/submit.rs",
+            "        let Some(inner) = self.inner.take() else {",
+            "        if MUTANT && token % 8 == 0 {\n            return;\n        }\n        let Some(inner) = self.inner.take() else {",
+        )],
+    ),
+    line(
+        "armed-without-a-mark",
+        "arming does not ask for the eventfd to be made readable",
+        &[edit(
+            "workqueue/completion_queue/owner.rs",
+            "        if !owners.ready.is_empty() || !self.inner.posts.arm(FD) {\n            return false;",
+            "        if !owners.ready.is_empty() || (!MUTANT && !self.inner.posts.arm(FD)) {\n            return false;",
+        )],
+    ),
+    line(
+        "owner-not-woken",
+        "a post does not wake an owner that sleeps",
+        &[edit(
+            "workqueue/completion_queue/queue.rs",
+            "            if !Pool::defer_wakeup(&self.epoch) {",
+            "            if !MUTANT && !Pool::defer_wakeup(&self.epoch) {",
+        )],
+    ),
+    line(
+        "room-kept",
+        "the room of a completion is not given back when its item is refused",
+        &[edit(
+            "workqueue/completion_queue/submit.rs",
+            "            inner.release(1);",
+            "            if !MUTANT {\n                inner.release(1);\n            }",
+        )],
+    ),
+    line(
+        "batch-accepts-the-pending",
+        "a batch takes a pending item for an accepted one",
+        &[edit(
+            "workqueue/batch.rs",
+            "                    Err(why_not) => {\n                        outcome.rest.push((first + index, why_not.into()));\n                        None\n                    }\n                }\n            };\n            let ask_for = |index: usize| ask_for_work",
+            "                    Err(why_not) => {\n                        if MUTANT {\n                            outcome.accepted += 1;\n                        } else {\n                            outcome.rest.push((first + index, why_not.into()));\n                        }\n                        None\n                    }\n                }\n            };\n            let ask_for = |index: usize| ask_for_work",
+        )],
+    ),
+    line(
+        "chain-backwards",
+        "the closures of a batch that are queued one by one are queued in reverse",
+        &[edit(
+            "workqueue/batch.rs",
+            "        raws.reverse();",
+            "        if !MUTANT {\n            raws.reverse();\n        }",
+        )],
+    ),
+    line(
+        "move-forgets-the-disabled",
+        "moving an idle item accepts one that is disabled",
+        &[edit(
+            "workqueue/delayed.rs",
+            "        if !was_pending && self.work.is_disabled() {",
+            "        if !was_pending && !MUTANT && self.work.is_disabled() {",
+        )],
+    ),
+];

@@ -1,0 +1,177 @@
+//! Options, sockets, and the end of the command.
+
+use super::served::{Served, path, terminate};
+use crate::common::{Client, Dir, pattern};
+use cmwq_nbd::protocol::command;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+#[test]
+fn stopping_answers_what_is_in_flight_and_removes_the_socket() {
+    let served = Served::start(Dir::new(), &["--memory", "16M"]);
+    let mut client = Client::connect(&served.socket(), true);
+    for n in 0..64 {
+        client.send(command::READ, 0, n * 65536, 65536, &[]);
+    }
+    // An answer says that the requests have been read, all of them being in the socket.
+    client.receive();
+    let socket = served.socket();
+    terminate(&served.child);
+    let mut answered = 1;
+    while !client.at_end() {
+        client.receive();
+        answered += 1;
+    }
+    assert!(answered >= 1);
+    assert_eq!(served.stop(), 0);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn the_socket_is_its_owners_and_the_key_is_told_nobody() {
+    use std::os::unix::fs::PermissionsExt;
+    let served = Served::encrypted(1 << 20);
+    let mode = std::fs::metadata(served.socket())
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let read = |name: &str| std::fs::read(format!("/proc/{}/{name}", served.child.id())).unwrap();
+    let key = pattern(12345, 64, 77);
+    for place in ["cmdline", "environ"] {
+        assert!(
+            !read(place).windows(16).any(|window| window == &key[..16]),
+            "{place}"
+        );
+    }
+}
+
+/// What the command refuses: status 2, one line that names the value, nothing on standard output.
+fn refused(args: &[&str]) -> String {
+    let done = Command::new(env!("CARGO_BIN_EXE_cmwq-nbd"))
+        .args(args)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(2), "{args:?}: {errors}");
+    assert!(done.stdout.is_empty(), "{args:?}");
+    assert_eq!(errors.lines().count(), 1, "{args:?}: {errors}");
+    errors
+}
+
+#[test]
+fn bad_options_are_refused_in_one_line() {
+    let dir = Dir::new();
+    let (short, missing, socket) = (dir.file("short"), dir.file("missing"), dir.file("file"));
+    std::fs::write(&short, pattern(5, 65, 1)).unwrap();
+    std::fs::write(&socket, b"precious").unwrap();
+    let (short, missing) = (path(&short), path(&missing));
+    assert!(refused(&[]).contains("--help"));
+    assert!(refused(&["serve"]).contains("FILE"));
+    assert!(refused(&["serve", missing]).contains("No such file"));
+    assert!(refused(&["serve", "--memory", "1M", short]).contains("cannot be used with"));
+    let cipher = ["serve", "--memory", "1M", "--cipher", "aes-xts-plain64"];
+    assert!(refused(&cipher).contains("--key-file"));
+    let with_key = |key: &str| refused(&[&cipher[..], &["--key-file", key]].concat());
+    assert!(with_key(short).contains("64 bytes (512 bits)"));
+    assert!(with_key(missing).contains("No such file"));
+    assert!(with_key("/").contains("directory"));
+    let key = with_key(short);
+    assert!(
+        !key.contains(&format!("{:02x}", pattern(5, 65, 1)[0]).repeat(2)),
+        "{key}"
+    );
+    let at = |place: &[&str]| refused(&[&["serve", "--memory", "1M"], place].concat());
+    assert!(at(&["--listen", "0.0.0.0:0"]).contains("--allow-remote"));
+    assert!(at(&["--socket", "/nowhere/socket"]).contains("/nowhere/socket"));
+    // What is no socket is not removed.
+    assert!(at(&["--socket", path(&socket)]).contains("in use"));
+    assert_eq!(std::fs::read(&socket).unwrap(), b"precious");
+    let both = at(&["--io-uring"]);
+    assert!(
+        both.contains("--memory") && both.contains("--io-uring"),
+        "{both}"
+    );
+    let served = Served::start(Dir::new(), &["--memory", "1M"]);
+    assert!(at(&["--socket", path(&served.socket())]).contains("another server"));
+}
+
+#[test]
+fn tcp_on_the_loopback() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cmwq-nbd"))
+        .args(["serve", "--memory", "1M", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let address = line.trim().rsplit("nbd://").next().unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let mut hello = [0; 18];
+    std::io::Read::read_exact(&mut stream, &mut hello).unwrap();
+    assert_eq!(&hello[..8], b"NBDMAGIC");
+    stream.write_all(&[0; 4]).unwrap();
+    terminate(&child);
+    assert!(child.wait().unwrap().success());
+}
+
+/// Makes the system call fail with `error`, as old kernels and sandboxes do. For a process that is about to become another program.
+fn without_io_uring(error: i32) -> std::io::Result<()> {
+    // From linux/filter.h and linux/seccomp.h: load the call's number; if it is not io_uring_setup, skip one; fail; allow.
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut filter = [
+        step(0x20, 0, 0, 0),
+        step(0x15, 0, 1, libc::SYS_io_uring_setup as u32),
+        step(0x06, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32),
+        step(0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: numbers only.
+    let done = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    // SAFETY: a valid program, which the kernel copies.
+    let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) };
+    match (done, set) {
+        (0, 0) => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+#[test]
+fn a_system_without_io_uring_is_told_in_one_line() {
+    use std::os::unix::process::CommandExt;
+    let dir = Dir::new();
+    let image = dir.file("image");
+    std::fs::write(&image, [0; 4096]).unwrap();
+    let cases = [
+        (libc::ENOSYS, "no io_uring"),
+        (libc::EPERM, "kernel.io_uring_disabled"),
+    ];
+    for (error, said) in cases {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq-nbd"));
+        command.args(["serve", path(&image), "--io-uring"]);
+        // SAFETY: system calls only.
+        unsafe { command.pre_exec(move || without_io_uring(error)) };
+        let done = match command.output() {
+            Ok(done) => done,
+            Err(why) => {
+                println!(
+                    "a_system_without_io_uring: skipped, because there is no filter of system calls: {why}"
+                );
+                return;
+            }
+        };
+        let errors = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(2), "{errors}");
+        assert!(done.stdout.is_empty());
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+        assert!(
+            errors.contains("--io-uring") && errors.contains(said),
+            "{errors}"
+        );
+    }
+}

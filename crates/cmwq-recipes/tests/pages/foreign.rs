@@ -1,0 +1,90 @@
+//! Names that pages may quote though they are not in our sources.
+
+/// What the kernel has and `<linux/*.h>` of ours has not: docs/c.md says so.
+const KERNEL: &[&str] = &[
+    "CLASS",
+    "DEFINE_PER_CPU",
+    "__setup",
+    "bit_waitqueue",
+    "bitmap_parse_user",
+    "bitmap_shift_*",
+    "cmpxchg_double",
+    "cpu_down",
+    "cpu_up",
+    "devm_alloc_workqueue",
+    "dump_stack",
+    "get_state_synchronize_rcu",
+    "hlist",
+    "hlist_bl",
+    "hlist_nulls",
+    "kfree_sensitive",
+    "kobject_move",
+    "kobject_rename",
+    "ksize",
+    "kthread_associate_blkcg",
+    "kthread_bind_mask",
+    "kthread_use_mm",
+    "list_splice_init_rcu",
+    "module_param_array",
+    "module_param_cb",
+    "next_and",
+    "next_wrap",
+    "percpu_counter",
+    "percpu_ref",
+    "print_worker_info",
+    "raw_",
+    "sched_set_fifo",
+    "scoped_cond_guard",
+    "seq_operations",
+    "seqlock",
+    "set_cpus_allowed_ptr",
+    "set_mask_bits",
+    "set_user_nice",
+    "show_one_workqueue",
+    "smp_call_function_single",
+    "wait_on_bit_action",
+    "workqueue_prepare_cpu",
+    "wq_watchdog_touch",
+];
+
+/// System calls, the C library, the processor.
+const SYSTEM: &[&str] = &[
+    "IORING_OP_FSYNC",
+    "POSIX_SPAWN_SETSIGMASK",
+    "RWF_NOWAIT",
+    "SO_PEERCRED",
+    "cldemote",
+    "execinfo.h",
+    "ffs",
+    "longjmp",
+    "posix_spawn",
+    "pthread_exit",
+    "sched_runtime",
+    "stdatomic.h",
+    "strings.h",
+];
+
+/// Other languages, crates and programs.
+const OTHERS: &[&str] = &[
+    "BLOCKING_MAX_THREADS",
+    "LazyLock",
+    "SAFETY",
+    "UV_THREADPOOL_SIZE",
+    "openssl",
+    "threadpool.c",
+    "uv_fs_*",
+];
+
+/// Whether a name is known to be somebody else's.
+pub(crate) fn knows(name: &str) -> bool {
+    [KERNEL, SYSTEM, OTHERS]
+        .iter()
+        .any(|names| names.contains(&name))
+}
+
+/// All of them, to see that each is needed.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    [KERNEL, SYSTEM, OTHERS]
+        .into_iter()
+        .flat_map(|names| names.iter().copied())
+}

@@ -1,0 +1,212 @@
+//! The documentation says what is there: each link, path, name, command and option in a page is looked up in the sources, and the
+//! pages keep to their limits.
+//!
+//! Seen to fail: a link to a missing file and to a missing heading, a made-up path, function, type, method, variable, command and
+//! option (`made_up_names_are_found`); a README of more than 150 lines; more than 25,000 words; 41 entries of the glossary; a decision without a
+//! state, or of two pages; a changed figure of the chart; an excuse that no page needs.
+
+mod foreign;
+mod page;
+mod rules;
+mod sources;
+
+use std::fs;
+use std::path::Path;
+
+use page::Page;
+use rules::Rules;
+use sources::{Sources, files};
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// All pages of the project, with their paths from its root.
+fn pages() -> Vec<Page> {
+    let pages = files(root());
+    let pages = pages.iter().filter(|path| path.ends_with(".md"));
+    // What a release changed is history: its names need not be there any more.
+    let pages = pages.filter(|path| *path != "CHANGELOG.md");
+    let read = |path: &String| {
+        Page::new(
+            path,
+            &fs::read_to_string(root().join(path)).expect("a page"),
+        )
+    };
+    pages.map(read).collect()
+}
+
+#[test]
+fn what_a_page_names_is_there() {
+    let (sources, pages) = (Sources::read(root()), pages());
+    assert!(pages.len() >= 20, "{}", pages.len());
+    let rules = Rules::new(&sources, &pages);
+    let complaints: Vec<_> = pages.iter().flat_map(|page| rules.check(page)).collect();
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+#[test]
+fn made_up_names_are_found() {
+    let sources = Sources::read(root());
+    let wrong = [
+        "[a page](no-such-page.md)",
+        "[a heading](guide.md#no-such-heading)",
+        "[a heading of this page](#no-such-heading)",
+        "![a picture](no-such-picture.svg)",
+        "`crates/cmwq/src/no_such_file.rs`",
+        "`pool/no_such_file.rs`",
+        "`no_such_file.rs`",
+        "`scripts/no-such-script`",
+        "`no_such_function`",
+        "`no_such_function()`",
+        "`NoSuchType`",
+        "`Workqueue::no_such_method`",
+        "`Workqueue::no_such_method(3)`",
+        "`NO_SUCH_CONSTANT`",
+        "`struct no_such_struct`",
+        "`CMWQ_NO_SUCH_VARIABLE=1`",
+        "`cmwq_no_such_prefix_*`",
+        "`cmwq no-such-command`",
+        "`cmwq bench --no-such-option`",
+        "`--no-such-option`",
+        "`cargo run --example no_such_example`",
+        "`cargo test -p no-such-crate`",
+        "`<linux/no_such_header.h>`",
+        "```sh\ncmwq no-such-command\n```",
+        "```sh\ncmwq-nbd serve --no-such-option   # what it does\n```",
+        "```sh\ncc crates/no-such-file.c -o program\n```",
+    ];
+    for text in wrong {
+        let pages = [
+            Page::new("docs/made-up.md", text),
+            Page::new("docs/guide.md", "# A guide"),
+        ];
+        let complaints = Rules::new(&sources, &pages).check(&pages[0]);
+        assert_eq!(complaints.len(), 1, "{text}: {complaints:?}");
+    }
+    let right = "# A page\n\n[itself](#a-page), [the guide](guide.md#a-guide), `Workqueue::spawn`, `.ci/run`, `lib.rs`, `cmwq bench --items 5`, \
+        `queue_work`, `CMWQ_CPU_LIMIT=none`, `cmwq_cq_*`, `pool/PROTOCOL.md`\n\n```sh\ncmwq top -p 3   # --no-such-option\n```\n";
+    let pages = [
+        Page::new("docs/made-up.md", right),
+        Page::new("docs/guide.md", "# A guide"),
+    ];
+    let complaints = Rules::new(&sources, &pages).check(&pages[0]);
+    assert!(complaints.is_empty(), "{complaints:?}");
+}
+
+#[test]
+fn no_name_is_excused_in_vain() {
+    let pages = pages();
+    let quoted: Vec<_> = pages.iter().flat_map(|page| page.quotes()).collect();
+    let quoted: Vec<_> = quoted
+        .iter()
+        .map(|(_, quote)| format!("{quote:?}"))
+        .collect();
+    for name in foreign::names() {
+        let needed = quoted.iter().any(|quote| quote.contains(name));
+        assert!(needed, "{name}: no page has it");
+    }
+}
+
+/// The README and all of docs, in words as `wc -w` counts them.
+const MOST_WORDS: usize = 25_000;
+const MOST_README_LINES: usize = 150;
+const MOST_GLOSSARY_ENTRIES: usize = 40;
+const MOST_DECISION_WORDS: usize = 300;
+
+#[test]
+fn pages_keep_to_their_limits() {
+    let pages = pages();
+    let docs = pages
+        .iter()
+        .filter(|page| page.path == "README.md" || page.path.starts_with("docs/"));
+    let words: usize = docs.map(Page::words).sum();
+    assert!(words <= MOST_WORDS, "{words} words");
+
+    let page = |path: &str| {
+        let mut found = pages.iter().filter(|page| page.path == path);
+        found.next().expect("the page")
+    };
+    let lines = page("README.md").text.lines().count();
+    assert!(lines <= MOST_README_LINES, "{lines} lines");
+
+    let architecture = &page("docs/architecture.md").text;
+    let (_, glossary) = architecture.split_once("## Glossary").expect("a glossary");
+    let glossary = glossary.split("\n## ").next().expect("its section");
+    let entries = glossary
+        .lines()
+        .filter(|line| line.starts_with("- "))
+        .count();
+    assert!(
+        (10..=MOST_GLOSSARY_ENTRIES).contains(&entries),
+        "{entries} entries"
+    );
+
+    let mut decisions = 0;
+    for page in pages
+        .iter()
+        .filter(|page| page.path.starts_with("docs/decisions/"))
+    {
+        let states = [
+            "\nState: accepted",
+            "\nState: superseded by [",
+            "\nState: proposed",
+        ];
+        assert!(
+            states.iter().any(|state| page.text.contains(state)),
+            "{}: no state",
+            page.path
+        );
+        assert!(
+            page.words() <= MOST_DECISION_WORDS,
+            "{}: {} words",
+            page.path,
+            page.words()
+        );
+        decisions += 1;
+    }
+    assert!(decisions > 0);
+}
+
+#[test]
+fn the_chart_is_what_its_data_say() {
+    let chart = std::process::Command::new(root().join("scripts/peers-chart"))
+        .output()
+        .expect("the script runs");
+    assert!(chart.status.success(), "{chart:?}");
+    let there = fs::read(root().join("docs/peers.svg")).expect("the chart");
+    assert!(
+        chart.stdout == there,
+        "docs/peers.svg is not what scripts/peers-chart makes of its data"
+    );
+}
+
+/// The picture in docs/architecture.md has the layers that `crates/cmwq/tests/layers.rs` checks, in their order.
+#[test]
+fn the_picture_has_the_layers() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect("a file");
+    let check = read("crates/cmwq/tests/layers.rs");
+    let (_, layers) = check
+        .split_once("const LAYERS: &[&str] = &[")
+        .expect("the layers");
+    let layers = layers.split("];").next().expect("their end");
+    let layers = layers.split('"').skip(1).step_by(2);
+    // A part of a folder is drawn for the pool only; files at the top are not drawn.
+    let folder = |layer: &&str| root().join("crates/cmwq/src").join(layer).is_dir();
+    let drawn =
+        |layer: &&str| layer.starts_with("pool/") || !layer.contains('/') && *layer != "pool";
+    let mut layers: Vec<_> = layers.filter(folder).filter(drawn).collect();
+    layers.reverse();
+
+    let page = read("docs/architecture.md");
+    let (_, picture) = page.split_once("```text\n").expect("the picture");
+    let picture = picture.split("```").next().expect("its end");
+    let lines = picture
+        .lines()
+        .filter_map(|line| line.strip_prefix(' ')?.split_once("/ "));
+    let picture: Vec<_> = lines
+        .map(|(layer, _)| layer)
+        .filter(|layer| !layer.contains(' '))
+        .collect();
+    assert_eq!(picture, layers);
+}

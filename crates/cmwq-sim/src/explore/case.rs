@@ -1,0 +1,289 @@
+//! One program on one machine: it runs, and the oracles look.
+
+use super::os;
+use super::program::{Op, Program};
+use super::programs::{Issuer, Known, Settings, Shots, World, built, lock};
+use cmwq_simulated::topology::Topology;
+use cmwq_simulated::{Engine, WorkqueueAttrs};
+use cmwq_vm::{Cpus, Faults, Stuck};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Virtual time after which a run is one that hangs: 20 minutes.
+const LIMIT_NS: u64 = 1_200_000_000_000;
+/// How long what was accepted may take at the end, when no thread touches the engine any more.
+const REST: Duration = Duration::from_secs(120);
+
+/// How the threads that go with an engine are called. The timers' thread stays.
+const ENGINE_THREADS: [&str; 5] = [
+    "kworker",
+    "cmwq-service",
+    "cmwq-creator",
+    "cmwq-reporter",
+    "cmwq-destroy",
+];
+
+/// How a run ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// Of all that happened.
+    pub log_hash: u64,
+    /// Visible operations.
+    pub operations: u64,
+}
+
+/// Runs a program under a schedule.
+///
+/// # Errors
+/// What promise was broken.
+pub(super) fn run(program: &Program, topology: Topology, schedule: u64) -> Result<Passed, String> {
+    let state = Arc::new(State::default());
+    let seed = program.seed ^ schedule.wrapping_mul(0xd134_2543_de82_ef95);
+    let main = {
+        let (program, state) = (program.clone(), state.clone());
+        move || perform(&program, topology, &state)
+    };
+    let run = || cmwq_vm::run(&program.machine(), seed, LIMIT_NS, main);
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(outcome)) => Ok(Passed {
+            log_hash: outcome.log_hash,
+            operations: outcome.operations,
+        }),
+        Ok(Err(stuck)) => {
+            let how = match stuck {
+                Stuck::Deadlock(names) => format!("all sleep: {}", names.join(", ")),
+                Stuck::TooLong => "no end within 20 virtual minutes".to_owned(),
+            };
+            let stage = *lock(&state.stage);
+            Err(format!("hang, {stage}: {how}{}", state.known.open()))
+        }
+        Err(panic) => Err(message(&*panic)),
+    }
+}
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+    text.unwrap_or_else(|| "a panic without a message".to_owned())
+}
+
+/// What a run knows, and how far it has come. It outlives the machine.
+#[derive(Default)]
+struct State {
+    known: Known,
+    stage: Mutex<&'static str>,
+}
+
+impl State {
+    fn enter(&self, stage: &'static str) {
+        *lock(&self.stage) = stage;
+    }
+
+    fn must_be_whole(&self) {
+        if let Some(first) = self.known.broken.first() {
+            panic!("{first}");
+        }
+    }
+}
+
+/// How long something may wait while a CPU idles: what the monitor needs to find a worker asleep, and what the faults add.
+fn bound_ns(faults: &Faults) -> u64 {
+    let creation = match faults.refuse_ppm {
+        0 => 0,
+        // A refused creation is tried again after a second, and may be refused again and again.
+        _ => 40_000_000_000,
+    };
+    let stops = if faults.stop_ppm > 0 {
+        5 * faults.stop_ns
+    } else {
+        0
+    };
+    let late = 20 * (faults.late_ns + faults.slow_ns + faults.clock_ns + faults.delay_ns);
+    50_000_000 + creation + stops + late
+}
+
+fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
+    cmwq_simulated::set_warning_handler(|_| {});
+    cmwq_simulated::set_report_handler(|_| {});
+    let engine = Engine::builder()
+        .topology(topology)
+        .idle_timeout(Duration::from_millis(program.idle_timeout_ms))
+        .build()
+        .expect("a topology is given");
+    let world = World::new(
+        &engine,
+        &Settings {
+            seed: program.seed,
+            queues: program.queues,
+            threads_are_short: program.faults.refuse_ppm > 0,
+            cpus_change: program.cpus_change,
+        },
+        &state.known,
+    );
+    cmwq_vm::set_faults(program.faults);
+    watch(program, state);
+    state.enter("while the issuers go on");
+    issue(program, &world);
+    come_to_rest(program, &world, state);
+    state.enter("while all queues are destroyed");
+    let results = world.shared.results();
+    let shots: Vec<Arc<Shots>> = world.steady.iter().map(|s| s.shots.clone()).collect();
+    drop(world);
+    state.must_be_whole();
+    state.enter("until all pools and workers are gone");
+    let end = os::observe_ns() + REST.as_nanos() as u64;
+    let mut stats = engine.stats();
+    while stats.pools > 0 || stats.workers > 0 {
+        if os::observe_ns() > end {
+            let dump = engine.dump();
+            panic!("pools or workers are left after two minutes: {stats:?}\n{dump}");
+        }
+        os::sleep(Duration::from_millis(1));
+        stats = engine.stats();
+    }
+    assert_eq!(stats.started, stats.completed, "{stats:?}");
+    state.enter("until all threads of the engine are gone");
+    drop(engine);
+    let end = os::observe_ns() + REST.as_nanos() as u64;
+    while let Some(left) = ENGINE_THREADS
+        .iter()
+        .map(|name| os::threads_named(name))
+        .find(|left| !left.is_empty())
+    {
+        assert!(
+            os::observe_ns() < end,
+            "{} threads of the engine are left after two minutes",
+            left.len()
+        );
+        os::sleep(Duration::from_millis(1));
+    }
+    assert!(shots.iter().all(|shots| shots.is_settled()));
+    assert_eq!(Arc::strong_count(&results), 1, "results are left");
+    for ledger in lock(&state.known.ledgers).iter() {
+        assert!(ledger.is_settled(), "at the very end{}", ledger.open());
+        ledger.check(&state.known.broken);
+    }
+    state.must_be_whole();
+}
+
+/// The probe looks at what waits, and ends a run that has broken a promise.
+fn watch(program: &Program, state: &Arc<State>) {
+    let bound = bound_ns(&program.faults);
+    let conserves = program.conserves();
+    let state = state.clone();
+    let mut now = os::observe_ns();
+    let every = (bound / 8).min(100_000_000);
+    os::set_probe(every, move || {
+        now += every;
+        state.must_be_whole();
+        if conserves
+            && let Some(complaint) = state
+                .known
+                .waiting
+                .complaint(now, bound, |cpu| os::idle_for(cpu, now))
+        {
+            panic!("work conservation: {complaint}");
+        }
+    });
+}
+
+/// Starts the issuers, and waits for their end.
+fn issue(program: &Program, world: &Arc<World>) {
+    let left = Rc::new(AtomicUsize::new(program.issuers));
+    for number in 0..program.issuers {
+        let ops: Vec<Op> = (program.ops.iter().copied())
+            .filter(|op| op.issuer == number)
+            .collect();
+        let (world, left) = (world.clone(), left.clone());
+        let cpu = world.cpus[number % world.cpus.len()];
+        // Every other one is bound, and declares it; the others queue from wherever they are.
+        let bound = number % 2 == 0;
+        let main = move || {
+            let _issuer = bound.then(|| world.engine.become_issuer(cpu));
+            let mut issuer = Issuer::new(world);
+            ops.into_iter().for_each(|op| issuer.step(op.kind, op.seed));
+            issuer.finish();
+            left.fetch_sub(1, Relaxed);
+        };
+        os::spawn(&format!("issuer{number}"), None, main).expect("memory for a stack");
+    }
+    while left.load(Relaxed) > 0 {
+        os::sleep(Duration::from_micros(100));
+    }
+}
+
+/// What a queue with a rescuer has accepted runs though its pool has no worker and can get none.
+fn rely_on_a_rescuer(program: &Program, world: &World) {
+    let queue = built(|| world.engine.workqueue("reserve").mem_reclaim());
+    // No other queue has a pool of this nice level.
+    let attrs = WorkqueueAttrs {
+        nice: 7,
+        ..queue.attrs()
+    };
+    queue.apply_attrs(attrs).expect("legal attributes");
+    cmwq_vm::set_faults(Faults {
+        refuse_ppm: 1_000_000,
+        ..program.faults
+    });
+    let ran = Arc::new(AtomicBool::new(false));
+    let runs = ran.clone();
+    let accepted = queue.execute(move || runs.store(true, Relaxed));
+    accepted.expect("the queue takes items");
+    let end = os::observe_ns() + REST.as_nanos() as u64;
+    while !ran.load(Relaxed) {
+        assert!(os::observe_ns() < end, "no rescuer came within two minutes");
+        os::sleep(Duration::from_millis(1));
+    }
+    cmwq_vm::set_faults(program.faults);
+}
+
+/// Everything accepted ends by itself; then queues are flushed, and the accounts must be right.
+fn come_to_rest(program: &Program, world: &Arc<World>, state: &State) {
+    if program.cpus_change {
+        let all: Cpus = world.cpus.iter().copied().collect();
+        cmwq_vm::set_online(all);
+        // Until the engine has noticed.
+        os::sleep(Duration::from_millis(2500));
+    }
+    world.ends.store(true, Relaxed);
+    state.enter("until what was accepted has run");
+    let end = os::observe_ns() + REST.as_nanos() as u64;
+    let mut pause = Duration::from_micros(100);
+    while !world.is_settled() {
+        if os::observe_ns() > end {
+            panic!("not run within two minutes of rest{}", state.known.open());
+        }
+        os::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(100));
+    }
+    state.must_be_whole();
+    if program.faults.refuse_ppm > 0 {
+        state.enter("while no thread can be created");
+        rely_on_a_rescuer(program, world);
+    }
+    state.enter("while all queues are flushed");
+    world.empty_graveyard();
+    for which in 0..world.queue_count() {
+        let queue = world.queue(which);
+        for item in queue.items.iter().filter(|item| item.class.is_delayed()) {
+            item.flush();
+        }
+        queue.wq.flush().expect("not from an item of the queue");
+    }
+    for ledger in lock(&state.known.ledgers).iter() {
+        ledger.check(&state.known.broken);
+    }
+    state.enter("until all completions are delivered");
+    let end = os::observe_ns() + REST.as_nanos() as u64;
+    while world.shared.deliver_all(&state.known.broken) > 0 {
+        let late = os::observe_ns() > end;
+        assert!(!late, "completions are missing after two minutes");
+        os::sleep(Duration::from_micros(100));
+    }
+    state.must_be_whole();
+}

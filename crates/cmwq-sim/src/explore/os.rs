@@ -1,0 +1,50 @@
+//! What the random programs need of the machine, which is a virtual one here.
+
+use super::library::topology::CpuSet;
+use super::programs::Random;
+use cmwq_vm::Cpus;
+pub(crate) use cmwq_vm::os::work as compute;
+pub(crate) use cmwq_vm::os::{
+    idle_for, observe_ns, set_probe, sleep, spawn, threads_named, yield_now,
+};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
+
+/// For sections with visible operations: other virtual threads wait meanwhile, asleep.
+pub(crate) fn lock_long<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(guard)) => return guard.into_inner(),
+            Err(TryLockError::WouldBlock) => sleep(Duration::from_micros(2)),
+        }
+    }
+}
+
+/// Has it done by another thread, and waits for that.
+pub(crate) fn on_another_thread(what: impl FnOnce() + Send + 'static) {
+    let done = Rc::new(Cell::new(false));
+    let tells = done.clone();
+    let main = move || {
+        what();
+        tells.set(true);
+    };
+    spawn("other", None, main).expect("memory for a stack");
+    while !done.get() {
+        sleep(Duration::from_micros(2));
+    }
+}
+
+/// Takes CPUs of the machine away, or gives all of them back.
+pub(crate) fn change_cpus(all: &[usize], some: &CpuSet, random: &mut Random) {
+    let all: Cpus = all.iter().copied().collect();
+    let some: Cpus = some.iter().collect();
+    let some = if some.is_empty() { all } else { some };
+    cmwq_vm::set_online(if random.one_in(3) { all } else { some });
+    if random.one_in(3) {
+        // Until the engine has noticed.
+        sleep(Duration::from_millis(1200));
+    }
+}

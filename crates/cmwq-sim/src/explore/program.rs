@@ -1,0 +1,297 @@
+//! Random programs as data: what each issuer does, in order, on which machine, with which faults. Everything follows from the seed, and any subset of
+//! the operations is a program too, which is what shrinking needs.
+
+use super::programs::{KINDS, LATER, pick};
+use cmwq_vm::machine::{Costs, Machine, Place, preset};
+use cmwq_vm::{Faults, Random};
+
+pub use super::programs::Kind;
+
+/// With this the seeds that have found something are among those that have none of the later operations.
+const OF_LATER: u64 = 9;
+
+/// One step of one issuer.
+#[derive(Clone, Copy, Debug)]
+pub struct Op {
+    /// Its number in the unshrunk program.
+    pub number: usize,
+    /// Which issuer does it.
+    pub issuer: usize,
+    /// What.
+    pub kind: Kind,
+    /// The details.
+    pub seed: u64,
+}
+
+/// Which kinds of faults may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultSet(u32);
+
+const FAULTS: [&str; 7] = [
+    "preempt", "stop", "wakeups", "threads", "cpus", "clock", "fork",
+];
+
+impl FaultSet {
+    /// None.
+    pub const NONE: FaultSet = FaultSet(0);
+
+    /// All.
+    #[must_use]
+    pub fn all() -> FaultSet {
+        FaultSet((1 << FAULTS.len()) - 1)
+    }
+
+    /// From a list such as `preempt,wakeups`; `all` and `none` are known too.
+    ///
+    /// # Errors
+    /// A sentence with the names that there are.
+    pub fn parse(text: &str) -> Result<FaultSet, String> {
+        match text {
+            "all" => return Ok(FaultSet::all()),
+            "none" => return Ok(FaultSet::NONE),
+            _ => {}
+        }
+        let mut set = 0;
+        for name in text.split(',') {
+            let at = FAULTS.iter().position(|known| *known == name);
+            let known = || {
+                format!(
+                    "no fault {name:?}; there are {}, all, none",
+                    FAULTS.join(", ")
+                )
+            };
+            set |= 1 << at.ok_or_else(known)?;
+        }
+        Ok(FaultSet(set))
+    }
+
+    /// Whether this one is among them.
+    #[must_use]
+    pub fn has(self, name: &str) -> bool {
+        let at = FAULTS.iter().position(|known| *known == name);
+        self.0 & 1 << at.expect("a known name") != 0
+    }
+
+    /// Each set with one fault less.
+    pub fn smaller(self) -> impl Iterator<Item = FaultSet> {
+        let each = (0..FAULTS.len()).filter(move |at| self.0 >> at & 1 == 1);
+        each.map(move |at| FaultSet(self.0 & !(1 << at)))
+    }
+}
+
+impl std::fmt::Display for FaultSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if *self == FaultSet::all() || *self == FaultSet::NONE {
+            return f.write_str(if self.0 == 0 { "none" } else { "all" });
+        }
+        let names = FAULTS.iter().enumerate();
+        let named: Vec<&str> = names
+            .filter(|(at, _)| self.0 >> at & 1 == 1)
+            .map(|(_, name)| *name)
+            .collect();
+        f.write_str(&named.join(","))
+    }
+}
+
+/// A machine: packages, nodes in each, caches in each, cores in each, threads of each.
+pub type Shape = [usize; 5];
+
+/// From 2 to 128 CPUs. Small ones are drawn more often: they take less time, and more of their threads meet.
+pub const SHAPES: [Shape; 16] = [
+    [1, 1, 1, 2, 1],
+    [1, 1, 2, 1, 1],
+    [1, 1, 1, 1, 2],
+    [1, 1, 1, 3, 1],
+    [1, 1, 1, 4, 1],
+    [1, 1, 2, 2, 1],
+    [1, 2, 1, 2, 1],
+    [1, 1, 4, 1, 2],
+    [2, 1, 2, 2, 1],
+    [1, 1, 2, 3, 2],
+    [1, 1, 1, 16, 1],
+    [1, 1, 4, 3, 2],
+    [1, 1, 1, 32, 1],
+    [2, 1, 2, 8, 2],
+    [1, 1, 1, 72, 1],
+    [2, 2, 2, 8, 2],
+];
+
+/// The description of a shape in hwloc's syntax. The library numbers its CPUs depth first, as [`machine`] does.
+#[must_use]
+pub fn description(shape: Shape) -> String {
+    let [packages, nodes, llcs, cores, threads] = shape;
+    format!("pack:{packages} numa:{nodes} l3:{llcs} core:{cores} pu:{threads}")
+}
+
+/// The machine of a shape.
+///
+/// # Panics
+/// If the shape has more CPUs than a machine may have.
+#[must_use]
+pub fn machine(shape: Shape, costs: Costs) -> Machine {
+    let [packages, nodes, llcs, cores, threads] = shape;
+    let places = (0..shape.iter().product()).map(|cpu| {
+        let core = cpu / threads;
+        let llc = core / cores;
+        let node = llc / llcs;
+        Place {
+            core: core as u16,
+            llc: llc as u16,
+            node: node as u16,
+            package: (node / nodes) as u16,
+        }
+    });
+    let cpus: Vec<Place> = places.collect();
+    assert!(cpus.len() <= cmwq_vm::machine::MAX_CPUS && packages > 0);
+    Machine {
+        name: description(shape),
+        cpus,
+        costs,
+    }
+}
+
+/// A whole program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Where everything follows from, but the schedule.
+    pub seed: u64,
+    /// Which shape of [`SHAPES`].
+    pub shape: usize,
+    /// How often which fault happens.
+    pub faults: Faults,
+    /// CPUs may go and come back.
+    pub cpus_change: bool,
+    /// The process forks at its end.
+    pub forks: bool,
+    /// How many issuers there are.
+    pub issuers: usize,
+    /// How many queues the issuers share.
+    pub queues: usize,
+    /// How long an idle worker that is one too many stays.
+    pub idle_timeout_ms: u64,
+    /// What the issuers do.
+    pub ops: Vec<Op>,
+    costs: Costs,
+}
+
+impl Program {
+    /// The program of a seed, with faults of these kinds.
+    #[must_use]
+    pub fn new(seed: u64, allowed: FaultSet) -> Program {
+        let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d);
+        // The smaller of two draws, most of the time.
+        let draws = [random.below(16), random.below(16), random.below(16)];
+        let shape = draws.iter().copied().min().unwrap_or(0) as usize;
+        let cpus: usize = SHAPES[shape].iter().product();
+        let issuers = match random.below(4) {
+            0 => 1 + random.below(3),
+            1 => cpus.min(8) as u64,
+            _ => 2 + random.below(6),
+        } as usize;
+        let mut weights = KINDS;
+        for (_, weight) in &mut weights {
+            // Each program leaves out some kinds, and has more of others.
+            *weight = *weight * [0, 1, 1, 2, 4][random.below(5) as usize] / 2;
+        }
+        // Drawn whether it is allowed or not: the operations do not depend on the faults.
+        let cpus_change = random.below(3) == 0 && allowed.has("cpus");
+        let total: u64 = weights.iter().map(|(_, weight)| weight).sum::<u64>().max(1);
+        let count = [12, 40, 40, 120, 300][random.below(5) as usize];
+        let mut ops: Vec<Op> = (0..count)
+            .map(|number| Op {
+                number,
+                issuer: random.below(issuers as u64) as usize,
+                kind: pick(&weights, random.below(total)),
+                seed: random.bits(),
+            })
+            .collect();
+        add_later(seed, issuers, &mut ops);
+        let faults = draw_faults(allowed, &mut random);
+        let forks = random.below(16) == 0 && allowed.has("fork");
+        let queues = 1 + random.below(8) as usize;
+        let idle_timeout_ms = [300_000, 5, 1][random.below(3) as usize];
+        // Unused: it keeps the costs that a seed draws what they were.
+        let _ = random.below(8);
+        Program {
+            seed,
+            shape,
+            faults,
+            cpus_change,
+            forks,
+            issuers,
+            queues,
+            idle_timeout_ms,
+            ops,
+            costs: draw_costs(&mut random),
+        }
+    }
+
+    /// The machine that it runs on.
+    #[must_use]
+    pub fn machine(&self) -> Machine {
+        machine(SHAPES[self.shape], self.costs.clone())
+    }
+
+    /// Whether work conservation can be expected: no CPU is taken away from what waits.
+    #[must_use]
+    pub fn conserves(&self) -> bool {
+        !self.cpus_change
+            && !self
+                .ops
+                .iter()
+                .any(|op| matches!(op.kind, Kind::ChangeCpus))
+    }
+}
+
+/// Puts operations between the others that were invented later. They are drawn from a generator of their own, and a quarter of the seeds has none: so the seeds that
+/// have found something go on to do what they did.
+fn add_later(seed: u64, issuers: usize, ops: &mut Vec<Op>) {
+    let mut random = Random::new(seed.wrapping_mul(0xa076_1d64_78bd_642f) ^ OF_LATER);
+    if random.below(4) == 0 {
+        return;
+    }
+    let first = ops.len();
+    let count = 1 + first / [4, 8, 16][random.below(3) as usize];
+    for number in first..first + count {
+        let kind = LATER[random.below(3) as usize];
+        let op = Op {
+            number,
+            issuer: random.below(issuers as u64) as usize,
+            kind,
+            seed: random.bits(),
+        };
+        ops.insert(random.below(ops.len() as u64 + 1) as usize, op);
+    }
+}
+
+fn draw_faults(allowed: FaultSet, random: &mut Random) -> Faults {
+    let mut faults = Faults::default();
+    let mut draw = |name: &str, rates: [u32; 4]| {
+        let rate = rates[random.below(4) as usize];
+        if allowed.has(name) { rate } else { 0 }
+    };
+    faults.delay_ppm = draw("preempt", [0, 2_000, 20_000, 100_000]);
+    faults.delay_ns = u64::from(draw("preempt", [300, 3_000, 30_000, 1_000_000]));
+    faults.preempt_ppm = draw("preempt", [0, 1_000, 20_000, 100_000]);
+    faults.stop_ppm = draw("stop", [0, 0, 5, 50]);
+    faults.stop_ns = 1_000_000_000;
+    faults.spurious_ppm = draw("wakeups", [0, 0, 20_000, 200_000]);
+    faults.late_ppm = draw("wakeups", [0, 0, 20_000, 200_000]);
+    faults.late_ns = u64::from(draw("wakeups", [1_000, 20_000, 1_000_000, 5_000_000]));
+    faults.refuse_ppm = draw("threads", [0, 0, 300_000, 700_000]);
+    faults.slow_ppm = draw("threads", [0, 0, 200_000, 800_000]);
+    faults.slow_ns = u64::from(draw("threads", [10_000, 100_000, 1_000_000, 10_000_000]));
+    faults.clock_ppm = draw("clock", [0, 0, 1_000, 20_000]);
+    faults.clock_ns = u64::from(draw("clock", [1_000, 50_000, 1_000_000, 5_000_000]));
+    faults
+}
+
+/// Costs of one of the presets, with more variation, since it is schedules that are explored.
+fn draw_costs(random: &mut Random) -> Costs {
+    let names = ["grace", "9d64", "two-vcpus"];
+    let preset = preset(names[random.below(3) as usize]).expect("it is known");
+    let mut costs = preset.machine().costs;
+    costs.jitter_ppt = [0, 100, 500, 900][random.below(4) as usize];
+    costs.between_ns = [1, 6, 40][random.below(3) as usize];
+    costs
+}

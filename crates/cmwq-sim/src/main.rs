@@ -1,0 +1,191 @@
+//! The command of the simulator.
+#![forbid(unsafe_code)]
+
+/// Prints a line. A reader that goes away has seen what it wanted: the command ends.
+macro_rules! say {
+    ($($line:tt)*) => {
+        if writeln!(std::io::stdout(), $($line)*).is_err() {
+            return Ok(());
+        }
+    };
+}
+
+mod exploring;
+mod sim;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use cmwq_sim::kernel::Latencies;
+use cmwq_sim::published::{Role, Row};
+use serde::Serialize;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// A run's addresses, and so its cache lines, depend on nothing else.
+#[global_allocator]
+static ARENA: cmwq_vm::Arena = cmwq_vm::Arena;
+
+const EXAMPLES: &str = "\
+Examples:
+  cmwq sim                                            the library's own code on 72 CPUs, a row for each scope
+  cmwq sim --machine 9d64 --engine both               beside the kernel's protocol
+  cmwq sim --synthetic 'l3:4 core:6 pu:2' --sweep     which shard size on that machine
+  cmwq sim --calibrate cpu=3248519,cache=708168       fits the kernel's protocol on two rows, predicts the others
+  cmwq sim --published --format json                  every published row beside ours
+
+Exit status: 0 done, 2 a value was refused.";
+
+#[derive(Parser)]
+#[command(
+    about = "Runs workqueue engines on virtual machines of many CPUs, in virtual time",
+    after_help = "Example: cmwq-sim sim --machine 9d64 --engine kernel --scopes cache,cache_shard"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs the loops of the benchmarks, a row for each scope; `cmwq sim` is this
+    #[command(after_help = EXAMPLES)]
+    Sim(sim::Arguments),
+    /// Runs random programs on random machines, with faults, and checks that the library keeps its promises
+    #[command(after_help = "Example: cmwq-sim explore --seeds 1000 --faults preempt,wakeups")]
+    Explore(exploring::Arguments),
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LoopName {
+    /// Each issuer queues its one item, waits for it, and so on
+    #[default]
+    Roundtrip,
+    /// Each queues items without waiting
+    Flood,
+    /// Each keeps 64 items in flight that compute for 20 us
+    Window,
+    /// Each keeps 64 blocks in flight: an item deciphers, the issuer verifies
+    BlockLoad,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Percentiles {
+    p50: u64,
+    p90: u64,
+    p95: u64,
+    p99: u64,
+}
+
+impl Percentiles {
+    pub(crate) fn of(latencies: &Latencies) -> Percentiles {
+        Percentiles {
+            p50: latencies.percentile(50),
+            p90: latencies.percentile(90),
+            p95: latencies.percentile(95),
+            p99: latencies.percentile(99),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Table<T> {
+    rows: Vec<T>,
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => return refused(&one_line(&error)),
+        Err(help) => help.exit(),
+    };
+    let result = match &arguments.command {
+        Command::Explore(arguments) => return exploring::run(arguments),
+        Command::Sim(arguments) => sim::run(arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => refused(&error),
+    }
+}
+
+fn refused(error: &str) -> ExitCode {
+    warn(error);
+    ExitCode::from(2)
+}
+
+/// A line on standard error.
+pub(crate) fn warn(error: &str) {
+    // Text of the user's may be in it: one line stays one line.
+    let line: String = error
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    // With standard error gone there is nobody left to tell.
+    let _ = writeln!(std::io::stderr(), "cmwq-sim: {line}");
+}
+
+/// What the argument parser has to say, without its usage lines.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.is_empty());
+    let message = lines.collect::<Vec<_>>().join(" ");
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    format!("{message}; see --help")
+}
+
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), String> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
+    say!("{text}");
+    Ok(())
+}
+
+pub(crate) fn print_published(rows: Vec<Row>, format: Format) -> Result<(), String> {
+    if format == Format::Json {
+        return print_json(&Table { rows });
+    }
+    say!(
+        "{:3} {:24} {:>12} {:>12} {:>7} {:>19} {:>8}  used to",
+        "set",
+        "row",
+        "published",
+        "simulated",
+        "ratio",
+        "p50 ns",
+        "workers"
+    );
+    for row in &rows {
+        let number = |value: f64| match value {
+            small if small < 100.0 => format!("{small:.2}"),
+            large => format!("{large:.0}"),
+        };
+        let published = row
+            .enqueue_p50_published_ns
+            .map_or("-".to_owned(), |ns| ns.to_string());
+        say!(
+            "{:3} {:24} {:>12} {:>12} {:>+6.1}% {:>9} {:>9} {:>8}  {}",
+            row.set,
+            row.row,
+            number(row.published),
+            number(row.predicted),
+            row.ratio_error * 100.0,
+            published,
+            row.enqueue_p50_predicted_ns,
+            row.workers,
+            if row.role == Role::Calibrate {
+                "calibrate"
+            } else {
+                "predict"
+            },
+        );
+    }
+    Ok(())
+}

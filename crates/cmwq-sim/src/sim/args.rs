@@ -1,0 +1,328 @@
+//! The options.
+
+use super::machine;
+use crate::{Format, LoopName};
+use clap::{Args, ValueEnum};
+use cmwq_sim::kernel::{Rows, WakeOrder};
+use cmwq_sim::pods::Scope;
+use cmwq_simulated::affinity::AffinityScope;
+use cmwq_vm::machine::Machine;
+use std::path::PathBuf;
+
+/// Shard sizes of a sweep, as far as a last-level cache has that many cores.
+const SWEEP: [usize; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 64, 128];
+/// What more items than these take is no more exact, and the virtual minute of a run would not do.
+const MOST_ITEMS: usize = 1_000_000;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// grace, 8321hc, 9d64, 3900x, d2191a, two-vcpus; a JSON file with name, synthetic, costs; or a copy of a machine's /sys
+    #[arg(long, value_name = "NAME|FILE", conflicts_with = "synthetic")]
+    machine: Option<String>,
+    /// A machine in hwloc's syntax, for example 'pack:1 l3:2 core:16 pu:2', with the estimated costs that all presets share
+    #[arg(long, value_name = "TEXT")]
+    synthetic: Option<String>,
+    #[arg(long, value_delimiter = ',', value_name = "LIST", help = format!("Affinity scopes, of {} [default: all]", scopes().join(", ")))]
+    scopes: Option<Vec<String>>,
+    /// Cores of a cache shard, about; several give a row each [default: 8]
+    #[arg(long, value_delimiter = ',', value_name = "CORES")]
+    shard_size: Option<Vec<String>>,
+    /// The library's own code, the reference of the kernel's protocol, or both [default: cmwq; with --calibrate: kernel]
+    #[arg(long, value_enum)]
+    engine: Option<Engines>,
+    /// When the kernel engine's enqueuer wakes a worker [default: under-lock]
+    #[arg(long, value_enum)]
+    wake: Option<Wake>,
+    /// What the issuers do; the kernel engine has the published round trips only
+    #[arg(long = "loop", value_enum, default_value_t)]
+    kind: LoopName,
+    /// Issuers, one for each CPU and round again [default: one on each CPU; the kernel engine always has that]
+    #[arg(long)]
+    issuers: Option<usize>,
+    /// Items of each issuer [default: 200; with --published: 400]
+    #[arg(long)]
+    pub(super) items: Option<usize>,
+    /// The seed of all random choices
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Runs cache shards of many sizes, and says which size to take
+    #[arg(long, conflicts_with_all = ["scopes", "shard_size"])]
+    sweep: bool,
+    /// Items per second that somebody measured with the kernel on that machine: the kernel engine's unknown costs are fitted on them
+    #[arg(long, value_name = "cpu=X,cache=Y")]
+    calibrate: Option<String>,
+    /// Prints every published row beside the kernel engine's, with the error of its ratio
+    #[arg(long)]
+    pub(super) published: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: Format,
+    /// Also writes a page with plots
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Engines {
+    Cmwq,
+    Kernel,
+    Both,
+}
+
+/// See [`WakeOrder`].
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Wake {
+    /// While it holds the pool's lock, as kernels before 7.3
+    UnderLock,
+    /// After it has released the lock, as kernel 7.3 and later
+    Deferred,
+}
+
+impl Wake {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Wake::UnderLock => "under-lock",
+            Wake::Deferred => "deferred",
+        }
+    }
+
+    pub(super) fn order(self) -> WakeOrder {
+        match self {
+            Wake::UnderLock => WakeOrder::UnderTheLock,
+            Wake::Deferred => WakeOrder::AfterTheLock,
+        }
+    }
+}
+
+/// What is run.
+pub(super) struct Plan {
+    pub(super) machine: Machine,
+    pub(super) engines: Engines,
+    pub(super) kind: LoopName,
+    pub(super) issuers: usize,
+    pub(super) items: usize,
+    pub(super) seed: u64,
+    pub(super) is_sweep: bool,
+    pub(super) calibrate: Rows,
+    pub(super) wake: Wake,
+    scopes: Vec<&'static str>,
+    sizes: Vec<usize>,
+}
+
+/// The scopes in the order of the published rows: `cache_shard` before `cache`.
+fn scopes() -> Vec<&'static str> {
+    let mut order = AffinityScope::CONCRETE;
+    order.sort_by_key(|scope| match scope {
+        AffinityScope::Cache => (AffinityScope::CacheShard, true),
+        scope => (*scope, false),
+    });
+    order.map(AffinityScope::name).into()
+}
+
+/// One row to be.
+pub(super) struct Wanted {
+    pub(super) is_kernel: bool,
+    pub(super) scope: &'static str,
+    pub(super) shard_size: usize,
+}
+
+impl Wanted {
+    pub(super) fn label(&self) -> String {
+        let engine = if self.is_kernel { "kernel" } else { "cmwq" };
+        format!("{engine} {} {}", self.scope, self.shard_size)
+    }
+}
+
+impl Arguments {
+    pub(super) fn refuse_beside_published(&self) -> Result<(), String> {
+        let others = [
+            ("--machine", self.machine.is_some()),
+            ("--synthetic", self.synthetic.is_some()),
+            ("--scopes", self.scopes.is_some()),
+            ("--shard-size", self.shard_size.is_some()),
+            ("--engine", self.engine.is_some()),
+            ("--wake", self.wake.is_some()),
+            ("--issuers", self.issuers.is_some()),
+            ("--sweep", self.sweep),
+            ("--calibrate", self.calibrate.is_some()),
+            ("--html", self.html.is_some()),
+        ];
+        if let Some((option, _)) = others.iter().find(|(_, given)| *given) {
+            return Err(format!(
+                "{option} beside --published: that has machines and scopes of its own; allowed are --items, --seed, --format"
+            ));
+        }
+        at_most("--items", self.items.unwrap_or(1), MOST_ITEMS).map(drop)
+    }
+}
+
+impl Plan {
+    pub(super) fn new(arguments: &Arguments) -> Result<Plan, String> {
+        let machine = match (&arguments.machine, &arguments.synthetic) {
+            (_, Some(text)) => machine::synthetic(text)?,
+            (name, None) => machine::named(name.as_deref().unwrap_or("grace"))?,
+        };
+        let calibrate = calibration(arguments.calibrate.as_deref())?;
+        let is_calibrated = calibrate != Rows::default();
+        let default = if is_calibrated {
+            Engines::Kernel
+        } else {
+            Engines::Cmwq
+        };
+        let engines = arguments.engine.unwrap_or(default);
+        if is_calibrated && engines == Engines::Cmwq {
+            return Err("--calibrate beside --engine cmwq: rows of the kernel fit the kernel engine; allowed are kernel and both".into());
+        }
+        if engines == Engines::Cmwq
+            && let Some(wake) = arguments.wake
+        {
+            return Err(format!(
+                "--wake {} with the cmwq engine, which always wakes after the lock; it needs --engine kernel or both",
+                wake.name()
+            ));
+        }
+        if engines != Engines::Cmwq {
+            if arguments.kind != LoopName::Roundtrip {
+                let kind = arguments.kind.to_possible_value();
+                let name = kind.map_or(String::new(), |kind| kind.get_name().to_owned());
+                return Err(format!(
+                    "--loop {name} with the kernel engine: it has roundtrip only; others need --engine cmwq"
+                ));
+            }
+            if let Some(issuers) = arguments.issuers {
+                return Err(format!(
+                    "--issuers {issuers} with the kernel engine: it always has one on each CPU; others need --engine cmwq"
+                ));
+            }
+        }
+        let cores = cores_of_a_cache(&machine);
+        let sizes = match (&arguments.shard_size, arguments.sweep) {
+            (Some(texts), _) => texts
+                .iter()
+                .map(|text| shard_size(text))
+                .collect::<Result<_, _>>()?,
+            (None, true) => SWEEP.into_iter().filter(|&size| size <= cores).collect(),
+            (None, false) => vec![8],
+        };
+        let scopes = match &arguments.scopes {
+            Some(names) => names
+                .iter()
+                .map(|name| scope(name))
+                .collect::<Result<_, _>>()?,
+            None if arguments.sweep => vec!["cache_shard"],
+            None => scopes(),
+        };
+        let issuers = arguments.issuers.unwrap_or(machine.cpus.len());
+        Ok(Plan {
+            engines,
+            kind: arguments.kind,
+            issuers: at_most("--issuers", issuers, 4096)?,
+            items: at_most("--items", arguments.items.unwrap_or(200), MOST_ITEMS)?,
+            seed: arguments.seed,
+            is_sweep: arguments.sweep,
+            calibrate,
+            wake: arguments.wake.unwrap_or(Wake::UnderLock),
+            scopes,
+            sizes,
+            machine,
+        })
+    }
+
+    /// In order. The shard size matters to one scope only.
+    pub(super) fn rows(&self) -> Vec<Wanted> {
+        let engines = match self.engines {
+            Engines::Cmwq => [false].as_slice(),
+            Engines::Kernel => &[true],
+            Engines::Both => &[false, true],
+        };
+        let mut rows = Vec::new();
+        for &is_kernel in engines {
+            for &scope in &self.scopes {
+                // The kernel engine has pods of its own, and not for every scope.
+                if is_kernel && Scope::parse(scope, 1).is_none() {
+                    continue;
+                }
+                let sizes = if scope == "cache_shard" {
+                    &self.sizes
+                } else {
+                    &self.sizes[..1]
+                };
+                rows.extend(sizes.iter().map(|&shard_size| Wanted {
+                    is_kernel,
+                    scope,
+                    shard_size,
+                }));
+            }
+        }
+        rows
+    }
+}
+
+/// Of the largest last-level cache.
+fn cores_of_a_cache(machine: &Machine) -> usize {
+    let count = |llc: u16| {
+        let cpus = machine.cpus.iter().filter(|place| place.llc == llc);
+        let cores: std::collections::BTreeSet<u16> = cpus.map(|place| place.core).collect();
+        cores.len()
+    };
+    machine
+        .cpus
+        .iter()
+        .map(|place| count(place.llc))
+        .max()
+        .unwrap_or(1)
+}
+
+fn at_most(option: &str, number: usize, most: usize) -> Result<usize, String> {
+    match number {
+        0 => Err(format!(
+            "{option} 0: it must be a whole number from 1 to {most}"
+        )),
+        _ if number > most => Err(format!(
+            "{option} {number}: it must be a whole number from 1 to {most}"
+        )),
+        _ => Ok(number),
+    }
+}
+
+fn scope(name: &str) -> Result<&'static str, String> {
+    let found = scopes().into_iter().find(|&scope| scope == name);
+    found.ok_or_else(|| {
+        format!(
+            "--scopes: no scope {name:?}: it must be of {}",
+            scopes().join(", ")
+        )
+    })
+}
+
+fn shard_size(text: &str) -> Result<usize, String> {
+    let size: Option<usize> = text.parse().ok();
+    size.filter(|size| (1..=u32::MAX as usize).contains(size)).ok_or_else(|| {
+        format!("--shard-size: {text:?} is not a shard size: it must be a whole number of cores from 1 to {}", u32::MAX)
+    })
+}
+
+fn calibration(text: Option<&str>) -> Result<Rows, String> {
+    let mut rows = Rows::default();
+    for part in text.into_iter().flat_map(|text| text.split(',')) {
+        let refused = || {
+            format!(
+                "--calibrate: {part:?} is no row: allowed are cpu=ITEMS_PER_S and cache=ITEMS_PER_S, each once and above 0"
+            )
+        };
+        let (scope, rate) = part.split_once('=').ok_or_else(refused)?;
+        let rate: Option<f64> = rate.parse().ok();
+        let rate = rate
+            .filter(|rate| rate.is_finite() && *rate > 0.0)
+            .ok_or_else(refused)?;
+        let row = match scope {
+            "cpu" => &mut rows.cpu,
+            "cache" => &mut rows.cache,
+            _ => return Err(refused()),
+        };
+        if row.replace(rate).is_some() {
+            return Err(refused());
+        }
+    }
+    Ok(rows)
+}

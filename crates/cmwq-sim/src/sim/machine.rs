@@ -1,0 +1,160 @@
+//! Which machine: a preset, a file, a copy of a `/sys`, or a description.
+
+use cmwq_simulated::topology::Topology;
+use cmwq_vm::machine::{Costs, MAX_CPUS, Machine, PRESETS, Place, preset};
+use serde_json::Value;
+use std::path::Path;
+
+/// The machine of `--machine`.
+pub(super) fn named(name: &str) -> Result<Machine, String> {
+    if let Some(preset) = preset(name) {
+        return Ok(preset.machine());
+    }
+    let path = Path::new(name);
+    let refused = |error: &dyn std::fmt::Display| format!("--machine {name}: {error}");
+    if path.is_dir() {
+        let topology = Topology::from_sysfs(path).map_err(|error| refused(&error))?;
+        return machine(name, &topology, Costs::default()).map_err(|error| refused(&error));
+    }
+    if !path.exists() {
+        let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+        let names = names.join(", ");
+        return Err(format!(
+            "--machine: no machine {name:?}: it must be one of {names}, a JSON file, or a copy of a machine's /sys"
+        ));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| refused(&error))?;
+    from_json(&text).map_err(|error| refused(&error))
+}
+
+/// The machine of `--synthetic`.
+pub(super) fn synthetic(text: &str) -> Result<Machine, String> {
+    let topology =
+        Topology::from_synthetic(text).map_err(|error| format!("--synthetic: {error}"))?;
+    machine(text, &topology, Costs::default()).map_err(|error| format!("--synthetic: {error}"))
+}
+
+/// `{"name": …, "synthetic": "pack:1 l3:2 core:8 pu:2", "costs": {"wake_ns": 900, …}}`; costs that are left out are the estimates that all presets share.
+fn from_json(text: &str) -> Result<Machine, String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let fields = value
+        .as_object()
+        .ok_or("it must be an object with name, synthetic, costs")?;
+    if let Some(other) = fields
+        .keys()
+        .find(|key| !matches!(key.as_str(), "name" | "synthetic" | "costs"))
+    {
+        return Err(format!(
+            "{other:?} is unknown: allowed are name, synthetic, costs"
+        ));
+    }
+    let shape = fields
+        .get("synthetic")
+        .and_then(Value::as_str)
+        .ok_or("\"synthetic\" must be a description such as \"pack:1 l3:2 core:8 pu:2\"")?;
+    let name = fields.get("name").and_then(Value::as_str).unwrap_or(shape);
+    let mut costs = Costs::default();
+    let given = fields.get("costs").map(|costs| {
+        let object = costs.as_object();
+        object.ok_or("\"costs\" must be an object of figures in ns")
+    });
+    for (key, value) in given.transpose()?.into_iter().flatten() {
+        set_cost(&mut costs, key, value)?;
+    }
+    let topology = Topology::from_synthetic(shape).map_err(|error| error.to_string())?;
+    machine(name, &topology, costs)
+}
+
+macro_rules! costs_by_name {
+    ($costs:expr, $($name:ident)*) => {
+        [$((stringify!($name), &mut $costs.$name)),*]
+    };
+}
+
+fn set_cost(costs: &mut Costs, key: &str, value: &Value) -> Result<(), String> {
+    if key == "transfer_ns" {
+        let numbers: Option<Vec<u64>> = value
+            .as_array()
+            .and_then(|list| list.iter().map(Value::as_u64).collect());
+        costs.transfer_ns = numbers
+            .and_then(|numbers| numbers.try_into().ok())
+            .ok_or_else(|| format!(
+                "transfer_ns: {value} must be five whole numbers: from memory, SMT sibling, same cache, same socket, other socket"
+            ))?;
+        return Ok(());
+    }
+    let all = costs_by_name!(costs, hit_ns update_ns between_ns read_overlap smt_slowdown_ppt jitter_ppt syscall_ns switch_ns yield_ns clock_ns wake_ns
+        interrupt_send_ns interrupt_ns wake_awake_ns idle_poll_ns idle_exit_ns idle_exit_deep_ns idle_deep_after_ns clone_ns migration_ns slice_ns
+        preempt_after_ns pause_ns);
+    let names: Vec<&str> = all.iter().map(|cost| cost.0).collect();
+    let names = names.join(", ");
+    let Some((_, cost)) = all.into_iter().find(|cost| cost.0 == key) else {
+        return Err(format!(
+            "the cost {key:?} is unknown: there are transfer_ns, {names}"
+        ));
+    };
+    *cost = value
+        .as_u64()
+        .filter(|&number| number <= 1_000_000_000)
+        .ok_or_else(|| format!("{key}: {value} must be a whole number up to 1000000000"))?;
+    Ok(())
+}
+
+/// CPUs are numbered anew, without gaps.
+fn machine(name: &str, topology: &Topology, costs: Costs) -> Result<Machine, String> {
+    let online: Vec<usize> = topology.online().iter().collect();
+    if online.len() > MAX_CPUS {
+        let count = online.len();
+        return Err(format!(
+            "{count} CPUs are too many: at most {MAX_CPUS} can be simulated"
+        ));
+    }
+    let number = |of: Option<usize>| of.unwrap_or(0) as u16;
+    let cpus = online.iter().map(|&cpu| Place {
+        core: number(topology.core_of(cpu)),
+        llc: number(topology.llc_of(cpu)),
+        node: topology.node_of(cpu).unwrap_or(0) as u16,
+        package: topology.package_of(cpu).unwrap_or(0) as u16,
+    });
+    Ok(Machine {
+        name: name.to_owned(),
+        cpus: cpus.collect(),
+        costs,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_gives_shape_and_costs() {
+        let text = r#"{"synthetic": "pack:2 l3:2 core:3 pu:2", "costs": {"wake_ns": 7}}"#;
+        let machine = from_json(text).expect("it is right");
+        assert_eq!((machine.cpus.len(), machine.costs.wake_ns), (24, 7));
+        let last = machine.cpus[23];
+        assert_eq!((last.core, last.llc, last.package), (11, 3, 1));
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_named() {
+        for (text, named) in [
+            ("[]", "object"),
+            (r#"{"cpus": 4}"#, "\"cpus\""),
+            (r#"{"costs": {}}"#, "synthetic"),
+            (
+                r#"{"synthetic": "core:2", "costs": {"wake": 1}}"#,
+                "\"wake\"",
+            ),
+            (r#"{"synthetic": "core:2", "costs": {"wake_ns": -1}}"#, "-1"),
+            (
+                r#"{"synthetic": "core:2", "costs": {"transfer_ns": [1]}}"#,
+                "five",
+            ),
+            (r#"{"synthetic": "core:300"}"#, "256"),
+        ] {
+            let error = from_json(text).expect_err(text);
+            assert!(error.contains(named), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The table as text and as JSON.
+
+use super::rows::Table;
+use crate::Format;
+use std::io::Write;
+
+pub(super) fn print(table: &Table, format: Format) -> Result<(), String> {
+    if format == Format::Json {
+        return crate::print_json(table);
+    }
+    say!(
+        "{} on {}, {}, {} issuers, seed {}: simulated",
+        table.engine,
+        table.machine,
+        table.kind,
+        table.issuers,
+        table.seed
+    );
+    say!(
+        "{:7} {:12} {:>6} {:>5} {:>11} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>7}",
+        "engine",
+        "scope",
+        "shard",
+        "pods",
+        "items/s",
+        "p50 ns",
+        "p90",
+        "p95",
+        "p99",
+        "lines",
+        "line wait",
+        "lock wait",
+        "wakes"
+    );
+    for row in &table.rows {
+        let ns = &row.enqueue_ns;
+        let shard = match row.scope {
+            "cache_shard" => row.shard_size.to_string(),
+            _ => "-".to_owned(),
+        };
+        let lock = match row.item.lock_wait_ns {
+            Some(ns) => format!("{ns:.0}"),
+            None => "-".to_owned(),
+        };
+        say!(
+            "{:7} {:12} {:>6} {:>5} {:>11.0} {:>8} {:>8} {:>8} {:>8} {:>9.1} {:>9.0} {:>9} {:>7.2}",
+            row.engine,
+            row.scope,
+            shard,
+            row.pods,
+            row.items_per_s,
+            ns.p50,
+            ns.p90,
+            ns.p95,
+            ns.p99,
+            row.item.line_transfers,
+            row.item.line_wait_ns,
+            lock,
+            row.item.wakeups
+        );
+    }
+    say!("lines, line wait, lock wait (ns) and wakes are for each item, all CPUs together");
+    for best in &table.best {
+        say!(
+            "{}: shards of {} cores, {:.0} items/s; larger ones lose more than a twentieth",
+            best.engine,
+            best.shard_size,
+            best.items_per_s
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! `cmwq sim`: what it prints is a contract, and what it refuses is said in one line.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn sim(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cmwq-sim"))
+        .arg("sim")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn table(arguments: &[&str]) -> Value {
+    let output = sim(&[arguments, &["--format", "json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const SMALL: [&str; 4] = ["--synthetic", "l3:2 core:4 pu:2", "--items", "20"];
+
+#[test]
+fn a_table_has_its_machine_and_a_row_for_each_scope_and_engine() {
+    let more = [
+        "--engine",
+        "both",
+        "--scopes",
+        "cache_shard,cache",
+        "--shard-size",
+        "2,4",
+    ];
+    let table = table(&[&SMALL[..], &more].concat());
+    assert_eq!(table["machine"], "l3:2 core:4 pu:2");
+    assert_eq!(
+        (&table["engine"], &table["seed"]),
+        (&"both".into(), &1.into())
+    );
+    let rows = table["rows"].as_array().unwrap();
+    let pods: Vec<u64> = rows
+        .iter()
+        .map(|row| row["pods"].as_u64().unwrap())
+        .collect();
+    assert_eq!(pods, [4, 2, 2, 4, 2, 2]);
+    for row in rows {
+        assert!(row["items_per_s"].as_f64().unwrap() > 0.0, "{row}");
+        let at = |p: &str| row["enqueue_ns"][p].as_u64().unwrap();
+        assert!(
+            at("p50") <= at("p90") && at("p90") <= at("p95") && at("p95") <= at("p99"),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn every_loop_runs_and_the_same_seed_gives_the_same_run() {
+    for kind in ["roundtrip", "flood", "window", "block-load"] {
+        let run = || table(&[&SMALL[..], &["--loop", kind, "--scopes", "cache"]].concat());
+        let first = run();
+        assert!(
+            first["rows"][0]["items_per_s"].as_f64().unwrap() > 0.0,
+            "{kind}"
+        );
+        assert_eq!(first, run(), "{kind}");
+    }
+}
+
+#[test]
+fn the_kernel_engine_is_faster_when_it_wakes_after_the_lock() {
+    let rate = |wake| {
+        let more = ["--engine", "kernel", "--scopes", "cache", "--wake", wake];
+        let table = table(&[&["--machine", "grace", "--items", "40"], &more[..]].concat());
+        assert_eq!(table["wake"], wake);
+        table["rows"][0]["items_per_s"].as_f64().unwrap()
+    };
+    let (under_lock, deferred) = (rate("under-lock"), rate("deferred"));
+    assert!(deferred > 1.05 * under_lock, "{under_lock} {deferred}");
+}
+
+#[test]
+fn a_sweep_names_a_size_that_it_has_run() {
+    let table = table(&[&SMALL[..], &["--sweep"]].concat());
+    let sizes: Vec<&Value> = table["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["shard_size"])
+        .collect();
+    assert_eq!(sizes, [1, 2, 3, 4]);
+    assert!(sizes.contains(&&table["best"][0]["shard_size"]));
+}
+
+#[test]
+fn calibrated_rows_come_out_as_they_were_measured() {
+    let more = [
+        "--scopes",
+        "cpu,cache_shard,cache",
+        "--calibrate",
+        "cpu=800000,cache=300000",
+    ];
+    let table = table(&[&["--synthetic", "l3:1 core:16", "--items", "60"], &more[..]].concat());
+    let rows = table["rows"].as_array().unwrap();
+    let roles: Vec<&Value> = rows.iter().map(|row| &row["role"]).collect();
+    assert_eq!(roles, ["calibrate", "predict", "calibrate"]);
+    for (row, target) in [(0, 800_000.0), (2, 300_000.0)] {
+        let ratio = rows[row]["items_per_s"].as_f64().unwrap() / target;
+        assert!((0.85..1.15).contains(&ratio), "{row}: {ratio}");
+    }
+}
+
+#[test]
+fn rows_that_no_costs_give_are_named() {
+    // Without a cache of several cores both scopes are cut alike, and cannot differ.
+    let more = [
+        "--scopes",
+        "cpu,cache",
+        "--calibrate",
+        "cpu=800000,cache=300000",
+    ];
+    let output = sim(&[&["--synthetic", "core:4", "--items", "20"], &more[..]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("--calibrate") && said.contains("no costs"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_page_has_its_three_plots_and_nothing_from_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    table(&[&SMALL[..], &["--html", page.to_str().unwrap()]].concat());
+    let text = std::fs::read_to_string(page).unwrap();
+    assert_eq!(text.matches("<h2>").count(), 3);
+    assert!(
+        text.matches("<circle").count() == 6 && !text.contains("http") && !text.contains("NaN")
+    );
+}
+
+#[test]
+fn what_is_wrong_is_named_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("machine.json");
+    std::fs::write(
+        &file,
+        r#"{"synthetic": "core:4", "costs": {"wake_ns": "much"}}"#,
+    )
+    .unwrap();
+    let file = file.to_str().unwrap();
+    for (arguments, named) in [
+        (&["--machine", "mars"][..], ["mars", "grace"]),
+        (&["--machine", file], ["much", "whole number"]),
+        (&["--synthetic", "l9:3"], ["l9", "pack"]),
+        (&["--synthetic", "core:300"], ["300", "256"]),
+        (&["--scopes", "cache,moon"], ["moon", "cache_shard"]),
+        (&["--shard-size", "0"], ["0", "from 1"]),
+        (&["--calibrate", "cpu=x"], ["cpu=x", "cache=ITEMS_PER_S"]),
+        (&["--calibrate", "cpu=1,cpu=2"], ["cpu=2", "once"]),
+        (
+            &["--engine", "kernel", "--loop", "flood"],
+            ["flood", "roundtrip"],
+        ),
+        (&["--wake", "deferred"], ["deferred", "--engine kernel"]),
+        (&["--wake", "never"], ["never", "under-lock"]),
+        (&["--items", "0"], ["0", "from 1"]),
+        (&["--issuers", "5000"], ["5000", "4096"]),
+        (&["--loop", "walk"], ["walk", "block-load"]),
+        (&["--published", "--sweep"], ["--sweep", "--seed"]),
+        (
+            &["--html", "/nowhere/at/all.html"],
+            ["/nowhere/at/all.html", "can be written"],
+        ),
+    ] {
+        let output = sim(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(
+            named.iter().all(|part| said.contains(part)),
+            "{arguments:?}: {said}"
+        );
+    }
+}

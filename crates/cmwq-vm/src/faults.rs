@@ -1,0 +1,199 @@
+//! What a machine does to its threads that no protocol may rely on not happening: it stops them anywhere, wakes them late or for nothing, refuses
+//! new ones, takes CPUs away, and reads clocks that stand still.
+#![forbid(unsafe_code)]
+
+use crate::set::Cpus;
+use crate::thread::{State, Tid};
+use crate::vm::{Timer, Vm, suspend, with};
+
+/// How often each fault happens, in parts per million of its occasions, and for how long at most. All are 0 at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Of visible operations: the CPU does nothing for a while before, as under another system.
+    pub delay_ppm: u32,
+    /// See `delay_ppm`. Short delays are as likely as long ones: the logarithm is uniform.
+    pub delay_ns: u64,
+    /// Of visible operations: the thread loses its CPU to the next one that waits there.
+    pub preempt_ppm: u32,
+    /// Of visible operations: the CPU does nothing for `stop_ns`.
+    pub stop_ppm: u32,
+    /// See `stop_ppm`.
+    pub stop_ns: u64,
+    /// Of futex waits: one that ends though no thread woke it.
+    pub spurious_ppm: u32,
+    /// Of wake-ups: it takes effect later.
+    pub late_ppm: u32,
+    /// See `late_ppm`.
+    pub late_ns: u64,
+    /// Of thread creations: refused.
+    pub refuse_ppm: u32,
+    /// Of thread creations: it takes longer.
+    pub slow_ppm: u32,
+    /// See `slow_ppm`.
+    pub slow_ns: u64,
+    /// Of clock reads: the clock stands still from then on.
+    pub clock_ppm: u32,
+    /// See `clock_ppm`.
+    pub clock_ns: u64,
+}
+
+/// Sets the faults of the machine from now on.
+pub fn set_faults(faults: Faults) {
+    with(|vm| {
+        vm.disturbs = (faults.delay_ppm | faults.preempt_ppm | faults.stop_ppm) != 0;
+        vm.faults = faults;
+    });
+}
+
+/// Whether this thread creation is refused, or how long it takes more.
+///
+/// # Errors
+/// It is refused.
+pub fn creation() -> std::io::Result<()> {
+    let (refused, ns) = with(|vm| {
+        let faults = vm.faults;
+        let refused = faults.refuse_ppm > 0 && vm.random.chance_ppm(faults.refuse_ppm);
+        let slow = faults.slow_ppm > 0 && vm.random.chance_ppm(faults.slow_ppm);
+        (refused, if slow { vm.up_to(faults.slow_ns) } else { 0 })
+    });
+    if ns > 0 {
+        crate::os::sleep(std::time::Duration::from_nanos(ns));
+    }
+    match refused {
+        true => Err(std::io::ErrorKind::WouldBlock.into()),
+        false => Ok(()),
+    }
+}
+
+/// Before a visible operation of the calling thread.
+#[cold]
+pub(crate) fn disturb() {
+    let lost = with(|vm| {
+        let (cpu, faults) = (vm.cpu, vm.faults);
+        if faults.stop_ppm > 0 && vm.random.chance_ppm(faults.stop_ppm) {
+            vm.cpus[cpu].clock += faults.stop_ns;
+        } else if faults.delay_ppm > 0 && vm.random.chance_ppm(faults.delay_ppm) {
+            vm.cpus[cpu].clock += vm.up_to(faults.delay_ns);
+        }
+        if faults.preempt_ppm == 0 || !vm.random.chance_ppm(faults.preempt_ppm) {
+            return false;
+        }
+        let now = vm.now();
+        let tid = vm.tid;
+        // Behind all that wait, as after a yield.
+        let waits = vm.cpus[cpu].queue.iter();
+        let last = waits.map(|tid| vm.threads[tid.index()].vruntime_ns).max();
+        let Some(last) = last else { return false };
+        vm.account(cpu, now);
+        let thread = &mut vm.threads[tid.index()];
+        thread.vruntime_ns = thread.vruntime_ns.max(last + 1);
+        vm.preempt(cpu, now);
+        vm.cpus[cpu].current != Some(tid)
+    });
+    if lost {
+        suspend();
+    }
+}
+
+/// The CPUs that are there from now on. Threads on others go on elsewhere; one that may run on none of them may run on all.
+///
+/// # Panics
+/// Without any CPU of the machine.
+pub fn set_online(cpus: Cpus) {
+    crate::os::visible(13);
+    let moves = with(|vm| {
+        let there: Cpus = (0..vm.cpus.len()).filter(|&c| cpus.contains(c)).collect();
+        assert!(!there.is_empty(), "a machine has a CPU");
+        vm.all = there;
+        for thread in &mut vm.threads {
+            if thread.allowed.and(&there).is_empty() {
+                thread.allowed = (0..vm.cpus.len()).collect();
+            }
+        }
+        let now = vm.now();
+        for cpu in (0..vm.cpus.len()).filter(|&cpu| !there.contains(cpu)) {
+            vm.evict(cpu, now);
+        }
+        let (cpu, stays) = (vm.cpu, there.contains(vm.cpu));
+        if !stays {
+            vm.leave(State::Blocked);
+            vm.make_runnable(vm.tid, cpu, now);
+        }
+        !stays
+    });
+    if moves {
+        suspend();
+    }
+}
+
+/// The CPUs that are there.
+#[must_use]
+pub fn online() -> Cpus {
+    with(|vm| vm.all)
+}
+
+impl Vm {
+    /// A duration of at most `most`: its logarithm is uniform.
+    fn up_to(&mut self, most: u64) -> u64 {
+        let bits = u64::from(64 - most.leading_zeros());
+        let shift = self.random.below(bits.max(1));
+        self.random.below((most >> shift).max(1)) + 1
+    }
+
+    /// Moves the threads of a CPU that is gone to others, but the caller.
+    fn evict(&mut self, cpu: usize, now: u64) {
+        let mut moved = std::mem::take(&mut self.cpus[cpu].queue);
+        if let Some(tid) = self.cpus[cpu].current.filter(|&tid| tid != self.tid) {
+            self.account(cpu, now);
+            let core = &mut self.cpus[cpu];
+            core.current = None;
+            let left = core.clock.saturating_sub(now);
+            let thread = &mut self.threads[tid.index()];
+            thread.remaining_ns = left;
+            thread.preempted += 1;
+            moved.push(tid);
+            self.pick(cpu, now);
+        }
+        for tid in moved {
+            let to = self.place(tid, self.cpu);
+            self.enqueue(tid, to, now);
+        }
+    }
+
+    /// Whether a wake-up at `at` takes effect later; then it is on its way.
+    pub(crate) fn delays_wakeup(&mut self, tid: Tid, waker: usize, at: u64) -> bool {
+        let faults = self.faults;
+        if faults.late_ppm == 0 || !self.random.chance_ppm(faults.late_ppm) {
+            return false;
+        }
+        let late = self.up_to(faults.late_ns);
+        let thread = &mut self.threads[tid.index()];
+        // No time-out of this sleep counts any more.
+        thread.sleeps += 1;
+        thread.waking = true;
+        self.add_timer(at + late, Timer::Late(tid, waker));
+        true
+    }
+
+    /// What the clock says at `now`.
+    pub(crate) fn clock_at(&mut self, now: u64) -> u64 {
+        if self.faults.clock_ppm == 0 {
+            return now;
+        }
+        let said = self.standing_clock_at(now);
+        let last = &mut self.threads[self.tid.index()].last_clock;
+        *last = said.max(*last);
+        *last
+    }
+
+    fn standing_clock_at(&mut self, now: u64) -> u64 {
+        let (value, until) = self.standing_clock;
+        if now < until {
+            return value;
+        }
+        if self.random.chance_ppm(self.faults.clock_ppm) {
+            self.standing_clock = (now, now + self.up_to(self.faults.clock_ns));
+        }
+        now
+    }
+}

@@ -1,0 +1,40 @@
+//! A virtual machine of up to 256 CPUs, in virtual time.
+//!
+//! One OS thread simulates all CPUs by discrete events. The CPU with the smallest clock runs, until its thread's next *visible*
+//! operation: an access of a cache line, a lock, a futex, a yield, a sleep. Virtual threads are stackful coroutines, so real code runs
+//! on them. What an operation costs comes from the [machine's description](machine), and from who else wants the same line, lock or CPU. Ties
+//! and variations come from the seed: the same seed gives the same run, operation by operation ([`Outcome::log_hash`]).
+//!
+//! ```
+//! use cmwq_vm::machine::preset;
+//! use cmwq_vm::os;
+//!
+//! let machine = preset("grace").expect("it is known").machine();
+//! let outcome = cmwq_vm::run(&machine, 1, u64::MAX, || {
+//!     os::work(1_000);
+//! });
+//! assert!(outcome.expect("it ends").end_ns >= 900);
+//! ```
+
+mod arena;
+mod events;
+mod faults;
+pub mod machine;
+mod memory;
+pub mod os;
+mod random;
+mod sched;
+mod set;
+mod spin;
+mod stack;
+mod thread;
+mod vm;
+
+pub use arena::Arena;
+pub use faults::{Faults, creation, online, set_faults, set_online};
+pub use memory::{Access, Line};
+pub use random::Random;
+pub use set::Cpus;
+pub use spin::{LockTotals, SpinLock};
+pub use thread::Tid;
+pub use vm::{Outcome, Stuck, is_inside, run};

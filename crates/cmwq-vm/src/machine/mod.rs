@@ -1,0 +1,110 @@
+//! Machine descriptions: the CPUs, what they share, and what things cost.
+#![forbid(unsafe_code)]
+
+mod costs;
+mod presets;
+
+pub use costs::{Costs, OTHER_PACKAGE, SAME_CORE, SAME_CPU, SAME_LLC, SAME_PACKAGE};
+pub use presets::{PRESETS, Preset, preset};
+
+/// The largest machine.
+pub const MAX_CPUS: usize = 256;
+
+/// Where one CPU is. Numbers are unique in the machine, except that CPUs which share the thing have the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The core; its CPUs are SMT siblings.
+    pub core: u16,
+    /// The last-level cache.
+    pub llc: u16,
+    /// The NUMA node.
+    pub node: u16,
+    /// The socket.
+    pub package: u16,
+}
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// What it is called in tables.
+    pub name: String,
+    /// By CPU number.
+    pub cpus: Vec<Place>,
+    /// What things cost there.
+    pub costs: Costs,
+}
+
+/// How far two CPUs are from each other, as a class: an index of [`Costs::transfer_ns`].
+#[derive(Clone, Debug)]
+pub(crate) struct Distances {
+    classes: Vec<u8>,
+    cpus: usize,
+}
+
+impl Distances {
+    #[inline]
+    pub(crate) fn between(&self, a: usize, b: usize) -> usize {
+        usize::from(self.classes[a * self.cpus + b])
+    }
+}
+
+impl Machine {
+    /// A machine of `packages` times `llcs` times `cores` cores with `threads` CPUs each. SMT siblings are `n` and `n + cores`, as on
+    /// x86-64; a package is a node.
+    ///
+    /// # Panics
+    /// With no CPU, or more than [`MAX_CPUS`].
+    #[must_use]
+    pub fn regular(
+        name: &str,
+        packages: usize,
+        llcs: usize,
+        cores: usize,
+        threads: usize,
+        costs: Costs,
+    ) -> Machine {
+        let all_cores = packages * llcs * cores;
+        let cpus: Vec<Place> = (0..all_cores * threads)
+            .map(|cpu| {
+                let core = cpu % all_cores;
+                let package = (core / (llcs * cores)) as u16;
+                Place {
+                    core: core as u16,
+                    llc: (core / cores) as u16,
+                    node: package,
+                    package,
+                }
+            })
+            .collect();
+        assert!((1..=MAX_CPUS).contains(&cpus.len()), "1 to {MAX_CPUS} CPUs");
+        Machine {
+            name: name.to_owned(),
+            cpus,
+            costs,
+        }
+    }
+
+    pub(crate) fn distances(&self) -> Distances {
+        let class = |(a, left): (usize, &Place), (b, right): (usize, &Place)| -> u8 {
+            let class = if a == b {
+                SAME_CPU
+            } else if left.core == right.core {
+                SAME_CORE
+            } else if left.llc == right.llc {
+                SAME_LLC
+            } else if left.package == right.package {
+                SAME_PACKAGE
+            } else {
+                OTHER_PACKAGE
+            };
+            class as u8
+        };
+        let places = || self.cpus.iter().enumerate();
+        Distances {
+            classes: places()
+                .flat_map(|a| places().map(move |b| class(a, b)))
+                .collect(),
+            cpus: self.cpus.len(),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Machines that others have published figures of, and this project's own.
+//!
+//! Shapes are from the published descriptions; transfers from public core-to-core tables, named at each preset. What the operating system
+//! costs is not published for any of them: [`SYSTEM`] is an estimate, the same for all, from this project's own virtual machine without the
+//! cost of virtual interrupts. What a machine differs in beyond that is fitted on the rows that the report names, and is no part of a preset.
+
+use super::{Costs, Machine};
+
+/// A machine by name.
+#[derive(Clone, Debug)]
+pub struct Preset {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// In words, with the sources.
+    pub about: &'static str,
+    packages: usize,
+    llcs: usize,
+    cores: usize,
+    threads: usize,
+    /// The last CPUs that are not there.
+    absent: usize,
+    costs: Costs,
+}
+
+/// What all presets have in common. A pause takes 140 cycles on recent Intel processors, 40 on AMD's and Arm's.
+const SYSTEM: Costs = Costs {
+    transfer_ns: [90, 9, 50, 100, 140],
+    hit_ns: 1,
+    update_ns: 5,
+    between_ns: 6,
+    read_overlap: 4,
+    smt_slowdown_ppt: 600,
+    jitter_ppt: 100,
+    syscall_ns: 150,
+    switch_ns: 800,
+    yield_ns: 300,
+    clock_ns: 25,
+    wake_ns: 500,
+    interrupt_send_ns: 300,
+    interrupt_ns: 700,
+    wake_awake_ns: 60,
+    idle_poll_ns: 2_000,
+    idle_exit_ns: 700,
+    idle_exit_deep_ns: 20_000,
+    idle_deep_after_ns: 200_000,
+    clone_ns: 12_000,
+    migration_ns: 500,
+    slice_ns: 3_000_000,
+    preempt_after_ns: 1_000_000,
+    pause_ns: 15,
+};
+
+impl Default for Costs {
+    /// What all presets have in common: estimates.
+    fn default() -> Self {
+        SYSTEM
+    }
+}
+
+/// All of them.
+pub const PRESETS: &[Preset] = &[
+    Preset {
+        name: "grace",
+        about: "NVIDIA Grace: 72 Neoverse V2 cores, one last-level cache, no SMT (published with the cache_shard series). \
+                Transfers: Graviton4, of the same cores and mesh, 30 to 60 ns in the socket, 139 to the other (public tables, 2024). \
+                Wake-ups and interrupts: twice and three times the others' estimate, since their cost on 64-bit Arm is the published \
+                reason for deferring them",
+        packages: 1,
+        llcs: 1,
+        cores: 72,
+        threads: 1,
+        absent: 0,
+        costs: Costs {
+            transfer_ns: [110, 45, 45, 45, 139],
+            wake_ns: 1_000,
+            interrupt_send_ns: 1_000,
+            ..SYSTEM
+        },
+    },
+    Preset {
+        name: "8321hc",
+        about: "Intel Xeon Platinum 8321HC: 51 hardware threads under one last-level cache, so one core has a single one (published with the \
+                cache_shard series). Transfers: Cascade Lake, mean 47 ns, other socket 135 (public core-to-core results)",
+        packages: 1,
+        llcs: 1,
+        cores: 26,
+        threads: 2,
+        absent: 1,
+        costs: Costs {
+            transfer_ns: [90, 8, 47, 47, 135],
+            pause_ns: 45,
+            ..SYSTEM
+        },
+    },
+    Preset {
+        name: "9d64",
+        about: "AMD EPYC 9D64: 88 cores, 11 last-level caches of 8 cores, SMT siblings n and n+88 (published with the cache_shard series). \
+                Transfers: Genoa 9274F, SMT 9 ns, same cache 22 to 24, other cache 97 to 104, other socket 194 to 200 (public core-to-core results)",
+        packages: 1,
+        llcs: 11,
+        cores: 8,
+        threads: 2,
+        absent: 0,
+        costs: Costs {
+            transfer_ns: [100, 9, 23, 100, 197],
+            ..SYSTEM
+        },
+    },
+    Preset {
+        name: "3900x",
+        about: "AMD Ryzen 9 3900X: 12 cores, 4 last-level caches of 3 cores, SMT (published with the affinity scopes). Transfers: Zen 2 3960X, \
+                same cache 24 ns, other 94 (public core-to-core results)",
+        packages: 1,
+        llcs: 4,
+        cores: 3,
+        threads: 2,
+        absent: 0,
+        costs: Costs {
+            transfer_ns: [80, 9, 24, 94, 94],
+            ..SYSTEM
+        },
+    },
+    Preset {
+        name: "d2191a",
+        about: "Intel Xeon D-2191A: 16 cores, SMT, one last-level cache assumed (published with the cache_shard series). Transfers: as the 8321HC",
+        packages: 1,
+        llcs: 1,
+        cores: 16,
+        threads: 2,
+        absent: 0,
+        costs: Costs {
+            transfer_ns: [90, 8, 47, 47, 135],
+            pause_ns: 45,
+            ..SYSTEM
+        },
+    },
+    Preset {
+        name: "two-vcpus",
+        about: "This project's virtual machine of 2 CPUs (AMD EPYC), measured 2026-11-21 by the floor program of benches/peers: a line in 32 to 53 ns \
+                one way, a system call in 0.19 us, a futex wake across CPUs in 11 us for the waker, a ping-pong on one CPU in 4.8 us and across \
+                two in 71 us, with idle CPUs kept from halting in 30",
+        packages: 1,
+        llcs: 1,
+        cores: 2,
+        threads: 1,
+        absent: 0,
+        costs: Costs {
+            transfer_ns: [80, 42, 42, 42, 42],
+            syscall_ns: 190,
+            switch_ns: 1_300,
+            yield_ns: 400,
+            clock_ns: 28,
+            wake_ns: 700,
+            interrupt_send_ns: 10_000,
+            interrupt_ns: 3_000,
+            idle_exit_ns: 20_000,
+            idle_exit_deep_ns: 25_000,
+            idle_poll_ns: 0,
+            clone_ns: 15_000,
+            ..SYSTEM
+        },
+    },
+];
+
+/// The preset of this name.
+#[must_use]
+pub fn preset(name: &str) -> Option<&'static Preset> {
+    PRESETS.iter().find(|preset| preset.name == name)
+}
+
+impl Preset {
+    /// The machine.
+    #[must_use]
+    pub fn machine(&self) -> Machine {
+        let costs = self.costs.clone();
+        let mut machine = Machine::regular(
+            self.name,
+            self.packages,
+            self.llcs,
+            self.cores,
+            self.threads,
+            costs,
+        );
+        machine.cpus.truncate(machine.cpus.len() - self.absent);
+        machine
+    }
+}

@@ -1,0 +1,528 @@
+//! What a virtual thread can do: compute, touch memory, sleep, wake others.
+//!
+//! Every *visible* operation, one that other threads can notice, happens at its point in virtual time: the thread first lets all CPUs with smaller
+//! clocks go on. Between two visible operations it runs on undisturbed.
+#![forbid(unsafe_code)]
+
+use crate::memory::{Access, Line};
+use crate::set::Cpus;
+use crate::thread::{State, Tid};
+use crate::vm::{Timer, is_inside, suspend, with};
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Long computations are cut into pieces, since siblings come and go.
+const PIECE_NS: u64 = 2_000;
+/// Addresses from here on are for sleeps, by thread.
+const SLEEPS: usize = usize::MAX - u32::MAX as usize;
+/// A wait that ends for nothing does so within this time.
+const SPURIOUS_NS: u64 = 50_000;
+
+/// Waits for the caller's turn; `what` goes to the log.
+#[inline]
+pub(crate) fn visible(what: u64) {
+    if with(|vm| vm.disturbs) {
+        crate::faults::disturb();
+    }
+    let first = with(|vm| {
+        vm.note(what);
+        let cpu = vm.cpu;
+        vm.schedule(cpu)
+    });
+    if !first {
+        suspend();
+    }
+}
+
+/// Virtual time since the machine was switched on. Reading it costs something.
+#[inline]
+#[must_use]
+pub fn now_ns() -> u64 {
+    with(|vm| {
+        let now = vm.now();
+        let (cpu, cost) = (vm.cpu, vm.costs.clock_ns);
+        vm.cpus[cpu].clock += cost;
+        vm.clock_at(now)
+    })
+}
+
+/// The same without any cost, for measuring what is simulated.
+#[inline]
+#[must_use]
+pub fn observe_ns() -> u64 {
+    with(|vm| vm.now())
+}
+
+/// Computes for so long, if nothing comes between.
+pub fn work(ns: u64) {
+    let alone = with(|vm| vm.cpus[vm.cpu].siblings.is_empty());
+    let mut left = ns;
+    loop {
+        let piece = if alone { left } else { left.min(PIECE_NS) };
+        left -= piece;
+        with(|vm| {
+            let cpu = vm.cpu;
+            let ns = vm.computing(cpu, piece);
+            vm.cpus[cpu].clock += ns;
+        });
+        if ns > PIECE_NS {
+            // Long enough to be preempted: what follows comes after that.
+            visible(1);
+        }
+        if left == 0 {
+            return;
+        }
+    }
+}
+
+/// `pause` in a loop that waits: others go on meanwhile.
+pub fn pause() {
+    with(|vm| {
+        let cpu = vm.cpu;
+        let ns = vm.costs.pause_ns;
+        vm.cpus[cpu].clock += ns;
+    });
+    visible(12);
+}
+
+/// A cache line that nobody has touched yet.
+#[must_use]
+pub fn new_line() -> Line {
+    with(|vm| vm.lines.add())
+}
+
+/// The line of an address.
+#[inline]
+#[must_use]
+pub fn line_at(address: usize) -> Line {
+    with(|vm| match vm.by_address.get(&(address / 64)) {
+        Some(&line) => line,
+        None => {
+            let line = vm.lines.add();
+            vm.by_address.insert(address / 64, line);
+            line
+        }
+    })
+}
+
+/// Accesses a line. What the caller does until its next visible operation happens at that point of time.
+#[inline]
+pub fn access(line: Line, access: Access) {
+    visible(u64::from(line.0) << 4 | 8 | access as u64);
+    with(|vm| vm.access(line, access));
+}
+
+/// As [`access`] of the line at an address, for code whose own instructions are not charged otherwise.
+#[inline]
+pub fn touch(address: usize, kind: Access) {
+    with(|vm| {
+        let cpu = vm.cpu;
+        let ns = vm.computing(cpu, vm.costs.between_ns);
+        vm.cpus[cpu].clock += ns;
+    });
+    access(line_at(address), kind);
+}
+
+/// The CPU that the caller runs on.
+#[inline]
+#[must_use]
+pub fn current_cpu() -> usize {
+    with(|vm| vm.cpu)
+}
+
+/// How many CPUs the machine has.
+#[must_use]
+pub fn cpus() -> usize {
+    with(|vm| vm.cpus.len())
+}
+
+/// The calling thread.
+#[inline]
+#[must_use]
+pub fn current() -> Tid {
+    with(|vm| vm.tid)
+}
+
+/// Starts a thread on the CPUs given, the caller's if none are.
+///
+/// # Errors
+/// There is no memory for its stack.
+pub fn spawn(
+    name: &str,
+    allowed: Option<Cpus>,
+    main: impl FnOnce() + 'static,
+) -> std::io::Result<Tid> {
+    visible(4);
+    with(|vm| {
+        let cpu = vm.cpu;
+        let cost = vm.computing(cpu, vm.costs.clone_ns);
+        vm.cpus[cpu].clock += cost;
+        let allowed = allowed.unwrap_or(vm.threads[vm.tid.index()].allowed);
+        let home = if allowed.contains(cpu) {
+            cpu
+        } else {
+            allowed.next_after(cpu).unwrap_or(cpu)
+        };
+        let tid = vm.spawn(name.to_owned(), allowed, Box::new(main), home)?;
+        let now = vm.now();
+        let share = vm.make_runnable(tid, cpu, now);
+        vm.cpus[cpu].clock += share;
+        Ok(tid)
+    })
+}
+
+/// The calling thread may run on these CPUs only. `false`: none of them exists.
+pub fn set_affinity(tid: Tid, cpus: Cpus) -> bool {
+    visible(5);
+    let (valid, moves) = with(|vm| {
+        let there = cpus.and(&vm.all);
+        if there.is_empty() || tid.index() >= vm.threads.len() {
+            return (false, false);
+        }
+        let cpu = vm.cpu;
+        vm.cpus[cpu].clock += vm.costs.syscall_ns;
+        vm.threads[tid.index()].allowed = cpus;
+        if tid != vm.tid || there.contains(cpu) {
+            return (true, false);
+        }
+        // It goes on elsewhere.
+        let now = vm.now();
+        vm.leave(State::Blocked);
+        vm.make_runnable(tid, cpu, now);
+        (true, true)
+    });
+    if moves {
+        suspend();
+    }
+    valid
+}
+
+/// The CPUs that a thread may run on.
+#[must_use]
+pub fn affinity(tid: Tid) -> Option<Cpus> {
+    with(|vm| {
+        let thread = vm.threads.get(tid.index())?;
+        Some(thread.allowed.and(&vm.all))
+    })
+}
+
+/// Lets others run that wait for this CPU.
+pub fn yield_now() {
+    visible(6);
+    let left = with(|vm| {
+        let cpu = vm.cpu;
+        let ns = vm.costs.yield_ns;
+        vm.cpus[cpu].clock += ns;
+        if vm.cpus[cpu].queue.is_empty() {
+            return false;
+        }
+        // Behind all that wait: it has had its share.
+        let queue = &vm.cpus[cpu].queue;
+        let last = queue
+            .iter()
+            .map(|tid| vm.threads[tid.index()].vruntime_ns)
+            .max();
+        let now = vm.now();
+        vm.account(cpu, now);
+        let tid = vm.tid;
+        let thread = &mut vm.threads[tid.index()];
+        thread.vruntime_ns = thread.vruntime_ns.max(last.unwrap_or(0) + 1);
+        vm.preempt(cpu, now);
+        vm.cpus[cpu].current != Some(tid)
+    });
+    if left {
+        suspend();
+    }
+}
+
+/// From now on a wake-up of the calling thread is remembered until [`sleep_unless_woken`].
+pub fn prepare_sleep() {
+    with(|vm| {
+        let tid = vm.tid;
+        vm.threads[tid.index()].woken = false;
+    });
+}
+
+/// Sleeps until another thread [wakes](wake) this one; not at all if one has since [`prepare_sleep`].
+pub fn sleep_unless_woken() {
+    visible(7);
+    let sleeps = with(|vm| {
+        let tid = vm.tid;
+        let sleeps = !std::mem::take(&mut vm.threads[tid.index()].woken);
+        if sleeps {
+            vm.leave(State::Blocked);
+        }
+        sleeps
+    });
+    if sleeps {
+        suspend();
+    }
+}
+
+/// Wakes a thread that sleeps, or keeps it from sleeping. `hint`: where it should go.
+pub fn wake(tid: Tid, hint: Option<usize>) {
+    visible(9);
+    with(|vm| {
+        let cpu = vm.cpu;
+        let thread = &mut vm.threads[tid.index()];
+        if thread.state != State::Blocked || thread.waking {
+            thread.woken = true;
+            vm.cpus[cpu].clock += vm.costs.wake_awake_ns;
+            return;
+        }
+        if let Some(hint) = hint {
+            thread.cpu = hint;
+        }
+        let now = vm.now();
+        let share = vm.make_runnable(tid, cpu, now);
+        let share = vm.computing(cpu, share);
+        vm.cpus[cpu].clock += share;
+    });
+}
+
+/// The CPU that a thread runs on, or ran on last.
+#[must_use]
+pub fn cpu_of(tid: Tid) -> usize {
+    with(|vm| vm.threads[tid.index()].cpu)
+}
+
+/// Sleeps on the futex at this address if `is_unchanged` says so at the point of time of the call. `true`: the time ran out.
+pub fn futex_wait(
+    address: usize,
+    is_unchanged: impl FnOnce() -> bool,
+    timeout: Option<Duration>,
+) -> bool {
+    with(|vm| {
+        let cpu = vm.cpu;
+        let ns = vm.computing(cpu, vm.costs.syscall_ns);
+        vm.cpus[cpu].clock += ns;
+    });
+    visible(10);
+    if !is_unchanged() {
+        return false;
+    }
+    let is_sleep = address >= SLEEPS;
+    let (timeout, spurious) = with(|vm| {
+        let ppm = vm.faults.spurious_ppm;
+        if is_sleep || ppm == 0 || !vm.random.chance_ppm(ppm) {
+            return (timeout, false);
+        }
+        let early = Duration::from_nanos(vm.random.below(SPURIOUS_NS));
+        let earlier = timeout.is_none_or(|timeout| early < timeout);
+        (if earlier { Some(early) } else { timeout }, earlier)
+    });
+    with(|vm| {
+        let tid = vm.tid;
+        vm.futexes.entry(address).or_default().push_back(tid);
+        let now = vm.now();
+        vm.threads[tid.index()].futex = Some(address);
+        vm.threads[tid.index()].timed_out = false;
+        vm.leave(State::Blocked);
+        if let Some(timeout) = timeout {
+            let sleeps = vm.threads[tid.index()].sleeps;
+            let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX / 4);
+            vm.add_timer(
+                now.saturating_add(ns).min(1 << 51),
+                Timer::Timeout(tid, sleeps),
+            );
+        }
+    });
+    suspend();
+    with(|vm| std::mem::take(&mut vm.threads[vm.tid.index()].timed_out)) && !spurious
+}
+
+/// Wakes up to `most` threads that sleep on the futex; returns how many there were.
+pub fn futex_wake(address: usize, most: usize) -> usize {
+    with(|vm| {
+        let cpu = vm.cpu;
+        let ns = vm.computing(cpu, vm.costs.syscall_ns);
+        vm.cpus[cpu].clock += ns;
+    });
+    visible(11);
+    with(|vm| {
+        let cpu = vm.cpu;
+        let mut woken = 0;
+        while woken < most {
+            let sleeper = vm
+                .futexes
+                .get_mut(&address)
+                .and_then(|sleepers| sleepers.pop_front());
+            let Some(tid) = sleeper else { break };
+            vm.threads[tid.index()].futex = None;
+            let now = vm.now();
+            let share = vm.make_runnable(tid, cpu, now);
+            let share = vm.computing(cpu, share);
+            vm.cpus[cpu].clock += share;
+            woken += 1;
+        }
+        if vm
+            .futexes
+            .get(&address)
+            .is_some_and(|sleepers| sleepers.is_empty())
+        {
+            vm.futexes.remove(&address);
+        }
+        woken
+    })
+}
+
+/// Sleeps for so long.
+pub fn sleep(duration: Duration) {
+    // No thread wakes this address.
+    let nobody = SLEEPS + with(|vm| vm.tid.index());
+    futex_wait(nobody, || true, Some(duration));
+}
+
+thread_local! {
+    /// The values of a thread that is no virtual one.
+    static OUTSIDE: RefCell<HashMap<usize, &'static dyn Any>> = RefCell::default();
+}
+
+/// A value of the calling thread's own under this key, made at first use; `None`: the thread is at its end. Outside a machine values are
+/// never dropped.
+///
+/// # Panics
+/// When the key is used with two types.
+pub fn local<T: 'static>(key: usize, make: impl FnOnce() -> T) -> Option<*const T> {
+    const ONE_TYPE: &str = "one key is for one type";
+    if !is_inside() {
+        let known = OUTSIDE.with(|values| values.borrow().get(&key).copied());
+        let value = known.unwrap_or_else(|| {
+            let value: &'static dyn Any = Box::leak(Box::new(make()));
+            OUTSIDE.with(|values| values.borrow_mut().insert(key, value));
+            value
+        });
+        return Some(std::ptr::from_ref(value.downcast_ref().expect(ONE_TYPE)));
+    }
+    let place = |vm: &mut crate::vm::Vm| -> Option<*const T> {
+        let locals = &vm.threads[vm.tid.index()].locals;
+        let value = locals.get(&key)?;
+        Some(std::ptr::from_ref(value.downcast_ref().expect(ONE_TYPE)))
+    };
+    if let Some(value) = with(place) {
+        return Some(value);
+    }
+    if with(|vm| vm.threads[vm.tid.index()].ending) {
+        return None;
+    }
+    let value: Box<dyn Any> = Box::new(make());
+    with(|vm| {
+        let tid = vm.tid;
+        vm.threads[tid.index()].locals.insert(key, value);
+        place(vm)
+    })
+}
+
+/// Drops the calling thread's values, at its end.
+pub(crate) fn drop_locals() {
+    let locals = with(|vm| {
+        let thread = &mut vm.threads[vm.tid.index()];
+        thread.ending = true;
+        std::mem::take(&mut thread.locals)
+    });
+    // In an order that the seed decides alone: addresses differ.
+    let mut values: Vec<(usize, Box<dyn Any>)> = locals.into_iter().collect();
+    values.sort_by_key(|(key, _)| *key);
+    drop(values);
+}
+
+/// What a thread has done so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time.
+    pub ran_ns: u64,
+    /// How often it went to sleep.
+    pub voluntary: i64,
+    /// How often it lost its CPU to another thread.
+    pub preempted: i64,
+    /// Whether it sleeps.
+    pub is_asleep: bool,
+    /// Its nice level.
+    pub nice: i32,
+}
+
+/// What a thread has done so far; `None` if there is no such thread any more.
+#[must_use]
+pub fn usage(tid: Tid) -> Option<Usage> {
+    with(|vm| {
+        let thread = vm.threads.get(tid.index())?;
+        let running = thread.state == State::Running;
+        let core = &vm.cpus[thread.cpu];
+        let since = if running {
+            core.clock.saturating_sub(core.picked_at)
+        } else {
+            0
+        };
+        (thread.state != State::Exited).then_some(Usage {
+            ran_ns: thread.ran_ns + since,
+            voluntary: thread.voluntary,
+            preempted: thread.preempted,
+            is_asleep: thread.state == State::Blocked,
+            nice: thread.nice,
+        })
+    })
+}
+
+/// CPU time of all threads.
+#[must_use]
+pub fn total_ran_ns() -> u64 {
+    with(|vm| {
+        let running = vm.cpus.iter().filter(|cpu| cpu.current.is_some());
+        let not_yet: u64 = running
+            .map(|cpu| cpu.clock.saturating_sub(cpu.picked_at))
+            .sum();
+        vm.cpus.iter().map(|cpu| cpu.busy_ns).sum::<u64>() + not_yet
+    })
+}
+
+/// How long a thread may run at a time unless it asks for something else.
+#[must_use]
+pub fn default_slice_ns() -> u64 {
+    with(|vm| vm.costs.slice_ns)
+}
+
+/// Sets how long the calling thread may run at a time; `None`: as the machine has it.
+pub fn set_slice(ns: Option<u64>) {
+    with(|vm| {
+        let tid = vm.tid;
+        vm.threads[tid.index()].slice_ns = ns.unwrap_or(vm.costs.slice_ns);
+    });
+}
+
+/// A random number of the run's seed.
+#[must_use]
+pub fn random(bound: u64) -> u64 {
+    with(|vm| vm.random.below(bound))
+}
+
+/// Calls `probe` every so many ns of virtual time, outside any thread: it may observe the machine and do nothing else. A panic of it ends the run.
+pub fn set_probe(every_ns: u64, probe: impl FnMut() + 'static) {
+    with(|vm| {
+        let now = vm.now();
+        vm.probe = Some((every_ns, Box::new(probe)));
+        vm.add_timer(now + every_ns, Timer::Probe);
+    });
+}
+
+/// How long a CPU has been idle at `now`, on the clock of [`observe_ns`]; 0 if it is not, or is not there.
+#[must_use]
+pub fn idle_for(cpu: usize, now: u64) -> u64 {
+    with(|vm| {
+        let idles = vm.idle.contains(cpu) && vm.all.contains(cpu) && !vm.cpus[cpu].begins;
+        let since = vm.cpus[cpu].idle_since;
+        if idles { now.saturating_sub(since) } else { 0 }
+    })
+}
+
+/// The threads that have not ended and whose name begins like this.
+#[must_use]
+pub fn threads_named(prefix: &str) -> Vec<Tid> {
+    with(|vm| {
+        let threads = vm.threads.iter().enumerate();
+        let named = threads
+            .filter(|(_, thread)| thread.state != State::Exited && thread.name.starts_with(prefix));
+        named.map(|(at, _)| Tid(at as u32)).collect()
+    })
+}

@@ -1,0 +1,205 @@
+//! What the machine promises: costs by distance, queues at lines and locks, time slices, and that nothing is lost.
+
+use cmwq_vm::machine::{Machine, preset};
+use cmwq_vm::{Access, Cpus, SpinLock, Stuck, os};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+const LIMIT: u64 = 3_600_000_000_000;
+
+/// A preset without random variation.
+fn exact(name: &str) -> Machine {
+    let mut machine = preset(name).unwrap().machine();
+    machine.costs.jitter_ppt = 0;
+    machine
+}
+
+fn on(cpu: usize) -> Option<Cpus> {
+    Some(Cpus::from_iter([cpu]))
+}
+
+fn run<T: 'static>(machine: &Machine, main: impl FnOnce() -> T + 'static) -> T {
+    let result = Rc::new(RefCell::new(None));
+    let place = result.clone();
+    cmwq_vm::run(machine, 1, LIMIT, move || {
+        *place.borrow_mut() = Some(main())
+    })
+    .expect("it ends");
+    result.take().unwrap()
+}
+
+/// Runs `main` on a CPU and waits for it.
+fn there<T: 'static>(cpu: usize, main: impl FnOnce() -> T + 'static) -> T {
+    let result = Rc::new(RefCell::new(None));
+    let place = result.clone();
+    os::spawn("there", on(cpu), move || *place.borrow_mut() = Some(main())).unwrap();
+    loop {
+        if let Some(value) = result.borrow_mut().take() {
+            return value;
+        }
+        os::sleep(Duration::from_micros(50));
+    }
+}
+
+#[test]
+fn a_line_comes_from_as_far_as_its_last_writer_is() {
+    let machine = exact("9d64");
+    let costs = machine.costs.clone();
+    let times = run(&machine, || {
+        let line = os::new_line();
+        // CPU 88 is the sibling of 0, 1 is under the same cache, 8 is under the next.
+        [0, 0, 88, 1, 8].map(|cpu| {
+            there(cpu, move || {
+                let before = os::observe_ns();
+                os::access(line, Access::Write);
+                os::observe_ns() - before
+            })
+        })
+    });
+    let [memory, sibling, llc, other] = [0, 1, 2, 3].map(|class| costs.transfer_ns[class]);
+    assert_eq!(times, [memory, costs.hit_ns, sibling, llc, other]);
+}
+
+#[test]
+fn writers_of_one_line_queue_and_readers_share_it() {
+    let machine = exact("grace");
+    let transfer = machine.costs.transfer_ns[2];
+    let spans = run(&machine, || {
+        [Access::Update, Access::Read].map(|kind| {
+            let line = os::new_line();
+            os::access(line, Access::Write);
+            let start = os::observe_ns() + 1_000_000;
+            let ends = Rc::new(RefCell::new(Vec::new()));
+            for cpu in 1..=40 {
+                let ends = ends.clone();
+                os::spawn("at once", on(cpu), move || {
+                    os::work(start - os::observe_ns());
+                    os::access(line, kind);
+                    ends.borrow_mut().push(os::observe_ns() - start);
+                })
+                .unwrap();
+            }
+            os::sleep(Duration::from_millis(3));
+            ends.take().into_iter().max().unwrap()
+        })
+    });
+    assert!(spans[0] >= 40 * transfer, "{spans:?}");
+    assert!(spans[1] < 20 * transfer, "{spans:?}");
+}
+
+#[test]
+fn a_spinlock_excludes_and_goes_to_the_one_that_waits_longest() {
+    let machine = exact("8321hc");
+    run(&machine, || {
+        let lock = SpinLock::new();
+        let inside = Rc::new(Cell::new(false));
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let start = os::observe_ns() + 1_000_000;
+        for cpu in 1..20 {
+            let (inside, order) = (inside.clone(), order.clone());
+            os::spawn("holder", on(cpu), move || {
+                os::work((start - os::observe_ns()) + 200 * cpu as u64);
+                lock.lock();
+                assert!(!inside.replace(true));
+                os::work(5_000);
+                order.borrow_mut().push(cpu);
+                assert!(inside.replace(false));
+                lock.unlock();
+            })
+            .unwrap();
+        }
+        os::sleep(Duration::from_millis(5));
+        let order = order.take();
+        assert_eq!(order.len(), 19);
+        // CPUs 1 to 19 are cores of their own there, of which some share one with the main thread's: all come in order.
+        assert!(order.is_sorted(), "{order:?}");
+        assert_eq!(lock.totals().taken, 19);
+    });
+}
+
+#[test]
+fn two_that_compute_on_one_cpu_get_slices_and_a_sleeper_misses_nothing() {
+    let machine = exact("two-vcpus");
+    let slice = machine.costs.slice_ns;
+    let longest_gap = run(&machine, move || {
+        let gap = Rc::new(Cell::new(0));
+        let left = Rc::new(Cell::new(2));
+        for _ in 0..2 {
+            let (gap, left) = (gap.clone(), left.clone());
+            os::spawn("burner", on(1), move || {
+                let mut last = os::observe_ns();
+                for _ in 0..1000 {
+                    os::work(50_000);
+                    let now = os::observe_ns();
+                    gap.set(gap.get().max(now - last));
+                    last = now;
+                }
+                left.set(left.get() - 1);
+            })
+            .unwrap();
+        }
+        while left.get() > 0 {
+            os::sleep(Duration::from_millis(1));
+        }
+        gap.get()
+    });
+    assert!((slice..2 * slice).contains(&longest_gap), "{longest_gap}");
+}
+
+#[test]
+fn siblings_slow_each_other_down() {
+    let machine = exact("8321hc");
+    let [alone, beside_sibling, beside_core] = run(&machine, || {
+        [None, Some(26), Some(2)].map(|other| {
+            if let Some(other) = other {
+                os::spawn("other", on(other), || os::work(3_000_000)).unwrap();
+            }
+            let span = there(0, || {
+                let before = os::observe_ns();
+                os::work(1_000_000);
+                os::observe_ns() - before
+            });
+            os::sleep(Duration::from_millis(6));
+            span
+        })
+    });
+    assert!((1_000_000..1_010_000).contains(&alone), "{alone}");
+    assert!(
+        (1_500_000..1_700_000).contains(&beside_sibling),
+        "{beside_sibling}"
+    );
+    assert!(
+        (1_000_000..1_010_000).contains(&beside_core),
+        "{beside_core}"
+    );
+}
+
+#[test]
+fn a_deadlock_is_told_with_the_names_of_those_that_sleep() {
+    let machine = exact("two-vcpus");
+    let stuck = cmwq_vm::run(&machine, 1, LIMIT, || {
+        os::spawn("sleeper", None, || {
+            os::prepare_sleep();
+            os::sleep_unless_woken();
+        })
+        .unwrap();
+        os::prepare_sleep();
+        os::sleep_unless_woken();
+    });
+    let Err(Stuck::Deadlock(mut names)) = stuck else {
+        panic!("{stuck:?}")
+    };
+    names.sort();
+    assert_eq!(names, ["main", "sleeper"]);
+}
+
+#[test]
+fn a_panic_of_a_virtual_thread_comes_out() {
+    let machine = exact("two-vcpus");
+    let result = std::panic::catch_unwind(|| {
+        let _ = cmwq_vm::run(&machine, 1, LIMIT, || panic!("in here"));
+    });
+    assert_eq!(result.unwrap_err().downcast_ref(), Some(&"in here"));
+    assert!(!cmwq_vm::is_inside());
+}

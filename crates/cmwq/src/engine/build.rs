@@ -1,0 +1,216 @@
+//! Building an engine, and the global one.
+
+use super::all;
+use super::builder::EngineBuilder;
+use super::core::{Engine, EngineCore, PoolTable};
+use super::parameters::read_variables;
+use crate::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
+use crate::engine::parts::cpus::Cpus;
+use crate::engine::parts::limit::Limit;
+use crate::engine::parts::watchdog::{self, Watchdog};
+use crate::error::Error;
+use crate::pool::{Caretaker, Params, Service, WorkerThreads};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
+use crate::sys::clock;
+use crate::sys::fork::{self, ProcessLock, ProcessMutex};
+use crate::sys::gate::Shared;
+use crate::sys::sync::Mutex;
+use crate::topology::{CpuSet, Topology, process_cpus};
+use crate::trace::warn;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// How long a worker may be idle before it may be let go.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+pub(crate) const FORCE_RR_WARNING: &str =
+    "debug_force_rr_cpu is on: items that name no CPU are spread over all, expect to lose speed";
+
+impl EngineBuilder {
+    /// Builds the engine. No thread is started before its first workqueue is built.
+    ///
+    /// # Errors
+    /// A topology that cannot be read or parsed; an environment variable that holds something else than what it may;
+    /// `default` as the default scope; [`Error::ThreadName`].
+    pub fn build(self) -> Result<Engine, Error> {
+        let engine = self.assemble()?;
+        engine.warn_of_parameters();
+        Ok(engine)
+    }
+
+    /// Builds without warning: the caller may hold a lock.
+    pub(in crate::engine) fn assemble(mut self) -> Result<Engine, Error> {
+        self.threads.as_ref().map_or(Ok(()), WorkerThreads::check)?;
+        let mut topology = match self.topology.take() {
+            Some(topology) => topology,
+            None => Topology::detect()?,
+        };
+        read_variables(&mut self)?;
+        let mix_core_kinds = self.mix_core_kinds.unwrap_or(false);
+        if mix_core_kinds {
+            topology = topology.mixing_core_kinds();
+        }
+        let shard_size = self.shard_size.unwrap_or(DEFAULT_SHARD_SIZE);
+        let default_scope = self.default_scope.unwrap_or(AffinityScope::INITIAL_DEFAULT);
+        let default_scope = AffinityScope::CONCRETE
+            .iter()
+            .position(|&s| s == default_scope)
+            .ok_or(Error::DefaultScope)?;
+        let power_efficient = self.power_efficient.unwrap_or(false);
+        let force_rr = self.force_rr.unwrap_or(false);
+        let mut warnings = Vec::new();
+        if shard_size == 0 {
+            warnings.push("cache_shard_size 0 is not possible: 1 is used".to_owned());
+        }
+        let params = Params::default();
+        if let Some(threshold) = self.cpu_intensive {
+            params.set_cpu_intensive(threshold);
+        }
+        if let Some(count) = self.cpu_intensive_warnings {
+            params
+                .cpu_intensive_warnings
+                .store(count, Ordering::Relaxed);
+        }
+        let cpu_limit = self.cpu_limit.unwrap_or_default();
+        let unbound_cpus = match &self.unbound_cpus {
+            Some(wanted) => unbound_of(wanted, &topology, &mut warnings),
+            None => topology.cpus().clone(),
+        };
+        let watchdog = Watchdog::new(self.watchdog.unwrap_or(watchdog::THRESHOLD));
+        watchdog.set_panic_on_stall(self.panic_on_stall.unwrap_or(0));
+        watchdog.set_panic_on_stall_time(self.panic_on_stall_time.unwrap_or_default());
+        let usable = usable_cpus(&topology);
+        let cpus = Cpus::new(&topology, usable.clone(), unbound_cpus, force_rr);
+        let limit = Limit::new(cpu_limit);
+        let workers = limit.workers(usable.len());
+        params.slots.set_limit(workers);
+        // The service thread may run wherever the process could, so that it sees CPUs come back.
+        let service = Service::new(match topology.is_injected() {
+            true => usable,
+            false => usable.union(&topology.possible().difference(topology.online())),
+        });
+        static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
+        let core = Arc::new(EngineCore {
+            serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
+            born: fork::generation(),
+            cpus: Shared::new(Arc::new(cpus)),
+            cpus_change: Mutex::new(()),
+            shard_size: effective_shard_size(shard_size),
+            warnings: warnings.into_boxed_slice(),
+            default_scope: AtomicU32::new(default_scope as u32),
+            pods: Default::default(),
+            pools: Mutex::new(PoolTable::default()),
+            queues: Mutex::new(Vec::new()),
+            default_scope_change: Mutex::new(()),
+            service: service.clone(),
+            params: Arc::new(params),
+            limit: Mutex::new(limit),
+            power_efficient,
+            mix_core_kinds,
+            frozen: Mutex::new(false),
+            watchdog,
+            idle_timeout_ns: clock::saturated_ns(self.idle_timeout.unwrap_or(IDLE_TIMEOUT)),
+            threads: self.threads,
+            topology,
+        });
+        let caretaker: Weak<dyn Caretaker> = Arc::<EngineCore>::downgrade(&core);
+        service.set_caretaker(caretaker);
+        all::enter(&core);
+        Ok(Engine(core))
+    }
+
+    /// Builds the engine and makes it the process's [global](Engine::global) one: the way to set `cache_shard_size` or
+    /// a topology for the whole process, before first use.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), and [`Error::AlreadyInUse`] if the global engine exists.
+    pub fn build_global(self) -> Result<Engine, Error> {
+        let engine = {
+            let mut global = GLOBAL.lock();
+            if global.as_ref().is_some_and(|engine| !engine.is_inherited()) {
+                return Err(Error::AlreadyInUse);
+            }
+            global.insert(self.assemble()?).clone()
+        };
+        engine.warn_of_parameters();
+        Ok(engine)
+    }
+}
+
+impl Engine {
+    /// A builder of an engine of its own.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::new()
+    }
+
+    /// The process's engine: this machine, or the one that `CMWQ_TOPOLOGY` describes. Built at the first call.
+    ///
+    /// # Errors
+    /// What [`EngineBuilder::build`] returns; the next call tries again.
+    pub fn global() -> Result<Engine, Error> {
+        global()
+    }
+
+    fn warn_of_parameters(&self) {
+        self.0.warnings.iter().for_each(|text| warn(text));
+        if self.debug_force_rr_cpu() {
+            warn(FORCE_RR_WARNING);
+        }
+    }
+}
+
+static GLOBAL: ProcessMutex<Option<Engine>> =
+    ProcessMutex::new(ProcessLock::GlobalEngine, None, || GLOBAL.hold());
+
+pub(crate) fn global() -> Result<Engine, Error> {
+    let engine = {
+        let mut global = GLOBAL.lock();
+        // A fork's child gets one of its own.
+        if let Some(engine) = global.as_ref().filter(|engine| !engine.is_inherited()) {
+            return Ok(engine.clone());
+        }
+        global.insert(EngineBuilder::new().assemble()?).clone()
+    };
+    // The handler of warnings may use the engine.
+    engine.warn_of_parameters();
+    Ok(engine)
+}
+
+/// Real CPUs that threads of this process can be bound to, whichever thread asks.
+fn usable_cpus(topology: &Topology) -> CpuSet {
+    if !topology.is_injected() {
+        return topology.allowed().intersection(topology.online());
+    }
+    match process_cpus() {
+        Ok(cpus) if !cpus.is_empty() => cpus,
+        _ => CpuSet::from_iter([0]),
+    }
+}
+
+/// The unbound mask to begin with. As in the kernel, one of which nothing is left is ignored.
+fn unbound_of(wanted: &CpuSet, topology: &Topology, warnings: &mut Vec<String>) -> CpuSet {
+    let all = topology.cpus();
+    let left = wanted.intersection(all);
+    if left.is_empty() {
+        warnings.push(format!(
+            "unbound_cpus {wanted} has none of the CPUs {all} and is ignored"
+        ));
+        return all.clone();
+    }
+    left
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_times_are_the_kernels_unless_said_otherwise() {
+        let core = EngineBuilder::new().assemble().unwrap().0;
+        assert_eq!(core.idle_timeout_ns, 300_000_000_000);
+        let engine = Engine(core);
+        assert_eq!(engine.watchdog_threshold(), Duration::from_secs(30));
+        assert_eq!(engine.panic_on_stall(), 0);
+        assert_eq!(engine.panic_on_stall_time(), Duration::ZERO);
+    }
+}

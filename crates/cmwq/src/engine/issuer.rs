@@ -1,0 +1,63 @@
+//! Threads that declare from which CPU they queue.
+
+use super::core::Engine;
+use super::parts::cpus;
+use crate::error::Error;
+use crate::sys::thread;
+use crate::topology::CpuSet;
+use std::marker::PhantomData;
+
+/// The calling thread queues from one CPU and is bound to it, until this is dropped.
+#[must_use = "the thread is an issuer of the CPU only while the guard lives"]
+pub struct IssuerGuard {
+    before: Option<CpuSet>,
+    declared_before: usize,
+    /// Belongs to its thread.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Engine {
+    /// Binds the calling thread to the real CPU behind `cpu` and declares that it queues from `cpu`, until the guard is
+    /// dropped; then its earlier binding is restored. For benchmarks, and for topologies that were injected.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the topology has no such CPU; [`Error::Binding`] if the system refuses.
+    pub fn become_issuer(&self, cpu: usize) -> Result<IssuerGuard, Error> {
+        let real = self
+            .cpus_now()
+            .real_of(cpu)
+            .ok_or_else(|| self.no_such_cpu(cpu))?;
+        let before = thread::current_binding().ok();
+        thread::bind_current(&CpuSet::from_iter([real]))
+            .map_err(|source| Error::Binding { cpu, source })?;
+        let declared_before = cpus::declare(cpu + 1);
+        Ok(IssuerGuard {
+            before,
+            declared_before,
+            _not_send: PhantomData,
+        })
+    }
+
+    pub(crate) fn no_such_cpu(&self, cpu: usize) -> Error {
+        Error::NoSuchCpu {
+            cpu,
+            allowed: self.topology().cpus().to_string(),
+        }
+    }
+}
+
+impl Drop for IssuerGuard {
+    fn drop(&mut self) {
+        cpus::declare(self.declared_before);
+        if let Some(before) = &self.before {
+            // The CPUs may have been taken from the process meanwhile: then it stays where it is.
+            let _ = thread::bind_current(before);
+        }
+    }
+}
+
+impl std::fmt::Debug for IssuerGuard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IssuerGuard").finish_non_exhaustive()
+    }
+}

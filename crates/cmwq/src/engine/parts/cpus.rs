@@ -1,0 +1,351 @@
+//! Which CPUs there are to run on, which CPU an issuer queues from, and which real CPU stands behind a CPU of the topology.
+//!
+//! All of it can change while the process runs: CPUs go offline and come back, a cpuset shrinks, somebody calls `taskset`.
+//! So it is one immutable value that is replaced as a whole.
+
+use super::key::PoolKey;
+use crate::pool::{Binding, PoolKind};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::{AtomicBool, AtomicUsize};
+use crate::sys::cpu;
+use crate::sys::local::thread_local;
+use crate::topology::{CpuSet, Topology};
+use crossbeam_utils::CachePadded;
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// Between the CPU numbers of the topology and those of the machine that the process runs on. The same, unless the
+/// topology was injected: then the topology's CPUs are spread over the real ones in blocks, neighbours staying neighbours.
+struct CpuMap {
+    /// By CPU of the topology.
+    real: Vec<Option<usize>>,
+    /// By real CPU: the first CPU of the topology that it stands for. `None`: the numbers are the same.
+    back: Option<Vec<Option<usize>>>,
+}
+
+impl CpuMap {
+    fn new(topology: &Topology, usable: &CpuSet) -> CpuMap {
+        let mut real = vec![None; topology.max_cpu() + 1];
+        if !topology.is_injected() {
+            for cpu in topology.cpus().iter() {
+                real[cpu] = Some(cpu);
+            }
+            return CpuMap { real, back: None };
+        }
+        let usable: Vec<usize> = usable.iter().collect();
+        let total = topology.cpus().len();
+        let mut back = vec![None; usable.last().map_or(0, |last| last + 1)];
+        for (index, cpu) in topology.cpus().iter().enumerate() {
+            // Fewer than there are real ones: one each. More: in equal blocks.
+            let at = if total <= usable.len() {
+                index
+            } else {
+                index * usable.len() / total
+            };
+            let behind = usable[at];
+            real[cpu] = Some(behind);
+            back[behind].get_or_insert(cpu);
+        }
+        CpuMap {
+            real,
+            back: Some(back),
+        }
+    }
+
+    /// The real CPUs behind `cpus`.
+    fn binding(&self, cpus: &CpuSet) -> CpuSet {
+        cpus.iter().filter_map(|cpu| self.real(cpu)).collect()
+    }
+
+    fn real(&self, cpu: usize) -> Option<usize> {
+        self.real.get(cpu).copied().flatten()
+    }
+
+    #[inline]
+    fn of_real(&self, real: usize) -> Option<usize> {
+        match &self.back {
+            None => Some(real),
+            Some(back) => back.get(real).copied().flatten(),
+        }
+    }
+}
+
+/// The CPUs as they are now.
+// All issuers read it, and it is hardly ever written: nothing that is may lie on its lines.
+#[repr(align(128))]
+pub(crate) struct Cpus {
+    map: CpuMap,
+    /// CPUs of the machine that the process may use.
+    real: CpuSet,
+    /// CPUs of the topology that may be used.
+    usable: CpuSet,
+    /// Where unbound items may run, as it was asked for.
+    requested: CpuSet,
+    /// Where unbound items may run: what was asked for as far as it is usable, or all that is.
+    unbound: CpuSet,
+    /// Unbound items that name no CPU go round.
+    force_round_robin: bool,
+    cursors: Arc<Cursors>,
+}
+
+/// Where unbound items went that were queued from where they may not run: by the CPU that they were queued from, the CPU that the last one
+/// went to. At first its own.
+struct Cursors(Box<[CachePadded<AtomicUsize>]>);
+
+impl Cursors {
+    fn new(topology: &Topology) -> Self {
+        let cpus = 0..=topology.max_cpu();
+        Cursors(
+            cpus.map(|cpu| CachePadded::new(AtomicUsize::new(cpu)))
+                .collect(),
+        )
+    }
+
+    /// The CPU of `cpus` that is next in turn for the items of `here`. `None`: there is none.
+    fn next(&self, here: usize, cpus: &CpuSet) -> Option<usize> {
+        let next = |last| cpus.next_after(last).or_else(|| cpus.first());
+        // A CPU that the topology does not know shares the turn of another.
+        let cursor = &self.0[here % self.0.len()];
+        // Relaxed: nothing is read through it. Several threads may count as being on one CPU at a time.
+        let last = cursor.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        last.ok().and_then(next)
+    }
+}
+
+impl Cpus {
+    /// `real`: CPUs of the machine that the process may use.
+    pub(crate) fn new(
+        topology: &Topology,
+        real: CpuSet,
+        requested: CpuSet,
+        force_round_robin: bool,
+    ) -> Cpus {
+        let cursors = Arc::new(Cursors::new(topology));
+        Cpus::with_cursors(topology, real, requested, force_round_robin, cursors)
+    }
+
+    fn with_cursors(
+        topology: &Topology,
+        real: CpuSet,
+        requested: CpuSet,
+        force_round_robin: bool,
+        cursors: Arc<Cursors>,
+    ) -> Cpus {
+        let usable = if topology.is_injected() {
+            topology.allowed().intersection(topology.online())
+        } else {
+            topology.cpus().intersection(&real)
+        };
+        let wanted = requested.intersection(&usable);
+        Cpus {
+            map: CpuMap::new(topology, &real),
+            real,
+            unbound: if wanted.is_empty() {
+                usable.clone()
+            } else {
+                wanted
+            },
+            usable,
+            requested,
+            force_round_robin,
+            cursors,
+        }
+    }
+
+    /// The same, with other real CPUs.
+    pub(crate) fn on(&self, topology: &Topology, real: CpuSet) -> Cpus {
+        self.changed(
+            topology,
+            real,
+            self.requested.clone(),
+            self.force_round_robin,
+        )
+    }
+
+    /// The same, with another unbound mask.
+    pub(crate) fn for_unbound(&self, topology: &Topology, requested: CpuSet) -> Cpus {
+        self.changed(
+            topology,
+            self.real.clone(),
+            requested,
+            self.force_round_robin,
+        )
+    }
+
+    /// The same, with unbound items that name no CPU going round or not.
+    pub(crate) fn forcing(&self, topology: &Topology, force_round_robin: bool) -> Cpus {
+        let requested = self.requested.clone();
+        self.changed(topology, self.real.clone(), requested, force_round_robin)
+    }
+
+    fn changed(
+        &self,
+        topology: &Topology,
+        real: CpuSet,
+        requested: CpuSet,
+        force_round_robin: bool,
+    ) -> Cpus {
+        let cursors = self.cursors.clone();
+        Cpus::with_cursors(topology, real, requested, force_round_robin, cursors)
+    }
+
+    /// The real CPU behind one of the topology's.
+    pub(crate) fn real_of(&self, cpu: usize) -> Option<usize> {
+        self.map.real(cpu)
+    }
+
+    pub(crate) fn forces_round_robin(&self) -> bool {
+        self.force_round_robin
+    }
+
+    pub(crate) fn real(&self) -> &CpuSet {
+        &self.real
+    }
+
+    pub(crate) fn unbound(&self) -> &CpuSet {
+        &self.unbound
+    }
+
+    /// CPUs of the topology that may be used now.
+    pub(crate) fn usable(&self) -> &CpuSet {
+        &self.usable
+    }
+
+    pub(crate) fn requested(&self) -> &CpuSet {
+        &self.requested
+    }
+
+    /// Where the workers of a pool run, and how many at a time. The pool of a CPU that may not be used goes on elsewhere, as an
+    /// unbound one.
+    pub(crate) fn binding(&self, key: &PoolKey) -> Binding {
+        let cpus = match key.kind {
+            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) if !self.usable.contains(cpu) => {
+                &self.unbound
+            }
+            _ => &key.pod,
+        };
+        let target = match key.kind {
+            PoolKind::Bh(_) => 1,
+            _ => cpus.len() as u32,
+        };
+        let associated = match key.kind {
+            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) => self.usable.contains(cpu),
+            PoolKind::Unbound => false,
+        };
+        Binding {
+            cpus: self.map.binding(cpus),
+            target,
+            associated,
+        }
+    }
+
+    /// The real CPUs behind those where unbound items may run.
+    pub(crate) fn resting_place(&self) -> CpuSet {
+        self.map.binding(&self.unbound)
+    }
+
+    /// The CPU that an issuer on `real` queues from, who names none. `bound`: it may be any CPU; otherwise an issuer on one where
+    /// unbound items may not run spreads its items over those where they may.
+    #[inline]
+    pub(crate) fn issuing(&self, real: usize, bound: bool) -> usize {
+        let here = self.standing(real);
+        match here {
+            Some(here) if bound || self.stays_at(here) => here,
+            None if bound => self.usable.first().unwrap_or(0),
+            _ => {
+                let here = here.unwrap_or(real);
+                self.cursors.next(here, &self.unbound).unwrap_or(here)
+            }
+        }
+    }
+
+    /// Whether unbound items of the calling thread, on `real`, go where it is: otherwise the next one may go elsewhere.
+    #[inline]
+    pub(crate) fn stays(&self, real: usize) -> bool {
+        self.standing(real).is_some_and(|here| self.stays_at(here))
+    }
+
+    #[inline]
+    fn stays_at(&self, here: usize) -> bool {
+        self.unbound.contains(here) && !self.force_round_robin
+    }
+
+    /// The CPU that the calling thread, on `real`, is or says it is on. `None`: one that the topology does not know.
+    #[inline]
+    pub(crate) fn standing(&self, real: usize) -> Option<usize> {
+        match declared() {
+            0 => self.map.of_real(real),
+            declared => Some(declared - 1),
+        }
+    }
+}
+
+/// Whether any thread has ever declared anything: a look at a thread's own memory is dear in a shared library.
+static ANY_DECLARED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// The CPU that this thread said it queues from (its number plus one; 0: it said nothing).
+    static DECLARED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// From now on the calling thread has declared this, and what it had declared before.
+pub(crate) fn declare(declared: usize) -> usize {
+    ANY_DECLARED.store(true, Ordering::Relaxed);
+    DECLARED.replace(declared)
+}
+
+/// What the calling thread has declared of the CPU that it queues from: for comparing only.
+#[inline]
+pub(crate) fn declared() -> usize {
+    // Relaxed: a thread that has declared something has seen to it itself.
+    match ANY_DECLARED.load(Ordering::Relaxed) {
+        true => DECLARED.get(),
+        false => 0,
+    }
+}
+
+/// The real CPU that the calling thread is on.
+#[inline]
+pub(crate) fn here() -> usize {
+    cpu::current().unwrap_or(0)
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    /// Eight CPUs, each a real one, of which unbound items may use the last four.
+    fn cpus() -> Cpus {
+        let topology = Topology::from_synthetic("core:8 pu:1").unwrap();
+        Cpus::new(&topology, (0..8).collect(), (4..8).collect(), false)
+    }
+
+    #[test]
+    fn threads_that_queue_one_item_each_do_not_meet_on_one_cpu() {
+        let cpus = cpus();
+        let one = || cpus.issuing(2, false);
+        let went: Vec<usize> = (0..8)
+            .map(|_| std::thread::scope(|scope| scope.spawn(one).join().unwrap()))
+            .collect();
+        assert_eq!(went, [4, 5, 6, 7, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn each_cpu_goes_round_by_itself_and_goes_on_when_the_mask_changes() {
+        let topology = Topology::from_synthetic("core:8 pu:1").unwrap();
+        let cpus = cpus();
+        let from = |cpus: &Cpus, real| cpus.issuing(real, false);
+        assert_eq!([from(&cpus, 2), from(&cpus, 2)], [4, 5]);
+        assert_eq!([from(&cpus, 3), from(&cpus, 2)], [4, 6]);
+        // Where they may run they stay.
+        assert_eq!([from(&cpus, 5), from(&cpus, 5)], [5, 5]);
+        let changed = cpus.for_unbound(&topology, (0..8).filter(|cpu| cpu % 2 == 1).collect());
+        assert_eq!([from(&changed, 2), from(&changed, 2)], [7, 1]);
+        // Going round in any case, a CPU's items begin behind it.
+        let forced = cpus.for_unbound(&topology, (0..8).collect());
+        let forced = forced.forcing(&topology, true);
+        assert_eq!([from(&forced, 6), from(&forced, 6)], [7, 0]);
+        // A CPU without a number in the topology goes round as well.
+        assert_eq!([from(&cpus, 77), from(&cpus, 77)], [6, 7]);
+    }
+}

@@ -1,0 +1,23 @@
+//! What makes two requests for a pool the same.
+
+use crate::pool::{PoolKind, WorkerThreads};
+use crate::topology::CpuSet;
+
+/// Two requests share a pool if and only if these are equal. The scope is not part of it, nor is orderedness.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PoolKey {
+    pub(crate) kind: PoolKind,
+    pub(crate) nice: i32,
+    /// Where the workers run.
+    pub(crate) pod: CpuSet,
+    /// The queue's whole effective mask; `None` for strict pools and those of one CPU.
+    pub(crate) effective: Option<CpuSet>,
+    /// What the program wants of the workers.
+    pub(crate) threads: Option<WorkerThreads>,
+}
+
+impl PoolKey {
+    pub(crate) fn is_strict(&self) -> bool {
+        self.effective.is_none()
+    }
+}

@@ -1,0 +1,159 @@
+//! How many workers may run at once over all pools: the CPU quota of the process's cgroup, or what the program says.
+
+use crate::error::Error;
+use crate::sys::clock;
+use crate::topology::CpuQuota;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+/// The quota is read again when this has passed since it was read, in ns; while the process works the engine looks every 0.4 s.
+pub(crate) const REREAD_NS: u64 = 700_000_000;
+
+/// How many workers of an engine may run at once, over all its pools.
+///
+/// A limit does not change how the machine is cut into pods. A thread that waits for an item and runs it itself, a blocked worker and a
+/// rescuer do not count. Pools with work share the limit in turns of about a millisecond; one that waits for its turn for 100 ms runs
+/// something beyond the limit.
+///
+/// As text: `auto`, `none`, or a number from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CpuLimit {
+    /// The tightest CPU quota of the process's cgroup and those above it, rounded up to whole CPUs. It is read again about once a second
+    /// while the process works. No limit where there is no quota, or it is not below the CPUs that the process may use.
+    #[default]
+    Auto,
+    /// No limit, whatever the quota.
+    None,
+    /// So many workers.
+    Workers(NonZeroU32),
+}
+
+impl fmt::Display for CpuLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CpuLimit::Auto => f.write_str("auto"),
+            CpuLimit::None => f.write_str("none"),
+            CpuLimit::Workers(workers) => workers.fmt(f),
+        }
+    }
+}
+
+impl FromStr for CpuLimit {
+    type Err = Error;
+
+    /// # Errors
+    /// [`Error::CpuLimit`] for anything but `auto`, `none` and a whole number from 1.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let number = || {
+            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+            digits.then(|| text.parse().ok())?
+        };
+        match text {
+            "auto" => Ok(CpuLimit::Auto),
+            "none" => Ok(CpuLimit::None),
+            _ => number().map(CpuLimit::Workers).ok_or(Error::CpuLimit {
+                given: text.to_owned(),
+            }),
+        }
+    }
+}
+
+/// What the limit is made of.
+pub(crate) struct Limit {
+    pub(in crate::engine) setting: CpuLimit,
+    /// Threads that the quota lets run all the time, and when it was read.
+    quota: Option<u32>,
+    pub(in crate::engine) read_ns: u64,
+}
+
+impl Limit {
+    pub(crate) fn new(setting: CpuLimit) -> Self {
+        let mut limit = Limit {
+            setting,
+            quota: None,
+            read_ns: 0,
+        };
+        limit.read();
+        limit
+    }
+
+    pub(in crate::engine) fn read(&mut self) {
+        self.read_ns = clock::now_ns();
+        match self.setting {
+            CpuLimit::Auto => self.note(!out_of_files(), &CpuQuota::detect()),
+            _ => self.quota = None,
+        }
+    }
+
+    /// Files that cannot be opened now say nothing: what they said last holds.
+    fn note(&mut self, opened: bool, quota: &CpuQuota) {
+        if opened {
+            self.quota = quota.limit().map(|limit| limit.threads());
+        }
+    }
+
+    /// How many workers may run where the process may use so many CPUs.
+    pub(crate) fn workers(&self, cpus: usize) -> Option<u32> {
+        match self.setting {
+            CpuLimit::Auto => self.quota.filter(|&quota| (quota as usize) < cpus),
+            CpuLimit::None => None,
+            CpuLimit::Workers(workers) => Some(workers.get()),
+        }
+    }
+}
+
+/// The process, or the system, has no file descriptor left.
+fn out_of_files() -> bool {
+    const NONE_LEFT: [Option<i32>; 2] = [Some(libc::EMFILE), Some(libc::ENFILE)];
+    let opened = std::fs::File::open("/");
+    opened.is_err_and(|error| NONE_LEFT.contains(&error.raw_os_error()))
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::error::CPU_LIMITS;
+
+    #[test]
+    fn settings_read_back_and_others_are_refused() {
+        let workers = CpuLimit::Workers(NonZeroU32::new(7).unwrap());
+        for setting in [CpuLimit::Auto, CpuLimit::None, workers] {
+            assert_eq!(setting.to_string().parse::<CpuLimit>().unwrap(), setting);
+        }
+        for text in ["", "0", "-1", "+1", "1.5", "Auto", "4294967296", " 1"] {
+            let error = text.parse::<CpuLimit>().unwrap_err().to_string();
+            assert!(error.contains(CPU_LIMITS), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_quota_holds_until_its_files_can_be_read_again() {
+        let mut limit = Limit {
+            setting: CpuLimit::Auto,
+            quota: Some(2),
+            read_ns: 0,
+        };
+        let none = CpuQuota::default();
+        limit.note(false, &none);
+        assert_eq!(limit.workers(64), Some(2));
+        limit.note(true, &none);
+        assert_eq!(limit.workers(64), None);
+    }
+
+    #[test]
+    fn a_quota_that_is_not_below_the_cpus_limits_nothing() {
+        let limit = |setting, quota| Limit {
+            setting,
+            quota,
+            read_ns: 0,
+        };
+        let auto = |quota| limit(CpuLimit::Auto, quota);
+        assert_eq!(auto(None).workers(64), None);
+        assert_eq!(auto(Some(2)).workers(64), Some(2));
+        assert_eq!(auto(Some(64)).workers(64), None);
+        assert_eq!(limit(CpuLimit::None, Some(2)).workers(64), None);
+        let three = CpuLimit::Workers(NonZeroU32::new(3).unwrap());
+        assert_eq!(limit(three, None).workers(2), Some(3));
+    }
+}

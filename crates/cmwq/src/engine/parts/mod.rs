@@ -1,0 +1,8 @@
+//! What an engine consists of.
+
+pub(crate) mod cpus;
+pub(crate) mod key;
+pub(crate) mod limit;
+pub(crate) mod registry;
+pub(crate) mod stats;
+pub(crate) mod watchdog;

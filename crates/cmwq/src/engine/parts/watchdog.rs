@@ -1,0 +1,264 @@
+//! The watchdog: reports lists of items that wait and do not get on ([`WaitList`]), whatever the reason.
+//!
+//! Every threshold all pools are looked at. A list where something waits becomes a *suspect*; from then on there is a beat every eighth
+//! of a threshold, and a suspect that has not got on for a whole threshold of beats is reported, with everything that is busy.
+//! So a stall is found after one to two thresholds. Only time that the beats have seen counts: when one comes late, the process or
+//! the machine was stopped or suspended, and that is nobody's stall.
+//!
+//! The program may be stopped by a stall, as the kernel may: after a number of reports, or by one that lasts. Only stalled worklists
+//! count for that: items that wait because of `max_active` wait for the program itself.
+
+use crate::pool::{Pool, Progress, WaitList, Waits};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
+use crate::sys::clock;
+use crate::sys::map::HashMap;
+use crate::sys::sync::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const THRESHOLD: Duration = Duration::from_secs(30);
+/// Beats in a threshold.
+const BEATS: u64 = 8;
+
+pub(crate) struct Watchdog {
+    pub(in crate::engine) threshold_ns: AtomicU64,
+    /// The process is aborted at the report of this number, and at one of a stall that has lasted for so long; 0: never.
+    panic_on_stall: AtomicU32,
+    panic_on_stall_ns: AtomicU64,
+    pub(in crate::engine) state: Mutex<State>,
+    pub(in crate::engine) reports: Mutex<Reports>,
+}
+
+/// What has been reported of stalled worklists since the engine was built.
+#[derive(Default)]
+pub(in crate::engine) struct Reports {
+    pub(in crate::engine) count: u32,
+    /// The process is to be stopped; at this time, if the report of it has not been said by then.
+    pub(in crate::engine) aborts_at: Option<u64>,
+}
+
+#[derive(Default)]
+pub(in crate::engine) struct State {
+    pub(in crate::engine) suspects: HashMap<WaitList, Suspect>,
+    pub(in crate::engine) last_beat_ns: u64,
+    pub(in crate::engine) next_pass_ns: u64,
+}
+
+/// A list where something waited when it was looked at.
+pub(in crate::engine) struct Suspect {
+    progress: Progress,
+    /// For how long it has not got on, as far as the beats have seen.
+    stalled_ns: u64,
+}
+
+/// A list that has not got on, and for how long.
+pub(crate) type Stall = (WaitList, u64);
+
+impl Watchdog {
+    pub(crate) fn new(threshold: Duration) -> Self {
+        let watchdog = Watchdog {
+            threshold_ns: AtomicU64::new(0),
+            panic_on_stall: AtomicU32::new(0),
+            panic_on_stall_ns: AtomicU64::new(0),
+            state: Mutex::new(State::default()),
+            reports: Mutex::new(Reports::default()),
+        };
+        watchdog.set_threshold(threshold);
+        watchdog
+    }
+
+    pub(crate) fn threshold(&self) -> Duration {
+        Duration::from_nanos(self.threshold_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_threshold(&self, threshold: Duration) {
+        self.threshold_ns
+            .store(clock::saturated_ns(threshold), Ordering::Relaxed);
+        *self.state.lock() = State::default();
+    }
+
+    pub(crate) fn panic_on_stall(&self) -> u32 {
+        self.panic_on_stall.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_panic_on_stall(&self, reports: u32) {
+        self.panic_on_stall.store(reports, Ordering::Relaxed);
+    }
+
+    pub(crate) fn panic_on_stall_time(&self) -> Duration {
+        Duration::from_nanos(self.panic_on_stall_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_panic_on_stall_time(&self, time: Duration) {
+        self.panic_on_stall_ns
+            .store(clock::saturated_ns(time), Ordering::Relaxed);
+    }
+
+    pub(in crate::engine) fn aborts_at(&self) -> Option<u64> {
+        self.reports.lock().aborts_at
+    }
+
+    /// Why the process is to be stopped, if it is; `reports`: how many there have been of stalled worklists, this one included.
+    pub(in crate::engine) fn verdict(&self, reports: u32, stalled: &[Stall]) -> Option<String> {
+        let ready = stalled.iter().filter(|(list, _)| is_of_the_pool(*list));
+        let longest = ready.map(|(_, ns)| *ns).max()?;
+        let most = self.panic_on_stall();
+        let time = self.panic_on_stall_ns.load(Ordering::Relaxed);
+        if most != 0 && reports >= most {
+            Some(format!(
+                "panic_on_stall is {most}: this was report {reports}"
+            ))
+        } else if time != 0 && longest >= time {
+            let seconds = time as f64 / 1e9;
+            Some(format!("panic_on_stall_time is {seconds} s"))
+        } else {
+            None
+        }
+    }
+}
+
+/// Whether the pool itself is stalled, and not the program by its own limit.
+pub(crate) fn is_of_the_pool(list: WaitList) -> bool {
+    matches!(list, WaitList::Ready(_))
+}
+
+impl State {
+    /// One look. `waits`: all lists where something waits. Returns those that are to be reported.
+    pub(in crate::engine) fn beat(
+        &mut self,
+        now_ns: u64,
+        threshold_ns: u64,
+        waits: &HashMap<WaitList, Progress>,
+    ) -> Vec<Stall> {
+        let elapsed = now_ns.saturating_sub(self.last_beat_ns);
+        self.last_beat_ns = now_ns;
+        // Twice as late as it should be: a thread that did not run itself cannot say that others did not.
+        let seen = if elapsed <= 2 * beat_ns(threshold_ns) {
+            elapsed
+        } else {
+            0
+        };
+        let pass = now_ns >= self.next_pass_ns;
+        if pass {
+            self.next_pass_ns = now_ns + threshold_ns;
+        }
+        let mut stalled = Vec::new();
+        self.suspects.retain(|list, suspect| {
+            if waits.get(list) != Some(&suspect.progress) {
+                return false;
+            }
+            let before = suspect.stalled_ns / threshold_ns;
+            suspect.stalled_ns += seen;
+            // Again after every further threshold.
+            if suspect.stalled_ns / threshold_ns > before {
+                stalled.push((*list, suspect.stalled_ns));
+            }
+            true
+        });
+        if pass {
+            for (&list, &progress) in waits {
+                self.suspects.entry(list).or_insert(Suspect {
+                    progress,
+                    stalled_ns: 0,
+                });
+            }
+        }
+        stalled.sort_unstable();
+        stalled
+    }
+
+    pub(in crate::engine) fn next_ns(&self, now_ns: u64, threshold_ns: u64) -> u64 {
+        if self.suspects.is_empty() {
+            self.next_pass_ns
+        } else {
+            self.next_pass_ns.min(now_ns + beat_ns(threshold_ns))
+        }
+    }
+}
+
+fn beat_ns(threshold_ns: u64) -> u64 {
+    (threshold_ns / BEATS).max(1)
+}
+
+/// All lists where something waits, and how far each has got.
+pub(crate) fn look_at(pools: &[Arc<Pool>]) -> HashMap<WaitList, Progress> {
+    let waits: Vec<Waits> = pools.iter().flat_map(|pool| pool.lock().waits()).collect();
+    let progress = |waits: &Waits| match waits.behind_front {
+        None => waits.progress,
+        Some(front) => {
+            let moved = pools.iter().map(|pool| pool.lock().moved_of(front));
+            Progress::new(moved.sum(), 0)
+        }
+    };
+    waits
+        .iter()
+        .map(|waits| (waits.list, progress(waits)))
+        .collect()
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const THRESHOLD: u64 = 8 * SECOND;
+
+    /// The looks of a watchdog over one pool whose progress is `progress(seconds)`, with the looks where it asks for them
+    /// itself, but none while `stopped(seconds)`. Returns the seconds of the reports.
+    fn reports(progress: impl Fn(u64) -> Option<u64>, stopped: impl Fn(u64) -> bool) -> Vec<u64> {
+        let mut state = State::default();
+        let mut due = 0;
+        let mut reports = Vec::new();
+        for second in 0..100 {
+            let now = second * SECOND + 1;
+            if now < due || stopped(second) {
+                continue;
+            }
+            let waits = progress(second)
+                .map(|started| (WaitList::Ready(7), Progress::new(started, 0)))
+                .into_iter()
+                .collect();
+            if !state.beat(now, THRESHOLD, &waits).is_empty() {
+                reports.push(second);
+            }
+            due = state.next_ns(now, THRESHOLD);
+        }
+        reports
+    }
+
+    #[test]
+    fn a_stall_is_reported_after_one_to_two_thresholds_and_again() {
+        for begin in 1..20 {
+            let seen = reports(|second| (second >= begin).then_some(1), |_| false);
+            let first = seen[0] - begin;
+            assert!((8..=16).contains(&first), "begun at {begin}: {seen:?}");
+            assert!(
+                seen.windows(2).all(|pair| pair[1] - pair[0] == 8),
+                "{seen:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_pool_that_starts_items_now_and_then_is_not_reported() {
+        assert!(reports(|second| Some(second / 7), |_| false).is_empty());
+        assert!(reports(|second| (second % 9 != 0).then_some(1), |_| false).is_empty());
+    }
+
+    #[test]
+    fn time_in_which_the_process_was_stopped_does_not_count() {
+        for from in 1..20 {
+            // Waiting, and stopped for half a minute.
+            let stalls = |second| (second >= 1 && second < from + 33).then_some(1);
+            let seen = reports(stalls, |second| (from..from + 30).contains(&second));
+            for at in seen {
+                let running = if at < from { at - 1 } else { at - 31 };
+                assert!(running >= 8, "stopped at {from}: reported at {at}");
+            }
+        }
+        // Three seconds before and three after are no stall of eight.
+        let stalls = |second| (1..37).contains(&second).then_some(1);
+        assert!(reports(stalls, |second| (4..34).contains(&second)).is_empty());
+    }
+}

@@ -1,0 +1,69 @@
+//! The limit on the workers that run at once: set, or by the CPU quota.
+#![forbid(unsafe_code)]
+
+use super::core::Engine;
+use super::parts::limit::{CpuLimit, Limit, REREAD_NS};
+use crate::error::Error;
+use crate::pool::Pool;
+use crate::sys::clock;
+use crate::topology::CpuQuota;
+
+impl Engine {
+    /// What limits the workers that run at once: as it was set, the CPU quota by default.
+    pub fn cpu_limit(&self) -> CpuLimit {
+        if self.is_inherited() {
+            return CpuLimit::Auto;
+        }
+        self.0.limit.lock().setting
+    }
+
+    /// Changes [`cpu_limit`](Self::cpu_limit), for all pools at once. Items that run go on; with a lower limit their workers leave after them.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn set_cpu_limit(&self, setting: CpuLimit) -> Result<(), Error> {
+        self.must_be_ours()?;
+        let mut limit = self.0.limit.lock();
+        limit.setting = setting;
+        limit.read();
+        self.apply(&limit);
+        Ok(())
+    }
+
+    /// How many workers may run at once now, over all pools; `None`: as many as each pod has CPUs. In a fork's child: `None`.
+    pub fn running_limit(&self) -> Option<u32> {
+        if self.is_inherited() {
+            return None;
+        }
+        self.0.params.slots.limit()
+    }
+
+    /// The CPU quota of the process as it is now, whether it is obeyed or not. Reads the system's files.
+    pub fn cpu_quota(&self) -> CpuQuota {
+        CpuQuota::detect()
+    }
+
+    /// Reads the quota again if that is due, or the number of CPUs may have changed.
+    pub(crate) fn follow_quota(&self) {
+        let mut limit = self.0.limit.lock();
+        let passed_ns = clock::now_ns().saturating_sub(limit.read_ns);
+        if limit.setting == CpuLimit::Auto && passed_ns >= REREAD_NS {
+            limit.read();
+            self.apply(&limit);
+        }
+    }
+
+    /// Serialised by the limit's lock, which comes before the engine's table of pools.
+    fn apply(&self, limit: &Limit) {
+        let slots = &self.0.params.slots;
+        let workers = limit.workers(self.cpus_now().real().len());
+        if slots.limit() == workers {
+            return;
+        }
+        slots.set_limit(workers);
+        for pool in self.pools() {
+            pool.follow_limit();
+        }
+        Pool::hand_out_slots(&self.0.params);
+    }
+}

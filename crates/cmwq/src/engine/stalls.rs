@@ -1,0 +1,99 @@
+//! Stalls: looked for, reported, and the dump of what is busy.
+
+use super::core::Engine;
+use super::parts::watchdog::{Stall, look_at};
+use crate::engine::parts::watchdog::is_of_the_pool;
+use crate::pool::{Dump, WaitList};
+use crate::sys::atomic::Ordering;
+use crate::trace::report_with;
+use std::fmt::Write;
+
+impl Engine {
+    /// One look, if it is time to. Returns the time of the next.
+    pub(crate) fn watchdog(&self, now_ns: u64) -> Option<u64> {
+        let watchdog = &self.0.watchdog;
+        if watchdog.aborts_at().is_some_and(|at| at <= now_ns) {
+            // The report handler does not return.
+            std::process::abort();
+        }
+        let threshold_ns = watchdog.threshold_ns.load(Ordering::Relaxed);
+        if threshold_ns == 0 {
+            return watchdog.aborts_at();
+        }
+        let waits = look_at(&self.pools());
+        let (stalled, next) = {
+            let mut state = watchdog.state.lock();
+            let stalled = state.beat(now_ns, threshold_ns, &waits);
+            (stalled, state.next_ns(now_ns, threshold_ns))
+        };
+        if !stalled.is_empty() {
+            self.report(stalled, now_ns);
+        }
+        let next = watchdog.aborts_at().map_or(next, |at| at.min(next));
+        Some(next)
+    }
+
+    fn report(&self, stalled: Vec<Stall>, now_ns: u64) {
+        let watchdog = &self.0.watchdog;
+        let verdict = {
+            let mut reports = watchdog.reports.lock();
+            if stalled.iter().any(|(list, _)| is_of_the_pool(*list)) {
+                reports.count = reports.count.saturating_add(1);
+            }
+            let verdict = watchdog.verdict(reports.count, &stalled);
+            if verdict.is_some() {
+                reports.aborts_at.get_or_insert(now_ns + LAST_WORDS_NS);
+            }
+            verdict
+        };
+        let dump = self.dump();
+        let aborts = verdict.is_some();
+        let text = move || {
+            let verdict = verdict.map(|why| format!("the process is aborted: {why}\n"));
+            stall_report(&stalled, &dump) + &verdict.unwrap_or_default()
+        };
+        report_with(text, move || {
+            if aborts {
+                std::process::abort();
+            }
+        });
+    }
+
+    /// What is busy now: every workqueue with items accepted and not finished, and every pool with a worker that is not idle.
+    /// Its [`Display`](std::fmt::Display) is laid out like the kernel's `show_all_workqueues`.
+    ///
+    /// In a fork's child nothing is.
+    pub fn dump(&self) -> Dump {
+        if self.is_inherited() {
+            return Dump::new(Vec::new());
+        }
+        let pools = self.pools();
+        Dump::new(pools.iter().map(|pool| pool.snapshot()).collect())
+    }
+}
+
+/// The report: a line for each list, everything that is busy, and what the threads do that hold up pools of one CPU.
+fn stall_report(stalled: &[Stall], dump: &Dump) -> String {
+    let mut text = String::new();
+    for &(list, ns) in stalled {
+        let seconds = ns as f64 / 1e9;
+        let pool = dump.describe(list.pool());
+        let why = dump.why_it_waits(list);
+        // Writing to a string cannot fail.
+        let _ = match list {
+            WaitList::Ready(_) => writeln!(
+                text,
+                "workqueue lockup: {pool} has work waiting and started none of it for {seconds:.1} s: {why}"
+            ),
+            WaitList::Inactive(..) => writeln!(
+                text,
+                "workqueue lockup: {pool} has inactive items, and for {seconds:.1} s none of their workqueue's has started or ended: {why}"
+            ),
+        };
+    }
+    let pools = stalled.iter().filter(|(list, _)| is_of_the_pool(*list));
+    text + &dump.to_string() + &dump.threads_of(pools.map(|(list, _)| list.pool()))
+}
+
+/// What a report handler has before the process is aborted without it.
+const LAST_WORDS_NS: u64 = 1_000_000_000;

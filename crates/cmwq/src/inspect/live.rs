@@ -1,0 +1,121 @@
+//! Finding, looking at and changing the queues of an engine without having them: for tools.
+
+use super::state::QueueState;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::trace::latency;
+use crate::workqueue::{ConcurrencyGroup, GroupState, WorkqueueAttrs, WorkqueueKind, WqCore};
+use std::fmt;
+use std::sync::Arc;
+
+/// A workqueue that somebody else has. It does not keep the queue from being destroyed: what is asked of one that is gone shows what it
+/// was at last, and changes nothing.
+#[derive(Clone)]
+pub struct LiveQueue {
+    pub(super) core: Arc<WqCore>,
+}
+
+impl Engine {
+    /// The workqueues that there are now, the oldest first. In a fork's child: none.
+    pub fn live_queues(&self) -> Vec<LiveQueue> {
+        if self.is_inherited() {
+            return Vec::new();
+        }
+        let cores = self.queues().into_iter().filter_map(|queue| {
+            let core = queue.as_any().downcast::<WqCore>().ok()?;
+            (!core.is_destroyed()).then_some(LiveQueue { core })
+        });
+        let mut queues: Vec<LiveQueue> = cores.collect();
+        queues.sort_by_key(LiveQueue::serial);
+        queues
+    }
+
+    /// The states of [all queues](Self::live_queues).
+    pub fn queue_states(&self) -> Vec<QueueState> {
+        let queues = self.live_queues();
+        let mut enqueue = latency::collect(&all_serials());
+        let states = queues.iter().map(|queue| {
+            let serial = queue.serial();
+            let own = enqueue.iter().position(|(of, _)| *of == serial);
+            let own = own.map(|at| enqueue.swap_remove(at).1);
+            queue.core.state(own.unwrap_or_default())
+        });
+        states.collect()
+    }
+}
+
+/// The serial numbers of all queues of the process.
+fn all_serials() -> Vec<u64> {
+    let engines = Engine::all();
+    let queues = engines.iter().flat_map(|engine| engine.live_queues());
+    queues.map(|queue| queue.serial()).collect()
+}
+
+impl LiveQueue {
+    /// Unlike the name, no other queue of the process has or had it.
+    pub fn serial(&self) -> u64 {
+        self.core.serial
+    }
+
+    /// How traces name it; another queue may have the same once this one is gone.
+    pub fn id(&self) -> usize {
+        crate::engine::Queue::id(&*self.core)
+    }
+
+    /// The name; others may have the same.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> WorkqueueKind {
+        self.core.kind
+    }
+
+    /// As [`Workqueue::attrs`](crate::Workqueue::attrs).
+    pub fn attrs(&self) -> WorkqueueAttrs {
+        self.core.attrs()
+    }
+
+    /// As [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs), of what `change` makes of the attributes. Nobody else changes
+    /// them in between.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn change_attrs(&self, change: impl FnOnce(&mut WorkqueueAttrs)) -> Result<(), Error> {
+        self.core.change(change)
+    }
+
+    /// As [`Workqueue::max_active`](crate::Workqueue::max_active).
+    pub fn max_active(&self) -> usize {
+        self.core.limits.max_active()
+    }
+
+    /// As [`Workqueue::set_max_active`](crate::Workqueue::set_max_active).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_max_active(&self, max_active: usize) -> Result<(), Error> {
+        let max_active = crate::workqueue::clamp_max_active(self.name(), max_active);
+        self.core.set_max_active(max_active)
+    }
+
+    /// The [group](crate::ConcurrencyGroup) whose limit it shares.
+    pub fn group(&self) -> Option<GroupState> {
+        self.core.limits.group().map(ConcurrencyGroup::state)
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.core.engine
+    }
+}
+
+impl fmt::Debug for LiveQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveQueue")
+            .field("serial", &self.serial())
+            .field("name", &self.name())
+            .field("kind", &self.kind())
+            .finish_non_exhaustive()
+    }
+}

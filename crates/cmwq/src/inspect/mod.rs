@@ -1,0 +1,14 @@
+//! What an engine and its workqueues are at one moment, and their attributes and parameters as texts.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod live;
+mod pools;
+mod queues;
+mod state;
+
+pub use live::LiveQueue;
+pub use state::{
+    NodeState, PoolCounts, PoolFor, PoolState, PwqState, QueueState, QueueStats, RescuerState,
+    RunState, ScopeState, WorkerState,
+};

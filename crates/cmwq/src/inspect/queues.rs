@@ -1,0 +1,92 @@
+//! What a queue is at one moment.
+
+use super::state::{NodeState, PwqState, QueueState, QueueStats, RescuerState};
+use crate::engine::gates;
+use crate::sys::thread;
+use crate::trace::LatencyHistogram;
+use crate::workqueue::{ConcurrencyGroup, WqCore};
+
+impl WqCore {
+    pub(super) fn state(&self, enqueue: LatencyHistogram) -> QueueState {
+        let members = self.members();
+        let mut stats = QueueStats::default();
+        let mut pwqs = Vec::with_capacity(members.len());
+        let mut active_of = vec![0; self.limits.len()];
+        let mut counted = Vec::with_capacity(members.len());
+        for pwq in &members {
+            let mut guard = pwq.pool.lock();
+            guard.drain();
+            let own = guard.pwq_stats(pwq.key);
+            let (active, inactive, retired) = guard.look_at_pwq(pwq.key);
+            if !counted.contains(&pwq.pool.id) {
+                counted.push(pwq.pool.id);
+                stats.lock_waits += guard.stats().lock_waits;
+            }
+            drop(guard);
+            stats.started += own.started;
+            stats.completed += own.completed;
+            stats.cpu_ns += own.cpu_ns;
+            stats.cpu_intensive += own.cpu_intensive;
+            stats.cm_wakeups += own.cm_wakeups;
+            stats.mayday += own.mayday;
+            stats.rescued += own.rescued;
+            stats.helps += own.helps;
+            stats.waiter_runs += own.waiter_runs;
+            stats.wakeups += own.wakeups;
+            stats.limit_visits += own.limit_visits;
+            active_of[pwq.node] += active;
+            pwqs.push(PwqState {
+                pool: pwq.pool.id,
+                active,
+                inactive,
+                retired,
+            });
+        }
+        let unbound = self.kind.is_unbound();
+        let topology = self.engine.topology();
+        let nodes = topology.nodes().iter().map(|(node, _)| Some(*node));
+        let nodes = nodes.chain([None]).zip(self.limits.values()).zip(active_of);
+        let nodes = nodes.map(|((node, max_active), active)| NodeState {
+            node,
+            active,
+            max_active,
+        });
+        let (attrs, default_pool) = self.attrs_and_default_pool();
+        QueueState {
+            serial: self.serial,
+            name: self.name.clone(),
+            kind: self.kind,
+            flags: format!("{}{}", self.kind, self.flags),
+            rescuer: self.rescuer_state(),
+            attrs,
+            max_active: self.limits.max_active(),
+            min_active: self.limits.min_active(),
+            cpu_pool: self.cpu_pool(),
+            default_pool: default_pool.filter(|_| unbound),
+            nodes: if unbound { nodes.collect() } else { Vec::new() },
+            pwqs,
+            stats,
+            group: self.limits.group().map(ConcurrencyGroup::state),
+            enqueue,
+        }
+    }
+
+    fn rescuer_state(&self) -> Option<RescuerState> {
+        let tid = self.rescuer()?.tid();
+        let cpus = match tid {
+            0 => self.engine.resting_place(),
+            tid => thread::binding_of(tid).unwrap_or_default(),
+        };
+        Some(RescuerState { tid, cpus })
+    }
+
+    /// By CPU number: the pool that an item queued from there goes to. CPUs that do not exist have none.
+    fn cpu_pool(&self) -> Vec<Option<u32>> {
+        let gate = gates().enter(0);
+        let slots = self.slots().iter().enumerate();
+        let exists = self.engine.topology().cpus();
+        slots
+            .map(|(cpu, slot)| exists.contains(cpu).then(|| slot.load(&gate).pool.id))
+            .collect()
+    }
+}

@@ -1,0 +1,187 @@
+//! A chain: items that one thread publishes with a single exchange on the inbox.
+//!
+//! Its nodes link to each other as those of an inbox do, each to the one before it: single items, and [bundles](super::bundle) that the thread has filled
+//! before anybody else knows of them. Bundles hold what an open batch cannot hold twice and what has one function: see [`Chain::add`].
+
+use super::bundle::Bundles;
+use super::filling::{FEW, Filling};
+use crate::item::closure::Small;
+use crate::item::raw::{Pending, RawWork, link};
+use std::ptr::NonNull;
+
+/// Items that were claimed and not published. Whoever has it publishes it.
+pub(crate) struct Chain<'b> {
+    /// Where items are put together; `None`: each is a node of its own.
+    bundles: Option<&'b Bundles>,
+    newest: Option<NonNull<RawWork>>,
+    oldest: Option<NonNull<RawWork>>,
+    nodes: usize,
+    items: usize,
+    /// The bundle that is being filled; newer than all nodes.
+    filling: Option<Filling>,
+}
+
+impl<'b> Chain<'b> {
+    /// An empty one, of items that all go to the pool workqueue of `bundles`.
+    pub(crate) fn new(bundles: Option<&'b Bundles>) -> Self {
+        Chain {
+            bundles,
+            newest: None,
+            oldest: None,
+            nodes: 0,
+            items: 0,
+            filling: None,
+        }
+    }
+
+    /// How many items there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.items
+    }
+
+    /// How many single items and bundles there are. When it is [finished](Self::finish).
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Adds an item that is aimed already. `alone`: it may be in an open batch still, and so must be looked at before it is taken.
+    #[inline]
+    pub(crate) fn add(&mut self, item: Pending, alone: bool) {
+        self.items += 1;
+        let Some(bundles) = self.bundles.filter(|_| !alone) else {
+            self.end_filling();
+            return self.push(item.into_raw());
+        };
+        if let Some(filling) = &mut self.filling
+            && filling.add(&item)
+        {
+            return item.hand_on();
+        }
+        self.end_filling();
+        self.filling = Some(bundles.begin_filling(&item));
+        item.hand_on();
+    }
+
+    /// Adds a closure, which is handed on. The chain is one of closures, whose bundles it has.
+    #[inline]
+    pub(crate) fn add_closure(&mut self, bundles: &Bundles, closure: &Small) {
+        self.items += 1;
+        if let Some(filling) = &mut self.filling
+            && filling.add(closure)
+        {
+            return;
+        }
+        self.end_filling();
+        self.filling = Some(bundles.begin_filling(closure));
+    }
+
+    fn push(&mut self, node: NonNull<RawWork>) {
+        // SAFETY: the node is the chain's, and nobody else's.
+        unsafe { link::set_next(node, self.newest) };
+        self.newest = Some(node);
+        self.oldest = self.oldest.or(Some(node));
+        self.nodes += 1;
+    }
+
+    fn end_filling(&mut self) {
+        let Some(filling) = self.filling.take() else {
+            return;
+        };
+        if filling.len() >= FEW || filling.is_of_closures() {
+            return self.push(filling.finish());
+        }
+        // A worker takes so few as fast one by one.
+        filling.undo(|item| self.push(item.into_raw()));
+    }
+
+    /// Nothing more is added.
+    pub(crate) fn finish(&mut self) {
+        self.end_filling();
+    }
+
+    /// The newest node and the oldest one, which are the caller's; `None`: it is empty.
+    #[inline]
+    pub(in crate::item) fn into_ends(mut self) -> Option<(NonNull<RawWork>, NonNull<RawWork>)> {
+        self.end_filling();
+        self.newest.take().zip(self.oldest.take())
+    }
+}
+
+impl Drop for Chain<'_> {
+    fn drop(&mut self) {
+        debug_assert!(
+            self.newest.is_none() && self.filling.is_none(),
+            "items in it are nobody's"
+        );
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::super::inbox::{Inbox, Taken};
+    use super::*;
+    use crate::item::ticket::OldestBatch;
+
+    extern "C-unwind" fn one(_: NonNull<RawWork>) {
+        unreachable!("nobody runs it here");
+    }
+
+    extern "C-unwind" fn other(item: NonNull<RawWork>) {
+        // Not the same code as `one`, which might get the same address.
+        assert!(!item.is_aligned(), "nobody runs it here");
+    }
+
+    /// Publishes these items behind one that is there, and returns where they are in what a worker takes, and how many nodes there were.
+    fn publish(works: &[RawWork], alone: impl Fn(usize) -> bool) -> (Vec<usize>, usize) {
+        let bundles = Bundles::of_items(1, 0, &OldestBatch::new());
+        let inbox = Inbox::new();
+        let claim = |at: usize| {
+            // SAFETY: it is there until the end of the test.
+            unsafe { Pending::claim(NonNull::from(&works[at])) }.expect("it is idle")
+        };
+        let first = RawWork::new(one);
+        // SAFETY: as above.
+        inbox.push(unsafe { Pending::claim(NonNull::from(&first)) }.expect("it is idle"));
+        let mut chain = Chain::new(Some(&bundles));
+        for at in 0..works.len() {
+            chain.add(claim(at), alone(at));
+        }
+        chain.finish();
+        let nodes = chain.nodes();
+        assert_eq!(chain.len(), works.len());
+        inbox.push_chain(chain);
+        let mut taken = Taken::default();
+        inbox.take_all(&mut taken);
+        assert_eq!(taken.len(), works.len() + 1);
+        let mut order = Vec::new();
+        while let Some(item) = taken.pop_front() {
+            let address = item.address();
+            order.extend(works.iter().position(|work| work.address() == address));
+            item.release();
+        }
+        (order, nodes)
+    }
+
+    fn works(count: usize, func: impl Fn(usize) -> bool) -> Vec<RawWork> {
+        let func = |at| -> crate::item::WorkFn { if func(at) { one } else { other } };
+        (0..count).map(|at| RawWork::new(func(at))).collect()
+    }
+
+    #[test]
+    fn what_has_one_function_is_one_node_for_each_bundle() {
+        let works = works(300, |_| true);
+        let (order, nodes) = publish(&works, |_| false);
+        assert_eq!(order, (0..300).collect::<Vec<_>>());
+        assert_eq!(nodes, 3);
+    }
+
+    #[test]
+    fn order_is_kept_across_functions_and_items_that_go_alone() {
+        let works = works(40, |at| !(20..22).contains(&at));
+        let (order, nodes) = publish(&works, |at| at == 30);
+        assert_eq!(order, (0..40).collect::<Vec<_>>());
+        // 20 together, two of another function, 8 together, one alone, 9 together.
+        assert_eq!(nodes, 6);
+    }
+}

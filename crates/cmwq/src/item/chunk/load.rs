@@ -1,0 +1,103 @@
+//! What can be added to a bundle: items, small closures, and what is both as long as it has a handle.
+
+use super::bundle::{Bundle, Contents, HANDLE, TOGETHER};
+use crate::item::closure::Small;
+use crate::item::raw::Pending;
+
+/// What is added to a bundle.
+pub(in crate::item) trait Load {
+    const CONTENTS: Contents;
+    /// What it must have in common with all others.
+    fn number(&self) -> usize;
+    /// Whether it is the first thing in a [block](crate::sys::blocks).
+    fn is_in_block(&self) -> bool;
+    /// What is added to the count.
+    const COUNTED: u32 = 1;
+    /// The address of the item, if it has a handle; 0: it has none.
+    #[inline]
+    fn item(&self) -> usize {
+        0
+    }
+    /// Writes it to its place.
+    ///
+    /// # Safety
+    /// The place is the caller's.
+    unsafe fn put(&self, bundle: &Bundle, place: usize);
+}
+
+impl Load for Pending {
+    const CONTENTS: Contents = Contents::Items;
+
+    #[inline]
+    fn number(&self) -> usize {
+        self.func().map_or(0, |func| func as usize)
+    }
+
+    #[inline]
+    fn is_in_block(&self) -> bool {
+        self.is_one_shot()
+    }
+
+    #[inline]
+    unsafe fn put(&self, bundle: &Bundle, place: usize) {
+        // SAFETY: by the contract.
+        unsafe {
+            bundle.about.items[place / TOGETHER].0[place % TOGETHER].set(Some(self.as_ptr()))
+        };
+    }
+}
+
+impl Load for Small {
+    const CONTENTS: Contents = Contents::Closures;
+
+    #[inline]
+    fn number(&self) -> usize {
+        Small::number(self)
+    }
+
+    #[inline]
+    fn is_in_block(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    unsafe fn put(&self, bundle: &Bundle, place: usize) {
+        // SAFETY: by the contract.
+        unsafe { bundle.about.closures[place / TOGETHER].0[place % TOGETHER].set(self.payload()) };
+    }
+}
+
+/// What has a handle: a closure, and the item that it is as long as the handle is there.
+pub(in crate::item) struct WithHandle<'a> {
+    pub(in crate::item) closure: &'a Small,
+    pub(in crate::item) item: &'a Pending,
+}
+
+impl Load for WithHandle<'_> {
+    const CONTENTS: Contents = Contents::Closures;
+    const COUNTED: u32 = 1 | HANDLE;
+
+    #[inline]
+    fn item(&self) -> usize {
+        self.item.address()
+    }
+
+    #[inline]
+    fn number(&self) -> usize {
+        self.closure.number()
+    }
+
+    #[inline]
+    fn is_in_block(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    unsafe fn put(&self, bundle: &Bundle, place: usize) {
+        // SAFETY: by the contract. The bit is not set, or nothing would be added: nobody else looks at the item.
+        unsafe {
+            self.closure.put(bundle, place);
+            bundle.about.with_handle.set(Some(self.item.as_ptr()));
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The side of the thread that makes bundles: it adds to the last one until that is full or taken, or the thread publishes otherwise.
+
+use super::bundle::{AHEAD, Bundle, Bundles, CLOSED, HANDLE, MOST, Serial, TOGETHER};
+use super::load::{Load, WithHandle};
+use crate::item::closure::Small;
+use crate::item::raw::{Pending, RawWork};
+use crate::sys::atomic::Ordering;
+use crate::sys::fork;
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+/// The bundle that a thread adds to. It holds it.
+pub(crate) struct Open {
+    /// Which bundles it is one of; `None`: there is none.
+    of: Cell<Option<Serial>>,
+    bundle: Cell<Option<NonNull<Bundle>>>,
+    number: Cell<usize>,
+    /// The next place.
+    next: Cell<usize>,
+    /// The address of the item of what is in the last one, if that has a handle; 0: it has none.
+    with_handle: Cell<usize>,
+    /// The fork generation of the process whose bundle it is.
+    born: Cell<u32>,
+}
+
+impl Open {
+    pub(crate) const fn none() -> Self {
+        Open {
+            of: Cell::new(None),
+            bundle: Cell::new(None),
+            number: Cell::new(0),
+            next: Cell::new(0),
+            with_handle: Cell::new(0),
+            born: Cell::new(0),
+        }
+    }
+
+    /// Which bundles it is one of.
+    #[inline]
+    pub(crate) fn of(&self) -> Option<Serial> {
+        self.of.get()
+    }
+
+    /// It, if it is one of these, for such as have this number, and has room. It is held until it is [left](Self::leave).
+    #[inline]
+    fn fitting<L: Load>(&self, of: Serial, number: usize) -> Option<NonNull<Bundle>> {
+        let fits = self.of.get() == Some(of)
+            && of.contents == L::CONTENTS
+            && self.next.get() < MOST
+            && self.with_handle.get() == 0
+            && self.number.get() == number;
+        self.bundle.get().filter(|_| fits)
+    }
+
+    /// Adds `load` to the `bundle` that is [fitting](Self::fitting). `true`: it is published, and handed on. Nobody need be
+    /// told: somebody will come for what else is in the bundle. `false`: it was closed, and is left.
+    #[inline]
+    fn add<L: Load>(&self, bundle: NonNull<Bundle>, load: &L) -> bool {
+        let place = self.next.get();
+        // SAFETY: held, and not used after it is left below: it may be gone then.
+        let bundle = unsafe { bundle.as_ref() };
+        if place % TOGETHER == TOGETHER / 2 {
+            bundle.ask_for(place + AHEAD);
+        }
+        // SAFETY: nobody looks at it before it is counted.
+        unsafe { load.put(bundle, place) };
+        // Release: who takes it sees it.
+        if bundle.filled.fetch_add(L::COUNTED, Ordering::Release) & CLOSED != 0 {
+            self.leave();
+            return false;
+        }
+        self.next.set(place + 1);
+        self.with_handle.set(load.item());
+        true
+    }
+
+    /// Adds a closure, if it is one of these bundles and has room. `true`: it is published, and handed on.
+    #[inline]
+    pub(crate) fn add_closure(&self, of: Serial, closure: &Small) -> bool {
+        self.fitting::<Small>(of, closure.number())
+            .is_some_and(|bundle| self.add(bundle, closure))
+    }
+
+    #[inline]
+    fn put_item(&self, bundle: NonNull<Bundle>, item: Pending) -> Result<(), Pending> {
+        if !self.add(bundle, &item) {
+            return Err(item);
+        }
+        item.hand_on();
+        Ok(())
+    }
+
+    /// The same for an item that is aimed where these bundles go. Given back if it cannot be added.
+    #[inline]
+    pub(crate) fn add_item(&self, of: Serial, item: Pending) -> Result<(), Pending> {
+        match self.fitting::<Pending>(of, item.number()) {
+            Some(bundle) => self.put_item(bundle, item),
+            None => Err(item),
+        }
+    }
+
+    /// The same for an item that is aimed nowhere yet, if it runs nowhere.
+    #[inline]
+    pub(crate) fn add_item_again(&self, of: Serial, mut item: Pending) -> Result<(), Pending> {
+        let Some(bundle) = self.fitting::<Pending>(of, item.number()) else {
+            return Err(item);
+        };
+        {
+            // SAFETY: held.
+            let aim = &unsafe { bundle.as_ref() }.about.aim;
+            let last_pool = item.last_pool();
+            if (last_pool != 0 && last_pool != aim.pool) || !aim.oldest.is_after(item.noted_batch())
+            {
+                return Err(item);
+            }
+            item.aim(aim.pool, aim.pwq);
+        }
+        self.put_item(bundle, item)
+    }
+
+    /// The same for what has a handle. Given back if it cannot be added.
+    #[inline]
+    pub(crate) fn add_with_handle(
+        &self,
+        of: Serial,
+        closure: &Small,
+        mut item: Pending,
+    ) -> Result<(), Pending> {
+        let Some(bundle) = self.fitting::<WithHandle<'_>>(of, closure.number()) else {
+            return Err(item);
+        };
+        {
+            // SAFETY: held.
+            let aim = &unsafe { bundle.as_ref() }.about.aim;
+            item.aim(aim.pool, aim.pwq);
+        }
+        let load = WithHandle {
+            closure,
+            item: &item,
+        };
+        if !self.add(bundle, &load) {
+            return Err(item);
+        }
+        item.hand_on();
+        Ok(())
+    }
+
+    /// The handle of the item at this address is dropped. `true`: it was what the thread has added last, still in the bundle, and is only a closure now; nobody will look at the
+    /// item, which is the caller's.
+    #[inline]
+    pub(crate) fn drop_handle(&self, item: usize) -> bool {
+        if self.with_handle.get() != item {
+            return false;
+        }
+        self.with_handle.set(0);
+        let Some(bundle) = self.bundle.get() else {
+            return false;
+        };
+        let filled = self.next.get() as u32;
+        // Release: the closure, for who takes it. A failure: the bundle was closed, and the item is taken.
+        // SAFETY: held.
+        let dropped = unsafe { bundle.as_ref() }
+            .filled
+            .compare_exchange(
+                filled | HANDLE,
+                filled,
+                Ordering::Release,
+                Ordering::Relaxed,
+            )
+            .is_ok();
+        if !dropped {
+            self.leave();
+        }
+        dropped
+    }
+
+    /// The calling thread has made `bundle`, one of these, and put `load` into its first place.
+    pub(in crate::item) fn begin<L: Load>(&self, of: Serial, bundle: NonNull<Bundle>, load: &L) {
+        self.bundle.set(Some(bundle));
+        self.number.set(load.number());
+        self.with_handle.set(load.item());
+        self.next.set(1);
+        self.born.set(fork::generation());
+        self.of.set(Some(of));
+    }
+
+    /// Nothing more is added to it: what the thread publishes from now on comes after what is in it.
+    #[inline]
+    pub(crate) fn leave(&self) {
+        if self.of.take().is_some() {
+            self.with_handle.set(0);
+            self.let_go();
+        }
+    }
+
+    /// As [`leave`](Self::leave); returns how many items were added to it, 0 if it was left before.
+    pub(crate) fn end(&self) -> usize {
+        self.leave();
+        self.next.replace(0)
+    }
+
+    #[cold]
+    fn let_go(&self) {
+        // In a fork's child it is the parent's.
+        if let Some(bundle) = self.bundle.take()
+            && self.born.get() == fork::generation()
+        {
+            // SAFETY: held, and not any more.
+            unsafe { Bundle::let_go(bundle) };
+        }
+    }
+}
+
+impl Bundles {
+    /// A bundle with `load` in it, which is handed on, to be published in its stead, and open to the calling thread.
+    fn make<L: Load>(&self, load: &L, open: &Open) -> NonNull<RawWork> {
+        open.leave();
+        let bundle = self.take_spare();
+        // SAFETY: nobody else has it.
+        unsafe {
+            bundle.about.number.set(load.number());
+            bundle.about.in_blocks.set(load.is_in_block());
+            load.put(&bundle, 0);
+        }
+        // Relaxed: it is published as a whole. The holds are its maker's and that of who will take it.
+        bundle.holds.store(2, Ordering::Relaxed);
+        bundle.filled.store(L::COUNTED, Ordering::Relaxed);
+        let bundle = NonNull::from(Box::leak(bundle));
+        open.begin(self.serial, bundle, load);
+        bundle.cast()
+    }
+
+    /// A bundle with `item` in it, to be published in its stead; the calling thread adds to it from now on.
+    pub(in crate::item) fn make_of_item(&self, item: Pending, open: &Open) -> NonNull<RawWork> {
+        let node = self.make(&item, open);
+        item.hand_on();
+        node
+    }
+
+    /// The same for a closure, which is handed on.
+    pub(in crate::item) fn make_of_closure(
+        &self,
+        closure: &Small,
+        open: &Open,
+    ) -> NonNull<RawWork> {
+        self.make(closure, open)
+    }
+
+    /// The same for what has a handle: `item`, aimed where the bundle goes.
+    pub(in crate::item) fn make_with_handle(
+        &self,
+        closure: &Small,
+        item: Pending,
+        open: &Open,
+    ) -> NonNull<RawWork> {
+        let load = WithHandle {
+            closure,
+            item: &item,
+        };
+        let node = self.make(&load, open);
+        item.hand_on();
+        node
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}

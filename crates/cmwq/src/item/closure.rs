@@ -1,0 +1,229 @@
+//! Closures that nobody has a handle of. Small ones travel in a [bundle](super::bundle) as they are; as long as nobody has to see them as
+//! items, they are none. All others are items of their own, in memory that is used again.
+
+use super::raw::{Pending, RawWork, WorkFn};
+use crate::sys::blocks;
+use std::alloc::Layout;
+use std::any::Any;
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+/// Room for a small closure.
+pub(in crate::item) type Payload = [MaybeUninit<u64>; 3];
+
+/// What can be done with the closures of one type.
+struct Kind {
+    /// What names the type, as it does when the closure is an item.
+    func: WorkFn,
+    /// Calls one.
+    ///
+    /// # Safety
+    /// The payload is a closure of this type, and not used any more.
+    call: unsafe fn(&Payload),
+    /// Makes an item of one.
+    ///
+    /// # Safety
+    /// As for `call`.
+    boxed: unsafe fn(&Payload) -> NonNull<RawWork>,
+}
+
+/// The bytes of a small closure, and its kind. It is not dropped by itself: who has it uses it, once.
+#[must_use = "a closure that is not used is lost"]
+pub(crate) struct Small {
+    payload: Payload,
+    kind: &'static Kind,
+    /// Where it lay when it was taken out of a bundle: what names it while it runs.
+    address: usize,
+}
+
+// SAFETY: it is made of closures that are Send.
+unsafe impl Send for Small {}
+
+/// A closure as an item.
+#[repr(C)]
+struct Boxed<F> {
+    raw: RawWork,
+    func: F,
+}
+
+/// What closures of type `F` have in common.
+struct Closures<F>(F);
+
+impl<F: FnOnce() + Send + 'static> Closures<F> {
+    const KIND: &'static Kind = &Kind {
+        func: run_boxed::<F>,
+        call: call::<F>,
+        boxed: boxed_from::<F>,
+    };
+}
+
+/// # Safety
+/// See [`Kind::call`].
+unsafe fn call<F: FnOnce()>(payload: &Payload) {
+    // SAFETY: by the contract.
+    let func = unsafe { payload.as_ptr().cast::<F>().read() };
+    func();
+}
+
+/// # Safety
+/// See [`Kind::boxed`].
+unsafe fn boxed_from<F: FnOnce() + Send + 'static>(payload: &Payload) -> NonNull<RawWork> {
+    // SAFETY: by the contract.
+    into_raw(unsafe { payload.as_ptr().cast::<F>().read() })
+}
+
+/// # Safety
+/// `item` is that of a `Boxed<F>` from [`into_raw`], and runs once.
+unsafe extern "C-unwind" fn run_boxed<F: FnOnce() + Send + 'static>(item: NonNull<RawWork>) {
+    // SAFETY: by the contract.
+    let func = unsafe { from_raw::<F>(item) };
+    func();
+}
+
+/// `func` as an item of its own, for [`from_raw`].
+pub(crate) fn into_raw<F: FnOnce() + Send + 'static>(func: F) -> NonNull<RawWork> {
+    let memory = blocks::take(Layout::new::<Boxed<F>>()).cast::<Boxed<F>>();
+    let raw = RawWork::new(run_boxed::<F>);
+    // SAFETY: the memory is ours and of this layout.
+    unsafe { memory.write(Boxed { raw, func }) };
+    memory.cast()
+}
+
+/// The closure of an item that will not run, or runs now. The item is gone then.
+///
+/// # Safety
+/// `item` came from [`into_raw`] of the same type, nobody else uses it, and this is called once.
+pub(crate) unsafe fn from_raw<F>(item: NonNull<RawWork>) -> F {
+    let memory = item.cast::<Boxed<F>>();
+    // SAFETY: by the contract; the item has nothing to drop.
+    unsafe {
+        let Boxed { func, .. } = memory.read();
+        blocks::give(memory.cast(), Layout::new::<Boxed<F>>());
+        func
+    }
+}
+
+impl Small {
+    /// Whether closures of this type are small.
+    #[inline]
+    pub(crate) const fn fits<F>() -> bool {
+        size_of::<F>() <= size_of::<Payload>() && align_of::<F>() <= align_of::<Payload>()
+    }
+
+    /// The closure as a small one, if it is.
+    #[inline]
+    pub(crate) fn of<F: FnOnce() + Send + 'static>(func: F) -> Result<Self, F> {
+        if !Self::fits::<F>() {
+            return Err(func);
+        }
+        let mut payload = [MaybeUninit::uninit(); 3];
+        // SAFETY: there is room for it, at an address that suits it.
+        unsafe { payload.as_mut_ptr().cast::<F>().write(func) };
+        Ok(Small {
+            payload,
+            kind: Closures::<F>::KIND,
+            address: 0,
+        })
+    }
+
+    /// A copy of `func`, as a closure that drops what `func` returns, if there is room. One of the two may be used.
+    ///
+    /// # Safety
+    /// The other one is not used, and not dropped.
+    #[inline]
+    pub(crate) unsafe fn copy_of<F, T>(func: &F) -> Option<Self>
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        if size_of::<F>() > size_of::<Payload>() {
+            return None;
+        }
+        // SAFETY: by the contract only one is used.
+        let func = unsafe { std::ptr::read(func) };
+        // A small one is not dropped by itself.
+        match Self::of(move || drop(func())) {
+            Ok(small) => Some(small),
+            Err(unfit) => {
+                std::mem::forget(unfit);
+                None
+            }
+        }
+    }
+
+    /// The closure again.
+    ///
+    /// # Safety
+    /// It was made [of](Self::of) this type.
+    #[inline]
+    pub(crate) unsafe fn into_inner<F>(self) -> F {
+        // SAFETY: by the contract.
+        unsafe { self.payload.as_ptr().cast::<F>().read() }
+    }
+
+    /// The bytes, to be handed on.
+    #[inline]
+    pub(in crate::item) fn payload(&self) -> Payload {
+        self.payload
+    }
+
+    /// What all of its type have in common, as a number; not 0.
+    #[inline]
+    pub(in crate::item) fn number(&self) -> usize {
+        std::ptr::from_ref(self.kind).expose_provenance()
+    }
+
+    /// What was handed on by these.
+    ///
+    /// # Safety
+    /// The payload and the number are those of one closure, which nobody else uses.
+    #[inline]
+    pub(in crate::item) unsafe fn from_parts(
+        payload: Payload,
+        number: usize,
+        address: usize,
+    ) -> Self {
+        // SAFETY: by the contract the number came from a reference to a kind.
+        let kind = unsafe { &*std::ptr::with_exposed_provenance::<Kind>(number) };
+        Small {
+            payload,
+            kind,
+            address,
+        }
+    }
+
+    /// The function that names the closures whose [number](Self::number) this is.
+    ///
+    /// # Safety
+    /// It is such a number.
+    #[inline]
+    pub(in crate::item) unsafe fn func_of(number: usize) -> WorkFn {
+        // SAFETY: by the contract.
+        unsafe { &*std::ptr::with_exposed_provenance::<Kind>(number) }.func
+    }
+
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        self.address
+    }
+
+    #[inline]
+    pub(crate) fn func(&self) -> WorkFn {
+        self.kind.func
+    }
+
+    /// Calls it. A panic of it is handed back.
+    #[inline]
+    pub(crate) fn call(self) -> Result<(), Box<dyn Any + Send>> {
+        // SAFETY: they belong together, and `self` is used up.
+        catch_unwind(AssertUnwindSafe(|| unsafe {
+            (self.kind.call)(&self.payload)
+        }))
+    }
+
+    /// An item of its own, claimed.
+    pub(crate) fn into_item(self) -> Pending {
+        // SAFETY: as in `call`; the item is there until its function has run.
+        unsafe { Pending::one_shot((self.kind.boxed)(&self.payload)) }
+    }
+}

@@ -1,0 +1,225 @@
+//! Items that are part of a value of the program's, which an `Arc` keeps alive while they are pending or run.
+//!
+//! **A pending instance owns one reference of the value.** The claimant of PENDING stores the address of the value in the item and leaves a reference
+//! (`lend`). Whoever ends the pending instance takes the reference over: the function's run, a cancel, or the claimant itself if the queue refuses the item. All claimants
+//! store the same address, since an item is part of one value only (`locate` makes sure of that), and a value in an `Arc` of which a reference is lent does not move.
+
+use super::raw::RawWork;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A work item as a field of a value of type `T`, which is in an [`Arc`]. Its function gets that `Arc`.
+///
+/// For objects that have things to be done for them: a device with its reset and its statistics, a connection with its input and its output. Each is a field, and the
+/// object's methods are the functions. Nothing is allocated for an item, and nothing is unsafe: a pending item keeps the whole object alive, and the reference goes to the function.
+///
+/// ```
+/// use cmwq::{EmbeddedWork, Workqueue};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// struct Device {
+///     resets: AtomicU32,
+///     reset: EmbeddedWork<Device>,
+///     log: EmbeddedWork<Device>,
+/// }
+///
+/// impl Device {
+///     fn new() -> Arc<Device> {
+///         Arc::new(Device {
+///             resets: AtomicU32::new(0),
+///             reset: EmbeddedWork::new(Device::reset),
+///             log: EmbeddedWork::new(|device: Arc<Device>| println!("{} resets", device.resets.load(Ordering::Relaxed))),
+///         })
+///     }
+///
+///     fn reset(self: Arc<Device>) {
+///         self.resets.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+///
+/// let queue = Workqueue::builder("devices").build()?;
+/// let device = Device::new();
+/// // Which item of the device: as a function from the device to its field.
+/// let queued = queue.queue_embedded(&device, |device| &device.reset);
+/// assert!(queued.will_run());
+/// device.reset.flush()?;
+/// assert_eq!(device.resets.load(Ordering::Relaxed), 1);
+///
+/// // Taken back before it began, an item gives back the reference that it held.
+/// let queued = queue.queue_embedded(&device, |device| &device.log);
+/// assert!(queued.is_accepted());
+/// if let Some(same) = device.log.cancel() {
+///     assert!(Arc::ptr_eq(&same, &device));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// It is pending at most once, as a [`Work`](crate::Work), and has its guarantees. What `Work` keeps in a closure, it has in the object.
+///
+/// A function may drop the last `Arc`: the object is dropped on the worker then, and the item with it. An object's `Drop` need not cancel anything: while an item is
+/// pending, there is a reference.
+#[repr(C)]
+pub struct EmbeddedWork<T> {
+    raw: RawWork,
+    /// The value that it is part of, as its last claimant has it. Relaxed: published with the item.
+    owner: AtomicPtr<T>,
+    /// It gives out `Arc<T>`s.
+    _owner: PhantomData<Arc<T>>,
+}
+
+impl<T: Send + Sync + 'static> EmbeddedWork<T> {
+    /// An item that runs `func`: a function, or a closure that captures nothing. It gets the reference that the pending instance held.
+    pub fn new<F>(func: F) -> Self
+    where
+        F: Fn(Arc<T>) + Copy + Send + Sync + 'static,
+    {
+        const {
+            assert!(
+                size_of::<F>() == 0,
+                "the function of an embedded item captures nothing: what it needs is in the value that the item is part of"
+            );
+        }
+        // Nothing to keep: `run` makes another one of nothing.
+        let _: F = func;
+        EmbeddedWork {
+            // One function for each type of `func`: reports of what runs tell them apart.
+            raw: RawWork::new(run::<T, F>),
+            owner: AtomicPtr::new(ptr::null_mut()),
+            _owner: PhantomData,
+        }
+    }
+}
+
+impl<T> EmbeddedWork<T> {
+    pub(crate) fn as_raw(&self) -> &RawWork {
+        &self.raw
+    }
+
+    /// Leaves a reference of `owner` to the pending instance.
+    ///
+    /// By the owner of PENDING, of an item that [is part](locate) of `owner`.
+    #[inline]
+    pub(crate) fn lend(&self, owner: &Arc<T>) {
+        self.belongs_to(owner);
+        std::mem::forget(owner.clone());
+    }
+
+    /// As [`lend`](Self::lend); the reference is left otherwise.
+    #[inline]
+    pub(crate) fn belongs_to(&self, owner: &Arc<T>) {
+        self.owner
+            .store(Arc::as_ptr(owner).cast_mut(), Ordering::Relaxed);
+    }
+
+    /// Takes over the reference that was left to a pending instance.
+    ///
+    /// # Safety
+    /// By the caller that has ended the pending instance, once, and not for its run.
+    #[inline]
+    pub(crate) unsafe fn take_back(&self) -> Arc<T> {
+        // SAFETY: the reference was left to the instance with this address, and nobody else takes it. A claimant that has come meanwhile stores the same address.
+        unsafe { Arc::from_raw(self.owner.load(Ordering::Relaxed)) }
+    }
+}
+
+/// Where the item `field` is in the value of `owner`, as a pointer by which one may go from it to all of `E`. `E` is an item, or begins with one.
+///
+/// The item must be found from any reference of the value, not only from this one: then it is there as long as the value is, and nobody can move or replace it while
+/// references are shared.
+///
+/// # Panics
+/// The function returns something that is no part of the value.
+#[inline]
+pub(crate) fn locate<T, E>(
+    owner: &Arc<T>,
+    field: impl for<'a> FnOnce(&'a T) -> &'a E,
+) -> NonNull<E> {
+    let whole = Arc::as_ptr(owner);
+    let offset = ptr::from_ref(field(owner))
+        .addr()
+        .wrapping_sub(whole.addr());
+    assert!(
+        offset < size_of::<T>() && size_of::<E>() <= size_of::<T>() - offset,
+        "the item is no part of the value that it was queued with"
+    );
+    // From the Arc's own pointer, so that the function may go to the whole.
+    // SAFETY: the address is inside the value, as was looked, and so not null.
+    unsafe { NonNull::new_unchecked(whole.byte_add(offset).cast::<E>().cast_mut()) }
+}
+
+/// # Safety
+/// `item` is the first field of an `EmbeddedWork<T>` that was made from an `F`, and whose pending instance was left a reference.
+unsafe extern "C-unwind" fn run<T, F>(item: NonNull<RawWork>)
+where
+    F: Fn(Arc<T>) + Copy + Send + Sync + 'static,
+{
+    // SAFETY: by the contract; the reference keeps the item alive, and is taken over once for each run.
+    let owner = unsafe { item.cast::<EmbeddedWork<T>>().as_ref().take_back() };
+    // SAFETY: it has no bytes, may be copied, and there was one when the item was made.
+    let func = unsafe { NonNull::<F>::dangling().read() };
+    func(owner);
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    struct Inner {
+        _byte: u8,
+        nested: EmbeddedWork<Whole>,
+    }
+
+    struct Whole {
+        first: EmbeddedWork<Whole>,
+        inner: Inner,
+        boxed: Box<EmbeddedWork<Whole>>,
+        other: Option<Arc<Whole>>,
+    }
+
+    fn whole(other: Option<Arc<Whole>>) -> Arc<Whole> {
+        Arc::new(Whole {
+            first: EmbeddedWork::new(drop),
+            inner: Inner {
+                _byte: 0,
+                nested: EmbeddedWork::new(drop),
+            },
+            boxed: Box::new(EmbeddedWork::new(drop)),
+            other,
+        })
+    }
+
+    #[test]
+    fn fields_are_found_at_their_addresses() {
+        let whole = whole(None);
+        let (first, nested) = (&raw const whole.first, &raw const whole.inner.nested);
+        assert_eq!(
+            locate(&whole, |whole| &whole.first).as_ptr().cast_const(),
+            first
+        );
+        assert_eq!(
+            locate(&whole, |whole| &whole.inner.nested)
+                .as_ptr()
+                .cast_const(),
+            nested
+        );
+    }
+
+    #[test]
+    #[should_panic = "no part of the value"]
+    fn what_is_only_owned_by_the_value_is_no_part_of_it() {
+        locate(&whole(None), |whole| &*whole.boxed);
+    }
+
+    #[test]
+    #[should_panic = "no part of the value"]
+    fn another_value_of_the_type_is_not_taken_for_this_one() {
+        let outer = whole(Some(whole(None)));
+        locate(&outer, |whole| match &whole.other {
+            Some(other) => &other.first,
+            None => &whole.first,
+        });
+    }
+}

@@ -1,0 +1,259 @@
+//! The list of pending items that a pool's lock guards: first in, first out, any item removable.
+
+use super::location::Seat;
+use super::raw::{Pending, RawWork, link};
+use std::ptr::NonNull;
+
+/// An intrusive list. It owns every item on it, as the [`Pending`] that was pushed, and notes in each that it is here.
+pub(crate) struct List {
+    /// What it notes: which of the lists of a pool, or of a pool workqueue, or of a run, this is.
+    seat: Seat,
+    first: Option<NonNull<RawWork>>,
+    last: Option<NonNull<RawWork>>,
+    len: usize,
+    /// Where the search for the items of one pool workqueue goes on, and for which: see [`List::take_next_of`].
+    cursor: Option<(u32, NonNull<RawWork>)>,
+}
+
+// SAFETY: the list is the owner of its items, and ownership of items may move between threads (`Pending: Send`).
+unsafe impl Send for List {}
+
+impl List {
+    pub(crate) const fn new(seat: Seat) -> Self {
+        List {
+            seat,
+            first: None,
+            last: None,
+            len: 0,
+            cursor: None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn push_back(&mut self, item: Pending) {
+        let item = item.into_raw();
+        // SAFETY: the list owns `item` from here on, and owns its own last item.
+        unsafe {
+            link::set_next(item, None);
+            link::set_prev(item, self.last);
+            match self.last {
+                Some(last) => link::set_next(last, Some(item)),
+                None => self.first = Some(item),
+            }
+            let item = item.as_ref();
+            item.set_place(item.place().seated(self.seat));
+        }
+        self.last = Some(item);
+        self.len += 1;
+    }
+
+    /// Puts an item before all others.
+    pub(crate) fn push_front(&mut self, item: Pending) {
+        let item = item.into_raw();
+        // SAFETY: the list owns `item` from here on, and owns its own first item.
+        unsafe {
+            link::set_prev(item, None);
+            link::set_next(item, self.first);
+            match self.first {
+                Some(first) => link::set_prev(first, Some(item)),
+                None => self.last = Some(item),
+            }
+            let item = item.as_ref();
+            item.set_place(item.place().seated(self.seat));
+        }
+        self.first = Some(item);
+        self.len += 1;
+    }
+
+    /// The oldest item, and the flush colour that it was accepted under.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<(&RawWork, u32)> {
+        // SAFETY: the list owns its items, so they are valid, and it is borrowed.
+        let item = unsafe { self.first?.as_ref() };
+        Some((item, item.colour_on_list()))
+    }
+
+    #[inline]
+    pub(crate) fn pop_front(&mut self) -> Option<Pending> {
+        let item = self.first?;
+        // SAFETY: the list owns all that is linked in it; `item` leaves it here and is handed out once.
+        unsafe {
+            self.first = link::next(item);
+            match self.first {
+                Some(next) => link::set_prev(next, None),
+                None => self.last = None,
+            }
+            Some(self.let_go(item))
+        }
+    }
+
+    /// Takes out any item.
+    ///
+    /// # Safety
+    /// `item` is on this very list: it says that it has this list's seat, and the caller found the list by what else the
+    /// item says of its place, under the lock that guards them both.
+    pub(crate) unsafe fn remove(&mut self, item: &RawWork) -> Pending {
+        let item = NonNull::from(item);
+        // SAFETY: the list owns `item`, by the caller's promise, and its neighbours.
+        unsafe {
+            let (prev, next) = (link::prev(item), link::next(item));
+            match prev {
+                Some(prev) => link::set_next(prev, next),
+                None => self.first = next,
+            }
+            match next {
+                Some(next) => link::set_prev(next, prev),
+                None => self.last = prev,
+            }
+            self.let_go(item)
+        }
+    }
+
+    /// The items, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &RawWork> {
+        let mut next = self.first;
+        std::iter::from_fn(move || {
+            let item = next?;
+            // SAFETY: the list owns its items, so they are valid, and it is borrowed, so they stay linked.
+            unsafe {
+                next = link::next(item);
+                Some(item.as_ref())
+            }
+        })
+    }
+
+    /// Takes out the oldest item of pool workqueue `pwq` that a search for it has not passed yet, and failing that the
+    /// oldest there is. A search goes on where the last one for the same pool workqueue ended, so that a list full of others' items is not
+    /// walked through again for every item.
+    pub(crate) fn take_next_of(&mut self, pwq: u32) -> Option<Pending> {
+        let found = match self.cursor.take() {
+            Some((of, at)) if of == pwq => self
+                .find_from(Some(at), pwq)
+                .or_else(|| self.find_from(self.first, pwq)),
+            _ => self.find_from(self.first, pwq),
+        }?;
+        // SAFETY: found on this list just now.
+        let (next, item) = unsafe { (link::next(found), self.remove(found.as_ref())) };
+        self.cursor = next.map(|next| (pwq, next));
+        Some(item)
+    }
+
+    /// `from` is an item of this list.
+    fn find_from(&self, from: Option<NonNull<RawWork>>, pwq: u32) -> Option<NonNull<RawWork>> {
+        let mut next = from;
+        while let Some(item) = next {
+            // SAFETY: the list owns its items; the cursor is one of them, or it would have been forgotten.
+            unsafe {
+                if item.as_ref().place().pwq() == pwq {
+                    return Some(item);
+                }
+                next = link::next(item);
+            }
+        }
+        None
+    }
+
+    /// # Safety
+    /// `item` was on this list and has just been unlinked.
+    #[inline]
+    unsafe fn let_go(&mut self, item: NonNull<RawWork>) -> Pending {
+        self.len -= 1;
+        if let Some((_, at)) = self.cursor
+            && at == item
+        {
+            self.cursor = None;
+        }
+        // SAFETY: the list owned it, and hands it out once.
+        unsafe {
+            let place = item.as_ref().place();
+            item.as_ref().set_place(place.seated(Seat::None));
+            // Nothing that a later owner could take for the number of a batch.
+            link::set_prev(item, None);
+            Pending::from_raw(item)
+        }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
+
+    #[test]
+    fn the_items_of_one_pool_workqueue_are_found_in_order_among_others() {
+        let items: Vec<RawWork> = (0..9).map(|_| RawWork::new(nothing)).collect();
+        let mut list = List::new(Seat::Worklist);
+        for (n, item) in items.iter().enumerate() {
+            // SAFETY: the items outlive the list, and every claim is released below.
+            let mut item = unsafe { Pending::claim(NonNull::from(item)) }.expect("idle");
+            item.aim(1, n as u32 % 3);
+            list.push_back(item);
+        }
+        let at = |n: usize| items[n].address();
+        let take = |list: &mut List, pwq| {
+            list.take_next_of(pwq).map(|item| {
+                let address = item.address();
+                item.release();
+                address
+            })
+        };
+        assert_eq!(take(&mut list, 1), Some(at(1)));
+        // What the search stood at goes: it begins anew.
+        // SAFETY: it is on the list.
+        unsafe { list.remove(&items[2]) }.release();
+        assert_eq!(take(&mut list, 1), Some(at(4)));
+        assert_eq!(take(&mut list, 0), Some(at(0)));
+        assert_eq!(take(&mut list, 1), Some(at(7)));
+        assert_eq!(take(&mut list, 1), None);
+        // One that came later is found though the search had passed its place.
+        // SAFETY: as above.
+        let mut late = unsafe { Pending::claim(NonNull::from(&items[1])) }.expect("idle");
+        late.aim(1, 1);
+        list.push_back(late);
+        assert_eq!(take(&mut list, 1), Some(at(1)));
+        let left: Vec<usize> = list.iter().map(RawWork::address).collect();
+        assert_eq!(left, [at(3), at(5), at(6), at(8)]);
+        while let Some(item) = list.pop_front() {
+            item.release();
+        }
+    }
+
+    #[test]
+    fn any_item_can_be_taken_out_and_the_rest_keeps_its_order() {
+        let items: Vec<RawWork> = (0..5).map(|_| RawWork::new(nothing)).collect();
+        for taken in 0..5 {
+            let mut list = List::new(Seat::Worklist);
+            for item in &items {
+                // SAFETY: the items outlive the list, and every claim is released below.
+                list.push_back(unsafe { Pending::claim(NonNull::from(item)) }.expect("idle"));
+                assert_eq!(item.place().seat, Seat::Worklist);
+            }
+            // SAFETY: it was pushed above.
+            unsafe { list.remove(&items[taken]) }.release();
+            assert_eq!(items[taken].place().seat, Seat::None);
+            let mut rest = Vec::new();
+            while let Some(item) = list.pop_front() {
+                rest.push(item.address());
+                item.release();
+            }
+            let expected: Vec<usize> = items
+                .iter()
+                .enumerate()
+                .filter(|(n, _)| *n != taken)
+                .map(|(_, item)| item.address())
+                .collect();
+            assert_eq!(rest, expected);
+            assert!(list.is_empty());
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! The raw work item: memory that its user owns, a function, and the PENDING bit.
+//!
+//! PENDING is ownership. Whoever changes it from 0 to 1 owns the item: the fields that are not atomic are his
+//! alone until he hands the item on or clears the bit. In the types, that owner is a [`Pending`]: it cannot be copied, an
+//! inbox or a list takes it in and gives it out, and starting the item consumes it.
+//!
+//! The kernel's promise ("set a flag, then queue; the function reads the flag" never misses an event) needs both ends
+//! to be read-modify-writes with acquire and release on the one word: [`Pending::claim`] sets, [`Pending::start`] clears.
+//! Either the clear comes first, then the claimer sees 0 and queues a new run; or the set comes first, then the clear reads
+//! from it and the function sees what the claimer stored. Neither end may be replaced by a plain load or store, but for an item that nobody ever
+//! claims: a [one-shot](Pending::one_shot) one, of which only its queue knows the address.
+
+use super::location::Place;
+use crate::sys::atomic::plain::AtomicU64;
+use crate::sys::atomic::{AtomicU32, Ordering};
+use crate::sys::cell::Guarded;
+use crate::sys::prefetch;
+use std::ptr::NonNull;
+
+/// A work function. It receives the item it was queued with, which it may free: the engine does not touch the item
+/// after the call. It may unwind; the panic is caught and counted.
+pub type WorkFn = unsafe extern "C-unwind" fn(NonNull<RawWork>);
+
+/// An item that its user owns and embeds where he likes: 40 bytes, aligned to 8, on 64-bit machines.
+///
+/// All-zero memory is a valid idle item without a function: to run it does nothing. The fields stand as those of the kernel's
+/// `struct work_struct` do (`data`, `entry`, `func`), since C programs lay structures of their own over it.
+#[repr(C)]
+pub struct RawWork {
+    /// PENDING, and above it the disable depth.
+    state: AtomicU32,
+    /// The flush colour it was accepted under.
+    colour: Guarded<u32>,
+    next: Guarded<*mut RawWork>,
+    prev: Guarded<*mut RawWork>,
+    func: Guarded<Option<WorkFn>>,
+    /// Where it is, and which pool it was last queued on: a [`Place`]. Written by the owner; read by whoever looks for the
+    /// item, who has to look again under that pool's lock.
+    place: AtomicU64,
+}
+
+// What the C ABI promises.
+#[cfg(all(target_pointer_width = "64", not(cmwq_loom)))]
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(RawWork, state) == 0 && offset_of!(RawWork, next) == 8);
+    assert!(offset_of!(RawWork, func) == 24 && size_of::<RawWork>() == 40);
+};
+
+const PENDING: u32 = 1;
+/// It is no item but the [node](RawWork::node) of a bundle.
+const NODE: u32 = 1 << 1;
+/// It is queued once, by who has made it, and never claimed. It is the first thing in a [block](crate::sys::blocks), or in memory of its own if it is too
+/// large for one: what it runs is on the line behind its own as well.
+const ONE_SHOT: u32 = 1 << 2;
+/// One step of the disable depth, which is the upper half of `state`.
+const DISABLE_STEP: u32 = 1 << 16;
+/// The largest disable depth.
+const DISABLE_MAX: u32 = u16::MAX as u32;
+
+// SAFETY: the atomics may be used from anywhere; the guarded fields only by the one owner of PENDING, which `Pending` stands
+// for. `func` is written before the item is shared (`init`) and only read after.
+unsafe impl Sync for RawWork {}
+// SAFETY: nothing in the item belongs to a thread.
+unsafe impl Send for RawWork {}
+
+/// loom's atomics cannot be made at compile time; everything else is the same.
+macro_rules! idle_item {
+    ($func:ident) => {
+        RawWork {
+            state: AtomicU32::new(0),
+            colour: Guarded::new(0),
+            place: AtomicU64::new(0),
+            func: Guarded::new(Some($func)),
+            next: Guarded::new(std::ptr::null_mut()),
+            prev: Guarded::new(std::ptr::null_mut()),
+        }
+    };
+}
+
+impl RawWork {
+    /// An idle item that was never queued.
+    #[cfg(not(cmwq_loom))]
+    pub const fn new(func: WorkFn) -> Self {
+        idle_item!(func)
+    }
+
+    /// An idle item that was never queued.
+    #[cfg(cmwq_loom)]
+    pub fn new(func: WorkFn) -> Self {
+        idle_item!(func)
+    }
+
+    /// Asks for the lines of the item at this address in order to write to them: it may lie on two, and behind it is what its function uses first. A hint:
+    /// any address will do.
+    #[inline]
+    pub(crate) fn ask_for(address: usize) {
+        prefetch::to_write(address);
+        prefetch::to_write(address.wrapping_add(size_of::<RawWork>()));
+    }
+
+    /// What an inbox holds in the place of many items: the first field of a bundle.
+    pub(in crate::item) fn node() -> Self {
+        RawWork {
+            state: AtomicU32::new(NODE),
+            colour: Guarded::new(0),
+            place: AtomicU64::new(0),
+            func: Guarded::new(None),
+            next: Guarded::new(std::ptr::null_mut()),
+            prev: Guarded::new(std::ptr::null_mut()),
+        }
+    }
+
+    /// Of a node: how many items it is taken for.
+    #[inline]
+    pub(in crate::item) fn set_weight(&self, items: u32) {
+        // SAFETY: whoever has taken it owns the field.
+        unsafe { self.colour.set(items) };
+    }
+
+    /// See [`set_weight`](Self::set_weight).
+    #[inline]
+    pub(in crate::item) fn weight(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { self.colour.get() }
+    }
+
+    /// Whether it is the node of a bundle.
+    #[inline]
+    pub(in crate::item) fn is_node(&self) -> bool {
+        // Relaxed: it never changes.
+        self.state.load(Ordering::Relaxed) & NODE != 0
+    }
+
+    /// Whether the item is pending: queued and not started, or owned for an instant by somebody who queues or cancels it.
+    /// A hint: it may have changed by the time the caller looks at the answer.
+    pub fn is_pending(&self) -> bool {
+        self.state.load(Ordering::Acquire) & PENDING != 0
+    }
+
+    /// Whether it has a function: memory of zeros has none.
+    #[inline]
+    pub fn has_function(&self) -> bool {
+        self.func().is_some()
+    }
+
+    /// Where it is. Only a hint, unless the lock of the pool that it names is held.
+    #[inline]
+    pub(crate) fn place(&self) -> Place {
+        // Relaxed: looked at again under the lock.
+        Place::unpack(self.place.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(in crate::item) fn set_place(&self, place: Place) {
+        self.place.store(place.pack(), Ordering::Relaxed);
+    }
+
+    /// The address, for comparing with what runs.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// The function. Two items with one address and different functions are different items.
+    #[inline]
+    pub(crate) fn func(&self) -> Option<WorkFn> {
+        // SAFETY: written before the item was shared, and never again.
+        unsafe { self.func.get() }
+    }
+
+    /// The flush colour it was accepted under, of an item that a list owns whose lock the caller holds.
+    #[inline]
+    pub(in crate::item) fn colour_on_list(&self) -> u32 {
+        // SAFETY: the list owns the item, and only who holds its lock touches it.
+        unsafe { self.colour.get() }
+    }
+
+    /// Whether the disable depth is not 0.
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.state.load(Ordering::Acquire) >= DISABLE_STEP
+    }
+
+    /// One more disabler. `false`: the depth is at its maximum and stays.
+    pub(crate) fn deeper(&self) -> bool {
+        let step = |state: u32| (state / DISABLE_STEP < DISABLE_MAX).then(|| state + DISABLE_STEP);
+        // AcqRel: a claim that still finds the old depth comes before, and its item is then found and removed.
+        self.state
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, step)
+            .is_ok()
+    }
+
+    /// One less disabler. `Some(true)`: the item may be queued again; `None`: the depth was 0 already.
+    pub(crate) fn shallower(&self) -> Option<bool> {
+        let step = |state: u32| state.checked_sub(DISABLE_STEP);
+        let before = self
+            .state
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, step)
+            .ok()?;
+        Some(before / DISABLE_STEP == 1)
+    }
+}
+
+/// Why an item could not be claimed for queueing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unclaimed {
+    /// Somebody else holds PENDING.
+    AlreadyPending,
+    /// The disable depth is not 0.
+    Disabled,
+}
+
+/// The owner of an item's PENDING bit, and so of the item.
+#[must_use = "a pending item must be handed on, started or released"]
+pub(crate) struct Pending(NonNull<RawWork>);
+
+// SAFETY: ownership of an item may move between threads: its fields are plain data and `RawWork` is Send and Sync.
+unsafe impl Send for Pending {}
+
+impl Pending {
+    /// Takes the PENDING bit of `item` in order to queue it. [`Unclaimed::AlreadyPending`]: the pending instance has not
+    /// started its function, and will see everything that the caller stored before.
+    ///
+    /// # Safety
+    /// `item` stays valid until its function has been called, or the claim is released.
+    #[inline]
+    pub(crate) unsafe fn claim(item: NonNull<RawWork>) -> Result<Pending, Unclaimed> {
+        // SAFETY: valid by the caller's promise.
+        let state = &unsafe { item.as_ref() }.state;
+        let mut before = 0;
+        // A disabled item is not even for an instant pending: who enables and queues it meanwhile would be told that a
+        // pending instance will see his stores.
+        let after = |before| match before {
+            0 => PENDING,
+            _ => before,
+        };
+        // AcqRel: see the module's text; always a write, never a mere load.
+        while let Err(now) =
+            state.compare_exchange_weak(before, after(before), Ordering::AcqRel, Ordering::Relaxed)
+        {
+            before = now;
+        }
+        match before {
+            0 => Ok(Pending(item)),
+            _ if before & PENDING != 0 => Err(Unclaimed::AlreadyPending),
+            _ => Err(Unclaimed::Disabled),
+        }
+    }
+
+    /// The owner of a new item, which nobody else knows of, and which nobody will ever claim: neither this nor its start is a
+    /// read-modify-write. It is the first thing in a [block](crate::sys::blocks), or in memory of its own if it is too large for one.
+    ///
+    /// # Safety
+    /// As for [`claim`](Self::claim).
+    #[inline]
+    pub(crate) unsafe fn one_shot(item: NonNull<RawWork>) -> Pending {
+        // Relaxed: who gets to know of it, by the publishing, sees this too.
+        // SAFETY: valid by the caller's promise.
+        unsafe { item.as_ref() }
+            .state
+            .store(PENDING | ONE_SHOT, Ordering::Relaxed);
+        Pending(item)
+    }
+
+    /// Takes the PENDING bit of an idle item in order to queue it elsewhere, whatever its disable depth.
+    ///
+    /// # Safety
+    /// As for [`claim`](Self::claim).
+    pub(crate) unsafe fn claim_idle(item: NonNull<RawWork>) -> Option<Pending> {
+        // SAFETY: valid by the caller's promise.
+        let before = unsafe { item.as_ref() }
+            .state
+            .fetch_or(PENDING, Ordering::AcqRel);
+        (before & PENDING == 0).then_some(Pending(item))
+    }
+
+    #[inline]
+    fn item(&self) -> &RawWork {
+        // SAFETY: `claim` promised validity for as long as this owner exists.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        self.item().address()
+    }
+
+    #[inline]
+    pub(crate) fn func(&self) -> Option<WorkFn> {
+        self.item().func()
+    }
+
+    /// Whether it was made by [`one_shot`](Self::one_shot).
+    #[inline]
+    pub(crate) fn is_one_shot(&self) -> bool {
+        self.item().state.load(Ordering::Relaxed) & ONE_SHOT != 0
+    }
+
+    /// The id of the pool that it was last queued on; 0 if it never was.
+    #[inline]
+    pub(crate) fn last_pool(&self) -> u32 {
+        // The last owner's store happened before this owner's claim.
+        self.item().place().pool()
+    }
+
+    /// Says where the item goes: to pool workqueue `pwq` of pool `pool`.
+    #[inline]
+    pub(crate) fn aim(&mut self, pool: u32, pwq: u32) {
+        self.item().set_place(Place::in_transit(pool, pwq));
+    }
+
+    /// Says that a timer has it from now on: nobody need wait for it to come to a list.
+    pub(crate) fn arm(&mut self) {
+        self.item().set_place(Place::armed(self.last_pool()));
+    }
+
+    /// The timer has it no more.
+    pub(crate) fn disarm(&mut self) {
+        self.send_back(self.last_pool());
+    }
+
+    /// The pool that it was last queued on is `pool` after all. For an item on no list, about to be released.
+    pub(crate) fn send_back(&mut self, pool: u32) {
+        self.item().set_place(Place::in_transit(pool, 0));
+    }
+
+    /// The pool workqueue that [`aim`](Self::aim) named.
+    #[inline]
+    pub(crate) fn pwq(&self) -> u32 {
+        self.item().place().pwq()
+    }
+
+    /// Records the flush colour that it was accepted under.
+    #[inline]
+    pub(crate) fn accept(&mut self, colour: u32) {
+        // SAFETY: we own the item.
+        unsafe { self.item().colour.set(colour) };
+    }
+
+    /// The colour that [`accept`](Self::accept) recorded.
+    #[inline]
+    pub(crate) fn colour(&self) -> u32 {
+        // SAFETY: we own the item.
+        unsafe { self.item().colour.get() }
+    }
+
+    /// Notes, in the item that is about to be started from a batch, which batch that is: a number other than 0.
+    #[inline]
+    pub(crate) fn note_batch(&mut self, ticket: usize) {
+        let ticket = std::ptr::without_provenance_mut(ticket);
+        // SAFETY: we own the item, and it is on no list, so the link is free.
+        unsafe { self.item().prev.set(ticket) };
+    }
+
+    /// The batch that its last run was started from; 0: from none. For an item on no list, and in no inbox.
+    #[inline]
+    pub(crate) fn noted_batch(&self) -> usize {
+        // SAFETY: we own the item.
+        unsafe { self.item().prev.get() }.addr()
+    }
+
+    /// Clears PENDING just before the function is called: from here on the item may be queued again, and only the
+    /// returned [`Started`] may still use it.
+    #[inline]
+    pub(crate) fn start(self) -> Started {
+        let started = Started {
+            item: self.0,
+            func: self.func(),
+        };
+        if self.is_one_shot() {
+            // Relaxed: there is no next owner, and nobody's queueing has returned false.
+            self.item().state.store(ONE_SHOT, Ordering::Relaxed);
+        } else {
+            // AcqRel: acquires the stores of those whose queueing returned false, releases our stores to the next owner.
+            self.item().state.fetch_and(!PENDING, Ordering::AcqRel);
+        }
+        started
+    }
+
+    /// Gives up a [one-shot](Self::one_shot) item that its owner will do away with, instead of having its function called.
+    #[inline]
+    pub(crate) fn discard(self) {
+        debug_assert!(self.is_one_shot(), "somebody may claim it");
+    }
+
+    /// Gives the item up without running it: it is idle again.
+    #[inline]
+    pub(crate) fn release(self) {
+        self.item().state.fetch_and(!PENDING, Ordering::AcqRel);
+    }
+
+    /// Where the item is.
+    #[inline]
+    pub(in crate::item) fn as_ptr(&self) -> NonNull<RawWork> {
+        self.0
+    }
+
+    /// Gives up the value: somebody else has made one of the same address.
+    #[inline]
+    pub(in crate::item) fn hand_on(self) {}
+
+    /// Gives up the value, for an inbox or a list that keeps the item by its address.
+    #[inline]
+    pub(in crate::item) fn into_raw(self) -> NonNull<RawWork> {
+        self.0
+    }
+
+    /// # Safety
+    /// `item` came from [`into_raw`](Self::into_raw) and nobody else took it back.
+    #[inline]
+    pub(in crate::item) unsafe fn from_raw(item: NonNull<RawWork>) -> Pending {
+        Pending(item)
+    }
+}
+
+/// The links of an item, for the two containers of this room.
+///
+/// # Safety
+/// The caller owns `item` through the [`Pending`] that it was made from, inside the container that it links.
+pub(in crate::item) mod link {
+    use super::RawWork;
+    use std::ptr::NonNull;
+
+    #[inline]
+    pub(in crate::item) unsafe fn next(item: NonNull<RawWork>) -> Option<NonNull<RawWork>> {
+        // SAFETY: by this module's contract.
+        NonNull::new(unsafe { item.as_ref().next.get() })
+    }
+
+    #[inline]
+    pub(in crate::item) unsafe fn prev(item: NonNull<RawWork>) -> Option<NonNull<RawWork>> {
+        // SAFETY: by this module's contract.
+        NonNull::new(unsafe { item.as_ref().prev.get() })
+    }
+
+    #[inline]
+    pub(in crate::item) unsafe fn set_next(item: NonNull<RawWork>, next: Option<NonNull<RawWork>>) {
+        // SAFETY: by this module's contract.
+        unsafe {
+            item.as_ref()
+                .next
+                .set(next.map_or(std::ptr::null_mut(), NonNull::as_ptr))
+        }
+    }
+
+    #[inline]
+    pub(in crate::item) unsafe fn set_prev(item: NonNull<RawWork>, prev: Option<NonNull<RawWork>>) {
+        // SAFETY: by this module's contract.
+        unsafe {
+            item.as_ref()
+                .prev
+                .set(prev.map_or(std::ptr::null_mut(), NonNull::as_ptr))
+        }
+    }
+}
+
+/// An item whose PENDING bit was cleared and whose function is about to be called: the last use of its memory.
+pub(crate) struct Started {
+    item: NonNull<RawWork>,
+    func: Option<WorkFn>,
+}
+
+// SAFETY: as for `Pending`.
+unsafe impl Send for Started {}
+
+impl Started {
+    /// The item's address.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        self.item.addr().get()
+    }
+
+    /// The function that will be called.
+    #[inline]
+    pub(crate) fn func(&self) -> Option<WorkFn> {
+        self.func
+    }
+
+    /// Calls the function. A panic of it is handed back. The item may be gone when this returns.
+    pub(crate) fn call(self) -> Result<(), Box<dyn std::any::Any + Send>> {
+        let Started { item, func } = self;
+        let Some(func) = func else { return Ok(()) };
+        // SAFETY: `claim`'s caller promised that the item is valid until its function is called, which happens here, once.
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unsafe { func(item) }))
+    }
+}

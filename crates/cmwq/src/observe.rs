@@ -1,0 +1,32 @@
+//! What a process that uses cmwq can be asked, and how a tool changes it: counters, states, traces, attributes as texts.
+//!
+//! - [`Engine::all`](crate::Engine::all), [`Engine::live_queues`](crate::Engine::live_queues): what there is.
+//! - [`Engine::queue_states`](crate::Engine::queue_states), [`Engine::pool_states`](crate::Engine::pool_states),
+//!   [`Engine::dump`](crate::Engine::dump), [`Engine::stats`](crate::Engine::stats): how it is.
+//! - [`LiveQueue::set_attribute`], [`Engine::set_parameter`](crate::Engine::set_parameter): changing it, by the rules of the kernel's
+//!   files.
+//! - [`Recording`]: what happens, event by event. [`EnqueueTiming`]: how long `queue()` takes.
+//! - With the feature `tracing`: a span around every run of an item, for [`tracing`](https://docs.rs/tracing) subscribers.
+//!
+//! The crate `cmwq-control` makes all of this available outside of the process.
+#![forbid(unsafe_code)]
+
+use crate::sys::symbol;
+
+pub use crate::engine::{EngineStats, Errno, Setting, TextError};
+pub use crate::inspect::{
+    LiveQueue, NodeState, PoolCounts, PoolFor, PoolState, PwqState, QueueState, QueueStats,
+    RescuerState, RunState, ScopeState, WorkerState,
+};
+pub use crate::pool::Dump;
+pub use crate::trace::{
+    EnqueueTiming, ItemRun, LatencyHistogram, Recording, ThreadTrace, TraceEvent, TraceKind,
+    set_report_handler, set_run_hooks, set_warning_handler, warn,
+};
+pub use crate::workqueue::GroupState;
+
+/// What the code at `address` is called: its symbol if the program exports it, and otherwise the file and the offset in it, which
+/// `addr2line -f -e FILE OFFSET` turns into a name.
+pub fn function_name(address: usize) -> String {
+    symbol::name_of(address)
+}

@@ -1,0 +1,70 @@
+//! What a pool is for, and where its workers run.
+#![forbid(unsafe_code)]
+
+use super::params::Params;
+use super::threads::WorkerThreads;
+use crate::topology::CpuSet;
+use std::sync::Arc;
+
+/// The kind of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PoolKind {
+    /// For a pod: as many running workers as it has CPUs.
+    Unbound,
+    /// For one CPU: one running worker, bound to it while it may be used.
+    PerCpu(usize),
+    /// For one CPU: one worker, which runs one item at a time, in order, whether it blocks or not.
+    Bh(usize),
+}
+
+/// What its workers need to know of a pool, and what does not change.
+#[derive(Clone)]
+pub(crate) struct PoolAttrs {
+    pub(crate) kind: PoolKind,
+    /// Nice level of the workers, -20 to 19.
+    pub(crate) nice: i32,
+    /// Strict pools are neither helped nor help.
+    pub(crate) strict: bool,
+    /// The pod, in the CPU numbers of the topology.
+    pub(crate) cpus: CpuSet,
+    /// Where the pod lies, for finding the nearest pool that needs help.
+    pub(crate) place: Place,
+    /// Items that a worker takes at once, at most.
+    pub(crate) batch: usize,
+    /// How long a worker may be idle before it may be culled, in ns.
+    pub(crate) idle_timeout_ns: u64,
+    pub(crate) params: Arc<Params>,
+    /// What the program wants of the workers, if it has said so.
+    pub(crate) threads: Option<WorkerThreads>,
+}
+
+/// Where a pool's workers run. It changes when CPUs come and go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Binding {
+    /// CPUs that exist: what the workers are bound to.
+    pub(crate) cpus: CpuSet,
+    /// How many workers may run at the same time.
+    pub(crate) target: u32,
+    /// It is the one CPU that the pool is for.
+    pub(crate) associated: bool,
+}
+
+/// Where a pod lies on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Place {
+    pub(crate) llc: usize,
+    pub(crate) node: Option<u32>,
+    pub(crate) first_cpu: usize,
+}
+
+impl Place {
+    /// Larger is farther: another LLC, another node, then by CPU number, so that all helpers do not choose alike.
+    pub(in crate::pool) fn distance(self, other: Place) -> (u8, usize) {
+        let level = match (self.llc == other.llc, self.node == other.node) {
+            (true, true) => 0,
+            (_, true) => 1,
+            _ => 2,
+        };
+        (level, self.first_cpu.abs_diff(other.first_cpu))
+    }
+}

@@ -1,0 +1,47 @@
+//! What all pools of an engine look up, and can change while they run.
+#![forbid(unsafe_code)]
+
+use super::offenders::Offenders;
+use super::slots::RunningSlots;
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
+use std::time::Duration;
+
+/// How long an item of a per-CPU pool may compute before others are started beside it.
+pub(crate) const CPU_INTENSIVE_NS: u64 = 10_000_000;
+/// How often a function must have done so before it is reported.
+pub(crate) const CPU_INTENSIVE_WARNINGS: u32 = 4;
+
+pub(crate) struct Params {
+    /// How many workers may run at once.
+    pub(crate) slots: RunningSlots,
+    /// 0: items are never marked.
+    pub(crate) cpu_intensive_ns: AtomicU64,
+    /// 0: nothing is reported.
+    pub(crate) cpu_intensive_warnings: AtomicU32,
+    /// Functions that hogged a CPU.
+    pub(in crate::pool) hogs: Offenders,
+    /// Functions that slept where they must not.
+    #[cfg(all(debug_assertions, not(cmwq_loom)))]
+    pub(in crate::pool) sleepers: Offenders,
+}
+
+impl Params {
+    pub(crate) fn set_cpu_intensive(&self, threshold: Duration) {
+        let ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
+        self.cpu_intensive_ns.store(ns, Ordering::Relaxed);
+    }
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            slots: RunningSlots::default(),
+            cpu_intensive_ns: AtomicU64::new(CPU_INTENSIVE_NS),
+            cpu_intensive_warnings: AtomicU32::new(CPU_INTENSIVE_WARNINGS),
+            hogs: Offenders::default(),
+            #[cfg(all(debug_assertions, not(cmwq_loom)))]
+            sleepers: Offenders::default(),
+        }
+    }
+}

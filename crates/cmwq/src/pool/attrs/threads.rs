@@ -1,0 +1,314 @@
+//! What a program wants of the threads that run its items: hooks at their beginning and end, names, and how much stack they have.
+#![forbid(unsafe_code)]
+
+use crate::error::Error;
+use crate::sys::thread;
+use crate::trace::warn;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+
+pub(in crate::pool) type Hook = Arc<dyn Fn(&WorkerThread<'_>) + Send + Sync>;
+
+/// The names of the threads as the kernel has them: of workers, those of unbound pools, and rescuers.
+pub(in crate::pool) const NAME: &str = "kworker/%p:%i%h";
+pub(in crate::pool) const UNBOUND_NAME: &str = "kworker/%p:%i";
+const RESCUER_NAME: &str = "kworker/R-%i";
+
+/// What the threads that run items are to be like: [hooks](Self::on_start), [names](Self::name), [stacks](Self::stack_size). For all
+/// workqueues of an engine ([`EngineBuilder::worker_threads`](crate::EngineBuilder::worker_threads)), or for some
+/// ([`WorkqueueBuilder::worker_threads`](crate::WorkqueueBuilder::worker_threads)), which then have worker pools of their own.
+///
+/// A clone stands for the same threads: workqueues that were given clones of one value share pools. What a method changes is a
+/// value of its own.
+///
+/// ```
+/// use cmwq::{Engine, WorkerThreads};
+///
+/// let threads = WorkerThreads::new()
+///     .on_start(|worker| println!("{} begins", worker.name()))
+///     .on_exit(|worker| println!("{} ends", worker.name()))
+///     .name("db-%p:%i")
+///     .stack_size(8 << 20);
+/// let engine = Engine::builder().worker_threads(threads).build()?;
+/// let queue = engine.workqueue("io").build()?;
+/// assert_eq!(queue.spawn(|| 6 * 7).join()?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct WorkerThreads(pub(in crate::pool) Arc<Wishes>);
+
+#[derive(Clone, Default)]
+pub(in crate::pool) struct Wishes {
+    pub(in crate::pool) start: Option<Hook>,
+    pub(in crate::pool) exit: Option<Hook>,
+    pub(in crate::pool) name: Option<String>,
+    pub(in crate::pool) stack_size: Option<usize>,
+    pub(in crate::pool) restore_names: bool,
+}
+
+impl WorkerThreads {
+    /// The threads as they are if nothing is said.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// `hook` is called on every thread that runs items, once, before its first item: on workers and on
+    /// [rescuers](crate::WorkqueueBuilder::mem_reclaim). The thread has its name, its CPUs and its nice level by then. The hook holds no lock of the
+    /// library and may use it; but the pool has no use of the worker until it returns, and one that waits for an item of the same
+    /// pool may wait for itself.
+    ///
+    /// No other thread runs an item of these workqueues: those that wait for an item do not run it themselves then (as with
+    /// [`workers_only`](crate::WorkqueueBuilder::workers_only)). The thread of the timers runs no item, it queues them.
+    ///
+    /// A panic of the hook is caught and warned of; the thread goes on.
+    pub fn on_start(mut self, hook: impl Fn(&WorkerThread<'_>) + Send + Sync + 'static) -> Self {
+        Arc::make_mut(&mut self.0).start = Some(Arc::new(hook));
+        self
+    }
+
+    /// `hook` is called on every such thread after its last item. Workers end when they have been idle for long, and some time after the
+    /// last workqueue of their pool is gone: destroying a workqueue does not wait for it. The end of the process calls no hook. Panics
+    /// as with [`on_start`](Self::on_start).
+    pub fn on_exit(mut self, hook: impl Fn(&WorkerThread<'_>) + Send + Sync + 'static) -> Self {
+        Arc::make_mut(&mut self.0).exit = Some(Arc::new(hook));
+        self
+    }
+
+    /// How the threads are called. In `format`, `%p` stands for the pool as the kernel writes it (`3` for a CPU, `b3` for its
+    /// BH items, `u7` for pool 7, which belongs to no single CPU; `R` for a rescuer), `%i` for the worker's number in its pool (of a rescuer: its workqueue's
+    /// name), `%h` for `H` if the nice level is below 0, and `%%` for `%`. The system keeps 15 bytes. Unless said otherwise, as in the kernel: `kworker/%p:%i%h`, without `%h` for pools of
+    /// no single CPU, and `kworker/R-%i` for rescuers.
+    pub fn name(mut self, format: &str) -> Self {
+        Arc::make_mut(&mut self.0).name = Some(format.to_owned());
+        self
+    }
+
+    /// The size of their stacks in bytes, at least what the system asks for. Otherwise they have Rust's: what the environment
+    /// variable `RUST_MIN_STACK` says, or 2 MiB. (`ulimit -s` means the main thread, here as with any thread that Rust starts.)
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        Arc::make_mut(&mut self.0).stack_size = Some(bytes);
+        self
+    }
+
+    /// After each item the thread has its own name again, if the item has changed it. That costs a system call an item. Unless it is
+    /// asked for, workers take their names back when they are about to sleep.
+    pub fn restore_names(mut self, each_item: bool) -> Self {
+        Arc::make_mut(&mut self.0).restore_names = each_item;
+        self
+    }
+
+    /// Whether they can be had.
+    ///
+    /// # Errors
+    /// [`Error::ThreadName`] if the [format of their names](Self::name) asks for something that there is not.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.0.name.as_deref() {
+            Some(format) if format.contains('\0') || expand(format, "", "", "").is_none() => {
+                Err(Error::ThreadName(format.to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether items must run on threads that hooks have seen.
+    pub(crate) fn has_hooks(&self) -> bool {
+        self.0.start.is_some() || self.0.exit.is_some()
+    }
+}
+
+/// Two are equal if they stand for the same threads.
+impl PartialEq for WorkerThreads {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for WorkerThreads {}
+
+impl Hash for WorkerThreads {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+impl fmt::Debug for WorkerThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerThreads")
+            .field("on_start", &self.0.start.is_some())
+            .field("on_exit", &self.0.exit.is_some())
+            .field("name", &self.0.name)
+            .field("stack_size", &self.0.stack_size)
+            .field("restore_names", &self.0.restore_names)
+            .finish()
+    }
+}
+
+/// A thread that runs items, as its hooks are told.
+#[derive(Debug)]
+pub struct WorkerThread<'a> {
+    pub(in crate::pool) name: &'a str,
+    pub(in crate::pool) id: u32,
+    pub(in crate::pool) pool: Option<u32>,
+    pub(in crate::pool) cpu: Option<usize>,
+    pub(in crate::pool) nice: i32,
+    pub(in crate::pool) queue: Option<&'a str>,
+}
+
+impl WorkerThread<'_> {
+    /// What it was to be called; the system keeps 15 bytes.
+    pub fn name(&self) -> &str {
+        self.name
+    }
+
+    /// The worker's number in its pool, as in [`observe::WorkerState`](crate::observe::WorkerState); 0 for a rescuer.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The pool's number; `None` for a rescuer, which belongs to a workqueue.
+    pub fn pool(&self) -> Option<u32> {
+        self.pool
+    }
+
+    /// The CPU that the pool is for, if it is for one.
+    pub fn cpu(&self) -> Option<usize> {
+        self.cpu
+    }
+
+    /// The nice level that it should have.
+    pub fn nice(&self) -> i32 {
+        self.nice
+    }
+
+    /// The workqueue whose rescuer it is; `None` for a worker.
+    pub fn rescuer_of(&self) -> Option<&str> {
+        self.queue
+    }
+}
+
+/// A format with everything put in; `None`: it asks for something that there is not.
+fn expand(format: &str, pool: &str, id: &str, high: &str) -> Option<String> {
+    let mut name = String::new();
+    let mut chars = format.chars();
+    while let Some(next) = chars.next() {
+        match next {
+            '%' => name.push_str(match chars.next()? {
+                'p' => pool,
+                'i' => id,
+                'h' => high,
+                '%' => "%",
+                _ => return None,
+            }),
+            other => name.push(other),
+        }
+    }
+    Some(name)
+}
+
+/// The name of a thread by its wishes; formats were checked when they were given.
+pub(in crate::pool) fn name_by(
+    wishes: Option<&WorkerThreads>,
+    otherwise: &str,
+    pool: &str,
+    id: &str,
+    nice: i32,
+) -> String {
+    let format = wishes.and_then(|wishes| wishes.0.name.as_deref());
+    let high = if nice < 0 { "H" } else { "" };
+    expand(format.unwrap_or(otherwise), pool, id, high).unwrap_or_default()
+}
+
+/// Starts a thread by its wishes.
+pub(in crate::pool) fn spawn(
+    wishes: Option<&WorkerThreads>,
+    name: &str,
+    main: impl FnOnce() + Send + 'static,
+) -> std::io::Result<()> {
+    let stack_size = wishes.and_then(|wishes| wishes.0.stack_size);
+    thread::spawn_with_stack(name, stack_size, main)
+}
+
+/// The hooks around what a thread does. A value of it lives on that thread.
+pub(in crate::pool) struct Hooked<'a> {
+    wishes: Option<&'a WorkerThreads>,
+    about: WorkerThread<'a>,
+}
+
+impl<'a> Hooked<'a> {
+    /// Calls the first hook.
+    pub(in crate::pool) fn begin(
+        wishes: Option<&'a WorkerThreads>,
+        about: WorkerThread<'a>,
+    ) -> Self {
+        let hooked = Hooked { wishes, about };
+        hooked.call("on_start", |wishes| wishes.start.as_ref());
+        hooked
+    }
+
+    /// Calls the other one.
+    pub(in crate::pool) fn end(self) {
+        self.call("on_exit", |wishes| wishes.exit.as_ref());
+    }
+
+    fn call(&self, which: &str, hook: impl FnOnce(&Wishes) -> Option<&Hook>) {
+        let Some(hook) = self.wishes.and_then(|wishes| hook(&wishes.0)) else {
+            return;
+        };
+        let result = panic::catch_unwind(AssertUnwindSafe(|| hook(&self.about)));
+        if let Err(payload) = result {
+            warn(&format!("{which} of thread {} panicked", self.about.name));
+            // The payload's destructor is the program's code too.
+            let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        }
+    }
+}
+
+/// The rescuer of a workqueue.
+pub(in crate::pool) fn rescuer<'a>(name: &'a str, queue: &'a str, nice: i32) -> WorkerThread<'a> {
+    WorkerThread {
+        name,
+        id: 0,
+        pool: None,
+        cpu: None,
+        nice,
+        queue: Some(queue),
+    }
+}
+
+pub(in crate::pool) fn rescuer_name(
+    wishes: Option<&WorkerThreads>,
+    queue: &str,
+    nice: i32,
+) -> String {
+    name_by(wishes, RESCUER_NAME, "R", queue, nice)
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_names_pool_and_worker() {
+        let name = |format| expand(format, "u3", "12", "H");
+        assert_eq!(name("%p/%i%h").as_deref(), Some("u3/12H"));
+        assert_eq!(name("100%%").as_deref(), Some("100%"));
+        assert_eq!(name("plain").as_deref(), Some("plain"));
+        for wrong in ["%", "a%", "%d", "%p%x"] {
+            assert_eq!(name(wrong), None, "{wrong}");
+            let threads = WorkerThreads::new().name(wrong);
+            assert!(matches!(threads.check(), Err(Error::ThreadName(name)) if name == wrong));
+        }
+        assert!(WorkerThreads::new().name("a\0b").check().is_err());
+    }
+
+    #[test]
+    fn clones_are_the_same_threads_until_one_is_changed() {
+        let threads = WorkerThreads::new().name("a%i");
+        let same = threads.clone();
+        assert_eq!(threads, same);
+        assert_ne!(threads, same.stack_size(1 << 20));
+        assert_ne!(WorkerThreads::new(), WorkerThreads::new());
+    }
+}

@@ -1,0 +1,188 @@
+//! Helping between pods: idle workers run items of a pool that has more than its CPUs will get to soon.
+//!
+//! This moves the work, where the kernel moves the worker. The monitor decides which pools want help and wakes idle
+//! neighbours, nearest first; a worker looks for them only when its own pool has nothing, and one shared counter that
+//! stays zero while nobody wants help is all that it reads otherwise. It comes home after every item.
+
+use crate::pool::state::group::{Group, Thief};
+use crate::pool::state::pool::{Inner, Pool};
+use crate::pool::task::call::run_item;
+use crate::pool::task::run::Task;
+use crate::sys::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+impl Group<Pool> {
+    /// All members but `pool`: first those that have no CPU in common with it, nearest first. Pods of several scopes overlap, and a worker of one that
+    /// does may get no other CPU than those that are busy.
+    pub(in crate::pool) fn neighbours_of(&self, pool: &Pool) -> Vec<Arc<Pool>> {
+        let mut others: Vec<Arc<Pool>> = self
+            .members
+            .lock()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        others.retain(|other| other.id != pool.id);
+        others.sort_by_key(|other| {
+            let overlaps = other.attrs.cpus.intersects(&pool.attrs.cpus);
+            (overlaps, pool.attrs.place.distance(other.attrs.place))
+        });
+        others
+    }
+
+    /// Those of them whose workers may have CPUs to spare that `pool` has not.
+    pub(in crate::pool) fn thieves_for(&self, pool: &Pool) -> Vec<Arc<Pool>> {
+        let mut others = self.neighbours_of(pool);
+        others.retain(|other| !other.attrs.cpus.is_subset(&pool.attrs.cpus));
+        others
+    }
+}
+
+/// A worker's view of its pool's neighbours, made anew when the group has changed.
+pub(in crate::pool) struct Neighbours {
+    version: u64,
+    nearest_first: Vec<Weak<Pool>>,
+}
+
+impl Neighbours {
+    pub(in crate::pool) fn new() -> Self {
+        Neighbours {
+            version: 0,
+            nearest_first: Vec::new(),
+        }
+    }
+
+    fn of(&mut self, pool: &Pool) -> &[Weak<Pool>] {
+        let version = pool.group.version.load(Ordering::Acquire);
+        if version != self.version {
+            self.nearest_first = pool
+                .group
+                .neighbours_of(pool)
+                .iter()
+                .map(Arc::downgrade)
+                .collect();
+            self.version = version;
+        }
+        &self.nearest_first
+    }
+}
+
+impl Pool {
+    /// Runs one item of the nearest pool that wants help. The caller's own pool must count it as away.
+    pub(in crate::pool) fn help(self: &Arc<Self>, neighbours: &mut Neighbours) -> bool {
+        for other in neighbours.of(self) {
+            let Some(other) = other.upgrade() else {
+                continue;
+            };
+            if !other.help_wanted.load(Ordering::Relaxed) {
+                continue;
+            }
+            let mut task = other.lock().task_for_helper();
+            if task.is_none() {
+                other.set_help_wanted(false);
+                continue;
+            }
+            while let Some(Task { started, run }) = task {
+                let panicked = run_item(started, run);
+                task = other.lock().end_task(run, panicked);
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Wakes an idle worker of this pool so that it looks for neighbours to help, if it has a CPU to spare. If it has no idle worker, a
+    /// new one will look.
+    pub(in crate::pool) fn send_help(self: &Arc<Self>) -> bool {
+        let mut guard = self.lock_beside_batches();
+        guard.call_no_thief();
+        // One that searches looks by itself. Hogs use CPUs too.
+        let computing = guard.running() + guard.hogs.workers();
+        let cpus = guard.target().saturating_sub(guard.hogs.extra());
+        if guard.dying || guard.searching() > 0 {
+            return false;
+        }
+        if computing >= cpus && !guard.borrow_slot_to_help() {
+            return false;
+        }
+        if !guard.wake_idle() {
+            guard.want_worker();
+        }
+        true
+    }
+
+    /// Calls a worker of the nearest neighbour that has a CPU to spare, to steal what waits here.
+    #[cold]
+    pub(in crate::pool) fn call_thief(self: &Arc<Self>) {
+        self.set_help_wanted(true);
+        let neighbours = self.group().thieves_for(self);
+        if !neighbours.iter().any(|other| other.send_help()) {
+            self.lock_beside_batches().thief = Thief::NoneIdle;
+        }
+    }
+}
+
+/// While away a worker is not searching at home, nor running, unless there is a limit over all pools.
+pub(in crate::pool) fn away(pool: &Arc<Pool>, id: u32, f: impl FnOnce() -> bool) -> bool {
+    {
+        let mut guard = pool.lock();
+        // It uses a slot of its own pool.
+        let counts = guard.is_limited();
+        let inner: &mut Inner = &mut guard;
+        let worker = &mut inner.workers[id];
+        inner.counts.transition_searching_to_away(worker, counts);
+    }
+    let helped = f();
+    let mut guard = pool.lock();
+    let inner: &mut Inner = &mut guard;
+    let worker = &mut inner.workers[id];
+    inner.counts.transition_away_to_searching(worker);
+    helped
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::Work;
+    use crate::pool::queue::pwq::Traits;
+    use crate::pool::stubs;
+
+    #[test]
+    fn a_thief_comes_from_cpus_that_the_pool_has_not() {
+        let group = Group::new();
+        let all = stubs::pool_on(&group, 1, &[0, 1, 2]);
+        let ones = [(2, 0), (3, 0), (4, 1), (5, 2)];
+        let pods = ones.map(|(id, cpu)| stubs::pool_on(&group, id, &[cpu]));
+        let ids = |pools: Vec<Arc<Pool>>| pools.iter().map(|pool| pool.id).collect::<Vec<_>>();
+        assert_eq!(ids(group.thieves_for(&pods[0])), [4, 5, 1]);
+        assert_eq!(ids(group.thieves_for(&all)), [0; 0]);
+        assert_eq!(ids(group.neighbours_of(&all)), [2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_pool_that_is_found_busy_looks_for_no_thief_in_turn() {
+        let group = Group::new();
+        // Each has a backlog that is worth a steal, and no CPU to spare.
+        let pods: [(u32, &[usize]); 2] = [(7, &[0, 1]), (8, &[2, 3])];
+        let pools = pods.map(|(id, cpus)| {
+            let pool = stubs::pool_on(&group, id, cpus);
+            let pwq = stubs::add_pwq(&pool, Traits::default(), 100);
+            stubs::queue(&pool, pwq, &Work::new(|| ()));
+            let mut guard = pool.lock();
+            guard.call_no_thief();
+            guard.drain();
+            let target = guard.target();
+            guard.counts.set_running(target);
+            guard.pace.note(1_000_000);
+            drop(guard);
+            pool
+        });
+        pools[0].call_thief();
+        let thief = |pool: &Arc<Pool>| {
+            let mut guard = pool.lock();
+            guard.call_no_thief();
+            guard.thief
+        };
+        assert_eq!(thief(&pools[0]), Thief::NoneIdle);
+        assert_eq!(thief(&pools[1]), Thief::None);
+    }
+}

@@ -1,0 +1,384 @@
+//! Looking at saturated pools now and then: who is blocked without having said so, and who needs help.
+//!
+//! A pool is saturated when as many workers run as its pod has CPUs. New items then wait until one of them ends, and that
+//! is right as long as they compute. So every [`PERIOD_NS`] the monitor looks at each saturated pool where items wait:
+//!
+//! - *Undeclared blocking.* A worker that runs the same item as at the last look, has used (almost) no CPU time since, and
+//!   is in state S or D, is blocked: it no longer counts as running, and the pool goes on with another. Where the system
+//!   does not tell the state (no free file descriptor, no `/proc`) the clock alone decides. It counts again
+//!   as soon as a look finds it awake and that its CPU clock moves.
+//! - *Sleepers.* How many of a pod's running workers sleep at any one time, for less long than it takes to find each: see
+//!   [`sleepers`](super::sleepers).
+//! - *Hogs.* An item that has computed for longer than `cpu_intensive_thresh_us` since it last slept is CPU intensive: others
+//!   run beside it until it ends ([`hogs`](super::hogs)). The functions of per-CPU pools' hogs are counted, and reported now and then; so these pools are
+//!   looked at also while nothing waits.
+//! - *Stealing.* If what waits would take the pod longer than [`WORTH_STEALING_NS`], and neighbours have CPUs to spare, they
+//!   are woken to take some of it. Lock holders call a thief by themselves where they know how long the items take; the monitor finds what
+//!   they cannot know, a first burst and an item that takes longer than those before it. So its first two looks at a pool follow each other
+//!   at once.
+//!
+//! It also closes lanes that are not used. A pool without any where nothing waited for [`FORGET_AFTER`] looks in a row is no longer looked at, and with no pool left the
+//! service thread sleeps: an idle process is not disturbed.
+
+use super::sleepers::Sleepers;
+use crate::item::WorkFn;
+use crate::pool::attrs::kind::PoolKind;
+use crate::pool::attrs::offenders::worth_a_report;
+use crate::pool::lock::guard::PoolGuard;
+use crate::pool::state::group::{Thief, WORTH_STEALING_NS};
+use crate::pool::state::hogs::Computing;
+use crate::pool::state::pool::{FrontEnd, Inner, Pool};
+use crate::pool::state::worker::{Busy, WorkerHandle, WorkerState};
+use crate::sys::atomic::Ordering;
+use crate::sys::{symbol, thread};
+use crate::trace::warn_with;
+use std::sync::{Arc, Weak};
+
+/// The time between two looks: a blocked worker is found after at most two.
+const PERIOD_NS: u64 = 2_000_000;
+/// Less CPU time than this in one period counts as none: what it takes to go to sleep.
+const ASLEEP_BELOW_NS: u64 = PERIOD_NS / 10;
+/// So many threads' states are read at a look, which takes some microseconds each.
+const MOST_STATES: usize = 16;
+/// The time between the first two looks at a pool: what waits there may be worth a steal.
+const QUICK_NS: u64 = 20_000;
+/// After so many calm looks in a row a pool is not looked at any more; after so many if it was looked at for hogs only.
+const FORGET_AFTER: u32 = 25;
+const FORGET_QUIET_AFTER: u32 = 5;
+/// So many calm looks in a row, and sleepers are told at once again, and wait awake first.
+const PROMPT_AFTER: u32 = 3;
+
+#[derive(Default)]
+pub(in crate::pool) struct Watch {
+    pools: Vec<Watched>,
+}
+
+struct Watched {
+    pool: Weak<Pool>,
+    /// When the last look was, and when the next one is due.
+    looked_ns: u64,
+    next_look_ns: u64,
+    looks: u64,
+    calm_looks: u32,
+    /// Items have waited at a look.
+    contended: bool,
+    completed: u64,
+    sleepers: Sleepers,
+    /// Where the next round of reading states begins.
+    turn: usize,
+}
+
+/// A worker that may be asleep, to be asked about while the lock is free.
+struct Suspect {
+    id: u32,
+    handle: Arc<WorkerHandle>,
+    runs: u64,
+    seen_runs: u64,
+    seen_cpu_ns: u64,
+    seen_counted: bool,
+    computing: Computing,
+    busy: Busy,
+    /// What follows is read with the lock free.
+    tid: i32,
+    cpu_ns: u64,
+}
+
+impl Suspect {
+    /// `None`: the thread is gone.
+    fn read_clock(mut self) -> Option<Self> {
+        self.tid = self.handle.tid.load(Ordering::Relaxed) as i32;
+        self.cpu_ns = thread::cpu_time_ns(self.tid)?;
+        Some(self)
+    }
+
+    fn is_same_item(&self) -> bool {
+        self.runs == self.seen_runs
+    }
+
+    fn stood_still(&self) -> bool {
+        self.cpu_ns.saturating_sub(self.seen_cpu_ns) < ASLEEP_BELOW_NS
+    }
+
+    /// Whether it counts as running and has not run since the last look.
+    fn may_sleep(&self) -> bool {
+        self.busy == Busy::Running && self.is_same_item() && self.stood_still()
+    }
+}
+
+impl Watch {
+    pub(in crate::pool) fn add(&mut self, pool: Weak<Pool>) {
+        self.pools.push(Watched {
+            pool,
+            looked_ns: 0,
+            next_look_ns: 0,
+            looks: 0,
+            calm_looks: 0,
+            contended: false,
+            completed: 0,
+            sleepers: Sleepers::default(),
+            turn: 0,
+        });
+    }
+
+    pub(in crate::pool) fn is_empty(&self) -> bool {
+        self.pools.is_empty()
+    }
+
+    /// Looks at the watched pools for which it is time. Returns the time of the next look, if there is to be one.
+    pub(in crate::pool) fn look(&mut self, now: u64) -> Option<u64> {
+        self.pools.retain_mut(|watched| {
+            if now < watched.next_look_ns {
+                return true;
+            }
+            let Some(pool) = watched.pool.upgrade() else {
+                return false;
+            };
+            let passed_ns = now - watched.looked_ns;
+            watched.looked_ns = now;
+            watched.looks += 1;
+            let (keep, next_ns) = match (watched.looks, pool.steals()) {
+                (1, false) => (pool.first_look(watched), PERIOD_NS),
+                (1, true) => (pool.first_look(watched), QUICK_NS),
+                (2, true) => (pool.second_look(watched, passed_ns), PERIOD_NS - QUICK_NS),
+                _ => (pool.look(watched, passed_ns), PERIOD_NS),
+            };
+            watched.next_look_ns = now + next_ns;
+            keep
+        });
+        self.pools.iter().map(|watched| watched.next_look_ns).min()
+    }
+}
+
+impl Pool {
+    /// The first look finds out only where the pool stands.
+    fn first_look(self: &Arc<Self>, watched: &mut Watched) -> bool {
+        watched.completed = self.lock_beside_batches().stats.completed;
+        true
+    }
+
+    /// The second one comes too soon after it to tell anything but whether items wait.
+    fn second_look(self: &Arc<Self>, watched: &mut Watched, passed_ns: u64) -> bool {
+        let mut guard = self.lock();
+        let (waiting, done) = guard.progress_since(watched);
+        let saturated = guard.running() >= guard.target();
+        drop(guard);
+        if saturated {
+            self.consider_help(waiting, done, passed_ns);
+        }
+        true
+    }
+
+    /// A look at the state of the pool after `passed_ns`. `false`: it need not be watched any more.
+    fn look(self: &Arc<Self>, watched: &mut Watched, passed_ns: u64) -> bool {
+        // Dropped after the guard: wakers must be called with the lock free.
+        let _wake;
+        let mut guard = self.lock();
+        guard.end_stale_guests();
+        if guard.is_limited() {
+            guard.stop_counting_lasting_helpers();
+        }
+        let lanes = guard.tend_lanes();
+        let (waiting, done) = guard.progress_since(watched);
+        guard.note_standstill();
+        // A hogged pool may have more slots than its workers have taken yet.
+        let saturated = guard.running() >= guard.target() || guard.hogs.workers() > 0;
+        let contended = saturated && (waiting > 0 || guard.others_want_slots());
+        guard.thief = Thief::None;
+        if !contended {
+            self.set_help_wanted(false);
+            // Where items block, a pod is calm at one look and full at the next.
+            _wake = match watched.calm_looks < PROMPT_AFTER {
+                true => self.pending_wakeups.all(),
+                false => self.pending_wakeups.forbid(self.id),
+            };
+            guard.forget_sleepers();
+            let counts_hogs = guard.running() > 0 && self.counts_all_hogs();
+            watched.calm_looks += 1;
+            if lanes || counts_hogs {
+                watched.calm_looks = 0;
+            }
+            let forget_after = match self.counts_all_hogs() && !watched.contended {
+                true => FORGET_QUIET_AFTER,
+                false => FORGET_AFTER,
+            };
+            if watched.calm_looks >= forget_after {
+                guard.watched = false;
+                return false;
+            }
+            if counts_hogs {
+                self.question_all(guard, watched);
+            }
+            return true;
+        }
+        watched.calm_looks = 0;
+        watched.contended = true;
+        if matches!(self.attrs.kind, PoolKind::Bh(_)) {
+            // One at a time, whatever it does.
+            return true;
+        }
+        _wake = self
+            .pending_wakeups
+            .allow(self.id, waiting, done, passed_ns);
+        self.question_all(guard, watched);
+        if self.attrs.kind == PoolKind::Unbound {
+            self.count_sleepers(&mut watched.sleepers);
+        }
+        self.make_room_beside_hogs(done);
+        self.consider_help(waiting, done, passed_ns);
+        true
+    }
+
+    /// Questions every worker that runs an item, with the lock free.
+    fn question_all(self: &Arc<Self>, guard: PoolGuard<'_>, watched: &mut Watched) {
+        let suspects: Vec<Suspect> = guard
+            .workers
+            .iter()
+            .filter_map(|(id, worker)| match worker.state {
+                WorkerState::Busy(busy) => Some(Suspect {
+                    id,
+                    handle: worker.handle.clone(),
+                    runs: worker.runs,
+                    seen_runs: worker.seen_runs,
+                    seen_cpu_ns: worker.seen_cpu_ns,
+                    seen_counted: worker.seen_counted,
+                    computing: worker.computing,
+                    busy,
+                    tid: 0,
+                    cpu_ns: 0,
+                }),
+                _ => None,
+            })
+            .collect();
+        drop(guard);
+        let suspects: Vec<Suspect> = suspects
+            .into_iter()
+            .filter_map(Suspect::read_clock)
+            .collect();
+        // Of many workers that wait for a CPU all clocks stand still.
+        let still = suspects
+            .iter()
+            .filter(|suspect| suspect.may_sleep())
+            .count();
+        let first = watched.turn % still.max(1);
+        watched.turn = first + MOST_STATES;
+        let mut asked = (0..still).map(|nth| (nth + still - first) % still < MOST_STATES);
+        for suspect in suspects {
+            let asleep = suspect.may_sleep()
+                && asked.next() == Some(true)
+                && suspect.handle.may_sleep_in_item();
+            self.question(suspect, asleep);
+        }
+    }
+
+    /// Compares a busy worker's CPU clock with what it was at the last look.
+    fn question(self: &Arc<Self>, suspect: Suspect, asleep: bool) {
+        let Suspect { tid, cpu_ns, .. } = suspect;
+        let same_item = suspect.is_same_item();
+        let counted = suspect.busy == Busy::Running;
+        // What the host of a virtual machine takes counts as CPU time too: one that sleeps is not back, whatever its clock says.
+        let came_back = suspect.busy == Busy::Blocked
+            && !suspect.seen_counted
+            && same_item
+            && !suspect.stood_still()
+            && !suspect.handle.sleeps_in_item();
+        let mut computing = suspect.computing;
+        let hogs = if !same_item || asleep {
+            computing = Computing::restart(cpu_ns);
+            false
+        } else {
+            let threshold_ns = self.hog_threshold_ns().filter(|_| counted);
+            let sleeps = || thread::voluntary_switches_of(tid);
+            threshold_ns.is_some_and(|threshold| computing.exceeds(threshold, cpu_ns, sleeps))
+        };
+        let mut guard = self.lock();
+        let Some(worker) = guard.workers.get_mut(suspect.id) else {
+            return;
+        };
+        worker.seen_runs = suspect.runs;
+        worker.seen_cpu_ns = cpu_ns;
+        worker.seen_counted = counted;
+        let waited_meanwhile = worker.computing != suspect.computing;
+        if !waited_meanwhile {
+            worker.computing = computing;
+        }
+        if worker.runs != suspect.runs || worker.state != WorkerState::Busy(suspect.busy) {
+            return;
+        }
+        if asleep {
+            guard.step_out(suspect.id, Busy::Blocked);
+            guard.stats.blocked_seen += 1;
+        } else if came_back {
+            // Out at the last look already, and its clock has moved since.
+            let inner: &mut Inner = &mut guard;
+            let worker = &mut inner.workers[suspect.id];
+            inner.counts.transition_blocked_to_running(worker);
+        } else if hogs && !waited_meanwhile {
+            guard.step_out(suspect.id, Busy::CpuIntensive);
+            let func = guard
+                .busy
+                .iter()
+                .find(|run| run.by.tid == tid)
+                .and_then(|run| run.func);
+            let queue = guard.pwqs[guard.workers[suspect.id].pwq]
+                .owner
+                .front
+                .clone();
+            drop(guard);
+            // On an unbound queue computing for long is in order.
+            if self.counts_all_hogs() {
+                self.report_hog(func, &*queue);
+            }
+        }
+    }
+
+    fn report_hog(&self, func: Option<WorkFn>, queue: &dyn FrontEnd) {
+        let params = &self.attrs.params;
+        let func = func.map_or(0, |func| func as usize);
+        let Some(count) = params.hogs.one_more(func) else {
+            return;
+        };
+        if worth_a_report(count, params.cpu_intensive_warnings.load(Ordering::Relaxed)) {
+            let name = queue.name().to_owned();
+            let us = params.cpu_intensive_ns.load(Ordering::Relaxed) / 1000;
+            warn_with(move || {
+                format!(
+                    "workqueue {name}: {} used the CPU for more than {us} us {count} times; consider an unbound workqueue for it",
+                    symbol::name_of(func),
+                )
+            });
+        }
+    }
+
+    /// Calls idle neighbours if `waiting` items are more than this pod will get to soon: `done` items have ended in `passed_ns`.
+    fn consider_help(self: &Arc<Self>, waiting: u64, done: u64, passed_ns: u64) {
+        if self.attrs.strict {
+            return;
+        }
+        let wait_ns = waiting
+            .saturating_mul(passed_ns)
+            .checked_div(done)
+            .unwrap_or(u64::MAX);
+        let wanted = waiting > 0 && wait_ns > WORTH_STEALING_NS;
+        self.set_help_wanted(wanted);
+        if wanted {
+            self.group()
+                .thieves_for(self)
+                .iter()
+                .filter(|other| other.send_help())
+                .take(waiting as usize)
+                .count();
+        }
+    }
+}
+
+impl PoolGuard<'_> {
+    /// How many items wait, and how many have ended since the last look.
+    fn progress_since(&mut self, watched: &mut Watched) -> (u64, u64) {
+        // A long inbox is turned around by those in whose cache it is.
+        if !self.has_waiting() {
+            self.collect();
+        }
+        let before = std::mem::replace(&mut watched.completed, self.stats.completed);
+        (self.waiting() as u64, self.stats.completed - before)
+    }
+}

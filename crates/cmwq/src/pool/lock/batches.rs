@@ -1,0 +1,113 @@
+//! Open batches under the pool's lock: closing one shows to all what of it has begun. See `run/batch.rs`.
+#![forbid(unsafe_code)]
+
+use super::guard::PoolGuard;
+use crate::item::{Pending, ticket};
+use crate::pool::state::pool::Inner;
+use crate::pool::task::busy::Executor;
+use crate::pool::task::run::{Open, Run};
+use crate::sys::atomic::Ordering;
+use crate::sys::clock;
+
+/// Longer than that, and the items were not short at all: whoever looks for work may close the batch.
+pub(in crate::pool) const OVERDUE_NS: u64 = 16_000;
+
+impl PoolGuard<'_> {
+    /// Closes all open batches: the worklist, the busy table and all counts are exact until the lock is let go.
+    #[inline]
+    pub(in crate::pool) fn close_batches(&mut self) {
+        while let Some(&(id, _)) = self.batches.last() {
+            self.close_batch(id);
+        }
+    }
+
+    /// Closes those that take longer than was thought.
+    pub(in crate::pool) fn close_overdue(&mut self) {
+        let now_ns = clock::now_ns();
+        let overdue = |inner: &Inner, id: u32| {
+            let open = inner.workers[id].batch.as_ref();
+            cfg!(cmwq_loom) || open.is_some_and(|open| now_ns - open.since_ns > OVERDUE_NS)
+        };
+        while let Some(&(id, _)) = self.batches.iter().find(|&&(id, _)| overdue(self, id)) {
+            self.close_batch(id);
+        }
+    }
+
+    /// An item has come again whose last run was begun from a batch. If that one is still open the item may still run, and that
+    /// has to be seen.
+    #[inline]
+    pub(in crate::pool) fn close_batch_of(&mut self, item: &Pending) {
+        let noted = item.noted_batch();
+        if noted == 0 {
+            return;
+        }
+        let its_own = |&&(id, serial): &&(u32, u32)| ticket(id, serial) == noted;
+        if let Some(&(id, _)) = self.batches.iter().find(its_own) {
+            self.close_batch(id);
+        }
+    }
+
+    /// The batch of worker `id` is not open any more.
+    #[inline]
+    pub(in crate::pool) fn forget_batch(&mut self, id: u32) {
+        let inner: &mut Inner = self;
+        inner.batches.retain(|&(worker, _)| worker != id);
+        let oldest = inner
+            .batches
+            .first()
+            .map_or(inner.next_batch, |&(_, serial)| serial);
+        self.pool().oldest_batch.set(oldest);
+    }
+
+    #[cold]
+    fn close_batch(&mut self, id: u32) {
+        self.forget_batch(id);
+        let inner: &mut Inner = self;
+        let slot = &mut inner.workers[id];
+        let open = slot.batch.take().expect("it is among the open ones");
+        let handle = slot.handle.clone();
+        let begun = handle.batch.close();
+        for index in (begun..open.len).rev() {
+            let mut item = match &open.part {
+                Some(part) => part.take_item(index),
+                None => handle.batch.take(index),
+            };
+            item.accept(open.colour);
+            inner.worklist.push_front(item);
+        }
+        // Whether the last one still runs only its worker knows, who will say so.
+        let (address, func) = match &open.part {
+            Some(part) => part.name(begun - 1),
+            None => handle.batch.name(begun - 1),
+        };
+        let by = Executor::thread(handle.tid.load(Ordering::Relaxed) as i32);
+        let busy = inner.busy.insert_last(address, func, open.pwq, by);
+        let current = inner.pwqs[open.pwq].current().of(address, func);
+        inner.workers[id].interrupted = Some(Run {
+            busy,
+            pwq: open.pwq,
+            colour: open.colour,
+            cpu_intensive: false,
+            current,
+        });
+        self.account(id, &open, begun, begun - 1);
+    }
+
+    /// Of a batch's items so many were started, and so many of them have ended.
+    pub(in crate::pool) fn account(&mut self, id: u32, open: &Open, started: usize, ended: usize) {
+        let inner: &mut Inner = self;
+        let (started, ended) = (started as u64, ended as u64);
+        // The first one was counted when it began.
+        inner.workers[id].runs += started - 1;
+        inner.stats.started += started;
+        inner.stats.completed += ended;
+        let pwq = &mut inner.pwqs[open.pwq];
+        pwq.stats.started += started;
+        pwq.stats.completed += ended;
+        if ended > 0 {
+            let set_in_motion =
+                inner.leave_flight(open.pwq, open.colour, ended as u32, ended as u32);
+            self.after(open.pwq, open.colour, set_in_motion);
+        }
+    }
+}

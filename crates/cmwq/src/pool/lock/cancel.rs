@@ -1,0 +1,92 @@
+//! Finding an item in its pool: taking a pending one out, and waiting for the end of one.
+
+use super::guard::PoolGuard;
+use crate::item::{Completion, Pending, RawWork, Seat};
+use crate::pool::state::pool::FrontEnd;
+use std::sync::Arc;
+
+impl PoolGuard<'_> {
+    /// Takes a pending item off whichever list of this pool it is on. What waited for it is told that it is over. With it comes
+    /// its queue, if that is ordered: then another pool may still run the item. `None`: it is on no list.
+    pub(crate) fn take_out(
+        &mut self,
+        pool: u32,
+        item: &RawWork,
+    ) -> Option<(Pending, Option<Arc<dyn FrontEnd>>)> {
+        // Published items are on no list yet.
+        self.drain();
+        let place = item.place();
+        let pending = self.unlink(pool, item)?;
+        let pwq = &self.pwqs[place.pwq()];
+        let ordered = pwq.traits.ordered.then(|| pwq.owner.front.clone());
+        let active = u32::from(place.seat != Seat::Inactive);
+        let ended = self.leave_flight(place.pwq(), pending.colour(), 1, active);
+        let waiters = self.awaited.remove(&item.address()).unwrap_or_default();
+        self.after(place.pwq(), pending.colour(), ended);
+        self.all_done(waiters);
+        Some((pending, ordered))
+    }
+
+    /// Takes a pending item off whichever list of this pool, number `pool`, it is on.
+    pub(in crate::pool) fn unlink(&mut self, pool: u32, item: &RawWork) -> Option<Pending> {
+        let place = item.place();
+        if place.pool() != pool {
+            return None;
+        }
+        let list = match place.seat {
+            Seat::None => return None,
+            Seat::Worklist => &mut self.worklist,
+            Seat::Inactive => &mut self.pwqs[place.pwq()].inactive,
+            Seat::Scheduled => {
+                let run = self.busy.find(item.address(), item.func())?;
+                &mut self.busy.get_mut(run).scheduled
+            }
+        };
+        // SAFETY: we hold this pool's lock; the item says that it is on this pool's list of this seat, and there is one
+        // worklist, one inactive list for its pool workqueue, and one private list for its run.
+        #[allow(unsafe_code)]
+        let pending = unsafe { list.remove(item) };
+        Some(pending)
+    }
+
+    /// Something that completes when the pending instance of `item` has run or was cancelled; `None` if none is on a list.
+    pub(crate) fn await_pending(&mut self, pool: u32, item: &RawWork) -> Option<Arc<Completion>> {
+        self.drain();
+        let place = item.place();
+        if place.pool() != pool || place.seat == Seat::None {
+            return None;
+        }
+        let done = Arc::new(Completion::new());
+        self.awaited
+            .entry(item.address())
+            .or_default()
+            .push(done.clone());
+        Some(done)
+    }
+
+    /// Something that completes when the present run of `item` has ended; `None` if it does not run here.
+    pub(crate) fn await_run(&mut self, item: &RawWork) -> Option<Arc<Completion>> {
+        let run = self.busy.find(item.address(), item.func())?;
+        let done = Arc::new(Completion::new());
+        self.busy.get_mut(run).waiters.push(done.clone());
+        Some(done)
+    }
+
+    /// The queue that `item` waits on, or runs for, in this pool.
+    pub(crate) fn front_of(&mut self, pool: u32, item: &RawWork) -> Option<Arc<dyn FrontEnd>> {
+        self.drain();
+        let place = item.place();
+        let pwq = if place.pool() == pool && place.seat != Seat::None {
+            place.pwq()
+        } else {
+            let run = self.busy.find(item.address(), item.func())?;
+            self.busy.get(run).pwq
+        };
+        Some(self.pwqs[pwq].owner.front.clone())
+    }
+
+    /// Whether `item` is being run by this pool.
+    pub(crate) fn runs(&self, item: &RawWork) -> bool {
+        self.busy.find(item.address(), item.func()).is_some()
+    }
+}

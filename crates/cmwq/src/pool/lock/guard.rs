@@ -1,0 +1,221 @@
+//! Holding the pool's lock, and letting go of it: settle, unlock, wake.
+//!
+//! Everything that a lock holder sets in motion for others (wake-ups, calls to front ends, requests to the service thread)
+//! is put down here and done after the lock is let go, on every way out.
+
+use crate::item::Completion;
+use crate::pool::attrs::kind::PoolKind;
+use crate::pool::queue::pwq::{Ended, PwqKey};
+use crate::pool::state::pool::{FrontEnd, Inner, Pool};
+use crate::pool::state::worker::WorkerHandle;
+use crate::pool::wake::placement::Placement;
+use crate::sys::sync::MutexGuard;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// Idle workers that are always kept; none under the model checker, where every one costs.
+const KEPT_IDLE: usize = if cfg!(cmwq_loom) { 0 } else { 2 };
+
+/// What is to be done once the lock is free.
+pub(in crate::pool) enum Event {
+    ColourDone(Arc<dyn FrontEnd>, u32),
+    MustWait(Arc<dyn FrontEnd>, PwqKey),
+    CreditsFreed(Arc<dyn FrontEnd>, usize),
+    PwqGone(Arc<dyn FrontEnd>, PwqKey),
+    /// The run or the pending instance that these wait for is over.
+    Done(Vec<Arc<Completion>>),
+}
+
+/// What the service thread is to be asked for. Not among the events: asking must not allocate.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::pool) struct Asks {
+    pub(in crate::pool) create_worker: bool,
+    pub(in crate::pool) watch: bool,
+    pub(in crate::pool) cull_later: bool,
+    pub(in crate::pool) thief: bool,
+    pub(in crate::pool) hand_out_slots: bool,
+    pub(in crate::pool) slots: bool,
+}
+
+pub(crate) struct PoolGuard<'p> {
+    pub(in crate::pool) pool: &'p Arc<Pool>,
+    /// `None` only while the guard is being dropped.
+    pub(in crate::pool) inner: Option<MutexGuard<'p, Inner>>,
+    pub(in crate::pool) wake: Option<Arc<WorkerHandle>>,
+    /// The holder will not go to sleep soon.
+    pub(in crate::pool) goes_on: bool,
+    pub(in crate::pool) asks: Asks,
+    /// The release calls no thief.
+    pub(in crate::pool) calls_no_thief: bool,
+    /// Nor does it hand slots out.
+    pub(in crate::pool) hands_out_nothing: bool,
+    /// What hardly any holder leaves.
+    pub(in crate::pool) rest: Option<Box<Rest>>,
+}
+
+#[derive(Default)]
+pub(in crate::pool) struct Rest {
+    /// Further wake-ups: only a shutdown and the monitor have any.
+    pub(in crate::pool) wake_more: Vec<Arc<WorkerHandle>>,
+    pub(in crate::pool) events: Vec<Event>,
+}
+
+impl Deref for PoolGuard<'_> {
+    type Target = Inner;
+
+    #[inline]
+    fn deref(&self) -> &Inner {
+        self.inner.as_ref().expect("the lock is held")
+    }
+}
+
+impl DerefMut for PoolGuard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Inner {
+        self.inner.as_mut().expect("the lock is held")
+    }
+}
+
+impl<'p> PoolGuard<'p> {
+    #[inline]
+    pub(in crate::pool) fn new(pool: &'p Arc<Pool>, inner: MutexGuard<'p, Inner>) -> Self {
+        PoolGuard {
+            pool,
+            inner: Some(inner),
+            wake: None,
+            goes_on: false,
+            asks: Asks::default(),
+            calls_no_thief: false,
+            hands_out_nothing: false,
+            rest: None,
+        }
+    }
+
+    pub(in crate::pool) fn note(&mut self, event: Event) {
+        self.rest.get_or_insert_default().events.push(event);
+    }
+
+    /// The holder will not go to sleep soon.
+    pub(in crate::pool) fn will_go_on(&mut self) {
+        self.goes_on = true;
+    }
+
+    /// The holder looks for a thief itself: a pool that it finds busy must not look for one in turn, and so on through all of them.
+    pub(in crate::pool) fn call_no_thief(&mut self) {
+        self.calls_no_thief = true;
+    }
+
+    /// The holder hands slots out itself, and sees those that this release gives back.
+    pub(in crate::pool) fn hand_out_nothing(&mut self) {
+        self.hands_out_nothing = true;
+    }
+
+    /// A slot was given back for which a pool is in line.
+    pub(in crate::pool) fn hand_out_later(&mut self) {
+        self.asks.hand_out_slots = !self.hands_out_nothing;
+    }
+
+    /// The pool is the first in line for a slot.
+    pub(in crate::pool) fn ask_for_slots(&mut self) {
+        self.asks.slots = true;
+    }
+
+    pub(in crate::pool) fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    #[inline]
+    pub(in crate::pool) fn pool(&self) -> &'p Arc<Pool> {
+        self.pool
+    }
+
+    pub(in crate::pool) fn placement(&self) -> &Placement {
+        &self.pool.placement
+    }
+
+    pub(in crate::pool) fn kind(&self) -> PoolKind {
+        self.pool.attrs.kind
+    }
+
+    /// Notes what the end of an item set in motion.
+    #[inline]
+    pub(in crate::pool) fn after(&mut self, place: u32, colour: u32, ended: Ended) {
+        if !(ended.colour_done || ended.credits_freed || ended.gone) {
+            return;
+        }
+        let front = self.pwqs[place].owner.front.clone();
+        let node = self.pwqs[place].node;
+        let key = self.key_of(place);
+        if ended.gone {
+            self.remove_pwq(place);
+        }
+        if ended.colour_done {
+            self.note(Event::ColourDone(front.clone(), colour));
+        }
+        if ended.credits_freed {
+            self.note(Event::CreditsFreed(front.clone(), node));
+        }
+        if ended.gone {
+            self.note(Event::PwqGone(front, key));
+        }
+    }
+
+    /// Has these told once the lock is free.
+    #[inline]
+    pub(in crate::pool) fn all_done(&mut self, waiters: Vec<Arc<Completion>>) {
+        if !waiters.is_empty() {
+            self.note(Event::Done(waiters));
+        }
+    }
+
+    /// Picks the worker at this place of the idle list and counts it as searching: it is claimed, nobody else will pick or cull it.
+    pub(in crate::pool) fn wake_at(&mut self, chosen: usize) {
+        let inner: &mut Inner = self;
+        let id = inner
+            .counts
+            .transition_idle_to_searching(chosen, &mut inner.workers);
+        inner.stats.wakeups += 1;
+        let slot = &mut inner.workers[id];
+        slot.woken = true;
+        let handle = slot.handle.clone();
+        if self.wake.is_none() {
+            self.wake = Some(handle);
+        } else {
+            self.rest.get_or_insert_default().wake_more.push(handle);
+        }
+    }
+
+    /// A worker has gone idle while too many are: have somebody look later.
+    pub(in crate::pool) fn cull_later(&mut self) {
+        if !self.cull_armed && self.too_many_idle() {
+            self.cull_armed = true;
+            self.asks.cull_later = true;
+        }
+    }
+
+    /// Has the monitor look at this pool now and then.
+    pub(in crate::pool) fn watch(&mut self) {
+        if !self.watched {
+            self.watched = true;
+            self.asks.watch = true;
+        }
+    }
+
+    /// Asks the service thread for one more worker, unless one is coming already.
+    pub(in crate::pool) fn want_worker(&mut self) {
+        if !self.creating && !self.dying {
+            self.creating = true;
+            self.asks.create_worker = true;
+        }
+    }
+}
+
+impl Inner {
+    /// "Too many" as in the kernel: more than two idle, and over two more than a quarter of the busy ones.
+    pub(in crate::pool) fn too_many_idle(&self) -> bool {
+        let idle = self.idle().len();
+        // Who is on the way out counts no more, or the last ones to go would make the rest seem needed.
+        let busy = self.workers.len() - idle - self.leaving as usize;
+        idle > KEPT_IDLE && (idle - KEPT_IDLE) * 4 >= busy
+    }
+}

@@ -1,0 +1,65 @@
+//! Completing: a thread that sleeps until an item completes something is woken at once, or later. See `wake/deferred.rs`.
+#![allow(unsafe_code)]
+
+use crate::item::Completion;
+use crate::pool::state::member;
+use crate::pool::state::pool::Pool;
+use crate::pool::wake::deferred;
+#[cfg(not(cmwq_loom))]
+use crate::pool::wake::deferred::entry_of;
+use crate::sys::atomic::AtomicU32;
+#[cfg(not(cmwq_loom))]
+use crate::sys::bell::Ringer;
+use crate::sys::park;
+use std::task::Waker;
+
+impl Pool {
+    /// Somebody sleeps on `word`, which is changed already. `true`: he will be woken a little later.
+    pub(crate) fn defer_wakeup(word: *const AtomicU32) -> bool {
+        member::in_item_of(|pool| pool.pending_wakeups.enter(word.addr())).unwrap_or(false)
+    }
+
+    /// The task of this waker awaits the item that the calling worker ends. It is woken now or a little later.
+    pub(crate) fn wake_task(waker: Box<Waker>) {
+        let entry = deferred::entry_of_waker(waker);
+        if !member::in_item_of(|pool| pool.pending_wakeups.enter_waker(entry)).unwrap_or(false) {
+            // SAFETY: it was not entered, or taken back.
+            unsafe { deferred::wake(entry) };
+        }
+    }
+
+    /// The owners of a completion queue wait for its bell. `true`: it will be rung a little later.
+    #[cfg(not(cmwq_loom))]
+    pub(crate) fn ring_later(ringer: Ringer) -> bool {
+        member::in_item_of(|pool| pool.pending_wakeups.enter(entry_of(ringer))).unwrap_or(false)
+    }
+}
+
+impl Completion {
+    /// Makes it done for all, and wakes all who wait.
+    #[inline]
+    pub fn complete(&self) {
+        self.complete_polled();
+    }
+
+    /// As [`complete`](Self::complete); `true`: a waker [is registered](Self::mark_polled), which the caller has to wake.
+    ///
+    /// What it is part of must still be there afterwards if that is to be used.
+    #[inline]
+    pub(crate) fn complete_polled(&self) -> bool {
+        self.complete_by(wake_at)
+    }
+
+    /// Makes it done for one more. Changes nothing when it is done for all.
+    pub fn complete_one(&self) {
+        self.complete_one_by(wake_at);
+    }
+}
+
+/// Wakes those who sleep on `word`, now or soon.
+#[cold]
+fn wake_at(word: *const AtomicU32) {
+    if !Pool::defer_wakeup(word) {
+        park::wake_all_at(word);
+    }
+}

@@ -1,0 +1,120 @@
+//! A pool is made, locked and shut down.
+
+use super::guard::PoolGuard;
+use crate::item::{Inbox, List, OldestBatch, Seat, Taken};
+use crate::pool::attrs::kind::{Binding, PoolAttrs};
+use crate::pool::queue::stats::PoolStats;
+use crate::pool::state::counts::Counts;
+use crate::pool::state::group::{Group, Thief};
+use crate::pool::state::hogs::Hogs;
+use crate::pool::state::pace::Pace;
+use crate::pool::state::pool::{Charging, Helper, Holding, Inner, NICE_UNKNOWN, Pool};
+use crate::pool::state::standstill::Standstill;
+use crate::pool::task::busy::BusyTable;
+use crate::pool::task::slab::Slab;
+use crate::pool::wake::deferred::PendingWakeups;
+use crate::pool::wake::placement::Placement;
+use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
+use crate::sys::fork;
+use crate::sys::map::HashMap;
+use crate::sys::patience::Patience;
+use crate::sys::spin::{self, Allowance};
+use crate::sys::sync::Mutex;
+use crossbeam_utils::CachePadded;
+use std::sync::Arc;
+
+impl Pool {
+    pub(crate) fn new(
+        id: u32,
+        attrs: PoolAttrs,
+        binding: Binding,
+        helper: Arc<dyn Helper>,
+        group: Arc<Group<Pool>>,
+    ) -> Arc<Pool> {
+        // On one CPU the issuer needs that CPU in order to publish at all.
+        let looks = if binding.cpus.len() <= 1 {
+            spin::MIN_LOOKS
+        } else {
+            spin::MAX_LOOKS_OF_WORKERS
+        };
+        let slots = attrs.params.slots.first_held();
+        let cpus = binding.target.max(1);
+        let pool = Arc::new(Pool {
+            id,
+            born: fork::generation(),
+            attrs,
+            nice: AtomicI32::new(NICE_UNKNOWN),
+            manager: AtomicI32::new(0),
+            inbox: CachePadded::new(Inbox::new()),
+            inner: CachePadded::new(Mutex::new(Inner {
+                binding: Arc::new(binding.cpus),
+                associated: binding.associated,
+                cpus,
+                slots,
+                holding: Holding::default(),
+                sleepers: 0,
+                blockers: 0,
+                hogs: Hogs::default(),
+                counts: Counts::new(cpus.min(slots)),
+                arrivals: Taken::default(),
+                worklist: List::new(Seat::Worklist),
+                awaited: HashMap::default(),
+                pwqs: Slab::new(),
+                next_serial: 0,
+                busy: BusyTable::new(),
+                batches: Vec::new(),
+                next_batch: 0,
+                workers: Slab::new(),
+                leaving: 0,
+                creating: false,
+                pace: Pace::default(),
+                thief: Thief::None,
+                watched: false,
+                cull_armed: false,
+                charging: Charging::default(),
+                dying: false,
+                standstill: Standstill::default(),
+                stats: PoolStats::default(),
+            })),
+            oldest_batch: OldestBatch::new(),
+            singles: AtomicBool::new(false),
+            allowance: CachePadded::new(Allowance::up_to(looks)),
+            returns: Patience::new(),
+            placement: Placement::new(),
+            pending_wakeups: CachePadded::new(PendingWakeups::new()),
+            helper,
+            group,
+            help_wanted: AtomicBool::new(false),
+        });
+        // Settles: an empty pool asks the first publisher to call for a worker.
+        drop(pool.lock());
+        pool
+    }
+
+    /// Takes the lock, and closes all open [batches](batch): what it guards is exact. When the guard is dropped the pool is
+    /// settled, the lock let go, and only then is anybody woken.
+    #[inline]
+    pub(crate) fn lock(self: &Arc<Self>) -> PoolGuard<'_> {
+        let (mut inner, waited) = self.inner.lock_noting();
+        inner.stats.lock_waits += u64::from(waited);
+        let mut guard = PoolGuard::new(self, inner);
+        guard.close_batches();
+        guard
+    }
+
+    /// As [`lock`](Self::lock), but open batches stay open: their items are on no list, what they run is not in the busy table, and their
+    /// ends are not accounted for.
+    #[inline]
+    pub(crate) fn lock_beside_batches(self: &Arc<Self>) -> PoolGuard<'_> {
+        let (mut inner, waited) = self.inner.lock_noting();
+        inner.stats.lock_waits += u64::from(waited);
+        PoolGuard::new(self, inner)
+    }
+
+    /// The workers' exit: no pool workqueue is left.
+    pub(crate) fn shut_down(self: &Arc<Self>) {
+        let mut guard = self.lock();
+        guard.dying = true;
+        while guard.wake_idle() {}
+    }
+}

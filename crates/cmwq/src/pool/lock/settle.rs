@@ -1,0 +1,152 @@
+//! Settling: what the holder of a pool's lock does before it lets go, and what it follows up afterwards. See `PROTOCOL.md`.
+
+use super::guard::{Asks, Event, PoolGuard, Rest};
+use crate::pool::state::group::{Thief, WORTH_STEALING_NS};
+use crate::pool::state::pool::Pool;
+use std::sync::Arc;
+
+impl PoolGuard<'_> {
+    /// Picks an idle worker. `false`: there is none.
+    pub(in crate::pool) fn wake_idle(&mut self) -> bool {
+        let chosen = self.choose_idle();
+        if let Some(chosen) = chosen {
+            self.wake_at(chosen);
+        }
+        chosen.is_some()
+    }
+
+    /// Makes the pool fit to be left alone: see PROTOCOL.md, "Settling".
+    #[inline]
+    fn settle(&mut self) {
+        if self.is_limited() {
+            self.settle_slots();
+        }
+        let target = self.target();
+        if self.searching() > 0 {
+            if self.running() < target && self.has_waiting() {
+                self.pool.inbox.tell_accepted();
+            }
+            return;
+        }
+        if self.running() >= target && !self.end_stale_guests() {
+            if self.is_limited() && self.borrow_slot() {
+                self.wake_or_want();
+            } else {
+                self.settle_saturated();
+            }
+            return;
+        }
+        if !self.has_waiting() && self.pool.inbox.ask_notify() {
+            if !self.batches.is_empty() {
+                // It will have ended before a sleeper is awake; and if it does not, the monitor finds out.
+                self.watch();
+            }
+            return;
+        }
+        // Work is waiting, a CPU is to be had, and nobody is on the way.
+        self.wake_or_want();
+    }
+
+    fn wake_or_want(&mut self) {
+        if !self.wake_idle() {
+            self.want_worker();
+        }
+    }
+
+    /// No worker of this pool is to be woken. But once something waits here the monitor has to look now and then; until then the next
+    /// publisher is asked to come by. Where items are long it is asked to even if the monitor looks, because what it publishes may be
+    /// worth a steal.
+    fn settle_saturated(&mut self) {
+        let long = self.is_worth_stealing(1);
+        // Without a slot nobody runs who would look.
+        if self.watched && !long && !self.has_waiting() && !self.is_limited() {
+            return;
+        }
+        let empty = !self.has_waiting() && self.batches.is_empty();
+        if empty && self.pool.inbox.ask_notify() {
+            return;
+        }
+        // Something was published meanwhile.
+        if empty && self.is_limited() && self.borrow_slot() {
+            return self.wake_or_want();
+        }
+        self.watch();
+        // If nothing else waits, something was published just now.
+        let waiting = self.waiting().max(1);
+        if self.thief == Thief::None && !self.calls_no_thief && self.is_worth_stealing(waiting) {
+            self.asks.thief = true;
+            self.thief = Thief::Called;
+        }
+    }
+
+    /// Whether so many items will wait for longer than it takes a neighbour's worker to come.
+    fn is_worth_stealing(&self, waiting: usize) -> bool {
+        let at_once = self.running().max(self.target());
+        self.pool.steals() && self.pace.wait_ns(waiting, at_once) > WORTH_STEALING_NS
+    }
+
+    /// Does what was put down, without the lock.
+    #[inline(never)]
+    fn follow_up(&mut self) {
+        if let Some(worker) = self.wake.take() {
+            worker.wake(self.goes_on);
+        }
+        if let Some(rest) = self.rest.take() {
+            rest.follow_up(self.pool);
+        }
+        self.asks.ask(self.pool);
+    }
+}
+
+impl Drop for PoolGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.settle();
+        drop(self.inner.take());
+        // Nearly always there is nothing to do.
+        if self.wake.is_some() || self.rest.is_some() || self.asks != Asks::default() {
+            self.follow_up();
+        }
+    }
+}
+
+impl Asks {
+    fn ask(self, pool: &Arc<Pool>) {
+        if self.create_worker {
+            pool.helper.create_worker(pool);
+        }
+        if self.watch {
+            pool.helper.watch(pool);
+        }
+        if self.cull_later {
+            pool.helper.cull_later(pool);
+        }
+        if self.thief {
+            pool.helper.call_thief(pool);
+        }
+        if self.slots {
+            pool.helper.slots_wanted();
+        }
+        if self.hand_out_slots {
+            pool.attrs.params.slots.hand_out(0);
+        }
+    }
+}
+
+impl Rest {
+    #[cold]
+    fn follow_up(self, pool: &Arc<Pool>) {
+        for worker in self.wake_more {
+            worker.wake(false);
+        }
+        for event in self.events {
+            match event {
+                Event::ColourDone(front, colour) => front.colour_done(colour),
+                Event::MustWait(front, pwq) => front.must_wait(pool, pwq),
+                Event::CreditsFreed(front, node) => front.credits_freed(node),
+                Event::PwqGone(front, pwq) => front.pwq_gone(pool, pwq),
+                Event::Done(waiters) => waiters.iter().for_each(|waiter| waiter.complete()),
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Running slots: how many workers of an engine may run and spin at once, over all its pools. The protocol is in `SLOTS.md` beside this file.
+#![forbid(unsafe_code)]
+
+use super::guard::PoolGuard;
+use crate::pool::attrs::params::Params;
+use crate::pool::attrs::slots::{Borrowed, Borrower, RunningSlots, UNLIMITED};
+use crate::pool::state::pool::{Holding, Pool};
+use crate::sys::clock;
+use std::sync::Arc;
+
+/// So long a pool keeps a slot that others wait for. Long beside a wake-up, short beside a time slice.
+const TURN_NS: u64 = 1_000_000;
+
+/// How often the service thread looks at the line while there is one.
+const LINE_CHECK_NS: u64 = 10_000_000;
+
+/// A pool that has been in line for this long gets a slot beyond the limit.
+const LONGEST_WAIT_NS: u64 = 100_000_000;
+
+impl Borrower for Pool {
+    fn accept_slot(self: Arc<Self>) -> bool {
+        let mut guard = self.lock_beside_batches();
+        guard.hand_out_nothing();
+        guard.holding.in_line = false;
+        let needed = guard.is_limited() && !guard.dying && guard.slots < guard.cpus;
+        let needed = needed && guard.something_waits();
+        if needed {
+            guard.add_slot();
+        }
+        needed
+    }
+}
+
+impl Pool {
+    fn running_slots(&self) -> &RunningSlots {
+        &self.attrs.params.slots
+    }
+
+    /// Whether there is a limit over all pools, and pools are in line for what others hold. A hint.
+    #[inline]
+    pub(in crate::pool) fn slots_are_wanted(&self) -> bool {
+        self.running_slots().others_want() > 0
+    }
+
+    /// The engine's limit has changed.
+    pub(crate) fn follow_limit(self: &Arc<Self>) {
+        let limit = self.running_slots().limit();
+        let mut guard = self.lock();
+        match limit {
+            Some(_) if !guard.is_limited() => {
+                let used = guard.in_use();
+                self.running_slots().take(used);
+                guard.slots = used;
+                guard.holding = Holding::default();
+                // Guests count as running only where there is no limit.
+                guard.counts.transition_guests_to_none();
+            }
+            None if guard.is_limited() => {
+                self.running_slots().give_back(guard.slots);
+                guard.slots = UNLIMITED;
+                guard.holding = Holding::default();
+            }
+            _ => {}
+        }
+        guard.retarget();
+    }
+
+    /// Slots have become free without a holder giving any back: the limit was raised.
+    pub(crate) fn hand_out_slots(params: &Params) {
+        params.slots.hand_out(0);
+    }
+
+    /// What the service thread does about the line: the holders of slots among `pools` are watched, and those that have waited for long get a slot.
+    /// Returns when to look again, if there is a line.
+    pub(crate) fn tend_slots(params: &Params, pools: &[Arc<Pool>], now_ns: u64) -> Option<u64> {
+        if !params.slots.must_be_tended() {
+            return None;
+        }
+        for pool in pools {
+            pool.watch_if_holding();
+        }
+        params
+            .slots
+            .hand_out(now_ns.saturating_sub(LONGEST_WAIT_NS));
+        Some(now_ns + LINE_CHECK_NS)
+    }
+
+    /// Others wait for what this pool holds: the monitor has to find out who blocks.
+    fn watch_if_holding(self: &Arc<Self>) {
+        let mut guard = self.lock_beside_batches();
+        if guard.is_limited() && guard.slots > 0 {
+            guard.watch();
+        }
+    }
+}
+
+impl PoolGuard<'_> {
+    fn something_waits(&self) -> bool {
+        self.has_waiting() || !self.pool().inbox.is_empty()
+    }
+
+    /// Whether pools in line wait for a slot that this one holds.
+    pub(in crate::pool) fn others_want_slots(&self) -> bool {
+        self.is_limited() && self.pool().running_slots().others_want() > 0
+    }
+
+    /// What turns are measured by. Models have no time: there a turn is over when an item has ended in it.
+    fn turn_clock_ns(&self) -> u64 {
+        match cfg!(cmwq_loom) {
+            true => self.stats.completed * TURN_NS,
+            false => clock::now_ns(),
+        }
+    }
+
+    fn add_slot(&mut self) {
+        if self.slots == 0 {
+            self.holding.since_ns = self.turn_clock_ns();
+        }
+        self.slots += 1;
+        self.retarget();
+    }
+
+    /// The first part of settling where there is a limit: what is owed, and what nobody uses, is given back.
+    #[cold]
+    pub(in crate::pool) fn settle_slots(&mut self) {
+        if self.holding.in_line && !self.something_waits() {
+            // A neighbour has run it, or a waiter.
+            self.holding.in_line = false;
+            let pool = self.pool();
+            pool.running_slots().leave_line(pool);
+        }
+        self.owe_when_the_turn_is_over();
+        let unused = self.slots.saturating_sub(self.in_use());
+        let back = match self.something_waits() {
+            // Its CPUs may have become fewer.
+            true => unused.min(self.holding.owed.max(self.slots.saturating_sub(self.cpus))),
+            false => unused,
+        };
+        if back == 0 {
+            return;
+        }
+        self.slots -= back;
+        self.holding.owed = self.holding.owed.saturating_sub(back).min(self.slots);
+        self.retarget();
+        if self.pool().running_slots().give_back(back) {
+            self.hand_out_later();
+        }
+    }
+
+    fn owe_when_the_turn_is_over(&mut self) {
+        let wanted = self.pool().running_slots().others_want();
+        if wanted == 0 || self.holding.owed > 0 || self.slots == 0 {
+            return;
+        }
+        let now_ns = self.turn_clock_ns();
+        if now_ns.saturating_sub(self.holding.since_ns) < TURN_NS {
+            return;
+        }
+        self.holding.since_ns = now_ns;
+        // The larger the share, the sooner it is given up: one of many pools in line needs one.
+        self.holding.owed = wanted.min(self.slots.div_ceil(2));
+        self.retarget();
+    }
+
+    /// Something may wait, and all slots that the pool holds are used. `true`: it has one more.
+    #[cold]
+    pub(in crate::pool) fn borrow_slot(&mut self) -> bool {
+        let pool = self.pool();
+        // As long as it owes one it would only give it back.
+        let full = self.slots >= self.cpus || self.holding.owed > 0;
+        if full || self.holding.in_line || !self.something_waits() {
+            return false;
+        }
+        match pool.running_slots().borrow(pool) {
+            Borrowed::Slot => {
+                self.add_slot();
+                true
+            }
+            Borrowed::InLine { tended } => {
+                self.holding.in_line = true;
+                // A neighbour's worker that searches need not be woken.
+                if pool.steals() {
+                    pool.set_help_wanted(true);
+                }
+                if !tended {
+                    self.ask_for_slots();
+                }
+                false
+            }
+        }
+    }
+
+    /// For a worker that is to help another pool: a slot if one is free.
+    pub(in crate::pool) fn borrow_slot_to_help(&mut self) -> bool {
+        let free = self.is_limited()
+            && self.slots < self.cpus
+            && self.holding.owed == 0
+            && self.pool().running_slots().borrow_free();
+        if free {
+            self.add_slot();
+        }
+        free
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests;

@@ -1,0 +1,147 @@
+//! The line, turns, and what happens when the limit changes: with pools that have no threads.
+
+use super::*;
+use crate::Work;
+use crate::pool::attrs::params::Params;
+use crate::pool::queue::pwq::Traits;
+use crate::pool::stubs;
+
+/// Pools of two CPUs each below a limit, and an item for each, which is queued.
+fn pools(limit: u32) -> (Arc<Params>, Vec<(Arc<Pool>, Work)>) {
+    let params = Arc::new(Params::default());
+    params.slots.set_limit(Some(limit));
+    let pools = [901, 902].map(|id| {
+        let pool = stubs::pool_of(&params, id);
+        let pwq = stubs::add_pwq(&pool, traits(), 100);
+        let work = Work::new(|| ());
+        stubs::queue(&pool, pwq, &work);
+        (pool, work)
+    });
+    (params, pools.into())
+}
+
+fn traits() -> Traits {
+    Traits {
+        waiters_run: true,
+        ..Traits::default()
+    }
+}
+
+fn slots_of(pools: &[(Arc<Pool>, Work)]) -> Vec<u32> {
+    let slots = pools.iter().map(|(pool, _)| pool.lock().slots);
+    slots.collect()
+}
+
+fn run((pool, work): &(Arc<Pool>, Work)) {
+    assert!(pool.run_only(work.as_raw(), None));
+}
+
+#[test]
+fn a_slot_goes_to_the_first_in_line_when_nothing_waits_where_it_was() {
+    let (params, pools) = pools(1);
+    assert_eq!(slots_of(&pools), [1, 0]);
+    assert_eq!(params.slots.usage(), (1, 1));
+    run(&pools[0]);
+    assert_eq!(slots_of(&pools), [0, 1]);
+    assert_eq!(params.slots.usage(), (1, 0));
+    run(&pools[1]);
+    assert_eq!(params.slots.usage(), (0, 0));
+}
+
+#[test]
+fn who_needs_none_any_more_leaves_the_line() {
+    let (params, pools) = pools(1);
+    run(&pools[1]);
+    assert_eq!(params.slots.usage(), (1, 0));
+    assert_eq!(slots_of(&pools), [1, 0]);
+}
+
+#[test]
+fn a_pool_that_goes_away_leaves_its_slot_to_others() {
+    let (params, mut pools) = pools(1);
+    let (first, work) = pools.remove(0);
+    first.lock().dying = true;
+    drop((first, work));
+    params.slots.hand_out(0);
+    assert_eq!(slots_of(&pools), [1]);
+    assert_eq!(params.slots.usage(), (1, 0));
+}
+
+#[test]
+fn a_pool_in_line_for_long_has_a_slot_beyond_the_limit_which_is_owed_back() {
+    let (params, pools) = pools(1);
+    let all: Vec<_> = pools.iter().map(|(pool, _)| pool.clone()).collect();
+    // Its only item runs: the first needs one slot, and keeps it.
+    pools[0].0.lock().counts.set_running(1);
+    run(&pools[0]);
+    let now = clock::now_ns();
+    assert_eq!(
+        Pool::tend_slots(&params, &all, now),
+        Some(now + LINE_CHECK_NS)
+    );
+    assert_eq!(slots_of(&pools), [1, 0]);
+    Pool::tend_slots(&params, &all, now + LONGEST_WAIT_NS + TURN_NS);
+    assert_eq!(slots_of(&pools), [1, 1]);
+    assert_eq!(params.slots.usage(), (2, 0));
+    assert_eq!(
+        Pool::tend_slots(&params, &all, now),
+        None,
+        "there is no line"
+    );
+    // The first has had its turn, and owes: its target sinks while its worker runs.
+    pools[0].0.lock().holding.since_ns = 0;
+    // The first release finds that its turn is over.
+    drop(pools[0].0.lock());
+    let guard = pools[0].0.lock();
+    assert_eq!((guard.holding.owed, guard.target()), (1, 0));
+    drop(guard);
+    pools[0].0.lock().counts.set_running(0);
+    assert_eq!(slots_of(&pools), [0, 1]);
+    assert_eq!(params.slots.usage(), (1, 0));
+    run(&pools[1]);
+    assert_eq!(params.slots.usage(), (0, 0));
+}
+
+#[test]
+fn a_limit_that_changes_is_followed_by_pools_that_hold_slots_and_by_those_in_line() {
+    let (params, pools) = pools(1);
+    let follow = |limit| {
+        params.slots.set_limit(limit);
+        pools.iter().for_each(|(pool, _)| pool.follow_limit());
+        Pool::hand_out_slots(&params);
+    };
+    let targets = || -> Vec<u32> { pools.iter().map(|(pool, _)| pool.lock().target()).collect() };
+    assert_eq!(targets(), [1, 0]);
+    follow(Some(2));
+    assert_eq!(targets(), [1, 1]);
+    follow(None);
+    assert_eq!(targets(), [2, 2]);
+    assert_eq!(params.slots.usage(), (0, 0));
+    // Those that run when a limit comes keep their slots until they owe them.
+    pools
+        .iter()
+        .for_each(|(pool, _)| pool.lock().counts.set_running(2));
+    follow(Some(1));
+    let (held, in_line) = params.slots.usage();
+    assert_eq!((held, in_line), (4, 0));
+    pools
+        .iter()
+        .for_each(|(pool, _)| pool.lock().counts.set_running(0));
+    assert!(
+        params.slots.usage().0 <= 2,
+        "no more than one each, of what both wait for"
+    );
+    pools.iter().for_each(run);
+    assert_eq!(params.slots.usage(), (0, 0));
+}
+
+#[test]
+fn a_waiter_is_no_guest_where_there_is_a_limit() {
+    let (_params, pools) = pools(1);
+    let mut guard = pools[0].0.lock();
+    guard.guest_begins();
+    assert_eq!(guard.running(), 0);
+    guard.guest_ends();
+    drop(guard);
+    pools.iter().for_each(run);
+}

@@ -1,0 +1,214 @@
+//! Items are accepted, started and ended, under the pool's lock.
+
+use super::guard::{Event, PoolGuard};
+use crate::item::Pending;
+use crate::pool::queue::pwq::Accepted;
+use crate::pool::state::group::Thief;
+use crate::pool::state::pool::Inner;
+use crate::pool::task::busy::Executor;
+use crate::pool::task::run::{Run, Task};
+use crate::sys::clock;
+
+/// So many arrivals are accepted in one go: a burst that is shorter is accepted whole.
+const ACCEPTED_AT_ONCE: usize = if cfg!(cmwq_loom) { 2 } else { 64 };
+
+impl PoolGuard<'_> {
+    /// Accepts all that was published so far. After this every item whose `queue()` returned before is accounted for.
+    #[inline]
+    pub(crate) fn drain(&mut self) {
+        self.collect();
+        while let Some(item) = self.arrivals.pop_front() {
+            self.accept_item(item);
+        }
+    }
+
+    /// Fetches what was published so far, and accepts none of it yet.
+    #[inline]
+    pub(in crate::pool) fn collect(&mut self) {
+        let pool = self.pool;
+        pool.inbox.take_all(&mut self.arrivals);
+    }
+
+    /// Accepts the next few that were published, and more until one may run. What is left is accepted by who needs it: in a
+    /// backlog that grows, an item that is accepted early is only one more on the inactive list. What is in a bundle may be taken without
+    /// being accepted one by one.
+    #[inline]
+    pub(in crate::pool) fn accept_some(&mut self) {
+        if self.arrivals.is_empty() {
+            self.collect();
+        }
+        let mut few = 0;
+        while self.worklist.is_empty()
+            || few < ACCEPTED_AT_ONCE && !self.arrivals.begins_with_bundle()
+        {
+            let Some(item) = self.arrivals.pop_front() else {
+                return;
+            };
+            self.accept_item(item);
+            few += 1;
+        }
+    }
+
+    /// Accepts one item under the lock, past the inbox: for a redirect to the pool that runs it.
+    pub(crate) fn accept_item(&mut self, item: Pending) {
+        if let Some(active) = self.accept_unless_it_waits(item) {
+            self.worklist.push_back(active);
+        }
+    }
+
+    /// Accepts one item. If it is active it is given back, and belongs at the end of the worklist.
+    #[inline]
+    fn accept_unless_it_waits(&mut self, item: Pending) -> Option<Pending> {
+        if !self.batches.is_empty() {
+            self.close_batch_of(&item);
+        }
+        let place = item.pwq();
+        match self.accept(item) {
+            Accepted::Active(item) => Some(item),
+            Accepted::Inactive => None,
+            Accepted::BeginsToWait => {
+                let front = self.pwqs[place].owner.front.clone();
+                let key = self.key_of(place);
+                self.note(Event::MustWait(front, key));
+                None
+            }
+        }
+    }
+
+    /// The next item of the worklist; if that is empty, the next that was published and may run, which need not go there first.
+    #[inline]
+    fn next_active(&mut self) -> Option<Pending> {
+        if self.worklist.is_empty() && self.arrivals.is_empty() {
+            self.collect();
+        }
+        loop {
+            if let Some(first) = self.worklist.pop_front() {
+                return Some(first);
+            }
+            let item = self.arrivals.pop_front()?;
+            if let Some(active) = self.accept_unless_it_waits(item) {
+                if self.worklist.is_empty() {
+                    return Some(active);
+                }
+                // A batch was closed, and what was left of it goes before.
+                self.worklist.push_back(active);
+            }
+        }
+    }
+
+    /// Takes the next item that may run now, and starts it.
+    #[inline]
+    pub(in crate::pool) fn next_task(&mut self, by: Executor) -> Option<Task> {
+        loop {
+            let item = self.next_active()?;
+            if let Some(task) = self.start_or_hand_over(item, by) {
+                return Some(task);
+            }
+        }
+    }
+
+    /// Starts an item that was taken from the worklist; `None`: another worker runs this very item, and shall run it again
+    /// afterwards.
+    #[inline]
+    pub(in crate::pool) fn start_or_hand_over(
+        &mut self,
+        item: Pending,
+        by: Executor,
+    ) -> Option<Task> {
+        let (address, func) = (item.address(), item.func());
+        let inner: &mut Inner = self;
+        // One that comes once only is a new one, whatever runs at its address: that one's memory is used again.
+        if !item.is_one_shot()
+            && let Some(run) = inner.busy.find(address, func)
+        {
+            inner.busy.get_mut(run).scheduled.push_back(item);
+            return None;
+        }
+        let busy = inner.busy.insert(address, func, item.pwq(), by);
+        Some(inner.start(item, busy))
+    }
+
+    /// The end of an item: accounting, then the next of its private list, if there is one.
+    #[inline]
+    pub(in crate::pool) fn end_task(&mut self, run: Run, panicked: bool) -> Option<Task> {
+        let item = self.end_run(run, panicked)?;
+        let inner: &mut Inner = self;
+        let running = inner.busy.get_mut(run.busy);
+        running.pwq = item.pwq();
+        running.since_ns = clock::coarse_ns();
+        running.by.described = false;
+        Some(inner.start(item, run.busy))
+    }
+
+    /// As [`end_task`](Self::end_task), for one who runs no other item: what is behind it goes back to where workers find it.
+    pub(in crate::pool) fn end_only_task(&mut self, run: Run, panicked: bool) {
+        if let Some(next) = self.end_run(run, panicked) {
+            // An item is pending once at most.
+            self.busy.remove(run.busy);
+            self.worklist.push_back(next);
+        }
+    }
+
+    /// The accounting at the end of an item. `Some`: the item was queued again meanwhile, and its busy entry stays for that run.
+    #[inline]
+    fn end_run(&mut self, run: Run, panicked: bool) -> Option<Pending> {
+        let inner: &mut Inner = self;
+        inner.stats.completed += 1;
+        inner.stats.panics += u64::from(panicked);
+        // The busy entry first: the accounting may remove the pool workqueue that it names.
+        let running = inner.busy.get_mut(run.busy);
+        let waiters = std::mem::take(&mut running.waiters);
+        let next = running.scheduled.pop_front();
+        if next.is_none() {
+            inner.busy.remove(run.busy);
+        }
+        let ended = inner.end_item(run.pwq, run.colour);
+        self.after(run.pwq, run.colour, ended);
+        self.all_done(waiters);
+        next
+    }
+
+    /// For a helper of another pool: one item, if there is one.
+    pub(in crate::pool) fn task_for_helper(&mut self) -> Option<Task> {
+        self.thief = Thief::None;
+        let task = self.next_task(Executor::worker())?;
+        self.stats.helps += 1;
+        self.pwqs[task.run.pwq].stats.helps += 1;
+        Some(task)
+    }
+}
+
+impl Inner {
+    #[inline]
+    fn start(&mut self, item: Pending, busy: u32) -> Task {
+        let pwq = item.pwq();
+        let colour = item.colour();
+        self.stats.started += 1;
+        let address = item.address();
+        if !self.awaited.is_empty()
+            && let Some(waiters) = self.awaited.remove(&address)
+        {
+            self.busy.get_mut(busy).waiters = waiters;
+        }
+        let state = &mut self.pwqs[pwq];
+        state.stats.started += 1;
+        let run = Run {
+            busy,
+            pwq,
+            colour,
+            cpu_intensive: state.traits.cpu_intensive,
+            current: state.current().of(address, item.func()),
+        };
+        Task {
+            started: item.start(),
+            run,
+        }
+    }
+
+    /// The run of this item, if it is in execution for the queue `front_id`: the pool workqueue that it runs under.
+    pub(in crate::pool) fn runs_for(&self, item: &Pending, front_id: usize) -> Option<u32> {
+        let run = self.busy.find(item.address(), item.func())?;
+        let pwq = self.busy.get(run).pwq;
+        (self.pwqs[pwq].front_id() == front_id).then_some(pwq)
+    }
+}

@@ -1,0 +1,141 @@
+//! Batch submission: what an issuer publishes with one exchange runs once, wakes a worker that sleeps, and is seen by all that must see what was
+//! published before. Under the model checker two items of one function make a bundle, which has four places.
+
+use super::bundles::{bundling, items, publish_all, wait};
+use super::*;
+use crate::pool::queue::together::Together;
+use std::sync::atomic::AtomicUsize;
+
+/// As a queue does it, whose gates and pool workqueues have models of their own. How many were accepted.
+fn publish_batch(
+    pool: &Arc<Pool>,
+    pwq: PwqKey,
+    together: Option<&Together>,
+    items: &[Arc<Item>],
+) -> usize {
+    let mut chain = pool.chain(together);
+    for item in items {
+        if let Ok(mut pending) = item.claim() {
+            pending.aim(pool.id, pwq.place);
+            pool.add_to_chain(&mut chain, pending);
+        }
+    }
+    let accepted = chain.len();
+    pool.publish_chain(chain);
+    accepted
+}
+
+#[test]
+fn a_batch_wakes_a_worker_that_sleeps_and_runs_once() {
+    for in_bundles in [false, true] {
+        explore(3, move || {
+            let (pool, pwq, together) = bundling(1);
+            let done = Arc::new(Parker::new());
+            let items = items::<3>(&done);
+            let worker = start(&pool);
+            let together = in_bundles.then_some(&*together);
+            assert_eq!(publish_batch(&pool, pwq, together, &items), 3);
+            for item in &items {
+                wait(item, 1, &done);
+            }
+            finish(&pool, [worker]);
+            assert_eq!(items.map(|item| item.runs()), [1; 3]);
+            assert_eq!(pool.lock().in_flight(pwq), 0);
+        });
+    }
+}
+
+#[test]
+fn batches_of_two_issuers_run_once_each() {
+    explore(2, || {
+        let (pool, pwq, together) = bundling(1);
+        let done = Arc::new(Parker::new());
+        let (mine, others) = (items::<3>(&done), items::<2>(&done));
+        let worker = start(&pool);
+        let other = thread::spawn({
+            let (pool, together, others) = (pool.clone(), together.clone(), others.clone());
+            move || publish_batch(&pool, pwq, Some(&together), &others)
+        });
+        assert_eq!(publish_batch(&pool, pwq, Some(&together), &mine), 3);
+        assert_eq!(other.join().unwrap(), 2);
+        for item in mine.iter().chain(&others) {
+            wait(item, 1, &done);
+        }
+        finish(&pool, [worker]);
+        assert_eq!(mine.map(|item| item.runs()), [1; 3]);
+        assert_eq!(others.map(|item| item.runs()), [1; 2]);
+    });
+}
+
+#[test]
+fn a_batch_comes_after_what_its_issuer_has_published_before() {
+    explore(2, || {
+        let (pool, pwq, together) = bundling(1);
+        let items = items::<8>(&Arc::new(Parker::new()));
+        // Alone, and in a bundle that has places; then a batch with a bundle of its own, and one behind that.
+        publish_all(&pool, pwq, &together, &items[..3]);
+        assert_eq!(publish_batch(&pool, pwq, Some(&together), &items[3..7]), 4);
+        publish_all(&pool, pwq, &together, &items[7..]);
+        let mut guard = pool.lock();
+        guard.drain();
+        let accepted: Vec<usize> = guard.worklist.iter().map(RawWork::address).collect();
+        drop(guard);
+        let published = items.each_ref().map(|item| item.raw().address());
+        assert_eq!(accepted, published);
+        let worker = start(&pool);
+        finish(&pool, [worker]);
+        assert_eq!(items.map(|item| item.runs()), [1; 8]);
+    });
+}
+
+#[test]
+fn a_drain_sees_all_of_a_batch_or_nothing() {
+    explore(3, || {
+        let (pool, pwq, together) = bundling(1);
+        let done = Arc::new(Parker::new());
+        let items = items::<3>(&done);
+        let published = Arc::new(AtomicUsize::new(0));
+        let issuer = thread::spawn({
+            let (pool, together, items) = (pool.clone(), together.clone(), items.clone());
+            let published = published.clone();
+            move || {
+                publish_batch(&pool, pwq, Some(&together), &items);
+                // The models' own book-keeping.
+                published.store(3, Ordering::Relaxed);
+            }
+        });
+        let before = published.load(Ordering::Relaxed);
+        let in_flight = {
+            let mut guard = pool.lock();
+            guard.drain();
+            guard.in_flight(pwq) as usize
+        };
+        assert!(in_flight == 0 || in_flight == 3, "{in_flight} were seen");
+        assert!(in_flight >= before, "it was published");
+        issuer.join().unwrap();
+        let worker = start(&pool);
+        for item in &items {
+            wait(item, 1, &done);
+        }
+        finish(&pool, [worker]);
+        assert_eq!(items.map(|item| item.runs()), [1; 3]);
+    });
+}
+
+#[test]
+fn an_item_that_runs_and_comes_again_in_a_batch_never_runs_twice_at_once() {
+    explore(2, || {
+        let (pool, pwq, together) = bundling(2);
+        let done = Arc::new(Parker::new());
+        let items = items::<2>(&done);
+        assert_eq!(publish_batch(&pool, pwq, Some(&together), &items), 2);
+        let workers = [start(&pool), start(&pool)];
+        let accepted = publish_batch(&pool, pwq, Some(&together), &items);
+        let runs = || items.iter().map(|item| item.runs()).sum::<usize>();
+        while runs() < 2 + accepted {
+            done.park();
+        }
+        finish(&pool, workers);
+        assert_eq!(runs(), 2 + accepted);
+    });
+}

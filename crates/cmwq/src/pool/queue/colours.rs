@@ -1,0 +1,120 @@
+//! Flush colours of one pool workqueue: how many of its items are in flight under each, and which ends a flush waits for.
+//!
+//! [`Colours`] alone changes these numbers. Each change is a transition, with both of its ends in its name and the state that it comes from
+//! asserted. The pool's lock is held.
+#![forbid(unsafe_code)]
+
+/// Flush colours, as in the kernel.
+pub(crate) const COLOURS: usize = 16;
+
+/// The counts of one pool workqueue.
+pub(in crate::pool) struct Colours {
+    /// The colour that items are accepted under.
+    current: u32,
+    /// Accepted and not finished, per colour.
+    in_flight: [u32; COLOURS],
+    /// Their sum.
+    total: u32,
+    /// A bit for each colour whose end the front end waits for.
+    flushing: u16,
+}
+
+impl Colours {
+    pub(in crate::pool) fn new(current: u32) -> Self {
+        Colours {
+            current,
+            in_flight: [0; COLOURS],
+            total: 0,
+            flushing: 0,
+        }
+    }
+
+    #[inline]
+    pub(in crate::pool) fn current(&self) -> u32 {
+        self.current
+    }
+
+    /// Items accepted and not finished.
+    #[inline]
+    pub(in crate::pool) fn in_flight(&self) -> u32 {
+        self.total
+    }
+
+    /// Whether the front end waits for the end of a colour.
+    #[inline]
+    pub(in crate::pool) fn is_flushing(&self) -> bool {
+        self.flushing != 0
+    }
+
+    /// So many items are accepted, under the current colour.
+    #[inline]
+    pub(in crate::pool) fn transition_none_to_in_flight(&mut self, items: u32) {
+        self.in_flight[self.current as usize] += items;
+        self.total += items;
+    }
+
+    /// So many items of `colour` are not in flight any more. `true`: they were the last ones, and the front end waits for that.
+    #[inline]
+    pub(in crate::pool) fn transition_in_flight_to_none(
+        &mut self,
+        colour: u32,
+        items: u32,
+    ) -> bool {
+        debug_assert!(
+            self.in_flight[colour as usize] >= items,
+            "an item ends under the colour that it was accepted under"
+        );
+        self.total -= items;
+        self.in_flight[colour as usize] -= items;
+        let done = self.in_flight[colour as usize] == 0 && self.flushing & (1 << colour) != 0;
+        self.flushing &= !(u16::from(done) << colour);
+        done
+    }
+
+    /// Items are accepted under `next` from now on, and not under `old`. `true`: some of `old` are in flight, and the front end waits for their end.
+    pub(in crate::pool) fn transition_current_to_flushing(&mut self, old: u32, next: u32) -> bool {
+        debug_assert_eq!(
+            self.current, old,
+            "all pool workqueues of a queue have its colour"
+        );
+        debug_assert_eq!(
+            self.in_flight[next as usize], 0,
+            "a colour is used again when its generation is complete"
+        );
+        self.current = next;
+        let busy = self.in_flight[old as usize] > 0;
+        if busy {
+            self.flushing |= 1 << old;
+        }
+        busy
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::Colours;
+
+    #[test]
+    fn the_last_item_of_a_flushed_colour_is_told_once() {
+        let mut colours = Colours::new(15);
+        colours.transition_none_to_in_flight(2);
+        assert!(colours.transition_current_to_flushing(15, 0));
+        colours.transition_none_to_in_flight(1);
+        assert!(!colours.transition_in_flight_to_none(15, 1));
+        assert!(colours.is_flushing());
+        assert!(colours.transition_in_flight_to_none(15, 1));
+        assert!(!colours.is_flushing());
+        assert_eq!(colours.in_flight(), 1);
+        assert!(!colours.transition_in_flight_to_none(0, 1));
+        assert!(!colours.transition_current_to_flushing(0, 1));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "under the colour that it was accepted under")]
+    fn an_item_that_ends_under_another_colour_is_noticed() {
+        let mut colours = Colours::new(3);
+        colours.transition_none_to_in_flight(1);
+        colours.transition_in_flight_to_none(4, 1);
+    }
+}

@@ -1,0 +1,315 @@
+//! How many items of one workqueue may be active on one NUMA node, without a shared write per item.
+//!
+//! The node's limit is a store of credits. A pool workqueue takes some at a time and keeps them; an item that becomes
+//! active uses one that is there, an item that ends leaves it for the next. Only when a pool workqueue has none left does it
+//! go to the store; only when the store is empty too does an item wait, and then whoever holds unused credits gives them
+//! back. So a queue below its limit writes nothing that pods share, item by item.
+//!
+//! Why no credit is missed: a pool workqueue that has to wait is counted in `waiting` *before* the unused credits of all the
+//! others are collected, each under its pool's lock. Another one's completion either comes before that collection
+//! (which finds its unused credit) or takes the lock after it, and then sees the count and gives back itself.
+#![forbid(unsafe_code)]
+
+use crate::sys::atomic::{AtomicI32, AtomicUsize, Ordering};
+use crate::sys::sync::Mutex;
+use crossbeam_utils::CachePadded;
+use std::sync::{Arc, Weak};
+
+/// The credits of one workqueue on one node.
+pub(crate) struct NodeLimit {
+    /// Credits that nobody holds; negative while a lowered limit is overdrawn.
+    free: CachePadded<AtomicI32>,
+    /// Pool workqueues of this node with items that wait for a credit; one more while a shared limit behind it is tight.
+    waiting: CachePadded<AtomicUsize>,
+    /// How many credits one visit may take.
+    portion: AtomicI32,
+    /// How many there are in all, held or not: what `max_active` comes to here. 0: frozen.
+    limit: AtomicI32,
+    /// A limit that it shares with other workqueues: every credit is one of that, too.
+    shared: Option<Arc<SharedLimit>>,
+}
+
+/// The largest portion: enough to make visits rare.
+const MAX_PORTION: i32 = 32;
+
+impl NodeLimit {
+    /// `holders`: how many pool workqueues share the limit, so that they cannot hoard more than a quarter of it.
+    pub(crate) fn new(limit: i32, holders: usize) -> Self {
+        let node = NodeLimit {
+            free: CachePadded::new(AtomicI32::new(limit)),
+            waiting: CachePadded::new(AtomicUsize::new(0)),
+            portion: AtomicI32::new(1),
+            limit: AtomicI32::new(limit),
+            shared: None,
+        };
+        node.set_portion(limit, holders);
+        node
+    }
+
+    /// One whose credits are also those of `shared`, if there is such.
+    pub(crate) fn behind(limit: i32, shared: Option<&Arc<SharedLimit>>) -> Arc<Self> {
+        let node = Arc::new(NodeLimit {
+            shared: shared.cloned(),
+            ..NodeLimit::new(limit, 1)
+        });
+        if let Some(shared) = shared {
+            shared.stand_behind(&node);
+        }
+        node
+    }
+
+    pub(crate) fn shared(&self) -> Option<&SharedLimit> {
+        self.shared.as_deref()
+    }
+
+    /// The limit is `to` from now on, and was `from`.
+    pub(crate) fn change(&self, from: i32, to: i32) {
+        self.limit.store(to, Ordering::Relaxed);
+        self.free.fetch_add(to - from, Ordering::AcqRel);
+    }
+
+    /// How many items may be active.
+    pub(crate) fn admits(&self) -> i32 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_portion(&self, limit: i32, holders: usize) {
+        let share = limit / (4 * holders.max(1) as i32);
+        self.portion
+            .store(share.clamp(1, MAX_PORTION), Ordering::Relaxed);
+    }
+
+    /// Takes up to a portion of credits, at least one; 0 when there is none. While somebody waits, only one.
+    pub(crate) fn take_portion(&self) -> i32 {
+        let portion = if self.someone_waits() {
+            1
+        } else {
+            self.portion.load(Ordering::Relaxed)
+        };
+        match &self.shared {
+            None => self.take_own(portion),
+            Some(shared) => shared.take_portion(portion, &self.free),
+        }
+    }
+
+    /// Takes one credit for a pool workqueue whose turn has come.
+    pub(crate) fn take_one(&self) -> Result<(), Short> {
+        match &self.shared {
+            None if self.take_own(1) == 1 => Ok(()),
+            None => Err(Short::Own),
+            Some(shared) => shared.take(1, &self.free).map(|_| ()),
+        }
+    }
+
+    /// Takes up to `most` credits.
+    fn take_own(&self, most: i32) -> i32 {
+        let mut free = self.free.load(Ordering::Relaxed);
+        while free > 0 {
+            let taken = free.min(most);
+            // AcqRel: a credit carries with it what its last holder did.
+            match self.free.compare_exchange_weak(
+                free,
+                free - taken,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return taken,
+                Err(now) => free = now,
+            }
+        }
+        0
+    }
+
+    /// Gives credits back.
+    pub(crate) fn give(&self, credits: i32) {
+        match &self.shared {
+            None => {
+                self.free.fetch_add(credits, Ordering::AcqRel);
+            }
+            Some(shared) => shared.give(credits, &self.free),
+        }
+    }
+
+    pub(crate) fn someone_waits(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether exactly one pool workqueue waits for a credit, and no lowered limit is overdrawn.
+    pub(crate) fn only_one_waits(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) == 1 && self.free.load(Ordering::Relaxed) >= 0
+    }
+
+    /// Whether unused credits have to be given back: somebody waits, or a lowered limit is overdrawn.
+    #[inline]
+    pub(crate) fn is_tight(&self) -> bool {
+        self.someone_waits() || self.free.load(Ordering::Relaxed) < 0
+    }
+
+    pub(crate) fn one_more_waits(&self) {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn one_less_waits(&self) {
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+pub(crate) struct SharedLimit {
+    name: String,
+    state: Mutex<Shared>,
+}
+
+struct Shared {
+    /// Credits that nobody holds; negative while a lowered limit is overdrawn.
+    free: i32,
+    /// How many there are in all.
+    limit: i32,
+    /// Somebody waits for a credit, or the limit is overdrawn: the stores count one more that waits.
+    tight: bool,
+    /// The stores that hand out its credits.
+    stores: Vec<Weak<NodeLimit>>,
+}
+
+/// Why there is no credit to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Short {
+    /// The workqueue's own limit is reached.
+    Own,
+    /// The shared one is.
+    Shared,
+}
+
+impl SharedLimit {
+    pub(crate) fn new(name: String, limit: i32) -> Arc<Self> {
+        Arc::new(SharedLimit {
+            name,
+            state: Mutex::new(Shared {
+                free: limit,
+                limit,
+                tight: false,
+                stores: Vec::new(),
+            }),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many credits there are, and how many of them somebody holds.
+    pub(crate) fn limit_and_held(&self) -> (i32, i32) {
+        let state = self.state.lock();
+        (state.limit, state.limit - state.free)
+    }
+
+    /// From now on `store` hands out credits of this limit.
+    pub(in crate::pool) fn stand_behind(&self, store: &Arc<NodeLimit>) {
+        let mut state = self.state.lock();
+        state.stores.retain(|store| store.strong_count() > 0);
+        state.stores.push(Arc::downgrade(store));
+        if state.tight {
+            store.one_more_waits();
+        }
+    }
+
+    /// Takes up to `most` credits, of this limit and of the store whose unused ones are `own`.
+    pub(in crate::pool) fn take(&self, most: i32, own: &AtomicI32) -> Result<i32, Short> {
+        let mut state = self.state.lock();
+        // Relaxed: written under the lock only, but for changes of the store's limit, for which any order will do.
+        let taken = most.min(own.load(Ordering::Relaxed));
+        if taken <= 0 {
+            return Err(Short::Own);
+        }
+        let taken = taken.min(state.free);
+        if taken <= 0 {
+            return Err(Short::Shared);
+        }
+        own.fetch_sub(taken, Ordering::Relaxed);
+        state.free -= taken;
+        Ok(taken)
+    }
+
+    /// As [`take`](Self::take), a portion: little enough that others have some too, and nothing that somebody waits for.
+    pub(in crate::pool) fn take_portion(&self, most: i32, own: &AtomicI32) -> i32 {
+        let most = {
+            let state = self.state.lock();
+            if state.tight {
+                return 0;
+            }
+            most.min(state.limit / (4 * state.stores.len().max(1) as i32))
+        };
+        self.take(most.max(1), own).unwrap_or(0)
+    }
+
+    pub(in crate::pool) fn give(&self, credits: i32, own: &AtomicI32) {
+        let mut state = self.state.lock();
+        own.fetch_add(credits, Ordering::Relaxed);
+        state.free += credits;
+    }
+
+    /// Changes how many there are. The caller sees to it that those who wait are served.
+    pub(crate) fn change(&self, to: i32) {
+        let mut state = self.state.lock();
+        state.free += to - state.limit;
+        state.limit = to;
+    }
+
+    /// Tells all stores whether credits are wanted back: because somebody waits, or because the limit is overdrawn. `true`: they are
+    /// from now on, and were not before.
+    pub(crate) fn set_tight(&self, someone_waits: bool) -> bool {
+        let mut state = self.state.lock();
+        let tight = someone_waits || state.free < 0;
+        if tight == state.tight {
+            return false;
+        }
+        state.tight = tight;
+        for store in state.stores.iter().filter_map(Weak::upgrade) {
+            match tight {
+                true => store.one_more_waits(),
+                false => store.one_less_waits(),
+            }
+        }
+        tight
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::NodeLimit;
+
+    #[test]
+    fn a_small_limit_is_handed_out_one_by_one() {
+        let node = NodeLimit::new(3, 4);
+        assert_eq!(
+            [
+                node.take_portion(),
+                node.take_portion(),
+                node.take_portion(),
+                node.take_portion()
+            ],
+            [1, 1, 1, 0]
+        );
+        node.give(2);
+        assert_eq!(node.take_own(8), 2);
+    }
+
+    #[test]
+    fn portions_leave_three_quarters_to_the_others() {
+        let node = NodeLimit::new(64, 4);
+        assert_eq!(node.take_portion(), 4);
+        node.one_more_waits();
+        assert_eq!(node.take_portion(), 1, "while somebody waits nobody hoards");
+    }
+
+    #[test]
+    fn a_lowered_limit_is_overdrawn_until_credits_come_back() {
+        let node = NodeLimit::new(2, 1);
+        assert_eq!(node.take_own(2), 2);
+        node.change(2, 1);
+        assert_eq!(node.admits(), 1);
+        node.give(1);
+        assert_eq!(node.take_own(1), 0);
+        node.give(1);
+        assert_eq!(node.take_own(1), 1);
+    }
+}

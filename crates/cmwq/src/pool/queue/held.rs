@@ -1,0 +1,77 @@
+//! The credits that one pool workqueue holds, and how many of them its active items use.
+//!
+//! [`HeldCredits`] alone changes these numbers. Each change is a transition, with both of its ends in its name and the state that it comes from
+//! asserted. The pool's lock is held. The store that credits come from and go to is [`NodeLimit`](super::credits::NodeLimit).
+#![forbid(unsafe_code)]
+
+/// The credits of one pool workqueue.
+#[derive(Default)]
+pub(in crate::pool) struct HeldCredits {
+    /// Taken from the store and not given back.
+    held: i32,
+    /// One for each item on the worklist or running, and for each open caller-runs slot.
+    used: i32,
+}
+
+impl HeldCredits {
+    #[inline]
+    pub(in crate::pool) fn used(&self) -> i32 {
+        self.used
+    }
+
+    #[inline]
+    pub(in crate::pool) fn unused(&self) -> i32 {
+        self.held - self.used
+    }
+
+    /// So many were taken from the store.
+    #[inline]
+    pub(in crate::pool) fn transition_store_to_unused(&mut self, credits: i32) {
+        debug_assert!(credits >= 0, "a store hands out credits");
+        self.held += credits;
+    }
+
+    /// So many items become active.
+    #[inline]
+    pub(in crate::pool) fn transition_unused_to_used(&mut self, credits: i32) {
+        debug_assert!(self.unused() >= credits, "an active item has a credit");
+        self.used += credits;
+    }
+
+    /// So many active items have ended.
+    #[inline]
+    pub(in crate::pool) fn transition_used_to_unused(&mut self, credits: i32) {
+        debug_assert!(self.used >= credits, "an item ends once");
+        self.used -= credits;
+    }
+
+    /// All unused ones go back to the store. Returns how many these are.
+    pub(in crate::pool) fn transition_unused_to_store(&mut self) -> i32 {
+        let unused = self.unused();
+        self.held = self.used;
+        unused
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::HeldCredits;
+
+    #[test]
+    fn what_is_not_used_goes_back() {
+        let mut credits = HeldCredits::default();
+        credits.transition_store_to_unused(4);
+        credits.transition_unused_to_used(3);
+        credits.transition_used_to_unused(1);
+        assert_eq!((credits.used(), credits.unused()), (2, 2));
+        assert_eq!(credits.transition_unused_to_store(), 2);
+        assert_eq!((credits.used(), credits.unused()), (2, 0));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "an active item has a credit")]
+    fn an_active_item_without_a_credit_is_noticed() {
+        HeldCredits::default().transition_unused_to_used(1);
+    }
+}

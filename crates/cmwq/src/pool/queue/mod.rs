@@ -1,0 +1,9 @@
+//! What a pool keeps for each workqueue: its pool workqueue, credits and lanes.
+
+pub(in crate::pool) mod colours;
+pub(in crate::pool) mod credits;
+pub(in crate::pool) mod held;
+pub(in crate::pool) mod lane;
+pub(in crate::pool) mod pwq;
+pub(in crate::pool) mod stats;
+pub(in crate::pool) mod together;

@@ -1,0 +1,261 @@
+//! The dump of everything that is busy, laid out like the kernel's.
+
+use super::snapshot::{MOST_LISTED, PwqSnapshot, RunSnapshot};
+use super::threads;
+use crate::pool::{PoolKind, PoolSnapshot, WaitList};
+use crate::sys::symbol;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What is busy at one moment: see [`Engine::dump`](crate::Engine::dump). Each pool is looked at by itself, so that the
+/// parts may be a few microseconds apart.
+pub struct Dump {
+    pools: Vec<PoolSnapshot>,
+    freezable_only: bool,
+}
+
+impl Dump {
+    pub(crate) fn new(pools: Vec<PoolSnapshot>) -> Self {
+        Dump {
+            pools,
+            freezable_only: false,
+        }
+    }
+
+    /// The same, of freezable queues only, and of no pools.
+    pub(crate) fn of_freezable(mut self) -> Self {
+        for pool in &mut self.pools {
+            pool.pwqs.retain(|pwq| pwq.freezable);
+            let left: Vec<u32> = pool.pwqs.iter().map(|pwq| pwq.place).collect();
+            pool.runs.retain(|run| left.contains(&run.pwq));
+        }
+        self.freezable_only = true;
+        self
+    }
+
+    /// One line on a pool: its CPUs, node, kind, nice level.
+    pub(crate) fn describe(&self, id: u32) -> String {
+        match self.pools.iter().find(|pool| pool.id == id) {
+            Some(pool) => Described(pool).to_string(),
+            None => format!("pool {id}"),
+        }
+    }
+
+    /// Why the items of a list wait, as far as can be seen.
+    pub(crate) fn why_it_waits(&self, list: WaitList) -> String {
+        let pool = self.pools.iter().find(|pool| pool.id == list.pool());
+        let Some(pool) = pool else {
+            return "the pool is gone".to_owned();
+        };
+        let WaitList::Inactive(_, key) = list else {
+            return if pool.running >= pool.target {
+                format!("{} items run, as many as may", pool.running)
+            } else if pool.manager.is_some() && pool.idle.is_empty() {
+                "a worker is needed and has not been created".to_owned()
+            } else {
+                "no worker takes it".to_owned()
+            };
+        };
+        match pool.pwqs.iter().find(|pwq| pwq.place == key.place) {
+            Some(pwq) if pwq.plugged => format!(
+                "workqueue {} is ordered, and its items of before a change of attributes come first",
+                pwq.queue
+            ),
+            Some(pwq) => format!(
+                "max_active of workqueue {} admits {} here, {} are active and {} wait{}",
+                pwq.queue,
+                pwq.admits,
+                pwq.active,
+                pwq.nr_inactive,
+                OfGroup(pwq),
+            ),
+            None => "the workqueue is gone".to_owned(),
+        }
+    }
+
+    /// What the threads are doing that run items of those of these pools that belong to one CPU: one that sleeps can hold such a
+    /// pool up.
+    pub(crate) fn threads_of(&self, ids: impl Iterator<Item = u32>) -> String {
+        let mut text = String::new();
+        for id in ids {
+            let pool = self.pools.iter().find(|pool| pool.id == id);
+            if let Some(pool) = pool.filter(|pool| pool.kind != PoolKind::Unbound) {
+                describe_threads(&mut text, pool);
+            }
+        }
+        text
+    }
+
+    /// What the threads are doing now that run the items of this dump: a line for each, and where it is in the kernel, as a stack if
+    /// that may be read and otherwise as the function and the system call in which it sleeps. The threads are not disturbed.
+    pub fn threads(&self) -> String {
+        let mut text = String::new();
+        for pool in self.pools.iter().filter(|pool| !pool.runs.is_empty()) {
+            describe_threads(&mut text, pool);
+        }
+        text
+    }
+}
+
+fn describe_threads(text: &mut String, pool: &PoolSnapshot) {
+    *text += &format!("busy threads of pool {}:\n", pool.id);
+    for run in &pool.runs {
+        threads::describe(text, run.tid);
+    }
+}
+
+/// What the limit of a queue's group says, behind something else.
+struct OfGroup<'a>(&'a PwqSnapshot);
+
+impl fmt::Display for OfGroup<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.group {
+            Some((name, limit, held)) => write!(f, "; group {name} admits {limit}, {held} held"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A pool in one line.
+struct Described<'a>(&'a PoolSnapshot);
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pool = self.0;
+        write!(f, "pool {}: cpus={}", pool.id, pool.cpus)?;
+        if let Some(node) = pool.node {
+            write!(f, " node={node}")?;
+        }
+        write!(f, " flags={:#x}", pool.flags)?;
+        match pool.kind {
+            PoolKind::Unbound if pool.strict => f.write_str(" unbound strict")?,
+            PoolKind::Unbound => f.write_str(" unbound")?,
+            PoolKind::PerCpu(_) => f.write_str(" per-CPU")?,
+            PoolKind::Bh(_) => f.write_str(" BH")?,
+        }
+        write!(f, " nice={}", pool.nice)?;
+        match pool.effective_nice {
+            Some(nice) if nice != pool.nice => write!(f, " (runs at {nice})"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Functions, equal neighbours as one with a count.
+/// Of a list that is longer than [`MOST_LISTED`] only its length is told, `all`.
+fn write_funcs(f: &mut fmt::Formatter<'_>, funcs: &[usize], all: usize) -> fmt::Result {
+    for (index, same) in funcs.chunk_by(|a, b| a == b).enumerate() {
+        let comma = if index == 0 { " " } else { ", " };
+        match same.len() {
+            1 => write!(f, "{comma}{}", symbol::name_of(same[0]))?,
+            count => write!(f, "{comma}{count}*{}", symbol::name_of(same[0]))?,
+        }
+    }
+    if funcs.len() >= MOST_LISTED {
+        write!(f, ", and so on: {all} in all")?;
+    }
+    writeln!(f)
+}
+
+fn write_runs(f: &mut fmt::Formatter<'_>, runs: &[&RunSnapshot]) -> fmt::Result {
+    f.write_str("    in-flight:")?;
+    for (index, run) in runs.iter().enumerate() {
+        let comma = if index == 0 { " " } else { ", " };
+        let rescuer = if run.rescuer { "(RESCUER)" } else { "" };
+        let name = symbol::name_of(run.func);
+        let seconds = run.for_ns as f64 / 1e9;
+        write!(f, "{comma}{}{rescuer}:{name}", run.tid)?;
+        if let Some(description) = &run.description {
+            write!(f, " ({description})")?;
+        }
+        write!(f, " for {seconds:.1}s")?;
+        if !run.scheduled.is_empty() {
+            f.write_str(" BEHIND IT")?;
+            for func in &run.scheduled {
+                write!(f, " {}", symbol::name_of(*func))?;
+            }
+        }
+    }
+    writeln!(f)
+}
+
+impl fmt::Display for Dump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.freezable_only {
+            true => "Showing freezable workqueues that are still busy:\n",
+            false => "Showing busy workqueues and worker pools:\n",
+        })?;
+        // Queues of one name and one kind stand together.
+        let mut queues: BTreeMap<(&str, &str), Vec<(&PoolSnapshot, &PwqSnapshot)>> =
+            BTreeMap::new();
+        for pool in &self.pools {
+            for pwq in pool.pwqs.iter().filter(|pwq| pwq.in_flight > 0) {
+                let queue = queues.entry((&pwq.queue, &pwq.flags)).or_default();
+                queue.push((pool, pwq));
+            }
+        }
+        for ((name, flags), pwqs) in queues {
+            writeln!(f, "workqueue {name}: {flags}")?;
+            for (pool, pwq) in pwqs {
+                let mayday = if pwq.mayday { " MAYDAY" } else { "" };
+                writeln!(
+                    f,
+                    "  pwq: {} active={} in_flight={} refcnt={}{mayday}{}",
+                    Described(pool),
+                    pwq.active,
+                    pwq.in_flight,
+                    pwq.references,
+                    OfGroup(pwq),
+                )?;
+                let runs: Vec<&RunSnapshot> = pool
+                    .runs
+                    .iter()
+                    .filter(|run| run.pwq == pwq.place)
+                    .collect();
+                if !runs.is_empty() {
+                    write_runs(f, &runs)?;
+                }
+                let nr_pending = pwq.active.saturating_sub(runs.len());
+                for (what, funcs, all) in [
+                    ("pending", &pwq.pending, nr_pending),
+                    ("inactive", &pwq.inactive, pwq.nr_inactive),
+                ] {
+                    if !funcs.is_empty() {
+                        write!(f, "    {what}:")?;
+                        write_funcs(f, funcs, all)?;
+                    }
+                }
+            }
+        }
+        if self.freezable_only {
+            return Ok(());
+        }
+        for pool in self.pools.iter().filter(|pool| pool.is_busy()) {
+            write!(f, "{}", Described(pool))?;
+            if let Some(ns) = pool.hung_ns {
+                write!(f, " hung={}s", ns / 1_000_000_000)?;
+            }
+            write!(f, " workers={}", pool.workers.len())?;
+            match pool.manager {
+                // Asked for, and not begun.
+                Some(0) => f.write_str(" manager: none yet")?,
+                Some(tid) => write!(f, " manager: {tid}")?,
+                None => {}
+            }
+            if !pool.idle.is_empty() {
+                f.write_str(" idle:")?;
+                for tid in &pool.idle {
+                    write!(f, " {tid}")?;
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Dump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,6 @@
+//! What pools look like from outside.
+
+pub(in crate::pool) mod dump;
+pub(in crate::pool) mod snapshot;
+pub(in crate::pool) mod stall;
+pub(in crate::pool) mod threads;

@@ -1,0 +1,279 @@
+//! What a pool is doing, copied out under its lock so that it can be printed without.
+#![forbid(unsafe_code)]
+
+use crate::item::List;
+use crate::pool::attrs::kind::PoolKind;
+use crate::pool::lock::guard::PoolGuard;
+use crate::pool::queue::stats::PoolStats;
+use crate::pool::state::pool::Pool;
+use crate::pool::state::worker::{Busy, WorkerSlot, WorkerState};
+use crate::pool::task::current::number;
+use crate::sys::atomic::Ordering;
+use crate::sys::clock;
+use crate::sys::map::HashMap;
+use crate::topology::CpuSet;
+use std::sync::Arc;
+
+/// One pool.
+pub(crate) struct PoolSnapshot {
+    pub(crate) id: u32,
+    pub(crate) kind: PoolKind,
+    pub(crate) cpus: CpuSet,
+    pub(crate) node: Option<u32>,
+    pub(crate) strict: bool,
+    pub(crate) nice: i32,
+    pub(crate) effective_nice: Option<i32>,
+    pub(crate) workers: Vec<WorkerSnapshot>,
+    /// Thread ids of idle workers, the most recently idle first.
+    pub(crate) idle: Vec<i32>,
+    /// The thread that creates a worker, while one is being created.
+    pub(crate) manager: Option<i32>,
+    /// As in the kernel: see [`flags`].
+    pub(crate) flags: u32,
+    /// For how long nothing has been started while something waits.
+    pub(crate) hung_ns: Option<u64>,
+    /// The real CPUs that the workers are bound to, and how many of them may run at a time.
+    pub(crate) binding: CpuSet,
+    pub(crate) target: u32,
+    pub(crate) running: u32,
+    /// Items that are ready to run.
+    pub(crate) waiting: usize,
+    pub(crate) stats: PoolStats,
+    pub(crate) runs: Vec<RunSnapshot>,
+    pub(crate) pwqs: Vec<PwqSnapshot>,
+}
+
+/// One worker.
+pub(crate) struct WorkerSnapshot {
+    pub(crate) id: u32,
+    /// 0: it has not begun.
+    pub(crate) tid: i32,
+    pub(crate) doing: &'static str,
+}
+
+/// One item in execution. Functions are addresses here and everywhere.
+pub(crate) struct RunSnapshot {
+    pub(crate) pwq: u32,
+    /// The queue's identity.
+    pub(crate) front: usize,
+    pub(crate) tid: i32,
+    pub(crate) rescuer: bool,
+    pub(crate) func: usize,
+    /// `None`: its queue's name.
+    pub(crate) description: Option<String>,
+    pub(crate) for_ns: u64,
+    /// What runs right after it on the same worker.
+    pub(crate) scheduled: Vec<usize>,
+}
+
+/// One pool workqueue.
+pub(crate) struct PwqSnapshot {
+    pub(crate) place: u32,
+    pub(crate) queue: String,
+    pub(crate) flags: String,
+    pub(crate) active: usize,
+    pub(crate) in_flight: usize,
+    pub(crate) references: usize,
+    pub(crate) freezable: bool,
+    pub(crate) mayday: bool,
+    /// On the worklist; the first [`MOST_LISTED`].
+    pub(crate) pending: Vec<usize>,
+    /// The first as many.
+    pub(crate) inactive: Vec<usize>,
+    pub(crate) nr_inactive: usize,
+    /// How many of the queue's items may be active on this node (of a per-CPU queue: on this CPU).
+    pub(crate) admits: i32,
+    /// The name of the limit that the queue shares with others, how much it admits, and how many places are taken.
+    pub(crate) group: Option<(String, i32, i32)>,
+    /// Its items wait for those of before a change of the queue's attributes.
+    pub(crate) plugged: bool,
+}
+
+/// What a pool's flags mean.
+pub(crate) mod flags {
+    /// Its items must not block, and run one at a time.
+    pub(crate) const BH: u32 = 1;
+    /// A worker is being created.
+    pub(crate) const MANAGER_ACTIVE: u32 = 1 << 1;
+    /// Its workers are not bound to one CPU: it is unbound, or its CPU may not be used now.
+    pub(crate) const DISASSOCIATED: u32 = 1 << 2;
+}
+
+/// So many items of a list are copied out: the pool's lock is held meanwhile.
+pub(crate) const MOST_LISTED: usize = 1000;
+
+fn funcs(list: &List) -> Vec<usize> {
+    let listed = list.iter().take(MOST_LISTED);
+    listed.map(|item| number(item.func())).collect()
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+impl PoolGuard<'_> {
+    /// How many items are in execution, if nobody is about to start another one.
+    pub(crate) fn items_running_if_settled(&mut self) -> Option<usize> {
+        self.drain();
+        let may_start = !self.worklist.is_empty() && self.running() < self.target();
+        let settled = self.searching() == 0 && !self.creating && !may_start;
+        settled.then(|| self.busy.iter().count())
+    }
+}
+
+fn worker((id, slot): (u32, &WorkerSlot)) -> WorkerSnapshot {
+    WorkerSnapshot {
+        id,
+        tid: slot.handle.tid.load(Ordering::Relaxed) as i32,
+        doing: match slot.state {
+            WorkerState::Starting => "starting",
+            WorkerState::Idle { .. } => "idle",
+            WorkerState::Searching => "searching",
+            WorkerState::Busy(Busy::Running) => "running",
+            WorkerState::Busy(Busy::Blocked) => "blocked",
+            WorkerState::Busy(Busy::CpuIntensive) => "cpu_intensive",
+            WorkerState::Away { .. } => "helping",
+        },
+    }
+}
+
+impl PoolGuard<'_> {
+    fn flags(&self) -> u32 {
+        [
+            (matches!(self.kind(), PoolKind::Bh(_)), flags::BH),
+            (self.creating, flags::MANAGER_ACTIVE),
+            (!self.associated, flags::DISASSOCIATED),
+        ]
+        .iter()
+        .map(|&(is_set, flag)| if is_set { flag } else { 0 })
+        .sum()
+    }
+}
+
+impl Pool {
+    pub(crate) fn snapshot(self: &Arc<Self>) -> PoolSnapshot {
+        let now = clock::coarse_ns();
+        let effective_nice = self.effective_nice();
+        let mut guard = self.lock();
+        guard.drain();
+        let runs = guard.busy.iter_described();
+        let runs = runs.map(|(run, description)| RunSnapshot {
+            pwq: run.pwq,
+            front: guard.pwqs[run.pwq].front_id(),
+            tid: run.by.tid,
+            rescuer: run.by.rescuer,
+            func: number(run.func),
+            description: description.map(str::to_owned),
+            for_ns: now.saturating_sub(run.since_ns),
+            scheduled: funcs(&run.scheduled),
+        });
+        let in_lanes = guard.pwqs.iter().flat_map(|(place, pwq)| {
+            let running = pwq
+                .lanes_with_runs()
+                .filter_map(|lane| Some((lane, lane.running()?)));
+            running.map(move |(lane, (func, tid, since_ns))| RunSnapshot {
+                pwq: place,
+                front: pwq.front_id(),
+                tid,
+                rescuer: false,
+                func,
+                description: lane.description(),
+                for_ns: now.saturating_sub(since_ns),
+                scheduled: Vec::new(),
+            })
+        });
+        let runs = runs.chain(in_lanes);
+        let mut pending: HashMap<u32, Vec<usize>> = HashMap::default();
+        for item in guard.worklist.iter().take(MOST_LISTED) {
+            let own = pending.entry(item.place().pwq()).or_default();
+            own.push(number(item.func()));
+        }
+        let pwqs = guard.pwqs.iter().map(|(place, pwq)| PwqSnapshot {
+            place,
+            queue: pwq.owner.front.name().to_owned(),
+            flags: pwq.owner.front.flags(),
+            active: pwq.nr_active(),
+            in_flight: pwq.nr_in_flight(),
+            references: pwq.references(),
+            freezable: pwq.owner.front.is_freezable(),
+            mayday: pwq.mayday,
+            pending: pending.remove(&place).unwrap_or_default(),
+            inactive: funcs(&pwq.inactive),
+            nr_inactive: pwq.inactive.len(),
+            admits: pwq.limit.admits(),
+            group: pwq.limit.shared().map(|shared| {
+                let (limit, held) = shared.limit_and_held();
+                (shared.name().to_owned(), limit, held)
+            }),
+            plugged: pwq.is_plugged(),
+        });
+        let (runs, pwqs) = (runs.collect(), pwqs.collect());
+        let tid_of = |id: &u32| guard.workers[*id].handle.tid.load(Ordering::Relaxed) as i32;
+        let idle = guard.idle().iter().rev().map(tid_of).collect();
+        let manager = self.manager.load(Ordering::Relaxed);
+        PoolSnapshot {
+            id: self.id,
+            kind: self.attrs.kind,
+            cpus: self.attrs.cpus.clone(),
+            node: self.attrs.place.node,
+            strict: self.attrs.strict,
+            nice: self.attrs.nice,
+            effective_nice,
+            workers: guard.workers.iter().map(worker).collect(),
+            idle,
+            manager: Some(manager).filter(|_| guard.creating),
+            flags: guard.flags(),
+            hung_ns: guard.stands_still_ns(),
+            binding: (*guard.binding).clone(),
+            target: guard.target(),
+            running: guard.running(),
+            waiting: guard.worklist.len(),
+            stats: guard.stats(),
+            runs,
+            pwqs,
+        }
+    }
+}
+
+impl PoolSnapshot {
+    /// Whether a worker is not idle or something waits.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.runs.is_empty() || self.pwqs.iter().any(|pwq| pwq.in_flight > 0)
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::Engine;
+    use crate::engine::{Registry, gates};
+
+    #[test]
+    fn who_creates_a_worker_is_the_manager_while_one_is_being_created() {
+        let engine = Engine::builder().build().unwrap();
+        let queue = engine.workqueue("t").ordered().build().unwrap();
+        queue.spawn(|| ()).join().unwrap();
+        let pool = {
+            let id = engine.pool_states()[0].id;
+            let gate = gates().enter(0);
+            let pool = Registry::process().find(id, &gate);
+            pool.expect("it is in use").clone()
+        };
+        // The spare that the item asked for may be on its way.
+        while pool.lock().creating {
+            std::thread::yield_now();
+        }
+        let seen = pool.snapshot();
+        assert_eq!(
+            (seen.manager, seen.flags & flags::MANAGER_ACTIVE),
+            (None, 0)
+        );
+        // As if another one were being created.
+        pool.lock().creating = true;
+        let seen = pool.snapshot();
+        let dump = engine.dump().to_string();
+        pool.lock().creating = false;
+        assert_eq!(seen.flags & flags::MANAGER_ACTIVE, flags::MANAGER_ACTIVE);
+        let manager = seen.manager.expect("a worker was created");
+        let name = std::fs::read_to_string(format!("/proc/self/task/{manager}/comm"));
+        assert!(name.expect("it is there").starts_with("cmwq-"));
+        assert!(!dump.contains("manager"), "the pool is not busy: {dump}");
+    }
+}

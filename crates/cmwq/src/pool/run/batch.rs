@@ -1,0 +1,361 @@
+//! Batches: a worker takes several short items at once and runs them one after the other without the lock.
+//!
+//! A batch is a part of the worklist that one worker may begin items from without asking. Where the items of a pool have all been short
+//! lately, the lock and the accounting for each of them cost more than the items. So a worker takes as many as it
+//! expects to run in a microsecond or two: the first of the worklist, as long as they are of one pool workqueue, and of one that
+//! nobody waits for.
+//!
+//! Nobody else need know. Whoever takes the pool's lock in the ordinary way ([`Pool::lock`]) closes all open batches first: the items
+//! that were not begun are back on the worklist, in their order; those that have ended are accounted for; the one that
+//! runs is in the busy table. Only the worker's own loop, and the publisher who calls a worker, take the lock beside open batches
+//! ([`Pool::lock_beside_batches`]), and they ask nothing that would need it.
+//!
+//! What an open batch may delay, and how long: the items behind one that turns out to be long. A worker that looks for work closes
+//! batches that are overdue, the monitor closes all at each look, and a worker whose batches were long takes single items for a long while.
+#![forbid(unsafe_code)]
+
+use crate::item::{FoundInBundle, Part, Pending, ticket};
+use crate::pool::lock::batches::OVERDUE_NS;
+use crate::pool::lock::guard::PoolGuard;
+use crate::pool::state::pool::{Inner, Pool};
+use crate::pool::state::worker::WorkerHandle;
+use crate::pool::task::busy::Executor;
+use crate::pool::task::call::call_next;
+use crate::pool::task::current::{self, Current};
+use crate::pool::task::run::{Open, Run, Task};
+use crate::sys::{clock, probe, thread};
+
+/// A batch that took less was too small, and one that took more too large.
+const SHORT_NS: u64 = 2_000;
+const LONG_NS: u64 = 8_000;
+/// Of two such batches at this distance or less, the second says that the items are not short.
+const SUSPICIOUS_FOR: u32 = 64;
+/// After such a batch, or item, so many have to be short before two are taken at once; twice as many after each further one.
+const FIRST_TRIAL: u32 = 32;
+const LONGEST_TRIAL: u32 = 512;
+
+/// So many items ahead a worker asks for the line of one.
+const AHEAD: usize = 8;
+
+/// How many items a worker takes at once.
+pub(in crate::pool) struct Size {
+    most: usize,
+    now: usize,
+    /// Single items that must be short before `now` may grow, and with how many the next trial begins.
+    trial: u32,
+    next_trial: u32,
+    /// When the batch, or the single item with others behind it, was begun; 0: nobody looked.
+    since_ns: u64,
+    /// As counted when a batch was last found to have taken long.
+    preemptions: i64,
+    /// After a batch that took long: so many more, and it is forgotten.
+    suspicious: u32,
+}
+
+impl Size {
+    /// At most `most`. The model checker has no time: there it is always so many.
+    pub(in crate::pool) fn new(most: usize) -> Self {
+        Size {
+            most,
+            now: if cfg!(cmwq_loom) { most } else { 1 },
+            trial: 0,
+            next_trial: FIRST_TRIAL,
+            since_ns: 0,
+            preemptions: 0,
+            suspicious: 0,
+        }
+    }
+
+    fn begin(&mut self) -> u64 {
+        self.since_ns = clock::now_ns();
+        self.since_ns
+    }
+
+    /// What was begun has ended. Returns how long it took, if somebody looked at the clock.
+    #[inline]
+    pub(in crate::pool) fn learn(&mut self) -> Option<u64> {
+        let since_ns = std::mem::take(&mut self.since_ns);
+        if since_ns == 0 || cfg!(cmwq_loom) {
+            return None;
+        }
+        let took_ns = clock::now_ns() - since_ns;
+        self.judge(took_ns, thread::preemptions);
+        Some(took_ns)
+    }
+
+    /// Whether single items have to be short first before several are taken at once.
+    #[inline]
+    pub(in crate::pool) fn is_on_trial(&self) -> bool {
+        self.trial > 0
+    }
+
+    /// What was begun took so long; `preemptions` counts those of the thread, and costs a system call.
+    #[inline]
+    fn judge(&mut self, took_ns: u64, preemptions: impl FnOnce() -> i64) {
+        if took_ns > OVERDUE_NS {
+            self.judge_long(preemptions);
+        } else if took_ns > LONG_NS {
+            self.suspicious = self.suspicious.saturating_sub(1);
+            self.now = (self.now / 2).max(1);
+        } else if took_ns < SHORT_NS {
+            self.suspicious = self.suspicious.saturating_sub(1);
+            if self.trial > 0 {
+                self.trial -= 1;
+            } else if self.now < self.most {
+                self.now = (self.now * 2).min(self.most);
+            } else {
+                // Forgotten slowly.
+                self.next_trial = (self.next_trial - 1).max(FIRST_TRIAL);
+            }
+        }
+    }
+
+    #[cold]
+    fn judge_long(&mut self, preemptions: impl FnOnce() -> i64) {
+        if self.now == 1 {
+            self.trial = self.trial.max(FIRST_TRIAL);
+            return;
+        }
+        let preemptions = preemptions();
+        if std::mem::replace(&mut self.preemptions, preemptions) != preemptions {
+            // Its CPU was taken away, perhaps in this batch: that says nothing of the items.
+            return;
+        }
+        if std::mem::replace(&mut self.suspicious, SUSPICIOUS_FOR) == 0 {
+            // What the host of a virtual machine takes is in no count: a long item, or that.
+            return;
+        }
+        self.now = 1;
+        self.trial = self.next_trial;
+        self.next_trial = (self.next_trial * 2).min(LONGEST_TRIAL);
+    }
+}
+
+/// What a worker has to do.
+pub(in crate::pool) enum Next {
+    One(Task),
+    Batch(Begun),
+}
+
+/// What it has done.
+pub(in crate::pool) enum Ran {
+    One {
+        run: Run,
+        panicked: bool,
+    },
+    /// Up to the batch's end, or until it was closed.
+    Batch {
+        /// Items that panicked, but for the last one.
+        panics: u64,
+        panicked: bool,
+    },
+}
+
+/// A batch whose first item counts as begun.
+pub(in crate::pool) struct Begun {
+    len: usize,
+    ticket: usize,
+    part: Option<Part>,
+    pwq: u32,
+    /// Of each item, but for its address and its function.
+    current: Current,
+}
+
+impl Begun {
+    #[inline]
+    pub(in crate::pool) fn pwq(&self) -> u32 {
+        self.pwq
+    }
+}
+
+impl PoolGuard<'_> {
+    /// What the worker `id` does next: a single item, or up to `size` of the same pool workqueue.
+    #[inline]
+    pub(in crate::pool) fn take_next(&mut self, id: u32, size: &mut Size) -> Option<Next> {
+        if self.worklist.is_empty() {
+            if self.arrivals.is_empty() {
+                self.collect();
+            }
+            if size.now > 1
+                && let Some(begun) = self.open_bundle(id, size)
+            {
+                return Some(Next::Batch(begun));
+            }
+            // One alone need not go over the worklist.
+            if self.arrivals.len() > 1 {
+                self.accept_some();
+            }
+        }
+        if size.most > 1 && self.worklist.len() + self.arrivals.len() > 1 {
+            let since_ns = size.begin();
+            if size.now > 1
+                && let Some(begun) = self.open_worklist(id, size.now, since_ns)
+            {
+                return Some(Next::Batch(begun));
+            }
+        }
+        let next = self.next_task(Executor::worker());
+        if next.is_none() && !self.batches.is_empty() {
+            self.close_overdue();
+            return self.next_task(Executor::worker()).map(Next::One);
+        }
+        next.map(Next::One)
+    }
+
+    /// Opens a batch of the worker `id` with the first items of the worklist, if the first may be in one.
+    fn open_worklist(&mut self, id: u32, most: usize, since_ns: u64) -> Option<Begun> {
+        let inner: &mut Inner = self;
+        let (place, colour) = inner.next_in_batch(None)?;
+        if !inner.awaited.is_empty() || !inner.pwqs[place].may_batch() {
+            return None;
+        }
+        let handle = inner.workers[id].handle.clone();
+        let mut len = 0;
+        while len < most && inner.next_in_batch(Some((place, colour))).is_some() {
+            let item = inner.worklist.pop_front()?;
+            let func = item.func();
+            handle.batch.set(len, item, func);
+            len += 1;
+        }
+        Some(inner.open_batch(id, &handle, (place, colour), len, None, since_ns))
+    }
+
+    /// Opens a batch of the worker `id` with the first arrivals, if those are in a bundle and may be in a batch: they are accepted and
+    /// active from now on, and nobody touches them.
+    fn open_bundle(&mut self, id: u32, size: &mut Size) -> Option<Begun> {
+        let inner: &mut Inner = self;
+        let place = inner.arrivals.pwq_of_bundle()?;
+        let pwq = &mut inner.pwqs[place];
+        // Who watches is told of each item that becomes active.
+        if !inner.awaited.is_empty() || !pwq.may_take_bundles() || probe::events_wanted() {
+            return None;
+        }
+        let most = pwq.credits_at_hand(size.now);
+        let busy = &inner.busy;
+        let rests = |address, func| busy.find(address, func).is_none();
+        let part = inner
+            .arrivals
+            .split_bundle(most, (!busy.is_empty()).then_some(rests))?;
+        let len = part.len();
+        pwq.accept_at_once(len);
+        let of = (place, pwq.colour());
+        let handle = inner.workers[id].handle.clone();
+        Some(inner.open_batch(id, &handle, of, len, Some(part), size.begin()))
+    }
+
+    /// The accounting at the end of what worker `id` did; then what is scheduled behind its last item.
+    #[inline]
+    pub(in crate::pool) fn end_ran(&mut self, id: u32, ran: Ran) -> Option<Task> {
+        match ran {
+            Ran::One { run, panicked } => self.end_task(run, panicked),
+            Ran::Batch { panics, panicked } => self.end_batch(id, panics, panicked),
+        }
+    }
+
+    #[inline]
+    fn end_batch(&mut self, id: u32, panics: u64, panicked: bool) -> Option<Task> {
+        self.stats.panics += panics;
+        if let Some(open) = self.workers[id].batch.take() {
+            self.stats.panics += u64::from(panicked);
+            self.workers[id].handle.batch.close();
+            self.forget_batch(id);
+            self.account(id, &open, open.len, open.len);
+            return None;
+        }
+        let run = self.workers[id].interrupted.take();
+        self.end_task(run.expect("left by who closed the batch"), panicked)
+    }
+}
+
+impl Inner {
+    /// Opens the batch of worker `id`: `len` items of this pool workqueue and this colour, in `part`, or put into `handle`'s.
+    #[inline]
+    fn open_batch(
+        &mut self,
+        id: u32,
+        handle: &WorkerHandle,
+        (pwq, colour): (u32, u32),
+        len: usize,
+        part: Option<Part>,
+        since_ns: u64,
+    ) -> Begun {
+        let serial = self.next_batch;
+        self.next_batch = serial.wrapping_add(1);
+        // In the order of their numbers.
+        self.batches.push((id, serial));
+        handle.batch.open();
+        let begun = Begun {
+            len,
+            ticket: ticket(id, serial),
+            part: part.as_ref().map(Part::share),
+            pwq,
+            current: self.pwqs[pwq].current(),
+        };
+        self.workers[id].batch = Some(Open {
+            pwq,
+            colour,
+            len,
+            since_ns,
+            part,
+        });
+        begun
+    }
+
+    /// The pool workqueue and the colour of the next item, if that may be in a batch, and in the one that is `of` these.
+    #[inline]
+    fn next_in_batch(&self, of: Option<(u32, u32)>) -> Option<(u32, u32)> {
+        let (next, colour) = self.worklist.front()?;
+        let its_own = (next.place().pwq(), colour);
+        let fits = of.is_none_or(|of| of == its_own);
+        let runs = !self.busy.is_empty() && self.busy.find(next.address(), next.func()).is_some();
+        (fits && !runs).then_some(its_own)
+    }
+}
+
+impl Pool {
+    /// Runs a batch to its end, or until it is closed.
+    pub(in crate::pool) fn run_batch(&self, begun: Begun, handle: &WorkerHandle) -> Ran {
+        let Begun {
+            len,
+            ticket,
+            part,
+            current,
+            ..
+        } = begun;
+        let batch = &handle.batch;
+        let ask_for = |index: usize| match &part {
+            Some(part) => part.ask_for(index),
+            None if index < len => batch.ask_for(index),
+            None => (),
+        };
+        let run = |mut item: Pending| {
+            // Before it is started, after which it may come again.
+            item.note_batch(ticket);
+            call_next(item.start())
+        };
+        let outer = current::enter_queue(current);
+        (0..AHEAD).for_each(ask_for);
+        let (mut index, mut panics) = (0, 0);
+        let panicked = loop {
+            ask_for(index + AHEAD);
+            let panicked = match &part {
+                None => run(batch.take(index)),
+                Some(part) => match part.take(index) {
+                    FoundInBundle::Item(item) => run(item),
+                    FoundInBundle::Closure(closure) => call_next(closure),
+                },
+            };
+            index += 1;
+            // In a fork's child they are the parent's.
+            if index == len || self.is_inherited() || !batch.go_on(index) {
+                break panicked;
+            }
+            panics += u64::from(panicked);
+        };
+        current::leave_queue(outer);
+        Ran::Batch { panics, panicked }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests;

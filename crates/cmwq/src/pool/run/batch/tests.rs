@@ -1,0 +1,232 @@
+//! How many items a worker takes at once, and which.
+
+use super::*;
+use crate::item::closure::Small;
+use crate::item::{Bundles, OpenBundle, RawWork};
+use crate::pool::state::worker::{Busy, WorkerState};
+use crate::pool::task::call;
+use crate::pool::tests::{claim, engine, only_pwq, pool_of, queue};
+use crate::sys::atomic::Ordering;
+use crate::{Engine, WorkqueueBuilder};
+use std::io::Write;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+fn judge(size: &mut Size, times: u32, took_ns: u64) {
+    for _ in 0..times {
+        size.judge(took_ns, || 7);
+    }
+}
+
+#[test]
+fn a_worker_takes_more_while_all_is_short_and_one_at_a_time_after_a_long_item() {
+    let mut size = Size::new(32);
+    judge(&mut size, 5, 50);
+    assert_eq!(size.now, 32);
+    judge(&mut size, 1, LONG_NS + 1);
+    assert_eq!(size.now, 16);
+    // The first time it only learns how often it had been preempted before, and the second time may be chance.
+    judge(&mut size, 2, OVERDUE_NS + 1);
+    assert_eq!(size.now, 16);
+    judge(&mut size, 1, OVERDUE_NS + 1);
+    assert_eq!(size.now, 1);
+    judge(&mut size, FIRST_TRIAL, 50);
+    assert_eq!(size.now, 1);
+    judge(&mut size, 5, 50);
+    assert_eq!(size.now, 32);
+    // The next trial is longer.
+    judge(&mut size, 1, OVERDUE_NS + 1);
+    judge(&mut size, FIRST_TRIAL + 1, 50);
+    assert_eq!(size.now, 1);
+    // Long single items never grow into batches.
+    judge(&mut size, 1000, 20_000);
+    assert_eq!(size.now, 1);
+}
+
+#[test]
+fn a_batch_during_which_the_thread_was_preempted_says_nothing() {
+    let mut size = Size::new(32);
+    judge(&mut size, 5, 50);
+    for preemptions in 1..100 {
+        size.judge(3_000_000, || preemptions);
+    }
+    assert_eq!(size.now, 32);
+}
+
+#[test]
+fn one_long_batch_among_many_short_ones_says_nothing() {
+    let mut size = Size::new(32);
+    judge(&mut size, 1, OVERDUE_NS + 1);
+    judge(&mut size, 5, 50);
+    for _ in 0..100 {
+        judge(&mut size, 1, OVERDUE_NS + 1);
+        judge(&mut size, SUSPICIOUS_FOR, 50);
+    }
+    assert_eq!(size.now, 32);
+    judge(&mut size, 1, OVERDUE_NS + 1);
+    judge(&mut size, SUSPICIOUS_FOR - 1, 50);
+    judge(&mut size, 1, OVERDUE_NS + 1);
+    assert_eq!(size.now, 1);
+}
+
+#[test]
+fn a_pool_that_takes_single_items_always_does() {
+    let mut size = Size::new(1);
+    judge(&mut size, 100, 50);
+    assert_eq!(size.now, 1);
+}
+
+/// A worker that the test drives, and that takes up to four items at once.
+struct Hand {
+    pool: Arc<Pool>,
+    id: u32,
+    handle: Arc<WorkerHandle>,
+    size: Size,
+}
+
+impl Hand {
+    fn new(pool: &Arc<Pool>) -> Hand {
+        let (id, handle) = pool.enroll();
+        let mut size = Size::new(4);
+        size.now = 4;
+        Hand {
+            pool: pool.clone(),
+            id,
+            handle,
+            size,
+        }
+    }
+
+    /// What the worker does next, and how many items that is.
+    fn take(&mut self, guard: &mut PoolGuard<'_>) -> (Next, usize) {
+        let next = guard.take_next(self.id, &mut self.size);
+        let next = next.expect("something waits");
+        let running = guard.running();
+        guard.counts.set_running(running + 1);
+        let slot = &mut guard.workers[self.id];
+        slot.state = WorkerState::Busy(Busy::Running);
+        slot.runs += 1;
+        let taken = match &next {
+            Next::One(_) => 1,
+            Next::Batch(begun) => begun.len,
+        };
+        (next, taken)
+    }
+
+    /// Runs what was taken, and accounts for it.
+    fn run(self, next: Next) {
+        let ran = match next {
+            Next::One(Task { started, run }) => {
+                let panicked = call::run_item(started, run);
+                Ran::One { run, panicked }
+            }
+            Next::Batch(begun) => self.pool.run_batch(begun, &self.handle),
+        };
+        let mut guard = self.pool.lock_beside_batches();
+        assert!(guard.end_ran(self.id, ran).is_none(), "nothing came again");
+        let running = guard.running();
+        guard.counts.set_running(running - 1);
+        guard.workers.remove(self.id);
+    }
+}
+
+extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
+
+fn items<const N: usize>() -> [RawWork; N] {
+    std::array::from_fn(|_| RawWork::new(nothing))
+}
+
+/// Accepts them all for the only pool workqueue of the pool. The caller flushes its queue before they go.
+fn accept(guard: &mut PoolGuard<'_>, items: &[RawWork]) -> u32 {
+    let (pool, place) = (guard.pool().id, only_pwq(guard));
+    for item in items {
+        guard.accept_item(claim(item, pool, place));
+    }
+    place
+}
+
+#[test]
+fn the_monitor_is_called_for_a_batch_behind_which_nothing_waits() {
+    let items = items::<3>();
+    let (_engine, wq, pool) = queue(2, 8);
+    let mut hand = Hand::new(&pool);
+    let mut guard = pool.lock();
+    accept(&mut guard, &items);
+    let (next, taken) = hand.take(&mut guard);
+    assert_eq!(
+        (taken, guard.has_waiting(), guard.searching()),
+        (3, false, 0)
+    );
+    assert!(!guard.watched);
+    // An item that blocks, or is long, holds up those behind it, of which nobody else knows.
+    drop(guard);
+    let watched = pool.lock_beside_batches().watched;
+    hand.run(next);
+    wq.flush().expect("not from an item");
+    assert!(watched, "nobody would ever look");
+    assert_eq!(wq.counts(), (3, 3));
+}
+
+/// How many of two items a worker takes at once; `called`: the rescuer was called, and has not come yet.
+fn takes_of_two(build: fn(&Engine) -> WorkqueueBuilder, called: bool) -> usize {
+    let items = items::<2>();
+    let engine = engine(1);
+    let wq = build(&engine).build().expect("a queue");
+    let pool = pool_of(&engine);
+    let mut hand = Hand::new(&pool);
+    let mut guard = pool.lock();
+    let place = accept(&mut guard, &items);
+    guard.pwqs[place].mayday = called;
+    let (next, taken) = hand.take(&mut guard);
+    guard.pwqs[place].mayday = false;
+    drop(guard);
+    hand.run(next);
+    wq.flush().expect("not from an item");
+    taken
+}
+
+#[test]
+fn items_whose_ends_somebody_wants_to_know_are_taken_one_by_one() {
+    let unbound = |engine: &Engine| engine.workqueue("t");
+    assert_eq!(takes_of_two(unbound, false), 2);
+    assert_eq!(takes_of_two(unbound, true), 1);
+}
+
+#[test]
+fn no_more_of_a_bundle_are_taken_than_may_be_active() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (_engine, wq, pool) = queue(1, 2);
+    let mut hand = Hand::new(&pool);
+    let mut guard = pool.lock();
+    let place = only_pwq(&guard);
+    let bundles = Bundles::of_closures(pool.id, place, &pool.oldest_batch);
+    let open = OpenBundle::none();
+    let closure = || {
+        let ran = ran.clone();
+        let count = move || {
+            ran.fetch_add(1, Ordering::SeqCst);
+        };
+        Small::of(count).unwrap_or_else(|_| unreachable!("it is small"))
+    };
+    pool.inbox.push_closure(&closure(), &bundles, &open);
+    for _ in 1..4 {
+        assert!(open.add_closure(bundles.serial(), &closure()));
+    }
+    open.leave();
+    let (next, taken) = hand.take(&mut guard);
+    // The others wait for a place.
+    let more = guard.next_task(Executor::worker());
+    let key = guard.key_of(place);
+    let waiting = guard.look_at_pwq(key).1;
+    if taken != 2 || more.is_some() || waiting != 2 {
+        // Nothing of this ends: no unwinding, which would wait for it.
+        // Not `eprintln`: what a test prints is captured, and lost when the process is aborted.
+        let _ = writeln!(std::io::stderr(), "{taken} taken, {waiting} wait");
+        std::process::abort();
+    }
+    drop(guard);
+    hand.run(next);
+    wq.flush().expect("not from an item");
+    assert_eq!(ran.load(Ordering::SeqCst), 4);
+}

@@ -1,0 +1,37 @@
+//! Descriptions of what runs (the kernel's `set_worker_desc`).
+//!
+//! A description lies beside the run that it belongs to: in the busy table, or in the lane. A run begins without one, which costs
+//! nothing: the mark that says that there is one is a part of a word that is written anyway, and the text of an earlier run is
+//! left where it is.
+#![forbid(unsafe_code)]
+
+use crate::pool::state::member;
+use crate::pool::state::pool::Pool;
+use crate::pool::task::current::Current;
+use crate::sys::thread;
+use std::sync::Arc;
+
+impl Pool {
+    /// Describes `what`, which the calling thread runs, if it is one of this pool's items. The description goes back otherwise.
+    pub(crate) fn describe(
+        self: &Arc<Self>,
+        what: Current,
+        description: String,
+    ) -> Result<(), String> {
+        let tid = thread::current_tid();
+        let mut guard = self.lock();
+        let of_item = (what.item, what.func);
+        match guard.busy.describe(of_item, tid, description) {
+            Ok(()) => Ok(()),
+            Err(description) => guard.describe_in_lane(what.func, tid, description),
+        }
+    }
+}
+
+/// As [`Pool::describe`], in the pool whose worker the calling thread is.
+pub(crate) fn describe_at_home(what: Current, description: String) -> Result<(), String> {
+    match member::home_pool() {
+        Some(pool) => pool.describe(what, description),
+        None => Err(description),
+    }
+}

@@ -1,0 +1,66 @@
+//! A worker sleeps, and is bound to the CPUs of its pod.
+#![forbid(unsafe_code)]
+
+use crate::pool::state::pool::Pool;
+use crate::pool::state::worker::{NOT_ASKED, WorkerHandle};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicBool;
+use crate::sys::{cpu, thread};
+use crate::trace::warn;
+use std::io;
+use std::sync::Arc;
+
+impl Pool {
+    /// Parks the calling worker until it is woken: on its preferred CPU, if it has one.
+    pub(in crate::pool) fn sleep(
+        self: &Arc<Self>,
+        preferred: Option<usize>,
+        handle: &WorkerHandle,
+    ) {
+        let on_preferred = preferred.is_some_and(|cpu| thread::bind_current_to(cpu).is_ok());
+        handle.parker.park();
+        if on_preferred {
+            self.bind_to_pod();
+        }
+        let from = handle.woken_from.load(Ordering::Relaxed);
+        if !on_preferred && from == NOT_ASKED {
+            return;
+        }
+        self.placement.look_around();
+        if !on_preferred {
+            let here = cpu::current().map(|cpu| cpu as u32);
+            self.placement.saw(here == Some(from));
+        }
+    }
+
+    /// Binds the calling worker to the pool's CPUs.
+    pub(in crate::pool) fn bind_to_pod(self: &Arc<Self>) {
+        let mut binding = self.lock_beside_batches().binding.clone();
+        loop {
+            // Refused when none of the CPUs is allowed any more (a cpuset that has shrunk): better to run elsewhere than not.
+            if let Err(error) = thread::bind_current(&binding) {
+                warn_once_if_forbidden(&error);
+            }
+            let guard = self.lock_beside_batches();
+            if guard.binding == binding {
+                return;
+            }
+            // It has changed, and who changed it may have bound this thread before it bound itself to what was.
+            binding = guard.binding.clone();
+        }
+    }
+}
+
+/// Said once in a process: not of CPUs that went away, but of a sandbox that refuses the call whatever the CPUs.
+fn warn_once_if_forbidden(error: &io::Error) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    let forbidden = [libc::EPERM, libc::ENOSYS, libc::EACCES];
+    let forbidden = error
+        .raw_os_error()
+        .is_some_and(|code| forbidden.contains(&code));
+    if forbidden && !SAID.swap(true, Ordering::Relaxed) {
+        warn(&format!(
+            "workers cannot be bound to the CPUs of their pods ({error}): they run where the system puts them"
+        ));
+    }
+}

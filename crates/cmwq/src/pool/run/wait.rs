@@ -1,0 +1,216 @@
+//! Waiting for a completion.
+#![cfg_attr(not(cmwq_loom), forbid(unsafe_code))]
+
+use super::block::BlockGuard;
+use crate::item::Completion;
+use crate::pool::submit::{producer, spawner};
+use crate::pool::wake::last_cpu;
+use crate::sys::local::thread_local;
+use crate::sys::spin::Allowance;
+use crate::sys::{clock, cpu, park};
+use std::time::Duration;
+
+thread_local! {
+    /// How long this thread waits awake before it sleeps.
+    static ALLOWANCE: Allowance = const { Allowance::new() };
+}
+
+impl Completion {
+    /// Waits until it is done: first awake, for as long as that has paid off lately, then asleep. On a worker this counts as
+    /// blocking: the pool runs another in its place.
+    pub fn wait(&self) {
+        self.wait_until(None);
+    }
+
+    /// As [`wait`](Completion::wait), for at most `timeout`. `false`: it is not done yet.
+    pub fn wait_timeout(&self, timeout: Duration) -> bool {
+        if timeout.is_zero() {
+            return self.try_wait();
+        }
+        // What lies beyond the end of the clock never comes.
+        let timeout_ns = u64::try_from(timeout.as_nanos()).ok();
+        self.wait_until(timeout_ns.and_then(|timeout| clock::now_ns().checked_add(timeout)))
+    }
+
+    fn wait_until(&self, deadline_ns: Option<u64>) -> bool {
+        if self.try_wait() {
+            return true;
+        }
+        // It may be what completes this.
+        spawner::let_go();
+        producer::wait_begins();
+        if producer::has_backlog() {
+            // Where items wait for CPUs, a thread that waits awake has one of theirs; and the system moves no thread to a CPU that is in use.
+            // Who completes this may leave the wake-up to a worker of this CPU.
+            if let Some(cpu) = cpu::current() {
+                last_cpu::note(std::ptr::from_ref(self.word()).addr(), cpu);
+            }
+        } else if ALLOWANCE.with(|allowance| allowance.wait_until(deadline_ns, || self.try_wait()))
+        {
+            producer::wait_ends();
+            return true;
+        }
+        let _blocked = BlockGuard::enter();
+        loop {
+            if self.try_wait() {
+                return true;
+            }
+            let timeout = match deadline_ns {
+                None => None,
+                Some(deadline) => match deadline.saturating_sub(clock::now_ns()) {
+                    0 => return false,
+                    left => Some(Duration::from_nanos(left)),
+                },
+            };
+            if let Some(asleep) = self.mark_awaited() {
+                park::wait_on(self.word(), asleep, timeout);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, cmwq_loom))]
+mod model {
+    #![allow(unsafe_code, reason = "cells that loom watches")]
+    use crate::item::Completion;
+    use crate::sys::atomic::{AtomicU32, Ordering};
+    use loom::cell::UnsafeCell;
+    use loom::thread;
+    use std::sync::Arc;
+
+    struct Told {
+        what: UnsafeCell<u32>,
+        done: Completion,
+    }
+
+    // SAFETY: the cell is what the model is about.
+    unsafe impl Sync for Told {}
+    // SAFETY: nothing in it belongs to a thread.
+    unsafe impl Send for Told {}
+
+    #[test]
+    fn what_was_done_before_completing_is_seen_after_waiting() {
+        loom::model(|| {
+            let told = Arc::new(Told {
+                what: UnsafeCell::new(0),
+                done: Completion::new(),
+            });
+            let teller = thread::spawn({
+                let told = told.clone();
+                move || {
+                    // SAFETY: checked by loom.
+                    told.what.with_mut(|what| unsafe { *what = 7 });
+                    told.done.complete();
+                }
+            });
+            told.done.wait();
+            // SAFETY: checked by loom.
+            told.what.with(|what| assert_eq!(unsafe { *what }, 7));
+            teller.join().unwrap();
+        });
+    }
+
+    /// Several waiters: what needs more than two preemptions is left out.
+    fn explore(model: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(model);
+    }
+
+    #[test]
+    fn who_marks_it_is_told_or_sees_that_it_is_done() {
+        explore(|| {
+            let told = Arc::new(Told {
+                what: UnsafeCell::new(0),
+                done: Completion::new(),
+            });
+            let asked = Arc::new(AtomicU32::new(0));
+            let teller = thread::spawn({
+                let (told, asked) = (told.clone(), asked.clone());
+                move || {
+                    // SAFETY: checked by loom.
+                    told.what.with_mut(|what| unsafe { *what = 7 });
+                    told.done.complete_polled() && asked.swap(2, Ordering::Relaxed) == 1
+                }
+            });
+            // Asked a second time: the mark is there already.
+            assert!(told.done.mark_polled() || told.done.is_done());
+            asked.store(1, Ordering::Relaxed);
+            let waits = told.done.mark_polled();
+            if !waits {
+                // SAFETY: checked by loom.
+                told.what.with(|what| assert_eq!(unsafe { *what }, 7));
+            }
+            assert!(teller.join().unwrap() || !waits, "nobody was told");
+        });
+    }
+
+    #[test]
+    fn as_many_waits_return_as_were_completed() {
+        explore(|| {
+            let done = Arc::new(Completion::new());
+            let waiter = thread::spawn({
+                let done = done.clone();
+                move || done.wait()
+            });
+            let teller = thread::spawn({
+                let done = done.clone();
+                move || {
+                    done.complete_one();
+                    done.complete_one();
+                }
+            });
+            done.wait();
+            waiter.join().unwrap();
+            teller.join().unwrap();
+            assert!(!done.try_wait(), "two were completed, two have waited");
+        });
+    }
+
+    #[test]
+    fn who_waited_twice_sees_what_both_did() {
+        explore(|| {
+            let told = Arc::new([UnsafeCell::new(0), UnsafeCell::new(0)].map(|what| Told {
+                what,
+                done: Completion::new(),
+            }));
+            let tellers = [0, 1].map(|me| {
+                let told = told.clone();
+                thread::spawn(move || {
+                    // SAFETY: checked by loom.
+                    told[me].what.with_mut(|what| unsafe { *what = 7 });
+                    told[0].done.complete_one();
+                })
+            });
+            told[0].done.wait();
+            told[0].done.wait();
+            for each in told.iter() {
+                // SAFETY: checked by loom.
+                each.what.with(|what| assert_eq!(unsafe { *what }, 7));
+            }
+            for teller in tellers {
+                teller.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn all_go_on_whatever_was_counted_before() {
+        explore(|| {
+            let done = Arc::new(Completion::new());
+            let waiter = thread::spawn({
+                let done = done.clone();
+                move || done.wait()
+            });
+            let counter = thread::spawn({
+                let done = done.clone();
+                move || done.complete_one()
+            });
+            done.complete();
+            done.wait();
+            waiter.join().unwrap();
+            counter.join().unwrap();
+            assert!(done.try_wait());
+        });
+    }
+}

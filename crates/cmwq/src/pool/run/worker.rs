@@ -1,0 +1,313 @@
+//! The worker's loop: search, run, search again, sleep.
+
+use super::batch::{Next, Ran, Size};
+use super::bh;
+use crate::item::Batch;
+use crate::pool::attrs::kind::PoolKind;
+use crate::pool::attrs::threads::{self, Hooked};
+use crate::pool::balance::help::{self, Neighbours};
+use crate::pool::lock::guard::PoolGuard;
+use crate::pool::state::hogs::Computing;
+use crate::pool::state::member::Membership;
+use crate::pool::state::pool::{Inner, Pool};
+use crate::pool::state::worker::{NOT_ASKED, WorkerHandle, WorkerSlot, WorkerState};
+use crate::pool::task::call::run_item;
+use crate::pool::task::run::Task;
+use crate::pool::wake::boost::LatencyBoost;
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
+use crate::sys::park::Parker;
+use crate::sys::{clock, task, thread};
+use crossbeam_utils::CachePadded;
+use std::io;
+use std::sync::Arc;
+
+impl Pool {
+    /// Enters a new worker in the pool; it counts as starting until its thread runs.
+    pub(in crate::pool) fn enroll(self: &Arc<Self>) -> (u32, Arc<WorkerHandle>) {
+        let handle = Arc::new(WorkerHandle {
+            parker: Parker::new(),
+            tid: AtomicU32::new(0),
+            in_item: AtomicBool::new(false),
+            woken_from: AtomicU32::new(NOT_ASKED),
+            batch: CachePadded::new(Batch::new()),
+        });
+        let slot = WorkerSlot {
+            handle: handle.clone(),
+            state: WorkerState::Starting,
+            runs: 0,
+            seen_runs: 0,
+            seen_cpu_ns: 0,
+            seen_counted: true,
+            computing: Computing::default(),
+            pwq: 0,
+            woken: false,
+            charged_cpu_ns: 0,
+            die: false,
+            batch: None,
+            interrupted: None,
+        };
+        let id = self.lock().workers.insert(slot);
+        (id, handle)
+    }
+
+    /// Starts a thread that works for this pool. Called by the creator, since it may block.
+    pub(in crate::pool) fn start_worker(self: &Arc<Self>) -> io::Result<()> {
+        let (id, handle) = self.enroll();
+        self.manager.store(thread::current_tid(), Ordering::Relaxed);
+        let pool = self.clone();
+        let name = self.worker_name(id);
+        let its_name = name.clone();
+        let result = threads::spawn(self.attrs.threads.as_ref(), &name, move || {
+            prepare_thread(&pool, &handle);
+            // Outside of its work the thread is none of the pool's: hooks may block as any thread may.
+            let about = pool.about_worker(id, &its_name);
+            let hooked = Hooked::begin(pool.attrs.threads.as_ref(), about);
+            {
+                let _membership = Membership::enter(&pool, id);
+                pool.work(id, &handle);
+            }
+            hooked.end();
+        });
+        let mut guard = self.lock();
+        match result {
+            Ok(()) => guard.stats.workers_created += 1,
+            Err(_) => {
+                guard.stats.create_failures += 1;
+                guard.workers.remove(id);
+            }
+        }
+        drop(guard);
+        result
+    }
+
+    /// The life of worker `id`.
+    pub(in crate::pool) fn work(self: &Arc<Self>, id: u32, handle: &WorkerHandle) {
+        let mut neighbours = Neighbours::new();
+        let mut budget = matches!(self.attrs.kind, PoolKind::Bh(_)).then(bh::Budget::new);
+        let mut size = Size::new(self.attrs.batch);
+        let mut boost = LatencyBoost::new();
+        let mut took_one = true;
+        let name = self.own_name(id);
+        let restores_name = self.restores_names();
+        // What few pools do after an item costs the others one look.
+        let looks_after_items = budget.is_some() || restores_name;
+        let mut guard = self.lock_beside_batches();
+        guard.creating = false;
+        {
+            let inner: &mut Inner = &mut guard;
+            let worker = &mut inner.workers[id];
+            inner.counts.transition_starting_to_searching(worker);
+        }
+        // Here and at the top of the loop: the lock is held, and this worker counts as searching.
+        loop {
+            while let Some(next) = self.take(&mut guard, id, &mut size) {
+                drop(guard);
+                took_one = matches!(next, Next::One(_));
+                boost.take();
+                guard = self.run(next, id, handle, &mut size);
+                if looks_after_items {
+                    let spent = budget.as_mut().is_some_and(bh::Budget::is_spent);
+                    if restores_name || spent {
+                        drop(guard);
+                        if restores_name {
+                            name.take_back();
+                        }
+                        if spent {
+                            task::yield_now();
+                        }
+                        guard = self.lock_beside_batches();
+                    }
+                }
+            }
+            if self.pending_wakeups.is_any() {
+                drop(guard);
+                self.pending_wakeups.wake_entered();
+                guard = self.lock_beside_batches();
+                continue;
+            }
+            if guard.dying || guard.workers[id].die {
+                let worker = guard.workers.remove(id);
+                guard.leaving -= u32::from(worker.die);
+                guard.counts.transition_searching_to_gone(worker);
+                drop(guard);
+                thread::rename_current(c"kworker/dying");
+                return;
+            }
+            if guard.running() < guard.target() {
+                // Only one worker waits awake: a second would not make the answer faster.
+                let alone = guard.searching() == 1;
+                let yields_slot = guard.others_want_slots();
+                self.inbox.none_accepted();
+                drop(guard);
+                if self.neighbours_want_help()
+                    && help::away(self, id, || self.help(&mut neighbours))
+                {
+                    guard = self.lock_beside_batches();
+                    continue;
+                }
+                if alone && !yields_slot {
+                    self.helper.woke();
+                    self.wait_awake(took_one);
+                }
+                guard = self.lock_beside_batches();
+                // The lock was free meanwhile: what was true before may not be any more.
+                let finds_work = self.has_waiting(&guard) || self.neighbours_want_help();
+                if guard.dying || (guard.running() < guard.target() && finds_work) {
+                    continue;
+                }
+            }
+            if guard.running() == 0 {
+                self.inbox.set_worked(false);
+            }
+            let since_ns = clock::now_ns();
+            {
+                let inner: &mut Inner = &mut guard;
+                let worker = &mut inner.workers[id];
+                worker.woken = false;
+                inner
+                    .counts
+                    .transition_searching_to_idle(id, worker, since_ns);
+            }
+            guard.cull_later();
+            let preferred = guard.preferred_cpu_of(id);
+            drop(guard);
+            boost.sleep(since_ns);
+            name.take_back();
+            self.sleep(preferred, handle);
+            self.helper.woke();
+            if let Some(budget) = &mut budget {
+                budget.renew();
+            }
+            // Whoever woke us took us off the idle list and counts us as searching.
+            guard = self.lock_beside_batches();
+        }
+    }
+
+    fn has_waiting(&self, guard: &PoolGuard<'_>) -> bool {
+        guard.has_waiting() || !self.inbox.is_empty()
+    }
+
+    /// Takes an item if one is there and a CPU is to be had for it; the worker is then busy with it.
+    #[inline]
+    fn take(&self, guard: &mut PoolGuard<'_>, id: u32, size: &mut Size) -> Option<Next> {
+        if guard.running() >= guard.target() && !guard.end_stale_guests() {
+            return None;
+        }
+        let next = guard.take_next(id, size)?;
+        let (pwq, cpu_intensive) = match &next {
+            Next::One(task) => {
+                guard.will_go_on();
+                (task.run.pwq, task.run.cpu_intensive)
+            }
+            Next::Batch(begun) => (begun.pwq(), false),
+        };
+        guard.begin(id, pwq, cpu_intensive);
+        self.inbox.set_worked(true);
+        if self.counts_all_hogs() {
+            guard.watch();
+        }
+        // A spare, so that the place of a worker that blocks is filled at once (the kernel's rule).
+        if guard.idle().is_empty()
+            && guard.searching() == 0
+            && !matches!(self.attrs.kind, PoolKind::Bh(_))
+        {
+            guard.want_worker();
+        }
+        Some(next)
+    }
+
+    /// Runs an item or a batch, and what is scheduled behind it, and comes back searching.
+    #[inline]
+    fn run<'p>(
+        self: &'p Arc<Self>,
+        mut next: Next,
+        id: u32,
+        handle: &WorkerHandle,
+        size: &mut Size,
+    ) -> PoolGuard<'p> {
+        loop {
+            let single = matches!(next, Next::One(_));
+            handle.in_item.store(true, Ordering::Relaxed);
+            let ran = match next {
+                Next::One(task) => self.run_one(task),
+                Next::Batch(begun) => self.run_batch(begun, handle),
+            };
+            handle.in_item.store(false, Ordering::Relaxed);
+            let took_ns = size.learn();
+            self.tell_singles(size.is_on_trial());
+            self.pending_wakeups.wake_if_expired(&self.attrs.cpus);
+            let mut guard = self.lock_beside_batches();
+            // Those of a batch are short, as the worker has found out with single ones.
+            if single && let Some(took_ns) = took_ns {
+                guard.pace.note(took_ns);
+            }
+            let behind = guard.end_ran(id, ran);
+            guard.end(id);
+            let Some(behind) = behind else { return guard };
+            guard.begin(id, behind.run.pwq, behind.run.cpu_intensive);
+            drop(guard);
+            next = Next::One(behind);
+        }
+    }
+
+    #[inline]
+    fn run_one(self: &Arc<Self>, task: Task) -> Ran {
+        let Task { started, run } = task;
+        let panicked = match self.attrs.kind {
+            PoolKind::Bh(_) => self.run_without_sleep(started, run),
+            _ => run_item(started, run),
+        };
+        Ran::One { run, panicked }
+    }
+
+    /// Looks at the inbox for as long as has paid off lately. `expects_one`: what the worker took last was a single item.
+    fn wait_awake(&self, expects_one: bool) {
+        // The next publisher need not call anybody.
+        self.inbox.drop_notify();
+        // How soon an answer is seen depends on how long a look takes.
+        let found = match (self.attrs.params.slots.is_limited(), self.steals()) {
+            (true, _) => self.spin_unless_slots_are_wanted(),
+            (false, true) => self.spin_for_work_or_a_steal(),
+            (false, false) => self.allowance.wait(|| self.inbox.has_news()),
+        };
+        if found && expects_one {
+            self.inbox.ask_for_item();
+        }
+    }
+}
+
+impl Pool {
+    /// As for its own work alone; a neighbour that wants help ends it too.
+    #[inline(never)]
+    fn spin_for_work_or_a_steal(&self) -> bool {
+        let finds = || self.inbox.has_news() || self.neighbours_want_help();
+        self.allowance.wait(finds)
+    }
+
+    /// Who spins holds a slot: it ends as well when another pool needs that.
+    #[inline(never)]
+    fn spin_unless_slots_are_wanted(&self) -> bool {
+        let finds = || self.inbox.has_news() || self.neighbours_want_help();
+        self.allowance.wait(|| finds() || self.slots_are_wanted()) && self.inbox.has_news()
+    }
+}
+
+/// What a new worker's thread does first: it inherits its creator's CPUs and nice level.
+fn prepare_thread(pool: &Arc<Pool>, handle: &WorkerHandle) {
+    {
+        let _guard = pool.lock();
+        // Under the lock: whoever changes the binding after this finds the thread.
+        handle
+            .tid
+            .store(thread::current_tid() as u32, Ordering::Relaxed);
+    }
+    pool.bind_to_pod();
+    if pool.attrs.nice != 0 {
+        // Not permitted: the queue still works, at the level that the process has, which can be asked for.
+        let _ = thread::set_nice_current(pool.attrs.nice);
+    }
+    if let Some(nice) = thread::nice_of_current() {
+        pool.nice.store(nice, Ordering::Relaxed);
+    }
+}

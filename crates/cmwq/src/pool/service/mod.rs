@@ -1,0 +1,9 @@
+//! Threads beside the workers: service thread, creator, rescuers; and what they do now and then.
+
+pub(in crate::pool) mod creator;
+pub(in crate::pool) mod cull;
+pub(in crate::pool) mod deadlines;
+pub(in crate::pool) mod rescuer;
+pub(in crate::pool) mod strays;
+pub(in crate::pool) mod thread;
+pub(in crate::pool) mod timers;

@@ -1,0 +1,327 @@
+//! The rescuer: a thread made together with a workqueue, which runs that queue's items when a pool needs a worker and none
+//! can be created. So a queue that frees what others wait for makes progress without a single new thread.
+//!
+//! The service thread calls it (`mayday`): 10 ms after a worker was needed and none has come, whether the system refuses to create
+//! one or takes its time, and then every 100 ms while one is still needed. It takes pool workqueues in the order in which they called, and of each pool's worklist
+//! only the items of that one.
+#![forbid(unsafe_code)]
+
+use crate::pool::attrs::threads::{self, Hooked, WorkerThreads};
+use crate::pool::queue::pwq::PwqKey;
+use crate::pool::state::pool::{Inner, Pool, Rescue};
+use crate::pool::task::busy::Executor;
+use crate::pool::task::call::run_item;
+use crate::pool::task::current;
+use crate::pool::task::run::Task;
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::park::Parker;
+use crate::sys::sync::Mutex;
+use crate::sys::thread::{self, ThreadName};
+use crate::topology::CpuSet;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+/// Items of one pool workqueue that are run in a turn, while another one waits and help is still needed. As in the
+/// kernel the comparison comes after the counting: the 17th is the last.
+const BATCH: u32 = 16;
+/// As far as it goes: refused without the privilege.
+const NICE: i32 = -20;
+/// Stack that is touched in advance, so that running an item needs no new page. The model checker's stacks are small.
+const TOUCHED_STACK: usize = if cfg!(cmwq_loom) { 1 } else { 64 * 1024 };
+
+pub(crate) struct Rescuer {
+    requests: Mutex<Requests>,
+    parker: Parker,
+    tid: AtomicU32,
+}
+
+struct Requests {
+    calls: VecDeque<(Arc<Pool>, PwqKey)>,
+    /// Where it rests.
+    rest: CpuSet,
+    /// It is with a pool, and bound to that one's CPUs.
+    visiting: bool,
+    stop: bool,
+}
+
+impl Rescuer {
+    /// Starts the rescuer of the queue `name`; it rests on `rest`. `wishes`: what the program wants of the thread.
+    pub(crate) fn start(
+        name: &str,
+        rest: CpuSet,
+        wishes: Option<&WorkerThreads>,
+    ) -> io::Result<Arc<Rescuer>> {
+        let rescuer = Self::new(rest);
+        let its_own = rescuer.clone();
+        let (queue, own_wishes) = (name.to_owned(), wishes.cloned());
+        let name = threads::rescuer_name(wishes, name, NICE);
+        let its_name = name.clone();
+        threads::spawn(wishes, &name, move || {
+            its_own.prepare();
+            let about = threads::rescuer(&its_name, &queue, NICE);
+            let hooked = Hooked::begin(own_wishes.as_ref(), about);
+            its_own.serve(&ThreadName::new(&its_name));
+            hooked.end();
+        })?;
+        Ok(rescuer)
+    }
+
+    /// A rescuer that somebody has to [`run`](Self::run).
+    pub(in crate::pool) fn new(rest: CpuSet) -> Arc<Rescuer> {
+        Arc::new(Rescuer {
+            requests: Mutex::new(Requests {
+                // A queue has few pool workqueues that can be in distress at once: no allocation when it matters.
+                calls: VecDeque::with_capacity(16),
+                rest,
+                visiting: false,
+                stop: false,
+            }),
+            parker: Parker::new(),
+            tid: AtomicU32::new(0),
+        })
+    }
+
+    /// The kernel's thread id, 0 before it has begun.
+    pub(crate) fn tid(&self) -> i32 {
+        self.tid.load(Ordering::Relaxed) as i32
+    }
+
+    /// Ends it, after what it was called for.
+    pub(crate) fn stop(&self) {
+        self.requests.lock().stop = true;
+        self.parker.unpark();
+    }
+
+    /// It rests elsewhere from now on; after its visit, if it makes one.
+    pub(crate) fn move_to(&self, rest: &CpuSet) {
+        let mut requests = self.requests.lock();
+        requests.rest = rest.clone();
+        if self.tid() != 0 && !requests.visiting {
+            let _ = thread::bind_other(self.tid(), rest);
+        }
+    }
+
+    fn others_wait(&self) -> bool {
+        !self.requests.lock().calls.is_empty()
+    }
+
+    /// The rescuer's life, without the program's hooks.
+    #[cfg(test)]
+    pub(in crate::pool) fn run(&self) {
+        self.prepare();
+        self.serve(&ThreadName::new("rescuer"));
+    }
+
+    /// Makes the calling thread the rescuer.
+    fn prepare(&self) {
+        current::become_rescuer();
+        touch_stack();
+        let _ = thread::set_nice_current(NICE);
+        {
+            let requests = self.requests.lock();
+            self.tid
+                .store(thread::current_tid() as u32, Ordering::Relaxed);
+            let _ = thread::bind_current(&requests.rest);
+        }
+    }
+
+    /// Answers calls until it is stopped.
+    fn serve(&self, name: &ThreadName) {
+        loop {
+            let (call, stop) = {
+                let mut requests = self.requests.lock();
+                let call = requests.calls.pop_front();
+                requests.visiting = call.is_some();
+                (call, requests.stop)
+            };
+            match call {
+                Some((pool, pwq)) => {
+                    self.visit(&pool, pwq, name);
+                    // Under the lock, as at the beginning: or it would go back to where it rested before a move.
+                    let mut requests = self.requests.lock();
+                    requests.visiting = false;
+                    let _ = thread::bind_current(&requests.rest);
+                }
+                None if stop => return,
+                None => self.parker.park(),
+            }
+        }
+    }
+
+    /// Runs the items of `pwq` that wait in `pool`, for as long as the pool needs help.
+    fn visit(&self, pool: &Arc<Pool>, pwq: PwqKey, name: &ThreadName) {
+        let binding = {
+            let mut guard = pool.lock();
+            guard.rescuer_came(pwq);
+            guard.binding.clone()
+        };
+        let _ = thread::bind_current(&binding);
+        let mut rescued = 0;
+        // Letting go of the pool's lock settles it: regular workers go on.
+        while let Some(task) = self.next_of(pool, pwq, rescued) {
+            let mut task = Some(task);
+            while let Some(Task { started, run }) = task {
+                let panicked = run_item(started, run);
+                // It is here because creating threads takes long: a system call more does not matter.
+                name.take_back();
+                task = pool.lock().end_task(run, panicked);
+            }
+            rescued += 1;
+        }
+    }
+
+    fn next_of(&self, pool: &Arc<Pool>, pwq: PwqKey, rescued: u32) -> Option<Task> {
+        let others_wait = self.others_wait();
+        let mut guard = pool.lock();
+        guard.drain();
+        // It may have gone since it called, and its place may be another queue's.
+        guard.pwq_mut(pwq)?;
+        let needed = guard.needs_worker();
+        if needed && others_wait && rescued > BATCH {
+            // The others first.
+            let calls = guard.calls_rescuer(pwq);
+            drop(guard);
+            if calls {
+                self.call(pool.clone(), pwq);
+            }
+            return None;
+        }
+        if !needed && (others_wait || !guard.creating) {
+            return None;
+        }
+        loop {
+            let item = guard.worklist.take_next_of(pwq.place)?;
+            if let Some(task) = guard.start_or_hand_over(item, Executor::rescuer()) {
+                guard.pwqs[pwq.place].stats.rescued += 1;
+                return Some(task);
+            }
+        }
+    }
+}
+
+/// Has the system give the stack its pages now.
+#[inline(never)]
+fn touch_stack() {
+    let mut stack = [0_u8; TOUCHED_STACK];
+    for page in stack.chunks_mut(4096) {
+        page[0] = 1;
+        std::hint::black_box(&page);
+    }
+}
+
+impl Rescue for Rescuer {
+    fn call(&self, pool: Arc<Pool>, pwq: PwqKey) {
+        self.requests.lock().calls.push_back((pool, pwq));
+        self.parker.unpark();
+    }
+}
+
+impl Pool {
+    /// Calls the rescuers of all queues that have one and have items waiting here, if the pool needs a worker that does
+    /// not come. `false`: one has come.
+    pub(in crate::pool) fn mayday(self: &Arc<Self>) -> bool {
+        let mut calls = Vec::new();
+        let mut guard = self.lock();
+        if !guard.creating || guard.dying {
+            return false;
+        }
+        guard.drain();
+        guard.note_standstill();
+        if guard.needs_worker() {
+            let inner: &mut Inner = &mut guard;
+            for item in inner.worklist.iter() {
+                let place = item.place().pwq();
+                let pwq = &mut inner.pwqs[place];
+                if let Some(rescuer) = &pwq.owner.rescuer
+                    && !pwq.mayday
+                {
+                    pwq.mayday = true;
+                    pwq.stats.mayday += 1;
+                    calls.push((rescuer.clone(), place));
+                }
+            }
+        }
+        let calls: Vec<_> = calls
+            .into_iter()
+            .map(|(rescuer, place)| (rescuer, guard.key_of(place)))
+            .collect();
+        drop(guard);
+        for (rescuer, pwq) in calls {
+            rescuer.call(self.clone(), pwq);
+        }
+        true
+    }
+}
+
+impl Inner {
+    /// Work is waiting, a CPU is to be had, and nobody is there to take it.
+    fn needs_worker(&self) -> bool {
+        !self.worklist.is_empty()
+            && self.running() < self.target()
+            && self.searching() == 0
+            && self.idle().is_empty()
+    }
+
+    fn rescuer_came(&mut self, pwq: PwqKey) {
+        if let Some(pwq) = self.pwq_mut(pwq) {
+            pwq.mayday = false;
+        }
+    }
+
+    /// The pool workqueue calls once more. `false`: it has called already.
+    fn calls_rescuer(&mut self, pwq: PwqKey) -> bool {
+        self.pwq_mut(pwq)
+            .is_some_and(|pwq| !std::mem::replace(&mut pwq.mayday, true))
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::item::Work;
+    use crate::pool::{Traits, stubs};
+    use std::sync::Mutex;
+
+    #[test]
+    fn a_turn_is_of_17_items_while_others_wait_and_calls_are_answered_in_order() {
+        let rescuer = Rescuer::new(CpuSet::new());
+        let log: Arc<Mutex<Vec<u32>>> = Arc::default();
+        let pools = [1, 2, 3].map(|id| stubs::pool(id, 0));
+        let mut items = Vec::new();
+        for pool in &pools {
+            let pwq = stubs::add_rescued_pwq(pool, Traits::default(), 100, Some(rescuer.clone()));
+            for _ in 0..40 {
+                let (log, pool_there) = (log.clone(), Arc::downgrade(pool));
+                let item = Work::new(move || {
+                    log.lock().unwrap().push(pool_there.upgrade().unwrap().id);
+                    // As the service thread does now and then: one call more is in the queue already at the end of the turn.
+                    assert!(pool_there.upgrade().unwrap().mayday());
+                });
+                stubs::queue(pool, pwq, &item);
+                items.push(item);
+            }
+            assert!(pool.mayday(), "a worker was asked for and does not come");
+            assert!(pool.mayday());
+            assert_eq!(pool.lock().stats().pwqs.mayday, 1, "it has called already");
+        }
+        // Ends after all that it was called for.
+        rescuer.stop();
+        let thread = std::thread::spawn({
+            let rescuer = rescuer.clone();
+            move || rescuer.run()
+        });
+        thread.join().unwrap();
+        let log = log.lock().unwrap();
+        let turns: Vec<(u32, usize)> = log
+            .chunk_by(|a, b| a == b)
+            .map(|turn| (turn[0], turn.len()))
+            .collect();
+        let expected = [17, 17, 6].map(|len| [1, 2, 3].map(|pool| (pool, len)));
+        assert_eq!(turns, expected.concat());
+        for pool in &pools {
+            assert_eq!(pool.lock().stats().pwqs.rescued, 40);
+        }
+    }
+}

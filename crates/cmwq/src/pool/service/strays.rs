@@ -1,0 +1,106 @@
+//! Workers that were bound elsewhere: by `taskset --all-tasks`, by a cpuset that was shrunk and grown again.
+#![forbid(unsafe_code)]
+
+use crate::pool::attrs::kind::Binding;
+use crate::pool::state::pool::Pool;
+use crate::pool::state::worker::WorkerHandle;
+use crate::sys::thread;
+use std::sync::Arc;
+
+impl Pool {
+    /// CPUs have come or gone: the workers are bound anew. What they run goes on meanwhile.
+    pub(crate) fn rebind(self: &Arc<Self>, binding: Binding) {
+        {
+            let mut guard = self.lock();
+            guard.binding = Arc::new(binding.cpus);
+            guard.associated = binding.associated;
+            guard.cpus = binding.target.max(1);
+            guard.allow_sleepers(0, 0);
+        }
+        self.recall_strays();
+    }
+
+    /// Binds those workers anew that somebody has bound elsewhere: a process is not moved to other CPUs in one step but
+    /// thread by thread, and perhaps back before anybody has looked.
+    pub(crate) fn recall_strays(self: &Arc<Self>) {
+        for (id, worker) in self.strays() {
+            self.recall(id, &worker);
+        }
+    }
+
+    /// Workers that are not bound as they should be. A guess: one may be gone, and its thread id be another thread's.
+    fn strays(self: &Arc<Self>) -> Vec<(u32, Arc<WorkerHandle>)> {
+        let (binding, workers): (_, Vec<_>) = {
+            let guard = self.lock();
+            let workers = guard.workers.iter();
+            let workers = workers.map(|(id, worker)| (id, worker.handle.clone()));
+            (guard.binding.clone(), workers.collect())
+        };
+        // A system call for each, with the lock free. A worker that has not begun yet binds itself.
+        let strays = workers.into_iter().filter(|(_, worker)| {
+            let tid = worker.tid();
+            tid != 0 && thread::binding_of(tid).is_ok_and(|now| now != *binding)
+        });
+        strays.collect()
+    }
+
+    /// Binds one worker anew, if it is still there.
+    fn recall(self: &Arc<Self>, id: u32, worker: &Arc<WorkerHandle>) {
+        // Under the lock, which a worker takes before its thread ends: until then its id is its own.
+        let mut guard = self.lock();
+        let binding = guard.binding.clone();
+        let slot = guard.workers.get_mut(id);
+        if slot.is_some_and(|slot| Arc::ptr_eq(&slot.handle, worker)) {
+            // One that may use none of these CPUs is refused.
+            let _ = thread::bind_other(worker.tid(), &binding);
+        }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::pool::state::group::Group;
+    use crate::pool::stubs;
+    use crate::sys::atomic::Ordering;
+    use crate::topology::CpuSet;
+
+    /// A pool whose workers belong on `cpus`.
+    fn pool(cpus: &CpuSet) -> Arc<Pool> {
+        // No pool of this process has such a number.
+        stubs::pool_with(&Group::new(), true, 1021, 0, Arc::default(), cpus.clone())
+    }
+
+    /// A worker that begins on the calling thread.
+    fn begin(pool: &Arc<Pool>) -> (u32, Arc<WorkerHandle>) {
+        let (id, worker) = pool.enroll();
+        let tid = thread::current_tid() as u32;
+        worker.tid.store(tid, Ordering::Relaxed);
+        (id, worker)
+    }
+
+    #[test]
+    fn a_thread_that_got_the_id_of_a_worker_that_is_gone_is_left_alone() {
+        let all = thread::current_binding().unwrap();
+        let one = CpuSet::from_iter(all.first());
+        if all == one {
+            eprintln!("skipped, because there is only one CPU");
+            return;
+        }
+        let pool = pool(&all);
+        thread::bind_current(&one).unwrap();
+        // The calling thread is the worker that has ended, the stranger with its thread id, and the worker with its number.
+        let (id, gone) = begin(&pool);
+        assert_eq!(pool.strays().len(), 1, "it is bound elsewhere");
+        pool.lock().workers.remove(id);
+        pool.recall(id, &gone);
+        assert_eq!(thread::current_binding().unwrap(), one, "a stranger");
+        let (other, _) = begin(&pool);
+        assert_eq!(other, id);
+        pool.recall(id, &gone);
+        assert_eq!(thread::current_binding().unwrap(), one, "not who was seen");
+        pool.recall_strays();
+        assert_eq!(thread::current_binding().unwrap(), all, "a worker");
+        pool.lock().workers.remove(other);
+    }
+}

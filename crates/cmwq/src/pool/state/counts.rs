@@ -1,0 +1,286 @@
+//! How many workers run, how many search, which are idle, how many may run, and how many guests there are: see `PROTOCOL.md`.
+//!
+//! [`Counts`] alone changes these numbers. Each change is a transition of a worker, or of a guest, with both of its ends in its name; it changes
+//! the worker's state with the counts, and asserts the state that the worker comes from. The pool's lock is held.
+//!
+//! ```text
+//! starting ──> searching <──> busy: running <──> blocked, or CPU intensive      guests: waiters that run an item
+//!              ^       ^
+//!              v       v
+//!            idle     away
+//! ```
+//!
+//! # Guests
+//!
+//!
+//! A thread that joins what it has queued while its pool has a backlog runs the item itself, queues more, and runs the next one that it joins.
+//! It uses a CPU all the time. If as many workers ran beside it as there are CPUs, one of them would share its CPU: woken
+//! there it preempts the thread in the middle of an item, runs all others for a time slice, and then nothing is queued. So such a
+//! thread takes the place of a worker, and keeps it between two of its items: workers do not go to sleep and wake up in between.
+//!
+//! Nobody can say when it has gone to do something else, or sleeps in its item. So a place is lent for a while only ([`STALE_NS`] after a
+//! waiter has last begun or ended an item), and taken back by the next who lets go of the pool's lock: a worker that ends an item, or
+//! the monitor, which looks at a pool where items wait and no worker may run. A place lent delays what waits by that
+//! much at most.
+#![forbid(unsafe_code)]
+
+use super::worker::{Busy, WorkerSlot, WorkerState};
+use crate::pool::task::slab::SmallestFirst;
+use crate::sys::clock;
+
+/// So long a place is lent. Longer than the items that are worth counting, short beside a look of the monitor.
+const STALE_NS: u64 = 100_000;
+
+/// The counts of one pool.
+pub(in crate::pool) struct Counts {
+    /// Workers that run an item and are not known to be blocked, and guests.
+    running: u32,
+    /// Workers that are awake, or were picked to be woken, and are bound to look for work before they sleep.
+    searching: u32,
+    /// Ids of idle workers, the most recently idle last.
+    idle: Vec<u32>,
+    /// How many workers may run at the same time: as many as CPUs, and those that sleep, and a margin where many come and go, and what
+    /// CPU hogs add.
+    target: u32,
+    guests: Guests,
+}
+
+/// Waiters that run an item and count as running.
+#[derive(Default)]
+struct Guests {
+    places: u32,
+    /// Waiters that run an item now, with a place or without.
+    waiters: u32,
+    /// When one of them last began or ended.
+    since_ns: u64,
+}
+
+/// What others read.
+impl Counts {
+    /// Of a pool without workers.
+    pub(in crate::pool) fn new(target: u32) -> Self {
+        Counts {
+            running: 0,
+            searching: 0,
+            idle: Vec::new(),
+            target,
+            guests: Guests::default(),
+        }
+    }
+
+    #[inline]
+    pub(in crate::pool) fn running(&self) -> u32 {
+        self.running
+    }
+
+    #[inline]
+    pub(in crate::pool) fn searching(&self) -> u32 {
+        self.searching
+    }
+
+    #[inline]
+    pub(in crate::pool) fn target(&self) -> u32 {
+        self.target
+    }
+
+    #[inline]
+    pub(in crate::pool) fn idle(&self) -> &[u32] {
+        &self.idle
+    }
+
+    /// How many of those that run are guests.
+    pub(in crate::pool) fn guests(&self) -> u32 {
+        self.guests.places
+    }
+
+    /// Whether guests have kept their places for long.
+    #[inline]
+    pub(in crate::pool) fn has_stale_guests(&self) -> bool {
+        // The model checker has no time.
+        let is_stale =
+            || cfg!(cmwq_loom) || clock::now_ns().saturating_sub(self.guests.since_ns) > STALE_NS;
+        self.guests.places > 0 && is_stale()
+    }
+
+    pub(in crate::pool) fn set_target(&mut self, target: u32) {
+        self.target = target;
+    }
+}
+
+/// The transitions of workers.
+impl Counts {
+    /// It was created, and begins to look for work.
+    pub(in crate::pool) fn transition_starting_to_searching(&mut self, worker: &mut WorkerSlot) {
+        debug_assert_eq!(worker.state, WorkerState::Starting);
+        worker.state = WorkerState::Searching;
+        self.searching += 1;
+    }
+
+    /// Its waker claims the one at this place among the idle: nobody else will pick or cull it. Returns its id.
+    pub(in crate::pool) fn transition_idle_to_searching(
+        &mut self,
+        chosen: usize,
+        workers: &mut SmallestFirst<WorkerSlot>,
+    ) -> u32 {
+        let id = self.idle.remove(chosen);
+        self.searching += 1;
+        let worker = &mut workers[id];
+        debug_assert!(
+            matches!(worker.state, WorkerState::Idle { .. }),
+            "a worker was picked twice"
+        );
+        worker.state = WorkerState::Searching;
+        id
+    }
+
+    /// It has found nothing, and is about to sleep.
+    pub(in crate::pool) fn transition_searching_to_idle(
+        &mut self,
+        id: u32,
+        worker: &mut WorkerSlot,
+        since_ns: u64,
+    ) {
+        self.leave_search(worker, WorkerState::Idle { since_ns });
+        self.idle.push(id);
+    }
+
+    /// It leaves the pool.
+    pub(in crate::pool) fn transition_searching_to_gone(&mut self, mut worker: WorkerSlot) {
+        self.leave_search(&mut worker, WorkerState::Starting);
+    }
+
+    /// It runs an item from now on, which counts.
+    #[inline]
+    pub(in crate::pool) fn transition_searching_to_running(&mut self, worker: &mut WorkerSlot) {
+        self.leave_search(worker, WorkerState::Busy(Busy::Running));
+        self.running += 1;
+    }
+
+    /// It runs an item from now on that is known to be a CPU hog.
+    pub(in crate::pool) fn transition_searching_to_cpu_intensive(
+        &mut self,
+        worker: &mut WorkerSlot,
+    ) {
+        self.leave_search(worker, WorkerState::Busy(Busy::CpuIntensive));
+    }
+
+    /// It goes to steal from another pool. `counts`: it uses a running slot of its own pool meanwhile.
+    pub(in crate::pool) fn transition_searching_to_away(
+        &mut self,
+        worker: &mut WorkerSlot,
+        counts: bool,
+    ) {
+        self.leave_search(worker, WorkerState::Away { counts });
+        self.running += u32::from(counts);
+        worker.runs += 1;
+    }
+
+    /// If it steals, it does not count here any more: its item blocks, or has lasted for two samples of the monitor. Otherwise what waits here would
+    /// wait for an item of the other pool, and that item perhaps for this one.
+    pub(in crate::pool) fn transition_away_to_uncounted(&mut self, worker: &mut WorkerSlot) {
+        if worker.state == (WorkerState::Away { counts: true }) {
+            worker.state = WorkerState::Away { counts: false };
+            self.running -= 1;
+        }
+    }
+
+    /// It has come back.
+    pub(in crate::pool) fn transition_away_to_searching(&mut self, worker: &mut WorkerSlot) {
+        self.transition_away_to_uncounted(worker);
+        debug_assert_eq!(worker.state, WorkerState::Away { counts: false });
+        worker.state = WorkerState::Searching;
+        self.searching += 1;
+    }
+
+    /// Its item has ended. Returns as what it ran.
+    #[inline]
+    pub(in crate::pool) fn transition_busy_to_searching(
+        &mut self,
+        worker: &mut WorkerSlot,
+    ) -> WorkerState {
+        let before = std::mem::replace(&mut worker.state, WorkerState::Searching);
+        debug_assert!(matches!(before, WorkerState::Busy(_)), "{before:?}");
+        self.running -= u32::from(before == WorkerState::Busy(Busy::Running));
+        self.searching += 1;
+        before
+    }
+
+    /// Its item goes on, but does not count any more.
+    pub(in crate::pool) fn transition_running_to(
+        &mut self,
+        worker: &mut WorkerSlot,
+        from_now: Busy,
+    ) {
+        debug_assert_eq!(worker.state, WorkerState::Busy(Busy::Running));
+        debug_assert_ne!(from_now, Busy::Running, "it would still count");
+        worker.state = WorkerState::Busy(from_now);
+        self.running -= 1;
+    }
+
+    /// It goes on with its item. More than the target may run then: workers that end an item leave (the "keep going" rule).
+    pub(in crate::pool) fn transition_blocked_to_running(&mut self, worker: &mut WorkerSlot) {
+        debug_assert_eq!(worker.state, WorkerState::Busy(Busy::Blocked));
+        worker.state = WorkerState::Busy(Busy::Running);
+        self.running += 1;
+    }
+
+    #[inline]
+    fn leave_search(&mut self, worker: &mut WorkerSlot, to: WorkerState) {
+        debug_assert_eq!(worker.state, WorkerState::Searching);
+        debug_assert!(self.searching > 0, "a searching worker counts");
+        self.searching -= 1;
+        worker.state = to;
+    }
+}
+
+/// The transitions of guests.
+impl Counts {
+    /// A waiter is about to run an item. `has_place`: it may count as running.
+    pub(in crate::pool) fn transition_none_to_guest(&mut self, has_place: bool) {
+        self.guests.waiters += 1;
+        if !has_place {
+            return;
+        }
+        if self.guests.places < self.guests.waiters {
+            self.guests.places += 1;
+            self.running += 1;
+        }
+        self.guests.since_ns = clock::now_ns();
+    }
+
+    /// It has run it. `keeps_place`: something waits.
+    pub(in crate::pool) fn transition_guest_to_none(&mut self, keeps_place: bool) {
+        debug_assert!(self.guests.waiters > 0, "a guest has begun before");
+        self.guests.waiters -= 1;
+        if self.guests.places == 0 {
+            return;
+        }
+        if keeps_place {
+            self.guests.since_ns = clock::now_ns();
+        } else {
+            self.transition_guests_to_none();
+        }
+    }
+
+    /// No guest counts as running any more.
+    pub(in crate::pool) fn transition_guests_to_none(&mut self) {
+        debug_assert!(
+            self.running >= self.guests.places,
+            "guests count as running"
+        );
+        self.running -= std::mem::take(&mut self.guests.places);
+    }
+}
+
+/// What tests set up without workers.
+#[cfg(all(test, not(cmwq_loom)))]
+impl Counts {
+    pub(in crate::pool) fn set_running(&mut self, running: u32) {
+        self.running = running;
+    }
+
+    pub(in crate::pool) fn set_idle(&mut self, id: u32, worker: &mut WorkerSlot, since_ns: u64) {
+        worker.state = WorkerState::Idle { since_ns };
+        self.idle.push(id);
+    }
+}

@@ -1,0 +1,71 @@
+//! The pools that may steal from each other.
+#![forbid(unsafe_code)]
+
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::{AtomicI32, AtomicU64, AtomicUsize};
+use crate::sys::sync::Mutex;
+use std::sync::{Arc, Weak};
+
+/// A wait that is shorter than a wake-up across CPUs is not worth one.
+pub(in crate::pool) const WORTH_STEALING_NS: u64 = 50_000;
+
+/// Whether a worker of a neighbour is on its way to steal from a pool. One is called at a time: when it comes, and more is left, the
+/// release of the lock calls the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::pool) enum Thief {
+    /// No.
+    None,
+    /// Yes.
+    Called,
+    /// No neighbour had a CPU to spare. The monitor's next look ends this.
+    NoneIdle,
+}
+
+/// The pools that may help each other: non-strict, of one nice level, for one set of CPUs.
+pub(crate) struct Group<P> {
+    pub(in crate::pool) members: Mutex<Vec<Weak<P>>>,
+    /// Grows with every change of `members`.
+    pub(in crate::pool) version: AtomicU64,
+    /// How many members want help.
+    pub(in crate::pool) wanted: AtomicI32,
+    /// How many members there are.
+    pub(in crate::pool) len: AtomicUsize,
+}
+
+impl<P> Group<P> {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Group {
+            members: Mutex::new(Vec::new()),
+            version: AtomicU64::new(1),
+            wanted: AtomicI32::new(0),
+            len: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn join(&self, pool: &Arc<P>) {
+        let mut members = self.members.lock();
+        members.push(Arc::downgrade(pool));
+        self.len.store(members.len(), Ordering::Relaxed);
+        drop(members);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn leave(&self, pool: &Arc<P>) {
+        let mut members = self.members.lock();
+        members.retain(|member| !std::ptr::eq(member.as_ptr(), Arc::as_ptr(pool)));
+        self.len.store(members.len(), Ordering::Relaxed);
+        drop(members);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether there is more than one.
+    #[inline]
+    pub(in crate::pool) fn has_neighbours(&self) -> bool {
+        self.len.load(Ordering::Relaxed) > 1
+    }
+
+    pub(in crate::pool) fn count_wanted(&self, one_more: bool) {
+        self.wanted
+            .fetch_add(if one_more { 1 } else { -1 }, Ordering::Relaxed);
+    }
+}

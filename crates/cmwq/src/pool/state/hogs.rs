@@ -1,0 +1,150 @@
+//! CPU hogs: items that compute for long. They stop counting as running, so that they hold nothing else up.
+//!
+//! An item that has computed for longer than `cpu_intensive_thresh_us` since it last slept is a hog until it ends, as in the
+//! kernel ([`CpuIntensive`](super::Busy::CpuIntensive)). On a per-CPU pool that is the kernel's rule. The kernel has no limit of running workers on an
+//! unbound pool: all active items start at once, and the scheduler shares the CPUs among them. Here a pool runs about as many items as its pod has CPUs,
+//! since that is faster; so this rule keeps what a program can see of the kernel's: the start of an active item is delayed by
+//! computing items by a bounded time only, and items that spin until others have begun all begin.
+//!
+//! Each hog gives up its running slot, and another worker starts. Where many items compute, that alone would be slow: with *n* of them on
+//! two CPUs the next one takes *n*/2 thresholds of wall time until it is a hog. So while a pool is hogged, and its other running
+//! workers end hardly any item, the monitor doubles the number of [extra](Hogs::extra) running slots at each look, up to
+//! the number of items that wait. `max_active` bounds it, since only active items are on the worklist. The extra slots go when the
+//! last hog ends.
+#![forbid(unsafe_code)]
+
+/// The workers of one pool whose items are hogs.
+#[derive(Default)]
+pub(in crate::pool) struct Hogs {
+    pub(in crate::pool) workers: u32,
+    pub(in crate::pool) extra: u32,
+}
+
+impl Hogs {
+    /// How many workers run hogs. They do not count as running.
+    pub(in crate::pool) fn workers(&self) -> u32 {
+        self.workers
+    }
+
+    /// How many more workers may run than without hogs.
+    pub(in crate::pool) fn extra(&self) -> u32 {
+        self.extra
+    }
+
+    /// A worker's item is a hog from now on.
+    pub(in crate::pool) fn one_more(&mut self) {
+        self.workers += 1;
+    }
+
+    /// The pool is still hogged. No more than `most` slots can be used: by the items that run beside the hogs, and by those that wait.
+    pub(in crate::pool) fn grow(&mut self, most: u32) {
+        let doubled = self.extra.saturating_mul(2).max(self.workers);
+        self.extra = self.extra.max(doubled.min(most));
+    }
+}
+
+/// How long an item has computed since it last slept, as the monitor measures it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::pool) struct Computing {
+    /// The thread's CPU time at the beginning of the measurement.
+    since_ns: u64,
+    /// How often the thread had slept by then. `None`: not read yet, or it cannot be.
+    sleeps: Option<u64>,
+    /// Whether `sleeps` was asked for: reading it costs a file, so only items that live longer than a look are asked.
+    begun: bool,
+}
+
+impl Computing {
+    /// The measurement of an item that the monitor sees for the first time, or that it has found asleep.
+    pub(in crate::pool) fn restart(cpu_ns: u64) -> Self {
+        Computing {
+            since_ns: cpu_ns,
+            sleeps: None,
+            begun: false,
+        }
+    }
+
+    /// The same item at the next look. `sleeps` tells how often the thread has slept. Returns whether the item has computed for
+    /// longer than `threshold_ns` without a sleep.
+    pub(in crate::pool) fn exceeds(
+        &mut self,
+        threshold_ns: u64,
+        cpu_ns: u64,
+        sleeps: impl FnOnce() -> Option<u64>,
+    ) -> bool {
+        if !self.begun {
+            *self = Computing {
+                since_ns: cpu_ns,
+                sleeps: sleeps(),
+                begun: true,
+            };
+            return false;
+        }
+        if cpu_ns.saturating_sub(self.since_ns) <= threshold_ns {
+            return false;
+        }
+        let now = sleeps();
+        let slept = now != self.sleeps;
+        if slept {
+            self.since_ns = cpu_ns;
+            self.sleeps = now;
+        }
+        !slept
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    const THRESHOLD: u64 = 10_000_000;
+    const LOOK: u64 = 2_000_000;
+
+    /// The CPU time at which an item that computes without a pause, but sleeps `at` these CPU times, is found to be a hog.
+    fn hog_at(at: &[u64]) -> Option<u64> {
+        let mut computing = Computing::restart(0);
+        (1..100).map(|look| look * LOOK).find(|&cpu_ns| {
+            let slept = at.iter().filter(|&&at| at < cpu_ns).count();
+            computing.exceeds(THRESHOLD, cpu_ns, || Some(slept as u64))
+        })
+    }
+
+    #[test]
+    fn an_item_that_computes_is_a_hog_one_look_after_the_threshold() {
+        assert_eq!(hog_at(&[]), Some(THRESHOLD + 2 * LOOK));
+    }
+
+    #[test]
+    fn a_sleep_restarts_the_measurement() {
+        let often: Vec<u64> = (0..1000).map(|n| n * 3_000_000).collect();
+        assert_eq!(hog_at(&often), None, "it adds up only between two sleeps");
+        // It is a hog when it has computed for the threshold, and not later than two thresholds, after its last sleep.
+        let at = hog_at(&[7_000_000]).unwrap();
+        assert!((17_000_000..=27_000_000 + LOOK).contains(&at), "{at}");
+    }
+
+    #[test]
+    fn where_sleeps_cannot_be_read_the_cpu_clock_decides() {
+        let mut computing = Computing::restart(0);
+        let mut looks = (1..10).map(|look| look * LOOK);
+        assert!(looks.any(|cpu_ns| computing.exceeds(THRESHOLD, cpu_ns, || None)));
+    }
+
+    #[test]
+    fn extra_slots_double_up_to_what_can_be_used() {
+        let mut hogs = Hogs::default();
+        hogs.one_more();
+        hogs.one_more();
+        let grown = std::iter::repeat_with(|| {
+            hogs.grow(60);
+            hogs.extra()
+        });
+        assert_eq!(grown.take(7).collect::<Vec<_>>(), [2, 4, 8, 16, 32, 60, 60]);
+        hogs.grow(7);
+        assert_eq!(
+            hogs.extra(),
+            60,
+            "what was granted stays until the last hog ends"
+        );
+    }
+}

@@ -1,0 +1,283 @@
+//! A worker pool and what its lock guards, and what it needs of those above it.
+#![forbid(unsafe_code)]
+
+use super::counts::Counts;
+use super::group::{Group, Thief};
+use super::hogs::Hogs;
+use super::pace::Pace;
+use super::standstill::Standstill;
+use super::worker::WorkerSlot;
+use crate::item::{Completion, Inbox, List, OldestBatch, RawWork, Taken, WorkFn};
+use crate::pool::attrs::kind::PoolAttrs;
+use crate::pool::queue::credits::NodeLimit;
+use crate::pool::queue::pwq::{PoolWorkqueue, PwqKey, Traits};
+use crate::pool::queue::stats::PoolStats;
+use crate::pool::task::busy::BusyTable;
+use crate::pool::task::slab::{Slab, SmallestFirst};
+use crate::pool::wake::deferred::PendingWakeups;
+use crate::pool::wake::placement::Placement;
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
+use crate::sys::clock;
+use crate::sys::fork;
+use crate::sys::map::HashMap;
+use crate::sys::patience::Patience;
+use crate::sys::spin::Allowance;
+use crate::sys::sync::Mutex;
+use crate::topology::CpuSet;
+use crossbeam_utils::CachePadded;
+use std::sync::Arc;
+
+/// What a pool tells the workqueue that an item belongs to. Called with no pool's lock held (locks of
+/// queues may be).
+pub(crate) trait FrontEnd: Send + Sync {
+    /// The queue's name.
+    fn name(&self) -> &str;
+    /// Its kind and its flags, in words.
+    fn flags(&self) -> String;
+    /// Whether it takes part in freezing.
+    fn is_freezable(&self) -> bool {
+        false
+    }
+    /// Warns if the calling thread, which is about to wait for the queue or for its item of function `func`, must not depend on it.
+    fn check_dependency(&self, func: Option<WorkFn>);
+    /// Which other pool than `but` runs `item` for the queue.
+    fn pool_that_runs(&self, item: &RawWork, but: u32) -> Option<u32>;
+    /// The last item of a colour that is being flushed has ended, on one of the queue's pool workqueues.
+    fn colour_done(&self, colour: u32);
+    /// A pool workqueue has an inactive item and no credit: enter it among those who wait, and find it one.
+    fn must_wait(&self, pool: &Arc<Pool>, pwq: PwqKey);
+    /// Credits were given back on `node` while somebody waits.
+    fn credits_freed(&self, node: usize);
+    /// A retired pool workqueue has run its last item and is gone from its pool.
+    fn pwq_gone(&self, pool: &Arc<Pool>, pwq: PwqKey);
+}
+
+/// What a pool may ask for. Called with no pool's lock held.
+pub(crate) trait Helper: Send + Sync {
+    /// Create one worker; the pool counts it as coming.
+    fn create_worker(&self, pool: &Arc<Pool>);
+    /// The pool is saturated: look at it now and then.
+    fn watch(&self, pool: &Arc<Pool>);
+    /// Too many workers are idle: look again when they have been so for long.
+    fn cull_later(&self, pool: &Arc<Pool>);
+    /// A worker has woken up, or looks for work: the process is not idle.
+    fn woke(&self);
+    /// A pool is in line for a running slot, the first one.
+    fn slots_wanted(&self) {}
+    /// More waits in the pool than it will get to soon: have a neighbour steal.
+    fn call_thief(&self, pool: &Arc<Pool>);
+}
+
+/// A rescuer, which runs a pool workqueue's items when no worker can be created.
+pub(crate) trait Rescue: Send + Sync {
+    /// Asks it to visit the pool.
+    fn call(&self, pool: Arc<Pool>, pwq: PwqKey);
+}
+
+/// A workqueue, as far as its pools know it.
+pub(crate) struct Owner {
+    pub(crate) front: Arc<dyn FrontEnd>,
+    /// Who runs its items when no worker can be created.
+    pub(crate) rescuer: Option<Arc<dyn Rescue>>,
+}
+
+/// A pool workqueue of a pool.
+pub(crate) type PwqState = PoolWorkqueue<Owner>;
+
+impl PwqState {
+    /// That of a workqueue. With a rescuer it is one of memory reclaim.
+    pub(crate) fn of(
+        front: Arc<dyn FrontEnd>,
+        rescuer: Option<Arc<dyn Rescue>>,
+        traits: Traits,
+        limit: Arc<NodeLimit>,
+        node: usize,
+        colour: u32,
+    ) -> Self {
+        let front_id = Arc::as_ptr(&front).cast::<()>().addr();
+        let traits = Traits {
+            reclaim: rescuer.is_some(),
+            ..traits
+        };
+        let owner = Owner { front, rescuer };
+        PoolWorkqueue::new(owner, front_id, traits, limit, node, colour)
+    }
+}
+
+/// No worker has said yet which nice level it has.
+pub(in crate::pool) const NICE_UNKNOWN: i32 = i32::MIN;
+
+/// A worker pool: a worklist and the workers that run what is on it.
+pub(crate) struct Pool {
+    pub(crate) id: u32,
+    /// The fork generation of the process that its workers belong to.
+    pub(in crate::pool) born: u32,
+    pub(crate) attrs: PoolAttrs,
+    /// The nice level that the workers have, which may be another than they should.
+    pub(in crate::pool) nice: AtomicI32,
+    /// The thread that creates a worker, or tried to last.
+    pub(in crate::pool) manager: AtomicI32,
+    pub(in crate::pool) inbox: CachePadded<Inbox>,
+    pub(in crate::pool) inner: CachePadded<Mutex<Inner>>,
+    pub(in crate::pool) oldest_batch: OldestBatch,
+    /// Workers take single items, since some were long. A hint for issuers.
+    pub(in crate::pool) singles: AtomicBool,
+    /// How long a worker of this pool looks for more before it goes to sleep.
+    pub(in crate::pool) allowance: CachePadded<Allowance>,
+    /// Whether workers that run something come back in a moment.
+    pub(in crate::pool) returns: Patience,
+    pub(in crate::pool) placement: Placement,
+    /// Who sleeps until something completes that has completed already.
+    pub(in crate::pool) pending_wakeups: CachePadded<PendingWakeups>,
+    pub(in crate::pool) helper: Arc<dyn Helper>,
+    pub(in crate::pool) group: Arc<Group<Pool>>,
+    /// More is waiting here than this pod's CPUs will get to soon: set by the monitor, read by idle neighbours.
+    pub(in crate::pool) help_wanted: AtomicBool,
+}
+
+/// What the pool's lock guards.
+pub(crate) struct Inner {
+    pub(in crate::pool) binding: Arc<CpuSet>,
+    pub(in crate::pool) associated: bool,
+    /// How many workers may be awake at the same time: the CPUs of the pod.
+    pub(in crate::pool) cpus: u32,
+    /// How many of them the limit over all pools lets the pool use: see `SLOTS.md`.
+    pub(in crate::pool) slots: u32,
+    pub(in crate::pool) holding: Holding,
+    /// How many of the running ones sleep at any time without saying so, as far as the monitor knows.
+    pub(in crate::pool) sleepers: u32,
+    /// How many others are blocked at any time, and are known to be; where nothing waits it is forgotten.
+    pub(in crate::pool) blockers: u32,
+    /// Workers whose items are CPU hogs, and how many others may run because of them.
+    pub(in crate::pool) hogs: Hogs,
+    /// How many workers run, search, are idle, and may run.
+    pub(in crate::pool) counts: Counts,
+    /// Items from the inbox that are not accepted yet: to all others they are still in the inbox.
+    pub(in crate::pool) arrivals: Taken,
+    /// Active items that no worker has taken, oldest first.
+    pub(in crate::pool) worklist: List,
+    /// Who waits for the end of an item that has not started, by the item's address.
+    pub(in crate::pool) awaited: HashMap<usize, Vec<Arc<Completion>>>,
+    pub(in crate::pool) pwqs: Slab<PwqState>,
+    pub(in crate::pool) next_serial: u64,
+    pub(in crate::pool) busy: BusyTable,
+    /// The open batches: each by its worker and its number.
+    pub(in crate::pool) batches: Vec<(u32, u32)>,
+    pub(in crate::pool) next_batch: u32,
+    pub(in crate::pool) workers: SmallestFirst<WorkerSlot>,
+    /// Workers that were let go and are on their way out.
+    pub(in crate::pool) leaving: u32,
+    /// A worker is being created.
+    pub(in crate::pool) creating: bool,
+    /// How long the items take.
+    pub(in crate::pool) pace: Pace,
+    /// Whether a worker of a neighbour is on its way to steal.
+    pub(in crate::pool) thief: Thief,
+    /// The monitor looks at this pool.
+    pub(in crate::pool) watched: bool,
+    /// A look at the idle workers is due some time.
+    pub(in crate::pool) cull_armed: bool,
+    /// Where the charging of CPU time has got to.
+    pub(in crate::pool) charging: Charging,
+    /// No workqueue uses the pool any more: workers exit instead of going idle.
+    pub(in crate::pool) dying: bool,
+    /// For how long nothing has been started while something waits.
+    pub(in crate::pool) standstill: Standstill,
+    pub(in crate::pool) stats: PoolStats,
+}
+
+impl Pool {
+    /// In a fork's child: whether it is the parent's. Then nobody runs anything here, and the lock may be held for ever.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.born != fork::generation()
+    }
+
+    /// The nice level that the workers really have, once one has begun.
+    pub(crate) fn effective_nice(&self) -> Option<i32> {
+        Some(self.nice.load(Ordering::Relaxed)).filter(|&nice| nice != NICE_UNKNOWN)
+    }
+
+    /// Whether this pool and others steal from each other.
+    #[inline]
+    pub(in crate::pool) fn steals(&self) -> bool {
+        !self.attrs.strict && self.group.has_neighbours()
+    }
+
+    /// Whether any neighbour wants help: one read of a line that rarely changes.
+    #[inline]
+    pub(in crate::pool) fn neighbours_want_help(&self) -> bool {
+        self.steals() && {
+            let own = self.help_wanted.load(Ordering::Relaxed);
+            self.group.wanted.load(Ordering::Relaxed) > i32::from(own)
+        }
+    }
+
+    pub(crate) fn group(&self) -> &Arc<Group<Pool>> {
+        &self.group
+    }
+
+    pub(in crate::pool) fn set_help_wanted(&self, wanted: bool) {
+        if self.help_wanted.swap(wanted, Ordering::Relaxed) != wanted {
+            self.group.count_wanted(wanted);
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.set_help_wanted(false);
+        let slots = self.inner.lock().slots;
+        self.attrs.params.slots.drop_held(slots);
+        // The next pool of this number has none.
+        drop(self.pending_wakeups.forbid(self.id));
+    }
+}
+
+/// A pool's part in the limit, under its lock.
+#[derive(Default)]
+pub(in crate::pool) struct Holding {
+    /// The pool is in line.
+    pub(in crate::pool) in_line: bool,
+    /// Slots that are to be given back as soon as a worker has left.
+    pub(in crate::pool) owed: u32,
+    /// Since when it has had its turn.
+    pub(in crate::pool) since_ns: u64,
+}
+
+/// Where a pool's charging has got to.
+#[derive(Default)]
+pub(in crate::pool) struct Charging {
+    pub(in crate::pool) begun: bool,
+    /// Looks so far.
+    pub(in crate::pool) looks: usize,
+    /// Items started at the last look.
+    pub(in crate::pool) started: u64,
+}
+
+impl Inner {
+    /// How many items wait for a worker, or for who accepts them, apart from those in the inbox.
+    pub(in crate::pool) fn waiting(&self) -> usize {
+        self.worklist.len() + self.arrivals.len()
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub(in crate::pool) fn has_waiting(&self) -> bool {
+        !self.worklist.is_empty() || !self.arrivals.is_empty()
+    }
+
+    /// Looks whether anything has been started since the last call.
+    pub(in crate::pool) fn note_standstill(&mut self) {
+        let waits = self.has_waiting();
+        let started = self.stats.started;
+        self.standstill.look(waits, started, clock::coarse_ns());
+    }
+
+    /// For how long nothing has been started, if something waits.
+    pub(in crate::pool) fn stands_still_ns(&mut self) -> Option<u64> {
+        self.note_standstill();
+        let since_ns = self.standstill.since_ns?;
+        Some(clock::coarse_ns().saturating_sub(since_ns))
+    }
+}

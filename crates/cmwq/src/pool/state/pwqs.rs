@@ -1,0 +1,204 @@
+//! The pool workqueues of a pool: their items are accepted, become active, and end.
+
+use super::pool::{Inner, Pool, PwqState};
+use crate::item::Pending;
+use crate::pool::queue::pwq::{Accepted, Ended, PwqKey, make_active, tell_activated};
+use crate::pool::queue::stats::{PoolStats, PwqStats};
+use crate::pool::queue::together::Together;
+use std::sync::Arc;
+
+impl Inner {
+    pub(crate) fn add_pwq(&mut self, pwq: PwqState) -> PwqKey {
+        self.next_serial += 1;
+        let serial = self.next_serial;
+        let place = self.pwqs.insert(pwq.numbered(serial));
+        PwqKey { place, serial }
+    }
+
+    /// Has the items of a pool workqueue published together from now on.
+    pub(crate) fn allow_together(&mut self, key: PwqKey, pool: &Pool) -> Option<Arc<Together>> {
+        let together = Arc::new(Together::new(pool.id, key.place, &pool.oldest_batch));
+        self.pwq_mut(key)?.together = Some(together.clone());
+        Some(together)
+    }
+
+    pub(in crate::pool) fn pwq_mut(&mut self, key: PwqKey) -> Option<&mut PwqState> {
+        self.pwqs
+            .get_mut(key.place)
+            .filter(|pwq| pwq.serial == key.serial)
+    }
+
+    pub(in crate::pool) fn key_of(&self, place: u32) -> PwqKey {
+        PwqKey {
+            place,
+            serial: self.pwqs[place].serial,
+        }
+    }
+
+    /// Accepts an item: counts it in flight, and it is active if a credit is there and nobody is before it.
+    #[inline]
+    pub(in crate::pool) fn accept(&mut self, mut item: Pending) -> Accepted {
+        let pwq = &mut self.pwqs[item.pwq()];
+        item.accept(pwq.colour());
+        pwq.one_more_in_flight();
+        // Inactive items are never overtaken.
+        if pwq.inactive.is_empty() && !pwq.waiting && !pwq.plugged && pwq.use_credit() {
+            tell_activated(&item);
+            return Accepted::Active(item);
+        }
+        pwq.inactive.push_back(item);
+        match pwq.begin_waiting() {
+            true => Accepted::BeginsToWait,
+            false => Accepted::Inactive,
+        }
+    }
+
+    /// The accounting at the end of an active item of pool workqueue `key`, accepted under `colour`.
+    #[inline]
+    pub(in crate::pool) fn end_item(&mut self, key: u32, colour: u32) -> Ended {
+        self.pwqs[key].stats.completed += 1;
+        self.leave_flight(key, colour, 1, 1)
+    }
+
+    /// So many items are not in flight any more, completed or not; the `active` ones among them give their credits back.
+    #[inline]
+    pub(in crate::pool) fn leave_flight(
+        &mut self,
+        key: u32,
+        colour: u32,
+        items: u32,
+        active: u32,
+    ) -> Ended {
+        let pwq = &mut self.pwqs[key];
+        pwq.credits.transition_used_to_unused(active as i32);
+        let mut ended = Ended {
+            colour_done: pwq.colours.transition_in_flight_to_none(colour, items),
+            ..Ended::default()
+        };
+        if pwq.limit.is_tight() {
+            let mut left = active;
+            while left > 0
+                && let Some(item) = pwq.next_of_own()
+            {
+                make_active(&mut self.worklist, item);
+                left -= 1;
+            }
+            if left > 0 || active == 0 {
+                ended.credits_freed = pwq.give_back_unused();
+            }
+        }
+        ended.gone = pwq.retired && pwq.colours.in_flight() == 0;
+        ended
+    }
+
+    /// From now on items are accepted under `next`. `true`: items of `old`, the colour before, are in flight, and
+    /// [`FrontEnd::colour_done`] will be called when the last of them has ended. A pool workqueue that is gone has none.
+    pub(crate) fn advance_colour(&mut self, key: PwqKey, old: u32, next: u32) -> bool {
+        self.close_all_lanes(key);
+        let Some(pwq) = self.pwq_mut(key) else {
+            return false;
+        };
+        pwq.colours.transition_current_to_flushing(old, next)
+    }
+
+    /// Gives unused credits back to the node.
+    pub(crate) fn collect_credits(&mut self, key: PwqKey) {
+        self.close_all_lanes(key);
+        if let Some(pwq) = self.pwq_mut(key) {
+            pwq.give_back_unused();
+        }
+    }
+
+    /// Uses a credit that the caller took for `key`: its oldest inactive item becomes active. Tells whether more wait. `None`:
+    /// its last waiting item was cancelled and it is gone; the credit is still the caller's.
+    pub(crate) fn activate_one(&mut self, key: PwqKey) -> Option<bool> {
+        let pwq = self.pwq_mut(key)?;
+        pwq.credits.transition_store_to_unused(1);
+        let item = pwq.inactive.pop_front();
+        pwq.credits
+            .transition_unused_to_used(i32::from(item.is_some()));
+        let more = !pwq.inactive.is_empty();
+        if !more {
+            pwq.waiting = false;
+            pwq.limit.one_less_waits();
+            pwq.give_back_unused();
+        }
+        if let Some(item) = item {
+            make_active(&mut self.worklist, item);
+        }
+        Some(more)
+    }
+
+    /// Items may become active from now on. `true`: some are there, and the pool workqueue has begun to wait for a credit.
+    pub(crate) fn unplug(&mut self, key: PwqKey) -> bool {
+        let Some(pwq) = self.pwq_mut(key) else {
+            return false;
+        };
+        pwq.plugged = false;
+        pwq.begin_waiting()
+    }
+
+    /// Takes no new items from now on. `true`: it had none left and is gone already.
+    pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {
+        self.close_all_lanes(key);
+        let Some(pwq) = self.pwq_mut(key) else {
+            return true;
+        };
+        pwq.retired = true;
+        if pwq.colours.in_flight() > 0 {
+            return false;
+        }
+        self.remove_pwq(key.place);
+        true
+    }
+
+    pub(in crate::pool) fn remove_pwq(&mut self, place: u32) {
+        let mut pwq = self.pwqs.remove(place);
+        if pwq.waiting {
+            // What it waited with was cancelled.
+            pwq.limit.one_less_waits();
+        }
+        pwq.give_back_unused();
+        self.stats.pwqs.add(&pwq.stats);
+    }
+
+    /// How many of its items have been accepted and not finished.
+    pub(crate) fn in_flight(&mut self, key: PwqKey) -> u32 {
+        self.close_all_lanes(key);
+        self.pwq_mut(key).map_or(0, |pwq| pwq.colours.in_flight())
+    }
+
+    /// What it has counted so far.
+    pub(crate) fn pwq_stats(&mut self, key: PwqKey) -> PwqStats {
+        self.pwq_mut(key)
+            .map_or_else(PwqStats::default, |pwq| pwq.stats_now())
+    }
+
+    /// How many of its items are active, and how many wait for a place.
+    pub(crate) fn pwq_load(&mut self, key: PwqKey) -> (usize, usize) {
+        self.close_all_lanes(key);
+        self.pwq_mut(key)
+            .map_or((0, 0), |pwq| (pwq.nr_active(), pwq.inactive.len()))
+    }
+
+    /// How many of its items are active, how many wait for a place, and whether it takes no new ones: as it looks, without
+    /// closing lanes.
+    pub(crate) fn look_at_pwq(&mut self, key: PwqKey) -> (usize, usize, bool) {
+        let Some(pwq) = self.pwq_mut(key) else {
+            return (0, 0, true);
+        };
+        (pwq.nr_active(), pwq.inactive.len(), pwq.retired)
+    }
+
+    pub(crate) fn stats(&self) -> PoolStats {
+        let mut stats = self.stats;
+        for (_, pwq) in self.pwqs.iter() {
+            stats.pwqs.add(&pwq.stats_now());
+        }
+        stats
+    }
+
+    pub(crate) fn nr_workers(&self) -> usize {
+        self.workers.len()
+    }
+}

@@ -1,0 +1,183 @@
+//! What begins and ends for a worker or a guest, with all that depends on it; and how many may run.
+#![forbid(unsafe_code)]
+
+use super::pool::Inner;
+use super::worker::{Busy, WorkerSlot, WorkerState};
+use crate::pool::attrs::slots::UNLIMITED;
+
+/// How many sleepers are allowed for each CPU of a pod.
+pub(in crate::pool) const MOST_PER_CPU: u32 = 32;
+
+/// How many more run than sleep on the average. How many sleep at an instant varies about that by its root (they are independent of each
+/// other), and one too few leaves a CPU idle while items wait; one too many waits for a CPU. Two standard deviations.
+pub(in crate::pool) fn margin(sleepers: u32) -> u32 {
+    2 * sleepers.isqrt()
+}
+
+/// So many workers that are known to be blocked come back in such numbers that those who run exceed the pod's CPUs all the time. With a margin
+/// they go on; without, one goes to sleep after its item and is woken when the next one blocks.
+pub(in crate::pool) const CROWD: u32 = 6;
+
+/// How many workers of a pod of `cpus` may run, apart from what CPU hogs add.
+pub(in crate::pool) fn target(cpus: u32, sleepers: u32, blockers: u32) -> u32 {
+    let come_and_go = if blockers < CROWD { 0 } else { blockers };
+    cpus + sleepers + margin(sleepers + come_and_go)
+}
+
+impl Inner {
+    #[inline]
+    pub(in crate::pool) fn running(&self) -> u32 {
+        self.counts.running()
+    }
+
+    #[inline]
+    pub(in crate::pool) fn searching(&self) -> u32 {
+        self.counts.searching()
+    }
+
+    #[inline]
+    pub(in crate::pool) fn target(&self) -> u32 {
+        self.counts.target()
+    }
+
+    #[inline]
+    pub(in crate::pool) fn idle(&self) -> &[u32] {
+        self.counts.idle()
+    }
+
+    /// There is a limit over all pools.
+    #[inline]
+    pub(in crate::pool) fn is_limited(&self) -> bool {
+        self.slots != UNLIMITED
+    }
+
+    /// How many CPUs of the pod its workers may use.
+    #[inline]
+    pub(in crate::pool) fn usable_cpus(&self) -> u32 {
+        match self.slots {
+            UNLIMITED => self.cpus,
+            slots => self.cpus.min(slots.saturating_sub(self.holding.owed)),
+        }
+    }
+
+    /// Workers that run, spin, or are on their way to look.
+    pub(in crate::pool) fn in_use(&self) -> u32 {
+        self.counts.running() + self.counts.searching()
+    }
+
+    /// So many of the running workers sleep: as many more may run. So many others are known to be blocked.
+    pub(in crate::pool) fn allow_sleepers(&mut self, sleepers: u32, blocked: u32) {
+        let most = self.cpus * MOST_PER_CPU;
+        self.sleepers = sleepers.min(most);
+        self.blockers = blocked.min(most);
+        self.retarget();
+    }
+
+    /// The target follows from the pod's CPUs, the sleepers and the CPU hogs.
+    pub(in crate::pool) fn retarget(&mut self) {
+        let target = match self.usable_cpus() {
+            0 => 0,
+            cpus => target(cpus, self.sleepers, self.blockers) + self.hogs.extra(),
+        };
+        self.counts.set_target(target);
+    }
+
+    /// The pool is not saturated, or nothing waits: the allowance is given up bit by bit.
+    pub(in crate::pool) fn forget_sleepers(&mut self) {
+        let less = |number: u32| number - number.div_ceil(16);
+        self.allow_sleepers(less(self.sleepers), less(self.blockers));
+    }
+
+    /// The item of a worker that ran a hog has ended.
+    #[cold]
+    pub(in crate::pool) fn hog_ended(&mut self) {
+        self.hogs.workers -= 1;
+        if self.hogs.workers == 0 && self.hogs.extra > 0 {
+            self.hogs.extra = 0;
+            self.retarget();
+        }
+    }
+
+    /// Worker `id`, which is searching, is busy with an item from now on.
+    #[inline]
+    pub(in crate::pool) fn begin(&mut self, id: u32, pwq: u32, cpu_intensive: bool) {
+        let slot = &mut self.workers[id];
+        slot.runs += 1;
+        slot.pwq = pwq;
+        self.pwqs[pwq].stats.wakeups += u64::from(std::mem::take(&mut slot.woken));
+        if cpu_intensive {
+            self.counts.transition_searching_to_cpu_intensive(slot);
+            self.hogs.one_more();
+        } else {
+            self.counts.transition_searching_to_running(slot);
+        }
+    }
+
+    /// Its item has ended: it is searching again.
+    #[inline]
+    pub(in crate::pool) fn end(&mut self, id: u32) {
+        let before = self
+            .counts
+            .transition_busy_to_searching(&mut self.workers[id]);
+        if before == WorkerState::Busy(Busy::CpuIntensive) {
+            self.hog_ended();
+        }
+    }
+
+    /// Worker `id`, if it steals from another pool, does not count here any more.
+    pub(in crate::pool) fn stop_counting_helper(&mut self, id: u32) {
+        self.counts
+            .transition_away_to_uncounted(&mut self.workers[id]);
+    }
+
+    /// By the monitor: so for workers that are in the same item of another pool as at the last sample.
+    pub(in crate::pool) fn stop_counting_lasting_helpers(&mut self) {
+        let counts = |worker: &WorkerSlot| worker.state == WorkerState::Away { counts: true };
+        let helpers = self.workers.iter().filter(|(_, worker)| counts(worker));
+        let helpers: Vec<u32> = helpers.map(|(id, _)| id).collect();
+        for id in helpers {
+            let worker = &mut self.workers[id];
+            if std::mem::replace(&mut worker.seen_runs, worker.runs) == worker.runs {
+                self.stop_counting_helper(id);
+            }
+        }
+    }
+
+    /// Worker `id`, which is running, does not count any more: another takes over if something waits.
+    pub(in crate::pool) fn step_out(&mut self, id: u32, from_now: Busy) {
+        self.counts
+            .transition_running_to(&mut self.workers[id], from_now);
+        let takes_over = self.counts.running() < self.counts.target() && self.has_waiting();
+        let stats = &mut self.pwqs[self.workers[id].pwq].stats;
+        match from_now {
+            Busy::Blocked => stats.cm_wakeups += u64::from(takes_over),
+            Busy::CpuIntensive => {
+                stats.cpu_intensive += 1;
+                self.hogs.one_more();
+            }
+            Busy::Running => unreachable!("it would still count"),
+        }
+    }
+
+    /// A thread that is no worker is about to run an item. It needs a place only while others wait for one.
+    pub(in crate::pool) fn guest_begins(&mut self) {
+        // Under a limit over all pools a waiter does not count.
+        let has_place = self.has_waiting() && !self.is_limited();
+        self.counts.transition_none_to_guest(has_place);
+    }
+
+    /// It has run it.
+    pub(in crate::pool) fn guest_ends(&mut self) {
+        let keeps_place = self.has_waiting();
+        self.counts.transition_guest_to_none(keeps_place);
+    }
+
+    /// Takes back the places of guests that have had them for long. `true`: so a worker may run.
+    #[inline]
+    pub(in crate::pool) fn end_stale_guests(&mut self) -> bool {
+        self.counts.has_stale_guests() && {
+            self.counts.transition_guests_to_none();
+            self.counts.running() < self.counts.target()
+        }
+    }
+}

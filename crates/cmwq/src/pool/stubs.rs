@@ -1,0 +1,96 @@
+//! What the unit tests of pools are made of: a pool without threads, and a queue that is told nothing.
+#![allow(unsafe_code, reason = "claims items")]
+
+use super::attrs::kind::{Binding, Place, PoolAttrs, PoolKind};
+use super::attrs::params::Params;
+use super::queue::credits::NodeLimit;
+use super::queue::pwq::{PwqKey, Traits};
+use super::silent::{NoFront, NoHelper};
+use super::state::group::Group;
+use super::state::pool::{Pool, PwqState, Rescue};
+use crate::item::{Pending, Work};
+use crate::topology::CpuSet;
+use std::sync::Arc;
+
+/// A pool of two CPUs that has no worker and gets none.
+pub(in crate::pool) fn pool(id: u32, idle_timeout_ns: u64) -> Arc<Pool> {
+    let cpus = CpuSet::from_iter([0, 1]);
+    pool_with(
+        &Group::new(),
+        true,
+        id,
+        idle_timeout_ns,
+        Arc::default(),
+        cpus,
+    )
+}
+
+/// Not strict, of these CPUs.
+pub(in crate::pool) fn pool_on(group: &Arc<Group<Pool>>, id: u32, cpus: &[usize]) -> Arc<Pool> {
+    let cpus = CpuSet::from_iter(cpus.iter().copied());
+    pool_with(group, false, id, 0, Arc::default(), cpus)
+}
+
+/// Strict, with what it shares with the other pools of an engine.
+pub(in crate::pool) fn pool_of(params: &Arc<Params>, id: u32) -> Arc<Pool> {
+    let cpus = CpuSet::from_iter([0, 1]);
+    pool_with(&Group::new(), true, id, 0, params.clone(), cpus)
+}
+
+pub(in crate::pool) fn pool_with(
+    group: &Arc<Group<Pool>>,
+    strict: bool,
+    id: u32,
+    idle_timeout_ns: u64,
+    params: Arc<Params>,
+    cpus: CpuSet,
+) -> Arc<Pool> {
+    let binding = Binding {
+        target: cpus.len() as u32,
+        cpus: cpus.clone(),
+        associated: false,
+    };
+    let place = Place {
+        first_cpu: cpus.iter().next().unwrap_or(0),
+        ..Place::default()
+    };
+    let attrs = PoolAttrs {
+        kind: PoolKind::Unbound,
+        nice: 0,
+        strict,
+        cpus,
+        place,
+        batch: 1,
+        idle_timeout_ns,
+        params,
+        threads: None,
+    };
+    let pool = Pool::new(id, attrs, binding, Arc::new(NoHelper), group.clone());
+    group.join(&pool);
+    pool
+}
+
+/// A pool workqueue of which so many items may be active.
+pub(in crate::pool) fn add_pwq(pool: &Arc<Pool>, traits: Traits, limit: i32) -> PwqKey {
+    add_rescued_pwq(pool, traits, limit, None)
+}
+
+pub(in crate::pool) fn add_rescued_pwq(
+    pool: &Arc<Pool>,
+    traits: Traits,
+    limit: i32,
+    rescuer: Option<Arc<dyn Rescue>>,
+) -> PwqKey {
+    let limit = Arc::new(NodeLimit::new(limit, 1));
+    let state = PwqState::of(Arc::new(NoFront), rescuer, traits, limit, 0, 0);
+    pool.lock().add_pwq(state)
+}
+
+/// Queues an item that is idle.
+pub(in crate::pool) fn queue(pool: &Arc<Pool>, pwq: PwqKey, work: &Work) {
+    work.lend();
+    // SAFETY: what was lent keeps the item alive until its function is called.
+    let mut pending = unsafe { Pending::claim(work.raw()) }.expect("idle");
+    pending.aim(pool.id, pwq.place);
+    pool.publish(pending);
+}

@@ -1,0 +1,6 @@
+//! Publishing: what an issuing thread remembers, and how its items get to a pool.
+
+pub(in crate::pool) mod chain;
+pub(in crate::pool) mod producer;
+pub(in crate::pool) mod publish;
+pub(crate) mod spawner;

@@ -1,0 +1,239 @@
+//! Producer state: what a thread remembers of what it has published.
+#![forbid(unsafe_code)]
+
+use crate::item::BundlesSerial as Serial;
+use crate::item::closure::Small;
+use crate::item::{OpenBundle, Pending, Pushed, RawWork};
+use crate::pool::queue::together::Together;
+use crate::pool::state::pool::Pool;
+use crate::pool::wake::deferred;
+use crate::sys::atomic::Ordering;
+use crate::sys::gate::era;
+#[cfg(not(cmwq_loom))]
+use crate::sys::local::thread_local;
+use std::cell::Cell;
+
+/// Where a thread's spawns go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Issuer {
+    /// The queue, or its handle, for comparing only.
+    pub(crate) queue: usize,
+    /// The real CPU that the thread is on.
+    pub(crate) cpu: usize,
+    /// The CPU that it says it is on, if it does.
+    pub(crate) declared: usize,
+}
+
+/// A thread looks after what it has published every so many items: what is accepted at once then is still in its cache.
+pub(in crate::pool) const HAND_OVER_EVERY: u32 = 128;
+
+/// So many items in a row, without waiting in between, and the thread makes bundles of the next ones.
+pub(in crate::pool) const FLOODS_AFTER: u32 = if cfg!(cmwq_loom) { 1 } else { 8 };
+
+/// Fewer items in a bundle, and workers keep up with the thread: bundles are not worth it.
+pub(in crate::pool) const FEW: usize = 4;
+
+/// The producer state of a thread.
+pub(in crate::pool) struct Producer {
+    /// How many items since it has last waited.
+    pub(in crate::pool) in_a_row: Cell<u32>,
+    /// The number of the pool that the last one went to; 0: there is none.
+    pub(in crate::pool) pool: Cell<u32>,
+    /// The address of the last one that went to an inbox by itself; 0: there is none.
+    pub(in crate::pool) last: Cell<usize>,
+    /// Where it may add the next one.
+    pub(in crate::pool) open: OpenBundle,
+    /// Where it may add the next one without asking for the way.
+    pub(in crate::pool) route: Cell<Option<Route>>,
+}
+
+/// The way of what a thread publishes to its bundle: found once, and the same as long as the thread queues from where it was, without waiting, and the [era] is.
+/// No gate is needed on it: the thread holds its bundle, and adds to it before whoever takes it closes it, or not at all.
+#[derive(Clone, Copy)]
+pub(in crate::pool) struct Route {
+    issuer: Issuer,
+    era: usize,
+    /// The bundles.
+    to: Serial,
+}
+
+#[cfg(cmwq_loom)]
+loom::thread_local! {
+    static PRODUCER: Producer = Producer::new();
+}
+
+#[cfg(not(cmwq_loom))]
+thread_local! {
+    static PRODUCER: Producer = const { Producer::new() };
+}
+
+impl Producer {
+    pub(in crate::pool) const fn new() -> Self {
+        Producer {
+            in_a_row: Cell::new(0),
+            pool: Cell::new(0),
+            last: Cell::new(0),
+            open: OpenBundle::none(),
+            route: Cell::new(None),
+        }
+    }
+
+    /// One more is published, in the pool of this number. Returns how many there were in a row.
+    #[inline]
+    pub(in crate::pool) fn count(&self, pool: u32) -> u32 {
+        let in_a_row = self.in_a_row.get();
+        self.in_a_row.set(in_a_row.wrapping_add(1));
+        self.pool.set(pool);
+        in_a_row
+    }
+
+    /// Where the calling thread, as `issuer`, publishes without asking for the way.
+    #[inline]
+    pub(in crate::pool) fn route_of(&self, issuer: Issuer) -> Option<Serial> {
+        let route = self.route.get()?;
+        (route.issuer == issuer && route.era == era()).then_some(route.to)
+    }
+
+    /// So many items were published, as so many nodes. Whether the thread is to look after what it has published.
+    pub(in crate::pool) fn count_chain(
+        &self,
+        pool: u32,
+        items: u32,
+        nodes: u32,
+        pushed: Pushed,
+    ) -> bool {
+        let before = self.in_a_row.get();
+        self.pool.set(pool);
+        if pushed == Pushed::MustNotify && !cfg!(cmwq_loom) {
+            // Workers sleep, so what came before has not waited.
+            self.in_a_row.set(0);
+            return false;
+        }
+        self.in_a_row.set(before.wrapping_add(items));
+        pushed == Pushed::Quiet
+            && before / HAND_OVER_EVERY != before.wrapping_add(nodes) / HAND_OVER_EVERY
+    }
+
+    /// There is no place for the next item. Whether another bundle is worth its while; if not, it will not be for some items more.
+    pub(in crate::pool) fn is_worth_a_bundle(&self, pool: &Pool) -> bool {
+        let few = (1..FEW).contains(&self.open.end());
+        let worth = !few && !pool.singles.load(Ordering::Relaxed);
+        if !worth {
+            self.in_a_row.set(0);
+        }
+        worth
+    }
+}
+
+/// Calls `f` with the thread's producer; `None` while the thread is on its way out.
+#[inline]
+pub(in crate::pool) fn with<R>(f: impl FnOnce(&Producer) -> R) -> Option<R> {
+    PRODUCER.try_with(f).ok()
+}
+
+/// The calling thread is about to wait for what it has published, or for something else.
+#[inline]
+pub(crate) fn wait_begins() {
+    with(|producer| {
+        producer.in_a_row.set(0);
+        producer.route.set(None);
+    });
+}
+
+/// The calling thread is about to claim the item at this address and to publish it. One that goes to the inbox by itself is written to all over.
+#[inline]
+pub(crate) fn publish_begins(item: usize) {
+    if with(|producer| producer.in_a_row.get()) == Some(0) {
+        RawWork::ask_for(item);
+    }
+}
+
+/// What the calling thread has waited for, awake, is there. Who queues one item and waits, again and again, has just been told that it has run, and is about to
+/// claim it.
+#[inline]
+pub(crate) fn wait_ends() {
+    with(|producer| RawWork::ask_for(producer.last.get()));
+}
+
+/// Publishes a closure where the calling thread has published the last one, as `issuer` does now. `true`: it is handed on.
+#[inline]
+pub(crate) fn publish_closure_again(issuer: Issuer, closure: &Small) -> bool {
+    with(|producer| {
+        let to = producer.route_of(issuer);
+        to.is_some_and(|to| producer.open.add_closure(to, closure))
+    })
+    .unwrap_or(false)
+}
+
+/// Whether the calling thread publishes without waiting for what it has published.
+#[inline]
+pub(crate) fn floods() -> bool {
+    with(|producer| producer.in_a_row.get() >= FLOODS_AFTER).unwrap_or(false)
+}
+
+/// As [`publish_closure_again`] for what has a handle, which is `item` as long as the handle is there. Given back if it cannot be.
+#[inline]
+pub(crate) fn publish_with_handle_again(
+    issuer: Issuer,
+    closure: &Small,
+    item: Pending,
+) -> Result<(), Pending> {
+    let mut item = Some(item);
+    with(|producer| {
+        if let Some(to) = producer.route_of(issuer)
+            && let Some(mine) = item.take()
+        {
+            item = producer.open.add_with_handle(to, closure, mine).err();
+        }
+    });
+    item.map_or(Ok(()), Err)
+}
+
+/// The calling thread drops the handle of the item at this address. `true`: it was published last, and is only a closure now; the item, which nobody will look at, is the
+/// caller's.
+#[inline]
+pub(in crate::pool) fn drop_handle(item: usize) -> bool {
+    with(|producer| producer.open.drop_handle(item)).unwrap_or(false)
+}
+
+/// Publishes an item where the calling thread has published the last one, as `issuer` does now. Given back if that cannot be.
+#[inline]
+pub(crate) fn publish_item_again(issuer: Issuer, item: Pending) -> Result<(), Pending> {
+    let mut item = Some(item);
+    match claim_and_publish_again(issuer, || item.take().ok_or(())) {
+        Some(Ok(published)) => published,
+        _ => item.map_or(Ok(()), Err),
+    }
+}
+
+/// As [`publish_item_again`], an item that is claimed only if the way is known; `None`: it is not. An error is one of the claim.
+#[inline]
+pub(crate) fn claim_and_publish_again<E>(
+    issuer: Issuer,
+    claim: impl FnOnce() -> Result<Pending, E>,
+) -> Option<Result<Result<(), Pending>, E>> {
+    with(|producer| {
+        let to = producer.route_of(issuer)?;
+        Some(claim().map(|item| producer.open.add_item_again(to, item)))
+    })
+    .flatten()
+}
+
+/// The calling thread has published something as `issuer`, and has found, in `era`, where all goes that it publishes next. If it has a bundle there now, it
+/// will publish the next one without asking for the way.
+#[inline]
+pub(crate) fn note_way(together: &Together, issuer: Issuer, era: usize) {
+    with(|producer| {
+        if let Some(to) = producer.open.of()
+            && (to == together.items.serial() || to == together.closures.serial())
+        {
+            producer.route.set(Some(Route { issuer, era, to }));
+        }
+    });
+}
+
+/// Whether the pool where the calling thread has published last has a backlog. A hint.
+pub(crate) fn has_backlog() -> bool {
+    with(|producer| producer.pool.get())
+        .is_some_and(|pool| pool != 0 && deferred::has_backlog(pool))
+}

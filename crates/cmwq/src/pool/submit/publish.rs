@@ -1,0 +1,286 @@
+//! Publishing: the issuer's side of a pool, without its lock.
+//!
+//! An item goes to the pool's inbox by itself, or in a [bundle](crate::item::Bundles) with others. Bundles are for threads that publish
+//! without waiting for what they have published, into a pool that does not keep up: their items wait in any case, and what counts is that workers
+//! find them with few steps, and without touching them while they hold the lock. Where items are long workers take one at a time, and there are none.
+#![forbid(unsafe_code)]
+
+use super::producer::with;
+use super::producer::{FLOODS_AFTER, HAND_OVER_EVERY, Producer};
+use crate::item::closure::Small;
+use crate::item::{Bundles, Pending, Pushed};
+use crate::pool::attrs::kind::PoolKind;
+use crate::pool::lock::guard::PoolGuard;
+use crate::pool::queue::together::Together;
+use crate::pool::state::pool::Pool;
+use crate::pool::wake::placement::goes_on;
+use crate::sys::atomic::Ordering;
+use std::sync::Arc;
+
+impl Pool {
+    /// Frees bundles that were not used since this was called last.
+    pub(crate) fn trim_bundles(self: &Arc<Self>) {
+        let guard = self.lock_beside_batches();
+        let together = guard
+            .pwqs
+            .iter()
+            .filter_map(|(_, pwq)| pwq.together.as_ref());
+        for together in together {
+            together.items.trim();
+            together.closures.trim();
+        }
+    }
+
+    /// Publishes an item that was aimed at this pool, and wakes a worker if that is this publisher's duty.
+    #[inline]
+    pub(crate) fn publish(self: &Arc<Self>, item: Pending) {
+        self.with_producer(item, |producer, item| {
+            let in_a_row = producer.count(self.id);
+            self.publish_alone(producer, item, in_a_row);
+        });
+    }
+
+    /// As [`publish`](Self::publish), together with others if that is of use. `together`: of the pool workqueue that the item was aimed at.
+    #[inline]
+    pub(crate) fn publish_together(self: &Arc<Self>, item: Pending, together: &Together) {
+        self.with_producer(item, |producer, item| {
+            self.publish_at(producer, item, &together.items);
+        });
+    }
+
+    #[inline]
+    fn with_producer(self: &Arc<Self>, item: Pending, publish: impl FnOnce(&Producer, Pending)) {
+        let mut item = Some(item);
+        with(|producer| {
+            if let Some(item) = item.take() {
+                publish(producer, item);
+            }
+        });
+        // The thread is on its way out.
+        if let Some(item) = item {
+            self.see_to(self.inbox.push(item));
+        }
+    }
+
+    #[inline]
+    fn publish_at(self: &Arc<Self>, producer: &Producer, item: Pending, bundles: &Bundles) {
+        let in_a_row = producer.count(self.id);
+        // In a bundle nobody looks whether it is in an open batch, where it may still run.
+        if in_a_row < FLOODS_AFTER || !self.oldest_batch.is_after(item.noted_batch()) {
+            producer.open.leave();
+            return self.publish_alone(producer, item, in_a_row);
+        }
+        let Err(item) = producer.open.add_item(bundles.serial(), item) else {
+            return;
+        };
+        if producer.is_worth_a_bundle(self) {
+            let pushed = self.inbox.push_bundle(item, bundles, &producer.open);
+            self.see_to(pushed);
+        } else {
+            self.publish_alone(producer, item, in_a_row);
+        }
+    }
+
+    /// As [`publish_together`](Self::publish_together), a closure, if that is of use. `true`: it is handed on.
+    #[inline]
+    pub(crate) fn publish_closure(self: &Arc<Self>, closure: &Small, together: &Together) -> bool {
+        with(|producer| {
+            let bundles = &*together.closures;
+            let published = producer.in_a_row.get() >= FLOODS_AFTER
+                && (producer.open.add_closure(bundles.serial(), closure)
+                    || self.begin_bundle(producer, closure, bundles));
+            if published {
+                producer.count(self.id);
+            }
+            published
+        })
+        .unwrap_or(false)
+    }
+
+    /// The same for what has a handle, see [`publish_with_handle_again`]. Given back if it is of no use.
+    #[inline]
+    pub(crate) fn publish_with_handle(
+        self: &Arc<Self>,
+        closure: &Small,
+        item: Pending,
+        together: &Together,
+    ) -> Result<(), Pending> {
+        let mut item = Some(item);
+        with(|producer| {
+            let bundles = &*together.closures;
+            if producer.in_a_row.get() < FLOODS_AFTER {
+                return;
+            }
+            let Some(mine) = item.take() else { return };
+            let added = producer
+                .open
+                .add_with_handle(bundles.serial(), closure, mine)
+                .or_else(|mine| self.begin_with_handle(producer, closure, mine, bundles));
+            item = added.err();
+            if item.is_none() {
+                producer.count(self.id);
+            }
+        });
+        item.map_or(Ok(()), Err)
+    }
+
+    #[inline(never)]
+    fn begin_with_handle(
+        self: &Arc<Self>,
+        producer: &Producer,
+        closure: &Small,
+        item: Pending,
+        bundles: &Bundles,
+    ) -> Result<(), Pending> {
+        if !producer.is_worth_a_bundle(self) {
+            return Err(item);
+        }
+        let pushed = self
+            .inbox
+            .push_with_handle(closure, item, bundles, &producer.open);
+        self.see_to(pushed);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn begin_bundle(
+        self: &Arc<Self>,
+        producer: &Producer,
+        closure: &Small,
+        bundles: &Bundles,
+    ) -> bool {
+        if !producer.is_worth_a_bundle(self) {
+            return false;
+        }
+        let pushed = self.inbox.push_closure(closure, bundles, &producer.open);
+        self.see_to(pushed);
+        true
+    }
+
+    #[inline]
+    fn publish_alone(self: &Arc<Self>, producer: &Producer, item: Pending, in_a_row: u32) {
+        producer.last.set(item.address());
+        let pushed = self.inbox.push(item);
+        match pushed {
+            Pushed::Quiet if (in_a_row + 1).is_multiple_of(HAND_OVER_EVERY) => self.hand_over(),
+            // Workers sleep, so what came before has not waited. (The model checker's threads publish too little to flood otherwise.)
+            Pushed::MustNotify if !cfg!(cmwq_loom) => producer.in_a_row.set(0),
+            _ => {}
+        }
+        self.see_to(pushed);
+    }
+
+    #[inline]
+    pub(in crate::pool) fn see_to(self: &Arc<Self>, pushed: Pushed) {
+        if pushed == Pushed::MustNotify {
+            self.call_somebody();
+        }
+    }
+
+    /// Whether its workers take single items only, for they are long. A hint.
+    #[inline]
+    pub(in crate::pool) fn takes_singles(&self) -> bool {
+        self.singles.load(Ordering::Relaxed)
+    }
+
+    /// A worker has found out whether it takes single items only.
+    #[inline]
+    pub(in crate::pool) fn tell_singles(&self, singles: bool) {
+        // Nearly always it is so already.
+        if self.singles.load(Ordering::Relaxed) != singles {
+            self.singles.store(singles, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a publisher that is about to call a worker will go on instead of going to sleep.
+    fn publisher_goes_on(&self) -> bool {
+        !cfg!(cmwq_loom)
+            && self.attrs.kind == PoolKind::Unbound
+            && self.placement.is_of_interest()
+            && goes_on()
+    }
+
+    /// Non-reentrance across pools: while this pool, the last one that the item was queued on, still runs it for the queue
+    /// `front_id`, the new instance goes here too, whatever pool it was meant for. The caller owns the item, so it cannot begin
+    /// to run anywhere in between. Otherwise the item is given back.
+    pub(crate) fn publish_if_it_runs(
+        self: &Arc<Self>,
+        mut item: Pending,
+        front_id: usize,
+    ) -> Result<(), Pending> {
+        let mut guard = self.lock();
+        match guard.runs_for(&item, front_id) {
+            Some(place) => {
+                // What was published before goes before.
+                guard.drain();
+                item.aim(self.id, place);
+                guard.accept_item(item);
+                Ok(())
+            }
+            None => Err(item),
+        }
+    }
+
+    /// The duty of a publisher who took the mark.
+    fn call_somebody(self: &Arc<Self>) {
+        // A worker that ends a short item takes the lock in a moment, and with it what was published. Then the inbox is empty, as it
+        // has not been since this publisher's exchange: whoever emptied it held the lock after that, and has settled or
+        // will. That spares the system call which wakes another worker, and that one's fight for the CPU and the lock.
+        let taken = || self.inbox.is_empty();
+        if self.inbox.is_worked() && self.returns.look(taken) {
+            return;
+        }
+        // Settling picks a worker, or finds one that searches, or asks for a new one.
+        let goes_on = self.publisher_goes_on();
+        let mut guard = self.lock_beside_batches();
+        if goes_on {
+            guard.will_go_on();
+        }
+    }
+
+    /// Collects what was published, if the lock is free. A long inbox would be turned around by a worker, far from the cache
+    /// that it is in, with the lock held. But a worker that waits awake will take what is there.
+    #[cold]
+    pub(in crate::pool) fn hand_over(self: &Arc<Self>) {
+        if cfg!(cmwq_loom) {
+            return;
+        }
+        let Some(inner) = self.inner.try_lock() else {
+            return;
+        };
+        let mut guard = PoolGuard::new(self, inner);
+        if guard.searching() == 0 {
+            guard.collect();
+        }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::Engine;
+    use std::sync::atomic::AtomicU32;
+
+    /// They would be no gain: such an item is taken before the next one comes.
+    #[test]
+    fn a_thread_whose_items_meet_sleeping_workers_makes_no_bundles() {
+        let engine = Engine::builder().build().unwrap();
+        let queue = engine.workqueue("rare").build().unwrap();
+        let all_sleep = || {
+            let pools = engine.pool_states();
+            let mut workers = pools.iter().flat_map(|pool| &pool.workers);
+            workers.all(|worker| worker.doing == "idle")
+        };
+        let ran = Arc::new(AtomicU32::new(0));
+        for number in 1..=4 * FLOODS_AFTER {
+            let ran_there = ran.clone();
+            let count = move || ran_there.store(number, Ordering::Release);
+            queue.execute(count).unwrap();
+            assert!(with(|producer| producer.in_a_row.get()) < Some(FLOODS_AFTER));
+            // Not one of the library's waits, which would begin anew.
+            while ran.load(Ordering::Acquire) != number || !all_sleep() {
+                std::thread::yield_now();
+            }
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! What a thread remembers of its spawns: whether it tends to join at once what it has spawned, and the lanes that it has
+//! earned by that.
+//!
+//! A thread *joins at once* if it has made no other call of this library since the spawn, and joins within [`AT_ONCE_NS`]. After
+//! [`EARNED`] such rounds its spawns go to a [lane](super::lane). Whatever else it calls that could wait for the item, or put
+//! another one behind it, publishes the item first, and the lane has to be earned again.
+//!
+//! A thread *drops its handles* if it has done so with the last [`EARNED`] ones before it has called anything else. In a flood, what such a thread spawns is published
+//! as a [closure with a handle](crate::item::Bundles), of which only the closure is left when that handle is dropped too.
+//!
+//! What if it is misjudged: a thread that did so for a while computes between spawn and join from now on, and its items could
+//! run elsewhere meanwhile? The monitor finds one of them waiting in the lane at one of its next looks, and closes it. After that
+//! the time between spawn and join is measured again, and the thread earns no lane.
+#![forbid(unsafe_code)]
+
+use super::producer::{self, Issuer};
+use crate::item::{Pending, RawWork};
+use crate::pool::queue::lane::Lane;
+use crate::pool::queue::pwq::PwqKey;
+use crate::pool::state::pool::Pool;
+use crate::pool::task::call::Callable;
+use crate::pool::task::current::Current;
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicBool;
+use crate::sys::local::thread_local;
+use crate::sys::{clock, cpu, fork};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+
+/// Rounds of a spawn and its join at once before a thread gets a lane.
+const EARNED: u32 = 16;
+/// So soon after the spawn is at once: far less than it takes to wake a worker on another CPU.
+const AT_ONCE_NS: u64 = 2_000;
+/// What a round of another kind takes away.
+const LOST: u32 = 4;
+/// Items that run in lanes spawn and join in their turn: so deep has each level its own lane.
+const LEVELS: usize = 8;
+
+/// A lane that is to be had.
+pub(crate) struct Granted {
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) key: PwqKey,
+    /// The queue has a rescuer.
+    pub(crate) reclaim: bool,
+}
+
+/// A lane of the thread.
+struct Own {
+    lane: Arc<Lane>,
+    pool: Weak<Pool>,
+    pool_id: u32,
+    key: PwqKey,
+    issuer: Issuer,
+    reclaim: bool,
+    /// In a child of the process it is the parent's.
+    born: u32,
+}
+
+#[derive(Default)]
+struct Level {
+    /// The queue of the last spawn.
+    queue: usize,
+    score: u32,
+    /// Whether the one before that was joined before the thread called anything else: worth looking at the clock for.
+    joins: bool,
+    /// When that spawn was; 0: not known.
+    spawned_ns: u64,
+    own: Option<Rc<Own>>,
+}
+
+#[derive(Default)]
+struct Spawner {
+    levels: [Level; LEVELS],
+    /// How many items the thread runs in lanes, one inside the other.
+    depth: usize,
+    /// The last item is in the lane of this level.
+    in_lane: bool,
+}
+
+/// Whether any thread has ever spawned. In a shared library a look at a thread's own memory costs as much as all else that
+/// queueing does before it publishes: who never spawns does not look.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// The item that the thread has spawned last, if it has called nothing since; 0: none.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+    /// So many handles in a row were dropped before the thread has called anything else.
+    static DROPPED: Cell<u32> = const { Cell::new(0) };
+    static SPAWNER: RefCell<Spawner> = RefCell::default();
+}
+
+impl Own {
+    /// Publishes what is in the lane, which is given up.
+    fn close(&self) {
+        // In a fork's child the lock may be held for ever.
+        if self.born == fork::generation()
+            && let Some(pool) = self.pool.upgrade()
+        {
+            pool.close_lane(self.key, &self.lane);
+        }
+    }
+}
+
+impl Level {
+    fn give_up(&mut self) {
+        if let Some(own) = self.own.take() {
+            own.close();
+        }
+    }
+
+    /// The last spawn, which was published, is joined.
+    fn judge(&mut self) {
+        if self.spawned_ns != 0 {
+            let at_once = clock::now_ns() - self.spawned_ns <= AT_ONCE_NS;
+            self.score = match at_once {
+                true => (self.score + 1).min(EARNED),
+                false => self.score.saturating_sub(LOST),
+            };
+        }
+        self.joins = true;
+    }
+}
+
+impl Drop for Spawner {
+    fn drop(&mut self) {
+        self.levels.iter_mut().for_each(Level::give_up);
+    }
+}
+
+/// Calls `f` with the thread's memory; `None` when that is in use, and when the thread is on its way out.
+fn with<R>(f: impl FnOnce(&mut Spawner) -> R) -> Option<R> {
+    // A handler of warnings may spawn, and something here may warn.
+    let in_use = |spawner: &RefCell<Spawner>| Some(f(&mut *spawner.try_borrow_mut().ok()?));
+    SPAWNER.try_with(in_use).ok().flatten()
+}
+
+/// A new item of `issuer`'s: into a lane if the thread has one, or has earned one and is granted it. Given back if it
+/// is to be published.
+#[inline]
+pub(crate) fn spawn(
+    issuer: Issuer,
+    item: Pending,
+    grant: impl FnOnce() -> Option<Granted>,
+) -> Result<(), Pending> {
+    let address = item.address();
+    let mut item = Some(item);
+    with(|spawner| {
+        let depth = spawner.depth;
+        let Some(level) = spawner.levels.get_mut(depth) else {
+            return;
+        };
+        if level.queue != issuer.queue {
+            level.give_up();
+            (level.queue, level.score) = (issuer.queue, 0);
+        }
+        if level.score == EARNED
+            && let Some(own) = level.lane_for(issuer, grant)
+            && let Some(mut mine) = item.take()
+        {
+            mine.aim(own.pool_id, own.key.place);
+            item = own.lane.put(mine).err();
+            spawner.in_lane = item.is_none();
+        }
+        let level = &mut spawner.levels[depth];
+        level.spawned_ns = match spawner.in_lane || !level.joins {
+            true => 0,
+            false => clock::now_ns(),
+        };
+    });
+    spawned(address);
+    item.map_or(Ok(()), Err)
+}
+
+/// The thread has spawned the item at this address.
+#[inline]
+pub(crate) fn spawned(address: usize) {
+    if !ANY.load(Ordering::Relaxed) {
+        ANY.store(true, Ordering::Relaxed);
+    }
+    LAST.set(address);
+}
+
+/// Whether the thread drops the handles of what it spawns.
+#[inline]
+pub(crate) fn drops_handles() -> bool {
+    DROPPED.get() >= EARNED
+}
+
+impl Level {
+    #[inline]
+    fn lane_for(
+        &mut self,
+        issuer: Issuer,
+        grant: impl FnOnce() -> Option<Granted>,
+    ) -> Option<&Own> {
+        let fits = |own: &Rc<Own>| own.issuer == issuer && own.born == fork::generation();
+        if !self.own.as_ref().is_some_and(fits) || self.own.as_ref()?.lane.is_closed() {
+            self.give_up();
+            let granted = grant()?;
+            self.own = Some(Rc::new(Own {
+                lane: granted.lane,
+                pool: Arc::downgrade(&granted.pool),
+                pool_id: granted.pool.id,
+                key: granted.key,
+                issuer,
+                reclaim: granted.reclaim,
+                born: fork::generation(),
+            }));
+        }
+        self.own.as_deref()
+    }
+}
+
+/// The thread is about to wait for `item`. `true`: it was in the thread's lane, and what `begin` has made of it has run.
+#[inline]
+pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C) -> bool {
+    if LAST.get() != item.address() {
+        let_go();
+        return false;
+    }
+    LAST.set(0);
+    let taken = with(|spawner| {
+        let in_lane = std::mem::take(&mut spawner.in_lane);
+        let level = spawner.levels.get_mut(spawner.depth)?;
+        if !in_lane {
+            DROPPED.set(0);
+            level.judge();
+            return None;
+        }
+        let own = level.own.as_ref()?;
+        // On another CPU it may be in none of the pod's.
+        let here = cpu::current().is_none_or(|cpu| cpu == own.issuer.cpu);
+        match here.then(|| own.lane.take(item)).flatten() {
+            Some(item) => {
+                let own = own.clone();
+                spawner.depth += 1;
+                Some((own, item))
+            }
+            None => {
+                // Or it was closed.
+                level.score = 0;
+                level.give_up();
+                None
+            }
+        }
+    });
+    let Some(Some((own, taken))) = taken else {
+        return false;
+    };
+    let current = Current {
+        item: item.address(),
+        func: item.func().map_or(0, |func| func as usize),
+        front: own.issuer.queue,
+        reclaim: own.reclaim,
+    };
+    let (panicked, closed) = own.lane.run(begin(taken), current);
+    // What it has spawned last and not joined.
+    let_go();
+    with(|spawner| {
+        spawner.depth -= 1;
+        if closed {
+            spawner.levels[spawner.depth].own = None;
+        }
+    });
+    if (closed || panicked)
+        && let Some(pool) = own.pool.upgrade()
+    {
+        if closed {
+            pool.end_lane_run(own.key, &own.lane);
+        }
+        if panicked {
+            pool.count_panic();
+        }
+    }
+    true
+}
+
+/// The thread does something else than to join what it has spawned last: that is published, if it is still in a lane.
+#[inline]
+pub(crate) fn let_go() {
+    // Relaxed: a thread that has spawned has seen to it itself.
+    if ANY.load(Ordering::Relaxed) {
+        let_go_if_any();
+    }
+}
+
+// By itself: in a shared library the compiler would ask for the thread's memory, which is a call, before it looks at the flag.
+#[inline(never)]
+fn let_go_if_any() {
+    if LAST.get() != 0 {
+        let_go_of_last();
+    }
+}
+
+/// As [`let_go`], if `item` is what it has spawned last.
+#[inline]
+pub(crate) fn let_go_of(item: &RawWork) {
+    if LAST.get() == item.address() {
+        let_go_of_last();
+    }
+}
+
+/// The thread drops the handle of `item`. `true`: that is the caller's, both references; nobody will look at it, and the closure that was in it is used elsewhere.
+#[inline]
+pub(crate) fn drop_handle(item: &RawWork) -> bool {
+    LAST.get() == item.address() && drop_last_handle(item.address())
+}
+
+#[inline(never)]
+fn drop_last_handle(item: usize) -> bool {
+    let dropped = DROPPED.get();
+    if dropped >= EARNED && producer::drop_handle(item) {
+        LAST.set(0);
+        return true;
+    }
+    let_go_of_last();
+    DROPPED.set((dropped + 1).min(EARNED));
+    false
+}
+
+#[cold]
+fn let_go_of_last() {
+    LAST.set(0);
+    DROPPED.set(0);
+    with(|spawner| {
+        let Some(level) = spawner.levels.get_mut(spawner.depth) else {
+            return;
+        };
+        (level.score, level.joins, level.spawned_ns) = (0, false, 0);
+        if std::mem::take(&mut spawner.in_lane) {
+            level.give_up();
+        }
+    });
+}

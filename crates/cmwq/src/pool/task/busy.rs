@@ -1,0 +1,304 @@
+//! Which items of a pool are being run, and by whom they may not be run at the same time.
+#![forbid(unsafe_code)]
+
+use super::slab::Slab;
+use crate::item::{Completion, List, Seat, WorkFn};
+use crate::sys::map::HashMap;
+use crate::sys::{clock, thread};
+use std::sync::Arc;
+
+/// As in the kernel's busy table.
+const BUCKETS: usize = 64;
+const NONE: u32 = u32::MAX;
+
+/// One item in execution. The item's memory may be gone: its address is only compared.
+pub(crate) struct Running {
+    pub(crate) address: usize,
+    pub(crate) func: Option<WorkFn>,
+    pub(crate) pwq: u32,
+    /// Items that met this run of themselves: they run on the same worker, right after it (non-reentrance).
+    pub(crate) scheduled: List,
+    /// Who waits for the end of this run.
+    pub(crate) waiters: Vec<Arc<Completion>>,
+    /// The thread that runs it, and when it began, by the coarse clock.
+    pub(crate) by: Executor,
+    pub(crate) since_ns: u64,
+    next: u32,
+}
+
+/// Who runs items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Executor {
+    /// The kernel's thread id.
+    pub(crate) tid: i32,
+    pub(crate) rescuer: bool,
+    /// What it runs now was given a description. In the same word as the rest, so a run that begins without one costs nothing.
+    pub(crate) described: bool,
+}
+
+impl Executor {
+    /// The calling worker.
+    #[inline]
+    pub(crate) fn worker() -> Self {
+        Self::thread(thread::current_tid())
+    }
+
+    /// The worker of this thread id.
+    #[inline]
+    pub(crate) fn thread(tid: i32) -> Self {
+        Executor {
+            tid,
+            rescuer: false,
+            described: false,
+        }
+    }
+
+    /// The calling rescuer.
+    pub(crate) fn rescuer() -> Self {
+        Executor {
+            rescuer: true,
+            ..Self::worker()
+        }
+    }
+}
+
+/// The items in execution, found by address and function.
+pub(crate) struct BusyTable {
+    heads: [u32; BUCKETS],
+    entries: Slab<Running>,
+    /// By the key of the run. Only of those whose executor is `described`; the rest is left over from earlier runs.
+    descriptions: HashMap<u32, String>,
+}
+
+#[inline]
+fn bucket(address: usize) -> usize {
+    // Items are aligned to 8 and often to a line; multiplying by an odd constant (2^64 over the golden ratio) and taking
+    // the top six bits spreads both.
+    ((address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize
+}
+
+fn same(a: Option<WorkFn>, b: Option<WorkFn>) -> bool {
+    a.map(|f| f as usize) == b.map(|f| f as usize)
+}
+
+fn address_of(func: Option<WorkFn>) -> usize {
+    func.map_or(0, |func| func as usize)
+}
+
+impl BusyTable {
+    pub(crate) fn new() -> Self {
+        BusyTable {
+            heads: [NONE; BUCKETS],
+            entries: Slab::new(),
+            descriptions: HashMap::default(),
+        }
+    }
+
+    /// Whether nothing is being run.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.len() == 0
+    }
+
+    /// The run of the item with this address and this function, if there is one; of two, the one that was entered first is not
+    /// found: see [`insert_last`](Self::insert_last).
+    #[inline]
+    pub(crate) fn find(&self, address: usize, func: Option<WorkFn>) -> Option<u32> {
+        let mut key = self.heads[bucket(address)];
+        while key != NONE {
+            let running = &self.entries[key];
+            if running.address == address && same(running.func, func) {
+                return Some(key);
+            }
+            key = running.next;
+        }
+        None
+    }
+
+    pub(crate) fn get(&self, key: u32) -> &Running {
+        &self.entries[key]
+    }
+
+    pub(crate) fn get_mut(&mut self, key: u32) -> &mut Running {
+        &mut self.entries[key]
+    }
+
+    #[inline]
+    pub(crate) fn insert(
+        &mut self,
+        address: usize,
+        func: Option<WorkFn>,
+        pwq: u32,
+        by: Executor,
+    ) -> u32 {
+        let bucket = bucket(address);
+        let next = self.heads[bucket];
+        let key = self.entries.insert(Running {
+            address,
+            func,
+            pwq,
+            scheduled: List::new(Seat::Scheduled),
+            waiters: Vec::new(),
+            by,
+            since_ns: clock::coarse_ns(),
+            next,
+        });
+        self.heads[bucket] = key;
+        key
+    }
+
+    /// As [`insert`](Self::insert), for a run that began before those that are there. If another one of the same address and
+    /// function is among them, then this one's item was freed by its function, and the memory is used again: it is that
+    /// one that will be found.
+    pub(crate) fn insert_last(
+        &mut self,
+        address: usize,
+        func: Option<WorkFn>,
+        pwq: u32,
+        by: Executor,
+    ) -> u32 {
+        let key = self.insert(address, func, pwq, by);
+        let bucket = bucket(address);
+        let mut last = self.entries[key].next;
+        if last == NONE {
+            return key;
+        }
+        self.heads[bucket] = last;
+        while self.entries[last].next != NONE {
+            last = self.entries[last].next;
+        }
+        self.entries[last].next = key;
+        self.entries[key].next = NONE;
+        key
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Running> {
+        self.entries.iter().map(|(_, running)| running)
+    }
+
+    /// Describes the run of this item on the thread `tid`. The description goes back if there is no such run.
+    pub(crate) fn describe(
+        &mut self,
+        (address, func): (usize, usize),
+        tid: i32,
+        description: String,
+    ) -> Result<(), String> {
+        let is_meant = |run: &Running| {
+            run.by.tid == tid && run.address == address && address_of(run.func) == func
+        };
+        let Some(key) = self.entries.iter().find(|(_, run)| is_meant(run)) else {
+            return Err(description);
+        };
+        let key = key.0;
+        self.entries[key].by.described = true;
+        self.descriptions.insert(key, description);
+        Ok(())
+    }
+
+    /// All runs, with their descriptions.
+    pub(crate) fn iter_described(&self) -> impl Iterator<Item = (&Running, Option<&str>)> {
+        self.entries.iter().map(|(key, run)| {
+            let described = run.by.described.then(|| self.descriptions.get(&key));
+            (run, described.flatten().map(String::as_str))
+        })
+    }
+
+    /// Ends a run whose private list is empty.
+    #[inline]
+    pub(crate) fn remove(&mut self, key: u32) {
+        let running = self.entries.remove(key);
+        debug_assert!(
+            running.scheduled.is_empty(),
+            "a run ended with items scheduled behind it"
+        );
+        let head = &mut self.heads[bucket(running.address)];
+        if *head == key {
+            *head = running.next;
+            return;
+        }
+        let mut before = *head;
+        while self.entries[before].next != key {
+            before = self.entries[before].next;
+        }
+        self.entries[before].next = running.next;
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::item::RawWork;
+    use std::ptr::NonNull;
+
+    extern "C-unwind" fn one(_: NonNull<RawWork>) {
+        std::hint::black_box(1);
+    }
+    extern "C-unwind" fn two(_: NonNull<RawWork>) {
+        std::hint::black_box(2);
+    }
+
+    #[test]
+    fn an_item_is_its_address_and_its_function() {
+        let mut busy = BusyTable::new();
+        let key = busy.insert(0x1000, Some(one), 7, Executor::worker());
+        assert_eq!(busy.find(0x1000, Some(one)), Some(key));
+        assert_eq!(
+            busy.find(0x1000, Some(two)),
+            None,
+            "an address reused for another function is another item"
+        );
+        assert_eq!(busy.find(0x1008, Some(one)), None);
+        busy.remove(key);
+        assert_eq!(busy.find(0x1000, Some(one)), None);
+    }
+
+    #[test]
+    fn of_two_runs_at_one_address_the_one_that_began_later_is_found() {
+        let one: WorkFn = std::hint::black_box(one);
+        let mut busy = BusyTable::new();
+        let by = Executor::worker;
+        // Alone in its bucket: there is no other.
+        let alone = busy.insert_last(0x1000, Some(one), 1, by());
+        assert_eq!(busy.find(0x1000, Some(one)), Some(alone));
+        busy.remove(alone);
+        // The memory of the older run's item is used again, and the new item runs already.
+        let later = busy.insert(0x1000, Some(one), 2, by());
+        let older = busy.insert_last(0x1000, Some(one), 1, by());
+        assert_eq!(busy.find(0x1000, Some(one)), Some(later));
+        // As many others, so that every bucket has some: they go before it, and behind it.
+        let others: Vec<u32> = (1..500)
+            .map(|n| busy.insert(0x10_0000 + n * 8, Some(one), 0, by()))
+            .collect();
+        let oldest = busy.insert_last(0x1000, Some(one), 0, by());
+        assert_eq!(busy.find(0x1000, Some(one)), Some(later));
+        busy.remove(later);
+        assert_eq!(busy.find(0x1000, Some(one)), Some(older));
+        busy.remove(older);
+        assert_eq!(busy.find(0x1000, Some(one)), Some(oldest));
+        others.into_iter().for_each(|key| busy.remove(key));
+        busy.remove(oldest);
+        assert_eq!(busy.find(0x1000, Some(one)), None);
+        assert!(busy.is_empty());
+    }
+
+    #[test]
+    fn removal_keeps_the_rest_of_a_crowded_bucket() {
+        // One value: a function may have several addresses.
+        let one: WorkFn = std::hint::black_box(one);
+        let mut busy = BusyTable::new();
+        let keys: Vec<(usize, u32)> = (1..500)
+            .map(|n| (n * 8, busy.insert(n * 8, Some(one), 0, Executor::worker())))
+            .collect();
+        for &(address, key) in keys.iter().filter(|(address, _)| address % 24 == 0) {
+            busy.remove(key);
+            assert_eq!(busy.find(address, Some(one)), None);
+        }
+        for &(address, key) in keys.iter().filter(|(address, _)| address % 24 != 0) {
+            assert_eq!(busy.find(address, Some(one)), Some(key));
+        }
+        assert_eq!(
+            busy.entries.len(),
+            keys.iter().filter(|(address, _)| address % 24 != 0).count()
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! Calling an item's function.
+
+use super::current::{self, Current};
+use super::run::Run;
+use crate::item::closure::Small;
+use crate::item::{Started, WorkFn};
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
+
+/// Calls the function of an item; tells whether it panicked.
+pub(in crate::pool) fn run_item(started: Started, run: Run) -> bool {
+    call(started, run.current)
+}
+
+/// What somebody has begun.
+pub(crate) trait Callable {
+    fn address(&self) -> usize;
+    fn func(&self) -> Option<WorkFn>;
+    /// A panic is handed back.
+    fn call(self) -> Result<(), Box<dyn Any + Send>>;
+}
+
+impl Callable for Started {
+    #[inline]
+    fn address(&self) -> usize {
+        Started::address(self)
+    }
+
+    #[inline]
+    fn func(&self) -> Option<WorkFn> {
+        Started::func(self)
+    }
+
+    #[inline]
+    fn call(self) -> Result<(), Box<dyn Any + Send>> {
+        Started::call(self)
+    }
+}
+
+impl Callable for Small {
+    #[inline]
+    fn address(&self) -> usize {
+        Small::address(self)
+    }
+
+    #[inline]
+    fn func(&self) -> Option<WorkFn> {
+        Some(Small::func(self))
+    }
+
+    #[inline]
+    fn call(self) -> Result<(), Box<dyn Any + Send>> {
+        Small::call(self)
+    }
+}
+
+/// Calls the function of an item; tells whether it panicked.
+#[inline]
+pub(in crate::pool) fn call(begun: impl Callable, current: Current) -> bool {
+    let outer = current::enter_queue(current);
+    let panicked = call_next(begun);
+    current::leave_queue(outer);
+    panicked
+}
+
+/// Calls the function of an item of the queue that the thread has [entered](current::enter_queue); tells whether it panicked.
+#[inline]
+pub(in crate::pool) fn call_next(begun: impl Callable) -> bool {
+    #[cold]
+    fn dispose(payload: Box<dyn Any + Send>) -> bool {
+        // The payload's destructor is the user's code too.
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        true
+    }
+    current::begin_item(begun.address(), begun.func());
+    // Until the item has ended, whatever became of it.
+    #[cfg(all(feature = "tracing", not(cmwq_loom)))]
+    let span = current::enter_span();
+    let result = begun.call();
+    #[cfg(all(feature = "tracing", not(cmwq_loom)))]
+    drop(span);
+    current::end_item();
+    result.is_err_and(dispose)
+}

@@ -1,0 +1,172 @@
+//! What the current thread runs: it is told at the beginning and at the end of every item.
+#![forbid(unsafe_code)]
+
+use crate::item::{RawWork, WorkFn};
+use crate::sys::local::thread_local;
+use crate::trace::events;
+use std::cell::Cell;
+
+thread_local! {
+    static RESCUER: Cell<bool> = const { Cell::new(false) };
+    /// What the thread runs now.
+    static CURRENT: Running = const { Running::new() };
+}
+
+/// What a thread runs, for comparing only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Current {
+    /// The address of the item; 0: none.
+    pub(crate) item: usize,
+    pub(crate) func: usize,
+    /// Its queue; 0: none.
+    pub(crate) front: usize,
+    /// Its queue has a rescuer.
+    pub(crate) reclaim: bool,
+}
+
+impl Current {
+    /// The same queue, and this item.
+    #[inline]
+    pub(in crate::pool) fn of(self, item: usize, func: Option<WorkFn>) -> Current {
+        let func = number(func);
+        Current { item, func, ..self }
+    }
+
+    /// Whether it is this item. One that was freed by its function, and another one that was made at its address with the same function,
+    /// cannot be told apart.
+    pub(crate) fn is(self, item: &RawWork) -> bool {
+        self.item == item.address() && self.func == number(item.func())
+    }
+
+    const NONE: Current = Current {
+        item: 0,
+        func: 0,
+        front: 0,
+        reclaim: false,
+    };
+}
+
+pub(in crate::pool) fn number(func: Option<WorkFn>) -> usize {
+    func.map_or(0, |func| func as usize)
+}
+
+/// What this thread runs. Not one cell: that would be read in wider pieces than it was written in just before, which processors are slow at.
+struct Running {
+    item: Cell<usize>,
+    func: Cell<usize>,
+    front: Cell<usize>,
+    reclaim: Cell<bool>,
+}
+
+impl Running {
+    const fn new() -> Self {
+        Running {
+            item: Cell::new(0),
+            func: Cell::new(0),
+            front: Cell::new(0),
+            reclaim: Cell::new(false),
+        }
+    }
+
+    #[inline]
+    fn get(&self) -> Current {
+        Current {
+            item: self.item.get(),
+            func: self.func.get(),
+            front: self.front.get(),
+            reclaim: self.reclaim.get(),
+        }
+    }
+
+    #[inline]
+    fn set(&self, what: Current) {
+        self.item.set(what.item);
+        self.func.set(what.func);
+        self.front.set(what.front);
+        self.reclaim.set(what.reclaim);
+    }
+}
+
+/// The calling thread is about to run items of the queue of `what`, which names no item. Returns what it runs already, if it waits for them
+/// in that, for [`leave_queue`].
+#[inline]
+pub(in crate::pool) fn enter_queue(what: Current) -> Current {
+    CURRENT.with(|running| {
+        let outer = running.get();
+        running.front.set(what.front);
+        running.reclaim.set(what.reclaim);
+        outer
+    })
+}
+
+/// It begins one of them.
+#[inline]
+pub(in crate::pool) fn begin_item(item: usize, func: Option<WorkFn>) {
+    let func = number(func);
+    CURRENT.with(|running| {
+        events::execute_start(item, func, running.front.get());
+        running.item.set(item);
+        running.func.set(func);
+    });
+}
+
+/// The span of the item that the calling thread has begun, if a subscriber wants it.
+#[cfg(all(feature = "tracing", not(cmwq_loom)))]
+#[inline(always)]
+pub(in crate::pool) fn enter_span() -> Option<tracing::span::EnteredSpan> {
+    let what = current();
+    crate::trace::spans::enter(what.front, what.func)
+}
+
+/// The item has ended.
+#[inline]
+pub(in crate::pool) fn end_item() {
+    events::execute_end(|| {
+        let was = current();
+        (was.item, was.func, was.front)
+    });
+}
+
+#[inline]
+pub(in crate::pool) fn leave_queue(outer: Current) {
+    CURRENT.with(|running| running.set(outer));
+}
+
+/// What the calling thread runs.
+#[inline]
+pub(crate) fn current() -> Current {
+    CURRENT.with(Running::get)
+}
+
+#[inline]
+pub(in crate::pool) fn is_in_item() -> bool {
+    CURRENT.with(|running| running.item.get() != 0)
+}
+
+/// The item that the calling thread runs, `None` when it runs none. For comparing only: the item may have been freed by its
+/// function.
+pub fn current_work() -> Option<*const RawWork> {
+    let item = current().item;
+    (item != 0).then(|| std::ptr::without_provenance(item))
+}
+
+/// Whether the calling thread is a workqueue's rescuer.
+pub fn current_is_rescuer() -> bool {
+    RESCUER.get()
+}
+
+/// Whether the calling thread runs an item of a workqueue that has a rescuer.
+pub fn current_is_mem_reclaim() -> bool {
+    current().reclaim
+}
+
+/// The calling thread is a rescuer from now on.
+pub(in crate::pool) fn become_rescuer() {
+    RESCUER.set(true);
+}
+
+/// The calling thread ran something in the process that this one was forked from. Here it does not.
+pub(in crate::pool) fn leave_in_child() {
+    CURRENT.with(|running| running.set(Current::NONE));
+    RESCUER.set(false);
+}

@@ -1,0 +1,7 @@
+//! One run of an item, and the table of those that run.
+
+pub(in crate::pool) mod busy;
+pub(in crate::pool) mod call;
+pub(in crate::pool) mod current;
+pub(in crate::pool) mod run;
+pub(in crate::pool) mod slab;

@@ -1,0 +1,33 @@
+//! A run of an item: what the pool has to know when it ends.
+#![forbid(unsafe_code)]
+
+use super::current::Current;
+use crate::item::{Part, Started};
+
+/// An item that a worker has taken: started, not yet called.
+pub(crate) struct Task {
+    pub(in crate::pool) started: Started,
+    pub(in crate::pool) run: Run,
+}
+
+/// What stays of an item while its function runs.
+#[derive(Clone, Copy)]
+pub(in crate::pool) struct Run {
+    pub(in crate::pool) busy: u32,
+    pub(in crate::pool) pwq: u32,
+    pub(in crate::pool) colour: u32,
+    /// Its queue's items count as CPU intensive.
+    pub(in crate::pool) cpu_intensive: bool,
+    /// What the item and others may ask about it while it runs.
+    pub(in crate::pool) current: Current,
+}
+
+/// What the lock's holders know of an open batch.
+pub(in crate::pool) struct Open {
+    pub(in crate::pool) pwq: u32,
+    pub(in crate::pool) colour: u32,
+    pub(in crate::pool) len: usize,
+    pub(in crate::pool) since_ns: u64,
+    /// Where its items are; `None`: in the worker's [`Batch`](crate::item::Batch).
+    pub(in crate::pool) part: Option<Part>,
+}

@@ -1,0 +1,419 @@
+//! The pool's bookkeeping, step by step, on pools of real engines whose lock the test holds. What two threads do at the same time is
+//! the models' matter (`model`); here one thread makes the state that is hard to meet by chance, and looks at the next step.
+//!
+//! Each test was seen to fail with its line broken: see the table in `SABOTAGES.md`.
+
+use super::lock::guard::PoolGuard;
+use super::state::pool::Pool;
+use super::state::worker::{Busy, WorkerState};
+use crate::engine::{Registry, gates};
+use crate::item::{RawWork, Seat};
+use crate::pool::run::block::BlockGuard;
+use crate::pool::state::pool::PwqState;
+use crate::pool::state::worker::WorkerSlot;
+use crate::sys::atomic::{AtomicU32, Ordering};
+use crate::sys::thread;
+use crate::topology::Topology;
+use crate::{Engine, Workqueue};
+pub(super) use raw::claim;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+
+/// An engine of so many CPUs in one pod.
+pub(super) fn engine(cpus: usize) -> Engine {
+    let topology = format!("l3:1 core:{cpus} pu:1");
+    let topology = Topology::from_synthetic(&topology).expect("a valid description");
+    let builder = Engine::builder().topology(topology);
+    builder.build().expect("an engine")
+}
+
+/// Such an engine, and a queue on it, of which nothing has run yet.
+pub(super) fn queue(cpus: usize, max_active: usize) -> (Engine, Workqueue, Arc<Pool>) {
+    let engine = engine(cpus);
+    let queue = engine.workqueue("t").max_active(max_active).build();
+    let pool = pool_of(&engine);
+    (engine, queue.expect("a queue"), pool)
+}
+
+/// The only pool of the engine.
+pub(super) fn pool_of(engine: &Engine) -> Arc<Pool> {
+    let pools = engine.pool_states();
+    assert_eq!(pools.len(), 1);
+    let gate = gates().enter(0);
+    let found = Registry::process().find(pools[0].id, &gate);
+    found.expect("the engine has it").clone()
+}
+
+/// The only pool workqueue of the pool.
+pub(super) fn only_pwq(guard: &PoolGuard<'_>) -> u32 {
+    let mut places = guard.pwqs.iter().map(|(place, _)| place);
+    let only = places.next().expect("the queue has one");
+    assert!(places.next().is_none(), "and no other");
+    only
+}
+
+/// The id of the worker that the calling thread is, in `pool`.
+fn own_id(pool: &Arc<Pool>) -> u32 {
+    let tid = thread::current_tid() as u32;
+    let guard = pool.lock();
+    let own = |worker: &WorkerSlot| worker.handle.tid.load(Ordering::Relaxed) == tid;
+    let found = guard.workers.iter().find(|(_, worker)| own(worker));
+    found.expect("it is a worker of the pool").0
+}
+
+/// Calls `test` in an item, on a worker of the pool.
+fn in_item(wq: &Workqueue, pool: &Arc<Pool>, test: impl FnOnce(&Arc<Pool>) + Send + 'static) {
+    let pool = pool.clone();
+    // Not by a wait that could run the item on this thread.
+    let ran = wq.spawn_on(0, move || test(&pool)).expect("a CPU");
+    while !ran.is_finished() {
+        std::thread::yield_now();
+    }
+    ran.join().expect("the test in the item has passed");
+}
+
+#[test]
+fn who_declares_that_it_blocks_wakes_first_whom_it_was_to_wake_later() {
+    let (_engine, wq, pool) = queue(1, 8);
+    in_item(&wq, &pool, |pool| {
+        // As the monitor's look: much waits, and items end often. Nobody looks at this pool otherwise.
+        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        let word = AtomicU32::new(1);
+        assert!(Pool::defer_wakeup(&word), "it may be woken later");
+        assert!(pool.pending_wakeups.is_any());
+        let blocked = BlockGuard::enter();
+        let left = pool.pending_wakeups.entered();
+        drop(blocked);
+        drop(pool.pending_wakeups.forbid(pool.id));
+        assert!(left.is_empty(), "it may be what the worker waits for");
+    });
+}
+
+#[test]
+fn who_was_found_awake_in_a_section_that_it_declared_to_block_is_counted_once() {
+    let (_engine, wq, pool) = queue(1, 8);
+    in_item(&wq, &pool, |pool| {
+        let id = own_id(pool);
+        let state = || {
+            let guard = pool.lock();
+            (guard.running(), guard.workers[id].state)
+        };
+        let before = state();
+        assert_eq!(before, (1, WorkerState::Busy(Busy::Running)));
+        for found_awake in [false, true] {
+            let blocked = BlockGuard::enter();
+            assert_eq!(state(), (0, WorkerState::Busy(Busy::Blocked)));
+            if found_awake {
+                // As the monitor does with one whose CPU clock moves.
+                let mut guard = pool.lock();
+                guard.workers[id].state = WorkerState::Busy(Busy::Running);
+                let running = guard.running();
+                guard.counts.set_running(running + 1);
+            }
+            drop(blocked);
+            assert_eq!(state(), before, "found awake: {found_awake}");
+        }
+    });
+}
+
+#[test]
+fn a_section_inside_a_section_changes_nothing() {
+    let (_engine, wq, pool) = queue(1, 8);
+    in_item(&wq, &pool, |pool| {
+        let running = || pool.lock().running();
+        let outer = BlockGuard::enter();
+        let inner = BlockGuard::enter();
+        assert_eq!(running(), 0);
+        drop(inner);
+        assert_eq!(running(), 0, "it is still in the outer one");
+        drop(outer);
+        assert_eq!(running(), 1);
+    });
+}
+
+#[test]
+fn a_worker_that_finds_nothing_more_to_do_wakes_whom_it_was_to_wake_later() {
+    let (_engine, wq, pool) = queue(1, 8);
+    static WORD: AtomicU32 = AtomicU32::new(1);
+    in_item(&wq, &pool, |pool| {
+        // Nobody looks at this pool otherwise.
+        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        assert!(Pool::defer_wakeup(&WORD));
+    });
+    let until = Instant::now() + Duration::from_secs(10);
+    while pool.pending_wakeups.is_any() {
+        assert!(Instant::now() < until, "it went to sleep and told nobody");
+        std::thread::yield_now();
+    }
+    drop(pool.pending_wakeups.forbid(pool.id));
+}
+
+/// A task whose waker takes its pool's lock, as one that queues an item does.
+struct Locks {
+    pool: Arc<Pool>,
+    woken: AtomicU32,
+}
+
+impl Wake for Locks {
+    fn wake(self: Arc<Self>) {
+        drop(self.pool.lock());
+        self.woken.fetch_add(1, Ordering::Release);
+    }
+}
+
+fn await_wake(task: &Locks) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while task.woken.load(Ordering::Acquire) == 0 {
+        assert!(Instant::now() < until, "no waker was called");
+        std::thread::yield_now();
+    }
+}
+
+fn task_of(pool: &Arc<Pool>) -> (Arc<Locks>, Box<Waker>) {
+    let task = Arc::new(Locks {
+        pool: pool.clone(),
+        woken: AtomicU32::new(0),
+    });
+    let waker = Box::new(Waker::from(task.clone()));
+    (task, waker)
+}
+
+#[test]
+fn a_waker_is_called_after_the_item_and_not_in_a_block_that_the_item_declares() {
+    let (_engine, wq, pool) = queue(1, 8);
+    let (task, waker) = task_of(&pool);
+    let entered = task.clone();
+    in_item(&wq, &pool, move |pool| {
+        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        Pool::wake_task(waker);
+        drop(BlockGuard::enter());
+        assert_eq!(entered.woken.load(Ordering::Relaxed), 0);
+        assert!(pool.pending_wakeups.is_any());
+    });
+    await_wake(&task);
+    drop(pool.pending_wakeups.forbid(pool.id));
+    assert_eq!(task.woken.load(Ordering::Relaxed), 1);
+    assert_eq!(
+        Arc::strong_count(&task),
+        1,
+        "the waker is dropped after the call"
+    );
+}
+
+#[test]
+fn the_monitor_calls_the_waker_of_an_item_that_does_not_end_and_holds_no_lock() {
+    let (_engine, wq, pool) = queue(1, 8);
+    let wq = Arc::new(wq);
+    let (task, waker) = task_of(&pool);
+    let (entered, another) = (task.clone(), wq.clone());
+    in_item(&wq, &pool, move |pool| {
+        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        Pool::wake_task(waker);
+        // It waits, as the pool has one CPU: so the monitor looks at the pool.
+        another.execute(|| ()).expect("it is accepted");
+        await_wake(&entered);
+    });
+    assert_eq!(task.woken.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_waker_that_panics_ends_no_worker() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose, in a waker");
+        }
+    }
+    let (_engine, wq, pool) = queue(1, 8);
+    let worker = Arc::new(AtomicU32::new(0));
+    let first = worker.clone();
+    in_item(&wq, &pool, move |pool| {
+        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        Pool::wake_task(Box::new(Waker::from(Arc::new(Panics))));
+        first.store(thread::current_tid() as u32, Ordering::Relaxed);
+    });
+    in_item(&wq, &pool, |pool| {
+        drop(pool.pending_wakeups.forbid(pool.id))
+    });
+    let guard = pool.lock();
+    let worker = worker.load(Ordering::Relaxed);
+    let alive = |slot: &WorkerSlot| slot.handle.tid.load(Ordering::Relaxed) == worker;
+    assert!(guard.workers.iter().any(|(_, slot)| alive(slot)));
+}
+
+#[test]
+fn a_lane_gets_no_place_that_others_wait_for() {
+    let (_engine, _wq, pool) = queue(1, 8);
+    let mut guard = pool.lock();
+    let place = only_pwq(&guard);
+    let pwq = guard.pwqs.get_mut(place).expect("it is there");
+    let limit = pwq.limit.clone();
+    let is_granted = |pwq: &mut PwqState| {
+        let granted = pwq.place_for_lane();
+        if granted {
+            pwq.leave_place();
+        }
+        granted
+    };
+    assert!(is_granted(pwq), "a credit is at hand, and nobody wants it");
+    limit.one_more_waits();
+    assert!(!is_granted(pwq), "another pool workqueue waits for one");
+    limit.one_less_waits();
+    limit.give(-100);
+    assert!(!is_granted(pwq), "the limit was lowered, and is overdrawn");
+    limit.give(100);
+    assert!(is_granted(pwq));
+}
+
+#[test]
+fn the_monitor_looks_at_a_pool_with_a_lane() {
+    let (_engine, _wq, pool) = queue(1, 8);
+    let mut guard = pool.lock();
+    let place = only_pwq(&guard);
+    let key = guard.key_of(place);
+    assert!(!guard.watched);
+    let lane = guard.open_lane(key).expect("nobody else wants its place");
+    drop(guard);
+    // Or what waits in it is never found.
+    assert!(pool.lock_beside_batches().watched);
+    pool.close_lane(key, &lane);
+}
+
+#[test]
+fn there_is_no_lane_on_the_way_out_of_a_pool() {
+    let item = RawWork::new(raw::nothing);
+    let (_engine, wq, pool) = queue(1, 8);
+    let mut guard = pool.lock();
+    let place = only_pwq(&guard);
+    let key = guard.key_of(place);
+    guard.accept_item(claim(&item, pool.id, place));
+    assert!(!guard.retire_pwq(key), "it has an item");
+    assert!(guard.open_lane(key).is_none());
+    drop(guard);
+    // Waits for the item.
+    drop(wq);
+}
+
+#[test]
+fn a_waiter_that_runs_one_item_after_the_other_has_one_place() {
+    let item = RawWork::new(raw::nothing);
+    let (_engine, wq, pool) = queue(4, 8);
+    let mut guard = pool.lock();
+    let place = only_pwq(&guard);
+    let places = |guard: &PoolGuard<'_>| {
+        assert_eq!(guard.running(), guard.counts.guests());
+        guard.counts.guests()
+    };
+    // Where nothing waits it needs none.
+    guard.guest_begins();
+    assert_eq!(places(&guard), 0);
+    guard.guest_ends();
+    guard.accept_item(claim(&item, pool.id, place));
+    for _ in 0..3 {
+        guard.guest_begins();
+        assert_eq!(places(&guard), 1);
+        guard.guest_ends();
+        assert_eq!(places(&guard), 1, "it keeps it for the next one");
+    }
+    guard.guest_begins();
+    guard.guest_begins();
+    assert_eq!(places(&guard), 2, "there are two waiters");
+    guard.guest_ends();
+    // The last one ends when nothing waits any more.
+    let taken = guard.take_out(pool.id, &item);
+    taken.expect("it waits").0.release();
+    guard.guest_ends();
+    assert_eq!(places(&guard), 0);
+    // A place is not taken back at once. Only if this thread has just lost its CPU.
+    guard.accept_item(claim(&item, pool.id, place));
+    let kept = (0..1_000).any(|_| {
+        guard.guest_begins();
+        guard.guest_ends();
+        !guard.end_stale_guests()
+    });
+    assert!(kept, "each time it was taken back before the next item");
+    drop(guard);
+    wq.flush().expect("not from an item");
+}
+
+#[test]
+fn who_waits_in_line_takes_no_credit_past_it() {
+    let items = std::array::from_fn(|_| RawWork::new(raw::nothing));
+    let [active, cancelled, late] = &items;
+    let (_engine, wq, pool) = queue(1, 1);
+    {
+        let mut guard = pool.lock();
+        let place = only_pwq(&guard);
+        let limit = guard.pwqs[place].limit.clone();
+        let accept = |guard: &mut PoolGuard<'_>, item: &RawWork| {
+            guard.accept_item(claim(item, pool.id, place));
+            item.place().seat
+        };
+        assert_eq!(accept(&mut guard, active), Seat::Worklist);
+        assert_eq!(accept(&mut guard, cancelled), Seat::Inactive);
+        // It stays in line, though what it waited with is gone.
+        let taken = guard.take_out(pool.id, cancelled);
+        taken.expect("it waits").0.release();
+        // As when the limit is raised: the credit is for who is first in line, wherever that is.
+        limit.give(1);
+        assert_eq!(accept(&mut guard, late), Seat::Inactive);
+        limit.give(-1);
+    }
+    wq.flush().expect("not from an item");
+    assert_eq!(wq.counts(), (2, 2), "each had its turn");
+    let guard = pool.lock();
+    let limit = &guard.pwqs[only_pwq(&guard)].limit;
+    assert!(!limit.someone_waits(), "all have got what they waited for");
+}
+
+#[test]
+fn a_limit_that_is_overdrawn_gives_nothing_on() {
+    // Two active, two that wait; then the limit is lowered to one.
+    let items: [RawWork; 4] = std::array::from_fn(|_| RawWork::new(raw::nothing));
+    let (_engine, wq, pool) = queue(1, 2);
+    {
+        let mut guard = pool.lock();
+        let place = only_pwq(&guard);
+        let limit = guard.pwqs[place].limit.clone();
+        for item in &items {
+            guard.accept_item(claim(item, pool.id, place));
+        }
+        let seats = |items: &[RawWork; 4]| items.each_ref().map(|item| item.place().seat);
+        let (worklist, inactive) = (Seat::Worklist, Seat::Inactive);
+        assert_eq!(seats(&items), [worklist, worklist, inactive, inactive]);
+        limit.give(-1);
+        // The first active one goes: its credit is what was overdrawn.
+        let taken = guard.take_out(pool.id, &items[0]);
+        taken.expect("it waits").0.release();
+        assert_eq!(seats(&items)[2], inactive, "more are active than may be");
+        // The next one's goes to who waits longest.
+        let taken = guard.take_out(pool.id, &items[1]);
+        taken.expect("it waits").0.release();
+        assert_eq!(seats(&items)[2..], [worklist, inactive]);
+        limit.give(1);
+    }
+    wq.flush().expect("not from an item");
+    assert_eq!(wq.counts(), (2, 2));
+}
+
+mod raw {
+    //! The only unsafe code: claiming items on the test's stack.
+    #![allow(unsafe_code)]
+    use super::*;
+    use crate::item::Pending;
+    use std::ptr::NonNull;
+
+    pub(super) extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
+
+    /// Owned, and aimed there. The caller flushes the queue before the item goes.
+    pub(in crate::pool) fn claim(item: &RawWork, pool: u32, pwq: u32) -> Pending {
+        // SAFETY: as the caller has promised.
+        let claimed = unsafe { Pending::claim(NonNull::from(item)) };
+        let Ok(mut item) = claimed else {
+            panic!("it is idle")
+        };
+        item.aim(pool, pwq);
+        item
+    }
+}

@@ -1,0 +1,412 @@
+//! Deferred wake-ups: a waiter of a saturated pool is woken some items after the one that completed what it waits for.
+//!
+//! Where a thread keeps many items in flight and waits for the oldest, each completion wakes the thread, it queues one more item, and
+//! sleeps again: a wake-up and two switches for each item. If the pod will not get soon to what waits already, the woken thread
+//! gains nothing: what it queues then waits anyway. So a completing worker may enter the sleeper here and go on. The sleeper
+//! is woken some items later, and then finds several of its completions done.
+//!
+//! The monitor sets the longest delay at each sample: a quarter of the time that an item queued now will wait, since
+//! the time from queueing to the end of an item then grows by that share at most; and nothing if items end rarely. Before that the delay
+//! is zero and sleepers are woken at once: a pool that is not watched never defers. It stays what it was for a few samples in which no CPU was in demand.
+//!
+//! A sleeper whose delay has expired is woken by a worker on the CPU that the sleeper [parked](last_cpu) on, which costs a fraction of a wake-up
+//! across CPUs. If none has come by for a little longer, or if that is no CPU of the pod, any worker wakes it.
+//!
+//! **Invariant.** An entered sleeper is woken: by the worker that entered it, after its item, if that worker finds nothing to do or if the wake-up is
+//! overdue; before that worker declares that it blocks; by another worker that finds it expired; and, if all of them are in items that do not end,
+//! by the monitor's next sample. So it does not matter what the rest of the item does, nor what the one behind it waits for. The monitor may have
+//! forbidden deferring and gone meanwhile: so the worker that enters a sleeper asks again afterwards whether it may, and wakes all if not.
+//!
+//! A thread that spins for an item of such a pool takes a CPU from what it waits for: the thread that has published there last parks at once
+//! ([`has_backlog`]).
+//!
+//! A sleeper that was woken otherwise meanwhile, or is gone, is woken in vain: see [`Completion`](crate::Completion).
+//!
+//! **Wakers** of asynchronous tasks are deferred in the same way: a runtime's thread that a waker unparks finds several of its tasks ready. A waker
+//! is the program's code. So it is called only between two items, by a worker or by the monitor, with no lock held: never before a declared
+//! block, where the item may hold a lock that the waker takes. The worker that has entered a waker when deferring was just forbidden takes that one back, and
+//! calls it at the end of its item: the next item of its batch may wait for the task.
+#![allow(unsafe_code)]
+
+use super::last_cpu;
+use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
+use crate::sys::atomic::{self, AtomicU32, AtomicUsize, Ordering};
+use crate::sys::bell::Ringer;
+use crate::sys::{clock, cpu, park};
+use crate::topology::CpuSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
+
+/// So many sleepers at a time; further ones are woken at once.
+const PLACES: usize = 32;
+/// The longest delay.
+const LATEST_NS: u64 = 250_000;
+/// Less than what two wake-ups cost is not worth it.
+const WORTH_NS: u64 = 15_000;
+/// If items end more rarely, sleepers are woken at once: workers come by too rarely to find expired wake-ups.
+const OFTEN_NS: u64 = 50_000;
+/// A wake-up that has been expired for longer is done from any CPU: more than the time between two items of a worker where items end often.
+const OVERDUE_NS: u64 = 60_000;
+
+/// What an owner that waits for a bell is entered as. Words are aligned to 4, so it is none.
+#[cfg(not(cmwq_loom))]
+pub(crate) fn entry_of(ringer: Ringer) -> usize {
+    ringer.number() << 1 | 1
+}
+
+/// Words are aligned to 4, and so are boxes of wakers; a bell's entry is odd.
+const WAKER: usize = 2;
+
+/// What a task's waker is entered as.
+pub(in crate::pool) fn entry_of_waker(waker: Box<Waker>) -> usize {
+    Box::into_raw(waker).expose_provenance() | WAKER
+}
+
+fn is_waker(entry: usize) -> bool {
+    entry & 3 == WAKER
+}
+
+/// Wakes those who sleep on the word at this address, wait for this bell, or left this waker.
+///
+/// # Safety
+/// The entry is the caller's: it was taken out of its place, or never entered.
+pub(in crate::pool) unsafe fn wake(entry: usize) {
+    if is_waker(entry) {
+        let waker = std::ptr::with_exposed_provenance_mut::<Waker>(entry & !WAKER);
+        // SAFETY: it comes from `Box::into_raw`, and is the caller's.
+        let waker = unsafe { Box::from_raw(waker) };
+        // A waker that panics must not end a worker. Its payload may panic when it is dropped.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+            std::mem::forget(payload);
+        }
+    } else if entry & 1 == 0 {
+        park::wake_all_at(std::ptr::without_provenance(entry));
+    } else {
+        Ringer::of(entry >> 1).ring();
+    }
+}
+
+/// The sleepers of one pool that are still to be woken.
+pub(in crate::pool) struct PendingWakeups {
+    /// Addresses of the words that they sleep on, [bells](entry_of), or boxes of wakers; 0: none.
+    places: [AtomicUsize; PLACES],
+    /// 1: a sleeper was entered since all were last woken. Changed by read-modify-writes alone, so that the worker that takes it sees all that was
+    /// entered before: the entries release, and each of them carries on what the earlier ones released.
+    any: AtomicU32,
+    /// About when the first of them was entered.
+    since_ns: AtomicU64,
+    /// The longest delay; 0: none is deferred. The monitor's word to the workers, which the models look at.
+    within_ns: atomic::AtomicU64,
+}
+
+impl PendingWakeups {
+    pub(in crate::pool) fn new() -> Self {
+        PendingWakeups {
+            places: std::array::from_fn(|_| AtomicUsize::new(0)),
+            any: AtomicU32::new(0),
+            since_ns: AtomicU64::new(0),
+            within_ns: atomic::AtomicU64::new(0),
+        }
+    }
+
+    /// `false`: it has to be woken at once.
+    pub(in crate::pool) fn enter(&self, word: usize) -> bool {
+        if self.within_ns.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        // Release: a waker is read by the worker that takes it out. Of words and bells only the number is used.
+        let entered = self.places.iter().any(|place| {
+            place
+                .compare_exchange(0, word, Ordering::Release, Ordering::Relaxed)
+                .is_ok()
+        });
+        if entered {
+            if !self.is_any() {
+                // Of two times either will do.
+                self.since_ns.store(clock::now_ns(), Ordering::Relaxed);
+            }
+            // Release: who tells finds the entry. Acquire: a telling that came first, and did not, is that of a monitor that may have
+            // forbidden it, and that is seen.
+            self.any.fetch_or(1, Ordering::AcqRel);
+            if self.within_ns.load(Ordering::Relaxed) == 0 {
+                // Nobody may come by any more. Wakers are left to the workers that entered them.
+                self.wake_in_item();
+            }
+        }
+        entered
+    }
+
+    /// As [`enter`](Self::enter), of a waker. The caller's item has ended but for this.
+    pub(in crate::pool) fn enter_waker(&self, entry: usize) -> bool {
+        if !self.enter(entry) {
+            return false;
+        }
+        if self.within_ns.load(Ordering::Relaxed) != 0 {
+            return true;
+        }
+        // The monitor may have come by before it was entered. If it came by afterwards, the waker is its to call.
+        let take_back = |place: &AtomicUsize| {
+            place
+                .compare_exchange(entry, 0, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+        };
+        !self.places.iter().any(take_back)
+    }
+
+    #[cfg(all(test, not(cmwq_loom)))]
+    pub(in crate::pool) fn entered(&self) -> Vec<usize> {
+        let words = self.places.iter().map(|at| at.load(Ordering::Relaxed));
+        words.filter(|&word| word != 0).collect()
+    }
+
+    /// Wakes all but wakers, which must not be called inside an item. `any` stays set, at worst for nobody.
+    pub(in crate::pool) fn wake_in_item(&self) {
+        if self.is_any() {
+            self.wake_those(|entry| !is_waker(entry));
+        }
+    }
+
+    /// Whether there may be any. Never `false` to a worker that has entered one that no worker has taken since.
+    #[inline]
+    pub(in crate::pool) fn is_any(&self) -> bool {
+        self.any.load(Ordering::Relaxed) != 0
+    }
+
+    /// For how long the first has been expired; `None`: it is not.
+    #[inline]
+    fn due_for_ns(&self) -> Option<u64> {
+        // The model checker has no time.
+        if !self.is_any() || cfg!(cmwq_loom) {
+            return None;
+        }
+        let since_ns = self.since_ns.load(Ordering::Relaxed);
+        let within_ns = self.within_ns.load(Ordering::Relaxed);
+        clock::now_ns()
+            .saturating_sub(since_ns)
+            .checked_sub(within_ns)
+    }
+
+    /// Wakes all, if there are any.
+    #[inline]
+    pub(in crate::pool) fn wake_entered(&self) {
+        if self.is_any() {
+            self.wake_all();
+        }
+    }
+
+    #[cold]
+    fn wake_all(&self) {
+        // First: what is entered later is said again. Acquire: what was entered before is found.
+        self.any.swap(0, Ordering::AcqRel);
+        self.wake_those(|_| true);
+    }
+
+    /// Wakes those on whose words `wanted` says so. `false`: there are others.
+    fn wake_those(&self, wanted: impl Fn(usize) -> bool) -> bool {
+        let mut all = true;
+        for place in &self.places {
+            let word = place.load(Ordering::Relaxed);
+            if word == 0 {
+                continue;
+            }
+            if !wanted(word) {
+                all = false;
+                continue;
+            }
+            // If another worker has taken it meanwhile, that one wakes it. Acquire: pairs with the release of a waker's entry.
+            let taken = place.compare_exchange(word, 0, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() {
+                // SAFETY: just taken out of its place.
+                unsafe { wake(word) };
+            }
+        }
+        all
+    }
+
+    /// By a worker that has ended an item, of a pod with these CPUs.
+    #[inline]
+    pub(in crate::pool) fn wake_if_expired(&self, pod: &CpuSet) {
+        if !self.is_any() {
+            return;
+        }
+        if self.within_ns.load(Ordering::Relaxed) == 0 {
+            // It was forbidden: no worker may come by on the other CPUs.
+            return self.wake_all();
+        }
+        match self.due_for_ns() {
+            None => {}
+            Some(0..OVERDUE_NS) => self.wake_near(pod),
+            Some(_) => self.wake_entered(),
+        }
+    }
+
+    /// Wakes those who sleep on the caller's CPU, and those on whose CPUs no worker will come by. The others stay entered.
+    #[cold]
+    fn wake_near(&self, pod: &CpuSet) {
+        let here = cpu::current();
+        let others = |there: usize| Some(there) != here && pod.contains(there);
+        if self.wake_those(|word| !last_cpu::of(word).is_some_and(others)) {
+            // None is left, or one was entered meanwhile, which is woken early then.
+            self.wake_entered();
+        }
+    }
+
+    /// The monitor's look: `waiting` items wait, and `done` have ended in `period_ns`.
+    pub(in crate::pool) fn allow(
+        &self,
+        pool: u32,
+        waiting: u64,
+        done: u64,
+        period_ns: u64,
+    ) -> WakeAll<'_> {
+        let late_ns = deferral_ns(waiting, done, period_ns);
+        if late_ns == 0 {
+            return self.forbid(pool);
+        }
+        // A worker wakes those that are not overdue, without an interrupt to another CPU, or the next sample does.
+        let overdue = self.due_for_ns().is_some_and(|ns| ns >= OVERDUE_NS);
+        self.within_ns.store(late_ns, Ordering::Relaxed);
+        backlog(pool).store(true, Ordering::Relaxed);
+        WakeAll((overdue && self.is_any()).then_some(self))
+    }
+
+    /// From now on all are woken at once.
+    pub(in crate::pool) fn forbid(&self, pool: u32) -> WakeAll<'_> {
+        if self.within_ns.load(Ordering::Relaxed) != 0 {
+            self.within_ns.store(0, Ordering::Relaxed);
+            backlog(pool).store(false, Ordering::Relaxed);
+            // Even if none is entered yet: a worker that enters a sleeper from now on sees the waker's exchange.
+            return WakeAll(Some(self));
+        }
+        self.all()
+    }
+
+    /// All that are entered, if there are any.
+    pub(in crate::pool) fn all(&self) -> WakeAll<'_> {
+        WakeAll(self.is_any().then_some(self))
+    }
+}
+
+/// Wakes all that are entered when it is dropped, which must be with no lock held: a waker may queue items.
+#[must_use]
+pub(in crate::pool) struct WakeAll<'a>(Option<&'a PendingWakeups>);
+
+impl Drop for WakeAll<'_> {
+    fn drop(&mut self) {
+        if let Some(pending_wakeups) = self.0 {
+            pending_wakeups.wake_all();
+        }
+    }
+}
+
+/// By the numbers of pools, modulo how many these are: whether the pool has a backlog. For threads that know no more of a pool than its number.
+static BACKLOGS: [AtomicBool; 1024] = [const { AtomicBool::new(false) }; 1024];
+
+fn backlog(pool: u32) -> &'static AtomicBool {
+    &BACKLOGS[pool as usize % BACKLOGS.len()]
+}
+
+pub(in crate::pool) fn has_backlog(pool: u32) -> bool {
+    backlog(pool).load(Ordering::Relaxed)
+}
+
+fn deferral_ns(waiting: u64, done: u64, period_ns: u64) -> u64 {
+    if done == 0 || period_ns / done > OFTEN_NS {
+        return 0;
+    }
+    let late_ns = (waiting.saturating_mul(period_ns) / done / 4).min(LATEST_NS);
+    if late_ns < WORTH_NS { 0 } else { late_ns }
+}
+
+#[cfg(all(test, cmwq_loom))]
+#[path = "deferred_model.rs"]
+mod model;
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::sys::thread;
+
+    #[test]
+    fn threads_are_told_by_its_number_whether_a_pool_has_a_backlog() {
+        // No pool of this process has such a number.
+        const POOL: u32 = 1023;
+        let pending_wakeups = PendingWakeups::new();
+        drop(pending_wakeups.allow(POOL, 400, 200, 2_000_000));
+        assert!(has_backlog(POOL));
+        drop(pending_wakeups.allow(POOL, 0, 200, 2_000_000));
+        assert!(!has_backlog(POOL));
+        drop(pending_wakeups.allow(POOL, 400, 200, 2_000_000));
+        drop(pending_wakeups.forbid(POOL));
+        assert!(!has_backlog(POOL));
+    }
+
+    /// Words that nobody sleeps on, where somebody has said that he does: waking them wakes nobody.
+    #[test]
+    fn those_near_are_told_first_and_no_others_but_where_no_worker_comes() {
+        let pending_wakeups = PendingWakeups::new();
+        pending_wakeups.within_ns.store(1, Ordering::Relaxed);
+        let words = [AtomicU32::new(1), AtomicU32::new(1), AtomicU32::new(1)];
+        let [near, far, outside] = [0, 1, 2].map(|at: usize| std::ptr::from_ref(&words[at]).addr());
+        let here = cpu::current().unwrap_or(0);
+        let (there, elsewhere) = (here + 1, here + 2);
+        thread::bind_current(&CpuSet::from_iter([here])).expect("it runs there");
+        let pod = CpuSet::from_iter([here, there]);
+        let enter = |word, cpu| {
+            last_cpu::note(word, cpu);
+            assert!(pending_wakeups.enter(word));
+        };
+        let entered = || pending_wakeups.entered();
+        enter(far, there);
+        enter(outside, elsewhere);
+        let near_only = |word: usize| last_cpu::of(word) == Some(here);
+        assert!(!pending_wakeups.wake_those(near_only));
+        assert_eq!(entered(), [far, outside]);
+        enter(near, here);
+        pending_wakeups.wake_near(&pod);
+        assert_eq!(entered(), [far]);
+        assert!(pending_wakeups.is_any());
+        pending_wakeups.wake_entered();
+        assert!(entered().is_empty() && !pending_wakeups.is_any());
+        // Entered by one who was told earlier that he may: whoever ends an item wakes all.
+        enter(far, there);
+        pending_wakeups.within_ns.store(0, Ordering::Relaxed);
+        pending_wakeups.wake_if_expired(&pod);
+        assert!(entered().is_empty() && !pending_wakeups.is_any());
+    }
+
+    /// A word that nobody sleeps on.
+    #[test]
+    fn the_monitor_leaves_those_who_are_not_overdue_to_workers() {
+        // No pool of this process has such a number.
+        const POOL: u32 = 1022;
+        let pending_wakeups = PendingWakeups::new();
+        let look = |waiting| drop(pending_wakeups.allow(POOL, waiting, 200, 2_000_000));
+        let word = AtomicU32::new(1);
+        let enter = |since_ns| {
+            assert!(pending_wakeups.enter(std::ptr::from_ref(&word).addr()));
+            pending_wakeups.since_ns.store(since_ns, Ordering::Relaxed);
+        };
+        look(400);
+        enter(u64::MAX);
+        look(400);
+        assert!(pending_wakeups.is_any());
+        pending_wakeups.since_ns.store(0, Ordering::Relaxed);
+        look(400);
+        assert!(!pending_wakeups.is_any(), "nobody has told who is overdue");
+        enter(u64::MAX);
+        look(0);
+        assert!(!pending_wakeups.is_any(), "there is no backlog any more");
+    }
+
+    #[test]
+    fn a_quarter_of_the_wait_unless_items_are_long_or_the_wait_is_short() {
+        const PERIOD: u64 = 2_000_000;
+        // Two workers, items of 20 us: 200 a period; 62 wait for 620 us.
+        assert_eq!(deferral_ns(62, 200, PERIOD), 155_000);
+        assert_eq!(deferral_ns(400, 200, PERIOD), LATEST_NS);
+        assert_eq!(deferral_ns(4, 200, PERIOD), 0);
+        assert_eq!(deferral_ns(1000, 10, PERIOD), 0);
+        assert_eq!(deferral_ns(1000, 0, PERIOD), 0);
+    }
+}

@@ -1,0 +1,13 @@
+//! Hash maps. Those of the virtual machine are hashed in the same way each time, so that the order in which the library goes through one follows from the
+//! seed alone.
+#![forbid(unsafe_code)]
+
+#[cfg(not(cmwq_sim))]
+pub(crate) use std::collections::HashMap;
+
+#[cfg(cmwq_sim)]
+pub(crate) type HashMap<K, V> = std::collections::HashMap<
+    K,
+    V,
+    std::hash::BuildHasherDefault<std::collections::hash_map::DefaultHasher>,
+>;

@@ -1,0 +1,56 @@
+//! Plain memory whose guard is a rule and not a lock: the fields of a work item.
+
+#[cfg(not(cmwq_loom))]
+use std::cell::UnsafeCell;
+
+#[cfg(cmwq_loom)]
+use loom::cell::UnsafeCell;
+
+/// A field that one owner at a time may touch. The owner is whoever holds the item's PENDING bit (see
+/// [`Pending`](crate::item::raw::Pending)); under loom a second access without a happens-before edge is an error.
+#[repr(transparent)]
+pub(crate) struct Guarded<T: Copy>(UnsafeCell<T>);
+
+impl<T: Copy> Guarded<T> {
+    #[cfg(not(cmwq_loom))]
+    pub(crate) const fn new(value: T) -> Self {
+        Guarded(UnsafeCell::new(value))
+    }
+
+    #[cfg(cmwq_loom)]
+    pub(crate) fn new(value: T) -> Self {
+        Guarded(UnsafeCell::new(value))
+    }
+
+    /// # Safety
+    /// No other thread may write the field at the same time.
+    #[inline(always)]
+    pub(crate) unsafe fn get(&self) -> T {
+        #[cfg(cmwq_sim)]
+        crate::sys::atomic::touch(self, cmwq_vm::Access::Read);
+        #[cfg(not(cmwq_loom))]
+        // SAFETY: by the caller's promise nobody writes now; `T: Copy` has no destructor.
+        unsafe {
+            *self.0.get()
+        }
+        #[cfg(cmwq_loom)]
+        // SAFETY: as above; loom checks it.
+        self.0.with(|value| unsafe { *value })
+    }
+
+    /// # Safety
+    /// No other thread may read or write the field at the same time.
+    #[inline(always)]
+    pub(crate) unsafe fn set(&self, value: T) {
+        #[cfg(cmwq_sim)]
+        crate::sys::atomic::touch(self, cmwq_vm::Access::Write);
+        #[cfg(not(cmwq_loom))]
+        // SAFETY: by the caller's promise nobody else touches the field now.
+        unsafe {
+            *self.0.get() = value;
+        }
+        #[cfg(cmwq_loom)]
+        // SAFETY: as above; loom checks it.
+        self.0.with_mut(|place| unsafe { *place = value });
+    }
+}

@@ -1,0 +1,115 @@
+//! Which signals threads of the library take.
+//!
+//! A signal that is sent to the process goes to any thread that does not block it, and its handler interrupts whatever that thread does.
+//! That should be one of the program's own threads, so threads of the library block signals. Two groups stay open:
+//!
+//! - What a thread brings upon itself ([`FAULTS`]). The kernel does not deliver such a signal while it is blocked, it ends the process: the
+//!   program's handler, and the message about a stack overflow, would be lost in work functions.
+//! - What asks where a thread is ([`ABOUT_THE_THREAD`]): profilers send `SIGPROF`, and `abort()` and supervisors `SIGABRT`. They stay open
+//!   unless the thread that creates this one blocks them, since then the program takes them in its own way.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Raised by an instruction of the thread that gets them.
+const FAULTS: [i32; 6] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+];
+
+const ABOUT_THE_THREAD: [i32; 2] = [libc::SIGPROF, libc::SIGABRT];
+
+/// Gives the caller the mask of a thread of the library, which the threads that it creates inherit, and its own back when dropped.
+pub(super) struct LibraryMask {
+    before: libc::sigset_t,
+}
+
+impl LibraryMask {
+    pub(super) fn enter() -> Self {
+        let open = FAULTS.iter().chain(&ABOUT_THE_THREAD);
+        let blocked = all_but(open);
+        let before = change(libc::SIG_BLOCK, &blocked);
+        // Even if the creator blocks them.
+        change(libc::SIG_UNBLOCK, &of(&FAULTS));
+        LibraryMask { before }
+    }
+}
+
+impl Drop for LibraryMask {
+    fn drop(&mut self) {
+        change(libc::SIG_SETMASK, &self.before);
+    }
+}
+
+/// Unblocks all signals in the calling thread.
+///
+/// Work functions run on threads that block nearly all signals, and a process that one of them starts inherits that: `SIGTERM`, `SIGINT`
+/// or `SIGALRM` then do nothing to it. This is what to call in the child before it becomes another program:
+///
+/// ```
+/// use std::os::unix::process::CommandExt;
+/// use std::process::Command;
+///
+/// let queue = cmwq::Workqueue::builder("children").build()?;
+/// let child = queue.spawn(|| {
+///     let mut command = Command::new("true");
+///     // SAFETY: the function may be called between fork and exec.
+///     unsafe { command.pre_exec(cmwq::reset_signal_mask) };
+///     command.status()
+/// });
+/// assert!(child.join()??.success());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// It is async-signal-safe: it takes no lock, allocates nothing, and may be called between `fork` and `exec`. A work function that calls it
+/// itself opens a thread of the library to the process's signals for good.
+///
+/// # Errors
+/// None is known; what the system says is passed on.
+pub fn reset_signal_mask() -> io::Result<()> {
+    let none = of(&[]);
+    // SAFETY: the set is initialised; the call only changes the calling thread.
+    match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &none, ptr::null_mut()) } {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+/// Changes the calling thread's mask; returns what it was.
+fn change(how: i32, set: &libc::sigset_t) -> libc::sigset_t {
+    let mut before = MaybeUninit::zeroed();
+    // SAFETY: `set` is initialised and `before` valid for writes. With a valid `how` the call cannot fail; all zeros is a set as well.
+    unsafe {
+        libc::pthread_sigmask(how, set, before.as_mut_ptr());
+        before.assume_init()
+    }
+}
+
+fn of(signals: &[i32]) -> libc::sigset_t {
+    let mut set = MaybeUninit::zeroed();
+    // SAFETY: sigemptyset initialises the set, sigaddset changes one that is.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for &signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        set.assume_init()
+    }
+}
+
+fn all_but<'a>(signals: impl Iterator<Item = &'a i32>) -> libc::sigset_t {
+    let mut set = MaybeUninit::zeroed();
+    // SAFETY: sigfillset initialises the set, sigdelset changes one that is.
+    unsafe {
+        libc::sigfillset(set.as_mut_ptr());
+        for &signal in signals {
+            libc::sigdelset(set.as_mut_ptr(), signal);
+        }
+        set.assume_init()
+    }
+}

@@ -1,0 +1,21 @@
+//! The virtual machine's CPUs. Outside a machine there is one.
+#![forbid(unsafe_code)]
+
+use cmwq_vm::os;
+
+#[inline]
+pub(crate) fn current() -> Option<usize> {
+    cmwq_vm::is_inside().then(os::current_cpu)
+}
+
+pub(crate) fn configured() -> usize {
+    // The machine may be another one the next time: what is made once per process is made for all.
+    cmwq_vm::machine::MAX_CPUS
+}
+
+pub(crate) fn available() -> u64 {
+    match cmwq_vm::is_inside() {
+        true => os::cpus() as u64,
+        false => 1,
+    }
+}

@@ -1,0 +1,77 @@
+//! Values of each virtual thread's own: all of them share one OS thread, so the standard library's would be shared.
+
+use cmwq_vm::os;
+use std::cell::{Cell, RefCell};
+
+/// As the standard library's of this name.
+pub(crate) struct LocalKey<T: 'static> {
+    make: fn() -> T,
+}
+
+/// The thread is at its end.
+#[derive(Debug)]
+pub(crate) struct AccessError;
+
+#[allow(dead_code, reason = "as the standard library's")]
+impl<T: 'static> LocalKey<T> {
+    pub(crate) const fn new(make: fn() -> T) -> Self {
+        LocalKey { make }
+    }
+
+    pub(crate) fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
+        let key = std::ptr::from_ref(self) as usize;
+        let value = os::local(key, self.make).ok_or(AccessError)?;
+        // SAFETY: it lies in a box that is the thread's until its end, and this is the thread: it is not at its end before `f`
+        // returns.
+        Ok(f(unsafe { &*value }))
+    }
+
+    pub(crate) fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        self.try_with(f).expect("the thread is not at its end")
+    }
+}
+
+#[allow(dead_code, reason = "as the standard library's")]
+impl<T: 'static> LocalKey<Cell<T>> {
+    pub(crate) fn get(&'static self) -> T
+    where
+        T: Copy,
+    {
+        self.with(Cell::get)
+    }
+
+    pub(crate) fn set(&'static self, value: T) {
+        self.with(|cell| cell.set(value));
+    }
+
+    pub(crate) fn replace(&'static self, value: T) -> T {
+        self.with(|cell| cell.replace(value))
+    }
+}
+
+#[allow(dead_code, reason = "as the standard library's")]
+impl<T: 'static> LocalKey<RefCell<T>> {
+    pub(crate) fn take(&'static self) -> T
+    where
+        T: Default,
+    {
+        self.with(RefCell::take)
+    }
+}
+
+macro_rules! local_of_virtual_threads {
+    () => {};
+    ($(#[$meta:meta])* $visible:vis static $name:ident: $type:ty = const { $make:expr }; $($rest:tt)*) => {
+        $(#[$meta])*
+        $visible static $name: $crate::sys::local::LocalKey<$type> =
+            $crate::sys::local::LocalKey::new(|| $make);
+        $crate::sys::local::thread_local!($($rest)*);
+    };
+    ($(#[$meta:meta])* $visible:vis static $name:ident: $type:ty = $make:expr; $($rest:tt)*) => {
+        $(#[$meta])*
+        $visible static $name: $crate::sys::local::LocalKey<$type> =
+            $crate::sys::local::LocalKey::new(|| $make);
+        $crate::sys::local::thread_local!($($rest)*);
+    };
+}
+pub(crate) use local_of_virtual_threads as thread_local;

@@ -1,0 +1,144 @@
+//! Locks of the virtual machine, as the standard library has them: three states and a futex, with some spinning first.
+
+use super::atomic::{AtomicU32, Ordering};
+use super::park::{wait_on, wake_all_at, wake_one};
+use super::task;
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+
+const FREE: u32 = 0;
+const LOCKED: u32 = 1;
+const CONTENDED: u32 = 2;
+/// Looks before a thread sleeps.
+const SPINS: u32 = 100;
+
+pub(crate) struct Mutex<T> {
+    state: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: as for a lock of the standard library: one thread at a time has the value.
+unsafe impl<T: Send> Sync for Mutex<T> {}
+// SAFETY: it owns the value.
+unsafe impl<T: Send> Send for Mutex<T> {}
+
+/// The lock is held.
+pub(crate) struct MutexGuard<'a, T> {
+    lock: &'a Mutex<T>,
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Mutex {
+            state: AtomicU32::new(FREE),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    fn guard(&self) -> MutexGuard<'_, T> {
+        MutexGuard {
+            lock: self,
+            _not_send: std::marker::PhantomData,
+        }
+    }
+
+    fn take(&self) -> bool {
+        self.state
+            .compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        if !self.take() {
+            self.wait();
+        }
+        self.guard()
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.take().then(|| self.guard())
+    }
+
+    /// As [`lock`](Self::lock), telling whether another thread had it.
+    pub(crate) fn lock_noting(&self) -> (MutexGuard<'_, T>, bool) {
+        let free = self.take();
+        if !free {
+            self.wait();
+        }
+        (self.guard(), !free)
+    }
+
+    fn spin(&self) -> u32 {
+        for _ in 0..SPINS {
+            let state = self.state.load(Ordering::Relaxed);
+            if state != LOCKED {
+                return state;
+            }
+            task::pause();
+        }
+        LOCKED
+    }
+
+    fn wait(&self) {
+        if self.spin() == FREE && self.take() {
+            return;
+        }
+        while self.state.swap(CONTENDED, Ordering::Acquire) != FREE {
+            wait_on(&self.state, CONTENDED, None);
+            self.spin();
+        }
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: this thread holds the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this thread holds the lock.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        if self.lock.state.swap(FREE, Ordering::Release) == CONTENDED {
+            wake_one(&self.lock.state);
+        }
+    }
+}
+
+pub(crate) struct Condvar(AtomicU32);
+
+impl Condvar {
+    pub(crate) fn new() -> Self {
+        Condvar(AtomicU32::new(0))
+    }
+
+    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        let seen = self.0.load(Ordering::Relaxed);
+        let lock = guard.lock;
+        drop(guard);
+        wait_on(&self.0, seen, None);
+        lock.lock()
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        wake_all_at(&raw const self.0);
+    }
+}
+
+/// Debug builds count sleeps for the engine's own locks. Here items are not watched for that.
+#[cfg(debug_assertions)]
+pub(crate) mod engine_sleeps {
+    pub(crate) fn count() -> i64 {
+        0
+    }
+}

@@ -1,0 +1,25 @@
+//! What a virtual thread does while it waits.
+#![forbid(unsafe_code)]
+
+use cmwq_vm::os;
+
+pub(crate) fn yield_now() {
+    #[cfg(test)]
+    YIELDS.set(YIELDS.get() + 1);
+    os::yield_now();
+}
+
+pub(crate) fn pause() {
+    os::pause();
+}
+
+#[cfg(test)]
+crate::sys::local::thread_local! {
+    static YIELDS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How often the calling thread has let its turn pass.
+#[cfg(test)]
+pub(crate) fn yields() -> usize {
+    YIELDS.get()
+}

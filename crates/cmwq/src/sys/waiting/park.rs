@@ -1,0 +1,177 @@
+//! Sleeping until told otherwise: one token per sleeper, and a wait on a word.
+//!
+//! cmwq does not use `std::thread::park`: its token belongs to the user's code, which may call it inside a work item.
+
+#[cfg(cmwq_sim)]
+pub(crate) use futex::wake_one;
+#[cfg(not(cmwq_loom))]
+pub(crate) use futex::{Parker, wait_on, wake_all_at};
+
+#[cfg(cmwq_loom)]
+pub(crate) use modelled::{Parker, wait_on, wake_all_at};
+
+#[cfg(not(cmwq_loom))]
+mod futex {
+    use crate::sys::atomic::{AtomicU32, Ordering};
+    #[cfg(not(cmwq_sim))]
+    use rustix::thread::{Timespec, futex};
+    use std::time::Duration;
+
+    const EMPTY: u32 = 0;
+    const TOKEN: u32 = 1;
+    const PARKED: u32 = 2;
+
+    /// Sleeps while `word` holds `value`, at most `timeout`; returns at a wake-up, a change of the word seen at entry,
+    /// the time-out, or spuriously.
+    #[cfg(not(cmwq_sim))]
+    pub(crate) fn wait_on(word: &AtomicU32, value: u32, timeout: Option<Duration>) {
+        let timeout = timeout.map(|t| Timespec {
+            tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: t.subsec_nanos().into(),
+        });
+        // Every error (the word changed, a signal, the time-out) means "look again", which all callers do.
+        let _ = futex::wait(word, futex::Flags::PRIVATE, value, timeout.as_ref());
+    }
+
+    /// Wakes every thread that sleeps on the word at this address. The word may be gone by now: the system only looks for
+    /// sleepers under the address, and one that sleeps on something new there takes it for a spurious wake-up.
+    #[cfg(not(cmwq_sim))]
+    pub(crate) fn wake_all_at(word: *const AtomicU32) {
+        // SAFETY: FUTEX_WAKE on a private futex takes the address as a number and never reads the word.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                word,
+                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                i32::MAX,
+            );
+        }
+    }
+
+    /// Wakes one thread that sleeps on the word.
+    #[cfg(not(cmwq_sim))]
+    #[inline]
+    fn wake_one(word: &AtomicU32) {
+        let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
+    }
+
+    #[cfg(cmwq_sim)]
+    pub(crate) fn wait_on(word: &AtomicU32, value: u32, timeout: Option<Duration>) {
+        let address = word.as_ptr();
+        // SAFETY: the word is there, and all virtual threads share one OS thread.
+        let is_unchanged = || unsafe { address.read() } == value;
+        cmwq_vm::os::futex_wait(address as usize, is_unchanged, timeout);
+    }
+
+    #[cfg(cmwq_sim)]
+    pub(crate) fn wake_all_at(word: *const AtomicU32) {
+        cmwq_vm::os::futex_wake(word as usize, usize::MAX);
+    }
+
+    #[cfg(cmwq_sim)]
+    pub(crate) fn wake_one(word: &AtomicU32) {
+        cmwq_vm::os::futex_wake(word.as_ptr() as usize, 1);
+    }
+
+    /// One token for one sleeping thread.
+    pub(crate) struct Parker(AtomicU32);
+
+    impl Parker {
+        pub(crate) fn new() -> Self {
+            Parker(AtomicU32::new(EMPTY))
+        }
+
+        /// Sleeps until a token is there and takes it.
+        pub(crate) fn park(&self) {
+            self.park_for(None);
+        }
+
+        /// As [`park`](Self::park), but gives up after `timeout`; tells whether a token was taken.
+        pub(crate) fn park_for(&self, timeout: Option<Duration>) -> bool {
+            // Acquire pairs with unpark's Release: what the waker did before is visible here.
+            if self
+                .0
+                .compare_exchange(EMPTY, PARKED, Ordering::Acquire, Ordering::Acquire)
+                .is_err()
+            {
+                self.0.store(EMPTY, Ordering::Relaxed);
+                return true;
+            }
+            loop {
+                wait_on(&self.0, PARKED, timeout);
+                if self
+                    .0
+                    .compare_exchange(TOKEN, EMPTY, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+                {
+                    return true;
+                }
+                if timeout.is_some() {
+                    return self.0.swap(EMPTY, Ordering::Acquire) == TOKEN;
+                }
+            }
+        }
+
+        /// Leaves a token and wakes the sleeper if it sleeps. No system call when it does not.
+        pub(crate) fn unpark(&self) {
+            if self.0.swap(TOKEN, Ordering::Release) == PARKED {
+                wake_one(&self.0);
+            }
+        }
+    }
+}
+
+#[cfg(cmwq_loom)]
+mod modelled {
+    use crate::sys::atomic::{AtomicU32, Ordering};
+    use loom::sync::{Condvar, Mutex};
+    use std::time::Duration;
+
+    loom::lazy_static! {
+        /// Whoever sleeps on whichever word. The lock is the kernel's: nobody wakes between the comparison and the sleep.
+        static ref SLEEPERS: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+    }
+
+    /// Sleeps while `word` holds `value`; returns when anybody is woken.
+    pub(crate) fn wait_on(word: &AtomicU32, value: u32, _timeout: Option<Duration>) {
+        let guard = SLEEPERS.0.lock().unwrap();
+        // The kernel looks at the newest value, which a mere load need not do.
+        if word
+            .compare_exchange(value, value, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+        {
+            drop(SLEEPERS.1.wait(guard).unwrap());
+        }
+    }
+
+    pub(crate) fn wake_all_at(_word: *const AtomicU32) {
+        drop(SLEEPERS.0.lock().unwrap());
+        SLEEPERS.1.notify_all();
+    }
+
+    pub(crate) struct Parker(Mutex<bool>, Condvar);
+
+    impl Parker {
+        pub(crate) fn new() -> Self {
+            Parker(Mutex::new(false), Condvar::new())
+        }
+
+        pub(crate) fn park(&self) {
+            let mut token = self.0.lock().unwrap();
+            while !*token {
+                token = self.1.wait(token).unwrap();
+            }
+            *token = false;
+        }
+
+        pub(crate) fn park_for(&self, _timeout: Option<Duration>) -> bool {
+            self.park();
+            true
+        }
+
+        pub(crate) fn unpark(&self) {
+            *self.0.lock().unwrap() = true;
+            self.1.notify_one();
+        }
+    }
+}

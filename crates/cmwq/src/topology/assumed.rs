@@ -1,0 +1,50 @@
+//! What a machine's description left open.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// Something that a sysfs tree did not tell, and what was taken for it. One line of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Assumption {
+    /// No list of online CPUs: those that are present and not switched off one by one.
+    Online,
+    /// No list of siblings: every CPU is a core.
+    Cores,
+    /// No cache of any CPU: something else stands for the last-level caches.
+    Caches(Substitute),
+    /// No nodes: all CPUs are on one.
+    Nodes,
+}
+
+/// What stands for a last-level cache. Where some CPUs have less than this, the next one stands for it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Substitute {
+    /// The package (socket).
+    Package,
+    /// The NUMA node.
+    Node,
+    /// The core.
+    Core,
+}
+
+impl fmt::Display for Assumption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Online => {
+                "no list of online CPUs: all that are present and not switched off are taken"
+            }
+            Self::Cores => "no SMT siblings: each CPU is taken for a core",
+            Self::Caches(Substitute::Package) => {
+                "no cache information: each package is taken for a last-level cache"
+            }
+            Self::Caches(Substitute::Node) => {
+                "no cache information: each node is taken for a last-level cache"
+            }
+            Self::Caches(Substitute::Core) => {
+                "no cache information: each core is taken for a last-level cache"
+            }
+            Self::Nodes => "no nodes: all CPUs are taken to be on node 0",
+        })
+    }
+}

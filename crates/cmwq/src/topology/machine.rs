@@ -1,0 +1,321 @@
+//! The machine: which CPUs there are, and what they share.
+#![forbid(unsafe_code)]
+
+use super::assumed::Assumption;
+use super::error::TopologyError;
+use crate::topology::CpuSet;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// The environment variable that replaces the machine's own topology: a directory (a value that starts with `/`) is a
+/// sysfs root, any other value a synthetic description. Unset or empty: the machine itself.
+pub const TOPOLOGY_VARIABLE: &str = "CMWQ_TOPOLOGY";
+
+/// Where the running machine describes itself.
+pub(in crate::topology) const REAL_SYSFS: &str = "/sys";
+
+static NO_CPUS: CpuSet = CpuSet::new();
+
+/// A machine as seen by this crate: its CPUs, and which of them share a core, a last-level cache (LLC), a NUMA node and
+/// a package. Fixed once made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Topology {
+    injected: bool,
+    possible: CpuSet,
+    online: CpuSet,
+    allowed: CpuSet,
+    /// By CPU number; `None` for numbers that are not online.
+    places: Vec<Option<Place>>,
+    /// By core id: ascending by lowest CPU. A partition of `online`, as is `llcs`.
+    cores: Vec<CpuSet>,
+    llcs: Vec<CpuSet>,
+    /// Ascending by node number; nodes without an online CPU are left out.
+    nodes: Vec<(u32, CpuSet)>,
+    /// A partition of `online`, the fastest first; empty where all cores are of one kind.
+    kinds: Vec<CpuSet>,
+    assumed: Vec<Assumption>,
+}
+
+/// Where one CPU is.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::topology) struct Place {
+    pub(in crate::topology) core: usize,
+    pub(in crate::topology) llc: usize,
+    pub(in crate::topology) node: Option<u32>,
+    pub(in crate::topology) package: Option<u32>,
+}
+
+/// What the readers hand over: partitions of the online CPUs in any order, and numbered groups.
+pub(in crate::topology) struct Parts {
+    pub(in crate::topology) injected: bool,
+    pub(in crate::topology) possible: CpuSet,
+    pub(in crate::topology) online: CpuSet,
+    pub(in crate::topology) allowed: CpuSet,
+    pub(in crate::topology) cores: Vec<CpuSet>,
+    pub(in crate::topology) llcs: Vec<CpuSet>,
+    /// `(number, CPUs)`; a CPU in several belongs to the lowest-numbered.
+    pub(in crate::topology) nodes: Vec<(u32, CpuSet)>,
+    pub(in crate::topology) packages: Vec<(u32, CpuSet)>,
+    /// Empty where all cores are of one kind.
+    pub(in crate::topology) kinds: Vec<CpuSet>,
+    pub(in crate::topology) assumed: Vec<Assumption>,
+}
+
+impl Topology {
+    /// The machine named by `CMWQ_TOPOLOGY` ([`TOPOLOGY_VARIABLE`]), or else the machine this process runs on.
+    ///
+    /// # Errors
+    /// As [`Topology::from_sysfs`] and [`Topology::from_synthetic`]; when the value of the variable is at fault, the
+    /// error names the variable.
+    pub fn detect() -> Result<Self, TopologyError> {
+        match std::env::var_os(TOPOLOGY_VARIABLE) {
+            Some(value) if !value.is_empty() => {
+                Self::from_variable(&value).map_err(|error| TopologyError::Variable {
+                    name: TOPOLOGY_VARIABLE,
+                    error: Box::new(error),
+                })
+            }
+            _ => Self::from_sysfs(Path::new(REAL_SYSFS)),
+        }
+    }
+
+    /// The machine that a value of `CMWQ_TOPOLOGY` stands for.
+    fn from_variable(value: &OsStr) -> Result<Self, TopologyError> {
+        let path = Path::new(value);
+        if path.is_absolute() {
+            return Self::from_sysfs(path);
+        }
+        match value.to_str() {
+            Some(text) => Self::from_synthetic(text),
+            None => Err(TopologyError::Synthetic {
+                token: value.to_string_lossy().into_owned(),
+                reason: "not UTF-8; a directory that starts with / or levels such as \"pack:2 core:4 pu:2\" is allowed"
+                    .into(),
+            }),
+        }
+    }
+
+    /// Puts the readers' findings in order: dense ids ascending by lowest CPU, one place for every online CPU.
+    pub(in crate::topology) fn assemble(parts: Parts) -> Self {
+        let Parts {
+            injected,
+            possible,
+            online,
+            allowed,
+            mut cores,
+            mut llcs,
+            nodes,
+            packages,
+            kinds,
+            assumed,
+        } = parts;
+        cores.sort();
+        llcs.sort();
+        let mut places = vec![None; online.last().map_or(0, |last| last + 1)];
+        for cpu in &online {
+            places[cpu] = Some(Place {
+                core: 0,
+                llc: 0,
+                node: None,
+                package: None,
+            });
+        }
+        let mut place = |set: &CpuSet, put: &dyn Fn(&mut Place)| {
+            for cpu in set {
+                if let Some(Some(place)) = places.get_mut(cpu) {
+                    put(place);
+                }
+            }
+        };
+        for (id, set) in cores.iter().enumerate() {
+            place(set, &|place| place.core = id);
+        }
+        for (id, set) in llcs.iter().enumerate() {
+            place(set, &|place| place.llc = id);
+        }
+        let nodes = disjoint(nodes, &online);
+        for (number, set) in &nodes {
+            place(set, &|place| place.node = Some(*number));
+        }
+        for (number, set) in &disjoint(packages, &online) {
+            place(set, &|place| place.package = Some(*number));
+        }
+        Self {
+            injected,
+            possible: possible.union(&online),
+            online,
+            allowed,
+            places,
+            cores,
+            llcs,
+            nodes,
+            kinds,
+            assumed,
+        }
+    }
+
+    fn place(&self, cpu: usize) -> Option<&Place> {
+        self.places.get(cpu)?.as_ref()
+    }
+
+    /// The CPUs that pods are built over: the online ones. The kernel, too, leaves CPUs that are possible but were never
+    /// brought up out of its pods and out of its shard arithmetic.
+    #[must_use]
+    pub fn cpus(&self) -> &CpuSet {
+        &self.online
+    }
+
+    /// The CPUs that are switched on.
+    #[must_use]
+    pub fn online(&self) -> &CpuSet {
+        &self.online
+    }
+
+    /// The CPUs the machine could have, offline ones included.
+    #[must_use]
+    pub fn possible(&self) -> &CpuSet {
+        &self.possible
+    }
+
+    /// The CPUs this process may run on (`taskset`, cpusets), of those online. An injected topology has no such limit:
+    /// all its CPUs are allowed.
+    #[must_use]
+    pub fn allowed(&self) -> &CpuSet {
+        &self.allowed
+    }
+
+    /// Whether this is not the machine the process runs on, but a description of some machine: synthetic, or a sysfs
+    /// tree other than `/sys`. CPU numbers then mean nothing to the system.
+    #[must_use]
+    pub fn is_injected(&self) -> bool {
+        self.injected
+    }
+
+    /// What the description did not tell, and was assumed: empty for a synthetic one and for most machines.
+    #[must_use]
+    pub fn assumed(&self) -> &[Assumption] {
+        &self.assumed
+    }
+
+    /// The CPUs of each kind of core, the fastest kind first, on a machine that has several (hybrid, big.LITTLE); empty on others, which
+    /// are nearly all.
+    #[must_use]
+    pub fn core_kinds(&self) -> &[CpuSet] {
+        &self.kinds
+    }
+
+    /// The same machine without its kinds of cores: cache shards then mix them, as the kernel's do.
+    #[must_use]
+    pub fn mixing_core_kinds(mut self) -> Self {
+        self.kinds.clear();
+        self
+    }
+
+    /// The highest online CPU number.
+    #[must_use]
+    pub fn max_cpu(&self) -> usize {
+        self.places.len().saturating_sub(1)
+    }
+
+    /// The core of `cpu`: an index into [`Topology::cores`]. `None` when `cpu` is not online.
+    #[must_use]
+    pub fn core_of(&self, cpu: usize) -> Option<usize> {
+        Some(self.place(cpu)?.core)
+    }
+
+    /// The last-level cache of `cpu`: an index into [`Topology::llcs`]. `None` when `cpu` is not online.
+    #[must_use]
+    pub fn llc_of(&self, cpu: usize) -> Option<usize> {
+        Some(self.place(cpu)?.llc)
+    }
+
+    /// The system's number of the NUMA node of `cpu`. `None` when `cpu` is not online, or no node claims it.
+    #[must_use]
+    pub fn node_of(&self, cpu: usize) -> Option<u32> {
+        self.place(cpu)?.node
+    }
+
+    /// The system's number of the package (socket) of `cpu`. `None` when `cpu` is not online, or nothing tells.
+    #[must_use]
+    pub fn package_of(&self, cpu: usize) -> Option<u32> {
+        self.place(cpu)?.package
+    }
+
+    /// The CPUs that are hardware threads of the same core as `cpu`, itself included; empty when it is not online.
+    #[must_use]
+    pub fn smt_siblings(&self, cpu: usize) -> &CpuSet {
+        self.core_of(cpu).map_or(&NO_CPUS, |core| &self.cores[core])
+    }
+
+    /// The CPUs that share the last-level cache of `cpu`, itself included; empty when it is not online.
+    #[must_use]
+    pub fn llc_cpus(&self, cpu: usize) -> &CpuSet {
+        self.llc_of(cpu).map_or(&NO_CPUS, |llc| &self.llcs[llc])
+    }
+
+    /// The CPUs of each core, ascending by lowest CPU.
+    #[must_use]
+    pub fn cores(&self) -> &[CpuSet] {
+        &self.cores
+    }
+
+    /// The CPUs of each last-level cache, ascending by lowest CPU.
+    #[must_use]
+    pub fn llcs(&self) -> &[CpuSet] {
+        &self.llcs
+    }
+
+    /// The NUMA nodes that have online CPUs, ascending by the system's node number.
+    #[must_use]
+    pub fn nodes(&self) -> &[(u32, CpuSet)] {
+        &self.nodes
+    }
+}
+
+/// The numbered groups cut to `online`, ascending, each CPU in the lowest-numbered group that has it; no empty groups.
+pub(in crate::topology) fn disjoint(
+    mut groups: Vec<(u32, CpuSet)>,
+    online: &CpuSet,
+) -> Vec<(u32, CpuSet)> {
+    groups.sort();
+    let mut left = online.clone();
+    let mut out = Vec::with_capacity(groups.len());
+    for (number, set) in groups {
+        let set = set.intersection(&left);
+        left = left.difference(&set);
+        if !set.is_empty() {
+            out.push((number, set));
+        }
+    }
+    out
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::topology::MAX_CPUS;
+
+    #[test]
+    fn numbers_that_are_no_online_cpu_are_nowhere() {
+        let machine = Topology::from_synthetic("core:2 pu:2").expect("valid");
+        for cpu in [4, MAX_CPUS, usize::MAX] {
+            assert_eq!(machine.core_of(cpu), None);
+            assert_eq!(machine.llc_of(cpu), None);
+            assert_eq!(machine.node_of(cpu), None);
+            assert_eq!(machine.package_of(cpu), None);
+            assert!(machine.smt_siblings(cpu).is_empty());
+            assert!(machine.llc_cpus(cpu).is_empty());
+        }
+        assert_eq!(machine.max_cpu(), 3);
+    }
+
+    #[test]
+    fn a_variable_that_starts_with_a_slash_is_a_directory() {
+        let error =
+            Topology::from_variable(OsStr::new("/nowhere/at/all")).expect_err("no such directory");
+        assert!(error.to_string().contains("\"/nowhere/at/all\""), "{error}");
+        let machine = Topology::from_variable(OsStr::new("pack:2 pu:3")).expect("synthetic");
+        assert_eq!(machine.cpus().len(), 6);
+        assert!(machine.is_injected());
+    }
+}

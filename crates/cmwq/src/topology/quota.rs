@@ -1,0 +1,423 @@
+//! The CPU quota of the process: how much CPU time its cgroup and all groups above it have, as a container sees them.
+//!
+//! What is read below a root folder, which stands for `/` (`v2` where the group hierarchy is unified, `v1` where the `cpu` controller has
+//! one of its own; both are looked at, and a file that is not there sets no limit):
+//!
+//! ```text
+//! ROOT/
+//! ├── proc/self/cgroup             0::/app/web            v2
+//! │                                4:cpu,cpuacct:/app     v1
+//! ├── proc/self/mountinfo          … / /sys/fs/cgroup … - cgroup2 …
+//! └── sys/fs/cgroup/app/web/
+//!     ├── cpu.max                  150000 100000          v2: quota and period in µs, or `max`
+//!     ├── cpu.weight, cpu.idle                            shown, not used
+//!     ├── cpu.stat                 nr_periods, nr_throttled, throttled_usec
+//!     └── cpu.cfs_quota_us, cpu.cfs_period_us             v1: -1 is no limit
+//! ```
+//!
+//! A hierarchy is mounted with some group as its root. In a container that is the container's own group, and what is above is hidden;
+//! the process's path is given from there, or from the host's root. Where `/proc` is hidden, what is mounted at the usual places is taken.
+#![forbid(unsafe_code)]
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+/// No file read here is longer: `mountinfo` of a host with thousands of containers.
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Groups above each other. The kernel allows far fewer by default.
+const MAX_DEPTH: usize = 256;
+
+/// The period where a v1 group does not tell: the kernel's default.
+const DEFAULT_PERIOD_US: u64 = 100_000;
+
+/// How much CPU time one group has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupLimit {
+    /// The group's folder, as the process sees it.
+    pub group: PathBuf,
+    /// CPU time for each period, in microseconds.
+    pub quota_us: u64,
+    /// The period, in microseconds; never 0.
+    pub period_us: u64,
+}
+
+/// How often a group was held up because its quota was used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Throttling {
+    /// Periods in which the group ran.
+    pub nr_periods: u64,
+    /// Periods in which it was throttled.
+    pub nr_throttled: u64,
+    /// For how long it was, in microseconds, summed over CPUs.
+    pub throttled_us: u64,
+}
+
+/// The CPU quota of the process, from all its groups that can be seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuQuota {
+    limit: Option<GroupLimit>,
+    throttling: Option<Throttling>,
+    weight: Option<u64>,
+    idle: bool,
+}
+
+impl GroupLimit {
+    /// The limit in CPUs: 1.5 is three halves of one CPU's time.
+    #[must_use]
+    pub fn cpus(&self) -> f64 {
+        self.quota_us as f64 / self.period_us as f64
+    }
+
+    /// How many threads can run all the time within it, rounded up; at least 1.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        let threads = self.quota_us.div_ceil(self.period_us).max(1);
+        u32::try_from(threads).unwrap_or(u32::MAX)
+    }
+
+    fn cmp_cpus(&self, other: &GroupLimit) -> Ordering {
+        let share =
+            |own: &GroupLimit, by: &GroupLimit| u128::from(own.quota_us) * u128::from(by.period_us);
+        share(self, other).cmp(&share(other, self))
+    }
+}
+
+impl CpuQuota {
+    /// Reads the quota of the calling process. What cannot be read or understood sets no limit.
+    #[must_use]
+    pub fn detect() -> Self {
+        #[cfg(cmwq_sim)]
+        if cmwq_vm::is_inside() {
+            return Self::default();
+        }
+        Self::from_root(Path::new("/"))
+    }
+
+    /// As [`detect`](Self::detect), with the files below `root` in place of those below `/`.
+    #[must_use]
+    pub fn from_root(root: &Path) -> Self {
+        let mut quota = CpuQuota::default();
+        for (nth, group) in own_groups(root).iter().enumerate() {
+            for (depth, dir) in group.with_ancestors().enumerate() {
+                let seen = below(root, dir);
+                if let Some((quota_us, period_us)) = limit_of(&seen) {
+                    quota.tighten(GroupLimit {
+                        group: dir.to_path_buf(),
+                        quota_us,
+                        period_us,
+                    });
+                }
+                if (nth, depth) == (0, 0) {
+                    quota.weight = number(&seen.join("cpu.weight"));
+                    quota.idle = number(&seen.join("cpu.idle")) == Some(1);
+                }
+            }
+        }
+        quota.throttling = quota
+            .limit
+            .as_ref()
+            .and_then(|limit| throttling_of(&below(root, &limit.group)));
+        quota
+    }
+
+    /// Of two groups the one that may use less counts; of equals the lower one.
+    fn tighten(&mut self, limit: GroupLimit) {
+        let tighter = |now: &GroupLimit| limit.cmp_cpus(now) == Ordering::Less;
+        if self.limit.as_ref().is_none_or(tighter) {
+            self.limit = Some(limit);
+        }
+    }
+
+    /// The tightest limit; `None`: no group that can be seen has one.
+    #[must_use]
+    pub fn limit(&self) -> Option<&GroupLimit> {
+        self.limit.as_ref()
+    }
+
+    /// How often the group of the tightest limit was throttled, if the system tells.
+    #[must_use]
+    pub fn throttling(&self) -> Option<Throttling> {
+        self.throttling
+    }
+
+    /// The own group's `cpu.weight`, where there is one: shown only, since it says nothing of how much CPU time there is.
+    #[must_use]
+    pub fn weight(&self) -> Option<u64> {
+        self.weight
+    }
+
+    /// The own group runs only when nothing else wants the CPU (`cpu.idle`): shown only.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.idle
+    }
+}
+
+/// One line.
+impl fmt::Display for CpuQuota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.limit {
+            None => f.write_str("none")?,
+            Some(limit) => write!(
+                f,
+                "{:.2} CPUs ({} of every {} us, {})",
+                limit.cpus(),
+                limit.quota_us,
+                limit.period_us,
+                limit.group.display()
+            )?,
+        }
+        if let Some(Throttling {
+            nr_periods,
+            nr_throttled,
+            ..
+        }) = self.throttling
+        {
+            write!(f, ", throttled in {nr_throttled} of {nr_periods} periods")?;
+        }
+        // 100 is what every group has that was not given another.
+        if let Some(weight) = self.weight.filter(|&weight| weight != 100) {
+            write!(f, ", weight {weight}")?;
+        }
+        if self.idle {
+            f.write_str(", idle class")?;
+        }
+        Ok(())
+    }
+}
+
+/// The process's group in one hierarchy.
+#[derive(Debug, PartialEq, Eq)]
+struct Group {
+    /// Where the hierarchy is mounted.
+    mount: PathBuf,
+    /// The group's folder: the mount, or one below it.
+    dir: PathBuf,
+}
+
+impl Group {
+    fn with_ancestors(&self) -> impl Iterator<Item = &Path> {
+        let inside = |dir: &&Path| dir.starts_with(&self.mount);
+        self.dir.ancestors().take_while(inside).take(MAX_DEPTH)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hierarchy {
+    Unified,
+    Cpu,
+}
+
+impl Hierarchy {
+    const ALL: [Hierarchy; 2] = [Hierarchy::Unified, Hierarchy::Cpu];
+
+    /// Where it is mounted by custom.
+    fn usual_mount(self) -> &'static str {
+        match self {
+            Hierarchy::Unified => "/sys/fs/cgroup",
+            Hierarchy::Cpu => "/sys/fs/cgroup/cpu",
+        }
+    }
+
+    /// The process's path in it, by `/proc/self/cgroup`.
+    fn path_in(self, cgroup: &str) -> Option<&str> {
+        cgroup.lines().find_map(|line| {
+            let (id, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            let own = match self {
+                Hierarchy::Unified => id == "0" && controllers.is_empty(),
+                Hierarchy::Cpu => controllers.split(',').any(|name| name == "cpu"),
+            };
+            own.then_some(path)
+        })
+    }
+
+    fn is_mounted_by(self, mount: &Mount) -> bool {
+        match self {
+            Hierarchy::Unified => mount.fstype == "cgroup2",
+            Hierarchy::Cpu => {
+                mount.fstype == "cgroup" && mount.options.split(',').any(|name| name == "cpu")
+            }
+        }
+    }
+}
+
+/// A line of `mountinfo`.
+struct Mount {
+    /// The group that is the root of what can be seen.
+    root: String,
+    point: PathBuf,
+    fstype: String,
+    options: String,
+}
+
+impl Mount {
+    fn parse(line: &str) -> Option<Mount> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(3);
+        let (root, point) = (before.next()?, before.next()?);
+        let mut after = after.split(' ');
+        let fstype = after.next()?.to_owned();
+        Some(Mount {
+            root: unescape(root),
+            point: PathBuf::from(unescape(point)),
+            fstype,
+            options: after.nth(1).unwrap_or("").to_owned(),
+        })
+    }
+
+    /// The folder of the group `path`. `None`: it is not below the root of what can be seen.
+    fn dir_of(&self, path: &str) -> Option<PathBuf> {
+        let below = Path::new(path).strip_prefix(&self.root).ok()?;
+        let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+        // Joined with nothing a path would end in a slash.
+        let dir = self.point.join(below).components().collect();
+        below.components().all(plain).then_some(dir)
+    }
+}
+
+/// Blanks, tabs, newlines and backslashes are written as three octal digits.
+fn unescape(text: &str) -> String {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        let digits = behind.get(..3).filter(|_| first == b'\\');
+        let code = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code {
+            Some(code) => {
+                plain.push(code);
+                rest = &behind[3..];
+            }
+            None => {
+                plain.push(first);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+/// The process's group in each hierarchy that there is.
+fn own_groups(root: &Path) -> Vec<Group> {
+    let cgroup = read(&root.join("proc/self/cgroup"));
+    let mountinfo = read(&root.join("proc/self/mountinfo")).unwrap_or_default();
+    let mounts: Vec<Mount> = mountinfo.lines().filter_map(Mount::parse).collect();
+    let group = |hierarchy: Hierarchy| {
+        // Without `/proc` the container's root is all that can be guessed.
+        let path = match &cgroup {
+            Some(text) => hierarchy.path_in(text)?,
+            None => "/",
+        };
+        let own = mounts.iter().filter(|mount| hierarchy.is_mounted_by(mount));
+        let found = own.clone().find_map(|mount| {
+            let dir = mount.dir_of(path)?;
+            below(root, &dir).is_dir().then(|| Group {
+                mount: mount.point.clone(),
+                dir,
+            })
+        });
+        let mounted = || {
+            let mount = own.clone().next().map(|mount| mount.point.clone());
+            let mount = mount.or_else(|| {
+                let usual = mounts.is_empty().then(|| hierarchy.usual_mount().into());
+                usual.filter(|dir: &PathBuf| below(root, dir).is_dir())
+            })?;
+            Some(Group {
+                dir: mount.clone(),
+                mount,
+            })
+        };
+        // A path that is outside of what can be seen: the root of that is the nearest group that can be.
+        found.or_else(mounted)
+    };
+    Hierarchy::ALL.into_iter().filter_map(group).collect()
+}
+
+fn below(root: &Path, absolute: &Path) -> PathBuf {
+    root.join(absolute.strip_prefix("/").unwrap_or(absolute))
+}
+
+/// Quota and period of a group, in microseconds, if it has a limit.
+fn limit_of(dir: &Path) -> Option<(u64, u64)> {
+    let unified = || {
+        let text = read(&dir.join("cpu.max"))?;
+        let mut words = text.split_whitespace();
+        let quota = words.next()?.parse().ok()?;
+        let period = words
+            .next()
+            .map_or(Some(DEFAULT_PERIOD_US), |period| period.parse().ok());
+        Some((quota, period?))
+    };
+    let cpu = || {
+        // No limit is a negative number.
+        let quota = number(&dir.join("cpu.cfs_quota_us"))?;
+        let period = number(&dir.join("cpu.cfs_period_us")).unwrap_or(DEFAULT_PERIOD_US);
+        Some((quota, period))
+    };
+    unified()
+        .or_else(cpu)
+        .filter(|&(quota, period)| quota > 0 && period > 0)
+}
+
+fn throttling_of(dir: &Path) -> Option<Throttling> {
+    let text = read(&dir.join("cpu.stat"))?;
+    let value = |name: &str| {
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
+    };
+    Some(Throttling {
+        nr_periods: value("nr_periods ")?,
+        nr_throttled: value("nr_throttled ")?,
+        // v1 counts nanoseconds under another name.
+        throttled_us: value("throttled_usec ")
+            .or_else(|| value("throttled_time ").map(|ns| ns / 1000))
+            .unwrap_or(0),
+    })
+}
+
+fn number(path: &Path) -> Option<u64> {
+    read(path)?.trim().parse().ok()
+}
+
+/// The text of a file. `None`: it cannot be read, or is no text.
+fn read(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = File::open(path).ok()?;
+    file.take(MAX_FILE_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_compare_by_share_and_round_up_to_threads() {
+        let limit = |quota_us, period_us| GroupLimit {
+            group: PathBuf::new(),
+            quota_us,
+            period_us,
+        };
+        assert_eq!(limit(50_000, 100_000).threads(), 1);
+        assert_eq!(limit(100_000, 100_000).threads(), 1);
+        assert_eq!(limit(100_001, 100_000).threads(), 2);
+        assert_eq!(limit(1, u64::MAX).threads(), 1);
+        assert_eq!(limit(u64::MAX, 1).threads(), u32::MAX);
+        let (third, half) = (limit(u64::MAX / 3, u64::MAX), limit(1, 2));
+        assert_eq!(third.cmp_cpus(&half), Ordering::Less);
+        assert_eq!(half.cmp_cpus(&limit(4, 8)), Ordering::Equal);
+    }
+
+    #[test]
+    fn octal_escapes_of_mount_points_are_undone_and_others_kept() {
+        assert_eq!(unescape(r"/a\040b\134c"), r"/a b\c");
+        assert_eq!(unescape(r"/a\04"), r"/a\04");
+        assert_eq!(unescape(r"/a\999"), r"/a\999");
+    }
+}

@@ -1,0 +1,77 @@
+//! Where the hot paths report to: each function looks at one switch first, and the rest is out of line.
+#![forbid(unsafe_code)]
+
+use super::recorder::{self, TraceEvent, TraceKind};
+use super::runs;
+use crate::sys::probe;
+use std::ffi::CStr;
+
+/// An item is about to be published on a pool of `cpu` (`None`: of a pod); `requested`: the CPU that was named.
+#[cold]
+#[inline(never)]
+pub(crate) fn queued(
+    item: usize,
+    func: usize,
+    queue: (usize, &str),
+    requested: Option<usize>,
+    cpu: Option<usize>,
+) {
+    let number = |cpu: Option<usize>| cpu.and_then(|cpu| i32::try_from(cpu).ok()).unwrap_or(-1);
+    let (requested_cpu, cpu) = (number(requested), number(cpu));
+    // Names have at most 31 bytes.
+    let mut name = [0; 32];
+    let kept = queue.1.len().min(name.len() - 1);
+    name[..kept].copy_from_slice(&queue.1.as_bytes()[..kept]);
+    let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+    probe::workqueue_queue_work(item, func, name, requested_cpu, cpu);
+    recorder::record(TraceEvent {
+        requested_cpu,
+        cpu,
+        ..recorder::event(TraceKind::QueueWork, item, func, queue.0)
+    });
+}
+
+/// An instance became active.
+#[inline(always)]
+pub(crate) fn activated(item: usize, func: impl FnOnce() -> usize) {
+    #[cold]
+    #[inline(never)]
+    fn tell(item: usize, func: usize) {
+        probe::workqueue_activate_work(item, func);
+        recorder::record(recorder::event(TraceKind::ActivateWork, item, func, 0));
+    }
+    if probe::events_wanted() {
+        tell(item, func());
+    }
+}
+
+/// An item's function is about to be called.
+#[inline(always)]
+pub(crate) fn execute_start(item: usize, func: usize, queue: usize) {
+    #[cold]
+    #[inline(never)]
+    fn tell(item: usize, func: usize, queue: usize) {
+        probe::workqueue_execute_start(item, func);
+        recorder::record(recorder::event(TraceKind::ExecuteStart, item, func, queue));
+        runs::begin(item, func, queue);
+    }
+    if probe::events_wanted() {
+        tell(item, func, queue);
+    }
+}
+
+/// An item's function has returned; `what`: the item, the function, the queue.
+#[inline(always)]
+pub(crate) fn execute_end(what: impl FnOnce() -> (usize, usize, usize)) {
+    #[cold]
+    #[inline(never)]
+    fn tell(item: usize, func: usize, queue: usize) {
+        runs::end(item, func, queue);
+        probe::workqueue_execute_end(item, func);
+        recorder::record(recorder::event(TraceKind::ExecuteEnd, item, func, queue));
+    }
+    if probe::events_wanted() {
+        let (item, func, queue) = what();
+        tell(item, func, queue);
+    }
+}

@@ -1,0 +1,20 @@
+//! What happens is told here: events for recorders and probes, warnings and reports for the program, times of `queue()`.
+#![forbid(unsafe_code)]
+
+pub(crate) mod events;
+mod handlers;
+pub(crate) mod latency;
+pub(crate) mod recorder;
+mod reporter;
+mod runs;
+#[cfg(all(feature = "tracing", not(cmwq_loom)))]
+pub(crate) mod spans;
+mod warning;
+
+pub use handlers::{set_report_handler, set_warning_handler};
+pub use latency::{EnqueueTiming, LatencyHistogram};
+pub use recorder::{Recording, ThreadTrace, TraceEvent, TraceKind};
+pub(crate) use reporter::Reporter;
+pub use runs::{ItemRun, set_run_hooks};
+pub use warning::warn;
+pub(crate) use warning::{report_with, warn_with};

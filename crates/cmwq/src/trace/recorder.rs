@@ -1,0 +1,255 @@
+//! Recording what happens, on demand: a buffer for each thread, so that recording shares nothing between threads.
+#![forbid(unsafe_code)]
+
+use crate::sys::fork::{self, ProcessLock, ProcessMutex};
+use crate::sys::local::thread_local;
+use crate::sys::probe::{self, bits};
+use crate::sys::{clock, thread};
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// What happened: the kernel's four trace events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TraceKind {
+    /// An instance was accepted (a delayed one: at its expiry).
+    QueueWork,
+    /// It became active.
+    ActivateWork,
+    /// Its function is about to be called.
+    ExecuteStart,
+    /// Its function has returned.
+    ExecuteEnd,
+}
+
+impl TraceKind {
+    /// The kernel's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            TraceKind::QueueWork => "workqueue_queue_work",
+            TraceKind::ActivateWork => "workqueue_activate_work",
+            TraceKind::ExecuteStart => "workqueue_execute_start",
+            TraceKind::ExecuteEnd => "workqueue_execute_end",
+        }
+    }
+}
+
+/// One event. Addresses are for comparing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TraceEvent {
+    /// When, on the monotonic clock, in ns.
+    pub at_ns: u64,
+    /// What.
+    pub kind: TraceKind,
+    /// The item's address.
+    pub item: usize,
+    /// The address of its function; [`function_name`](crate::observe::function_name) names it.
+    pub func: usize,
+    /// Its queue: [`LiveQueue::id`](crate::observe::LiveQueue::id); 0 where the kernel's event has no queue.
+    pub queue: usize,
+    /// The CPU that was named when it was queued; -1: none was. For [`TraceKind::QueueWork`] only, like `cpu`.
+    pub requested_cpu: i32,
+    /// The CPU of the pool that it went to; -1: an unbound one.
+    pub cpu: i32,
+}
+
+/// What one thread has recorded.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ThreadTrace {
+    /// The kernel's id of the thread.
+    pub tid: i32,
+    /// The thread's name; the kernel's form for workers.
+    pub name: String,
+    /// The pool whose worker it is.
+    pub pool: Option<u32>,
+    /// In the order in which they happened.
+    pub events: Vec<TraceEvent>,
+    /// How many more there were than the buffer held.
+    pub lost: u64,
+}
+
+struct Buffer {
+    tid: i32,
+    /// In a child of the process the thread is another one.
+    born: u32,
+    /// Read by whoever takes first: the thread itself may hold a pool's lock.
+    name: OnceLock<String>,
+    pool: Option<u32>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    events: Vec<TraceEvent>,
+    lost: u64,
+}
+
+impl Buffer {
+    fn name(&self) -> &str {
+        self.name.get_or_init(|| {
+            std::fs::read_to_string(format!("/proc/self/task/{}/comm", self.tid))
+                .map(|name| name.trim_end().to_owned())
+                .unwrap_or_default()
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Buffers {
+    recording: bool,
+    of_threads: Vec<Arc<Buffer>>,
+}
+
+static BUFFERS: ProcessMutex<Buffers> = ProcessMutex::new(
+    ProcessLock::Recorder,
+    Buffers {
+        recording: false,
+        of_threads: Vec::new(),
+    },
+    || BUFFERS.hold_and(Buffers::forget_torn),
+);
+
+impl Buffers {
+    /// In a fork's child: a thread that is not there may have been writing.
+    fn forget_torn(&mut self) {
+        self.of_threads
+            .retain(|buffer| buffer.inner.try_lock().is_ok());
+    }
+}
+
+/// Events that each buffer holds.
+static CAPACITY: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static OWN: RefCell<Option<Arc<Buffer>>> = const { RefCell::new(None) };
+    /// The number of the pool whose worker the thread is.
+    static POOL: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// From now on the calling thread is a worker of this pool, or of none.
+pub(crate) fn set_pool(pool: Option<u32>) {
+    // A thread that is ending is a worker no more, and records nothing.
+    let _ = POOL.try_with(|own| own.set(pool));
+}
+
+fn new_buffer() -> Arc<Buffer> {
+    let buffer = Arc::new(Buffer {
+        tid: thread::current_tid(),
+        born: fork::generation(),
+        name: OnceLock::new(),
+        pool: POOL.try_with(Cell::get).unwrap_or(None),
+        inner: Mutex::new(Inner {
+            events: Vec::with_capacity(CAPACITY.load(Ordering::Relaxed)),
+            lost: 0,
+        }),
+    });
+    BUFFERS.lock().of_threads.push(buffer.clone());
+    buffer
+}
+
+/// Writes an event down, if that is wanted. May be called under a pool's lock: it takes none that is held for long.
+pub(in crate::trace) fn record(event: TraceEvent) {
+    if probe::switch() & bits::RECORD == 0 {
+        return;
+    }
+    // A thread that is ending has no buffer any more.
+    let _ = OWN.try_with(|own| {
+        let mut own = own.borrow_mut();
+        if own
+            .as_ref()
+            .is_some_and(|buffer| buffer.born != fork::generation())
+        {
+            *own = None;
+        }
+        let buffer = own.get_or_insert_with(new_buffer);
+        let mut inner = buffer.lock();
+        if inner.events.len() < CAPACITY.load(Ordering::Relaxed) {
+            inner.events.push(event);
+        } else {
+            inner.lost += 1;
+        }
+    });
+}
+
+pub(in crate::trace) fn event(
+    kind: TraceKind,
+    item: usize,
+    func: usize,
+    queue: usize,
+) -> TraceEvent {
+    TraceEvent {
+        at_ns: clock::now_ns(),
+        kind,
+        item,
+        func,
+        queue,
+        requested_cpu: -1,
+        cpu: -1,
+    }
+}
+
+/// While it lives every thread of the process that queues or runs items records what it does. There is one at a time.
+#[derive(Debug)]
+#[must_use = "events are recorded only while it lives"]
+pub struct Recording(());
+
+impl Recording {
+    /// Begins. Each thread keeps the first `events_per_thread` events since the last [`take`](Self::take) and counts the rest; one takes
+    /// 56 bytes. `None`: another recording is going on.
+    pub fn begin(events_per_thread: usize) -> Option<Recording> {
+        let mut buffers = BUFFERS.lock();
+        if buffers.recording {
+            return None;
+        }
+        buffers.recording = true;
+        CAPACITY.store(events_per_thread, Ordering::Relaxed);
+        for buffer in &buffers.of_threads {
+            let mut inner = buffer.lock();
+            inner.events = Vec::with_capacity(events_per_thread);
+            inner.lost = 0;
+        }
+        probe::set(bits::RECORD, true);
+        Some(Recording(()))
+    }
+
+    /// What has been recorded since the beginning, or since the last call.
+    pub fn take(&self) -> Vec<ThreadTrace> {
+        let capacity = CAPACITY.load(Ordering::Relaxed);
+        let mut buffers = BUFFERS.lock();
+        let mut taken = Vec::new();
+        buffers.of_threads.retain(|buffer| {
+            // Only we have it: its thread is gone.
+            let gone = Arc::strong_count(buffer) == 1;
+            let mut inner = buffer.lock();
+            if !inner.events.is_empty() || inner.lost > 0 {
+                taken.push(ThreadTrace {
+                    tid: buffer.tid,
+                    name: buffer.name().to_owned(),
+                    pool: buffer.pool,
+                    events: std::mem::replace(&mut inner.events, Vec::with_capacity(capacity)),
+                    lost: std::mem::take(&mut inner.lost),
+                });
+            }
+            !gone
+        });
+        taken
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        probe::set(bits::RECORD, false);
+        let mut buffers = BUFFERS.lock();
+        buffers.of_threads.retain(|buffer| {
+            let mut inner = buffer.lock();
+            inner.events = Vec::new();
+            inner.lost = 0;
+            Arc::strong_count(buffer) > 1
+        });
+        buffers.recording = false;
+    }
+}

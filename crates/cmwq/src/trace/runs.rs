@@ -1,0 +1,53 @@
+//! Hooks around every run of an item, for tools that follow what threads see of one another, such as ThreadSanitizer.
+#![forbid(unsafe_code)]
+
+use crate::sys::probe::{self, bits};
+use std::sync::OnceLock;
+
+/// A run of an item. Addresses are for comparing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ItemRun {
+    /// The item's address.
+    pub item: usize,
+    /// The address of its function.
+    pub func: usize,
+    /// Its queue: [`LiveQueue::id`](crate::observe::LiveQueue::id).
+    pub queue: usize,
+}
+
+struct Hooks {
+    begin: fn(ItemRun),
+    end: fn(ItemRun),
+}
+
+static HOOKS: OnceLock<Hooks> = OnceLock::new();
+
+/// From now on `begin` is called before the function of every item, on the thread that runs it, and `end` after it, before anybody who waits
+/// for the item goes on. Each item is then told of by itself, which is slower. `false`: there are hooks already, and they stay.
+///
+/// The hooks must not use the library, and must not panic.
+pub fn set_run_hooks(begin: fn(ItemRun), end: fn(ItemRun)) -> bool {
+    let first = HOOKS.set(Hooks { begin, end }).is_ok();
+    probe::set(bits::RUNS, true);
+    first
+}
+
+fn hooks() -> Option<&'static Hooks> {
+    match probe::switch() & bits::RUNS {
+        0 => None,
+        _ => HOOKS.get(),
+    }
+}
+
+pub(in crate::trace) fn begin(item: usize, func: usize, queue: usize) {
+    if let Some(hooks) = hooks() {
+        (hooks.begin)(ItemRun { item, func, queue });
+    }
+}
+
+pub(in crate::trace) fn end(item: usize, func: usize, queue: usize) {
+    if let Some(hooks) = hooks() {
+        (hooks.end)(ItemRun { item, func, queue });
+    }
+}

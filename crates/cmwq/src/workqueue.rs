@@ -1,0 +1,49 @@
+//! The front end: named workqueues.
+
+mod batch;
+mod builder;
+mod callbacks;
+mod completion_queue;
+mod delayed;
+mod describe;
+mod draining;
+mod embedded;
+#[cfg(not(cmwq_loom))]
+mod handle;
+mod parts;
+mod queue;
+mod queueing;
+mod scope;
+mod system;
+mod task;
+
+#[cfg(all(test, not(cmwq_loom)))]
+#[path = "workqueue/tests/timelines.rs"]
+mod timelines;
+
+#[cfg(all(test, cmwq_loom))]
+mod model;
+
+pub use batch::{BatchQueued, BatchRefused};
+pub use builder::WorkqueueBuilder;
+pub use completion_queue::{
+    Completed, CompletionQueue, CompletionQueueBuilder, NotPosted, NotSubmitted, Poster,
+};
+pub use delayed::{DelayedWork, EmbeddedDelayedWork, RawDelayedWork};
+pub use describe::set_worker_desc;
+pub use embedded::EmbeddedDisableGuard;
+#[cfg(not(cmwq_loom))]
+pub use handle::{NoSuchWorkqueue, WorkqueueHandle};
+pub(crate) use parts::attrs::clamp_max_active;
+pub use parts::attrs::{WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkqueueAttrs};
+pub(crate) use parts::core::WqCore;
+pub use parts::group::{ConcurrencyGroup, GroupState};
+pub use parts::kind::WorkqueueKind;
+pub use parts::memory_reclaim::in_memory_reclaim;
+pub use queue::Workqueue;
+pub use scope::{Chunks, Scope, scope};
+pub use system::{SystemQueue, SystemWorkqueue, run_on_cpu, run_on_each_cpu};
+pub use task::abort::AbortOnDrop;
+pub use task::control::{DisableGuard, WorkBusy};
+pub use task::join::{JoinError, JoinHandle};
+pub use task::queued::{Moved, Queued};

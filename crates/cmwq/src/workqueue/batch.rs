@@ -1,0 +1,326 @@
+//! Batch submission: many items for the price of one publish.
+//!
+//! An issuer of a batch enters the gate once, looks up the route once, and publishes up to [`CHUNK`] items with one exchange on the pool's inbox. What is left for
+//! each item is its own: the PENDING bit is claimed, and its line of memory is prefetched some items before that. Everything else is as if the items were
+//! queued one after the other: their order, their colour, `max_active`, and that no item runs twice at the same time.
+
+use super::queueing::pool_of_process;
+use super::{Queued, Workqueue};
+use crate::engine::{Queue, gates};
+use crate::error::Refused;
+use crate::item::closure::{self, Small};
+use crate::item::{Pending, RawWork, Work};
+use crate::pool::spawner;
+use crate::sys::probe;
+use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::task::join::{JoinHandle, Task};
+use std::fmt;
+use std::ptr::NonNull;
+
+/// Items published at once, at most. The first of a larger batch begin before the last are claimed.
+const CHUNK: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
+/// So many items ahead of the one that is claimed, the memory of an item is prefetched.
+const AHEAD: usize = 8;
+
+/// What became of the items of a [batch](Workqueue::queue_batch).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "items that were not accepted will not run for this call"]
+pub struct BatchQueued {
+    accepted: usize,
+    rest: Vec<(usize, Queued)>,
+}
+
+impl BatchQueued {
+    /// How many were accepted.
+    pub fn accepted(&self) -> usize {
+        self.accepted
+    }
+
+    /// Those that were not accepted, by their indices in the batch, ascending, and why not.
+    pub fn not_accepted(&self) -> &[(usize, Queued)] {
+        &self.rest
+    }
+
+    /// Whether all were accepted.
+    pub fn is_complete(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn note(&mut self, index: usize, queued: Queued) {
+        match queued {
+            Queued::Accepted => self.accepted += 1,
+            why => self.rest.push((index, why)),
+        }
+    }
+}
+
+/// Not all closures of a [batch](Workqueue::execute_batch) were accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchRefused {
+    /// How many were accepted, all of them before those that were not.
+    pub accepted: usize,
+    /// Why the next ones were not.
+    pub why: Refused,
+}
+
+impl fmt::Display for BatchRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BatchRefused { accepted, why } = self;
+        write!(f, "{why} ({accepted} closures were accepted before)")
+    }
+}
+
+impl std::error::Error for BatchRefused {}
+
+impl WqCore {
+    /// Publishes up to [`CHUNK`] items with one exchange. `claim` is called for the indices 0 to `count` - 1 in turn, and keeps those that it cannot claim. `false`:
+    /// they have to be queued one by one; nothing was claimed.
+    fn publish_chunk(
+        &self,
+        count: usize,
+        ask_for: impl Fn(usize),
+        mut claim: impl FnMut(usize) -> Option<Pending>,
+    ) -> bool {
+        // Watched, what happens to each of them is told.
+        if count < 2 || probe::switch() != 0 {
+            return false;
+        }
+        spawner::let_go();
+        let issuer = self.issuer();
+        let gate = gates().enter(issuer.cpu);
+        // Why it is refused, each item is told by itself.
+        let Ok(Some((pwq, _))) = self.way_together(&gate, issuer) else {
+            return false;
+        };
+        let (ordered, front) = (self.ordered(), self.id());
+        let mut chain = pwq.chain();
+        (0..AHEAD.min(count)).for_each(&ask_for);
+        for index in 0..count {
+            if index + AHEAD < count {
+                ask_for(index + AHEAD);
+            }
+            if let Some(item) = claim(index) {
+                pwq.add_to_chain(&mut chain, item, front, |pool| {
+                    (!ordered).then(|| pool_of_process(pool, &gate)).flatten()
+                });
+            }
+        }
+        pwq.pool.publish_chain(chain);
+        true
+    }
+
+    /// Publishes small closures in bundles; `funcs` is empty then. `false`: they have to be queued as items.
+    fn publish_closures<F: FnOnce() + Send + 'static>(&self, funcs: &mut Vec<F>) -> bool {
+        if !Small::fits::<F>() || funcs.len() < 2 || probe::switch() != 0 {
+            return false;
+        }
+        spawner::let_go();
+        let issuer = self.issuer();
+        let gate = gates().enter(issuer.cpu);
+        let Ok(Some((pwq, _))) = self.way_together(&gate, issuer) else {
+            return false;
+        };
+        pwq.publish_closures(|add| {
+            for func in funcs.drain(..) {
+                if let Ok(small) = Small::of(func) {
+                    add(small);
+                }
+            }
+        })
+    }
+}
+
+/// The item at this address will be claimed: the reference count before it, and the item itself.
+#[inline]
+fn ask_for_work(work: &Work) {
+    let address = work.as_raw().address();
+    RawWork::ask_for(address);
+}
+
+impl Workqueue {
+    /// Queues all of `works`, in this order, as [`queue`](Self::queue) does it with one, and tells which were accepted. For up to 128 items at a time one publish
+    /// is paid for, and at most one worker is woken; workers wake further ones as long as there are items and CPUs.
+    ///
+    /// Every guarantee of single items holds: an item that is pending already stays as it is and sees what the caller did before, `max_active` and
+    /// the order of an ordered queue are kept, and a flush that begins after this call waits for all of them. A drain that begins meanwhile may cut the
+    /// batch: then the items from some index on are [refused](Queued::Refused).
+    pub fn queue_batch(&self, works: &[Work]) -> BatchQueued {
+        let mut outcome = BatchQueued::default();
+        for (number, chunk) in works.chunks(CHUNK).enumerate() {
+            let first = number * CHUNK;
+            let claim = |index: usize| {
+                let work: &Work = &chunk[index];
+                // SAFETY: the reference lent below keeps the item alive until its function has taken it over.
+                match unsafe { Pending::claim(work.raw()) } {
+                    Ok(item) => {
+                        work.lend();
+                        outcome.accepted += 1;
+                        Some(item)
+                    }
+                    Err(why_not) => {
+                        outcome.rest.push((first + index, why_not.into()));
+                        None
+                    }
+                }
+            };
+            let ask_for = |index: usize| ask_for_work(&chunk[index]);
+            if !self.core.publish_chunk(chunk.len(), ask_for, claim) {
+                for (index, work) in chunk.iter().enumerate() {
+                    outcome.note(first + index, self.queue_work(None, work));
+                }
+            }
+        }
+        outcome
+    }
+
+    /// As [`queue_batch`](Self::queue_batch), for items whose memory is the caller's.
+    ///
+    /// # Safety
+    /// As for [`queue_raw`](Self::queue_raw), for each of them.
+    pub unsafe fn queue_raw_batch(&self, items: &[NonNull<RawWork>]) -> BatchQueued {
+        let mut outcome = BatchQueued::default();
+        for (number, chunk) in items.chunks(CHUNK).enumerate() {
+            let first = number * CHUNK;
+            // SAFETY: by the caller's promise.
+            let claim = |index: usize| match unsafe { Pending::claim(chunk[index]) } {
+                Ok(item) => {
+                    outcome.accepted += 1;
+                    Some(item)
+                }
+                Err(why_not) => {
+                    outcome.rest.push((first + index, why_not.into()));
+                    None
+                }
+            };
+            let ask_for = |index: usize| RawWork::ask_for(chunk[index].addr().get());
+            if !self.core.publish_chunk(chunk.len(), ask_for, claim) {
+                for (index, &item) in chunk.iter().enumerate() {
+                    // SAFETY: as above.
+                    outcome.note(first + index, unsafe { self.queue_raw(item) });
+                }
+            }
+        }
+        outcome
+    }
+
+    /// Runs all of `funcs` as one-shot items, as [`execute`](Self::execute) does it with one. For up to 128 at a time one publish is paid for, and closures of up to
+    /// 24 bytes need no memory of their own. Returns how many they were.
+    ///
+    /// # Errors
+    /// The queue is draining, or is its parent's in a child process. Up to 128 closures that the iterator had given were dropped; it was not asked for more.
+    pub fn execute_batch<F>(
+        &self,
+        funcs: impl IntoIterator<Item = F>,
+    ) -> Result<usize, BatchRefused>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        let mut funcs = funcs.into_iter();
+        let mut accepted = 0;
+        loop {
+            let mut chunk = next_chunk(&mut funcs);
+            let count = chunk.len();
+            if count == 0 {
+                return Ok(accepted);
+            }
+            if self.core.publish_closures(&mut chunk) {
+                accepted += count;
+            } else {
+                self.execute_items(chunk, &mut accepted)?;
+            }
+        }
+    }
+
+    /// Queues closures as items of their own.
+    fn execute_items<F>(&self, chunk: Vec<F>, accepted: &mut usize) -> Result<(), BatchRefused>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        if chunk.len() == 1 {
+            for func in chunk {
+                let accepted_before = *accepted;
+                self.execute(func).map_err(|why| BatchRefused {
+                    accepted: accepted_before,
+                    why,
+                })?;
+                *accepted += 1;
+            }
+            return Ok(());
+        }
+        let mut raws: Vec<NonNull<RawWork>> = chunk.into_iter().map(closure::into_raw).collect();
+        if self.publish_one_shots(&raws) {
+            *accepted += raws.len();
+            return Ok(());
+        }
+        // In reverse, so that the next one can be popped.
+        raws.reverse();
+        while let Some(raw) = raws.pop() {
+            // SAFETY: the item is there until its function runs.
+            let item = unsafe { Pending::one_shot(raw) };
+            let Err(why) = self.core.queue(None, item) else {
+                *accepted += 1;
+                continue;
+            };
+            raws.push(raw);
+            for raw in raws.drain(..).rev() {
+                // SAFETY: the queue did not take it.
+                drop(unsafe { closure::from_raw::<F>(raw) });
+            }
+            let accepted = *accepted;
+            return Err(BatchRefused { accepted, why });
+        }
+        Ok(())
+    }
+
+    /// Publishes new items that nobody else knows of. `false`: none was.
+    fn publish_one_shots(&self, raws: &[NonNull<RawWork>]) -> bool {
+        // They were written just now: nothing to prefetch.
+        self.core.publish_chunk(
+            raws.len(),
+            |_| (),
+            // SAFETY: new items, which are there until their functions run.
+            |index| Some(unsafe { Pending::one_shot(raws[index]) }),
+        )
+    }
+
+    /// Runs all of `funcs` as one-shot items, as [`spawn`](Self::spawn) does it with one, and returns their handles in the same order. For up to 128 at a
+    /// time one publish is paid for. What the queue does not take, its handle [tells](crate::JoinError::Refused).
+    pub fn spawn_batch<F, T>(&self, funcs: impl IntoIterator<Item = F>) -> Vec<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let mut funcs = funcs.into_iter();
+        let mut handles = Vec::with_capacity(funcs.size_hint().0);
+        loop {
+            let chunk = next_chunk(&mut funcs);
+            if chunk.is_empty() {
+                return handles;
+            }
+            let mut raws = Vec::with_capacity(chunk.len());
+            for func in chunk {
+                let (task, handle) = Task::new(func);
+                raws.push(Task::into_raw(task));
+                handles.push(handle);
+            }
+            if self.publish_one_shots(&raws) {
+                continue;
+            }
+            for raw in raws {
+                // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
+                let item = unsafe { Pending::one_shot(raw) };
+                if let Err(why) = self.core.queue(None, item) {
+                    // SAFETY: the queue did not use the reference.
+                    unsafe { Task::<F, T>::reject(raw, why) };
+                }
+            }
+        }
+    }
+}
+
+/// What the iterator gives next, outside of all gates: it is the caller's code.
+fn next_chunk<F>(funcs: &mut impl Iterator<Item = F>) -> Vec<F> {
+    let mut chunk = Vec::with_capacity(funcs.size_hint().0.min(CHUNK));
+    chunk.extend(funcs.take(CHUNK));
+    chunk
+}

@@ -1,0 +1,147 @@
+//! What a workqueue is told: by its engine, by its concurrency group, and by its pools.
+
+use super::parts::core::WqCore;
+use super::parts::group::Member;
+use super::parts::kind::WorkqueueKind;
+use super::parts::memory_reclaim;
+use super::parts::pwq::Pwq;
+use crate::affinity::AffinityScope;
+use crate::engine::Queue;
+use crate::item::{RawWork, WorkFn};
+use crate::pool::{FrontEnd, Pool, PwqKey, current};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::symbol;
+use crate::trace::warn;
+use std::any::Any;
+use std::sync::Arc;
+
+impl Queue for WqCore {
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Queues that are on `default` follow, but for ordered ones.
+    fn follow_default_scope(self: Arc<Self>) {
+        let mut control = self.control.lock();
+        if control.attrs.affinity_scope == AffinityScope::Default
+            && self.kind == WorkqueueKind::Unbound
+        {
+            self.remap(&mut control);
+        }
+    }
+
+    fn follow_cpus(self: Arc<Self>) {
+        if let Some(rescuer) = &self.rescuer {
+            rescuer.move_to(&self.engine.resting_place());
+        }
+        if self.kind.is_unbound() {
+            let mut control = self.control.lock();
+            self.limits.recompute(&self.engine, &control.attrs);
+            self.remap(&mut control);
+            self.limits.settle(&self.members());
+        }
+    }
+
+    fn set_frozen(&self, frozen: bool) {
+        if !self.flags.freezable {
+            return;
+        }
+        let control = self.control.lock();
+        // What was queued before is accepted before, and active if there was a place for it.
+        for pwq in self.members() {
+            pwq.pool.lock().drain();
+        }
+        self.limits.set_frozen(frozen);
+        self.limits.recompute(&self.engine, &control.attrs);
+        self.limits.settle(&self.members());
+    }
+
+    fn is_freezing(&self) -> bool {
+        self.flags.freezable
+            && self.members().iter().any(|pwq| {
+                let mut guard = pwq.pool.lock();
+                guard.drain();
+                guard.pwq_load(pwq.key).0 > 0
+            })
+    }
+}
+
+impl Member for WqCore {
+    fn pwqs(&self) -> Vec<Arc<Pwq>> {
+        self.members()
+    }
+}
+
+impl FrontEnd for WqCore {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn flags(&self) -> String {
+        format!("{}{}", self.kind, self.flags)
+    }
+
+    fn is_freezable(&self) -> bool {
+        self.flags.freezable
+    }
+
+    fn check_dependency(&self, func: Option<WorkFn>) {
+        let caller = current();
+        if self.flags.mem_reclaim || !(caller.reclaim || memory_reclaim::is_marked()) {
+            return;
+        }
+        static WARNED: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
+        let target = match func {
+            Some(func) => format!(
+                "{} of workqueue {}",
+                symbol::name_of(func as usize),
+                self.name
+            ),
+            None => format!("workqueue {}", self.name),
+        };
+        if memory_reclaim::is_marked() && WARNED[0].swap(1, Ordering::Relaxed) == 0 {
+            warn(&format!(
+                "a thread that frees memory waits for {target}, which has no rescuer"
+            ));
+        }
+        if caller.reclaim && WARNED[1].swap(1, Ordering::Relaxed) == 0 {
+            warn(&format!(
+                "{} of workqueue {}, which has a rescuer, waits for {target}, which has none",
+                symbol::name_of(caller.func),
+                self.engine.queue_name(caller.front),
+            ));
+        }
+    }
+
+    fn pool_that_runs(&self, item: &RawWork, but: u32) -> Option<u32> {
+        let members = self.members();
+        let mut others = members.iter().map(|pwq| &pwq.pool);
+        let runs = others.find(|pool| pool.id != but && pool.lock().runs(item));
+        runs.map(|pool| pool.id)
+    }
+
+    fn colour_done(&self, colour: u32) {
+        self.flush.colour_done(colour);
+    }
+
+    fn must_wait(&self, pool: &Arc<Pool>, key: PwqKey) {
+        self.limits.must_wait(&self.members(), pool, key);
+    }
+
+    fn credits_freed(&self, node: usize) {
+        self.limits.serve(node);
+    }
+
+    fn pwq_gone(&self, pool: &Arc<Pool>, key: PwqKey) {
+        self.forget(pool, key);
+    }
+}

@@ -1,0 +1,182 @@
+//! Posting, arming and draining under the model checker: no entry is lost, no owner sleeps beside one, and what a poster did is seen by the owner.
+
+use super::*;
+use crate::pool::model::{Touched, explore};
+use loom::thread;
+use std::sync::Arc;
+
+type Queue = CompletionQueue<Arc<Touched>>;
+
+fn queue() -> Queue {
+    CompletionQueue::<()>::builder()
+        .eventfd()
+        .build()
+        .expect("a modelled bell")
+}
+
+/// Posts entries with these tokens; what each holds is touched before, and will be by the owner.
+fn posting(queue: &Queue, tokens: std::ops::Range<u64>) -> thread::JoinHandle<()> {
+    let poster = queue.poster();
+    thread::spawn(move || {
+        for token in tokens {
+            let touched = Touched::new();
+            assert_eq!(touched.touch(), 0);
+            assert!(poster.post(token, touched).is_ok());
+        }
+    })
+}
+
+fn tokens(entries: Vec<Completed<Arc<Touched>>>) -> Vec<u64> {
+    let token = |entry: Completed<Arc<Touched>>| {
+        let touched = entry.result.expect("it was posted");
+        assert_eq!(touched.touch(), 1);
+        entry.token
+    };
+    entries.into_iter().map(token).collect()
+}
+
+/// What an event loop does until it has `count` entries.
+fn poll_for(queue: &Queue, count: usize, max: usize) -> Vec<u64> {
+    let mut entries = Vec::new();
+    while entries.len() < count {
+        if queue.drain(max, &mut entries) == 0 && queue.arm() {
+            queue.bell().poll();
+        }
+    }
+    tokens(entries)
+}
+
+#[test]
+fn an_owner_that_polls_gets_every_entry_in_order() {
+    for max in [1, 9] {
+        explore(3, move || {
+            let queue = queue();
+            let poster = posting(&queue, 0..3);
+            assert_eq!(poll_for(&queue, 3, max), [0, 1, 2]);
+            poster.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn an_owner_that_polls_gets_the_entries_of_two_posters() {
+    explore(3, || {
+        let queue = queue();
+        let posters = [posting(&queue, 0..2), posting(&queue, 7..8)];
+        let mut got = poll_for(&queue, 3, 9);
+        got.sort_unstable();
+        assert_eq!(got, [0, 1, 7]);
+        for poster in posters {
+            poster.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn an_owner_that_waits_gets_the_entries_of_two_posters() {
+    explore(2, || {
+        let queue = queue();
+        let posters = [posting(&queue, 0..2), posting(&queue, 7..8)];
+        let mut entries = Vec::new();
+        while entries.len() < 3 {
+            assert!(queue.wait(9, &mut entries) > 0);
+        }
+        let mut got = tokens(entries);
+        got.sort_unstable();
+        assert_eq!(got, [0, 1, 7]);
+        for poster in posters {
+            poster.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn two_owners_that_poll_get_one_entry_each() {
+    explore(2, || {
+        let queue = queue();
+        let poster = posting(&queue, 0..2);
+        // Each takes one entry, and goes.
+        let other = queue.clone();
+        let other = thread::spawn(move || poll_for(&other, 1, 1));
+        let mut got = poll_for(&queue, 1, 1);
+        drop(queue);
+        got.extend(other.join().unwrap());
+        got.sort_unstable();
+        assert_eq!(got, [0, 1]);
+        poster.join().unwrap();
+    });
+}
+
+#[test]
+fn of_two_owners_one_polls_and_one_waits() {
+    explore(2, || {
+        let queue = queue();
+        let poster = posting(&queue, 0..2);
+        let other = queue.clone();
+        let other = thread::spawn(move || {
+            let mut entries = Vec::new();
+            assert_eq!(other.wait(1, &mut entries), 1);
+            tokens(entries)
+        });
+        let mut got = poll_for(&queue, 1, 1);
+        got.extend(other.join().unwrap());
+        got.sort_unstable();
+        assert_eq!(got, [0, 1]);
+        poster.join().unwrap();
+    });
+}
+
+#[test]
+fn an_armed_owner_that_goes_away_leaves_its_signal_to_the_other() {
+    explore(3, || {
+        let queue = queue();
+        let poster = posting(&queue, 0..1);
+        let other = queue.clone();
+        let other = thread::spawn(move || poll_for(&other, 1, 1));
+        queue.arm();
+        drop(queue);
+        assert_eq!(other.join().unwrap(), [0]);
+        poster.join().unwrap();
+    });
+}
+
+#[test]
+fn a_waiter_that_goes_away_leaves_the_mark_to_the_other() {
+    explore(3, || {
+        let queue = queue();
+        let poster = posting(&queue, 0..2);
+        let other = queue.clone();
+        // As one whose time is over.
+        let other = thread::spawn(move || other.sleep(None));
+        let mut entries = Vec::new();
+        while entries.len() < 2 {
+            assert!(queue.wait(1, &mut entries) > 0);
+        }
+        assert_eq!(tokens(entries), [0, 1]);
+        // Whether the other one sleeps or not.
+        assert!(queue.poster().post(2, Touched::new()).is_ok());
+        other.join().unwrap();
+        poster.join().unwrap();
+    });
+}
+
+#[test]
+fn an_owner_that_goes_away_loses_what_is_posted_and_nothing_else() {
+    explore(3, || {
+        let queue = queue();
+        let poster = queue.poster();
+        let touched = [Touched::new(), Touched::new()];
+        let posting = thread::spawn({
+            let touched = touched.clone();
+            move || {
+                for each in touched {
+                    let _ = poster.post(0, each);
+                }
+            }
+        });
+        drop(queue);
+        posting.join().unwrap();
+        // The entries are dropped, wherever they were.
+        assert_eq!(touched.map(|each| Arc::strong_count(&each)), [1, 1]);
+    });
+}

@@ -1,0 +1,336 @@
+//! The owner's side: arming, draining, waiting.
+
+use super::posts::{FD, THREAD};
+use super::queue::{Inner, Owners};
+use super::{Completed, CompletionQueueBuilder, Poster};
+use crate::pool::{self, BlockGuard, spawner};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicBool;
+use crate::sys::bell::Bell;
+use crate::sys::local::thread_local;
+use crate::sys::spin::Allowance;
+use crate::sys::{clock, park};
+#[cfg(not(cmwq_loom))]
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+
+/// Where items deliver their results, for a thread that waits in an event loop of its own.
+///
+/// Items are [submitted](Self::submit) to a workqueue with a token, and what they return is posted here with that token. The owner
+/// [drains](Self::drain) the entries in batches. It may sleep in [`wait`](Self::wait), or in epoll, poll, tokio's `AsyncFd` or libuv's `uv_poll` on an
+/// eventfd that becomes readable when there is something:
+///
+/// ```no_run
+/// # use cmwq::{CompletionQueue, Workqueue};
+/// # fn epoll_wait(_: std::os::fd::BorrowedFd<'_>) {}
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let hash = Workqueue::builder("hash").build()?;
+/// let done = CompletionQueue::<u64>::builder().eventfd().build()?;
+/// for request in 0..10 {
+///     done.submit(&hash, request, move || request * request)?;
+/// }
+/// let mut entries = Vec::new();
+/// loop {
+///     while done.drain(64, &mut entries) > 0 {
+///         for entry in entries.drain(..) {
+///             println!("{}: {}", entry.token, entry.result?);
+///         }
+///     }
+///     // `false`: something has come meanwhile.
+///     if done.arm() {
+///         epoll_wait(done.fd().expect("it was asked for"));
+///     }
+/// }
+/// # }
+/// ```
+///
+/// **System calls.** Posting makes none as long as the owner is awake or has not armed. The first post after an arming makes the eventfd readable, and later ones find that
+/// done; where the pool has a backlog, a worker does it a little later (a quarter of the time that an item queued now will wait, at most 250 µs), and the owner finds several
+/// entries. Draining makes none but one read of the eventfd after it was readable.
+///
+/// **Order.** Entries are drained in the order in which they were posted, which is that in which the items ended. An entry is posted before its item counts as ended: a flush
+/// that has returned finds all entries of the items that it waited for, but an entry that was drained may be of an item that is still about to end.
+///
+/// **Owners.** A clone is another owner. Each entry goes to one of them, the oldest to the first that drains. All sleeping ones are woken by a signal, since any of them may be
+/// slow. One that is woken should drain until there is nothing, or another owner that could help sleeps on. When the last owner is dropped, so are
+/// the entries; items that are under way run all the same, and their results are dropped.
+///
+/// **Memory.** Each entry is a block of its own, which is used again. Without a [capacity](CompletionQueueBuilder::capacity) their number is that of the items submitted and not drained.
+pub struct CompletionQueue<T> {
+    inner: Arc<Inner<T>>,
+    /// It is closed with the last owner.
+    bell: Option<Arc<Bell>>,
+    /// Whether this owner has armed and has not drained since.
+    armed: AtomicBool,
+}
+
+thread_local! {
+    /// How long this thread spins for an entry before it sleeps.
+    static ALLOWANCE: Allowance = const { Allowance::new() };
+}
+
+impl CompletionQueueBuilder {
+    /// # Errors
+    /// The eventfd cannot be made. Never without one.
+    pub fn build<T>(self) -> io::Result<CompletionQueue<T>> {
+        let bell = self.eventfd.then(Bell::new).transpose()?;
+        let ringer = bell.as_ref().map(Bell::ringer);
+        let inner = Arc::new(Inner::new(ringer, self.capacity));
+        Ok(CompletionQueue::new_owner(inner, bell.map(Arc::new)))
+    }
+}
+
+impl<T> CompletionQueue<T> {
+    pub(in crate::workqueue) fn new_owner(inner: Arc<Inner<T>>, bell: Option<Arc<Bell>>) -> Self {
+        CompletionQueue {
+            inner,
+            bell,
+            armed: AtomicBool::new(false),
+        }
+    }
+
+    /// One without an eventfd, and without a limit.
+    pub fn new() -> Self {
+        Self::new_owner(Arc::new(Inner::new(None, None)), None)
+    }
+
+    /// A builder of one with a limit, or with an eventfd.
+    pub fn builder() -> CompletionQueueBuilder {
+        CompletionQueueBuilder::default()
+    }
+
+    pub(in crate::workqueue) fn inner(&self) -> &Arc<Inner<T>> {
+        &self.inner
+    }
+
+    /// What posts to it.
+    pub fn poster(&self) -> Poster<T> {
+        Poster(self.inner.clone())
+    }
+
+    /// The eventfd, if the queue was [built](CompletionQueueBuilder::eventfd) with one. It is readable when there is something and an owner has [armed](Self::arm). It may be
+    /// watched level-triggered or edge-triggered, and need not be read: [`drain`](Self::drain) does that. It is closed with the last owner; a copy of the
+    /// descriptor may be kept as long as one likes.
+    #[cfg(not(cmwq_loom))]
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.bell.as_deref().map(Bell::as_fd)
+    }
+
+    #[cfg(all(test, cmwq_loom))]
+    pub(crate) fn bell(&self) -> &Bell {
+        self.bell.as_deref().expect("models have one")
+    }
+
+    /// Has the eventfd made readable by the next entry that is posted. `false`: there is something to drain, and nothing was changed. Holds until this owner drains.
+    ///
+    /// To be called each time before the owner sleeps on the eventfd; an entry that is posted to a queue which was not armed wakes nobody.
+    ///
+    /// # Panics
+    /// The queue has no eventfd.
+    pub fn arm(&self) -> bool {
+        assert!(
+            self.bell.is_some(),
+            "a completion queue without an eventfd cannot be armed"
+        );
+        // What the thread has put aside for itself may be what it is going to wait for.
+        spawner::let_go();
+        pool::wait_begins();
+        self.note_last_cpu();
+        let mut owners = self.inner.owners.lock();
+        if !owners.ready.is_empty() || !self.inner.posts.arm(FD) {
+            return false;
+        }
+        if !self.armed.swap(true, Ordering::Relaxed) {
+            owners.armed += 1;
+        }
+        true
+    }
+
+    /// A worker that defers the wake-up leaves it to one on the CPU of the owner.
+    fn note_last_cpu(&self) {
+        #[cfg(not(cmwq_loom))]
+        if let Some(bell) = &self.bell
+            && pool::has_backlog()
+            && let Some(cpu) = crate::sys::cpu::current()
+        {
+            pool::note_last_cpu(pool::entry_of(bell.ringer()), cpu);
+        }
+    }
+
+    /// Appends up to `max` entries to `entries`, oldest first, and returns how many. Does not wait. The queue is not armed by this owner afterwards.
+    pub fn drain(&self, max: usize, entries: &mut Vec<Completed<T>>) -> usize {
+        // Nothing to give back, to take or to make unreadable: nothing to lock for.
+        let was_armed = self.armed.load(Ordering::Relaxed);
+        let mut owners = self.inner.owners.lock();
+        if was_armed {
+            self.step_down(&mut owners);
+        }
+        let drained = self.take(&mut owners, max, entries);
+        if owners.armed > 0 {
+            self.leave_to_others(&owners);
+        } else if was_armed {
+            // This owner is awake: if nothing has come, posters need not signal.
+            self.inner.posts.disarm(FD);
+        }
+        drop(owners);
+        self.inner.release(drained);
+        drained
+    }
+
+    /// One entry, if there is one.
+    pub fn try_next(&self) -> Option<Completed<T>> {
+        let mut entry = Vec::with_capacity(1);
+        self.drain(1, &mut entry);
+        entry.pop()
+    }
+
+    /// This owner is not armed any more.
+    fn step_down(&self, owners: &mut Owners<T>) {
+        if self.armed.swap(false, Ordering::Relaxed) {
+            owners.armed -= 1;
+        }
+        if let Some(bell) = &self.bell {
+            // Before entries are taken: what is signalled after that must stay readable.
+            bell.clear();
+        }
+    }
+
+    fn take(&self, owners: &mut Owners<T>, max: usize, entries: &mut Vec<Completed<T>>) -> usize {
+        let before = entries.len();
+        let old = owners.ready.len().min(max);
+        entries.extend(owners.ready.drain(..old));
+        if old < max && self.inner.posts.has_entries() {
+            let mut taken = self.inner.posts.take();
+            entries.extend(taken.by_ref().take(max - old));
+            owners.ready.extend(taken);
+        }
+        entries.len() - before
+    }
+
+    /// Others are armed, and this owner may have taken what they were signalled for, or taken their signal.
+    fn leave_to_others(&self, owners: &Owners<T>) {
+        if (!owners.ready.is_empty() || !self.inner.posts.arm(FD))
+            && let Some(ringer) = &self.inner.ringer
+        {
+            ringer.ring();
+        }
+    }
+
+    /// As [`drain`](Self::drain), and waits for the first entry: first awake, for as long as that has paid off lately, then asleep. On a worker this counts as blocking: the
+    /// pool runs another in its place. Returns 0 only if `max` is 0.
+    pub fn wait(&self, max: usize, entries: &mut Vec<Completed<T>>) -> usize {
+        self.wait_until(max, entries, None)
+    }
+
+    /// As [`wait`](Self::wait), for at most `timeout`. 0: there was nothing.
+    pub fn wait_timeout(
+        &self,
+        max: usize,
+        entries: &mut Vec<Completed<T>>,
+        timeout: Duration,
+    ) -> usize {
+        // What lies beyond the end of the clock never comes.
+        let timeout_ns = u64::try_from(timeout.as_nanos()).ok();
+        let deadline = timeout_ns.and_then(|timeout| clock::now_ns().checked_add(timeout));
+        self.wait_until(max, entries, deadline)
+    }
+
+    fn wait_until(
+        &self,
+        max: usize,
+        entries: &mut Vec<Completed<T>>,
+        deadline_ns: Option<u64>,
+    ) -> usize {
+        let drained = self.drain(max, entries);
+        if drained > 0 || max == 0 {
+            return drained;
+        }
+        spawner::let_go();
+        pool::wait_begins();
+        // Where items wait for CPUs, a thread that spins has one of theirs.
+        if !pool::has_backlog() {
+            let has_some = || self.inner.posts.has_entries();
+            ALLOWANCE.with(|allowance| allowance.wait_until(deadline_ns, has_some));
+        } else if let Some(cpu) = crate::sys::cpu::current() {
+            pool::note_last_cpu(std::ptr::from_ref(&self.inner.epoch).addr(), cpu);
+        }
+        let mut blocked = None;
+        loop {
+            let drained = self.drain(max, entries);
+            let left_ns = deadline_ns.map(|deadline| deadline.saturating_sub(clock::now_ns()));
+            if drained > 0 || left_ns == Some(0) {
+                return drained;
+            }
+            blocked.get_or_insert_with(BlockGuard::enter);
+            self.sleep(left_ns.map(Duration::from_nanos));
+        }
+    }
+
+    /// Sleeps until something is posted, if nothing is there.
+    pub(crate) fn sleep(&self, timeout: Option<Duration>) {
+        let inner = &*self.inner;
+        // Acquire: with the entry of who has raised it. Before arming: the poster raises it after it has taken the mark.
+        let epoch = inner.epoch.load(Ordering::Acquire);
+        {
+            let mut owners = inner.owners.lock();
+            if !owners.ready.is_empty() || !inner.posts.arm(THREAD) {
+                return;
+            }
+            owners.sleeping += 1;
+        }
+        park::wait_on(&inner.epoch, epoch, timeout);
+        let mut owners = inner.owners.lock();
+        owners.sleeping -= 1;
+        if owners.sleeping == 0 {
+            // Its time was over, or it was woken in vain.
+            inner.posts.disarm(THREAD);
+        }
+    }
+}
+
+impl<T> Default for CompletionQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Another owner.
+impl<T> Clone for CompletionQueue<T> {
+    fn clone(&self) -> Self {
+        // Relaxed: this handle keeps the queue open.
+        self.inner.handles.fetch_add(1, Ordering::Relaxed);
+        Self::new_owner(self.inner.clone(), self.bell.clone())
+    }
+}
+
+impl<T> Drop for CompletionQueue<T> {
+    fn drop(&mut self) {
+        // AcqRel: what other owners have done with it comes before its end.
+        let last = self.inner.handles.fetch_sub(1, Ordering::AcqRel) == 1;
+        let mut owners = self.inner.owners.lock();
+        if last {
+            let ready = std::mem::take(&mut owners.ready);
+            drop(owners);
+            // With the lock free: this is the users' code.
+            drop(ready);
+            drop(self.inner.posts.close());
+        } else if *self.armed.get_mut() {
+            self.step_down(&mut owners);
+            match owners.armed > 0 {
+                true => self.leave_to_others(&owners),
+                false => self.inner.posts.disarm(FD),
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for CompletionQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompletionQueue")
+            .field("eventfd", &self.bell.is_some())
+            .field("capacity", &self.inner.capacity)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,234 @@
+//! The lock-free part of a completion queue: posters push entries, owners take all of them at once, and marks in the same word say whom a poster has to wake. What must hold
+//! is in `COMPLETION_QUEUE.md` beside this file.
+
+use crate::sys::atomic::{AtomicPtr, Ordering};
+use crate::sys::blocks;
+use std::alloc::Layout;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+/// Owners that sleep until the eventfd is readable.
+pub(crate) const FD: Marks = Marks(1);
+/// Owners that sleep in `wait`.
+pub(crate) const THREAD: Marks = Marks(2);
+/// The last owner is gone.
+const CLOSED: usize = 4;
+
+/// Whom the next poster has to wake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marks(usize);
+
+impl Marks {
+    const ALL: usize = 3;
+
+    #[inline]
+    pub(crate) fn contains(self, other: Marks) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// What the poster has to do next.
+pub(crate) enum Posted<T> {
+    /// Nothing: an owner is awake, or another poster wakes it.
+    Quiet,
+    /// Wake these: the poster has taken the marks, and is the only one who did.
+    MustSignal(Marks),
+    /// There is no owner any more.
+    Closed(T),
+}
+
+// Aligned so that the marks are none of an entry's address.
+#[repr(align(8))]
+struct Entry<T> {
+    below: *mut Entry<T>,
+    value: T,
+}
+
+/// The head of a completion queue.
+pub(crate) struct Posts<T> {
+    head: AtomicPtr<Entry<T>>,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: values go from the poster's thread to the owner's, and are used by one at a time.
+unsafe impl<T: Send> Sync for Posts<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Posts<T> {}
+
+fn is_entry<T>(head: *mut Entry<T>) -> bool {
+    head.addr() & !(Marks::ALL | CLOSED) != 0
+}
+
+fn marks_only<T>(marks: usize) -> *mut Entry<T> {
+    std::ptr::without_provenance_mut(marks)
+}
+
+impl<T> Entry<T> {
+    fn make(value: T) -> NonNull<Self> {
+        let entry = blocks::take(Layout::new::<Self>()).cast::<Self>();
+        // SAFETY: the memory is ours and of this layout.
+        unsafe {
+            entry.write(Entry {
+                below: std::ptr::null_mut(),
+                value,
+            });
+        }
+        entry
+    }
+
+    /// # Safety
+    /// The caller owns the entry, and does not use it any more.
+    unsafe fn into_value(entry: NonNull<Self>) -> T {
+        // SAFETY: by the contract; made by `make`.
+        unsafe {
+            let value = entry.read().value;
+            blocks::give(entry.cast(), Layout::new::<Self>());
+            value
+        }
+    }
+}
+
+impl<T> Posts<T> {
+    pub(crate) fn new() -> Self {
+        Posts {
+            head: AtomicPtr::new(std::ptr::null_mut()),
+            owns: PhantomData,
+        }
+    }
+
+    /// Posts `value`.
+    pub(crate) fn post(&self, value: T) -> Posted<T> {
+        let entry = Entry::make(value);
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            if head.addr() == CLOSED {
+                // SAFETY: it was not posted.
+                return Posted::Closed(unsafe { Entry::into_value(entry) });
+            }
+            let marks = if is_entry(head) { 0 } else { head.addr() };
+            let below = if is_entry(head) {
+                head
+            } else {
+                std::ptr::null_mut()
+            };
+            // SAFETY: ours until the exchange succeeds.
+            unsafe { (*entry.as_ptr()).below = below };
+            // Release: the owner that takes it reads the value. Acquire: what the owner did before it armed comes before the signal.
+            match self.head.compare_exchange_weak(
+                head,
+                entry.as_ptr(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) if marks == 0 => return Posted::Quiet,
+                Ok(_) => return Posted::MustSignal(Marks(marks)),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Whether there is something to take. A hint.
+    #[inline]
+    pub(crate) fn has_entries(&self) -> bool {
+        is_entry(self.head.load(Ordering::Relaxed))
+    }
+
+    /// Takes all that was posted; marks stay if there is nothing.
+    pub(crate) fn take(&self) -> Taken<T> {
+        if !self.has_entries() {
+            return Taken { oldest: None };
+        }
+        // Acquire: pairs with the posters' Release; their exchanges are one release sequence. Only owners make it empty, under their lock.
+        Taken::of(self.head.swap(std::ptr::null_mut(), Ordering::Acquire))
+    }
+
+    /// Has the next poster told to signal. `false`: there is something to take, and nothing was changed.
+    pub(crate) fn arm(&self, mark: Marks) -> bool {
+        self.change_marks(|marks| marks | mark.0)
+    }
+
+    /// The next poster need not signal.
+    pub(crate) fn disarm(&self, mark: Marks) {
+        self.change_marks(|marks| marks & !mark.0);
+    }
+
+    fn change_marks(&self, change: impl Fn(usize) -> usize) -> bool {
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            if is_entry(head) || head.addr() == CLOSED {
+                return false;
+            }
+            let marks = change(head.addr());
+            if marks == head.addr() {
+                return true;
+            }
+            // Release: who takes the mark sees what the owner did before. Acquire: an owner that finds another's mark goes on from there.
+            match self.head.compare_exchange(
+                head,
+                marks_only(marks),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Nothing more can be posted. What was is the caller's.
+    pub(crate) fn close(&self) -> Taken<T> {
+        Taken::of(self.head.swap(marks_only(CLOSED), Ordering::AcqRel))
+    }
+}
+
+impl<T> Drop for Posts<T> {
+    fn drop(&mut self) {
+        drop(self.close());
+    }
+}
+
+/// What an owner has taken, oldest first.
+pub(crate) struct Taken<T> {
+    oldest: Option<NonNull<Entry<T>>>,
+}
+
+// SAFETY: it owns its entries.
+unsafe impl<T: Send> Send for Taken<T> {}
+
+impl<T> Taken<T> {
+    /// What was below this head, which the caller has taken away.
+    fn of(head: *mut Entry<T>) -> Self {
+        let mut taken = Taken { oldest: None };
+        let mut next = NonNull::new(head).filter(|head| is_entry(head.as_ptr()));
+        while let Some(entry) = next {
+            // SAFETY: the exchange made the chain ours.
+            unsafe {
+                next = NonNull::new((*entry.as_ptr()).below);
+                (*entry.as_ptr()).below =
+                    taken.oldest.map_or(std::ptr::null_mut(), NonNull::as_ptr);
+            }
+            taken.oldest = Some(entry);
+        }
+        taken
+    }
+}
+
+impl<T> Iterator for Taken<T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        let entry = self.oldest?;
+        // SAFETY: it is ours, and is not used after this.
+        unsafe {
+            self.oldest = NonNull::new((*entry.as_ptr()).below);
+            Some(Entry::into_value(entry))
+        }
+    }
+}
+
+impl<T> Drop for Taken<T> {
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}

@@ -1,0 +1,204 @@
+//! What the owners and the posters of a completion queue share.
+#![forbid(unsafe_code)]
+
+use super::posts::{FD, Marks, Posted, Posts, THREAD};
+use crate::pool::Pool;
+use crate::sys::atomic::plain::AtomicUsize;
+use crate::sys::atomic::{AtomicU32, Ordering};
+use crate::sys::bell::Ringer;
+use crate::sys::park;
+use crate::sys::sync::Mutex;
+use crate::workqueue::task::join_error::JoinError;
+use crossbeam_utils::CachePadded;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+/// What an owner of a [`CompletionQueue`](crate::CompletionQueue) is given for each item.
+#[derive(Debug)]
+pub struct Completed<T> {
+    /// The token that the item was submitted or posted with.
+    pub token: u64,
+    /// What the item returned, or [what it panicked with](JoinError::Panicked).
+    pub result: Result<T, JoinError>,
+}
+
+/// What owners and posters share.
+pub(in crate::workqueue) struct Inner<T> {
+    /// Posters write to it.
+    pub(in crate::workqueue) posts: CachePadded<Posts<Completed<T>>>,
+    /// The word that threads in `wait` sleep on: it grows with each signal.
+    pub(in crate::workqueue) epoch: AtomicU32,
+    pub(in crate::workqueue) ringer: Option<Ringer>,
+    /// Entries that may be submitted and not drained; `None`: any number.
+    pub(in crate::workqueue) capacity: Option<usize>,
+    /// How many there are, if that is limited.
+    pub(in crate::workqueue) outstanding: AtomicUsize,
+    /// The last owner closes the queue.
+    pub(in crate::workqueue) handles: AtomicUsize,
+    pub(in crate::workqueue) owners: Mutex<Owners<T>>,
+}
+
+/// What owners share among themselves. No poster takes the lock.
+pub(in crate::workqueue) struct Owners<T> {
+    /// Taken, and not given to an owner yet, oldest first.
+    pub(in crate::workqueue) ready: VecDeque<Completed<T>>,
+    /// Owners that have armed the eventfd and have not drained since.
+    pub(in crate::workqueue) armed: usize,
+    /// Threads that sleep in `wait`.
+    pub(in crate::workqueue) sleeping: usize,
+}
+
+impl<T> Inner<T> {
+    pub(in crate::workqueue) fn new(ringer: Option<Ringer>, capacity: Option<usize>) -> Self {
+        Inner {
+            posts: CachePadded::new(Posts::new()),
+            epoch: AtomicU32::new(0),
+            ringer,
+            capacity,
+            outstanding: AtomicUsize::new(0),
+            handles: AtomicUsize::new(1),
+            owners: Mutex::new(Owners {
+                ready: VecDeque::new(),
+                armed: 0,
+                sleeping: 0,
+            }),
+        }
+    }
+
+    /// Makes room for one more entry. `false`: there is none.
+    pub(in crate::workqueue) fn reserve(&self) -> bool {
+        let Some(capacity) = self.capacity else {
+            return true;
+        };
+        // Relaxed: a count, which orders nothing.
+        let more = |now: usize| (now < capacity).then_some(now + 1);
+        self.outstanding
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
+    }
+
+    pub(in crate::workqueue) fn release(&self, entries: usize) {
+        if self.capacity.is_some() && entries > 0 {
+            self.outstanding.fetch_sub(entries, Ordering::Relaxed);
+        }
+    }
+
+    /// Posts an entry that has its room, and signals if that is this poster's duty.
+    pub(in crate::workqueue) fn post(&self, entry: Completed<T>) -> Result<(), Completed<T>> {
+        match self.posts.post(entry) {
+            Posted::Quiet => Ok(()),
+            Posted::MustSignal(marks) => {
+                self.signal(marks);
+                Ok(())
+            }
+            Posted::Closed(entry) => Err(entry),
+        }
+    }
+
+    /// The poster has taken these marks.
+    #[cold]
+    pub(in crate::workqueue) fn signal(&self, marks: Marks) {
+        if marks.contains(THREAD) {
+            // Release: a thread that reads it finds the entry.
+            self.epoch.fetch_add(1, Ordering::Release);
+            if !Pool::defer_wakeup(&self.epoch) {
+                park::wake_all_at(&self.epoch);
+            }
+        }
+        if marks.contains(FD)
+            && let Some(ringer) = &self.ringer
+        {
+            #[cfg(not(cmwq_loom))]
+            if Pool::ring_later(*ringer) {
+                return;
+            }
+            ringer.ring();
+        }
+    }
+}
+
+/// Builds a [`CompletionQueue`](crate::CompletionQueue).
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct CompletionQueueBuilder {
+    pub(in crate::workqueue) capacity: Option<usize>,
+    pub(in crate::workqueue) eventfd: bool,
+}
+
+impl CompletionQueueBuilder {
+    /// At most so many items may be submitted and not drained; further ones are refused as [full](crate::NotSubmitted::Full). At least 1. By default there is no limit.
+    pub fn capacity(mut self, capacity: usize) -> Self {
+        self.capacity = Some(capacity.max(1));
+        self
+    }
+
+    /// With an eventfd, to be waited for in epoll, poll or the like: see [`CompletionQueue::fd`](crate::CompletionQueue::fd).
+    pub fn eventfd(mut self) -> Self {
+        self.eventfd = true;
+        self
+    }
+}
+
+/// Posts to a [`CompletionQueue`](crate::CompletionQueue): for reusable items, and whatever else has something to tell its owner. Cloned as often as needed.
+pub struct Poster<T>(pub(in crate::workqueue) Arc<Inner<T>>);
+
+/// Why an entry was not posted. It holds what was to be posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotPosted<T> {
+    /// As many as the queue's capacity are there or on their way.
+    Full(T),
+    /// The queue's owners are gone.
+    Closed(T),
+}
+
+impl<T> Poster<T> {
+    /// Posts a token and a result. What the caller did before is visible to the owner that drains it.
+    ///
+    /// Makes no system call unless it is the first to post after an owner has [armed](crate::CompletionQueue::arm) or gone to sleep in [`wait`](crate::CompletionQueue::wait); and then an item of a pool
+    /// that has a backlog leaves the wake-up to a little later, so that one wakes the owner for several. May be called from any thread, whatever locks it holds.
+    ///
+    /// # Errors
+    /// The queue is full, or has no owner any more.
+    pub fn post(&self, token: u64, value: T) -> Result<(), NotPosted<T>> {
+        if !self.0.reserve() {
+            return Err(NotPosted::Full(value));
+        }
+        let result = Ok(value);
+        match self.0.post(Completed { token, result }) {
+            Ok(()) => Ok(()),
+            Err(Completed {
+                result: Ok(value), ..
+            }) => {
+                self.0.release(1);
+                Err(NotPosted::Closed(value))
+            }
+            Err(_) => unreachable!("a value was posted"),
+        }
+    }
+}
+
+impl<T> Clone for Poster<T> {
+    fn clone(&self) -> Self {
+        Poster(self.0.clone())
+    }
+}
+
+impl<T> fmt::Debug for Poster<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poster").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Display for NotPosted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotPosted::Full(_) => FULL,
+            NotPosted::Closed(_) => "the completion queue has no owner any more",
+        })
+    }
+}
+
+impl<T: fmt::Debug> std::error::Error for NotPosted<T> {}
+
+pub(in crate::workqueue) const FULL: &str = "the completion queue is full: drain it first";

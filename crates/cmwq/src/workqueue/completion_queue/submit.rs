@@ -1,0 +1,111 @@
+//! The submitter's side: items that post what they return.
+
+use super::queue::{FULL, Inner};
+use super::{Completed, CompletionQueue};
+use crate::error::Refused;
+use crate::workqueue::task::join::REPORTED;
+use crate::workqueue::task::join_error::JoinError;
+use crate::workqueue::{BatchRefused, Workqueue};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Why an item was not submitted to a [`CompletionQueue`]. Its closure was dropped, and nothing will be posted for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotSubmitted {
+    /// As many as the completion queue's capacity were submitted and not drained.
+    Full,
+    /// The workqueue does not take it.
+    Refused(Refused),
+}
+
+impl fmt::Display for NotSubmitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotSubmitted::Full => f.write_str(FULL),
+            NotSubmitted::Refused(why) => why.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NotSubmitted {}
+
+/// Room for the entry of an item, which is given back if the item is dropped without having run.
+struct Ticket<T> {
+    /// `None`: the entry has the room.
+    inner: Option<Arc<Inner<T>>>,
+    token: u64,
+}
+
+impl<T> Ticket<T> {
+    fn deliver(mut self, result: Result<T, JoinError>) {
+        let token = self.token;
+        let Some(inner) = self.inner.take() else {
+            return;
+        };
+        // Without an owner there is no use for the result, nor for the room.
+        let _ = inner.post(Completed { token, result });
+    }
+}
+
+impl<T> Drop for Ticket<T> {
+    fn drop(&mut self) {
+        if let Some(inner) = &self.inner {
+            inner.release(1);
+        }
+    }
+}
+
+impl<T: Send + 'static> CompletionQueue<T> {
+    /// The item that runs `func`, if there is room for its entry.
+    fn item<F>(&self, token: u64, func: F) -> Option<impl FnOnce() + Send + 'static>
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        if !self.inner().reserve() {
+            return None;
+        }
+        let ticket = Ticket {
+            inner: Some(self.inner().clone()),
+            token,
+        };
+        Some(move || {
+            let result = catch_unwind(AssertUnwindSafe(func));
+            let panicked = result.is_err();
+            ticket.deliver(result.map_err(JoinError::Panicked));
+            if panicked {
+                // Let the engine count it; the hook has printed its message already.
+                std::panic::resume_unwind(Box::new(REPORTED));
+            }
+        })
+    }
+
+    /// Queues `func` on `queue` as a one-shot item, as [`Workqueue::execute`] does, and has what it returns, or panics with, posted here with `token`.
+    ///
+    /// # Errors
+    /// [`NotSubmitted`]: `func` was dropped.
+    pub fn submit<F>(&self, queue: &Workqueue, token: u64, func: F) -> Result<(), NotSubmitted>
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let item = self.item(token, func).ok_or(NotSubmitted::Full)?;
+        queue.execute(item).map_err(NotSubmitted::Refused)
+    }
+
+    /// As [`submit`](Self::submit) for all of `items`, tokens and functions, as [`Workqueue::execute_batch`] does. Returns how many were submitted: all, or as many as there
+    /// was room for, and then one item more was taken from the iterator and dropped.
+    ///
+    /// # Errors
+    /// As [`Workqueue::execute_batch`].
+    pub fn submit_batch<F>(
+        &self,
+        queue: &Workqueue,
+        items: impl IntoIterator<Item = (u64, F)>,
+    ) -> Result<usize, BatchRefused>
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let items = items.into_iter();
+        queue.execute_batch(items.map_while(|(token, func)| self.item(token, func)))
+    }
+}

@@ -1,0 +1,250 @@
+//! Delayed items that are part of a value.
+
+use super::{Armed, Keep, Parts};
+use crate::error::{Error, FlushError};
+use crate::item::embedded::locate;
+use crate::item::{EmbeddedWork, Pending, RawWork};
+use crate::timer::TimerKey;
+use crate::workqueue::embedded::EmbeddedDisableGuard;
+use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::queue::Workqueue;
+use crate::workqueue::task::control::{WorkBusy, registered, remove_with, wait_for_run};
+use crate::workqueue::task::queued::{Moved, Queued};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A delayed work item as a field of a value of type `T`, which is in an [`Arc`]: an [`EmbeddedWork`] with a timer.
+///
+/// It is pending from the moment it is queued, while its timer runs as while it is on a queue, and keeps the value alive all that time.
+///
+/// ```
+/// use cmwq::{EmbeddedDelayedWork, Workqueue};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// struct Connection {
+///     idle: EmbeddedDelayedWork<Connection>,
+/// }
+///
+/// impl Connection {
+///     fn close(self: Arc<Connection>) { /* nobody has used it for a while */ }
+/// }
+///
+/// let queue = Workqueue::builder("connections").build()?;
+/// let connection = Arc::new(Connection { idle: EmbeddedDelayedWork::new(Connection::close) });
+/// let minute = Duration::from_secs(60);
+/// let queued = queue.queue_delayed_embedded(&connection, |connection| &connection.idle, minute);
+/// assert!(queued.is_accepted());
+/// // It is used: once more a minute from now.
+/// let moved = queue.mod_delayed_embedded(&connection, |connection| &connection.idle, minute);
+/// assert!(moved.was_pending());
+/// // The timer holds a reference, which comes back.
+/// assert_eq!(Arc::strong_count(&connection), 2);
+/// assert!(connection.idle.cancel_sync().is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[repr(C)]
+pub struct EmbeddedDelayedWork<T> {
+    // First: the function goes from the item to this.
+    item: EmbeddedWork<T>,
+    timer: TimerKey,
+}
+
+impl<T: Send + Sync + 'static> EmbeddedDelayedWork<T> {
+    /// An item that runs `func`, as [`EmbeddedWork::new`].
+    pub fn new<F>(func: F) -> Self
+    where
+        F: Fn(Arc<T>) + Copy + Send + Sync + 'static,
+    {
+        EmbeddedDelayedWork {
+            item: EmbeddedWork::new(func),
+            timer: TimerKey::new(),
+        }
+    }
+}
+
+impl<T> EmbeddedDelayedWork<T> {
+    fn raw(&self) -> &RawWork {
+        self.item.as_raw()
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            work: self.raw(),
+            whole: NonNull::from(self.raw()),
+            timer: &self.timer,
+        }
+    }
+
+    /// Whether its timer is armed or it is queued and has not started. A hint.
+    pub fn is_pending(&self) -> bool {
+        self.item.is_pending()
+    }
+
+    /// Whether it is pending, on its timer or on a queue, and whether it runs. A hint.
+    pub fn busy(&self) -> WorkBusy {
+        self.item.busy()
+    }
+
+    /// How long its timer still runs, in whole milliseconds; zero if it is not armed. A hint.
+    pub fn time_left(&self) -> Duration {
+        self.parts().time_left()
+    }
+
+    /// Removes a pending instance, from the timer or the queue, and returns the reference that it held; does not wait for a running one. `None`: none was pending.
+    pub fn cancel(&self) -> Option<Arc<T>> {
+        let disarm = || {
+            let (item, keep) = self.parts().disarm()?;
+            // As it would be on a queue: left to the pending instance, whose item has the address.
+            std::mem::forget(keep);
+            Some(item)
+        };
+        let removed = remove_with(self.raw(), &registered, &disarm)?;
+        removed.item(|| ()).release();
+        // SAFETY: the instance was removed here.
+        Some(unsafe { self.item.take_back() })
+    }
+
+    /// As [`cancel`](Self::cancel), and waits until the function does not run any more. Meanwhile the item is disabled, so one
+    /// that requeues itself cannot escape.
+    pub fn cancel_sync(&self) -> Option<Arc<T>> {
+        self.disable_sync().take_removed()
+    }
+
+    /// Disables the item until the guard is dropped: a pending instance is removed from timer or queue, and attempts to queue
+    /// are refused and lost. Does not wait for a running instance. Several guards add up.
+    pub fn disable(&self) -> EmbeddedDisableGuard<'_, T> {
+        self.raw().disable_once_more();
+        EmbeddedDisableGuard::new(self.raw(), self.cancel())
+    }
+
+    /// As [`disable`](Self::disable), and waits until the function does not run any more.
+    pub fn disable_sync(&self) -> EmbeddedDisableGuard<'_, T> {
+        let guard = self.disable();
+        wait_for_run(self.raw());
+        guard
+    }
+
+    /// Waits for the last instance known at the call. An armed timer is stopped and the item queued at once. `Ok(false)`: it
+    /// was neither pending nor running.
+    ///
+    /// # Errors
+    /// As [`RawWork::flush`].
+    pub fn flush(&self) -> Result<bool, FlushError> {
+        self.parts().flush(RawWork::flush)
+    }
+
+    /// As [`flush`](Self::flush), for at most `timeout`; the calling thread runs nothing itself.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.
+    pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
+        self.parts().flush(|item| item.flush_timeout(timeout))
+    }
+}
+
+impl<T: Send + Sync + 'static> EmbeddedDelayedWork<T> {
+    /// The owned item, with a reference of the value.
+    fn armed(
+        &self,
+        owner: &Arc<T>,
+        queue: &Arc<WqCore>,
+        cpu: Option<usize>,
+        item: Pending,
+    ) -> Armed {
+        self.item.belongs_to(owner);
+        Armed {
+            item,
+            keep: Some(Keep::Owner {
+                _value: owner.clone(),
+            }),
+            queue: queue.clone(),
+            cpu,
+        }
+    }
+}
+
+impl<T> fmt::Debug for EmbeddedDelayedWork<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedDelayedWork")
+            .field("pending", &self.is_pending())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Workqueue {
+    /// As [`queue_delayed`](Self::queue_delayed), with an item that is part of the value of `owner`: see [`queue_embedded`](Self::queue_embedded).
+    ///
+    /// # Panics
+    /// As [`queue_embedded`](Self::queue_embedded).
+    pub fn queue_delayed_embedded<T: Send + Sync + 'static>(
+        &self,
+        owner: &Arc<T>,
+        item: impl for<'a> FnOnce(&'a T) -> &'a EmbeddedDelayedWork<T>,
+        delay: Duration,
+    ) -> Queued {
+        self.start_embedded(None, owner, item, delay)
+    }
+
+    /// As [`queue_delayed_embedded`](Self::queue_delayed_embedded), from `cpu` instead of from the caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    ///
+    /// # Panics
+    /// As [`queue_embedded`](Self::queue_embedded).
+    pub fn queue_delayed_embedded_on<T: Send + Sync + 'static>(
+        &self,
+        cpu: usize,
+        owner: &Arc<T>,
+        item: impl for<'a> FnOnce(&'a T) -> &'a EmbeddedDelayedWork<T>,
+        delay: Duration,
+    ) -> Result<Queued, Error> {
+        self.must_have(cpu)?;
+        Ok(self.start_embedded(Some(cpu), owner, item, delay))
+    }
+
+    fn start_embedded<T: Send + Sync + 'static>(
+        &self,
+        cpu: Option<usize>,
+        owner: &Arc<T>,
+        item: impl for<'a> FnOnce(&'a T) -> &'a EmbeddedDelayedWork<T>,
+        delay: Duration,
+    ) -> Queued {
+        let item = locate(owner, item);
+        // SAFETY: `start` keeps the item alive while its timer is armed, and leaves a reference for the run.
+        let claimed = match unsafe { self.claim_delayed(item.cast::<RawWork>()) } {
+            Ok(claimed) => claimed,
+            Err(why) => return why,
+        };
+        // SAFETY: it is part of the owner's value.
+        let embedded = unsafe { item.as_ref() };
+        let armed = embedded.armed(owner, &self.core, cpu, claimed);
+        armed.start(&embedded.timer, delay)
+    }
+
+    /// As [`mod_delayed`](Self::mod_delayed), with an item that is part of the value of `owner`: see [`queue_embedded`](Self::queue_embedded).
+    ///
+    /// # Panics
+    /// As [`queue_embedded`](Self::queue_embedded).
+    pub fn mod_delayed_embedded<T: Send + Sync + 'static>(
+        &self,
+        owner: &Arc<T>,
+        item: impl for<'a> FnOnce(&'a T) -> &'a EmbeddedDelayedWork<T>,
+        delay: Duration,
+    ) -> Moved {
+        let item = locate(owner, item);
+        // SAFETY: it is part of the owner's value.
+        let embedded = unsafe { item.as_ref() };
+        let parts = Parts {
+            whole: item.cast(),
+            ..embedded.parts()
+        };
+        // SAFETY: called when the instance has been removed from its queue. One on the timer has a reference of its own there.
+        let unlend = || drop(unsafe { embedded.item.take_back() });
+        let armed = |item| embedded.armed(owner, &self.core, None, item);
+        parts.move_by(&self.core, delay, unlend, armed)
+    }
+}

@@ -1,0 +1,85 @@
+//! Queueing delayed items, and moving them.
+
+use super::DelayedWork;
+use crate::error::{Error, Refused};
+use crate::item::{Pending, RawWork};
+use crate::workqueue::queue::Workqueue;
+use crate::workqueue::task::queued::{Moved, Queued};
+use std::ptr::NonNull;
+use std::time::Duration;
+
+impl Workqueue {
+    /// Queues `work` when `delay` has passed, near the CPU that the caller is on now. A zero delay queues at once, without a
+    /// timer. An item that is [accepted](Queued::Accepted) for its timer may still be dropped when that fires, if the queue is draining or gone by then.
+    pub fn queue_delayed(&self, work: &DelayedWork, delay: Duration) -> Queued {
+        self.start_delayed(None, work, delay)
+    }
+
+    /// As [`queue_delayed`](Self::queue_delayed), from `cpu` instead of from the caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    pub fn queue_delayed_on(
+        &self,
+        cpu: usize,
+        work: &DelayedWork,
+        delay: Duration,
+    ) -> Result<Queued, Error> {
+        self.must_have(cpu)?;
+        Ok(self.start_delayed(Some(cpu), work, delay))
+    }
+
+    fn start_delayed(&self, cpu: Option<usize>, work: &DelayedWork, delay: Duration) -> Queued {
+        // SAFETY: `start` keeps the item alive while its timer is armed, and leaves a reference for the run.
+        match unsafe { self.claim_delayed(work.work.raw()) } {
+            Ok(item) => work.armed(&self.core, cpu, item).start(&work.timer, delay),
+            Err(why) => why,
+        }
+    }
+
+    /// Claims an item that is to wait for its timer.
+    ///
+    /// # Safety
+    /// As for [`Pending::claim`].
+    pub(in crate::workqueue) unsafe fn claim_delayed(
+        &self,
+        item: NonNull<RawWork>,
+    ) -> Result<Pending, Queued> {
+        // SAFETY: by the caller's promise.
+        match unsafe { Pending::claim(item) } {
+            Ok(item) if self.core.engine.is_inherited() => {
+                item.release();
+                Err(Queued::Refused(Refused::Forked))
+            }
+            Ok(item) => Ok(item),
+            Err(why_not) => Err(why_not.into()),
+        }
+    }
+
+    /// Queues `work` when `delay` has passed from now, wherever it is: a pending instance, on a timer or a queue, is moved. [Tells](Moved) whether it was
+    /// pending, and what has become of it. If the thread that serves the timers
+    /// cannot be created, the item is queued at once: too early rather than never.
+    pub fn mod_delayed(&self, work: &DelayedWork, delay: Duration) -> Moved {
+        self.move_delayed(None, work, delay)
+    }
+
+    /// As [`mod_delayed`](Self::mod_delayed), from `cpu` instead of from the caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    pub fn mod_delayed_on(
+        &self,
+        cpu: usize,
+        work: &DelayedWork,
+        delay: Duration,
+    ) -> Result<Moved, Error> {
+        self.must_have(cpu)?;
+        Ok(self.move_delayed(Some(cpu), work, delay))
+    }
+
+    fn move_delayed(&self, cpu: Option<usize>, work: &DelayedWork, delay: Duration) -> Moved {
+        let armed = |item| work.armed(&self.core, cpu, item);
+        let unlend = || work.work.unlend();
+        work.parts().move_by(&self.core, delay, unlend, armed)
+    }
+}

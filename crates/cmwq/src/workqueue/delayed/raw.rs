@@ -1,0 +1,179 @@
+//! Delayed items in memory that is their user's.
+
+use super::{Armed, Parts};
+use crate::error::{Error, FlushError};
+use crate::item::{Pending, RawWork};
+use crate::timer::TimerKey;
+use crate::workqueue::queue::Workqueue;
+use crate::workqueue::task::control::wait_for_run;
+use crate::workqueue::task::queued::{Moved, Queued};
+use std::ptr::NonNull;
+use std::time::Duration;
+
+/// An item with a timer that its user owns and embeds where he likes: 80 bytes, of which a [`RawWork`] is the first 40.
+///
+/// All-zero memory is a valid idle item without a function. Its memory must stay valid, and must not move, from the moment it
+/// is queued until its function is called, or it is cancelled: the timer, too, refers to it by its address.
+#[repr(C)]
+pub struct RawDelayedWork {
+    work: RawWork,
+    /// Items in C are 8 bytes longer than `RawWork`, for what it may need one day.
+    _reserved: u64,
+    timer: TimerKey,
+    /// The same for the timer.
+    _reserved_for_timer: [u64; 2],
+}
+
+// What the C ABI promises.
+#[cfg(all(target_pointer_width = "64", not(cmwq_loom)))]
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(RawDelayedWork, timer) == 48 && size_of::<RawDelayedWork>() == 80);
+};
+
+impl RawDelayedWork {
+    /// An idle item that was never queued.
+    #[cfg(not(cmwq_loom))]
+    pub const fn new(func: crate::WorkFn) -> Self {
+        RawDelayedWork {
+            work: RawWork::new(func),
+            _reserved: 0,
+            timer: TimerKey::new(),
+            _reserved_for_timer: [0; 2],
+        }
+    }
+
+    /// The item without its timer. To cancel or disable that while the timer is armed waits until it fires: use the methods
+    /// here instead. To flush that waits for a running instance only.
+    pub fn work(&self) -> &RawWork {
+        &self.work
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            work: &self.work,
+            whole: NonNull::from(&self.work),
+            timer: &self.timer,
+        }
+    }
+
+    /// As [`DelayedWork::time_left`](crate::DelayedWork::time_left).
+    pub fn time_left(&self) -> Duration {
+        self.parts().time_left()
+    }
+
+    /// As [`DelayedWork::cancel`](crate::DelayedWork::cancel).
+    pub fn cancel(&self) -> bool {
+        self.parts().cancel(|| ())
+    }
+
+    /// As [`DelayedWork::cancel_sync`](crate::DelayedWork::cancel_sync).
+    pub fn cancel_sync(&self) -> bool {
+        self.parts().cancel_sync(|| ())
+    }
+
+    /// As [`RawWork::disable_work`]; the timer is stopped too.
+    pub fn disable_work(&self) -> bool {
+        self.work.disable_once_more();
+        self.cancel()
+    }
+
+    /// As [`disable_work`](Self::disable_work), and waits until the function does not run any more.
+    pub fn disable_sync(&self) -> bool {
+        let removed = self.disable_work();
+        wait_for_run(&self.work);
+        removed
+    }
+
+    /// As [`RawWork::enable_work`]; a pending instance of an item that was not disabled is taken off its timer too.
+    pub fn enable_work(&self) -> bool {
+        self.work.enable_with(|| {
+            self.cancel();
+        })
+    }
+
+    /// As [`DelayedWork::flush`](crate::DelayedWork::flush).
+    ///
+    /// # Errors
+    /// As [`RawWork::flush`].
+    pub fn flush(&self) -> Result<bool, FlushError> {
+        self.parts().flush(RawWork::flush)
+    }
+
+    /// As [`flush`](Self::flush), but the calling thread runs nothing itself.
+    ///
+    /// # Errors
+    /// As [`RawWork::flush`].
+    pub fn flush_by_workers(&self) -> Result<bool, FlushError> {
+        self.parts().flush(RawWork::flush_by_workers)
+    }
+
+    /// As [`DelayedWork::flush_timeout`](crate::DelayedWork::flush_timeout).
+    ///
+    /// # Errors
+    /// As [`RawWork::flush_timeout`].
+    pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
+        self.parts().flush(|item| item.flush_timeout(timeout))
+    }
+}
+
+impl Workqueue {
+    /// As [`queue_delayed`](Self::queue_delayed) and [`queue_delayed_on`](Self::queue_delayed_on), for an item whose memory is the
+    /// caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    ///
+    /// # Safety
+    /// As for [`queue_raw`](Self::queue_raw), and `item` stays where it is while its timer is armed.
+    pub unsafe fn queue_delayed_raw(
+        &self,
+        cpu: Option<usize>,
+        item: NonNull<RawDelayedWork>,
+        delay: Duration,
+    ) -> Result<Queued, Error> {
+        cpu.map_or(Ok(()), |cpu| self.must_have(cpu))?;
+        // SAFETY: by the caller's promise; from the caller's own pointer, so that the function may go back to the whole.
+        Ok(match unsafe { self.claim_delayed(item.cast()) } {
+            Ok(claimed) => {
+                let armed = self.armed_raw(cpu, claimed);
+                // SAFETY: valid by the caller's promise; the key is not touched once the item may run.
+                armed.start(unsafe { &(*item.as_ptr()).timer }, delay)
+            }
+            Err(why) => why,
+        })
+    }
+
+    /// As [`mod_delayed`](Self::mod_delayed) and [`mod_delayed_on`](Self::mod_delayed_on), for an item whose memory is the
+    /// caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    ///
+    /// # Safety
+    /// As for [`queue_delayed_raw`](Self::queue_delayed_raw).
+    pub unsafe fn mod_delayed_raw(
+        &self,
+        cpu: Option<usize>,
+        item: NonNull<RawDelayedWork>,
+        delay: Duration,
+    ) -> Result<Moved, Error> {
+        cpu.map_or(Ok(()), |cpu| self.must_have(cpu))?;
+        // SAFETY: valid by the caller's promise; what is borrowed is not touched once the item may run.
+        let parts = Parts {
+            whole: item.cast(),
+            ..unsafe { item.as_ref() }.parts()
+        };
+        let armed = |claimed| self.armed_raw(cpu, claimed);
+        Ok(parts.move_by(&self.core, delay, || (), armed))
+    }
+
+    fn armed_raw(&self, cpu: Option<usize>, item: Pending) -> Armed {
+        Armed {
+            item,
+            keep: None,
+            queue: self.core.clone(),
+            cpu,
+        }
+    }
+}

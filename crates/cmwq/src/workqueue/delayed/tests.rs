@@ -1,0 +1,54 @@
+//! The moment in which an item is disabled and still pending: whoever disables it has not got hold of it yet.
+
+use super::*;
+use crate::Engine;
+use crate::Workqueue;
+use crate::topology::Topology;
+use std::ptr::NonNull;
+
+const LONG: Duration = Duration::from_secs(3600);
+
+fn queue() -> Workqueue {
+    let topology = Topology::from_synthetic("l3:1 core:1 pu:1").expect("a valid description");
+    let engine = Engine::builder().topology(topology).build();
+    let builder = engine.expect("an engine").workqueue("delayed");
+    builder.build().expect("a queue")
+}
+
+#[test]
+fn a_pending_item_that_is_being_disabled_is_moved_and_left_to_who_disables_it() {
+    let wq = queue();
+    let work = DelayedWork::new(|| ());
+    for delay in [LONG, 2 * LONG] {
+        assert_eq!(wq.queue_delayed(&work, LONG), Queued::Accepted);
+        // The first half of `disable`.
+        work.work.as_raw().disable_once_more();
+        assert_eq!(wq.mod_delayed(&work, delay), Moved::Pending);
+        assert!(work.is_pending(), "nobody would know that it was dropped");
+        // The second half.
+        assert!(work.cancel(), "the removal is his who disables it");
+        // And from here on it is refused.
+        assert_eq!(wq.mod_delayed(&work, delay), Moved::Disabled);
+        assert!(!work.is_pending());
+        assert!(work.work.as_raw().enable_work());
+    }
+}
+
+#[test]
+fn the_same_holds_for_an_item_in_its_users_memory() {
+    extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
+    let wq = queue();
+    let work = RawDelayedWork::new(nothing);
+    let item = NonNull::from(&work);
+    // SAFETY: it outlives the calls, and is cancelled before it goes.
+    let queue = || unsafe { wq.queue_delayed_raw(None, item, LONG) };
+    // SAFETY: as above.
+    let move_it = || unsafe { wq.mod_delayed_raw(None, item, LONG) };
+    assert!(matches!(queue(), Ok(Queued::Accepted)));
+    work.work().disable_once_more();
+    assert!(matches!(move_it(), Ok(Moved::Pending)));
+    assert!(work.cancel(), "the removal is his who disables it");
+    assert!(matches!(move_it(), Ok(Moved::Disabled)));
+    assert!(!work.work().is_pending());
+    assert!(work.enable_work());
+}

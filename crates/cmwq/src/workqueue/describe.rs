@@ -1,0 +1,61 @@
+//! The description of what the calling thread runs.
+#![forbid(unsafe_code)]
+
+use crate::engine::Engine;
+use crate::pool::{current, describe_at_home};
+use crate::workqueue::parts::core::WqCore;
+
+/// So many bytes of a description are kept, as in the kernel.
+const DESCRIPTION_MAX: usize = 31;
+
+/// Describes the item that the calling thread runs: dumps, reports of stalls and `cmwq busy` show `description` beside its function,
+/// until the item ends. At most 31 bytes are kept. Without it the description is the name of the item's queue. On a thread that
+/// runs no item nothing happens. The kernel's `set_worker_desc`; it takes the lock of the item's pool.
+pub fn set_worker_desc(description: &str) {
+    let what = current();
+    if what.item == 0 {
+        return;
+    }
+    let description = fitting(description);
+    #[cfg(all(feature = "tracing", not(cmwq_loom)))]
+    crate::trace::spans::describe(&description);
+    let Err(mut description) = describe_at_home(what, description) else {
+        return;
+    };
+    // The thread helps another pool, is a rescuer, or waits for the item that it runs.
+    for engine in Engine::all() {
+        let queues = engine.queues().into_iter();
+        let own = queues.filter(|queue| queue.id() == what.front);
+        for core in own.filter_map(|queue| queue.as_any().downcast::<WqCore>().ok()) {
+            for pwq in core.members() {
+                match pwq.pool.describe(what, description) {
+                    Ok(()) => return,
+                    Err(back) => description = back,
+                }
+            }
+        }
+    }
+}
+
+/// As much of a text as is kept, on one line.
+fn fitting(text: &str) -> String {
+    let mut end = text.len().min(DESCRIPTION_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].replace(|c: char| c.is_control(), " ")
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::fitting;
+
+    #[test]
+    fn a_description_is_cut_between_characters_and_is_one_line() {
+        assert_eq!(fitting("eth0"), "eth0");
+        assert_eq!(fitting(""), "");
+        assert_eq!(fitting(&"x".repeat(40)), "x".repeat(31));
+        assert_eq!(fitting(&"\u{e9}".repeat(20)), "\u{e9}".repeat(15));
+        assert_eq!(fitting("a\nb\tc"), "a b c");
+    }
+}

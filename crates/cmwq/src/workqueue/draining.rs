@@ -1,0 +1,118 @@
+//! Waiting for all of a workqueue's items: flush, drain, destroy.
+
+use super::parts::core::WqCore;
+use super::parts::flush::says_that_it_takes_long;
+use super::parts::pwq::Pwq;
+use crate::engine::gates;
+use crate::error::FlushError;
+use crate::pool::{BlockGuard, FrontEnd};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicU32;
+use crate::trace::warn;
+use std::sync::Arc;
+
+impl WqCore {
+    /// Whether the caller may wait for the queue.
+    pub(in crate::workqueue) fn may_wait(&self) -> Result<(), FlushError> {
+        if self.engine.is_inherited() {
+            return Err(FlushError::Forked);
+        }
+        if self.runs_here() {
+            static WARNED: AtomicU32 = AtomicU32::new(0);
+            if WARNED.swap(1, Ordering::Relaxed) == 0 {
+                warn(&format!(
+                    "workqueue {}: one of its own items waits for the whole queue, which would never end",
+                    self.name
+                ));
+            }
+            return Err(FlushError::OwnItem);
+        }
+        self.check_dependency(None);
+        Ok(())
+    }
+
+    pub(crate) fn flush(&self) -> Result<(), FlushError> {
+        self.may_wait()?;
+        let _blocked = BlockGuard::enter();
+        self.flush.run(|| self.members());
+        Ok(())
+    }
+
+    /// Waits until nothing is queued any more; meanwhile only the queue's own items may queue on it.
+    pub(crate) fn drain(&self) -> Result<(), FlushError> {
+        self.may_wait()?;
+        self.close();
+        let _blocked = BlockGuard::enter();
+        self.run_dry();
+        self.closed.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// From here on items from outside are dropped; none that was not is still on its way.
+    pub(in crate::workqueue) fn close(&self) {
+        self.closed.fetch_add(1, Ordering::SeqCst);
+        gates().synchronize();
+    }
+
+    pub(in crate::workqueue) fn run_dry(&self) {
+        let mut flushes: u32 = 0;
+        loop {
+            self.flush.run(|| self.members());
+            // Twice: an item may have hopped behind the first look, from a pool not looked at yet to one looked at before. It
+            // ended somewhere in between then, which the second look sees.
+            if let Some(seen) = self.at_rest()
+                && let Some(again) = self.at_rest()
+                && seen.len() == again.len()
+                && seen
+                    .iter()
+                    .zip(&again)
+                    .all(|(before, now)| Arc::ptr_eq(&before.0, &now.0) && before.1 == now.1)
+            {
+                return;
+            }
+            flushes += 1;
+            if says_that_it_takes_long(flushes) {
+                warn(&format!(
+                    "workqueue {}: draining takes long, {flushes} flushes so far",
+                    self.name
+                ));
+            }
+        }
+    }
+
+    /// The pool workqueues, each with the number of its items completed so far; `None` if one was found to have items in
+    /// flight. They are looked at one after the other, not at one instant.
+    pub(in crate::workqueue) fn at_rest(&self) -> Option<Vec<(Arc<Pwq>, u64)>> {
+        let looks = self.members().into_iter().map(|pwq| {
+            let mut guard = pwq.pool.lock();
+            guard.drain();
+            let completed = guard.pwq_stats(pwq.key).completed;
+            let idle = guard.in_flight(pwq.key) == 0;
+            drop(guard);
+            idle.then_some((pwq, completed))
+        });
+        looks.collect()
+    }
+
+    /// Whether the caller is the one to destroy it.
+    pub(crate) fn begin_to_end(&self) -> bool {
+        self.ending.swap(1, Ordering::Relaxed) == 0
+    }
+
+    /// Runs everything that is queued, then lets go of the pools.
+    pub(crate) fn destroy(self: &Arc<Self>) {
+        self.close();
+        {
+            let _blocked = BlockGuard::enter();
+            self.run_dry();
+        }
+        let mut control = self.control.lock();
+        control.destroyed = true;
+        for pwq in std::mem::take(&mut control.current) {
+            self.retire(&pwq);
+        }
+        if let Some(rescuer) = &self.rescuer {
+            rescuer.stop();
+        }
+    }
+}

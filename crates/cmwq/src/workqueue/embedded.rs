@@ -1,0 +1,170 @@
+//! What can be done with items that are part of a value: queue, cancel, disable, flush.
+
+use crate::error::{Error, FlushError};
+use crate::item::embedded::locate;
+use crate::item::{EmbeddedWork, Pending, RawWork};
+use crate::pool::publish_begins;
+use crate::workqueue::queue::Workqueue;
+use crate::workqueue::task::control::{WorkBusy, wait_for_run};
+use crate::workqueue::task::queued::Queued;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl<T> EmbeddedWork<T> {
+    /// Whether it is queued and has not started. A hint: it may have changed when the caller looks at the answer.
+    pub fn is_pending(&self) -> bool {
+        self.as_raw().is_pending()
+    }
+
+    /// Whether it is pending, and whether it runs. A hint.
+    pub fn busy(&self) -> WorkBusy {
+        self.as_raw().busy()
+    }
+
+    /// The reference of an instance that was removed, if one was.
+    fn removed(&self, removed: bool) -> Option<Arc<T>> {
+        // SAFETY: the caller has removed the instance.
+        removed.then(|| unsafe { self.take_back() })
+    }
+
+    /// Removes a pending instance, and returns the reference that it held; does not wait for a running one. `None`: none was pending.
+    pub fn cancel(&self) -> Option<Arc<T>> {
+        self.removed(self.as_raw().cancel())
+    }
+
+    /// As [`cancel`](Self::cancel), and waits until the function does not run any more; see [`RawWork::cancel_sync`].
+    pub fn cancel_sync(&self) -> Option<Arc<T>> {
+        self.removed(self.as_raw().cancel_sync())
+    }
+
+    /// Disables the item until the guard is dropped: a pending instance is removed, and attempts to queue are refused and
+    /// lost. Does not wait for a running instance. Several guards add up.
+    pub fn disable(&self) -> EmbeddedDisableGuard<'_, T> {
+        let removed = self.removed(self.as_raw().disable_work());
+        EmbeddedDisableGuard::new(self.as_raw(), removed)
+    }
+
+    /// As [`disable`](Self::disable), and waits until the function does not run any more.
+    pub fn disable_sync(&self) -> EmbeddedDisableGuard<'_, T> {
+        let guard = self.disable();
+        wait_for_run(self.as_raw());
+        guard
+    }
+
+    /// Waits for the last instance known at the call; see [`RawWork::flush`]. `Ok(false)`: there was none.
+    ///
+    /// # Errors
+    /// As [`RawWork::flush`].
+    pub fn flush(&self) -> Result<bool, FlushError> {
+        self.as_raw().flush()
+    }
+
+    /// As [`flush`](Self::flush), for at most `timeout`; the calling thread runs nothing itself.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.
+    pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
+        self.as_raw().flush_timeout(timeout)
+    }
+}
+
+impl<T> fmt::Debug for EmbeddedWork<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedWork")
+            .field("pending", &self.is_pending())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keeps an embedded item from being queued while it lives.
+#[must_use = "the item is enabled again when the guard is dropped"]
+pub struct EmbeddedDisableGuard<'a, T> {
+    item: &'a RawWork,
+    removed: Option<Arc<T>>,
+}
+
+impl<'a, T> EmbeddedDisableGuard<'a, T> {
+    /// For an item that was disabled just now.
+    pub(super) fn new(item: &'a RawWork, removed: Option<Arc<T>>) -> Self {
+        EmbeddedDisableGuard { item, removed }
+    }
+
+    /// The reference of the pending instance that was removed when the item was disabled, if one was; once.
+    pub fn take_removed(&mut self) -> Option<Arc<T>> {
+        self.removed.take()
+    }
+}
+
+impl<T> Drop for EmbeddedDisableGuard<'_, T> {
+    fn drop(&mut self) {
+        // It was disabled by this guard, so there is nothing to complain of.
+        self.item.enable_work();
+    }
+}
+
+impl<T> fmt::Debug for EmbeddedDisableGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedDisableGuard")
+            .field("removed", &self.removed.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Workqueue {
+    /// Queues an item that is part of the value of `owner`, as [`queue`](Self::queue) does it with a [`Work`](crate::Work). `item` names the field; the pending
+    /// instance keeps a reference of the value, which the item's function gets.
+    ///
+    /// # Panics
+    /// What `item` returns is no part of the value itself: it is behind a pointer.
+    #[inline]
+    pub fn queue_embedded<T: Send + Sync + 'static>(
+        &self,
+        owner: &Arc<T>,
+        item: impl for<'a> FnOnce(&'a T) -> &'a EmbeddedWork<T>,
+    ) -> Queued {
+        self.queue_embedded_from(None, owner, item)
+    }
+
+    /// As [`queue_embedded`](Self::queue_embedded), from the pod of `cpu` instead of from the caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    ///
+    /// # Panics
+    /// As [`queue_embedded`](Self::queue_embedded).
+    pub fn queue_embedded_on<T: Send + Sync + 'static>(
+        &self,
+        cpu: usize,
+        owner: &Arc<T>,
+        item: impl for<'a> FnOnce(&'a T) -> &'a EmbeddedWork<T>,
+    ) -> Result<Queued, Error> {
+        self.must_have(cpu)?;
+        Ok(self.queue_embedded_from(Some(cpu), owner, item))
+    }
+
+    #[inline]
+    fn queue_embedded_from<T: Send + Sync + 'static>(
+        &self,
+        cpu: Option<usize>,
+        owner: &Arc<T>,
+        item: impl for<'a> FnOnce(&'a T) -> &'a EmbeddedWork<T>,
+    ) -> Queued {
+        let item = locate(owner, item);
+        publish_begins(item.addr().get());
+        // SAFETY: the reference lent below keeps the item alive until its function has taken it over.
+        let claimed = match unsafe { Pending::claim(item.cast::<RawWork>()) } {
+            Ok(claimed) => claimed,
+            Err(why_not) => return why_not.into(),
+        };
+        // SAFETY: it is part of the owner's value.
+        let embedded = unsafe { item.as_ref() };
+        embedded.lend(owner);
+        let result = self.core.queue(cpu, claimed);
+        if result.is_err() {
+            // SAFETY: the queue has released the item, and not used the reference.
+            drop(unsafe { embedded.take_back() });
+        }
+        result.into()
+    }
+}

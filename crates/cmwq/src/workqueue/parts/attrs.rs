@@ -1,0 +1,71 @@
+//! A workqueue's attributes, and the limits on its numbers.
+
+use crate::affinity::AffinityScope;
+use crate::error::Error;
+use crate::topology::CpuSet;
+use crate::trace::warn;
+
+/// What can be changed about an unbound workqueue while it is in use: all of it at once, with
+/// [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkqueueAttrs {
+    /// The workers' nice level, -20 (first) to 19 (last). Raising it above the process's own needs a privilege; without it
+    /// the queue works at the process's level.
+    pub nice: i32,
+    /// The CPUs that items may run on; `None`: all that the process may use. CPUs that do not exist or may not be used are
+    /// ignored; if none is left, the mask is ignored. Kept as given.
+    pub cpumask: Option<CpuSet>,
+    /// How the machine is cut into pods.
+    pub affinity_scope: AffinityScope,
+    /// Whether items run in the pod that they were queued from in any case (`true`), or may be run by another pod's idle
+    /// workers when their own has too much to do (`false`).
+    pub affinity_strict: bool,
+}
+
+impl Default for WorkqueueAttrs {
+    fn default() -> Self {
+        WorkqueueAttrs {
+            nice: 0,
+            cpumask: None,
+            affinity_scope: AffinityScope::Default,
+            affinity_strict: false,
+        }
+    }
+}
+
+impl WorkqueueAttrs {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if (-20..=19).contains(&self.nice) {
+            Ok(())
+        } else {
+            Err(Error::Nice(self.nice))
+        }
+    }
+}
+
+/// `max_active` when 0 is asked for.
+pub const WQ_DFL_ACTIVE: usize = 1024;
+/// The largest `max_active`.
+pub const WQ_MAX_ACTIVE: usize = 2048;
+/// The cap of the initial `min_active`.
+pub(crate) const WQ_DFL_MIN_ACTIVE: usize = 8;
+/// The nice level of highpri pools.
+pub(crate) const HIGHPRI_NICE: i32 = -20;
+/// The nice level of BH pools that are not highpri: the kernel's softirqs come before all threads.
+pub(crate) const BH_NICE: i32 = -10;
+/// Bytes of a name that are kept.
+pub(crate) const NAME_MAX: usize = 31;
+
+/// 0 stands for the default; too much is cut, with a warning.
+pub(crate) fn clamp_max_active(name: &str, wanted: usize) -> usize {
+    match wanted {
+        0 => WQ_DFL_ACTIVE,
+        1..=WQ_MAX_ACTIVE => wanted,
+        _ => {
+            warn(&format!(
+                "workqueue {name}: max_active {wanted} is out of range, {WQ_MAX_ACTIVE} is used (1 to {WQ_MAX_ACTIVE})"
+            ));
+            WQ_MAX_ACTIVE
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The workqueue's working parts: its pool workqueues, the slot of each CPU, and what pools tell it.
+
+use super::attrs::WorkqueueAttrs;
+use super::flush::Flush;
+use super::kind::{Flags, WorkqueueKind};
+use super::limits::Limits;
+use super::mapping::Mapping;
+use super::pwq::Pwq;
+use crate::engine::{Engine, Queue, gates};
+use crate::error::Error;
+use crate::pool::{
+    FrontEnd, Pool, PwqKey, PwqState, PwqStats, Rescue, Rescuer, Traits, WorkerThreads, current,
+};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
+use crate::sys::gate::{Replaced, Shared};
+use crate::sys::sync::Mutex;
+use std::sync::{Arc, OnceLock, Weak};
+
+// All issuers read it, and it is hardly ever written: nothing that is may lie on its lines.
+#[repr(align(128))]
+pub(crate) struct WqCore {
+    /// Unlike the name, no other queue of the process has or had it.
+    pub(crate) serial: u64,
+    pub(crate) name: String,
+    pub(crate) engine: Engine,
+    pub(crate) kind: WorkqueueKind,
+    pub(crate) flags: Flags,
+    pub(crate) rescuer: Option<Arc<Rescuer>>,
+    /// By CPU: where an item queued from there goes. Set once, right after the queue was made; its entries are replaced.
+    pub(crate) slots: OnceLock<Box<[Shared<Pwq>]>>,
+    /// How many drains are going on, destruction included: while not 0, only the queue's own items may queue.
+    pub(crate) closed: AtomicU32,
+    /// Whether a dropped item has been warned of.
+    pub(crate) warned: AtomicU32,
+    /// 1: it is deprecated, and has not been used. Read by who does not remember its way to the queue.
+    pub(crate) unused: AtomicU32,
+    /// Whether its destruction has begun.
+    pub(in crate::workqueue) ending: AtomicU32,
+    /// All pool workqueues that may have items, oldest first; retired ones too until they are gone. Only a pool's lock is
+    /// taken under it.
+    pub(in crate::workqueue) members: Mutex<Vec<Arc<Pwq>>>,
+    /// Serialises changes of the attributes.
+    pub(in crate::workqueue) control: Mutex<Control>,
+    pub(in crate::workqueue) flush: Flush,
+    pub(crate) limits: Limits,
+    /// What its workers are to be like.
+    pub(crate) threads: Option<WorkerThreads>,
+}
+
+pub(in crate::workqueue) struct Control {
+    pub(in crate::workqueue) attrs: WorkqueueAttrs,
+    /// The pool workqueues that the slots point to.
+    pub(in crate::workqueue) current: Vec<Arc<Pwq>>,
+    pub(in crate::workqueue) destroyed: bool,
+}
+
+impl WqCore {
+    pub(crate) fn new(
+        name: String,
+        engine: Engine,
+        kind: WorkqueueKind,
+        flags: Flags,
+        attrs: WorkqueueAttrs,
+        limits: Limits,
+        threads: Option<WorkerThreads>,
+    ) -> Result<Arc<Self>, Error> {
+        let rescuer = flags
+            .mem_reclaim
+            .then(|| Rescuer::start(&name, engine.resting_place(), threads.as_ref()))
+            .transpose()
+            .map_err(Error::Thread)?;
+        static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
+        let core = Arc::new(WqCore {
+            serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
+            name,
+            kind,
+            flags,
+            rescuer,
+            slots: OnceLock::new(),
+            closed: AtomicU32::new(0),
+            warned: AtomicU32::new(0),
+            unused: AtomicU32::new(u32::from(flags.deprecated.is_some())),
+            ending: AtomicU32::new(0),
+            members: Mutex::new(Vec::new()),
+            control: Mutex::new(Control {
+                attrs,
+                current: Vec::new(),
+                destroyed: false,
+            }),
+            flush: Flush::new(),
+            limits,
+            threads,
+            engine,
+        });
+        let as_queue: Arc<dyn Queue> = core.clone();
+        core.engine.add_queue(&as_queue);
+        if let Some(group) = core.limits.group() {
+            let own: Weak<WqCore> = Arc::downgrade(&core);
+            group.join(own);
+        }
+        {
+            // Whatever has changed since is seen here, under the lock that those who bring changes take.
+            let mut control = core.control.lock();
+            let mapping = core.engine.map(&control.attrs, kind, core.threads.as_ref());
+            let pwqs = core.make_pwqs(&mapping, &control.current);
+            let slots = mapping
+                .of_cpu
+                .iter()
+                .map(|&index| Shared::new(pwqs[index].clone()))
+                .collect();
+            // Nobody else has the queue yet.
+            let _ = core.slots.set(slots);
+            control.current = pwqs;
+            core.limits.recompute(&core.engine, &control.attrs);
+        }
+        Ok(core)
+    }
+
+    pub(crate) fn ordered(&self) -> bool {
+        self.kind == WorkqueueKind::Ordered
+    }
+
+    /// Whether the calling thread runs an item of this queue.
+    pub(crate) fn runs_here(&self) -> bool {
+        current().front == self.id()
+    }
+
+    pub(crate) fn attrs(&self) -> WorkqueueAttrs {
+        self.control.lock().attrs.clone()
+    }
+
+    /// Builds all that the new attributes need, then switches every slot.
+    pub(crate) fn apply(self: &Arc<Self>, attrs: WorkqueueAttrs) -> Result<(), Error> {
+        self.change(|own| *own = attrs)
+    }
+
+    /// As [`apply`](Self::apply), of what `change` makes of the attributes; nobody else changes them in between.
+    pub(crate) fn change(
+        self: &Arc<Self>,
+        change: impl FnOnce(&mut WorkqueueAttrs),
+    ) -> Result<(), Error> {
+        self.engine.must_be_ours()?;
+        if !self.kind.is_unbound() {
+            return Err(self.exclude("attributes"));
+        }
+        let mut control = self.control.lock();
+        let mut attrs = control.attrs.clone();
+        change(&mut attrs);
+        attrs.check()?;
+        control.attrs = attrs;
+        self.limits.recompute(&self.engine, &control.attrs);
+        self.remap(&mut control);
+        self.limits.settle(&self.members());
+        Ok(())
+    }
+
+    /// The attributes, and the pool for CPUs that have no pod.
+    pub(crate) fn attrs_and_default_pool(&self) -> (WorkqueueAttrs, Option<u32>) {
+        let control = self.control.lock();
+        let default = control.current.first().map(|pwq| pwq.pool.id);
+        (control.attrs.clone(), default)
+    }
+
+    pub(crate) fn is_destroyed(&self) -> bool {
+        self.control.lock().destroyed
+    }
+
+    /// Empty while the queue is being made.
+    pub(crate) fn slots(&self) -> &[Shared<Pwq>] {
+        self.slots.get().map_or(&[], |slots| slots)
+    }
+
+    pub(crate) fn rescuer(&self) -> Option<&Rescuer> {
+        self.rescuer.as_deref()
+    }
+
+    pub(in crate::workqueue) fn remap(self: &Arc<Self>, control: &mut Control) {
+        // Not before it is made (it will map itself then), and not when it is gone.
+        let Some(slots) = self.slots.get().filter(|_| !control.destroyed) else {
+            return;
+        };
+        let mapping = self
+            .engine
+            .map(&control.attrs, self.kind, self.threads.as_ref());
+        let pwqs = self.make_pwqs(&mapping, &control.current);
+        let old: Vec<Replaced<Pwq>> = slots
+            .iter()
+            .zip(&mapping.of_cpu)
+            .map(|(slot, &index)| slot.replace(pwqs[index].clone()))
+            .collect();
+        // After this no issuer is on its way to an old pool workqueue.
+        drop(Replaced::retire(old, gates()));
+        let before = std::mem::replace(&mut control.current, pwqs);
+        for pwq in before {
+            if !control
+                .current
+                .iter()
+                .any(|current| Arc::ptr_eq(current, &pwq))
+            {
+                self.retire(&pwq);
+            }
+        }
+        self.limits.share_among(&self.members());
+    }
+
+    /// The pool workqueues of a mapping: those of `current` that fit, and new ones.
+    pub(in crate::workqueue) fn make_pwqs(
+        self: &Arc<Self>,
+        mapping: &Mapping,
+        current: &[Arc<Pwq>],
+    ) -> Vec<Arc<Pwq>> {
+        let pools: Vec<Arc<Pool>> = mapping
+            .keys
+            .iter()
+            .map(|key| self.engine.acquire_pool(key))
+            .collect();
+        // One colour for all: no flush may begin between reading it and entering the members.
+        self.flush.with_colour(|colour| {
+            let made = pools.into_iter().map(|pool| {
+                match current.iter().find(|pwq| pwq.pool.id == pool.id) {
+                    Some(pwq) => {
+                        self.engine.release_pool(&pool);
+                        pwq.clone()
+                    }
+                    None => self.make_pwq(pool, colour),
+                }
+            });
+            made.collect()
+        })
+    }
+
+    pub(in crate::workqueue) fn make_pwq(
+        self: &Arc<Self>,
+        pool: Arc<Pool>,
+        colour: u32,
+    ) -> Arc<Pwq> {
+        let node = self.limits.node_of(&self.engine, &pool);
+        // Entered while no older one can go unnoticed: `pwq_gone` unplugs under the same lock.
+        let mut members = self.members.lock();
+        let plugged = self.ordered() && !members.is_empty();
+        // Where workers take several items at once. One after the other, on the only CPU, they are in an order that threads may know.
+        let together = !self.ordered() && pool.attrs.batch > 1 && pool.attrs.cpus.len() > 1;
+        let traits = Traits {
+            ordered: self.ordered(),
+            cpu_intensive: self.flags.cpu_intensive && self.kind == WorkqueueKind::PerCpu,
+            reclaim: self.rescuer.is_some(),
+            waiters_run: self.waiters_run(),
+        };
+        let rescuer = self.rescuer.clone().map(|own| own as Arc<dyn Rescue>);
+        let limit = self.limits.of(node);
+        let state =
+            PwqState::of(self.clone(), rescuer, traits, limit, node, colour).plugged(plugged);
+        let (key, together) = {
+            let mut guard = pool.lock();
+            let key = guard.add_pwq(state);
+            let together = together.then(|| guard.allow_together(key, &pool));
+            (key, together.flatten())
+        };
+        let pwq = Pwq::new(pool, key, node, together);
+        members.push(pwq.clone());
+        pwq
+    }
+
+    /// Takes a pool workqueue out of use. It goes when its last item has ended.
+    pub(in crate::workqueue) fn retire(self: &Arc<Self>, pwq: &Arc<Pwq>) {
+        let gone = {
+            let mut guard = pwq.pool.lock();
+            guard.drain();
+            guard.retire_pwq(pwq.key)
+        };
+        if gone {
+            self.forget(&pwq.pool, pwq.key);
+        }
+    }
+
+    /// A pool workqueue is gone from its pool.
+    pub(in crate::workqueue) fn forget(&self, pool: &Arc<Pool>, key: PwqKey) {
+        let unplugged = {
+            let mut members = self.members.lock();
+            let Some(at) = members
+                .iter()
+                .position(|pwq| pwq.pool.id == pool.id && pwq.key == key)
+            else {
+                return;
+            };
+            members.remove(at);
+            // Ordered: the next one's turn has come only when it is the oldest left.
+            members
+                .first()
+                .filter(|_| self.ordered() && at == 0)
+                .cloned()
+        };
+        if let Some(pwq) = unplugged {
+            let waits = pwq.pool.lock().unplug(pwq.key);
+            if waits {
+                self.must_wait(&pwq.pool, pwq.key);
+            }
+        }
+        self.engine.release_pool(pool);
+    }
+
+    pub(crate) fn members(&self) -> Vec<Arc<Pwq>> {
+        self.members.lock().clone()
+    }
+
+    pub(crate) fn exclude(&self, other: &'static str) -> Error {
+        let one = match self.kind {
+            WorkqueueKind::Unbound => "unbound",
+            WorkqueueKind::Ordered => "ordered",
+            WorkqueueKind::PerCpu => "per_cpu",
+            WorkqueueKind::Bh => "bh",
+        };
+        Error::Incompatible { one, other }
+    }
+
+    pub(crate) fn set_max_active(&self, max_active: usize) -> Result<(), Error> {
+        match self.kind {
+            WorkqueueKind::Ordered => return Err(Error::OrderedMaxActive),
+            WorkqueueKind::Bh => return Err(self.exclude("max_active")),
+            _ => {}
+        }
+        self.engine.must_be_ours()?;
+        let control = self.control.lock();
+        self.limits.set_max_active(max_active);
+        self.limits.recompute(&self.engine, &control.attrs);
+        self.limits.settle(&self.members());
+        Ok(())
+    }
+
+    pub(crate) fn set_min_active(&self, min_active: usize) -> Result<(), Error> {
+        if self.kind != WorkqueueKind::Unbound {
+            return Err(self.exclude("min_active"));
+        }
+        self.engine.must_be_ours()?;
+        let control = self.control.lock();
+        self.limits.set_min_active(min_active);
+        self.limits.recompute(&self.engine, &control.attrs);
+        self.limits.settle(&self.members());
+        Ok(())
+    }
+
+    /// Whether items queued from `cpu` have to wait for a place. A hint.
+    pub(crate) fn is_congested(&self, cpu: usize) -> bool {
+        let slots = self.slots.get().expect("set when the queue was made");
+        let pwq = {
+            let gate = gates().enter(0);
+            slots.get(cpu).unwrap_or(&slots[0]).get(&gate)
+        };
+        let mut guard = pwq.pool.lock();
+        guard.drain();
+        guard.pwq_load(pwq.key).1 > 0
+    }
+
+    /// The nice levels that the queue's workers have, as far as some have begun.
+    pub(crate) fn effective_nice(&self) -> Option<i32> {
+        let members = self.members();
+        members.iter().find_map(|pwq| pwq.pool.effective_nice())
+    }
+
+    /// What its pool workqueues have counted so far, those that exist.
+    pub(crate) fn stats(&self) -> PwqStats {
+        let mut sum = PwqStats::default();
+        for pwq in self.members() {
+            let mut guard = pwq.pool.lock();
+            sum.add(&guard.pwq_stats(pwq.key));
+        }
+        sum
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests;

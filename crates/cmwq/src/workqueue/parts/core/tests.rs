@@ -1,0 +1,50 @@
+//! What a drain waits for.
+
+use crate::Engine;
+use crate::engine::gates;
+use crate::item::{Pending, closure};
+use crate::sys::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::time::{Duration, Instant};
+
+/// Far more than a drain of an idle queue takes. Nothing is expected to happen in this time.
+const TIME_TO_RETURN: Duration = Duration::from_millis(100);
+
+#[test]
+fn a_drain_waits_for_issuers_that_have_found_the_queue_open() {
+    let engine = Engine::builder().build().unwrap();
+    let wq = engine.workqueue("drains").build().unwrap();
+    let core = &wq.core;
+    let ran = Arc::new(AtomicUsize::new(0));
+    let drained = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // The issuer is in its gate, and has found out where its item goes.
+        let gate = gates().enter(0);
+        let pwq = core.slots()[core.issuing_cpu()].load(&gate);
+        let drain = scope.spawn(|| {
+            core.drain().unwrap();
+            drained.store(true, Ordering::SeqCst);
+            ran.load(Ordering::SeqCst)
+        });
+        while core.closed.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        let until = Instant::now() + TIME_TO_RETURN;
+        while Instant::now() < until && !drained.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        assert!(
+            !drained.load(Ordering::SeqCst),
+            "the queue was drained while an item was on its way to it"
+        );
+        let counts = ran.clone();
+        let item = closure::into_raw(move || {
+            counts.fetch_add(1, Ordering::SeqCst);
+        });
+        // SAFETY: the item is there until its function runs.
+        pwq.publish(unsafe { Pending::one_shot(item) });
+        drop(gate);
+        assert_eq!(drain.join().unwrap(), 1, "the drain has waited for it");
+    });
+}

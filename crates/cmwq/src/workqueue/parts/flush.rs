@@ -1,0 +1,145 @@
+//! Waiting for everything that was accepted before: flush generations.
+//!
+//! Every item carries the colour that was current when it was accepted. A flush makes the next colour current, on every
+//! pool workqueue of the queue, and waits until no item of the colour before is in flight: one *generation*. Generations
+//! complete in order, so a flush waits for all older ones too. It cannot be held up by a steady producer, whose items
+//! are of the next colour.
+//!
+//! There are 16 colours, so at most 15 generations are outstanding. A flusher that finds no colour free waits until one
+//! is; if somebody has begun a generation after it arrived, that one covers it as well, so a whole crowd shares one.
+//!
+//! **Which items does a flush cover?** All whose `queue()` returned before: they were published, and the flusher takes each
+//! pool's lock and accepts what was published, under the old colour, before it advances.
+
+use super::pwq::Pwq;
+use crate::pool::COLOURS;
+use crate::sys::sync::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+pub(crate) struct Flush {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// The colour that is current.
+    colour: u32,
+    /// Generations begun and generations complete since the queue was made. Generation number n is complete when
+    /// `complete > n`.
+    begun: u64,
+    complete: u64,
+    /// The outstanding ones, oldest first.
+    outstanding: VecDeque<Generation>,
+}
+
+struct Generation {
+    colour: u32,
+    /// Pool workqueues with items of the colour in flight, and one while the generation is being begun.
+    busy: usize,
+}
+
+impl Flush {
+    pub(crate) fn new() -> Self {
+        let state = State {
+            colour: 0,
+            begun: 0,
+            complete: 0,
+            outstanding: VecDeque::new(),
+        };
+        Flush {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Calls `f` with the current colour; no generation begins meanwhile.
+    pub(crate) fn with_colour<R>(&self, f: impl FnOnce(u32) -> R) -> R {
+        f(self.state.lock().colour)
+    }
+
+    /// Waits for every item that was accepted by `members()` before the call.
+    pub(crate) fn run(&self, members: impl FnOnce() -> Vec<Arc<Pwq>>) {
+        let mut state = self.state.lock();
+        // The first generation that begins from now on covers this caller.
+        let mine = state.begun;
+        while state.begun == mine && state.outstanding.len() == COLOURS - 1 {
+            state = self.changed.wait(state);
+        }
+        if state.begun == mine {
+            self.begin(&mut state, members());
+        }
+        while state.complete <= mine {
+            state = self.changed.wait(state);
+        }
+    }
+
+    fn begin(&self, state: &mut State, members: Vec<Arc<Pwq>>) {
+        let old = state.colour;
+        let next = (old + 1) % COLOURS as u32;
+        state.colour = next;
+        state.begun += 1;
+        state.outstanding.push_back(Generation {
+            colour: old,
+            busy: 1,
+        });
+        // `colour_done` for this generation comes only after the state's lock is let go.
+        let mut busy = 0;
+        for pwq in members {
+            let mut guard = pwq.pool.lock();
+            guard.drain();
+            busy += usize::from(guard.advance_colour(pwq.key, old, next));
+        }
+        if let Some(generation) = state.outstanding.back_mut() {
+            generation.busy += busy;
+        }
+        self.one_done(state, old);
+    }
+
+    /// One pool workqueue has no item of `colour` in flight any more.
+    pub(crate) fn colour_done(&self, colour: u32) {
+        let mut state = self.state.lock();
+        self.one_done(&mut state, colour);
+    }
+
+    fn one_done(&self, state: &mut State, colour: u32) {
+        if let Some(generation) = state
+            .outstanding
+            .iter_mut()
+            .find(|generation| generation.colour == colour)
+        {
+            generation.busy -= 1;
+        }
+        let before = state.complete;
+        while state
+            .outstanding
+            .front()
+            .is_some_and(|generation| generation.busy == 0)
+        {
+            state.outstanding.pop_front();
+            state.complete += 1;
+        }
+        if state.complete != before {
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// Whether a drain says, after so many flushes that found more to do, that it takes long: as often as the kernel does.
+pub(crate) fn says_that_it_takes_long(flushes: u32) -> bool {
+    flushes == 10 || (flushes.is_multiple_of(100) && flushes <= 1000)
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::says_that_it_takes_long;
+
+    #[test]
+    fn a_drain_says_that_it_takes_long_after_10_flushes_and_every_100_up_to_1000() {
+        let said: Vec<u32> = (1..100_000)
+            .filter(|&n| says_that_it_takes_long(n))
+            .collect();
+        let expected = [10, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000];
+        assert_eq!(said, expected);
+    }
+}

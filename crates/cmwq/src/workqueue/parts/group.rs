@@ -1,0 +1,227 @@
+//! Concurrency groups: a limit on the active items of several workqueues together.
+//!
+//! What a credit is, and what waits for it, is the same as for one workqueue: see `pool/queue/credits.rs` and `limits.rs`. A group adds
+//! a [shared limit](SharedLimit) behind the stores of its workqueues, and a ring of those stores whose pool workqueues wait for it.
+//!
+//! **Round robin.** A free credit goes to the store at the front of the ring, which gives it to the pool workqueue that is next there and
+//! goes to the back if others wait. So a workqueue gets as much as any other, however much it queues.
+//!
+//! **Two limits.** A store that has reached its own limit leaves the ring: only an end of one of its own items can help
+//! it, and that brings it back ([`ConcurrencyGroup::serve`] with the store), since one of its pool workqueues is counted as waiting.
+//!
+//! **No credit is missed.** Whoever gives a credit back serves the ring afterwards. A pool workqueue that has to wait is entered first,
+//! under the ring's lock; if that makes the shared limit tight, all unused credits of all workqueues are collected, each under its
+//! pool's lock, and the ring is served again. Another one's end of an item comes before that collection, which finds its credit, or
+//! takes the pool's lock after it, sees that somebody waits, gives back and serves the ring.
+//!
+//! Locks, in this order: a workqueue's own; the ring's; those of a store's waiting list and of a pool; the shared limit's.
+#![forbid(unsafe_code)]
+
+use super::node::{self, Node, Served};
+use super::pwq::Pwq;
+use crate::error::Error;
+use crate::pool::SharedLimit;
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicU64;
+use crate::sys::fork;
+use crate::sys::sync::Mutex;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+/// A limit on how many items of several workqueues may be active at the same time, in addition to each workqueue's own
+/// [`max_active`](crate::WorkqueueBuilder::max_active). For a program that has workqueues of several kinds, and one total.
+///
+/// It counts all active items of its workqueues, wherever they run. So a group of a single workqueue is a total over all NUMA nodes, which
+/// `max_active` is not. When the limit is reached, places that become free go to the workqueues that wait in turn, one item each.
+/// A workqueue below its own limit and the group's pays nothing for its items; one without a group pays nothing at all.
+///
+/// What a group means to other things:
+///
+/// - **Order** stays as it is: an [ordered](crate::WorkqueueBuilder::ordered) workqueue has one active item at a time, which needs a place.
+/// - **Freezing**: a frozen workqueue starts nothing and holds no place but those of the items that it still runs.
+/// - **Flush and drain** wait as ever, also for items that wait for a place of the group.
+/// - **Rescuers** run what has a place. Whether a [`mem_reclaim`](crate::WorkqueueBuilder::mem_reclaim) workqueue gets on thus depends on the other
+///   workqueues of its group, as if they were one workqueue: do not have it share a group with what may wait for it.
+/// - **Waiting for one another**: an item keeps its place while it waits. If items that have all places wait for items
+///   of the same group, none of them ends; with `max_active` of one workqueue it is the same.
+/// - BH workqueues have no limit, and no group.
+///
+/// ```
+/// use cmwq::{ConcurrencyGroup, Workqueue};
+///
+/// let total = ConcurrencyGroup::new("io", 4);
+/// let fast = Workqueue::builder("fast").group(&total).build()?;
+/// let slow = Workqueue::builder("slow").max_active(2).group(&total).build()?;
+/// assert_eq!(fast.spawn(|| 1).join()? + slow.spawn(|| 2).join()?, 3);
+/// total.set_max_active(8)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Cloning gives another handle; the group lives as long as its handles and workqueues.
+#[derive(Clone)]
+pub struct ConcurrencyGroup(Arc<Inner>);
+
+/// Of the next group.
+static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
+
+struct Inner {
+    serial: u64,
+    /// The fork generation of the process that made it.
+    born: u32,
+    shared: Arc<SharedLimit>,
+    /// Stores with pool workqueues that wait for a credit, each once.
+    ring: Mutex<VecDeque<Arc<Node>>>,
+    queues: Mutex<Vec<Weak<dyn Member>>>,
+}
+
+/// A workqueue of a group.
+pub(crate) trait Member: Send + Sync {
+    /// All its pool workqueues that may hold credits.
+    fn pwqs(&self) -> Vec<Arc<Pwq>>;
+}
+
+/// The largest limit of a group; more is cut to it.
+const MOST: usize = 1 << 20;
+
+fn within_range(max_active: usize) -> i32 {
+    max_active.clamp(1, MOST) as i32
+}
+
+impl ConcurrencyGroup {
+    /// A group without workqueues. `name`: shown in dumps. `max_active`: 1 to 1,048,576; anything else counts as the nearest of these.
+    pub fn new(name: &str, max_active: usize) -> Self {
+        // There may be no engine yet.
+        fork::notice();
+        ConcurrencyGroup(Arc::new(Inner {
+            // Relaxed: only that no two are the same.
+            serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
+            born: fork::generation(),
+            shared: SharedLimit::new(name.to_owned(), within_range(max_active)),
+            ring: Mutex::new(VecDeque::new()),
+            queues: Mutex::new(Vec::new()),
+        }))
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        self.0.shared.name()
+    }
+
+    /// How many items may be active.
+    pub fn max_active(&self) -> usize {
+        self.state().max_active
+    }
+
+    /// Changes the limit while items flow. Lowered, what is active goes on, and nothing new becomes active until enough have ended.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in a child process: the group is its parent's.
+    pub fn set_max_active(&self, max_active: usize) -> Result<(), Error> {
+        if self.is_inherited() {
+            return Err(Error::Forked);
+        }
+        self.0.shared.change(within_range(max_active));
+        self.serve(None);
+        Ok(())
+    }
+
+    /// What it is at this moment. In a fork's child: what can be said without its locks.
+    pub fn state(&self) -> GroupState {
+        let (limit, held, waiting) = match self.is_inherited() {
+            true => (0, 0, 0),
+            false => {
+                let waiting = self.0.ring.lock().len();
+                let (limit, held) = self.0.shared.limit_and_held();
+                (limit, held, waiting)
+            }
+        };
+        GroupState {
+            serial: self.0.serial,
+            name: self.name().to_owned(),
+            max_active: usize::try_from(limit).unwrap_or(0),
+            held: usize::try_from(held).unwrap_or(0),
+            waiting,
+        }
+    }
+
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.0.born != fork::generation()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<SharedLimit> {
+        &self.0.shared
+    }
+
+    /// From now on the unused credits of `queue` are collected when they are wanted.
+    pub(crate) fn join(&self, queue: Weak<dyn Member>) {
+        let mut queues = self.0.queues.lock();
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(queue);
+    }
+
+    /// Gives free credits to those who wait. `entering`: a store that may have begun to wait, or whose own limit may have let go of a credit.
+    pub(crate) fn serve(&self, mut entering: Option<&Arc<Node>>) {
+        loop {
+            let tight_from_now = {
+                let mut ring = self.0.ring.lock();
+                if let Some(node) = entering.take()
+                    && !ring.iter().any(|there| Arc::ptr_eq(there, node))
+                {
+                    ring.push_back(node.clone());
+                }
+                serve_ring(&mut ring);
+                self.0.shared.set_tight(!ring.is_empty())
+            };
+            if !tight_from_now {
+                return;
+            }
+            // Whatever is given back from here on, the giver serves the ring. What is held unused is taken back here.
+            let queues: Vec<_> = {
+                let queues = self.0.queues.lock();
+                queues.iter().filter_map(Weak::upgrade).collect()
+            };
+            for queue in queues {
+                node::collect(&queue.pwqs());
+            }
+        }
+    }
+}
+
+/// One credit each in turn, for as long as the shared limit has some. Those are left that wait for it.
+fn serve_ring(ring: &mut VecDeque<Arc<Node>>) {
+    while let Some(node) = ring.pop_front() {
+        match node.serve_one() {
+            Served::OneOfMore => ring.push_back(node),
+            Served::TheLast | Served::NobodyWaits | Served::OwnLimit => {}
+            Served::SharedLimit => {
+                ring.push_front(node);
+                return;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ConcurrencyGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConcurrencyGroup")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A [limit](crate::ConcurrencyGroup) that several queues share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupState {
+    /// Unlike the name, no other group of the process has or had it.
+    pub serial: u64,
+    /// The name.
+    pub name: String,
+    /// How many items may be active.
+    pub max_active: usize,
+    /// Places that queues hold: those of active items, and some that they keep for the next ones while nobody waits.
+    pub held: usize,
+    /// Who waits for one: workqueues, an unbound one once for each node where it waits.
+    pub waiting: usize,
+}

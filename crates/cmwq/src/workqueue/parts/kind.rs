@@ -1,0 +1,214 @@
+//! The kinds of workqueues, their flags, and which go together.
+
+use crate::error::Error;
+use crate::pool::PoolKind;
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::symbol;
+use crate::trace::warn;
+
+/// Where and how a workqueue's items run. Chosen with the [builder](crate::WorkqueueBuilder).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WorkqueueKind {
+    /// In the pod of the CPU that they were queued from, on as many running workers as it has CPUs.
+    Unbound,
+    /// One at a time, in the order in which they were queued, in the whole process.
+    Ordered,
+    /// On the CPU that they were queued from, on one running worker.
+    PerCpu,
+    /// On the CPU that they were queued from, one at a time, in the order in which they were queued. They must not block.
+    Bh,
+}
+
+impl WorkqueueKind {
+    /// Whether attributes apply.
+    pub(crate) fn is_unbound(self) -> bool {
+        matches!(self, WorkqueueKind::Unbound | WorkqueueKind::Ordered)
+    }
+
+    /// The kind of the pool of a CPU; `None`: pods have the pools.
+    pub(crate) fn pool_of(self, cpu: usize) -> Option<PoolKind> {
+        match self {
+            WorkqueueKind::PerCpu => Some(PoolKind::PerCpu(cpu)),
+            WorkqueueKind::Bh => Some(PoolKind::Bh(cpu)),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for WorkqueueKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            WorkqueueKind::Unbound => "unbound",
+            WorkqueueKind::Ordered => "ordered",
+            WorkqueueKind::PerCpu => "percpu",
+            WorkqueueKind::Bh => "bh",
+        })
+    }
+}
+
+/// What else a workqueue can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags {
+    pub(crate) highpri: bool,
+    pub(crate) cpu_intensive: bool,
+    pub(crate) freezable: bool,
+    pub(crate) mem_reclaim: bool,
+    pub(crate) power_efficient: bool,
+    pub(crate) workers_only: bool,
+    pub(crate) deprecated: Option<Deprecated>,
+}
+
+/// What is said when a deprecated queue is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Deprecated {
+    /// What programs call the queue, and what they should use.
+    pub(crate) name: &'static str,
+    pub(crate) instead: &'static str,
+}
+
+impl Deprecated {
+    /// Warns that `func` was queued on it. One warning in a process for all deprecated queues, as in the kernel: what they have in common is
+    /// the age of the program that uses them.
+    #[cold]
+    pub(crate) fn warn(self, func: usize) {
+        static WARNED: AtomicU32 = AtomicU32::new(0);
+        if WARNED.swap(1, Ordering::Relaxed) == 0 {
+            warn(&format!(
+                "{} is deprecated, use {}: {} was queued on it (said once, for all deprecated queues)",
+                self.name,
+                self.instead,
+                symbol::name_of(func)
+            ));
+        }
+    }
+}
+
+impl std::fmt::Display for Flags {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (is_set, name) in [
+            (self.highpri, " highpri"),
+            (self.cpu_intensive, " cpu_intensive"),
+            (self.freezable, " freezable"),
+            (self.mem_reclaim, " mem_reclaim"),
+            (self.power_efficient, " power_efficient"),
+            (self.workers_only, " workers_only"),
+        ] {
+            if is_set {
+                f.write_str(name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a builder was asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) per_cpu: bool,
+    pub(crate) bh: bool,
+    pub(crate) ordered: bool,
+    pub(crate) flags: Flags,
+    /// Attributes were given: which.
+    pub(crate) attribute: Option<&'static str>,
+    /// A nice level was given.
+    pub(crate) nice: bool,
+    /// A limit was given.
+    pub(crate) max_active: bool,
+}
+
+impl Wanted {
+    /// The kind that was asked for, or two things that exclude each other.
+    pub(crate) fn kind(&self) -> Result<WorkqueueKind, Error> {
+        let exclude = |one, other| Err(Error::Incompatible { one, other });
+        let flags = &self.flags;
+        if self.bh {
+            let others = [
+                (self.ordered, "ordered"),
+                (flags.freezable, "freezable"),
+                (flags.mem_reclaim, "mem_reclaim"),
+                (flags.cpu_intensive, "cpu_intensive"),
+                (flags.power_efficient, "power_efficient"),
+                (self.max_active, "max_active"),
+            ];
+            if let Some(&(_, other)) = others.iter().find(|(is_set, _)| *is_set) {
+                return exclude("bh", other);
+            }
+            if let Some(attribute) = self.attribute {
+                return exclude("bh", attribute);
+            }
+            return Ok(WorkqueueKind::Bh);
+        }
+        if flags.highpri && self.nice {
+            return exclude("highpri", "nice");
+        }
+        if self.ordered {
+            return match (self.per_cpu, flags.power_efficient) {
+                (true, _) => exclude("ordered", "per_cpu"),
+                (_, true) => exclude("ordered", "power_efficient"),
+                _ => Ok(WorkqueueKind::Ordered),
+            };
+        }
+        match (self.per_cpu, flags.power_efficient, self.attribute) {
+            (false, false, _) => Ok(WorkqueueKind::Unbound),
+            (true, _, Some(attribute)) => exclude("per_cpu", attribute),
+            (_, true, Some(attribute)) => exclude("power_efficient", attribute),
+            _ => Ok(WorkqueueKind::PerCpu),
+        }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    fn names(wanted: &Wanted) -> (&'static str, &'static str) {
+        match wanted.kind() {
+            Err(Error::Incompatible { one, other }) => (one, other),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_excludes_each_other_is_named() {
+        let bh = Wanted {
+            bh: true,
+            ..Wanted::default()
+        };
+        assert_eq!(bh.kind().unwrap(), WorkqueueKind::Bh);
+        let mut both = bh.clone();
+        both.per_cpu = true;
+        both.flags.highpri = true;
+        assert_eq!(both.kind().unwrap(), WorkqueueKind::Bh);
+        let with = |change: &dyn Fn(&mut Wanted)| {
+            let mut wanted = bh.clone();
+            change(&mut wanted);
+            names(&wanted)
+        };
+        assert_eq!(with(&|w| w.ordered = true), ("bh", "ordered"));
+        assert_eq!(with(&|w| w.flags.freezable = true), ("bh", "freezable"));
+        assert_eq!(with(&|w| w.flags.mem_reclaim = true), ("bh", "mem_reclaim"));
+        assert_eq!(
+            with(&|w| w.flags.cpu_intensive = true),
+            ("bh", "cpu_intensive")
+        );
+        assert_eq!(
+            with(&|w| w.flags.power_efficient = true),
+            ("bh", "power_efficient")
+        );
+        assert_eq!(with(&|w| w.max_active = true), ("bh", "max_active"));
+        assert_eq!(with(&|w| w.attribute = Some("cpumask")), ("bh", "cpumask"));
+        let ordered = Wanted {
+            ordered: true,
+            per_cpu: true,
+            ..Wanted::default()
+        };
+        assert_eq!(names(&ordered), ("ordered", "per_cpu"));
+        let per_cpu = Wanted {
+            per_cpu: true,
+            attribute: Some("nice"),
+            ..Wanted::default()
+        };
+        assert_eq!(names(&per_cpu), ("per_cpu", "nice"));
+    }
+}

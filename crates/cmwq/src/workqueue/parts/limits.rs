@@ -1,0 +1,214 @@
+//! `max_active`: how many items of a queue may be active, per NUMA node or per CPU, and who waits for a place.
+
+use super::attrs::{WQ_DFL_MIN_ACTIVE, WorkqueueAttrs};
+use super::group::ConcurrencyGroup;
+use super::kind::WorkqueueKind;
+use super::node::{Node, Served, collect};
+use super::pwq::Pwq;
+use crate::engine::Engine;
+use crate::pool::{NodeLimit, Pool, PoolKind, PwqKey};
+use crate::sys::sync::Mutex;
+use crate::topology::CpuSet;
+use std::sync::Arc;
+
+/// The limits of one queue: of an unbound one for each node, and a last one for pools that lie on no single node; of a
+/// per-CPU one for each CPU.
+pub(crate) struct Limits {
+    kind: WorkqueueKind,
+    nodes: Vec<Arc<Node>>,
+    numbers: Mutex<Numbers>,
+    /// The limit that it shares with other workqueues.
+    group: Option<ConcurrencyGroup>,
+}
+
+pub(crate) struct Numbers {
+    max_active: usize,
+    min_active: usize,
+    /// Nothing may become active.
+    frozen: bool,
+}
+
+/// The limit of a queue that has none.
+const UNLIMITED: i32 = i32::MAX / 4;
+
+impl Limits {
+    pub(crate) fn new(
+        engine: &Engine,
+        kind: WorkqueueKind,
+        attrs: &WorkqueueAttrs,
+        max_active: usize,
+        group: Option<ConcurrencyGroup>,
+    ) -> Self {
+        let numbers = Numbers::new(max_active);
+        let values = numbers.values(engine, kind, attrs);
+        Self::with_values(kind, numbers, values, group)
+    }
+
+    pub(crate) fn with_values(
+        kind: WorkqueueKind,
+        numbers: Numbers,
+        values: Vec<i32>,
+        group: Option<ConcurrencyGroup>,
+    ) -> Self {
+        let nodes = values.into_iter();
+        Limits {
+            kind,
+            nodes: nodes
+                .map(|value| Node::new(value, group.as_ref().map(ConcurrencyGroup::shared)))
+                .collect(),
+            numbers: Mutex::new(numbers),
+            group,
+        }
+    }
+
+    pub(crate) fn group(&self) -> Option<&ConcurrencyGroup> {
+        self.group.as_ref()
+    }
+
+    /// Which limit a pool counts against.
+    pub(crate) fn node_of(&self, engine: &Engine, pool: &Pool) -> usize {
+        match pool.attrs.kind {
+            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) => cpu,
+            PoolKind::Unbound => engine
+                .node_index(&pool.attrs.cpus)
+                .unwrap_or(self.nodes.len() - 1),
+        }
+    }
+
+    pub(crate) fn of(&self, node: usize) -> Arc<NodeLimit> {
+        self.nodes[node].limit.clone()
+    }
+
+    /// How many limits there are.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The limits as they are now.
+    pub(crate) fn values(&self) -> Vec<usize> {
+        let values = self.nodes.iter().map(|node| *node.value.lock());
+        values
+            .map(|value| usize::try_from(value).unwrap_or(0))
+            .collect()
+    }
+
+    pub(crate) fn max_active(&self) -> usize {
+        self.numbers.lock().max_active
+    }
+
+    pub(crate) fn min_active(&self) -> usize {
+        self.numbers.lock().min_active
+    }
+
+    pub(crate) fn set_max_active(&self, max_active: usize) {
+        let mut numbers = self.numbers.lock();
+        numbers.max_active = max_active;
+        // A lowered limit takes min_active with it; raising does not bring it back.
+        numbers.min_active = numbers.min_active.min(max_active);
+    }
+
+    pub(crate) fn set_min_active(&self, min_active: usize) {
+        let mut numbers = self.numbers.lock();
+        numbers.min_active = min_active.min(numbers.max_active);
+    }
+
+    pub(crate) fn set_frozen(&self, frozen: bool) {
+        self.numbers.lock().frozen = frozen;
+    }
+
+    /// Computes the limits anew.
+    pub(crate) fn recompute(&self, engine: &Engine, attrs: &WorkqueueAttrs) {
+        let numbers = self.numbers.lock();
+        self.set_values(numbers.values(engine, self.kind, attrs));
+    }
+
+    /// The caller sees to it that [`settle`](Self::settle) follows.
+    pub(crate) fn set_values(&self, values: Vec<i32>) {
+        for (node, value) in self.nodes.iter().zip(values) {
+            let mut now = node.value.lock();
+            node.limit.change(*now, value);
+            *now = value;
+        }
+    }
+
+    /// After a change of the limits. Lowered: unused credits go back at once, used ones as their items end. Raised: whoever
+    /// waits is served.
+    pub(crate) fn settle(&self, members: &[Arc<Pwq>]) {
+        self.share_among(members);
+        collect(members);
+        self.serve_all();
+    }
+
+    /// Fits the portions of credits to the number of pool workqueues that share a limit.
+    pub(crate) fn share_among(&self, members: &[Arc<Pwq>]) {
+        for (index, node) in self.nodes.iter().enumerate() {
+            let holders = members.iter().filter(|pwq| pwq.node == index).count();
+            node.limit.set_portion(*node.value.lock(), holders);
+        }
+    }
+
+    /// A pool workqueue has an inactive item and no credit: enters it among those who wait, and finds it one.
+    pub(crate) fn must_wait(&self, members: &[Arc<Pwq>], pool: &Pool, key: PwqKey) {
+        let Some(pwq) = members
+            .iter()
+            .find(|pwq| pwq.pool.id == pool.id && pwq.key == key)
+        else {
+            return;
+        };
+        // In this order: see `pool/queue/credits.rs`.
+        self.nodes[pwq.node].waiting.lock().push_back(pwq.clone());
+        collect(members.iter().filter(|other| other.node == pwq.node));
+        self.serve(pwq.node);
+    }
+
+    /// Gives free credits of a node to those who wait, one each in turn.
+    pub(crate) fn serve(&self, node: usize) {
+        let node = &self.nodes[node];
+        match &self.group {
+            Some(group) => group.serve(Some(node)),
+            None => while node.serve_one() == Served::OneOfMore {},
+        }
+    }
+
+    fn serve_all(&self) {
+        for node in 0..self.nodes.len() {
+            self.serve(node);
+        }
+    }
+}
+
+impl Numbers {
+    pub(crate) fn new(max_active: usize) -> Self {
+        Numbers {
+            max_active,
+            min_active: max_active.min(WQ_DFL_MIN_ACTIVE),
+            frozen: false,
+        }
+    }
+
+    fn values(&self, engine: &Engine, kind: WorkqueueKind, attrs: &WorkqueueAttrs) -> Vec<i32> {
+        let topology = engine.topology();
+        let cpus = topology.max_cpu() + 1;
+        let mut values = match kind {
+            WorkqueueKind::Bh => vec![UNLIMITED; cpus],
+            WorkqueueKind::PerCpu => vec![self.max_active as i32; cpus],
+            WorkqueueKind::Unbound | WorkqueueKind::Ordered => {
+                let effective = engine.effective_mask(attrs);
+                let nodes = topology.nodes().iter();
+                let shares = nodes.map(|(_, cpus)| self.share(cpus, &effective));
+                shares.chain([self.max_active as i32]).collect()
+            }
+        };
+        if self.frozen {
+            values.fill(0);
+        }
+        values
+    }
+
+    /// A node's share of `max_active` by its CPUs, but never less than `min_active`.
+    fn share(&self, cpus: &CpuSet, effective: &CpuSet) -> i32 {
+        let here = cpus.intersection(effective).len();
+        let share = (self.max_active * here).div_ceil(effective.len().max(1));
+        share.clamp(self.min_active, self.max_active) as i32
+    }
+}

@@ -1,0 +1,26 @@
+//! The marker of threads that free memory, or whatever else is short, so that others can go on.
+
+use crate::sys::local::thread_local;
+use std::cell::Cell;
+
+thread_local! {
+    static MARKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `f` with the calling thread marked as one that frees memory, for allocators and caches under pressure. While it is
+/// marked, waiting for a workqueue without a [rescuer](crate::WorkqueueBuilder::mem_reclaim) is warned of: such a queue may
+/// itself wait for memory.
+pub fn in_memory_reclaim<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            MARKED.set(self.0);
+        }
+    }
+    let _restore = Restore(MARKED.replace(true));
+    f()
+}
+
+pub(crate) fn is_marked() -> bool {
+    MARKED.get()
+}

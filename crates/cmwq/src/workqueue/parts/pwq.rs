@@ -1,0 +1,135 @@
+//! One pool workqueue as its queue knows it.
+
+use crate::item::closure::Small;
+use crate::item::{Chain, Pending};
+use crate::pool::{Issuer, Pool, PwqKey, Together, note_way};
+use std::sync::Arc;
+
+/// One pool workqueue as its queue knows it.
+// All issuers read it, and it is hardly ever written: nothing that is may lie on its lines.
+#[repr(align(128))]
+pub(crate) struct Pwq {
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) key: PwqKey,
+    /// Which of the queue's limits its items count against.
+    pub(crate) node: usize,
+    /// Where items are published together, if they may be.
+    together: Option<Arc<Together>>,
+}
+
+impl Pwq {
+    pub(crate) fn new(
+        pool: Arc<Pool>,
+        key: PwqKey,
+        node: usize,
+        together: Option<Arc<Together>>,
+    ) -> Arc<Self> {
+        Arc::new(Pwq {
+            pool,
+            key,
+            node,
+            together,
+        })
+    }
+
+    /// Queues a closure that nobody will see as an item, if it can be had so. `true`: it is handed on.
+    #[inline]
+    pub(crate) fn publish_closure(&self, closure: &Small) -> bool {
+        let together = self.together.as_ref();
+        together.is_some_and(|together| self.pool.publish_closure(closure, together))
+    }
+
+    /// The same for what has a handle, which is `item` as long as the handle is there. Given back if it cannot be had so.
+    #[inline]
+    pub(crate) fn publish_with_handle(
+        &self,
+        closure: &Small,
+        mut item: Pending,
+    ) -> Result<(), Pending> {
+        let Some(together) = &self.together else {
+            return Err(item);
+        };
+        item.aim(self.pool.id, self.key.place);
+        self.pool.publish_with_handle(closure, item, together)
+    }
+
+    /// See [`note_way`].
+    #[inline]
+    pub(crate) fn note_way(&self, issuer: Issuer, era: usize) {
+        if let Some(together) = &self.together {
+            note_way(together, issuer, era);
+        }
+    }
+
+    /// Queues an item that the caller owns.
+    #[inline]
+    pub(crate) fn publish(&self, mut item: Pending) {
+        item.aim(self.pool.id, self.key.place);
+        match &self.together {
+            Some(together) => self.pool.publish_together(item, together),
+            None => self.pool.publish(item),
+        }
+    }
+
+    /// An empty chain of items that go here.
+    #[inline]
+    pub(crate) fn chain(&self) -> Chain<'_> {
+        self.pool.chain(self.together.as_deref())
+    }
+
+    /// Adds an item that the caller owns to a [`chain`](Self::chain) of this pool workqueue, unless the item has to go to the pool that still runs it: see
+    /// [`publish_behind_its_run`](Self::publish_behind_its_run).
+    #[inline]
+    pub(crate) fn add_to_chain<'p>(
+        &self,
+        chain: &mut Chain<'_>,
+        mut item: Pending,
+        front: usize,
+        find: impl FnOnce(u32) -> Option<&'p Arc<Pool>>,
+    ) {
+        match self.runs_elsewhere(item, front, find) {
+            Ok(()) => return,
+            Err(not_there) => item = not_there,
+        }
+        item.aim(self.pool.id, self.key.place);
+        self.pool.add_to_chain(chain, item);
+    }
+
+    /// Publishes the closures that `give` adds, as none that anybody will see as items. `false`: that cannot be had here, and `give` was not called.
+    pub(crate) fn publish_closures(&self, give: impl FnOnce(&mut dyn FnMut(Small))) -> bool {
+        let together = self.together.as_ref();
+        together.is_some_and(|together| self.pool.publish_closures(together, give))
+    }
+
+    /// Non-reentrance across pools: as [`publish`](Self::publish), but while the pool that the item was last queued on still runs
+    /// it for the queue `front`, the new instance goes there too. `find` tells the pool of a number.
+    #[inline]
+    pub(crate) fn publish_behind_its_run<'p>(
+        &self,
+        item: Pending,
+        front: usize,
+        find: impl FnOnce(u32) -> Option<&'p Arc<Pool>>,
+    ) {
+        if let Err(item) = self.runs_elsewhere(item, front, find) {
+            self.publish(item);
+        }
+    }
+
+    /// Publishes the item in the pool that it was last queued on, if that is another one and runs it for the queue `front`; gives it back if not.
+    #[inline]
+    fn runs_elsewhere<'p>(
+        &self,
+        item: Pending,
+        front: usize,
+        find: impl FnOnce(u32) -> Option<&'p Arc<Pool>>,
+    ) -> Result<(), Pending> {
+        let last_pool = item.last_pool();
+        if last_pool != self.pool.id
+            && last_pool != 0
+            && let Some(pool) = find(last_pool)
+        {
+            return pool.publish_if_it_runs(item, front);
+        }
+        Err(item)
+    }
+}

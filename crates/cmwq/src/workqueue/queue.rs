@@ -1,0 +1,404 @@
+//! [`Workqueue`]: queueing on it, waiting for it, and its attributes.
+
+use crate::error::{Error, FlushError, Refused};
+use crate::item::closure::Small;
+use crate::item::{Pending, RawWork, Work};
+use crate::pool::{floods, publish_begins, spawner};
+use crate::workqueue::parts::attrs::{WorkqueueAttrs, clamp_max_active};
+use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::parts::kind::WorkqueueKind;
+use crate::workqueue::task::control::DisableGuard;
+use crate::workqueue::task::counted::Reference;
+use crate::workqueue::task::join::{JoinHandle, Task};
+use crate::workqueue::task::queued::Queued;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A named workqueue: work items queued on it run on worker pools near the CPU that they were queued from.
+///
+/// Queues of equal attributes share pools. Items of one queue that one thread queues from one pod start in the order in which it
+/// did so, as long as `max_active` allows, and run concurrently. So do those of several threads; but in pods of more than one CPU an item may start before up to 128
+/// that another thread has queued just before it, if that one queues without pause. (One that a thread waits for may be run by that thread before its turn, see
+/// [`workers_only`](crate::WorkqueueBuilder::workers_only).) An [`ordered`](crate::WorkqueueBuilder::ordered) queue runs one at a time,
+/// in order. On a [`per_cpu`](crate::WorkqueueBuilder::per_cpu) queue items run on the very CPU that they were queued from.
+///
+/// What was done before `queue` or `spawn` is visible to the item's function; what the function did is visible to whoever
+/// waited for it.
+///
+/// Dropping the queue waits until everything queued has run, and then lets go of its workers. Dropped from one of its own
+/// items, it does that on a thread of its own instead, since an item cannot wait for itself.
+#[derive(Debug)]
+pub struct Workqueue {
+    pub(in crate::workqueue) core: Arc<WqCore>,
+}
+
+/// Queues the task by `queue`, and returns its handle.
+#[inline]
+fn queue_task<F, T>(
+    (task, handle): (Reference<Task<F, T>>, JoinHandle<T>),
+    queue: impl FnOnce(Pending) -> Result<(), Refused>,
+) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let raw = Task::into_raw(task);
+    // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
+    let item = unsafe { Pending::one_shot(raw) };
+    if let Err(why) = queue(item) {
+        // SAFETY: the queue did not use the reference.
+        unsafe { Task::<F, T>::reject(raw, why) };
+    }
+    handle
+}
+
+impl Workqueue {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// How traces name it; another queue may have the same once this one is gone. See [`LiveQueue::id`](crate::observe::LiveQueue::id).
+    pub fn id(&self) -> usize {
+        crate::engine::Queue::id(&*self.core)
+    }
+
+    /// Queues `work`, to run near the CPU that the caller is on, and [tells](Queued) what became of that: one new instance was accepted, the item was
+    /// pending already (that instance has not started, and will see what the caller did before), it is disabled, or the queue is draining or is its parent's in
+    /// a child process, so that nothing runs.
+    ///
+    /// Costs one exchange on a line that the pod shares, and takes a lock (for a few instructions, with no system call inside)
+    /// only when a worker has to be woken, or when the item moves between pods. Allocates nothing, but for the request for a
+    /// pool's first workers. May be called from any thread, whatever locks it holds, but not from a signal handler.
+    #[inline]
+    pub fn queue(&self, work: &Work) -> Queued {
+        self.queue_work(None, work)
+    }
+
+    /// As [`queue`](Self::queue), from the pod of `cpu` instead of from the caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    pub fn queue_on(&self, cpu: usize, work: &Work) -> Result<Queued, Error> {
+        self.must_have(cpu)?;
+        Ok(self.queue_work(Some(cpu), work))
+    }
+
+    pub(in crate::workqueue) fn must_have(&self, cpu: usize) -> Result<(), Error> {
+        if self.core.engine.topology().cpus().contains(cpu) {
+            Ok(())
+        } else {
+            Err(self.core.engine.no_such_cpu(cpu))
+        }
+    }
+
+    /// As [`queue`](Self::queue), from a CPU of NUMA node `node`: the caller's own if that lies there. If none of the node may be
+    /// used now, as if no node had been named.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchNode`] if the machine has no such node; [`Error::Incompatible`] if the queue is not unbound.
+    pub fn queue_on_node(&self, node: u32, work: &Work) -> Result<Queued, Error> {
+        let cpu = self.core.cpu_of_node(node)?;
+        Ok(self.queue_work(cpu, work))
+    }
+
+    /// As [`queue`](Self::queue), for an item that was disabled: gives up the guard's reason not to run and queues the item if it
+    /// was the last one. [`Queued::Disabled`]: another reason is left.
+    pub fn enable_and_queue(&self, mut guard: DisableGuard) -> Queued {
+        match guard.give_up() {
+            Some((work, true)) => self.queue(&work),
+            _ => Queued::Disabled,
+        }
+    }
+
+    #[inline]
+    pub(in crate::workqueue) fn queue_work(&self, cpu: Option<usize>, work: &Work) -> Queued {
+        publish_begins(work.raw().addr().get());
+        // SAFETY: the reference lent below keeps the item alive until its function has taken it over.
+        let item = match unsafe { Pending::claim(work.raw()) } {
+            Ok(item) => item,
+            Err(why_not) => return why_not.into(),
+        };
+        work.lend();
+        let result = self.core.queue(cpu, item);
+        if result.is_err() {
+            work.unlend();
+        }
+        result.into()
+    }
+
+    /// Runs `func` as a one-shot item, near the CPU that the caller is on. One allocation; none if `func` and its result are small (56 bytes) and
+    /// the memory of an earlier item can be used again.
+    ///
+    /// While a thread queues faster than the workers run, and drops its handles at once, closures of up to 24 bytes cost as little as with [`execute`](Self::execute).
+    pub fn spawn<F, T>(&self, func: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        match spawner::drops_handles() && floods() {
+            true => self.spawn_to_be_dropped(func),
+            false => self.spawn_from(None, func),
+        }
+    }
+
+    /// By a thread that floods, and drops its handles at once.
+    fn spawn_to_be_dropped<F, T>(&self, func: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        // SAFETY: it is used if the handle is dropped in time, and then the task forgets its own.
+        let copy = unsafe { Small::copy_of(&func) };
+        self.spawn_by(func, |item| match copy {
+            Some(closure) => self.core.spawn_to_be_dropped(&closure, item),
+            None => self.core.spawn(item),
+        })
+    }
+
+    /// Runs `func` as a one-shot item that nobody can wait for, cancel or look at by itself: the cheapest way to have something done.
+    /// [`flush`](Self::flush), [`drain`](Self::drain), `max_active` and all else that is about the queue apply as to any item, and a
+    /// panic is caught and counted.
+    ///
+    /// While a thread queues faster than the workers run, closures of up to 24 bytes need no memory of their own.
+    ///
+    /// # Errors
+    /// The queue is [draining](Refused::Draining) or is its parent's [in a child process](Refused::Forked): `func` was dropped.
+    #[inline]
+    pub fn execute<F>(&self, func: F) -> Result<(), Refused>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.core.execute(func)
+    }
+
+    /// As [`spawn`](Self::spawn), from `cpu` instead of from the caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    pub fn spawn_on<F, T>(&self, cpu: usize, func: F) -> Result<JoinHandle<T>, Error>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.must_have(cpu)?;
+        Ok(self.spawn_from(Some(cpu), func))
+    }
+
+    fn spawn_from<F, T>(&self, cpu: Option<usize>, func: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.spawn_by(func, |item| match cpu {
+            None => self.core.spawn(item),
+            named => self.core.queue(named, item),
+        })
+    }
+
+    fn spawn_by<F, T>(
+        &self,
+        func: F,
+        queue: impl FnOnce(Pending) -> Result<(), Refused>,
+    ) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        queue_task(Task::new(func), queue)
+    }
+
+    /// As [`spawn`](Self::spawn), of a closure that may borrow.
+    ///
+    /// # Safety
+    /// What it borrows is there until the handle has been joined.
+    pub(in crate::workqueue) unsafe fn spawn_within<F: FnOnce() + Send>(
+        &self,
+        func: F,
+    ) -> JoinHandle<()> {
+        // SAFETY: by the contract.
+        let task = unsafe { Task::new_within(func) };
+        queue_task(task, |item| self.core.spawn(item))
+    }
+
+    /// Queues an item whose memory is the caller's.
+    ///
+    /// # Safety
+    /// `item` points to a valid [`RawWork`] that stays valid, and is not moved, until its function has been called for this
+    /// instance. The function may free it: it is not touched afterwards. One item is queued on one workqueue at a time,
+    /// or its runs may overlap.
+    #[inline]
+    pub unsafe fn queue_raw(&self, item: NonNull<RawWork>) -> Queued {
+        // SAFETY: by the caller's promise.
+        unsafe { self.queue_raw_from(None, item) }
+    }
+
+    /// As [`queue_raw`](Self::queue_raw), from the pod of `cpu` instead of from the caller's.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    ///
+    /// # Safety
+    /// As for [`queue_raw`](Self::queue_raw).
+    pub unsafe fn queue_raw_on(&self, cpu: usize, item: NonNull<RawWork>) -> Result<Queued, Error> {
+        self.must_have(cpu)?;
+        // SAFETY: by the caller's promise.
+        Ok(unsafe { self.queue_raw_from(Some(cpu), item) })
+    }
+
+    /// As [`queue_raw`](Self::queue_raw), from a CPU of NUMA node `node`; see [`queue_on_node`](Self::queue_on_node).
+    ///
+    /// # Errors
+    /// As [`queue_on_node`](Self::queue_on_node).
+    ///
+    /// # Safety
+    /// As for [`queue_raw`](Self::queue_raw).
+    pub unsafe fn queue_raw_on_node(
+        &self,
+        node: u32,
+        item: NonNull<RawWork>,
+    ) -> Result<Queued, Error> {
+        let cpu = self.core.cpu_of_node(node)?;
+        // SAFETY: by the caller's promise.
+        Ok(unsafe { self.queue_raw_from(cpu, item) })
+    }
+
+    /// # Safety
+    /// As for [`queue_raw`](Self::queue_raw).
+    #[inline]
+    unsafe fn queue_raw_from(&self, cpu: Option<usize>, item: NonNull<RawWork>) -> Queued {
+        publish_begins(item.addr().get());
+        // SAFETY: by the caller's promise.
+        let item = match unsafe { Pending::claim(item) } {
+            Ok(item) => item,
+            Err(why_not) => return why_not.into(),
+        };
+        self.core.queue(cpu, item).into()
+    }
+
+    /// Waits for every item accepted before the call; not for later ones, so a steady producer cannot hold it up. An item
+    /// that requeues itself is waited for once.
+    ///
+    /// # Errors
+    /// [`FlushError::OwnItem`] if called from an item of this very queue; [`FlushError::Forked`] in a fork's child.
+    pub fn flush(&self) -> Result<(), FlushError> {
+        self.core.flush()
+    }
+
+    /// Waits until the queue is empty. Meanwhile only its own items may queue on it; what others queue is dropped.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub fn drain(&self) -> Result<(), FlushError> {
+        self.core.drain()
+    }
+
+    /// The attributes as they were given.
+    pub fn attrs(&self) -> WorkqueueAttrs {
+        self.core.attrs()
+    }
+
+    /// Changes all attributes at once. What is queued already finishes where it is; what is queued afterwards goes to the new
+    /// pools. No order holds between the two, except on an ordered queue, which keeps its order across any number of
+    /// changes.
+    ///
+    /// # Errors
+    /// [`Error::Nice`]; [`Error::Incompatible`] if the queue is not unbound; nothing is changed then.
+    pub fn apply_attrs(&self, attrs: WorkqueueAttrs) -> Result<(), Error> {
+        self.core.apply(attrs)
+    }
+
+    /// The limit on active items.
+    pub fn max_active(&self) -> usize {
+        self.core.limits.max_active()
+    }
+
+    /// Changes the limit. Lowering it revokes nothing that is active; raising it lets waiting items start, none overtaken.
+    /// 0 and too much are treated as by [`WorkqueueBuilder::max_active`](crate::WorkqueueBuilder::max_active).
+    ///
+    /// # Errors
+    /// [`Error::OrderedMaxActive`] on an ordered queue; [`Error::Incompatible`] on a BH queue, which has no limit.
+    pub fn set_max_active(&self, max_active: usize) -> Result<(), Error> {
+        self.core
+            .set_max_active(clamp_max_active(&self.core.name, max_active))
+    }
+
+    /// How many items may be active on each NUMA node in any case, so that items that wait for each other get on. The smaller
+    /// of 8 and `max_active` at first.
+    pub fn min_active(&self) -> usize {
+        self.core.limits.min_active()
+    }
+
+    /// Changes [`min_active`](Self::min_active); more than `max_active` is cut to that.
+    ///
+    /// # Errors
+    /// [`Error::Incompatible`] if the queue is not unbound, or is ordered.
+    pub fn set_min_active(&self, min_active: usize) -> Result<(), Error> {
+        self.core.set_min_active(min_active)
+    }
+
+    /// The kind. A power-efficient queue is per-CPU or unbound.
+    pub fn kind(&self) -> WorkqueueKind {
+        self.core.kind
+    }
+
+    /// The nice level that the queue's workers really have, which may be another than was asked for: raising it needs a privilege.
+    /// `None` before the first worker has begun.
+    pub fn effective_nice(&self) -> Option<i32> {
+        self.core.engine.must_be_ours().ok()?;
+        self.core.effective_nice()
+    }
+
+    /// Whether an item queued from `cpu` now would have to wait for a place. A hint.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU; [`Error::Forked`].
+    pub fn is_congested(&self, cpu: usize) -> Result<bool, Error> {
+        self.must_have(cpu)?;
+        self.core.engine.must_be_ours()?;
+        Ok(self.core.is_congested(cpu))
+    }
+
+    /// Items started and completed so far. Sums can go down when attributes change, as the kernel's do. In a fork's child: none.
+    pub fn counts(&self) -> (u64, u64) {
+        if self.core.engine.is_inherited() {
+            return (0, 0);
+        }
+        let stats = self.core.stats();
+        (stats.started, stats.completed)
+    }
+}
+
+impl Workqueue {
+    /// Runs everything that is queued and lets go of the workers. Nothing happens the second time, nor in a fork's child, where its
+    /// workers are not; what it holds there is the parent's.
+    pub(in crate::workqueue) fn end(&self) {
+        if !self.core.engine.is_inherited() && self.core.begin_to_end() {
+            self.core.destroy();
+        }
+    }
+}
+
+impl Drop for Workqueue {
+    fn drop(&mut self) {
+        if self.core.engine.is_inherited() || !self.core.runs_here() {
+            self.end();
+            return;
+        }
+        if !self.core.begin_to_end() {
+            return;
+        }
+        let core = self.core.clone();
+        let service = self.core.engine.service();
+        service.perform_elsewhere("cmwq-destroy", move || core.destroy());
+    }
+}
+
+impl std::fmt::Debug for WqCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WqCore")
+            .field("name", &self.name)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
+}

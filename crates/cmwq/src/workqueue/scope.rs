@@ -1,0 +1,203 @@
+//! Scopes: items that borrow from the thread that waits for them, and a parallel loop on top of that.
+
+use super::Workqueue;
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicUsize;
+use crate::sys::sync::Mutex;
+use crate::workqueue::task::join::JoinHandle;
+use crate::workqueue::task::join_error::JoinError;
+use std::any::Any;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// Runs `f`, which may [spawn](Scope::spawn) items on `queue` that borrow what outlives the call, as [`std::thread::scope`] does with threads. Returns when all of them have ended.
+///
+/// The calling thread runs items of the scope that no worker has begun, instead of sleeping. On a worker the wait counts as blocking, so scopes nest: an item may open another one, on
+/// any queue whose `max_active` leaves room for the items that it waits for. (An item of an ordered queue that opens a scope on that very queue would wait for ever.)
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// let (mut left, mut right) = (vec![3, 1, 2], vec![6, 5, 4]);
+/// cmwq::scope(&queue, |s| {
+///     s.spawn(|| left.sort());
+///     s.spawn(|| right.sort());
+/// });
+/// left.append(&mut right);
+/// assert_eq!(left, [1, 2, 3, 4, 5, 6]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Panics
+/// If `f` or an item panics, with what the first of them panicked with, after all items have ended. If the queue refused an item, since it is draining or its parent's in a child process.
+pub fn scope<'env, F, R>(queue: &'env Workqueue, f: F) -> R
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+{
+    run_scope(queue, true, f)
+}
+
+/// As [`scope`]; `all`: it panics if the queue refused an item.
+fn run_scope<'env, F, R>(queue: &'env Workqueue, all: bool, f: F) -> R
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+{
+    let scope = Scope {
+        queue,
+        handles: Mutex::new(Vec::new()),
+        scope: PhantomData,
+        env: PhantomData,
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    // Whatever happened: items borrow from here.
+    let panicked = scope.join_all(all);
+    match (result, panicked) {
+        (Err(payload), _) | (Ok(_), Some(payload)) => resume_unwind(payload),
+        (Ok(result), None) => result,
+    }
+}
+
+/// Where the items of a [`scope`] are spawned.
+pub struct Scope<'scope, 'env: 'scope> {
+    queue: &'env Workqueue,
+    handles: Mutex<Vec<JoinHandle<()>>>,
+    /// Invariant in both, as the standard library's.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Runs `func` as a one-shot item. May be called by items of the scope as well.
+    pub fn spawn<F: FnOnce() + Send + 'scope>(&'scope self, func: F) {
+        // SAFETY: `scope` joins the handle before it returns or unwinds, and what lives for 'scope is there until then. The handle is never given away.
+        let handle = unsafe { self.queue.spawn_within(func) };
+        self.handles.lock().push(handle);
+    }
+
+    /// Waits for all items, those included that items spawn meanwhile. What the first one found panicked with.
+    fn join_all(&self, all: bool) -> Option<Box<dyn Any + Send>> {
+        let mut panicked = None;
+        loop {
+            // The newest first: it is the one that workers come to last.
+            let Some(handle) = self.handles.lock().pop() else {
+                return panicked;
+            };
+            let failed: Box<dyn Any + Send> = match handle.join() {
+                Ok(()) => continue,
+                Err(JoinError::Panicked(payload)) => payload,
+                Err(error) if all => Box::new(error.to_string()),
+                Err(_) => continue,
+            };
+            panicked.get_or_insert(failed);
+        }
+    }
+}
+
+impl std::fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scope").finish_non_exhaustive()
+    }
+}
+
+/// How [`Workqueue::for_each_chunk`] cuts its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunks {
+    /// No chunk is smaller, but for the last one. At least 1.
+    pub min_chunk: usize,
+    /// At most so many threads work on the range at the same time, the calling one included. 0: as many as the machine has CPUs that the process may use.
+    pub max_threads: usize,
+}
+
+impl Default for Chunks {
+    fn default() -> Self {
+        Chunks {
+            min_chunk: 1,
+            max_threads: 0,
+        }
+    }
+}
+
+/// A range of which threads take chunks.
+struct Taker {
+    next: AtomicUsize,
+    end: usize,
+    min_chunk: usize,
+    threads: usize,
+}
+
+impl Taker {
+    /// The next chunk: a share of what is left, so that all threads end at about the same time.
+    fn take(&self) -> Option<Range<usize>> {
+        let mut start = self.next.load(Ordering::Relaxed);
+        loop {
+            let left = self.end.saturating_sub(start);
+            if left == 0 {
+                return None;
+            }
+            let share = left / (4 * self.threads);
+            let end = start + share.max(self.min_chunk).min(left);
+            // Relaxed: it only hands out numbers. What chunks did is seen by who joins the items.
+            let taken =
+                self.next
+                    .compare_exchange_weak(start, end, Ordering::Relaxed, Ordering::Relaxed);
+            match taken {
+                Ok(_) => return Some(start..end),
+                Err(now) => start = now,
+            }
+        }
+    }
+}
+
+impl Workqueue {
+    /// A parallel loop: calls `f` for chunks that make up `range`, on the calling thread and on workers near it, and returns when all have been worked on. The chunks are large at first and
+    /// smaller towards the end. As the kernel's multithreaded padata jobs.
+    ///
+    /// ```
+    /// # use cmwq::Chunks;
+    /// # use std::sync::atomic::{AtomicU64, Ordering};
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let sum = AtomicU64::new(0);
+    /// let chunks = Chunks { min_chunk: 1024, ..Chunks::default() };
+    /// queue.for_each_chunk(0..1_000_000, chunks, |chunk| {
+    ///     sum.fetch_add(chunk.map(|n| n as u64).sum(), Ordering::Relaxed);
+    /// });
+    /// assert_eq!(sum.into_inner(), 499_999_500_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// As [`scope`]; but if the queue takes no items, the calling thread works on the whole range.
+    pub fn for_each_chunk<F>(&self, range: Range<usize>, chunks: Chunks, f: F)
+    where
+        F: Fn(Range<usize>) + Sync,
+    {
+        let len = range.len();
+        let min_chunk = chunks.min_chunk.max(1);
+        let most = match chunks.max_threads {
+            0 => self.core.engine.topology().allowed().len(),
+            most => most,
+        };
+        let threads = most.min(len.div_ceil(min_chunk)).max(1);
+        let taker = Taker {
+            next: AtomicUsize::new(range.start),
+            end: range.end.max(range.start),
+            min_chunk,
+            threads,
+        };
+        let work = || {
+            while let Some(chunk) = taker.take() {
+                f(chunk);
+            }
+        };
+        if threads == 1 {
+            return work();
+        }
+        // What the queue refuses is worked on here.
+        run_scope(self, false, |s| {
+            for _ in 1..threads {
+                s.spawn(work);
+            }
+            work();
+        });
+    }
+}

@@ -1,0 +1,497 @@
+//! What can be done with an item wherever it is queued: cancel, disable, enable, flush.
+
+use crate::engine::{Registry, gates};
+use crate::error::FlushError;
+use crate::item::{Completion, Pending, RawWork, Seat, Work};
+use crate::pool::{BlockGuard, Pool, current};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::{clock, fork, task};
+use crate::trace::warn;
+use crate::workqueue::parts::memory_reclaim;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What an item is doing. A hint: it may have changed when the caller looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkBusy {
+    /// It is queued and has not started.
+    pub pending: bool,
+    /// Its function runs.
+    pub running: bool,
+}
+
+/// A pending instance that was removed. The caller owns the item now.
+pub(crate) enum Removed {
+    /// From the timer.
+    Armed(Pending),
+    /// From a queue.
+    Queued(Pending),
+}
+
+impl Removed {
+    /// The item; `queued` is called if it was on a queue.
+    pub(crate) fn item(self, queued: impl FnOnce()) -> Pending {
+        match self {
+            Removed::Armed(item) => item,
+            Removed::Queued(item) => {
+                queued();
+                item
+            }
+        }
+    }
+}
+
+/// The pool with this number, if there is one in this process.
+pub(crate) fn registered(id: u32) -> Option<Arc<Pool>> {
+    // Out of the gate before its lock is taken: letting go of it may set off what waits for all gates to be left.
+    let gate = gates().enter(0);
+    let pool = Registry::process().find(id, &gate)?;
+    (!pool.is_inherited()).then(|| pool.clone())
+}
+
+/// Waits a moment for the owner of a pending item that is on no list.
+#[derive(Default)]
+struct Moment {
+    passed: u32,
+}
+
+impl Moment {
+    /// How often a fork's child waits for an owner that it may have lost.
+    const PATIENCE: u32 = 1_000;
+
+    /// `false`: in a fork's child, the item was pending when the process forked. Its owner is the parent's, and nobody here will
+    /// ever get hold of it.
+    fn pass(&mut self, item: &RawWork) -> bool {
+        task::yield_now();
+        self.passed = self.passed.saturating_add(1);
+        fork::generation() == 0
+            || self.passed < Self::PATIENCE
+            || registered(item.place().pool()).is_some()
+    }
+}
+
+/// Calls `f` with the pool that the item was last queued on, if `find` knows it.
+fn with_last_pool<R>(
+    item: &RawWork,
+    find: &impl Fn(u32) -> Option<Arc<Pool>>,
+    f: impl FnOnce(&Arc<Pool>) -> R,
+) -> Option<R> {
+    match item.place().pool() {
+        0 => None,
+        id => Some(f(&find(id)?)),
+    }
+}
+
+/// Removes the pending instance if it can be got hold of: from the timer by `disarm`, or from its pool.
+fn try_remove(
+    item: &RawWork,
+    find: &impl Fn(u32) -> Option<Arc<Pool>>,
+    disarm: &impl Fn() -> Option<Pending>,
+) -> Option<Removed> {
+    if let Some(armed) = disarm() {
+        return Some(Removed::Armed(armed));
+    }
+    if item.place().is_armed() {
+        // It is on no list: there is nothing to lock a pool for.
+        return None;
+    }
+    let (mut queued, ordered, pool) = with_last_pool(item, find, |pool| {
+        let taken = pool.lock().take_out(pool.id, item);
+        taken.map(|(queued, ordered)| (queued, ordered, pool.id))
+    })??;
+    // It may still run where it was queued before: whoever waits for that run shall find it.
+    if let Some(older) = ordered.and_then(|queue| queue.pool_that_runs(item, pool)) {
+        queued.send_back(older);
+    }
+    Some(Removed::Queued(queued))
+}
+
+/// Removes the pending instance, waiting out the moment in which another owner has it on its way. `None`: the item is idle.
+/// It is left alone then: were it claimed, who queues it meanwhile would be told that it is pending. Or, in a fork's child, it
+/// is the parent's for ever.
+pub(crate) fn remove_with(
+    item: &RawWork,
+    find: &impl Fn(u32) -> Option<Arc<Pool>>,
+    disarm: &impl Fn() -> Option<Pending>,
+) -> Option<Removed> {
+    let mut moment = Moment::default();
+    while item.is_pending() {
+        let removed = try_remove(item, find, disarm);
+        if removed.is_some() {
+            return removed;
+        }
+        if !moment.pass(item) {
+            break;
+        }
+    }
+    None
+}
+
+/// How [`grab`] became the owner of an item.
+pub(crate) enum Grabbed {
+    Idle(Pending),
+    Removed(Removed),
+}
+
+/// Becomes the owner of the item in order to queue it elsewhere. `whole` is its address, from a pointer by which its function may go to what it is part
+/// of. `None`: in a fork's child it is the parent's for ever.
+pub(crate) fn grab(
+    item: &RawWork,
+    whole: NonNull<RawWork>,
+    disarm: &impl Fn() -> Option<Pending>,
+) -> Option<Grabbed> {
+    debug_assert_eq!(whole.addr().get(), item.address());
+    let mut moment = Moment::default();
+    loop {
+        // SAFETY: the item is borrowed until this returns, and whoever gets the claim gives it up while it still is, or queues
+        // it as any other.
+        if let Some(idle) = unsafe { Pending::claim_idle(whole) } {
+            return Some(Grabbed::Idle(idle));
+        }
+        if let Some(removed) = try_remove(item, &registered, disarm) {
+            return Some(Grabbed::Removed(removed));
+        }
+        if !moment.pass(item) {
+            return None;
+        }
+    }
+}
+
+/// Takes an item that has no timer off its queue; `None`: it is not pending.
+pub(crate) fn take_back(item: &RawWork) -> Option<Pending> {
+    let removed = remove_with(item, &registered, &|| None);
+    removed.map(|removed| removed.item(|| ()))
+}
+
+/// Removes a pending instance of an item that has no timer. Tells whether there was one.
+pub(crate) fn remove(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) -> bool {
+    let removed = remove_with(item, find, &|| None);
+    removed
+        .map(|removed| removed.item(|| ()).release())
+        .is_some()
+}
+
+/// As [`remove`], and refuses the item from now on.
+pub(crate) fn disable(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) -> bool {
+    item.disable_once_more();
+    remove(item, find)
+}
+
+/// Waits until the function of a disabled item does not run any more.
+pub(crate) fn wait_for_end(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) {
+    if let Some(Some(done)) = with_last_pool(item, find, |pool| pool.lock().await_run(item)) {
+        wait(&done);
+    }
+}
+
+/// Runs the pending instance of an item that the caller is about to wait for, if nobody has begun with it and the caller may.
+pub(crate) fn run_as_waiter(item: &RawWork) -> bool {
+    with_last_pool(item, &registered, |pool| pool.run_as_waiter(item)).unwrap_or(false)
+}
+
+fn wait(done: &Completion) {
+    let _blocked = BlockGuard::enter();
+    done.wait();
+}
+
+fn wait_until(done: &Completion, deadline_ns: Option<u64>) -> Result<(), FlushError> {
+    let _blocked = BlockGuard::enter();
+    let is_done = match deadline_ns {
+        None => {
+            done.wait();
+            true
+        }
+        Some(deadline) => {
+            let left_ns = deadline.saturating_sub(clock::now_ns());
+            done.wait_timeout(Duration::from_nanos(left_ns))
+        }
+    };
+    is_done.then_some(()).ok_or(FlushError::TimedOut)
+}
+
+/// When a timeout that begins now has passed, in nanoseconds of the clock. What lies beyond the end of the clock never comes.
+pub(super) fn deadline_after(timeout: Duration) -> Option<u64> {
+    let timeout_ns = u64::try_from(timeout.as_nanos()).ok()?;
+    clock::now_ns().checked_add(timeout_ns)
+}
+
+/// Warns, once for each kind, of a wait that would never end, and tells to leave it.
+fn waits_for_itself(item: &RawWork, call: &str, warned: &AtomicU32) -> bool {
+    let own = current().is(item);
+    if own && warned.swap(1, Ordering::Relaxed) == 0 {
+        warn(&format!(
+            "{call} was called from the item's own function, which cannot wait for itself"
+        ));
+    }
+    own
+}
+
+/// Waits until the item's function does not run any more; not from that function itself.
+pub(crate) fn wait_for_run(item: &RawWork) {
+    static WARNED: AtomicU32 = AtomicU32::new(0);
+    if waits_for_itself(item, "cancel or disable with wait", &WARNED) {
+        return;
+    }
+    wait_for_end(item, &registered);
+}
+
+impl RawWork {
+    /// Removes a pending instance; does not wait for a running one. `true`: one was removed, its function will not be
+    /// called for it.
+    pub fn cancel(&self) -> bool {
+        remove(self, &registered)
+    }
+
+    /// Removes a pending instance and waits until the function does not run any more. Meanwhile the item is disabled, so one
+    /// that requeues itself cannot escape. Returns whether a pending instance was removed, not whether it waited.
+    ///
+    /// From the item's own function it only removes and warns: an item cannot wait for itself; see [`flush`](Self::flush) for which item
+    /// counts as the own one.
+    pub fn cancel_sync(&self) -> bool {
+        let removed = self.disable_sync();
+        // Our own step only; others keep theirs.
+        self.shallower();
+        removed
+    }
+
+    /// One more reason not to run: removes a pending instance, and every attempt to queue is refused and lost until
+    /// [`enable_work`](Self::enable_work) was called as often. Does not wait for a running instance. Tells whether a pending instance was
+    /// removed. At most 65535 deep: beyond that it warns and leaves the depth.
+    pub fn disable_work(&self) -> bool {
+        disable(self, &registered)
+    }
+
+    /// One more reason not to run; a pending instance stays.
+    pub(crate) fn disable_once_more(&self) {
+        static WARNED: AtomicU32 = AtomicU32::new(0);
+        if !self.deeper() && WARNED.swap(1, Ordering::Relaxed) == 0 {
+            warn("an item was disabled more than 65535 times: its depth stays");
+        }
+    }
+
+    /// As [`disable_work`](Self::disable_work), and waits until the function does not run any more.
+    pub fn disable_sync(&self) -> bool {
+        let removed = self.disable_work();
+        wait_for_run(self);
+        removed
+    }
+
+    /// One reason less. `true`: the item may be queued again. Nothing that was refused is queued now.
+    ///
+    /// On an item that is not disabled this is a mistake: it warns once, removes a pending instance, and returns `true`.
+    pub fn enable_work(&self) -> bool {
+        self.enable_with(|| {
+            remove(self, &registered);
+        })
+    }
+
+    /// As [`enable_work`](Self::enable_work); `remove` removes a pending instance.
+    pub(crate) fn enable_with(&self, remove: impl FnOnce()) -> bool {
+        static WARNED: AtomicU32 = AtomicU32::new(0);
+        self.shallower().unwrap_or_else(|| {
+            if WARNED.swap(1, Ordering::Relaxed) == 0 {
+                warn("an item was enabled that was not disabled");
+            }
+            remove();
+            true
+        })
+    }
+
+    /// Waits for the last instance known at the call: the pending one, or else the running one. `Ok(false)`: there was none.
+    /// What the function did is visible afterwards. A pending one that no worker has taken may run on the calling thread, see
+    /// [`workers_only`](crate::WorkqueueBuilder::workers_only).
+    ///
+    /// From the item's own function it returns an error at once and warns: an item cannot wait for itself. The own item is the one with the
+    /// address and the function of the item that the calling thread runs. So a function that has freed its item may wait for another item
+    /// at the same address, unless that has the same function too: such an item is taken for the first one. On the same workqueue it
+    /// does not start before the first run has ended either.
+    ///
+    /// An instance whose timer is armed is not seen: it is not queued yet, and this does not queue it, unlike
+    /// [`RawDelayedWork::flush`](crate::RawDelayedWork::flush).
+    ///
+    /// # Errors
+    /// [`FlushError::OwnItem`]; [`FlushError::Forked`]: in a child process, the pending instance is the parent's.
+    pub fn flush(&self) -> Result<bool, FlushError> {
+        self.flush_with(run_as_waiter, None)
+    }
+
+    /// As [`flush`](Self::flush), but the calling thread runs nothing itself.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub fn flush_by_workers(&self) -> Result<bool, FlushError> {
+        self.flush_with(|_| false, None)
+    }
+
+    /// As [`flush_by_workers`](Self::flush_by_workers), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.
+    pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
+        self.flush_with(|_| false, deadline_after(timeout))
+    }
+
+    fn flush_with(
+        &self,
+        run: impl Fn(&RawWork) -> bool,
+        deadline_ns: Option<u64>,
+    ) -> Result<bool, FlushError> {
+        static WARNED: AtomicU32 = AtomicU32::new(0);
+        if waits_for_itself(self, "flush", &WARNED) {
+            return Err(FlushError::OwnItem);
+        }
+        if (current().reclaim || memory_reclaim::is_marked())
+            && let Some(Some(queue)) = with_last_pool(self, &registered, |pool| {
+                pool.lock().front_of(pool.id, self)
+            })
+        {
+            queue.check_dependency(self.func());
+        }
+        let mut moment = Moment::default();
+        // An instance that was known has begun, or was removed, before it was found on a list.
+        let mut was_known = false;
+        loop {
+            // Asked before the lists are looked at: what is pending now is found there later, or runs, or has ended.
+            let is_known = self.is_queued();
+            if is_known && run(self) {
+                return Ok(true);
+            }
+            let found = with_last_pool(self, &registered, |pool| {
+                let mut guard = pool.lock();
+                let pending = guard.await_pending(pool.id, self);
+                // The last instance known is the one on its way to a list, not the one that runs.
+                let on_its_way = pending.is_none() && is_known && self.is_queued();
+                match on_its_way {
+                    true => None,
+                    false => pending.or_else(|| guard.await_run(self)),
+                }
+            });
+            if let Some(Some(done)) = found {
+                return wait_until(&done, deadline_ns).map(|()| true);
+            }
+            if !is_known {
+                return Ok(was_known);
+            }
+            if !moment.pass(self) {
+                return Err(FlushError::Forked);
+            }
+            if deadline_ns.is_some_and(|deadline| clock::now_ns() >= deadline) {
+                return Err(FlushError::TimedOut);
+            }
+            was_known = true;
+        }
+    }
+
+    /// Whether it is pending, and no timer has it: it is on a list, or on its way to one.
+    fn is_queued(&self) -> bool {
+        self.is_pending() && !self.place().is_armed()
+    }
+
+    /// Whether it is pending, and whether it runs (looked up in its last pool only). A hint.
+    pub fn busy(&self) -> WorkBusy {
+        let running =
+            with_last_pool(self, &registered, |pool| pool.lock().runs(self)).unwrap_or(false);
+        WorkBusy {
+            pending: self.is_pending() || self.place().seat != Seat::None,
+            running,
+        }
+    }
+}
+
+impl Work {
+    /// Takes back the reference that the removed instance held.
+    fn removed(&self, removed: bool) -> bool {
+        if removed {
+            self.unlend();
+        }
+        removed
+    }
+
+    /// Removes a pending instance; does not wait for a running one. `true`: one was removed.
+    pub fn cancel(&self) -> bool {
+        self.removed(self.as_raw().cancel())
+    }
+
+    /// Removes a pending instance and waits until the function does not run any more; see [`RawWork::cancel_sync`].
+    pub fn cancel_sync(&self) -> bool {
+        self.removed(self.as_raw().cancel_sync())
+    }
+
+    /// Disables the item until the guard is dropped: a pending instance is removed, and attempts to queue are refused and
+    /// lost. Does not wait for a running instance. Several guards add up.
+    pub fn disable(&self) -> DisableGuard {
+        let removed = self.removed(self.as_raw().disable_work());
+        DisableGuard::new(self.clone(), removed)
+    }
+
+    /// As [`disable`](Self::disable), and waits until the function does not run any more.
+    pub fn disable_sync(&self) -> DisableGuard {
+        let removed = self.removed(self.as_raw().disable_sync());
+        DisableGuard::new(self.clone(), removed)
+    }
+
+    /// Waits for the last instance known at the call; see [`RawWork::flush`]. `Ok(false)`: there was none.
+    ///
+    /// # Errors
+    /// As [`RawWork::flush`].
+    pub fn flush(&self) -> Result<bool, FlushError> {
+        self.as_raw().flush()
+    }
+
+    /// As [`flush`](Self::flush), for at most `timeout`; the calling thread runs nothing itself.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.
+    pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
+        self.as_raw().flush_timeout(timeout)
+    }
+
+    /// Whether it is pending, and whether it runs. A hint.
+    pub fn busy(&self) -> WorkBusy {
+        self.as_raw().busy()
+    }
+}
+
+/// Keeps an item from being queued while it lives.
+#[must_use = "the item is enabled again when the guard is dropped"]
+#[derive(Debug)]
+pub struct DisableGuard {
+    /// `None` when it has been enabled again.
+    work: Option<Work>,
+    removed: bool,
+}
+
+impl DisableGuard {
+    /// For an item that was disabled just now; `removed`: a pending instance was removed.
+    pub(crate) fn new(work: Work, removed: bool) -> Self {
+        DisableGuard {
+            work: Some(work),
+            removed,
+        }
+    }
+
+    /// Whether a pending instance was removed when the item was disabled.
+    pub fn removed_pending(&self) -> bool {
+        self.removed
+    }
+
+    /// Gives up this reason not to run. `true`: it was the last one, and the item may be queued again.
+    pub fn enable(mut self) -> bool {
+        self.give_up().is_some_and(|(_, enabled)| enabled)
+    }
+
+    /// The item, and whether it may be queued again.
+    pub(crate) fn give_up(&mut self) -> Option<(Work, bool)> {
+        let work = self.work.take()?;
+        let enabled = work.as_raw().enable_work();
+        Some((work, enabled))
+    }
+}
+
+impl Drop for DisableGuard {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}

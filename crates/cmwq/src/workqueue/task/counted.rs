@@ -1,0 +1,89 @@
+//! A counted reference to a value in a reused [block](crate::sys::blocks): what `Arc` is for memory of the allocator.
+
+use crate::sys::atomic::{AtomicU32, Ordering};
+use crate::sys::blocks;
+use std::alloc::Layout;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+/// A value that knows how many references to it there are.
+///
+/// # Safety
+/// `references` is the same part of the value each time, and nothing but [`Reference`] changes it.
+pub(crate) unsafe trait Counted {
+    fn references(&self) -> &AtomicU32;
+}
+
+/// One of the references to a value; the last one to be dropped drops it.
+pub(crate) struct Reference<T: Counted + ?Sized>(NonNull<T>);
+
+// SAFETY: as for Arc: a reference lets any thread use the value, and the last one drops it wherever it is.
+unsafe impl<T: Counted + Send + Sync + ?Sized> Send for Reference<T> {}
+// SAFETY: as above.
+unsafe impl<T: Counted + Send + Sync + ?Sized> Sync for Reference<T> {}
+
+impl<T: Counted> Reference<T> {
+    /// The two references to what `make` makes. It is called when there is room: so the value is made in its place, instead of copied there.
+    #[inline]
+    pub(crate) fn pair(make: impl FnOnce() -> T) -> (Self, Self) {
+        let memory = blocks::take(Layout::new::<T>()).cast::<T>();
+        // SAFETY: the memory is ours and of this layout; nobody else has the value yet.
+        unsafe {
+            memory.write(make());
+            memory.as_ref()
+        }
+        .references()
+        .store(2, Ordering::Relaxed);
+        (Reference(memory), Reference(memory))
+    }
+
+    /// Gives up the reference without dropping it.
+    pub(crate) fn into_raw(self) -> NonNull<T> {
+        std::mem::ManuallyDrop::new(self).0
+    }
+
+    /// # Safety
+    /// `value` came from [`into_raw`](Self::into_raw), once.
+    pub(crate) unsafe fn from_raw(value: NonNull<T>) -> Self {
+        Reference(value)
+    }
+
+    /// The same reference, to the value as something else.
+    ///
+    /// # Safety
+    /// `other` returns what it was given, with another type.
+    pub(crate) unsafe fn into_other<U: Counted + ?Sized>(
+        self,
+        other: impl FnOnce(NonNull<T>) -> NonNull<U>,
+    ) -> Reference<U> {
+        Reference(other(self.into_raw()))
+    }
+}
+
+impl<T: Counted + ?Sized> Deref for Reference<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the value is there as long as there are references.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T: Counted + ?Sized> Drop for Reference<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: all use of the value comes before its end; Acquire: which comes after all others' use. The last reference is the only
+        // one, and nobody can make another: it need not be counted down.
+        let references = self.references();
+        if references.load(Ordering::Acquire) > 1 && references.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        // SAFETY: this was the last reference.
+        unsafe {
+            let layout = Layout::for_value(self.0.as_ref());
+            self.0.drop_in_place();
+            blocks::give(self.0.cast(), layout);
+        }
+    }
+}

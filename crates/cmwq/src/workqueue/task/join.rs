@@ -1,0 +1,477 @@
+//! `spawn()`: a closure as a one-shot item, and the handle that waits for its result. One piece of memory for both.
+
+use super::control;
+use super::counted::{Counted, Reference};
+use crate::error::Refused;
+use crate::item::{Completion, Pending, RawWork, WorkFn};
+use crate::pool::{Callable, Pool, spawner};
+use crate::sys::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::sys::fork;
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::future::Future;
+use std::mem::offset_of;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+pub use super::join_error::JoinError;
+
+/// The item of one `spawn()`. `raw` is the first thing the engine sees; the rest belongs to the closure and its handle.
+///
+/// Kept small: one of up to 120 bytes is in a reused [block](crate::sys::blocks). A closure of 56 bytes fits.
+#[repr(C)]
+pub(crate) struct Task<F, T> {
+    raw: RawWork,
+    shared: Shared,
+    stage: UnsafeCell<Stage<F, T>>,
+}
+
+/// What does not depend on the closure and its result.
+struct Shared {
+    done: Completion,
+    references: AtomicU32,
+    /// Who polls, in a box; null: nobody.
+    waker: AtomicPtr<Waker>,
+}
+
+/// A task's closure is there until it is run or refused, and its result from then on until the handle takes it.
+enum Stage<F, T> {
+    Closure(F),
+    Result(Result<T, JoinError>),
+    Taken,
+}
+
+// SAFETY: `stage` is used by one at a time: by who runs or refuses the item, of whom there is one, until `done` says so, and
+// from then on by the handle, of which there is one. `done` orders the two.
+unsafe impl<F: Send, T: Send> Sync for Task<F, T> {}
+
+/// What a handle needs of a task, whatever its closure.
+trait Joinable<T>: Counted + Send + Sync {
+    fn shared(&self) -> &Shared;
+    fn raw(&self) -> &RawWork;
+    /// Calls the closure for the handle, which takes the result; tells whether it panicked. Nobody is told that it is done.
+    ///
+    /// # Safety
+    /// By the handle, whose thread has the queue's reference as well, and gives that up by this.
+    unsafe fn run_alone(&self) -> bool;
+    /// The closure is used elsewhere: it is not dropped with the task.
+    ///
+    /// # Safety
+    /// By the handle, whose thread has the queue's reference as well, and gives that up by this.
+    unsafe fn forget(&self);
+    /// The closure will not run: it is dropped, and the handle told.
+    ///
+    /// # Safety
+    /// By who has taken the item off its queue, and with it the queue's reference, which this gives up. The handle is there.
+    unsafe fn abort(&self);
+    /// # Safety
+    /// By the handle, after `done`, or after [`run_alone`](Self::run_alone).
+    unsafe fn take_result(&self) -> Result<T, JoinError>;
+}
+
+// SAFETY: it is a field that nobody else uses.
+unsafe impl<F, T> Counted for Task<F, T> {
+    fn references(&self) -> &AtomicU32 {
+        &self.shared.references
+    }
+}
+
+impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for Task<F, T> {
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn raw(&self) -> &RawWork {
+        &self.raw
+    }
+
+    unsafe fn run_alone(&self) -> bool {
+        // SAFETY: by the contract nobody else has a reference. The item is not run otherwise.
+        let panicked = unsafe {
+            let result = self.call();
+            let panicked = result.as_ref().is_some_and(Result::is_err);
+            if let Some(result) = result {
+                self.replace(Stage::Result(result));
+            }
+            panicked
+        };
+        // Relaxed: the thread's own.
+        self.shared.references.store(1, Ordering::Relaxed);
+        panicked
+    }
+
+    unsafe fn forget(&self) {
+        // Not even moved: what it has may be gone already.
+        // SAFETY: by the contract nobody else has a reference.
+        unsafe { self.stage.get().write(Stage::Taken) };
+        // Relaxed: the thread's own.
+        self.shared.references.store(1, Ordering::Relaxed);
+    }
+
+    unsafe fn abort(&self) {
+        // SAFETY: by the contract nobody runs it, and the queue's reference is the caller's; the handle's keeps the task.
+        unsafe {
+            drop(self.replace(Stage::Taken));
+            self.finish(Err(JoinError::Aborted));
+            drop(Reference::from_raw(NonNull::from(self)));
+        }
+    }
+
+    unsafe fn take_result(&self) -> Result<T, JoinError> {
+        // SAFETY: by the contract nobody else uses it now.
+        match unsafe { self.replace(Stage::Taken) } {
+            Stage::Result(result) => result,
+            Stage::Closure(_) | Stage::Taken => Err(JoinError::Taken),
+        }
+    }
+}
+
+impl<F, T> Task<F, T> {
+    /// # Safety
+    /// Nobody else uses the stage now.
+    unsafe fn replace(&self, stage: Stage<F, T>) -> Stage<F, T> {
+        // SAFETY: by the contract.
+        std::mem::replace(unsafe { &mut *self.stage.get() }, stage)
+    }
+
+    /// What the closure returns, or panics with; `None`: it is not there any more.
+    ///
+    /// # Safety
+    /// By who runs the item, once.
+    unsafe fn call(&self) -> Option<Result<T, JoinError>>
+    where
+        F: FnOnce() -> T,
+    {
+        // SAFETY: by the contract; the handle waits for the end of that.
+        let Stage::Closure(func) = (unsafe { self.replace(Stage::Taken) }) else {
+            return None;
+        };
+        Some(catch_unwind(AssertUnwindSafe(func)).map_err(JoinError::Panicked))
+    }
+
+    /// Leaves the result to the handle.
+    ///
+    /// # Safety
+    /// By who runs or refuses the item, once.
+    unsafe fn finish(&self, result: Result<T, JoinError>) {
+        // SAFETY: by the contract; it took the closure itself, so there is nothing to drop.
+        unsafe { self.replace(Stage::Result(result)) };
+        if self.shared.done.complete_polled() {
+            self.shared.wake();
+        }
+    }
+}
+
+impl<F, T> Task<F, T>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    /// The task, referred to once by the handle and once by the queue.
+    pub(crate) fn new(func: F) -> (Reference<Self>, JoinHandle<T>)
+    where
+        F: 'static,
+        T: 'static,
+    {
+        // SAFETY: what lives for ever is there until the handle has been joined.
+        unsafe { Self::new_within(func) }
+    }
+
+    /// As [`new`](Self::new), of a closure that may borrow.
+    ///
+    /// # Safety
+    /// What it borrows is there until the handle has been joined.
+    pub(crate) unsafe fn new_within(func: F) -> (Reference<Self>, JoinHandle<T>) {
+        let (task, other) = Reference::pair(|| Task {
+            raw: RawWork::new(run::<F, T>),
+            shared: Shared {
+                done: Completion::new(),
+                references: AtomicU32::new(0),
+                waker: AtomicPtr::new(std::ptr::null_mut()),
+            },
+            stage: UnsafeCell::new(Stage::Closure(func)),
+        });
+        let handle = JoinHandle {
+            // SAFETY: it is only made a pointer to the trait's object.
+            // Its lifetime is the caller's to see to.
+            task: unsafe { other.into_other(|task| forever(task)) },
+            born: fork::generation(),
+        };
+        (task, handle)
+    }
+
+    /// Turns the queue's reference into the raw item to be queued.
+    pub(crate) fn into_raw(task: Reference<Self>) -> NonNull<RawWork> {
+        let task = task.into_raw();
+        // SAFETY: the field lies inside the value.
+        unsafe { task.byte_add(offset_of!(Self, raw)).cast() }
+    }
+
+    /// # Safety
+    /// `item` came from [`into_raw`](Self::into_raw) and its reference was not used.
+    unsafe fn from_raw(item: NonNull<RawWork>) -> Reference<Self> {
+        // SAFETY: by the contract; the field lies at its offset in the Task that into_raw came from.
+        unsafe { Reference::from_raw(item.byte_sub(offset_of!(Self, raw)).cast()) }
+    }
+
+    /// The queue did not take the item: the closure is dropped and the handle told.
+    ///
+    /// # Safety
+    /// As for [`from_raw`](Self::from_raw).
+    pub(crate) unsafe fn reject(item: NonNull<RawWork>, why: Refused) {
+        // SAFETY: by the contract; nobody runs it.
+        unsafe {
+            let task = Self::from_raw(item);
+            drop(task.replace(Stage::Taken));
+            task.finish(Err(JoinError::Refused(why)));
+        }
+    }
+}
+
+/// The task as what the handle knows of it, for as long as the handle is there.
+fn forever<'a, F, T>(task: NonNull<Task<F, T>>) -> NonNull<dyn Joinable<T>>
+where
+    F: FnOnce() -> T + Send + 'a,
+    T: Send + 'a,
+{
+    let task: NonNull<dyn Joinable<T> + 'a> = task;
+    // SAFETY: the same pointer; who makes the task sees to it that nothing is used longer than it is there.
+    unsafe { std::mem::transmute::<NonNull<dyn Joinable<T> + 'a>, NonNull<dyn Joinable<T>>>(task) }
+}
+
+impl Shared {
+    /// Enters who polls. `false`: the result is there.
+    fn register(&self, waker: &Waker) -> bool {
+        let known = self.take_waker();
+        let waker = match known {
+            Some(known) if known.will_wake(waker) => known,
+            _ => Box::new(waker.clone()),
+        };
+        self.waker.store(Box::into_raw(waker), Ordering::Release);
+        // Who completes it after this finds that somebody waits, and with it the waker.
+        self.done.mark_polled()
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if let Some(waker) = self.take_waker() {
+            Pool::wake_task(waker);
+        }
+    }
+
+    fn take_waker(&self) -> Option<Box<Waker>> {
+        let waker = self.waker.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: what is there came from Box::into_raw, and the swap made it ours.
+        (!waker.is_null()).then(|| unsafe { Box::from_raw(waker) })
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Relaxed: nobody else has it any more. Nearly always there is none.
+        if !self.waker.load(Ordering::Relaxed).is_null() {
+            drop(self.take_waker());
+        }
+    }
+}
+
+/// # Safety
+/// `item` is the `raw` field of a `Task<F, T>` whose queue holds a reference.
+unsafe extern "C-unwind" fn run<F, T>(item: NonNull<RawWork>)
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    // SAFETY: by this function's contract.
+    let task = unsafe { Task::<F, T>::from_raw(item) };
+    // SAFETY: the item is run once.
+    let Some(result) = (unsafe { task.call() }) else {
+        return;
+    };
+    let panicked = result.is_err();
+    // SAFETY: as above.
+    unsafe { task.finish(result) };
+    drop(task);
+    if panicked {
+        // Let the engine count it; the hook has printed its message already.
+        std::panic::resume_unwind(Box::new(REPORTED));
+    }
+}
+
+/// What the engine catches when a closure has panicked.
+pub(crate) const REPORTED: &str = "reported through the join handle";
+
+/// An item that nobody has begun and that the thread which joins it has taken back: both references to its task are that thread's, so
+/// that nothing of it is shared any more.
+struct TakenBack<'h, T> {
+    task: &'h dyn Joinable<T>,
+    item: Pending,
+}
+
+impl<T> Callable for TakenBack<'_, T> {
+    #[inline]
+    fn address(&self) -> usize {
+        self.item.address()
+    }
+
+    #[inline]
+    fn func(&self) -> Option<WorkFn> {
+        self.item.func()
+    }
+
+    #[inline]
+    fn call(self) -> Result<(), Box<dyn Any + Send>> {
+        self.item.discard();
+        // SAFETY: the queue's reference was in the item.
+        match unsafe { self.task.run_alone() } {
+            true => Err(Box::new(REPORTED)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Waits for what a spawned closure returns: block on [`join`](JoinHandle::join), or `.await` it.
+///
+/// Dropping the handle *detaches* the closure, as tokio's `spawn_blocking` does: it runs all the same, and its result is dropped. [`abort`](JoinHandle::abort) takes back what has not
+/// begun, and [`abort_on_drop`](JoinHandle::abort_on_drop) does so when the handle, or the future that awaits it, is dropped. What has begun always runs to its end.
+///
+/// As a future it keeps one waker, that of the last poll, which is woken at most once. What the closure did is visible after `join` has returned, or the future is ready.
+#[must_use = "dropping a handle does not cancel the item, but its result is lost"]
+pub struct JoinHandle<T> {
+    task: Reference<dyn Joinable<T>>,
+    /// In a child of the process that spawned it, the closure will not run.
+    born: u32,
+}
+
+impl<T> JoinHandle<T> {
+    /// Waits for the closure and returns its result. If no worker has begun with it, the calling thread may run it itself, and no
+    /// other item, instead of sleeping: see [`workers_only`](crate::WorkqueueBuilder::workers_only).
+    ///
+    /// On a worker this counts as blocking: its pool runs another in its place, so items may join items of their own queue
+    /// as long as `max_active` lets those run.
+    ///
+    /// # Errors
+    /// [`JoinError::Panicked`] with what the closure panicked with; [`JoinError::Refused`] if the queue did not take it;
+    /// [`JoinError::Taken`] if the handle was polled to its end before.
+    pub fn join(self) -> Result<T, JoinError> {
+        let shared = self.task.shared();
+        let done = shared.done.is_done();
+        if !done && self.born != fork::generation() {
+            return Err(JoinError::Refused(Refused::Forked));
+        }
+        let task = &*self.task;
+        let ran = spawner::join(task.raw(), |item| TakenBack { task, item });
+        if !ran && !done {
+            control::run_as_waiter(self.task.raw());
+            shared.done.wait();
+        }
+        // SAFETY: it is done, or ran on this thread, and this is the handle.
+        unsafe { self.task.take_result() }
+    }
+
+    /// As [`join`](Self::join), for at most `timeout`. `None`: it has not ended yet, and the handle can be joined again. The calling thread does not run the closure itself, which
+    /// might take longer.
+    pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<T, JoinError>> {
+        spawner::let_go_of(self.task.raw());
+        let shared = self.task.shared();
+        if !shared.done.is_done() && self.born != fork::generation() {
+            return Some(Err(JoinError::Refused(Refused::Forked)));
+        }
+        if !shared.done.wait_timeout(timeout) {
+            return None;
+        }
+        // SAFETY: it is done, and this is the handle.
+        Some(unsafe { self.task.take_result() })
+    }
+
+    /// Takes the closure off its queue if it has not begun, and drops it: the handle's result is [`JoinError::Aborted`] then. `false`: it has begun, or has ended, and is
+    /// left alone; its result is there when it has ended. Does not wait.
+    pub fn abort(&self) -> bool {
+        let raw = self.task.raw();
+        spawner::let_go_of(raw);
+        if self.born != fork::generation() || self.task.shared().done.is_done() {
+            return false;
+        }
+        let Some(item) = control::take_back(raw) else {
+            return false;
+        };
+        item.discard();
+        // SAFETY: the queue's reference was in the item, and this is the handle.
+        unsafe { self.task.abort() };
+        true
+    }
+
+    /// Whether the closure has ended, was refused or was aborted: a join would not wait.
+    pub fn is_finished(&self) -> bool {
+        spawner::let_go_of(self.task.raw());
+        self.task.shared().done.is_done()
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        // Nobody will join it.
+        if spawner::drop_handle(self.task.raw()) {
+            // SAFETY: both references are the thread's, and the closure is used as a copy of it.
+            unsafe { self.task.forget() };
+        }
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // Whoever polls does not wait here.
+        spawner::let_go_of(self.task.raw());
+        let shared = self.task.shared();
+        if !shared.done.is_done() {
+            if self.born != fork::generation() {
+                return Poll::Ready(Err(JoinError::Refused(Refused::Forked)));
+            }
+            if shared.register(context.waker()) {
+                return Poll::Pending;
+            }
+        }
+        // SAFETY: it is done, and this is the handle.
+        Poll::Ready(unsafe { self.task.take_result() })
+    }
+}
+
+impl<T> std::fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JoinHandle")
+            .field("finished", &self.is_finished())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    struct Quiet;
+
+    impl Wake for Quiet {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn who_polls_is_forgotten_with_the_task() {
+        let quiet = Arc::new(Quiet);
+        let shared = Shared {
+            done: Completion::new(),
+            references: AtomicU32::new(1),
+            waker: AtomicPtr::new(std::ptr::null_mut()),
+        };
+        assert!(shared.register(&Waker::from(quiet.clone())));
+        assert_eq!(Arc::strong_count(&quiet), 2);
+        drop(shared);
+        assert_eq!(Arc::strong_count(&quiet), 1);
+    }
+}

@@ -1,0 +1,147 @@
+//! What became of an attempt to queue an item, or to move one.
+#![forbid(unsafe_code)]
+
+use crate::error::Refused;
+use crate::item::Unclaimed;
+use std::fmt;
+
+/// What became of an attempt to queue an item.
+///
+/// A caller that only wants its event handled asks [`will_run`](Self::will_run): an item that was pending already runs as well, and sees what the
+/// caller did before. A caller that counts instances asks [`is_accepted`](Self::is_accepted).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[must_use = "nothing runs if the item is disabled or the queue refuses it: ask will_run(), or is_accepted()"]
+pub enum Queued {
+    /// One new instance was accepted and will run.
+    Accepted,
+    /// The item was pending already: nothing changed. The pending instance has not started and will see what the caller
+    /// stored before.
+    AlreadyPending,
+    /// The item is disabled: nothing changed, and the request is lost.
+    Disabled,
+    /// The queue does not take it: the item is idle, nothing will run. (The kernel returns "true" for a draining queue.)
+    Refused(Refused),
+}
+
+// It is returned in a register, by code that had a bool to return before.
+const _: () = assert!(size_of::<Queued>() == 1);
+
+impl Queued {
+    /// Whether one new instance was accepted: the call that got this answer is the one that made the item pending.
+    #[inline]
+    pub const fn is_accepted(self) -> bool {
+        matches!(self, Queued::Accepted)
+    }
+
+    /// Whether an instance runs that sees what the caller did before: the item was accepted, or was pending already.
+    #[inline]
+    pub const fn will_run(self) -> bool {
+        matches!(self, Queued::Accepted | Queued::AlreadyPending)
+    }
+
+    /// Why the queue does not take it, if that is what became of it.
+    #[inline]
+    pub const fn refused(self) -> Option<Refused> {
+        match self {
+            Queued::Refused(why) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+impl From<Unclaimed> for Queued {
+    #[inline]
+    fn from(why_not: Unclaimed) -> Self {
+        match why_not {
+            Unclaimed::AlreadyPending => Queued::AlreadyPending,
+            Unclaimed::Disabled => Queued::Disabled,
+        }
+    }
+}
+
+impl From<Result<(), Refused>> for Queued {
+    #[inline]
+    fn from(result: Result<(), Refused>) -> Self {
+        match result {
+            Ok(()) => Queued::Accepted,
+            Err(why) => Queued::Refused(why),
+        }
+    }
+}
+
+const DISABLED: &str = "the item is disabled";
+
+impl fmt::Display for Queued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Queued::Accepted => f.write_str("accepted"),
+            Queued::AlreadyPending => f.write_str("the item is pending already"),
+            Queued::Disabled => f.write_str(DISABLED),
+            Queued::Refused(why) => why.fmt(f),
+        }
+    }
+}
+
+/// What became of an attempt to [move](crate::Workqueue::mod_delayed) a delayed item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[must_use = "nothing runs if the item is disabled or the queue refuses it: ask will_run()"]
+pub enum Moved {
+    /// It was pending: that instance runs after the new delay instead.
+    Pending,
+    /// It was idle, or only running: one new instance was accepted.
+    Accepted,
+    /// It was not pending, and is disabled: nothing changed, and the request is lost.
+    Disabled,
+    /// The queue does not take it: the item is idle, nothing will run.
+    Refused {
+        /// Why not.
+        why: Refused,
+        /// It was pending: that instance was removed, and is lost.
+        was_pending: bool,
+    },
+}
+
+impl Moved {
+    pub(in crate::workqueue) fn new(was_pending: bool, queued: Queued) -> Self {
+        match queued {
+            Queued::Accepted | Queued::AlreadyPending if was_pending => Moved::Pending,
+            Queued::Accepted | Queued::AlreadyPending => Moved::Accepted,
+            Queued::Disabled => Moved::Disabled,
+            Queued::Refused(why) => Moved::Refused { why, was_pending },
+        }
+    }
+
+    /// Whether it was pending before: what the kernel's call returns.
+    #[inline]
+    pub const fn was_pending(self) -> bool {
+        match self {
+            Moved::Pending => true,
+            Moved::Accepted | Moved::Disabled => false,
+            Moved::Refused { was_pending, .. } => was_pending,
+        }
+    }
+
+    /// Whether an instance runs that sees what the caller did before.
+    #[inline]
+    pub const fn will_run(self) -> bool {
+        matches!(self, Moved::Pending | Moved::Accepted)
+    }
+}
+
+impl fmt::Display for Moved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Moved::Pending => f.write_str("moved"),
+            Moved::Accepted => f.write_str("accepted"),
+            Moved::Disabled => f.write_str(DISABLED),
+            Moved::Refused { why, was_pending } => {
+                why.fmt(f)?;
+                f.write_str(if *was_pending {
+                    "; the pending instance was removed"
+                } else {
+                    ""
+                })
+            }
+        }
+    }
+}

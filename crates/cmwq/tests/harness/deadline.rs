@@ -1,0 +1,99 @@
+//! A deadline that turns a hang into a failure with a dump.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use super::random::number;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+fn limit() -> Duration {
+    Duration::from_secs(number("CMWQ_TEST_DEADLINE", 60))
+}
+
+/// Aborts the process with a dump if it is not dropped in time. The time is no measurement: it only has to be far longer
+/// than any machine needs. `CMWQ_TEST_DEADLINE` in seconds.
+pub(crate) struct Deadline {
+    ended: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Deadline {
+    pub(crate) fn with_dump(
+        test: &'static str,
+        dump: impl FnOnce() -> String + Send + 'static,
+    ) -> Self {
+        Self::of_progress(test, Arc::default(), dump)
+    }
+
+    /// As the others, but the time begins anew whenever `progress` has changed: for tests of any length.
+    pub(crate) fn of_progress(
+        test: &'static str,
+        progress: Arc<AtomicU64>,
+        dump: impl FnOnce() -> String + Send + 'static,
+    ) -> Self {
+        Self::of(test, limit(), progress, dump)
+    }
+
+    /// For a test of several programs: four times as long.
+    pub(crate) fn long(test: &'static str) -> Self {
+        Self::of(test, 4 * limit(), Arc::default(), String::new)
+    }
+
+    fn of(
+        test: &'static str,
+        limit: Duration,
+        progress: Arc<AtomicU64>,
+        dump: impl FnOnce() -> String + Send + 'static,
+    ) -> Self {
+        let ended = Arc::new((Mutex::new(false), Condvar::new()));
+        let watched = ended.clone();
+        std::thread::spawn(move || {
+            let mut ended = watched.0.lock().unwrap();
+            let mut seen = None;
+            while !*ended {
+                let now = Some(progress.load(Ordering::Relaxed));
+                if seen == now {
+                    // Not `eprintln`: what a test prints is captured, and lost when the process is aborted.
+                    let _ = write!(
+                        std::io::stderr(),
+                        "{test}: hangs, no progress for {} s\n{}{}\n",
+                        limit.as_secs(),
+                        threads(),
+                        dump()
+                    );
+                    std::process::abort();
+                }
+                seen = now;
+                let waited = watched.1.wait_timeout_while(ended, limit, |ended| !*ended);
+                ended = waited.unwrap().0;
+            }
+        });
+        Deadline { ended }
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        *self.ended.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.ended.1.notify_all();
+    }
+}
+
+/// Name, state and place of every thread of the process.
+fn threads() -> String {
+    let mut text = String::new();
+    for task in std::fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let read = |file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        let stat = read("stat");
+        let state = stat
+            .rsplit_once(") ")
+            .and_then(|(_, rest)| rest.chars().next())
+            .unwrap_or('?');
+        text += &format!("  {} {state} {}\n", read("comm").trim_end(), read("wchan"));
+    }
+    text
+}

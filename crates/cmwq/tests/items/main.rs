@@ -1,0 +1,19 @@
+//! Items and closures: queued, delayed, in batches and floods, cancelled, waited for; their handles and completions.
+
+mod aborts;
+mod batches;
+mod completion_queues;
+mod delayed;
+mod dropped_handles;
+mod embedded;
+mod executed;
+mod floods;
+mod handles;
+#[path = "../harness/mod.rs"]
+mod harness;
+mod items;
+mod late;
+mod long_times;
+mod timers;
+mod waiters;
+mod workqueue_handles;

@@ -1,0 +1,221 @@
+//! The library's sources lie in layers, and every import points down.
+//!
+//! Read as text: `use` declarations and paths that begin with `crate`, `super` or a child module, in the sources of `crates/cmwq/src` without
+//! their tests. A path is followed through re-exports to the file that defines what it names. A file that declares modules and re-exports
+//! only (a facade) depends on nothing.
+//!
+//! Seen to fail: with `use crate::engine::Engine;` in `pool/state/pool.rs` (an import that runs up), with `use super::settle;` in
+//! `pool/lock/guard.rs` (a circle), with a thirteenth file in a folder, and with a file of 501 lines.
+
+mod layers {
+    pub(crate) mod graph;
+    pub(crate) mod source;
+}
+
+use layers::graph::circles;
+use layers::source::Sources;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The layers, the lowest first. A folder that is not named belongs to the one it lies in. A file may import from its own layer and from
+/// those below.
+const LAYERS: &[&str] = &[
+    "topology",
+    "sys",
+    "affinity",
+    "error",
+    "trace",
+    "item",
+    "pool/attrs",
+    "pool/task",
+    "pool/queue",
+    "pool/wake",
+    "pool/state",
+    "pool/lock",
+    "pool/submit",
+    "pool/balance",
+    "pool/run",
+    "pool/service",
+    "pool/report",
+    "pool",
+    "timer",
+    "engine/parts",
+    "engine",
+    "workqueue/parts",
+    "workqueue/task",
+    "workqueue",
+    "inspect",
+    "observe",
+    "lib",
+];
+
+/// Files in one folder.
+const MOST_FILES: usize = 12;
+/// Lines in one file.
+const MOST_LINES: usize = 500;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The number of the layer that a file belongs to: that of the longest name which its path begins with.
+fn layer_of(file: &str) -> Option<usize> {
+    let name = file.trim_end_matches(".rs");
+    let within = |layer: &&str| {
+        name == *layer
+            || name
+                .strip_prefix(*layer)
+                .is_some_and(|rest| rest.starts_with('/'))
+    };
+    let named = LAYERS.iter().enumerate().filter(|(_, layer)| within(layer));
+    named
+        .max_by_key(|(_, layer)| layer.len())
+        .map(|(number, _)| number)
+}
+
+/// All that is wrong with the imports of these sources.
+fn complaints(sources: &Sources) -> Vec<String> {
+    let imports = sources.imports();
+    let mut wrong = Vec::new();
+    for (file, to) in &imports {
+        let Some(own) = layer_of(file) else {
+            wrong.push(format!("{file} is in no layer: name its folder in LAYERS"));
+            continue;
+        };
+        for (other, path) in to {
+            match layer_of(other) {
+                Some(layer) if layer > own => wrong.push(format!(
+                    "{file} ({}) imports {path}, which is above it: {other} ({})",
+                    LAYERS[own], LAYERS[layer]
+                )),
+                _ => {}
+            }
+        }
+    }
+    let edges: BTreeMap<&str, Vec<&str>> = imports
+        .iter()
+        .map(|(file, to)| (file.as_str(), to.keys().map(String::as_str).collect()))
+        .collect();
+    for circle in circles(&edges) {
+        wrong.push(format!("a circle of files: {}", circle.join(", ")));
+    }
+    wrong
+}
+
+#[test]
+fn every_import_points_down_and_there_is_no_circle() {
+    let sources = Sources::read(&root());
+    assert!(sources.imports().len() > 100, "the sources were not found");
+    let wrong = complaints(&sources);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn folders_and_files_are_small() {
+    let mut wrong = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        let mut files = 0;
+        for entry in std::fs::read_dir(&folder).expect("the sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            files += 1;
+            let text = std::fs::read_to_string(&path).expect("text");
+            let lines = text.lines().count();
+            if lines > MOST_LINES && path.extension().is_some_and(|ext| ext == "rs") {
+                wrong.push(format!("{}: {lines} lines", path.display()));
+            }
+        }
+        if files > MOST_FILES {
+            wrong.push(format!("{}: {files} files", folder.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The check itself: on sources that are made up.
+#[test]
+fn what_runs_up_and_what_goes_in_circles_is_found() {
+    let of = |files: &[(&str, &str)]| {
+        let owned = files.iter().map(|&(f, t)| (f.to_owned(), t.to_owned()));
+        complaints(&Sources::from(owned))
+    };
+    let facade = (
+        "pool.rs",
+        "mod lock;\nmod state;\npub(crate) use state::pool::Pool;\n",
+    );
+    let states = ("pool/state/mod.rs", "pub(crate) mod pool;\n");
+    let locks = (
+        "pool/lock/mod.rs",
+        "pub(crate) mod guard;\npub(crate) mod settle;\n",
+    );
+    let engine = ("engine.rs", "mod core;\npub use self::core::Engine;\n");
+    let core = (
+        "engine/core.rs",
+        "use crate::pool::Pool;\npub struct Engine;\n",
+    );
+    let pool = ("pool/state/pool.rs", "pub(crate) struct Pool;\n");
+    let fine = [facade, states, locks, engine, core, pool];
+    assert_eq!(of(&fine), Vec::<String>::new());
+    let up = (
+        "pool/state/pool.rs",
+        "use crate::engine::Engine;\npub(crate) struct Pool;\n",
+    );
+    let found = of(&[
+        facade,
+        states,
+        locks,
+        engine,
+        ("engine/core.rs", "pub struct Engine;\n"),
+        up,
+    ]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("engine/core.rs"), "{found:?}");
+    let inline = (
+        "pool/state/pool.rs",
+        "pub(crate) struct Pool;\nfn f() { crate::engine::Engine; }\n",
+    );
+    assert_eq!(
+        of(&[engine, ("engine/core.rs", "pub struct Engine;\n"), inline]).len(),
+        1
+    );
+    let guard = (
+        "pool/lock/guard.rs",
+        "use super::settle::{settle, other};\npub(crate) struct Guard;\n",
+    );
+    let settle = (
+        "pool/lock/settle.rs",
+        "use super::guard::Guard;\npub(crate) fn settle() {}\n",
+    );
+    let found = of(&[facade, states, locks, pool, guard, settle]);
+    assert_eq!(
+        found,
+        ["a circle of files: pool/lock/guard.rs, pool/lock/settle.rs"]
+    );
+    let tests = (
+        "pool/state/pool.rs",
+        "pub(crate) struct Pool;\n#[cfg(test)]\nmod tests {\n    use crate::engine::Engine;\n}\n",
+    );
+    assert_eq!(
+        of(&[
+            facade,
+            states,
+            engine,
+            ("engine/core.rs", "pub struct Engine;\n"),
+            tests
+        ]),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        of(&[
+            ("nowhere/a.rs", "use crate::engine::Engine;\n"),
+            engine,
+            ("engine/core.rs", "pub struct Engine;\n")
+        ])
+        .len(),
+        1
+    );
+}

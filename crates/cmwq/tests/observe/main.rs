@@ -1,0 +1,7 @@
+//! What tools are told.
+
+mod dump;
+#[path = "../harness/mod.rs"]
+mod harness;
+mod observe;
+mod recordings;

@@ -1,0 +1,11 @@
+//! What the library has to do with the process and its system: threads, signals, descriptors, the environment, refused calls.
+
+mod environment;
+mod exhausted;
+#[path = "../harness/mod.rs"]
+mod harness;
+mod process;
+mod refusals;
+mod threads;
+mod warnings;
+mod worker_threads;

@@ -1,0 +1,55 @@
+//! What the functions of items do: compute, wait, panic.
+
+use super::library::{Completion, blocking};
+use super::world::World;
+use super::{Random, os};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Computes, mostly for an instant.
+pub(crate) fn compute(random: &mut Random) {
+    let ns = match random.below(256) {
+        // A CPU hog.
+        0 => 15_000_000,
+        1..4 => 50_000,
+        4..16 => 3_000,
+        _ => random.below(400),
+    };
+    os::compute(ns as u64);
+    if random.one_in(8) {
+        // No sleep: a BH item may do it too, and gives others the chance to get in wrongly.
+        os::yield_now();
+    }
+}
+
+/// Waits for something in one of the ways that there are, now and then.
+pub(crate) fn block(world: &World, random: &mut Random) {
+    match random.below(1024) {
+        // Long enough for others to queue up behind.
+        0..64 => {
+            let time = Duration::from_micros(random.below(400) as u64);
+            blocking(|| os::sleep(time));
+        }
+        64..80 => os::sleep(Duration::from_micros(random.below(400) as u64)),
+        // Long enough for the monitor to find out.
+        80 => os::sleep(Duration::from_millis(6)),
+        81..97 => {
+            let value = random.bits();
+            let got = world.helper.spawn(move || value).join();
+            let answered = got.is_ok_and(|got| got == value);
+            world
+                .broken
+                .expect(answered, || "the helper did not answer".into());
+        }
+        97..113 => {
+            let done = Arc::new(Completion::new());
+            let of_item = done.clone();
+            drop(world.helper.spawn(move || of_item.complete()));
+            if !done.wait_timeout(Duration::from_micros(20)) {
+                done.wait();
+            }
+        }
+        113..117 => world.helper.flush().expect("not one of its items"),
+        _ => {}
+    }
+}

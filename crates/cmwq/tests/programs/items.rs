@@ -1,0 +1,483 @@
+//! Reusable items of every make, and what their functions do: queue others and themselves, compute, block with and without saying so,
+//! cancel themselves, panic.
+
+use super::bodies::{block, compute};
+use super::broken::quiet_panic;
+use super::library::{DelayedWork, DisableGuard, Moved, Queued, RawWork, Work, WorkqueueKind};
+use super::model::{Account, lock};
+use super::os::lock_long;
+use super::world::{Queue, World};
+use super::{Broken, Random};
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+/// What is done with an item besides queueing it. Not all is done with all: an item that is disabled at times is owed no run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Nothing: so its issuer is owed a run that sees the flag.
+    Plain,
+    /// Cancelled and disabled.
+    Work,
+    /// Delayed: cancelled without waiting, moved.
+    Moved,
+    /// Delayed: cancelled and disabled, not moved.
+    Delayed,
+    /// Delayed, all of it.
+    Any,
+    /// In memory of our own: cancelled and disabled.
+    Raw,
+}
+
+impl Class {
+    pub(crate) fn of(n: usize) -> Class {
+        [
+            Class::Plain,
+            Class::Plain,
+            Class::Work,
+            Class::Work,
+            Class::Moved,
+            Class::Delayed,
+            Class::Any,
+            Class::Raw,
+            Class::Raw,
+        ][n]
+    }
+
+    pub(crate) fn is_delayed(self) -> bool {
+        matches!(self, Class::Moved | Class::Delayed | Class::Any)
+    }
+
+    pub(crate) fn may_be_disabled(self) -> bool {
+        !matches!(self, Class::Plain | Class::Moved)
+    }
+}
+
+/// A flag that a run must see.
+#[derive(Clone, Copy)]
+pub(crate) enum Owed {
+    /// A flush of the queue waits for it.
+    Accepted(u64),
+    /// Another thread may still be queueing it, which only a flush of the item waits for.
+    Pending(u64),
+}
+
+enum Handle {
+    Work(Work),
+    Delayed(DelayedWork),
+    Raw(Arc<RawCell>),
+}
+
+/// An item in memory of our own. Each accepted instance holds a reference.
+#[repr(C)]
+struct RawCell {
+    raw: RawWork,
+    body: Box<dyn Fn() + Send + Sync>,
+}
+
+/// # Safety
+/// `item` is the first field of a `RawCell`, and a reference was left for this run.
+unsafe extern "C-unwind" fn run_raw(item: NonNull<RawWork>) {
+    // SAFETY: by this function's contract.
+    let cell = unsafe { Arc::from_raw(item.cast::<RawCell>().as_ptr().cast_const()) };
+    (cell.body)();
+}
+
+impl RawCell {
+    fn lend(self: &Arc<Self>) -> NonNull<RawWork> {
+        let at = Arc::into_raw(self.clone()).cast_mut().cast();
+        NonNull::new(at).expect("an address")
+    }
+
+    fn unlend(self: &Arc<Self>, lent: bool) -> bool {
+        if lent {
+            // SAFETY: the instance that held a reference is not going to run.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(self)) };
+        }
+        lent
+    }
+
+    fn queue(self: &Arc<Self>, queue: &Queue) -> bool {
+        // SAFETY: the reference lent keeps the cell alive until its function has run.
+        let queued = unsafe { queue.wq.queue_raw(self.lend()) };
+        self.unlend(queued != Queued::Accepted);
+        queued == Queued::Accepted
+    }
+}
+
+pub(crate) struct Item {
+    pub(crate) account: Arc<Account>,
+    pub(crate) class: Class,
+    handle: Handle,
+    /// How often it may still requeue itself.
+    pub(crate) requeues: AtomicU64,
+    /// On an ordered queue: the numbers of the instances that have not run.
+    numbers: Mutex<VecDeque<u64>>,
+}
+
+/// Where an item's function finds everything.
+struct Site {
+    item: Weak<Item>,
+    account: Arc<Account>,
+    queue: Weak<Queue>,
+    world: Weak<World>,
+    freezable: bool,
+    seed: u64,
+    turn: AtomicU64,
+}
+
+impl Item {
+    pub(crate) fn new(
+        queue: Weak<Queue>,
+        world: Weak<World>,
+        freezable: bool,
+        class: Class,
+        seed: u64,
+    ) -> Arc<Item> {
+        Arc::new_cyclic(|me| {
+            let site = Site {
+                item: me.clone(),
+                account: Arc::default(),
+                queue,
+                world,
+                freezable,
+                seed,
+                turn: AtomicU64::new(0),
+            };
+            let account = site.account.clone();
+            let body = move || site.run();
+            Item {
+                account,
+                class,
+                handle: match class {
+                    Class::Plain | Class::Work => Handle::Work(Work::new(body)),
+                    Class::Raw => Handle::Raw(Arc::new(RawCell {
+                        raw: RawWork::new(run_raw),
+                        body: Box::new(body),
+                    })),
+                    _ => Handle::Delayed(DelayedWork::new(body)),
+                },
+                requeues: AtomicU64::new(0),
+                numbers: Mutex::default(),
+            }
+        })
+    }
+
+    /// `Some`: a run must come that sees this flag.
+    pub(crate) fn queue(
+        &self,
+        queue: &Queue,
+        cpu: Option<usize>,
+        random: &mut Random,
+    ) -> Option<Owed> {
+        let mut ordered = self
+            .is_numbered(queue)
+            .then(|| lock_long(&queue.lanes[0].next));
+        let flag = self.raise_flag();
+        let accepted = match (&self.handle, cpu) {
+            (Handle::Work(work), None) => queue.wq.queue(work).is_accepted(),
+            (Handle::Work(work), Some(cpu)) => {
+                queue.wq.queue_on(cpu, work).expect("a CPU").is_accepted()
+            }
+            (Handle::Raw(cell), _) => cell.queue(queue),
+            (Handle::Delayed(work), None) => {
+                queue.wq.queue_delayed(work, delay(random)).is_accepted()
+            }
+            (Handle::Delayed(work), Some(cpu)) => queue
+                .wq
+                .queue_delayed_on(cpu, work, delay(random))
+                .expect("a CPU")
+                .is_accepted(),
+        };
+        self.was_queued(queue, flag, accepted, ordered.as_deref_mut())
+    }
+
+    /// What a run of an instance that is queued from now on must see.
+    pub(crate) fn raise_flag(&self) -> u64 {
+        self.account.flag.fetch_add(1, Relaxed) + 1
+    }
+
+    /// The item, if it is an ordinary one.
+    pub(crate) fn ordinary(&self) -> Option<&Work> {
+        match &self.handle {
+            Handle::Work(work) => Some(work),
+            _ => None,
+        }
+    }
+
+    /// Takes down what became of an attempt to queue it. `next` is the number of the last instance on an ordered queue, locked since before it was queued. `Some`: a run must
+    /// come that sees this flag.
+    pub(crate) fn was_queued(
+        &self,
+        queue: &Queue,
+        flag: u64,
+        accepted: bool,
+        next: Option<&mut u64>,
+    ) -> Option<Owed> {
+        let account = &self.account;
+        account.accept(accepted);
+        if let Some(next) = next.filter(|_| self.is_numbered(queue)) {
+            *next += 1;
+            if accepted {
+                lock(&self.numbers).push_back(*next);
+            }
+        }
+        if self.class != Class::Plain {
+            return None;
+        }
+        let owed = match accepted {
+            true => Owed::Accepted(flag),
+            // That run sees the flag too, unless it was dropped.
+            false if !queue.drains => Owed::Pending(flag),
+            false => return None,
+        };
+        account.owed.fetch_max(flag, Relaxed);
+        Some(owed)
+    }
+
+    /// Whether its runs are checked for their order among the one-shot items: all that are queued in one way only.
+    fn is_numbered(&self, queue: &Queue) -> bool {
+        queue.kind == WorkqueueKind::Ordered && self.class == Class::Plain
+    }
+
+    fn expect_its_turn(&self, queue: &Queue, broken: &Broken) {
+        if !self.is_numbered(queue) {
+            return;
+        }
+        let lane = &queue.lanes[0];
+        // The number of this instance is noted when the lane is free.
+        drop(lock_long(&lane.next));
+        let number = lock(&self.numbers).pop_front().unwrap_or(0);
+        let before = lane.last.swap(number, Relaxed);
+        broken.expect(before < number, || {
+            format!(
+                "{}: an item, number {number}, ran after {before}",
+                queue.name
+            )
+        });
+    }
+
+    /// Moves a delayed item.
+    pub(crate) fn move_it(
+        &self,
+        queue: &Queue,
+        cpu: Option<usize>,
+        random: &mut Random,
+        broken: &Broken,
+    ) {
+        let Handle::Delayed(work) = &self.handle else {
+            return;
+        };
+        let moved = match cpu {
+            None => queue.wq.mod_delayed(work, delay(random)),
+            Some(cpu) => queue
+                .wq
+                .mod_delayed_on(cpu, work, delay(random))
+                .expect("a CPU"),
+        };
+        match moved {
+            // One instance went, one came.
+            Moved::Pending => {}
+            Moved::Accepted => self.account.accept(true),
+            Moved::Disabled => {
+                let may_be = self.class.may_be_disabled();
+                broken.expect(may_be, || {
+                    format!("{}: not disabled by anybody", queue.name)
+                });
+            }
+            Moved::Refused { was_pending, .. } => {
+                broken.expect(queue.drains, || {
+                    format!("{}: refused without a drain", queue.name)
+                });
+                self.account.remove(was_pending);
+            }
+        }
+    }
+
+    pub(crate) fn cancel(&self) {
+        let removed = match &self.handle {
+            Handle::Work(work) => work.cancel(),
+            Handle::Delayed(work) => work.cancel(),
+            Handle::Raw(cell) => cell.unlend(cell.raw.cancel()),
+        };
+        self.account.remove(removed);
+    }
+
+    pub(crate) fn cancel_sync(&self) {
+        let removed = match &self.handle {
+            Handle::Work(work) => work.cancel_sync(),
+            Handle::Delayed(work) => work.cancel_sync(),
+            Handle::Raw(cell) => cell.unlend(cell.raw.cancel_sync()),
+        };
+        self.account.remove(removed);
+    }
+
+    pub(crate) fn flush(&self) {
+        let flushed = match &self.handle {
+            Handle::Work(work) => work.flush(),
+            Handle::Delayed(work) => work.flush(),
+            Handle::Raw(cell) => cell.raw.flush(),
+        };
+        flushed.expect("not from the item itself");
+    }
+
+    pub(crate) fn look(&self) {
+        match &self.handle {
+            Handle::Work(work) => drop((work.busy(), work.is_pending())),
+            Handle::Delayed(work) => drop((work.busy(), work.is_pending(), work.time_left())),
+            Handle::Raw(cell) => drop((cell.raw.busy(), cell.raw.is_pending())),
+        }
+    }
+
+    pub(crate) fn disable(
+        self: &Arc<Self>,
+        queue: &Arc<Queue>,
+        sync: bool,
+        broken: &Broken,
+    ) -> Held {
+        let guard = match &self.handle {
+            Handle::Work(work) if sync => Some(work.disable_sync()),
+            Handle::Work(work) => Some(work.disable()),
+            Handle::Delayed(work) if sync => Some(work.disable_sync()),
+            Handle::Delayed(work) => Some(work.disable()),
+            Handle::Raw(cell) => {
+                let removed = match sync {
+                    true => cell.raw.disable_sync(),
+                    false => cell.raw.disable_work(),
+                };
+                self.account.remove(cell.unlend(removed));
+                None
+            }
+        };
+        if let Some(guard) = &guard {
+            self.account.remove(guard.removed_pending());
+        }
+        broken.expect(!(sync && self.account.is_inside()), || {
+            format!("{}: disabled, waited for, and runs", queue.name)
+        });
+        Held {
+            queue: queue.clone(),
+            item: self.clone(),
+            guard,
+            runs: sync.then(|| self.account.runs()),
+        }
+    }
+}
+
+fn delay(random: &mut Random) -> Duration {
+    match random.below(4) {
+        0 => Duration::ZERO,
+        _ => Duration::from_micros(random.below(4000) as u64),
+    }
+}
+
+/// An item that is disabled.
+pub(crate) struct Held {
+    pub(crate) queue: Arc<Queue>,
+    item: Arc<Item>,
+    /// `None` for a raw item.
+    guard: Option<DisableGuard>,
+    /// How often it had run when no run was left.
+    runs: Option<u64>,
+}
+
+impl Held {
+    /// Enables it again, and queues it perhaps.
+    pub(crate) fn let_go(self, broken: &Broken, random: &mut Random) {
+        let account = &self.item.account;
+        if let Some(before) = self.runs {
+            let now = account.runs();
+            broken.expect(now == before && !account.is_inside(), || {
+                let (name, class) = (&self.queue.name, self.item.class);
+                format!("{name}: ran while disabled ({class:?}): {before} runs before, {now} after")
+            });
+        }
+        let queue_it = random.one_in(2);
+        match (self.guard, &self.item.handle) {
+            (Some(guard), _) if queue_it => {
+                account.flag.fetch_add(1, Relaxed);
+                account.accept(self.queue.wq.enable_and_queue(guard).is_accepted());
+            }
+            (Some(guard), _) => drop(guard),
+            (None, Handle::Raw(cell)) => {
+                if cell.raw.enable_work() && queue_it {
+                    account.accept(cell.queue(&self.queue));
+                }
+            }
+            (None, _) => unreachable!("only raw items have no guard"),
+        }
+    }
+}
+
+impl Site {
+    fn run(&self) {
+        let turn = self.turn.fetch_add(1, Relaxed);
+        let mut random = Random::new(self.seed ^ turn);
+        let world = self.world.upgrade();
+        let without = Broken::default();
+        let broken = world.as_ref().map_or(&without, |world| &world.broken);
+        self.account.begin(broken);
+        let mut panics = random.one_in(32);
+        if let Some(world) = &world {
+            if self.freezable {
+                world.freezable_starts.fetch_add(1, SeqCst);
+            }
+            // Neither is there when the queue is being destroyed.
+            match (self.queue.upgrade(), self.item.upgrade()) {
+                (Some(queue), Some(item)) => {
+                    item.work(&queue, world, &mut random);
+                    if !queue.may_block() {
+                        // The last holder of a queue waits for its end.
+                        world.bury(queue);
+                    }
+                }
+                _ => panics = false,
+            }
+        }
+        self.account.end();
+        if panics {
+            quiet_panic();
+        }
+    }
+}
+
+impl Item {
+    fn work(&self, queue: &Arc<Queue>, world: &Arc<World>, random: &mut Random) {
+        let what = || queue.name.clone();
+        let counted = queue.room.enter(&world.broken, queue.most_active, what);
+        self.expect_its_turn(queue, &world.broken);
+        compute(random);
+        if queue.may_block() {
+            block(world, random);
+        }
+        let ends = world.ends.load(Relaxed);
+        if !ends && random.one_in(8) {
+            let other = &queue.items[random.below(queue.items.len())];
+            let cpu = random.one_in(2).then(|| world.some_cpu(random));
+            other.queue(queue, cpu, random);
+        }
+        if !ends && random.one_in(16) {
+            let other = world.some_queue(random);
+            other.items[random.below(other.items.len())].queue(&other, None, random);
+            if !queue.may_block() {
+                world.bury(other);
+            }
+        }
+        let once_less = |n: u64| n.checked_sub(1);
+        if self
+            .requeues
+            .fetch_update(Relaxed, Relaxed, once_less)
+            .is_ok()
+        {
+            self.queue(queue, None, random);
+        }
+        if self.class != Class::Plain && random.one_in(32) {
+            // Its next instance, if there is one.
+            self.cancel();
+        }
+        drop(counted);
+    }
+}

@@ -1,0 +1,32 @@
+//! What random programs do to the library, and what must hold then. Two things are made of this folder: the stress test, on real
+//! threads (`../stress/`), and the exploration of virtual machines (`cmwq-sim`). Each gives it `library`, the library as it compiles it, and `os`:
+//! threads, time, CPUs that come and go; beside `random` and `broken` of the harness.
+//!
+//! What must hold: each accepted instance of an item runs once or is reported as removed, and a one-shot item runs or
+//! is dropped by a drain; no item runs twice at once, nor while it is disabled and was waited for; no queue, no CPU and no BH
+//! pool has more active items than its limit; a batch accepts as many items as it says; a completion queue delivers each token once, with its own result, and to a flushed
+//! queue's owner without delay; ordered and BH queues keep their order; an issuer is owed a run that
+//! sees what it did before; a flush waits for all that its caller queued; nothing of a frozen queue starts.
+#![allow(dead_code, unused_imports, reason = "each of the two uses a part")]
+
+mod batches;
+mod bodies;
+mod completions;
+mod issuer;
+mod items;
+mod kinds;
+mod model;
+mod shots;
+mod turnover;
+mod world;
+
+use super::{broken, library, os, random};
+
+pub(crate) use broken::Broken;
+pub(crate) use issuer::Issuer;
+pub use kinds::Kind;
+pub(crate) use kinds::{KINDS, LATER, pick};
+pub(crate) use model::{Shots, lock};
+pub(crate) use random::Random;
+pub(crate) use shots::drain_what_hops;
+pub(crate) use world::{Known, Ledger, Settings, World, built};

@@ -1,0 +1,79 @@
+//! Queues that come and go.
+
+use super::library::WorkqueueKind;
+use super::world::Queue;
+use super::{Issuer, os};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Issuer {
+    /// Puts a new queue in the place of one that others are using. The last of them destroys it.
+    pub(crate) fn replace(&mut self, which: usize) {
+        let like = self.random.below(8);
+        let drains = which.is_multiple_of(3);
+        let new = self
+            .world
+            .clone()
+            .make_queue(like, drains, &mut self.random);
+        let old = self.world.replace(which, new);
+        self.mine.remove(&old.number);
+        old.may_lose_timers();
+    }
+
+    /// Makes a queue, or fills and drops the one there is.
+    pub(crate) fn turn_over_own(&mut self) {
+        let Some(queue) = self.own.take() else {
+            let like = self.random.below(8);
+            let queue = self.world.clone().make_queue(like, false, &mut self.random);
+            self.own = Some(queue);
+            return;
+        };
+        self.keeps_a_lowered_limit(&queue);
+        self.queue_everywhere(&queue);
+        for _ in 0..self.random.below(20) {
+            self.spawn(&queue);
+        }
+        for item in queue.items.iter().filter(|item| item.class.is_delayed()) {
+            if self.random.one_in(2) {
+                item.cancel();
+            }
+        }
+        queue.may_lose_timers();
+        let shots = queue.shots.clone();
+        self.mine.remove(&queue.number);
+        // Items hold the queue while they run: it is dropped here or by the last of them.
+        let gone = Arc::downgrade(&queue);
+        drop(queue);
+        while gone.strong_count() > 0 || !shots.is_settled() {
+            self.world.empty_graveyard();
+            os::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// No other thread changes this queue's limit: what is queued after it was lowered keeps to it.
+    fn keeps_a_lowered_limit(&mut self, queue: &Arc<Queue>) {
+        let limit = 1 + self.random.below(queue.max_active.min(4));
+        if queue.wq.set_max_active(limit).is_err() {
+            return;
+        }
+        queue.wq.flush().expect("not from an item of the queue");
+        for lane in &queue.lanes {
+            lane.room.take_peak();
+        }
+        for _ in 0..self.random.below(60) {
+            self.spawn(queue);
+        }
+        queue.wq.flush().expect("not from an item of the queue");
+        let nodes = self.world.engine.topology().nodes().len();
+        let most = match queue.kind {
+            WorkqueueKind::Unbound => limit * (nodes + usize::from(nodes > 1)),
+            _ => limit,
+        };
+        for lane in &queue.lanes {
+            let peak = lane.room.take_peak();
+            self.world.broken.expect(peak <= most, || {
+                format!("{}: {peak} active with a limit of {most}", queue.name)
+            });
+        }
+    }
+}

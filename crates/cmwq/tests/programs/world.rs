@@ -1,0 +1,442 @@
+//! Queues of every kind, with what the oracles know of them, and the world that they make up.
+
+use super::completions::Cq;
+use super::items::{Class, Item};
+use super::library::affinity::AffinityScope;
+use super::library::{Engine, Error, WQ_MAX_ACTIVE, Workqueue, WorkqueueBuilder, WorkqueueKind};
+use super::model::{Account, Room, Shots, Waiting, lock};
+use super::{Broken, Random, os};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+pub(crate) const ITEMS_PER_QUEUE: usize = 9;
+pub(crate) const SCOPES: &[AffinityScope] = &AffinityScope::ALL;
+
+/// A queue and what the oracles know of it.
+pub(crate) struct Queue {
+    // First: what it holds runs while the rest still stands (unless one of its own items drops it).
+    pub(crate) wq: Workqueue,
+    pub(crate) name: String,
+    pub(crate) number: u64,
+    pub(crate) items: Vec<Arc<Item>>,
+    pub(crate) kind: WorkqueueKind,
+    pub(crate) highpri: bool,
+    pub(crate) freezable: bool,
+    /// It is drained now and then, so what comes from outside may be dropped.
+    pub(crate) drains: bool,
+    /// The largest limit it ever has.
+    pub(crate) max_active: usize,
+    /// How many items may be active at the same time, whatever limit holds at the moment: what was active when the limit was
+    /// lowered stays so.
+    pub(crate) most_active: usize,
+    pub(crate) room: Arc<Room>,
+    /// By CPU: one-shot items that named it. On an unbound queue they share the first.
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) shots: Arc<Shots>,
+}
+
+/// The one-shot items of one CPU.
+#[derive(Default)]
+pub(crate) struct Lane {
+    pub(crate) room: Arc<Room>,
+    /// The number that the next one gets: locked until it is queued, so the numbers are in the order of queueing.
+    pub(crate) next: Mutex<u64>,
+    pub(crate) last: Arc<AtomicU64>,
+}
+
+/// What is kept of a queue until its accounts are settled.
+pub(crate) struct Ledger {
+    name: String,
+    queue: Weak<Queue>,
+    accounts: Vec<Arc<Account>>,
+    shots: Arc<Shots>,
+    drains: bool,
+}
+
+impl Ledger {
+    pub(crate) fn is_settled(&self) -> bool {
+        self.shots.is_settled() && self.accounts.iter().all(|account| account.is_settled())
+    }
+
+    /// When all is at rest.
+    pub(crate) fn check(&self, broken: &Broken) {
+        for (n, account) in self.accounts.iter().enumerate() {
+            broken.expect(account.is_right(), || {
+                format!("{}, item {n}: {}", self.name, account.describe())
+            });
+            broken.expect(account.saw_each_other(), || {
+                format!(
+                    "{}, item {n}: runs of one item did not see each other",
+                    self.name
+                )
+            });
+            broken.expect(account.saw_flags(), || {
+                format!("{}, item {n}: missed a flag", self.name)
+            });
+        }
+        broken.expect(self.shots.is_settled(), || {
+            format!("{}: a one-shot item is lost", self.name)
+        });
+        let dropped = self.shots.dropped();
+        broken.expect(self.drains || dropped == 0, || {
+            format!("{}: {dropped} dropped without a drain", self.name)
+        });
+    }
+
+    /// The numbers that stay the same when all is at rest.
+    pub(crate) fn state(&self) -> Vec<String> {
+        let accounts = self.accounts.iter().map(|account| account.describe());
+        accounts.chain([self.shots.ended().to_string()]).collect()
+    }
+
+    /// What is not settled.
+    pub(crate) fn open(&self) -> String {
+        let accounts = self.accounts.iter().enumerate();
+        let open = accounts.filter(|(_, account)| !account.is_settled());
+        let mut text: String = open
+            .map(|(n, account)| format!("; {} item {n}: {}", self.name, account.describe()))
+            .collect();
+        if !self.shots.is_settled() {
+            let (ended, fired) = (self.shots.ended(), self.shots.fired.load(Relaxed));
+            text += &format!(
+                "; {}: {ended} of {fired} one-shot items have ended",
+                self.name
+            );
+        }
+        text
+    }
+}
+
+/// What outlives the machine.
+#[derive(Clone, Default)]
+pub(crate) struct Known {
+    pub(crate) ledgers: Arc<Mutex<Vec<Ledger>>>,
+    pub(crate) waiting: Arc<Waiting>,
+    pub(crate) broken: Arc<Broken>,
+}
+
+impl Known {
+    /// What is not settled.
+    pub(crate) fn open(&self) -> String {
+        lock(&self.ledgers).iter().map(Ledger::open).collect()
+    }
+}
+
+/// What a world is made of.
+pub(crate) struct Settings {
+    pub(crate) seed: u64,
+    /// How many queues the issuers share.
+    pub(crate) queues: usize,
+    /// A thread cannot be had at times.
+    pub(crate) threads_are_short: bool,
+    /// CPUs may go and come back.
+    pub(crate) cpus_change: bool,
+}
+
+/// A queue on which work conservation is watched.
+pub(crate) struct Steady {
+    pub(crate) wq: Workqueue,
+    pub(crate) shots: Arc<Shots>,
+    /// By CPU: where an item that is queued from there may run.
+    pub(crate) reach: Vec<Arc<[usize]>>,
+}
+
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) broken: Arc<Broken>,
+    pub(crate) cpus: Vec<usize>,
+    pub(crate) cpus_change: bool,
+    queues: Vec<Mutex<Arc<Queue>>>,
+    pub(crate) steady: Vec<Steady>,
+    pub(crate) waiting: Arc<Waiting>,
+    /// Items may wait for its items, which wait for nothing: it is never frozen, drained or limited.
+    pub(crate) helper: Workqueue,
+    /// By CPU, normal and highpri: what runs on the BH pool.
+    pub(crate) bh: Vec<[Arc<Room>; 2]>,
+    /// Locked while the freezable queues are frozen.
+    pub(crate) freezer: Mutex<()>,
+    /// Items of freezable queues that have begun.
+    pub(crate) freezable_starts: AtomicU64,
+    /// A thread cannot be had at times.
+    pub(crate) threads_are_short: bool,
+    /// Nothing requeues itself any more.
+    pub(crate) ends: AtomicBool,
+    /// Queues whose last holder must not wait for their end.
+    graveyard: Mutex<Vec<Arc<Queue>>>,
+    /// A completion queue that all issuers own.
+    pub(crate) shared: Cq,
+    pub(crate) ledgers: Arc<Mutex<Vec<Ledger>>>,
+    made: AtomicU64,
+}
+
+impl World {
+    pub(crate) fn new(engine: &Engine, settings: &Settings, known: &Known) -> Arc<World> {
+        let mut random = Random::new(settings.seed ^ 0x0007_0a1d);
+        let cpus: Vec<usize> = engine.topology().cpus().iter().collect();
+        let short = settings.threads_are_short;
+        Arc::new_cyclic(|world: &Weak<World>| {
+            let queues = (0..settings.queues).map(|n| {
+                let like = random.below(8);
+                let made = Making {
+                    world,
+                    engine,
+                    short,
+                };
+                let queue = made.queue(n as u64, like, n % 3 == 0, &mut random);
+                lock(&known.ledgers).push(queue.ledger());
+                Mutex::new(queue)
+            });
+            World {
+                queues: queues.collect(),
+                steady: (0..2).map(|_| Steady::new(engine, &mut random)).collect(),
+                waiting: known.waiting.clone(),
+                broken: known.broken.clone(),
+                shared: Cq::new(None),
+                cpus_change: settings.cpus_change,
+                made: AtomicU64::new(settings.queues as u64),
+                helper: built(|| engine.workqueue("helper")),
+                bh: cpus.iter().map(|_| <[Arc<Room>; 2]>::default()).collect(),
+                cpus,
+                freezer: Mutex::new(()),
+                freezable_starts: AtomicU64::new(0),
+                threads_are_short: short,
+                ends: AtomicBool::new(false),
+                graveyard: Mutex::default(),
+                ledgers: known.ledgers.clone(),
+                engine: engine.clone(),
+            }
+        })
+    }
+
+    pub(crate) fn queue_count(&self) -> usize {
+        self.queues.len()
+    }
+
+    pub(crate) fn queue(&self, which: usize) -> Arc<Queue> {
+        lock(&self.queues[which]).clone()
+    }
+
+    pub(crate) fn some_queue(&self, random: &mut Random) -> Arc<Queue> {
+        self.queue(random.below(self.queues.len()))
+    }
+
+    pub(crate) fn some_cpu(&self, random: &mut Random) -> usize {
+        self.cpus[random.below(self.cpus.len())]
+    }
+
+    /// Lets go of a queue without waiting for its end.
+    pub(crate) fn bury(&self, queue: Arc<Queue>) {
+        lock(&self.graveyard).push(queue);
+    }
+
+    pub(crate) fn empty_graveyard(&self) {
+        let buried = std::mem::take(&mut *lock(&self.graveyard));
+        drop(buried);
+    }
+
+    pub(crate) fn make_queue(
+        self: &Arc<Self>,
+        like: usize,
+        drains: bool,
+        random: &mut Random,
+    ) -> Arc<Queue> {
+        let number = self.made.fetch_add(1, Relaxed);
+        let made = Making {
+            world: &Arc::downgrade(self),
+            engine: &self.engine,
+            short: self.threads_are_short,
+        };
+        let queue = made.queue(number, like, drains, random);
+        let mut ledgers = lock(&self.ledgers);
+        ledgers.retain(|ledger| {
+            let closed = ledger.queue.strong_count() == 0 && ledger.is_settled();
+            if closed {
+                ledger.check(&self.broken);
+            }
+            !closed
+        });
+        ledgers.push(queue.ledger());
+        drop(ledgers);
+        queue
+    }
+
+    /// Puts a new queue in the place of another, which goes when its last user lets go of it.
+    pub(crate) fn replace(&self, which: usize, new: Arc<Queue>) -> Arc<Queue> {
+        std::mem::replace(&mut *lock(&self.queues[which]), new)
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        let steady = self.steady.iter().all(|steady| steady.shots.is_settled());
+        steady && lock(&self.ledgers).iter().all(Ledger::is_settled)
+    }
+}
+
+impl Steady {
+    fn new(engine: &Engine, random: &mut Random) -> Steady {
+        let scope = SCOPES[1 + random.below(SCOPES.len() - 1)];
+        let strict = random.one_in(2);
+        let wq = || {
+            let wq = engine.workqueue("steady").affinity_scope(scope);
+            wq.affinity_strict(strict).max_active(WQ_MAX_ACTIVE)
+        };
+        let all: Arc<[usize]> = engine.topology().cpus().iter().collect();
+        let mut reach = vec![all; engine.topology().max_cpu() + 1];
+        if strict {
+            for pod in engine.pods(scope).pods() {
+                let cpus: Arc<[usize]> = pod.cpus.iter().collect();
+                cpus.iter().for_each(|&cpu| reach[cpu] = cpus.clone());
+            }
+        }
+        Steady {
+            wq: built(wq),
+            shots: Arc::default(),
+            reach,
+        }
+    }
+}
+
+/// The queue, as soon as its threads can be had.
+pub(crate) fn built(builder: impl Fn() -> WorkqueueBuilder) -> Workqueue {
+    loop {
+        match builder().build() {
+            Ok(queue) => return queue,
+            Err(Error::Thread(_)) => os::sleep(Duration::from_micros(500)),
+            Err(error) => panic!("these attributes are legal: {error}"),
+        }
+    }
+}
+
+/// Where a queue is made.
+struct Making<'a> {
+    world: &'a Weak<World>,
+    engine: &'a Engine,
+    /// A thread cannot be had at times.
+    short: bool,
+}
+
+impl Making<'_> {
+    fn queue(&self, number: u64, like: usize, drains: bool, random: &mut Random) -> Arc<Queue> {
+        let engine = self.engine;
+        let limits = [1, 2, 5, 30, 1024];
+        let mut max_active = limits[random.below(limits.len())];
+        let name = format!("q{number}");
+        let kind = match like % 4 {
+            0 => WorkqueueKind::Unbound,
+            1 => WorkqueueKind::Ordered,
+            2 => WorkqueueKind::PerCpu,
+            _ => WorkqueueKind::Bh,
+        };
+        let bound = matches!(kind, WorkqueueKind::PerCpu | WorkqueueKind::Bh);
+        let highpri = bound && random.one_in(6);
+        let freezable = kind != WorkqueueKind::Bh && random.one_in(4);
+        let reclaims = kind != WorkqueueKind::Bh && (self.short || random.one_in(8));
+        if matches!(kind, WorkqueueKind::Ordered | WorkqueueKind::Bh) {
+            max_active = 1;
+        }
+        let cpus = engine.topology().cpus().len();
+        let nodes = engine.topology().nodes().len();
+        let most_active = match kind {
+            // Each node may use its share, pools on no node the whole. `set_max_active` stays within the first value.
+            WorkqueueKind::Unbound => max_active * (nodes + usize::from(nodes > 1)),
+            WorkqueueKind::Ordered => 1,
+            WorkqueueKind::PerCpu => max_active * cpus,
+            WorkqueueKind::Bh => cpus,
+        };
+        let (scope, strict) = (SCOPES[random.below(SCOPES.len())], random.one_in(2));
+        let intensive = random.one_in(3);
+        let builder = || {
+            let builder = engine.workqueue(&name);
+            let builder = match kind {
+                WorkqueueKind::Unbound => builder.max_active(max_active),
+                WorkqueueKind::Ordered => builder.ordered(),
+                WorkqueueKind::PerCpu => builder.per_cpu().max_active(max_active),
+                WorkqueueKind::Bh => builder.bh(),
+            };
+            let builder = match kind {
+                WorkqueueKind::PerCpu if intensive => builder.cpu_intensive(),
+                WorkqueueKind::PerCpu | WorkqueueKind::Bh => builder,
+                _ => builder.affinity_scope(scope).affinity_strict(strict),
+            };
+            let builder = if highpri { builder.highpri() } else { builder };
+            let builder = if freezable {
+                builder.freezable()
+            } else {
+                builder
+            };
+            if reclaims {
+                builder.mem_reclaim()
+            } else {
+                builder
+            }
+        };
+        let lanes = match kind {
+            WorkqueueKind::Unbound | WorkqueueKind::Ordered => 1,
+            _ => engine.topology().max_cpu() + 1,
+        };
+        let item = |me: &Weak<Queue>, n: usize, seed: u64| {
+            Item::new(
+                me.clone(),
+                self.world.clone(),
+                freezable,
+                Class::of(n),
+                seed,
+            )
+        };
+        Arc::new_cyclic(|me: &Weak<Queue>| Queue {
+            wq: built(builder),
+            name: format!("{name} ({kind})"),
+            number,
+            items: (0..ITEMS_PER_QUEUE)
+                .map(|n| item(me, n, random.bits()))
+                .collect(),
+            kind,
+            highpri,
+            freezable,
+            drains,
+            max_active,
+            most_active,
+            room: Arc::default(),
+            lanes: (0..lanes).map(|_| Lane::default()).collect(),
+            shots: Arc::default(),
+        })
+    }
+}
+
+impl Queue {
+    fn ledger(self: &Arc<Self>) -> Ledger {
+        Ledger {
+            name: self.name.clone(),
+            queue: Arc::downgrade(self),
+            accounts: self.items.iter().map(|item| item.account.clone()).collect(),
+            shots: self.shots.clone(),
+            drains: self.drains,
+        }
+    }
+
+    /// Whether its items may wait for something.
+    pub(crate) fn may_block(&self) -> bool {
+        self.kind != WorkqueueKind::Bh
+    }
+
+    /// How many one-shot items of one lane may be active at the same time.
+    pub(crate) fn most_in_lane(&self) -> usize {
+        match self.kind {
+            WorkqueueKind::PerCpu => self.max_active,
+            WorkqueueKind::Bh => 1,
+            _ => self.most_active,
+        }
+    }
+
+    /// Whether the one-shot items of a lane run in order.
+    pub(crate) fn in_order(&self) -> bool {
+        matches!(self.kind, WorkqueueKind::Ordered | WorkqueueKind::Bh)
+    }
+
+    /// Armed timers may be dropped from now on, and no caller is told.
+    pub(crate) fn may_lose_timers(&self) {
+        for item in self.items.iter().filter(|item| item.class.is_delayed()) {
+            item.account.lossy.store(true, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Wrong use that is told: waits that would never end, and waits where memory is freed.
+
+use crate::harness::{Deadline, Door, Heard, counting, engine, eventually, held, in_own_process};
+use cmwq::{FlushError, Work, current_work, in_memory_reclaim};
+use std::sync::{Arc, Mutex};
+
+#[test]
+fn an_item_that_waits_for_its_own_queue_or_for_itself_is_told() {
+    in_own_process(|| {
+        let heard = Heard::warnings();
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("own queue", &engine);
+        let wq = Arc::new(engine.workqueue("own").build().unwrap());
+        for _ in 0..3 {
+            let inner = wq.clone();
+            let results = wq.spawn(move || (inner.flush(), inner.drain()));
+            let own = Err(FlushError::OwnItem);
+            assert_eq!(results.join().unwrap(), (own, own));
+        }
+        assert_eq!(heard.count("waits for the whole queue"), 1);
+        assert_eq!(heard.count("workqueue own"), 1);
+        let me: Arc<std::sync::OnceLock<Work>> = Arc::default();
+        let results = Arc::new(Mutex::new(Vec::new()));
+        let work = Work::new({
+            let (me, results) = (Arc::downgrade(&me), results.clone());
+            move || {
+                let me = me.upgrade().unwrap();
+                let me = me.get().unwrap();
+                let waited = (me.flush(), me.cancel_sync());
+                results.lock().unwrap().push(waited);
+                assert!(current_work().is_some());
+            }
+        });
+        me.set(work.clone()).unwrap();
+        for _ in 0..3 {
+            assert!(wq.queue(&work).is_accepted());
+            wq.flush().unwrap();
+        }
+        let told = (Err(FlushError::OwnItem), false);
+        assert_eq!(*results.lock().unwrap(), [told; 3]);
+        assert_eq!(heard.count("flush was called from the item's own"), 1);
+        assert_eq!(heard.count("cancel or disable with wait was called"), 1);
+        assert_eq!(engine.stats().panics, 0);
+        assert_eq!(current_work(), None);
+    });
+}
+
+#[test]
+fn waiting_for_a_queue_without_a_rescuer_is_warned_of_where_memory_is_freed() {
+    in_own_process(|| {
+        let heard = Heard::warnings();
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("reclaim", &engine);
+        let reclaim = engine.workqueue("frees").mem_reclaim().build().unwrap();
+        let other = Arc::new(engine.workqueue("also").mem_reclaim().build().unwrap());
+        let plain = Arc::new(engine.workqueue("plain").build().unwrap());
+        let work = counting(&Arc::default());
+        // No fault: what waits has no rescuer, or what is waited for has one, or nothing is waited for.
+        let nested = engine.workqueue("nested").build().unwrap();
+        let waits = plain.spawn(move || nested.flush().unwrap());
+        waits.join().unwrap();
+        let waits = reclaim.spawn({
+            let (other, work) = (other.clone(), work.clone());
+            move || {
+                other.flush().unwrap();
+                work.cancel_sync();
+                work.flush().unwrap();
+            }
+        });
+        waits.join().unwrap();
+        in_memory_reclaim(|| other.flush().unwrap());
+        for wq in [&reclaim, &other, &plain] {
+            wq.flush().unwrap();
+        }
+        assert_eq!(heard.count("rescuer"), 0);
+        for _ in 0..3 {
+            let inner = plain.clone();
+            reclaim
+                .spawn(move || inner.flush().unwrap())
+                .join()
+                .unwrap();
+        }
+        let told = heard.with("which has a rescuer, waits for");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("workqueue frees") && told[0].contains("workqueue plain"));
+        // One item of such a queue is as bad.
+        let door = Door::new();
+        let held = held(&plain, 0, 1, &door);
+        door.wait_for(1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| in_memory_reclaim(|| held[0].flush().unwrap()));
+            eventually(|| heard.count("a thread that frees memory waits for") == 1);
+            door.open.complete();
+        });
+        in_memory_reclaim(|| plain.flush().unwrap());
+        assert_eq!(heard.count("a thread that frees memory waits for"), 1);
+    });
+}

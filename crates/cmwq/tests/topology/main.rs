@@ -1,0 +1,9 @@
+//! Machines and their pods: read from trees of `/sys`, real, fake and broken, or from a description; CPU quotas.
+
+mod common;
+mod hybrid;
+mod kernel_pods;
+mod pods_property;
+mod quota;
+mod synthetic_errors;
+mod sysfs_trees;
