@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// The one table of scopes. Each has its Rust name, its number (the kernel's index, and the value in C), its name in files, commands and JSON, and
 /// its rule: two CPUs are in one pod when the rule gives them the same key. The first one is the alias and has no rule.
 ///
-/// Besides, a scope has its constants in `cmwq.h` and `linux/workqueue.h`, and its oracle in `tests/pods_property.rs`.
+/// Besides, a scope has its constants in `cmwq.h` and `linux/workqueue.h`, and its oracle in `tests/topology/pods_property.rs`.
 macro_rules! affinity_scopes {
     (
         $(#[$alias_doc:meta])* $alias:ident = $alias_number:literal, $alias_name:literal;
