@@ -9,7 +9,7 @@ use crate::engine::parts::cpus::Cpus;
 use crate::engine::parts::limit::Limit;
 use crate::engine::parts::watchdog::{self, Watchdog};
 use crate::error::Error;
-use crate::pool::{Caretaker, Params, Service, WorkerThreads};
+use crate::pool::{Maintenance, Params, Service, WorkerThreads};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
 use crate::sys::clock;
@@ -113,8 +113,8 @@ impl EngineBuilder {
             threads: self.threads,
             topology,
         });
-        let caretaker: Weak<dyn Caretaker> = Arc::<EngineCore>::downgrade(&core);
-        service.set_caretaker(caretaker);
+        let maintenance: Weak<dyn Maintenance> = Arc::<EngineCore>::downgrade(&core);
+        service.set_maintenance(maintenance);
         all::enter(&core);
         Ok(Engine(core))
     }

@@ -5,7 +5,7 @@ use super::core::EngineCore;
 use super::{Engine, gates};
 use crate::engine::parts::cpus::Cpus;
 use crate::error::Error;
-use crate::pool::{Caretaker, Pool};
+use crate::pool::{Maintenance, Pool};
 use crate::sys::gate::Replaced;
 use crate::sys::{blocks, thread};
 use crate::topology::CpuSet;
@@ -100,7 +100,7 @@ impl Engine {
     }
 }
 
-impl Caretaker for EngineCore {
+impl Maintenance for EngineCore {
     /// The calling thread was bound to every CPU that the process could have, so what is left of that is what the process may
     /// use: hotplug, cpusets and `taskset --all-tasks` all show there.
     fn check_cpus(self: Arc<Self>) {
@@ -115,7 +115,7 @@ impl Caretaker for EngineCore {
         engine.follow_quota();
         for pool in engine.pools() {
             pool.recall_strays();
-            pool.trim_bundles();
+            pool.trim_chunks();
         }
         blocks::trim();
     }

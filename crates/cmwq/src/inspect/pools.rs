@@ -12,12 +12,12 @@ impl Engine {
     /// thread. As in the kernel this is a matter of looking now and then: right on average, and free for those who run. The time in which
     /// workers look for work is in it; what rescuers run, and threads that wait for an item themselves, is not. The first call only
     /// begins. Tells whether anything has run since the last call.
-    pub fn charge_cpu_time(&self) -> bool {
+    pub fn account_cpu_time(&self) -> bool {
         if self.is_inherited() {
             return false;
         }
         let pools = self.pools();
-        pools.iter().filter(|pool| pool.charge_cpu_time()).count() > 0
+        pools.iter().filter(|pool| pool.account_cpu_time()).count() > 0
     }
 
     /// The state of every pool, by number. In a fork's child: none.

@@ -88,7 +88,7 @@ pub struct QueueStats {
     pub started: u64,
     /// Items completed.
     pub completed: u64,
-    /// CPU time of its items, in ns, as far as it was [charged](crate::Engine::charge_cpu_time).
+    /// CPU time of its items, in ns, as far as it was [charged](crate::Engine::account_cpu_time).
     pub cpu_ns: u64,
     /// Items that used the CPU for too long.
     pub cpu_intensive: u64,

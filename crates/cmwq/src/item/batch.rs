@@ -1,5 +1,5 @@
 //! Items that one worker has taken at once, to run them one after the other without the pool's lock. See `pool/run/batch.rs` for
-//! when and why. Those of a bundle stay where they are, and only their count is here.
+//! when and why. Those of a chunk stay where they are, and only their count is here.
 //!
 //! One word counts the items that the worker has begun. Whoever holds the pool's lock may close the batch; from then on the
 //! worker begins no more of them. Every change of the word is one read-modify-write, so of the worker's next step and the
@@ -70,7 +70,7 @@ impl Batch {
 
     /// By its worker, while it is open: asks for the line of the item at `index`.
     #[inline]
-    pub(crate) fn ask_for(&self, index: usize) {
+    pub(crate) fn prefetch(&self, index: usize) {
         prefetch::to_write(self.entry(index).item.addr().get());
     }
 

@@ -1,4 +1,4 @@
-//! Closures that nobody has a handle of. Small ones travel in a [bundle](super::bundle) as they are; as long as nobody has to see them as
+//! Closures that nobody has a handle of. Small ones travel in a [chunk](super::chunk) as they are; as long as nobody has to see them as
 //! items, they are none. All others are items of their own, in memory that is used again.
 
 use super::raw::{Pending, RawWork, WorkFn};
@@ -33,7 +33,7 @@ struct Kind {
 pub(crate) struct Small {
     payload: Payload,
     kind: &'static Kind,
-    /// Where it lay when it was taken out of a bundle: what names it while it runs.
+    /// Where it lay when it was taken out of a chunk: what names it while it runs.
     address: usize,
 }
 

@@ -196,7 +196,7 @@ mod tests {
         for (n, item) in items.iter().enumerate() {
             // SAFETY: the items outlive the list, and every claim is released below.
             let mut item = unsafe { Pending::claim(NonNull::from(item)) }.expect("idle");
-            item.aim(1, n as u32 % 3);
+            item.set_destination(1, n as u32 % 3);
             list.push_back(item);
         }
         let at = |n: usize| items[n].address();
@@ -218,7 +218,7 @@ mod tests {
         // One that came later is found though the search had passed its place.
         // SAFETY: as above.
         let mut late = unsafe { Pending::claim(NonNull::from(&items[1])) }.expect("idle");
-        late.aim(1, 1);
+        late.set_destination(1, 1);
         list.push_back(late);
         assert_eq!(take(&mut list, 1), Some(at(1)));
         let left: Vec<usize> = list.iter().map(RawWork::address).collect();

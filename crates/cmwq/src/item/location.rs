@@ -1,6 +1,6 @@
 //! Where an item is, packed in one word of the item.
 //!
-//! Pool, pool workqueue, and which of the lists that the pool's lock guards. Written when the item is aimed, and by each list
+//! Pool, pool workqueue, and which of the lists that the pool's lock guards. Written when the item is bound, and by each list
 //! as it takes the item in and lets it go; so, read under the pool's lock, it is the truth.
 #![forbid(unsafe_code)]
 

@@ -48,7 +48,7 @@ const _: () = {
 };
 
 const PENDING: u32 = 1;
-/// It is no item but the [node](RawWork::node) of a bundle.
+/// It is no item but the [node](RawWork::node) of a chunk.
 const NODE: u32 = 1 << 1;
 /// It is queued once, by who has made it, and never claimed. It is the first thing in a [block](crate::sys::blocks), or in memory of its own if it is too
 /// large for one: what it runs is on the line behind its own as well.
@@ -94,12 +94,12 @@ impl RawWork {
     /// Asks for the lines of the item at this address in order to write to them: it may lie on two, and behind it is what its function uses first. A hint:
     /// any address will do.
     #[inline]
-    pub(crate) fn ask_for(address: usize) {
+    pub(crate) fn prefetch(address: usize) {
         prefetch::to_write(address);
         prefetch::to_write(address.wrapping_add(size_of::<RawWork>()));
     }
 
-    /// What an inbox holds in the place of many items: the first field of a bundle.
+    /// What an inbox holds in the place of many items: the first field of a chunk.
     pub(in crate::item) fn node() -> Self {
         RawWork {
             state: AtomicU32::new(NODE),
@@ -125,7 +125,7 @@ impl RawWork {
         unsafe { self.colour.get() }
     }
 
-    /// Whether it is the node of a bundle.
+    /// Whether it is the node of a chunk.
     #[inline]
     pub(in crate::item) fn is_node(&self) -> bool {
         // Relaxed: it never changes.
@@ -305,7 +305,7 @@ impl Pending {
 
     /// Says where the item goes: to pool workqueue `pwq` of pool `pool`.
     #[inline]
-    pub(crate) fn aim(&mut self, pool: u32, pwq: u32) {
+    pub(crate) fn set_destination(&mut self, pool: u32, pwq: u32) {
         self.item().set_place(Place::in_transit(pool, pwq));
     }
 
@@ -324,7 +324,7 @@ impl Pending {
         self.item().set_place(Place::in_transit(pool, 0));
     }
 
-    /// The pool workqueue that [`aim`](Self::aim) named.
+    /// The pool workqueue that [`set_destination`](Self::set_destination) named.
     #[inline]
     pub(crate) fn pwq(&self) -> u32 {
         self.item().place().pwq()

@@ -91,6 +91,6 @@ pub(in crate::pool) fn queue(pool: &Arc<Pool>, pwq: PwqKey, work: &Work) {
     work.lend();
     // SAFETY: what was lent keeps the item alive until its function is called.
     let mut pending = unsafe { Pending::claim(work.raw()) }.expect("idle");
-    pending.aim(pool.id, pwq.place);
+    pending.set_destination(pool.id, pwq.place);
     pool.publish(pending);
 }

@@ -243,14 +243,14 @@ fn a_waker_that_panics_ends_no_worker() {
 }
 
 #[test]
-fn a_lane_gets_no_place_that_others_wait_for() {
+fn a_caller_slot_gets_no_place_that_others_wait_for() {
     let (_engine, _wq, pool) = queue(1, 8);
     let mut guard = pool.lock();
     let place = only_pwq(&guard);
     let pwq = guard.pwqs.get_mut(place).expect("it is there");
     let limit = pwq.limit.clone();
     let is_granted = |pwq: &mut PwqState| {
-        let granted = pwq.place_for_lane();
+        let granted = pwq.place_for_caller_slot();
         if granted {
             pwq.leave_place();
         }
@@ -267,21 +267,23 @@ fn a_lane_gets_no_place_that_others_wait_for() {
 }
 
 #[test]
-fn the_monitor_looks_at_a_pool_with_a_lane() {
+fn the_monitor_looks_at_a_pool_with_a_caller_slot() {
     let (_engine, _wq, pool) = queue(1, 8);
     let mut guard = pool.lock();
     let place = only_pwq(&guard);
     let key = guard.key_of(place);
     assert!(!guard.watched);
-    let lane = guard.open_lane(key).expect("nobody else wants its place");
+    let caller_slot = guard
+        .open_caller_slot(key)
+        .expect("nobody else wants its place");
     drop(guard);
     // Or what waits in it is never found.
     assert!(pool.lock_beside_batches().watched);
-    pool.close_lane(key, &lane);
+    pool.close_caller_slot(key, &caller_slot);
 }
 
 #[test]
-fn there_is_no_lane_on_the_way_out_of_a_pool() {
+fn there_is_no_caller_slot_on_the_way_out_of_a_pool() {
     let item = RawWork::new(raw::nothing);
     let (_engine, wq, pool) = queue(1, 8);
     let mut guard = pool.lock();
@@ -289,7 +291,7 @@ fn there_is_no_lane_on_the_way_out_of_a_pool() {
     let key = guard.key_of(place);
     guard.accept_item(claim(&item, pool.id, place));
     assert!(!guard.retire_pwq(key), "it has an item");
-    assert!(guard.open_lane(key).is_none());
+    assert!(guard.open_caller_slot(key).is_none());
     drop(guard);
     // Waits for the item.
     drop(wq);
@@ -413,7 +415,7 @@ mod raw {
         let Ok(mut item) = claimed else {
             panic!("it is idle")
         };
-        item.aim(pool, pwq);
+        item.set_destination(pool, pwq);
         item
     }
 }

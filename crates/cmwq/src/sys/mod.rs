@@ -33,5 +33,5 @@ mod memory;
 mod waiting;
 
 pub(crate) use debug::{probe, symbol};
-pub(crate) use memory::{blocks, cell, gate, prefetch, stock};
-pub(crate) use waiting::{bell, park, patience, spin};
+pub(crate) use memory::{blocks, cell, free_list, gate, prefetch};
+pub(crate) use waiting::{bell, brief_spin, park, spin};

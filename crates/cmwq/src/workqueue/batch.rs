@@ -1,6 +1,6 @@
 //! Batch submission: many items for the price of one publish.
 //!
-//! An issuer of a batch enters the gate once, looks up the route once, and publishes up to [`CHUNK`] items with one exchange on the pool's inbox. What is left for
+//! An issuer of a batch enters the gate once, looks up the route once, and publishes up to [`CHAIN_MOST`] items with one exchange on the pool's inbox. What is left for
 //! each item is its own: the PENDING bit is claimed, and its line of memory is prefetched some items before that. Everything else is as if the items were
 //! queued one after the other: their order, their colour, `max_active`, and that no item runs twice at the same time.
 
@@ -10,7 +10,7 @@ use crate::engine::{Queue, gates};
 use crate::error::Refused;
 use crate::item::closure::{self, Small};
 use crate::item::{Pending, RawWork, Work};
-use crate::pool::spawner;
+use crate::pool::spawn_history;
 use crate::sys::probe;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::task::join::{JoinHandle, Task};
@@ -18,7 +18,7 @@ use std::fmt;
 use std::ptr::NonNull;
 
 /// Items published at once, at most. The first of a larger batch begin before the last are claimed.
-const CHUNK: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
+const CHAIN_MOST: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
 /// So many items ahead of the one that is claimed, the memory of an item is prefetched.
 const AHEAD: usize = 8;
 
@@ -73,31 +73,31 @@ impl fmt::Display for BatchRefused {
 impl std::error::Error for BatchRefused {}
 
 impl WqCore {
-    /// Publishes up to [`CHUNK`] items with one exchange. `claim` is called for the indices 0 to `count` - 1 in turn, and keeps those that it cannot claim. `false`:
+    /// Publishes up to [`CHAIN_MOST`] items with one exchange. `claim` is called for the indices 0 to `count` - 1 in turn, and keeps those that it cannot claim. `false`:
     /// they have to be queued one by one; nothing was claimed.
-    fn publish_chunk(
+    fn publish_chain_of(
         &self,
         count: usize,
-        ask_for: impl Fn(usize),
+        prefetch: impl Fn(usize),
         mut claim: impl FnMut(usize) -> Option<Pending>,
     ) -> bool {
         // Watched, what happens to each of them is told.
         if count < 2 || probe::switch() != 0 {
             return false;
         }
-        spawner::let_go();
+        spawn_history::let_go();
         let issuer = self.issuer();
         let gate = gates().enter(issuer.cpu);
         // Why it is refused, each item is told by itself.
-        let Ok(Some((pwq, _))) = self.way_together(&gate, issuer) else {
+        let Ok(Some((pwq, _))) = self.route_in_batch(&gate, issuer) else {
             return false;
         };
         let (ordered, front) = (self.ordered(), self.id());
         let mut chain = pwq.chain();
-        (0..AHEAD.min(count)).for_each(&ask_for);
+        (0..AHEAD.min(count)).for_each(&prefetch);
         for index in 0..count {
             if index + AHEAD < count {
-                ask_for(index + AHEAD);
+                prefetch(index + AHEAD);
             }
             if let Some(item) = claim(index) {
                 pwq.add_to_chain(&mut chain, item, front, |pool| {
@@ -109,15 +109,15 @@ impl WqCore {
         true
     }
 
-    /// Publishes small closures in bundles; `funcs` is empty then. `false`: they have to be queued as items.
+    /// Publishes small closures in chunks; `funcs` is empty then. `false`: they have to be queued as items.
     fn publish_closures<F: FnOnce() + Send + 'static>(&self, funcs: &mut Vec<F>) -> bool {
         if !Small::fits::<F>() || funcs.len() < 2 || probe::switch() != 0 {
             return false;
         }
-        spawner::let_go();
+        spawn_history::let_go();
         let issuer = self.issuer();
         let gate = gates().enter(issuer.cpu);
-        let Ok(Some((pwq, _))) = self.way_together(&gate, issuer) else {
+        let Ok(Some((pwq, _))) = self.route_in_batch(&gate, issuer) else {
             return false;
         };
         pwq.publish_closures(|add| {
@@ -132,9 +132,9 @@ impl WqCore {
 
 /// The item at this address will be claimed: the reference count before it, and the item itself.
 #[inline]
-fn ask_for_work(work: &Work) {
+fn prefetch_work(work: &Work) {
     let address = work.as_raw().address();
-    RawWork::ask_for(address);
+    RawWork::prefetch(address);
 }
 
 impl Workqueue {
@@ -146,8 +146,8 @@ impl Workqueue {
     /// batch: then the items from some index on are [refused](Queued::Refused).
     pub fn queue_batch(&self, works: &[Work]) -> BatchQueued {
         let mut outcome = BatchQueued::default();
-        for (number, chunk) in works.chunks(CHUNK).enumerate() {
-            let first = number * CHUNK;
+        for (number, chunk) in works.chunks(CHAIN_MOST).enumerate() {
+            let first = number * CHAIN_MOST;
             let claim = |index: usize| {
                 let work: &Work = &chunk[index];
                 // SAFETY: the reference lent below keeps the item alive until its function has taken it over.
@@ -163,8 +163,8 @@ impl Workqueue {
                     }
                 }
             };
-            let ask_for = |index: usize| ask_for_work(&chunk[index]);
-            if !self.core.publish_chunk(chunk.len(), ask_for, claim) {
+            let prefetch = |index: usize| prefetch_work(&chunk[index]);
+            if !self.core.publish_chain_of(chunk.len(), prefetch, claim) {
                 for (index, work) in chunk.iter().enumerate() {
                     outcome.note(first + index, self.queue_work(None, work));
                 }
@@ -179,8 +179,8 @@ impl Workqueue {
     /// As for [`queue_raw`](Self::queue_raw), for each of them.
     pub unsafe fn queue_raw_batch(&self, items: &[NonNull<RawWork>]) -> BatchQueued {
         let mut outcome = BatchQueued::default();
-        for (number, chunk) in items.chunks(CHUNK).enumerate() {
-            let first = number * CHUNK;
+        for (number, chunk) in items.chunks(CHAIN_MOST).enumerate() {
+            let first = number * CHAIN_MOST;
             // SAFETY: by the caller's promise.
             let claim = |index: usize| match unsafe { Pending::claim(chunk[index]) } {
                 Ok(item) => {
@@ -192,8 +192,8 @@ impl Workqueue {
                     None
                 }
             };
-            let ask_for = |index: usize| RawWork::ask_for(chunk[index].addr().get());
-            if !self.core.publish_chunk(chunk.len(), ask_for, claim) {
+            let prefetch = |index: usize| RawWork::prefetch(chunk[index].addr().get());
+            if !self.core.publish_chain_of(chunk.len(), prefetch, claim) {
                 for (index, &item) in chunk.iter().enumerate() {
                     // SAFETY: as above.
                     outcome.note(first + index, unsafe { self.queue_raw(item) });
@@ -275,7 +275,7 @@ impl Workqueue {
     /// Publishes new items that nobody else knows of. `false`: none was.
     fn publish_one_shots(&self, raws: &[NonNull<RawWork>]) -> bool {
         // They were written just now: nothing to prefetch.
-        self.core.publish_chunk(
+        self.core.publish_chain_of(
             raws.len(),
             |_| (),
             // SAFETY: new items, which are there until their functions run.
@@ -320,7 +320,7 @@ impl Workqueue {
 
 /// What the iterator gives next, outside of all gates: it is the caller's code.
 fn next_chunk<F>(funcs: &mut impl Iterator<Item = F>) -> Vec<F> {
-    let mut chunk = Vec::with_capacity(funcs.size_hint().0.min(CHUNK));
-    chunk.extend(funcs.take(CHUNK));
+    let mut chunk = Vec::with_capacity(funcs.size_hint().0.min(CHAIN_MOST));
+    chunk.extend(funcs.take(CHAIN_MOST));
     chunk
 }

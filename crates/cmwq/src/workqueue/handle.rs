@@ -23,7 +23,7 @@ use super::{BatchQueued, Queued, Workqueue};
 use crate::engine::{self, gates};
 use crate::error::Error;
 use crate::item::{Pending, RawWork};
-use crate::pool::{Issuer, claim_and_publish_again, publish_begins, spawner};
+use crate::pool::{Issuer, claim_and_publish_again, publish_begins, spawn_history};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sys::gate::{GateGuard, MaybeShared, Replaced};
@@ -195,7 +195,7 @@ impl WorkqueueHandle {
     /// As for [`Workqueue::queue_raw`].
     #[inline]
     pub unsafe fn queue_raw(self, item: NonNull<RawWork>) -> Result<Queued, NoSuchWorkqueue> {
-        spawner::let_go();
+        spawn_history::let_go();
         let issuer = self.issuer();
         // SAFETY: by the caller's promise.
         match unsafe { queue_again(issuer, item) } {
@@ -260,7 +260,7 @@ impl WorkqueueHandle {
     /// # Safety
     /// As for [`Workqueue::queue_raw`].
     pub unsafe fn queue_raw_on(self, cpu: usize, item: NonNull<RawWork>) -> Result<Queued, Error> {
-        spawner::let_go();
+        spawn_history::let_go();
         let outcome = {
             let issuer = self.issuer();
             let gate = gates().enter(issuer.cpu);

@@ -3,7 +3,7 @@
 use crate::error::{Error, FlushError, Refused};
 use crate::item::closure::Small;
 use crate::item::{Pending, RawWork, Work};
-use crate::pool::{floods, publish_begins, spawner};
+use crate::pool::{floods, publish_begins, spawn_history};
 use crate::workqueue::parts::attrs::{WorkqueueAttrs, clamp_max_active};
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::kind::WorkqueueKind;
@@ -136,7 +136,7 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        match spawner::drops_handles() && floods() {
+        match spawn_history::drops_handles() && floods() {
             true => self.spawn_to_be_dropped(func),
             false => self.spawn_from(None, func),
         }

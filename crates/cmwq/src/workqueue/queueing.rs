@@ -1,4 +1,4 @@
-//! Where an item goes: from an issuer's CPU to a pool workqueue, or to a lane of the issuer's.
+//! Where an item goes: from an issuer's CPU to a pool workqueue, or to a caller slot of the issuer's.
 
 use crate::engine::{self, Queue, Registry, gates};
 use crate::error::{Error, Refused};
@@ -6,7 +6,7 @@ use crate::item::Pending;
 use crate::item::closure::{self, Small};
 use crate::pool::{
     Granted, Issuer, Pool, PoolKind, publish_closure_again, publish_item_again,
-    publish_with_handle_again, spawner,
+    publish_with_handle_again, spawn_history,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
@@ -17,11 +17,11 @@ use crate::trace::{events, latency};
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::kind::WorkqueueKind;
 use crate::workqueue::parts::pwq::Pwq;
-use crate::workqueue::parts::way;
+use crate::workqueue::parts::route;
 use std::sync::Arc;
 
-/// Why the way to a pool workqueue is not found.
-enum NoWay {
+/// Why the route to a pool workqueue is not found.
+enum NoRoute {
     Refused(Refused),
     /// The queue is deprecated, and this is its first use.
     FirstUse,
@@ -75,7 +75,7 @@ impl WqCore {
     pub(crate) fn queue(&self, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
         self.timed(|| {
             // In the order in which one thread queues.
-            spawner::let_go();
+            spawn_history::let_go();
             self.publish(cpu, item)
         })
     }
@@ -149,13 +149,13 @@ impl WqCore {
         requested: Option<usize>,
         item: Pending,
     ) -> Result<(), NotPublished> {
-        let (pwq, stays_in) = match self.way(gate, issuer, requested) {
-            Ok(way) => way,
-            Err(NoWay::Refused(why)) => {
+        let (pwq, stays_in) = match self.route(gate, issuer, requested) {
+            Ok(route) => route,
+            Err(NoRoute::Refused(why)) => {
                 item.release();
                 return Err(NotPublished::Refused(why));
             }
-            Err(NoWay::FirstUse) => return Err(NotPublished::FirstUse(item)),
+            Err(NoRoute::FirstUse) => return Err(NotPublished::FirstUse(item)),
         };
         if probe::events_wanted() {
             self.tell_queued(requested, pwq, &item);
@@ -166,68 +166,68 @@ impl WqCore {
             pwq.publish_behind_its_run(item, self.id(), |pool| pool_of_process(pool, gate));
         }
         if let Some(era) = stays_in {
-            pwq.note_way(issuer, era);
+            pwq.note_route(issuer, era);
         }
         Ok(())
     }
 
     /// Where an item goes that is queued now, and the era in which all goes there that the thread queues next, if it does.
     #[inline]
-    fn way<'g>(
+    fn route<'g>(
         &self,
         gate: &'g GateGuard<'_>,
         issuer: Issuer,
         requested: Option<usize>,
-    ) -> Result<(&'g Pwq, Option<usize>), NoWay> {
+    ) -> Result<(&'g Pwq, Option<usize>), NoRoute> {
         // Before anything else is looked at.
         let era = gate.era();
         if requested.is_none()
-            && let Some(pwq) = way::again(self.serial, issuer, gate, era)
+            && let Some(pwq) = route::again(self.serial, issuer, gate, era)
         {
             return Ok((pwq, Some(era)));
         }
-        self.find_way(gate, issuer, requested, era)
+        self.find_route(gate, issuer, requested, era)
     }
 
-    /// As [`way`](Self::way), for what is published together with others or in another way. `None`: what the thread queues goes round
+    /// As [`route`](Self::route), for what is published together with others or in another way. `None`: what the thread queues goes round
     /// the CPUs. To ask for its way is to take a turn, and there is one for each item.
     #[inline]
-    pub(crate) fn way_together<'g>(
+    pub(crate) fn route_in_batch<'g>(
         &self,
         gate: &'g GateGuard<'_>,
         issuer: Issuer,
     ) -> Result<Option<(&'g Pwq, Option<usize>)>, Refused> {
         let era = gate.era();
-        if let Some(pwq) = way::again(self.serial, issuer, gate, era) {
+        if let Some(pwq) = route::again(self.serial, issuer, gate, era) {
             return Ok(Some((pwq, Some(era))));
         }
         if self.kind.is_unbound() && !self.engine.cpus(gate).stays(issuer.cpu) {
             return Ok(None);
         }
-        match self.find_way(gate, issuer, None, era) {
-            Ok(way) => Ok(Some(way)),
-            Err(NoWay::FirstUse) => Ok(None),
-            Err(NoWay::Refused(why)) => Err(why),
+        match self.find_route(gate, issuer, None, era) {
+            Ok(route) => Ok(Some(route)),
+            Err(NoRoute::FirstUse) => Ok(None),
+            Err(NoRoute::Refused(why)) => Err(why),
         }
     }
 
     #[inline(never)]
-    fn find_way<'g>(
+    fn find_route<'g>(
         &self,
         gate: &'g GateGuard<'_>,
         issuer: Issuer,
         requested: Option<usize>,
         era: usize,
-    ) -> Result<(&'g Pwq, Option<usize>), NoWay> {
-        self.may_publish().map_err(NoWay::Refused)?;
+    ) -> Result<(&'g Pwq, Option<usize>), NoRoute> {
+        self.may_publish().map_err(NoRoute::Refused)?;
         if self.unused.load(Ordering::Relaxed) != 0 {
-            return Err(NoWay::FirstUse);
+            return Err(NoRoute::FirstUse);
         }
         let pwq = self.pwq_from(gate, issuer.cpu, requested);
         // While the slots of an ordered queue are replaced, one thread's items would go the new way and another's, queued later, still the old one.
         let stays = requested.is_none() && !self.ordered() && self.stays(issuer, gate);
         if stays {
-            way::note(self.serial, issuer, pwq, era);
+            route::note(self.serial, issuer, pwq, era);
         }
         Ok((pwq, stays.then_some(era)))
     }
@@ -304,7 +304,7 @@ impl WqCore {
         if probe::switch() != 0 {
             return Ok(false);
         }
-        spawner::let_go();
+        spawn_history::let_go();
         let issuer = self.issuer();
         Ok(publish_closure_again(issuer, closure) || self.queue_small_from(issuer, closure)?)
     }
@@ -312,12 +312,12 @@ impl WqCore {
     #[inline(never)]
     fn queue_small_from(&self, issuer: Issuer, closure: &Small) -> Result<bool, Refused> {
         let gate = gates().enter(issuer.cpu);
-        let Some((pwq, stays_in)) = self.way_together(&gate, issuer)? else {
+        let Some((pwq, stays_in)) = self.route_in_batch(&gate, issuer)? else {
             return Ok(false);
         };
         let published = pwq.publish_closure(closure);
         if published && let Some(era) = stays_in {
-            pwq.note_way(issuer, era);
+            pwq.note_route(issuer, era);
         }
         Ok(published)
     }
@@ -333,13 +333,13 @@ impl WqCore {
         if probe::switch() != 0 {
             return self.spawn(item);
         }
-        spawner::let_go();
+        spawn_history::let_go();
         let (issuer, address) = (self.issuer(), item.address());
         let published = publish_with_handle_again(issuer, closure, item)
             .or_else(|item| self.publish_with_handle_from(issuer, closure, item));
         match published {
             Ok(()) => {
-                spawner::spawned(address);
+                spawn_history::spawned(address);
                 Ok(())
             }
             Err(item) => self.spawn(item),
@@ -355,12 +355,12 @@ impl WqCore {
     ) -> Result<(), Pending> {
         let gate = gates().enter(issuer.cpu);
         // Who spawns it in the ordinary way is told why it is refused.
-        let Ok(Some((pwq, stays_in))) = self.way_together(&gate, issuer) else {
+        let Ok(Some((pwq, stays_in))) = self.route_in_batch(&gate, issuer) else {
             return Err(item);
         };
         pwq.publish_with_handle(closure, item)?;
         if let Some(era) = stays_in {
-            pwq.note_way(issuer, era);
+            pwq.note_route(issuer, era);
         }
         Ok(())
     }
@@ -375,7 +375,7 @@ impl WqCore {
         }
     }
 
-    /// Whether threads that spawn its items and join them at once may have lanes.
+    /// Whether threads that spawn its items and join them at once may have caller slots.
     #[inline]
     pub(crate) fn waiters_run(&self) -> bool {
         self.kind == WorkqueueKind::Unbound && !self.flags.workers_only && !self.flags.highpri
@@ -388,20 +388,20 @@ impl WqCore {
         if !self.waiters_run() || probe::events_wanted() {
             return self.queue(None, item);
         }
-        self.timed(|| self.spawn_in_lane(item))
+        self.timed(|| self.spawn_in_caller_slot(item))
     }
 
     #[inline]
-    fn spawn_in_lane(&self, item: Pending) -> Result<(), Refused> {
-        spawner::let_go();
-        match spawner::spawn(self.issuer(), item, || self.grant_lane()) {
+    fn spawn_in_caller_slot(&self, item: Pending) -> Result<(), Refused> {
+        spawn_history::let_go();
+        match spawn_history::spawn(self.issuer(), item, || self.grant_caller_slot()) {
             Ok(()) => Ok(()),
             Err(item) => self.publish(None, item),
         }
     }
 
-    /// A lane of the calling thread, in the pool where its items go now.
-    fn grant_lane(&self) -> Option<Granted> {
+    /// A caller slot of the calling thread, in the pool where its items go now.
+    fn grant_caller_slot(&self) -> Option<Granted> {
         self.engine.must_be_ours().ok()?;
         let real = engine::here();
         let pwq = {
@@ -417,14 +417,14 @@ impl WqCore {
             return None;
         }
         let mut guard = pwq.pool.lock();
-        // Under the lock: a drain says that it has begun before it takes it in order to close all lanes.
+        // Under the lock: a drain says that it has begun before it takes it in order to close all caller slots.
         if self.closed.load(Ordering::SeqCst) != 0 {
             return None;
         }
-        let lane = guard.open_lane(pwq.key)?;
+        let caller_slot = guard.open_caller_slot(pwq.key)?;
         drop(guard);
         Some(Granted {
-            lane,
+            caller_slot,
             pool: pwq.pool.clone(),
             key: pwq.key,
             reclaim: self.rescuer.is_some(),

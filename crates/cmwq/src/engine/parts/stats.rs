@@ -41,7 +41,7 @@ pub struct EngineStats {
     pub limit_visits: u64,
     /// Times that somebody had to wait for a pool's lock.
     pub lock_waits: u64,
-    /// CPU time of items, in ns, as far as it was [charged](crate::Engine::charge_cpu_time).
+    /// CPU time of items, in ns, as far as it was [charged](crate::Engine::account_cpu_time).
     pub cpu_ns: u64,
 }
 

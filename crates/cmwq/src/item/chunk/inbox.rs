@@ -2,14 +2,14 @@
 //!
 //! One word: the address of the newest item, each item linking to the one before it, or nothing. Publishing is one
 //! compare-exchange. Whoever holds the pool's lock takes the whole chain with one swap and turns it around, so items come
-//! out in the order in which they were published. In the place of an item there may be a [bundle](super::bundle) of them.
+//! out in the order in which they were published. In the place of an item there may be a [chunk](super::chunk) of them.
 //!
 //! The lowest bit of an *empty* inbox is [`NOTIFY`]: "whoever publishes next must see to it that a worker is woken". It is in
 //! the same word as the items, so setting it (only while there are none) and publishing can not pass each other by: that
 //! is the whole of the no-lost-wake-up argument on the issuer's side, see `pool/PROTOCOL.md`.
 
-use super::bundle::Bundles;
 use super::chain::Chain;
+use super::entries::Chunks;
 use super::open::Open;
 use super::part::Part;
 use crate::item::closure::Small;
@@ -54,25 +54,25 @@ impl Inbox {
         self.push_node(item.into_raw())
     }
 
-    /// Publishes `item` in a new bundle, to which the calling thread adds from now on.
-    pub(crate) fn push_bundle(&self, item: Pending, bundles: &Bundles, open: &Open) -> Pushed {
-        self.push_node(bundles.make_of_item(item, open))
+    /// Publishes `item` in a new chunk, to which the calling thread adds from now on.
+    pub(crate) fn push_chunk(&self, item: Pending, chunks: &Chunks, open: &Open) -> Pushed {
+        self.push_node(chunks.make_of_item(item, open))
     }
 
     /// The same for a closure, which is handed on.
-    pub(crate) fn push_closure(&self, closure: &Small, bundles: &Bundles, open: &Open) -> Pushed {
-        self.push_node(bundles.make_of_closure(closure, open))
+    pub(crate) fn push_closure(&self, closure: &Small, chunks: &Chunks, open: &Open) -> Pushed {
+        self.push_node(chunks.make_of_closure(closure, open))
     }
 
-    /// The same for what has a handle: `item`, which is aimed already.
+    /// The same for what has a handle: `item`, which is bound already.
     pub(crate) fn push_with_handle(
         &self,
         closure: &Small,
         item: Pending,
-        bundles: &Bundles,
+        chunks: &Chunks,
         open: &Open,
     ) -> Pushed {
-        self.push_node(bundles.make_with_handle(closure, item, open))
+        self.push_node(chunks.make_with_handle(closure, item, open))
     }
 
     /// Publishes all that is in the chain.
@@ -138,9 +138,9 @@ impl Inbox {
 
     /// A worker that waits awake has found something, probably a single item, and is about to take it: all lines that it will write to are asked for at once.
     #[inline]
-    pub(crate) fn ask_for_item(&self) {
+    pub(crate) fn prefetch_item(&self) {
         prefetch::to_write(std::ptr::from_ref(&self.head).addr());
-        RawWork::ask_for(self.head.load(Ordering::Relaxed).addr());
+        RawWork::prefetch(self.head.load(Ordering::Relaxed).addr());
     }
 
     /// Calls a worker that waits awake: items were accepted that nobody has taken.
@@ -259,7 +259,7 @@ unsafe fn weigh(node: NonNull<RawWork>) -> usize {
 pub(crate) struct Taken {
     oldest: Option<NonNull<RawWork>>,
     newest: Option<NonNull<RawWork>>,
-    /// What is left of the bundle that was the oldest, which is before it.
+    /// What is left of the chunk that was the oldest, which is before it.
     part: Option<Part>,
     /// About how many items there are from the oldest on.
     len: usize,
@@ -288,13 +288,13 @@ impl Taken {
             return Some(item);
         }
         let item = self.pop_node()?;
-        // SAFETY: it is no bundle, and was published as what it is.
+        // SAFETY: it is no chunk, and was published as what it is.
         Some(unsafe { Pending::from_raw(item) })
     }
 
-    /// Whether the oldest item is in a bundle.
+    /// Whether the oldest item is in a chunk.
     #[inline]
-    pub(crate) fn begins_with_bundle(&self) -> bool {
+    pub(crate) fn begins_with_chunk(&self) -> bool {
         // SAFETY: the chain is ours (`take_all`).
         self.part.is_some()
             || self
@@ -302,16 +302,16 @@ impl Taken {
                 .is_some_and(|node| unsafe { node.as_ref() }.is_node())
     }
 
-    /// The pool workqueue that the oldest item is for, if that is in a bundle.
+    /// The pool workqueue that the oldest item is for, if that is in a chunk.
     #[inline]
-    pub(crate) fn pwq_of_bundle(&mut self) -> Option<u32> {
+    pub(crate) fn pwq_of_chunk(&mut self) -> Option<u32> {
         self.oldest_part().map(|part| part.pwq())
     }
 
-    /// The oldest items, up to `most` of one bundle, if the oldest is in one; as long as `fits` their addresses and functions.
+    /// The oldest items, up to `most` of one chunk, if the oldest is in one; as long as `fits` their addresses and functions.
     /// Nothing of an item is touched.
     #[inline]
-    pub(crate) fn split_bundle(
+    pub(crate) fn split_chunk(
         &mut self,
         most: usize,
         fits: Option<impl Fn(usize, Option<WorkFn>) -> bool>,
@@ -321,12 +321,12 @@ impl Taken {
         (part.len() > 0).then_some(part)
     }
 
-    /// What is left of the oldest, if that is a bundle.
+    /// What is left of the oldest, if that is a chunk.
     #[inline]
     fn oldest_part(&mut self) -> Option<&mut Part> {
         if self.part.is_none() {
             let node = self.oldest?;
-            // SAFETY: the chain is ours (`take_all`), and a node in it that is none of an item is that of a bundle that was published.
+            // SAFETY: the chain is ours (`take_all`), and a node in it that is none of an item is that of a chunk that was published.
             unsafe {
                 if !node.as_ref().is_node() {
                     return None;
@@ -343,7 +343,7 @@ impl Taken {
         self.part.as_mut()
     }
 
-    /// The item is the oldest but for what is left of the bundle.
+    /// The item is the oldest but for what is left of the chunk.
     fn push_front(&mut self, item: Pending) {
         let item = item.into_raw();
         // SAFETY: it is owned by `self` from now on.

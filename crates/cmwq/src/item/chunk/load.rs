@@ -1,10 +1,10 @@
-//! What can be added to a bundle: items, small closures, and what is both as long as it has a handle.
+//! What can be added to a chunk: items, small closures, and what is both as long as it has a handle.
 
-use super::bundle::{Bundle, Contents, HANDLE, TOGETHER};
+use super::entries::{Chunk, Contents, HANDLE, TOGETHER};
 use crate::item::closure::Small;
 use crate::item::raw::Pending;
 
-/// What is added to a bundle.
+/// What is added to a chunk.
 pub(in crate::item) trait Load {
     const CONTENTS: Contents;
     /// What it must have in common with all others.
@@ -22,7 +22,7 @@ pub(in crate::item) trait Load {
     ///
     /// # Safety
     /// The place is the caller's.
-    unsafe fn put(&self, bundle: &Bundle, place: usize);
+    unsafe fn put(&self, chunk: &Chunk, place: usize);
 }
 
 impl Load for Pending {
@@ -39,11 +39,9 @@ impl Load for Pending {
     }
 
     #[inline]
-    unsafe fn put(&self, bundle: &Bundle, place: usize) {
+    unsafe fn put(&self, chunk: &Chunk, place: usize) {
         // SAFETY: by the contract.
-        unsafe {
-            bundle.about.items[place / TOGETHER].0[place % TOGETHER].set(Some(self.as_ptr()))
-        };
+        unsafe { chunk.about.items[place / TOGETHER].0[place % TOGETHER].set(Some(self.as_ptr())) };
     }
 }
 
@@ -61,9 +59,9 @@ impl Load for Small {
     }
 
     #[inline]
-    unsafe fn put(&self, bundle: &Bundle, place: usize) {
+    unsafe fn put(&self, chunk: &Chunk, place: usize) {
         // SAFETY: by the contract.
-        unsafe { bundle.about.closures[place / TOGETHER].0[place % TOGETHER].set(self.payload()) };
+        unsafe { chunk.about.closures[place / TOGETHER].0[place % TOGETHER].set(self.payload()) };
     }
 }
 
@@ -93,11 +91,11 @@ impl Load for WithHandle<'_> {
     }
 
     #[inline]
-    unsafe fn put(&self, bundle: &Bundle, place: usize) {
+    unsafe fn put(&self, chunk: &Chunk, place: usize) {
         // SAFETY: by the contract. The bit is not set, or nothing would be added: nobody else looks at the item.
         unsafe {
-            self.closure.put(bundle, place);
-            bundle.about.with_handle.set(Some(self.item.as_ptr()));
+            self.closure.put(chunk, place);
+            chunk.about.with_handle.set(Some(self.item.as_ptr()));
         }
     }
 }

@@ -17,13 +17,13 @@
 //!   they cannot know, a first burst and an item that takes longer than those before it. So its first two looks at a pool follow each other
 //!   at once.
 //!
-//! It also closes lanes that are not used. A pool without any where nothing waited for [`FORGET_AFTER`] looks in a row is no longer looked at, and with no pool left the
+//! It also closes caller slots that are not used. A pool without any where nothing waited for [`FORGET_AFTER`] looks in a row is no longer looked at, and with no pool left the
 //! service thread sleeps: an idle process is not disturbed.
 
 use super::sleepers::Sleepers;
 use crate::item::WorkFn;
+use crate::pool::attrs::function_counts::worth_a_report;
 use crate::pool::attrs::kind::PoolKind;
-use crate::pool::attrs::offenders::worth_a_report;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::group::{Thief, WORTH_STEALING_NS};
 use crate::pool::state::hogs::Computing;
@@ -177,7 +177,7 @@ impl Pool {
         if guard.is_limited() {
             guard.stop_counting_lasting_helpers();
         }
-        let lanes = guard.tend_lanes();
+        let caller_slots = guard.tend_caller_slots();
         let (waiting, done) = guard.progress_since(watched);
         guard.note_standstill();
         // A hogged pool may have more slots than its workers have taken yet.
@@ -194,7 +194,7 @@ impl Pool {
             guard.forget_sleepers();
             let counts_hogs = guard.running() > 0 && self.counts_all_hogs();
             watched.calm_looks += 1;
-            if lanes || counts_hogs {
+            if caller_slots || counts_hogs {
                 watched.calm_looks = 0;
             }
             let forget_after = match self.counts_all_hogs() && !watched.contended {

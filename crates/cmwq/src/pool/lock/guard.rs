@@ -116,7 +116,7 @@ impl<'p> PoolGuard<'p> {
     }
 
     /// The pool is the first in line for a slot.
-    pub(in crate::pool) fn ask_for_slots(&mut self) {
+    pub(in crate::pool) fn request_slots(&mut self) {
         self.asks.slots = true;
     }
 

@@ -15,10 +15,10 @@ use crate::pool::task::slab::Slab;
 use crate::pool::wake::deferred::PendingWakeups;
 use crate::pool::wake::placement::Placement;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
+use crate::sys::brief_spin::BriefSpin;
 use crate::sys::fork;
 use crate::sys::map::HashMap;
-use crate::sys::patience::Patience;
-use crate::sys::spin::{self, Allowance};
+use crate::sys::spin::{self, SpinBudget};
 use crate::sys::sync::Mutex;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ impl Pool {
     ) -> Arc<Pool> {
         // On one CPU the issuer needs that CPU in order to publish at all.
         let looks = if binding.cpus.len() <= 1 {
-            spin::MIN_LOOKS
+            spin::MIN_POLLS
         } else {
-            spin::MAX_LOOKS_OF_WORKERS
+            spin::MAX_POLLS_OF_WORKERS
         };
         let slots = attrs.params.slots.first_held();
         let cpus = binding.target.max(1);
@@ -56,7 +56,7 @@ impl Pool {
                 blockers: 0,
                 hogs: Hogs::default(),
                 counts: Counts::new(cpus.min(slots)),
-                arrivals: Taken::default(),
+                staged: Taken::default(),
                 worklist: List::new(Seat::Worklist),
                 awaited: HashMap::default(),
                 pwqs: Slab::new(),
@@ -71,15 +71,15 @@ impl Pool {
                 thief: Thief::None,
                 watched: false,
                 cull_armed: false,
-                charging: Charging::default(),
+                cpu_accounting: Charging::default(),
                 dying: false,
                 standstill: Standstill::default(),
                 stats: PoolStats::default(),
             })),
             oldest_batch: OldestBatch::new(),
             singles: AtomicBool::new(false),
-            allowance: CachePadded::new(Allowance::up_to(looks)),
-            returns: Patience::new(),
+            allowance: CachePadded::new(SpinBudget::up_to(looks)),
+            returns: BriefSpin::new(),
             placement: Placement::new(),
             pending_wakeups: CachePadded::new(PendingWakeups::new()),
             helper,

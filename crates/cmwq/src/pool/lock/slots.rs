@@ -183,7 +183,7 @@ impl PoolGuard<'_> {
                     pool.set_help_wanted(true);
                 }
                 if !tended {
-                    self.ask_for_slots();
+                    self.request_slots();
                 }
                 false
             }

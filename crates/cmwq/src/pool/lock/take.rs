@@ -9,7 +9,7 @@ use crate::pool::task::busy::Executor;
 use crate::pool::task::run::{Run, Task};
 use crate::sys::clock;
 
-/// So many arrivals are accepted in one go: a burst that is shorter is accepted whole.
+/// So many staged items are accepted in one go: a burst that is shorter is accepted whole.
 const ACCEPTED_AT_ONCE: usize = if cfg!(cmwq_loom) { 2 } else { 64 };
 
 impl PoolGuard<'_> {
@@ -17,7 +17,7 @@ impl PoolGuard<'_> {
     #[inline]
     pub(crate) fn drain(&mut self) {
         self.collect();
-        while let Some(item) = self.arrivals.pop_front() {
+        while let Some(item) = self.staged.pop_front() {
             self.accept_item(item);
         }
     }
@@ -26,22 +26,21 @@ impl PoolGuard<'_> {
     #[inline]
     pub(in crate::pool) fn collect(&mut self) {
         let pool = self.pool;
-        pool.inbox.take_all(&mut self.arrivals);
+        pool.inbox.take_all(&mut self.staged);
     }
 
     /// Accepts the next few that were published, and more until one may run. What is left is accepted by who needs it: in a
-    /// backlog that grows, an item that is accepted early is only one more on the inactive list. What is in a bundle may be taken without
+    /// backlog that grows, an item that is accepted early is only one more on the inactive list. What is in a chunk may be taken without
     /// being accepted one by one.
     #[inline]
     pub(in crate::pool) fn accept_some(&mut self) {
-        if self.arrivals.is_empty() {
+        if self.staged.is_empty() {
             self.collect();
         }
         let mut few = 0;
-        while self.worklist.is_empty()
-            || few < ACCEPTED_AT_ONCE && !self.arrivals.begins_with_bundle()
+        while self.worklist.is_empty() || few < ACCEPTED_AT_ONCE && !self.staged.begins_with_chunk()
         {
-            let Some(item) = self.arrivals.pop_front() else {
+            let Some(item) = self.staged.pop_front() else {
                 return;
             };
             self.accept_item(item);
@@ -78,14 +77,14 @@ impl PoolGuard<'_> {
     /// The next item of the worklist; if that is empty, the next that was published and may run, which need not go there first.
     #[inline]
     fn next_active(&mut self) -> Option<Pending> {
-        if self.worklist.is_empty() && self.arrivals.is_empty() {
+        if self.worklist.is_empty() && self.staged.is_empty() {
             self.collect();
         }
         loop {
             if let Some(first) = self.worklist.pop_front() {
                 return Some(first);
             }
-            let item = self.arrivals.pop_front()?;
+            let item = self.staged.pop_front()?;
             if let Some(active) = self.accept_unless_it_waits(item) {
                 if self.worklist.is_empty() {
                     return Some(active);

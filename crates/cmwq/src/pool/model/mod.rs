@@ -7,8 +7,8 @@
 //! each, are listed in `SABOTAGES.md`.
 
 mod batches;
-mod bundles;
 mod chains;
+mod chunks;
 mod protocol;
 mod rescuer;
 mod slots;
@@ -109,7 +109,7 @@ fn queue(pool: &Arc<Pool>, pwq: PwqKey, item: &Arc<Item>) -> bool {
     let Ok(mut pending) = item.claim() else {
         return false;
     };
-    pending.aim(pool.id, pwq.place);
+    pending.set_destination(pool.id, pwq.place);
     pool.publish(pending);
     true
 }

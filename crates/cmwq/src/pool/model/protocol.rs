@@ -90,7 +90,7 @@ mod blocker {
         let Ok(mut item) = (unsafe { Pending::claim(item) }) else {
             panic!("a new item is idle")
         };
-        item.aim(pool.id, pwq.place);
+        item.set_destination(pool.id, pwq.place);
         pool.publish(item);
     }
 
@@ -208,7 +208,7 @@ mod raw {
         let Ok(mut item) = (unsafe { Pending::claim(item) }) else {
             return false;
         };
-        item.aim(pool.id, pwq.place);
+        item.set_destination(pool.id, pwq.place);
         pool.publish(item);
         true
     }

@@ -1,9 +1,9 @@
 //! The pool workqueue: one workqueue's share of one pool.
 
+use super::caller_slot::CallerSlot;
 use super::colours::Colours;
 use super::credits::NodeLimit;
 use super::held::HeldCredits;
-use super::lane::Lane;
 use super::stats::PwqStats;
 use super::together::Together;
 use crate::item::{List, Pending, Seat};
@@ -58,10 +58,10 @@ pub(crate) struct PoolWorkqueue<O> {
     pub(in crate::pool) serial: u64,
     /// Where its items are published together, if they may be.
     pub(in crate::pool) together: Option<Arc<Together>>,
-    /// Open lanes; each holds one of the active places.
-    pub(in crate::pool) lanes: Vec<Arc<Lane>>,
-    /// Lanes that were closed during a run which has not ended yet.
-    pub(in crate::pool) closed_lanes: Vec<Arc<Lane>>,
+    /// Open caller slots; each holds one of the active places.
+    pub(in crate::pool) caller_slots: Vec<Arc<CallerSlot>>,
+    /// Caller slots that were closed during a run which has not ended yet.
+    pub(in crate::pool) closed_caller_slots: Vec<Arc<CallerSlot>>,
     pub(in crate::pool) stats: PwqStats,
 }
 
@@ -89,8 +89,8 @@ impl<O> PoolWorkqueue<O> {
             plugged: false,
             serial: 0,
             together: None,
-            lanes: Vec::new(),
-            closed_lanes: Vec::new(),
+            caller_slots: Vec::new(),
+            closed_caller_slots: Vec::new(),
             stats: PwqStats::default(),
         }
     }
@@ -107,17 +107,21 @@ impl<O> PoolWorkqueue<O> {
         self
     }
 
-    /// The lanes in which something may run.
-    pub(in crate::pool) fn lanes_with_runs(&self) -> impl Iterator<Item = &Arc<Lane>> {
-        self.lanes.iter().chain(&self.closed_lanes)
+    /// The caller slots in which something may run.
+    pub(in crate::pool) fn caller_slots_with_runs(&self) -> impl Iterator<Item = &Arc<CallerSlot>> {
+        self.caller_slots.iter().chain(&self.closed_caller_slots)
     }
 
-    /// Items on the worklist or running; lanes where nothing is do not count.
+    /// Items on the worklist or running; caller slots where nothing is do not count.
     pub(crate) fn nr_active(&self) -> usize {
-        let idle_lanes = self.lanes.iter().filter(|lane| lane.is_idle()).count();
+        let idle_caller_slots = self
+            .caller_slots
+            .iter()
+            .filter(|caller_slot| caller_slot.is_idle())
+            .count();
         usize::try_from(self.credits.used())
             .unwrap_or(0)
-            .saturating_sub(idle_lanes)
+            .saturating_sub(idle_caller_slots)
     }
 
     #[inline]
@@ -125,13 +129,13 @@ impl<O> PoolWorkqueue<O> {
         self.colours.current()
     }
 
-    /// Makes a lane's place out of a credit, if one is at hand and nobody waits for one.
-    pub(in crate::pool) fn place_for_lane(&mut self) -> bool {
+    /// Makes a caller slot's place out of a credit, if one is at hand and nobody waits for one.
+    pub(in crate::pool) fn place_for_caller_slot(&mut self) -> bool {
         let in_demand = self.waiting || !self.inactive.is_empty() || self.limit.is_tight();
         !in_demand && !self.plugged && !self.retired && self.use_credit()
     }
 
-    /// A lane's place is free again.
+    /// A caller slot's place is free again.
     pub(in crate::pool) fn leave_place(&mut self) {
         self.credits.transition_used_to_unused(1);
         if self.limit.is_tight() {
@@ -144,18 +148,18 @@ impl<O> PoolWorkqueue<O> {
         self.colours.transition_none_to_in_flight(1);
     }
 
-    /// Items that were run in a lane that is closed now.
-    pub(in crate::pool) fn count_lane_runs(&mut self, runs: u64) {
+    /// Items that were run in a caller slot that is closed now.
+    pub(in crate::pool) fn count_caller_slot_runs(&mut self, runs: u64) {
         self.stats.started += runs;
         self.stats.completed += runs;
         self.stats.waiter_runs += runs;
     }
 
-    /// What it has counted, open lanes included.
+    /// What it has counted, open caller slots included.
     pub(in crate::pool) fn stats_now(&self) -> PwqStats {
         let mut stats = self.stats;
-        for lane in &self.lanes {
-            let runs = lane.runs();
+        for caller_slot in &self.caller_slots {
+            let runs = caller_slot.runs();
             stats.started += runs;
             stats.completed += runs;
             stats.waiter_runs += runs;
@@ -169,8 +173,12 @@ impl<O> PoolWorkqueue<O> {
     }
 
     pub(crate) fn nr_in_flight(&self) -> usize {
-        let in_lanes = self.lanes.iter().filter(|lane| !lane.is_idle()).count();
-        self.colours.in_flight() as usize + in_lanes
+        let in_caller_slots = self
+            .caller_slots
+            .iter()
+            .filter(|caller_slot| !caller_slot.is_idle())
+            .count();
+        self.colours.in_flight() as usize + in_caller_slots
     }
 
     /// How many of its items have been started, and how many have ended.
@@ -201,7 +209,7 @@ impl<O> PoolWorkqueue<O> {
 
     /// Nothing is to happen at the end of one of its items.
     #[inline]
-    pub(in crate::pool) fn is_at_ease(&self) -> bool {
+    pub(in crate::pool) fn is_quiescent(&self) -> bool {
         !self.colours.is_flushing() && !self.retired && !self.plugged && !self.mayday
     }
 
@@ -222,11 +230,11 @@ impl<O> PoolWorkqueue<O> {
 
     /// Nobody waits for the end of one of its items, nor for its place.
     pub(in crate::pool) fn may_batch(&self) -> bool {
-        self.is_at_ease() && !self.traits.ordered && !self.traits.cpu_intensive
+        self.is_quiescent() && !self.traits.ordered && !self.traits.cpu_intensive
     }
 
     /// Whether items may become active past the worklist, and without a word to anybody.
-    pub(in crate::pool) fn may_take_bundles(&self) -> bool {
+    pub(in crate::pool) fn may_take_chunks(&self) -> bool {
         self.may_batch() && self.inactive.is_empty() && !self.waiting
     }
 

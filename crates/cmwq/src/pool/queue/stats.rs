@@ -21,7 +21,7 @@ pub(crate) struct PwqStats {
     pub(crate) helps: u64,
     /// Workers that were woken up and then first ran an item of it.
     pub(crate) wakeups: u64,
-    /// CPU time of workers that were found running its items: see [`Pool::charge_cpu_time`].
+    /// CPU time of workers that were found running its items: see [`Pool::account_cpu_time`].
     pub(crate) cpu_ns: u64,
 }
 

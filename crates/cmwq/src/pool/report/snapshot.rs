@@ -164,22 +164,22 @@ impl Pool {
             for_ns: now.saturating_sub(run.since_ns),
             scheduled: funcs(&run.scheduled),
         });
-        let in_lanes = guard.pwqs.iter().flat_map(|(place, pwq)| {
+        let in_caller_slots = guard.pwqs.iter().flat_map(|(place, pwq)| {
             let running = pwq
-                .lanes_with_runs()
-                .filter_map(|lane| Some((lane, lane.running()?)));
-            running.map(move |(lane, (func, tid, since_ns))| RunSnapshot {
+                .caller_slots_with_runs()
+                .filter_map(|caller_slot| Some((caller_slot, caller_slot.running()?)));
+            running.map(move |(caller_slot, (func, tid, since_ns))| RunSnapshot {
                 pwq: place,
                 front: pwq.front_id(),
                 tid,
                 rescuer: false,
                 func,
-                description: lane.description(),
+                description: caller_slot.description(),
                 for_ns: now.saturating_sub(since_ns),
                 scheduled: Vec::new(),
             })
         });
-        let runs = runs.chain(in_lanes);
+        let runs = runs.chain(in_caller_slots);
         let mut pending: HashMap<u32, Vec<usize>> = HashMap::default();
         for item in guard.worklist.iter().take(MOST_LISTED) {
             let own = pending.entry(item.place().pwq()).or_default();

@@ -14,7 +14,7 @@
 //! batches that are overdue, the monitor closes all at each look, and a worker whose batches were long takes single items for a long while.
 #![forbid(unsafe_code)]
 
-use crate::item::{FoundInBundle, Part, Pending, ticket};
+use crate::item::{FoundInChunk, Part, Pending, ticket};
 use crate::pool::lock::batches::OVERDUE_NS;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::pool::{Inner, Pool};
@@ -173,20 +173,20 @@ impl PoolGuard<'_> {
     #[inline]
     pub(in crate::pool) fn take_next(&mut self, id: u32, size: &mut Size) -> Option<Next> {
         if self.worklist.is_empty() {
-            if self.arrivals.is_empty() {
+            if self.staged.is_empty() {
                 self.collect();
             }
             if size.now > 1
-                && let Some(begun) = self.open_bundle(id, size)
+                && let Some(begun) = self.open_chunk(id, size)
             {
                 return Some(Next::Batch(begun));
             }
             // One alone need not go over the worklist.
-            if self.arrivals.len() > 1 {
+            if self.staged.len() > 1 {
                 self.accept_some();
             }
         }
-        if size.most > 1 && self.worklist.len() + self.arrivals.len() > 1 {
+        if size.most > 1 && self.worklist.len() + self.staged.len() > 1 {
             let since_ns = size.begin();
             if size.now > 1
                 && let Some(begun) = self.open_worklist(id, size.now, since_ns)
@@ -220,22 +220,22 @@ impl PoolGuard<'_> {
         Some(inner.open_batch(id, &handle, (place, colour), len, None, since_ns))
     }
 
-    /// Opens a batch of the worker `id` with the first arrivals, if those are in a bundle and may be in a batch: they are accepted and
+    /// Opens a batch of the worker `id` with the first staged items, if those are in a chunk and may be in a batch: they are accepted and
     /// active from now on, and nobody touches them.
-    fn open_bundle(&mut self, id: u32, size: &mut Size) -> Option<Begun> {
+    fn open_chunk(&mut self, id: u32, size: &mut Size) -> Option<Begun> {
         let inner: &mut Inner = self;
-        let place = inner.arrivals.pwq_of_bundle()?;
+        let place = inner.staged.pwq_of_chunk()?;
         let pwq = &mut inner.pwqs[place];
         // Who watches is told of each item that becomes active.
-        if !inner.awaited.is_empty() || !pwq.may_take_bundles() || probe::events_wanted() {
+        if !inner.awaited.is_empty() || !pwq.may_take_chunks() || probe::events_wanted() {
             return None;
         }
         let most = pwq.credits_at_hand(size.now);
         let busy = &inner.busy;
         let rests = |address, func| busy.find(address, func).is_none();
         let part = inner
-            .arrivals
-            .split_bundle(most, (!busy.is_empty()).then_some(rests))?;
+            .staged
+            .split_chunk(most, (!busy.is_empty()).then_some(rests))?;
         let len = part.len();
         pwq.accept_at_once(len);
         let of = (place, pwq.colour());
@@ -323,9 +323,9 @@ impl Pool {
             ..
         } = begun;
         let batch = &handle.batch;
-        let ask_for = |index: usize| match &part {
-            Some(part) => part.ask_for(index),
-            None if index < len => batch.ask_for(index),
+        let prefetch = |index: usize| match &part {
+            Some(part) => part.prefetch(index),
+            None if index < len => batch.prefetch(index),
             None => (),
         };
         let run = |mut item: Pending| {
@@ -334,15 +334,15 @@ impl Pool {
             call_next(item.start())
         };
         let outer = current::enter_queue(current);
-        (0..AHEAD).for_each(ask_for);
+        (0..AHEAD).for_each(prefetch);
         let (mut index, mut panics) = (0, 0);
         let panicked = loop {
-            ask_for(index + AHEAD);
+            prefetch(index + AHEAD);
             let panicked = match &part {
                 None => run(batch.take(index)),
                 Some(part) => match part.take(index) {
-                    FoundInBundle::Item(item) => run(item),
-                    FoundInBundle::Closure(closure) => call_next(closure),
+                    FoundInChunk::Item(item) => run(item),
+                    FoundInChunk::Closure(closure) => call_next(closure),
                 },
             };
             index += 1;

@@ -5,7 +5,7 @@ use crate::pool::state::hogs::Computing;
 use crate::pool::state::member::as_worker;
 use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::{Busy, WorkerState};
-use crate::pool::submit::{producer, spawner};
+use crate::pool::submit::{producer, spawn_history};
 use crate::pool::task::current::is_in_item;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) struct BlockGuard {
 
 impl BlockGuard {
     pub(crate) fn enter() -> Self {
-        spawner::let_go();
+        spawn_history::let_go();
         producer::wait_begins();
         if !is_in_item() {
             return BlockGuard { stepped_out: None };

@@ -1,6 +1,6 @@
 //! Descriptions of what runs (the kernel's `set_worker_desc`).
 //!
-//! A description lies beside the run that it belongs to: in the busy table, or in the lane. A run begins without one, which costs
+//! A description lies beside the run that it belongs to: in the busy table, or in the caller slot. A run begins without one, which costs
 //! nothing: the mark that says that there is one is a part of a word that is written anyway, and the text of an earlier run is
 //! left where it is.
 #![forbid(unsafe_code)]
@@ -23,7 +23,7 @@ impl Pool {
         let of_item = (what.item, what.func);
         match guard.busy.describe(of_item, tid, description) {
             Ok(()) => Ok(()),
-            Err(description) => guard.describe_in_lane(what.func, tid, description),
+            Err(description) => guard.describe_in_caller_slot(what.func, tid, description),
         }
     }
 }

@@ -3,16 +3,16 @@
 
 use super::block::BlockGuard;
 use crate::item::Completion;
-use crate::pool::submit::{producer, spawner};
+use crate::pool::submit::{producer, spawn_history};
 use crate::pool::wake::last_cpu;
 use crate::sys::local::thread_local;
-use crate::sys::spin::Allowance;
+use crate::sys::spin::SpinBudget;
 use crate::sys::{clock, cpu, park};
 use std::time::Duration;
 
 thread_local! {
     /// How long this thread waits awake before it sleeps.
-    static ALLOWANCE: Allowance = const { Allowance::new() };
+    static ALLOWANCE: SpinBudget = const { SpinBudget::new() };
 }
 
 impl Completion {
@@ -37,7 +37,7 @@ impl Completion {
             return true;
         }
         // It may be what completes this.
-        spawner::let_go();
+        spawn_history::let_go();
         producer::wait_begins();
         if producer::has_backlog() {
             // Where items wait for CPUs, a thread that waits awake has one of theirs; and the system moves no thread to a CPU that is in use.

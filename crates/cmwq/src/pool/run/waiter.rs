@@ -57,7 +57,7 @@ impl PoolGuard<'_> {
     fn task_for_waiter(&mut self, pool: u32, item: &RawWork, cpu: Option<usize>) -> Option<Task> {
         self.drain();
         if item.place().pool() == pool {
-            self.fetch_from_lane(item.place().pwq(), item);
+            self.fetch_from_caller_slot(item.place().pwq(), item);
         }
         let place = item.place();
         if place.pool() != pool

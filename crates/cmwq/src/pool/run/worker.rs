@@ -272,7 +272,7 @@ impl Pool {
             (false, false) => self.allowance.wait(|| self.inbox.has_news()),
         };
         if found && expects_one {
-            self.inbox.ask_for_item();
+            self.inbox.prefetch_item();
         }
     }
 }

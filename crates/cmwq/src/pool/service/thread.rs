@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 /// What the service thread does for the engine.
-pub(crate) trait Caretaker: Send + Sync {
+pub(crate) trait Maintenance: Send + Sync {
     /// CPUs may have come or gone.
     fn check_cpus(self: Arc<Self>);
     /// Looks for pools that make no progress, if it is time to. Returns the time of the next look, if there is to be one.
@@ -78,7 +78,7 @@ pub(crate) struct Service {
     parker: Parker,
     creator: Arc<Creator>,
     reporter: Arc<Reporter>,
-    caretaker: OnceLock<Weak<dyn Caretaker>>,
+    maintenance: OnceLock<Weak<dyn Maintenance>>,
     /// One of [`checks`].
     cpu_checks: AtomicU32,
 }
@@ -91,19 +91,19 @@ impl Service {
             parker: Parker::new(),
             creator: Creator::new(),
             reporter: Reporter::new(),
-            caretaker: OnceLock::new(),
+            maintenance: OnceLock::new(),
             cpu_checks: AtomicU32::new(checks::RESTING),
         })
     }
 
     /// For whom it looks at CPUs and stalled pools.
-    pub(crate) fn set_caretaker(&self, caretaker: Weak<dyn Caretaker>) {
+    pub(crate) fn set_maintenance(&self, maintenance: Weak<dyn Maintenance>) {
         // Set once, by whoever makes the engine.
-        let _ = self.caretaker.set(caretaker);
+        let _ = self.maintenance.set(maintenance);
     }
 
-    fn caretaker(&self) -> Option<Arc<dyn Caretaker>> {
-        self.caretaker.get()?.upgrade()
+    fn maintenance(&self) -> Option<Arc<dyn Maintenance>> {
+        self.maintenance.get()?.upgrade()
     }
 
     /// The watchdog's threshold has changed.
@@ -162,8 +162,8 @@ impl Service {
         let mut watch = Watch::default();
         let mut timers = Timers::default();
         timers.watchdog = self
-            .caretaker()
-            .and_then(|caretaker| caretaker.watchdog(clock::now_ns()));
+            .maintenance()
+            .and_then(|maintenance| maintenance.watchdog(clock::now_ns()));
         loop {
             let asked = self.take_requests();
             if asked.stop {
@@ -187,13 +187,13 @@ impl Service {
             }
             if asked.watchdog || timers.watchdog.is_some_and(|at| at <= now) {
                 timers.watchdog = self
-                    .caretaker()
-                    .and_then(|caretaker| caretaker.watchdog(now));
+                    .maintenance()
+                    .and_then(|maintenance| maintenance.watchdog(now));
             }
             if asked.slots || timers.slots.is_some_and(|at| at <= now) {
                 timers.slots = self
-                    .caretaker()
-                    .and_then(|caretaker| caretaker.tend_slots(now));
+                    .maintenance()
+                    .and_then(|maintenance| maintenance.tend_slots(now));
             }
             let next_look = watch.look(clock::now_ns());
             self.sleep_until(timers.earliest(next_look));
@@ -232,8 +232,8 @@ impl Service {
             self.cpu_checks.store(checks::RESTING, Ordering::Relaxed);
             return false;
         }
-        if let Some(caretaker) = self.caretaker() {
-            caretaker.check_cpus();
+        if let Some(maintenance) = self.maintenance() {
+            maintenance.check_cpus();
         }
         true
     }

@@ -18,11 +18,11 @@ use crate::pool::wake::deferred::PendingWakeups;
 use crate::pool::wake::placement::Placement;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
+use crate::sys::brief_spin::BriefSpin;
 use crate::sys::clock;
 use crate::sys::fork;
 use crate::sys::map::HashMap;
-use crate::sys::patience::Patience;
-use crate::sys::spin::Allowance;
+use crate::sys::spin::SpinBudget;
 use crate::sys::sync::Mutex;
 use crate::topology::CpuSet;
 use crossbeam_utils::CachePadded;
@@ -124,9 +124,9 @@ pub(crate) struct Pool {
     /// Workers take single items, since some were long. A hint for issuers.
     pub(in crate::pool) singles: AtomicBool,
     /// How long a worker of this pool looks for more before it goes to sleep.
-    pub(in crate::pool) allowance: CachePadded<Allowance>,
+    pub(in crate::pool) allowance: CachePadded<SpinBudget>,
     /// Whether workers that run something come back in a moment.
-    pub(in crate::pool) returns: Patience,
+    pub(in crate::pool) returns: BriefSpin,
     pub(in crate::pool) placement: Placement,
     /// Who sleeps until something completes that has completed already.
     pub(in crate::pool) pending_wakeups: CachePadded<PendingWakeups>,
@@ -154,7 +154,7 @@ pub(crate) struct Inner {
     /// How many workers run, search, are idle, and may run.
     pub(in crate::pool) counts: Counts,
     /// Items from the inbox that are not accepted yet: to all others they are still in the inbox.
-    pub(in crate::pool) arrivals: Taken,
+    pub(in crate::pool) staged: Taken,
     /// Active items that no worker has taken, oldest first.
     pub(in crate::pool) worklist: List,
     /// Who waits for the end of an item that has not started, by the item's address.
@@ -179,7 +179,7 @@ pub(crate) struct Inner {
     /// A look at the idle workers is due some time.
     pub(in crate::pool) cull_armed: bool,
     /// Where the charging of CPU time has got to.
-    pub(in crate::pool) charging: Charging,
+    pub(in crate::pool) cpu_accounting: Charging,
     /// No workqueue uses the pool any more: workers exit instead of going idle.
     pub(in crate::pool) dying: bool,
     /// For how long nothing has been started while something waits.
@@ -258,13 +258,13 @@ pub(in crate::pool) struct Charging {
 impl Inner {
     /// How many items wait for a worker, or for who accepts them, apart from those in the inbox.
     pub(in crate::pool) fn waiting(&self) -> usize {
-        self.worklist.len() + self.arrivals.len()
+        self.worklist.len() + self.staged.len()
     }
 
     /// Whether there are any.
     #[inline]
     pub(in crate::pool) fn has_waiting(&self) -> bool {
-        !self.worklist.is_empty() || !self.arrivals.is_empty()
+        !self.worklist.is_empty() || !self.staged.is_empty()
     }
 
     /// Looks whether anything has been started since the last call.

@@ -94,7 +94,7 @@ impl Inner {
     /// From now on items are accepted under `next`. `true`: items of `old`, the colour before, are in flight, and
     /// [`FrontEnd::colour_done`] will be called when the last of them has ended. A pool workqueue that is gone has none.
     pub(crate) fn advance_colour(&mut self, key: PwqKey, old: u32, next: u32) -> bool {
-        self.close_all_lanes(key);
+        self.close_all_caller_slots(key);
         let Some(pwq) = self.pwq_mut(key) else {
             return false;
         };
@@ -103,7 +103,7 @@ impl Inner {
 
     /// Gives unused credits back to the node.
     pub(crate) fn collect_credits(&mut self, key: PwqKey) {
-        self.close_all_lanes(key);
+        self.close_all_caller_slots(key);
         if let Some(pwq) = self.pwq_mut(key) {
             pwq.give_back_unused();
         }
@@ -140,7 +140,7 @@ impl Inner {
 
     /// Takes no new items from now on. `true`: it had none left and is gone already.
     pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {
-        self.close_all_lanes(key);
+        self.close_all_caller_slots(key);
         let Some(pwq) = self.pwq_mut(key) else {
             return true;
         };
@@ -164,7 +164,7 @@ impl Inner {
 
     /// How many of its items have been accepted and not finished.
     pub(crate) fn in_flight(&mut self, key: PwqKey) -> u32 {
-        self.close_all_lanes(key);
+        self.close_all_caller_slots(key);
         self.pwq_mut(key).map_or(0, |pwq| pwq.colours.in_flight())
     }
 
@@ -176,13 +176,13 @@ impl Inner {
 
     /// How many of its items are active, and how many wait for a place.
     pub(crate) fn pwq_load(&mut self, key: PwqKey) -> (usize, usize) {
-        self.close_all_lanes(key);
+        self.close_all_caller_slots(key);
         self.pwq_mut(key)
             .map_or((0, 0), |pwq| (pwq.nr_active(), pwq.inactive.len()))
     }
 
     /// How many of its items are active, how many wait for a place, and whether it takes no new ones: as it looks, without
-    /// closing lanes.
+    /// closing caller slots.
     pub(crate) fn look_at_pwq(&mut self, key: PwqKey) -> (usize, usize, bool) {
         let Some(pwq) = self.pwq_mut(key) else {
             return (0, 0, true);

@@ -11,12 +11,12 @@ impl Pool {
     /// An empty chain of items for the pool workqueue that `together` belongs to.
     #[inline]
     pub(crate) fn chain<'t>(&self, together: Option<&'t Together>) -> Chain<'t> {
-        // Workers take long items one at a time, and would have to take a bundle apart.
+        // Workers take long items one at a time, and would have to take a chunk apart.
         let together = together.filter(|_| !self.takes_singles());
         Chain::new(together.map(|together| &*together.items))
     }
 
-    /// Adds to `chain` an item that is aimed where the chain goes.
+    /// Adds to `chain` an item that is bound where the chain goes.
     #[inline]
     pub(crate) fn add_to_chain(&self, chain: &mut Chain<'_>, item: Pending) {
         let alone = !self.oldest_batch.is_after(item.noted_batch());
@@ -40,7 +40,7 @@ impl Pool {
         self.see_to(pushed);
     }
 
-    /// Publishes the closures that `give` adds, in bundles. `false`: that is of no use here, and `give` was not called.
+    /// Publishes the closures that `give` adds, in chunks. `false`: that is of no use here, and `give` was not called.
     pub(crate) fn publish_closures(
         self: &Arc<Self>,
         together: &Together,

@@ -1,9 +1,9 @@
 //! Producer state: what a thread remembers of what it has published.
 #![forbid(unsafe_code)]
 
-use crate::item::BundlesSerial as Serial;
+use crate::item::ChunksSerial as Serial;
 use crate::item::closure::Small;
-use crate::item::{OpenBundle, Pending, Pushed, RawWork};
+use crate::item::{OpenChunk, Pending, Pushed, RawWork};
 use crate::pool::queue::together::Together;
 use crate::pool::state::pool::Pool;
 use crate::pool::wake::deferred;
@@ -27,10 +27,10 @@ pub(crate) struct Issuer {
 /// A thread looks after what it has published every so many items: what is accepted at once then is still in its cache.
 pub(in crate::pool) const HAND_OVER_EVERY: u32 = 128;
 
-/// So many items in a row, without waiting in between, and the thread makes bundles of the next ones.
+/// So many items in a row, without waiting in between, and the thread makes chunks of the next ones.
 pub(in crate::pool) const FLOODS_AFTER: u32 = if cfg!(cmwq_loom) { 1 } else { 8 };
 
-/// Fewer items in a bundle, and workers keep up with the thread: bundles are not worth it.
+/// Fewer items in a chunk, and workers keep up with the thread: chunks are not worth it.
 pub(in crate::pool) const FEW: usize = 4;
 
 /// The producer state of a thread.
@@ -42,18 +42,18 @@ pub(in crate::pool) struct Producer {
     /// The address of the last one that went to an inbox by itself; 0: there is none.
     pub(in crate::pool) last: Cell<usize>,
     /// Where it may add the next one.
-    pub(in crate::pool) open: OpenBundle,
+    pub(in crate::pool) open: OpenChunk,
     /// Where it may add the next one without asking for the way.
     pub(in crate::pool) route: Cell<Option<Route>>,
 }
 
-/// The way of what a thread publishes to its bundle: found once, and the same as long as the thread queues from where it was, without waiting, and the [era] is.
-/// No gate is needed on it: the thread holds its bundle, and adds to it before whoever takes it closes it, or not at all.
+/// The way of what a thread publishes to its chunk: found once, and the same as long as the thread queues from where it was, without waiting, and the [era] is.
+/// No gate is needed on it: the thread holds its chunk, and adds to it before whoever takes it closes it, or not at all.
 #[derive(Clone, Copy)]
 pub(in crate::pool) struct Route {
     issuer: Issuer,
     era: usize,
-    /// The bundles.
+    /// The chunks.
     to: Serial,
 }
 
@@ -73,7 +73,7 @@ impl Producer {
             in_a_row: Cell::new(0),
             pool: Cell::new(0),
             last: Cell::new(0),
-            open: OpenBundle::none(),
+            open: OpenChunk::none(),
             route: Cell::new(None),
         }
     }
@@ -114,8 +114,8 @@ impl Producer {
             && before / HAND_OVER_EVERY != before.wrapping_add(nodes) / HAND_OVER_EVERY
     }
 
-    /// There is no place for the next item. Whether another bundle is worth its while; if not, it will not be for some items more.
-    pub(in crate::pool) fn is_worth_a_bundle(&self, pool: &Pool) -> bool {
+    /// There is no place for the next item. Whether another chunk is worth its while; if not, it will not be for some items more.
+    pub(in crate::pool) fn is_worth_a_chunk(&self, pool: &Pool) -> bool {
         let few = (1..FEW).contains(&self.open.end());
         let worth = !few && !pool.singles.load(Ordering::Relaxed);
         if !worth {
@@ -144,7 +144,7 @@ pub(crate) fn wait_begins() {
 #[inline]
 pub(crate) fn publish_begins(item: usize) {
     if with(|producer| producer.in_a_row.get()) == Some(0) {
-        RawWork::ask_for(item);
+        RawWork::prefetch(item);
     }
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn publish_begins(item: usize) {
 /// claim it.
 #[inline]
 pub(crate) fn wait_ends() {
-    with(|producer| RawWork::ask_for(producer.last.get()));
+    with(|producer| RawWork::prefetch(producer.last.get()));
 }
 
 /// Publishes a closure where the calling thread has published the last one, as `issuer` does now. `true`: it is handed on.
@@ -219,10 +219,10 @@ pub(crate) fn claim_and_publish_again<E>(
     .flatten()
 }
 
-/// The calling thread has published something as `issuer`, and has found, in `era`, where all goes that it publishes next. If it has a bundle there now, it
+/// The calling thread has published something as `issuer`, and has found, in `era`, where all goes that it publishes next. If it has a chunk there now, it
 /// will publish the next one without asking for the way.
 #[inline]
-pub(crate) fn note_way(together: &Together, issuer: Issuer, era: usize) {
+pub(crate) fn note_route(together: &Together, issuer: Issuer, era: usize) {
     with(|producer| {
         if let Some(to) = producer.open.of()
             && (to == together.items.serial() || to == together.closures.serial())

@@ -1,6 +1,6 @@
 //! Publishing: the issuer's side of a pool, without its lock.
 //!
-//! An item goes to the pool's inbox by itself, or in a [bundle](crate::item::Bundles) with others. Bundles are for threads that publish
+//! An item goes to the pool's inbox by itself, or in a [chunk](crate::item::Chunks) with others. Chunks are for threads that publish
 //! without waiting for what they have published, into a pool that does not keep up: their items wait in any case, and what counts is that workers
 //! find them with few steps, and without touching them while they hold the lock. Where items are long workers take one at a time, and there are none.
 #![forbid(unsafe_code)]
@@ -8,7 +8,7 @@
 use super::producer::with;
 use super::producer::{FLOODS_AFTER, HAND_OVER_EVERY, Producer};
 use crate::item::closure::Small;
-use crate::item::{Bundles, Pending, Pushed};
+use crate::item::{Chunks, Pending, Pushed};
 use crate::pool::attrs::kind::PoolKind;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::together::Together;
@@ -18,8 +18,8 @@ use crate::sys::atomic::Ordering;
 use std::sync::Arc;
 
 impl Pool {
-    /// Frees bundles that were not used since this was called last.
-    pub(crate) fn trim_bundles(self: &Arc<Self>) {
+    /// Frees chunks that were not used since this was called last.
+    pub(crate) fn trim_chunks(self: &Arc<Self>) {
         let guard = self.lock_beside_batches();
         let together = guard
             .pwqs
@@ -63,18 +63,18 @@ impl Pool {
     }
 
     #[inline]
-    fn publish_at(self: &Arc<Self>, producer: &Producer, item: Pending, bundles: &Bundles) {
+    fn publish_at(self: &Arc<Self>, producer: &Producer, item: Pending, chunks: &Chunks) {
         let in_a_row = producer.count(self.id);
-        // In a bundle nobody looks whether it is in an open batch, where it may still run.
+        // In a chunk nobody looks whether it is in an open batch, where it may still run.
         if in_a_row < FLOODS_AFTER || !self.oldest_batch.is_after(item.noted_batch()) {
             producer.open.leave();
             return self.publish_alone(producer, item, in_a_row);
         }
-        let Err(item) = producer.open.add_item(bundles.serial(), item) else {
+        let Err(item) = producer.open.add_item(chunks.serial(), item) else {
             return;
         };
-        if producer.is_worth_a_bundle(self) {
-            let pushed = self.inbox.push_bundle(item, bundles, &producer.open);
+        if producer.is_worth_a_chunk(self) {
+            let pushed = self.inbox.push_chunk(item, chunks, &producer.open);
             self.see_to(pushed);
         } else {
             self.publish_alone(producer, item, in_a_row);
@@ -85,10 +85,10 @@ impl Pool {
     #[inline]
     pub(crate) fn publish_closure(self: &Arc<Self>, closure: &Small, together: &Together) -> bool {
         with(|producer| {
-            let bundles = &*together.closures;
+            let chunks = &*together.closures;
             let published = producer.in_a_row.get() >= FLOODS_AFTER
-                && (producer.open.add_closure(bundles.serial(), closure)
-                    || self.begin_bundle(producer, closure, bundles));
+                && (producer.open.add_closure(chunks.serial(), closure)
+                    || self.begin_chunk(producer, closure, chunks));
             if published {
                 producer.count(self.id);
             }
@@ -107,15 +107,15 @@ impl Pool {
     ) -> Result<(), Pending> {
         let mut item = Some(item);
         with(|producer| {
-            let bundles = &*together.closures;
+            let chunks = &*together.closures;
             if producer.in_a_row.get() < FLOODS_AFTER {
                 return;
             }
             let Some(mine) = item.take() else { return };
             let added = producer
                 .open
-                .add_with_handle(bundles.serial(), closure, mine)
-                .or_else(|mine| self.begin_with_handle(producer, closure, mine, bundles));
+                .add_with_handle(chunks.serial(), closure, mine)
+                .or_else(|mine| self.begin_with_handle(producer, closure, mine, chunks));
             item = added.err();
             if item.is_none() {
                 producer.count(self.id);
@@ -130,29 +130,29 @@ impl Pool {
         producer: &Producer,
         closure: &Small,
         item: Pending,
-        bundles: &Bundles,
+        chunks: &Chunks,
     ) -> Result<(), Pending> {
-        if !producer.is_worth_a_bundle(self) {
+        if !producer.is_worth_a_chunk(self) {
             return Err(item);
         }
         let pushed = self
             .inbox
-            .push_with_handle(closure, item, bundles, &producer.open);
+            .push_with_handle(closure, item, chunks, &producer.open);
         self.see_to(pushed);
         Ok(())
     }
 
     #[inline(never)]
-    fn begin_bundle(
+    fn begin_chunk(
         self: &Arc<Self>,
         producer: &Producer,
         closure: &Small,
-        bundles: &Bundles,
+        chunks: &Chunks,
     ) -> bool {
-        if !producer.is_worth_a_bundle(self) {
+        if !producer.is_worth_a_chunk(self) {
             return false;
         }
-        let pushed = self.inbox.push_closure(closure, bundles, &producer.open);
+        let pushed = self.inbox.push_closure(closure, chunks, &producer.open);
         self.see_to(pushed);
         true
     }
@@ -213,7 +213,7 @@ impl Pool {
             Some(place) => {
                 // What was published before goes before.
                 guard.drain();
-                item.aim(self.id, place);
+                item.set_destination(self.id, place);
                 guard.accept_item(item);
                 Ok(())
             }
@@ -263,7 +263,7 @@ mod tests {
 
     /// They would be no gain: such an item is taken before the next one comes.
     #[test]
-    fn a_thread_whose_items_meet_sleeping_workers_makes_no_bundles() {
+    fn a_thread_whose_items_meet_sleeping_workers_makes_no_chunks() {
         let engine = Engine::builder().build().unwrap();
         let queue = engine.workqueue("rare").build().unwrap();
         let all_sleep = || {

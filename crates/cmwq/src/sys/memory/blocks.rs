@@ -11,8 +11,8 @@
 //!
 //! All blocks come from the system's allocator one by one and go back there one by one, so it does not matter which were kept.
 
+use super::free_list::FreeList;
 use super::prefetch;
-use super::stock::Stock;
 use crate::sys::local::thread_local;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
@@ -44,7 +44,7 @@ unsafe impl Send for Free {}
 type Magazine = Vec<Free>;
 
 /// Full magazines that no thread has.
-type Depot = Stock<Magazine>;
+type Depot = FreeList<Magazine>;
 
 static DEPOT: Mutex<Depot> = Mutex::new(Depot::new());
 

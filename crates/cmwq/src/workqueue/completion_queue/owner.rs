@@ -3,12 +3,12 @@
 use super::posts::{FD, THREAD};
 use super::queue::{Inner, Owners};
 use super::{Completed, CompletionQueueBuilder, Poster};
-use crate::pool::{self, BlockGuard, spawner};
+use crate::pool::{self, BlockGuard, spawn_history};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::bell::Bell;
 use crate::sys::local::thread_local;
-use crate::sys::spin::Allowance;
+use crate::sys::spin::SpinBudget;
 use crate::sys::{clock, park};
 #[cfg(not(cmwq_loom))]
 use std::os::fd::BorrowedFd;
@@ -68,7 +68,7 @@ pub struct CompletionQueue<T> {
 
 thread_local! {
     /// How long this thread spins for an entry before it sleeps.
-    static ALLOWANCE: Allowance = const { Allowance::new() };
+    static ALLOWANCE: SpinBudget = const { SpinBudget::new() };
 }
 
 impl CompletionQueueBuilder {
@@ -135,7 +135,7 @@ impl<T> CompletionQueue<T> {
             "a completion queue without an eventfd cannot be armed"
         );
         // What the thread has put aside for itself may be what it is going to wait for.
-        spawner::let_go();
+        spawn_history::let_go();
         pool::wait_begins();
         self.note_last_cpu();
         let mut owners = self.inner.owners.lock();
@@ -247,7 +247,7 @@ impl<T> CompletionQueue<T> {
         if drained > 0 || max == 0 {
             return drained;
         }
-        spawner::let_go();
+        spawn_history::let_go();
         pool::wait_begins();
         // Where items wait for CPUs, a thread that spins has one of theirs.
         if !pool::has_backlog() {

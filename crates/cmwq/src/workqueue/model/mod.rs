@@ -3,10 +3,10 @@
 //! Each model builds a queue of the parts that `WqCore` is made of, without an engine. The sabotages that were tried are
 //! listed in `pool/SABOTAGES.md`.
 
+mod caller_slots;
 mod control;
 mod flush;
 mod groups;
-mod lanes;
 mod limits;
 mod redirect;
 mod waiters;

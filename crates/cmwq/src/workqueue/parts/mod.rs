@@ -10,4 +10,4 @@ pub(crate) mod mapping;
 pub(crate) mod memory_reclaim;
 pub(crate) mod node;
 pub(crate) mod pwq;
-pub(crate) mod way;
+pub(crate) mod route;

@@ -2,7 +2,7 @@
 
 use crate::item::closure::Small;
 use crate::item::{Chain, Pending};
-use crate::pool::{Issuer, Pool, PwqKey, Together, note_way};
+use crate::pool::{Issuer, Pool, PwqKey, Together, note_route};
 use std::sync::Arc;
 
 /// One pool workqueue as its queue knows it.
@@ -49,22 +49,22 @@ impl Pwq {
         let Some(together) = &self.together else {
             return Err(item);
         };
-        item.aim(self.pool.id, self.key.place);
+        item.set_destination(self.pool.id, self.key.place);
         self.pool.publish_with_handle(closure, item, together)
     }
 
-    /// See [`note_way`].
+    /// See [`note_route`].
     #[inline]
-    pub(crate) fn note_way(&self, issuer: Issuer, era: usize) {
+    pub(crate) fn note_route(&self, issuer: Issuer, era: usize) {
         if let Some(together) = &self.together {
-            note_way(together, issuer, era);
+            note_route(together, issuer, era);
         }
     }
 
     /// Queues an item that the caller owns.
     #[inline]
     pub(crate) fn publish(&self, mut item: Pending) {
-        item.aim(self.pool.id, self.key.place);
+        item.set_destination(self.pool.id, self.key.place);
         match &self.together {
             Some(together) => self.pool.publish_together(item, together),
             None => self.pool.publish(item),
@@ -91,7 +91,7 @@ impl Pwq {
             Ok(()) => return,
             Err(not_there) => item = not_there,
         }
-        item.aim(self.pool.id, self.key.place);
+        item.set_destination(self.pool.id, self.key.place);
         self.pool.add_to_chain(chain, item);
     }
 

@@ -4,7 +4,7 @@ use super::control;
 use super::counted::{Counted, Reference};
 use crate::error::Refused;
 use crate::item::{Completion, Pending, RawWork, WorkFn};
-use crate::pool::{Callable, Pool, spawner};
+use crate::pool::{Callable, Pool, spawn_history};
 use crate::sys::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sys::fork;
 use std::any::Any;
@@ -203,7 +203,7 @@ where
         (task, handle)
     }
 
-    /// Turns the queue's reference into the raw item to be queued.
+    /// YieldEpoch the queue's reference into the raw item to be queued.
     pub(crate) fn into_raw(task: Reference<Self>) -> NonNull<RawWork> {
         let task = task.into_raw();
         // SAFETY: the field lies inside the value.
@@ -363,7 +363,7 @@ impl<T> JoinHandle<T> {
             return Err(JoinError::Refused(Refused::Forked));
         }
         let task = &*self.task;
-        let ran = spawner::join(task.raw(), |item| TakenBack { task, item });
+        let ran = spawn_history::join(task.raw(), |item| TakenBack { task, item });
         if !ran && !done {
             control::run_as_waiter(self.task.raw());
             shared.done.wait();
@@ -375,7 +375,7 @@ impl<T> JoinHandle<T> {
     /// As [`join`](Self::join), for at most `timeout`. `None`: it has not ended yet, and the handle can be joined again. The calling thread does not run the closure itself, which
     /// might take longer.
     pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<T, JoinError>> {
-        spawner::let_go_of(self.task.raw());
+        spawn_history::let_go_of(self.task.raw());
         let shared = self.task.shared();
         if !shared.done.is_done() && self.born != fork::generation() {
             return Some(Err(JoinError::Refused(Refused::Forked)));
@@ -391,7 +391,7 @@ impl<T> JoinHandle<T> {
     /// left alone; its result is there when it has ended. Does not wait.
     pub fn abort(&self) -> bool {
         let raw = self.task.raw();
-        spawner::let_go_of(raw);
+        spawn_history::let_go_of(raw);
         if self.born != fork::generation() || self.task.shared().done.is_done() {
             return false;
         }
@@ -406,7 +406,7 @@ impl<T> JoinHandle<T> {
 
     /// Whether the closure has ended, was refused or was aborted: a join would not wait.
     pub fn is_finished(&self) -> bool {
-        spawner::let_go_of(self.task.raw());
+        spawn_history::let_go_of(self.task.raw());
         self.task.shared().done.is_done()
     }
 }
@@ -414,7 +414,7 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         // Nobody will join it.
-        if spawner::drop_handle(self.task.raw()) {
+        if spawn_history::drop_handle(self.task.raw()) {
             // SAFETY: both references are the thread's, and the closure is used as a copy of it.
             unsafe { self.task.forget() };
         }
@@ -426,7 +426,7 @@ impl<T> Future for JoinHandle<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Whoever polls does not wait here.
-        spawner::let_go_of(self.task.raw());
+        spawn_history::let_go_of(self.task.raw());
         let shared = self.task.shared();
         if !shared.done.is_done() {
             if self.born != fork::generation() {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::item::closure::Small;
-use crate::item::{Bundles, OpenBundle, RawWork};
+use crate::item::{Chunks, OpenChunk, RawWork};
 use crate::pool::state::worker::{Busy, WorkerState};
 use crate::pool::task::call;
 use crate::pool::tests::{claim, engine, only_pwq, pool_of, queue};
@@ -194,14 +194,14 @@ fn items_whose_ends_somebody_wants_to_know_are_taken_one_by_one() {
 }
 
 #[test]
-fn no_more_of_a_bundle_are_taken_than_may_be_active() {
+fn no_more_of_a_chunk_are_taken_than_may_be_active() {
     let ran = Arc::new(AtomicUsize::new(0));
     let (_engine, wq, pool) = queue(1, 2);
     let mut hand = Hand::new(&pool);
     let mut guard = pool.lock();
     let place = only_pwq(&guard);
-    let bundles = Bundles::of_closures(pool.id, place, &pool.oldest_batch);
-    let open = OpenBundle::none();
+    let chunks = Chunks::of_closures(pool.id, place, &pool.oldest_batch);
+    let open = OpenChunk::none();
     let closure = || {
         let ran = ran.clone();
         let count = move || {
@@ -209,9 +209,9 @@ fn no_more_of_a_bundle_are_taken_than_may_be_active() {
         };
         Small::of(count).unwrap_or_else(|_| unreachable!("it is small"))
     };
-    pool.inbox.push_closure(&closure(), &bundles, &open);
+    pool.inbox.push_closure(&closure(), &chunks, &open);
     for _ in 1..4 {
-        assert!(open.add_closure(bundles.serial(), &closure()));
+        assert!(open.add_closure(chunks.serial(), &closure()));
     }
     open.leave();
     let (next, taken) = hand.take(&mut guard);

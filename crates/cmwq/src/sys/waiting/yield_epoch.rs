@@ -12,18 +12,18 @@ use crossbeam_utils::CachePadded;
 /// CPUs that are told apart.
 const CPUS: usize = 256;
 
-static TURNS: [CachePadded<AtomicU32>; CPUS] =
+static YIELD_EPOCHS: [CachePadded<AtomicU32>; CPUS] =
     [const { CachePadded::new(AtomicU32::new(0)) }; CPUS];
 
 /// The turns taken on one CPU. A hint: one may be lost when the system moves a thread.
 #[derive(Clone, Copy)]
-pub(super) struct Turns(&'static AtomicU32);
+pub(super) struct YieldEpoch(&'static AtomicU32);
 
-impl Turns {
+impl YieldEpoch {
     /// Of the CPU where the caller is.
     #[inline]
-    pub(super) fn here() -> Turns {
-        Turns(&TURNS[cpu::current().unwrap_or(0) % CPUS])
+    pub(super) fn here() -> YieldEpoch {
+        YieldEpoch(&YIELD_EPOCHS[cpu::current().unwrap_or(0) % CPUS])
     }
 
     /// How many there were, modulo 2^32.

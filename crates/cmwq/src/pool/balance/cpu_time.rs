@@ -17,13 +17,13 @@ impl Pool {
     /// not charged then. Tells whether anything has run since the last look.
     ///
     /// The first call only begins the reckoning. What others run, a rescuer and a thread that waits for its item, is not seen.
-    pub(crate) fn charge_cpu_time(self: &Arc<Self>) -> bool {
+    pub(crate) fn account_cpu_time(self: &Arc<Self>) -> bool {
         let (running, begins, ran) = {
             let mut guard = self.lock();
             let inner: &mut Inner = &mut guard;
-            let begins = !std::mem::replace(&mut inner.charging.begun, true);
-            let started = std::mem::replace(&mut inner.charging.started, inner.stats.started);
-            inner.charging.looks += 1;
+            let begins = !std::mem::replace(&mut inner.cpu_accounting.begun, true);
+            let started = std::mem::replace(&mut inner.cpu_accounting.started, inner.stats.started);
+            inner.cpu_accounting.looks += 1;
             let running = inner.workers_to_ask(begins);
             (running, begins, started != inner.stats.started)
         };
@@ -66,7 +66,7 @@ impl Inner {
         });
         let mut workers: Vec<(u32, i32)> = workers.collect();
         if !all && workers.len() > MOST_ASKED {
-            let first = self.charging.looks * MOST_ASKED % workers.len();
+            let first = self.cpu_accounting.looks * MOST_ASKED % workers.len();
             workers.rotate_left(first);
             workers.truncate(MOST_ASKED);
         }

@@ -1,27 +1,27 @@
-//! Lanes: the short way of a thread that spawns an item and joins it at once, again and again.
+//! Caller slots: the short way of a thread that spawns an item and joins it at once, again and again.
 //!
 //! Such an item needs no worker: the thread that waits for it runs it. Even so it would be published, taken off the worklist
-//! and accounted for under the pool's lock, on lines that all issuers of the pod share. A lane is a [`Berth`] for one item,
+//! and accounted for under the pool's lock, on lines that all issuers of the pod share. A caller slot is an [`ItemSlot`] for one item,
 //! *biased* towards one thread: putting an item there, taking it back and ending its run are each one exchange on a
 //! line that nobody else touches.
 //!
-//! A lane holds one place among its queue's active items all the time, and whatever has to know exactly what is in flight (a
+//! A caller slot holds one place among its queue's active items all the time, and whatever has to know exactly what is in flight (a
 //! flush, a drain, a change of the limit or of the attributes, somebody who has no place) *closes* it, under the pool's
 //! lock, before it looks. Closing takes the item that waits there and accepts it as if it had been published just now, or counts
-//! the one that runs there as in flight; its end is then accounted for under the lock like any other's. A closed lane is never
+//! the one that runs there as in flight; its end is then accounted for under the lock like any other's. A closed caller slot is never
 //! opened again; its thread gets a new one when it has earned it again.
 //!
 //! | closing finds | and leaves |
 //! |---|---|
-//! | nothing | the lane's place free |
-//! | an item | the item on the worklist, with the lane's place, under the current colour |
-//! | a run | the run in flight, with the lane's place, under the current colour |
+//! | nothing | the caller slot's place free |
+//! | an item | the item on the worklist, with the caller slot's place, under the current colour |
+//! | a run | the run in flight, with the caller slot's place, under the current colour |
 //!
-//! Nothing rests in a lane for long: the monitor looks at pools with lanes, and closes those where it finds an item waiting, or where
+//! Nothing rests in a caller slot for long: the monitor looks at pools with caller slots, and closes those where it finds an item waiting, or where
 //! nothing has moved since its last look. So an item that its thread does not join waits two milliseconds more at most.
 #![forbid(unsafe_code)]
 
-use crate::item::{Berth, Pending, RawWork};
+use crate::item::{ItemSlot, Pending, RawWork};
 use crate::pool::task::call::{Callable, call};
 use crate::pool::task::current::Current;
 use crate::sys::atomic::plain::AtomicU64;
@@ -31,14 +31,14 @@ use crate::sys::{clock, thread};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
-/// The colour of an open lane's runs, which are counted under none.
+/// The colour of an open caller slot's runs, which are counted under none.
 const NO_COLOUR: u32 = u32::MAX;
 
-pub(crate) struct Lane {
-    pub(in crate::pool) berth: CachePadded<Berth>,
-    /// Items run here. Written by the lane's thread alone.
+pub(crate) struct CallerSlot {
+    pub(in crate::pool) item_slot: CachePadded<ItemSlot>,
+    /// Items run here. Written by the caller slot's thread alone.
     pub(in crate::pool) runs: AtomicU64,
-    /// The function that it runs, or ran last. Written by the lane's thread alone.
+    /// The function that it runs, or ran last. Written by the caller slot's thread alone.
     pub(in crate::pool) func: AtomicU64,
     pub(in crate::pool) tid: i32,
     // The rest is written under the pool's lock.
@@ -47,17 +47,17 @@ pub(crate) struct Lane {
     pub(in crate::pool) since_ns: AtomicU64,
     /// How many runs are in the counts of the pool workqueue already: those before the closing.
     pub(in crate::pool) counted: AtomicU64,
-    /// The colour that a run was counted under when the lane was closed. Read under the pool's lock too.
+    /// The colour that a run was counted under when the caller slot was closed. Read under the pool's lock too.
     pub(in crate::pool) colour: AtomicU32,
     /// What the run of this number, the count of those before it, is described as.
     pub(in crate::pool) description: Mutex<Option<(u64, String)>>,
 }
 
-impl Lane {
-    /// An open lane of the calling thread.
-    pub(crate) fn new() -> Arc<Lane> {
-        Arc::new(Lane {
-            berth: CachePadded::new(Berth::new()),
+impl CallerSlot {
+    /// An open caller slot of the calling thread.
+    pub(crate) fn new() -> Arc<CallerSlot> {
+        Arc::new(CallerSlot {
+            item_slot: CachePadded::new(ItemSlot::new()),
             runs: AtomicU64::new(0),
             func: AtomicU64::new(0),
             tid: thread::current_tid(),
@@ -69,34 +69,34 @@ impl Lane {
         })
     }
 
-    /// By its thread: puts an item there. Given back if the lane was closed, or its item runs.
+    /// By its thread: puts an item there. Given back if the caller slot was closed, or its item runs.
     #[inline]
     pub(crate) fn put(&self, item: Pending) -> Result<(), Pending> {
-        self.berth.put(item)
+        self.item_slot.put(item)
     }
 
-    /// By its thread: takes the item that it has put there. `None`: the lane was closed, and the item is in its pool.
+    /// By its thread: takes the item that it has put there. `None`: the caller slot was closed, and the item is in its pool.
     #[inline]
     pub(crate) fn take(&self, item: &RawWork) -> Option<Pending> {
-        self.berth.take(item)
+        self.item_slot.take(item)
     }
 
     /// By its thread.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        self.berth.is_closed()
+        self.item_slot.is_closed()
     }
 
-    /// Runs an item that was [taken](Self::take), and begun; tells whether it panicked, and whether the lane was closed meanwhile: then the
+    /// Runs an item that was [taken](Self::take), and begun; tells whether it panicked, and whether the caller slot was closed meanwhile: then the
     /// end of this run is to be told to the pool.
     #[inline]
     pub(crate) fn run(&self, begun: impl Callable, current: Current) -> (bool, bool) {
         self.func.store(current.func as u64, Ordering::Relaxed);
         let panicked = call(begun, current);
         let runs = self.runs.load(Ordering::Relaxed);
-        // Before the end: who finds the lane empty finds all runs counted.
+        // Before the end: who finds the caller slot empty finds all runs counted.
         self.runs.store(runs + 1, Ordering::Relaxed);
-        let closed = !self.berth.end();
+        let closed = !self.item_slot.end();
         (panicked, closed)
     }
 
@@ -105,11 +105,11 @@ impl Lane {
     }
 
     pub(in crate::pool) fn is_running(&self) -> bool {
-        self.berth.runs()
+        self.item_slot.runs()
     }
 
     pub(in crate::pool) fn is_idle(&self) -> bool {
-        self.berth.is_idle()
+        self.item_slot.is_idle()
     }
 
     /// With the pool's lock: the function that runs here, the thread, and since when at least; `None`: none does.
@@ -155,7 +155,7 @@ impl Lane {
         if !rests {
             self.since_ns.store(clock::coarse_ns(), Ordering::Relaxed);
         }
-        self.berth.has_item() || (rests && !self.is_running())
+        self.item_slot.has_item() || (rests && !self.is_running())
     }
 
     /// With the pool's lock: the runs that are not in the pool workqueue's counts yet.

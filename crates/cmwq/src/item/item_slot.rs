@@ -1,4 +1,4 @@
-//! A place for one item that belongs to one thread, until somebody else closes it. See `pool/queue/lane.rs` for what it is for.
+//! A place for one item that belongs to one thread, until somebody else closes it. See `pool/queue/caller_slot.rs` for what it is for.
 //!
 //! One word: the address of the item, or that there is none, that it runs, or that the place is closed. Every change is one
 //! exchange, so of the thread's next step and a closing one comes first, and the other sees it.
@@ -14,11 +14,11 @@ const RUNNING: usize = 2;
 /// Closed while the item ran.
 const RUNNING_CLOSED: usize = 3;
 
-pub(crate) struct Berth {
+pub(crate) struct ItemSlot {
     state: AtomicPtr<RawWork>,
 }
 
-/// What a berth held when it was closed.
+/// What an item slot held when it was closed.
 pub(crate) enum Found {
     Nothing,
     /// The item is the closer's now.
@@ -27,10 +27,10 @@ pub(crate) enum Found {
     Run,
 }
 
-impl Berth {
+impl ItemSlot {
     /// An open one, empty.
     pub(crate) fn new() -> Self {
-        Berth {
+        ItemSlot {
             state: AtomicPtr::new(without_provenance_mut(OPEN)),
         }
     }

@@ -12,16 +12,16 @@ const FIRST_PAUSE: u32 = 4;
 const LONGEST_PAUSE: u32 = 1024;
 
 /// Whether to look. Shared by threads: a lost update only delays the adapting.
-pub(crate) struct Patience {
+pub(crate) struct BriefSpin {
     /// So many more times it is not worth while.
     left_out: AtomicU32,
     /// What the next look in vain makes of that.
     pause: AtomicU32,
 }
 
-impl Patience {
+impl BriefSpin {
     pub(crate) const fn new() -> Self {
-        Patience {
+        BriefSpin {
             left_out: AtomicU32::new(0),
             pause: AtomicU32::new(FIRST_PAUSE),
         }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     /// How many times in a row it does not look at all.
-    fn left_out(patience: &Patience) -> u32 {
+    fn left_out(patience: &BriefSpin) -> u32 {
         let mut times = 0;
         loop {
             let mut looked = false;
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn who_looks_in_vain_looks_ever_more_rarely_until_it_pays_again() {
-        let patience = Patience::new();
+        let patience = BriefSpin::new();
         assert_eq!(left_out(&patience), 0);
         let mut pause = FIRST_PAUSE;
         for _ in 0..20 {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_happens_within_the_moment_is_seen() {
-        let patience = Patience::new();
+        let patience = BriefSpin::new();
         let mut looks = 0;
         assert!(patience.look(|| {
             looks += 1;

@@ -2,15 +2,15 @@
 //! a few.
 #![forbid(unsafe_code)]
 
-pub(crate) struct Stock<T> {
+pub(crate) struct FreeList<T> {
     kept: Vec<T>,
     /// The fewest that there were since somebody last looked.
     fewest: usize,
 }
 
-impl<T> Stock<T> {
+impl<T> FreeList<T> {
     pub(crate) const fn new() -> Self {
-        Stock {
+        FreeList {
             kept: Vec::new(),
             fewest: 0,
         }
@@ -49,16 +49,19 @@ mod tests {
 
     #[test]
     fn what_was_not_needed_for_a_while_is_given_up_the_oldest_first() {
-        let mut stock = Stock::new();
-        (0..20).for_each(|thing| stock.put(thing));
-        assert!(stock.unused(3, 9).is_empty(), "nobody has looked before");
+        let mut free_list = FreeList::new();
+        (0..20).for_each(|thing| free_list.put(thing));
+        assert!(
+            free_list.unused(3, 9).is_empty(),
+            "nobody has looked before"
+        );
         // All but five of those that need not be kept.
-        let needed: Vec<_> = (0..12).filter_map(|_| stock.take()).collect();
+        let needed: Vec<_> = (0..12).filter_map(|_| free_list.take()).collect();
         assert_eq!(needed[0], 19);
-        needed.into_iter().for_each(|thing| stock.put(thing));
-        assert_eq!(stock.unused(3, 9), [0, 1, 2, 3, 4]);
-        assert_eq!(stock.unused(3, 9).len(), 9, "no more at once");
-        assert_eq!(stock.unused(3, 9).len(), 3);
-        assert_eq!((stock.unused(3, 9).len(), stock.len()), (0, 3));
+        needed.into_iter().for_each(|thing| free_list.put(thing));
+        assert_eq!(free_list.unused(3, 9), [0, 1, 2, 3, 4]);
+        assert_eq!(free_list.unused(3, 9).len(), 9, "no more at once");
+        assert_eq!(free_list.unused(3, 9).len(), 3);
+        assert_eq!((free_list.unused(3, 9).len(), free_list.len()), (0, 3));
     }
 }

@@ -1,11 +1,11 @@
-//! Bundles: what is published together runs once, is seen by whoever must see all that was published, and is never lost between the uses of
-//! a bundle. Under the model checker a bundle has four places, and a thread's second item in a row begins one.
+//! Chunks: what is published together runs once, is seen by whoever must see all that was published, and is never lost between the uses of
+//! a chunk. Under the model checker a chunk has four places, and a thread's second item in a row begins one.
 
 use super::*;
 use crate::item::closure::Small;
 use crate::pool::queue::together::Together;
 use crate::pool::submit::producer::{
-    Issuer, claim_and_publish_again, drop_handle, note_way, publish_closure_again,
+    Issuer, claim_and_publish_again, drop_handle, note_route, publish_closure_again,
     publish_with_handle_again, wait_begins,
 };
 use crate::pool::task::busy::Executor;
@@ -13,7 +13,7 @@ use crate::pool::task::call::run_item;
 use crate::sys::gate::era;
 use std::sync::atomic::AtomicUsize;
 
-/// A pool whose workers take all that they find, with a pool workqueue and its bundles.
+/// A pool whose workers take all that they find, with a pool workqueue and its chunks.
 pub(super) fn bundling(cpus: usize) -> (Arc<Pool>, PwqKey, Arc<Together>) {
     let pool = batching_pool(1, cpus);
     let pwq = add_pwq(&pool, Traits::default());
@@ -39,9 +39,9 @@ fn publish(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, item: &Arc<Item>)
     let Ok(mut pending) = claimed else {
         return false;
     };
-    pending.aim(pool.id, pwq.place);
+    pending.set_destination(pool.id, pwq.place);
     pool.publish_together(pending, together);
-    note_way(together, ISSUER, era());
+    note_route(together, ISSUER, era());
     true
 }
 
@@ -108,7 +108,7 @@ fn what_one_thread_publishes_is_accepted_in_that_order() {
     explore(2, || {
         let (pool, pwq, together) = bundling(1);
         let items = items::<6>(&Arc::new(Parker::new()));
-        // Alone, in a bundle, and then alone again, though the bundle has places.
+        // Alone, in a chunk, and then alone again, though the chunk has places.
         publish_all(&pool, pwq, &together, &items[..2]);
         wait_begins();
         publish_all(&pool, pwq, &together, &items[2..]);
@@ -162,12 +162,12 @@ fn who_drains_sees_what_was_published_together_before() {
 }
 
 #[test]
-fn a_bundle_is_not_used_again_while_its_maker_may_write_to_it() {
+fn a_chunk_is_not_used_again_while_its_maker_may_write_to_it() {
     explore(2, || {
         let (pool, pwq, together) = bundling(1);
         let done = Arc::new(Parker::new());
         let (mine, others) = (items::<4>(&done), items::<3>(&done));
-        // Takes what is there, and makes a bundle.
+        // Takes what is there, and makes a chunk.
         let other = thread::spawn({
             let (pool, together, others) = (pool.clone(), together.clone(), others.clone());
             move || {
@@ -175,7 +175,7 @@ fn a_bundle_is_not_used_again_while_its_maker_may_write_to_it() {
                 publish_all(&pool, pwq, &together, &others);
             }
         });
-        // The bundle may be emptied before the last ones are added.
+        // The chunk may be emptied before the last ones are added.
         publish_all(&pool, pwq, &together, &mine);
         other.join().unwrap();
         let worker = start(&pool);
@@ -189,7 +189,7 @@ fn a_bundle_is_not_used_again_while_its_maker_may_write_to_it() {
 }
 
 #[test]
-fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
+fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_chunk() {
     explore(2, || {
         let (pool, pwq, together) = bundling(2);
         let (begun, go_on) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
@@ -201,7 +201,7 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
         // Entered now: that closes batches.
         let (id, handle) = pool.enroll();
         begun.park();
-        // This has its place in the bundle that is being run.
+        // This has its place in the chunk that is being run.
         assert!(publish(&pool, pwq, &together, &behind));
         let second = thread::spawn({
             let pool = pool.clone();
@@ -216,7 +216,7 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
         for item in [&three, &four] {
             assert!(queue(&pool, pwq, item));
         }
-        // In a bundle that is open, if nobody takes it at once.
+        // In a chunk that is open, if nobody takes it at once.
         assert!(publish(&pool, pwq, &together, &before));
         assert!(publish(&pool, pwq, &together, &again));
         wait(&four, 1, &done);
@@ -257,7 +257,7 @@ fn an_item_that_comes_again_goes_behind_what_is_left_of_its_batch() {
 }
 
 #[test]
-fn what_is_behind_a_blocked_item_of_a_bundle_runs_when_the_monitor_has_looked() {
+fn what_is_behind_a_blocked_item_of_a_chunk_runs_when_the_monitor_has_looked() {
     explore(2, || {
         let (pool, pwq, together) = bundling(2);
         let (begun, last_done) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
@@ -299,10 +299,10 @@ fn execute(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: Small) {
         return;
     }
     if pool.publish_closure(&closure, together) {
-        note_way(together, ISSUER, era());
+        note_route(together, ISSUER, era());
     } else {
         let mut item = closure.into_item();
-        item.aim(pool.id, pwq.place);
+        item.set_destination(pool.id, pwq.place);
         pool.publish_together(item, together);
     }
 }
@@ -342,13 +342,13 @@ fn spawn(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: &Small, it
     let pending = item.claim().unwrap_or_else(|_| unreachable!("it is new"));
     let again = publish_with_handle_again(ISSUER, closure, pending);
     let published = again.or_else(|mut pending| -> Result<(), Pending> {
-        pending.aim(pool.id, pwq.place);
+        pending.set_destination(pool.id, pwq.place);
         pool.publish_with_handle(closure, pending, together)?;
-        note_way(together, ISSUER, era());
+        note_route(together, ISSUER, era());
         Ok(())
     });
     if let Err(mut pending) = published {
-        pending.aim(pool.id, pwq.place);
+        pending.set_destination(pool.id, pwq.place);
         pool.publish_together(pending, together);
     }
 }

@@ -1,21 +1,21 @@
-//! What a thread remembers of its spawns: whether it tends to join at once what it has spawned, and the lanes that it has
+//! What a thread remembers of its spawns: whether it tends to join at once what it has spawned, and the caller slots that it has
 //! earned by that.
 //!
 //! A thread *joins at once* if it has made no other call of this library since the spawn, and joins within [`AT_ONCE_NS`]. After
-//! [`EARNED`] such rounds its spawns go to a [lane](super::lane). Whatever else it calls that could wait for the item, or put
-//! another one behind it, publishes the item first, and the lane has to be earned again.
+//! [`EARNED`] such rounds its spawns go to a [caller slot](super::caller_slot). Whatever else it calls that could wait for the item, or put
+//! another one behind it, publishes the item first, and the caller slot has to be earned again.
 //!
 //! A thread *drops its handles* if it has done so with the last [`EARNED`] ones before it has called anything else. In a flood, what such a thread spawns is published
-//! as a [closure with a handle](crate::item::Bundles), of which only the closure is left when that handle is dropped too.
+//! as a [closure with a handle](crate::item::Chunks), of which only the closure is left when that handle is dropped too.
 //!
 //! What if it is misjudged: a thread that did so for a while computes between spawn and join from now on, and its items could
-//! run elsewhere meanwhile? The monitor finds one of them waiting in the lane at one of its next looks, and closes it. After that
-//! the time between spawn and join is measured again, and the thread earns no lane.
+//! run elsewhere meanwhile? The monitor finds one of them waiting in the caller slot at one of its next looks, and closes it. After that
+//! the time between spawn and join is measured again, and the thread earns no caller slot.
 #![forbid(unsafe_code)]
 
 use super::producer::{self, Issuer};
 use crate::item::{Pending, RawWork};
-use crate::pool::queue::lane::Lane;
+use crate::pool::queue::caller_slot::CallerSlot;
 use crate::pool::queue::pwq::PwqKey;
 use crate::pool::state::pool::Pool;
 use crate::pool::task::call::Callable;
@@ -28,27 +28,27 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-/// Rounds of a spawn and its join at once before a thread gets a lane.
+/// Rounds of a spawn and its join at once before a thread gets a caller slot.
 const EARNED: u32 = 16;
 /// So soon after the spawn is at once: far less than it takes to wake a worker on another CPU.
 const AT_ONCE_NS: u64 = 2_000;
 /// What a round of another kind takes away.
 const LOST: u32 = 4;
-/// Items that run in lanes spawn and join in their turn: so deep has each level its own lane.
+/// Items that run in caller slots spawn and join in their turn: so deep has each level its own caller slot.
 const LEVELS: usize = 8;
 
-/// A lane that is to be had.
+/// A caller slot that is to be had.
 pub(crate) struct Granted {
-    pub(crate) lane: Arc<Lane>,
+    pub(crate) caller_slot: Arc<CallerSlot>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) key: PwqKey,
     /// The queue has a rescuer.
     pub(crate) reclaim: bool,
 }
 
-/// A lane of the thread.
+/// A caller slot of the thread.
 struct Own {
-    lane: Arc<Lane>,
+    caller_slot: Arc<CallerSlot>,
     pool: Weak<Pool>,
     pool_id: u32,
     key: PwqKey,
@@ -71,12 +71,12 @@ struct Level {
 }
 
 #[derive(Default)]
-struct Spawner {
+struct SpawnHistory {
     levels: [Level; LEVELS],
-    /// How many items the thread runs in lanes, one inside the other.
+    /// How many items the thread runs in caller slots, one inside the other.
     depth: usize,
-    /// The last item is in the lane of this level.
-    in_lane: bool,
+    /// The last item is in the caller slot of this level.
+    in_caller_slot: bool,
 }
 
 /// Whether any thread has ever spawned. In a shared library a look at a thread's own memory costs as much as all else that
@@ -88,17 +88,17 @@ thread_local! {
     static LAST: Cell<usize> = const { Cell::new(0) };
     /// So many handles in a row were dropped before the thread has called anything else.
     static DROPPED: Cell<u32> = const { Cell::new(0) };
-    static SPAWNER: RefCell<Spawner> = RefCell::default();
+    static SPAWN_HISTORY: RefCell<SpawnHistory> = RefCell::default();
 }
 
 impl Own {
-    /// Publishes what is in the lane, which is given up.
+    /// Publishes what is in the caller slot, which is given up.
     fn close(&self) {
         // In a fork's child the lock may be held for ever.
         if self.born == fork::generation()
             && let Some(pool) = self.pool.upgrade()
         {
-            pool.close_lane(self.key, &self.lane);
+            pool.close_caller_slot(self.key, &self.caller_slot);
         }
     }
 }
@@ -123,20 +123,22 @@ impl Level {
     }
 }
 
-impl Drop for Spawner {
+impl Drop for SpawnHistory {
     fn drop(&mut self) {
         self.levels.iter_mut().for_each(Level::give_up);
     }
 }
 
 /// Calls `f` with the thread's memory; `None` when that is in use, and when the thread is on its way out.
-fn with<R>(f: impl FnOnce(&mut Spawner) -> R) -> Option<R> {
+fn with<R>(f: impl FnOnce(&mut SpawnHistory) -> R) -> Option<R> {
     // A handler of warnings may spawn, and something here may warn.
-    let in_use = |spawner: &RefCell<Spawner>| Some(f(&mut *spawner.try_borrow_mut().ok()?));
-    SPAWNER.try_with(in_use).ok().flatten()
+    let in_use = |spawn_history: &RefCell<SpawnHistory>| {
+        Some(f(&mut *spawn_history.try_borrow_mut().ok()?))
+    };
+    SPAWN_HISTORY.try_with(in_use).ok().flatten()
 }
 
-/// A new item of `issuer`'s: into a lane if the thread has one, or has earned one and is granted it. Given back if it
+/// A new item of `issuer`'s: into a caller slot if the thread has one, or has earned one and is granted it. Given back if it
 /// is to be published.
 #[inline]
 pub(crate) fn spawn(
@@ -146,9 +148,9 @@ pub(crate) fn spawn(
 ) -> Result<(), Pending> {
     let address = item.address();
     let mut item = Some(item);
-    with(|spawner| {
-        let depth = spawner.depth;
-        let Some(level) = spawner.levels.get_mut(depth) else {
+    with(|spawn_history| {
+        let depth = spawn_history.depth;
+        let Some(level) = spawn_history.levels.get_mut(depth) else {
             return;
         };
         if level.queue != issuer.queue {
@@ -156,15 +158,15 @@ pub(crate) fn spawn(
             (level.queue, level.score) = (issuer.queue, 0);
         }
         if level.score == EARNED
-            && let Some(own) = level.lane_for(issuer, grant)
+            && let Some(own) = level.caller_slot_for(issuer, grant)
             && let Some(mut mine) = item.take()
         {
-            mine.aim(own.pool_id, own.key.place);
-            item = own.lane.put(mine).err();
-            spawner.in_lane = item.is_none();
+            mine.set_destination(own.pool_id, own.key.place);
+            item = own.caller_slot.put(mine).err();
+            spawn_history.in_caller_slot = item.is_none();
         }
-        let level = &mut spawner.levels[depth];
-        level.spawned_ns = match spawner.in_lane || !level.joins {
+        let level = &mut spawn_history.levels[depth];
+        level.spawned_ns = match spawn_history.in_caller_slot || !level.joins {
             true => 0,
             false => clock::now_ns(),
         };
@@ -190,17 +192,17 @@ pub(crate) fn drops_handles() -> bool {
 
 impl Level {
     #[inline]
-    fn lane_for(
+    fn caller_slot_for(
         &mut self,
         issuer: Issuer,
         grant: impl FnOnce() -> Option<Granted>,
     ) -> Option<&Own> {
         let fits = |own: &Rc<Own>| own.issuer == issuer && own.born == fork::generation();
-        if !self.own.as_ref().is_some_and(fits) || self.own.as_ref()?.lane.is_closed() {
+        if !self.own.as_ref().is_some_and(fits) || self.own.as_ref()?.caller_slot.is_closed() {
             self.give_up();
             let granted = grant()?;
             self.own = Some(Rc::new(Own {
-                lane: granted.lane,
+                caller_slot: granted.caller_slot,
                 pool: Arc::downgrade(&granted.pool),
                 pool_id: granted.pool.id,
                 key: granted.key,
@@ -213,7 +215,7 @@ impl Level {
     }
 }
 
-/// The thread is about to wait for `item`. `true`: it was in the thread's lane, and what `begin` has made of it has run.
+/// The thread is about to wait for `item`. `true`: it was in the thread's caller slot, and what `begin` has made of it has run.
 #[inline]
 pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C) -> bool {
     if LAST.get() != item.address() {
@@ -221,10 +223,10 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
         return false;
     }
     LAST.set(0);
-    let taken = with(|spawner| {
-        let in_lane = std::mem::take(&mut spawner.in_lane);
-        let level = spawner.levels.get_mut(spawner.depth)?;
-        if !in_lane {
+    let taken = with(|spawn_history| {
+        let in_caller_slot = std::mem::take(&mut spawn_history.in_caller_slot);
+        let level = spawn_history.levels.get_mut(spawn_history.depth)?;
+        if !in_caller_slot {
             DROPPED.set(0);
             level.judge();
             return None;
@@ -232,10 +234,10 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
         let own = level.own.as_ref()?;
         // On another CPU it may be in none of the pod's.
         let here = cpu::current().is_none_or(|cpu| cpu == own.issuer.cpu);
-        match here.then(|| own.lane.take(item)).flatten() {
+        match here.then(|| own.caller_slot.take(item)).flatten() {
             Some(item) => {
                 let own = own.clone();
-                spawner.depth += 1;
+                spawn_history.depth += 1;
                 Some((own, item))
             }
             None => {
@@ -255,20 +257,20 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
         front: own.issuer.queue,
         reclaim: own.reclaim,
     };
-    let (panicked, closed) = own.lane.run(begin(taken), current);
+    let (panicked, closed) = own.caller_slot.run(begin(taken), current);
     // What it has spawned last and not joined.
     let_go();
-    with(|spawner| {
-        spawner.depth -= 1;
+    with(|spawn_history| {
+        spawn_history.depth -= 1;
         if closed {
-            spawner.levels[spawner.depth].own = None;
+            spawn_history.levels[spawn_history.depth].own = None;
         }
     });
     if (closed || panicked)
         && let Some(pool) = own.pool.upgrade()
     {
         if closed {
-            pool.end_lane_run(own.key, &own.lane);
+            pool.end_caller_slot_run(own.key, &own.caller_slot);
         }
         if panicked {
             pool.count_panic();
@@ -277,7 +279,7 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
     true
 }
 
-/// The thread does something else than to join what it has spawned last: that is published, if it is still in a lane.
+/// The thread does something else than to join what it has spawned last: that is published, if it is still in a caller slot.
 #[inline]
 pub(crate) fn let_go() {
     // Relaxed: a thread that has spawned has seen to it itself.
@@ -324,12 +326,12 @@ fn drop_last_handle(item: usize) -> bool {
 fn let_go_of_last() {
     LAST.set(0);
     DROPPED.set(0);
-    with(|spawner| {
-        let Some(level) = spawner.levels.get_mut(spawner.depth) else {
+    with(|spawn_history| {
+        let Some(level) = spawn_history.levels.get_mut(spawn_history.depth) else {
             return;
         };
         (level.score, level.joins, level.spawned_ns) = (0, false, 0);
-        if std::mem::take(&mut spawner.in_lane) {
+        if std::mem::take(&mut spawn_history.in_caller_slot) {
             level.give_up();
         }
     });
