@@ -1,4 +1,4 @@
-//! Balance: the monitor's looks at saturated pools, and stealing between pods.
+//! Balance: the monitor of saturated pools, and work stealing between pods.
 
 pub(in crate::pool) mod cpu_time;
 pub(in crate::pool) mod help;

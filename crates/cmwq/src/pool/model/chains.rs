@@ -1,12 +1,12 @@
-//! Batch submission: what an issuer publishes with one exchange runs once, wakes a worker that sleeps, and is seen by all that must see what was
-//! published before. Under the model checker two items of one function make a chunk, which has four places.
+//! Batch submission: what an issuer publishes with one exchange runs once, wakes a parked worker, and is seen by all threads that must see what was
+//! published before. Under the model checker two items of one function make a chunk, which has four entries.
 
 use super::chunks::{bundling, items, publish_all, wait};
 use super::*;
 use crate::pool::queue::together::Together;
 use std::sync::atomic::AtomicUsize;
 
-/// As a queue does it, whose gates and pool workqueues have models of their own. How many were accepted.
+/// As a queue does it; epoch pins and pool workqueues have models of their own. Returns how many were accepted.
 fn publish_batch(
     pool: &Arc<Pool>,
     pwq: PwqKey,
@@ -72,7 +72,7 @@ fn a_batch_comes_after_what_its_issuer_has_published_before() {
     explore(2, || {
         let (pool, pwq, together) = bundling(1);
         let items = items::<8>(&Arc::new(Parker::new()));
-        // Alone, and in a chunk that has places; then a batch with a chunk of its own, and one behind that.
+        // Alone, and in a chunk with free entries; then a batch with a chunk of its own, and one item behind that.
         publish_all(&pool, pwq, &together, &items[..3]);
         assert_eq!(publish_batch(&pool, pwq, Some(&together), &items[3..7]), 4);
         publish_all(&pool, pwq, &together, &items[7..]);
