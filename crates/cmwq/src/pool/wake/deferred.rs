@@ -14,8 +14,9 @@
 //!
 //! **Invariant.** An entered sleeper is woken: by the worker that entered it, after its item, if that worker finds nothing to do or if the wake-up is
 //! overdue; before that worker declares that it blocks; by another worker that finds it expired; and, if all of them are in items that do not end, by
-//! the monitor's next tick. So it does not matter what the rest of the item does, nor what the item behind it waits for. The monitor may have
-//! forbidden deferring and gone meanwhile: so the worker that enters a sleeper checks again afterwards whether it may, and wakes all if not.
+//! the monitor at its first tick at which it is overdue. So it does not matter what the rest of the item does, nor what the item behind it waits for.
+//! The monitor may have forbidden deferring and gone meanwhile: so the worker that enters a sleeper checks again afterwards whether it may, and wakes
+//! all if not.
 //!
 //! A thread that spins for an item of such a pool takes a CPU from what it waits for: the thread that has published there last parks at once
 //! ([`has_backlog`]).
