@@ -41,8 +41,8 @@ impl Engine {
         self.0.service.watchdog_changed();
     }
 
-    /// The report with this number of a pool that has work waiting and starts none of it aborts the process once the [report
-    /// handler](crate::set_report_handler) has returned, or after a second; 0: never. The kernel's `panic_on_stall`, 0 at first. Reports of items
+    /// The report with this number of a pool that has work waiting and starts none of it aborts the process once the
+    /// [report handler](crate::set_report_handler) has returned, or after a second; 0: never. The kernel's `panic_on_stall`, 0 at first. Reports of items
     /// that wait for `max_active` do not count.
     pub fn panic_on_stall(&self) -> u32 {
         self.0.watchdog.panic_on_stall()
