@@ -51,7 +51,7 @@ pub(crate) const MAX_POLLS: u32 = 256;
 /// The same for workers. A worker that yields because the next item comes a little late may give its CPU to several waiters, none of which is
 /// answered before the worker is back.
 pub(crate) const MAX_POLLS_OF_WORKERS: u32 = 4 * MAX_POLLS;
-/// While rounds are shorter, each so-many-th is a long one.
+/// While rounds are shorter, one in this many is long.
 const LONG_ROUND_EVERY: u32 = 8;
 
 /// How long to spin. Shared by threads: a lost update only delays the adaptation.
