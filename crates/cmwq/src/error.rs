@@ -44,7 +44,7 @@ pub enum Error {
     },
     /// The calling thread cannot be bound.
     Binding {
-        /// The CPU that was asked for.
+        /// The requested CPU.
         cpu: usize,
         /// What the system said.
         source: io::Error,

@@ -41,7 +41,7 @@
 //!
 //! # Environment
 //!
-//! An engine reads these when it is built, for what its [builder](EngineBuilder) was not told: `CMWQ_TOPOLOGY`, `CMWQ_CACHE_SHARD_SIZE`,
+//! An engine reads these when it is built, for what its [builder](EngineBuilder) does not set: `CMWQ_TOPOLOGY`, `CMWQ_CACHE_SHARD_SIZE`,
 //! `CMWQ_DEFAULT_AFFINITY_SCOPE`, `CMWQ_CPU_LIMIT`, `CMWQ_MIX_CORE_KINDS`, `CMWQ_UNBOUND_CPUS`, `CMWQ_POWER_EFFICIENT`,
 //! `CMWQ_CPU_INTENSIVE_THRESH_US`, `CMWQ_CPU_INTENSIVE_WARNING_THRESH`, `CMWQ_DEBUG_FORCE_RR_CPU`, `CMWQ_WATCHDOG_THRESH`,
 //! `CMWQ_PANIC_ON_STALL` and `CMWQ_PANIC_ON_STALL_TIME`.

@@ -12,7 +12,7 @@
 //! | `balance` | the monitor, and stealing |
 //! | `run` | the worker's loop, batches, waiters, declared blocking |
 //! | `service` | threads beside the workers |
-//! | `report` | what pools look like from outside |
+//! | `report` | snapshots, dumps, stalls |
 //!
 //! Each folder uses only those above it in this table.
 #![deny(unsafe_code)]

@@ -371,7 +371,7 @@ impl Pending {
             // Relaxed: there is no next owner, and no issuer's queueing has returned false.
             self.item().state.store(ONE_SHOT, Ordering::Relaxed);
         } else {
-            // AcqRel: acquires the stores of those whose queueing returned false, releases our stores to the next owner.
+            // AcqRel: acquires the stores of issuers whose queueing returned false, releases our stores to the next owner.
             self.item().state.fetch_and(!PENDING, Ordering::AcqRel);
         }
         started

@@ -149,7 +149,7 @@ pub(crate) fn nice_of_current() -> Option<i32> {
     rustix::process::getpriority_process(Some(rustix::thread::gettid())).ok()
 }
 
-/// How often the calling thread has gone to sleep by itself.
+/// How often the calling thread has slept voluntarily.
 pub(crate) fn voluntary_switches() -> i64 {
     usage().ru_nvcsw
 }
@@ -247,7 +247,7 @@ fn read_state(tid: i32) -> Option<u8> {
     stat.get(end_of_name + 2).copied()
 }
 
-/// How often thread `tid` of this process has gone to sleep by itself; `None`: the system does not say.
+/// How often thread `tid` of this process has slept voluntarily; `None`: the system does not say.
 pub(crate) fn voluntary_switches_of(tid: i32) -> Option<u64> {
     let mut status = [0_u8; 4096];
     let line = read_of_task(tid, "status", &mut status)?

@@ -57,7 +57,7 @@ impl Open {
     #[inline]
     fn add<L: Load>(&self, chunk: NonNull<Chunk>, load: &L) -> bool {
         let place = self.next.get();
-        // SAFETY: held, and not used after it is left below: it may be gone then.
+        // SAFETY: held, and not used after it is left below: it may be freed then.
         let chunk = unsafe { chunk.as_ref() };
         if place % TOGETHER == TOGETHER / 2 {
             chunk.prefetch(place + AHEAD);

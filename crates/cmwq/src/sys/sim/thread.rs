@@ -112,7 +112,7 @@ pub(crate) fn cpu_time_of_current_ns() -> u64 {
 pub(crate) enum ThreadState {
     Awake,
     Asleep,
-    /// The thread is gone.
+    /// The thread no longer exists.
     Unknown,
 }
 

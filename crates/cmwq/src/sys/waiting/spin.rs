@@ -7,7 +7,7 @@
 //!
 //! Between two rounds of polls the waiter yields: if the thread that it waits for wants the same CPU, that thread runs at once. The length of
 //! a round adapts too: short where the result tends to be there right after a yield (both sides share a CPU), long where it comes by itself
-//! (the other side runs on another CPU, and a yield would only delay the answer). While rounds are short, every few of them is long. Otherwise, where
+//! (the other side runs on another CPU, and a yield would only delay the answer). While rounds are short, one in several is long: otherwise, where
 //! several waiters share a CPU, each would find its answer after the yield to another, for ever.
 //!
 //! A wait with a deadline spins only as long as the deadline is far: a thread that yields gets its CPU back after the time slices of all
