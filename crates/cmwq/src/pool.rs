@@ -1,20 +1,20 @@
-//! The back end: worker pools. Their protocol is written down in `pool/PROTOCOL.md`.
+//! The back end: worker pools. `pool/PROTOCOL.md` describes their protocol.
 //!
 //! | folder | what it is |
 //! |---|---|
-//! | `attrs` | what a pool is told about itself, and what all pools of an engine share |
-//! | `task` | one run of an item, and the table of those that run |
+//! | `attrs` | a pool's attributes, and what all pools of an engine share |
+//! | `task` | one run of an item, and the busy table |
 //! | `queue` | what a pool keeps for each workqueue: its pool workqueue, credits, caller slots |
-//! | `wake` | policies of waking, which know no pool |
+//! | `wake` | wake-up policies, which know no pool |
 //! | `state` | the pool, and what its lock guards |
-//! | `lock` | the guard of the lock: items are taken under it, and it settles before it lets go |
-//! | `submit` | publishing: what an issuing thread remembers |
-//! | `balance` | the monitor's looks, and stealing |
+//! | `lock` | the guard of the pool's lock: takes items, and settles before each release |
+//! | `submit` | publishing: what an issuer remembers |
+//! | `balance` | the monitor, and stealing |
 //! | `run` | the worker's loop, batches, waiters, declared blocking |
 //! | `service` | threads beside the workers |
-//! | `report` | what pools look like from outside |
+//! | `report` | snapshots, dumps, stalls |
 //!
-//! Each uses those above it in this table only.
+//! Each folder uses only those above it in this table.
 #![deny(unsafe_code)]
 
 mod attrs;
@@ -60,7 +60,7 @@ pub(crate) use service::thread::{Maintenance, Service};
 pub(crate) use state::group::Group;
 pub(crate) use state::member::leave_in_child;
 pub(crate) use state::pool::{FrontEnd, Pool, PwqState, Rescue};
-// Of handles, which the model checker does not have.
+// For handles, which the model checker does not have.
 #[cfg(not(cmwq_loom))]
 pub(crate) use submit::producer::claim_and_publish_again;
 pub(crate) use submit::producer::{

@@ -1,4 +1,4 @@
-//! The work item: its state machine, the lists it travels on, and the handles that wait for it.
+//! The work item: its state machine, the lists that it is on, and the handles that wait for it.
 
 mod batch;
 mod chunk;

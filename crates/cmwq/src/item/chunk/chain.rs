@@ -1,7 +1,7 @@
 //! A chain: items that one thread publishes with a single exchange on the inbox.
 //!
-//! Its nodes link to each other as those of an inbox do, each to the one before it: single items, and [chunks](super::chunk) that the thread has filled
-//! before anybody else knows of them. Chunks hold what an open batch cannot hold twice and what has one function: see [`Chain::add`].
+//! Its nodes link as those of an inbox do, each to the one before it: single items, and [chunks](super::chunk) that the thread has filled before
+//! any other thread knows them. A chunk holds items of one function that no open batch can hold as well: see [`Chain::add`].
 
 use super::entries::Chunks;
 use super::filling::{FEW, Filling};
@@ -9,9 +9,9 @@ use crate::item::closure::Small;
 use crate::item::raw::{Pending, RawWork, link};
 use std::ptr::NonNull;
 
-/// Items that were claimed and not published. Whoever has it publishes it.
+/// Items that were claimed and not published. Its owner publishes it.
 pub(crate) struct Chain<'b> {
-    /// Where items are put together; `None`: each is a node of its own.
+    /// The chunks for its items; `None`: each item is a node of its own.
     chunks: Option<&'b Chunks>,
     newest: Option<NonNull<RawWork>>,
     oldest: Option<NonNull<RawWork>>,
@@ -22,7 +22,7 @@ pub(crate) struct Chain<'b> {
 }
 
 impl<'b> Chain<'b> {
-    /// An empty one, of items that all go to the pool workqueue of `chunks`.
+    /// An empty chain, of items that all go to the pool workqueue of `chunks`.
     pub(crate) fn new(chunks: Option<&'b Chunks>) -> Self {
         Chain {
             chunks,
@@ -40,12 +40,12 @@ impl<'b> Chain<'b> {
         self.items
     }
 
-    /// How many single items and chunks there are. When it is [finished](Self::finish).
+    /// How many single items and chunks there are, once it is [finished](Self::finish).
     pub(crate) fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// Adds an item that is bound already. `alone`: it may be in an open batch still, and so must be looked at before it is taken.
+    /// Adds an item that has its destination. `alone`: an open batch may still hold it, so it must be checked before it is taken.
     #[inline]
     pub(crate) fn add(&mut self, item: Pending, alone: bool) {
         self.items += 1;
@@ -63,7 +63,7 @@ impl<'b> Chain<'b> {
         item.hand_on();
     }
 
-    /// Adds a closure, which is handed on. The chain is one of closures, whose chunks it has.
+    /// Adds a closure, which is handed on. The chain holds closures only, and its chunks are `chunks`.
     #[inline]
     pub(crate) fn add_closure(&mut self, chunks: &Chunks, closure: &Small) {
         self.items += 1;
@@ -77,7 +77,7 @@ impl<'b> Chain<'b> {
     }
 
     fn push(&mut self, node: NonNull<RawWork>) {
-        // SAFETY: the node is the chain's, and nobody else's.
+        // SAFETY: only the chain owns the node.
         unsafe { link::set_next(node, self.newest) };
         self.newest = Some(node);
         self.oldest = self.oldest.or(Some(node));
@@ -95,12 +95,12 @@ impl<'b> Chain<'b> {
         filling.undo(|item| self.push(item.into_raw()));
     }
 
-    /// Nothing more is added.
+    /// No more items follow.
     pub(crate) fn finish(&mut self) {
         self.end_filling();
     }
 
-    /// The newest node and the oldest one, which are the caller's; `None`: it is empty.
+    /// The newest node and the oldest one, which the caller owns; `None`: it is empty.
     #[inline]
     pub(in crate::item) fn into_ends(mut self) -> Option<(NonNull<RawWork>, NonNull<RawWork>)> {
         self.end_filling();
@@ -132,12 +132,12 @@ mod tests {
         assert!(!item.is_aligned(), "nobody runs it here");
     }
 
-    /// Publishes these items behind one that is there, and returns where they are in what a worker takes, and how many nodes there were.
+    /// Publishes these items after another one; returns in which order a worker takes them, and the number of nodes.
     fn publish(works: &[RawWork], alone: impl Fn(usize) -> bool) -> (Vec<usize>, usize) {
         let chunks = Chunks::of_items(1, 0, &OldestBatch::new());
         let inbox = Inbox::new();
         let claim = |at: usize| {
-            // SAFETY: it is there until the end of the test.
+            // SAFETY: the item exists until the end of the test.
             unsafe { Pending::claim(NonNull::from(&works[at])) }.expect("it is idle")
         };
         let first = RawWork::new(one);

@@ -1,19 +1,21 @@
-//! Chunks: many items of one thread that an inbox holds as one. See `pool/submit/publish.rs` for when, and `pool/submit/CHUNKS.md` for why nothing is lost.
+//! Chunks: many items of one thread that are one node of an inbox. See `pool/submit/publish.rs` for when, and `pool/submit/CHUNKS.md` for why
+//! nothing is lost.
 //!
-//! Items that wait in an inbox link to each other: who takes them has to read each one's own line before he knows the next, with the pool's
-//! lock held. A chunk is an array instead, of addresses of items, or of [small closures](super::closure). It lies in the inbox like an item, and
-//! until it is taken the thread that has made it adds to it. Whoever takes it gets up to [`MOST`] items without touching one.
+//! Single items in an inbox link to each other: the taker has to read each item's own line before it knows the next, with the pool's lock held.
+//! A chunk is an array instead, of addresses of items, or of [small closures](super::closure). It lies in the inbox like an item, and its maker
+//! adds to it until it is taken. The taker gets up to [`MOST`] items without touching one.
 //!
-//! One word counts what is in it. Its maker writes the next place, and then counts it; whoever holds the pool's lock and takes the chunk closes it. Both are
-//! read-modify-writes, so of the two one comes first: either the place was counted, and is taken, or the maker finds the chunk closed,
-//! and publishes in another way what he was about to add.
+//! One word counts the entries. The maker writes the next entry, and then counts it; the lock holder that takes the chunk closes it. Both are
+//! read-modify-writes, so one comes first: either the entry was counted, and is taken, or the maker finds the chunk closed, and publishes the
+//! item in another way.
 //!
-//! What has a handle is added to a chunk of closures as both: the closure in its place, and beside the places the item that it is as long as the handle is there. A bit of the
-//! word says that the last place is such an item. Who drops the handle takes the bit away, and the closure is all that is left; who closes the chunk before
-//! that takes the item. Only the last place can be one: its maker adds nothing more before the bit is gone.
+//! A closure with a handle is added to a chunk of closures twice: the closure in its entry, and beside the entries the item that it is as long
+//! as the handle exists. A bit of the word says that the last entry is such an item. The thread that drops the handle clears the bit, and only the
+//! closure is left; a thread that closes the chunk before that takes the item. Only the last entry can be one: the maker adds nothing more
+//! before the bit is cleared.
 //!
-//! A chunk is used again, for the same pool workqueue, when nobody holds it any more: neither its maker, who may still be writing to a place that nobody will
-//! look at, nor who has taken a part of it.
+//! A chunk is used again, for the same pool workqueue, when no thread holds it any more: neither its maker, which may still write to an entry
+//! that no thread will read, nor a thread that has taken a part of it.
 
 use crate::item::closure::{Payload, Small};
 use crate::item::raw::{Pending, RawWork, WorkFn};
@@ -30,28 +32,28 @@ use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-/// Places of a chunk.
+/// Entries of a chunk.
 pub(crate) const MOST: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
-/// Places that lie together: on a line if they are addresses, on three if they are closures.
+/// Entries that lie together: on one line if they are addresses, on three if they are closures.
 pub(in crate::item) const TOGETHER: usize = if cfg!(cmwq_loom) { 2 } else { 8 };
-/// So many places are asked for before they are written.
+/// How many entries ahead of writing are prefetched.
 pub(in crate::item) const AHEAD: usize = 4 * TOGETHER;
-/// So many chunks that nobody uses are kept in any case.
+/// How many unused chunks are always kept.
 pub(in crate::item) const KEPT: usize = 4;
 
-/// In the count: it was taken, and nothing can be added.
+/// In the count: the chunk was taken, and nothing can be added.
 pub(in crate::item) const CLOSED: u32 = 1 << 31;
-/// In the count: what is in the last place has a handle, and is an item.
+/// In the count: the last entry has a handle, and is an item.
 pub(in crate::item) const HANDLE: u32 = 1 << 30;
 
-/// What is in a chunk.
+/// What a chunk holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::item) enum Contents {
     Items,
     Closures,
 }
 
-/// Names the chunks of items, or those of closures, of a pool workqueue, and no others of the process.
+/// Names the chunks of items, or those of closures, of one pool workqueue; unique in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Serial {
     pub(in crate::item) number: NonZeroU64,
@@ -68,26 +70,26 @@ pub(in crate::item) struct Destination {
     pub(in crate::item) home: Weak<Chunks>,
 }
 
-/// The first field makes it something that an inbox can hold.
+/// The first field makes it a node of an inbox.
 #[repr(C)]
 pub(in crate::item) struct Chunk {
     pub(in crate::item) node: RawWork,
-    /// Who may still touch it.
+    /// How many threads may still touch it.
     pub(in crate::item) holds: AtomicU32,
     pub(in crate::item) about: About,
-    /// How many places are filled. Its maker writes it all the time.
+    /// How many entries are filled. The maker writes it all the time.
     pub(in crate::item) filled: CachePadded<AtomicU32>,
 }
 
-/// What is not written from when a chunk was published until it is used again, on a line of its own.
+/// Fields that do not change from the publication of a chunk until its reuse, on a line of their own.
 #[repr(align(64))]
 pub(in crate::item) struct About {
     pub(in crate::item) destination: Destination,
-    /// What all that is in it have in common: the function of the items, or the kind of the closures.
+    /// What all entries have in common: the function of the items, or the kind of the closures.
     pub(in crate::item) number: Guarded<usize>,
-    /// Whether the items are the first things in [blocks](crate::sys::blocks).
+    /// Whether the items are the first objects in [blocks](crate::sys::blocks).
     pub(in crate::item) in_blocks: Guarded<bool>,
-    /// The item of what is in the last place, if that has a handle: the maker's until the chunk is closed with [`HANDLE`], and then whose it is that has closed it.
+    /// The item of the last entry, if that has a handle: the maker owns it until the chunk is closed with [`HANDLE`], and then the closer.
     pub(in crate::item) with_handle: Guarded<Option<NonNull<RawWork>>>,
     /// One of the two is empty.
     pub(in crate::item) items: Box<[Places<Option<NonNull<RawWork>>>]>,
@@ -97,7 +99,7 @@ pub(in crate::item) struct About {
 #[repr(align(64))]
 pub(in crate::item) struct Places<T: Copy>(pub(in crate::item) [Guarded<T>; TOGETHER]);
 
-// SAFETY: places are written by the maker before he counts them, and read by who has taken them after that; what is in them is owned as
+// SAFETY: the maker writes an entry before it counts it, and the taker reads it after that; its contents are owned as
 // `Pending`s, which are Send, as closures are.
 unsafe impl Sync for Chunk {}
 // SAFETY: as above.
@@ -109,7 +111,7 @@ impl<T: Copy> Places<T> {
         (0..MOST / TOGETHER).map(|_| places()).collect()
     }
 
-    /// Calls `ask` for each line of those that lie together with this place.
+    /// Calls `ask` for each line of the entries that lie together with this one.
     #[inline]
     pub(in crate::item) fn lines(all: &[Self], place: usize, ask: impl Fn(usize)) {
         if let Some(places) = all.get(place / TOGETHER) {
@@ -128,9 +130,9 @@ pub(crate) struct Chunks {
     pub(in crate::item) spare: CachePadded<Mutex<Spares>>,
 }
 
-/// The chunks that nobody uses.
+/// The unused chunks.
 pub(in crate::item) struct Spares {
-    /// The next one to be used: it was asked for, and its lines are on their way.
+    /// The next one to be used: its lines were prefetched.
     pub(in crate::item) next: Option<Box<Chunk>>,
     pub(in crate::item) others: FreeList<Box<Chunk>>,
 }
@@ -159,19 +161,19 @@ impl Spares {
     }
 }
 
-/// What was found in a place.
+/// What an entry held.
 pub(crate) enum Found {
     Item(Pending),
     Closure(Small),
 }
 
 impl Chunks {
-    /// Those of items that are bound at pool workqueue `pwq` of pool `pool`, whose oldest open batch is `oldest`.
+    /// The chunks of items for pool workqueue `pwq` of pool `pool`, whose oldest open batch is `oldest`.
     pub(crate) fn of_items(pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
         Self::new(Contents::Items, pool, pwq, oldest)
     }
 
-    /// Those of small closures that are.
+    /// The same for small closures.
     pub(crate) fn of_closures(pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
         Self::new(Contents::Closures, pool, pwq, oldest)
     }
@@ -193,20 +195,20 @@ impl Chunks {
         })
     }
 
-    /// What names these.
+    /// Names these chunks.
     #[inline]
     pub(crate) fn serial(&self) -> Serial {
         self.serial
     }
 
-    /// One that nobody uses.
+    /// An unused chunk.
     pub(in crate::item) fn take_spare(&self) -> Box<Chunk> {
-        // Who would have to wait for one gets it from the allocator.
+        // A thread that would have to wait for the lock gets a chunk from the allocator.
         let spare = self.spare.try_lock().and_then(|mut spare| spare.take());
         spare.unwrap_or_else(|| Box::new(Chunk::new(&self.destination)))
     }
 
-    /// Frees those that were not used since this was called last, but for a few.
+    /// Frees all but a few of the chunks that were not used since the last call.
     pub(crate) fn trim(&self) {
         let unused = self.spare.lock().others.unused(KEPT, usize::MAX);
         // With the lock free.
@@ -236,21 +238,21 @@ impl Chunk {
         }
     }
 
-    /// What lies together with this place will be written soon.
+    /// Prefetches the entries that lie together with this one, which will be written soon.
     #[inline]
     pub(in crate::item) fn prefetch(&self, place: usize) {
         Places::lines(&self.about.items, place, prefetch::to_write);
         Places::lines(&self.about.closures, place, prefetch::to_write);
     }
 
-    /// What all have in common. Not before it was published, except by its maker.
+    /// What all entries have in common. Only its maker may call this before the chunk is published.
     #[inline]
     pub(in crate::item) fn number(&self) -> usize {
         // SAFETY: written before it was published.
         unsafe { self.about.number.get() }
     }
 
-    /// The item in a place that is filled will be run soon.
+    /// Prefetches the item of a filled entry, which will run soon.
     #[inline]
     pub(in crate::item) fn prefetch_item(&self, place: usize) {
         let item = self.item(place).addr().get();
@@ -261,15 +263,15 @@ impl Chunk {
         }
     }
 
-    /// The item in a place that is filled.
+    /// The item of a filled entry.
     #[inline]
     pub(in crate::item) fn item(&self, place: usize) -> NonNull<RawWork> {
-        // SAFETY: written before it was counted, and who asks has seen the count.
+        // SAFETY: written before it was counted, and the caller has seen the count.
         let item = unsafe { self.about.items[place / TOGETHER].0[place % TOGETHER].get() };
         item.expect("it was put there before it was counted")
     }
 
-    /// What names what is in a place that is filled: its address, and its function.
+    /// The name of a filled entry: its address, and its function.
     #[inline]
     pub(in crate::item) fn name(&self, place: usize) -> (usize, Option<WorkFn>) {
         let number = self.number();
@@ -290,10 +292,10 @@ impl Chunk {
         std::ptr::from_ref(&self.about.closures[place / TOGETHER].0[place % TOGETHER]).addr()
     }
 
-    /// What is in a place that is filled. Once, by who has taken it.
+    /// The contents of a filled entry. Called once, by the thread that has taken it.
     #[inline]
     pub(in crate::item) fn take(&self, place: usize) -> Found {
-        // SAFETY: put there by its maker before he counted it, and taken out once.
+        // SAFETY: put there by the maker before it was counted, and taken out once.
         unsafe {
             match self.about.destination.contents {
                 Contents::Items => Found::Item(Pending::from_raw(self.item(place))),
@@ -306,7 +308,7 @@ impl Chunk {
         }
     }
 
-    /// The same, as an item that is bound where the chunk was for.
+    /// The same, as an item with the chunk's destination.
     pub(in crate::item) fn take_item(&self, place: usize) -> Pending {
         match self.take(place) {
             Found::Item(item) => item,
@@ -318,13 +320,13 @@ impl Chunk {
         }
     }
 
-    /// One hold less. After the last one it may be used again.
+    /// Drops one hold. After the last one the chunk may be used again.
     ///
     /// # Safety
     /// The caller held it, and does not use it any more.
     #[inline]
     pub(in crate::item) unsafe fn let_go(chunk: NonNull<Chunk>) {
-        // AcqRel: all that was done with it comes before its next use.
+        // AcqRel: all use of the chunk comes before its next use.
         // SAFETY: by the contract.
         if unsafe { chunk.as_ref() }
             .holds
@@ -333,7 +335,7 @@ impl Chunk {
         {
             return;
         }
-        // SAFETY: made by `Box::leak`, and nobody else has it.
+        // SAFETY: made by `Box::leak`, and no other thread has it.
         let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
         if let Some(home) = chunk.about.destination.home.upgrade() {
             home.spare.lock().others.put(chunk);
@@ -347,7 +349,7 @@ mod tests {
     use crate::item::chunk::open::Open;
     use crate::item::chunk::part::Part;
 
-    /// Takes everything out of a chunk that is in no inbox any more, and calls it. Returns how much it was.
+    /// Takes everything out of a chunk that is in no inbox any more, and calls it. Returns the number of entries.
     fn use_up(node: NonNull<RawWork>) -> usize {
         // SAFETY: from `make_of_closure`, and taken once.
         let (part, last) = unsafe { Part::close(node) };
@@ -404,7 +406,7 @@ mod tests {
         let chunks = Chunks::of_closures(1, 0, &OldestBatch::new());
         let (open, works) = (Open::none(), [(); 3].map(|()| RawWork::new(never)));
         let item = |index: usize| {
-            // SAFETY: it is there until the end of the test, and queued once.
+            // SAFETY: it exists until the end of the test, and is queued once.
             unsafe { Pending::one_shot(NonNull::from(&works[index])) }
         };
         let address = |index: usize| works[index].address();
@@ -447,7 +449,7 @@ mod tests {
         assert_eq!(spare(), 20);
         chunks.trim();
         assert_eq!(spare(), 20, "all were used since the last time");
-        // Two of them are in use, and one more is at hand.
+        // Two of them are in use, and one more is prefetched.
         let nodes = [(); 2].map(|()| chunks.make_of_closure(&nothing(), &open));
         open.leave();
         assert_eq!(spare(), 17);

@@ -1,4 +1,4 @@
-//! A chunk that one thread fills before it publishes it: nobody else has it, so nothing about it is a read-modify-write.
+//! A chunk that one thread fills before it publishes it: no other thread has it, so nothing about it is a read-modify-write.
 
 use super::Chunks;
 use super::entries::{Chunk, Contents, Found, MOST, Serial};
@@ -7,10 +7,10 @@ use crate::item::raw::{Pending, RawWork};
 use crate::sys::atomic::Ordering;
 use std::ptr::NonNull;
 
-/// Fewer items than these go by themselves.
+/// Fewer items than this are published one by one.
 pub(in crate::item) const FEW: usize = if cfg!(cmwq_loom) { 2 } else { 4 };
 
-/// What is in it is owned by it, and is lost if it is dropped.
+/// It owns its contents, which are lost if it is dropped.
 pub(in crate::item) struct Filling {
     of: Serial,
     chunk: Box<Chunk>,
@@ -28,7 +28,7 @@ impl Chunks {
             number: load.number(),
             filled: 1,
         };
-        // SAFETY: nobody else has it.
+        // SAFETY: no other thread has it.
         unsafe {
             filling.chunk.about.number.set(load.number());
             filling.chunk.about.in_blocks.set(load.is_in_block());
@@ -39,13 +39,13 @@ impl Chunks {
 }
 
 impl Filling {
-    /// Adds `load`, if there is room for it beside what is there. `true`: it is handed on.
+    /// Adds `load`, if it fits the other entries and there is room. `true`: it is handed on.
     #[inline]
     pub(in crate::item) fn add<L: Load>(&mut self, load: &L) -> bool {
         let fits = self.filled < MOST
             && self.of.contents == L::CONTENTS
             && self.number == load.number()
-            // SAFETY: nobody else has it.
+            // SAFETY: no other thread has it.
             && unsafe { self.chunk.about.in_blocks.get() } == load.is_in_block();
         if fits {
             // SAFETY: as above.
@@ -64,9 +64,9 @@ impl Filling {
         self.of.contents == Contents::Closures
     }
 
-    /// The node to be published. Nobody adds to it any more.
+    /// The node to be published. Nothing is added to it any more.
     pub(in crate::item) fn finish(self) -> NonNull<RawWork> {
-        // Relaxed: it is published as a whole. The hold is that of who will take it.
+        // Relaxed: the chunk is published as a whole. The hold is the future taker's.
         self.chunk.holds.store(1, Ordering::Relaxed);
         self.chunk
             .filled

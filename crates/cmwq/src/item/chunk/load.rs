@@ -1,4 +1,4 @@
-//! What can be added to a chunk: items, small closures, and what is both as long as it has a handle.
+//! What can be added to a chunk: items, small closures, and closures with a handle, which are both as long as the handle exists.
 
 use super::entries::{Chunk, Contents, HANDLE, TOGETHER};
 use crate::item::closure::Small;
@@ -7,21 +7,21 @@ use crate::item::raw::Pending;
 /// What is added to a chunk.
 pub(in crate::item) trait Load {
     const CONTENTS: Contents;
-    /// What it must have in common with all others.
+    /// What all entries must have in common.
     fn number(&self) -> usize;
-    /// Whether it is the first thing in a [block](crate::sys::blocks).
+    /// Whether it is the first object in a [block](crate::sys::blocks).
     fn is_in_block(&self) -> bool;
-    /// What is added to the count.
+    /// What it adds to the count.
     const COUNTED: u32 = 1;
     /// The address of the item, if it has a handle; 0: it has none.
     #[inline]
     fn item(&self) -> usize {
         0
     }
-    /// Writes it to its place.
+    /// Writes the entry.
     ///
     /// # Safety
-    /// The place is the caller's.
+    /// The caller owns the entry.
     unsafe fn put(&self, chunk: &Chunk, place: usize);
 }
 
@@ -65,7 +65,7 @@ impl Load for Small {
     }
 }
 
-/// What has a handle: a closure, and the item that it is as long as the handle is there.
+/// A closure with a handle, and the item that it is as long as the handle exists.
 pub(in crate::item) struct WithHandle<'a> {
     pub(in crate::item) closure: &'a Small,
     pub(in crate::item) item: &'a Pending,
@@ -92,7 +92,7 @@ impl Load for WithHandle<'_> {
 
     #[inline]
     unsafe fn put(&self, chunk: &Chunk, place: usize) {
-        // SAFETY: by the contract. The bit is not set, or nothing would be added: nobody else looks at the item.
+        // SAFETY: by the contract. The bit is not set, or nothing would be added: no other thread reads the item.
         unsafe {
             self.closure.put(chunk, place);
             chunk.about.with_handle.set(Some(self.item.as_ptr()));

@@ -1,4 +1,4 @@
-//! Items published many at a time: chunks that a thread fills, chains of them, and the inbox to which they are pushed.
+//! Items published many at a time: chunks that a thread fills, chains of chunks and items, and the inbox that they are pushed to.
 
 mod chain;
 mod entries;

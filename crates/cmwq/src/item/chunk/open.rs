@@ -1,4 +1,4 @@
-//! The side of the thread that makes chunks: it adds to the last one until that is full or taken, or the thread publishes otherwise.
+//! The maker's side of chunks: it adds to its last chunk until that is full or taken, or until it publishes otherwise.
 
 use super::entries::{AHEAD, CLOSED, Chunk, Chunks, HANDLE, MOST, Serial, TOGETHER};
 use super::load::{Load, WithHandle};
@@ -9,17 +9,17 @@ use crate::sys::fork;
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-/// The chunk that a thread adds to. It holds it.
+/// The chunk that a thread adds to, and holds.
 pub(crate) struct Open {
-    /// Which chunks it is one of; `None`: there is none.
+    /// Whose chunk it is; `None`: there is none.
     of: Cell<Option<Serial>>,
     chunk: Cell<Option<NonNull<Chunk>>>,
     number: Cell<usize>,
-    /// The next place.
+    /// The next entry.
     next: Cell<usize>,
-    /// The address of the item of what is in the last one, if that has a handle; 0: it has none.
+    /// The address of the last entry's item, if that entry has a handle; 0: it has none.
     with_handle: Cell<usize>,
-    /// The fork generation of the process whose chunk it is.
+    /// The fork generation of the process that made it.
     born: Cell<u32>,
 }
 
@@ -35,13 +35,13 @@ impl Open {
         }
     }
 
-    /// Which chunks it is one of.
+    /// Whose chunk it is.
     #[inline]
     pub(crate) fn of(&self) -> Option<Serial> {
         self.of.get()
     }
 
-    /// It, if it is one of these, for such as have this number, and has room. It is held until it is [left](Self::leave).
+    /// The chunk, if it belongs to `of`, is for closures or items with this number, and has room. The caller holds it until it [leaves](Self::leave) it.
     #[inline]
     fn fitting<L: Load>(&self, of: Serial, number: usize) -> Option<NonNull<Chunk>> {
         let fits = self.of.get() == Some(of)
@@ -52,19 +52,19 @@ impl Open {
         self.chunk.get().filter(|_| fits)
     }
 
-    /// Adds `load` to the `chunk` that is [fitting](Self::fitting). `true`: it is published, and handed on. Nobody need be
-    /// told: somebody will come for what else is in the chunk. `false`: it was closed, and is left.
+    /// Adds `load` to the [fitting](Self::fitting) `chunk`. `true`: it is published, and handed on. The caller need not wake a worker: a lock holder
+    /// will come for the rest of the chunk. `false`: the chunk was closed, and is left.
     #[inline]
     fn add<L: Load>(&self, chunk: NonNull<Chunk>, load: &L) -> bool {
         let place = self.next.get();
-        // SAFETY: held, and not used after it is left below: it may be gone then.
+        // SAFETY: held, and not used after it is left below: it may be freed then.
         let chunk = unsafe { chunk.as_ref() };
         if place % TOGETHER == TOGETHER / 2 {
             chunk.prefetch(place + AHEAD);
         }
-        // SAFETY: nobody looks at it before it is counted.
+        // SAFETY: no thread reads the entry before it is counted.
         unsafe { load.put(chunk, place) };
-        // Release: who takes it sees it.
+        // Release: the taker sees it.
         if chunk.filled.fetch_add(L::COUNTED, Ordering::Release) & CLOSED != 0 {
             self.leave();
             return false;
@@ -74,7 +74,7 @@ impl Open {
         true
     }
 
-    /// Adds a closure, if it is one of these chunks and has room. `true`: it is published, and handed on.
+    /// Adds a closure, if the chunk belongs to `of` and has room. `true`: it is published, and handed on.
     #[inline]
     pub(crate) fn add_closure(&self, of: Serial, closure: &Small) -> bool {
         self.fitting::<Small>(of, closure.number())
@@ -90,7 +90,7 @@ impl Open {
         Ok(())
     }
 
-    /// The same for an item that is bound where these chunks go. Given back if it cannot be added.
+    /// The same for an item with the destination of these chunks. Gives it back if it cannot be added.
     #[inline]
     pub(crate) fn add_item(&self, of: Serial, item: Pending) -> Result<(), Pending> {
         match self.fitting::<Pending>(of, item.number()) {
@@ -99,7 +99,7 @@ impl Open {
         }
     }
 
-    /// The same for an item that is bound nowhere yet, if it runs nowhere.
+    /// The same for an item without a destination, if it runs nowhere.
     #[inline]
     pub(crate) fn add_item_again(&self, of: Serial, mut item: Pending) -> Result<(), Pending> {
         let Some(chunk) = self.fitting::<Pending>(of, item.number()) else {
@@ -119,7 +119,7 @@ impl Open {
         self.put_item(chunk, item)
     }
 
-    /// The same for what has a handle. Given back if it cannot be added.
+    /// The same for a closure with a handle. Gives the item back if it cannot be added.
     #[inline]
     pub(crate) fn add_with_handle(
         &self,
@@ -146,8 +146,8 @@ impl Open {
         Ok(())
     }
 
-    /// The handle of the item at this address is dropped. `true`: it was what the thread has added last, still in the chunk, and is only a closure now; nobody will look at the
-    /// item, which is the caller's.
+    /// The handle of the item at this address is dropped. `true`: it was the thread's last addition, is still in the chunk, and is only a closure
+    /// now; no other thread will read the item, which the caller owns.
     #[inline]
     pub(crate) fn drop_handle(&self, item: usize) -> bool {
         if self.with_handle.get() != item {
@@ -158,7 +158,7 @@ impl Open {
             return false;
         };
         let filled = self.next.get() as u32;
-        // Release: the closure, for who takes it. A failure: the chunk was closed, and the item is taken.
+        // Release: the closure, for its taker. A failure: the chunk was closed, and the item is taken.
         // SAFETY: held.
         let dropped = unsafe { chunk.as_ref() }
             .filled
@@ -175,7 +175,7 @@ impl Open {
         dropped
     }
 
-    /// The calling thread has made `chunk`, one of these, and put `load` into its first place.
+    /// The calling thread has made `chunk`, one of `of`, and put `load` into its first entry.
     pub(in crate::item) fn begin<L: Load>(&self, of: Serial, chunk: NonNull<Chunk>, load: &L) {
         self.chunk.set(Some(chunk));
         self.number.set(load.number());
@@ -185,7 +185,7 @@ impl Open {
         self.of.set(Some(of));
     }
 
-    /// Nothing more is added to it: what the thread publishes from now on comes after what is in it.
+    /// The thread adds nothing more to it: what it publishes from now on comes after the chunk's contents.
     #[inline]
     pub(crate) fn leave(&self) {
         if self.of.take().is_some() {
@@ -206,24 +206,24 @@ impl Open {
         if let Some(chunk) = self.chunk.take()
             && self.born.get() == fork::generation()
         {
-            // SAFETY: held, and not any more.
+            // SAFETY: held until now.
             unsafe { Chunk::let_go(chunk) };
         }
     }
 }
 
 impl Chunks {
-    /// A chunk with `load` in it, which is handed on, to be published in its stead, and open to the calling thread.
+    /// A chunk with `load` in it, which is handed on, to be published instead, and open to the calling thread.
     fn make<L: Load>(&self, load: &L, open: &Open) -> NonNull<RawWork> {
         open.leave();
         let chunk = self.take_spare();
-        // SAFETY: nobody else has it.
+        // SAFETY: no other thread has it.
         unsafe {
             chunk.about.number.set(load.number());
             chunk.about.in_blocks.set(load.is_in_block());
             load.put(&chunk, 0);
         }
-        // Relaxed: it is published as a whole. The holds are its maker's and that of who will take it.
+        // Relaxed: the chunk is published as a whole. One hold is the maker's, the other the future taker's.
         chunk.holds.store(2, Ordering::Relaxed);
         chunk.filled.store(L::COUNTED, Ordering::Relaxed);
         let chunk = NonNull::from(Box::leak(chunk));
@@ -231,7 +231,7 @@ impl Chunks {
         chunk.cast()
     }
 
-    /// A chunk with `item` in it, to be published in its stead; the calling thread adds to it from now on.
+    /// A chunk with `item` in it, to be published instead; the calling thread adds to it from now on.
     pub(in crate::item) fn make_of_item(&self, item: Pending, open: &Open) -> NonNull<RawWork> {
         let node = self.make(&item, open);
         item.hand_on();
@@ -247,7 +247,7 @@ impl Chunks {
         self.make(closure, open)
     }
 
-    /// The same for what has a handle: `item`, aimed where the chunk goes.
+    /// The same for a closure with a handle: `item` has the chunk's destination.
     pub(in crate::item) fn make_with_handle(
         &self,
         closure: &Small,

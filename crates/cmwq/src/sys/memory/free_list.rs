@@ -1,10 +1,9 @@
-//! Things kept to be used again, and given up when that does not happen: of those that nobody has needed since somebody last looked, all but
-//! a few.
+//! A free list: objects kept for reuse. The objects that were not needed since the last trim are given up, except a few.
 #![forbid(unsafe_code)]
 
 pub(crate) struct FreeList<T> {
     kept: Vec<T>,
-    /// The fewest that there were since somebody last looked.
+    /// The lowest length since the last call of [`unused`](Self::unused).
     fewest: usize,
 }
 
@@ -26,7 +25,7 @@ impl<T> FreeList<T> {
         self.kept.push(thing);
     }
 
-    /// What was put there last.
+    /// The object that was put there last.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<T> {
         let thing = self.kept.pop();
@@ -34,7 +33,7 @@ impl<T> FreeList<T> {
         thing
     }
 
-    /// Somebody looks: takes out what was not needed since the last time, but for `keep`, and not more than `most`. Those go that have lain there longest.
+    /// Removes what was not needed since the last call, except `keep` of them, `most` at most. The oldest go first.
     pub(crate) fn unused(&mut self, keep: usize, most: usize) -> Vec<T> {
         let unused = self.fewest.saturating_sub(keep).min(most);
         let unused = self.kept.drain(..unused).collect();

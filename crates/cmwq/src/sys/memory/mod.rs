@@ -1,4 +1,4 @@
-//! Memory that several threads use: reused blocks, guarded cells, and what readers find replaced.
+//! Memory that several threads use: reused blocks, guarded cells, grace periods.
 
 pub(crate) mod blocks;
 pub(crate) mod cell;

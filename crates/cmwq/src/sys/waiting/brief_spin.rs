@@ -1,21 +1,21 @@
-//! Looking a moment longer before doing something dear that may turn out not to be needed, where that has paid off lately.
+//! A short spin before an expensive step that may turn out not to be needed, where such spins have paid off lately.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::task;
 
-/// Looks, of some 15 to 40 ns each: together far less than a system call that wakes somebody.
+/// Polls of a spin, of some 15 to 40 ns each: together far less than a system call that wakes a thread.
 const LOOKS: u32 = 24;
-/// After a look in vain so many are left out, and twice as many after each further one.
+/// How many spins are skipped after one in vain; each further one in vain doubles it.
 const FIRST_PAUSE: u32 = 4;
 const LONGEST_PAUSE: u32 = 1024;
 
-/// Whether to look. Shared by threads: a lost update only delays the adapting.
+/// Whether to spin. Shared by threads: a lost update only delays the adaptation.
 pub(crate) struct BriefSpin {
-    /// So many more times it is not worth while.
+    /// How many more spins to skip.
     left_out: AtomicU32,
-    /// What the next look in vain makes of that.
+    /// What the next spin in vain sets `left_out` to.
     pause: AtomicU32,
 }
 
@@ -27,7 +27,7 @@ impl BriefSpin {
         }
     }
 
-    /// Whether `done` says so within a moment. The model checker's moment is a single look.
+    /// Whether `done` returns `true` during a short spin. Under the model checker a spin is a single poll.
     pub(crate) fn look(&self, mut done: impl FnMut() -> bool) -> bool {
         if cfg!(cmwq_loom) {
             return done();
@@ -66,7 +66,7 @@ impl BriefSpin {
 mod tests {
     use super::*;
 
-    /// How many times in a row it does not look at all.
+    /// How many times in a row it does not poll at all.
     fn left_out(patience: &BriefSpin) -> u32 {
         let mut times = 0;
         loop {

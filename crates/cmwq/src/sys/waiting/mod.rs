@@ -1,4 +1,4 @@
-//! Waiting: sleeping until woken, and polling before that.
+//! Waiting: spinning, and parking until woken.
 
 pub(crate) mod bell;
 pub(crate) mod brief_spin;

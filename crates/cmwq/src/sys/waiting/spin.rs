@@ -1,21 +1,21 @@
-//! Waiting awake for a little while, when that has paid off lately.
+//! Spinning for a short while before parking, when that has paid off lately.
 //!
-//! Going to sleep and being woken costs the sleeper's and the waker's system call and, across CPUs, an interrupt and an
-//! idle exit: 5 us on one CPU, 70 us across two on the virtual machine of docs/lab. Waiting awake costs the CPU.
-//! The classic rule is to wait awake about as long as a sleep would cost; here the spin budget also adapts: it doubles when
-//! what was waited for came in time and halves when it did not, down to nothing, so a process whose work is rare does
-//! not burn its CPUs. A spent spin budget is tried again now and then, ever more rarely while that fails.
+//! Parking and being woken costs the sleeper's and the waker's system call and, across CPUs, an interrupt and an idle exit: 5 us on one CPU,
+//! 70 us across two on the virtual machine of docs/lab. Spinning costs the CPU. The classic rule is to spin about as long as a sleep would
+//! cost. Here the spin budget also adapts: it doubles when the spin succeeds and halves when it does not, down to nothing, so a process whose
+//! work is rare does not burn its CPUs. A spent spin budget is probed again now and then, ever more rarely while that fails.
 //!
-//! Between two rounds of looking the waiter yields: if the one it waits for wants the same CPU, that one runs at once.
-//! How long a round is adapts too: short where what is waited for tends to be there right after a yield (both sides share
-//! a CPU), long where it comes by itself (the other side is awake on another CPU, and a yield would only delay the answer). While rounds
-//! are short, one in several is long: or where several waiters share a CPU, each would find its answer after the yield to another, for ever.
+//! Between two rounds of polls the waiter yields: if the thread that it waits for wants the same CPU, that thread runs at once. The length of
+//! a round adapts too: short where the result tends to be there right after a yield (both sides share a CPU), long where it comes by itself
+//! (the other side runs on another CPU, and a yield would only delay the answer). While rounds are short, one in several is long: otherwise, where
+//! several waiters share a CPU, each would find its answer after the yield to another, for ever.
 //!
-//! A wait with a deadline ends awake only as long as that is far: a thread that yields gets its CPU back after the time slices of all others there, but
-//! one that sleeps is woken by a timer.
+//! A wait with a deadline spins only as long as the deadline is far: a thread that yields gets its CPU back after the time slices of all
+//! others there, but a timer wakes a thread that sleeps.
 //!
-//! What a yield takes because others that wait awake on this CPU have their [turns](super::turns) is not the waiter's time: with more such threads than CPUs each
-//! one gets its answers without a switch for a whole time slice, instead of all of them sleeping and waking each other.
+//! If a yield takes long because other threads that spin on this CPU get their answers ([yield epochs](super::yield_epoch)), that time does not count
+//! against the spin budget: with more such threads than CPUs each gets its answers without a switch for a whole time slice, instead of all of
+//! them sleeping and waking each other.
 #![forbid(unsafe_code)]
 
 use super::yield_epoch::YieldEpoch;
@@ -23,51 +23,52 @@ use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::{clock, task};
 
-/// The longest wait, in ns: twice what a sleep and a wake-up across CPUs cost where they are dear.
+/// The longest wait, in ns: twice what a sleep and a wake-up across CPUs cost where they are expensive.
 const MAX_NS: u32 = 160_000;
-/// A wait that took this long, though no spin budget does, was interrupted: by the host of a virtual machine, or by somebody else's
-/// time slice.
+/// A wait that took this long, though no spin budget is as long, was preempted: by the host of a virtual machine, or by another thread's time
+/// slice.
 const PREEMPTED_NS: u64 = 1_000_000;
-/// Once in a while that means nothing. Each such wait counts this much, each other one takes one off, and at the bound somebody else wants
-/// the CPU all the time: who yields it gets it back after a whole time slice, and who sleeps gets it when he is woken.
+/// A single preemption means nothing. Each preempted wait adds this much, each other one takes one off. At the bound another thread wants the
+/// CPU all the time: a thread that yields gets it back after a whole time slice, a thread that sleeps gets it when it is woken.
 const PREEMPTED: u32 = 16;
 const PREEMPTED_OFTEN: u32 = 3 * PREEMPTED;
-/// So long before its deadline a wait does not yield any more: a few time slices.
+/// This long before its deadline a wait no longer yields: a few time slices.
 const NEAR_NS: u64 = 20_000_000;
-/// Below this an spin budget counts as spent.
+/// Below this a spin budget counts as spent.
 const MIN_NS: u32 = 2_000;
-/// A spent spin budget is tried again after this many waits at first, and after more with every failure.
+/// A spent spin budget is probed again after this many waits at first, and after more with every failure.
 const FIRST_PROBE_AFTER: u32 = 16;
 const LAST_PROBE_AFTER: u32 = 256;
-/// A trial that was interrupted has cost a time slice.
+/// A preempted probe has cost a time slice.
 const LAST_PROBE_AFTER_PREEMPTED: u32 = 2048;
-/// A yield that took longer was no mere hand-over: somebody has had the CPU for a while.
+/// A yield that took longer was no mere hand-over: another thread has run for a while.
 const AWAY_NS: u64 = 20_000;
-/// So many turns meanwhile, and it was others that wait, and get on.
+/// If the yield epoch advanced this much meanwhile, the other threads were spinning ones that got their answers.
 const MANY_EPOCHS: u32 = 8;
-/// Polls in one round, of some 15 to 60 ns each: a pause takes 10 or 140 cycles, according to the processor.
+/// Polls in one round, of some 15 to 60 ns each: a pause takes 10 or 140 cycles, depending on the processor.
 pub(crate) const MIN_POLLS: u32 = 2;
 pub(crate) const MAX_POLLS: u32 = 256;
-/// The same for workers. One that yields because the next item comes a little late may give its CPU to several waiters, none of whom is answered before it is back.
+/// The same for workers. A worker that yields because the next item comes a little late may give its CPU to several waiters, none of which is
+/// answered before the worker is back.
 pub(crate) const MAX_POLLS_OF_WORKERS: u32 = 4 * MAX_POLLS;
-/// While rounds are shorter, every so many is a long one.
+/// While rounds are shorter, one in this many is long.
 const LONG_ROUND_EVERY: u32 = 8;
 
-/// How long to wait awake. Shared by threads: a lost update only delays the adapting.
+/// How long to spin. Shared by threads: a lost update only delays the adaptation.
 pub(crate) struct SpinBudget {
     ns: AtomicU32,
-    /// Waits refused since the last probe, and how many make the next one due.
+    /// Waits refused since the last probe, and how many refusals make the next probe due.
     refused: AtomicU32,
     probe_after: AtomicU32,
     polls: AtomicU32,
-    /// In the longest round.
+    /// Polls of the longest round.
     max_polls: u32,
-    /// Bouts shorter than the longest.
+    /// Rounds shorter than the longest.
     rounds: AtomicU32,
     preempted: AtomicU32,
 }
 
-/// Stores what nearly always is there already: then the line stays with all who read it.
+/// Stores a value that is nearly always there already: then the line stays shared among its readers.
 #[inline]
 fn set(word: &AtomicU32, value: u32) {
     if word.load(Ordering::Relaxed) != value {
@@ -78,7 +79,7 @@ fn set(word: &AtomicU32, value: u32) {
 /// What a wait may cost.
 struct Budget {
     ns: u32,
-    /// The spin budget was spent: this is to find out whether it would pay again.
+    /// The spin budget was spent: this wait finds out whether spinning would pay again.
     probe: bool,
 }
 
@@ -96,7 +97,7 @@ impl SpinBudget {
         }
     }
 
-    /// For one whose longest rounds have so many `polls`.
+    /// For a waiter whose longest rounds have `polls` polls.
     pub(crate) const fn up_to(polls: u32) -> Self {
         SpinBudget {
             polls: AtomicU32::new(polls),
@@ -105,7 +106,7 @@ impl SpinBudget {
         }
     }
 
-    /// Waits awake until `done` says so; `false` when the spin budget ran out first.
+    /// Spins until `done` returns `true`; `false` when the spin budget ran out first.
     pub(crate) fn wait(&self, done: impl FnMut() -> bool) -> bool {
         self.wait_yielding(None, done, task::yield_now)
     }
@@ -143,7 +144,7 @@ impl SpinBudget {
             }
             let (yielded, turns_before) = (clock::now_ns(), turns.number());
             if deadline_ns.is_some_and(|deadline| deadline.saturating_sub(yielded) < NEAR_NS) {
-                // That says nothing of the spin budget.
+                // That says nothing about the spin budget.
                 return false;
             }
             yield_now();
@@ -159,7 +160,7 @@ impl SpinBudget {
                 return done();
             }
             if done() {
-                // It may have been there for long.
+                // The result may have been there for long.
                 let unchanged = self.polls.load(Ordering::Relaxed);
                 return self.paid_off(&budget, if theirs { unchanged } else { after_a_yield });
             }
@@ -170,7 +171,7 @@ impl SpinBudget {
         }
     }
 
-    /// Whether what was waited for is done by now or not, says nothing.
+    /// Whether the result is there by now says nothing.
     #[cold]
     fn was_preempted(&self, budget: &Budget) {
         let preempted = self.preempted.load(Ordering::Relaxed) + PREEMPTED;
@@ -190,7 +191,7 @@ impl SpinBudget {
         }
         set(&self.polls, polls.clamp(MIN_POLLS, self.max_polls));
         set(&self.ns, (budget.ns * 2).min(MAX_NS));
-        // Forgotten slowly: where somebody else's work takes the CPU now and then, most waits still pay.
+        // Forgotten slowly: where another process takes the CPU now and then, most waits still pay off.
         let probe_after = self.probe_after.load(Ordering::Relaxed);
         let less = if budget.probe { probe_after / 2 } else { 1 };
         set(
@@ -200,7 +201,7 @@ impl SpinBudget {
         true
     }
 
-    /// How many polls a round has, and how many the next one shall have if what is waited for is there only after the yield.
+    /// The polls of this round, and those of the next one if the result is there only after the yield.
     fn round(&self) -> (u32, u32) {
         let polls = self.polls.load(Ordering::Relaxed);
         if polls == self.max_polls {
@@ -284,7 +285,7 @@ mod tests {
     fn the_time_of_others_that_wait_and_get_on_is_not_the_waiters() {
         let cpu = cpu::current().unwrap_or(0);
         thread::bind_current(&CpuSet::from_iter([cpu])).expect("it runs there");
-        // Yields take far longer than any spin budget, and others have so many turns meanwhile.
+        // Yields take far longer than any spin budget, and meanwhile other threads advance the yield epoch by `turns`.
         let wait = |spin_budget: &SpinBudget, turns: u32| {
             let yields = Cell::new(0);
             let yield_now = || {
@@ -298,22 +299,22 @@ mod tests {
                 yields.get(),
             )
         };
-        // What a host takes from a look, and other tests on this CPU, may spoil some.
+        // The host's preemptions and other tests on this CPU may spoil some attempts.
         let comes_out = |turns, result, preempted| {
             (0..20).any(|_| {
                 let spin_budget = SpinBudget::new();
                 let result_now = wait(&spin_budget, turns);
-                // What was there after the time of others may have been there for long: that says nothing of the rounds.
+                // A result that is there after the time of others may have been there for long: that says nothing about the rounds.
                 assert_eq!(spin_budget.polls.load(Ordering::Relaxed), MAX_POLLS);
                 result_now == result && spin_budget.preempted.load(Ordering::Relaxed) == preempted
             })
         };
         assert!(comes_out(MANY_EPOCHS, (true, 3), 0));
-        // Somebody who computes: it ends with the first yield.
+        // A thread that computes: the spin ends with the first yield.
         assert!(comes_out(MANY_EPOCHS - 1, (false, 1), PREEMPTED));
     }
 
-    /// By threads that wait as well, and get on: without a deadline their time does not count.
+    /// Other threads that spin and get their answers: without a deadline their time does not count.
     fn waits_while_others_get_on(deadline_ns: Option<u64>) -> (bool, u32) {
         const MOST: u32 = 200;
         let spin_budget = SpinBudget::new();
@@ -339,11 +340,11 @@ mod tests {
         for near in [0, now, now + NEAR_NS / 2] {
             assert_eq!(waits_while_others_get_on(Some(near)), (false, 0));
         }
-        // 200 times 40 us are 8 ms, if nobody takes the CPU from the test.
+        // 200 times 40 us are 8 ms, if no other thread takes the CPU from the test.
         let far = NEAR_NS + 2_000_000;
         let (done, yields) = waits_while_others_get_on(Some(clock::now_ns() + far));
         assert!(!done && yields < 100, "{yields} yields");
-        // What is there is found though the deadline has passed, and the spin budget is what it was.
+        // A result is found though the deadline has passed, and the spin budget stays the same.
         let spin_budget = SpinBudget::new();
         assert!(spin_budget.wait_yielding(Some(0), || true, || unreachable!()));
         let polls = Cell::new(0);
@@ -379,7 +380,7 @@ mod tests {
         let budget = spin_budget.budget().unwrap();
         spin_budget.paid_off(&budget, MAX_POLLS * 2);
         assert_eq!(spin_budget.round(), (MAX_POLLS, MAX_POLLS / 2));
-        // On one CPU all are short.
+        // On one CPU all rounds are short.
         let short = SpinBudget::up_to(MIN_POLLS);
         let budget = short.budget().unwrap();
         for _ in 0..100 {
@@ -403,7 +404,7 @@ mod tests {
             Some(MAX_POLLS),
             "no longer than others' now and then"
         );
-        // The issuer is elsewhere: it comes by itself.
+        // The issuer runs elsewhere: the result comes by itself.
         for polls in [MAX_POLLS, 2 * MAX_POLLS, 4 * MAX_POLLS, 8 * MAX_POLLS] {
             spin_budget.paid_off(&budget, polls);
         }
@@ -419,7 +420,7 @@ mod tests {
         assert!(spin_budget.budget().is_none());
         let mut last = refusals(&spin_budget);
         for _ in 0..10 {
-            // The probe was interrupted too.
+            // The probe was preempted too.
             spin_budget.was_preempted(&Budget {
                 ns: MAX_NS,
                 probe: true,

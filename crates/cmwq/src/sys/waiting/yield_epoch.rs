@@ -1,7 +1,7 @@
-//! Who else waits awake on a CPU, and gets on: each thread that begins to wait awake takes a turn there.
+//! Yield epochs: whether other threads that spin on a CPU get their answers. A thread that begins to spin advances its CPU's epoch.
 //!
-//! A thread that yields and comes back late has lost its CPU to somebody. If that was one who computes, it should not have yielded, but gone to
-//! sleep. If it was one who waits as it does, and has been answered again and again meanwhile, then all is well: it is its own turn now.
+//! A thread that yields and comes back late has lost its CPU to another thread. If that thread computed, the yielder should have slept instead. If
+//! threads that spin as well have run, and were answered again and again meanwhile, then all is well: it is the yielder's turn now.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;
@@ -9,33 +9,33 @@ use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::cpu;
 use crossbeam_utils::CachePadded;
 
-/// CPUs that are told apart.
+/// CPUs with an epoch of their own.
 const CPUS: usize = 256;
 
 static YIELD_EPOCHS: [CachePadded<AtomicU32>; CPUS] =
     [const { CachePadded::new(AtomicU32::new(0)) }; CPUS];
 
-/// The turns taken on one CPU. A hint: one may be lost when the system moves a thread.
+/// The yield epoch of one CPU. A hint: an advance may be lost when the system moves a thread.
 #[derive(Clone, Copy)]
 pub(super) struct YieldEpoch(&'static AtomicU32);
 
 impl YieldEpoch {
-    /// Of the CPU where the caller is.
+    /// The caller's CPU's.
     #[inline]
     pub(super) fn here() -> YieldEpoch {
         YieldEpoch(&YIELD_EPOCHS[cpu::current().unwrap_or(0) % CPUS])
     }
 
-    /// How many there were, modulo 2^32.
+    /// The current epoch, modulo 2^32.
     #[inline]
     pub(super) fn number(self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The caller begins to wait awake.
+    /// Advances it: the caller begins to spin.
     #[inline]
     pub(super) fn take_one(self) {
-        // Those on other CPUs have lines of their own, and those on this one are not at it at the same time.
+        // Threads on other CPUs have lines of their own, and those on this CPU do not write at the same time.
         self.0
             .store(self.number().wrapping_add(1), Ordering::Relaxed);
     }
