@@ -327,7 +327,7 @@ fn a_waiter_that_runs_one_item_after_the_other_has_one_place() {
     taken.expect("it waits").0.release();
     guard.guest_ends();
     assert_eq!(places(&guard), 0);
-    // A guest slot is not reclaimed at once. Only if this thread has just lost its CPU.
+    // A guest slot is not reclaimed at once, unless this thread has just lost its CPU.
     guard.accept_item(claim(&item, pool.id, place));
     let kept = (0..1_000).any(|_| {
         guard.guest_begins();

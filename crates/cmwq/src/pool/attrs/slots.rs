@@ -42,7 +42,7 @@ struct State {
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::pool) enum Borrowed {
     Slot,
-    /// The pool is in line. The service thread checks the line, or (not `tended`) has to be asked to.
+    /// The pool is in line. Unless `tended`, the service thread has to be asked to check the line.
     InLine {
         tended: bool,
     },

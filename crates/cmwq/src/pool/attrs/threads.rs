@@ -99,10 +99,10 @@ impl WorkerThreads {
         self
     }
 
-    /// Checks whether the system and the library can do this.
+    /// Checks the format of the names.
     ///
     /// # Errors
-    /// [`Error::ThreadName`] if the [format of their names](Self::name) has an unknown `%` sequence.
+    /// [`Error::ThreadName`] if the [format of the names](Self::name) has an unknown `%` sequence or a NUL byte.
     pub fn check(&self) -> Result<(), Error> {
         match self.0.name.as_deref() {
             Some(format) if format.contains('\0') || expand(format, "", "", "").is_none() => {

@@ -21,7 +21,7 @@ impl PoolGuard<'_> {
         Some(caller_slot)
     }
 
-    /// Describes what the calling thread runs in its caller slot; see [`CallerSlot::describe`].
+    /// Describes what the calling thread runs in one of its caller slots; see [`CallerSlot::describe`].
     pub(in crate::pool) fn describe_in_caller_slot(
         &mut self,
         func: usize,
@@ -45,7 +45,7 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// At every tick of the monitor: closes the caller slots where nothing has moved. Tells whether some are left.
+    /// At every tick of the monitor: closes the caller slots that hold an item, or where nothing has moved. Tells whether some are left.
     pub(in crate::pool) fn tend_caller_slots(&mut self) -> bool {
         let with_caller_slots =
             |(place, pwq): (u32, &PwqState)| (!pwq.caller_slots.is_empty()).then_some(place);

@@ -35,8 +35,8 @@ impl PoolGuard<'_> {
     }
 
     /// Which idle worker to wake: the most recently idle one that prefers the calling thread's CPU, or, if that thread goes on, another
-    /// CPU. If there is none, or there are no preferred CPUs: the most recently idle one. If none prefers a fitting CPU, one more worker is
-    /// created, up to two for each CPU, for the next waker.
+    /// CPU. If there is none, or there are no preferred CPUs: the most recently idle one. If preferred CPUs exist but none fits, one more
+    /// worker is created, up to two for each CPU, for the next waker.
     pub(in crate::pool) fn choose_idle(&mut self) -> Option<usize> {
         let last = self.idle().len().checked_sub(1)?;
         if !self.has_preferred_cpus() {

@@ -21,7 +21,6 @@
 //! The pool cannot see that the thread has gone to do something else, or sleeps in its item. So a guest slot expires [`STALE_NS`] after a
 //! waiter has last begun or ended an item. The next thread that releases the pool's lock reclaims it: a worker that ends an item, or the
 //! monitor, which samples a pool where items wait and no worker may run. So a guest slot delays what waits by that much at most.
-//! much at most.
 #![forbid(unsafe_code)]
 
 use super::worker::{Busy, WorkerSlot, WorkerState};

@@ -5,6 +5,7 @@
 //! running workers: all active items start at once, and the scheduler shares the CPUs among them. Here a pool runs about as many items as
 //! its pod has CPUs, since that is faster. So this rule keeps what a program can see of the kernel's: computing items delay the start of an
 //! active item by a bounded time only, and items that spin until others have begun all begin.
+//!
 //! Each hog gives up its running slot, and another worker starts. Where many items compute, that alone is slow: with *n* of them on two
 //! CPUs the next one becomes a hog after *n*/2 thresholds of wall time. So while a pool is hogged, and its other running workers end hardly
 //! any item, the monitor doubles the number of [extra](Hogs::extra) running slots at each tick, up to the number of items that wait.

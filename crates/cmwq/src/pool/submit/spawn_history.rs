@@ -257,7 +257,7 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
         reclaim: own.reclaim,
     };
     let (panicked, closed) = own.caller_slot.run(begin(taken), current);
-    // Lets go of an item that this one spawned last and did not join.
+    // Lets go of an item that this item spawned last and did not join.
     let_go();
     with(|spawn_history| {
         spawn_history.depth -= 1;
