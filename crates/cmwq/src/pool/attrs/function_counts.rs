@@ -1,10 +1,10 @@
-//! Counting, function by function, who does what it should not.
+//! Counts offences for each function that hogs a CPU, or sleeps where it must not.
 #![forbid(unsafe_code)]
 
 use crate::sys::map::HashMap;
 use crate::sys::sync::Mutex;
 
-/// No more functions than this are ever counted; later ones are ignored.
+/// How many functions are counted at most; later ones are ignored.
 const MOST: usize = 128;
 
 pub(crate) struct FunctionCounts {
@@ -20,7 +20,7 @@ impl Default for FunctionCounts {
 }
 
 impl FunctionCounts {
-    /// One more offence of the function at this address: how many it has now, `None` if it is not counted.
+    /// Counts one more offence of the function at this address. Returns how many it has now, `None` if it is not counted.
     pub(crate) fn one_more(&self, func: usize) -> Option<u64> {
         let mut counts = self.counts.lock();
         if !counts.contains_key(&func) && counts.len() == MOST {

@@ -1,4 +1,4 @@
-//! What all pools of an engine look up, and can change while they run.
+//! What all pools of an engine read, and can change while they run.
 #![forbid(unsafe_code)]
 
 use super::function_counts::FunctionCounts;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// How long an item of a per-CPU pool may compute before others are started beside it.
 pub(crate) const CPU_INTENSIVE_NS: u64 = 10_000_000;
-/// How often a function must have done so before it is reported.
+/// How often a function must have done that before it is reported.
 pub(crate) const CPU_INTENSIVE_WARNINGS: u32 = 4;
 
 pub(crate) struct Params {

@@ -1,4 +1,4 @@
-//! Caller slots under the pool's lock: granted, looked after, and closed.
+//! Caller slots under the pool's lock: opened, checked, and closed.
 
 use super::guard::PoolGuard;
 use crate::item::RawWork;
@@ -9,8 +9,7 @@ use crate::sys::atomic::Ordering;
 use std::sync::Arc;
 
 impl PoolGuard<'_> {
-    /// A caller slot of the calling thread, if a place for it is to be had for the asking. `None`: the queue is at its limit, or on its
-    /// way out of this pool.
+    /// A caller slot for the calling thread, if a credit is at hand. `None`: the queue is at its limit, or on its way out of this pool.
     pub(crate) fn open_caller_slot(&mut self, key: PwqKey) -> Option<Arc<CallerSlot>> {
         let pwq = self.pwq_mut(key)?;
         if !pwq.traits.waiters_run || !pwq.place_for_caller_slot() {
@@ -22,7 +21,7 @@ impl PoolGuard<'_> {
         Some(caller_slot)
     }
 
-    /// Describes what the calling thread runs in one of the caller slots; see [`CallerSlot::describe`].
+    /// Describes what the calling thread runs in one of its caller slots; see [`CallerSlot::describe`].
     pub(in crate::pool) fn describe_in_caller_slot(
         &mut self,
         func: usize,
@@ -39,14 +38,14 @@ impl PoolGuard<'_> {
         Err(description)
     }
 
-    /// Closes the caller slot of pool workqueue `place` where `item` waits, if there is one: it is on the worklist then.
+    /// Closes the caller slot of pool workqueue `place` that holds `item`, if there is one: the item is on the worklist then.
     pub(in crate::pool) fn fetch_from_caller_slot(&mut self, place: u32, item: &RawWork) {
         if self.pwqs.get_mut(place).is_some() {
             self.close_caller_slots(place, |caller_slot| caller_slot.item_slot.holds(item));
         }
     }
 
-    /// At every look of the monitor: closes the caller slots where nothing has moved. Tells whether some are left.
+    /// At every tick of the monitor: closes the caller slots that hold an item, or where nothing has moved. Tells whether some are left.
     pub(in crate::pool) fn tend_caller_slots(&mut self) -> bool {
         let with_caller_slots =
             |(place, pwq): (u32, &PwqState)| (!pwq.caller_slots.is_empty()).then_some(place);
@@ -61,7 +60,7 @@ impl PoolGuard<'_> {
 }
 
 impl Pool {
-    /// The end of a run during which its caller slot was closed.
+    /// A run has ended during which its caller slot was closed.
     pub(crate) fn end_caller_slot_run(self: &Arc<Self>, key: PwqKey, caller_slot: &CallerSlot) {
         let mut guard = self.lock();
         let colour = caller_slot.colour.load(Ordering::Relaxed);
@@ -74,7 +73,7 @@ impl Pool {
         guard.after(key.place, colour, ended);
     }
 
-    /// Publishes what the calling thread has in its caller slot, which is closed.
+    /// Publishes the item in the calling thread's caller slot, and closes the slot.
     pub(crate) fn close_caller_slot(self: &Arc<Self>, key: PwqKey, caller_slot: &Arc<CallerSlot>) {
         let mut guard = self.lock();
         if guard.pwq_mut(key).is_some() {

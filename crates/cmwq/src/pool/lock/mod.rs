@@ -1,4 +1,4 @@
-//! The pool's lock: taking items under it, and settling before it is let go.
+//! The pool's lock: taking items under it, and settling before the unlock.
 
 pub(in crate::pool) mod batches;
 pub(in crate::pool) mod caller_slots;

@@ -31,7 +31,7 @@ impl Pool {
         helper: Arc<dyn Helper>,
         group: Arc<Group<Pool>>,
     ) -> Arc<Pool> {
-        // On one CPU the issuer needs that CPU in order to publish at all.
+        // On one CPU the issuer needs that CPU to publish.
         let looks = if binding.cpus.len() <= 1 {
             spin::MIN_POLLS
         } else {
@@ -86,13 +86,13 @@ impl Pool {
             group,
             help_wanted: AtomicBool::new(false),
         });
-        // Settles: an empty pool asks the first publisher to call for a worker.
+        // Settles: an empty pool makes the first issuer ask for a worker.
         drop(pool.lock());
         pool
     }
 
-    /// Takes the lock, and closes all open [batches](batch): what it guards is exact. When the guard is dropped the pool is
-    /// settled, the lock let go, and only then is anybody woken.
+    /// Takes the lock, and closes all open batches (`run/batch.rs`): what it guards is exact. Dropping the guard settles the pool, unlocks,
+    /// and only then wakes.
     #[inline]
     pub(crate) fn lock(self: &Arc<Self>) -> PoolGuard<'_> {
         let (mut inner, waited) = self.inner.lock_noting();
@@ -102,7 +102,7 @@ impl Pool {
         guard
     }
 
-    /// As [`lock`](Self::lock), but open batches stay open: their items are on no list, what they run is not in the busy table, and their
+    /// As [`lock`](Self::lock), but open batches stay open: their items are on no list, their runs are not in the busy table, and their
     /// ends are not accounted for.
     #[inline]
     pub(crate) fn lock_beside_batches(self: &Arc<Self>) -> PoolGuard<'_> {
@@ -111,7 +111,7 @@ impl Pool {
         PoolGuard::new(self, inner)
     }
 
-    /// The workers' exit: no pool workqueue is left.
+    /// The workers exit: no pool workqueue is left.
     pub(crate) fn shut_down(self: &Arc<Self>) {
         let mut guard = self.lock();
         guard.dying = true;

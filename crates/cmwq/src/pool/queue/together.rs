@@ -4,7 +4,7 @@
 use crate::item::{Chunks, OldestBatch};
 use std::sync::Arc;
 
-/// Where items of a pool workqueue are published together.
+/// The chunks of one pool workqueue.
 pub(crate) struct Together {
     pub(in crate::pool) items: Arc<Chunks>,
     pub(in crate::pool) closures: Arc<Chunks>,

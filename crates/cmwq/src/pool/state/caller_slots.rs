@@ -1,4 +1,4 @@
-//! Closing caller slots: what was in them comes under the pool's lock.
+//! Closing caller slots: their items and runs come under the pool's lock.
 
 use super::pool::Inner;
 use crate::item::Found;
@@ -7,7 +7,7 @@ use crate::pool::queue::pwq::{PwqKey, make_active};
 use crate::sys::atomic::Ordering;
 
 impl Inner {
-    /// Closes all caller slots of a pool workqueue: what it has in flight is exact until the lock is let go.
+    /// Closes all caller slots of a pool workqueue: what it has in flight is exact until the lock is released.
     pub(crate) fn close_all_caller_slots(&mut self, key: PwqKey) {
         if self
             .pwq_mut(key)

@@ -1,16 +1,15 @@
-//! What a thread remembers of its spawns: whether it tends to join at once what it has spawned, and the caller slots that it has
-//! earned by that.
+//! What a thread remembers of its spawns: whether it tends to join at once, and the caller slots that it has earned by that.
 //!
-//! A thread *joins at once* if it has made no other call of this library since the spawn, and joins within [`AT_ONCE_NS`]. After
-//! [`EARNED`] such rounds its spawns go to a [caller slot](super::caller_slot). Whatever else it calls that could wait for the item, or put
-//! another one behind it, publishes the item first, and the caller slot has to be earned again.
+//! A thread *joins at once* if it has made no other call of this library since the spawn, and joins within [`AT_ONCE_NS`]. After [`EARNED`]
+//! such rounds its spawns go to a [caller slot](CallerSlot). Any other call that could wait for the item, or put another one behind it,
+//! publishes the item first, and the thread has to earn the caller slot again.
 //!
-//! A thread *drops its handles* if it has done so with the last [`EARNED`] ones before it has called anything else. In a flood, what such a thread spawns is published
-//! as a [closure with a handle](crate::item::Chunks), of which only the closure is left when that handle is dropped too.
+//! A thread *drops its handles* if it has dropped each of the last [`EARNED`] before it called anything else. In a flood, its spawns are
+//! published as [closures with a handle](crate::item::Chunks), of which only the closure is left when that handle is dropped too.
 //!
-//! What if it is misjudged: a thread that did so for a while computes between spawn and join from now on, and its items could
-//! run elsewhere meanwhile? The monitor finds one of them waiting in the caller slot at one of its next looks, and closes it. After that
-//! the time between spawn and join is measured again, and the thread earns no caller slot.
+//! A thread can be misjudged: it computes between spawn and join from now on, and its items could run elsewhere meanwhile. The monitor
+//! finds such an item in the caller slot at one of its next ticks, and closes the slot. After that the time between spawn and join is
+//! measured again, and the thread earns no caller slot.
 #![forbid(unsafe_code)]
 
 use super::producer::{self, Issuer};
@@ -30,14 +29,14 @@ use std::sync::{Arc, Weak};
 
 /// Rounds of a spawn and its join at once before a thread gets a caller slot.
 const EARNED: u32 = 16;
-/// So soon after the spawn is at once: far less than it takes to wake a worker on another CPU.
+/// How soon after the spawn is at once: far less than it takes to wake a worker on another CPU.
 const AT_ONCE_NS: u64 = 2_000;
-/// What a round of another kind takes away.
+/// What any other round takes off the score.
 const LOST: u32 = 4;
-/// Items that run in caller slots spawn and join in their turn: so deep has each level its own caller slot.
+/// Items that run in caller slots may spawn and join too: how many levels have caller slots of their own.
 const LEVELS: usize = 8;
 
-/// A caller slot that is to be had.
+/// A caller slot that was granted.
 pub(crate) struct Granted {
     pub(crate) caller_slot: Arc<CallerSlot>,
     pub(crate) pool: Arc<Pool>,
@@ -54,7 +53,7 @@ struct Own {
     key: PwqKey,
     issuer: Issuer,
     reclaim: bool,
-    /// In a child of the process it is the parent's.
+    /// The fork generation. In a child of the process the slot is the parent's.
     born: u32,
 }
 
@@ -63,9 +62,9 @@ struct Level {
     /// The queue of the last spawn.
     queue: usize,
     score: u32,
-    /// Whether the one before that was joined before the thread called anything else: worth looking at the clock for.
+    /// Whether the spawn before that was joined before the thread called anything else: only then is the clock worth reading.
     joins: bool,
-    /// When that spawn was; 0: not known.
+    /// Time of the last spawn; 0: not known.
     spawned_ns: u64,
     own: Option<Rc<Own>>,
 }
@@ -79,20 +78,20 @@ struct SpawnHistory {
     in_caller_slot: bool,
 }
 
-/// Whether any thread has ever spawned. In a shared library a look at a thread's own memory costs as much as all else that
-/// queueing does before it publishes: who never spawns does not look.
+/// Whether any thread has ever spawned. In a shared library, reading thread-local memory costs as much as all else that queueing does
+/// before it publishes: while no thread has spawned, none reads it.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The item that the thread has spawned last, if it has called nothing since; 0: none.
     static LAST: Cell<usize> = const { Cell::new(0) };
-    /// So many handles in a row were dropped before the thread has called anything else.
+    /// How many handles in a row were dropped before the thread called anything else.
     static DROPPED: Cell<u32> = const { Cell::new(0) };
     static SPAWN_HISTORY: RefCell<SpawnHistory> = RefCell::default();
 }
 
 impl Own {
-    /// Publishes what is in the caller slot, which is given up.
+    /// Publishes the item in the caller slot, and gives the slot up.
     fn close(&self) {
         // In a fork's child the lock may be held for ever.
         if self.born == fork::generation()
@@ -129,7 +128,7 @@ impl Drop for SpawnHistory {
     }
 }
 
-/// Calls `f` with the thread's memory; `None` when that is in use, and when the thread is on its way out.
+/// Calls `f` with the thread's history; `None` when that is in use, and when the thread is on its way out.
 fn with<R>(f: impl FnOnce(&mut SpawnHistory) -> R) -> Option<R> {
     // A handler of warnings may spawn, and something here may warn.
     let in_use = |spawn_history: &RefCell<SpawnHistory>| {
@@ -138,8 +137,8 @@ fn with<R>(f: impl FnOnce(&mut SpawnHistory) -> R) -> Option<R> {
     SPAWN_HISTORY.try_with(in_use).ok().flatten()
 }
 
-/// A new item of `issuer`'s: into a caller slot if the thread has one, or has earned one and is granted it. Given back if it
-/// is to be published.
+/// Puts a new item of `issuer` into a caller slot, if the thread has one, or has earned one and is granted it. Returns the item if it is to
+/// be published.
 #[inline]
 pub(crate) fn spawn(
     issuer: Issuer,
@@ -232,7 +231,7 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
             return None;
         }
         let own = level.own.as_ref()?;
-        // On another CPU it may be in none of the pod's.
+        // On another CPU the thread may be outside the pod.
         let here = cpu::current().is_none_or(|cpu| cpu == own.issuer.cpu);
         match here.then(|| own.caller_slot.take(item)).flatten() {
             Some(item) => {
@@ -241,7 +240,7 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
                 Some((own, item))
             }
             None => {
-                // Or it was closed.
+                // Or the slot was closed.
                 level.score = 0;
                 level.give_up();
                 None
@@ -258,7 +257,7 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
         reclaim: own.reclaim,
     };
     let (panicked, closed) = own.caller_slot.run(begin(taken), current);
-    // What it has spawned last and not joined.
+    // Lets go of an item that this item spawned last and did not join.
     let_go();
     with(|spawn_history| {
         spawn_history.depth -= 1;
@@ -279,16 +278,16 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
     true
 }
 
-/// The thread does something else than to join what it has spawned last: that is published, if it is still in a caller slot.
+/// The thread does something else than to join its last spawn: that is published, if it is still in a caller slot.
 #[inline]
 pub(crate) fn let_go() {
-    // Relaxed: a thread that has spawned has seen to it itself.
+    // Relaxed: a thread that has spawned has set it itself.
     if ANY.load(Ordering::Relaxed) {
         let_go_if_any();
     }
 }
 
-// By itself: in a shared library the compiler would ask for the thread's memory, which is a call, before it looks at the flag.
+// Not inlined: in a shared library the compiler would ask for the thread's memory, which is a call, before it reads the flag.
 #[inline(never)]
 fn let_go_if_any() {
     if LAST.get() != 0 {
@@ -296,7 +295,7 @@ fn let_go_if_any() {
     }
 }
 
-/// As [`let_go`], if `item` is what it has spawned last.
+/// As [`let_go`], if `item` is the last spawn.
 #[inline]
 pub(crate) fn let_go_of(item: &RawWork) {
     if LAST.get() == item.address() {
@@ -304,7 +303,8 @@ pub(crate) fn let_go_of(item: &RawWork) {
     }
 }
 
-/// The thread drops the handle of `item`. `true`: that is the caller's, both references; nobody will look at it, and the closure that was in it is used elsewhere.
+/// The thread drops the handle of `item`. `true`: both references are the caller's; no other thread will read the item, and the closure
+/// that was in it is used elsewhere.
 #[inline]
 pub(crate) fn drop_handle(item: &RawWork) -> bool {
     LAST.get() == item.address() && drop_last_handle(item.address())
