@@ -56,8 +56,8 @@ use std::{fmt, io};
 /// item that is still about to end.
 ///
 /// **Owners.** A clone is another owner. Each entry goes to one owner, the oldest to the first that drains. A signal wakes all sleeping
-/// owners, since any of them may be slow. A woken owner should drain until there is nothing, or other owners sleep on although there are
-/// entries. When the last owner is dropped, so are the entries; submitted items run all the same, and their results are dropped.
+/// owners, since any of them may be slow. A woken owner should drain until there is nothing; otherwise other owners may sleep on although
+/// there are entries. When the last owner is dropped, so are the entries; submitted items run all the same, and their results are dropped.
 ///
 /// **Memory.** Each entry is a block of its own, which is reused. Without a [capacity](CompletionQueueBuilder::capacity) the number of
 /// entries is that of the items submitted and not drained.
@@ -213,7 +213,7 @@ impl<T> CompletionQueue<T> {
         entries.len() - before
     }
 
-    /// For armed other owners, whose entries or signal this owner may have taken: arms again or signals.
+    /// Arms again or signals for the other armed owners: this owner may have taken their entries or their signal.
     fn leave_to_others(&self, owners: &Owners<T>) {
         if (!owners.ready.is_empty() || !self.inner.posts.arm(FD))
             && let Some(ringer) = &self.inner.ringer

@@ -141,7 +141,7 @@ impl CompletionQueueBuilder {
     }
 }
 
-/// Posts to a [`CompletionQueue`](crate::CompletionQueue): for reusable items, and for threads that are no workers. May be cloned freely.
+/// Posts to a [`CompletionQueue`](crate::CompletionQueue): from reusable items, or from any other code. May be cloned freely.
 pub struct Poster<T>(pub(in crate::workqueue) Arc<Inner<T>>);
 
 /// Why an entry was not posted. It returns the value.
