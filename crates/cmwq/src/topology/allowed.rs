@@ -28,7 +28,7 @@ pub(crate) fn process_cpus() -> Result<CpuSet, TopologyError> {
         Ok(set) => Ok((0..SystemCpuSet::MAX_CPU)
             .filter(|&cpu| set.is_set(cpu))
             .collect()),
-        // The call fails, or a filter refuses it: the file has the same mask.
+        // More CPUs than the set holds, or refused by a filter: the file has the same mask.
         Err(Errno::INVAL | Errno::PERM | Errno::NOSYS | Errno::ACCESS) => {
             let error = |error| TopologyError::Allowed { error };
             parse_status(&fs::read_to_string(STATUS_FILE).map_err(error)?).map_err(error)

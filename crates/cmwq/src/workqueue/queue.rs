@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// What the caller did before `queue` or `spawn` is visible to the item's function; what the function did is visible to every thread that
 /// waited for it.
 ///
-/// Dropping the queue waits until everything queued has run, and then releases its workers. Dropped from one of its own items, a separate
+/// Dropping the queue waits until everything queued has run, and then releases its workers. If one of its own items drops it, a separate
 /// thread does that instead, since an item cannot wait for itself.
 #[derive(Debug)]
 pub struct Workqueue {
@@ -213,7 +213,7 @@ impl Workqueue {
     /// As [`spawn`](Self::spawn), for a closure that may borrow.
     ///
     /// # Safety
-    /// The borrowed values must outlive the join of the handle.
+    /// The borrowed values exist until the handle has been joined.
     pub(in crate::workqueue) unsafe fn spawn_within<F: FnOnce() + Send>(
         &self,
         func: F,

@@ -9,8 +9,8 @@ use crate::trace::warn;
 /// [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkqueueAttrs {
-    /// The workers' nice level, -20 (first) to 19 (last). A level above the process's own needs a privilege; without it the queue works at
-    /// the process's level.
+    /// The workers' nice level, -20 (first) to 19 (last). A higher priority than the process's own needs a privilege; without it the queue
+    /// works at the process's level.
     pub nice: i32,
     /// The CPUs that items may run on; `None`: all that the process may use. CPUs that do not exist or may not be used are
     /// ignored; if none is left, the mask is ignored. Kept as given.

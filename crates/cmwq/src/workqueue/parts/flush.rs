@@ -5,7 +5,7 @@
 //! all older ones too. A steady producer cannot hold it up: its items have the next colour.
 //!
 //! There are 16 colours, so at most 15 generations are outstanding. A flusher that finds no free colour waits for one; if another flusher
-//! has begun a generation meanwhile, that generation covers both, so many flushers share one.
+//! begins a generation after it arrived, that generation covers it as well, so many flushers share one.
 //!
 //! **Which items does a flush cover?** All whose `queue()` returned before: they were published, and the flusher takes each pool's lock and
 //! accepts the published items, under the old colour, before it advances.

@@ -184,7 +184,7 @@ where
     /// As [`new`](Self::new), for a closure that may borrow.
     ///
     /// # Safety
-    /// The borrowed values must outlive the join of the handle.
+    /// The borrowed values exist until the handle has been joined.
     pub(crate) unsafe fn new_within(func: F) -> (Reference<Self>, JoinHandle<T>) {
         let (task, other) = Reference::pair(|| Task {
             raw: RawWork::new(run::<F, T>),
