@@ -1,4 +1,4 @@
-//! A thread with a caller slot against those who close it: each item runs once, is waited for, and keeps to the limit.
+//! A thread with a caller slot against threads that close it: each item runs once, is waited for, and keeps to the limit.
 
 use super::*;
 use crate::pool::{CallerSlot, Current};
@@ -30,7 +30,7 @@ impl Biased {
         }
     }
 
-    /// As a thread that spawns.
+    /// Spawns.
     fn put(&self, item: &Item) -> bool {
         let mut pending = item.claim().unwrap();
         pending.set_destination(self.pool.id, self.pwq.key.place);
@@ -43,7 +43,7 @@ impl Biased {
         }
     }
 
-    /// As a thread that joins.
+    /// Joins.
     fn join(&self, item: &Item) {
         let Some(pending) = self.caller_slot.take(item.raw()) else {
             return;
@@ -93,7 +93,7 @@ fn what_goes_to_a_caller_slot_while_it_is_closed_runs_once() {
             let (pool, key) = (biased.pool.clone(), biased.pwq.key);
             move || pool.lock().close_all_caller_slots(key)
         });
-        // New since the closer began: it knows of them only through the caller slot.
+        // Queued after the closer began: it finds them only through the caller slot.
         let items = [(); 2].map(|()| Item::new(&Touched::new(), None));
         for item in &items {
             biased.put(item);
@@ -141,7 +141,7 @@ fn an_item_in_a_caller_slot_that_another_thread_waits_for_runs_once() {
             let (pool, item) = (biased.pool.clone(), item.clone());
             move || pool.run_only(item.raw(), None)
         });
-        // Its own thread does not come for it.
+        // Its own thread does not join it.
         assert!(other.join().unwrap(), "the waiter runs it");
         biased.wq.flush.run(|| biased.wq.members());
         assert_eq!(touched.touch(), 1);

@@ -1,9 +1,9 @@
-//! The route from a thread to a pool workqueue, which the thread remembers: as long as the same thread queues on the same queue from the same CPU, and
-//! nothing was replaced, its items go where the last one went.
+//! The cached route from a thread to a pool workqueue: while the same thread queues on the same queue from the same CPU, and nothing was
+//! replaced, its items go to the same pool workqueue.
 //!
-//! To find the way means to ask whether the queue takes anything, which CPUs there are, what the thread has declared, and which slot is that CPU's: four
-//! to six lines of memory, each of which an issuer that has been away has to wait for. Unlike the route to a chunk (`pool/submit/publish.rs`) this one ends at what
-//! others share, so it is used inside a gate.
+//! A look-up of the route asks whether the queue accepts items, which CPUs there are, what the thread has declared, and which slot is that
+//! CPU's: four to six cache lines, which are likely misses for an issuer that was away. Unlike the route to a chunk
+//! (`pool/submit/publish.rs`) this route ends at shared state, so it is used with the epoch pinned.
 
 use super::pwq::Pwq;
 use crate::pool::Issuer;
@@ -12,10 +12,10 @@ use crate::sys::gate::{GateGuard, Kept};
 use crate::sys::local::thread_local;
 use std::cell::Cell;
 
-/// The last one that the thread has found.
+/// The last route that the thread looked up.
 #[derive(Clone, Copy)]
 struct Route {
-    /// The serial of the queue, which no other one has or had.
+    /// The serial of the queue, which no other queue has or had.
     queue: u64,
     cpu: usize,
     declared: usize,
@@ -32,7 +32,7 @@ loom::thread_local! {
     static ROUTE: Cell<Option<Route>> = Cell::new(None);
 }
 
-/// Where the items of the queue of this serial go, which is there, if that is known. `era`: what it is in this gate.
+/// The cached pool workqueue of the existing queue with this serial, if it is still valid. `era`: the epoch read with this pin.
 #[inline]
 pub(crate) fn again<'g>(
     queue: u64,
@@ -45,11 +45,11 @@ pub(crate) fn again<'g>(
     if !same {
         return None;
     }
-    // SAFETY: it was found in a slot of that queue, which is there: the caller has it.
+    // SAFETY: it was found in a slot of that queue, which exists: the caller has it.
     unsafe { route.pwq.again(gate, era) }
 }
 
-/// The calling thread has found the way of all that it queues next, in this era.
+/// Caches the calling thread's route, valid in the epoch `era`.
 pub(crate) fn note(queue: u64, issuer: Issuer, pwq: &Pwq, era: usize) {
     let route = Route {
         queue,
@@ -57,6 +57,6 @@ pub(crate) fn note(queue: u64, issuer: Issuer, pwq: &Pwq, era: usize) {
         declared: issuer.declared,
         pwq: Kept::new(pwq, era),
     };
-    // A thread on its way out forgets it.
+    // A thread that is exiting caches nothing.
     let _ = ROUTE.try_with(|kept| kept.set(Some(route)));
 }
