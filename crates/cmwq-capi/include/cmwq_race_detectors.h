@@ -39,6 +39,11 @@ __attribute__((__weak__, __visibility__("default"))) const char *__tsan_default_
 
 /* What stands for the items of a workqueue that have ended; one table for the program. Workqueues may share a place. */
 __attribute__((__weak__)) char cmwq_told_places[1024];
+/*
+ * What stands for the end of an item's run, by the item's address. Not the address itself: another thread may free the item while its function
+ * returns, and memory that is being freed must not be named to the sanitizer. Items may share a place.
+ */
+__attribute__((__weak__)) char cmwq_told_runs[65536];
 /* What stands for the entries of completion queues, by their tokens. Tokens may share a place. */
 __attribute__((__weak__)) char cmwq_told_tokens[4096];
 /* What stands for the read-side sections that have ended, the grace periods that have begun, and the callbacks that have run. */
@@ -83,16 +88,30 @@ static inline char *cmwq_told_place(uint64_t queue)
 	return &cmwq_told_places[(queue >> 7) % sizeof(cmwq_told_places)];
 }
 
+static inline char *cmwq_told_run_of(const volatile void *item)
+{
+	return &cmwq_told_runs[(((uint64_t)(uintptr_t)item >> 3) * 0x9e3779b97f4a7c15u >> 32) % sizeof(cmwq_told_runs)];
+}
+
 static inline void cmwq_told_begin(const void *item, uintptr_t queue)
 {
 	(void)queue;
 	cmwq_told_acquire(item);
+	/* The item's run before this one has ended. */
+	cmwq_told_acquire(cmwq_told_run_of(item));
 }
 
 static inline void cmwq_told_end(const void *item, uintptr_t queue)
 {
-	cmwq_told_release(item);
+	cmwq_told_release_shared(cmwq_told_run_of(item));
 	cmwq_told_release_shared(cmwq_told_place(queue));
+}
+
+/* By a thread that has waited for an item, or has taken it back: what ran, and what the threads that queued it did before. */
+static inline void cmwq_told_waited(const volatile void *item)
+{
+	cmwq_told_acquire(cmwq_told_run_of(item));
+	cmwq_told_acquire(item);
 }
 
 /* Every file of the program asks for the same; the first one is heard. */
@@ -171,7 +190,7 @@ static inline bool cmwq_told_flush_work(struct cmwq_work *work)
 {
 	bool result = cmwq_flush_work(work);
 
-	cmwq_told_acquire(work);
+	cmwq_told_waited(work);
 	return result;
 }
 
@@ -180,7 +199,7 @@ static inline int cmwq_told_flush_work_timeout_ns(struct cmwq_work *work, uint64
 {
 	int result = cmwq_flush_work_timeout_ns(work, timeout_ns);
 
-	cmwq_told_acquire(work);
+	cmwq_told_waited(work);
 	return result;
 }
 
@@ -188,7 +207,7 @@ static inline int cmwq_told_flush_delayed_work_timeout_ns(struct cmwq_delayed_wo
 {
 	int result = cmwq_flush_delayed_work_timeout_ns(dwork, timeout_ns);
 
-	cmwq_told_acquire(dwork);
+	cmwq_told_waited(dwork);
 	return result;
 }
 
@@ -196,7 +215,7 @@ static inline bool cmwq_told_cancel_work(struct cmwq_work *work)
 {
 	bool result = cmwq_cancel_work(work);
 
-	cmwq_told_acquire(work);
+	cmwq_told_waited(work);
 	return result;
 }
 
@@ -204,7 +223,7 @@ static inline bool cmwq_told_cancel_work_sync(struct cmwq_work *work)
 {
 	bool result = cmwq_cancel_work_sync(work);
 
-	cmwq_told_acquire(work);
+	cmwq_told_waited(work);
 	return result;
 }
 
@@ -212,7 +231,7 @@ static inline bool cmwq_told_disable_work(struct cmwq_work *work)
 {
 	bool result = cmwq_disable_work(work);
 
-	cmwq_told_acquire(work);
+	cmwq_told_waited(work);
 	return result;
 }
 
@@ -220,7 +239,7 @@ static inline bool cmwq_told_disable_work_sync(struct cmwq_work *work)
 {
 	bool result = cmwq_disable_work_sync(work);
 
-	cmwq_told_acquire(work);
+	cmwq_told_waited(work);
 	return result;
 }
 
@@ -228,7 +247,7 @@ static inline bool cmwq_told_flush_delayed_work(struct cmwq_delayed_work *dwork)
 {
 	bool result = cmwq_flush_delayed_work(dwork);
 
-	cmwq_told_acquire(dwork);
+	cmwq_told_waited(dwork);
 	return result;
 }
 
@@ -236,7 +255,7 @@ static inline bool cmwq_told_cancel_delayed_work(struct cmwq_delayed_work *dwork
 {
 	bool result = cmwq_cancel_delayed_work(dwork);
 
-	cmwq_told_acquire(dwork);
+	cmwq_told_waited(dwork);
 	return result;
 }
 
@@ -244,7 +263,7 @@ static inline bool cmwq_told_cancel_delayed_work_sync(struct cmwq_delayed_work *
 {
 	bool result = cmwq_cancel_delayed_work_sync(dwork);
 
-	cmwq_told_acquire(dwork);
+	cmwq_told_waited(dwork);
 	return result;
 }
 
@@ -252,7 +271,7 @@ static inline bool cmwq_told_disable_delayed_work(struct cmwq_delayed_work *dwor
 {
 	bool result = cmwq_disable_delayed_work(dwork);
 
-	cmwq_told_acquire(dwork);
+	cmwq_told_waited(dwork);
 	return result;
 }
 
@@ -260,7 +279,7 @@ static inline bool cmwq_told_disable_delayed_work_sync(struct cmwq_delayed_work 
 {
 	bool result = cmwq_disable_delayed_work_sync(dwork);
 
-	cmwq_told_acquire(dwork);
+	cmwq_told_waited(dwork);
 	return result;
 }
 
@@ -497,7 +516,7 @@ static inline int cmwq_told_schedule_on_each_cpu(cmwq_work_fn func)
 		if (!items[cpu].func)
 			continue;
 		cmwq_flush_work(&items[cpu]);
-		cmwq_told_acquire(&items[cpu]);
+		cmwq_told_waited(&items[cpu]);
 	}
 	free(items);
 	free(cpus);
