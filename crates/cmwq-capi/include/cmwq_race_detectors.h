@@ -28,13 +28,36 @@ extern void __tsan_release(void *address);
 
 /*
  * Calls of malloc(), memcpy() and the like that the library itself makes are not looked at: the sanitizer does not see what orders them. What
- * the program does with its memory is. A program that has suppressions of its own adds this line to them.
+ * the program does with its memory is. A program that has __tsan_default_suppressions() of its own adds this line to them, and defines
+ * CMWQ_OWN_SUPPRESSIONS.
  */
+#define CMWQ_TOLD_SUPPRESSION "called_from_lib:libcmwq.so"
+#ifndef CMWQ_OWN_SUPPRESSIONS
+#ifdef __clang__
+/* A weak one would lose against the weak one of the runtime, which clang links first. This is not weak, and the linker keeps one for the program. */
+__asm__(".pushsection .text.cmwq_told_suppressions,\"axG\",%progbits,cmwq_told_suppressions,comdat\n"
+	".globl __tsan_default_suppressions\n"
+	".type __tsan_default_suppressions,%function\n"
+	"__tsan_default_suppressions:\n"
+#ifdef __aarch64__
+	"adr x0, 1f\n"
+	"ret\n"
+#else
+	"leaq 1f(%rip), %rax\n"
+	"retq\n"
+#endif
+	"1: .asciz \"" CMWQ_TOLD_SUPPRESSION "\\n\"\n"
+	".balign 8\n"
+	".size __tsan_default_suppressions, . - __tsan_default_suppressions\n"
+	".popsection\n");
+#else
 __attribute__((__weak__, __visibility__("default"))) const char *__tsan_default_suppressions(void);
 __attribute__((__weak__, __visibility__("default"))) const char *__tsan_default_suppressions(void)
 {
-	return "called_from_lib:libcmwq.so\n";
+	return CMWQ_TOLD_SUPPRESSION "\n";
 }
+#endif
+#endif
 #endif
 
 /* What stands for the items of a workqueue that have ended; one table for the program. Workqueues may share a place. */
