@@ -138,7 +138,7 @@ static inline void cmwq_init_delayed_work_struct(struct delayed_work *dwork, wor
 
 #define INIT_WORK(work, fn) cmwq_init_work_struct((work), (fn))
 #define INIT_WORK_ONSTACK(work, fn) INIT_WORK((work), (fn))
-#define INIT_WORK_ONSTACK_KEY(work, fn, key) INIT_WORK((work), (fn))
+#define INIT_WORK_ONSTACK_KEY(work, fn, key) ((void)(key), INIT_WORK((work), (fn)))
 #define INIT_DELAYED_WORK(dwork, fn) cmwq_init_delayed_work_struct((dwork), (fn))
 #define INIT_DELAYED_WORK_ONSTACK(dwork, fn) INIT_DELAYED_WORK((dwork), (fn))
 #define INIT_DEFERRABLE_WORK(dwork, fn) INIT_DELAYED_WORK((dwork), (fn))

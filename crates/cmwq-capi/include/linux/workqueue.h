@@ -15,6 +15,12 @@
 #include <linux/cmwq_base.h>
 #include <errno.h>
 #include <linux/types.h>
+/* What code finds by including the kernel's header of this name. */
+#include <linux/atomic.h>
+#include <linux/bitops.h>
+#include <linux/list.h>
+#include <linux/lockdep.h>
+#include <linux/timer.h>
 #include <linux/container_of.h>
 #include <linux/cmwq_work.h>
 #include <linux/cpumask.h>
@@ -63,36 +69,67 @@ enum wq_consts {
 #define CMWQ_PRINTF(at, args)
 #endif
 
+CMWQ_PRINTF(4, 0)
+static inline struct workqueue_struct *cmwq_valloc_workqueue(bool ordered, unsigned int flags, int max_active, const char *fmt, va_list args)
+{
+	char text[128] = "", *name = fmt ? text : NULL;
+
+	if (fmt)
+		vsnprintf(text, sizeof(text), fmt, args);
+	return cmwq_to_workqueue(ordered ? cmwq_alloc_ordered_workqueue(name, flags) : cmwq_alloc_workqueue(name, flags, max_active));
+}
+
 /* NULL on failure, with errno: see cmwq_alloc_workqueue(). */
 CMWQ_PRINTF(1, 4)
 static struct workqueue_struct *alloc_workqueue(const char *fmt, unsigned int flags, int max_active, ...)
 {
-	char name[128] = "";
+	struct workqueue_struct *wq;
 	va_list args;
 
 	va_start(args, max_active);
-	if (fmt)
-		vsnprintf(name, sizeof(name), fmt, args);
+	wq = cmwq_valloc_workqueue(false, flags, max_active, fmt, args);
 	va_end(args);
-	return cmwq_to_workqueue(cmwq_alloc_workqueue(fmt ? name : NULL, flags, max_active));
+	return wq;
 }
 
 CMWQ_PRINTF(1, 3)
 static struct workqueue_struct *alloc_ordered_workqueue(const char *fmt, unsigned int flags, ...)
 {
-	char name[128] = "";
+	struct workqueue_struct *wq;
 	va_list args;
 
 	va_start(args, flags);
-	if (fmt)
-		vsnprintf(name, sizeof(name), fmt, args);
+	wq = cmwq_valloc_workqueue(true, flags, 1, fmt, args);
 	va_end(args);
-	return cmwq_to_workqueue(cmwq_alloc_ordered_workqueue(fmt ? name : NULL, flags));
+	return wq;
 }
 
 /* The map is a lock checker's, which is not here. */
-#define alloc_workqueue_lockdep_map(fmt, flags, max_active, map, ...) alloc_workqueue(fmt, flags, max_active, ##__VA_ARGS__)
-#define alloc_ordered_workqueue_lockdep_map(fmt, flags, map, ...) alloc_ordered_workqueue(fmt, flags, ##__VA_ARGS__)
+struct lockdep_map;
+
+CMWQ_PRINTF(1, 5)
+static struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned int flags, int max_active, struct lockdep_map *map, ...)
+{
+	struct workqueue_struct *wq;
+	va_list args;
+
+	va_start(args, map);
+	wq = cmwq_valloc_workqueue(false, flags, max_active, fmt, args);
+	va_end(args);
+	return wq;
+}
+
+CMWQ_PRINTF(1, 4)
+static struct workqueue_struct *alloc_ordered_workqueue_lockdep_map(const char *fmt, unsigned int flags, struct lockdep_map *map, ...)
+{
+	struct workqueue_struct *wq;
+	va_list args;
+
+	va_start(args, map);
+	wq = cmwq_valloc_workqueue(true, flags, 1, fmt, args);
+	va_end(args);
+	return wq;
+}
 
 /* Bytes of names and descriptions that are kept, with the 0. */
 #define WQ_NAME_LEN 32
@@ -338,8 +375,8 @@ static inline long work_on_cpu_safe(int cpu, long (*fn)(void *), void *arg)
 	return cmwq_work_on_cpu(cpu, fn, arg);
 }
 
-#define work_on_cpu_key(cpu, fn, arg, key) work_on_cpu((cpu), (fn), (arg))
-#define work_on_cpu_safe_key(cpu, fn, arg, key) work_on_cpu_safe((cpu), (fn), (arg))
+#define work_on_cpu_key(cpu, fn, arg, key) ((void)(key), work_on_cpu((cpu), (fn), (arg)))
+#define work_on_cpu_safe_key(cpu, fn, arg, key) ((void)(key), work_on_cpu_safe((cpu), (fn), (arg)))
 
 static inline int schedule_on_each_cpu(work_func_t func)
 {
