@@ -14,7 +14,7 @@ const char *__tsan_default_suppressions(void)
 static long written;
 static int nr_writers;
 
-static __attribute__((noinline)) void write_in_parallel(void)
+static __attribute__((__noinline__)) void write_in_parallel(void)
 {
 	int i;
 
