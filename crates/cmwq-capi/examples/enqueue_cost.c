@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ITEMS = 1000, ROUNDS = 400 };
+enum { ITEMS = 1000, ROUNDS = 50 };
 
 static bool stop;
 static atomic_t spinning;
@@ -28,7 +28,7 @@ static void spin(struct work_struct *work)
 	(void)work;
 	atomic_inc(&spinning);
 	while (!READ_ONCE(stop))
-		;
+		cpu_relax();
 }
 
 static int ascending(const void *a, const void *b)

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 const ITEMS: usize = 1_000;
-const ROUNDS: usize = 400;
+const ROUNDS: usize = 50;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 static SPINNING: AtomicUsize = AtomicUsize::new(0);

@@ -28,21 +28,45 @@ extern void __tsan_release(void *address);
 
 /*
  * Calls of malloc(), memcpy() and the like that the library itself makes are not looked at: the sanitizer does not see what orders them. What
- * the program does with its memory is. A program that has suppressions of its own adds this line to them.
+ * the program does with its memory is. A program that has __tsan_default_suppressions() of its own adds this line to them, and defines
+ * CMWQ_OWN_SUPPRESSIONS.
  */
+#define CMWQ_TOLD_SUPPRESSION "called_from_lib:libcmwq.so"
+#ifndef CMWQ_OWN_SUPPRESSIONS
+#ifdef __clang__
+/* A weak one would lose against the weak one of the runtime, which clang links first. This is not weak, and the linker keeps one for the program. */
+__asm__(".pushsection .text.cmwq_told_suppressions,\"axG\",%progbits,cmwq_told_suppressions,comdat\n"
+	".globl __tsan_default_suppressions\n"
+	".type __tsan_default_suppressions,%function\n"
+	"__tsan_default_suppressions:\n"
+#ifdef __aarch64__
+	"adr x0, 1f\n"
+	"ret\n"
+#else
+	"leaq 1f(%rip), %rax\n"
+	"retq\n"
+#endif
+	"1: .asciz \"" CMWQ_TOLD_SUPPRESSION "\\n\"\n"
+	".balign 8\n"
+	".size __tsan_default_suppressions, . - __tsan_default_suppressions\n"
+	".popsection\n");
+#else
 __attribute__((__weak__, __visibility__("default"))) const char *__tsan_default_suppressions(void);
 __attribute__((__weak__, __visibility__("default"))) const char *__tsan_default_suppressions(void)
 {
-	return "called_from_lib:libcmwq.so\n";
+	return CMWQ_TOLD_SUPPRESSION "\n";
 }
+#endif
+#endif
 #endif
 
 /* What stands for the items of a workqueue that have ended; one table for the program. Workqueues may share a place. */
 __attribute__((__weak__)) char cmwq_told_places[1024];
-/* What stands for the entries of completion queues, by their tokens. Tokens may share a place. */
-__attribute__((__weak__)) char cmwq_told_tokens[4096];
-/* What stands for the read-side sections that have ended, the grace periods that have begun, and the callbacks that have run. */
-__attribute__((__weak__)) char cmwq_told_rcu[3];
+/*
+ * What stands for the end of an item's run, by the item's address. Not the address itself: another thread may free the item while its function
+ * returns, and memory that is being freed must not be named to the sanitizer. Items may share a place.
+ */
+__attribute__((__weak__)) char cmwq_told_runs[65536];
 #ifdef __cplusplus
 }
 #endif
@@ -83,16 +107,30 @@ static inline char *cmwq_told_place(uint64_t queue)
 	return &cmwq_told_places[(queue >> 7) % sizeof(cmwq_told_places)];
 }
 
+static inline char *cmwq_told_run_of(const volatile void *item)
+{
+	return &cmwq_told_runs[(((uint64_t)(uintptr_t)item >> 3) * 0x9e3779b97f4a7c15u >> 32) % sizeof(cmwq_told_runs)];
+}
+
 static inline void cmwq_told_begin(const void *item, uintptr_t queue)
 {
 	(void)queue;
 	cmwq_told_acquire(item);
+	/* The item's run before this one has ended. */
+	cmwq_told_acquire(cmwq_told_run_of(item));
 }
 
 static inline void cmwq_told_end(const void *item, uintptr_t queue)
 {
-	cmwq_told_release(item);
+	cmwq_told_release_shared(cmwq_told_run_of(item));
 	cmwq_told_release_shared(cmwq_told_place(queue));
+}
+
+/* By a thread that has waited for an item, or has taken it back: what ran, and what the threads that queued it did before. */
+static inline void cmwq_told_waited(const volatile void *item)
+{
+	cmwq_told_acquire(cmwq_told_run_of(item));
+	cmwq_told_acquire(item);
 }
 
 /* Every file of the program asks for the same; the first one is heard. */
@@ -149,10 +187,22 @@ static inline bool cmwq_told_mod_delayed_work_on_ns(int cpu, struct cmwq_workque
 	return cmwq_mod_delayed_work_on_ns(cpu, wq, dwork, delay_ns);
 }
 
-static inline bool cmwq_told_task_wake(struct cmwq_task *task, unsigned int states)
+static inline int cmwq_told_try_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work)
 {
-	cmwq_told_release(task);
-	return cmwq_task_wake(task, states);
+	cmwq_told_release(work);
+	return cmwq_try_queue_work(wq, work);
+}
+
+static inline int cmwq_told_try_queue_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns)
+{
+	cmwq_told_release(dwork);
+	return cmwq_try_queue_delayed_work_ns(wq, dwork, delay_ns);
+}
+
+static inline int cmwq_told_try_mod_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns)
+{
+	cmwq_told_release(dwork);
+	return cmwq_try_mod_delayed_work_ns(wq, dwork, delay_ns);
 }
 
 static inline void cmwq_told_complete(struct cmwq_completion *done)
@@ -171,7 +221,7 @@ static inline bool cmwq_told_flush_work(struct cmwq_work *work)
 {
 	bool result = cmwq_flush_work(work);
 
-	cmwq_told_acquire(work);
+	cmwq_told_waited(work);
 	return result;
 }
 
@@ -180,7 +230,7 @@ static inline int cmwq_told_flush_work_timeout_ns(struct cmwq_work *work, uint64
 {
 	int result = cmwq_flush_work_timeout_ns(work, timeout_ns);
 
-	cmwq_told_acquire(work);
+	cmwq_told_waited(work);
 	return result;
 }
 
@@ -188,7 +238,7 @@ static inline int cmwq_told_flush_delayed_work_timeout_ns(struct cmwq_delayed_wo
 {
 	int result = cmwq_flush_delayed_work_timeout_ns(dwork, timeout_ns);
 
-	cmwq_told_acquire(dwork);
+	cmwq_told_waited(dwork);
 	return result;
 }
 
@@ -196,7 +246,7 @@ static inline bool cmwq_told_cancel_work(struct cmwq_work *work)
 {
 	bool result = cmwq_cancel_work(work);
 
-	cmwq_told_acquire(work);
+	cmwq_told_waited(work);
 	return result;
 }
 
@@ -204,7 +254,7 @@ static inline bool cmwq_told_cancel_work_sync(struct cmwq_work *work)
 {
 	bool result = cmwq_cancel_work_sync(work);
 
-	cmwq_told_acquire(work);
+	cmwq_told_waited(work);
 	return result;
 }
 
@@ -212,7 +262,7 @@ static inline bool cmwq_told_disable_work(struct cmwq_work *work)
 {
 	bool result = cmwq_disable_work(work);
 
-	cmwq_told_acquire(work);
+	cmwq_told_waited(work);
 	return result;
 }
 
@@ -220,7 +270,7 @@ static inline bool cmwq_told_disable_work_sync(struct cmwq_work *work)
 {
 	bool result = cmwq_disable_work_sync(work);
 
-	cmwq_told_acquire(work);
+	cmwq_told_waited(work);
 	return result;
 }
 
@@ -228,7 +278,7 @@ static inline bool cmwq_told_flush_delayed_work(struct cmwq_delayed_work *dwork)
 {
 	bool result = cmwq_flush_delayed_work(dwork);
 
-	cmwq_told_acquire(dwork);
+	cmwq_told_waited(dwork);
 	return result;
 }
 
@@ -236,7 +286,7 @@ static inline bool cmwq_told_cancel_delayed_work(struct cmwq_delayed_work *dwork
 {
 	bool result = cmwq_cancel_delayed_work(dwork);
 
-	cmwq_told_acquire(dwork);
+	cmwq_told_waited(dwork);
 	return result;
 }
 
@@ -244,7 +294,7 @@ static inline bool cmwq_told_cancel_delayed_work_sync(struct cmwq_delayed_work *
 {
 	bool result = cmwq_cancel_delayed_work_sync(dwork);
 
-	cmwq_told_acquire(dwork);
+	cmwq_told_waited(dwork);
 	return result;
 }
 
@@ -252,7 +302,7 @@ static inline bool cmwq_told_disable_delayed_work(struct cmwq_delayed_work *dwor
 {
 	bool result = cmwq_disable_delayed_work(dwork);
 
-	cmwq_told_acquire(dwork);
+	cmwq_told_waited(dwork);
 	return result;
 }
 
@@ -260,7 +310,7 @@ static inline bool cmwq_told_disable_delayed_work_sync(struct cmwq_delayed_work 
 {
 	bool result = cmwq_disable_delayed_work_sync(dwork);
 
-	cmwq_told_acquire(dwork);
+	cmwq_told_waited(dwork);
 	return result;
 }
 
@@ -294,14 +344,6 @@ static inline void cmwq_told_wait_for_completion(struct cmwq_completion *done)
 	cmwq_told_acquire(done);
 }
 
-static inline bool cmwq_told_task_sleep_ns(uint64_t ns)
-{
-	bool woken = cmwq_task_sleep_ns(ns);
-
-	cmwq_told_acquire(cmwq_current_task());
-	return woken;
-}
-
 static inline int cmwq_told_flush_workqueue(struct cmwq_workqueue *wq)
 {
 	uint64_t queue = wq ? cmwq_workqueue_id(wq) : 0;
@@ -329,267 +371,11 @@ static inline int cmwq_told_destroy_workqueue(struct cmwq_workqueue *wq)
 	return result;
 }
 
-/* ---- many items, and completion queues ---- */
-
-static inline int cmwq_told_try_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work)
-{
-	cmwq_told_release(work);
-	return cmwq_try_queue_work(wq, work);
-}
-
-static inline int cmwq_told_try_queue_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns)
-{
-	cmwq_told_release(dwork);
-	return cmwq_try_queue_delayed_work_ns(wq, dwork, delay_ns);
-}
-
-static inline int cmwq_told_try_mod_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns)
-{
-	cmwq_told_release(dwork);
-	return cmwq_try_mod_delayed_work_ns(wq, dwork, delay_ns);
-}
-
-static inline void cmwq_told_release_all(struct cmwq_work *const works[], size_t n)
-{
-	size_t i;
-
-	for (i = 0; works && i < n; i++)
-		cmwq_told_release(works[i]);
-}
-
-static inline size_t cmwq_told_queue_work_batch(struct cmwq_workqueue *wq, struct cmwq_work *const works[], size_t n)
-{
-	cmwq_told_release_all(works, n);
-	return cmwq_queue_work_batch(wq, works, n);
-}
-
-static inline size_t cmwq_told_queue_work_batch_fates(struct cmwq_workqueue *wq, struct cmwq_work *const works[], size_t n, int fates[])
-{
-	cmwq_told_release_all(works, n);
-	return cmwq_queue_work_batch_fates(wq, works, n, fates);
-}
-
-static inline char *cmwq_told_token(uint64_t token)
-{
-	return &cmwq_told_tokens[(token * 0x9e3779b97f4a7c15u >> 32) % sizeof(cmwq_told_tokens)];
-}
-
-static inline int cmwq_told_cq_post(struct cmwq_cq *cq, uint64_t token, int64_t result)
-{
-	cmwq_told_release_shared(cmwq_told_token(token));
-	return cmwq_cq_post(cq, token, result);
-}
-
-/* A function of cmwq_cq_execute(), with what the program gave. */
-struct cmwq_told_job {
-	int64_t (*fn)(void *arg);
-	void *arg;
-	uint64_t token;
-};
-
-static inline int64_t cmwq_told_cq_run(void *arg)
-{
-	struct cmwq_told_job *job = (struct cmwq_told_job *)arg;
-	int64_t result;
-
-	cmwq_told_acquire(job);
-	result = job->fn(job->arg);
-	cmwq_told_release_shared(cmwq_told_token(job->token));
-	free(job);
-	return result;
-}
-
-static inline int cmwq_told_cq_execute(struct cmwq_cq *cq, struct cmwq_workqueue *wq, int64_t (*fn)(void *arg), void *arg, uint64_t token)
-{
-	struct cmwq_told_job *job = fn ? (struct cmwq_told_job *)malloc(sizeof(*job)) : NULL;
-	int result;
-
-	if (!job)
-		return cmwq_cq_execute(cq, wq, fn, arg, token);
-	job->fn = fn;
-	job->arg = arg;
-	job->token = token;
-	cmwq_told_release(job);
-	result = cmwq_cq_execute(cq, wq, cmwq_told_cq_run, job, token);
-	if (result)
-		free(job);
-	return result;
-}
-
-static inline size_t cmwq_told_drained(const struct cmwq_cqe entries[], size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		cmwq_told_acquire(cmwq_told_token(entries[i].token));
-	return n;
-}
-
-static inline size_t cmwq_told_cq_drain(struct cmwq_cq *cq, struct cmwq_cqe entries[], size_t max)
-{
-	return cmwq_told_drained(entries, cmwq_cq_drain(cq, entries, max));
-}
-
-static inline size_t cmwq_told_cq_wait(struct cmwq_cq *cq, struct cmwq_cqe entries[], size_t max)
-{
-	return cmwq_told_drained(entries, cmwq_cq_wait(cq, entries, max));
-}
-
-static inline size_t cmwq_told_cq_wait_timeout_ns(struct cmwq_cq *cq, struct cmwq_cqe entries[], size_t max, uint64_t timeout_ns)
-{
-	return cmwq_told_drained(entries, cmwq_cq_wait_timeout_ns(cq, entries, max, timeout_ns));
-}
-
-/* ---- every CPU ---- */
-
-struct cmwq_told_call {
-	long (*fn)(void *arg);
-	void *arg;
-};
-
-static inline long cmwq_told_call_run(void *arg)
-{
-	struct cmwq_told_call *call = (struct cmwq_told_call *)arg;
-	long result;
-
-	cmwq_told_acquire(call);
-	result = call->fn(call->arg);
-	cmwq_told_release(call);
-	return result;
-}
-
-static inline long cmwq_told_work_on_cpu(int cpu, long (*fn)(void *arg), void *arg)
-{
-	struct cmwq_told_call call;
-	long result;
-
-	if (!fn)
-		return cmwq_work_on_cpu(cpu, fn, arg);
-	call.fn = fn;
-	call.arg = arg;
-	cmwq_told_release(&call);
-	result = cmwq_work_on_cpu(cpu, cmwq_told_call_run, &call);
-	cmwq_told_acquire(&call);
-	return result;
-}
-
-/* As the library does it, with items that the sanitizer is told of. */
-static inline int cmwq_told_schedule_on_each_cpu(cmwq_work_fn func)
-{
-	struct cmwq_cpumask *cpus = (struct cmwq_cpumask *)calloc(1, sizeof(*cpus));
-	struct cmwq_work *items = (struct cmwq_work *)calloc(CMWQ_MAX_CPUS, sizeof(*items));
-	int cpu, result = func && cpus && items ? cmwq_online_cpus(cpus) : 1;
-
-	if (result) {
-		free(items);
-		free(cpus);
-		return cmwq_schedule_on_each_cpu(func);
-	}
-	for (cpu = 0; cpu < CMWQ_MAX_CPUS; cpu++) {
-		if (!(cpus->bits[cpu / 64] >> cpu % 64 & 1))
-			continue;
-		cmwq_init_work(&items[cpu], func);
-		cmwq_told_release(&items[cpu]);
-		if (!cmwq_queue_work_on(cpu, cmwq_system_percpu_wq, &items[cpu]))
-			result = -EAGAIN;
-	}
-	for (cpu = 0; cpu < CMWQ_MAX_CPUS; cpu++) {
-		if (!items[cpu].func)
-			continue;
-		cmwq_flush_work(&items[cpu]);
-		cmwq_told_acquire(&items[cpu]);
-	}
-	free(items);
-	free(cpus);
-	return result;
-}
-
-/* ---- read-copy-update ---- */
-
-static inline void cmwq_told_rcu_read_lock(void)
-{
-	cmwq_rcu_read_lock();
-	cmwq_told_acquire(&cmwq_told_rcu[1]);
-}
-
-static inline void cmwq_told_rcu_read_unlock(void)
-{
-	cmwq_told_release_shared(&cmwq_told_rcu[0]);
-	cmwq_rcu_read_unlock();
-}
-
-static inline void cmwq_told_synchronize_rcu(void)
-{
-	/* Within a section nothing is waited for. */
-	bool waits = !cmwq_rcu_read_lock_held();
-
-	cmwq_told_release_shared(&cmwq_told_rcu[1]);
-	cmwq_synchronize_rcu();
-	if (waits)
-		cmwq_told_acquire(&cmwq_told_rcu[0]);
-}
-
-/* What waits for a grace period in place of the program's head. */
-struct cmwq_told_callback {
-	struct cmwq_rcu_head head;
-	struct cmwq_rcu_head *programs;
-	void (*func)(struct cmwq_rcu_head *head);
-};
-
-static inline void cmwq_told_callback_run(struct cmwq_rcu_head *head)
-{
-	struct cmwq_told_callback *callback = CMWQ_CONTAINER_OF(head, struct cmwq_told_callback, head);
-
-	cmwq_told_acquire(callback);
-	cmwq_told_acquire(&cmwq_told_rcu[0]);
-	/* An offset is no function: see cmwq_call_rcu(). */
-	if ((uintptr_t)callback->func < 4096)
-		free((char *)callback->programs - (uintptr_t)callback->func);
-	else
-		callback->func(callback->programs);
-	free(callback);
-	cmwq_told_release_shared(&cmwq_told_rcu[2]);
-}
-
-static inline void cmwq_told_call_rcu(struct cmwq_rcu_head *head, void (*func)(struct cmwq_rcu_head *head))
-{
-	struct cmwq_told_callback *callback = head ? (struct cmwq_told_callback *)malloc(sizeof(*callback)) : NULL;
-
-	if (!callback) {
-		cmwq_call_rcu(head, func);
-		return;
-	}
-	callback->programs = head;
-	callback->func = func;
-	cmwq_told_release(callback);
-	cmwq_call_rcu(&callback->head, cmwq_told_callback_run);
-}
-
-static inline void cmwq_told_rcu_barrier(void)
-{
-	cmwq_rcu_barrier();
-	cmwq_told_acquire(&cmwq_told_rcu[2]);
-}
-
 #define cmwq_try_queue_work(wq, work) cmwq_told_try_queue_work((wq), (work))
 #define cmwq_try_queue_delayed_work_ns(wq, dwork, delay_ns) cmwq_told_try_queue_delayed_work_ns((wq), (dwork), (delay_ns))
 #define cmwq_try_mod_delayed_work_ns(wq, dwork, delay_ns) cmwq_told_try_mod_delayed_work_ns((wq), (dwork), (delay_ns))
 #define cmwq_flush_work_timeout_ns(work, timeout_ns) cmwq_told_flush_work_timeout_ns((work), (timeout_ns))
 #define cmwq_flush_delayed_work_timeout_ns(dwork, timeout_ns) cmwq_told_flush_delayed_work_timeout_ns((dwork), (timeout_ns))
-#define cmwq_queue_work_batch(wq, works, n) cmwq_told_queue_work_batch((wq), (works), (n))
-#define cmwq_queue_work_batch_fates(wq, works, n, fates) cmwq_told_queue_work_batch_fates((wq), (works), (n), (fates))
-#define cmwq_cq_post(cq, token, result) cmwq_told_cq_post((cq), (token), (result))
-#define cmwq_cq_execute(cq, wq, fn, arg, token) cmwq_told_cq_execute((cq), (wq), (fn), (arg), (token))
-#define cmwq_cq_drain(cq, entries, max) cmwq_told_cq_drain((cq), (entries), (max))
-#define cmwq_cq_wait(cq, entries, max) cmwq_told_cq_wait((cq), (entries), (max))
-#define cmwq_cq_wait_timeout_ns(cq, entries, max, timeout_ns) cmwq_told_cq_wait_timeout_ns((cq), (entries), (max), (timeout_ns))
-#define cmwq_work_on_cpu(cpu, fn, arg) cmwq_told_work_on_cpu((cpu), (fn), (arg))
-#define cmwq_schedule_on_each_cpu(func) cmwq_told_schedule_on_each_cpu((func))
-#define cmwq_rcu_read_lock() cmwq_told_rcu_read_lock()
-#define cmwq_rcu_read_unlock() cmwq_told_rcu_read_unlock()
-#define cmwq_synchronize_rcu() cmwq_told_synchronize_rcu()
-#define cmwq_call_rcu(head, func) cmwq_told_call_rcu((head), (func))
-#define cmwq_rcu_barrier() cmwq_told_rcu_barrier()
 #define cmwq_queue_work(wq, work) cmwq_told_queue_work((wq), (work))
 #define cmwq_queue_work_on(cpu, wq, work) cmwq_told_queue_work_on((cpu), (wq), (work))
 #define cmwq_queue_work_node(node, wq, work) cmwq_told_queue_work_node((node), (wq), (work))
@@ -598,7 +384,6 @@ static inline void cmwq_told_rcu_barrier(void)
 #define cmwq_queue_delayed_work_on_ns(cpu, wq, dwork, delay_ns) cmwq_told_queue_delayed_work_on_ns((cpu), (wq), (dwork), (delay_ns))
 #define cmwq_mod_delayed_work_ns(wq, dwork, delay_ns) cmwq_told_mod_delayed_work_ns((wq), (dwork), (delay_ns))
 #define cmwq_mod_delayed_work_on_ns(cpu, wq, dwork, delay_ns) cmwq_told_mod_delayed_work_on_ns((cpu), (wq), (dwork), (delay_ns))
-#define cmwq_task_wake(task, states) cmwq_told_task_wake((task), (states))
 #define cmwq_complete(done) cmwq_told_complete((done))
 #define cmwq_complete_all(done) cmwq_told_complete_all((done))
 #define cmwq_flush_work(work) cmwq_told_flush_work((work))
@@ -615,9 +400,10 @@ static inline void cmwq_told_rcu_barrier(void)
 #define cmwq_try_wait_for_completion(done) cmwq_told_try_wait_for_completion((done))
 #define cmwq_completion_done(done) cmwq_told_completion_done((done))
 #define cmwq_wait_for_completion(done) cmwq_told_wait_for_completion((done))
-#define cmwq_task_sleep_ns(ns) cmwq_told_task_sleep_ns((ns))
 #define cmwq_flush_workqueue(wq) cmwq_told_flush_workqueue((wq))
 #define cmwq_drain_workqueue(wq) cmwq_told_drain_workqueue((wq))
 #define cmwq_destroy_workqueue(wq) cmwq_told_destroy_workqueue((wq))
+
+#include "cmwq_race_detectors_others.h"
 
 #endif

@@ -32,7 +32,10 @@ fn pkg_config_and_cmake_find_what_was_installed() {
     install(&[("PREFIX", &prefix)]);
     for file in [
         "include/cmwq/linux/workqueue.h",
+        "include/cmwq_cq.h",
+        "include/cmwq_task.h",
         "include/cmwq_race_detectors.h",
+        "include/cmwq_race_detectors_others.h",
         "share/cmwq/valgrind/memcheck.supp",
         "share/cmwq/valgrind/helgrind.supp",
         "share/cmwq/valgrind/drd.supp",

@@ -53,6 +53,7 @@ programs! {
     lists
     neighbours
     nodes
+    only_workqueue
     parallel_engine
     reinit
     system

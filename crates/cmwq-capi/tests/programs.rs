@@ -89,7 +89,7 @@ fn example_with_libuv(name: &str) -> Option<String> {
         .args(["--cflags", "--libs", "libuv"])
         .output();
     let Some(asked) = asked.ok().filter(|asked| asked.status.success()) else {
-        println!("left out: libuv is missing; on Debian: apt-get install libuv1-dev");
+        println!("skipped, because libuv is missing; on Debian: apt-get install libuv1-dev");
         return None;
     };
     let flags = String::from_utf8(asked.stdout).unwrap();
@@ -123,7 +123,7 @@ fn libuv_s_own_work_queue() {
     let mut probing = Command::new(cc());
     probing.args(probe).arg(folder.join("probe"));
     if !probing.output().is_ok_and(|output| output.status.success()) {
-        println!("left out: libuv_a.a is missing; on Debian: apt-get install libuv1-dev");
+        println!("skipped, because libuv_a.a is missing; on Debian: apt-get install libuv1-dev");
         return;
     }
     let queue = crate_dir().join("examples/libuv/uv_on_cmwq.c");

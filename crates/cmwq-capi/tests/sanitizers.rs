@@ -62,7 +62,11 @@ fn run(program: &Path) -> Output {
     let mut command = Command::new("timeout");
     command.args(["300", "setarch", "-R"]).arg(program);
     command
-        .env("TSAN_OPTIONS", "exitcode=66 report_bugs=1")
+        // Without the second that it waits before a program ends.
+        .env(
+            "TSAN_OPTIONS",
+            "exitcode=66 report_bugs=1 atexit_sleep_ms=0",
+        )
         .output()
         .unwrap()
 }
@@ -80,17 +84,23 @@ fn compilers(test: &str) -> Vec<String> {
             output.status.success() && has("setarch") && run(&program).status.success()
         })
     };
-    [cc(), "clang".into()].into_iter().filter(works).collect()
+    let compilers: Vec<String> = [cc(), "clang".into()].into_iter().filter(works).collect();
+    if compilers.is_empty() {
+        println!("skipped, because no C compiler here has a thread sanitizer that runs");
+    }
+    compilers
 }
 
 /// The programs, and how many races each can be told to have.
-const PROGRAMS: [(&str, u32); 3] = [("threads", 2), ("others", 4), ("shared", 3)];
+const PROGRAMS: [(&str, u32); 4] = [("threads", 2), ("others", 4), ("shared", 3), ("freed", 1)];
 
 fn program(program: &str, compiler: &str, race: u32) -> Output {
     let folder = folder(&format!("tsan-{program}-{race}-{compiler}"));
     let source = format!("tests/c/sanitizers/{program}.c");
     let race = format!("-DRACE={race}");
-    let args = ["-std=gnu11", "-fsanitize=thread", &race];
+    let beside = crate_dir().join("tests/c/sanitizers/beside.c");
+    let beside = beside.to_str().unwrap();
+    let args = ["-std=gnu11", "-fsanitize=thread", &race, beside];
     run(&compile(&folder, &source, compiler, &args))
 }
 
@@ -122,6 +132,22 @@ fn a_race_of_the_programs_own_is_found() {
                     output.status
                 );
             }
+        }
+    }
+}
+
+#[test]
+fn a_program_may_have_suppressions_of_its_own() {
+    for compiler in compilers("own") {
+        for (own, races) in [("-DNONE", true), ("-DCMWQ_OWN_SUPPRESSIONS", false)] {
+            let folder = folder(&format!("tsan-own-{races}-{compiler}"));
+            let args = ["-std=gnu11", "-fsanitize=thread", own];
+            let source = "tests/c/sanitizers/own_suppressions.c";
+            let text = said(&run(&compile(&folder, source, &compiler, &args)));
+            let warned = text.contains("WARNING: ThreadSanitizer: data race");
+            assert_eq!(warned, races, "{compiler}, {own}: {text}");
+            // The library's own calls are not looked at.
+            assert!(!text.contains("in free"), "{compiler}, {own}: {text}");
         }
     }
 }

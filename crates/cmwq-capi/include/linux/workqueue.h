@@ -15,7 +15,14 @@
 #include <linux/cmwq_base.h>
 #include <errno.h>
 #include <linux/types.h>
+/* What code finds by including the kernel's header of this name. */
+#include <linux/atomic.h>
+#include <linux/bitops.h>
+#include <linux/list.h>
+#include <linux/lockdep.h>
+#include <linux/timer.h>
 #include <linux/container_of.h>
+#include <linux/cmwq_work.h>
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
 #include <linux/cmwq_delay.h>
@@ -26,145 +33,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* ---- work items ---- */
-
-struct workqueue_struct;
-struct work_struct;
-typedef void (*work_func_t)(struct work_struct *work);
-
-/*
- * The same memory as struct cmwq_work: 48 bytes, zeros and `func` are an idle item. `data`, `entry` and `func` stand where the kernel
- * has them. Of `data` bit 0 says that the item is pending; `entry` is the workqueue's and says nothing.
- */
-struct work_struct {
-#ifdef CMWQ_NO_ATOMIC
-	unsigned long data;
-#else
-	atomic_long_t data;
-#endif
-#ifdef CMWQ_NO_LIST_HEAD
-	struct {
-		struct work_struct *next, *prev;
-	} entry;
-#else
-	struct list_head entry;
-#endif
-	work_func_t func;
-	uint64_t cmwq_place;
-	uint64_t cmwq_reserved;
-};
-
-/* What code reads of a delayed item's timer. */
-struct cmwq_delayed_timer {
-	uint64_t cmwq_key;
-	/* In jiffies of a millisecond, whatever the program's own are; see cmwq_delayed_work_left_ns(). */
-	unsigned long expires;
-};
-
-/* The same memory as struct cmwq_delayed_work: 80 bytes. */
-struct delayed_work {
-	struct work_struct work;
-	struct cmwq_delayed_timer timer;
-	uint64_t cmwq_reserved[2];
-};
-
-struct execute_work {
-	struct work_struct work;
-};
-
-CMWQ_ASSERT(sizeof(struct work_struct) == sizeof(struct cmwq_work), "layout of work_struct");
-CMWQ_ASSERT(offsetof(struct work_struct, data) == 0 && offsetof(struct work_struct, entry) == 8, "layout of work_struct");
-CMWQ_ASSERT(offsetof(struct work_struct, func) == 24, "layout of work_struct");
-CMWQ_ASSERT(sizeof(struct delayed_work) == sizeof(struct cmwq_delayed_work), "layout of delayed_work");
-CMWQ_ASSERT(offsetof(struct delayed_work, timer) == offsetof(struct cmwq_delayed_work, private_timer), "layout of delayed_work");
-CMWQ_ASSERT(offsetof(struct cmwq_delayed_timer, expires) == 8, "layout of delayed_work");
-
-static inline struct cmwq_work *cmwq_of_work(const struct work_struct *work)
-{
-	return (struct cmwq_work *)(uintptr_t)work;
-}
-
-static inline struct cmwq_delayed_work *cmwq_of_delayed(const struct delayed_work *dwork)
-{
-	return (struct cmwq_delayed_work *)(uintptr_t)dwork;
-}
-
-static inline struct cmwq_workqueue *cmwq_of_workqueue(const struct workqueue_struct *wq)
-{
-	return (struct cmwq_workqueue *)(uintptr_t)wq;
-}
-
-static inline struct workqueue_struct *cmwq_to_workqueue(struct cmwq_workqueue *wq)
-{
-	return (struct workqueue_struct *)(uintptr_t)wq;
-}
-
-static inline struct delayed_work *to_delayed_work(struct work_struct *work)
-{
-	return (struct delayed_work *)(void *)((char *)work - offsetof(struct delayed_work, work));
-}
-
-#define WORK_STRUCT_PENDING_BIT 0
-#define WORK_STRUCT_PENDING (1UL << WORK_STRUCT_PENDING_BIT)
-#ifdef CMWQ_NO_ATOMIC
-#define work_data_bits(work) (&(work)->data)
-#else
-#define work_data_bits(work) ((unsigned long *)&(work)->data.counter)
-#endif
-#ifdef CMWQ_NO_ATOMIC
-#define WORK_DATA_INIT() 0
-#else
-#define WORK_DATA_INIT() ATOMIC_LONG_INIT(0)
-#endif
-#define WORK_DATA_STATIC_INIT() WORK_DATA_INIT()
-
-#define __WORK_INITIALIZER(name, fn) {WORK_DATA_INIT(), {NULL, NULL}, (fn), 0, 0}
-#define __DELAYED_WORK_INITIALIZER(name, fn, timer_flags) {__WORK_INITIALIZER((name).work, fn), {0, 0}, {0, 0}}
-#define DECLARE_WORK(name, fn) struct work_struct name = __WORK_INITIALIZER(name, fn)
-#define DECLARE_DELAYED_WORK(name, fn) struct delayed_work name = __DELAYED_WORK_INITIALIZER(name, fn, 0)
-#define DECLARE_DEFERRABLE_WORK(name, fn) DECLARE_DELAYED_WORK(name, fn)
-
-static inline void cmwq_init_work_struct(struct work_struct *work, work_func_t func)
-{
-#ifdef CMWQ_NO_ATOMIC
-	work->data = 0;
-#else
-	work->data.counter = 0;
-#endif
-	work->entry.next = NULL;
-	work->entry.prev = NULL;
-	work->func = func;
-	work->cmwq_place = 0;
-	work->cmwq_reserved = 0;
-}
-
-static inline void cmwq_init_delayed_work_struct(struct delayed_work *dwork, work_func_t func)
-{
-	cmwq_init_work_struct(&dwork->work, func);
-	dwork->timer.cmwq_key = 0;
-	dwork->timer.expires = 0;
-	dwork->cmwq_reserved[0] = 0;
-	dwork->cmwq_reserved[1] = 0;
-}
-
-#define INIT_WORK(work, fn) cmwq_init_work_struct((work), (fn))
-#define INIT_WORK_ONSTACK(work, fn) INIT_WORK((work), (fn))
-#define INIT_WORK_ONSTACK_KEY(work, fn, key) INIT_WORK((work), (fn))
-#define INIT_DELAYED_WORK(dwork, fn) cmwq_init_delayed_work_struct((dwork), (fn))
-#define INIT_DELAYED_WORK_ONSTACK(dwork, fn) INIT_DELAYED_WORK((dwork), (fn))
-#define INIT_DEFERRABLE_WORK(dwork, fn) INIT_DELAYED_WORK((dwork), (fn))
-#define INIT_DEFERRABLE_WORK_ONSTACK(dwork, fn) INIT_DELAYED_WORK((dwork), (fn))
-
-static inline void destroy_work_on_stack(struct work_struct *work)
-{
-	(void)work;
-}
-
-static inline void destroy_delayed_work_on_stack(struct delayed_work *dwork)
-{
-	(void)dwork;
-}
 
 /* ---- workqueues ---- */
 
@@ -201,36 +69,67 @@ enum wq_consts {
 #define CMWQ_PRINTF(at, args)
 #endif
 
+CMWQ_PRINTF(4, 0)
+static inline struct workqueue_struct *cmwq_valloc_workqueue(bool ordered, unsigned int flags, int max_active, const char *fmt, va_list args)
+{
+	char text[128] = "", *name = fmt ? text : NULL;
+
+	if (fmt)
+		vsnprintf(text, sizeof(text), fmt, args);
+	return cmwq_to_workqueue(ordered ? cmwq_alloc_ordered_workqueue(name, flags) : cmwq_alloc_workqueue(name, flags, max_active));
+}
+
 /* NULL on failure, with errno: see cmwq_alloc_workqueue(). */
 CMWQ_PRINTF(1, 4)
 static struct workqueue_struct *alloc_workqueue(const char *fmt, unsigned int flags, int max_active, ...)
 {
-	char name[128] = "";
+	struct workqueue_struct *wq;
 	va_list args;
 
 	va_start(args, max_active);
-	if (fmt)
-		vsnprintf(name, sizeof(name), fmt, args);
+	wq = cmwq_valloc_workqueue(false, flags, max_active, fmt, args);
 	va_end(args);
-	return cmwq_to_workqueue(cmwq_alloc_workqueue(fmt ? name : NULL, flags, max_active));
+	return wq;
 }
 
 CMWQ_PRINTF(1, 3)
 static struct workqueue_struct *alloc_ordered_workqueue(const char *fmt, unsigned int flags, ...)
 {
-	char name[128] = "";
+	struct workqueue_struct *wq;
 	va_list args;
 
 	va_start(args, flags);
-	if (fmt)
-		vsnprintf(name, sizeof(name), fmt, args);
+	wq = cmwq_valloc_workqueue(true, flags, 1, fmt, args);
 	va_end(args);
-	return cmwq_to_workqueue(cmwq_alloc_ordered_workqueue(fmt ? name : NULL, flags));
+	return wq;
 }
 
 /* The map is a lock checker's, which is not here. */
-#define alloc_workqueue_lockdep_map(fmt, flags, max_active, map, ...) alloc_workqueue(fmt, flags, max_active, ##__VA_ARGS__)
-#define alloc_ordered_workqueue_lockdep_map(fmt, flags, map, ...) alloc_ordered_workqueue(fmt, flags, ##__VA_ARGS__)
+struct lockdep_map;
+
+CMWQ_PRINTF(1, 5)
+static struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned int flags, int max_active, struct lockdep_map *map, ...)
+{
+	struct workqueue_struct *wq;
+	va_list args;
+
+	va_start(args, map);
+	wq = cmwq_valloc_workqueue(false, flags, max_active, fmt, args);
+	va_end(args);
+	return wq;
+}
+
+CMWQ_PRINTF(1, 4)
+static struct workqueue_struct *alloc_ordered_workqueue_lockdep_map(const char *fmt, unsigned int flags, struct lockdep_map *map, ...)
+{
+	struct workqueue_struct *wq;
+	va_list args;
+
+	va_start(args, map);
+	wq = cmwq_valloc_workqueue(true, flags, 1, fmt, args);
+	va_end(args);
+	return wq;
+}
 
 /* Bytes of names and descriptions that are kept, with the 0. */
 #define WQ_NAME_LEN 32
@@ -388,91 +287,6 @@ static inline void flush_scheduled_work(void)
 }
 #endif
 
-/* ---- one item ---- */
-
-static inline bool flush_work(struct work_struct *work)
-{
-	return cmwq_flush_work(cmwq_of_work(work));
-}
-
-static inline bool cancel_work(struct work_struct *work)
-{
-	return cmwq_cancel_work(cmwq_of_work(work));
-}
-
-static inline bool cancel_work_sync(struct work_struct *work)
-{
-	return cmwq_cancel_work_sync(cmwq_of_work(work));
-}
-
-static inline bool disable_work(struct work_struct *work)
-{
-	return cmwq_disable_work(cmwq_of_work(work));
-}
-
-static inline bool disable_work_sync(struct work_struct *work)
-{
-	return cmwq_disable_work_sync(cmwq_of_work(work));
-}
-
-static inline bool enable_work(struct work_struct *work)
-{
-	return cmwq_enable_work(cmwq_of_work(work));
-}
-
-static inline bool enable_and_queue_work(struct workqueue_struct *wq, struct work_struct *work)
-{
-	return cmwq_enable_and_queue_work(cmwq_of_workqueue(wq), cmwq_of_work(work));
-}
-
-static inline bool flush_delayed_work(struct delayed_work *dwork)
-{
-	return cmwq_flush_delayed_work(cmwq_of_delayed(dwork));
-}
-
-static inline bool cancel_delayed_work(struct delayed_work *dwork)
-{
-	return cmwq_cancel_delayed_work(cmwq_of_delayed(dwork));
-}
-
-static inline bool cancel_delayed_work_sync(struct delayed_work *dwork)
-{
-	return cmwq_cancel_delayed_work_sync(cmwq_of_delayed(dwork));
-}
-
-static inline bool disable_delayed_work(struct delayed_work *dwork)
-{
-	return cmwq_disable_delayed_work(cmwq_of_delayed(dwork));
-}
-
-static inline bool disable_delayed_work_sync(struct delayed_work *dwork)
-{
-	return cmwq_disable_delayed_work_sync(cmwq_of_delayed(dwork));
-}
-
-static inline bool enable_delayed_work(struct delayed_work *dwork)
-{
-	return cmwq_enable_delayed_work(cmwq_of_delayed(dwork));
-}
-
-static inline bool work_pending(const struct work_struct *work)
-{
-	return cmwq_work_pending(cmwq_of_work(work));
-}
-
-static inline bool delayed_work_pending(const struct delayed_work *dwork)
-{
-	return work_pending(&dwork->work);
-}
-
-static inline unsigned int work_busy(const struct work_struct *work)
-{
-	return cmwq_work_busy(cmwq_of_work(work));
-}
-
-/* The structure that an item is embedded in, by a variable of its type. */
-#define from_work(var, work, member) container_of(work, __typeof__(*(var)), member)
-
 /* ---- items that wait for a grace period ---- */
 
 #ifdef CMWQ_HAS_RCU
@@ -561,8 +375,8 @@ static inline long work_on_cpu_safe(int cpu, long (*fn)(void *), void *arg)
 	return cmwq_work_on_cpu(cpu, fn, arg);
 }
 
-#define work_on_cpu_key(cpu, fn, arg, key) work_on_cpu((cpu), (fn), (arg))
-#define work_on_cpu_safe_key(cpu, fn, arg, key) work_on_cpu_safe((cpu), (fn), (arg))
+#define work_on_cpu_key(cpu, fn, arg, key) ((void)(key), work_on_cpu((cpu), (fn), (arg)))
+#define work_on_cpu_safe_key(cpu, fn, arg, key) ((void)(key), work_on_cpu_safe((cpu), (fn), (arg)))
 
 static inline int schedule_on_each_cpu(work_func_t func)
 {

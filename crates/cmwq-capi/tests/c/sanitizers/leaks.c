@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* For memcheck: several kinds of workqueues are used. With -DLOSE=1 a work function loses memory, to which a pointer into its middle is left. */
+/* For memcheck: several kinds of workqueues are used, and a thread is there when the process ends. With -DLOSE=1 a work function loses memory, to which a pointer into its middle is left. */
+#include <linux/kthread.h>
 #include <linux/workqueue.h>
 #include <stdlib.h>
 
@@ -16,6 +17,14 @@ static void run(struct work_struct *work)
 	if (!middle)
 		middle = (char *)malloc(4000) + 2000;
 #endif
+}
+
+static int sleep_on(void *data)
+{
+	(void)data;
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(HZ);
+	return 0;
 }
 
 int main(void)
@@ -39,5 +48,5 @@ int main(void)
 	}
 	for (i = 0; i < 4; i++)
 		destroy_workqueue(wqs[i]);
-	return nr_runs == 10 ? 0 : 1;
+	return nr_runs == 10 && !IS_ERR(kthread_run(sleep_on, NULL, "stays")) ? 0 : 1;
 }

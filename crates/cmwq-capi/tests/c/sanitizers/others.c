@@ -102,14 +102,14 @@ static void batches(int round)
 #endif
 	for (i = 0; i < ITEMS; i++) {
 		cmwq_flush_work(works[i]);
-		check(jobs[i].out == round + i + 1 || RACE, __LINE__);
+		check(jobs[i].out == round + i + 1 || RACE != 0, __LINE__);
 	}
 	for (i = 0; i < ITEMS; i++)
 		jobs[i].in = jobs[i].out;
 	check(cmwq_queue_work_batch_fates(wq, works, ITEMS, fates) == ITEMS, __LINE__);
 	cmwq_flush_workqueue(wq);
 	for (i = 0; i < ITEMS; i++)
-		check(jobs[i].out == round + i + 2 || RACE, __LINE__);
+		check(jobs[i].out == round + i + 2 || RACE != 0, __LINE__);
 }
 
 static void entries(int round)
@@ -131,7 +131,7 @@ static void entries(int round)
 		while (n--) {
 			struct job *job = &jobs[taken[n].token];
 
-			check(job->out == job->in + (taken[n].token % 2 ? 1 : 3) || RACE, __LINE__);
+			check(job->out == job->in + (taken[n].token % 2 ? 1 : 3) || RACE != 0, __LINE__);
 #if RACE == 2
 			job->out = 0;
 #endif
@@ -218,7 +218,7 @@ int main(void)
 	}
 	call_rcu(&shared->rcu, freed);
 	rcu_barrier();
-	check(nr_freed == (ROUNDS + 1) / 3 + 1 || RACE, __LINE__);
+	check(nr_freed == (ROUNDS + 1) / 3 + 1 || RACE != 0, __LINE__);
 	cmwq_cq_destroy(cq);
 	cmwq_destroy_workqueue(wq);
 	return 0;

@@ -38,7 +38,7 @@ static void release(struct kref *ref)
 {
 	struct object *object = container_of(ref, struct object, ref);
 
-	check(object->ours == object->theirs || RACE, __LINE__);
+	check(object->ours == object->theirs || RACE != 0, __LINE__);
 	atomic_inc(&nr_freed);
 	kfree(object);
 }
@@ -59,7 +59,7 @@ static void read_or_write(struct work_struct *work)
 {
 	if (work - items > 1) {
 		read_lock(&lock);
-		check(pair[0] == pair[1] || RACE, __LINE__);
+		check(pair[0] == pair[1] || RACE != 0, __LINE__);
 		read_unlock(&lock);
 		return;
 	}

@@ -46,6 +46,35 @@ static void run_late(struct work_struct *work)
 	complete(&job->done);
 }
 
+/* Queues itself before it writes: the next run may be another worker's, but not before this one has ended. */
+struct chain {
+	struct work_struct work;
+	struct workqueue_struct *wq;
+	struct completion done;
+	long left;
+};
+
+static void run_again(struct work_struct *work)
+{
+	struct chain *chain = container_of(work, struct chain, work);
+
+	if (chain->left > 1)
+		queue_work(chain->wq, work);
+	if (--chain->left == 0)
+		complete(&chain->done);
+}
+
+static void run_chain(struct workqueue_struct *wq)
+{
+	struct chain chain = {.wq = wq, .left = ROUNDS};
+
+	INIT_WORK_ONSTACK(&chain.work, run_again);
+	init_completion(&chain.done);
+	queue_work(wq, &chain.work);
+	wait_for_completion(&chain.done);
+	flush_work(&chain.work);
+}
+
 int main(void)
 {
 	struct workqueue_struct *wqs[] = {
@@ -70,7 +99,7 @@ int main(void)
 			job->out = 0;
 #endif
 			flush_work(&job->work);
-			check(RACE || job->out == i + 1, __LINE__);
+			check(RACE != 0 || job->out == i + 1, __LINE__);
 			job->in = i + 7;
 			check(queue_work(wqs[wq], &job->work), __LINE__);
 			flush_workqueue(wqs[wq]);
@@ -88,8 +117,10 @@ int main(void)
 		check(job->out == i + 2, __LINE__);
 		flush_delayed_work(&job->dwork);
 	}
-	for (wq = 0; wq < 3; wq++)
+	for (wq = 0; wq < 3; wq++) {
+		run_chain(wqs[wq]);
 		destroy_workqueue(wqs[wq]);
+	}
 	free(job);
 	return 0;
 }

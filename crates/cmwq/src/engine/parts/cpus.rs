@@ -298,9 +298,16 @@ pub(crate) fn declare(declared: usize) -> usize {
 pub(crate) fn declared() -> usize {
     // Relaxed: a thread that has declared a CPU has set the flag itself.
     match ANY_DECLARED.load(Ordering::Relaxed) {
-        true => DECLARED.get(),
+        true => declared_by_this_thread(),
         false => 0,
     }
+}
+
+// By itself: the compiler takes finding a thread's own memory for cheap, and would do it before it is known whether it is needed.
+#[cold]
+#[inline(never)]
+fn declared_by_this_thread() -> usize {
+    DECLARED.get()
 }
 
 /// The real CPU that the calling thread is on.
