@@ -4,10 +4,12 @@
 use crate::pool::attrs::kind::PoolKind;
 use crate::pool::state::pool::Pool;
 use crate::sys::atomic::Ordering;
+use crate::sys::clock;
 use std::sync::Arc;
 
 /// Under a limit over all pools, items of an unbound pool are hogs this many times later: more workers than slots only get the process's control
-/// group throttled. For the same reason there are then only as many extra slots as hogs.
+/// group throttled. For the same reason there are then only as many extra slots as hogs,
+/// unless no item ends for long.
 const LATER_IF_LIMITED: u64 = 10;
 
 impl Pool {
@@ -33,14 +35,16 @@ impl Pool {
         let mut guard = self.lock();
         // If items end often, the worklist moves on anyway, and more workers would only share the CPUs.
         let stuck = completed <= u64::from(guard.running());
-        if guard.hogs.workers > 0 && guard.has_waiting() && stuck {
-            let waiting = u32::try_from(guard.waiting()).unwrap_or(u32::MAX);
-            let most = match guard.is_limited() {
-                true => guard.hogs.workers,
-                false => guard.running().saturating_add(waiting),
-            };
-            guard.hogs.grow(most);
-            guard.retarget();
+        if guard.hogs.workers == 0 || !guard.has_waiting() || !stuck {
+            guard.hogs.moves_on();
+            return;
         }
+        let waiting = u32::try_from(guard.waiting()).unwrap_or(u32::MAX);
+        let most = match guard.is_limited() && !guard.hogs.steps_beyond_limit(clock::now_ns()) {
+            true => guard.hogs.workers,
+            false => guard.running().saturating_add(waiting),
+        };
+        guard.hogs.grow(most);
+        guard.retarget();
     }
 }
