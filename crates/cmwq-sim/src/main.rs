@@ -126,7 +126,7 @@ pub(crate) fn warn(error: &str) {
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
-    // With standard error gone there is nobody left to tell.
+    // Without standard error there is no way to report anything.
     let _ = writeln!(std::io::stderr(), "cmwq-sim: {line}");
 }
 

@@ -31,7 +31,7 @@ fn list_shows_this_process_and_p_finds_it_by_number_and_name() {
         assert!(served.refused(&["busy", "-p", nobody]).contains("ENOENT"));
     }
     let nowhere = tempfile::tempdir().expect("a folder");
-    // Root would look at other users' too; nobody is called that there either.
+    // Root also sees other users' processes; none of them has that name either.
     let mut command = cmwq(&["dump", "-p", "no such name"]);
     assert!(refused(command.env("XDG_RUNTIME_DIR", nowhere.path())).contains("cmwq list"));
 }

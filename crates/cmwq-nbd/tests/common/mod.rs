@@ -236,7 +236,7 @@ impl Client {
         cookie
     }
 
-    /// Answers to reads that somebody else sends over the same connection.
+    /// Answers to reads that another thread sends over the same connection.
     pub(crate) fn expect_reads(&mut self, cookies: std::ops::RangeInclusive<u64>, length: usize) {
         self.reads.extend(cookies.map(|cookie| (cookie, length)));
     }
