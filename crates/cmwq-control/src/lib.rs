@@ -60,7 +60,7 @@ static SERVING: Mutex<Option<u32>> = Mutex::new(None);
 pub struct Control {
     pid: u32,
     path: PathBuf,
-    /// Which file it is: another process could have put its own in its place.
+    /// The socket file's identity: another process could have replaced the file.
     inode: u64,
     http: Option<SocketAddr>,
     stop: rustix::fd::OwnedFd,

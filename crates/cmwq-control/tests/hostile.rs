@@ -181,7 +181,7 @@ fn of_a_thousand_connections_those_that_are_too_many_are_told_so() {
         maximum: most.maximum,
     };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, wanted).expect("allowed");
-    // One that is talking keeps its place.
+    // A client that sends requests keeps its connection.
     let mut own = endpoint.client();
     own.hello().expect("an answer");
     let crowd: Vec<UnixStream> = (0..1000).map(|_| connect(&endpoint)).collect();

@@ -11,7 +11,7 @@ use crate::protocol::{
 };
 use crate::socket::{self, Input, Piece};
 
-/// Options' data that are looked at; longer ones are refused.
+/// The longest option data that are read; longer options are refused.
 const MAX_OPTION: u32 = 8 << 10;
 /// Options whose data are longer than this are not even skipped.
 const ABSURD_OPTION: u32 = 1 << 20;

@@ -152,7 +152,7 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
                 .get()
                 .is_ok_and(|system| system.spawn(|| 5).join().ok() == Some(5)),
         )?;
-        // It is the parent's for ever: nobody waits for it or waits to remove it.
+        // The item stays the parent's: no call waits for it, or waits to remove it.
         expect("nothing is removed", !behind.cancel_sync())?;
         expect(
             "nothing is waited for",

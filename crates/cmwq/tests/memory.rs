@@ -97,7 +97,7 @@ fn spawned_items_leave_nothing_behind() {
     stays_flat("spawned", items, |batch| {
         for n in 0..BATCH {
             if n % 4 == 3 {
-                // Nobody waits for this one.
+                // No thread waits for this one.
                 drop(wq.spawn(move || n));
             } else {
                 handles.push_back(wq.spawn(move || batch ^ n));

@@ -17,7 +17,7 @@
 //!
 //! The published procedure has none, and neither has a measurement here. Before the first measurement every
 //! configuration runs a few thousand items whose figures are thrown away (with `--items`, at most as many as were
-//! asked for): it warms the process and the CPUs, and gives the pace where the number of items was left to us. Since
+//! asked for): this warms the process and the CPUs, and gives the pace of a run without `--items`. Since
 //! every measurement has an engine of its own, the workers it creates are counted from nothing, and creating them is
 //! part of what is measured.
 

@@ -139,7 +139,7 @@ impl Sectors<'_> {
             match direction {
                 Direction::Bits512(context) => {
                     context.set_vector(&vector)?;
-                    // SAFETY: two slices of one length, one of them borrowed for us alone.
+                    // SAFETY: two slices of one length, one of them borrowed exclusively.
                     unsafe { context.update(from.as_ptr(), to.as_mut_ptr(), size)? };
                 }
                 Direction::Bits256(mode) => {
@@ -167,7 +167,7 @@ impl Sectors<'_> {
                 Direction::Bits512(context) => {
                     context.set_vector(&vector)?;
                     let start = sector.as_mut_ptr();
-                    // SAFETY: borrowed for us alone; in place is allowed.
+                    // SAFETY: borrowed exclusively; in place is allowed.
                     unsafe { context.update(start, start, size)? };
                 }
                 Direction::Bits256(mode) => mode.sector(vector, sector)?,

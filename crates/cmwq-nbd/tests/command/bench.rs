@@ -1,6 +1,6 @@
 //! `cmwq-nbd bench` from outside: short runs, the lists, what is missing, and what is left behind.
 //!
-//! What is not installed is skipped, with a line that says so. No test looks at a figure.
+//! What is not installed is skipped, with a line that says so. No test checks a figure.
 //!
 //! Broken on purpose, and what noticed:
 //!

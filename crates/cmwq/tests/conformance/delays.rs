@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A delayed item that writes down which worker ran it.
+/// A delayed item that records which worker ran it.
 fn naming() -> (Arc<Mutex<Vec<String>>>, DelayedWork) {
     let names = Arc::new(Mutex::new(Vec::new()));
     let work = DelayedWork::new({

@@ -102,8 +102,8 @@ fn case_28_long_items_alone_and_pools_that_get_on_are_not_reported() {
             let door = door.clone();
             wq.spawn_on(1, move || door.pass_awake()).unwrap()
         };
-        // Long, but with a CPU to spare; long, but with nothing behind it; stuck, but nobody is to look; frozen, with more than
-        // it may have active.
+        // Long, but with a CPU to spare; long, but with nothing behind it; stuck, but with the watchdog off; frozen, with more
+        // items than may be active.
         let spare = engine.workqueue("spare").build().unwrap();
         let frozen = engine.workqueue("frozen").freezable().max_active(1);
         let frozen = frozen.cpumask(CpuSet::from_iter([0])).build().unwrap();
@@ -288,7 +288,7 @@ fn goes_on(engine: &Engine) {
     door.open.complete();
     drop(blocked);
     wq.flush().unwrap();
-    // Items that sleep without saying so, on more than the pod's CPUs: what is behind them starts only if the monitor looks.
+    // Items that sleep undeclared, on more than the pod's CPUs: what is behind them starts only if the monitor samples the pool.
     let (wakes, sleeps) = std::sync::mpsc::channel::<()>();
     let sleeps = Arc::new(Mutex::new(sleeps));
     let sleepers: Vec<_> = (0..3)

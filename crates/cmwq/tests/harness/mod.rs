@@ -40,7 +40,7 @@ impl Deadline {
     }
 }
 
-/// Looks again and again until it is so; the test's [`Deadline`] ends it if it never is.
+/// Polls until it is so; the test's [`Deadline`] ends it if it never is.
 pub(crate) fn eventually(mut so: impl FnMut() -> bool) {
     while !so() {
         std::thread::park_timeout(Duration::from_micros(200));

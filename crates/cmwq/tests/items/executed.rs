@@ -1,4 +1,4 @@
-//! `execute`: closures that nobody has a handle of. Each runs once and is dropped once, whoever takes it and however it travels, and all
+//! `execute`: closures without a handle. Each runs once and is dropped once, whichever thread takes it and however it travels, and all
 //! that holds for a queue's items holds for them.
 
 use crate::harness::{Alive, Deadline, Door, engine, hold, in_own_process};
@@ -53,7 +53,7 @@ fn each_closure_runs_once_and_is_dropped_once_whoever_takes_it() {
                             };
                             wq.execute(run).unwrap();
                         }
-                        // Those who see everything, and what is not begun has to be put back for them.
+                        // A flush and a dump see all items: for them a worker puts back what it has claimed and not begun.
                         match (issuer, index % 1000) {
                             (0, 999) => wq.flush().unwrap(),
                             (1, 99) => drop(engine.dump()),
@@ -300,7 +300,7 @@ fn a_forks_child_adds_nothing_to_its_parents_chunk() {
         let wq = engine.workqueue("t").build().unwrap();
         // On one CPU, the child too.
         let _issuer = engine.become_issuer(0).unwrap();
-        // Nobody takes what comes behind these.
+        // No worker takes what is queued behind these.
         let door = hold(&wq, 2);
         let ran = Arc::new(AtomicUsize::new(0));
         let count = || {

@@ -96,8 +96,8 @@ impl Drop for WhenDropped {
     }
 }
 
-/// An item that its queue will refuse when its timer expires, and which nobody else has: what it has captured is dropped then, and calls
-/// `what`. Another timer is armed `beside` it, before or after.
+/// An item that its queue will refuse when its timer expires, and of which the test keeps no handle: its captures are dropped then, and that
+/// drop calls `what`. Another timer is armed `beside` it, before or after.
 fn arm_refused(
     engine: &Engine,
     what: impl FnOnce() + Send + 'static,
@@ -301,7 +301,7 @@ fn the_flush_of_an_item_that_runs_and_is_armed_again_waits_for_the_run() {
     arm(&wq, item);
     std::thread::scope(|scope| {
         let flushed = scope.spawn(|| (inner.flush(), item.runs.load(Ordering::SeqCst)));
-        // Nothing tells that it waits. It does not take the time that a flush without a wait takes.
+        // No call shows that the flush waits. A flush without a wait returns well within this time.
         Completion::new().wait_timeout(Duration::from_millis(50));
         item.door.open.complete();
         let (waited, runs) = flushed.join().unwrap();

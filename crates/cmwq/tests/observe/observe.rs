@@ -564,7 +564,7 @@ fn cpu_time_goes_to_those_who_compute() {
         }
     });
     begun.wait();
-    // So short that looks find one now and then only.
+    // So short that samples rarely find one running.
     let work = Work::new(|| {
         for _ in 0..100_000 {
             std::hint::spin_loop();

@@ -1,5 +1,5 @@
 //! Threads and file descriptors run out: at the number that an engine needs, one below it and one above it, from the start and later. Nothing hangs,
-//! nothing is lost or left half made, and who asks is told.
+//! nothing is lost or left half made, and the caller gets the error.
 
 use crate::harness::{Deadline, eventually, in_own_process, threads_named};
 use cmwq::{CompletionQueue, Engine, Workqueue};
@@ -33,7 +33,7 @@ fn soft_limit(resource: Resource, most: u64) {
     }
 }
 
-/// All of the library's threads have gone, and their places are free.
+/// All of the library's threads have ended, and count no more against the limit.
 fn alone(before: u64) {
     eventually(|| threads() == before);
 }
@@ -198,7 +198,7 @@ fn no_file_at_all_from_the_start_and_none_later() {
         files(0);
         let wq = queue(&engine).expect("a queue");
         works(&wq);
-        // What is a file cannot be had, and who asks is told.
+        // An eventfd cannot be made, and the caller gets the error.
         let builder = || CompletionQueue::<()>::builder().eventfd();
         let error = builder()
             .build::<u32>()
@@ -209,7 +209,7 @@ fn no_file_at_all_from_the_start_and_none_later() {
         let done = builder().build::<u32>().expect("there are files now");
         files(0);
         works(&wq);
-        // One that is there goes on.
+        // An existing one still works.
         assert!(done.arm());
         done.submit(&wq, 0, || 7).expect("it takes items");
         let mut entries = Vec::new();

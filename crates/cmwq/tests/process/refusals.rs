@@ -101,7 +101,7 @@ fn use_everything(engine: &Engine) {
             .is_accepted()
     );
     rang.wait();
-    // Each sleeps until all have begun, and says so to nobody.
+    // Each sleeps until all have begun, without declaring it.
     let cpus = engine.usable_cpus().len();
     let all = Arc::new(Barrier::new(2 * cpus + 1));
     let items: Vec<_> = (0..=2 * cpus)

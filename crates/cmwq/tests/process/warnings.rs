@@ -1,4 +1,4 @@
-//! What is the whole process's: the global engine, and who hears warnings.
+//! What belongs to the whole process: the global engine, and the handler of warnings.
 
 use crate::harness::in_own_process;
 use cmwq::{Engine, Error, Workqueue, set_warning_handler};

@@ -145,7 +145,7 @@ impl Issuer {
         drop(next);
     }
 
-    /// Spawns and joins at once, so often that it goes the short way, with something else in between now and then.
+    /// Spawns and joins at once, so often that the caller slot is used, with something else in between now and then.
     pub(crate) fn spawn_and_join(&mut self, queue: &Arc<Queue>) {
         for _ in 0..self.random.below(40) {
             let (value, handle) = self.spawn_numbered(queue, Some(0));

@@ -168,7 +168,7 @@ fn an_item_that_computes_between_many_sleeps_is_no_hog() {
                 })
                 .unwrap();
             begun.wait();
-            // Others wait, so that the pool is looked at.
+            // Others wait, so that the monitor samples the pool.
             let others: Vec<_> = (0..4)
                 .map(|_| {
                     wq.spawn_on(0, || compute_for(Duration::from_millis(1)))

@@ -24,7 +24,7 @@
 //! | a new pool workqueue starts with colour 0 | m, s |
 //! | a flush shares a generation that had begun before it | m 11, s |
 //! | credits are not given back at an item's end, or lost when they are | q, m, s (hangs) |
-//! | whoever waits does not collect the others' unused credits | m 13, s |
+//! | a waiting pool workqueue does not collect the others' unused credits | m 13, s |
 //! | only one inactive item per pool workqueue is served | q, m, s (hangs) |
 //! | inactive items are overtaken | m 14, s |
 //! | a changed limit does not reach the nodes; new attributes do not settle the limits | m 14 |
@@ -38,7 +38,7 @@
 //! | declared blocking is not counted, so the monitor has to find it | m 20 |
 //! | workers that leave count as busy | m 20 |
 //! | a frozen queue's limit stays; one made while frozen is not; unused credits stay out when freezing begins | s |
-//! | a thaw serves nobody | s (hangs) |
+//! | a thaw starts no item | s (hangs) |
 //! | a cancelled item keeps its credit, also when it is scheduled behind its own run; an inactive one gives one back | s |
 //! | what a cancellation ends is not told to flushes and waiters | s (hangs) |
 //! | a credit for a pool workqueue whose last waiting item was cancelled is lost | m (a place), s (hangs) |
