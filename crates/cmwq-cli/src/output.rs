@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cli_error::CliError;
 
-/// Columns where neither `COLUMNS` nor a terminal tells.
+/// Columns where neither `COLUMNS` nor a terminal gives them.
 const DEFAULT_COLUMNS: usize = 100;
 /// Nothing is laid out for less.
 const MIN_COLUMNS: usize = 40;

@@ -216,7 +216,7 @@ impl Client {
     }
 }
 
-/// Every process that serves and that the caller may speak to, by number; with those that cannot be asked come their errors.
+/// Every process that serves and that the caller may speak to, by number; for a process that cannot be asked, the error.
 pub fn processes() -> Vec<(u32, Result<Hello, ControlError>)> {
     let mut found: Vec<(u32, Result<Hello, ControlError>)> = place::all_sockets()
         .into_iter()

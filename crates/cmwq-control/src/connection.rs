@@ -1,4 +1,4 @@
-//! One client: what it has sent so far, what it has not taken yet, and how long that may last.
+//! One client: its input so far, the output that it has not read yet, and the time limits of both.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};

@@ -249,7 +249,7 @@ pub struct Run {
     pub queue: String,
     /// The function.
     pub function: String,
-    /// What it has described itself as; otherwise the queue's name.
+    /// The item's own description; otherwise the queue's name.
     #[serde(default)]
     pub description: String,
     /// For how long, in ns.

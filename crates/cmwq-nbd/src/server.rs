@@ -230,7 +230,7 @@ impl Server {
             clients.sockets.values().cloned().collect()
         };
         self.shared.listener.shut();
-        // The reader finds the end, and what is in flight is answered.
+        // The reader finds the end, and the workers answer the requests in flight.
         hang_up(&sockets, Shutdown::Read);
         if !self.shared.wait_gone(Some(GOODBYE)) {
             hang_up(&sockets, Shutdown::Both);
@@ -349,7 +349,7 @@ impl Shared {
         Ok(session)
     }
 
-    /// Whether all clients are gone, after `limit` at the latest.
+    /// Waits, at most for `limit`, until all clients are gone; returns whether they are.
     fn wait_gone(&self, limit: Option<Duration>) -> bool {
         let clients = self.clients();
         let some = |clients: &mut Clients| !clients.sockets.is_empty();

@@ -1,7 +1,7 @@
 //! The command of the simulator.
 #![forbid(unsafe_code)]
 
-/// Prints a line. A reader that goes away has seen what it wanted: the command ends.
+/// Prints a line. When the reader has closed the output, the command ends.
 macro_rules! say {
     ($($line:tt)*) => {
         if writeln!(std::io::stdout(), $($line)*).is_err() {

@@ -264,7 +264,7 @@ impl Row {
 /// How often [`all`] reports progress.
 pub const STEPS: usize = 5;
 
-/// All of them. `progress` is told what is being done.
+/// All of them. `progress` gets what is being done.
 ///
 /// # Errors
 /// As for [`roundtrip`].

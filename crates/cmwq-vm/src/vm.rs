@@ -22,7 +22,7 @@ thread_local! {
 pub(crate) enum Timer {
     /// An idle CPU that was woken begins.
     Begin(usize),
-    /// A CPU is told that another thread shall run.
+    /// A CPU is interrupted to run another thread.
     Interrupt(usize),
     /// The running thread's slice is over, if it still has this number.
     Tick(usize, u64),

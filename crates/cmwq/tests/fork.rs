@@ -1,4 +1,4 @@
-//! A child of fork has the queues of its parent but not their workers: it is told so, and never hangs.
+//! A child of fork has the queues of its parent but not their workers: calls return an error, and never hang.
 
 mod harness;
 
@@ -171,7 +171,7 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
         )?;
         expect("its timer is stopped here", armed.cancel_sync())?;
         expect("what has run may be waited for", ran.flush() == Ok(false))?;
-        // Nothing to say or do, and no lock touched.
+        // These calls do nothing and touch no lock.
         engine.freeze_workqueues_begin();
         expect("nothing is busy", !engine.freeze_workqueues_busy())?;
         expect("nothing is counted", engine.stats().workers == 0)?;

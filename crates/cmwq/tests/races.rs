@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Attributes that need another pool than those of the CPU before.
+/// Attributes that need another pool than the previous CPU's.
 fn on_cpu(cpu: usize) -> WorkqueueAttrs {
     WorkqueueAttrs {
         cpumask: Some(CpuSet::from_iter([cpu])),

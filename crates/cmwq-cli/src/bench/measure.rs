@@ -58,7 +58,7 @@ pub(super) struct Setting<'a> {
     /// The CPU that each issuer queues from.
     pub(super) cpus: &'a [usize],
     pub(super) strict: bool,
-    /// CPUs that this process may really run on, of those it was told to use.
+    /// CPUs that this process may really run on, of those given to it.
     pub(super) real_cpus: usize,
 }
 

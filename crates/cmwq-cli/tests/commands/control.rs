@@ -320,7 +320,7 @@ fn busy_names_what_runs() {
         text.contains(" flags=0x4 ") && text.contains("in_flight=1 refcnt=2\n"),
         "{text}"
     );
-    // The thread, and where it is: how much of that is told is the system's choice.
+    // The thread, and where it is: the system decides how much of that it shows.
     let (_, threads) = text
         .split_once("busy threads of pool ")
         .expect("its threads");

@@ -65,7 +65,7 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    /// From now on a signal to stop is only noted: what is mounted and what runs must be ended in order. The second one
+    /// From now on the first signal to stop is only noted: the command unmounts and stops servers in order. The second one
     /// ends the process.
     pub(super) fn new(size: u64) -> Result<Self, CliError> {
         let interrupted = Arc::new(AtomicBool::new(false));

@@ -77,7 +77,7 @@ impl Ring {
     /// Whether the kernel has and permits what is needed here.
     ///
     /// # Errors
-    /// What is in the way, in words.
+    /// The reason, in words.
     pub(crate) fn check() -> io::Result<()> {
         let uring = IoUring::new(1).map_err(explain)?;
         let mut probe = Probe::new();

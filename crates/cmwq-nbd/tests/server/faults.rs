@@ -1,4 +1,4 @@
-//! A store that fails, waits, or counts: what clients are told, and that the server lives on.
+//! A store that fails, waits, or counts: what the server answers, and that it goes on.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
@@ -397,7 +397,7 @@ fn holes(server: &Serving) {
         512 << 10,
         "the whole range, by whatever extents"
     );
-    // Where the file system makes holes, they are told.
+    // Where the file system makes holes, the server reports them.
     if told.len() > 8 {
         assert_eq!(told[..8], [0, 4, 0, 0, 0, 0, 0, 3]);
     }

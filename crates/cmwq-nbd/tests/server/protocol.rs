@@ -1,4 +1,4 @@
-//! What clients may do right and wrong: every request gets the answer that the protocol gives it, and the server lives on.
+//! Correct and incorrect clients: every request gets the protocol's answer, and the server goes on.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

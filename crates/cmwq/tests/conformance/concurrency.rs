@@ -188,7 +188,7 @@ fn case_18_an_item_over_the_threshold_gets_company_and_a_report_now_and_then() {
         let at = |n: usize| told[n].contains(&format!(" {} times", [4, 5, 7, 11][n]));
         assert!(told.len() == 4 && (0..4).all(at), "{told:?}");
         assert!(told.iter().all(|text| text.contains("workqueue hogs")));
-        // Counted for ever, but not said any more.
+        // Counted for ever, but not reported any more.
         engine.set_cpu_intensive_warning_threshold(0);
         for _ in 12..=19 {
             hog_until_the_next_starts(&wq);

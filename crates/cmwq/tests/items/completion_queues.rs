@@ -1,4 +1,5 @@
-//! Completion queues: each entry is drained once, in order, by one owner; no owner sleeps beside an entry; and no poster makes system calls for an owner that is awake.
+//! Completion queues: each entry is drained once, in order, by one owner; no owner sleeps beside an entry; no poster makes system calls for an
+//! owner that is awake.
 
 use crate::harness::{Alive, Deadline, Door, Random, engine, hold, quiet_panic, seed};
 use cmwq::{Completed, CompletionQueue, JoinError, NotPosted, NotSubmitted, Refused, Work};

@@ -68,7 +68,7 @@ fn flood(max_active: usize, topology: &str) {
                     match (issuer, round % 4) {
                         (0, _) => wq.flush().unwrap(),
                         (1, 0) => {
-                            // Taken out of whatever it is in; then it counts as not accepted.
+                            // Cancelled wherever it waits; then it counts as not accepted.
                             for work in works.iter().step_by(97) {
                                 let cancelled = usize::from(work.cancel());
                                 accepted.fetch_sub(cancelled, Ordering::SeqCst);
@@ -182,7 +182,7 @@ fn an_item_that_runs_in_another_pod_does_not_go_the_way_of_those_queued_before_i
     let _deadline = Deadline::new("another pod", &engine);
     let wq = engine.workqueue("t").affinity_strict(true).build().unwrap();
     let (there, here) = (Door::new(), Door::new());
-    // All of one type, so that they can go the same way; the first one is slow.
+    // All of one type, so that they can go in one chunk; the first one is slow.
     let runs: Arc<[AtomicUsize; 32]> = Arc::new(std::array::from_fn(|_| AtomicUsize::new(0)));
     let (inside, twice) = (
         Arc::new(AtomicBool::new(false)),

@@ -1,4 +1,4 @@
-//! The timer thread: how long it sleeps, what it may be kept from, and what is seen of an item whose timer is armed.
+//! The timer thread: how long it sleeps, what may delay it, and the visible state of an item whose timer is armed.
 
 use crate::harness::{Deadline, Door, engine, eventually, in_own_process, threads_named};
 use cmwq::{Completion, DelayedWork, Engine, Queued, RawDelayedWork, RawWork, Work, Workqueue};
@@ -81,7 +81,7 @@ fn a_delay_without_end_costs_nothing() {
 
 // ---- what runs when an item is refused as its timer expires ----
 
-/// Calls something when it is dropped, and says when that has been done.
+/// Calls something when it is dropped, and completes `done` afterwards.
 struct WhenDropped {
     what: Option<Box<dyn FnOnce() + Send>>,
     done: Arc<Completion>,

@@ -35,7 +35,7 @@ fn occupied(wq: &Workqueue, door: &Arc<Door>) -> Work {
     work
 }
 
-/// Spawns and joins; tells whether the short way was open: no worker was woken for it, and the thread itself ran all.
+/// Spawns and joins; returns whether a caller slot was used: no worker was woken, and the thread itself ran all items.
 fn spawns_in_a_caller_slot(engine: &Engine, wq: &Workqueue) -> bool {
     let before = engine.stats();
     for _ in 0..64 {
@@ -45,8 +45,8 @@ fn spawns_in_a_caller_slot(engine: &Engine, wq: &Workqueue) -> bool {
     after.waiter_runs - before.waiter_runs == 64 && after.wakeups == before.wakeups
 }
 
-/// Spawns and joins until the short way is open. Where a round takes too long to earn it, as under a race detector, what is promised
-/// must hold without.
+/// Spawns and joins until the thread has a caller slot. Where a round takes too long to earn one, as under a race detector, the
+/// guarantees must hold without.
 fn open_a_caller_slot(engine: &Engine, wq: &Workqueue) {
     let opened = (0..1_000).any(|_| spawns_in_a_caller_slot(engine, wq));
     assert!(opened || is_slow(), "the short way was never open");

@@ -1,4 +1,4 @@
-//! The dump of what is busy: what it says of lists, of runs that wait for others, of pools that stand still.
+//! The dump of what is busy: how it shows lists, runs that wait for others, stalled pools.
 
 use crate::harness::{Deadline, Door, engine, eventually, held};
 use cmwq::observe::{PoolState, function_name};

@@ -1,4 +1,4 @@
-//! What tools are told, and what they may write: the kernel's own files are the measure.
+//! What tools can read, and what they may write: the kernel's own files are the reference.
 
 use crate::harness::{Deadline, engine};
 use cmwq::affinity::AffinityScope;

@@ -58,7 +58,7 @@ fn works(wq: &Workqueue) {
     assert_eq!(count.load(Ordering::SeqCst), 100);
 }
 
-/// With no more than so many threads, as `limit` has it: below what is needed a queue cannot be built and says so, with that and with more it works.
+/// Limits the threads to so many by `limit`: with fewer than needed a queue cannot be built and returns an error, with as many and with more it works.
 fn at_the_limit(mut limit: impl FnMut(u64)) {
     let _deadline = Deadline::with_dump("threads run out", String::new);
     let own = threads();
@@ -83,7 +83,7 @@ fn at_the_limit(mut limit: impl FnMut(u64)) {
     alone(own);
     let needed = needed.expect("an engine needs fewer");
     assert!((1..=4).contains(&needed), "{needed} threads");
-    // A new engine, whose first attempt is at each of these. The system may count a thread that has ended for a moment more: then it is tried again.
+    // A new engine for each limit. The system may count an ended thread for a moment more: then the test tries again.
     for more in [needed, needed + 1] {
         limit(own + more);
         let engine = Engine::builder().build().expect("engines are only memory");
@@ -188,7 +188,7 @@ fn files(most: u64) {
 fn no_file_at_all_from_the_start_and_none_later() {
     in_own_process(|| {
         files(0);
-        // The machine cannot be read: that is said, and not guessed.
+        // The machine cannot be read: the builder returns an error instead of guessing.
         let error = Engine::builder().build().map(drop).expect_err("no file");
         let said = format!("{error:?}");
         assert!(said.contains(&format!("code: {}", libc::EMFILE)), "{said}");

@@ -13,7 +13,7 @@ fn the_global_engine_is_configured_once_and_warns_with_no_lock_held() {
         let counted = heard.clone();
         set_warning_handler(move |text| {
             if text.contains("cache_shard_size") {
-                // Would wait for itself if the engine were still being put in place.
+                // Would wait for itself if the global engine were not yet initialised.
                 assert_eq!(Engine::global().unwrap().cache_shard_size(), 1);
                 counted.fetch_add(1, Ordering::SeqCst);
             }

@@ -266,7 +266,7 @@ impl Issuer {
         });
     }
 
-    /// Everything freezable comes to rest and stays there, whatever is done to it, until it is thawed.
+    /// All freezable queues become quiescent and stay so, whatever is done to them, until the thaw.
     fn freeze(&mut self) {
         let world = self.world.clone();
         let _alone = lock_long(&world.freezer);

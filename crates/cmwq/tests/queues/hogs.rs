@@ -138,7 +138,7 @@ fn workers_added_beside_hogs_go_back_to_sleep_when_the_hogs_have_ended() {
         let pools = engine.pool_states();
         pools.iter().map(|pool| pool.target).max().unwrap()
     };
-    // Those that count as asleep for a moment add some slots, which go within a second.
+    // Items that count as asleep for a moment raise the target, which falls back within a second.
     eventually(|| target() == 2);
 }
 

@@ -73,7 +73,7 @@ fn no_more_workers_run_at_once_than_the_limit_says_over_all_pods() {
     let wq = pods(&engine);
     // Where the machine is overloaded a pool may wait for 100 ms, and then one more runs.
     eventually(|| crowd_of(&wq, 2000) <= 2);
-    // The same without a limit: or the count above says nothing.
+    // The same without a limit: otherwise the count above proves nothing.
     engine.set_cpu_limit(CpuLimit::None).expect("ours");
     assert_eq!(engine.running_limit(), None);
     eventually(|| crowd_of(&wq, 2000) > 2);

@@ -155,7 +155,7 @@ fn kinds() -> Vec<(Kind, u64)> {
     weights.chain(LATER.map(|kind| (kind, 10))).collect()
 }
 
-/// Waits until the world is at rest: items queue on other queues, so only when all have come to rest at once.
+/// Waits until the world is quiescent: all queues at the same time, since items queue on other queues.
 fn settle(world: &World) {
     let state = || {
         let ledgers = programs::lock(&world.ledgers);
@@ -192,7 +192,7 @@ const MACHINES: [&str; 6] = [
 
 #[test]
 fn random_operations_keep_every_promise() {
-    // Said on purpose, a thousand times: dropped items, sleepers, hogs.
+    // Expected a thousand times: warnings of dropped items, sleepers, CPU hogs.
     cmwq::set_warning_handler(|_| {});
     let seed = seed("random_operations_keep_every_promise");
     let ops = number("CMWQ_TEST_OPS", 20_000);
