@@ -82,7 +82,7 @@ impl ControlBuilder {
         Self::default()
     }
 
-    /// Serves the metrics over HTTP as well, to every process that can reach `address`, which must be a loopback one.
+    /// Serves the metrics over HTTP as well, to all clients that reach `address`, which must be a loopback one.
     pub fn http(mut self, address: SocketAddr) -> Self {
         self.http = Some(address);
         self
@@ -186,7 +186,7 @@ fn listen_http(address: SocketAddr) -> Result<TcpListener, ControlError> {
 fn listen(path: &Path) -> Result<(UnixListener, u64), ControlError> {
     let failed = |error: std::io::Error| ControlError::io(&path.display().to_string(), &error);
     match std::fs::remove_file(path) {
-        // Left behind by an ended process with the pid that is now this process's.
+        // Left behind by an ended process with the same pid.
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),

@@ -342,7 +342,7 @@ fn poll_fd<'c, S: Read + Write>(
     if connection.wants_output() {
         flags |= PollFlags::OUT;
     }
-    // A client whose request has to wait is not polled: its hang-up would wake this thread again and again.
+    // A client whose request has to wait is not polled: its hang-up would wake this thread repeatedly.
     (!flags.is_empty()).then(|| PollFd::from_borrowed_fd(fd, flags))
 }
 

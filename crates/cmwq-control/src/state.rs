@@ -1,4 +1,4 @@
-//! Conversion of the library's states to the protocol's.
+//! The library's states in the protocol's form.
 
 use crate::protocol::{self, Totals};
 use cmwq::observe::{LiveQueue, PoolFor, PoolState, QueueState, RunState, function_name};

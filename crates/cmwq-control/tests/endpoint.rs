@@ -49,7 +49,7 @@ fn sockets_of_dead_processes_are_removed_and_those_of_living_ones_are_not() {
     drop(UnixListener::bind(&dead).expect("bound"));
     let alive = own.join("222.sock");
     let listener = UnixListener::bind(&alive).expect("bound");
-    // Left behind by an earlier process with this process's pid.
+    // Left behind by a process with the same pid.
     drop(UnixListener::bind(own.join(format!("{}.sock", std::process::id()))).expect("bound"));
     let control = ControlBuilder::new().dir(&own).serve().expect("it serves");
     assert!(!dead.exists() && alive.exists());

@@ -181,7 +181,7 @@ fn of_a_thousand_connections_those_that_are_too_many_are_told_so() {
         maximum: most.maximum,
     };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, wanted).expect("allowed");
-    // A client that sends requests keeps its connection.
+    // An active client keeps its connection.
     let mut own = endpoint.client();
     own.hello().expect("an answer");
     let crowd: Vec<UnixStream> = (0..1000).map(|_| connect(&endpoint)).collect();
@@ -232,7 +232,7 @@ fn another_users_client_is_refused_and_counted() {
     }
     let endpoint = Endpoint::new();
     let socket = endpoint.control.path();
-    // The folders and the socket are usually closed to other users.
+    // Usually closed to other users.
     for (door, mode) in [
         (endpoint.dir.path(), 0o755),
         (socket.parent().expect("a folder"), 0o755),

@@ -31,7 +31,7 @@ struct Connection {
     jobs: Box<[Mutex<Option<Job>>]>,
     pool: Pool,
     replies: Replies,
-    /// Reads and writes the file by io_uring, if no worker shall wait for it.
+    /// Reads and writes the file, if by io_uring.
     ring: Option<Ring>,
 }
 
@@ -42,7 +42,7 @@ struct Job {
     /// The data of a write, or the buffer of a long read.
     buffer: Option<Buffer>,
     batch: Batch,
-    /// The result of its last transfer by the ring.
+    /// The result of its last transfer.
     ended: Option<(Action, io::Result<()>)>,
 }
 
@@ -50,7 +50,7 @@ struct Job {
 /// requests that are in flight.
 ///
 /// # Errors
-/// The reason of the end, if the client did not ask for it.
+/// Why it ended, unless the client asked for it.
 pub(crate) fn serve(
     socket: Arc<OwnedFd>,
     input: &mut Input,
@@ -143,7 +143,7 @@ impl Reader<'_> {
             let Some(header) = input.take() else {
                 self.dispatch();
                 match input.fill(self.connection.socket.as_fd()) {
-                    // Between two requests: the client closed the connection without a `DISCONNECT`.
+                    // Between two requests: the client left without `DISCONNECT`.
                     Err(error)
                         if error.kind() == io::ErrorKind::UnexpectedEof
                             && input.available() == 0 =>
@@ -219,7 +219,7 @@ impl Reader<'_> {
         self.connection.pool.large(length)
     }
 
-    /// Queues the requests that have been read.
+    /// Queues the requests read so far.
     fn dispatch(&mut self) {
         let connection = self.connection;
         if self.parsed.len() > 1 && connection.may_batch() {
@@ -308,7 +308,7 @@ impl Connection {
         let (Some(ring), Some(transfer)) = (&self.ring, transfer) else {
             return self.answer(slot, job, Err(Error::Io));
         };
-        // First, since the transfer may end at once.
+        // First: the transfer may end at once.
         *self.job(slot) = Some(job);
         ring.submit(slot, transfer);
     }

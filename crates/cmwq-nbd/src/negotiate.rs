@@ -171,7 +171,7 @@ impl Talk<'_> {
             about.extend(self.export.name().as_bytes());
             self.answer(option, option_reply::INFO, &about);
         }
-        // Sent to every client; a client that does not know them skips them.
+        // Sent to all: a client skips those that it does not know.
         let mut about = info::BLOCK_SIZE.to_be_bytes().to_vec();
         about.extend(min_block.to_be_bytes());
         about.extend(PREFERRED_BLOCK.max(min_block).to_be_bytes());

@@ -100,7 +100,7 @@ impl Pool {
         self.wait(|inner| inner.take_large(length))
     }
 
-    /// Returns the slots and buffers of answered requests.
+    /// Takes back slots and buffers of answered requests.
     pub(crate) fn give_back(&self, used: impl Iterator<Item = (u16, Option<Buffer>)>) {
         let mut inner = self.lock();
         for (slot, buffer) in used {

@@ -1,4 +1,4 @@
-//! Replies: the worker that finishes a request sends, several replies at a time where several are ready.
+//! Replies: the worker that finishes a request sends its reply, and others that are ready.
 //!
 //! One thread at a time sends, and also sends what becomes ready meanwhile. Requests that came in one read of the socket form a
 //! batch, and their replies are sent together: the worker that finishes the last one sends them.
@@ -123,7 +123,7 @@ impl Replies {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a batch of `requests` requests, all of which will be finished.
+    /// Opens a batch of `requests`, all of which will be finished.
     pub(crate) fn open_batch(&self, requests: usize) -> Batch {
         let mut state = self.lock();
         let next = state.next_batch;
@@ -133,7 +133,7 @@ impl Replies {
                 *left = requests as u16;
                 Batch(next)
             }
-            // A request of the batch that had this number is slow.
+            // The number's last batch is unfinished.
             _ => Batch::NONE,
         }
     }

@@ -211,7 +211,7 @@ impl Server {
         self.shared.clients().sockets.len()
     }
 
-    /// Stops the server. Data reported durable to clients already are; the rest of what was written becomes durable now.
+    /// Stops the server. Data reported durable are so already; all other written data become durable now.
     ///
     /// # Errors
     /// The store's, from its last sync.
@@ -230,7 +230,7 @@ impl Server {
             clients.sockets.values().cloned().collect()
         };
         self.shared.listener.shut();
-        // The reader finds the end, and the workers answer the requests in flight.
+        // The reader finds the end; requests in flight are answered.
         hang_up(&sockets, Shutdown::Read);
         if !self.shared.wait_gone(Some(GOODBYE)) {
             hang_up(&sockets, Shutdown::Both);
@@ -349,7 +349,7 @@ impl Shared {
         Ok(session)
     }
 
-    /// Waits, at most for `limit`, until all clients are gone; returns whether they are.
+    /// Waits, at most for `limit`, until all clients are gone. `false`: it timed out.
     fn wait_gone(&self, limit: Option<Duration>) -> bool {
         let clients = self.clients();
         let some = |clients: &mut Clients| !clients.sockets.is_empty();

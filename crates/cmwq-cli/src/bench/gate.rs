@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Opens once for all threads, or never.
 #[derive(Default)]
 pub(super) struct Gate {
-    /// `None`: still closed. `Some(false)`: the threads must end.
+    /// `None`: still closed. `Some(false)`: give up.
     open: Mutex<Option<bool>>,
     changed: Condvar,
 }

@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let layouts = layouts(&setting, &configs)?;
     let measured_as = plan::measured_as(&configs, &layouts);
     let bar = progress_bar(distinct(&measured_as).len() * (options.runs + 1));
-    // Without a reader of the output nothing is measured, unless for the page.
+    // Without a reader nothing is measured, unless for the page.
     let is_wanted = || page.is_some() || output::is_read();
     let plan = Plan {
         options: &options,

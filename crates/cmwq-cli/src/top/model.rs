@@ -77,7 +77,7 @@ pub(super) struct Item {
     pub(super) for_ns: u64,
 }
 
-/// A queue's rates and costs from one sample to the next.
+/// A queue's rates between samples.
 #[derive(Default)]
 struct Seen {
     items_per_s: VecDeque<f64>,

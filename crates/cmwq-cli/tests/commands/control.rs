@@ -1,4 +1,4 @@
-//! The commands that inspect a running process: here the test's own, which serves while they run.
+//! The commands that inspect a running process: this one, which serves while they run.
 
 use crate::common::{cmwq, refused, said, serve};
 use cmwq::observe::{LiveQueue, Setting};

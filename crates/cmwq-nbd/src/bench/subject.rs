@@ -34,7 +34,7 @@ pub(super) fn install(program: &str, package: &str) -> Result<(), String> {
         .ok_or_else(|| format!("{program} is missing (apt-get install {package})"))
 }
 
-/// Makes `command` a process group of its own: Ctrl-C reaches only this process, which stops it when nothing uses it any more.
+/// Makes `command` a process group of its own: Ctrl-C reaches only this process, which stops it when it is unused.
 pub(super) fn own_group(command: &mut Command) -> &mut Command {
     command.process_group(0)
 }

@@ -8,8 +8,8 @@
 //! address, and no thread frees or accesses it. Then it comes back with [`Ended`].
 //!
 //! Each connection has a ring with an entry for each of its slots, and a slot has one transfer at a time. So there is always room:
-//! no entry is lost, and no thread waits for one. Entries are pushed under a lock. Handing them to the kernel needs no lock: the submitting thread
-//! hands over all entries, also those of other threads.
+//! no entry is lost, and no thread waits for one. Entries are pushed under a lock. Submitting them needs none: a thread submits
+//! all entries, also those of other threads.
 
 mod transfer;
 
@@ -69,7 +69,7 @@ pub(crate) struct Ring {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What these locks guard is consistent at every moment.
+    // The guarded data are always consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -102,7 +102,7 @@ impl Ring {
     /// # Errors
     /// The system's.
     pub(crate) fn new(file: BorrowedFd<'_>, places: usize) -> io::Result<Ring> {
-        // One more entry stops the reaper. The completion queue has twice as many.
+        // One more to stop the reaper. The completion queue is twice as long.
         let entries = (places + 1).next_power_of_two() as u32;
         Ok(Ring {
             uring: IoUring::new(entries).map_err(explain)?,
@@ -127,7 +127,7 @@ impl Ring {
         unsafe { self.push(&entry.user_data(place.into())) };
     }
 
-    /// The entry for the rest of the transfer.
+    /// The entry for the rest.
     fn entry(&self, transfer: &Transfer, lent: Option<&Lent>) -> squeue::Entry {
         let file = Fd(self.file.as_raw_fd());
         let start = lent.map_or(std::ptr::null_mut(), |lent| lent.0.cast::<u8>());

@@ -1,4 +1,4 @@
-//! The signals that stop the server: SIGINT, SIGTERM and SIGHUP.
+//! The signals to stop: SIGINT, SIGTERM and SIGHUP.
 
 use std::io;
 

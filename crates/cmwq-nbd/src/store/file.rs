@@ -19,8 +19,8 @@ use crate::ring::Ring;
 const ZEROES: &[u8] = &[0; 64 << 10];
 /// How often the lock of a file in use is tried again, and the pause between two tries: two seconds in all.
 ///
-/// A server that replaces a killed one may find the file locked: the lock stays until the kernel has ended what the killed server's io_uring had in
-/// flight, which may be after the process is gone. It must stay so long, since until then those writes may still reach the file.
+/// The successor of a killed server may find the file locked: the lock stays until the kernel has ended what the dead server's io_uring had in
+/// flight, perhaps after the process is gone. It must stay so long, since until then those writes may reach the file.
 const ATTEMPTS: u32 = 200;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(10);
 
@@ -131,7 +131,7 @@ impl Store for FileStore {
         if done == buf.len() {
             return Ok(());
         }
-        // Waits for the disk: the pool runs another worker meanwhile.
+        // The disk: the pool runs another worker meanwhile.
         cmwq::blocking(|| {
             self.file
                 .read_exact_at(&mut buf[done..], offset + done as u64)

@@ -302,7 +302,7 @@ fn clients_of_a_file_may_vanish_or_leave_with_requests_in_flight() {
                 );
                 client.send(command::READ, 0, at * 8192, 8192, &[]);
             }
-            // In every other round the client shuts its sending side down and reads all answers.
+            // In every other round the client half-closes and reads all answers.
             if n % 2 == 0 {
                 client.stream.shutdown(std::net::Shutdown::Write).unwrap();
                 for _ in 0..198 {

@@ -56,7 +56,7 @@ fn case_17_a_blocked_item_is_replaced_and_starts_no_third_when_it_comes_back() {
     assert!(engine.stats().cm_wakeups >= 20, "each block is counted");
 }
 
-/// Time for an item that would wrongly start: many items run on the other CPU meanwhile.
+/// Time for an item to start wrongly: many items run on the other CPU.
 fn settle_elsewhere(wq: &Workqueue) {
     for _ in 0..20 {
         wq.spawn_on(0, || ()).unwrap().join().unwrap();

@@ -212,7 +212,7 @@ fn case_19_an_ordered_queue_keeps_its_order_in_its_rescuers_hands() {
             log_on(&wq, n % 4, n, &log);
             n += 1;
             if n == 100 {
-                // The rescuer hands over to workers while items flow.
+                // Items flow while workers take over.
                 eventually(|| {
                     shortage
                         .as_ref()
@@ -318,7 +318,7 @@ fn case_19_a_rescuer_stays_on_the_cpu_that_called_it_until_it_is_done_there() {
             }
         });
         door.wait_for(1);
-        // The idle rescuer's CPUs change, to take effect afterwards.
+        // New CPUs for the rescuer when it is idle.
         let first = CpuSet::from_iter([0]);
         engine.set_unbound_cpumask(&first).unwrap();
         door.open.complete();

@@ -1,7 +1,7 @@
 //! Case 29: what is counted.
 //!
 //! In the kernel a waiter's barrier is an item and is counted as one, and workers that strayed from their pod are counted
-//! when they are brought back to it. Neither exists here: waiters are kept in a list beside the item, and between pods the work moves,
+//! when they return. Neither exists here: waiters are kept in a list beside the item, and between pods the work moves,
 //! not the worker. So only items are started and completed, each once, whichever thread ran them.
 
 use super::*;

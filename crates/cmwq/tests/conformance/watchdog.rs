@@ -206,7 +206,7 @@ fn case_28_items_that_wait_for_max_active_are_reported_with_that_reason() {
         engine.set_panic_on_stall_time(Duration::from_nanos(1));
         let _deadline = Deadline::new("case 28", &engine);
         let wq = engine.workqueue("limited").max_active(3).build().unwrap();
-        // Three wait declared, and a fourth waits for a credit: there are CPUs enough, and no item is on the worklist.
+        // Three block, declared, a fourth waits for a credit: there are CPUs enough, and the worklist is empty.
         let door = Door::new();
         let held = held(&wq, 0, 4, &door);
         door.wait_for(3);
@@ -368,7 +368,7 @@ fn case_28_a_warning_handler_that_blocks_holds_up_nothing_but_the_thread_that_is
         waiting.join().unwrap();
         eventually(|| blocks.is_blocked());
         goes_on(&engine);
-        // A warning about the caller's own mistake comes at once, on the caller's thread.
+        // A warning about the caller's own mistake comes at once, on its thread.
         drop(engine.workqueue("w").max_active(1_000_000).build().unwrap());
         assert_eq!(*warned_on.lock().unwrap(), own_name());
         door.open.complete();

@@ -143,7 +143,7 @@ fn a_join_with_a_deadline_ends_and_can_be_repeated() {
     assert_eq!(handle.join_timeout(LONG).unwrap().unwrap(), 7);
     let taken = handle.join_timeout(LONG);
     assert!(matches!(taken, Some(Err(JoinError::Taken))));
-    // Also an item in the thread's own caller slot, as of a thread that joins at once.
+    // Also an item in the thread's caller slot.
     for n in 0..200 {
         let mut handle = wq.spawn(move || n);
         match n {

@@ -264,7 +264,7 @@ fn several_owners_get_each_entry_once() {
                     let mut entries = Vec::new();
                     loop {
                         match (owner, random.below(20)) {
-                            // Owners are cloned and dropped between the other steps.
+                            // Owners are cloned and dropped meanwhile.
                             (_, 0) => done = done.clone(),
                             (0, _) => drop(done.wait(1 + random.below(9), &mut entries)),
                             _ => {

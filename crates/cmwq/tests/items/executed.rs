@@ -53,7 +53,7 @@ fn each_closure_runs_once_and_is_dropped_once_whoever_takes_it() {
                             };
                             wq.execute(run).unwrap();
                         }
-                        // A flush and a dump see all items: for them a worker puts back what it has claimed and not begun.
+                        // These calls see all items: workers put back for them what they have not begun.
                         match (issuer, index % 1000) {
                             (0, 999) => wq.flush().unwrap(),
                             (1, 99) => drop(engine.dump()),

@@ -147,7 +147,7 @@ fn an_item_in_the_middle_of_a_long_backlog_can_be_taken_out_and_the_rest_keeps_i
         .collect();
     let taken_out: Vec<usize> = (700..ITEMS).step_by(451).collect();
     for round in 0..10 {
-        // The only CPU is occupied while the backlog grows, and while the test takes items out of it.
+        // The only CPU is busy while the backlog grows and while items are cancelled.
         let door = Door::new();
         let long = Work::new({
             let door = door.clone();
@@ -244,7 +244,7 @@ fn a_flood_by_a_handle_ends_when_its_queue_does() {
     for round in 0..50 {
         let handle = WorkqueueHandle::new(engine.workqueue("t").build().unwrap()).unwrap();
         let wq = handle.get().unwrap();
-        // No worker takes what is queued behind these, so that it travels in a chunk.
+        // No worker takes what is queued behind these, so it is in a chunk.
         let door = Door::new();
         for _ in 0..2 {
             let door = door.clone();

@@ -1,8 +1,8 @@
 //! Deferred wake-ups: behind a backlog, sleepers are woken a little later, several completions at once. No sleeper is left asleep,
 //! whatever the workers run next.
 //!
-//! Sabotage tried: without the wake-ups of a worker that finds nothing to do, and without those of the monitor, a test here fails; either
-//! alone suffices for what is tried here, the monitor's some milliseconds later.
+//! Sabotage tried: a test here fails without both the wake-ups by a worker that finds nothing to do and those by the monitor. Either alone
+//! suffices here, the monitor's some milliseconds later.
 
 use crate::harness::{Deadline, engine};
 use cmwq::{Completion, Work, Workqueue, blocking};

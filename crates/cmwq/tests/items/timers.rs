@@ -96,8 +96,8 @@ impl Drop for WhenDropped {
     }
 }
 
-/// An item that its queue will refuse when its timer expires, and of which the test keeps no handle: its captures are dropped then, and that
-/// drop calls `what`. Another timer is armed `beside` it, before or after.
+/// An item without a handle that its queue will refuse when its timer expires: its captures are dropped then, which calls `what`.
+/// Another timer is armed `beside` it, before or after.
 fn arm_refused(
     engine: &Engine,
     what: impl FnOnce() + Send + 'static,

@@ -74,7 +74,7 @@ fn what_waits_for_its_own_run_is_behind_it() {
     door.wait_for(1);
     assert!(!engine.dump().to_string().contains("BEHIND IT"));
     assert!(wq.queue(&work).is_accepted());
-    // Another worker takes the new instance, and leaves it to the worker that runs the item.
+    // Another worker takes the instance, and leaves it to the running one.
     let func = function_name(pool(&engine).runs[0].func);
     let line = |dump: &str| {
         let line = dump.lines().find(|line| line.contains("in-flight:"));

@@ -58,7 +58,7 @@ fn works(wq: &Workqueue) {
     assert_eq!(count.load(Ordering::SeqCst), 100);
 }
 
-/// Limits the threads to so many by `limit`: with fewer than needed a queue cannot be built and returns an error, with as many and with more it works.
+/// Limits the threads by `limit`: with fewer than needed building a queue returns an error, with as many and with more it works.
 fn at_the_limit(mut limit: impl FnMut(u64)) {
     let _deadline = Deadline::with_dump("threads run out", String::new);
     let own = threads();
@@ -188,7 +188,7 @@ fn files(most: u64) {
 fn no_file_at_all_from_the_start_and_none_later() {
     in_own_process(|| {
         files(0);
-        // The machine cannot be read: the builder returns an error instead of guessing.
+        // The machine cannot be read: an error, no guess.
         let error = Engine::builder().build().map(drop).expect_err("no file");
         let said = format!("{error:?}");
         assert!(said.contains(&format!("code: {}", libc::EMFILE)), "{said}");

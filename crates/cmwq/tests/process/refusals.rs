@@ -118,7 +118,7 @@ fn use_everything(engine: &Engine) {
     assert_eq!(count.load(Ordering::SeqCst), 7 * 200);
 }
 
-/// With these calls refused everything works, and the warning of a refused binding comes so many times.
+/// With these calls refused everything works, with `said` warnings of a refused binding.
 fn works_without(test: &'static str, calls: &[i64], errno: i32, said: usize) {
     if !refuse_from_the_start(calls, errno) {
         return;

@@ -19,7 +19,7 @@ fn own_descriptions(engine: &Engine) -> Vec<String> {
     runs.map(|run| run.description).collect()
 }
 
-/// An item that describes itself at every other run, and checks what tools see each time.
+/// An item that describes itself at every other run, and checks the result.
 fn looks(engine: &Engine, broken: &Arc<Broken>, run: usize) {
     let text = format!("run {run}");
     let expected = match run % 2 {
@@ -94,7 +94,7 @@ fn an_item_that_was_queued_again_meanwhile_begins_without_a_description() {
         move || {
             let run = runs.fetch_add(1, Ordering::SeqCst);
             looks(&engine, &broken, run);
-            // The other worker takes the new instance and leaves it to this worker.
+            // The other worker takes the instance and leaves it to this one.
             if run < 100
                 && let Some(wq) = wq.upgrade()
             {
@@ -136,7 +136,7 @@ fn who_waits_for_an_item_and_runs_it_shows_its_description() {
     let wq = queue(&engine);
     let _here = engine.become_issuer(0).unwrap();
     let mut run = 0;
-    // By caller-runs joins of queued items at first, and in a caller slot from the seventeenth on.
+    // As queued items at first, in a caller slot from the seventeenth on.
     while engine.stats().waiter_runs < 200 {
         let (engine, broken, number) = (engine.clone(), broken.clone(), run);
         let handle = wq.spawn(move || looks(&engine, &broken, number));

@@ -98,7 +98,7 @@ fn the_limit_changes_while_items_flow() {
         group.set_max_active(limit).unwrap();
         assert_eq!(group.max_active(), limit);
         door.wait_for(limit);
-        // No further item starts: all credits are used. Reading the states accepts the items in flight.
+        // No further item starts: all credits are used. Reading the states accepts what is in flight.
         let states = engine.queue_states();
         let active: usize = states
             .iter()

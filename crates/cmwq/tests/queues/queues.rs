@@ -143,7 +143,7 @@ fn a_worker_that_blocks_without_saying_so_is_replaced() {
     let _deadline = Deadline::new("blocks", &engine);
     let wq = engine.workqueue("t").workers_only().build().unwrap();
     let (sender, receiver) = mpsc::channel::<u32>();
-    // The only CPU's worker waits for a message that only the second item sends: it never ends unless the monitor finds it blocked.
+    // The only CPU's worker waits for a message of the second item: without the monitor it never ends.
     let waits = wq.spawn(move || receiver.recv().unwrap());
     let sends = wq.spawn(move || sender.send(7).unwrap());
     assert_eq!(waits.join().unwrap(), 7);

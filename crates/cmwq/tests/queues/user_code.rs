@@ -184,7 +184,7 @@ fn a_destructor_of_a_threads_local_may_wait_for_items() {
             let done = Arc::new(AtomicUsize::new(0));
             let (engine, wq, at_end) = (engine.clone(), wq.clone(), done.clone());
             let ends = thread::spawn(move || {
-                // An issuer of the item's CPU as long as it lives, or it would not run the item that it waits for.
+                // Issuer of the item's CPU as long as it lives, or it would not run the item itself.
                 std::mem::forget(engine.become_issuer(0).unwrap());
                 let last = AtTheEnd(Box::new({
                     let wq = wq.clone();

@@ -59,7 +59,7 @@ pub(crate) fn my_cpus() -> &'static [usize] {
     });
     &MINE
 }
-/// To the engines of this process, it has these CPUs from now on (that is, from the service thread's next check).
+/// To the engines of this process, it has these CPUs from the service thread's next check on.
 pub(crate) fn seem_to_have(cpus: &[usize]) {
     let mut set = rustix::thread::CpuSet::new();
     for &cpu in cpus {

@@ -37,7 +37,7 @@ fn kind(tree: &FakeSysfs, name: &str, list: &str) {
 #[test]
 fn shards_of_a_hybrid_machine_hold_one_kind_of_core() {
     let tree = one_cache();
-    // 24 cores: three shards, the second of which mixes the kinds if the tree does not tell them.
+    // 24 cores: three shards. Without kinds in the tree the second one mixes them.
     let m = tree.topology();
     assert!(m.core_kinds().is_empty());
     assert_eq!(shards(&m, 8), ["0-15", "16-23", "24-31"]);
