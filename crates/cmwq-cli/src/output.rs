@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cli_error::CliError;
 
-/// Columns where neither `COLUMNS` nor a terminal tells.
+/// Columns where neither `COLUMNS` nor a terminal gives them.
 const DEFAULT_COLUMNS: usize = 100;
 /// Nothing is laid out for less.
 const MIN_COLUMNS: usize = 40;
@@ -18,7 +18,7 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
 
 /// Writes a line to standard error, with the command's name in front.
 pub(crate) fn warn(message: &str) {
-    // With standard error gone there is nobody left to tell.
+    // Without standard error there is no way to report anything.
     let _ = writeln!(io::stderr(), "cmwq: {message}");
 }
 
@@ -33,10 +33,10 @@ pub(crate) fn columns() -> usize {
         .max(MIN_COLUMNS)
 }
 
-/// Whether somebody may still read standard output: `false` once the other end of its pipe or socket is closed.
+/// Whether standard output may still have a reader: `false` once the other end of its pipe or socket is closed.
 pub(crate) fn is_read() -> bool {
     let out = io::stdout();
-    // Errors are told whether they are asked for or not.
+    // The poll reports errors even if they are not requested.
     let mut fds = [PollFd::new(&out, PollFlags::empty())];
     let at_once = Timespec::default();
     match poll(&mut fds, Some(&at_once)) {
@@ -53,7 +53,7 @@ pub(crate) fn printable(name: &str) -> String {
         .collect()
 }
 
-/// As [`print()`], telling whether the reader is still there: who prints again and again stops when it is not.
+/// As [`print()`]; returns whether the reader is still there. A caller that prints repeatedly stops when it is not.
 pub(crate) fn print_until_closed(text: &str) -> Result<bool, CliError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

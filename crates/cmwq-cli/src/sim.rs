@@ -23,7 +23,7 @@ pub(crate) struct Args {
     options: Vec<OsString>,
 }
 
-/// Becomes the simulator. Returns if that cannot be.
+/// Replaces this process by the simulator. Returns only if that fails.
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let program = beside().unwrap_or_else(|| PathBuf::from(PROGRAM));
     let error = Command::new(&program).arg("sim").args(&args.options).exec();

@@ -1,4 +1,4 @@
-//! `cmwq sim` hands all that stands behind it to the simulator, which is a program of its own.
+//! `cmwq sim` passes all its arguments to the simulator, which is a program of its own.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

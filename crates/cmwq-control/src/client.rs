@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// An answer that has not come after this does not come.
+/// How long the client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest answer that is read.
 const MAX_REPLY_BYTES: u64 = 256 << 20;
@@ -63,7 +63,7 @@ impl Client {
         let mut line =
             serde_json::to_vec(&request).map_err(|error| ControlError::inval(error.to_string()))?;
         line.push(b'\n');
-        // What it answered before it hung up, if it did, says more than that the sending failed.
+        // An answer sent before the process closed the connection says more than the failed sending.
         let sent = self.reader.get_mut().write_all(&line);
         let mut answer = Vec::new();
         let read = (&mut self.reader)
@@ -110,7 +110,7 @@ impl Client {
         })
     }
 
-    /// Who it is.
+    /// The process's identity.
     ///
     /// # Errors
     /// As [`call`](Self::call), like all that follow.
@@ -216,13 +216,13 @@ impl Client {
     }
 }
 
-/// Every process that serves and that the caller may speak to, by number; with those that cannot be asked come their errors.
+/// Every process that serves and that the caller may speak to, by number; for a process that cannot be asked, the error.
 pub fn processes() -> Vec<(u32, Result<Hello, ControlError>)> {
     let mut found: Vec<(u32, Result<Hello, ControlError>)> = place::all_sockets()
         .into_iter()
         .filter_map(|(pid, path)| {
             match Client::connect(pid, &path).and_then(|mut client| client.hello()) {
-                // Nobody listens: what a process left behind that was killed.
+                // No process listens: a killed process left the socket behind.
                 Err(error) if error.errno == "ECONNREFUSED" || error.errno == "ENOENT" => None,
                 result => Some((pid, result)),
             }

@@ -1,4 +1,4 @@
-//! One client: what it has sent so far, what it has not taken yet, and how long that may last.
+//! One client: its input so far, the output that it has not read yet, and the time limits of both.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -57,12 +57,12 @@ pub(crate) enum Framing {
     Http,
 }
 
-/// What a look at the client's socket found.
+/// The state of the client's socket after a poll.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// The connection stands.
+    /// The connection is open.
     Open,
-    /// It does not any more.
+    /// The connection is closed.
     Closed,
 }
 
@@ -200,7 +200,7 @@ impl<S: Read + Write> Connection<S> {
         self.next_request()
     }
 
-    /// It is to be let go of.
+    /// The connection is to be dropped.
     pub(crate) fn abandon(&mut self) {
         self.abandoned = true;
     }
@@ -216,7 +216,7 @@ impl<S: Read + Write> Connection<S> {
         self.flush(now)
     }
 
-    /// As [`send`](Self::send), and the last that the client hears.
+    /// As [`send`](Self::send), as the last answer.
     pub(crate) fn send_last(&mut self, answer: Vec<u8>, now: Instant) -> Progress {
         self.closing = true;
         self.input = Vec::new();

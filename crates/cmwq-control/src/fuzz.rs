@@ -91,7 +91,7 @@ fn spoilt(random: &mut Random) -> Vec<u8> {
     line
 }
 
-/// What a client sends, in pieces of any size; what it is sent is looked at.
+/// A client's input, in pieces of any size; its output is checked.
 struct Wire {
     incoming: Vec<u8>,
     most: usize,
@@ -154,7 +154,7 @@ fn every_mutilated_request_has_an_answer_of_one_line() {
                     let _ = connection.receive(now);
                     continue;
                 }
-                // Copied again and again: the client would be cut off here.
+                // Duplicated too often: a real client would be cut off here.
                 Err(()) => {
                     assert!(bytes > MAX_REQUEST_BYTES, "a request of {bytes} bytes");
                     break;

@@ -13,7 +13,7 @@
 //!
 //! # What it costs
 //!
-//! One thread, which sleeps until a client comes, but for a look at the running workers every 10 ms (every 100 ms while none runs) to
+//! One thread, which sleeps until a client comes, but samples the running workers every 10 ms (every 100 ms while none runs) to
 //! charge CPU time to queues. About every 64th call of `queue()` is timed. No worker and no issuer ever waits for a client.
 #![deny(unsafe_code)]
 
@@ -60,7 +60,7 @@ static SERVING: Mutex<Option<u32>> = Mutex::new(None);
 pub struct Control {
     pid: u32,
     path: PathBuf,
-    /// Which file it is: another process could have put its own in its place.
+    /// The socket file's identity: another process could have replaced the file.
     inode: u64,
     http: Option<SocketAddr>,
     stop: rustix::fd::OwnedFd,
@@ -82,7 +82,7 @@ impl ControlBuilder {
         Self::default()
     }
 
-    /// Serves the metrics over HTTP as well, to whoever can reach `address`, which must be a loopback one.
+    /// Serves the metrics over HTTP as well, to all clients that reach `address`, which must be a loopback one.
     pub fn http(mut self, address: SocketAddr) -> Self {
         self.http = Some(address);
         self
@@ -182,11 +182,11 @@ fn listen_http(address: SocketAddr) -> Result<TcpListener, ControlError> {
     TcpListener::bind(address).map_err(|error| ControlError::io(&address.to_string(), &error))
 }
 
-/// A socket at `path`, in a folder that nobody else can enter.
+/// A socket at `path`, in a folder that no other user can enter.
 fn listen(path: &Path) -> Result<(UnixListener, u64), ControlError> {
     let failed = |error: std::io::Error| ControlError::io(&path.display().to_string(), &error);
     match std::fs::remove_file(path) {
-        // A process of our number that is gone, as we have it.
+        // Left behind by an ended process with the same pid.
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),

@@ -15,7 +15,7 @@ use std::fmt;
 
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Where the buckets of the histogram of enqueue latencies end, in ns. The last is without end.
+/// Upper bounds of the enqueue-latency histogram's buckets, in ns. The last bucket is unbounded.
 const ENQUEUE_BUCKETS_NS: [u64; 14] = [
     50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 102_400, 1_000_000,
     10_000_000,
@@ -202,7 +202,7 @@ impl Writer<'_> {
     }
 }
 
-/// The histogram's counts in the buckets of the metric; the last one ends nowhere.
+/// The histogram's counts in the buckets of the metric; the last one is unbounded.
 fn buckets(histogram: &LatencyHistogram) -> Vec<(f64, u64)> {
     let ends = ENQUEUE_BUCKETS_NS.iter().map(|&ns| (ns, ns as f64 / 1e9));
     let mut buckets: Vec<(u64, f64, u64)> = ends

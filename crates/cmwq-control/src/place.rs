@@ -1,7 +1,7 @@
 //! Where the sockets are: one folder for each user, one socket in it for each process, named by its number.
 //!
 //! The folder is `$XDG_RUNTIME_DIR/cmwq`, or, where that is not set, `/tmp/cmwq-UID`. Only its user may enter it, and it is used only
-//! if it is a real folder that belongs to that user and that nobody else can enter: in `/tmp` somebody else could have made it first.
+//! if it is a real folder that belongs to that user and that no other user can enter: in `/tmp` another user could have made it first.
 
 use crate::error::ControlError;
 use rustix::fs::{FileType, Mode, lstat, mkdir};
@@ -28,7 +28,7 @@ pub(crate) fn own_dir() -> PathBuf {
     }
 }
 
-/// Whether `dir` is a real folder that belongs to `uid` and that nobody else can enter; `None`: it is not there.
+/// Whether `dir` is a real folder that belongs to `uid` and that no other user can enter; `None`: it is not there.
 fn is_safe(dir: &Path, uid: u32) -> Option<Result<(), ControlError>> {
     let unsafe_because = |why: &str| ControlError::new("EPERM", format!("{} {why}", dir.display()));
     let stat = match lstat(dir) {
@@ -98,13 +98,13 @@ fn sockets_in(dir: &Path) -> Vec<(u32, PathBuf)> {
     sockets
 }
 
-/// Removes the sockets of processes that are gone from the process's own folder: nobody listens there any more.
+/// Removes the sockets of ended processes from the process's own folder: no process listens on them any more.
 pub(crate) fn clean(dir: &Path) {
     for (_, path) in sockets_in(dir) {
         let gone = UnixStream::connect(&path)
             .is_err_and(|error| error.raw_os_error() == Some(libc::ECONNREFUSED));
         if gone {
-            // Somebody else may have been faster.
+            // Another process may have removed it first.
             let _ = fs::remove_file(path);
         }
     }

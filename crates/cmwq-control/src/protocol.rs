@@ -1,4 +1,4 @@
-//! What travels: lines of JSON. `docs/control.md` is the description for those who write a client of their own.
+//! The messages: lines of JSON. `docs/control.md` describes them for authors of other clients.
 
 use crate::error::ControlError;
 use serde::{Deserialize, Serialize};
@@ -102,9 +102,9 @@ pub struct Group {
     pub name: String,
     /// How many items of its queues may be active.
     pub max_active: usize,
-    /// Places that its queues hold: those of active items, and some that they keep for the next ones while nobody waits.
+    /// Credits that its queues hold: those of active items, and some kept for the next items while no queue waits.
     pub held: usize,
-    /// Who waits for a place: queues, an unbound one once for each node where it waits.
+    /// Waiters for a credit: queues, an unbound one once for each node where it waits.
     pub waiting: usize,
     /// The keys of its queues.
     pub queues: Vec<String>,
@@ -144,7 +144,7 @@ pub struct Totals {
     pub panics: u64,
     /// Idle workers woken.
     pub wakeups: u64,
-    /// Items that neighbours ran.
+    /// Items that workers of other pods stole and ran.
     pub helps: u64,
     /// Times that a pool's lock was waited for.
     pub lock_waits: u64,
@@ -154,7 +154,7 @@ pub struct Totals {
     pub workers_created: u64,
     /// See `workers`.
     pub create_failures: u64,
-    /// Workers found blocked that had not said so.
+    /// Workers found blocked without having declared it.
     pub blocked_seen: u64,
     /// CPU time charged, in ns.
     pub cpu_ns: u64,
@@ -221,7 +221,7 @@ pub struct Pool {
     pub completed: u64,
     /// Idle workers woken.
     pub wakeups: u64,
-    /// Items that neighbours ran.
+    /// Items that workers of other pods stole and ran.
     pub helps: u64,
     /// Times that its lock was waited for.
     pub lock_waits: u64,
@@ -249,7 +249,7 @@ pub struct Run {
     pub queue: String,
     /// The function.
     pub function: String,
-    /// What it has described itself as; otherwise the queue's name.
+    /// The item's own description; otherwise the queue's name.
     #[serde(default)]
     pub description: String,
     /// For how long, in ns.
@@ -304,9 +304,9 @@ pub struct Queue {
     pub mayday: u64,
     /// Items that it ran.
     pub rescued: u64,
-    /// Items that neighbours ran.
+    /// Items that workers of other pods stole and ran.
     pub helps: u64,
-    /// Items that threads ran which waited for them.
+    /// Items that their waiters ran (caller-runs joins).
     pub waiter_runs: u64,
     /// Workers woken for it.
     pub wakeups: u64,

@@ -1,5 +1,5 @@
-//! The endpoint's thread: it waits for clients and answers one request at a time. It never waits for one client in particular, so neither
-//! a slow nor a dead one delays the others, and no worker has anything to do with it.
+//! The endpoint's thread: it waits for clients and answers one request at a time. It never waits for one particular client, so neither
+//! a slow nor a dead one delays the others. Workers take no part in it.
 
 use crate::connection::{Allowance, Connection, Framing, Progress, turn_away};
 use crate::error::ControlError;
@@ -17,8 +17,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-/// Clients at a time, of each kind. Another one takes the place of the one that has been silent longest, if that is more than a second;
-/// otherwise it is turned away.
+/// Clients at a time, of each kind. A further client replaces the one that has been silent longest, if for more than a second;
+/// otherwise it is refused.
 pub(crate) const MOST_CLIENTS: usize = 64;
 const MOST_HTTP_CLIENTS: usize = 8;
 const SILENT: Duration = Duration::from_secs(1);
@@ -185,7 +185,7 @@ impl Server {
     }
 
     fn accept(&mut self, now: Instant) {
-        // As many as there is room for: who comes in a crowd waits for the next look.
+        // At most so many connections in one poll: the others wait for the next.
         for _ in 0..MOST_CLIENTS {
             let Ok((socket, _)) = self.listener.accept() else {
                 return;
@@ -314,7 +314,7 @@ impl Server {
         }
     }
 
-    /// Lets go of those that are gone, and of those that have kept us waiting for too long.
+    /// Drops clients that are gone, and clients that have exceeded their time limit.
     fn cut_off(&mut self, now: Instant) {
         let counts = &mut self.counts;
         let mut stays = |gone: bool, deadline: Option<Instant>| {
@@ -342,7 +342,7 @@ fn poll_fd<'c, S: Read + Write>(
     if connection.wants_output() {
         flags |= PollFlags::OUT;
     }
-    // One whose request has to wait is left alone: its hanging up would wake us again and again.
+    // A client whose request has to wait is not polled: its hang-up would wake this thread repeatedly.
     (!flags.is_empty()).then(|| PollFd::from_borrowed_fd(fd, flags))
 }
 

@@ -1,4 +1,4 @@
-//! From the library's states to what travels.
+//! The library's states in the protocol's form.
 
 use crate::protocol::{self, Totals};
 use cmwq::observe::{LiveQueue, PoolFor, PoolState, QueueState, RunState, function_name};
@@ -85,7 +85,7 @@ pub(crate) fn state() -> protocol::State {
     }
 }
 
-/// The groups of the queues that were looked at, by number.
+/// The groups of the queues converted so far, by number.
 #[derive(Default)]
 pub(crate) struct Groups(pub(crate) BTreeMap<u64, protocol::Group>);
 

@@ -1,4 +1,4 @@
-//! Recording for a client: it begins and ends with what that client asks for, and with its connection.
+//! Recording for a client: it starts and stops at the client's request, and stops with its connection.
 
 use crate::error::ControlError;
 use crate::protocol::{TraceChunk, TraceThread};

@@ -49,7 +49,7 @@ fn sockets_of_dead_processes_are_removed_and_those_of_living_ones_are_not() {
     drop(UnixListener::bind(&dead).expect("bound"));
     let alive = own.join("222.sock");
     let listener = UnixListener::bind(&alive).expect("bound");
-    // Of a process with our number, long ago.
+    // Left behind by a process with the same pid.
     drop(UnixListener::bind(own.join(format!("{}.sock", std::process::id()))).expect("bound"));
     let control = ControlBuilder::new().dir(&own).serve().expect("it serves");
     assert!(!dead.exists() && alive.exists());
@@ -327,7 +327,7 @@ fn http(address: std::net::SocketAddr, request: &str) -> String {
     let mut socket = TcpStream::connect(address).expect("it listens");
     socket.write_all(request.as_bytes()).expect("sent");
     let mut answer = String::new();
-    // Who sends more than is read may see the connection reset before the answer.
+    // A client that sends more than is read may see the connection reset before the answer.
     match socket.read_to_string(&mut answer) {
         Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
         Ok(_) => assert!(!answer.is_empty()),

@@ -32,7 +32,7 @@ fn a_group_is_shown_with_its_queues_and_what_they_hold_and_its_limit_can_be_chan
     let bound = engine.workqueue("bound").per_cpu().group(&other);
     let bound = bound.build().expect("a queue");
 
-    // Three items for two places: one queue waits.
+    // Three items for two credits: one queue waits.
     let begun: Vec<Arc<Completion>> = (0..3).map(|_| Arc::default()).collect();
     let end = Arc::new(Completion::new());
     let queues = [&fast, &fast, &slow];
@@ -49,7 +49,7 @@ fn a_group_is_shown_with_its_queues_and_what_they_hold_and_its_limit_can_be_chan
 
     let mut client = endpoint.client();
     assert_eq!(client.hello().expect("an answer").groups, 2);
-    // The item of the slow queue has asked for a place by now, or is about to: its queueing thread has.
+    // The item of the slow queue has asked for a credit by now, or is about to: its issuer has.
     let until = Instant::now() + Duration::from_secs(60);
     let state = loop {
         let state = client.state().expect("an answer");
@@ -110,7 +110,7 @@ fn a_group_is_shown_with_its_queues_and_what_they_hold_and_its_limit_can_be_chan
         assert!(metrics.contains(&line), "{line} in\n{metrics}");
     }
 
-    // Raised through one queue: the item of the other gets its place.
+    // Raised through one queue: the item of the other gets its credit.
     client
         .set("fast", "group_max_active", "3")
         .expect("a possible value");

@@ -1,4 +1,4 @@
-//! Clients that mean no good: each is refused with a clear error or cut off, and the process goes on as if nothing were.
+//! Hostile clients: each is refused with a clear error or cut off, and the process goes on undisturbed.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn errno(line: &str) -> String {
         .to_owned()
 }
 
-/// The endpoint answers a client of good will.
+/// The endpoint answers a well-behaved client.
 fn is_well(endpoint: &Endpoint) {
     endpoint.client().hello().expect("it answers");
 }
@@ -181,13 +181,13 @@ fn of_a_thousand_connections_those_that_are_too_many_are_told_so() {
         maximum: most.maximum,
     };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, wanted).expect("allowed");
-    // One that is talking keeps its place.
+    // An active client keeps its connection.
     let mut own = endpoint.client();
     own.hello().expect("an answer");
     let crowd: Vec<UnixStream> = (0..1000).map(|_| connect(&endpoint)).collect();
     let (mut refused, mut waiting) = (0, 0);
     for mut socket in crowd {
-        // The end of the refused comes after their error, and those who were let in get an answer.
+        // A refused client gets an error and then the end; an admitted one gets an answer.
         let sent = socket.write_all(b"{\"method\":\"hello\"}\n");
         let mut line = String::new();
         let read = BufReader::new(&socket).read_line(&mut line);
@@ -196,7 +196,7 @@ fn of_a_thousand_connections_those_that_are_too_many_are_told_so() {
         } else if line.contains("result") {
             waiting += 1;
         } else {
-            // Its place was given to a later one before it spoke.
+            // A later client replaced it before it sent anything.
             assert!(sent.is_err() || read.is_err() || line.is_empty(), "{line}");
             refused += 1;
         }
@@ -232,7 +232,7 @@ fn another_users_client_is_refused_and_counted() {
     }
     let endpoint = Endpoint::new();
     let socket = endpoint.control.path();
-    // Doors that are usually closed.
+    // Usually closed to other users.
     for (door, mode) in [
         (endpoint.dir.path(), 0o755),
         (socket.parent().expect("a folder"), 0o755),

@@ -1,10 +1,9 @@
 //! One client: a thread that reads its requests, and the items that carry them out.
 //!
-//! The reader takes a place for each request, fills it in, and queues the work item that belongs to the place. The item
-//! is made once, with the connection, and queued again for each request that gets its place. The worker that runs it sends the
-//! reply and frees the place. Where the store's file is not waited for, the item ends when the file has its turn, and is queued
-//! again when that is done, as dm-crypt's are around the disk. A client that reads no replies has all places taken in the end, and then nothing more is read
-//! from it.
+//! The reader takes a slot for each request, fills it in, and queues the slot's work item. The item is made once, with the
+//! connection, and queued again for each request that gets its slot. The worker that runs it sends the reply and frees the
+//! slot. With io_uring the item ends when the transfer is submitted, and is queued again when the transfer is done, as
+//! dm-crypt's items are around the disk. A client that reads no replies fills all slots, and then the reader stops reading from it.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -24,7 +23,7 @@ use crate::ring::{Action, Ended, Ring, Transfer};
 use crate::scheduling::block_signals;
 use crate::socket::Input;
 
-/// What its reader and the items of its requests share.
+/// State shared by the reader and the items of its requests.
 struct Connection {
     socket: Arc<OwnedFd>,
     export: Arc<Export>,
@@ -32,7 +31,7 @@ struct Connection {
     jobs: Box<[Mutex<Option<Job>>]>,
     pool: Pool,
     replies: Replies,
-    /// Reads and writes the file, if that is not to be waited for.
+    /// Reads and writes the file, if by io_uring.
     ring: Option<Ring>,
 }
 
@@ -40,10 +39,10 @@ struct Connection {
 struct Job {
     request: Request,
     operation: Result<Operation, Error>,
-    /// The data of a write, or room for a long read.
+    /// The data of a write, or the buffer of a long read.
     buffer: Option<Buffer>,
     batch: Batch,
-    /// What the ring did for it last.
+    /// The result of its last transfer.
     ended: Option<(Action, io::Result<()>)>,
 }
 
@@ -51,7 +50,7 @@ struct Job {
 /// requests that are in flight.
 ///
 /// # Errors
-/// Why it ended, if not by the client's wish.
+/// Why it ended, unless the client asked for it.
 pub(crate) fn serve(
     socket: Arc<OwnedFd>,
     input: &mut Input,
@@ -92,7 +91,7 @@ pub(crate) fn serve(
     })
 }
 
-/// Sees to it that requests in flight are finished. Its end waits for them.
+/// Finishes the requests in flight: dropping it waits for them.
 struct InFlight<'a>(&'a Connection);
 
 impl<'scope> InFlight<'scope> {
@@ -131,10 +130,10 @@ impl Drop for InFlight<'_> {
 struct Reader<'a> {
     connection: &'a Connection,
     limits: Limits,
-    /// By place.
+    /// By slot.
     items: &'a [Work],
     queue: &'a Workqueue,
-    /// Places of requests that have been read and not been queued.
+    /// Slots of requests that are read and not queued yet.
     parsed: Vec<u16>,
 }
 
@@ -144,7 +143,7 @@ impl Reader<'_> {
             let Some(header) = input.take() else {
                 self.dispatch();
                 match input.fill(self.connection.socket.as_fd()) {
-                    // Between two requests: the client left without a word.
+                    // Between two requests: the client left without `DISCONNECT`.
                     Err(error)
                         if error.kind() == io::ErrorKind::UnexpectedEof
                             && input.available() == 0 =>
@@ -170,7 +169,7 @@ impl Reader<'_> {
         let fd = self.connection.socket.as_fd();
         let payload = request.payload();
         if payload as usize > input.available() {
-            // The rest may be long in coming.
+            // The rest may take long to arrive.
             self.dispatch();
         }
         let mut buffer = None;
@@ -181,7 +180,7 @@ impl Reader<'_> {
                 input.read(fd, &mut data[..payload as usize])?;
                 buffer = Some(data);
             }
-            // Short ones take theirs when they are carried out, and the same few are used again and again.
+            // Short requests take a buffer when they are carried out, so a few buffers are reused.
             Ok(Operation::Read) if request.length as usize > SMALL => {
                 if self.connection.export.needs_buffer(&Operation::Read) {
                     buffer = Some(self.buffer(request.length as usize));
@@ -220,7 +219,7 @@ impl Reader<'_> {
         self.connection.pool.large(length)
     }
 
-    /// Queues what has been read.
+    /// Queues the requests read so far.
     fn dispatch(&mut self) {
         let connection = self.connection;
         if self.parsed.len() > 1 && connection.may_batch() {
@@ -251,17 +250,17 @@ impl Connection {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replies wait for each other only where no request waits for a disk.
+    /// Replies are batched only where no request waits for a disk.
     fn may_batch(&self) -> bool {
         self.export.memory().is_some()
     }
 
-    /// The work item of a place.
+    /// Runs the work item of a slot.
     fn run(&self, slot: u16) {
         let Some(mut job) = self.job(slot).take() else {
             return;
         };
-        // A panic must not leave the request without an answer.
+        // The request is answered also after a panic.
         let advance = || self.advance(&mut job);
         match catch_unwind(AssertUnwindSafe(advance)).unwrap_or(Err(Error::Io)) {
             Ok(Next::Transfer(action)) => self.transfer(slot, job, action),
@@ -270,7 +269,7 @@ impl Connection {
         }
     }
 
-    /// Does what can be done for a request now.
+    /// Advances a request as far as possible now.
     fn advance(&self, job: &mut Job) -> Result<Next, Error> {
         let (request, operation) = (&job.request, job.operation?);
         if job.buffer.is_none() && self.export.needs_buffer(&operation) {
@@ -295,7 +294,7 @@ impl Connection {
         }
     }
 
-    /// Gives a request's range to the ring, and its buffer.
+    /// Gives a request's range and buffer to the ring.
     fn transfer(&self, slot: u16, mut job: Job, action: Action) {
         let Request { offset, length, .. } = job.request;
         let transfer = match (action, &self.ring) {
@@ -309,12 +308,12 @@ impl Connection {
         let (Some(ring), Some(transfer)) = (&self.ring, transfer) else {
             return self.answer(slot, job, Err(Error::Io));
         };
-        // First: it may be over at once.
+        // First: the transfer may end at once.
         *self.job(slot) = Some(job);
         ring.submit(slot, transfer);
     }
 
-    /// Takes back what the ring was given.
+    /// Takes a finished transfer back from the ring.
     fn take_back(&self, slot: u16, ended: Ended) {
         if let Some(job) = &mut *self.job(slot) {
             job.buffer = ended.buffer.or(job.buffer.take());

@@ -129,7 +129,7 @@ impl Export {
         }
     }
 
-    /// What reads and writes the store's file for a connection with so many places, if that is not to be waited for.
+    /// The io_uring of a connection with so many slots, if the store's file is used that way.
     pub(crate) fn ring(&self, places: usize) -> io::Result<Option<Ring>> {
         let file = self.store.file_for_ring();
         file.map(|file| Ring::new(file, places)).transpose()
@@ -150,7 +150,7 @@ impl Export {
         Ok(data)
     }
 
-    /// As [`execute`](Self::execute), but only up to where a file would have to be waited for.
+    /// As [`execute`](Self::execute), but stops where it would have to wait for a file.
     pub(crate) fn begin(
         &self,
         request: &Request,
@@ -283,7 +283,7 @@ impl Export {
         if options.only_fast {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        // Zeroes look like anything else once they are ciphered.
+        // Ciphered zeroes look like any other data.
         let mut at = offset;
         while at < offset + length {
             let n = (offset + length - at).min(ZERO_STEP as u64) as usize;
@@ -306,7 +306,7 @@ impl Export {
                 break;
             }
             let extent = if self.cipher.is_some() {
-                // A hole is no zeroes to who deciphers it.
+                // A hole does not decipher to zeroes.
                 Extent {
                     length: left,
                     hole: false,
@@ -330,7 +330,7 @@ mod tests {
     use super::*;
     use crate::protocol::command;
 
-    /// What the file is asked for in turn, until the answer.
+    /// The actions on the file in turn, until the answer.
     fn actions(export: &Export, operation: Operation) -> Vec<Action> {
         let request = Request {
             command: command::WRITE,

@@ -1,7 +1,7 @@
-//! A listening socket that somebody else has made, and goes on using afterwards: the service manager's.
+//! A listening socket that another process, the service manager, has made and keeps using afterwards.
 //!
-//! It must not be shut down, which would end it for its owner too, nor its file be removed. So the thread that accepts also polls a
-//! descriptor of our own, which tells it to stop.
+//! The server must not shut it down, which would end it for its owner too, nor remove its file. So the accepting thread also polls a
+//! descriptor of the server's own, which tells it to stop.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -19,7 +19,7 @@ enum Socket {
 
 pub(crate) struct Inherited {
     socket: Socket,
-    /// Shutting the first down is seen at the second.
+    /// Shutting down the first makes the second readable.
     stop: (UnixStream, UnixStream),
 }
 

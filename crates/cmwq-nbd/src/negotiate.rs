@@ -11,7 +11,7 @@ use crate::protocol::{
 };
 use crate::socket::{self, Input, Piece};
 
-/// Options' data that are looked at; longer ones are refused.
+/// The longest option data that are read; longer options are refused.
 const MAX_OPTION: u32 = 8 << 10;
 /// Options whose data are longer than this are not even skipped.
 const ABSURD_OPTION: u32 = 1 << 20;
@@ -171,7 +171,7 @@ impl Talk<'_> {
             about.extend(self.export.name().as_bytes());
             self.answer(option, option_reply::INFO, &about);
         }
-        // Told to all: who does not know them skips them.
+        // Sent to all: a client skips those that it does not know.
         let mut about = info::BLOCK_SIZE.to_be_bytes().to_vec();
         about.extend(min_block.to_be_bytes());
         about.extend(PREFERRED_BLOCK.max(min_block).to_be_bytes());

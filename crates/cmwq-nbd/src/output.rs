@@ -18,6 +18,6 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
 
 /// Writes a line to standard error, with the command's name in front.
 pub(crate) fn warn(message: &str) {
-    // With standard error gone there is nobody left to tell.
+    // Without standard error there is no way to report anything.
     let _ = writeln!(io::stderr(), "cmwq-nbd: {message}");
 }

@@ -1,31 +1,31 @@
-//! What the requests of one connection use, and a bound on it: places and buffers.
+//! What the requests of one connection use, and a bound on it: slots and buffers.
 #![forbid(unsafe_code)]
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Requests of one connection that are in flight at most. The reader stops reading at that.
+/// The most requests of one connection in flight. At this number the reader stops reading.
 pub(crate) const SLOTS: usize = 256;
-/// A buffer of a request of at most this length: there is one for each place, made at first use and kept.
+/// Requests of at most this length use a small buffer. Each slot has one, made at first use and kept.
 pub(crate) const SMALL: usize = 64 << 10;
-/// Buffers of longer requests, all together, in use or kept.
+/// Bytes of all buffers of longer requests together, in use or kept.
 const LARGE_TOTAL: usize = 64 << 20;
 
 /// Memory for a request's data.
 pub(crate) type Buffer = Box<[u8]>;
 
-/// The places and buffers of one connection.
+/// The slots and buffers of one connection.
 pub(crate) struct Pool {
     inner: Mutex<Inner>,
-    /// Something came back while the reader waited.
+    /// A slot or buffer came back while the reader waited.
     freed: Condvar,
 }
 
 struct Inner {
-    /// Places nobody uses. The last one freed is taken first, and so are the buffers: they are still in the cache.
+    /// Free slots. The slot freed last is taken first, and so are the buffers: they are still in the cache.
     slots: Vec<u16>,
     small: Vec<Buffer>,
     large: Vec<Buffer>,
-    /// Bytes of all large buffers there are, in use or not.
+    /// Bytes of all large buffers, in use or not.
     large_bytes: usize,
     waiting: bool,
 }
@@ -48,7 +48,7 @@ impl Pool {
         Pool {
             inner: Mutex::new(Inner {
                 slots: (0..SLOTS as u16).rev().collect(),
-                // The reader may have one in hand before it has a place.
+                // The reader may hold a buffer before it has a slot.
                 small: Vec::with_capacity(SLOTS + 1),
                 large: Vec::with_capacity(SLOTS),
                 large_bytes: 0,
@@ -59,11 +59,11 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing panics under it.
+        // No code panics under this lock.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `take` finds what it looks for.
+    /// Waits until `take` finds something.
     fn wait<T>(&self, mut take: impl FnMut(&mut Inner) -> Option<T>) -> T {
         let mut inner = self.lock();
         loop {
@@ -78,29 +78,29 @@ impl Pool {
         }
     }
 
-    /// A place, if there is one.
+    /// A free slot, if there is one.
     pub(crate) fn try_slot(&self) -> Option<u16> {
         self.lock().slots.pop()
     }
 
-    /// A place, when there is one.
+    /// Waits for a free slot.
     pub(crate) fn slot(&self) -> u16 {
         self.wait(|inner| inner.slots.pop())
     }
 
-    /// A buffer of [`SMALL`] bytes. There is always one for who has a place.
+    /// A buffer of [`SMALL`] bytes. The holder of a slot always gets one.
     pub(crate) fn small(&self) -> Buffer {
         let kept = self.lock().small.pop();
         kept.unwrap_or_else(|| vec![0; SMALL].into())
     }
 
-    /// A buffer of at least `length` bytes, more than [`SMALL`] and at most half of what may be in use, when there is room.
+    /// A buffer of at least `length` bytes, more than [`SMALL`] and at most half of what may be in use. Waits until there is room.
     pub(crate) fn large(&self, length: usize) -> Buffer {
         let length = length.next_power_of_two();
         self.wait(|inner| inner.take_large(length))
     }
 
-    /// Gives back what answered requests used.
+    /// Takes back slots and buffers of answered requests.
     pub(crate) fn give_back(&self, used: impl Iterator<Item = (u16, Option<Buffer>)>) {
         let mut inner = self.lock();
         for (slot, buffer) in used {

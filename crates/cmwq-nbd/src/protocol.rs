@@ -20,7 +20,7 @@ pub mod handshake {
     pub const NO_ZEROES: u16 = 2;
 }
 
-/// What the export can do, told in the handshake.
+/// The export's features, sent in the handshake.
 pub mod transmission {
     pub(crate) const HAS_FLAGS: u16 = 1;
     pub(crate) const READ_ONLY: u16 = 1 << 1;
@@ -119,7 +119,7 @@ const CHUNK_OFFSET_DATA: u16 = 1;
 const CHUNK_BLOCK_STATUS: u16 = 5;
 const CHUNK_ERROR: u16 = (1 << 15) + 1;
 
-/// The most that one request may read or write, told as the maximum block size.
+/// The most that one request may read or write, announced as the maximum block size.
 pub const MAX_PAYLOAD: u32 = 32 << 20;
 /// The one metadata context.
 pub const BASE_ALLOCATION: &str = "base:allocation";

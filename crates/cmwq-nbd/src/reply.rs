@@ -1,8 +1,8 @@
-//! Replies: whoever finishes a request sends, several at a time where several are ready.
+//! Replies: the worker that finishes a request sends its reply, and others that are ready.
 //!
-//! One thread at a time sends; what becomes ready meanwhile is left for it. And where requests came together, in one read of
-//! the socket, their replies go together: who finishes one while others of its batch are still to come leaves it for the last.
-//! That is done only where no request waits for a disk, and is bounded in number and bytes.
+//! One thread at a time sends, and also sends what becomes ready meanwhile. Requests that came in one read of the socket form a
+//! batch, and their replies are sent together: the worker that finishes the last one sends them.
+//! Batches are used only where no request waits for a disk, and are bounded in number and bytes.
 #![forbid(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
@@ -14,11 +14,11 @@ use crate::protocol::ReplyHeader;
 use crate::socket::{self, Piece};
 use crate::store::MemoryStore;
 
-/// Requests that are answered together at most.
+/// The most requests in one batch.
 pub(crate) const MAX_BATCH: usize = 16;
-/// Replies that are ready are sent when they have so many bytes, whatever is to come.
+/// Ready replies of so many bytes are sent at once, even if their batch is unfinished.
 const ENOUGH_BYTES: usize = 128 << 10;
-/// Replies in one system call.
+/// The most replies in one system call.
 const MAX_TOGETHER: usize = 32;
 
 /// Requests that came together.
@@ -26,11 +26,11 @@ const MAX_TOGETHER: usize = 32;
 pub(crate) struct Batch(u16);
 
 impl Batch {
-    /// To be answered at once.
+    /// No batch: answered at once.
     pub(crate) const NONE: Batch = Batch(u16::MAX);
 }
 
-/// What answers one request, and what is free when it is sent.
+/// The answer to one request, and what is freed when it is sent.
 pub(crate) struct Reply {
     pub(crate) header: ReplyHeader,
     pub(crate) data: Payload,
@@ -90,10 +90,10 @@ pub(crate) struct Replies {
 struct State {
     ready: Vec<Reply>,
     ready_bytes: usize,
-    /// Empty; changes places with `ready`.
+    /// Empty; swapped with `ready`.
     spare: Vec<Reply>,
     sending: bool,
-    /// What is ready is not to be left any longer.
+    /// Ready replies must be sent now.
     due: bool,
     /// The connection is broken: nothing can be sent any more.
     broken: bool,
@@ -119,11 +119,11 @@ impl Replies {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics under it.
+        // No code panics under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A batch of `requests`, all of which will be finished.
+    /// Opens a batch of `requests`, all of which will be finished.
     pub(crate) fn open_batch(&self, requests: usize) -> Batch {
         let mut state = self.lock();
         let next = state.next_batch;
@@ -133,7 +133,7 @@ impl Replies {
                 *left = requests as u16;
                 Batch(next)
             }
-            // One of its requests is slow.
+            // The number's last batch is unfinished.
             _ => Batch::NONE,
         }
     }

@@ -2,9 +2,9 @@
 
 use std::io;
 
-/// From now on the calling thread does not take the CPU from one that runs when something arrives for it; it has its turn as
-/// before. Where client and server share CPUs, a client that sends one request after the other is then not interrupted by
-/// the first, and the reader finds several at a time. An idle CPU it gets at once, as ever.
+/// From now on the calling thread, when woken, does not preempt the thread that runs on its CPU; its share of CPU time does not
+/// change. Where client and server share CPUs, a client that sends several requests is then not preempted after the first,
+/// and the reader finds several at a time. The reader still gets an idle CPU at once.
 ///
 /// # Errors
 /// The system's.

@@ -120,7 +120,7 @@ impl Drop for Listener {
     }
 }
 
-/// Removes a socket that a server has left behind which is gone.
+/// Removes a socket left behind by a server that is gone.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     if !is_socket {
@@ -211,7 +211,7 @@ impl Server {
         self.shared.clients().sockets.len()
     }
 
-    /// Stops it. What clients have been told is durable is; what else has been written is made so now.
+    /// Stops the server. Data reported durable are so already; all other written data become durable now.
     ///
     /// # Errors
     /// The store's, from its last sync.
@@ -230,13 +230,13 @@ impl Server {
             clients.sockets.values().cloned().collect()
         };
         self.shared.listener.shut();
-        // The reader finds the end, and what is in flight is answered.
+        // The reader finds the end; requests in flight are answered.
         hang_up(&sockets, Shutdown::Read);
         if !self.shared.wait_gone(Some(GOODBYE)) {
             hang_up(&sockets, Shutdown::Both);
             self.shared.wait_gone(None);
         }
-        // It only accepts; it does not panic.
+        // The thread only accepts; it does not panic.
         let _ = accepting.join();
     }
 }
@@ -249,7 +249,7 @@ impl Drop for Server {
 
 fn hang_up(sockets: &[Arc<OwnedFd>], how: Shutdown) {
     for socket in sockets {
-        // May have been shut by the client already.
+        // The client may have shut it down already.
         let _ = rustix::net::shutdown(socket.as_fd(), how);
     }
 }
@@ -273,7 +273,7 @@ impl Shared {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // Out of descriptors, as a rule: until one is free.
+                    // Usually out of descriptors: wait until one is free.
                     note(&format!("cannot accept a client: {error}"));
                     let clients = self.clients();
                     let _ = self.gone.wait_timeout(clients, Duration::from_millis(100));
@@ -307,7 +307,7 @@ impl Shared {
                     shared: &shared,
                     number,
                 };
-                // Better so, but not needed.
+                // An optimisation only.
                 let _ = do_not_preempt();
                 shared.serve(socket, number);
             });
@@ -338,7 +338,7 @@ impl Shared {
         let waits = |limit| sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, limit);
         waits(Some(HANDSHAKE))?;
         let session = match negotiate(socket.as_fd(), input, &self.export) {
-            // Who connects and goes, to see whether somebody is there.
+            // A client that only checks whether the server is there.
             Err(error) if is_end(&error) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(io::Error::other("the client says nothing"));
@@ -349,7 +349,7 @@ impl Shared {
         Ok(session)
     }
 
-    /// Whether all clients are gone, after `limit` at the latest.
+    /// Waits, at most for `limit`, until all clients are gone. `false`: it timed out.
     fn wait_gone(&self, limit: Option<Duration>) -> bool {
         let clients = self.clients();
         let some = |clients: &mut Clients| !clients.sockets.is_empty();
@@ -366,7 +366,7 @@ impl Shared {
     }
 }
 
-/// Strikes a client off when its thread ends, however it ends.
+/// Removes a client from the list when its thread ends, however it ends.
 struct Leaving<'a> {
     shared: &'a Shared,
     number: u64,
@@ -390,6 +390,6 @@ fn is_end(error: &io::Error) -> bool {
 /// A line on standard error, in one piece.
 fn note(message: &str) {
     use std::io::Write;
-    // With standard error gone there is nobody left to tell.
+    // Without standard error there is no way to report anything.
     let _ = io::stderr().write_all(format!("cmwq-nbd: {message}\n").as_bytes());
 }

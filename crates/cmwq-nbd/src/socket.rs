@@ -164,7 +164,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Sends all pieces, in order. A worker that has to wait for the client to read says so, and its pool runs another meanwhile.
+/// Sends all pieces, in order. A worker that waits for the client declares it, and its pool runs another worker meanwhile.
 ///
 /// # Errors
 /// The system's.

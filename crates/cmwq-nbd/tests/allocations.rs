@@ -30,7 +30,7 @@ fn window(client: &mut Client, rounds: usize, requests: &[u8], answers: &mut [u8
     }
 }
 
-/// How many at a time: so many that no reply has to wait for the client, for which a worker would be replaced.
+/// How many at a time: few enough that no reply waits for the client, since such a wait replaces a worker.
 fn together(length: u32) -> usize {
     (AT_ONCE / length as usize).clamp(1, DEPTH)
 }

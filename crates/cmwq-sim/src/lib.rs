@@ -1,4 +1,4 @@
-//! Workqueue engines on virtual machines: what they would do on machines that are not at hand.
+//! Workqueue engines on virtual machines: predictions for machines that are not available.
 //!
 //! [`cmwq`] is the library itself, compiled for the virtual machine. [`kernel`] is a reference of the kernel's protocol, to be compared with [published figures](published). The machine is
 //! [`cmwq_vm`].

@@ -1,7 +1,7 @@
 //! The command of the simulator.
 #![forbid(unsafe_code)]
 
-/// Prints a line. A reader that goes away has seen what it wanted: the command ends.
+/// Prints a line. When the reader has closed the output, the command ends.
 macro_rules! say {
     ($($line:tt)*) => {
         if writeln!(std::io::stdout(), $($line)*).is_err() {
@@ -126,7 +126,7 @@ pub(crate) fn warn(error: &str) {
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
-    // With standard error gone there is nobody left to tell.
+    // Without standard error there is no way to report anything.
     let _ = writeln!(std::io::stderr(), "cmwq-sim: {line}");
 }
 

@@ -45,7 +45,7 @@ pub struct Row {
     pub enqueue_p95_published_ns: Option<u64>,
     /// The same, simulated.
     pub enqueue_p95_predicted_ns: u64,
-    /// Workers at the end, which nobody has published.
+    /// Workers at the end, of which no figure is published.
     pub workers: usize,
 }
 
@@ -261,10 +261,10 @@ impl Row {
     }
 }
 
-/// How often [`all`] tells what it does.
+/// How often [`all`] reports progress.
 pub const STEPS: usize = 5;
 
-/// All of them. `progress` is told what is being done.
+/// All of them. `progress` gets what is being done.
 ///
 /// # Errors
 /// As for [`roundtrip`].

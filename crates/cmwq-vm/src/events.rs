@@ -28,7 +28,7 @@ pub(crate) struct Events<T> {
     tree: Vec<Key>,
     leaves: usize,
     timers: BinaryHeap<Reverse<(Key, u64, usize)>>,
-    /// The timers' contents; free places are reused.
+    /// The timers' contents; free entries are reused.
     slots: Vec<Option<T>>,
     free: Vec<usize>,
     sequence: u64,

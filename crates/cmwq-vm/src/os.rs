@@ -87,7 +87,7 @@ pub fn pause() {
     visible(12);
 }
 
-/// A cache line that nobody has touched yet.
+/// A cache line that no CPU has accessed yet.
 #[must_use]
 pub fn new_line() -> Line {
     with(|vm| vm.lines.add())

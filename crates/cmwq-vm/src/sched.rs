@@ -19,7 +19,7 @@ impl Vm {
         self.pick(cpu, now);
     }
 
-    /// Adds what the running thread has used since it was looked at last.
+    /// Adds what the running thread has used since the last accounting.
     pub(crate) fn account(&mut self, cpu: usize, now: u64) {
         let Some(tid) = self.cpus[cpu].current else {
             return;

@@ -22,7 +22,7 @@ thread_local! {
 pub(crate) enum Timer {
     /// An idle CPU that was woken begins.
     Begin(usize),
-    /// A CPU is told that another thread shall run.
+    /// A CPU is interrupted to run another thread.
     Interrupt(usize),
     /// The running thread's slice is over, if it still has this number.
     Tick(usize, u64),
@@ -30,7 +30,7 @@ pub(crate) enum Timer {
     Timeout(Tid, u64),
     /// A wake-up that was late takes effect; it came from this CPU.
     Late(Tid, usize),
-    /// The run is looked at.
+    /// The probe is called.
     Probe,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Vm {
     pub(crate) disturbs: bool,
     /// What the clock says, and until when.
     pub(crate) standing_clock: (u64, u64),
-    /// Looks at the run every so many ns.
+    /// Called every so many ns.
     pub(crate) probe: Option<(u64, Box<dyn FnMut()>)>,
 }
 

@@ -72,7 +72,7 @@ fn queueing_and_running_a_reusable_item_allocates_nothing() {
     let wq = engine.workqueue("t").build().unwrap();
     let between = Arc::new(Between::default());
     let done = Arc::new(Completion::new());
-    // Others keep the pool busy: their runs are looked at as well.
+    // Other items keep the pool busy: their runs are measured as well.
     let noise: Vec<Work> = (0..8)
         .map(|_| {
             let between = between.clone();

@@ -1,4 +1,4 @@
-//! A child of fork has the queues of its parent but not their workers: it is told so, and never hangs.
+//! A child of fork has the queues of its parent but not their workers: calls return an error, and never hang.
 
 mod harness;
 
@@ -152,7 +152,7 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
                 .get()
                 .is_ok_and(|system| system.spawn(|| 5).join().ok() == Some(5)),
         )?;
-        // It is the parent's for ever: nobody waits for it or waits to remove it.
+        // The item stays the parent's: no call waits for it, or waits to remove it.
         expect("nothing is removed", !behind.cancel_sync())?;
         expect(
             "nothing is waited for",
@@ -171,7 +171,7 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
         )?;
         expect("its timer is stopped here", armed.cancel_sync())?;
         expect("what has run may be waited for", ran.flush() == Ok(false))?;
-        // Nothing to say or do, and no lock touched.
+        // These calls do nothing and touch no lock.
         engine.freeze_workqueues_begin();
         expect("nothing is busy", !engine.freeze_workqueues_busy())?;
         expect("nothing is counted", engine.stats().workers == 0)?;

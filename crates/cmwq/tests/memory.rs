@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex};
 /// What resident memory may grow by after the warm-up: stacks of workers that are created late, and the allocator's
 /// arenas. One leaked item per hundred would exceed it.
 const SLACK_BYTES: u64 = 4 << 20;
-/// Items on the way at a time, so that the measure is of what is left behind and not of a backlog.
+/// Items in flight at a time, so that the test measures what is left behind and not a backlog.
 const BATCH: u64 = 1_000;
 
-/// The tests of this file look at the memory of the whole process: one at a time.
+/// The tests of this file measure the memory of the whole process: one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn resident_bytes() -> u64 {
@@ -97,7 +97,7 @@ fn spawned_items_leave_nothing_behind() {
     stays_flat("spawned", items, |batch| {
         for n in 0..BATCH {
             if n % 4 == 3 {
-                // Nobody waits for this one.
+                // No thread waits for this one.
                 drop(wq.spawn(move || n));
             } else {
                 handles.push_back(wq.spawn(move || batch ^ n));

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Attributes that need another pool than those of the CPU before.
+/// Attributes that need another pool than the previous CPU's.
 fn on_cpu(cpu: usize) -> WorkqueueAttrs {
     WorkqueueAttrs {
         cpumask: Some(CpuSet::from_iter([cpu])),
@@ -36,7 +36,7 @@ fn a_cancelled_item_that_waited_for_a_place_leaves_the_place_to_others() {
         let (waits, next) = (counting(&count), counting(&count));
         assert!(wq.queue(&waits).is_accepted());
         wq.apply_attrs(on_cpu(1)).unwrap();
-        // It waited for a place, and was all that kept its pool workqueue waiting.
+        // It waited for a credit, and was the only item that kept its pool workqueue waiting.
         assert!(waits.cancel());
         assert!(wq.queue(&next).is_accepted());
         door.open.complete();

@@ -117,7 +117,7 @@ impl Subscriber for Keeper {
     }
 }
 
-/// One test at a time, with the keeper in its place and nothing seen.
+/// Runs one test at a time, with the keeper installed and nothing seen.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     static SET: OnceLock<()> = OnceLock::new();
@@ -233,7 +233,7 @@ fn the_description_is_a_field() {
         .spawn(|| set_worker_desc("eth0"))
         .join()
         .expect("it runs");
-    // In a span of its own it says nothing of the item's.
+    // A span of its own does not mention the item's.
     let nested = || {
         tracing::info_span!(target: "test", "own").in_scope(|| set_worker_desc("eth1"));
     };

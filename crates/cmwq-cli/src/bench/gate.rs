@@ -1,12 +1,12 @@
-//! The start of a measurement, and finding out that one stands still.
+//! The start of a measurement, and the detection of a stall.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Opens once for everybody, or never.
+/// Opens once for all threads, or never.
 #[derive(Default)]
 pub(super) struct Gate {
-    /// `None`: still closed. `Some(false)`: go home.
+    /// `None`: still closed. `Some(false)`: give up.
     open: Mutex<Option<bool>>,
     changed: Condvar,
 }
@@ -33,7 +33,7 @@ impl Gate {
     }
 }
 
-/// Finds out when the count of finished items has stood still for too long.
+/// Detects that the count of finished items has not changed for too long.
 pub(super) struct Watch {
     limit: Duration,
     progress: u64,

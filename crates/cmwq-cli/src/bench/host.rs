@@ -25,7 +25,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Looks at the machine and at the topology in use.
+    /// Reads the machine and the topology in use.
     pub(super) fn describe(args: &MachineArgs, topology: &Topology, cpus: usize) -> Self {
         let own_cpus = own_cpus();
         let source = match (&args.sysfs_root, &args.synthetic) {

@@ -88,7 +88,7 @@ fn interval_note(report: &Report) -> String {
 }
 
 /// The result in one sentence: the best of cache_shard against cache where both were measured, else the fastest.
-/// Nothing is claimed that the runs cannot tell.
+/// It claims nothing that the runs cannot distinguish.
 fn headline(report: &Report) -> String {
     let sharded = report
         .measured()

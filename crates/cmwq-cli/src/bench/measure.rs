@@ -5,8 +5,8 @@
 //! items pay for the workers they make the engine create, and those workers are counted.
 //!
 //! The issuer that finishes last flushes the workqueue and takes the end time itself, so that no wake-up of another
-//! thread is part of the measurement. The main thread only watches: where no item has made progress for
-//! [`STALL_LIMIT`] it gives up.
+//! thread is part of the measurement. The main thread only watches: it gives up when no item has ended for
+//! [`STALL_LIMIT`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -24,10 +24,10 @@ use super::gate::{Gate, Watch};
 use super::plan::Config;
 use super::stats::{Latency, items_per_s};
 
-/// So long may pass without one item done.
+/// The longest time without one item done.
 const STALL_LIMIT: Duration = Duration::from_secs(10);
 
-/// How often the main thread looks.
+/// How often the main thread polls for progress.
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Stack of an issuer: it calls queue() and little else.
@@ -58,7 +58,7 @@ pub(super) struct Setting<'a> {
     /// The CPU that each issuer queues from.
     pub(super) cpus: &'a [usize],
     pub(super) strict: bool,
-    /// CPUs that this process may really run on, of those it was told to use.
+    /// CPUs that this process may really run on, of those given to it.
     pub(super) real_cpus: usize,
 }
 
@@ -288,7 +288,7 @@ fn start_issuer(
     headroom
         .try_reserve_exact(HEADROOM_BYTES)
         .map_err(|error| error.to_string())?;
-    // Unseen by the optimiser, which may leave out an allocation that nobody uses.
+    // Hidden from the optimiser, which may drop an unused allocation.
     drop(std::hint::black_box(headroom));
     let shared = Arc::clone(shared);
     let sender = sender.clone();
@@ -303,7 +303,7 @@ fn start_issuer(
 fn send_home(shared: &Shared, issuers: Vec<Issuer>) {
     shared.gate.set(false);
     for issuer in issuers {
-        // A panicked issuer is as gone as one that returned.
+        // A panicked issuer has ended too.
         let _ = issuer.join();
     }
 }
@@ -326,7 +326,7 @@ fn await_end(shared: &Shared, receiver: &Receiver<Message>) -> Result<End, u64> 
     }
 }
 
-/// Says why nothing moves. The engine is left as it is: tearing it down would wait for the items that never run.
+/// Reports the stall. The engine is leaked: destroying it would wait for the items that never run.
 fn give_up(shared: Arc<Shared>, config: &Config, progress: u64, threads: usize) -> CliError {
     shared.abandoned.store(true, Ordering::Relaxed);
     for seat in &shared.seats {
@@ -354,7 +354,7 @@ fn executed(shared: &Shared) -> u64 {
         .sum()
 }
 
-/// One issuer's life.
+/// The loop of one issuer.
 fn issue(
     shared: &Shared,
     index: usize,
@@ -362,7 +362,7 @@ fn issue(
     mut samples: Samples,
     sender: &Sender<Message>,
 ) -> Option<Samples> {
-    // A send fails only when the main thread has given up; there is nobody left to tell.
+    // A send fails only when the main thread has given up and reads no results.
     let _issuer = match shared.engine.become_issuer(cpu) {
         Ok(guard) => guard,
         Err(error) => {

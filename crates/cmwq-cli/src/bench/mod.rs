@@ -17,7 +17,7 @@
 //!
 //! The published procedure has none, and neither has a measurement here. Before the first measurement every
 //! configuration runs a few thousand items whose figures are thrown away (with `--items`, at most as many as were
-//! asked for): it warms the process and the CPUs, and gives the pace where the number of items was left to us. Since
+//! asked for): this warms the process and the CPUs, and gives the pace of a run without `--items`. Since
 //! every measurement has an engine of its own, the workers it creates are counted from nothing, and creating them is
 //! part of what is measured.
 
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let layouts = layouts(&setting, &configs)?;
     let measured_as = plan::measured_as(&configs, &layouts);
     let bar = progress_bar(distinct(&measured_as).len() * (options.runs + 1));
-    // What nobody will read is not measured, unless for the page.
+    // Without a reader nothing is measured, unless for the page.
     let is_wanted = || page.is_some() || output::is_read();
     let plan = Plan {
         options: &options,
@@ -174,7 +174,7 @@ struct Plan<'a> {
     configs: &'a [Config],
     measured_as: &'a [usize],
     bar: &'a ProgressBar,
-    /// Looked at before every turn.
+    /// Checked before every turn.
     is_wanted: &'a dyn Fn() -> bool,
 }
 

@@ -1,6 +1,6 @@
 //! How many items: enough to measure, few enough to end in time.
 //!
-//! Only runs without `--items` are paced. A calibration gives the cost of a turn under each configuration, and from that
+//! Only runs without `--items` are paced. A calibration measures the cost of a turn under each configuration, and from that
 //! the number of items that fills [`TARGET_S`]. A machine may turn out slower than it calibrated (a virtual CPU that starts
 //! to halt makes a round trip fifteen times dearer), so the plan is made again before every turn and cut when the whole
 //! would pass [`LIMIT_S`]. Turns give rates and percentiles, so turns of different lengths can stand beside each other;
@@ -49,7 +49,7 @@ impl Cost {
     }
 }
 
-/// The pace of a benchmark whose item count was left to us.
+/// The pace of a benchmark without `--items`.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// By configuration.
@@ -95,7 +95,7 @@ impl Pace {
     }
 }
 
-/// Rounds down to two significant digits: a number one can type again.
+/// Rounds down to two significant digits: a number that is easy to type again.
 fn two_digits(number: f64) -> u64 {
     let whole = number as u64;
     let mut unit = 1;

@@ -31,7 +31,7 @@ pub(crate) struct BusyArgs {
     format: Format,
 }
 
-/// What the system tells of a thread that runs an item; nothing is asked of the thread itself.
+/// What the system reports about a thread that runs an item; the thread itself is not asked.
 #[derive(serde::Serialize)]
 struct Thread {
     name: String,

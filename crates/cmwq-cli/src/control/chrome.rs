@@ -74,7 +74,7 @@ impl Trace {
             .unwrap_or_else(|| format!("queue {:#x}", event.4))
     }
 
-    /// The flow that each queueing begins and each run ends: by thread and place in its events.
+    /// The flow that each queueing begins and each run ends: by thread and index in its events.
     fn flows(&self) -> HashMap<(i32, usize), u64> {
         let mut all: Vec<(u64, i32, usize, Event)> = self
             .threads

@@ -1,4 +1,4 @@
-//! The commands that look at a running process and change it, through its control endpoint.
+//! The commands that inspect and change a running process through its control endpoint.
 //!
 //! | file | command |
 //! |---|---|

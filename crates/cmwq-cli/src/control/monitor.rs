@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
             return Ok(());
         };
         next += interval;
-        // Late, after a stop: from now on again.
+        // Late, after the process was stopped: the interval restarts now.
         next = next.max(Instant::now());
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
         if args.format == Format::Text && !output::print_until_closed("\n")? {

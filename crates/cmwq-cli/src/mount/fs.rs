@@ -19,8 +19,8 @@ const TTL: Duration = Duration::ZERO;
 /// As the kernel's own files claim to be.
 const FILE_BYTES: u64 = 4096;
 
-/// The numbers given to what was seen. They are kept for as long as the file system is mounted: a few bytes for each workqueue and
-/// attribute that was ever looked at.
+/// Inode numbers. They are kept as long as the file system is mounted: a few bytes for each workqueue and attribute that
+/// was ever looked up.
 #[derive(Default)]
 struct Inodes {
     nodes: Vec<Node>,

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     dir: PathBuf,
 }
 
-/// How often it looks whether it was unmounted or is to end.
+/// How often the command polls whether it was unmounted or is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         std::thread::sleep(LOOK);
     }
     if session.guard.is_finished() {
-        // Unmounted by somebody else.
+        // Unmounted by another process.
         return Ok(());
     }
     session

@@ -58,9 +58,9 @@ pub(crate) struct Args {
     snapshot: Option<PathBuf>,
 }
 
-/// How long a key may have to wait.
+/// The longest wait for a key to take effect.
 const KEY_WAIT: Duration = Duration::from_millis(50);
-/// Looks before a snapshot is taken: then the sparklines are full.
+/// Samples before a snapshot: then the sparklines are full.
 const SNAPSHOT_LOOKS: usize = model::HISTORY + 1;
 
 fn interval(text: &str) -> Result<Duration, CliError> {

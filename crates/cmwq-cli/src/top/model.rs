@@ -1,4 +1,4 @@
-//! What `cmwq top` knows: the last states of the process, and what the person at the keys wants to see of them.
+//! The data of `cmwq top`: the last states of the process, and the user's choice of what to show.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,7 +6,7 @@ use cmwq::affinity::AffinityScope;
 use cmwq_control::protocol::{Engine, Pool, Queue, State};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Looks that a sparkline shows: as many as its column is wide.
+/// Samples that a sparkline shows: as many as its column is wide.
 pub(super) const HISTORY: usize = 8;
 
 /// What the workqueues are sorted by, the largest first.
@@ -41,7 +41,7 @@ impl Sort {
     }
 }
 
-/// What a key asks the process for.
+/// The request that a key sends to the process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     None,
@@ -77,7 +77,7 @@ pub(super) struct Item {
     pub(super) for_ns: u64,
 }
 
-/// Of a queue, from one look to the next.
+/// A queue's rates between samples.
 #[derive(Default)]
 struct Seen {
     items_per_s: VecDeque<f64>,
@@ -88,7 +88,7 @@ struct Seen {
 pub(super) struct Model {
     state: State,
     seen: HashMap<u64, Seen>,
-    /// By queue and function: the longest run that a look has found.
+    /// By queue and function: the longest run in any sample.
     slowest: HashMap<(String, String), Item>,
     selected: usize,
     sort: Sort,

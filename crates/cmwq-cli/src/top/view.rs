@@ -106,7 +106,7 @@ fn pod(pool: &Pool) -> Vec<Span<'static>> {
 }
 
 fn draw_pods(frame: &mut Frame<'_>, area: Rect, model: &Model) {
-    // Those with threads: a per-CPU pool that nobody has used says nothing.
+    // Pools with threads: an unused per-CPU pool says nothing.
     let mut pools: Vec<&Pool> = model
         .pools()
         .filter(|pool| !pool.workers.is_empty() || pool.waiting > 0)
@@ -119,7 +119,7 @@ fn draw_pods(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let widest = cells.iter().map(|cell| width(cell)).max().unwrap_or(1) + 2;
     let columns = (inner.width as usize / widest).max(1);
     let room = columns * inner.height as usize;
-    // Where there are more than fit, the busiest are shown.
+    // If not all fit, the busiest are shown.
     let mut order: Vec<usize> = (0..pools.len()).collect();
     if order.len() > room {
         order.sort_by_key(|&at| std::cmp::Reverse((pools[at].waiting, pools[at].running)));

@@ -344,7 +344,7 @@ fn split<K: PartialEq + Copy>(cpus: &CpuSet, key: impl Fn(usize) -> K) -> Vec<(K
     let mut groups: Vec<(K, CpuSet)> = Vec::new();
     for cpu in cpus {
         let own = key(cpu);
-        // Neighbours mostly belong together: the last group first.
+        // Adjacent CPUs mostly belong together: try the last group first.
         match groups.iter_mut().rev().find(|(group, _)| *group == own) {
             Some((_, set)) => {
                 set.insert(cpu);

@@ -1,6 +1,6 @@
 //! `cmwq bench` from outside: the built command, tiny counts, good and bad input.
 //!
-//! No test looks at how long anything took.
+//! No test checks durations.
 //!
 //! Broken on purpose, and what noticed:
 //!

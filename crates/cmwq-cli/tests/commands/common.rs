@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 
-/// The command, without the variables that it looks at.
+/// The command, without the variables that it reads.
 pub(crate) fn cmwq(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq"));
     command.args(args).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! The commands that look at a running process: this one, which serves while they run.
+//! The commands that inspect a running process: this one, which serves while they run.
 
 use crate::common::{cmwq, refused, said, serve};
 use cmwq::observe::{LiveQueue, Setting};
@@ -31,7 +31,7 @@ fn list_shows_this_process_and_p_finds_it_by_number_and_name() {
         assert!(served.refused(&["busy", "-p", nobody]).contains("ENOENT"));
     }
     let nowhere = tempfile::tempdir().expect("a folder");
-    // Root would look at other users' too; nobody is called that there either.
+    // Root also sees other users' processes; none of them has that name either.
     let mut command = cmwq(&["dump", "-p", "no such name"]);
     assert!(refused(command.env("XDG_RUNTIME_DIR", nowhere.path())).contains("cmwq list"));
 }
@@ -320,7 +320,7 @@ fn busy_names_what_runs() {
         text.contains(" flags=0x4 ") && text.contains("in_flight=1 refcnt=2\n"),
         "{text}"
     );
-    // The thread, and where it is: how much of that is told is the system's choice.
+    // The thread, and where it is: the system decides how much of that it shows.
     let (_, threads) = text
         .split_once("busy threads of pool ")
         .expect("its threads");

@@ -95,7 +95,7 @@ impl OnTerminal {
 
     fn ends_restored(mut self) {
         self.read_until(LEAVE);
-        // Before the look at the settings.
+        // Before the terminal's settings are read.
         self.child.wait().expect("it ends");
         let now = tcgetattr(&self.its).expect("its settings");
         assert_eq!(now.local_modes, self.before.local_modes);
@@ -116,7 +116,7 @@ fn the_terminal_is_restored_however_it_ends() {
     top.ours.write_all(b"q").expect("a key");
     top.ends_restored();
 
-    // The process that it looks at is gone.
+    // The inspected process is gone.
     let top = OnTerminal::start(served.dir.path());
     drop(served.control);
     top.ends_restored();

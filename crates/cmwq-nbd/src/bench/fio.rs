@@ -59,8 +59,8 @@ impl Place {
     }
 }
 
-/// Writes all of `place` once. What touches memory for the first time pays for it, on a virtual machine several
-/// times, and whose turn it is after another server's memory was given back would pay for all.
+/// Writes all of `place` once. The first touch of memory is expensive, on a virtual machine more so; the run after another
+/// server's memory was given back would otherwise pay for all of it.
 pub(super) fn fill(place: &Place, engine: &str, workspace: &Workspace) -> Result<(), CliError> {
     let output = workspace.path("fill.json");
     let child = Command::new("fio")

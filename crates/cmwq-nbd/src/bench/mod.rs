@@ -282,7 +282,7 @@ impl Progress {
             subject.kind()
         );
         let mut out = io::stderr().lock();
-        // With standard error gone there is nobody left to tell.
+        // Without standard error there is no way to report anything.
         let _ = if self.in_place {
             write!(out, "\r\x1b[K{line}")
         } else {

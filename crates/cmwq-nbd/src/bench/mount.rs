@@ -78,7 +78,7 @@ impl Drop for ExportedFile {
             .arg("-u")
             .arg(&self.file)
             .status();
-        // Where it is not mounted it does not go by itself.
+        // nbdfuse does not end by itself if the unmounting failed.
         stop(&mut self.child);
     }
 }
@@ -169,7 +169,7 @@ impl Mount {
                 .args(["-o", "noatime", &device.0])
                 .arg(&dir),
         )?;
-        // The device is dropped here: it goes with the mount, also if we are killed and somebody else unmounts.
+        // `device` is dropped here: it goes with the mount, also if this process is killed and another one unmounts.
         Ok(Mount { dir })
     }
 }
@@ -191,7 +191,7 @@ impl Drop for Mount {
     }
 }
 
-/// A loop device. Dropped, it is detached when nobody uses it any more.
+/// A loop device. After its drop the kernel detaches it with its last user.
 struct LoopDevice(String);
 
 impl Drop for LoopDevice {

@@ -22,7 +22,7 @@ const PASSPHRASE: &str = "benchmark";
 /// Times that the image is tried to be made.
 const ATTEMPTS: usize = 10;
 
-/// The error of who was told to stop.
+/// The error of a run that was told to stop.
 pub(super) fn interrupted() -> CliError {
     CliError::new("stopped by a signal")
 }
@@ -34,7 +34,7 @@ pub(super) fn install(program: &str, package: &str) -> Result<(), String> {
         .ok_or_else(|| format!("{program} is missing (apt-get install {package})"))
 }
 
-/// Makes `command` a process group of its own: Ctrl-C is for us alone, who stop it when nothing uses it any more.
+/// Makes `command` a process group of its own: Ctrl-C reaches only this process, which stops it when it is unused.
 pub(super) fn own_group(command: &mut Command) -> &mut Command {
     command.process_group(0)
 }
@@ -65,7 +65,7 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    /// From now on a signal to stop is only noted: what is mounted and what runs must be ended in order. The second one
+    /// From now on the first signal to stop is only noted: the command unmounts and stops servers in order. The second one
     /// ends the process.
     pub(super) fn new(size: u64) -> Result<Self, CliError> {
         let interrupted = Arc::new(AtomicBool::new(false));
@@ -101,7 +101,7 @@ impl Workspace {
             .map_err(|error| CliError::new(format!("cannot make a key: {error}")))
     }
 
-    /// Whether we were told to stop.
+    /// Whether the command was told to stop.
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
@@ -160,7 +160,7 @@ impl Workspace {
             .map_err(|error| CliError::new(format!("{path}: {error}")))
     }
 
-    /// How to start `subject`. What it needs of files is made anew, so that no run finds another's traces.
+    /// How to start `subject`. Its files are made anew, so that no run depends on an earlier one.
     fn command(&self, subject: Subject) -> Result<Command, CliError> {
         let socket = self.text("socket");
         let size = self.size.to_string();

@@ -21,8 +21,7 @@ const VECTOR_UNIT: u64 = 512;
 
 /// A key that is ready to be used, by any number of threads at the same time. Its memory is wiped when it is dropped.
 pub struct Cipher {
-    /// The library's contexts cannot be shared by two threads at a time: there are a few, and whoever needs one takes one that
-    /// is free.
+    /// Two threads cannot use one of the library's contexts at a time. There are several, and a thread takes a free one.
     contexts: Box<[CachePadded<Mutex<Contexts>>]>,
     sector_size: usize,
 }
@@ -83,14 +82,14 @@ impl Cipher {
     }
 
     fn contexts(&self) -> MutexGuard<'_, Contexts> {
-        // Threads of different CPUs begin at different contexts; more than one on the same CPU is rare.
+        // Threads of different CPUs start at different contexts; two users on one CPU are rare.
         let first = rustix::thread::sched_getcpu();
         for nth in 0..self.contexts.len() {
             if let Ok(free) = self.contexts[(first + nth) % self.contexts.len()].try_lock() {
                 return free;
             }
         }
-        // Nothing panics while it holds one.
+        // No code panics while it holds a context.
         self.contexts[first % self.contexts.len()]
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -140,7 +139,7 @@ impl Sectors<'_> {
             match direction {
                 Direction::Bits512(context) => {
                     context.set_vector(&vector)?;
-                    // SAFETY: two slices of one length, one of them borrowed for us alone.
+                    // SAFETY: two slices of one length, one of them borrowed exclusively.
                     unsafe { context.update(from.as_ptr(), to.as_mut_ptr(), size)? };
                 }
                 Direction::Bits256(mode) => {
@@ -168,7 +167,7 @@ impl Sectors<'_> {
                 Direction::Bits512(context) => {
                     context.set_vector(&vector)?;
                     let start = sector.as_mut_ptr();
-                    // SAFETY: borrowed for us alone; in place is allowed.
+                    // SAFETY: borrowed exclusively; in place is allowed.
                     unsafe { context.update(start, start, size)? };
                 }
                 Direction::Bits256(mode) => mode.sector(vector, sector)?,

@@ -1,15 +1,15 @@
 //! Reads, writes and syncs of a file that no thread waits for: io_uring.
 //!
 //! ```text
-//! worker ── submit ──► ring ──► kernel ──► ring ──► the reaper: hands back the buffer, says how it went
+//! worker ── submit ──► ring ──► kernel ──► ring ──► the reaper: returns the buffer and the result
 //! ```
 //!
-//! A [`Transfer`] owns its buffer. From [`submit`](Ring::submit) until the kernel has answered the buffer is [lent](Lent): it lies at its
-//! address, and nobody frees it or looks at it. Then it comes back with [`Ended`].
+//! A [`Transfer`] owns its buffer. From [`submit`](Ring::submit) until the kernel has answered, the buffer is [lent](Lent): it stays at its
+//! address, and no thread frees or accesses it. Then it comes back with [`Ended`].
 //!
-//! Each connection has a ring, with an entry for each of its places, and a place has one transfer at a time. So there is always room:
-//! nothing is lost, and nobody waits for it. Entries are pushed under a lock. Handing them to the kernel needs none: whoever does it hands over
-//! all there are, also those of others.
+//! Each connection has a ring with an entry for each of its slots, and a slot has one transfer at a time. So there is always room:
+//! no entry is lost, and no thread waits for one. Entries are pushed under a lock. Submitting them needs none: a thread submits
+//! all entries, also those of other threads.
 
 mod transfer;
 
@@ -25,9 +25,9 @@ use crate::pool::Buffer;
 
 pub(crate) use transfer::{Action, Ended, Transfer};
 
-/// Stands where completions name their place: the reaper is to end.
+/// In place of a completion's slot: tells the reaper to end.
 const STOP: u64 = u64::MAX;
-/// Until the next attempt, where the kernel has no room for more.
+/// Time until the next attempt when the kernel has no room.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A buffer that the kernel uses. Without `Drop`: one that does not come back is never freed.
@@ -42,7 +42,7 @@ impl Lent {
     }
 
     /// # Safety
-    /// The kernel has answered the transfer that it was lent for.
+    /// The kernel has answered the transfer for which the buffer was lent.
     unsafe fn back(self) -> Buffer {
         // SAFETY: made of a box in `new`, given back once; the kernel uses it no more.
         unsafe { Box::from_raw(self.0) }
@@ -60,16 +60,16 @@ pub(crate) struct Ring {
     uring: IoUring,
     /// Open for as long as the ring is.
     file: OwnedFd,
-    /// By place.
+    /// By slot.
     in_flight: Box<[Mutex<Option<InFlight>>]>,
-    /// Who holds it may push.
+    /// The lock holder may push entries.
     pushing: Mutex<()>,
-    /// Who holds it may take completions.
+    /// The lock holder may take completions.
     reaping: Mutex<()>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What they guard is whole at each moment.
+    // The guarded data are always consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -77,7 +77,7 @@ impl Ring {
     /// Whether the kernel has and permits what is needed here.
     ///
     /// # Errors
-    /// What is in the way, in words.
+    /// The reason, in words.
     pub(crate) fn check() -> io::Result<()> {
         let uring = IoUring::new(1).map_err(explain)?;
         let mut probe = Probe::new();
@@ -97,12 +97,12 @@ impl Ring {
         }
     }
 
-    /// For transfers of `places` places, all with `file`.
+    /// A ring for transfers of `places` slots, all on `file`.
     ///
     /// # Errors
     /// The system's.
     pub(crate) fn new(file: BorrowedFd<'_>, places: usize) -> io::Result<Ring> {
-        // And one to stop. Completions have twice as many.
+        // One more to stop the reaper. The completion queue is twice as long.
         let entries = (places + 1).next_power_of_two() as u32;
         Ok(Ring {
             uring: IoUring::new(entries).map_err(explain)?,
@@ -113,22 +113,21 @@ impl Ring {
         })
     }
 
-    /// Gives a transfer to the kernel. When it is over, [`reap_until_stopped`](Self::reap_until_stopped) says so, which may be before this
-    /// returns.
+    /// Gives a transfer to the kernel. [`reap_until_stopped`](Self::reap_until_stopped) reports its end, perhaps before this returns.
     ///
     /// # Panics
-    /// If the place has a transfer already.
+    /// If the slot has a transfer already.
     pub(crate) fn submit(&self, place: u16, mut transfer: Transfer) {
         let lent = transfer.buffer.take().map(Lent::new);
         let entry = self.entry(&transfer, lent.as_ref());
         let in_flight = InFlight { transfer, lent };
         let before = lock(&self.in_flight[usize::from(place)]).replace(in_flight);
         assert!(before.is_none(), "place {place} has a transfer already");
-        // SAFETY: `entry` names our file and a buffer that is lent until the kernel answers.
+        // SAFETY: `entry` names the ring's file and a buffer that is lent until the kernel answers.
         unsafe { self.push(&entry.user_data(place.into())) };
     }
 
-    /// What is left to do.
+    /// The entry for the rest.
     fn entry(&self, transfer: &Transfer, lent: Option<&Lent>) -> squeue::Entry {
         let file = Fd(self.file.as_raw_fd());
         let start = lent.map_or(std::ptr::null_mut(), |lent| lent.0.cast::<u8>());
@@ -154,13 +153,13 @@ impl Ring {
             assert!(pushed.is_ok(), "there is an entry for each place");
             queue.len()
         };
-        // The kernel takes them in order. As many as waited have to be taken, by us or others.
+        // The kernel takes entries in order. This thread or others must submit as many as were waiting.
         while waiting > 0 {
             match self.uring.submit() {
                 Ok(taken) if taken >= waiting => return,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // No memory for it just now, as a rule.
+                // Usually the kernel lacks memory for the moment.
                 Err(_) => cmwq::blocking(|| std::thread::sleep(PAUSE)),
             }
             let _pushing = lock(&self.pushing);
@@ -169,7 +168,7 @@ impl Ring {
         }
     }
 
-    /// Calls `ended` with each transfer that is over and its place, until [`stop`](Self::stop).
+    /// Calls `ended` with each finished transfer and its slot, until [`stop`](Self::stop).
     pub(crate) fn reap_until_stopped(&self, mut ended: impl FnMut(u16, Ended)) {
         let _reaping = lock(&self.reaping);
         let mut stop = false;
@@ -186,7 +185,7 @@ impl Ring {
                 match completion.user_data() {
                     STOP => stop = true,
                     place => {
-                        // SAFETY: the kernel has answered this place's transfer.
+                        // SAFETY: the kernel has answered this slot's transfer.
                         let over = unsafe { self.answered(place as u16, completion.result()) };
                         if let Some(over) = over {
                             ended(place as u16, over);
@@ -197,7 +196,7 @@ impl Ring {
         }
     }
 
-    /// Takes a transfer back, or submits its rest.
+    /// Takes a finished transfer back, or submits its rest.
     ///
     /// # Safety
     /// The kernel has answered what was submitted for `place`, with `answer`.
@@ -218,14 +217,14 @@ impl Ring {
         }
     }
 
-    /// Ends [`reap_until_stopped`](Self::reap_until_stopped), after all that has been submitted before it was answered.
+    /// Ends [`reap_until_stopped`](Self::reap_until_stopped) once everything submitted before is answered.
     pub(crate) fn stop(&self) {
         // SAFETY: it names nothing.
         unsafe { self.push(&opcode::Nop::new().build().user_data(STOP)) };
     }
 }
 
-/// In words, where the system's own would not help.
+/// A message where the system's own would not help.
 fn explain(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::ENOSYS) => io::Error::other("this kernel has no io_uring"),
@@ -242,7 +241,7 @@ mod tests {
     use std::io::{Read, Seek};
     use std::os::fd::AsFd;
 
-    /// Ends the reaper however the test ends.
+    /// Stops the reaper, however the test ends.
     struct Stop<'a>(&'a Ring);
 
     impl Drop for Stop<'_> {
@@ -275,7 +274,7 @@ mod tests {
     #[test]
     fn all_places_may_wait_at_a_time() {
         const PLACES: u16 = 100;
-        // A socket, where reads wait until there is something, or the end.
+        // On a socket, reads wait for data or the end.
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         with_ring(ours.as_fd(), PLACES.into(), |ring, ended| {
             for place in 0..PLACES {
@@ -316,7 +315,7 @@ mod tests {
             wait().1.result.unwrap();
             ring.submit(1, Transfer::new(Action::Read, 4, vec![0; 8].into(), 6));
             assert_eq!(wait().1.buffer.unwrap()[..], *b"\0hello\0\0");
-            // The rest of a read that came short.
+            // The rest of a short read.
             let mut rest = Transfer::new(Action::Read, 4, vec![7; 8].into(), 6);
             assert!(rest.advance(2).is_none());
             ring.submit(1, rest);

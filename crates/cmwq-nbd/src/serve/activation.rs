@@ -1,4 +1,4 @@
-//! The service manager: the socket that it has passed, and telling it how things are. The protocols of sd_listen_fds(3) and sd_notify(3).
+//! The service manager: the socket that it has passed, and status notifications to it. The protocols of sd_listen_fds(3) and sd_notify(3).
 
 use std::ffi::OsStr;
 use std::io;
@@ -43,7 +43,7 @@ pub(super) fn socket() -> Result<OwnedFd, CliError> {
     Ok(unsafe { OwnedFd::from_raw_fd(FIRST) })
 }
 
-/// Tells the manager, if there is one that asks.
+/// Notifies the manager, if there is one that asks.
 pub(super) fn notify(state: &str) {
     // A manager that does not listen any more is no reason to stop.
     let _ = std::env::var_os("NOTIFY_SOCKET").map(|path| send(&path, state));

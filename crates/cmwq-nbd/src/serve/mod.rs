@@ -1,4 +1,4 @@
-//! `cmwq-nbd serve`: reads the options, starts the server, and waits to be told to stop.
+//! `cmwq-nbd serve`: reads the options, starts the server, and waits for a signal to stop.
 
 mod activation;
 mod args;

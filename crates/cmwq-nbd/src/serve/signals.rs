@@ -1,4 +1,4 @@
-//! Being told to stop: SIGINT, SIGTERM and SIGHUP.
+//! The signals to stop: SIGINT, SIGTERM and SIGHUP.
 
 use std::io;
 
@@ -8,7 +8,7 @@ const STOPPING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 pub(super) struct Signals(libc::sigset_t);
 
 impl Signals {
-    /// Blocks them in this thread and those that it makes from now on.
+    /// Blocks them in this thread and in threads that it creates from now on.
     pub(super) fn block() -> io::Result<Self> {
         // SAFETY: all zeroes are a valid value, and it is set up below.
         let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };

@@ -17,10 +17,10 @@ use crate::ring::Ring;
 
 /// Zeroes are written out in pieces of this size where the file system cannot do it by itself.
 const ZEROES: &[u8] = &[0; 64 << 10];
-/// How often a file that is in use is asked for again, and how long after the time before: two seconds in all.
+/// How often the lock of a file in use is tried again, and the pause between two tries: two seconds in all.
 ///
-/// Who restarts a server that was killed meets the dead one: its lock stays until the kernel has ended what its io_uring had in flight,
-/// which may be after the process is gone. It must stay so long, since until then the dead one's writes may still reach the file.
+/// The successor of a killed server may find the file locked: the lock stays until the kernel has ended what the dead server's io_uring had in
+/// flight, perhaps after the process is gone. It must stay so long, since until then those writes may reach the file.
 const ATTEMPTS: u32 = 200;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(10);
 
@@ -31,7 +31,7 @@ pub struct FileStore {
     by_io_uring: bool,
 }
 
-/// So that no two servers write to one file. As long as the file is in use `again` waits, and says whether to try once more.
+/// Locks the file, so that no two servers write to it. While it is in use `again` waits, and returns whether to try once more.
 fn lock(file: &File, read_only: bool, mut again: impl FnMut() -> bool) -> io::Result<()> {
     let operation = if read_only {
         FlockOperation::NonBlockingLockShared
@@ -48,9 +48,9 @@ fn lock(file: &File, read_only: bool, mut again: impl FnMut() -> bool) -> io::Re
 }
 
 impl FileStore {
-    /// Opens a file or a block device. Its size is taken now, and `block` bytes are the unit of it: a rest is left out.
+    /// Opens a file or a block device. Its size is read now and rounded down to a multiple of `block` bytes.
     ///
-    /// A file that another server has is waited for, two seconds at most: a killed one may have writes in flight.
+    /// Waits at most two seconds for a file that another server has: a killed one may have writes in flight.
     ///
     /// # Errors
     /// The system's; a file that stays in use by another server, or that is neither a file nor a block device.
@@ -95,7 +95,7 @@ impl FileStore {
         Ok(self)
     }
 
-    /// Reads what the page cache has; stops where the disk would have to be waited for.
+    /// Reads what the page cache has; stops where it would have to wait for the disk.
     fn read_cached(&self, offset: u64, buf: &mut [u8]) -> usize {
         let mut done = 0;
         while done < buf.len() {
@@ -131,7 +131,7 @@ impl Store for FileStore {
         if done == buf.len() {
             return Ok(());
         }
-        // The disk: the pool runs another in the meantime.
+        // The disk: the pool runs another worker meanwhile.
         cmwq::blocking(|| {
             self.file
                 .read_exact_at(&mut buf[done..], offset + done as u64)
@@ -139,7 +139,7 @@ impl Store for FileStore {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        // Into the page cache: as a rule this does not wait, and when it does the pool's monitor notices.
+        // Into the page cache: this rarely waits, and when it does the pool's monitor notices.
         self.file.write_all_at(data, offset)
     }
 
@@ -232,7 +232,7 @@ mod tests {
     fn a_file_is_waited_for_until_its_last_user_is_gone() {
         let [dead, next] = opened_twice();
         lock(&dead, false, || panic!("nobody has it")).unwrap();
-        // What the kernel does for a dead server: it closes the file when all that was in flight has ended.
+        // As the kernel does for a dead server: it closes the file when everything in flight has ended.
         let mut in_flight = vec![dead.try_clone().unwrap(), dead];
         lock(&next, false, || in_flight.pop().is_some()).unwrap();
         assert_eq!(in_flight.len(), 0);

@@ -19,8 +19,8 @@ const LOCKS: usize = 1024;
 
 /// Memory that is taken from the system when it is first written.
 ///
-/// Threads that use the same range at the same time are kept apart by locks, a stripe at a time: so the library that
-/// ciphers straight into and out of it never sees bytes change under its hands.
+/// Locks keep apart threads that use the same range at the same time, a stripe at a time: so the library that ciphers
+/// straight into and out of the memory never sees bytes change during a call.
 pub struct MemoryStore {
     base: NonNull<u8>,
     size: u64,
@@ -105,7 +105,7 @@ impl MemoryStore {
                 .lock(&piece)
                 .read()
                 .unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: inside the mapping, and nobody writes it while the lock is held.
+            // SAFETY: inside the mapping, and no thread writes it while the lock is held.
             let bytes =
                 unsafe { std::slice::from_raw_parts(self.at(piece.start), size_of_range(&piece)) };
             f((piece.start - offset) as usize, bytes)?;
@@ -129,7 +129,7 @@ impl MemoryStore {
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
             self.mark_used(&piece);
-            // SAFETY: inside the mapping, and nobody else uses it while the lock is held. The kernel may read it for a reply
+            // SAFETY: inside the mapping, and no other thread uses it while the lock is held. The kernel may read it for a reply
             // meanwhile, as a device does: to the program that is no access.
             let bytes = unsafe {
                 std::slice::from_raw_parts_mut(self.at(piece.start), size_of_range(&piece))
@@ -141,7 +141,7 @@ impl MemoryStore {
 
     fn mark_used(&self, piece: &Range<u64>) {
         let used = self.used(piece);
-        // Under the lock of the piece. Read first: the flags of neighbours share a cache line.
+        // Under the lock of the piece. Read first: the flags of adjacent stripes share a cache line.
         if !used.load(Ordering::Relaxed) {
             used.store(true, Ordering::Relaxed);
         }
@@ -170,7 +170,7 @@ impl MemoryStore {
         }
         let whole = piece.end - piece.start == STRIPE;
         if whole {
-            // SAFETY: whole pages of the mapping that nobody else uses while the lock is held; they are zeroes afterwards.
+            // SAFETY: whole pages of the mapping that no other thread uses while the lock is held; they are zeroes afterwards.
             unsafe {
                 madvise(
                     self.at(piece.start).cast::<c_void>(),

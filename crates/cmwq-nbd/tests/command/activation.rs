@@ -1,4 +1,4 @@
-//! Under a service manager: the socket is the manager's, before, during and after; and it is told how things are.
+//! Under a service manager: the socket is the manager's, before, during and after; and the manager gets notifications.
 //!
 //! Sabotage tried: shutting the passed socket down at the end fails the second start.
 
@@ -53,7 +53,7 @@ impl Manager {
         Manager { socket, dir }
     }
 
-    /// Starts the server and waits until it is ready; gives what it has told.
+    /// Starts the server and waits until it is ready; returns its notifications.
     fn start(&self, socket: OwnedFd) -> (Child, String) {
         let mut command = activated(socket, "1", &[]);
         command.env("NOTIFY_SOCKET", self.dir.file("notify"));

@@ -1,6 +1,6 @@
 //! `cmwq-nbd bench` from outside: short runs, the lists, what is missing, and what is left behind.
 //!
-//! What is not installed is skipped, with a line that says so. No test looks at a figure.
+//! What is not installed is skipped, with a line that says so. No test checks a figure.
 //!
 //! Broken on purpose, and what noticed:
 //!
@@ -149,7 +149,7 @@ fn each_shard_size_is_a_server_of_its_own() {
     let mut child = bench(&[&args[..], &["--shard-size", "2,1", "--format", "json"]].concat())
         .spawn()
         .expect("it starts");
-    // The servers are its children, and tell with what they were started.
+    // The servers are its children, and their command lines have the options.
     let mut sizes: Vec<String> = Vec::new();
     while child.try_wait().expect("ours").is_none() {
         for (_, words) in processes_of(child.id()) {
@@ -271,7 +271,7 @@ fn a_signal_leaves_nothing_behind() {
             std::thread::sleep(Duration::from_millis(10));
         }
         signal(&child);
-        // Its end, and not that of its standard error, which those that it has left behind would hold.
+        // The end of the process, not of its standard error, which its leftover children would hold open.
         let since = Instant::now();
         let status = loop {
             if let Some(status) = child.try_wait().expect("ours") {

@@ -1,4 +1,4 @@
-//! The command with `--control`: its queue can be looked at and changed while requests run.
+//! The command with `--control`: its queue can be inspected and changed while requests run.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;

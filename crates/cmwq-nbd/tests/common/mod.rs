@@ -1,4 +1,4 @@
-//! What the tests share: a server in this process, and a client that says what it is told to, right or wrong.
+//! What the tests share: a server in this process, and a client that sends what the test wants, right or wrong.
 #![allow(dead_code, unused_imports, reason = "each test program uses its part")]
 
 #[path = "../../../cmwq/tests/harness/deadline.rs"]
@@ -236,7 +236,7 @@ impl Client {
         cookie
     }
 
-    /// Answers to reads that somebody else sends over the same connection.
+    /// Answers to reads that another thread sends over the same connection.
     pub(crate) fn expect_reads(&mut self, cookies: std::ops::RangeInclusive<u64>, length: usize) {
         self.reads.extend(cookies.map(|cookie| (cookie, length)));
     }
@@ -374,7 +374,7 @@ pub(crate) fn read_option(stream: &mut UnixStream) -> (u32, u32, Vec<u8>) {
     (at(8), at(12), data)
 }
 
-/// Bytes that tell where they belong and which generation they are.
+/// Bytes that encode their offset and their generation.
 pub(crate) fn pattern(offset: u64, length: usize, generation: u8) -> Vec<u8> {
     (0..length as u64)
         .map(|n| {

@@ -1,4 +1,4 @@
-//! What is on the disk is what anybody else's AES-XTS says: the published vectors, and a second library.
+//! What is on the disk is what any other AES-XTS produces: the published vectors, and a second library.
 
 use crate::common::{Dir, Random, key, pattern, seed, serve};
 use aes::cipher::KeyInit;

@@ -1,4 +1,4 @@
-//! A store that fails, waits, or counts: what clients are told, and that the server lives on.
+//! A store that fails, waits, or counts: what the server answers, and that it goes on.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
@@ -302,7 +302,7 @@ fn clients_of_a_file_may_vanish_or_leave_with_requests_in_flight() {
                 );
                 client.send(command::READ, 0, at * 8192, 8192, &[]);
             }
-            // In every other round the answers are waited for, by who says goodbye.
+            // In every other round the client half-closes and reads all answers.
             if n % 2 == 0 {
                 client.stream.shutdown(std::net::Shutdown::Write).unwrap();
                 for _ in 0..198 {
@@ -313,7 +313,7 @@ fn clients_of_a_file_may_vanish_or_leave_with_requests_in_flight() {
             drop(client);
             assert!(other.read(0, 4096).unwrap() == pattern(0, 4096, 3), "{n}");
         }
-        // The server is stopped with requests in flight: those that it has read are done.
+        // The server is stopped with requests in flight: it finishes those that it has read.
         for at in 1..100 {
             other.send(
                 command::WRITE,
@@ -397,7 +397,7 @@ fn holes(server: &Serving) {
         512 << 10,
         "the whole range, by whatever extents"
     );
-    // Where the file system makes holes, they are told.
+    // Where the file system makes holes, the server reports them.
     if told.len() > 8 {
         assert_eq!(told[..8], [0, 4, 0, 0, 0, 0, 0, 3]);
     }

@@ -1,4 +1,4 @@
-//! Random bytes and random mutations of good sessions: the server never falls over, and answers others meanwhile.
+//! Random bytes and random mutations of good sessions: the server never fails, and answers other clients meanwhile.
 //!
 //! `CMWQ_NBD_FUZZ_SECONDS` says for how long (2 unless set); `CMWQ_TEST_SEED` repeats a run.
 
@@ -176,7 +176,7 @@ fn no_bytes_bring_the_server_down() {
                 .unwrap();
             let mut sender = stream.try_clone().unwrap();
             let sending = std::thread::spawn(move || {
-                // The server may have enough of it before all is sent.
+                // The server may close the connection before all is sent.
                 let _ = sender.write_all(&bytes);
                 let _ = sender.shutdown(Shutdown::Write);
             });
@@ -185,7 +185,7 @@ fn no_bytes_bring_the_server_down() {
                 let _ = stream.read(&mut vec![0; some + 1]);
                 let _ = stream.shutdown(Shutdown::Both);
             } else {
-                // Whatever came, all that is answered is answered, and then the end comes.
+                // Whatever was sent, the answers come, and then the end.
                 let end = std::io::copy(&mut stream, &mut std::io::sink());
                 assert!(
                     end.as_ref().map_or_else(

@@ -1,4 +1,4 @@
-//! What clients may do right and wrong: every request gets the answer that the protocol gives it, and the server lives on.
+//! Correct and incorrect clients: every request gets the protocol's answer, and the server goes on.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -225,7 +225,7 @@ fn holes_are_told_where_they_read_as_zeroes() {
         .ask(command::TRIM, 0, 128 << 10, 64 << 10, &[])
         .unwrap();
     assert_eq!(extents(&mut client, 0, SIZE as u32, 0), [(1 << 20, 3)]);
-    // To who deciphers it a hole is no zeroes.
+    // A hole does not decipher to zeroes.
     let server = serve(memory(SIZE), Some(cipher(64, 512)), false);
     assert_eq!(
         extents(&mut server.client(), 0, SIZE as u32, 0),
@@ -278,7 +278,7 @@ fn a_client_that_vanishes_takes_nothing_with_it() {
 
 #[test]
 fn many_in_flight_are_each_answered_once() {
-    // More than there are places, and replies that nobody reads until the end.
+    // More requests than slots, and replies that the client reads only at the end.
     const REQUESTS: u64 = 1000;
     for encrypted in [false, true] {
         let server = serve(memory(SIZE), encrypted.then(|| cipher(64, 512)), false);
@@ -432,7 +432,7 @@ fn the_handshake_answers_every_option() {
         kind(ask(option::INFO, b"\0\0\0\x05other\0\0")),
         option_reply::ERR_UNKNOWN
     );
-    // Sectors of 4096: who does not ask for the block size would not know.
+    // Sectors of 4096: a client that does not ask for the block size would not know.
     assert_eq!(
         kind(ask(option::GO, b"\0\0\0\x04disk\0\0")),
         option_reply::ERR_BLOCK_SIZE_REQD

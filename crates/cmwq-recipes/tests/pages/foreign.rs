@@ -75,7 +75,7 @@ const OTHERS: &[&str] = &[
     "uv_fs_*",
 ];
 
-/// Whether a name is known to be somebody else's.
+/// Whether a name is known to come from another project.
 pub(crate) fn knows(name: &str) -> bool {
     [KERNEL, SYSTEM, OTHERS]
         .iter()

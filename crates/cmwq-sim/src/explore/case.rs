@@ -1,4 +1,4 @@
-//! One program on one machine: it runs, and the oracles look.
+//! One program on one machine: it runs, and the oracles check it.
 
 use super::os;
 use super::program::{Op, Program};
@@ -171,7 +171,7 @@ fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
     state.must_be_whole();
 }
 
-/// The probe looks at what waits, and ends a run that has broken a promise.
+/// The probe checks the waiting items, and ends a run that has broken a promise.
 fn watch(program: &Program, state: &Arc<State>) {
     let bound = bound_ns(&program.faults);
     let conserves = program.conserves();

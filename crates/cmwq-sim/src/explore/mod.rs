@@ -1,4 +1,4 @@
-//! Exploration: random programs on random machines under random schedules, with faults; oracles look whether the library keeps its promises.
+//! Exploration: random programs on random machines under random schedules, with faults; oracles check whether the library keeps its promises.
 //!
 //! Everything follows from a seed. Each seed is run in a process of its own, a fork of one that has never run a machine: what the
 //! library has once in a process begins anew, and a crash or an endless loop is a failure as any other. A failing seed prints one line that replays it,

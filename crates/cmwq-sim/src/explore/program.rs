@@ -243,8 +243,8 @@ impl Program {
     }
 }
 
-/// Puts operations between the others that were invented later. They are drawn from a generator of their own, and a quarter of the seeds has none: so the seeds that
-/// have found something go on to do what they did.
+/// Inserts operations of the newer kinds. They are drawn from a generator of their own, and a quarter of the seeds has none: so the seeds that have
+/// found a failure still produce the same programs.
 fn add_later(seed: u64, issuers: usize, ops: &mut Vec<Op>) {
     let mut random = Random::new(seed.wrapping_mul(0xa076_1d64_78bd_642f) ^ OF_LATER);
     if random.below(4) == 0 {

@@ -129,7 +129,7 @@ impl Runner {
         Ok(verdict.expect("one case has one verdict"))
     }
 
-    /// Runs cases, `at_once` of them at a time; `done` is called with each verdict, in the order of the cases, and tells whether to go on.
+    /// Runs cases, `at_once` of them at a time; `done` is called with each verdict, in the order of the cases, and returns whether to go on.
     ///
     /// # Errors
     /// No process can be made.

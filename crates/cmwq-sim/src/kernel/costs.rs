@@ -22,7 +22,7 @@ pub struct EngineCosts {
     pub run_ns: u64,
     /// In the issuer, between two items.
     pub issuer_ns: u64,
-    /// Between a look at the node's counter and the compare-exchange that adds to it.
+    /// Between the load of the node's counter and the compare-exchange that adds to it.
     pub retry_ns: u64,
     /// How often, in parts per thousand, the line stays after a compare-exchange that failed until the next attempt.
     pub kept_ppt: u64,

@@ -58,7 +58,7 @@ impl Item {
     }
 }
 
-/// A thread waits for another one's word.
+/// A one-shot event that one thread waits for.
 pub struct Completion {
     line: Line,
     done: Cell<bool>,
@@ -288,7 +288,7 @@ impl Queue {
         .expect("memory for a stack");
     }
 
-    /// A worker's life.
+    /// The loop of a worker.
     fn work(self: &Rc<Self>, at: usize) {
         let pool = &self.pools[at];
         let me = Rc::new(Worker {

@@ -23,7 +23,7 @@ use rows::Table;
 use std::io::IsTerminal;
 use std::path::Path;
 
-/// Does it.
+/// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     if arguments.published {
         return published(arguments);

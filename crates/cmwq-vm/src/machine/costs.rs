@@ -32,7 +32,7 @@ pub struct Costs {
     pub syscall_ns: u64,
     /// From one thread to another on a CPU.
     pub switch_ns: u64,
-    /// A yield to nobody.
+    /// A yield that switches to no thread.
     pub yield_ns: u64,
     /// Reading the clock.
     pub clock_ns: u64,

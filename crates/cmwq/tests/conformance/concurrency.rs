@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A per-CPU queue on an engine that takes no item for a hog.
+/// A per-CPU queue on an engine that takes no item for a CPU hog.
 fn per_cpu(engine: &Engine) -> Workqueue {
     engine.set_cpu_intensive_threshold(Duration::ZERO);
     engine.workqueue("t").per_cpu().build().unwrap()
@@ -56,7 +56,7 @@ fn case_17_a_blocked_item_is_replaced_and_starts_no_third_when_it_comes_back() {
     assert!(engine.stats().cm_wakeups >= 20, "each block is counted");
 }
 
-/// Time for whoever wrongly would: many items go by on the other CPU.
+/// Time for an item to start wrongly: many items run on the other CPU.
 fn settle_elsewhere(wq: &Workqueue) {
     for _ in 0..20 {
         wq.spawn_on(0, || ()).unwrap().join().unwrap();
@@ -96,7 +96,7 @@ fn case_17_an_item_that_blocks_without_saying_so_is_found() {
     let _deadline = Deadline::new("case 17", &engine);
     let wq = per_cpu(&engine);
     let (send, receive) = std::sync::mpsc::channel();
-    // Not cmwq's own wait: nobody is told.
+    // Not cmwq's own wait, so undeclared.
     let first = wq.spawn_on(1, move || receive.recv().unwrap()).unwrap();
     let second = wq.spawn_on(1, || 2).unwrap();
     assert_eq!(second.join().unwrap(), 2);
@@ -188,7 +188,7 @@ fn case_18_an_item_over_the_threshold_gets_company_and_a_report_now_and_then() {
         let at = |n: usize| told[n].contains(&format!(" {} times", [4, 5, 7, 11][n]));
         assert!(told.len() == 4 && (0..4).all(at), "{told:?}");
         assert!(told.iter().all(|text| text.contains("workqueue hogs")));
-        // Counted for ever, but not said any more.
+        // Counted for ever, but not reported any more.
         engine.set_cpu_intensive_warning_threshold(0);
         for _ in 12..=19 {
             hog_until_the_next_starts(&wq);

@@ -151,7 +151,7 @@ impl Everything {
         }
     }
 
-    /// One item from each CPU through each queue. They tell where they may run.
+    /// One item from each CPU through each queue. They return where they may run.
     fn flow(&self) -> Vec<(&str, usize, CpuSet)> {
         let handles = self.queues.iter().flat_map(|wq| {
             let from = |cpu| (wq.name(), cpu, wq.spawn_on(cpu, own_binding).unwrap());

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A delayed item that writes down which worker ran it.
+/// A delayed item that records which worker ran it.
 fn naming() -> (Arc<Mutex<Vec<String>>>, DelayedWork) {
     let names = Arc::new(Mutex::new(Vec::new()));
     let work = DelayedWork::new({
@@ -124,7 +124,7 @@ fn case_09_only_a_delay_sets_the_target_that_a_timer_remembers() {
     let _deadline = Deadline::new("case 9", &engine);
     let wq = engine.workqueue("t").per_cpu().build().unwrap();
     let (names, work) = naming();
-    // A flush lets the timer fire now, and tells where it was aimed.
+    // A flush fires the timer now, which shows its destination.
     assert!(wq.queue_delayed_on(2, &work, LONG).unwrap().is_accepted());
     assert!(
         !wq.queue_delayed_on(1, &work, Duration::ZERO)

@@ -81,7 +81,7 @@ fn case_11_a_flush_does_not_wait_for_what_is_queued_after_it() {
         assert!(!flushed.load(Ordering::SeqCst));
         early.open.complete();
         first.join().unwrap();
-        // If the flush began after some of the later items, those have to go as well; in any case it ends.
+        // If the flush began after some of the later items, it waits for those as well; in any case it ends.
         late.open.complete();
         flusher.join().unwrap();
         for handle in later {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The kinds of queues that can be frozen, two places each but for the ordered one.
+/// The kinds of queues that can be frozen, with a limit of two each but for the ordered one.
 fn freezable(engine: &Engine) -> [Workqueue; 3] {
     let queue = |name| engine.workqueue(name).freezable();
     [
@@ -39,7 +39,7 @@ fn case_26_active_items_end_new_ones_wait_and_thawing_starts_them_in_order() {
             }
         });
         door.wait_for(1);
-        // Accepted before: the first of these has a place, the others wait for one.
+        // Accepted before: the first of these has a credit, the others wait for one.
         let before: Vec<_> = (1..5).map(push).collect();
         engine.freeze_workqueues_begin();
         engine.freeze_workqueues_begin();

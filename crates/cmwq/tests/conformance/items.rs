@@ -258,7 +258,7 @@ fn case_04_an_address_used_again_for_another_function_does_not_wait() {
         door: Arc<Door>,
     }
     unsafe extern "C-unwind" fn one(item: NonNull<RawWork>) {
-        // SAFETY: `item` is the first field of the `Place` below, which nobody else uses now.
+        // SAFETY: `item` is the first field of the `Place` below, which no other thread uses now.
         let place = unsafe { item.cast::<Place>().read() };
         place.door.pass();
     }

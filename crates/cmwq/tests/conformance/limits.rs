@@ -85,7 +85,7 @@ fn case_13_a_per_cpu_limit_is_for_each_cpu() {
         for cpu in 0..4 {
             assert!(wq.is_congested(cpu).unwrap());
         }
-        // One CPU's places do not serve another's items.
+        // One CPU's credits do not serve another's items.
         doors[0].open.complete();
         eventually(|| !wq.is_congested(0).unwrap());
         settle_with(&engine, engine.workqueue("probe").per_cpu());

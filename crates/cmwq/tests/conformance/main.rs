@@ -4,7 +4,7 @@
 //! | case | what must hold | module |
 //! |---|---|---|
 //! | 1 | queueing any number of times before a run, or during one, gives one more run | `items` |
-//! | 2 | who finds the item pending is still seen by the run that is to come | `items` |
+//! | 2 | the run to come sees what an issuer did before it found the item pending | `items` |
 //! | 3 | an item overlaps itself on two queues, never on one: not across scopes, nor after new attributes | `items` |
 //! | 4 | an item may be freed by its function; another function at its address is another item | `items` |
 //! | 5 | a waiting cancel ends an item that requeues itself; it tells whether it removed an instance | `control` |
@@ -29,7 +29,7 @@
 //! | 24 | a new default scope moves the queues on `default`; what is queued ends where it is | `pools` |
 //! | 25 | a pod without CPUs is served by the pool of all, until its CPUs are back | `cpus` |
 //! | 26 | freezing: what is active ends, what is new waits; thawing starts it in order | `freezer` |
-//! | 27 | a timer whose queue is gone harms nobody | `delays` |
+//! | 27 | a timer whose queue is gone does no harm | `delays` |
 //! | 28 | what waits for a threshold is reported, whatever the reason but a freeze; long items alone are not; no handler holds the engine up | `watchdog` |
 //! | 29 | items started and completed are counted, each once | `statistics` |
 //! | 30 | a panic leaks no place under the limit, and flushes return | `panics` |

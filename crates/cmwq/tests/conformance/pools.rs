@@ -14,7 +14,7 @@ fn case_16_a_burst_to_an_idle_pool_loses_nothing() {
         for work in &works {
             assert!(wq.queue(work).is_accepted());
         }
-        // No flush: it would look at the pool itself and hide a wake-up that was lost.
+        // No flush: it would settle the pool itself and hide a lost wake-up.
         eventually(|| runs.load(Ordering::SeqCst) == burst * works.len());
     }
 }
@@ -77,9 +77,9 @@ fn case_16_a_burst_wakes_one_worker() {
         assert!(before.workers >= 4, "{before:?}");
         let door = Door::new();
         let own = door.clone();
-        // The first one ends when all are there, so that its worker does not go back to sleep in between.
+        // The first item ends when all are queued, so that its worker does not park in between.
         wq.execute(move || own.pass_awake()).unwrap();
-        // Whoever looks at the pool leaves it as it should be: with one worker on its way, or at work.
+        // Every holder of the pool's lock settles it: one worker is on its way, or runs.
         let looks = || engine.stats();
         looks();
         let runs = Arc::new(AtomicUsize::new(0));
@@ -128,7 +128,7 @@ fn case_20_workers_that_were_long_idle_go_but_two_stay() {
         assert_eq!(wq.spawn(|| 5).join().unwrap(), 5);
     }
     eventually(|| engine.stats().workers == 2);
-    // The items said that they block, so nobody had to find out. (A few may be seen on their way to saying so.)
+    // The items declared that they block, so the monitor need not find them. (It may see a few just before they declare it.)
     let seen = engine.stats().blocked_seen;
     assert!(seen < 30, "{seen} of 90 blocked workers had to be found");
 }

@@ -1,12 +1,12 @@
 //! Case 19: no thread can be created, or none for long.
 //!
-//! Each test is a process of its own, in which nobody gets a thread as long as the test wants.
+//! Each test is a process of its own, in which no thread can be created as long as the test wants.
 
 use super::thread_creation::Shortage;
 use super::*;
 use cmwq::{current_is_mem_reclaim, current_is_rescuer};
 
-/// Who ran an item.
+/// The thread that ran an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ran {
     item: (usize, usize),
@@ -17,7 +17,7 @@ struct Ran {
 
 type Log = Arc<Mutex<Vec<Ran>>>;
 
-/// Queues an item from `cpu` that writes down who ran it.
+/// Queues an item from `cpu` that records the thread that runs it.
 fn log_on(wq: &Workqueue, cpu: usize, n: usize, log: &Log) {
     let log = log.clone();
     let note = move || {
@@ -46,7 +46,7 @@ fn case_19_a_rescuer_runs_its_queue_and_others_wait_for_a_worker() {
         let shortage = Shortage::of_all();
         let (rescued, stalled) = (Log::default(), Log::default());
         for n in 0..40 {
-            // They share a pool: each of the one has some of the other in front of it.
+            // They share a pool: items of the other queue are in front of each.
             log_on(&plain, n % 2, n, &stalled);
             log_on(&reclaim, n % 2, n, &rescued);
         }
@@ -74,7 +74,7 @@ fn case_19_a_rescuer_runs_its_queue_and_others_wait_for_a_worker() {
         let last = rescued.lock().unwrap().pop().unwrap();
         assert!(!last.rescuer && last.reclaim, "{last:?}");
         assert_eq!(engine.stats().rescued, 40);
-        // It is said by a thread that only says what others have to say.
+        // The reporter calls the handler.
         eventually(|| heard.count("worker thread cannot be created") == 1);
     });
 }
@@ -92,7 +92,7 @@ fn case_19_each_queue_is_rescued_by_its_own_on_every_cpu() {
         let shortage = Shortage::of_all();
         let logs = [Log::default(), Log::default()];
         let stalled = Log::default();
-        // More than are run in one turn.
+        // More items than a rescuer runs in one turn.
         for n in 0..50 {
             for cpu in 0..4 {
                 for (wq, log) in queues.iter().zip(&logs) {
@@ -188,7 +188,7 @@ fn case_19_workers_that_block_on_what_is_to_be_rescued_come_free() {
             }
         });
         assert!(frees.join().unwrap());
-        // The workers that there are do the rest: none is to be created for it.
+        // The existing workers do the rest: none has to be created for it.
         for handle in handles {
             handle.join().unwrap();
         }
@@ -212,7 +212,7 @@ fn case_19_an_ordered_queue_keeps_its_order_in_its_rescuers_hands() {
             log_on(&wq, n % 4, n, &log);
             n += 1;
             if n == 100 {
-                // From hand to hand while items flow.
+                // Items flow while workers take over.
                 eventually(|| {
                     shortage
                         .as_ref()
@@ -318,7 +318,7 @@ fn case_19_a_rescuer_stays_on_the_cpu_that_called_it_until_it_is_done_there() {
             }
         });
         door.wait_for(1);
-        // New resting places, for afterwards.
+        // New CPUs for the rescuer when it is idle.
         let first = CpuSet::from_iter([0]);
         engine.set_unbound_cpumask(&first).unwrap();
         door.open.complete();

@@ -1,8 +1,8 @@
 //! Case 29: what is counted.
 //!
 //! In the kernel a waiter's barrier is an item and is counted as one, and workers that strayed from their pod are counted
-//! when they are brought home. Neither exists here: waiters are kept in a list beside the item, and between pods the work moves,
-//! not the worker. So what is started and completed are items, each once, whoever ran them.
+//! when they return. Neither exists here: waiters are kept in a list beside the item, and between pods the work moves,
+//! not the worker. So only items are started and completed, each once, whichever thread ran them.
 
 use super::*;
 
@@ -78,7 +78,7 @@ fn case_29_items_that_a_neighbour_ran_are_counted_where_they_belong() {
         let door = door.clone();
         wq.spawn_on(0, move || door.pass_awake()).unwrap()
     };
-    // All from one CPU, which runs one: the other pod helps with the next.
+    // All from one CPU, which runs one: a worker of the other pod steals the next.
     let handles = [awake(&door), awake(&door)];
     door.wait_for(2);
     door.open.complete();
@@ -112,7 +112,7 @@ fn case_29_counts_of_a_strict_queue_are_its_pods_own() {
         })
         .collect();
     busy.wait_for(1);
-    // The other pod has nothing to do, and does not touch these.
+    // The other pod is idle, and steals none of these.
     for _ in 0..200 {
         wq.spawn_on(1, || ()).unwrap().join().unwrap();
     }

@@ -102,8 +102,8 @@ fn case_28_long_items_alone_and_pools_that_get_on_are_not_reported() {
             let door = door.clone();
             wq.spawn_on(1, move || door.pass_awake()).unwrap()
         };
-        // Long, but with a CPU to spare; long, but with nothing behind it; stuck, but nobody is to look; frozen, with more than
-        // it may have active.
+        // Long, but with a CPU to spare; long, but with nothing behind it; stuck, but with the watchdog off; frozen, with more
+        // items than may be active.
         let spare = engine.workqueue("spare").build().unwrap();
         let frozen = engine.workqueue("frozen").freezable().max_active(1);
         let frozen = frozen.cpumask(CpuSet::from_iter([0])).build().unwrap();
@@ -206,7 +206,7 @@ fn case_28_items_that_wait_for_max_active_are_reported_with_that_reason() {
         engine.set_panic_on_stall_time(Duration::from_nanos(1));
         let _deadline = Deadline::new("case 28", &engine);
         let wq = engine.workqueue("limited").max_active(3).build().unwrap();
-        // Three wait for a fourth, and say so: there are CPUs enough, and no item is on the worklist.
+        // Three block, declared, a fourth waits for a credit: there are CPUs enough, and the worklist is empty.
         let door = Door::new();
         let held = held(&wq, 0, 4, &door);
         door.wait_for(3);
@@ -248,7 +248,7 @@ fn case_28_an_ordered_queues_items_behind_a_change_wait_for_those_of_before_it()
     });
 }
 
-/// A handler that does not return until it is let go.
+/// A handler that returns only when the test lets it.
 #[derive(Default)]
 struct Blocks {
     called: AtomicUsize,
@@ -288,7 +288,7 @@ fn goes_on(engine: &Engine) {
     door.open.complete();
     drop(blocked);
     wq.flush().unwrap();
-    // Items that sleep without saying so, on more than the pod's CPUs: what is behind them starts only if the monitor looks.
+    // Items that sleep undeclared, on more than the pod's CPUs: what is behind them starts only if the monitor samples the pool.
     let (wakes, sleeps) = std::sync::mpsc::channel::<()>();
     let sleeps = Arc::new(Mutex::new(sleeps));
     let sleepers: Vec<_> = (0..3)
@@ -368,7 +368,7 @@ fn case_28_a_warning_handler_that_blocks_holds_up_nothing_but_the_thread_that_is
         waiting.join().unwrap();
         eventually(|| blocks.is_blocked());
         goes_on(&engine);
-        // A caller's own mistake is said on the caller's thread, and at once.
+        // A warning about the caller's own mistake comes at once, on its thread.
         drop(engine.workqueue("w").max_active(1_000_000).build().unwrap());
         assert_eq!(*warned_on.lock().unwrap(), own_name());
         door.open.complete();

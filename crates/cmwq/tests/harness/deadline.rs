@@ -79,7 +79,7 @@ impl Drop for Deadline {
     }
 }
 
-/// Name, state and place of every thread of the process.
+/// Name, state and kernel function of every thread of the process.
 fn threads() -> String {
     let mut text = String::new();
     for task in std::fs::read_dir("/proc/self/task")

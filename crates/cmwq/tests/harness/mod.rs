@@ -40,7 +40,7 @@ impl Deadline {
     }
 }
 
-/// Looks again and again until it is so; the test's [`Deadline`] ends it if it never is.
+/// Polls until it is so; the test's [`Deadline`] ends it if it never is.
 pub(crate) fn eventually(mut so: impl FnMut() -> bool) {
     while !so() {
         std::thread::park_timeout(Duration::from_micros(200));
@@ -130,7 +130,7 @@ pub(crate) fn settle_with(engine: &Engine, builder: WorkqueueBuilder) {
     }
 }
 
-/// Everything that was said to a handler.
+/// All texts that a handler was called with.
 #[derive(Clone, Default)]
 pub(crate) struct Heard(Arc<Mutex<Vec<String>>>);
 
@@ -159,17 +159,17 @@ impl Heard {
             .collect()
     }
 
-    /// How often something with this in it was said.
+    /// How many texts contain this.
     pub(crate) fn count(&self, part: &str) -> usize {
         self.with(part).len()
     }
 }
 
-/// What a test says, and why, when something that it needs is not there.
+/// What a test prints when something that it needs is missing.
 const SKIPPED: &str = "skipped, because ";
 
-/// Runs a test in a process of its own, for what a process has once: its handlers, its limits, its CPUs, warnings that are
-/// said once. The process is this very program, told to run only the calling test.
+/// Runs a test in a process of its own, for what a process has once: its handlers, its limits, its CPUs, warnings that
+/// come once. The process runs this very program with only the calling test.
 pub(crate) fn in_own_process<F: FnOnce()>(test: F) {
     let output = own_process(&test);
     let Some(output) = output else {
@@ -187,7 +187,7 @@ pub(crate) fn in_own_process<F: FnOnce()>(test: F) {
     );
 }
 
-/// Runs the calling test, whose body `_test` is, in a process of its own and returns what came of it; `None`: this is that process.
+/// Runs the calling test, whose body `_test` is, in a process of its own and returns its result; `None`: this is that process.
 pub(crate) fn own_process<F: FnOnce()>(_test: &F) -> Option<std::process::Output> {
     const OWN_PROCESS: &str = "CMWQ_TEST_OWN_PROCESS";
     let path = std::any::type_name::<F>();

@@ -1,4 +1,4 @@
-//! Threads that are hard to get: the program's own `pthread_create` comes before the C library's, and refuses, or lets the caller
+//! Scarce threads: the program's own `pthread_create` comes before the C library's, and refuses, or lets the caller
 //! wait, for as long as a test wants. A limit on the number of threads would not do: the system grants root any number.
 //!
 //! A program has one such function: test programs name this file themselves.
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Nothing is done to any creation.
 const FREE: usize = 0;
-/// Nobody gets a thread.
+/// Every creation is refused.
 const NONE: usize = usize::MAX;
 /// The creator of the workers waits.
 const WAITS: usize = usize::MAX - 1;
@@ -20,7 +20,7 @@ static WORKERS_ASKED: AtomicUsize = AtomicUsize::new(0);
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 static WAITED: AtomicUsize = AtomicUsize::new(0);
 
-/// While it lives, threads are hard to get. The caller sees to it that no other test runs meanwhile.
+/// While it lives, threads are scarce. The caller ensures that no other test runs meanwhile.
 pub(crate) struct Shortage {
     refused_before: usize,
     waited_before: usize,
@@ -41,7 +41,7 @@ impl Shortage {
         Self::of(n)
     }
 
-    /// No thread can be created, by nobody.
+    /// No thread can be created, by any thread.
     pub(crate) fn of_all() -> Self {
         Self::of(NONE)
     }

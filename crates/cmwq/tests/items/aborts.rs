@@ -32,7 +32,7 @@ fn what_has_not_begun_is_aborted_and_dropped_once() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("aborting", &engine);
     let (alive, ran) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    // A few alone, and a flood of which some are bare closures as long as nobody asks.
+    // A few alone, and a flood of which some stay bare closures until a call needs them as items.
     for count in [3, 1_000] {
         let (wq, door) = held(&engine);
         let handles: Vec<_> = (0..count)
@@ -143,7 +143,7 @@ fn a_join_with_a_deadline_ends_and_can_be_repeated() {
     assert_eq!(handle.join_timeout(LONG).unwrap().unwrap(), 7);
     let taken = handle.join_timeout(LONG);
     assert!(matches!(taken, Some(Err(JoinError::Taken))));
-    // Also what the thread has kept to itself, as one that joins at once.
+    // Also an item in the thread's caller slot.
     for n in 0..200 {
         let mut handle = wq.spawn(move || n);
         match n {

@@ -1,4 +1,5 @@
-//! Completion queues: each entry is drained once, in order, by one owner; no owner sleeps beside an entry; and nobody makes system calls for an owner that is awake.
+//! Completion queues: each entry is drained once, in order, by one owner; no owner sleeps beside an entry; no poster makes system calls for an
+//! owner that is awake.
 
 use crate::harness::{Alive, Deadline, Door, Random, engine, hold, quiet_panic, seed};
 use cmwq::{Completed, CompletionQueue, JoinError, NotPosted, NotSubmitted, Refused, Work};
@@ -78,7 +79,7 @@ fn the_eventfd_is_readable_only_if_something_came_after_an_arming() {
     assert!(!is_readable(&done, false));
     assert!(!done.arm());
     assert_eq!(done.drain(9, &mut entries), 1);
-    // Draining takes an arming back: the owner is awake.
+    // Draining disarms: the owner is awake.
     assert!(done.arm());
     assert_eq!(done.drain(9, &mut entries), 0);
     poster.post(5, 50).unwrap();
@@ -243,7 +244,7 @@ fn a_reusable_item_posts_each_of_its_runs() {
     assert_eq!(entries.len(), 1_000);
 }
 
-/// Owners that poll, owners that wait, those that come and go; posters on workers and elsewhere. Each entry is drained once.
+/// Owners that poll, owners that wait, owners that come and go; posters on workers and on other threads. Each entry is drained once.
 #[test]
 fn several_owners_get_each_entry_once() {
     const POSTS: usize = 4_000;
@@ -263,7 +264,7 @@ fn several_owners_get_each_entry_once() {
                     let mut entries = Vec::new();
                     loop {
                         match (owner, random.below(20)) {
-                            // In turn with what the others do.
+                            // Owners are cloned and dropped meanwhile.
                             (_, 0) => done = done.clone(),
                             (0, _) => drop(done.wait(1 + random.below(9), &mut entries)),
                             _ => {

@@ -1,9 +1,10 @@
-//! Threads that spawn and drop the handle at once. In a flood what they spawn has become a mere closure by then; where it was taken before that, or the handle
-//! was kept after all, it is an item. Either way it runs once, and all that it has and returns is dropped once.
+//! Threads that spawn and drop the handle at once. In a flood the drop leaves a mere closure; where a worker took it before that, or the handle
+//! was kept after all, it is an item. Either way it runs once, and its captures and its value are dropped once.
 //!
-//! Sabotages tried, each of which a test here did not survive, or the model `what_has_a_handle_runs_once_as_one_or_the_other` (m), or the test of the order in
-//! `executed.rs` (o): who closes a chunk takes what has a handle for a closure (m), or for both (m); who drops a handle does not see that the chunk is closed (m); a
-//! maker adds to a chunk behind what has a handle; a task drops its closure though the copy of it is used; what has a handle goes behind what was published after it (o).
+//! Sabotages tried, each caught here, by the model `what_has_a_handle_runs_once_as_one_or_the_other` (m), or by the test of the order in
+//! `executed.rs` (o): the closer of a chunk takes an entry with a handle for a closure (m), or for both (m); the dropper of a handle does not see
+//! that the chunk is closed (m); its issuer adds to a chunk behind an entry with a handle; a task drops its closure though the copy is used; an
+//! entry with a handle goes behind what was published after it (o).
 
 use crate::harness::{Alive, Deadline, block_on, engine, eventually, hold, number, seed};
 use cmwq::{Engine, JoinError, JoinHandle, Workqueue};

@@ -156,7 +156,7 @@ fn a_cancelled_item_gives_its_reference_back() {
         drop(same);
         assert_eq!(Arc::strong_count(&device), 1);
     }
-    // The last reference of all may be the one that comes back: it is in the caller's hands then.
+    // The last reference of all may be the returned one: then the caller owns the value.
     assert!(wq.queue_embedded(&device, log).is_accepted());
     let address = Arc::as_ptr(&device);
     drop(device);

@@ -1,4 +1,4 @@
-//! `execute`: closures that nobody has a handle of. Each runs once and is dropped once, whoever takes it and however it travels, and all
+//! `execute`: closures without a handle. Each runs once and is dropped once, whichever thread takes it and however it travels, and all
 //! that holds for a queue's items holds for them.
 
 use crate::harness::{Alive, Deadline, Door, engine, hold, in_own_process};
@@ -53,7 +53,7 @@ fn each_closure_runs_once_and_is_dropped_once_whoever_takes_it() {
                             };
                             wq.execute(run).unwrap();
                         }
-                        // Those who see everything, and what is not begun has to be put back for them.
+                        // These calls see all items: workers put back for them what they have not begun.
                         match (issuer, index % 1000) {
                             (0, 999) => wq.flush().unwrap(),
                             (1, 99) => drop(engine.dump()),
@@ -85,7 +85,7 @@ fn each_closure_runs_once_and_is_dropped_once_whoever_takes_it() {
 fn what_one_thread_queues_starts_in_that_order_whatever_it_is() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("an order", &engine);
-    // One at a time: a worker that is found asleep, in a page fault say, is followed by another one, and what they note is in no order.
+    // One at a time: if the monitor finds a worker asleep, in a page fault say, a second one runs, and what the two note has no order.
     let wq = engine.workqueue("t").max_active(1).build().unwrap();
     let ran = Arc::new(Mutex::new(Vec::with_capacity(CLOSURES)));
     let works: Vec<Work> = (0..CLOSURES)
@@ -300,7 +300,7 @@ fn a_forks_child_adds_nothing_to_its_parents_chunk() {
         let wq = engine.workqueue("t").build().unwrap();
         // On one CPU, the child too.
         let _issuer = engine.become_issuer(0).unwrap();
-        // Nobody takes what comes behind these.
+        // No worker takes what is queued behind these.
         let door = hold(&wq, 2);
         let ran = Arc::new(AtomicUsize::new(0));
         let count = || {
@@ -345,7 +345,7 @@ fn threads_come_and_go_and_so_do_queues() {
             for issuer in 0..3 {
                 let (wq, other, ran) = (&wq, &other, &ran);
                 scope.spawn(move || {
-                    // Most of them end in the middle of a run of places.
+                    // Most of these threads end with a partly filled chunk.
                     for index in 0..100 + 7 * issuer + round {
                         let ran = ran.clone();
                         let queue = if index % 30 < 15 { wq } else { other };
@@ -357,7 +357,7 @@ fn threads_come_and_go_and_so_do_queues() {
                 });
             }
         });
-        // This thread goes on with what it has of a queue that is gone.
+        // This thread still has its cached state of the queue.
         for _ in 0..20 {
             let ran = ran.clone();
             wq.execute(move || {
@@ -401,7 +401,7 @@ fn ordered_and_per_cpu_queues_take_closures_too() {
 
 #[test]
 fn a_closure_may_wait_for_another_one_of_its_own_kind() {
-    /// Closures of one type: each queues the next, whose memory may be its own again, and waits for it where the library does not see it.
+    /// Closures of one type: each queues the next, which may get the same memory, and waits for it undeclared.
     fn nest(queue: &Arc<Workqueue>, depth: u32, done: mpsc::Sender<u32>) {
         let inner = queue.clone();
         let closure = move || {

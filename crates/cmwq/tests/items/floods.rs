@@ -1,5 +1,5 @@
-//! Many short items at once, which workers take several of at a time: none is lost, none runs twice at once, limits hold,
-//! and whoever waits for one of them does not wait for long ones behind it.
+//! Many short items at once, which workers claim in batches: none is lost, none runs twice at once, limits hold,
+//! and a waiter for one of them does not wait for long ones behind it.
 
 use crate::harness::{Deadline, Door, engine};
 use cmwq::{NoSuchWorkqueue, Queued, RawWork, Work, WorkqueueHandle, blocking};
@@ -68,7 +68,7 @@ fn flood(max_active: usize, topology: &str) {
                     match (issuer, round % 4) {
                         (0, _) => wq.flush().unwrap(),
                         (1, 0) => {
-                            // Taken out of whatever it is in; then it counts as not accepted.
+                            // Cancelled wherever it waits; then it counts as not accepted.
                             for work in works.iter().step_by(97) {
                                 let cancelled = usize::from(work.cancel());
                                 accepted.fetch_sub(cancelled, Ordering::SeqCst);
@@ -147,7 +147,7 @@ fn an_item_in_the_middle_of_a_long_backlog_can_be_taken_out_and_the_rest_keeps_i
         .collect();
     let taken_out: Vec<usize> = (700..ITEMS).step_by(451).collect();
     for round in 0..10 {
-        // The only CPU is taken while the backlog grows, and while it is looked through.
+        // The only CPU is busy while the backlog grows and while items are cancelled.
         let door = Door::new();
         let long = Work::new({
             let door = door.clone();
@@ -182,7 +182,7 @@ fn an_item_that_runs_in_another_pod_does_not_go_the_way_of_those_queued_before_i
     let _deadline = Deadline::new("another pod", &engine);
     let wq = engine.workqueue("t").affinity_strict(true).build().unwrap();
     let (there, here) = (Door::new(), Door::new());
-    // All of one type, so that they can go the same way; the first one is slow.
+    // All of one type, so that they can go in one chunk; the first one is slow.
     let runs: Arc<[AtomicUsize; 32]> = Arc::new(std::array::from_fn(|_| AtomicUsize::new(0)));
     let (inside, twice) = (
         Arc::new(AtomicBool::new(false)),
@@ -208,7 +208,7 @@ fn an_item_that_runs_in_another_pod_does_not_go_the_way_of_those_queued_before_i
     let slow = &items[0];
     assert!(wq.queue_on(0, slow).unwrap().is_accepted());
     let _issuer = engine.become_issuer(2).unwrap();
-    // Nobody in this pod takes what is queued behind these.
+    // No worker of this pod takes what is queued behind these.
     for _ in 0..2 {
         let here = here.clone();
         wq.execute(move || here.pass_awake()).unwrap();
@@ -244,7 +244,7 @@ fn a_flood_by_a_handle_ends_when_its_queue_does() {
     for round in 0..50 {
         let handle = WorkqueueHandle::new(engine.workqueue("t").build().unwrap()).unwrap();
         let wq = handle.get().unwrap();
-        // Nobody takes what comes behind these, so that it is in a chunk.
+        // No worker takes what is queued behind these, so it is in a chunk.
         let door = Door::new();
         for _ in 0..2 {
             let door = door.clone();

@@ -39,7 +39,7 @@ fn workers_that_may_be_idle_for_ever_stay() {
         items.iter().for_each(|item| {
             item.flush().unwrap();
         });
-        // All of them are idle, which the service thread is told.
+        // All of them are idle, which the service thread learns.
         eventually(|| engine.pool_states().iter().all(|pool| pool.running == 0));
         service_lives(&engine);
         let pools = engine.pool_states().into_iter();

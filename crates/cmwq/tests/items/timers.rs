@@ -1,4 +1,4 @@
-//! The timer thread: how long it sleeps, what it may be kept from, and what is seen of an item whose timer is armed.
+//! The timer thread: how long it sleeps, what may delay it, and the visible state of an item whose timer is armed.
 
 use crate::harness::{Deadline, Door, engine, eventually, in_own_process, threads_named};
 use cmwq::{Completion, DelayedWork, Engine, Queued, RawDelayedWork, RawWork, Work, Workqueue};
@@ -81,7 +81,7 @@ fn a_delay_without_end_costs_nothing() {
 
 // ---- what runs when an item is refused as its timer expires ----
 
-/// Calls something when it is dropped, and says when that has been done.
+/// Calls something when it is dropped, and completes `done` afterwards.
 struct WhenDropped {
     what: Option<Box<dyn FnOnce() + Send>>,
     done: Arc<Completion>,
@@ -96,8 +96,8 @@ impl Drop for WhenDropped {
     }
 }
 
-/// An item that its queue will refuse when its timer expires, and which nobody else has: what it has captured is dropped then, and calls
-/// `what`. Another timer is armed `beside` it, before or after.
+/// An item without a handle that its queue will refuse when its timer expires: its captures are dropped then, which calls `what`.
+/// Another timer is armed `beside` it, before or after.
 fn arm_refused(
     engine: &Engine,
     what: impl FnOnce() + Send + 'static,
@@ -301,7 +301,7 @@ fn the_flush_of_an_item_that_runs_and_is_armed_again_waits_for_the_run() {
     arm(&wq, item);
     std::thread::scope(|scope| {
         let flushed = scope.spawn(|| (inner.flush(), item.runs.load(Ordering::SeqCst)));
-        // Nothing tells that it waits. It does not take the time that a flush without a wait takes.
+        // No call shows that the flush waits. A flush without a wait returns well within this time.
         Completion::new().wait_timeout(Duration::from_millis(50));
         item.door.open.complete();
         let (waited, runs) = flushed.join().unwrap();

@@ -1,6 +1,6 @@
-//! Threads that wait for an item and run it themselves: which items, and what everybody else sees of it.
+//! Caller-runs joins: which items waiters run themselves, and what other threads see of it.
 //!
-//! Sabotages tried on the way of a thread that takes its item back from its caller slot: that its closure panicked is not said
+//! Sabotages tried where a thread takes its item back from its caller slot: the panic of its closure is not reported
 //! (`a_panic_in_the_waiters_hands_is_counted_and_handed_over`); the queue's reference is not given up
 //! (`spawning_small_closures_uses_memory_of_earlier_ones` in `allocations.rs`); a waker that is left is not dropped
 //! (`who_polls_is_forgotten_with_the_task` in `workqueue/join.rs`).
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, ThreadId};
 
-/// One pod of one CPU, which the tests' threads are on too: so a thread may run what it waits for, and one item that computes
+/// One pod of one CPU, of which the tests' threads are issuers too: so a waiter may run its item, and one item that computes
 /// keeps all others from beginning.
 fn one_cpu() -> Engine {
     engine("l3:1 core:1 pu:1")
@@ -24,7 +24,7 @@ fn who() -> ThreadId {
     thread::current().id()
 }
 
-/// Keeps the only worker of the only pod busy, so that nobody else begins with what is queued next.
+/// Keeps the only worker of the only pod busy, so that no worker begins what is queued next.
 fn occupied(wq: &Workqueue, door: &Arc<Door>) -> Work {
     let work = Work::new({
         let door = door.clone();
@@ -35,7 +35,7 @@ fn occupied(wq: &Workqueue, door: &Arc<Door>) -> Work {
     work
 }
 
-/// Spawns and joins; tells whether the short way was open: no worker was woken for it, and the thread itself ran all.
+/// Spawns and joins; returns whether a caller slot was used: no worker was woken, and the thread itself ran all items.
 fn spawns_in_a_caller_slot(engine: &Engine, wq: &Workqueue) -> bool {
     let before = engine.stats();
     for _ in 0..64 {
@@ -45,8 +45,8 @@ fn spawns_in_a_caller_slot(engine: &Engine, wq: &Workqueue) -> bool {
     after.waiter_runs - before.waiter_runs == 64 && after.wakeups == before.wakeups
 }
 
-/// Spawns and joins until the short way is open. Where a round takes too long to earn it, as under a race detector, what is promised
-/// must hold without.
+/// Spawns and joins until the thread has a caller slot. Where a round takes too long to earn one, as under a race detector, the
+/// guarantees must hold without.
 fn open_a_caller_slot(engine: &Engine, wq: &Workqueue) {
     let opened = (0..1_000).any(|_| spawns_in_a_caller_slot(engine, wq));
     assert!(opened || is_slow(), "the short way was never open");
@@ -234,7 +234,7 @@ fn an_item_that_its_thread_does_not_join_is_run_all_the_same() {
                 done.wait();
             }
             4 => cmwq::blocking(|| assert!(ran.recv().is_ok_and(|by| by != who()))),
-            // The thread says nothing to the library: the monitor finds it.
+            // The thread makes no call of the library: the monitor finds the item.
             5 => assert_ne!(ran.recv().unwrap(), who()),
             6 => {
                 thread::scope(|scope| scope.spawn(|| handle.join().unwrap()).join().unwrap());
@@ -440,8 +440,8 @@ fn threads_that_go_the_short_way_meet_everything_that_closes_it() {
     broken.none();
 }
 
-/// A waiter that runs its item while others wait takes a worker's place for a while. It must not keep it: here the only place of the pod, and
-/// nobody calls the pool again but the monitor.
+/// A waiter that runs its item while others wait takes a guest slot, here the only running worker's of the pod. It must not keep it, though only the
+/// monitor calls the pool again.
 #[test]
 fn what_waits_behind_a_waiter_is_run_though_nobody_calls() {
     let engine = one_cpu();
@@ -454,7 +454,7 @@ fn what_waits_behind_a_waiter_is_run_though_nobody_calls() {
         let behind = Arc::new(Completion::new());
         let own = wq.spawn(move || {
             door.open.complete();
-            // Most likely the worker comes back meanwhile, and finds the pod's place taken.
+            // Most likely the worker comes back meanwhile, and finds the pod's target reached.
             (0..50).for_each(|_| thread::yield_now());
             who()
         });
@@ -463,7 +463,7 @@ fn what_waits_behind_a_waiter_is_run_though_nobody_calls() {
             move || behind.complete()
         }));
         assert_eq!(own.join().unwrap(), who(), "round {round}");
-        // Not by a wait of the library's, which would let go of the pool's lock once more.
+        // Not by a wait of the library's, which would release the pool's lock once more.
         eventually(|| behind.is_done());
     }
 }

@@ -1,4 +1,4 @@
-//! The dump of what is busy: what it says of lists, of runs that wait for others, of pools that stand still.
+//! The dump of what is busy: how it shows lists, runs that wait for others, stalled pools.
 
 use crate::harness::{Deadline, Door, engine, eventually, held};
 use cmwq::observe::{PoolState, function_name};
@@ -40,7 +40,7 @@ fn pool(engine: &Engine) -> PoolState {
 
 #[test]
 fn equal_functions_in_a_row_are_one_with_a_count() {
-    // Three beside the one that runs are active; the others wait for a place.
+    // Three beside the one that runs are active; the others wait for a credit.
     let (_deadline, engine, wq, door) = stuck(4);
     let funcs = [one, one, two, two, two, one, one, one, one, two];
     let items: Vec<RawWork> = funcs.iter().map(|func| RawWork::new(*func)).collect();
@@ -74,7 +74,7 @@ fn what_waits_for_its_own_run_is_behind_it() {
     door.wait_for(1);
     assert!(!engine.dump().to_string().contains("BEHIND IT"));
     assert!(wq.queue(&work).is_accepted());
-    // Another worker takes it, and leaves it to the one that runs it.
+    // Another worker takes the instance, and leaves it to the running one.
     let func = function_name(pool(&engine).runs[0].func);
     let line = |dump: &str| {
         let line = dump.lines().find(|line| line.contains("in-flight:"));
@@ -94,7 +94,7 @@ fn a_pool_that_stands_still_says_since_when_without_being_asked_before() {
     assert!(!engine.dump().to_string().contains(" hung="));
     drop(wq.spawn(|| ()));
     let begun = Instant::now();
-    // The monitor looks every other millisecond; this is no measurement of it.
+    // The monitor samples every other millisecond; this does not measure it.
     while begun.elapsed() < Duration::from_millis(300) {
         std::thread::park_timeout(Duration::from_millis(300));
     }

@@ -1,4 +1,4 @@
-//! What tools are told.
+//! What tools can read.
 
 mod dump;
 #[path = "../harness/mod.rs"]

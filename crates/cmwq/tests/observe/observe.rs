@@ -1,4 +1,4 @@
-//! What tools are told, and what they may write: the kernel's own files are the measure.
+//! What tools can read, and what they may write: the kernel's own files are the reference.
 
 use crate::harness::{Deadline, engine};
 use cmwq::affinity::AffinityScope;
@@ -564,7 +564,7 @@ fn cpu_time_goes_to_those_who_compute() {
         }
     });
     begun.wait();
-    // So short that looks find one now and then only.
+    // So short that samples rarely find one running.
     let work = Work::new(|| {
         for _ in 0..100_000 {
             std::hint::spin_loop();

@@ -149,7 +149,7 @@ fn cpus_that_are_not_there_leave_unbound_items_where_they_were_and_are_warned_of
     assert!(complaint.contains(ignored), "{complaint}");
 }
 
-/// What the builder was told goes before the environment, which is not even looked at.
+/// The builder's settings have priority: the environment is not even read.
 #[test]
 fn a_builder_is_not_overruled() {
     crate::harness::in_own_process(|| {

@@ -1,5 +1,5 @@
 //! Threads and file descriptors run out: at the number that an engine needs, one below it and one above it, from the start and later. Nothing hangs,
-//! nothing is lost or left half made, and who asks is told.
+//! nothing is lost or left half made, and the caller gets the error.
 
 use crate::harness::{Deadline, eventually, in_own_process, threads_named};
 use cmwq::{CompletionQueue, Engine, Workqueue};
@@ -33,7 +33,7 @@ fn soft_limit(resource: Resource, most: u64) {
     }
 }
 
-/// All of the library's threads have gone, and their places are free.
+/// All of the library's threads have ended, and count no more against the limit.
 fn alone(before: u64) {
     eventually(|| threads() == before);
 }
@@ -58,7 +58,7 @@ fn works(wq: &Workqueue) {
     assert_eq!(count.load(Ordering::SeqCst), 100);
 }
 
-/// With no more than so many threads, as `limit` has it: below what is needed a queue cannot be built and says so, with that and with more it works.
+/// Limits the threads by `limit`: with fewer than needed building a queue returns an error, with as many and with more it works.
 fn at_the_limit(mut limit: impl FnMut(u64)) {
     let _deadline = Deadline::with_dump("threads run out", String::new);
     let own = threads();
@@ -83,7 +83,7 @@ fn at_the_limit(mut limit: impl FnMut(u64)) {
     alone(own);
     let needed = needed.expect("an engine needs fewer");
     assert!((1..=4).contains(&needed), "{needed} threads");
-    // A new engine, whose first attempt is at each of these. The system may count a thread that has ended for a moment more: then it is tried again.
+    // A new engine for each limit. The system may count an ended thread for a moment more: then the test tries again.
     for more in [needed, needed + 1] {
         limit(own + more);
         let engine = Engine::builder().build().expect("engines are only memory");
@@ -188,7 +188,7 @@ fn files(most: u64) {
 fn no_file_at_all_from_the_start_and_none_later() {
     in_own_process(|| {
         files(0);
-        // The machine cannot be read: that is said, and not guessed.
+        // The machine cannot be read: an error, no guess.
         let error = Engine::builder().build().map(drop).expect_err("no file");
         let said = format!("{error:?}");
         assert!(said.contains(&format!("code: {}", libc::EMFILE)), "{said}");
@@ -198,7 +198,7 @@ fn no_file_at_all_from_the_start_and_none_later() {
         files(0);
         let wq = queue(&engine).expect("a queue");
         works(&wq);
-        // What is a file cannot be had, and who asks is told.
+        // An eventfd cannot be made, and the caller gets the error.
         let builder = || CompletionQueue::<()>::builder().eventfd();
         let error = builder()
             .build::<u32>()
@@ -209,7 +209,7 @@ fn no_file_at_all_from_the_start_and_none_later() {
         let done = builder().build::<u32>().expect("there are files now");
         files(0);
         works(&wq);
-        // One that is there goes on.
+        // An existing one still works.
         assert!(done.arm());
         done.submit(&wq, 0, || 7).expect("it takes items");
         let mut entries = Vec::new();

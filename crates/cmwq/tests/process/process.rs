@@ -248,7 +248,7 @@ fn items_that_wait_for_each_other_end_without_a_free_descriptor() {
             Some(libc::EMFILE),
             "descriptors are to be had"
         );
-        // Nobody says that these block: it has to be found out, of most of them while all others sleep as well.
+        // These block undeclared: the monitor has to find each, most of them while all others sleep as well.
         let all = Arc::new(Barrier::new(4 * cpus));
         let items: Vec<_> = (0..4 * cpus)
             .map(|_| {

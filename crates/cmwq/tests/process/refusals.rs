@@ -101,7 +101,7 @@ fn use_everything(engine: &Engine) {
             .is_accepted()
     );
     rang.wait();
-    // Each sleeps until all have begun, and says so to nobody.
+    // Each sleeps until all have begun, without declaring it.
     let cpus = engine.usable_cpus().len();
     let all = Arc::new(Barrier::new(2 * cpus + 1));
     let items: Vec<_> = (0..=2 * cpus)
@@ -118,7 +118,7 @@ fn use_everything(engine: &Engine) {
     assert_eq!(count.load(Ordering::SeqCst), 7 * 200);
 }
 
-/// With these calls refused everything works, and a refused binding is said so many times.
+/// With these calls refused everything works, with `said` warnings of a refused binding.
 fn works_without(test: &'static str, calls: &[i64], errno: i32, said: usize) {
     if !refuse_from_the_start(calls, errno) {
         return;
@@ -127,7 +127,7 @@ fn works_without(test: &'static str, calls: &[i64], errno: i32, said: usize) {
     let engine = Engine::builder().build().expect("an engine");
     let _deadline = Deadline::new(test, &engine);
     use_everything(&engine);
-    // The worker that says it may not have come to it yet.
+    // The warning worker may not have started yet.
     eventually(|| heard.count(BINDING) >= said);
     assert_eq!(heard.count(""), said, "{:?}", heard.with(""));
 }

@@ -1,4 +1,4 @@
-//! What is the whole process's: the global engine, and who hears warnings.
+//! What belongs to the whole process: the global engine, and the handler of warnings.
 
 use crate::harness::in_own_process;
 use cmwq::{Engine, Error, Workqueue, set_warning_handler};
@@ -13,7 +13,7 @@ fn the_global_engine_is_configured_once_and_warns_with_no_lock_held() {
         let counted = heard.clone();
         set_warning_handler(move |text| {
             if text.contains("cache_shard_size") {
-                // Would wait for itself if the engine were still being put in place.
+                // Would wait for itself if the global engine were not yet initialised.
                 assert_eq!(Engine::global().unwrap().cache_shard_size(), 1);
                 counted.fetch_add(1, Ordering::SeqCst);
             }

@@ -1,5 +1,5 @@
-//! Completion queues: each token that was submitted or posted is delivered once, with its own result, to one owner; after a flush it is there; an owner that sleeps on the eventfd
-//! is told; what is dropped early takes nothing else with it.
+//! Completion queues: each token that was submitted or posted is delivered once, with its own result, to one owner; after a flush it is there; an owner that
+//! sleeps on the eventfd is woken; what is dropped early takes nothing else with it.
 
 use super::bodies::compute;
 use super::issuer::{Issuer, answer};
@@ -242,7 +242,7 @@ impl Issuer {
         }
     }
 
-    /// What an item does for a token, whose queue's account it is entered in unless it may be dropped for lack of room.
+    /// The function of an item for a token. It is entered in its queue's account unless it may be dropped for lack of room.
     fn item(
         &mut self,
         cq: &Cq,

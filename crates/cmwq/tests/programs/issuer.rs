@@ -266,7 +266,7 @@ impl Issuer {
         });
     }
 
-    /// Everything freezable comes to rest and stays there, whatever is done to it, until it is thawed.
+    /// All freezable queues become quiescent and stay so, whatever is done to them, until the thaw.
     fn freeze(&mut self) {
         let world = self.world.clone();
         let _alone = lock_long(&world.freezer);
@@ -336,7 +336,7 @@ impl Issuer {
         }
     }
 
-    /// More than the pools will get to soon: they saturate, and their neighbours help.
+    /// More than the pools can run soon: they saturate, and workers of other pods steal.
     fn burst(&mut self, queue: &Arc<Queue>) {
         for _ in 0..self.random.below(200) {
             match self.random.below(4) {

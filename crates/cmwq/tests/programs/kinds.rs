@@ -13,7 +13,7 @@ pub enum Kind {
     Shoot,
     /// Joins a handle.
     JoinOne,
-    /// Cancels, disables, moves, flushes an item, or looks at it.
+    /// Cancels, disables, moves, flushes an item, or reads its state.
     HandleItem,
     /// Flushes a queue.
     Flush,
@@ -27,7 +27,7 @@ pub enum Kind {
     DefaultScope,
     /// Changes the unbound mask, or takes CPUs away and gives them back.
     ChangeCpus,
-    /// Freezes, looks, and thaws.
+    /// Freezes, checks, and thaws.
     Freeze,
     /// Reads statistics, dumps, states.
     Look,
@@ -79,7 +79,7 @@ pub(crate) const KINDS: [(Kind, u64); 22] = [
     (Kind::Rest, 60),
 ];
 
-/// Those that were invented later: the simulator draws them from a generator of their own.
+/// The newer kinds: the simulator draws them from a generator of their own.
 pub(crate) const LATER: [Kind; 3] = [Kind::Batch, Kind::Completions, Kind::Completions];
 
 /// The kind at a number below the sum of the weights.

@@ -30,7 +30,7 @@ pub(crate) struct Account {
     pub(crate) flag_seen: AtomicU64,
     /// The newest flag that some run must see.
     pub(crate) owed: AtomicU64,
-    /// An armed timer was left to a queue that drained or went: what it held was dropped, and no caller was told.
+    /// A queue drained or went with this timer armed: what the timer held was dropped, without a report to any caller.
     pub(crate) lossy: AtomicBool,
 }
 
@@ -132,7 +132,7 @@ impl Shots {
     }
 }
 
-/// Tells what became of a one-shot item: it ran, or it was dropped without.
+/// Records the end of a one-shot item: it ran, or it was dropped without a run.
 pub(crate) struct Token {
     ran: bool,
     shots: [Arc<Shots>; 2],

@@ -126,7 +126,7 @@ impl Issuer {
         let value = self.random.bits();
         let (next, number) = next_of(queue, 0);
         let closure = self.closure(queue, 0, number, queue.lanes.len() == 1, value);
-        // Refused: it was dropped, as its token tells.
+        // Refused: it was dropped, as its token records.
         let _ = queue.wq.execute(move || {
             closure();
         });
@@ -145,7 +145,7 @@ impl Issuer {
         drop(next);
     }
 
-    /// Spawns and joins at once, so often that it goes the short way, with something else in between now and then.
+    /// Spawns and joins at once, so often that the caller slot is used, with something else in between now and then.
     pub(crate) fn spawn_and_join(&mut self, queue: &Arc<Queue>) {
         for _ in 0..self.random.below(40) {
             let (value, handle) = self.spawn_numbered(queue, Some(0));
@@ -196,7 +196,7 @@ impl Issuer {
     }
 }
 
-/// Two items queue each other from pod to pod: while one is under way the queue is never empty, though every single pool is at times.
+/// Two items queue each other from pod to pod: meanwhile the queue is never empty, though every single pool is at times.
 pub(crate) fn drain_what_hops(
     engine: &Engine,
     cpus: &[usize],

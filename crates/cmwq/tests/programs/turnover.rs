@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Issuer {
-    /// Puts a new queue in the place of one that others are using. The last of them destroys it.
+    /// Replaces a queue that other threads use by a new one. The last user destroys the old one.
     pub(crate) fn replace(&mut self, which: usize) {
         let like = self.random.below(8);
         let drains = which.is_multiple_of(3);

@@ -59,7 +59,7 @@ impl Ledger {
         self.shots.is_settled() && self.accounts.iter().all(|account| account.is_settled())
     }
 
-    /// When all is at rest.
+    /// When everything is quiescent.
     pub(crate) fn check(&self, broken: &Broken) {
         for (n, account) in self.accounts.iter().enumerate() {
             broken.expect(account.is_right(), || {
@@ -84,7 +84,7 @@ impl Ledger {
         });
     }
 
-    /// The numbers that stay the same when all is at rest.
+    /// The numbers that stay the same when everything is quiescent.
     pub(crate) fn state(&self) -> Vec<String> {
         let accounts = self.accounts.iter().map(|account| account.describe());
         accounts.chain([self.shots.ended().to_string()]).collect()
@@ -225,7 +225,7 @@ impl World {
         self.cpus[random.below(self.cpus.len())]
     }
 
-    /// Lets go of a queue without waiting for its end.
+    /// Drops a reference of a queue without waiting for its end.
     pub(crate) fn bury(&self, queue: Arc<Queue>) {
         lock(&self.graveyard).push(queue);
     }
@@ -261,7 +261,7 @@ impl World {
         queue
     }
 
-    /// Puts a new queue in the place of another, which goes when its last user lets go of it.
+    /// Replaces a queue by a new one. The old one goes with its last user.
     pub(crate) fn replace(&self, which: usize, new: Arc<Queue>) -> Arc<Queue> {
         std::mem::replace(&mut *lock(&self.queues[which]), new)
     }
@@ -433,7 +433,7 @@ impl Queue {
         matches!(self.kind, WorkqueueKind::Ordered | WorkqueueKind::Bh)
     }
 
-    /// Armed timers may be dropped from now on, and no caller is told.
+    /// Armed timers may be dropped from now on, without a report to any caller.
     pub(crate) fn may_lose_timers(&self) {
         for item in self.items.iter().filter(|item| item.class.is_delayed()) {
             item.account.lossy.store(true, Relaxed);

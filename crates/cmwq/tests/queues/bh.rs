@@ -43,7 +43,7 @@ fn bh_items_run_one_at_a_time_in_order_on_their_cpu() {
             assert!(of_cpu.eq((cpu..2_000).step_by(4)), "CPU {cpu}: order");
         }
     }
-    // An item that blocks, whether it says so or not, is replaced by nobody.
+    // A worker that blocks, declared or not, is not replaced.
     let door = Door::new();
     let _held = held(&normal, 1, 1, &door);
     door.wait_for(1);

@@ -1,4 +1,4 @@
-//! What an item describes itself as, and who sees it for how long.
+//! What an item describes itself as, and which views show it for how long.
 
 use crate::harness::{Broken, Deadline, Door, Heard, engine, eventually, in_own_process};
 use cmwq::observe::RunState;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What the calling thread runs, as tools are told.
+/// The item that the calling thread runs, as tools see it.
 fn own_runs(engine: &Engine) -> Vec<RunState> {
     let own = rustix::thread::gettid().as_raw_nonzero().get();
     let runs = engine.pool_states().into_iter().flat_map(|pool| pool.runs);
@@ -19,7 +19,7 @@ fn own_descriptions(engine: &Engine) -> Vec<String> {
     runs.map(|run| run.description).collect()
 }
 
-/// An item that describes itself at every other run, and looks each time.
+/// An item that describes itself at every other run, and checks the result.
 fn looks(engine: &Engine, broken: &Arc<Broken>, run: usize) {
     let text = format!("run {run}");
     let expected = match run % 2 {
@@ -94,7 +94,7 @@ fn an_item_that_was_queued_again_meanwhile_begins_without_a_description() {
         move || {
             let run = runs.fetch_add(1, Ordering::SeqCst);
             looks(&engine, &broken, run);
-            // The other worker takes it and leaves it to this one.
+            // The other worker takes the instance and leaves it to this one.
             if run < 100
                 && let Some(wq) = wq.upgrade()
             {
@@ -136,7 +136,7 @@ fn who_waits_for_an_item_and_runs_it_shows_its_description() {
     let wq = queue(&engine);
     let _here = engine.become_issuer(0).unwrap();
     let mut run = 0;
-    // By waiting at first, and in a lane from the seventeenth on.
+    // As queued items at first, in a caller slot from the seventeenth on.
     while engine.stats().waiter_runs < 200 {
         let (engine, broken, number) = (engine.clone(), broken.clone(), run);
         let handle = wq.spawn(move || looks(&engine, &broken, number));
@@ -156,7 +156,7 @@ fn a_run_in_a_lane_that_is_closed_meanwhile_is_still_shown() {
     for run in 0..400 {
         let (engine, broken, own) = (engine.clone(), broken.clone(), wq.clone());
         let handle = wq.spawn(move || {
-            // Looks at every pool workqueue, and so closes their lanes.
+            // Visits every pool workqueue, and so closes their caller slots.
             if run % 50 >= 40 {
                 own.set_max_active(64 + run).unwrap();
             }

@@ -30,7 +30,7 @@ impl Inside {
     }
 }
 
-/// All places are free again, as soon as those are given back that queues keep for their next items.
+/// All credits are free again, as soon as queues have returned those that they keep for their next items.
 fn nothing_is_held(group: &ConcurrencyGroup, queues: Vec<Workqueue>) {
     drop(queues);
     eventually(|| group.state().held == 0);
@@ -98,7 +98,7 @@ fn the_limit_changes_while_items_flow() {
         group.set_max_active(limit).unwrap();
         assert_eq!(group.max_active(), limit);
         door.wait_for(limit);
-        // None follows: the places are taken. What is in flight is accepted by these.
+        // No further item starts: all credits are used. Reading the states accepts what is in flight.
         let states = engine.queue_states();
         let active: usize = states
             .iter()
@@ -233,7 +233,7 @@ fn a_frozen_queue_and_a_cancelled_item_hold_no_place() {
     let holds = held(&warm, 0, 1, &door);
     door.wait_for(1);
     engine.thaw_workqueues();
-    // It waits for the place, and does not any more.
+    // It waits for the credit until it is cancelled.
     let waits = Work::new(|| unreachable!("it was cancelled"));
     assert!(warm.queue(&waits).is_accepted());
     assert!(waits.cancel());

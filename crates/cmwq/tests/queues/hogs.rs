@@ -138,7 +138,7 @@ fn workers_added_beside_hogs_go_back_to_sleep_when_the_hogs_have_ended() {
         let pools = engine.pool_states();
         pools.iter().map(|pool| pool.target).max().unwrap()
     };
-    // Those that count as asleep for a moment add some slots, which go within a second.
+    // Items that count as asleep for a moment raise the target, which falls back within a second.
     eventually(|| target() == 2);
 }
 
@@ -168,7 +168,7 @@ fn an_item_that_computes_between_many_sleeps_is_no_hog() {
                 })
                 .unwrap();
             begun.wait();
-            // Others wait, so that the pool is looked at.
+            // Others wait, so that the monitor samples the pool.
             let others: Vec<_> = (0..4)
                 .map(|_| {
                     wq.spawn_on(0, || compute_for(Duration::from_millis(1)))

@@ -73,7 +73,7 @@ fn no_more_workers_run_at_once_than_the_limit_says_over_all_pods() {
     let wq = pods(&engine);
     // Where the machine is overloaded a pool may wait for 100 ms, and then one more runs.
     eventually(|| crowd_of(&wq, 2000) <= 2);
-    // The same without a limit: or the count above says nothing.
+    // The same without a limit: otherwise the count above proves nothing.
     engine.set_cpu_limit(CpuLimit::None).expect("ours");
     assert_eq!(engine.running_limit(), None);
     eventually(|| crowd_of(&wq, 2000) > 2);
@@ -120,14 +120,14 @@ fn an_item_that_waits_in_whatever_way_for_one_of_another_pool_does_not_hang_belo
     let engine = limited(workers(1));
     let _deadline = Deadline::new("waits", &engine);
     let wq = pods(&engine);
-    // The engine is not told that it blocks.
+    // It blocks undeclared.
     let (tell, told) = mpsc::channel();
     let sleeps = wq
         .spawn_on(0, move || told.recv().expect("the other runs"))
         .expect("a CPU");
     drop(wq.spawn_on(8, move || tell.send(7)).expect("a CPU"));
     assert_eq!(sleeps.join().expect("no panic"), 7);
-    // It is told.
+    // It blocks declared.
     let other = pods(&engine);
     let declares = wq.spawn_on(16, move || other.spawn_on(24, || 8).expect("a CPU").join());
     let inner = declares.expect("a CPU").join().expect("no panic");
@@ -265,7 +265,7 @@ fn own_pool() -> String {
     name.split(':').next().expect("a part").to_owned()
 }
 
-/// A helper is in an item that does not end: it blocks, declared or not, or computes. What its own pool gets meanwhile must not wait for it.
+/// A thief is in an item that does not end: it blocks, declared or not, or computes. What its own pool gets meanwhile must not wait for it.
 #[test]
 fn an_item_does_not_wait_for_a_worker_of_its_pool_that_is_held_in_another_pool() {
     let ways: [fn(&Door); 3] = [
@@ -292,7 +292,7 @@ fn an_item_does_not_wait_for_a_worker_of_its_pool_that_is_held_in_another_pool()
             let item = wq.spawn_on(0, move || {
                 threads.lock().unwrap().push(std::thread::current());
                 pools.lock().unwrap().insert(own_pool());
-                // To the engine it computes, so that a helper comes.
+                // To the engine it computes, so that a thief comes.
                 while pools.lock().unwrap().len() < 2 {
                     std::hint::spin_loop();
                 }

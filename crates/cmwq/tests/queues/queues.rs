@@ -43,7 +43,7 @@ fn spawn_returns_the_value_and_the_panic() {
         1,
         "the pool goes on after a panic"
     );
-    // A handle is told before its worker has counted.
+    // A handle is completed before its worker has counted.
     wq.flush().unwrap();
     assert_eq!(engine.stats().panics, 1);
 }
@@ -143,7 +143,7 @@ fn a_worker_that_blocks_without_saying_so_is_replaced() {
     let _deadline = Deadline::new("blocks", &engine);
     let wq = engine.workqueue("t").workers_only().build().unwrap();
     let (sender, receiver) = mpsc::channel::<u32>();
-    // The only CPU's worker waits for a message that only the second item sends: it never ends if nobody finds out.
+    // The only CPU's worker waits for a message of the second item: without the monitor it never ends.
     let waits = wq.spawn(move || receiver.recv().unwrap());
     let sends = wq.spawn(move || sender.send(7).unwrap());
     assert_eq!(waits.join().unwrap(), 7);
@@ -180,7 +180,7 @@ fn a_flooded_pod_is_helped_by_its_idle_neighbour() {
         .unwrap();
     let _issuer = engine.become_issuer(0).unwrap();
     let until = Arc::new(AtomicUsize::new(0));
-    // Items end only when somebody else runs one too: without help this would never end.
+    // Items end only when two workers run one each: without stealing this would never end.
     let handles: Vec<_> = (0..2)
         .map(|_| {
             let until = until.clone();

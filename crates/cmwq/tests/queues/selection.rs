@@ -1,4 +1,4 @@
-//! Where an item goes that names no CPU, and whose turn it is when a place becomes free.
+//! Where an item goes that names no CPU, and which pool workqueue gets a free credit.
 
 use crate::harness::{Deadline, Door, counting, engine, eventually, held, own_name};
 use cmwq::affinity::AffinityScope;
@@ -30,7 +30,7 @@ fn pool_of(wq: &Workqueue, cpu: usize) -> String {
     wq.spawn_on(cpu, pool).unwrap().join().unwrap()
 }
 
-/// In the pools of which CPUs, and how many in each, ran what was queued in so many ways by a thread that names no CPU.
+/// For each way of queueing without a CPU: how many items ran in the pool of each CPU.
 fn where_they_ran(wq: &Workqueue, pools: &HashMap<String, usize>) -> Vec<HashMap<usize, usize>> {
     const ITEMS: usize = 300;
     let ran = Arc::new(Mutex::new(Vec::new()));
@@ -52,7 +52,7 @@ fn where_they_ran(wq: &Workqueue, pools: &HashMap<String, usize>) -> Vec<HashMap
         (0..ITEMS).for_each(|_| wq.spawn(one()).join().unwrap());
         took()
     };
-    // Without waiting in between: what a thread remembers of its way must not lead it.
+    // Without waiting in between: the thread's cached route must not decide.
     let spawned = {
         (0..ITEMS).for_each(|_| drop(wq.spawn(one())));
         took()
@@ -86,13 +86,13 @@ fn an_issuer_outside_the_mask_spreads_its_items_and_one_inside_keeps_them() {
             let mut cpus: Vec<_> = counts.keys().copied().collect();
             cpus.sort_unstable();
             assert_eq!(cpus, [1, 2], "{counts:?}");
-            // In turn; other threads may be in the same round.
+            // Round robin; other threads may take part in the same round.
             assert!(counts.values().all(|&items| items >= 100), "{counts:?}");
         }
-        // What names its CPU does not ask for the mask.
+        // An item queued on a named CPU ignores the mask.
         assert!(!pools.contains_key(&pool_of(&wq, outside)));
     }
-    // Per-CPU items go where their issuer is, whatever the mask for unbound ones.
+    // Per-CPU items go to their issuer's CPU, whatever the mask for unbound items.
     let per_cpu = engine.workqueue("p").per_cpu().build().unwrap();
     let _issuer = engine.become_issuer(3).unwrap();
     for _ in 0..10 {
@@ -118,7 +118,7 @@ fn pool_workqueues_that_wait_for_a_place_take_turns() {
                 let item = wq.spawn_on(cpu, move || ran.lock().unwrap().push((cpu, n)));
                 drop(item.unwrap());
             }
-            // Accepted: the pod stands in line, behind those before it.
+            // Accepted: the pool workqueue waits in line, behind those before it.
             assert!(wq.is_congested(cpu).unwrap());
         }
         door.open.complete();
@@ -141,13 +141,13 @@ fn a_turn_that_nobody_needs_any_more_goes_to_the_next_in_line() {
         let works = [1, 2].map(|cpu| {
             let work = counting(if cpu == 1 { &cancelled } else { &runs });
             assert!(wq.queue_on(cpu, &work).unwrap().is_accepted());
-            // Accepted: the pod stands in line.
+            // Accepted: the pool workqueue waits in line.
             assert!(wq.is_congested(cpu).unwrap());
             work
         });
         assert!(works[0].cancel());
         door.open.complete();
-        // Not by a flush, which looks at all pods.
+        // Not by a flush, which visits all pool workqueues.
         eventually(|| runs.load(Ordering::SeqCst) == 1);
         assert_eq!(cancelled.load(Ordering::SeqCst), 0);
         // The limit is what it was.

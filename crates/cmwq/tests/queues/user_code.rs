@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// So long runs an item that is waited for: whoever does not wait for it is back long before. Nothing waits for this to pass.
+/// How long an awaited item runs: a caller that does not wait for it returns long before. No test waits for this to pass.
 const LONG_RUN: Duration = Duration::from_millis(50);
 
 // ---- an item at the address of one that was freed ----
@@ -50,7 +50,7 @@ unsafe extern "C-unwind" fn first(item: NonNull<RawWork>) {
     // SAFETY: all items of these tests are such.
     let reuse = unsafe { Item::reuse_of(item) };
     // As if it were freed now, and another item made at the same address: the library does not touch it any more.
-    // SAFETY: the memory is the test's, and nobody else uses it.
+    // SAFETY: the memory is the test's, and no other thread uses it.
     unsafe { item.write(RawWork::new(second)) };
     // SAFETY: the test keeps the memory.
     let queued = unsafe { reuse.wq.queue_raw(item) };
@@ -136,7 +136,7 @@ fn asleep(tid: i32) -> bool {
     state.is_some_and(|rest| rest.starts_with('S'))
 }
 
-/// What a destructor may do: queue, wait, and run items that wait, tell others, and spawn.
+/// What a destructor may do: queue, wait, and run items that wait, wake others, and spawn.
 fn works(wq: &Workqueue) -> usize {
     let mut done = 0;
     let me = thread::current().id();
@@ -168,7 +168,7 @@ fn works(wq: &Workqueue) -> usize {
 #[test]
 fn a_destructor_of_a_threads_local_may_wait_for_items() {
     in_own_process(|| {
-        // One CPU, which an item has: so a thread runs itself what it waits for.
+        // One CPU, which an item occupies: so a waiter runs its item itself.
         let engine = engine("l3:1 core:1 pu:1");
         let _deadline = Deadline::new("the end of a thread", &engine);
         let wq = Arc::new(engine.workqueue("t").build().unwrap());
@@ -184,7 +184,7 @@ fn a_destructor_of_a_threads_local_may_wait_for_items() {
             let done = Arc::new(AtomicUsize::new(0));
             let (engine, wq, at_end) = (engine.clone(), wq.clone(), done.clone());
             let ends = thread::spawn(move || {
-                // On the item's CPU for as long as it lives, or it would not run what it waits for.
+                // Issuer of the item's CPU as long as it lives, or it would not run the item itself.
                 std::mem::forget(engine.become_issuer(0).unwrap());
                 let last = AtTheEnd(Box::new({
                     let wq = wq.clone();

@@ -1,4 +1,4 @@
-//! Wrong use that is told: waits that would never end, and waits where memory is freed.
+//! Warnings of wrong use: waits that would never end, and waits where memory is freed.
 
 use crate::harness::{Deadline, Door, Heard, counting, engine, eventually, held, in_own_process};
 use cmwq::{FlushError, Work, current_work, in_memory_reclaim};

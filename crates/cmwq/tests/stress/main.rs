@@ -24,7 +24,7 @@
 //! | a new pool workqueue starts with colour 0 | m, s |
 //! | a flush shares a generation that had begun before it | m 11, s |
 //! | credits are not given back at an item's end, or lost when they are | q, m, s (hangs) |
-//! | whoever waits does not collect the others' unused credits | m 13, s |
+//! | a waiting pool workqueue does not collect the others' unused credits | m 13, s |
 //! | only one inactive item per pool workqueue is served | q, m, s (hangs) |
 //! | inactive items are overtaken | m 14, s |
 //! | a changed limit does not reach the nodes; new attributes do not settle the limits | m 14 |
@@ -38,7 +38,7 @@
 //! | declared blocking is not counted, so the monitor has to find it | m 20 |
 //! | workers that leave count as busy | m 20 |
 //! | a frozen queue's limit stays; one made while frozen is not; unused credits stay out when freezing begins | s |
-//! | a thaw serves nobody | s (hangs) |
+//! | a thaw starts no item | s (hangs) |
 //! | a cancelled item keeps its credit, also when it is scheduled behind its own run; an inactive one gives one back | s |
 //! | what a cancellation ends is not told to flushes and waiters | s (hangs) |
 //! | a credit for a pool workqueue whose last waiting item was cancelled is lost | m (a place), s (hangs) |
@@ -155,7 +155,7 @@ fn kinds() -> Vec<(Kind, u64)> {
     weights.chain(LATER.map(|kind| (kind, 10))).collect()
 }
 
-/// Waits until the world is at rest: items queue on other queues, so only when all have come to rest at once.
+/// Waits until the world is quiescent: all queues at the same time, since items queue on other queues.
 fn settle(world: &World) {
     let state = || {
         let ledgers = programs::lock(&world.ledgers);
@@ -192,7 +192,7 @@ const MACHINES: [&str; 6] = [
 
 #[test]
 fn random_operations_keep_every_promise() {
-    // Said on purpose, a thousand times: dropped items, sleepers, hogs.
+    // Expected a thousand times: warnings of dropped items, sleepers, CPU hogs.
     cmwq::set_warning_handler(|_| {});
     let seed = seed("random_operations_keep_every_promise");
     let ops = number("CMWQ_TEST_OPS", 20_000);

@@ -1,5 +1,5 @@
-//! What the random programs need of the machine: real threads, and CPUs that come and go. The service thread takes those for the
-//! process's that it is bound to, so binding it is enough. (That workers are hard to get is in `../harness/thread_creation.rs`.)
+//! What the random programs need of the machine: real threads, and CPUs that come and go. The service thread takes the CPUs that it is
+//! bound to for the process's, so binding it is enough. (`../harness/thread_creation.rs` refuses workers.)
 
 use super::programs::{Random, lock};
 use cmwq::topology::CpuSet;
@@ -59,7 +59,7 @@ pub(crate) fn my_cpus() -> &'static [usize] {
     });
     &MINE
 }
-/// To the engines of this process, it has these CPUs from now on (that is, from their next look).
+/// To the engines of this process, it has these CPUs from the service thread's next check on.
 pub(crate) fn seem_to_have(cpus: &[usize]) {
     let mut set = rustix::thread::CpuSet::new();
     for &cpu in cpus {

@@ -37,7 +37,7 @@ fn kind(tree: &FakeSysfs, name: &str, list: &str) {
 #[test]
 fn shards_of_a_hybrid_machine_hold_one_kind_of_core() {
     let tree = one_cache();
-    // 24 cores: three shards, the second of which mixes where nobody tells of kinds.
+    // 24 cores: three shards. Without kinds in the tree the second one mixes them.
     let m = tree.topology();
     assert!(m.core_kinds().is_empty());
     assert_eq!(shards(&m, 8), ["0-15", "16-23", "24-31"]);
@@ -82,7 +82,7 @@ fn capacities_tell_of_kinds_where_nothing_else_does() {
     let m = tree.topology();
     assert_eq!(lists(m.core_kinds()), ["7", "4-6", "0-3"]);
     assert_eq!(shards(&m, 8), ["0-3", "4-6", "7"]);
-    // Lists that name kinds say more.
+    // Lists that name kinds take precedence.
     kind(&tree, "cpu_atom", "0-3");
     assert_eq!(lists(tree.topology().core_kinds()), ["0-3", "4-7"]);
 }
@@ -146,7 +146,7 @@ fn caches_of_some_cpus_only_leave_the_others_by_themselves() {
     for cpu in 0..6 {
         tree.siblings(cpu, &format!("{}-{}", cpu & !1, cpu | 1));
     }
-    // The second of a core tells for both; the last core says nothing.
+    // The second CPU of a core gives the cache for both; the last core has none.
     tree.cache(1, L3, "0-3");
     tree.cache(2, L3, "0-3");
     let m = tree.topology();

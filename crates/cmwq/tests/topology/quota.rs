@@ -85,7 +85,7 @@ fn the_tightest_group_above_the_process_counts() {
         root.limit(),
         tightest(50_000, 100_000, "/sys/fs/cgroup/a/b/c")
     );
-    // A group beside the way to it says nothing.
+    // A group that is no ancestor does not count.
     root.write("sys/fs/cgroup/a/x/cpu.max", "1000 100000\n");
     assert_eq!(
         root.limit(),

@@ -2,7 +2,7 @@
 //!
 //! Sabotage tried: treating an unreadable file as missing fails `a_file_that_is_there_must_be_readable_and_make_sense`;
 //! dropping the fallback to the siblings' cache fails `a_cpu_without_cache_data_follows_its_siblings`; cores in place of caches that
-//! nobody tells of, nodes before packages, or packages only, fail the two tests of `in_place_of_caches`; ignoring `cpuN/online` fails
+//! the tree does not tell, nodes before packages, or packages only, fail the two tests of `in_place_of_caches`; ignoring `cpuN/online` fails
 //! `cpus_that_are_switched_off_one_by_one_are_not_online`.
 
 use std::fs;
