@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     /// Runs cache shards of many sizes, and says which size to take
     #[arg(long, conflicts_with_all = ["scopes", "shard_size"])]
     sweep: bool,
-    /// Items per second that somebody measured with the kernel on that machine: the kernel engine's unknown costs are fitted on them
+    /// Items per second as measured with the kernel on that machine: the kernel engine's unknown costs are fitted on them
     #[arg(long, value_name = "cpu=X,cache=Y")]
     calibrate: Option<String>,
     /// Prints every published row beside the kernel engine's, with the error of its ratio
