@@ -502,7 +502,7 @@ static inline int peer_main(int argc, char **argv, const struct ops *const *peer
     int status = parse(argc, argv, peers);
     if (status)
         return status;
-    uint64_t spin_ns = strcmp(options.lap, "window") && strcmp(options.lap, "block") ? 0 : spin_takes();
+    uint64_t spin_ns = strcmp(options.lap, "window") && strcmp(options.lap, "epoll") && strcmp(options.lap, "block") ? 0 : spin_takes();
     ops->start(options.workers);
     int floods = strcmp(options.lap, "flood") == 0, idles = strcmp(options.lap, "idle") == 0;
     /* These end when they have their samples, the others when their time is up. */
