@@ -3,6 +3,7 @@
 use super::{Peer, unknown};
 use crate::loops::fork::{self, Forking};
 use chili::{Config, Scope, ThreadPool};
+use std::num::NonZero;
 
 pub(super) const PEER: Peer = Peer {
     name: "chili",
@@ -10,7 +11,7 @@ pub(super) const PEER: Peer = Peer {
     rows: &[("fork", "join")],
     run: |options| {
         let config = Config {
-            thread_count: Some(options.workers),
+            thread_count: NonZero::new(options.workers),
             ..Config::default()
         };
         match (options.lap.as_str(), options.mode.as_str()) {
