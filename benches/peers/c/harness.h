@@ -44,6 +44,9 @@ struct ops {
     /* For pools that tell the issuer in its own thread: runs what has come, and waits for it if need be. Then the pool calls
      * item_told() there. Otherwise NULL. */
     void (*wait)(void);
+    /* For pools with parallel loops and recursion, otherwise NULL: the sum of element() over the values; the number of leaf()s of a tree. */
+    uint64_t (*sum)(const uint64_t *values, size_t count);
+    uint64_t (*leaves)(unsigned depth, uint64_t steps);
 };
 
 struct options {
@@ -370,6 +373,7 @@ static inline void one_at_a_time(struct issuer *issuer)
 }
 
 #include "hogged.h"
+#include "whole.h"
 
 static inline void *issuer_thread(void *argument)
 {
@@ -387,6 +391,8 @@ static inline void *issuer_thread(void *argument)
             one_at_a_time(issuer);
         else if (strcmp(options.lap, "hogged") == 0)
             hogged(issuer);
+        else if (strcmp(options.lap, "fork") == 0 || strncmp(options.lap, "loop-", 5) == 0)
+            whole(issuer);
         else
             window(issuer);
     }
