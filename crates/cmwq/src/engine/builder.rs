@@ -7,8 +7,8 @@ use crate::pool::WorkerThreads;
 use crate::topology::{CpuSet, Topology};
 use std::time::Duration;
 
-/// Builds an [`Engine`]. What is not set comes from the environment (`CMWQ_TOPOLOGY`, and the variables of
-/// [`Engine::parameter_settings`]), and what is not there either from the machine and the kernel's defaults.
+/// Builds an [`Engine`](crate::Engine). What is not set comes from the environment (`CMWQ_TOPOLOGY`, and the variables of
+/// [`Engine::parameter_settings`](crate::Engine::parameter_settings)), and what is not there either from the machine and the kernel's defaults.
 #[derive(Debug, Default)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct EngineBuilder {
@@ -87,40 +87,40 @@ impl EngineBuilder {
     }
 
     /// How many workers may run at once, over all pools: the CPU quota of the process's cgroup by default, if that is below its CPUs.
-    /// [`Engine::set_cpu_limit`] changes it.
+    /// [`Engine::set_cpu_limit`](crate::Engine::set_cpu_limit) changes it.
     pub fn cpu_limit(mut self, limit: CpuLimit) -> Self {
         self.cpu_limit = Some(limit);
         self
     }
 
     /// For how long an item of a per-CPU workqueue may use the CPU before others are started beside it; zero: never. 10 ms by default.
-    /// See [`Engine::cpu_intensive_threshold`].
+    /// See [`Engine::cpu_intensive_threshold`](crate::Engine::cpu_intensive_threshold).
     pub fn cpu_intensive_threshold(mut self, threshold: Duration) -> Self {
         self.cpu_intensive = Some(threshold);
         self
     }
 
     /// How often a function must have been too long on the CPU before it is reported; 0: never. 4 by default. See
-    /// [`Engine::cpu_intensive_warning_threshold`].
+    /// [`Engine::cpu_intensive_warning_threshold`](crate::Engine::cpu_intensive_warning_threshold).
     pub fn cpu_intensive_warning_threshold(mut self, count: u32) -> Self {
         self.cpu_intensive_warnings = Some(count);
         self
     }
 
     /// The CPUs on which items of unbound workqueues may run at first, in the topology's numbers: all by default. If the
-    /// topology has none of them that is warned of, and all are used. [`Engine::set_unbound_cpumask`] changes it.
+    /// topology has none of them that is warned of, and all are used. [`Engine::set_unbound_cpumask`](crate::Engine::set_unbound_cpumask) changes it.
     pub fn unbound_cpus(mut self, cpus: CpuSet) -> Self {
         self.unbound_cpus = Some(cpus);
         self
     }
 
-    /// Aborts the process at the report of this number of a pool that starts nothing: see [`Engine::panic_on_stall`]. 0, never, by default.
+    /// Aborts the process at the report of this number of a pool that starts nothing: see [`Engine::panic_on_stall`](crate::Engine::panic_on_stall). 0, never, by default.
     pub fn panic_on_stall(mut self, reports: u32) -> Self {
         self.panic_on_stall = Some(reports);
         self
     }
 
-    /// Aborts the process when a pool has started nothing for this long: see [`Engine::panic_on_stall_time`]. Zero, never, by default.
+    /// Aborts the process when a pool has started nothing for this long: see [`Engine::panic_on_stall_time`](crate::Engine::panic_on_stall_time). Zero, never, by default.
     pub fn panic_on_stall_time(mut self, time: Duration) -> Self {
         self.panic_on_stall_time = Some(time);
         self
