@@ -25,7 +25,8 @@
 //! **Wakers** of asynchronous tasks are deferred in the same way: a runtime's thread that a waker unparks finds several of its tasks ready. A waker
 //! is the program's code. So it is called only between two items, by a worker or by the monitor, with no lock held: never before a declared
 //! block, where the item may hold a lock that the waker takes. The worker that has entered a waker when deferring was just forbidden takes that one back, and
-//! calls it at the end of its item: the next item of its batch may wait for the task.
+//! calls it at once: at the end of its item, since the next item of its batch may wait for the task; or where the item's code has handed it over
+//! ([`wake_deferred`](crate::wake_deferred)), which must expect that.
 #![allow(unsafe_code)]
 
 use super::last_cpu;
@@ -109,9 +110,14 @@ impl PendingWakeups {
         }
     }
 
+    /// Whether sleepers may be entered now. It may be forbidden at any time.
+    pub(in crate::pool) fn may_defer(&self) -> bool {
+        self.within_ns.load(Ordering::Relaxed) != 0
+    }
+
     /// `false`: it has to be woken at once.
     pub(in crate::pool) fn enter(&self, word: usize) -> bool {
-        if self.within_ns.load(Ordering::Relaxed) == 0 {
+        if !self.may_defer() {
             return false;
         }
         // Release: a waker is read by the worker that takes it out. Of words and bells only the number is used.
@@ -128,7 +134,7 @@ impl PendingWakeups {
             // Release: who tells finds the entry. Acquire: a telling that came first, and did not, is that of a monitor that may have
             // forbidden it, and that is seen.
             self.any.fetch_or(1, Ordering::AcqRel);
-            if self.within_ns.load(Ordering::Relaxed) == 0 {
+            if !self.may_defer() {
                 // Nobody may come by any more. Wakers are left to the workers that entered them.
                 self.wake_in_item();
             }
@@ -136,12 +142,12 @@ impl PendingWakeups {
         entered
     }
 
-    /// As [`enter`](Self::enter), of a waker. The caller's item has ended but for this.
+    /// As [`enter`](Self::enter), of a waker. The caller may call it at once, with no lock of this crate held.
     pub(in crate::pool) fn enter_waker(&self, entry: usize) -> bool {
         if !self.enter(entry) {
             return false;
         }
-        if self.within_ns.load(Ordering::Relaxed) != 0 {
+        if self.may_defer() {
             return true;
         }
         // The monitor may have come by before it was entered. If it came by afterwards, the waker is its to call.
@@ -229,7 +235,7 @@ impl PendingWakeups {
         if !self.is_any() {
             return;
         }
-        if self.within_ns.load(Ordering::Relaxed) == 0 {
+        if !self.may_defer() {
             // It was forbidden: no worker may come by on the other CPUs.
             return self.wake_all();
         }
@@ -272,7 +278,7 @@ impl PendingWakeups {
 
     /// From now on all are woken at once.
     pub(in crate::pool) fn forbid(&self, pool: u32) -> WakeAll<'_> {
-        if self.within_ns.load(Ordering::Relaxed) != 0 {
+        if self.may_defer() {
             self.within_ns.store(0, Ordering::Relaxed);
             backlog(pool).store(false, Ordering::Relaxed);
             // Even if none is entered yet: a worker that enters a sleeper from now on sees the waker's exchange.
