@@ -44,6 +44,9 @@ struct ops {
     /* For pools that tell the issuer in its own thread: runs what has come, and waits for it if need be. Then the pool calls
      * item_told() there. Otherwise NULL. */
     void (*wait)(void);
+    /* For pools with parallel loops and recursion, otherwise NULL: the sum of element() over the values; the number of leaf()s of a tree. */
+    uint64_t (*sum)(const uint64_t *values, size_t count);
+    uint64_t (*leaves)(unsigned depth, uint64_t steps);
 };
 
 struct options {
@@ -370,6 +373,7 @@ static inline void one_at_a_time(struct issuer *issuer)
 }
 
 #include "hogged.h"
+#include "whole.h"
 
 static inline void *issuer_thread(void *argument)
 {
@@ -387,6 +391,8 @@ static inline void *issuer_thread(void *argument)
             one_at_a_time(issuer);
         else if (strcmp(options.lap, "hogged") == 0)
             hogged(issuer);
+        else if (strcmp(options.lap, "fork") == 0 || strncmp(options.lap, "loop-", 5) == 0)
+            whole(issuer);
         else
             window(issuer);
     }
@@ -502,7 +508,7 @@ static inline int peer_main(int argc, char **argv, const struct ops *const *peer
     int status = parse(argc, argv, peers);
     if (status)
         return status;
-    uint64_t spin_ns = strcmp(options.lap, "window") && strcmp(options.lap, "block") ? 0 : spin_takes();
+    uint64_t spin_ns = strcmp(options.lap, "window") && strcmp(options.lap, "epoll") && strcmp(options.lap, "block") ? 0 : spin_takes();
     ops->start(options.workers);
     int floods = strcmp(options.lap, "flood") == 0, idles = strcmp(options.lap, "idle") == 0;
     /* These end when they have their samples, the others when their time is up. */

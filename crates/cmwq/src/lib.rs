@@ -19,7 +19,7 @@
 //!   caller's own memory). Wait for it: [`JoinHandle`], [`Completion`], [`Workqueue::flush`], [`Workqueue::drain`].
 //! - Many at once: [`Workqueue::queue_batch`], [`Workqueue::execute_batch`], [`Workqueue::spawn_batch`]. Items that borrow, and parallel
 //!   loops: [`scope()`], [`Workqueue::for_each_chunk`].
-//! - Wait in an event loop (epoll, tokio, libuv): [`CompletionQueue`].
+//! - Wait in an event loop (epoll, tokio, libuv): [`CompletionQueue`]. Wake tasks from a program's own handles: [`wake_deferred`].
 //! - Where items run: [`WorkqueueAttrs`] and [`AffinityScope`](affinity::AffinityScope).
 //! - How many at a time: [`WorkqueueBuilder::max_active`], [`WorkqueueBuilder::ordered`], [`ConcurrencyGroup`] for several queues.
 //! - The threads that run items: [`WorkerThreads`].
@@ -84,7 +84,8 @@ pub use error::{Error, FlushError, Refused};
 pub use item::{Completion, EmbeddedWork, RawWork, Work, WorkFn};
 pub use observe::{Dump, EngineStats, set_report_handler, set_warning_handler, warn};
 pub use pool::{
-    WorkerThread, WorkerThreads, blocking, current_is_mem_reclaim, current_is_rescuer, current_work,
+    WorkerThread, WorkerThreads, blocking, current_is_mem_reclaim, current_is_rescuer,
+    current_work, defers_wakes, wake_deferred,
 };
 pub use sys::signals::reset_signal_mask;
 pub use workqueue::{

@@ -42,6 +42,7 @@ mod tests;
 pub(crate) use attrs::kind::{Binding, Place, PoolAttrs, PoolKind};
 pub(crate) use attrs::params::Params;
 pub use attrs::threads::{WorkerThread, WorkerThreads};
+pub use lock::later::{defers_wakes, wake_deferred};
 #[cfg(all(test, cmwq_loom))]
 pub(crate) use queue::caller_slot::CallerSlot;
 pub(crate) use queue::colours::COLOURS;

@@ -5,15 +5,35 @@ use futures_lite::{AsyncReadExt, StreamExt};
 use std::hint::black_box;
 use std::io::Cursor;
 use std::process::exit;
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Computes for about so long.
-fn spin(time: Duration) {
-    let begin = Instant::now();
-    while begin.elapsed() < time {
-        std::hint::spin_loop();
+/// Computes for about 20 microseconds on a CPU alone. Not until that time has passed: it passes for a thread that was preempted as well, and
+/// the more threads a pool has the less it would compute.
+fn spin() {
+    /// So many steps, each of which needs the one before it.
+    fn steps(count: u32) {
+        let mut x = black_box(0x9e37_79b9_7f4a_7c15_u64);
+        for _ in 0..count {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+        }
+        black_box(x);
     }
+    /// So many take 20 microseconds, when nothing disturbs them.
+    static COUNT: LazyLock<u32> = LazyLock::new(|| {
+        const TRIAL: u32 = 10_000;
+        let takes = |_| {
+            let begin = Instant::now();
+            steps(TRIAL);
+            begin.elapsed()
+        };
+        let trial = (0..1000).map(takes).min().expect("some");
+        (20_000 * u64::from(TRIAL) / (trial.as_nanos() as u64).max(1)) as u32
+    });
+    steps(*COUNT);
 }
 
 /// `threads` threads call `f`, and the sum of what they return is divided by the time that it takes.
@@ -77,14 +97,14 @@ macro_rules! loops {
         }
 
         pub(super) fn compute() -> f64 {
-            rate(2, || windows(150, |_| spin(Duration::from_micros(20))))
+            rate(2, || windows(150, |_| spin()))
         }
 
         pub(super) fn block() -> f64 {
             rate(2, || {
                 windows(50, |i| match i % 4 {
                     0 => thread::sleep(Duration::from_millis(1)),
-                    _ => spin(Duration::from_micros(20)),
+                    _ => spin(),
                 })
             })
         }

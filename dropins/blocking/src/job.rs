@@ -38,7 +38,7 @@ fn uninterrupted(result: io::Result<usize>) -> Option<io::Result<usize>> {
 
 impl<T: Send + 'static> Job<T> {
     fn new(end: End, job: impl Future<Output = Back<T>> + Send + 'static) -> Self {
-        let task = crate::spawn(job);
+        let task = crate::spawn(job, crate::queue);
         Job { end, task }
     }
 

@@ -20,9 +20,11 @@
 //!
 //! In a child process after `fork` the workqueue is the parent's: awaiting a [`Task`] there panics. The original waits for ever.
 
+mod ended;
 mod io;
 mod job;
 
+use async_task::{Runnable, Schedule, ScheduleInfo, WithInfo};
 use cmwq::Workqueue;
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
@@ -64,11 +66,18 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    spawn(async move { f() })
+    let schedule = |task, info: ScheduleInfo| match info.woken_while_running {
+        true => ended::complete_later(task),
+        false => queue(task),
+    };
+    spawn(ended::run(f), WithInfo(schedule))
 }
 
 /// Polls `future`, which may block, on the workqueue.
-fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> Task<T> {
+fn spawn<T: Send + 'static>(
+    future: impl Future<Output = T> + Send + 'static,
+    schedule: impl Schedule + Send + Sync + 'static,
+) -> Task<T> {
     let (runnable, task) = async_task::Builder::new()
         .propagate_panic(true)
         .spawn(|()| future, schedule);
@@ -76,9 +85,9 @@ fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) ->
     task
 }
 
-fn schedule(runnable: async_task::Runnable) {
+fn queue(task: Runnable) {
     // Refused in a fork's child only: the task is then cancelled.
     let _ = QUEUE.execute(move || {
-        runnable.run();
+        task.run();
     });
 }

@@ -5,6 +5,11 @@ use futures_lite::future::block_on;
 use futures_lite::prelude::*;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Gives its answers one after the other; then 0 bytes.
 struct Answers(Vec<io::Result<usize>>);
@@ -130,7 +135,7 @@ fn each_use_ends_the_one_before() {
 
 #[test]
 fn closing_writes_what_is_left_and_drops_the_handle() {
-    struct Tells(Vec<u8>, std::sync::mpsc::Sender<Vec<u8>>);
+    struct Tells(Vec<u8>, mpsc::Sender<Vec<u8>>);
     impl Write for Tells {
         fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
             Write::write(&mut self.0, buf)
@@ -146,7 +151,7 @@ fn closing_writes_what_is_left_and_drops_the_handle() {
                 .expect("the test waits");
         }
     }
-    let (sender, dropped) = std::sync::mpsc::channel();
+    let (sender, dropped) = mpsc::channel();
     let mut sink = Unblock::new(Tells(Vec::new(), sender));
     block_on(async {
         sink.write_all(b"all of it")
@@ -184,5 +189,58 @@ fn the_number_of_threads_is_the_limit_of_the_workqueue() {
     for (asked, expected) in [(3, 3), (1_000_000, cmwq::WQ_MAX_ACTIVE), (500, 500)] {
         blocking::set_max_blocking_threads(NonZeroUsize::new(asked).expect("not 0"));
         assert_eq!(limit(), expected);
+    }
+}
+
+/// A result that is counted as long as it is there.
+struct Counted(usize, Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(number: usize, there: &Arc<AtomicUsize>) -> Self {
+        there.fetch_add(1, Ordering::SeqCst);
+        Counted(number, there.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn behind_a_backlog_each_task_gets_its_result_and_what_nobody_wants_is_dropped() {
+    let until = Instant::now() + Duration::from_secs(60);
+    let (there, deferred) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let closure = |number| {
+        let (there, deferred) = (there.clone(), deferred.clone());
+        move || {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_micros(20) {
+                std::hint::spin_loop();
+            }
+            deferred.fetch_add(usize::from(cmwq::defers_wakes()), Ordering::SeqCst);
+            Counted::new(number, &there)
+        }
+    };
+    while deferred.load(Ordering::SeqCst) == 0 {
+        let tasks: Vec<_> = (0..2000).map(|number| unblock(closure(number))).collect();
+        let (sender, done) = mpsc::channel();
+        thread::spawn(move || {
+            for (number, task) in tasks.into_iter().enumerate() {
+                match number % 4 {
+                    0 => drop(task),
+                    1 => task.detach(),
+                    _ => assert_eq!(block_on(task).0, number),
+                }
+            }
+            sender.send(()).expect("the test waits");
+        });
+        let waits = until.saturating_duration_since(Instant::now());
+        done.recv_timeout(waits).expect("all results");
+    }
+    while there.load(Ordering::SeqCst) != 0 {
+        assert!(Instant::now() < until, "a result is left");
+        thread::yield_now();
     }
 }

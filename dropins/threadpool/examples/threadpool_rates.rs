@@ -1,6 +1,8 @@
 //! Rates of this package and of the original, in turns: `cargo run --release --example threadpool_rates [ROUNDS]`.
 
+use std::hint::black_box;
 use std::process::exit;
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,7 +24,7 @@ macro_rules! loops {
 
         pub(super) fn empty() -> f64 {
             rate(200_000, |i| {
-                std::hint::black_box(i);
+                black_box(i);
             })
         }
 
@@ -39,12 +41,31 @@ macro_rules! loops {
     };
 }
 
-/// Computes for about 20 microseconds.
+/// Computes for about 20 microseconds on a CPU alone. Not until that time has passed: it passes for a thread that was preempted as well, and
+/// the more threads a pool has the less it would compute.
 fn spin() {
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_micros(20) {
-        std::hint::spin_loop();
+    /// So many steps, each of which needs the one before it.
+    fn steps(count: u32) {
+        let mut x = black_box(0x9e37_79b9_7f4a_7c15_u64);
+        for _ in 0..count {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+        }
+        black_box(x);
     }
+    /// So many take 20 microseconds, when nothing disturbs them.
+    static COUNT: LazyLock<u32> = LazyLock::new(|| {
+        const TRIAL: u32 = 10_000;
+        let takes = |_| {
+            let begin = Instant::now();
+            steps(TRIAL);
+            begin.elapsed()
+        };
+        let trial = (0..1000).map(takes).min().expect("some");
+        (20_000 * u64::from(TRIAL) / (trial.as_nanos() as u64).max(1)) as u32
+    });
+    steps(*COUNT);
 }
 
 mod ours {

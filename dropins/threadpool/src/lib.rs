@@ -81,8 +81,9 @@ impl ThreadPool {
         self.0.jobs.fetch_add(1, SeqCst);
         let taken = self.0.queue.execute(move || {
             shared.jobs.fetch_add(BEGUN - 1, SeqCst);
-            let panicked = panic::catch_unwind(panic::AssertUnwindSafe(job)).is_err();
-            shared.panics.fetch_add(usize::from(panicked), SeqCst);
+            if panic::catch_unwind(panic::AssertUnwindSafe(job)).is_err() {
+                shared.panics.fetch_add(1, SeqCst);
+            }
             if shared.jobs.fetch_sub(BEGUN, SeqCst) == BEGUN {
                 *shared.rests.lock().unwrap() += 1;
                 shared.at_rest.notify_all();

@@ -15,6 +15,7 @@ fn main() {
         "crossbeam-channel",
         "async-executor",
         "blocking",
+        "chili",
     ] {
         let version = text
             .split("[[package]]")

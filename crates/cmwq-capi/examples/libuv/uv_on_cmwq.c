@@ -12,8 +12,8 @@
  * UV_THREADPOOL_SIZE, if it is set, limits how many requests have begun and not ended, as it does in libuv; name look-ups take half of it
  * at most. Otherwise there is no such limit, and as many threads as cmwq finds right.
  *
- * What does not fit: programs that have libuv as a shared library, whose threadpool.c is inside; uv_cancel() of what io_uring has (only with
- * UV_USE_IO_URING=1; UV_EBUSY) and of writes (newest libuv only; UV_EINVAL); uv_metrics_info() counts the callbacks of one wake-up as one.
+ * What does not fit: programs that have libuv as a shared library, whose threadpool.c is inside; uv_metrics_info() counts the callbacks of
+ * one wake-up as one.
  */
 #include <cmwq.h>
 #include <pthread.h>
@@ -27,6 +27,10 @@ void uv__work_submit(uv_loop_t *loop, struct uv__work *w, enum uv__work_kind kin
 		     void (*done)(struct uv__work *, int));
 void uv__work_done(uv_async_t *handle);
 void uv__threadpool_cleanup(void);
+
+/* In newer ones alone: what uv_cancel() does that no work queue is asked for. */
+int uv__write_cancel(uv_write_t *request) __attribute__((weak));
+int uv__iou_cancel(uv_loop_t *loop, uv_fs_t *request) __attribute__((weak));
 
 #define MEMBER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 
@@ -215,12 +219,22 @@ int uv_cancel(uv_req_t *request)
 	struct item *item;
 
 	switch (request->type) {
-	case UV_FS:
-		w = &((uv_fs_t *)(void *)request)->work_req;
+	case UV_WRITE: {
+		uv_write_t *write = (uv_write_t *)(void *)request;
+
+		if (!uv__write_cancel)
+			return UV_EINVAL;
+		return uv_is_closing((uv_handle_t *)write->handle) ? UV_EBUSY : uv__write_cancel(write);
+	}
+	case UV_FS: {
+		uv_fs_t *fs = (uv_fs_t *)(void *)request;
+
+		w = &fs->work_req;
 		/* The kernel's io_uring has it. */
 		if (!w->done)
-			return UV_EBUSY;
+			return uv__iou_cancel ? uv__iou_cancel(fs->loop, fs) : UV_EBUSY;
 		break;
+	}
 	case UV_GETADDRINFO:
 		w = &((uv_getaddrinfo_t *)(void *)request)->work_req;
 		break;

@@ -8,6 +8,7 @@ use super::state::pool::Pool;
 use super::state::worker::{Busy, WorkerState};
 use crate::engine::{Registry, gates};
 use crate::item::{RawWork, Seat};
+use crate::pool::lock::later::{defers_wakes, wake_deferred};
 use crate::pool::run::block::BlockGuard;
 use crate::pool::state::pool::PwqState;
 use crate::pool::state::worker::WorkerSlot;
@@ -199,6 +200,33 @@ fn a_waker_is_called_after_the_item_and_not_in_a_block_that_the_item_declares() 
         1,
         "the waker is dropped after the call"
     );
+}
+
+#[test]
+fn a_waker_that_an_item_hands_over_is_deferred_behind_a_backlog_only() {
+    let (_engine, wq, pool) = queue(1, 8);
+    let (task, waker) = task_of(&pool);
+    let woken = |task: &Locks| task.woken.load(Ordering::Relaxed);
+    // On no worker.
+    drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+    assert!(!defers_wakes());
+    wake_deferred(Waker::clone(&waker));
+    assert_eq!(woken(&task), 1);
+    drop(pool.pending_wakeups.forbid(pool.id));
+    let entered = task.clone();
+    in_item(&wq, &pool, move |pool| {
+        assert!(!defers_wakes(), "there is no backlog");
+        wake_deferred(Waker::clone(&waker));
+        assert_eq!(woken(&entered), 2);
+        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        assert!(defers_wakes());
+        wake_deferred(*waker);
+        assert_eq!(woken(&entered), 2, "the item goes on first");
+        entered.woken.store(0, Ordering::Relaxed);
+    });
+    await_wake(&task);
+    drop(pool.pending_wakeups.forbid(pool.id));
+    assert_eq!(woken(&task), 1);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Measures cmwq beside the thread pools that a program would use instead: six loops, each in every language that
+/// Measures cmwq beside the thread pools that a program would use instead: six loops unless others are named, each in every language that
 /// this machine has a compiler for. Peers take turns, run by run, so that a machine that changes its mood does it to all.
 #[derive(Parser)]
 #[command(
@@ -14,7 +14,7 @@ use std::time::Duration;
                   benches/peers/run --format json > run.json; benches/peers/run --from run.json --html page.html"
 )]
 pub(crate) struct Args {
-    /// Which loops.
+    /// Which loops; the six that are usual if left out.
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["roundtrip", "flood", "window", "idle", "block", "hogged"])]
     pub(crate) loops: Vec<Lap>,
     /// Which peers beside cmwq (see --list); all that were built if left out.
@@ -67,6 +67,27 @@ pub(crate) enum Lap {
     Block,
     /// From submit to start of empty items behind items that compute for a second each.
     Hogged,
+    /// As window, with issuers that wait in an event loop.
+    Epoll,
+    /// As flood, in bursts of so many items.
+    #[value(name = "batch-1")]
+    Batch1,
+    #[value(name = "batch-10")]
+    Batch10,
+    #[value(name = "batch-100")]
+    Batch100,
+    /// A parallel loop over so many elements.
+    #[value(name = "loop-1e5")]
+    Loop1e5,
+    #[value(name = "loop-1e7")]
+    Loop1e7,
+    /// A tree of forks and joins.
+    Fork,
+    /// Tasks of a tokio runtime that await an item; the issuers are tasks. On one thread or on two, items of 20 µs or empty.
+    AwaitCurrent,
+    AwaitCurrentEmpty,
+    AwaitMulti,
+    AwaitMultiEmpty,
 }
 
 /// A run of the hogged loop.
@@ -104,7 +125,33 @@ impl Lap {
             Lap::Idle => "idle",
             Lap::Block => "block",
             Lap::Hogged => "hogged",
+            Lap::Epoll => "epoll",
+            Lap::Batch1 => "batch-1",
+            Lap::Batch10 => "batch-10",
+            Lap::Batch100 => "batch-100",
+            Lap::Loop1e5 => "loop-1e5",
+            Lap::Loop1e7 => "loop-1e7",
+            Lap::Fork => "fork",
+            Lap::AwaitCurrent => "await-current",
+            Lap::AwaitCurrentEmpty => "await-current-empty",
+            Lap::AwaitMulti => "await-multi",
+            Lap::AwaitMultiEmpty => "await-multi-empty",
         }
+    }
+
+    /// Whether its items compute for as long as the spin that was calibrated, or for a share of it.
+    pub(crate) fn spins(self) -> bool {
+        use Lap::{AwaitCurrent, AwaitMulti, Block, Epoll, Fork, Window};
+        matches!(
+            self,
+            Window | Block | Epoll | Fork | AwaitCurrent | AwaitMulti
+        )
+    }
+
+    /// Whether it is measured in rounds of so many items.
+    pub(crate) fn has_rounds(self) -> bool {
+        use Lap::{Batch1, Batch10, Batch100, Flood};
+        matches!(self, Flood | Batch1 | Batch10 | Batch100)
     }
 }
 
@@ -156,7 +203,11 @@ impl Args {
             _ if !self.issuers.is_empty() => self.issuers.iter().map(|&n| n as usize).collect(),
             _ if self.quick => vec![1, cpus],
             Lap::Roundtrip => vec![1, cpus, 2 * cpus, 8 * cpus],
-            Lap::Window | Lap::Flood => vec![1, 2, 4, cpus],
+            Lap::Window | Lap::Flood | Lap::Epoll => vec![1, 2, 4, cpus],
+            Lap::Batch1 | Lap::Batch10 | Lap::Batch100 => vec![1, cpus],
+            Lap::Loop1e5 | Lap::Loop1e7 | Lap::Fork => vec![1, cpus],
+            Lap::AwaitCurrent | Lap::AwaitCurrentEmpty => vec![1, 16, 64],
+            Lap::AwaitMulti | Lap::AwaitMultiEmpty => vec![1, 16, 64],
             Lap::Idle | Lap::Block | Lap::Hogged => vec![1, cpus],
         };
         numbers.sort_unstable();
@@ -174,12 +225,15 @@ mod tests {
     }
 
     #[test]
-    fn every_loop_runs_if_none_is_named() {
-        let all: Vec<&str> = Lap::value_variants().iter().map(|lap| lap.name()).collect();
+    fn six_loops_run_if_none_is_named_and_each_runs_if_it_is() {
         let usual: Vec<&str> = args(&[]).loops.iter().map(|lap| lap.name()).collect();
-        assert_eq!(usual, all);
-        for name in all {
-            assert!(args(&["--loops", name]).loops[0].name() == name);
+        assert_eq!(
+            usual,
+            ["roundtrip", "flood", "window", "idle", "block", "hogged"]
+        );
+        for lap in Lap::value_variants() {
+            let named = args(&["--loops", lap.name()]).loops;
+            assert!(named == [*lap], "{}", lap.name());
         }
     }
 

@@ -143,12 +143,36 @@ const HOGGED: &[Metric] = &[
     metric("threads", "threads", Unit::Count, false),
 ];
 
+/// Loops over elements, and trees.
+const WHOLE: &[Metric] = &[
+    RATE,
+    metric("ceiling_percent", "% of ceiling", Unit::Number, false),
+    CPU,
+    metric("latency_p50_ns", "the whole p50", Unit::Nanoseconds, false),
+    metric("latency_p99_ns", "p99", Unit::Nanoseconds, true),
+];
+const AWAIT: &[Metric] = &[
+    RATE,
+    CPU,
+    metric(
+        "told_p50_ns",
+        "queue to awaited p50",
+        Unit::Nanoseconds,
+        false,
+    ),
+    metric("told_p99_ns", "p99", Unit::Nanoseconds, true),
+];
+
 /// The figures of a loop; the first is what its bars show.
 pub(crate) fn metrics(lap: &str) -> &'static [Metric] {
     match lap {
         "roundtrip" => ROUND_TRIP,
         "flood" => FLOOD,
-        "window" => WINDOW,
+        lap if lap.starts_with("batch-") => FLOOD,
+        lap if lap.starts_with("loop-") => WHOLE,
+        "fork" => WHOLE,
+        lap if lap.starts_with("await-") => AWAIT,
+        "window" | "epoll" => WINDOW,
         "idle" => IDLE,
         "hogged" => HOGGED,
         _ => BLOCK,

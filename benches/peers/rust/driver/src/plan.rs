@@ -140,7 +140,7 @@ fn arguments(start: &Start<'_>, offer: &Offer, args: &Args, settings: &Settings)
     set("workers", settings.cpus as u128);
     set("time_ms", args.time().as_millis());
     match start.lap {
-        Lap::Window | Lap::Block => set("spin", settings.spin_steps.into()),
+        lap if lap.spins() => set("spin", settings.spin_steps.into()),
         Lap::Hogged => {
             let hogging = args.hogging(settings.cpus);
             set("hogs", hogging.hogs as u128);
@@ -151,7 +151,7 @@ fn arguments(start: &Start<'_>, offer: &Offer, args: &Args, settings: &Settings)
             set("period_us", hogging.period.as_micros());
         }
         Lap::Idle if args.quick => set("samples", 100),
-        Lap::Flood if args.quick => set("items", 20_000),
+        lap if lap.has_rounds() && args.quick => set("items", 20_000),
         _ => {}
     }
     arguments
@@ -237,6 +237,10 @@ mod tests {
     use clap::Parser;
 
     fn hogged_arguments(more: &[&str]) -> Vec<String> {
+        arguments_of(Lap::Hogged, more)
+    }
+
+    fn arguments_of(lap: Lap, more: &[&str]) -> Vec<String> {
         let args = Args::parse_from(["run"].iter().chain(more));
         let settings = Settings {
             cpus: 2,
@@ -245,11 +249,11 @@ mod tests {
         let offer = Offer {
             peer: "a".to_owned(),
             version: "1".to_owned(),
-            lap: "hogged".to_owned(),
+            lap: lap.name().to_owned(),
             mode: "start".to_owned(),
         };
         let start = Start {
-            lap: Lap::Hogged,
+            lap,
             issuers: 1,
             peers: Vec::new(),
         };
@@ -282,6 +286,23 @@ mod tests {
                 "{setting}: {quick:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_loop_is_told_of_the_calibrated_spin_if_its_items_compute_and_of_its_items_if_it_has_rounds()
+     {
+        let is_told = |lap, more: &[&str], key: &str| {
+            let told = arguments_of(lap, more);
+            told.iter().any(|setting| setting.starts_with(key))
+        };
+        for lap in [Lap::Epoll, Lap::Fork, Lap::AwaitMulti] {
+            assert!(is_told(lap, &[], "spin=7000"), "{}", lap.name());
+        }
+        for lap in [Lap::Batch100, Lap::Loop1e7, Lap::AwaitMultiEmpty] {
+            assert!(!is_told(lap, &[], "spin="), "{}", lap.name());
+        }
+        assert!(is_told(Lap::Batch10, &["--quick"], "items=20000"));
+        assert!(!is_told(Lap::Batch10, &[], "items="));
     }
 
     #[test]

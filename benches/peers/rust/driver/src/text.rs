@@ -59,10 +59,27 @@ pub(crate) fn title(row: &Row) -> String {
         "block" => "block: window, every fourth item sleeps 1 ms first",
         "idle" => return "idle: an item every 2 ms, then nothing".to_owned(),
         "hogged" => return hogged_title(row),
+        "epoll" => "epoll: window of 64 items of 20 us, waited for in an event loop",
+        "batch-1" => "flood in bursts of 1",
+        "batch-10" => "flood in bursts of 10",
+        "batch-100" => "flood in bursts of 100",
+        "loop-1e5" => "parallel loop over 100,000 elements",
+        "loop-1e7" => "parallel loop over 10,000,000 elements",
+        "fork" => "tree of forks and joins, 4096 leaves of 200 ns",
+        "await-current" => return await_title(row, "one thread", "20 us"),
+        "await-current-empty" => return await_title(row, "one thread", "nothing"),
+        "await-multi" => return await_title(row, "two threads", "20 us"),
+        "await-multi-empty" => return await_title(row, "two threads", "nothing"),
         other => other,
     };
     let s = if row.issuers == 1 { "" } else { "s" };
     format!("{loop_name}, {} issuer{s}", row.issuers)
+}
+
+fn await_title(row: &Row, threads: &str, long: &str) -> String {
+    let s = if row.issuers == 1 { "" } else { "s" };
+    let tasks = row.issuers;
+    format!("await: {tasks} task{s} on {threads} of tokio, items of {long}")
 }
 
 /// What the runs were told: `--quick` has fewer and shorter hogs.

@@ -36,6 +36,10 @@ pub(crate) trait Pool: Sync {
     type Item: Send;
     fn item(&self, job: Job) -> Self::Item;
     fn submit(&self, item: &Self::Item);
+    /// Queues all of them, by the means that the pool has for that.
+    fn submit_all(&self, items: &[Self::Item]) {
+        items.iter().for_each(|item| self.submit(item));
+    }
 }
 
 /// A pool whose items come with a handle to wait on.

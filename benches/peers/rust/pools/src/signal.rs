@@ -1,11 +1,13 @@
 //! How an item tells its issuer that it has run.
 
-#[cfg(feature = "peers")]
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::io::{read, write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
 #[cfg(feature = "peers")]
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicU64, Ordering};
-#[cfg(feature = "peers")]
 use std::thread::{self, Thread};
 
 /// Set by an item, waited for by one issuer.
@@ -113,11 +115,9 @@ pub(crate) trait Call: Send + Sync + 'static {
 }
 
 /// The standard library's park and unpark.
-#[cfg(feature = "peers")]
 #[derive(Default)]
 pub(crate) struct Unpark(OnceLock<Thread>);
 
-#[cfg(feature = "peers")]
 impl Call for Unpark {
     fn new() -> Unpark {
         Unpark::default()
@@ -135,6 +135,50 @@ impl Call for Unpark {
 
     fn wait(&self) {
         thread::park();
+    }
+}
+
+/// What an event loop waits in, for one descriptor.
+pub(crate) struct Watched(OwnedFd);
+
+impl Watched {
+    pub(crate) fn new(what: impl AsFd) -> Watched {
+        let watched = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll instance");
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&watched, what, data, epoll::EventFlags::IN).expect("it can be watched");
+        Watched(watched)
+    }
+
+    /// Waits until it is readable.
+    pub(crate) fn wait(&self) {
+        let mut events = [MaybeUninit::uninit(); 1];
+        // A signal ends it early: the caller looks again.
+        let _ = epoll::wait(&self.0, &mut events, None);
+    }
+}
+
+/// An eventfd, and an issuer that waits in `epoll_wait`, as in an event loop.
+pub(crate) struct Eventfd {
+    event: OwnedFd,
+    watched: Watched,
+}
+
+impl Call for Eventfd {
+    fn new() -> Eventfd {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let event = eventfd(0, flags).expect("an eventfd");
+        let watched = Watched::new(&event);
+        Eventfd { event, watched }
+    }
+
+    fn call(&self) {
+        write(&self.event, &1_u64.to_ne_bytes()).expect("it is never full");
+    }
+
+    fn wait(&self) {
+        self.watched.wait();
+        // It may be that there is nothing.
+        let _ = read(&self.event, &mut [0_u8; 8]);
     }
 }
 

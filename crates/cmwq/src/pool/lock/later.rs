@@ -19,7 +19,7 @@ impl Pool {
         member::in_item_of(|pool| pool.pending_wakeups.enter(word.addr())).unwrap_or(false)
     }
 
-    /// The task of this waker awaits the item that the calling worker ends. It is woken now or a little later.
+    /// The task of this waker awaits what the calling worker's item has done. It is woken now or a little later.
     pub(crate) fn wake_task(waker: Box<Waker>) {
         let entry = deferred::entry_of_waker(waker);
         if !member::in_item_of(|pool| pool.pending_wakeups.enter_waker(entry)).unwrap_or(false) {
@@ -32,6 +32,40 @@ impl Pool {
     #[cfg(not(cmwq_loom))]
     pub(crate) fn ring_later(ringer: Ringer) -> bool {
         member::in_item_of(|pool| pool.pending_wakeups.enter(entry_of(ringer))).unwrap_or(false)
+    }
+}
+
+/// Whether [`wake_deferred`] would defer a waker: the calling thread is a worker inside an item, and the worker's pool has a backlog. A hint: it may change at any time.
+pub fn defers_wakes() -> bool {
+    member::in_item_of(|pool| pool.pending_wakeups.may_defer()).unwrap_or(false)
+}
+
+/// Wakes a task that waits for something that the calling item has done, for code that has its own handles. If the item's pool has a backlog,
+/// the wake-up is deferred, as those of tasks that await a [`JoinHandle`](crate::JoinHandle) are: a worker or the pool's monitor calls the waker a
+/// little later, together with others, with no lock held and inside no item. A thread that several of these wakers unpark finds
+/// several of its tasks ready.
+///
+/// Otherwise the waker is called at once: outside of items, where items wait for no CPU, and in items of BH queues. An item that goes
+/// on after this call must not wait for the task: a deferred wake-up takes up to some milliseconds if the worker does not come to another item.
+/// A panic of a deferred waker ends nothing.
+///
+/// ```
+/// use cmwq::{Workqueue, wake_deferred};
+/// use std::task::Waker;
+///
+/// let queue = Workqueue::builder("io").build()?;
+/// let waker = Waker::noop().clone(); // as the task has left it in the handle
+/// queue.spawn(move || {
+///     // The result is in the handle by now.
+///     wake_deferred(waker);
+/// }).join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn wake_deferred(waker: Waker) {
+    if defers_wakes() {
+        Pool::wake_task(Box::new(waker));
+    } else {
+        waker.wake();
     }
 }
 

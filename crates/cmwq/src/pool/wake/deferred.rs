@@ -26,7 +26,8 @@
 //! **Wakers** of asynchronous tasks are deferred in the same way: a runtime's thread that a waker unparks finds several of its tasks ready. A waker
 //! is the program's code. So a worker or the monitor calls it only between two items, with no lock held; never before a declared block, where the
 //! item may hold a lock that the waker takes. If deferring is forbidden while a worker enters a waker, the worker takes that one back and calls it at
-//! the end of its item: the next item of its batch may wait for the task.
+//! once: at the end of its item, since the next item of its batch may wait for the task, or in the item's call of
+//! [`wake_deferred`](crate::wake_deferred).
 #![allow(unsafe_code)]
 
 use super::last_cpu;
@@ -110,9 +111,14 @@ impl PendingWakeups {
         }
     }
 
+    /// Whether sleepers may be entered now. The monitor may forbid it at any time.
+    pub(in crate::pool) fn may_defer(&self) -> bool {
+        self.within_ns.load(Ordering::Relaxed) != 0
+    }
+
     /// `false`: the caller must wake it at once.
     pub(in crate::pool) fn enter(&self, word: usize) -> bool {
-        if self.within_ns.load(Ordering::Relaxed) == 0 {
+        if !self.may_defer() {
             return false;
         }
         // Release: the worker that takes a waker out reads it. Of words and bells only the number is used.
@@ -129,7 +135,7 @@ impl PendingWakeups {
             // Release: the waking thread finds the entry. Acquire: if an exchange came first and missed the entry, the monitor may have forbidden
             // deferring, and that is seen.
             self.any.fetch_or(1, Ordering::AcqRel);
-            if self.within_ns.load(Ordering::Relaxed) == 0 {
+            if !self.may_defer() {
                 // No thread may come by any more. Wakers are left to the workers that entered them.
                 self.wake_in_item();
             }
@@ -137,12 +143,12 @@ impl PendingWakeups {
         entered
     }
 
-    /// As [`enter`](Self::enter), of a waker. The caller's item has ended but for this.
+    /// As [`enter`](Self::enter), of a waker. The caller may call it at once, with no lock of this crate held.
     pub(in crate::pool) fn enter_waker(&self, entry: usize) -> bool {
         if !self.enter(entry) {
             return false;
         }
-        if self.within_ns.load(Ordering::Relaxed) != 0 {
+        if self.may_defer() {
             return true;
         }
         // The monitor may have come by before the entry. If it came by afterwards, it has taken the waker, and calls it.
@@ -230,7 +236,7 @@ impl PendingWakeups {
         if !self.is_any() {
             return;
         }
-        if self.within_ns.load(Ordering::Relaxed) == 0 {
+        if !self.may_defer() {
             // Deferring is forbidden: no worker may come by on the other CPUs.
             return self.wake_all();
         }
@@ -273,7 +279,7 @@ impl PendingWakeups {
 
     /// From now on all are woken at once.
     pub(in crate::pool) fn forbid(&self, pool: u32) -> WakeAll<'_> {
-        if self.within_ns.load(Ordering::Relaxed) != 0 {
+        if self.may_defer() {
             self.within_ns.store(0, Ordering::Relaxed);
             backlog(pool).store(false, Ordering::Relaxed);
             // Even if none is entered yet: a worker that enters a sleeper from now on acquires the exchange of `wake_all`.

@@ -1,4 +1,6 @@
 //! Flood: queue as fast as possible, then wait for all; in rounds, so that memory is bounded. Every 61st `queue` is timed.
+//!
+//! Batch: the same, in bursts that are queued with one call where the pool has one. The time of a burst is divided by its items.
 
 use super::{Tally, report};
 use crate::job::{Job, Pool, Target, forever};
@@ -29,6 +31,7 @@ impl<S: Signal> Target for Round<S> {
 
 /// Rounds until the time of the options has passed; the first, shorter, warms up.
 pub(crate) fn flood<S: Signal, P: Pool>(pool: &P, options: &Options) -> Result<Report, String> {
+    let burst = burst_of(&options.lap)?;
     let share = (options.items / options.issuers).max(1);
     let (start_together, end_together) = (
         Barrier::new(options.issuers + 1),
@@ -46,7 +49,11 @@ pub(crate) fn flood<S: Signal, P: Pool>(pool: &P, options: &Options) -> Result<R
                         signal: S::new(),
                     });
                     round.signal.adopt();
-                    let prepared = if P::REUSABLE { share } else { 1 };
+                    let prepared = if P::REUSABLE {
+                        share
+                    } else {
+                        burst.unwrap_or(1)
+                    };
                     let items: Vec<P::Item> = (0..prepared)
                         .map(|_| pool.item(Job::new(round, 0)))
                         .collect();
@@ -63,7 +70,12 @@ pub(crate) fn flood<S: Signal, P: Pool>(pool: &P, options: &Options) -> Result<R
                         }
                         round.signal.reset();
                         round.left.store(count as i64, Ordering::Release);
-                        queue_all(pool, &items, count, &mut tally.enqueue_ns);
+                        match burst {
+                            None => queue_all(pool, &items, count, &mut tally.enqueue_ns),
+                            Some(burst) => {
+                                queue_bursts(pool, &items, count, burst, &mut tally.enqueue_ns);
+                            }
+                        }
                         round.signal.wait();
                         end_together.wait();
                         if number == 0 {
@@ -115,6 +127,38 @@ fn queue_all<P: Pool>(pool: &P, items: &[P::Item], count: usize, enqueue_ns: &mu
             enqueue_ns.push(now_ns() - start);
         } else {
             pool.submit(item);
+        }
+    }
+}
+
+/// `batch-100`: bursts of 100.
+fn burst_of(lap: &str) -> Result<Option<usize>, String> {
+    let Some(burst) = lap.strip_prefix("batch-") else {
+        return Ok(None);
+    };
+    let burst = burst.parse().ok().filter(|&burst| burst > 0);
+    burst
+        .map(Some)
+        .ok_or_else(|| format!("'{lap}': expected batch- and a number of items"))
+}
+
+fn queue_bursts<P: Pool>(
+    pool: &P,
+    items: &[P::Item],
+    count: usize,
+    burst: usize,
+    enqueue_ns: &mut Vec<u64>,
+) {
+    for (number, first) in (0..count).step_by(burst).enumerate() {
+        let length = burst.min(count - first);
+        let first = if P::REUSABLE { first } else { 0 };
+        let items = &items[first..first + length];
+        if number.is_multiple_of(TIMED_EVERY) {
+            let start = now_ns();
+            pool.submit_all(items);
+            enqueue_ns.push((now_ns() - start) / length as u64);
+        } else {
+            pool.submit_all(items);
         }
     }
 }

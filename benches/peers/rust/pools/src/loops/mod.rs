@@ -3,8 +3,10 @@
 #[cfg(feature = "peers")]
 pub(crate) mod awaited;
 pub(crate) mod flood;
+pub(crate) mod fork;
 pub(crate) mod hogged;
 pub(crate) mod idle;
+pub(crate) mod parallel;
 pub(crate) mod round_trip;
 pub(crate) mod stream;
 pub(crate) mod window;
@@ -145,9 +147,12 @@ fn report(sum: Tally, wall_ns: u64, cpu_s: f64) -> Result<Report, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::fork::{self, Forking};
+    use super::parallel::{self, Looping};
     use super::{flood, round_trip, stream, window};
     use crate::job::{Job, Pool};
     use crate::options::Options;
+    use crate::signal::{Eventfd, Unpark};
     use cmwq::Completion;
 
     /// Runs items at once, so many times each.
@@ -162,6 +167,32 @@ mod tests {
 
         fn submit(&self, job: &Job) {
             (0..self.0).for_each(|_| job.run());
+        }
+    }
+
+    /// The numbers of what it has run are delivered at once.
+    struct Delivers(Inline, Vec<u32>);
+
+    impl window::Delivery for Delivers {
+        fn submit(&mut self, job: Job) {
+            self.0.submit(&job);
+            self.1.push(job.index);
+        }
+
+        fn take(&mut self, ran: &mut Vec<u32>) {
+            ran.append(&mut self.1);
+        }
+    }
+
+    impl Looping for Inline {
+        fn sum(&self, values: &[u64]) -> u64 {
+            (0..self.0).fold(0, |sum, _| sum.wrapping_add(parallel::sum_of(values)))
+        }
+    }
+
+    impl Forking for Inline {
+        fn leaves(&self, depth: u32, steps: u64) -> u64 {
+            (0..self.0 << depth).map(|_| fork::leaf(steps)).sum()
         }
     }
 
@@ -190,6 +221,16 @@ mod tests {
         let in_turn = window::signalled::<Completion, _>;
         assert!(in_turn(&pool, &options("window"), window::COMPUTE).is_ok());
         assert!(stream::stream(&pool, &options("stream")).is_ok());
+        let window = options("window");
+        assert!(window::counted::<Unpark, _>(&pool, &window, window::COMPUTE).is_ok());
+        assert!(window::counted::<Eventfd, _>(&pool, &options("epoll"), window::COMPUTE).is_ok());
+        let open = || Ok(Delivers(Inline(1), Vec::new()));
+        assert!(window::delivered(open, &options("epoll"), window::COMPUTE).is_ok());
+        for lap in ["batch-1", "batch-100", "batch-10000"] {
+            assert!(flood::flood::<Completion, _>(&pool, &options(lap)).is_ok());
+        }
+        assert!(parallel::sums(&pool, &options("loop-1e5")).is_ok());
+        assert!(fork::trees(&pool, &options("fork")).is_ok());
     }
 
     #[test]
@@ -203,6 +244,22 @@ mod tests {
         let in_turn = window::signalled::<Completion, _>;
         assert!(in_turn(&pool, &options("window"), window::COMPUTE).is_err());
         assert!(stream::stream(&pool, &options("stream")).is_err());
+        let open = || Ok(Delivers(Inline(2), Vec::new()));
+        assert!(window::delivered(open, &options("epoll"), window::COMPUTE).is_err());
+        assert!(flood::flood::<Completion, _>(&pool, &options("batch-10")).is_err());
+        assert!(parallel::sums(&pool, &options("loop-1e5")).is_err());
+        assert!(fork::trees(&pool, &options("fork")).is_err());
+    }
+
+    #[test]
+    fn the_size_of_a_burst_or_of_a_loop_that_is_none_is_refused() {
+        let pool = Inline(1);
+        for lap in ["batch-", "batch-0", "batch-x"] {
+            let error = flood::flood::<Completion, _>(&pool, &options(lap)).err();
+            assert!(error.expect("refused").contains(lap));
+        }
+        let error = parallel::sums(&pool, &options("loop-2")).err();
+        assert!(error.expect("refused").contains("loop-2"));
     }
 
     #[test]

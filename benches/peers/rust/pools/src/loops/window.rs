@@ -155,6 +155,48 @@ pub(crate) fn counted<C: Call, P: Pool>(
     })
 }
 
+/// Where items deliver their numbers to an issuer that waits in an event loop.
+pub(crate) trait Delivery {
+    fn submit(&mut self, job: Job);
+    /// Appends the numbers of items that have run; waits for one.
+    fn take(&mut self, ran: &mut Vec<u32>);
+}
+
+/// The issuer takes from its delivery all that have run at once. `open` makes one for each issuer.
+pub(crate) fn delivered<D: Delivery>(
+    open: impl Fn() -> Result<D, String> + Sync,
+    options: &Options,
+    kind: Kind,
+) -> Result<Report, String> {
+    open()?;
+    timed(options, options.issuers, |_, phase| {
+        let mut delivery = open().expect("one could be opened before");
+        let slots = forever(Slots::new(kind, options, || (), |_: &Slot<()>, _| ()));
+        let mut tally = Tally::default();
+        let (mut measuring, mut in_flight) = (false, 0);
+        let mut free: Vec<u32> = (0..WINDOW as u32).collect();
+        while phase.go_on(&mut tally, &mut measuring) {
+            for index in free.drain(..) {
+                slots.start(index, &mut tally);
+                delivery.submit(Job::new(slots, index));
+                in_flight += 1;
+            }
+            delivery.take(&mut free);
+            in_flight -= free.len();
+            for &index in &free {
+                slots.end(index, &mut tally);
+            }
+        }
+        while in_flight != 0 {
+            free.clear();
+            delivery.take(&mut free);
+            in_flight -= free.len();
+        }
+        tally.ran = slots.ran();
+        tally
+    })
+}
+
 /// Each item has a signal, and the issuer waits for the oldest.
 pub(crate) fn signalled<S: Signal, P: Pool>(
     pool: &P,

@@ -4,10 +4,14 @@ use super::{Peer, unknown};
 use crate::job::{Job, Joining, Pool};
 #[cfg(feature = "peers")]
 use crate::loops::awaited;
+use crate::loops::fork::{self, Forking};
+use crate::loops::parallel::{self, Looping};
 use crate::loops::{flood, hogged, idle, round_trip, stream, window};
 use crate::options::Options;
 use crate::report::Report;
-use cmwq::{Completion, JoinHandle, Work, Workqueue};
+use crate::signal::{Eventfd, Unpark, Watched};
+use cmwq::{Chunks, Completed, Completion, CompletionQueue, JoinHandle, Work, Workqueue};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub(super) const PEER: Peer = Peer {
@@ -22,6 +26,21 @@ pub(super) const PEER: Peer = Peer {
         ("window", "completion"),
         ("window", "join"),
         ("window", "count"),
+        ("window", "park"),
+        ("epoll", "eventfd"),
+        ("epoll", "queue"),
+        ("batch-1", "work"),
+        ("batch-1", "execute"),
+        ("batch-1", "spawn"),
+        ("batch-10", "work"),
+        ("batch-10", "execute"),
+        ("batch-10", "spawn"),
+        ("batch-100", "work"),
+        ("batch-100", "execute"),
+        ("batch-100", "spawn"),
+        ("loop-1e5", "chunks"),
+        ("loop-1e7", "chunks"),
+        ("fork", "scope"),
         ("idle", "start"),
         ("block", "completion"),
         ("block", "join"),
@@ -55,6 +74,10 @@ impl Pool for Reusable {
     fn submit(&self, item: &Work) {
         let _ = self.0.queue(item);
     }
+
+    fn submit_all(&self, items: &[Work]) {
+        let _ = self.0.queue_batch(items);
+    }
 }
 
 /// A closure for each item, without a handle.
@@ -71,6 +94,11 @@ impl Pool for Executed {
         let job = *job;
         self.0.execute(move || job.run()).expect("it is open");
     }
+
+    fn submit_all(&self, jobs: &[Job]) {
+        let closures = jobs.iter().map(|&job| move || job.run());
+        self.0.execute_batch(closures).expect("it is open");
+    }
 }
 
 /// A closure for each item, with a handle.
@@ -86,6 +114,11 @@ impl Pool for Spawned {
     fn submit(&self, job: &Job) {
         let job = *job;
         drop(self.0.spawn(move || job.run()));
+    }
+
+    fn submit_all(&self, jobs: &[Job]) {
+        let closures = jobs.iter().map(|&job| move || job.run());
+        drop(self.0.spawn_batch(closures));
     }
 }
 
@@ -108,6 +141,76 @@ impl awaited::Awaiting for Spawned {
             .spawn(move || job.run())
             .await
             .expect("items do not panic");
+    }
+}
+
+/// An issuer's completion queue, which it watches in its event loop.
+struct Delivered<'a> {
+    queue: &'a Workqueue,
+    completions: CompletionQueue<()>,
+    watched: Watched,
+    entries: Vec<Completed<()>>,
+}
+
+impl<'a> Delivered<'a> {
+    fn open(queue: &'a Workqueue) -> Result<Self, String> {
+        let completions = CompletionQueue::<()>::builder().eventfd().build();
+        let completions = completions.map_err(|error| error.to_string())?;
+        let watched = Watched::new(completions.fd().expect("it was asked for"));
+        Ok(Delivered {
+            queue,
+            completions,
+            watched,
+            entries: Vec::new(),
+        })
+    }
+}
+
+impl window::Delivery for Delivered<'_> {
+    fn submit(&mut self, job: Job) {
+        let token = job.index.into();
+        let submitted = self
+            .completions
+            .submit(self.queue, token, move || job.run());
+        submitted.expect("it is open, and has no limit");
+    }
+
+    fn take(&mut self, ran: &mut Vec<u32>) {
+        while self.completions.drain(usize::MAX, &mut self.entries) == 0 {
+            if self.completions.arm() {
+                self.watched.wait();
+            }
+        }
+        ran.extend(self.entries.drain(..).map(|entry| entry.token as u32));
+    }
+}
+
+/// Loops and trees.
+struct Scoped(Workqueue);
+
+impl Looping for Scoped {
+    fn sum(&self, values: &[u64]) -> u64 {
+        let sum = AtomicU64::new(0);
+        self.0
+            .for_each_chunk(0..values.len(), Chunks::default(), |chunk| {
+                // It wraps.
+                sum.fetch_add(parallel::sum_of(&values[chunk]), Ordering::Relaxed);
+            });
+        sum.into_inner()
+    }
+}
+
+impl Forking for Scoped {
+    fn leaves(&self, depth: u32, steps: u64) -> u64 {
+        if depth == 0 {
+            return fork::leaf(steps);
+        }
+        let mut forked = 0;
+        let own = cmwq::scope(&self.0, |s| {
+            s.spawn(|| forked = self.leaves(depth - 1, steps));
+            self.leaves(depth - 1, steps)
+        });
+        forked + own
     }
 }
 
@@ -135,6 +238,26 @@ fn run(options: &Options) -> Result<Report, String> {
         ("window", "count") => {
             window::counted::<Completion, _>(&Reusable(queue), options, window::COMPUTE)
         }
+        ("window", "park") => {
+            window::counted::<Unpark, _>(&Reusable(queue), options, window::COMPUTE)
+        }
+        ("epoll", "eventfd") => {
+            window::counted::<Eventfd, _>(&Reusable(queue), options, window::COMPUTE)
+        }
+        ("epoll", "queue") => {
+            window::delivered(|| Delivered::open(&queue), options, window::COMPUTE)
+        }
+        (lap, "work") if lap.starts_with("batch-") => {
+            flood::flood::<Completion, _>(&Reusable(queue), options)
+        }
+        (lap, "execute") if lap.starts_with("batch-") => {
+            flood::flood::<Completion, _>(&Executed(queue), options)
+        }
+        (lap, "spawn") if lap.starts_with("batch-") => {
+            flood::flood::<Completion, _>(&Spawned(queue), options)
+        }
+        (_, "chunks") => parallel::sums(&Scoped(queue), options),
+        ("fork", "scope") => fork::trees(&Scoped(queue), options),
         ("idle", "start") => idle::idle(&Reusable(queue), options),
         ("stream", "end") => stream::stream(&Reusable(queue), options),
         ("hogged", "start") => hogged::hogged(&Reusable(queue), options),

@@ -12,11 +12,17 @@
 //! | `help` | the pool's own handle; the waiter may run the item itself | the same |
 //! | `compute` | | no items: threads that only compute |
 //! | `count` | | items mark themselves in one word, and the first unparks the issuer |
+//! | `eventfd` | | (epoll) as `count`, and the first writes to an eventfd that the issuer's event loop watches |
+//! | `queue` | | (epoll) items deliver to a `cmwq::CompletionQueue`, whose eventfd the issuer's event loop watches |
+//! | `iterator`, `chunks` | | (loop) the pool's parallel iterator; its parallel loop over chunks |
+//! | `scope` | | (fork) a scope for each node |
 
 #[cfg(feature = "peers")]
 mod async_executor;
 #[cfg(feature = "peers")]
 mod blocking;
+#[cfg(feature = "peers")]
+mod chili;
 mod cmwq;
 #[cfg(feature = "peers")]
 mod crossbeam;
@@ -57,6 +63,8 @@ pub(crate) fn all() -> Vec<Peer> {
         async_executor::PEER,
         #[cfg(feature = "peers")]
         blocking::PEER,
+        #[cfg(feature = "peers")]
+        chili::PEER,
     ]
 }
 
@@ -67,7 +75,7 @@ mod plain {
     use crate::loops::{flood, hogged, idle, round_trip, stream, window};
     use crate::options::Options;
     use crate::report::Report;
-    use crate::signal::{Park, Unpark};
+    use crate::signal::{Eventfd, Park, Unpark};
 
     pub(super) fn run<P: Pool>(pool: &P, options: &Options) -> Result<Report, String> {
         match (options.lap.as_str(), options.mode.as_str()) {
@@ -76,6 +84,8 @@ mod plain {
                 round_trip::signalled::<crate::signal::Channel, P>(pool, options)
             }
             ("flood", "park") => flood::flood::<Park, P>(pool, options),
+            (lap, "park") if lap.starts_with("batch-") => flood::flood::<Park, P>(pool, options),
+            ("epoll", "eventfd") => window::counted::<Eventfd, _>(pool, options, window::COMPUTE),
             ("window", "count") => window::counted::<Unpark, _>(pool, options, window::COMPUTE),
             ("block", "count") => window::counted::<Unpark, _>(pool, options, window::BLOCK),
             ("idle", "start") => idle::idle(pool, options),

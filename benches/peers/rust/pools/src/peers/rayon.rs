@@ -2,9 +2,12 @@
 
 use super::{Peer, plain};
 use crate::job::{Job, Joining, Pool};
+use crate::loops::fork::{self, Forking};
+use crate::loops::parallel::{self, Looping};
 use crate::loops::{awaited, round_trip};
 use crate::options::Options;
 use crate::report::Report;
+use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 pub(super) const PEER: Peer = Peer {
@@ -16,6 +19,13 @@ pub(super) const PEER: Peer = Peer {
         ("roundtrip", "join"),
         ("flood", "park"),
         ("window", "count"),
+        ("epoll", "eventfd"),
+        ("batch-1", "park"),
+        ("batch-10", "park"),
+        ("batch-100", "park"),
+        ("loop-1e5", "iterator"),
+        ("loop-1e7", "iterator"),
+        ("fork", "join"),
         ("idle", "start"),
         ("block", "count"),
         ("hogged", "start"),
@@ -55,6 +65,29 @@ impl awaited::Awaiting for Rayon {
     }
 }
 
+impl Looping for Rayon {
+    fn sum(&self, values: &[u64]) -> u64 {
+        let elements = || values.par_iter().copied().map(parallel::element);
+        self.0
+            .install(|| elements().reduce(|| 0, u64::wrapping_add))
+    }
+}
+
+impl Forking for Rayon {
+    fn leaves(&self, depth: u32, steps: u64) -> u64 {
+        self.0.install(|| leaves(depth, steps))
+    }
+}
+
+fn leaves(depth: u32, steps: u64) -> u64 {
+    if depth == 0 {
+        return fork::leaf(steps);
+    }
+    let half = || leaves(depth - 1, steps);
+    let (one, other) = rayon::join(half, half);
+    one + other
+}
+
 /// `install` queues and waits in one.
 impl Joining for Rayon {
     type Handle = Job;
@@ -78,6 +111,8 @@ fn run(options: &Options) -> Result<Report, String> {
     match (options.lap.as_str(), options.mode.as_str()) {
         (_, "oneshot") => awaited::awaited(&awaited::runtime(options)?, pool, options),
         ("roundtrip", "join") => round_trip::joined(&pool, options),
+        (_, "iterator") => parallel::sums(&pool, options),
+        ("fork", "join") => fork::trees(&pool, options),
         _ => plain::run(&pool, options),
     }
 }
