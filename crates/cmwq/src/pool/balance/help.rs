@@ -145,6 +145,7 @@ mod tests {
     use crate::Work;
     use crate::pool::queue::pwq::Traits;
     use crate::pool::stubs;
+    use crate::sys::sync::Mutex;
 
     #[test]
     fn a_thief_comes_from_cpus_that_the_pool_has_not() {
@@ -156,6 +157,63 @@ mod tests {
         assert_eq!(ids(group.thieves_for(&pods[0])), [4, 5, 1]);
         assert_eq!(ids(group.thieves_for(&all)), [0; 0]);
         assert_eq!(ids(group.neighbours_of(&all)), [2, 3, 4, 5]);
+    }
+
+    /// A pool that wants help with so many items, each of which notes the pool's number.
+    fn wants_help(pool: &Arc<Pool>, items: usize, ran: &Arc<Mutex<Vec<u32>>>) {
+        let pwq = stubs::add_pwq(pool, Traits::default(), 100);
+        for _ in 0..items {
+            let (id, ran) = (pool.id, ran.clone());
+            let work = Work::new(move || ran.lock().push(id));
+            stubs::queue(pool, pwq, &work);
+        }
+        pool.set_help_wanted(true);
+    }
+
+    #[test]
+    fn a_thief_takes_from_the_nearest_victim_that_wants_help_and_from_the_next_when_that_has_nothing()
+     {
+        let group = Group::new();
+        let pods = [(1, 4), (2, 5), (3, 6), (4, 0), (5, 3)];
+        let pools = pods.map(|(id, cpu)| stubs::pool_on(&group, id, &[cpu]));
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        // The nearest of all wants none. Of two that are as far the one that came first is nearer.
+        for (victim, items) in [(3, 2), (2, 1), (4, 1)] {
+            wants_help(&pools[victim], items, &ran);
+        }
+        wants_help(&pools[1], 1, &ran);
+        pools[1].set_help_wanted(false);
+        let mut neighbours = Neighbours::new();
+        let wanted = || group.wanted.load(Ordering::Relaxed);
+        assert_eq!(wanted(), 3);
+        for (expected, left) in [([5].as_slice(), 3), (&[5, 3], 2), (&[5, 3, 4], 1)] {
+            assert!(pools[0].help(&mut neighbours));
+            assert_eq!(*ran.lock(), expected);
+            assert_eq!(wanted(), left);
+        }
+        // One item at a time: it looks for work of its own in between.
+        assert!(pools[0].help(&mut neighbours));
+        assert_eq!(*ran.lock(), [5, 3, 4, 4]);
+        assert!(!pools[0].help(&mut neighbours), "nothing is left");
+        assert_eq!(wanted(), 0);
+        let mut unasked = pools[1].lock();
+        unasked.drain();
+        assert_eq!(unasked.waiting(), 1, "it wanted none");
+    }
+
+    #[test]
+    fn a_thief_sees_neighbours_that_come_and_go() {
+        let group = Group::new();
+        let own = stubs::pool_on(&group, 1, &[0]);
+        let mut neighbours = Neighbours::new();
+        assert!(!own.help(&mut neighbours));
+        let other = stubs::pool_on(&group, 2, &[1]);
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        wants_help(&other, 2, &ran);
+        assert!(own.help(&mut neighbours));
+        group.leave(&other);
+        assert!(!own.help(&mut neighbours), "it is no neighbour any more");
+        assert_eq!(*ran.lock(), [2]);
     }
 
     #[test]

@@ -44,3 +44,82 @@ impl Pool {
         }
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::Work;
+    use crate::pool::attrs::params::Params;
+    use crate::pool::queue::pwq::Traits;
+    use crate::pool::state::pool::Inner;
+    use crate::pool::state::worker::Busy;
+    use crate::pool::stubs;
+
+    /// A pool of two CPUs where two hogs run and `waiting` items wait.
+    fn hogged(params: &Arc<Params>, waiting: usize) -> (Arc<Pool>, [u32; 2]) {
+        let pool = stubs::pool_of(params, 71);
+        let pwq = stubs::add_pwq(&pool, Traits::default(), 1000);
+        for _ in 0..waiting {
+            stubs::queue(&pool, pwq, &Work::new(|| ()));
+        }
+        let ids = [(); 2].map(|()| pool.enroll().0);
+        let mut guard = pool.lock();
+        guard.drain();
+        for id in ids {
+            let inner: &mut Inner = &mut guard;
+            let worker = &mut inner.workers[id];
+            inner.counts.transition_starting_to_searching(worker);
+            guard.begin(id, pwq.place, false);
+            guard.step_out(id, Busy::CpuIntensive);
+        }
+        drop(guard);
+        (pool, ids)
+    }
+
+    /// The targets after so many looks at which nothing has ended.
+    fn targets(pool: &Arc<Pool>, looks: usize) -> Vec<u32> {
+        let look = |_| {
+            pool.make_room_beside_hogs(0);
+            pool.lock().target()
+        };
+        (0..looks).map(look).collect()
+    }
+
+    #[test]
+    fn room_beside_hogs_doubles_at_each_look_up_to_what_waits_and_goes_when_the_last_hog_ends() {
+        let (pool, [one, other]) = hogged(&Arc::default(), 20);
+        assert_eq!(pool.lock().target(), 2);
+        assert_eq!(targets(&pool, 6), [4, 6, 10, 18, 22, 22]);
+        // Many end: the worklist moves on by itself.
+        pool.lock().end(one);
+        assert_eq!(pool.lock().target(), 22, "one is left");
+        pool.lock().end(other);
+        assert_eq!(pool.lock().target(), 2, "at once");
+        assert_eq!(targets(&pool, 2), [2, 2]);
+    }
+
+    #[test]
+    fn where_items_end_often_or_nothing_waits_no_room_is_made() {
+        let (pool, _) = hogged(&Arc::default(), 20);
+        pool.lock().counts.set_running(3);
+        pool.make_room_beside_hogs(4);
+        assert_eq!(pool.lock().target(), 2);
+        pool.make_room_beside_hogs(3);
+        assert_eq!(pool.lock().target(), 4);
+        let (pool, _) = hogged(&Arc::default(), 0);
+        assert_eq!(targets(&pool, 3), [2, 2, 2]);
+    }
+
+    #[test]
+    fn below_a_limit_there_is_one_extra_slot_for_each_hog() {
+        let params = Arc::new(Params::default());
+        params.slots.set_limit(Some(2));
+        let (pool, [one, other]) = hogged(&params, 20);
+        let usable = || pool.lock().usable_cpus();
+        assert_eq!(targets(&pool, 4), [usable() + 2; 4]);
+        pool.lock().end(one);
+        pool.lock().end(other);
+        let guard = pool.lock();
+        assert_eq!(guard.target(), guard.usable_cpus());
+    }
+}

@@ -259,3 +259,6 @@ impl fmt::Debug for Dump {
         fmt::Display::fmt(self, f)
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests;
