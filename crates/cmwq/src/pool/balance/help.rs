@@ -144,6 +144,7 @@ mod tests {
     use super::*;
     use crate::Work;
     use crate::pool::queue::pwq::Traits;
+    use crate::pool::state::worker::Busy;
     use crate::pool::stubs;
     use crate::sys::sync::Mutex;
 
@@ -214,6 +215,42 @@ mod tests {
         group.leave(&other);
         assert!(!own.help(&mut neighbours), "it is no neighbour any more");
         assert_eq!(*ran.lock(), [2]);
+    }
+
+    #[test]
+    fn a_neighbour_sends_a_thief_if_it_has_a_cpu_to_spare_and_nobody_searches() {
+        let pool = |prepare: fn(&mut Inner, u32)| {
+            let pool = stubs::pool_on(&Group::new(), 9, &[0, 1]);
+            let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
+            let (id, _) = pool.enroll();
+            let mut guard = pool.lock();
+            let inner: &mut Inner = &mut guard;
+            let worker = &mut inner.workers[id];
+            inner.counts.transition_starting_to_searching(worker);
+            guard.begin(id, pwq.place, false);
+            prepare(&mut guard, id);
+            drop(guard);
+            pool
+        };
+        let sends = |pool: &Arc<Pool>| (pool.send_help(), pool.lock().creating);
+        assert_eq!(sends(&pool(|_, _| ())), (true, true));
+        let blocked = pool(|inner, id| inner.step_out(id, Busy::Blocked));
+        assert_eq!(sends(&blocked), (true, true));
+        // A CPU for each hog, and none more because of the slots beside them.
+        let hog = |inner: &mut Inner, id| {
+            inner.step_out(id, Busy::CpuIntensive);
+            inner.hogs.grow(6);
+            inner.hogs.grow(6);
+            inner.retarget();
+        };
+        assert_eq!(sends(&pool(hog)), (true, true));
+        let full = pool(hog);
+        full.lock().counts.set_running(1);
+        assert_eq!(sends(&full), (false, false));
+        let searches = pool(|inner, id| inner.end(id));
+        assert_eq!(sends(&searches), (false, false));
+        let dying = pool(|inner, _| inner.dying = true);
+        assert_eq!(sends(&dying), (false, false));
     }
 
     #[test]

@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::Work;
+use crate::pool::attrs::params::Params;
 use crate::pool::queue::pwq::Traits;
 use crate::pool::state::group::Group;
 use crate::pool::stubs;
 use crate::pool::task::call::run_item;
 use crate::pool::task::run::Task;
+
+use std::sync::mpsc;
 
 const START: u64 = 1_000_000_000;
 
@@ -132,4 +135,118 @@ fn a_pool_where_nothing_waits_any_more_is_forgotten_after_25_looks() {
     let looks = (1..100).find(|_| !look(&mut watch, &mut now));
     assert_eq!(looks, Some(FORGET_AFTER));
     assert!(watch.is_empty() && !pool.lock().watched);
+}
+
+#[test]
+fn a_pool_is_looked_at_for_as_long_as_others_want_its_slot() {
+    let params = Arc::new(Params::default());
+    params.slots.set_limit(Some(1));
+    let [holds, waits] = [51, 52].map(|id| {
+        let pool = stubs::pool_of(&params, id);
+        let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
+        stubs::queue(&pool, pwq, &Work::new(|| ()));
+        pool
+    });
+    assert_eq!(params.slots.usage(), (1, 1));
+    holds.lock().counts.set_running(1);
+    run_all(&holds);
+    let mut watch = watch(&holds);
+    let look = |nth| watch.look(START + nth * PERIOD_NS);
+    assert!((0..100).map(look).all(|next| next.is_some()));
+    drop(waits);
+}
+
+#[test]
+fn what_was_allowed_for_sleepers_goes_when_nothing_waits() {
+    let pool = stubs::pool(53, 0);
+    pool.lock().allow_sleepers(20, 20);
+    assert!(pool.lock().target() > 22);
+    let mut watch = watch(&pool);
+    let targets: Vec<u32> = (0..20)
+        .map(|nth| {
+            watch.look(START + nth * PERIOD_NS);
+            pool.lock().target()
+        })
+        .collect();
+    // Bit by bit, and the first look only finds out where the pool stands.
+    assert!(
+        targets
+            .windows(2)
+            .skip(1)
+            .all(|two| two[1] < two[0] || two[1] == 2)
+    );
+    assert!(targets[19] < targets[0] / 2, "{targets:?}");
+}
+
+/// A thread that computes for a moment each time it is asked to, and sleeps in between.
+struct Thread {
+    tid: i32,
+    ask: mpsc::Sender<()>,
+    done: mpsc::Receiver<i32>,
+}
+
+impl Thread {
+    fn new() -> Self {
+        let ((ask, asked), (tell, done)) = (mpsc::channel(), mpsc::channel());
+        std::thread::spawn(move || {
+            let tid = thread::current_tid();
+            while tell.send(tid).is_ok() && asked.recv().is_ok() {
+                let until = thread::cpu_time_of_current_ns() + 2 * ASLEEP_BELOW_NS;
+                while thread::cpu_time_of_current_ns() < until {}
+            }
+        });
+        let tid = done.recv().expect("it has begun");
+        let own = Thread { tid, ask, done };
+        own.falls_asleep();
+        own
+    }
+
+    fn falls_asleep(&self) {
+        let asleep = |_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            thread::state_of(self.tid) == thread::ThreadState::Asleep
+        };
+        assert!((0..60_000).any(asleep), "it waits to be asked");
+    }
+
+    fn computes(&self) {
+        self.ask.send(()).expect("it is there");
+        self.done.recv().expect("it has computed");
+        self.falls_asleep();
+    }
+}
+
+#[test]
+fn a_blocked_worker_counts_again_when_its_clock_has_moved_between_two_looks_and_it_is_awake() {
+    let pool = stubs::pool(54, 0);
+    let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
+    let (id, handle) = pool.enroll();
+    let thread = Thread::new();
+    handle.tid.store(thread.tid as u32, Ordering::Relaxed);
+    handle.in_item.store(true, Ordering::Relaxed);
+    let mut guard = pool.lock();
+    let inner: &mut Inner = &mut guard;
+    let worker = &mut inner.workers[id];
+    inner.counts.transition_starting_to_searching(worker);
+    guard.begin(id, pwq.place, false);
+    drop(guard);
+    let mut watch = watch(&pool);
+    let mut question = || {
+        pool.question_all(pool.lock(), &mut watch.pools[0]);
+        pool.lock().running()
+    };
+    assert_eq!(question(), 1);
+    // Outside an item a worker is awake, as far as the monitor sees.
+    let seems_awake = |awake: bool| handle.in_item.store(!awake, Ordering::Relaxed);
+    seems_awake(true);
+    thread.computes();
+    pool.lock().step_out(id, Busy::Blocked);
+    assert_eq!(question(), 0, "it may have computed before it blocked");
+    seems_awake(false);
+    thread.computes();
+    assert_eq!(question(), 0, "it has computed, and sleeps again");
+    seems_awake(true);
+    assert_eq!(question(), 0, "it stands still");
+    thread.computes();
+    assert_eq!(question(), 1);
 }
