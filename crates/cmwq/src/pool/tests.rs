@@ -140,7 +140,7 @@ fn a_thief_that_declares_that_it_blocks_does_not_count_at_home_any_more() {
 }
 
 #[test]
-fn who_has_waited_in_a_declared_section_has_not_computed_there() {
+fn a_worker_that_has_waited_in_a_declared_section_has_not_computed_there() {
     let (_engine, wq, pool) = queue(1, 8);
     in_item(&wq, &pool, |pool| {
         let id = own_id(pool);

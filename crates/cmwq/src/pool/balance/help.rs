@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_sends_a_thief_if_it_has_a_cpu_to_spare_and_nobody_searches() {
+    fn a_neighbour_sends_a_thief_if_it_has_a_cpu_to_spare_and_no_worker_searches() {
         let pool = |prepare: fn(&mut Inner, u32)| {
             let pool = stubs::pool_on(&Group::new(), 9, &[0, 1]);
             let pwq = stubs::add_pwq(&pool, Traits::default(), 10);

@@ -103,7 +103,7 @@ fn a_pool_that_gets_on_wants_help_only_if_its_last_item_waits_for_longer_than_a_
 }
 
 #[test]
-fn a_pool_without_neighbours_and_one_that_is_not_saturated_ask_nobody() {
+fn a_pool_without_neighbours_and_one_that_is_not_saturated_ask_for_no_thief() {
     let pool = saturated(&Group::new(), 47, 0, 2);
     let mut alone = watch(&pool);
     assert_eq!(alone.look(START), Some(START + PERIOD_NS));
@@ -216,12 +216,11 @@ impl Thread {
     }
 }
 
-#[test]
-fn a_blocked_worker_counts_again_when_its_clock_has_moved_between_two_looks_and_it_is_awake() {
-    let pool = stubs::pool(54, 0);
+/// A pool with one worker, which runs an item; to the monitor it is this thread.
+fn runs_on(thread: &Thread, id: u32) -> (Arc<Pool>, u32, Arc<WorkerHandle>) {
+    let pool = stubs::pool(id, 0);
     let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
     let (id, handle) = pool.enroll();
-    let thread = Thread::new();
     handle.tid.store(thread.tid as u32, Ordering::Relaxed);
     handle.in_item.store(true, Ordering::Relaxed);
     let mut guard = pool.lock();
@@ -230,6 +229,46 @@ fn a_blocked_worker_counts_again_when_its_clock_has_moved_between_two_looks_and_
     inner.counts.transition_starting_to_searching(worker);
     guard.begin(id, pwq.place, false);
     drop(guard);
+    (pool, id, handle)
+}
+
+#[test]
+fn an_item_that_has_waited_while_the_monitor_looked_at_it_is_no_hog() {
+    let thread = Thread::new();
+    let (pool, id, handle) = runs_on(&thread, 55);
+    // It has not slept since the measurement began, and has computed for a second.
+    let sleeps = thread::voluntary_switches_of(thread.tid);
+    let mut computing = Computing::restart(0);
+    assert!(!computing.exceeds(0, 0, || sleeps));
+    let question = || {
+        let suspect = Suspect {
+            id,
+            handle: handle.clone(),
+            runs: 1,
+            seen_runs: 1,
+            seen_cpu_ns: 0,
+            seen_counted: true,
+            computing,
+            busy: Busy::Running,
+            tid: thread.tid,
+            cpu_ns: 1_000_000_000,
+        };
+        pool.question(suspect, false);
+        pool.lock().workers[id].state
+    };
+    // A declared wait ends.
+    pool.lock().workers[id].computing = Computing::default();
+    assert_eq!(question(), WorkerState::Busy(Busy::Running));
+    let now = pool.lock().workers[id].computing;
+    assert_eq!(now, Computing::default(), "the measurement begins anew");
+    pool.lock().workers[id].computing = computing;
+    assert_eq!(question(), WorkerState::Busy(Busy::CpuIntensive));
+}
+
+#[test]
+fn a_blocked_worker_counts_again_when_its_clock_has_moved_between_two_looks_and_it_is_awake() {
+    let thread = Thread::new();
+    let (pool, id, handle) = runs_on(&thread, 54);
     let mut watch = watch(&pool);
     let mut question = || {
         pool.question_all(pool.lock(), &mut watch.pools[0]);

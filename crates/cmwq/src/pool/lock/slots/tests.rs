@@ -200,7 +200,7 @@ fn a_thief_gets_a_slot_only_if_one_is_free_and_its_pool_has_a_cpu_for_it_and_owe
     assert_eq!((guard.slots, guard.cpus), (2, 2));
     assert!(!guard.borrow_slot_to_help(), "no CPU is left");
     drop(guard);
-    // Nobody has come to use it.
+    // No worker has come to use it.
     pools.iter().for_each(run);
     assert_eq!(params.slots.usage(), (0, 0));
 }
@@ -231,7 +231,7 @@ fn a_pool_that_owes_a_slot_has_a_new_turn_and_holders_are_watched_while_there_is
 
 /// Without a slot no worker is awake that would find what is published; and the monitor looks only every other millisecond.
 #[test]
-fn who_publishes_to_a_watched_pool_without_a_slot_enters_it_in_the_line() {
+fn an_issuer_enters_a_watched_pool_without_a_slot_in_the_line() {
     let (params, pools) = pools(1);
     let (pool, _) = &pools[1];
     pool.lock().watched = true;
