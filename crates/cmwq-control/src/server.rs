@@ -59,7 +59,7 @@ impl Ticks {
         }
         let busy = Engine::all()
             .iter()
-            .filter(|engine| engine.charge_cpu_time())
+            .filter(|engine| engine.account_cpu_time())
             .count()
             > 0;
         self.period = if busy {

@@ -216,7 +216,7 @@ pub const PIECES: &[Piece] = &[
         )],
     ),
     line(
-        "retired-with-arrivals",
+        "retired-with-staged",
         "a pool workqueue retires without accepting what was published before",
         &[edit(
             "workqueue/parts/core.rs",
@@ -225,7 +225,7 @@ pub const PIECES: &[Piece] = &[
         )],
     ),
     line(
-        "flush-without-arrivals",
+        "flush-without-staged",
         "a flush does not accept what was published before",
         &[edit(
             "workqueue/parts/flush.rs",
@@ -443,8 +443,8 @@ pub const PIECES: &[Piece] = &[
         "a batch takes a pending item for an accepted one",
         &[edit(
             "workqueue/batch.rs",
-            "                    Err(why_not) => {\n                        outcome.rest.push((first + index, why_not.into()));\n                        None\n                    }\n                }\n            };\n            let ask_for = |index: usize| ask_for_work",
-            "                    Err(why_not) => {\n                        if MUTANT {\n                            outcome.accepted += 1;\n                        } else {\n                            outcome.rest.push((first + index, why_not.into()));\n                        }\n                        None\n                    }\n                }\n            };\n            let ask_for = |index: usize| ask_for_work",
+            "                    Err(why_not) => {\n                        outcome.rest.push((first + index, why_not.into()));\n                        None\n                    }\n                }\n            };\n            let prefetch = |index: usize| prefetch_work",
+            "                    Err(why_not) => {\n                        if MUTANT {\n                            outcome.accepted += 1;\n                        } else {\n                            outcome.rest.push((first + index, why_not.into()));\n                        }\n                        None\n                    }\n                }\n            };\n            let prefetch = |index: usize| prefetch_work",
         )],
     ),
     line(

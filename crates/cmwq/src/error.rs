@@ -1,4 +1,4 @@
-//! What can go wrong, in one type: each value says what was wrong and what would be right.
+//! One error type for building and changing: each value says what was wrong and what is allowed.
 #![forbid(unsafe_code)]
 
 use crate::affinity::AffinityScope;
@@ -11,16 +11,16 @@ use std::{fmt, io};
 pub enum Error {
     /// The machine's description cannot be read or parsed.
     Topology(TopologyError),
-    /// An environment variable holds something that it must not.
+    /// An environment variable has a value that is not allowed.
     Variable {
         /// The variable's name.
         name: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
-        /// What it may hold.
+        /// What is allowed.
         allowed: &'static str,
     },
-    /// A text that says no limit of running workers.
+    /// A text that names no limit of running workers.
     CpuLimit {
         /// The text.
         given: String,
@@ -29,9 +29,9 @@ pub enum Error {
     DefaultScope,
     /// The global engine exists already.
     AlreadyInUse,
-    /// A workqueue's name with a NUL byte: its rescuer, and what traces it, take the name as a string that ends with one.
+    /// A workqueue's name with a NUL byte. Its rescuer and its traces need it as a string that ends with NUL.
     Name(String),
-    /// A format for names of threads that is none: see [`WorkerThreads::name`](crate::WorkerThreads::name).
+    /// A format for thread names that is not valid: see [`WorkerThreads::name`](crate::WorkerThreads::name).
     ThreadName(String),
     /// A nice level outside -20..=19.
     Nice(i32),
@@ -39,12 +39,12 @@ pub enum Error {
     NoSuchCpu {
         /// The CPU.
         cpu: usize,
-        /// Those that there are, as a list.
+        /// The CPUs that exist, as a list.
         allowed: String,
     },
     /// The calling thread cannot be bound.
     Binding {
-        /// The CPU that was asked for.
+        /// The requested CPU.
         cpu: usize,
         /// What the system said.
         source: io::Error,
@@ -53,39 +53,39 @@ pub enum Error {
     Thread(io::Error),
     /// `max_active` of an ordered workqueue is always 1.
     OrderedMaxActive,
-    /// Two things were asked for that exclude each other.
+    /// Two options that exclude each other.
     Incompatible {
-        /// The one.
+        /// The first.
         one: &'static str,
-        /// The other.
+        /// The second.
         other: &'static str,
     },
-    /// A mask of which nothing is left.
+    /// A CPU mask of which no CPU exists.
     EmptyCpumask {
         /// The mask as it was given.
         given: String,
-        /// What there is.
+        /// The CPUs that exist.
         allowed: String,
     },
     /// A NUMA node that the topology does not have.
     NoSuchNode {
         /// The node.
         node: u32,
-        /// Those that there are, as a list.
+        /// The nodes that exist, as a list.
         allowed: String,
     },
     /// The workqueue belongs to the process that this one was forked from.
     Forked,
-    /// The workqueue was destroyed, or never was.
+    /// The workqueue was destroyed, or never existed.
     NoSuchWorkqueue,
     /// All handles are in use.
     TooManyHandles {
-        /// How many there can be.
+        /// How many handles there can be.
         most: usize,
     },
 }
 
-/// What [`CpuLimit`] may be.
+/// The values of [`CpuLimit`].
 pub(crate) const CPU_LIMITS: &str = "auto, none, a number of workers from 1 to 4294967295";
 
 impl fmt::Display for Error {
@@ -167,14 +167,14 @@ impl From<TopologyError> for Error {
     }
 }
 
-/// Why a workqueue, or an item, cannot be waited for.
+/// Why the caller cannot wait for a workqueue or an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushError {
-    /// The caller is an item of the queue, or the item itself: it would wait for itself.
+    /// The caller is the item itself, or an item of the queue: it would wait for itself.
     OwnItem,
-    /// The queue belongs to the process that this one was forked from: its workers are not here.
+    /// The queue belongs to the process that this one was forked from: its workers do not exist here.
     Forked,
-    /// The deadline has passed, and the item has not ended. Only from a call that takes a timeout.
+    /// The deadline has passed, and the item has not ended. Only calls that take a timeout return this.
     TimedOut,
 }
 
@@ -192,14 +192,14 @@ impl fmt::Display for FlushError {
 
 impl std::error::Error for FlushError {}
 
-/// Why a workqueue takes no item.
+/// Why a workqueue refuses an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refused {
     /// The queue is being drained or destroyed, and the caller is none of its items.
     Draining,
-    /// The queue belongs to the process that this one was forked from: its workers are not here.
+    /// The queue belongs to the process that this one was forked from: its workers do not exist here.
     Forked,
-    /// The item was to wait for its timer, and the thread that serves the timers cannot be created.
+    /// The item needs a timer, and the timer thread cannot be created.
     NoTimer,
 }
 

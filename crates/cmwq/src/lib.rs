@@ -1,7 +1,7 @@
 //! Concurrency-managed workqueues for user space: the Linux kernel's workqueue as a library.
 //!
-//! A [`Workqueue`] is a name, a limit and some attributes. Work items that are queued on it run on worker pools that are
-//! cut to the machine: near the CPU that they were queued from, on about as many running workers as there are CPUs.
+//! A [`Workqueue`] is a name, a limit and some attributes. Its work items run on worker pools that follow the machine's topology: near the CPU
+//! that they were queued from, on about as many running workers as there are CPUs.
 //!
 //! ```
 //! use cmwq::Workqueue;
@@ -14,48 +14,46 @@
 //!
 //! # Where to look
 //!
-//! - Queue something: [`Workqueue::spawn`] (a closure and its result), [`Workqueue::queue`] (a reusable [`Work`]),
-//!   [`Workqueue::queue_embedded`] (an [item](EmbeddedWork) that is a field of the program's own struct), [`Workqueue::queue_raw`] (memory of the caller's own). Wait for it: [`JoinHandle`], [`Completion`],
-//!   [`Workqueue::flush`], [`Workqueue::drain`].
-//! - Many at once: [`Workqueue::queue_batch`], [`Workqueue::execute_batch`], [`Workqueue::spawn_batch`]. Items that borrow, and parallel loops: [`scope()`],
-//!   [`Workqueue::for_each_chunk`].
+//! - Queue an item: [`Workqueue::spawn`] (a closure and its result), [`Workqueue::queue`] (a reusable [`Work`]),
+//!   [`Workqueue::queue_embedded`] (an [item](EmbeddedWork) that is a field of the program's own struct), [`Workqueue::queue_raw`] (the
+//!   caller's own memory). Wait for it: [`JoinHandle`], [`Completion`], [`Workqueue::flush`], [`Workqueue::drain`].
+//! - Many at once: [`Workqueue::queue_batch`], [`Workqueue::execute_batch`], [`Workqueue::spawn_batch`]. Items that borrow, and parallel
+//!   loops: [`scope()`], [`Workqueue::for_each_chunk`].
 //! - Wait in an event loop (epoll, tokio, libuv): [`CompletionQueue`].
 //! - Where items run: [`WorkqueueAttrs`] and [`AffinityScope`](affinity::AffinityScope).
-//! - How many at a time: [`WorkqueueBuilder::max_active`], [`WorkqueueBuilder::ordered`], [`ConcurrencyGroup`] for several queues together.
+//! - How many at a time: [`WorkqueueBuilder::max_active`], [`WorkqueueBuilder::ordered`], [`ConcurrencyGroup`] for several queues.
 //! - The threads that run items: [`WorkerThreads`].
-//! - Other kinds of queues: [`WorkqueueBuilder::per_cpu`], [`WorkqueueBuilder::bh`], and those that every process has:
-//!   [`SystemWorkqueue`].
-//! - When resources are short: [`WorkqueueBuilder::mem_reclaim`]. Coming to rest: [`Engine::freeze_workqueues_begin`].
-//! - The machine, or another one in its place: [`topology`], [`Engine`], [`EngineBuilder`].
+//! - Other kinds of queues: [`WorkqueueBuilder::per_cpu`], [`WorkqueueBuilder::bh`], and the queues of every process: [`SystemWorkqueue`].
+//! - When resources are short: [`WorkqueueBuilder::mem_reclaim`]. Freezing: [`Engine::freeze_workqueues_begin`].
+//! - The machine, or the description of another one: [`topology`], [`Engine`], [`EngineBuilder`].
 //! - What has happened so far: [`Engine::stats`], [`set_warning_handler`]. What is busy: [`Engine::dump`],
 //!   [`set_report_handler`].
 //!
 //! # What may be called from where
 //!
-//! Any function may be called from any thread, also from work items. [`Workqueue::flush`] and [`Workqueue::drain`] from an
-//! item of the same queue would wait for themselves: they return an error instead. An item that waits in this library's
-//! own calls counts as blocked: its pool runs another in its place. Nothing but [`reset_signal_mask`] may be called from a
-//! signal handler, and a child process after `fork` cannot use the queues that it inherited.
+//! Any thread may call any function, and so may work items. [`Workqueue::flush`] and [`Workqueue::drain`] from an item of the same queue would
+//! wait for themselves: they return an error instead. An item that waits in this library's own calls counts as blocked: its pool runs another
+//! in its place. A signal handler may call nothing but [`reset_signal_mask`]. A child process after `fork` cannot use inherited queues.
 //!
 //! # Panics
 //!
-//! A work function may panic: the panic is caught and counted, the worker lives on. A closure's panic is the result of its
-//! [`JoinHandle`].
+//! A work function may panic: the worker catches and counts the panic and lives on. A closure's panic is the result of its [`JoinHandle`].
 //!
 //! # Environment
 //!
-//! `CMWQ_TOPOLOGY`, `CMWQ_CACHE_SHARD_SIZE`, `CMWQ_DEFAULT_AFFINITY_SCOPE`, `CMWQ_CPU_LIMIT`, `CMWQ_MIX_CORE_KINDS`, `CMWQ_UNBOUND_CPUS`, `CMWQ_POWER_EFFICIENT`,
+//! An engine reads these when it is built, for what its [builder](EngineBuilder) does not set: `CMWQ_TOPOLOGY`, `CMWQ_CACHE_SHARD_SIZE`,
+//! `CMWQ_DEFAULT_AFFINITY_SCOPE`, `CMWQ_CPU_LIMIT`, `CMWQ_MIX_CORE_KINDS`, `CMWQ_UNBOUND_CPUS`, `CMWQ_POWER_EFFICIENT`,
 //! `CMWQ_CPU_INTENSIVE_THRESH_US`, `CMWQ_CPU_INTENSIVE_WARNING_THRESH`, `CMWQ_DEBUG_FORCE_RR_CPU`, `CMWQ_WATCHDOG_THRESH`,
-//! `CMWQ_PANIC_ON_STALL` and `CMWQ_PANIC_ON_STALL_TIME` are read when an engine is built, for what its [builder](EngineBuilder) was not told.
+//! `CMWQ_PANIC_ON_STALL` and `CMWQ_PANIC_ON_STALL_TIME`.
 
 //! # Features
 //!
 //! `tracing`, off by default: every run of an item is a span of the crate [`tracing`](https://docs.rs/tracing), at level `TRACE`, with the
-//! target `cmwq` and the name `work`. Its fields are `queue` and `function` (as [`observe::function_name`] has it), and
-//! `description`, recorded when the item calls [`set_worker_desc`] outside of spans of its own. What the item logs is inside it. An item that a
-//! waiting thread runs itself is a child of the span in which that thread waits; otherwise the span is a root. Subscribers are
-//! called on the thread that runs the item, and must not panic. While no subscriber wants that level the feature costs each item a load
-//! and a branch; without the feature, nothing.
+//! target `cmwq` and the name `work`. Its fields are `queue` and `function` (as [`observe::function_name`] has it), and `description`,
+//! recorded when the item calls [`set_worker_desc`] outside of spans of its own. What the item logs is inside the span. When a waiting thread
+//! runs an item itself, the span is a child of the span in which that thread waits; otherwise it is a root. Subscribers are called on the
+//! thread that runs the item, and must not panic. While no subscriber wants that level the feature costs each item a load and a branch;
+//! without the feature, nothing.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -1,10 +1,9 @@
-//! What a process that uses cmwq can be asked, and how a tool changes it: counters, states, traces, attributes as texts.
+//! Observing a process that uses cmwq, and changing it: counters, states, traces, attributes as texts.
 //!
-//! - [`Engine::all`](crate::Engine::all), [`Engine::live_queues`](crate::Engine::live_queues): what there is.
+//! - [`Engine::all`](crate::Engine::all), [`Engine::live_queues`](crate::Engine::live_queues): which engines and queues exist.
 //! - [`Engine::queue_states`](crate::Engine::queue_states), [`Engine::pool_states`](crate::Engine::pool_states),
-//!   [`Engine::dump`](crate::Engine::dump), [`Engine::stats`](crate::Engine::stats): how it is.
-//! - [`LiveQueue::set_attribute`], [`Engine::set_parameter`](crate::Engine::set_parameter): changing it, by the rules of the kernel's
-//!   files.
+//!   [`Engine::dump`](crate::Engine::dump), [`Engine::stats`](crate::Engine::stats): their state.
+//! - [`LiveQueue::set_attribute`], [`Engine::set_parameter`](crate::Engine::set_parameter): changes, by the rules of the kernel's files.
 //! - [`Recording`]: what happens, event by event. [`EnqueueTiming`]: how long `queue()` takes.
 //! - With the feature `tracing`: a span around every run of an item, for [`tracing`](https://docs.rs/tracing) subscribers.
 //!
@@ -25,7 +24,7 @@ pub use crate::trace::{
 };
 pub use crate::workqueue::GroupState;
 
-/// What the code at `address` is called: its symbol if the program exports it, and otherwise the file and the offset in it, which
+/// The name of the code at `address`: its symbol if the program exports it, otherwise the file and the offset in it, which
 /// `addr2line -f -e FILE OFFSET` turns into a name.
 pub fn function_name(address: usize) -> String {
     symbol::name_of(address)

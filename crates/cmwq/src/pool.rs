@@ -1,20 +1,20 @@
-//! The back end: worker pools. Their protocol is written down in `pool/PROTOCOL.md`.
+//! The back end: worker pools. `pool/PROTOCOL.md` describes their protocol.
 //!
 //! | folder | what it is |
 //! |---|---|
-//! | `attrs` | what a pool is told about itself, and what all pools of an engine share |
-//! | `task` | one run of an item, and the table of those that run |
-//! | `queue` | what a pool keeps for each workqueue: its pool workqueue, credits, lanes |
-//! | `wake` | policies of waking, which know no pool |
+//! | `attrs` | a pool's attributes, and what all pools of an engine share |
+//! | `task` | one run of an item, and the busy table |
+//! | `queue` | what a pool keeps for each workqueue: its pool workqueue, credits, caller slots |
+//! | `wake` | wake-up policies, which know no pool |
 //! | `state` | the pool, and what its lock guards |
-//! | `lock` | the guard of the lock: items are taken under it, and it settles before it lets go |
-//! | `submit` | publishing: what an issuing thread remembers |
-//! | `balance` | the monitor's looks, and stealing |
+//! | `lock` | the guard of the pool's lock: takes items, and settles before each release |
+//! | `submit` | publishing: what an issuer remembers |
+//! | `balance` | the monitor, and stealing |
 //! | `run` | the worker's loop, batches, waiters, declared blocking |
 //! | `service` | threads beside the workers |
-//! | `report` | what pools look like from outside |
+//! | `report` | snapshots, dumps, stalls |
 //!
-//! Each uses those above it in this table only.
+//! Each folder uses only those above it in this table.
 #![deny(unsafe_code)]
 
 mod attrs;
@@ -42,10 +42,10 @@ mod tests;
 pub(crate) use attrs::kind::{Binding, Place, PoolAttrs, PoolKind};
 pub(crate) use attrs::params::Params;
 pub use attrs::threads::{WorkerThread, WorkerThreads};
+#[cfg(all(test, cmwq_loom))]
+pub(crate) use queue::caller_slot::CallerSlot;
 pub(crate) use queue::colours::COLOURS;
 pub(crate) use queue::credits::{NodeLimit, SharedLimit, Short};
-#[cfg(all(test, cmwq_loom))]
-pub(crate) use queue::lane::Lane;
 pub(crate) use queue::pwq::{PwqKey, Traits};
 pub(crate) use queue::stats::{PoolStats, PwqStats};
 pub(crate) use queue::together::Together;
@@ -56,19 +56,19 @@ pub(crate) use run::block::BlockGuard;
 pub use run::block::blocking;
 pub(crate) use run::describe::describe_at_home;
 pub(crate) use service::rescuer::Rescuer;
-pub(crate) use service::thread::{Caretaker, Service};
+pub(crate) use service::thread::{Maintenance, Service};
 pub(crate) use state::group::Group;
 pub(crate) use state::member::leave_in_child;
 pub(crate) use state::pool::{FrontEnd, Pool, PwqState, Rescue};
-// Of handles, which the model checker does not have.
+// For handles, which the model checker does not have.
 #[cfg(not(cmwq_loom))]
 pub(crate) use submit::producer::claim_and_publish_again;
 pub(crate) use submit::producer::{
-    Issuer, floods, has_backlog, note_way, publish_begins, publish_closure_again,
+    Issuer, floods, has_backlog, note_route, publish_begins, publish_closure_again,
     publish_item_again, publish_with_handle_again, wait_begins,
 };
-pub(crate) use submit::spawner;
-pub(crate) use submit::spawner::Granted;
+pub(crate) use submit::spawn_history;
+pub(crate) use submit::spawn_history::Granted;
 pub(crate) use task::call::Callable;
 #[cfg(all(test, cmwq_loom))]
 pub(crate) use task::current::Current;

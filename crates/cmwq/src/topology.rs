@@ -2,7 +2,7 @@
 //!
 //! A [`Topology`] is read from a sysfs tree ([`Topology::from_sysfs`]) or made from a synthetic description
 //! ([`Topology::from_synthetic`]); [`Topology::detect`] chooses by the environment variable [`TOPOLOGY_VARIABLE`].
-//! What is read of a tree (missing parts have fallbacks, told at [`Topology::from_sysfs`]):
+//! It reads these files of a tree (missing ones have fallbacks, see [`Topology::from_sysfs`]):
 //!
 //! ```text
 //! ROOT/devices/system/

@@ -98,7 +98,7 @@ fn queueing_and_running_a_reusable_item_allocates_nothing() {
 }
 
 #[test]
-fn small_closures_without_a_handle_need_no_memory_once_there_are_bundles() {
+fn small_closures_without_a_handle_need_no_memory_once_there_are_chunks() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("closures", &engine);
     let wq = engine.workqueue("t").build().unwrap();
@@ -108,7 +108,7 @@ fn small_closures_without_a_handle_need_no_memory_once_there_are_bundles() {
     allocations_are(0, &between, || {
         let between = between.clone();
         number += 1;
-        // The first few after a wait are items of their own, the others lie in bundles.
+        // The first few after a wait are items of their own, the others lie in chunks.
         if number % WINDOW != 0 {
             return wq.execute(move || between.an_item()).unwrap();
         }

@@ -82,7 +82,7 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
         move || while !stop.load(Ordering::Relaxed) {}
     });
     let pending = wq.spawn(|| 2);
-    // This thread has a bundle that it adds to.
+    // This thread has a chunk that it adds to.
     for _ in 0..100 {
         wq.execute(|| {}).unwrap();
     }

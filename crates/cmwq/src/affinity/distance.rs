@@ -3,7 +3,7 @@
 
 use crate::topology::Topology;
 
-/// What two CPUs share at the nearest, from near to far. (Whether they share a shard is up to the pods.)
+/// What two CPUs share at the nearest, from near to far. Shards are not part of it: see [`Pods`](super::Pods).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Distance {
     /// They are the same CPU.

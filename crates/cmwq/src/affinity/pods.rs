@@ -60,7 +60,7 @@ impl Pods {
             let pod = &mut pods[index];
             pod.cpus.insert(cpu);
             if scope != AffinityScope::System {
-                // CPUs come in ascending order: the highest has the last word.
+                // CPUs come in ascending order, so the highest one sets the node last.
                 pod.node = topology.node_of(cpu);
             }
             pod_of[cpu] = Some(index);

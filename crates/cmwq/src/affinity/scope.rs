@@ -7,10 +7,10 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::str::FromStr;
 
-/// The one table of scopes. Each has its Rust name, its number (the kernel's index, and the value in C), its name in files, commands and JSON, and
-/// its rule: two CPUs are in one pod when the rule gives them the same key. The first one is the alias and has no rule.
+/// The one table of scopes. Each has its Rust name, its number (the kernel's index, and the value in C), its name in files, commands and
+/// JSON, and its rule: two CPUs are in one pod when the rule gives them the same key. The first entry is the alias and has no rule.
 ///
-/// Besides, a scope has its constants in `cmwq.h` and `linux/workqueue.h`, and its oracle in `tests/pods_property.rs`.
+/// A new scope also needs its constants in `cmwq.h` and `linux/workqueue.h`, and its oracle in `tests/topology/pods_property.rs`.
 macro_rules! affinity_scopes {
     (
         $(#[$alias_doc:meta])* $alias:ident = $alias_number:literal, $alias_name:literal;
@@ -37,7 +37,7 @@ macro_rules! affinity_scopes {
             pub const ALL: [Self; [$alias_number, $first_number $(, $number)*].len()] =
                 [Self::$alias, Self::$first $(, Self::$scope)*];
 
-            /// The scopes that are rules of their own: all but [`Default`](Self::Default).
+            /// The scopes that have a rule: all but [`Default`](Self::Default).
             pub const CONCRETE: [Self; Self::ALL.len() - 1] = [Self::$first $(, Self::$scope)*];
 
             /// The names of [`CONCRETE`](Self::CONCRETE), for messages.
@@ -53,7 +53,7 @@ macro_rules! affinity_scopes {
                 }
             }
 
-            /// The pod of a CPU, as a key. The alias has one pod.
+            /// The key of a CPU's pod. The alias has one pod.
             pub(super) fn key(self, machine: &Cut<'_>, cpu: usize) -> Key {
                 let rule: fn(&Cut<'_>, usize) -> Key = match self {
                     Self::$alias => |_, _| (None, 0),
@@ -67,7 +67,7 @@ macro_rules! affinity_scopes {
 }
 
 affinity_scopes! {
-    /// An alias: whatever the global default scope is when the CPUs are mapped to pods.
+    /// An alias of the global default scope at the time when the CPUs are mapped to pods.
     Default = 0, "default";
     /// Every CPU is a pod.
     Cpu = 1, "cpu", |_, cpu| (Some(cpu), 0);
@@ -78,16 +78,16 @@ affinity_scopes! {
     /// A last-level cache is cut into pods of about eight cores; see [`shard_layout`](super::shard_layout).
     CacheShard = 4, "cache_shard", |machine, cpu| (machine.topology.llc_of(cpu), machine.shard_of(cpu));
     /// The CPUs of a NUMA node are a pod.
-    // No node is a pod of its own kind.
+    // CPUs without a node are one pod.
     Numa = 5, "numa", |machine, cpu| (machine.topology.node_of(cpu).map(|node| node as usize), 0);
     /// All CPUs are one pod.
     System = 6, "system", |_, _| (None, 0);
 }
 
-/// What a rule says of a CPU.
+/// The key that a rule gives a CPU.
 pub(super) type Key = (Option<usize>, usize);
 
-/// What the rules know of a machine.
+/// What the rules read of a machine.
 pub(super) struct Cut<'a> {
     topology: &'a Topology,
     shard_size: usize,
@@ -111,7 +111,7 @@ impl<'a> Cut<'a> {
 }
 
 impl AffinityScope {
-    /// What the global default is until it is changed, as in the kernel.
+    /// The global default until it is changed, as in the kernel.
     pub const INITIAL_DEFAULT: Self = Self::CacheShard;
 
     /// The kernel's index: the number of the scope in `enum cmwq_affinity_scope` of C.
@@ -126,7 +126,7 @@ impl AffinityScope {
         Self::ALL.get(index).copied()
     }
 
-    /// Reads a name as the kernel's files do: exactly, in this case, with at most one trailing newline ignored.
+    /// Reads a name as the kernel's files do: exact, case-sensitive, with at most one trailing newline ignored.
     ///
     /// # Errors
     /// [`UnknownScope`] for anything else.
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// A table with a scope that there is not.
+    /// A table with an invented scope.
     #[expect(unreachable_pub, reason = "the table makes what the crate publishes")]
     mod fake {
         use super::super::{Cut, Key};

@@ -29,10 +29,10 @@ fn find_queue(id: usize) -> Option<crate::trace::spans::Named> {
 }
 
 impl Engine {
-    /// All engines of the process that are in use, the oldest first: the [global](Self::global) one, if it was built, and those that the
-    /// program has built for itself. In a fork's child: those that it has built.
+    /// All engines of the process that are in use, the oldest first: the [global](Self::global) one, if it was built, and those that the program has
+    /// built for itself. In a fork's child: those that the child has built.
     pub fn all() -> Vec<Engine> {
-        // Upgraded while the lock is held, dropped when it is not: the last handle of an engine may be among them.
+        // Upgraded with the lock held, dropped with it free: the last handle of an engine may be among them.
         let all: Vec<Engine> = ENGINES
             .lock()
             .iter()
@@ -44,7 +44,7 @@ impl Engine {
             .collect()
     }
 
-    /// Unlike everything else about it, no other engine of the process has or had it.
+    /// The number of this engine: no other engine of the process has or had it.
     pub fn serial(&self) -> u64 {
         self.0.serial
     }

@@ -9,7 +9,7 @@ use crate::engine::parts::cpus::Cpus;
 use crate::engine::parts::limit::Limit;
 use crate::engine::parts::watchdog::{self, Watchdog};
 use crate::error::Error;
-use crate::pool::{Caretaker, Params, Service, WorkerThreads};
+use crate::pool::{Maintenance, Params, Service, WorkerThreads};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
 use crate::sys::clock;
@@ -21,7 +21,7 @@ use crate::trace::warn;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How long a worker may be idle before it may be let go.
+/// How long a worker may be idle before it may be culled.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 pub(crate) const FORCE_RR_WARNING: &str =
     "debug_force_rr_cpu is on: items that name no CPU are spread over all, expect to lose speed";
@@ -30,8 +30,8 @@ impl EngineBuilder {
     /// Builds the engine. No thread is started before its first workqueue is built.
     ///
     /// # Errors
-    /// A topology that cannot be read or parsed; an environment variable that holds something else than what it may;
-    /// `default` as the default scope; [`Error::ThreadName`].
+    /// A topology that cannot be read or parsed; an environment variable with a value that is not allowed; `default` as the default scope;
+    /// [`Error::ThreadName`].
     pub fn build(self) -> Result<Engine, Error> {
         let engine = self.assemble()?;
         engine.warn_of_parameters();
@@ -84,7 +84,7 @@ impl EngineBuilder {
         let limit = Limit::new(cpu_limit);
         let workers = limit.workers(usable.len());
         params.slots.set_limit(workers);
-        // The service thread may run wherever the process could, so that it sees CPUs come back.
+        // The service thread may run wherever the process ever could, so that it sees CPUs come back.
         let service = Service::new(match topology.is_injected() {
             true => usable,
             false => usable.union(&topology.possible().difference(topology.online())),
@@ -113,14 +113,14 @@ impl EngineBuilder {
             threads: self.threads,
             topology,
         });
-        let caretaker: Weak<dyn Caretaker> = Arc::<EngineCore>::downgrade(&core);
-        service.set_caretaker(caretaker);
+        let maintenance: Weak<dyn Maintenance> = Arc::<EngineCore>::downgrade(&core);
+        service.set_maintenance(maintenance);
         all::enter(&core);
         Ok(Engine(core))
     }
 
-    /// Builds the engine and makes it the process's [global](Engine::global) one: the way to set `cache_shard_size` or
-    /// a topology for the whole process, before first use.
+    /// Builds the engine and makes it the process's [global](Engine::global) one. This sets `cache_shard_size` or a topology for the whole process,
+    /// before first use.
     ///
     /// # Errors
     /// As [`build`](Self::build), and [`Error::AlreadyInUse`] if the global engine exists.
@@ -138,7 +138,7 @@ impl EngineBuilder {
 }
 
 impl Engine {
-    /// A builder of an engine of its own.
+    /// A builder of a separate engine.
     pub fn builder() -> EngineBuilder {
         EngineBuilder::new()
     }
@@ -165,7 +165,7 @@ static GLOBAL: ProcessMutex<Option<Engine>> =
 pub(crate) fn global() -> Result<Engine, Error> {
     let engine = {
         let mut global = GLOBAL.lock();
-        // A fork's child gets one of its own.
+        // A fork's child builds its own engine.
         if let Some(engine) = global.as_ref().filter(|engine| !engine.is_inherited()) {
             return Ok(engine.clone());
         }
@@ -176,7 +176,7 @@ pub(crate) fn global() -> Result<Engine, Error> {
     Ok(engine)
 }
 
-/// Real CPUs that threads of this process can be bound to, whichever thread asks.
+/// The real CPUs that threads of this process can be bound to, whichever thread calls.
 fn usable_cpus(topology: &Topology) -> CpuSet {
     if !topology.is_injected() {
         return topology.allowed().intersection(topology.online());
@@ -187,7 +187,7 @@ fn usable_cpus(topology: &Topology) -> CpuSet {
     }
 }
 
-/// The unbound mask to begin with. As in the kernel, one of which nothing is left is ignored.
+/// The unbound mask at first. As in the kernel, a mask without any CPU of the topology is ignored.
 fn unbound_of(wanted: &CpuSet, topology: &Topology, warnings: &mut Vec<String>) -> CpuSet {
     let all = topology.cpus();
     let left = wanted.intersection(all);

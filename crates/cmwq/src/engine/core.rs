@@ -22,15 +22,14 @@ use crate::topology::{CpuSet, Topology};
 use std::any::Any;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// One machine and what runs on it. Most programs never name it: [`Workqueue::builder`](crate::Workqueue::builder) uses
-/// the [global](Engine::global) one. Programs that inject topologies, such as tests and benchmarks, build their own;
-/// engines share nothing, not even pools of equal attributes.
+/// One machine and what runs on it. Most programs never name it: [`Workqueue::builder`](crate::Workqueue::builder) uses the [global](Engine::global)
+/// engine. Programs that inject topologies, such as tests and benchmarks, build their own. Engines share nothing, not even pools of equal attributes.
 ///
-/// Cloning gives another handle. Threads end when the last workqueue of an engine is destroyed and its last handle dropped.
+/// Cloning gives another handle. The threads end when the last workqueue of an engine is destroyed and its last handle dropped.
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<EngineCore>);
 
-// All issuers read it, and it is hardly ever written: nothing that is may lie on its lines.
+// All issuers read it, and it is hardly ever written: no written data may share its cache lines.
 #[repr(align(128))]
 pub(crate) struct EngineCore {
     pub(in crate::engine) serial: u64,
@@ -41,7 +40,7 @@ pub(crate) struct EngineCore {
     /// Serialises changes of `cpus`.
     pub(in crate::engine) cpus_change: Mutex<()>,
     pub(in crate::engine) shard_size: usize,
-    /// What its parameters are warned of, once it is in place.
+    /// Warnings about its parameters, for once it is in place.
     pub(in crate::engine) warnings: Box<[String]>,
     /// An index into [`AffinityScope::CONCRETE`].
     pub(in crate::engine) default_scope: AtomicU32,
@@ -52,38 +51,38 @@ pub(crate) struct EngineCore {
     pub(in crate::engine) default_scope_change: Mutex<()>,
     pub(in crate::engine) service: Arc<Service>,
     pub(in crate::engine) params: Arc<Params>,
-    /// What limits the workers that run at once.
+    /// The limit on the workers that run at once.
     pub(in crate::engine) limit: Mutex<Limit>,
-    /// Per-CPU queues that save power are unbound instead.
+    /// Per-CPU queues marked power efficient are unbound.
     pub(in crate::engine) power_efficient: bool,
     /// Cache shards may hold cores of several kinds.
     pub(in crate::engine) mix_core_kinds: bool,
-    /// Freezable queues start nothing new. Locked while queues are told.
+    /// Freezable queues start nothing new. Locked while queues are notified.
     pub(in crate::engine) frozen: Mutex<bool>,
     pub(in crate::engine) watchdog: Watchdog,
     pub(in crate::engine) idle_timeout_ns: u64,
-    /// What the threads of queues that do not say so are to be like.
+    /// The settings of threads of queues that have none of their own.
     pub(in crate::engine) threads: Option<WorkerThreads>,
 }
 
 /// What the engine needs of its workqueues.
 pub(crate) trait Queue: Send + Sync {
-    /// Who it is, for comparing only.
+    /// Its identity, for comparing only.
     fn id(&self) -> usize;
     fn name(&self) -> &str;
-    /// For the front end, which knows what it is.
+    /// For the front end, which knows the concrete type.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
     /// The default scope has changed.
     fn follow_default_scope(self: Arc<Self>);
     /// CPUs have come or gone, or the unbound mask has changed.
     fn follow_cpus(self: Arc<Self>);
-    /// Only freezable queues care.
+    /// Only freezable queues react.
     fn set_frozen(&self, frozen: bool);
     /// Freezable, and some of its items are active.
     fn is_freezing(&self) -> bool;
 }
 
-/// What the pools of a group have in common: nice level, CPUs, and whose threads they have.
+/// What the pools of a group have in common: nice level, CPUs, settings of their threads.
 pub(in crate::engine) type GroupName = (i32, CpuSet, Option<WorkerThreads>);
 
 #[derive(Default)]
@@ -103,13 +102,13 @@ impl PoolTable {
 
 pub(in crate::engine) struct Entry {
     pub(in crate::engine) pool: Arc<Pool>,
-    /// How many pool workqueues use it.
+    /// How many pool workqueues use the pool.
     pub(in crate::engine) users: usize,
 }
 
 impl Drop for EngineCore {
     fn drop(&mut self) {
-        // In a fork's child the thread is not there, and may have left its lock held.
+        // In a fork's child the service thread is gone; its lock may be held for ever.
         if self.born != fork::generation() {
             return;
         }
@@ -118,7 +117,7 @@ impl Drop for EngineCore {
 }
 
 impl Engine {
-    /// A handle of it.
+    /// A handle of the engine.
     pub(crate) fn of(core: Arc<EngineCore>) -> Engine {
         Engine(core)
     }
@@ -143,8 +142,8 @@ impl Engine {
         AffinityScope::CONCRETE[self.0.default_scope.load(Ordering::Relaxed) as usize]
     }
 
-    /// Changes the default scope. Unordered workqueues whose scope is `default` follow at once: what is queued already
-    /// finishes on the old pools, what is queued afterwards goes to the new ones. Others are not touched.
+    /// Changes the default scope. Unordered workqueues whose scope is `default` follow at once: queued items finish on the old pools, later ones go
+    /// to the new pools. Other workqueues are not touched.
     ///
     /// # Errors
     /// [`Error::DefaultScope`] if `scope` is itself `default`, as in the kernel; [`Error::Forked`].
@@ -167,7 +166,7 @@ impl Engine {
         queues.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The name of a queue known by its id.
+    /// The name of the queue with this id.
     pub(crate) fn queue_name(&self, id: usize) -> String {
         let queues = self.queues();
         let queue = queues.iter().find(|queue| queue.id() == id);
@@ -187,12 +186,12 @@ impl Engine {
         self.0.pods[index].get_or_init(|| Pods::build(&self.0.topology, scope, self.0.shard_size))
     }
 
-    /// What the engine has counted since it was built. In a fork's child: nothing, the counts are the parent's.
+    /// What the engine has counted since it was built. In a fork's child: zeros, since the counts are the parent's.
     pub fn stats(&self) -> EngineStats {
         if self.is_inherited() {
             return EngineStats::default();
         }
-        // Together: a pool that goes in between would be in neither.
+        // In one section: a pool released in between would be in neither.
         let (mut sum, pools) = {
             let table = self.0.pools.lock();
             (table.retired, table.pools())
@@ -206,7 +205,7 @@ impl Engine {
         EngineStats::new(&sum, pools.len() as u64, workers)
     }
 
-    /// Whether the process is a child, by fork, of the one that built this engine.
+    /// Whether this process is a fork's child of the one that built this engine.
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
         self.0.born != fork::generation()
@@ -228,7 +227,7 @@ impl Engine {
         pools
     }
 
-    /// All pools, by their numbers, each with the CPUs that its group may use, if it is one of a group, and how many pool workqueues use it.
+    /// All pools, by their numbers, each with the CPUs that its group may use (if it is in a group) and the number of its pool workqueues.
     pub(crate) fn pools_and_users(&self) -> Vec<(Arc<Pool>, Option<CpuSet>, usize)> {
         let mut pools: Vec<(Arc<Pool>, Option<CpuSet>, usize)> = {
             let table = self.0.pools.lock();
@@ -245,23 +244,23 @@ impl Engine {
         &self.0.service
     }
 
-    /// The CPUs as they are now, while the gate is held.
+    /// The CPUs as they are now, valid while the epoch is pinned.
     #[inline]
     pub(crate) fn cpus<'g>(&self, gate: &'g GateGuard<'_>) -> &'g Cpus {
         self.0.cpus.load(gate)
     }
 
-    /// The CPUs as they are now, for those who are in no hurry.
+    /// The CPUs as they are now, for callers off the fast path.
     pub(crate) fn cpus_now(&self) -> Arc<Cpus> {
         self.0.cpus.get(&gates().enter(0))
     }
 
-    /// What the threads are to be like of queues that do not say so.
+    /// The settings of threads of queues that have none of their own.
     pub(crate) fn worker_threads(&self) -> Option<&WorkerThreads> {
         self.0.threads.as_ref()
     }
 
-    /// Whether per-CPU workqueues that are marked power efficient are unbound ones.
+    /// Whether per-CPU workqueues that are marked power efficient are unbound.
     pub fn is_power_efficient(&self) -> bool {
         self.0.power_efficient
     }
@@ -286,7 +285,7 @@ impl Engine {
                 first_cpu,
             },
             batch: match key.kind {
-                // One by one, each within the turn's budget.
+                // One by one, within the worker's budget.
                 PoolKind::Bh(_) => 1,
                 _ => MOST_IN_BATCH,
             },
@@ -295,7 +294,7 @@ impl Engine {
             threads: key.threads.clone(),
         };
         let service = self.0.service.clone();
-        // Under the table's lock: whoever changes the CPUs finds the pool in the table, or it is made for the new ones.
+        // Under the table's lock: the thread that changes the CPUs finds the pool in the table, or the pool is made for the new CPUs.
         let binding = self.cpus_now().binding(key);
         let pool =
             Registry::process().add(|id| Pool::new(id, attrs, binding, service, group.clone()));
@@ -324,7 +323,7 @@ impl Engine {
         group
     }
 
-    /// Ends a use of a pool. With the last one the pool goes: its workers exit.
+    /// Ends a use of a pool. With its last use the pool goes: its workers exit.
     pub(crate) fn release_pool(&self, pool: &Arc<Pool>) {
         let mut table = self.0.pools.lock();
         let Some((key, entry)) = table
@@ -348,9 +347,9 @@ impl Engine {
         pool.shut_down();
     }
 
-    /// From now on the queue is told what happens.
+    /// From now on the queue is notified of changes.
     pub(crate) fn add_queue(&self, queue: &Arc<dyn Queue>) {
-        // Made while frozen, it starts frozen.
+        // A queue made while frozen starts frozen.
         let frozen = self.0.frozen.lock();
         {
             let mut queues = self.0.queues.lock();

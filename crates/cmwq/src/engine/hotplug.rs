@@ -5,7 +5,7 @@ use super::core::EngineCore;
 use super::{Engine, gates};
 use crate::engine::parts::cpus::Cpus;
 use crate::error::Error;
-use crate::pool::{Caretaker, Pool};
+use crate::pool::{Maintenance, Pool};
 use crate::sys::gate::Replaced;
 use crate::sys::{blocks, thread};
 use crate::topology::CpuSet;
@@ -13,8 +13,8 @@ use crate::trace::warn;
 use std::sync::Arc;
 
 impl Engine {
-    /// The CPUs on which items of unbound workqueues may run, in the topology's numbers: what was
-    /// [asked for](Self::set_unbound_cpumask), as far as the process may use it now.
+    /// The CPUs on which items of unbound workqueues may run, in the topology's numbers: the [requested mask](Self::set_unbound_cpumask), as far as
+    /// the process may use it now.
     pub fn unbound_cpumask(&self) -> CpuSet {
         self.cpus_now().unbound().clone()
     }
@@ -24,14 +24,13 @@ impl Engine {
         self.cpus_now().usable().clone()
     }
 
-    /// The unbound mask as it was asked for; all CPUs at first.
+    /// The unbound mask as it was requested; all CPUs at first.
     pub fn requested_unbound_cpumask(&self) -> CpuSet {
         self.cpus_now().requested().clone()
     }
 
-    /// Changes the CPUs on which items of unbound workqueues may run, of all of them at once. Queued items finish where
-    /// they are. CPUs that may not be used now are remembered, for when they may; if none may, the mask is ignored until
-    /// then.
+    /// Changes the CPUs on which items of unbound workqueues may run, for all of them at once. Queued items finish where they are. CPUs that may not
+    /// be used now are remembered for when they may; if none may, the mask is ignored until then.
     ///
     /// # Errors
     /// [`Error::EmptyCpumask`] if the topology has none of `cpus`; nothing is changed then. [`Error::Forked`].
@@ -48,7 +47,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether items of unbound workqueues that name no CPU go round all of them: see
+    /// Whether items of unbound workqueues that name no CPU go round all CPUs: see
     /// [`EngineBuilder::debug_force_rr_cpu`](super::EngineBuilder::debug_force_rr_cpu).
     pub fn debug_force_rr_cpu(&self) -> bool {
         self.cpus_now().forces_round_robin()
@@ -70,7 +69,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Replaces the CPUs by what `change` makes of them, unless that is nothing, and tells everybody.
+    /// Replaces the CPUs by the result of `change`, if it has one; then binds all pools anew and notifies all queues.
     fn change_cpus(&self, change: impl FnOnce(&Cpus) -> Option<Cpus>) {
         let _one_at_a_time = self.0.cpus_change.lock();
         let Some(new) = change(&self.cpus_now()) else {
@@ -94,15 +93,15 @@ impl Engine {
         }
     }
 
-    /// The real CPUs behind those where unbound items may run: where rescuers rest.
+    /// The real CPUs behind the unbound mask, where idle rescuers wait.
     pub(crate) fn resting_place(&self) -> CpuSet {
         self.cpus_now().resting_place()
     }
 }
 
-impl Caretaker for EngineCore {
-    /// The calling thread was bound to every CPU that the process could have, so what is left of that is what the process may
-    /// use: hotplug, cpusets and `taskset --all-tasks` all show there.
+impl Maintenance for EngineCore {
+    /// The calling thread was bound to every CPU that the process could have. What is left of that is what the process may use: hotplug, cpusets and
+    /// `taskset --all-tasks` all show there.
     fn check_cpus(self: Arc<Self>) {
         let engine = Engine(self);
         let Ok(real) = thread::current_binding() else {
@@ -115,7 +114,7 @@ impl Caretaker for EngineCore {
         engine.follow_quota();
         for pool in engine.pools() {
             pool.recall_strays();
-            pool.trim_bundles();
+            pool.trim_chunks();
         }
         blocks::trim();
     }

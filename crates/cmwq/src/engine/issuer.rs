@@ -7,18 +7,18 @@ use crate::sys::thread;
 use crate::topology::CpuSet;
 use std::marker::PhantomData;
 
-/// The calling thread queues from one CPU and is bound to it, until this is dropped.
+/// While it lives, the calling thread is bound to one CPU and queues from it.
 #[must_use = "the thread is an issuer of the CPU only while the guard lives"]
 pub struct IssuerGuard {
     before: Option<CpuSet>,
     declared_before: usize,
-    /// Belongs to its thread.
+    /// The guard belongs to its thread.
     _not_send: PhantomData<*const ()>,
 }
 
 impl Engine {
-    /// Binds the calling thread to the real CPU behind `cpu` and declares that it queues from `cpu`, until the guard is
-    /// dropped; then its earlier binding is restored. For benchmarks, and for topologies that were injected.
+    /// Binds the calling thread to the real CPU behind `cpu` and declares that it queues from `cpu`. Dropping the guard restores the earlier binding.
+    /// For benchmarks, and for injected topologies.
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the topology has no such CPU; [`Error::Binding`] if the system refuses.
@@ -50,7 +50,7 @@ impl Drop for IssuerGuard {
     fn drop(&mut self) {
         cpus::declare(self.declared_before);
         if let Some(before) = &self.before {
-            // The CPUs may have been taken from the process meanwhile: then it stays where it is.
+            // If the process may not use those CPUs any more, the thread stays where it is.
             let _ = thread::bind_current(before);
         }
     }

@@ -1,5 +1,5 @@
-//! The one table of an engine's parameters: name, help, value as text, how it is set, and the environment variable with its first value. A
-//! parameter is a file of `cmwq mount` by its name; what the endpoint and the commands show and take is this table.
+//! The table of an engine's parameters: name, help, value as text, setter, and the environment variable with its first value. Each parameter is a
+//! file of `cmwq mount`; the endpoint and the commands show and take what is in this table.
 //!
 //! Texts are read by the rules of the kernel's files of the workqueue module; variables more strictly.
 #![forbid(unsafe_code)]
@@ -14,12 +14,12 @@ use crate::error::{CPU_LIMITS, Error};
 use crate::topology::CpuSet;
 use std::time::Duration;
 
-/// A line of the table.
+/// One parameter.
 struct Parameter {
     name: &'static str,
     help: &'static str,
     get: fn(&Engine) -> String,
-    /// `None`: it is fixed when the engine is built.
+    /// `None`: fixed when the engine is built.
     set: Option<SetText<Engine>>,
     variable: Option<Variable>,
 }
@@ -117,7 +117,7 @@ const TABLE: [Parameter; 16] = [
             },
         }),
     },
-    // CPUs that the process may not use are to it what isolated ones are to the kernel.
+    // CPUs that the process may not use correspond to the kernel's isolated CPUs.
     Parameter {
         name: "cpumask_isolated",
         help: "CPUs that the process may not use",
@@ -247,15 +247,15 @@ const TABLE: [Parameter; 16] = [
 const SWITCH: &str = "0, 1";
 const SECONDS: &str = "a whole number of seconds";
 
-/// What can be read, and perhaps set, as text: an attribute of a workqueue or a parameter of an engine.
+/// A value that can be read, and perhaps set, as text: an attribute of a workqueue or a parameter of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Setting {
-    /// The name, as the kernel's file is called.
+    /// The name, as of the kernel's file.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// What it is, in one line.
     pub help: &'static str,
-    /// Whether it can be set at all.
+    /// Whether it can be set.
     pub writable: bool,
     /// The environment variable with its first value.
     pub variable: Option<&'static str>,
@@ -273,8 +273,7 @@ impl Setting {
 }
 
 impl Engine {
-    /// The parameters, as the kernel's files are called (those of the module, and the three global masks), and whether each can be
-    /// written.
+    /// The parameters, named as the kernel's files (those of the module, and the three global masks), and whether each can be written.
     pub const PARAMETERS: [(&'static str, bool); TABLE.len()] = {
         let mut all = [("", false); TABLE.len()];
         let mut at = 0;
@@ -305,8 +304,8 @@ impl Engine {
     /// Changes a parameter, by the kernel's rules for the text.
     ///
     /// # Errors
-    /// [`Errno::NoEnt`]: there is no such parameter; [`Errno::Acces`]: it can only be read; [`Errno::Inval`]: not such a value;
-    /// [`Errno::Range`] and [`Errno::Overflow`]: too large. Nothing is changed then.
+    /// [`Errno::NoEnt`]: there is no such parameter; [`Errno::Acces`]: it is read-only; [`Errno::Inval`]: not a valid value; [`Errno::Range`] and
+    /// [`Errno::Overflow`]: too large. Nothing is changed then.
     pub fn set_parameter(&self, name: &str, text: &str) -> Result<(), TextError> {
         let Some(set) = find(name)?.set else {
             let message = format!("{name} can only be read: it is fixed when the engine is built");
@@ -329,7 +328,7 @@ fn find(name: &str) -> Result<&'static Parameter, TextError> {
     })
 }
 
-/// Sets what the program has not, by the environment. An empty variable counts as unset.
+/// Sets from the environment what the program has not set. An empty variable counts as unset.
 pub(in crate::engine) fn read_variables(builder: &mut EngineBuilder) -> Result<(), Error> {
     for Variable {
         name,
@@ -400,7 +399,7 @@ fn yes_no(on: bool) -> String {
     if on { "Y" } else { "N" }.to_owned()
 }
 
-/// A mask with a digit for each CPU that can be.
+/// A mask with a digit for each possible CPU.
 fn mask(engine: &Engine, cpus: &CpuSet) -> String {
     cpus.to_mask_of(possible_numbers(engine.topology().possible()))
 }
@@ -425,7 +424,7 @@ mod tests {
         }
     }
 
-    /// What the program has set stays, and the variable is not even looked at.
+    /// A field that the program has set stays, and the variable is not read.
     #[test]
     fn every_variable_fills_an_empty_field_and_no_other() {
         for Variable { name, read, .. } in TABLE.iter().filter_map(|own| own.variable.as_ref()) {

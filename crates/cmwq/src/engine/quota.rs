@@ -1,4 +1,4 @@
-//! The limit on the workers that run at once: set, or by the CPU quota.
+//! The limit on the workers that run at once: the program's setting, or the CPU quota.
 #![forbid(unsafe_code)]
 
 use super::core::Engine;
@@ -9,7 +9,7 @@ use crate::sys::clock;
 use crate::topology::CpuQuota;
 
 impl Engine {
-    /// What limits the workers that run at once: as it was set, the CPU quota by default.
+    /// The setting of the limit on the workers that run at once; the CPU quota by default.
     pub fn cpu_limit(&self) -> CpuLimit {
         if self.is_inherited() {
             return CpuLimit::Auto;
@@ -17,7 +17,8 @@ impl Engine {
         self.0.limit.lock().setting
     }
 
-    /// Changes [`cpu_limit`](Self::cpu_limit), for all pools at once. Items that run go on; with a lower limit their workers leave after them.
+    /// Changes [`cpu_limit`](Self::cpu_limit), for all pools at once. Items that run go on; with a lower limit, their workers park when those items
+    /// end.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -30,7 +31,7 @@ impl Engine {
         Ok(())
     }
 
-    /// How many workers may run at once now, over all pools; `None`: as many as each pod has CPUs. In a fork's child: `None`.
+    /// How many workers may run at once now, over all pools. `None`: as many as each pod has CPUs. In a fork's child: `None`.
     pub fn running_limit(&self) -> Option<u32> {
         if self.is_inherited() {
             return None;
@@ -43,7 +44,7 @@ impl Engine {
         CpuQuota::detect()
     }
 
-    /// Reads the quota again if that is due, or the number of CPUs may have changed.
+    /// Reads the quota again when that is due; the number of CPUs may have changed too.
     pub(crate) fn follow_quota(&self) {
         let mut limit = self.0.limit.lock();
         let passed_ns = clock::now_ns().saturating_sub(limit.read_ns);

@@ -1,4 +1,4 @@
-//! Stalls: looked for, reported, and the dump of what is busy.
+//! Stalls: finding and reporting them, and the dump of what is busy.
 
 use super::core::Engine;
 use super::parts::watchdog::{Stall, look_at};
@@ -9,11 +9,11 @@ use crate::trace::report_with;
 use std::fmt::Write;
 
 impl Engine {
-    /// One look, if it is time to. Returns the time of the next.
+    /// One beat, if it is due. Returns the time of the next.
     pub(crate) fn watchdog(&self, now_ns: u64) -> Option<u64> {
         let watchdog = &self.0.watchdog;
         if watchdog.aborts_at().is_some_and(|at| at <= now_ns) {
-            // The report handler does not return.
+            // The report handler has not returned.
             std::process::abort();
         }
         let threshold_ns = watchdog.threshold_ns.load(Ordering::Relaxed);
@@ -59,10 +59,10 @@ impl Engine {
         });
     }
 
-    /// What is busy now: every workqueue with items accepted and not finished, and every pool with a worker that is not idle.
-    /// Its [`Display`](std::fmt::Display) is laid out like the kernel's `show_all_workqueues`.
+    /// What is busy now: every workqueue with items accepted and not finished, and every pool with a worker that is not idle. Its
+    /// [`Display`](std::fmt::Display) is laid out like the kernel's `show_all_workqueues`.
     ///
-    /// In a fork's child nothing is.
+    /// Empty in a fork's child.
     pub fn dump(&self) -> Dump {
         if self.is_inherited() {
             return Dump::new(Vec::new());
@@ -72,7 +72,7 @@ impl Engine {
     }
 }
 
-/// The report: a line for each list, everything that is busy, and what the threads do that hold up pools of one CPU.
+/// The report: a line for each list, everything that is busy, and the state of the threads that hold up pools of one CPU.
 fn stall_report(stalled: &[Stall], dump: &Dump) -> String {
     let mut text = String::new();
     for &(list, ns) in stalled {
@@ -95,7 +95,7 @@ fn stall_report(stalled: &[Stall], dump: &Dump) -> String {
     text + &dump.to_string() + &dump.threads_of(pools.map(|(list, _)| list.pool()))
 }
 
-/// What a report handler has before the process is aborted without it.
+/// How long a report handler may take before the process is aborted anyway.
 const LAST_WORDS_NS: u64 = 1_000_000_000;
 
 #[cfg(all(test, not(cmwq_loom)))]

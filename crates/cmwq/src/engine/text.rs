@@ -1,25 +1,25 @@
-//! Numbers and switches as the kernel's files take them, and the errors that they answer with.
+//! Numbers and switches as the kernel's files parse them, and the errors that they return.
 #![forbid(unsafe_code)]
 
 use crate::topology::{CpuSet, CpuSetError};
 use std::fmt;
 
-/// How a thing of type `T` takes a text.
+/// A setter of a `T` by text.
 pub(crate) type SetText<T> = fn(&T, &str) -> Result<(), TextError>;
 
-/// The kernel's error numbers, as far as its files return them.
+/// The kernel's error numbers that its files return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Errno {
-    /// The text means nothing here.
+    /// The text is not valid here.
     Inval,
-    /// A number that does not fit.
+    /// The number does not fit.
     Range,
-    /// A mask of more CPUs than there can be.
+    /// The mask has more CPUs than there can be.
     Overflow,
-    /// The file can only be read.
+    /// The file is read-only.
     Acces,
-    /// There is no such file, that is: queue, attribute or parameter.
+    /// There is no such file: queue, attribute or parameter.
     NoEnt,
 }
 
@@ -47,10 +47,10 @@ impl Errno {
     }
 }
 
-/// Why a text was not taken: the error number that the kernel's file answers with, and a line that says what would be right.
+/// Why a text was refused: the error number that the kernel's file returns, and a line that says what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError {
-    /// As the kernel's file answers.
+    /// What the kernel's file returns.
     pub errno: Errno,
     /// One line: the value, and what is allowed.
     pub message: String,
@@ -64,7 +64,7 @@ impl TextError {
         }
     }
 
-    /// Says which file refused it.
+    /// Adds the name of the file.
     pub(crate) fn of(self, name: &str) -> Self {
         Self::new(self.errno, format!("{name}: {}", self.message))
     }
@@ -78,12 +78,12 @@ impl fmt::Display for TextError {
 
 impl std::error::Error for TextError {}
 
-/// Not such a value.
+/// Not a valid value.
 pub(crate) fn inval(error: impl fmt::Display) -> TextError {
     TextError::new(Errno::Inval, error.to_string())
 }
 
-/// A text as it appears in a message: quoted, and not at full length.
+/// A text for a message: quoted and cut to a bounded length.
 pub(crate) fn shown(text: &str) -> String {
     const MOST: usize = 40;
     if text.chars().count() <= MOST {
@@ -93,8 +93,8 @@ pub(crate) fn shown(text: &str) -> String {
     format!("{begin:?}...")
 }
 
-/// The integer at the beginning of a text, as the files of workqueues read it: leading white space is skipped, what follows the digits
-/// is ignored. Too large ones are cut.
+/// The integer at the beginning of a text, as the files of workqueues parse it: leading white space is skipped, text behind the digits is ignored.
+/// Values too large are clamped.
 pub(crate) fn leading_integer(text: &str) -> Option<i64> {
     let text = text.trim_start();
     let (negative, digits) = match text.strip_prefix('-') {
@@ -111,8 +111,8 @@ pub(crate) fn leading_integer(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// A whole number as the kernel's module parameters take it: decimal, `0x` hexadecimal or `0` octal, with one newline at its end at
-/// most and nothing else around it.
+/// A whole number as the kernel's module parameters parse it: decimal, `0x` hexadecimal or `0` octal, with at most one newline behind it and nothing
+/// else around it.
 pub(crate) fn unsigned(text: &str, most: u64) -> Result<u64, TextError> {
     let digits = text.strip_suffix('\n').unwrap_or(text);
     let digits = digits.strip_prefix('+').unwrap_or(digits);
@@ -136,8 +136,7 @@ pub(crate) fn unsigned(text: &str, most: u64) -> Result<u64, TextError> {
     }
 }
 
-/// A switch as the kernel's module parameters take it: only the beginning counts, `1`, `y`, `t` and `on`, or `0`, `n`, `f` and `of`, in
-/// either case.
+/// A switch as the kernel's module parameters parse it: only the beginning counts, `1`, `y`, `t` and `on`, or `0`, `n`, `f` and `of`, in either case.
 pub(crate) fn switch(text: &str) -> Result<bool, TextError> {
     match text.as_bytes() {
         [b'1' | b'y' | b'Y' | b't' | b'T', ..] | [b'o' | b'O', b'n' | b'N', ..] => Ok(true),
@@ -149,12 +148,12 @@ pub(crate) fn switch(text: &str) -> Result<bool, TextError> {
     }
 }
 
-/// So many CPU numbers a mask has digits for.
+/// The number of CPU numbers that a mask has digits for.
 pub(crate) fn possible_numbers(possible: &CpuSet) -> usize {
     possible.last().map_or(1, |last| last + 1)
 }
 
-/// A mask as the kernel's `cpumask` files take it.
+/// A mask as the kernel's `cpumask` files parse it.
 pub(crate) fn parse_mask(text: &str) -> Result<CpuSet, TextError> {
     CpuSet::parse_mask(text).map_err(|error| {
         let errno = match error {

@@ -1,12 +1,12 @@
-//! What is reported, and after how long: the engine's thresholds.
+//! The engine's thresholds for reports.
 
 use super::Engine;
 use crate::sys::atomic::Ordering;
 use std::time::Duration;
 
 impl Engine {
-    /// For how long an item of a per-CPU workqueue may use the CPU before others are started beside it; zero: never. The
-    /// kernel's `cpu_intensive_thresh_us`, 10 ms at first. (The kernel scales it up on slow CPUs; this does not.)
+    /// How long an item of a per-CPU workqueue may use the CPU before others are started beside it; zero: never. The kernel's
+    /// `cpu_intensive_thresh_us`, 10 ms at first. (The kernel scales it up on slow CPUs; this does not.)
     pub fn cpu_intensive_threshold(&self) -> Duration {
         Duration::from_nanos(self.0.params.cpu_intensive_ns.load(Ordering::Relaxed))
     }
@@ -16,8 +16,8 @@ impl Engine {
         self.0.params.set_cpu_intensive(threshold);
     }
 
-    /// How often a function must have been too long on the CPU before it is reported; 0: never. The kernel's
-    /// `cpu_intensive_warning_thresh`, 4 at first. Reports come at that count and then ever more rarely (4, 5, 7, 11, 19…).
+    /// How often a function is a CPU hog before it is reported; 0: never. The kernel's `cpu_intensive_warning_thresh`, 4 at first. Reports come at
+    /// that count and then ever more rarely (4, 5, 7, 11, 19…).
     pub fn cpu_intensive_warning_threshold(&self) -> u32 {
         let warnings = &self.0.params.cpu_intensive_warnings;
         warnings.load(Ordering::Relaxed)
@@ -29,8 +29,8 @@ impl Engine {
         warnings.store(count, Ordering::Relaxed);
     }
 
-    /// A pool that has work waiting and starts none of it for this long is reported, whatever the reason, and so are items that wait
-    /// for `max_active` while none of their workqueue's starts or ends; zero: never. The kernel's `watchdog_thresh`, 30 s at first.
+    /// A pool that has work waiting and starts none of it for this long is reported, whatever the reason. So are items that wait for `max_active`
+    /// while none of their workqueue's starts or ends. Zero: never. The kernel's `watchdog_thresh`, 30 s at first.
     pub fn watchdog_threshold(&self) -> Duration {
         self.0.watchdog.threshold()
     }
@@ -41,9 +41,9 @@ impl Engine {
         self.0.service.watchdog_changed();
     }
 
-    /// At the report of this number of a pool that has work waiting and starts none of it the process is aborted, once the
-    /// [report handler](crate::set_report_handler) has returned or a second has passed; 0: never. The kernel's `panic_on_stall`, 0 at first.
-    /// Items that wait for `max_active` are reported, but do not count.
+    /// The report with this number of a pool that has work waiting and starts none of it aborts the process once the
+    /// [report handler](crate::set_report_handler) has returned, or after a second; 0: never. The kernel's `panic_on_stall`, 0 at first. Reports of items
+    /// that wait for `max_active` do not count.
     pub fn panic_on_stall(&self) -> u32 {
         self.0.watchdog.panic_on_stall()
     }

@@ -1,7 +1,7 @@
-//! The one table of a queue's attributes: name, help, which queues have it, value as text, and how it is set. What the endpoint, the commands,
-//! `cmwq mount` and the C functions for attributes show and take is this table.
+//! The one table of a queue's attributes: name, help, which queues have it, value as text, and how to set it. The endpoint, the commands,
+//! `cmwq mount` and the C functions for attributes all use this table.
 //!
-//! Texts are read by the rules of the kernel's files of a workqueue.
+//! Texts are parsed by the rules of the kernel's workqueue files.
 #![forbid(unsafe_code)]
 
 use super::live::LiveQueue;
@@ -22,14 +22,14 @@ struct Attribute {
     set: Option<SetText<LiveQueue>>,
 }
 
-/// What a queue allows with an attribute.
+/// What a queue allows for an attribute.
 #[derive(PartialEq)]
 enum Access {
-    /// It does not have it.
+    /// The queue does not have it.
     Absent,
-    /// It can be read only, and why.
+    /// The queue allows reading only, for this reason.
     Fixed(String),
-    /// It can be changed, if any can.
+    /// The queue allows changes, if the attribute has a setter.
     Free,
 }
 
@@ -79,7 +79,7 @@ const TABLE: [Attribute; 8] = [
         name: "group",
         help: "the name of its concurrency group, if it has one",
         access: grouped,
-        // In one line.
+        // Without control characters, so that it is one line.
         get: |queue| {
             let group = queue.core.limits.group();
             let name = group.map_or("", ConcurrencyGroup::name);
@@ -117,7 +117,7 @@ const TABLE: [Attribute; 8] = [
             let value = integer(text, "it must be a whole number from 1 to 2048", |value| {
                 value > 0
             })?;
-            // More than there is room for is clamped, with a warning.
+            // A value above the maximum is clamped, with a warning.
             let value = usize::try_from(value).unwrap_or(usize::MAX);
             changed(queue.set_max_active(value.min(WQ_MAX_ACTIVE + 1)))
         }),
@@ -142,7 +142,7 @@ const TABLE: [Attribute; 8] = [
     },
 ];
 
-/// Unbound and ordered queues have it.
+/// Unbound and ordered queues have the attribute.
 fn unbound(queue: &LiveQueue) -> Access {
     match queue.kind().is_unbound() {
         true => Access::Free,
@@ -150,7 +150,7 @@ fn unbound(queue: &LiveQueue) -> Access {
     }
 }
 
-/// Queues with a group have it.
+/// Queues with a group have the attribute.
 fn grouped(queue: &LiveQueue) -> Access {
     match queue.core.limits.group() {
         Some(_) => Access::Free,
@@ -164,7 +164,7 @@ fn integer(text: &str, allowed: &str, is_allowed: fn(i64) -> bool) -> Result<i64
         .ok_or_else(|| inval(format!("{} is not possible: {allowed}", shown(text))))
 }
 
-/// What the texts do not rule out: the queue is a fork's parent's.
+/// An error that the text does not cause: the queue belongs to the parent of a fork.
 fn changed(result: Result<(), Error>) -> Result<(), TextError> {
     result.map_err(inval)
 }
@@ -178,8 +178,9 @@ impl LiveQueue {
             .collect()
     }
 
-    /// The names of its attributes, as the kernel's files are called, and whether each can be written. Two more have those
-    /// with a [group](crate::ConcurrencyGroup): `group`, its name, and `group_max_active`, the limit that all of the group share.
+    /// The names of its attributes, as the kernel's files are called, and whether each can be written. A queue with a
+    /// [group](crate::ConcurrencyGroup) has two more: `group`, its name, and `group_max_active`, the limit that all queues of the group
+    /// share.
     pub fn attributes(&self) -> Vec<(&'static str, bool)> {
         let own = TABLE.iter().filter_map(|own| match (own.access)(self) {
             Access::Absent => None,
@@ -205,7 +206,7 @@ impl LiveQueue {
         })
     }
 
-    /// An attribute as the kernel's file shows it, without the newline.
+    /// An attribute in the format of the kernel's file, without the newline.
     ///
     /// # Errors
     /// [`Errno::NoEnt`]: a queue of this kind has no such attribute.
@@ -213,12 +214,12 @@ impl LiveQueue {
         Ok((self.find(name)?.get)(self))
     }
 
-    /// Changes one attribute, by the kernel's rules for the text: integers are read as far as they go, scopes are exact names with a
-    /// newline behind at most, masks are hexadecimal.
+    /// Changes one attribute, by the kernel's rules for the text: integers are read as far as they go, scopes are exact names with at most
+    /// one trailing newline, masks are hexadecimal.
     ///
     /// # Errors
-    /// [`Errno::NoEnt`]: a queue of this kind has no such attribute; [`Errno::Acces`]: it can only be read; [`Errno::Inval`]: not
-    /// such a value; [`Errno::Overflow`]: a mask with CPUs beyond all that there can be. Nothing is changed then.
+    /// [`Errno::NoEnt`]: a queue of this kind has no such attribute; [`Errno::Acces`]: it can only be read; [`Errno::Inval`]: the value is
+    /// not valid; [`Errno::Overflow`]: a mask has CPUs beyond the possible ones. The attribute stays unchanged then.
     pub fn set_attribute(&self, name: &str, text: &str) -> Result<(), TextError> {
         let own = self.find(name)?;
         match ((own.access)(self), own.set) {

@@ -1,4 +1,4 @@
-//! Finding, looking at and changing the queues of an engine without having them: for tools.
+//! Lists, inspects and changes the queues of an engine without owning them: for tools.
 
 use super::state::QueueState;
 use crate::engine::Engine;
@@ -8,15 +8,15 @@ use crate::workqueue::{ConcurrencyGroup, GroupState, WorkqueueAttrs, WorkqueueKi
 use std::fmt;
 use std::sync::Arc;
 
-/// A workqueue that somebody else has. It does not keep the queue from being destroyed: what is asked of one that is gone shows what it
-/// was at last, and changes nothing.
+/// A workqueue that another part of the program owns. It does not keep the queue from being destroyed: reading a destroyed queue gives its
+/// last values, and changing it does nothing.
 #[derive(Clone)]
 pub struct LiveQueue {
     pub(super) core: Arc<WqCore>,
 }
 
 impl Engine {
-    /// The workqueues that there are now, the oldest first. In a fork's child: none.
+    /// The workqueues that exist now, the oldest first. In a fork's child: none.
     pub fn live_queues(&self) -> Vec<LiveQueue> {
         if self.is_inherited() {
             return Vec::new();
@@ -52,17 +52,17 @@ fn all_serials() -> Vec<u64> {
 }
 
 impl LiveQueue {
-    /// Unlike the name, no other queue of the process has or had it.
+    /// Unlike the name, unique: no other queue of the process has or had it.
     pub fn serial(&self) -> u64 {
         self.core.serial
     }
 
-    /// How traces name it; another queue may have the same once this one is gone.
+    /// How traces name it; another queue may get the same once this one is gone.
     pub fn id(&self) -> usize {
         crate::engine::Queue::id(&*self.core)
     }
 
-    /// The name; others may have the same.
+    /// The name; other queues may have the same.
     pub fn name(&self) -> &str {
         &self.core.name
     }
@@ -77,11 +77,11 @@ impl LiveQueue {
         self.core.attrs()
     }
 
-    /// As [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs), of what `change` makes of the attributes. Nobody else changes
+    /// As [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs), with `change` editing the current attributes. No other thread changes
     /// them in between.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs).
     pub fn change_attrs(&self, change: impl FnOnce(&mut WorkqueueAttrs)) -> Result<(), Error> {
         self.core.change(change)
     }
@@ -94,7 +94,7 @@ impl LiveQueue {
     /// As [`Workqueue::set_max_active`](crate::Workqueue::set_max_active).
     ///
     /// # Errors
-    /// As there.
+    /// As [`Workqueue::set_max_active`](crate::Workqueue::set_max_active).
     pub fn set_max_active(&self, max_active: usize) -> Result<(), Error> {
         let max_active = crate::workqueue::clamp_max_active(self.name(), max_active);
         self.core.set_max_active(max_active)

@@ -1,4 +1,4 @@
-//! What an engine and its workqueues are at one moment, and their attributes and parameters as texts.
+//! The state of an engine and its workqueues at one moment, and their attributes and parameters as texts.
 #![forbid(unsafe_code)]
 
 mod attributes;

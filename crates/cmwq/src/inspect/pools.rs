@@ -1,4 +1,4 @@
-//! What an engine is at one moment, and who else has one.
+//! The state of an engine's pools and pods at one moment.
 
 use super::state::{PoolCounts, PoolFor, PoolState, RunState, ScopeState, WorkerState};
 use crate::affinity::AffinityScope;
@@ -8,16 +8,16 @@ use crate::topology::CpuSet;
 use std::sync::Arc;
 
 impl Engine {
-    /// Charges the CPU time of workers to the queues whose items they are found running: to be called every few milliseconds, by one
-    /// thread. As in the kernel this is a matter of looking now and then: right on average, and free for those who run. The time in which
-    /// workers look for work is in it; what rescuers run, and threads that wait for an item themselves, is not. The first call only
-    /// begins. Tells whether anything has run since the last call.
-    pub fn charge_cpu_time(&self) -> bool {
+    /// Charges the CPU time of workers to the queues whose items they are found running. One thread calls this every few milliseconds. As
+    /// in the kernel it samples: right on average, without cost for workers. It includes the time in which workers search for work, but not
+    /// runs of rescuers and caller-runs joins. The first call only starts the accounting. Returns whether anything has run since the last
+    /// call.
+    pub fn account_cpu_time(&self) -> bool {
         if self.is_inherited() {
             return false;
         }
         let pools = self.pools();
-        pools.iter().filter(|pool| pool.charge_cpu_time()).count() > 0
+        pools.iter().filter(|pool| pool.account_cpu_time()).count() > 0
     }
 
     /// The state of every pool, by number. In a fork's child: none.

@@ -1,4 +1,4 @@
-//! What a queue is at one moment.
+//! The state of a queue at one moment.
 
 use super::state::{NodeState, PwqState, QueueState, QueueStats, RescuerState};
 use crate::engine::gates;
@@ -80,7 +80,7 @@ impl WqCore {
         Some(RescuerState { tid, cpus })
     }
 
-    /// By CPU number: the pool that an item queued from there goes to. CPUs that do not exist have none.
+    /// By CPU number: the destination pool of an item queued from there. CPUs that do not exist have none.
     fn cpu_pool(&self) -> Vec<Option<u32>> {
         let gate = gates().enter(0);
         let slots = self.slots().iter().enumerate();

@@ -1,5 +1,4 @@
-//! What an engine, its queues and its pools are at one moment, as plain data. Each part is looked at by itself, so they may be a few
-//! microseconds apart.
+//! The state of an engine, its queues and its pools, as plain data. Each part is read by itself, so parts may be a few microseconds apart.
 #![forbid(unsafe_code)]
 
 use crate::affinity::AffinityScope;
@@ -12,7 +11,7 @@ use crate::workqueue::{WorkqueueAttrs, WorkqueueKind};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct QueueState {
-    /// Unlike the name, no other queue of the process has or had it.
+    /// Unlike the name, unique: no other queue of the process has or had it.
     pub serial: u64,
     /// The name.
     pub name: String,
@@ -20,41 +19,42 @@ pub struct QueueState {
     pub kind: WorkqueueKind,
     /// The kind and the flags in words, such as `percpu highpri`.
     pub flags: String,
-    /// Whether it has a rescuer, and which.
+    /// Its rescuer, if it has one.
     pub rescuer: Option<RescuerState>,
-    /// The attributes as they were given; they mean something to unbound and ordered queues only.
+    /// The attributes as they were given; they apply to unbound and ordered queues only.
     pub attrs: WorkqueueAttrs,
     /// The limit on active items.
     pub max_active: usize,
-    /// How many may be active on each node in any case.
+    /// How many items may be active on each node in any case.
     pub min_active: usize,
-    /// Where an item queued from a CPU goes: the pool's number, by CPU number.
+    /// The destination pool of an item, by the CPU number that it is queued from.
     pub cpu_pool: Vec<Option<u32>>,
     /// The pool for CPUs that have no pod, of unbound and ordered queues.
     pub default_pool: Option<u32>,
-    /// The limit and the active items of each node, of unbound and ordered queues; last, with no node, of the pools that lie on none.
+    /// The limit and the active items of each node, of unbound and ordered queues; last, with no node, of the pools that lie on no single
+    /// node.
     pub nodes: Vec<NodeState>,
-    /// Its shares of its pools, the latest last.
+    /// Its pool workqueues, the latest last.
     pub pwqs: Vec<PwqState>,
-    /// What it has counted. Sums can go down when attributes change, as the kernel's do.
+    /// Its counters. Sums can go down when attributes change, as the kernel's do.
     pub stats: QueueStats,
     /// The limit that it shares with other queues.
     pub group: Option<GroupState>,
-    /// How long `queue()` took, as far as it was [timed](crate::observe::EnqueueTiming).
+    /// How long `queue()` took, for the calls that were [timed](crate::observe::EnqueueTiming).
     pub enqueue: LatencyHistogram,
 }
 
-/// One queue's share of one pool.
+/// One queue's share of one pool: a pool workqueue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PwqState {
     /// The pool's number.
     pub pool: u32,
-    /// Items that run or are ready to.
+    /// Items that run or are ready to run.
     pub active: usize,
-    /// Items that wait for a place (`max_active`).
+    /// Items that wait for a credit (`max_active`).
     pub inactive: usize,
-    /// It takes no new items; it goes with its last one.
+    /// It takes no new items, and is removed with its last one.
     pub retired: bool,
 }
 
@@ -62,11 +62,11 @@ pub struct PwqState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeState {
-    /// The node; `None`: pools that lie on no single one.
+    /// The node; `None`: pools that lie on no single node.
     pub node: Option<u32>,
     /// Items active there.
     pub active: usize,
-    /// How many may be.
+    /// The limit on active items there.
     pub max_active: usize,
 }
 
@@ -74,13 +74,13 @@ pub struct NodeState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RescuerState {
-    /// The kernel's id of its thread; 0: it has not begun.
+    /// The kernel's id of its thread; 0: the thread has not begun.
     pub tid: i32,
     /// The real CPUs that it may run on.
     pub cpus: CpuSet,
 }
 
-/// What one queue has counted: the kernel's statistics, and a few more.
+/// The counters of one queue: the kernel's statistics, and a few more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueStats {
@@ -88,9 +88,9 @@ pub struct QueueStats {
     pub started: u64,
     /// Items completed.
     pub completed: u64,
-    /// CPU time of its items, in ns, as far as it was [charged](crate::Engine::charge_cpu_time).
+    /// CPU time of its items, in ns, as [charged](crate::Engine::account_cpu_time).
     pub cpu_ns: u64,
-    /// Items that used the CPU for too long.
+    /// Items that became CPU hogs.
     pub cpu_intensive: u64,
     /// Times another worker took over because one of its items blocked.
     pub cm_wakeups: u64,
@@ -98,15 +98,15 @@ pub struct QueueStats {
     pub mayday: u64,
     /// Items that the rescuer ran.
     pub rescued: u64,
-    /// Items that a pool's neighbours ran.
+    /// Items that workers of other pods stole and ran.
     pub helps: u64,
-    /// Items that threads ran which waited for them.
+    /// Items that threads waiting for them ran (caller-runs joins).
     pub waiter_runs: u64,
-    /// Workers that were woken up and then first ran an item of it.
+    /// Workers that were woken and then first ran an item of it.
     pub wakeups: u64,
-    /// Visits to the store of places that its pods share.
+    /// Visits to the shared store of credits.
     pub limit_visits: u64,
-    /// Times that somebody had to wait for the lock of one of the pools that it uses now; other queues of these pools are in it.
+    /// Times that a thread waited for the lock of one of the pools that it uses now, on behalf of any queue of these pools.
     pub lock_waits: u64,
 }
 
@@ -114,27 +114,27 @@ pub struct QueueStats {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PoolState {
-    /// Its number, in the whole process.
+    /// Its number, unique in the process.
     pub id: u32,
     /// What it is for.
     pub kind: PoolFor,
     /// As the kernel's: 1 BH, 2 a worker is being created, 4 not bound to one CPU (unbound, or its CPU may not be used now).
     pub flags: u32,
-    /// The thread that creates a worker, while one is being created; 0: it has not begun.
+    /// The thread that creates a worker, while one is being created; 0: that thread has not begun.
     pub manager: Option<i32>,
-    /// For how long, in ns, nothing has been started while something waits; `None`: nothing waits.
+    /// For how long, in ns, no item has started while some wait; `None`: none waits.
     pub hung_ns: Option<u64>,
     /// How many queues use it.
     pub users: usize,
     /// The nice level that its workers should have.
     pub nice: i32,
-    /// The nice level that they have, once one has begun.
+    /// The nice level that they have, once a worker has begun.
     pub effective_nice: Option<i32>,
     /// The pod, in the topology's CPU numbers.
     pub pod: CpuSet,
-    /// Where its items may run at all: the pod of a strict pool, and otherwise the queues' whole mask, since neighbours help.
+    /// Where its items may run: the pod of a strict pool; otherwise the queues' whole mask, because of work stealing.
     pub cpus: CpuSet,
-    /// Whether items stay in the pod in any case.
+    /// Whether items stay in the pod.
     pub strict: bool,
     /// The NUMA node of its first CPU.
     pub node: Option<u32>,
@@ -142,15 +142,15 @@ pub struct PoolState {
     pub binding: CpuSet,
     /// How many workers may run at a time.
     pub target: usize,
-    /// How many do.
+    /// How many workers run.
     pub running: usize,
-    /// Items that are ready to run and wait.
+    /// Items that are ready to run and wait for a worker.
     pub waiting: usize,
     /// All workers.
     pub workers: Vec<WorkerState>,
-    /// What is being run, by workers, helpers and rescuers.
+    /// The items in execution, on workers, thieves and rescuers.
     pub runs: Vec<RunState>,
-    /// What it has counted.
+    /// Its counters.
     pub stats: PoolCounts,
 }
 
@@ -171,7 +171,7 @@ pub enum PoolFor {
 pub struct WorkerState {
     /// Its number in the pool, as in its thread's name.
     pub id: u32,
-    /// The kernel's id of its thread; 0: it has not begun.
+    /// The kernel's id of its thread; 0: the thread has not begun.
     pub tid: i32,
     /// `starting`, `idle`, `searching`, `running`, `blocked`, `cpu_intensive` or `helping`.
     pub doing: &'static str,
@@ -183,21 +183,21 @@ pub struct WorkerState {
 pub struct RunState {
     /// The kernel's id of the thread that runs it.
     pub tid: i32,
-    /// Whether that is a rescuer.
+    /// Whether that thread is a rescuer.
     pub rescuer: bool,
     /// The [id](super::LiveQueue::id) of its queue.
     pub queue: usize,
     /// The address of its function; [`function_name`](crate::observe::function_name) names it.
     pub func: usize,
-    /// What it was [described](crate::set_worker_desc) as; otherwise the queue's name.
+    /// Its [description](crate::set_worker_desc); otherwise the queue's name.
     pub description: String,
-    /// For how long, in ns, by a clock that ticks every few milliseconds.
+    /// How long it has run, in ns, by a clock that ticks every few milliseconds.
     pub for_ns: u64,
     /// The functions of items that run right after it on the same worker.
     pub scheduled: Vec<usize>,
 }
 
-/// What one pool has counted.
+/// The counters of one pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolCounts {
@@ -205,17 +205,17 @@ pub struct PoolCounts {
     pub started: u64,
     /// Items completed.
     pub completed: u64,
-    /// Idle workers woken, for whatever reason.
+    /// Idle workers woken, for any reason.
     pub wakeups: u64,
-    /// Items that neighbours ran.
+    /// Items that workers of other pods stole and ran.
     pub helps: u64,
-    /// Times that somebody had to wait for its lock.
+    /// Times that a thread waited for its lock.
     pub lock_waits: u64,
     /// Workers created.
     pub workers_created: u64,
-    /// Attempts to create one that failed.
+    /// Failed attempts to create a worker.
     pub create_failures: u64,
-    /// Workers found blocked that had not said so.
+    /// Workers found blocked that had not declared it.
     pub blocked_seen: u64,
     /// Items whose function panicked.
     pub panics: u64,

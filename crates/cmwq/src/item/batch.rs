@@ -1,9 +1,9 @@
-//! Items that one worker has taken at once, to run them one after the other without the pool's lock. See `pool/run/batch.rs` for
-//! when and why. Those of a bundle stay where they are, and only their count is here.
+//! Items that one worker has claimed at once, to run them one after the other without the pool's lock. See `pool/run/batch.rs` for
+//! when and why. Items of a chunk stay where they are; the batch only counts them.
 //!
-//! One word counts the items that the worker has begun. Whoever holds the pool's lock may close the batch; from then on the
-//! worker begins no more of them. Every change of the word is one read-modify-write, so of the worker's next step and the
-//! closing one comes first, and the other sees it: each item is begun by the worker or given back by who closes, never both.
+//! One word counts the items that the worker has begun. The lock holder may close the batch; from then on the worker begins no more of them.
+//! Every change of the word is one read-modify-write, so of the worker's next step and the closing one comes first, and the other sees it:
+//! each item is either begun by the worker or given back by the closer, never both.
 
 use super::raw::{Pending, RawWork, WorkFn};
 use crate::sys::atomic::{AtomicU32, Ordering};
@@ -11,31 +11,31 @@ use crate::sys::cell::Guarded;
 use crate::sys::prefetch;
 use std::ptr::NonNull;
 
-/// Items of a batch at most: the lock, taken once for so many, costs less than a nanosecond for each.
+/// Items of a batch at most: the lock, taken once for this many, costs less than a nanosecond for each.
 pub(crate) const MOST: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
 
 const CLOSED: u32 = 1 << 31;
 
 pub(crate) struct Batch {
     begun: AtomicU32,
-    /// Written under the pool's lock by the worker while the batch is closed; read by the worker, and under the lock by who closes.
+    /// Written under the pool's lock by the worker while the batch is closed; read by the worker, and under the lock by the closer.
     items: [Guarded<Option<Entry>>; MOST],
 }
 
-/// An item, and its function: once it was begun its memory may be gone.
+/// An item, and its function: once the item has begun its memory may be freed.
 #[derive(Clone, Copy)]
 struct Entry {
     item: NonNull<RawWork>,
     func: Option<WorkFn>,
 }
 
-// SAFETY: the entries are handed from thread to thread by the rule above; what they point to is owned as `Pending`s, which are Send.
+// SAFETY: the entries pass from thread to thread by the rule above; what they point to is owned as `Pending`s, which are Send.
 unsafe impl Sync for Batch {}
 // SAFETY: as above.
 unsafe impl Send for Batch {}
 
 impl Batch {
-    /// A closed one.
+    /// A closed batch.
     pub(crate) fn new() -> Self {
         Batch {
             begun: AtomicU32::new(CLOSED),
@@ -43,38 +43,37 @@ impl Batch {
         }
     }
 
-    /// Under the lock, by its worker, while it is closed: the item at `index`, from 0 on, and its function.
+    /// Called by its worker under the lock, while the batch is closed: sets the item at `index`, from 0 on, and its function.
     #[inline]
     pub(crate) fn set(&self, index: usize, item: Pending, func: Option<WorkFn>) {
         let item = item.into_raw();
-        // SAFETY: closed, so nobody else looks at the entries.
+        // SAFETY: closed, so no other thread reads the entries.
         unsafe { self.items[index].set(Some(Entry { item, func })) };
     }
 
-    /// Under the lock, by its worker: opens it; the first item counts as begun.
+    /// Called by its worker under the lock: opens the batch; the first item counts as begun.
     #[inline]
     pub(crate) fn open(&self) {
-        // Relaxed: who closes it takes the lock first.
+        // Relaxed: the closer takes the lock first.
         self.begun.store(1, Ordering::Relaxed);
     }
 
-    /// By its worker, while items are left: begins the next one, which is the one at `index`. `false`: the batch was closed.
+    /// Called by its worker, while items are left: begins the next one, at `index`. `false`: the batch was closed.
     #[inline]
     pub(crate) fn go_on(&self, index: usize) -> bool {
-        // Release: who closes it sees what the items before this one did. Nothing is to be acquired: who finds it closed takes
-        // the lock.
+        // Release: the closer sees what the items before this one did. Nothing need be acquired: a worker that finds it closed takes the lock.
         let begun = self.begun.fetch_add(1, Ordering::Release);
         debug_assert!(begun & CLOSED != 0 || begun as usize == index);
         begun & CLOSED == 0
     }
 
-    /// By its worker, while it is open: asks for the line of the item at `index`.
+    /// Called by its worker, while the batch is open: prefetches the line of the item at `index`.
     #[inline]
-    pub(crate) fn ask_for(&self, index: usize) {
+    pub(crate) fn prefetch(&self, index: usize) {
         prefetch::to_write(self.entry(index).item.addr().get());
     }
 
-    /// Under the lock: closes it. Returns how many items have been begun; the others are the caller's to take.
+    /// Called under the lock: closes the batch. Returns how many items have begun; the caller takes the others.
     #[inline]
     pub(crate) fn close(&self) -> usize {
         // Acquire: what the items did that have ended.
@@ -83,14 +82,14 @@ impl Batch {
         begun as usize
     }
 
-    /// The item at `index`, once: by its worker if it has begun it, or under the lock by who has closed the batch, if nobody has.
+    /// The item at `index`, once: called by its worker after it has begun the item, or under the lock by the closer of the batch if it was not begun.
     #[inline]
     pub(crate) fn take(&self, index: usize) -> Pending {
         // SAFETY: `set` put it there, and the count gave this index to this caller alone.
         unsafe { Pending::from_raw(self.entry(index).item) }
     }
 
-    /// Under the lock: the address and the function of the item at `index`.
+    /// Called under the lock: the address and the function of the item at `index`.
     pub(crate) fn name(&self, index: usize) -> (usize, Option<WorkFn>) {
         let entry = self.entry(index);
         (entry.item.addr().get(), entry.func)

@@ -1,5 +1,5 @@
-//! Closures that nobody has a handle of. Small ones travel in a [bundle](super::bundle) as they are; as long as nobody has to see them as
-//! items, they are none. All others are items of their own, in memory that is used again.
+//! Closures without a handle. Small ones travel in a [chunk](super::chunk) as bytes, and become items only when a thread has to see them as
+//! such. All others are items of their own, in reused memory.
 
 use super::raw::{Pending, RawWork, WorkFn};
 use crate::sys::blocks;
@@ -12,9 +12,9 @@ use std::ptr::NonNull;
 /// Room for a small closure.
 pub(in crate::item) type Payload = [MaybeUninit<u64>; 3];
 
-/// What can be done with the closures of one type.
+/// The operations on closures of one type.
 struct Kind {
-    /// What names the type, as it does when the closure is an item.
+    /// The function that names the type, as it does when the closure is an item.
     func: WorkFn,
     /// Calls one.
     ///
@@ -28,12 +28,12 @@ struct Kind {
     boxed: unsafe fn(&Payload) -> NonNull<RawWork>,
 }
 
-/// The bytes of a small closure, and its kind. It is not dropped by itself: who has it uses it, once.
+/// The bytes of a small closure, and its kind. It is not dropped by itself: its owner uses it, once.
 #[must_use = "a closure that is not used is lost"]
 pub(crate) struct Small {
     payload: Payload,
     kind: &'static Kind,
-    /// Where it lay when it was taken out of a bundle: what names it while it runs.
+    /// Where it lay when it was taken out of a chunk: this names it while it runs.
     address: usize,
 }
 
@@ -74,7 +74,7 @@ unsafe fn boxed_from<F: FnOnce() + Send + 'static>(payload: &Payload) -> NonNull
 }
 
 /// # Safety
-/// `item` is that of a `Boxed<F>` from [`into_raw`], and runs once.
+/// `item` belongs to a `Boxed<F>` from [`into_raw`], and runs once.
 unsafe extern "C-unwind" fn run_boxed<F: FnOnce() + Send + 'static>(item: NonNull<RawWork>) {
     // SAFETY: by the contract.
     let func = unsafe { from_raw::<F>(item) };
@@ -90,10 +90,10 @@ pub(crate) fn into_raw<F: FnOnce() + Send + 'static>(func: F) -> NonNull<RawWork
     memory.cast()
 }
 
-/// The closure of an item that will not run, or runs now. The item is gone then.
+/// The closure of an item that will not run, or runs now. This frees the item.
 ///
 /// # Safety
-/// `item` came from [`into_raw`] of the same type, nobody else uses it, and this is called once.
+/// `item` came from [`into_raw`] of the same type, no other thread uses it, and this is called once.
 pub(crate) unsafe fn from_raw<F>(item: NonNull<RawWork>) -> F {
     let memory = item.cast::<Boxed<F>>();
     // SAFETY: by the contract; the item has nothing to drop.
@@ -111,14 +111,14 @@ impl Small {
         size_of::<F>() <= size_of::<Payload>() && align_of::<F>() <= align_of::<Payload>()
     }
 
-    /// The closure as a small one, if it is.
+    /// `func` as a small closure, if it fits.
     #[inline]
     pub(crate) fn of<F: FnOnce() + Send + 'static>(func: F) -> Result<Self, F> {
         if !Self::fits::<F>() {
             return Err(func);
         }
         let mut payload = [MaybeUninit::uninit(); 3];
-        // SAFETY: there is room for it, at an address that suits it.
+        // SAFETY: it fits, and the address is aligned for it.
         unsafe { payload.as_mut_ptr().cast::<F>().write(func) };
         Ok(Small {
             payload,
@@ -127,7 +127,7 @@ impl Small {
         })
     }
 
-    /// A copy of `func`, as a closure that drops what `func` returns, if there is room. One of the two may be used.
+    /// A copy of `func`, as a closure that drops what `func` returns, if it fits. The caller may use one of the two.
     ///
     /// # Safety
     /// The other one is not used, and not dropped.
@@ -141,7 +141,7 @@ impl Small {
         }
         // SAFETY: by the contract only one is used.
         let func = unsafe { std::ptr::read(func) };
-        // A small one is not dropped by itself.
+        // A small closure is not dropped by itself.
         match Self::of(move || drop(func())) {
             Ok(small) => Some(small),
             Err(unfit) => {
@@ -151,7 +151,7 @@ impl Small {
         }
     }
 
-    /// The closure again.
+    /// The original closure.
     ///
     /// # Safety
     /// It was made [of](Self::of) this type.
@@ -167,16 +167,16 @@ impl Small {
         self.payload
     }
 
-    /// What all of its type have in common, as a number; not 0.
+    /// The kind as a number, the same for all closures of its type; not 0.
     #[inline]
     pub(in crate::item) fn number(&self) -> usize {
         std::ptr::from_ref(self.kind).expose_provenance()
     }
 
-    /// What was handed on by these.
+    /// A small closure from its [payload](Self::payload) and its [number](Self::number).
     ///
     /// # Safety
-    /// The payload and the number are those of one closure, which nobody else uses.
+    /// The payload and the number belong to one closure, which no other thread uses.
     #[inline]
     pub(in crate::item) unsafe fn from_parts(
         payload: Payload,
@@ -192,7 +192,7 @@ impl Small {
         }
     }
 
-    /// The function that names the closures whose [number](Self::number) this is.
+    /// The function that names the closures with this [number](Self::number).
     ///
     /// # Safety
     /// It is such a number.
@@ -212,18 +212,18 @@ impl Small {
         self.kind.func
     }
 
-    /// Calls it. A panic of it is handed back.
+    /// Calls it. Returns its panic.
     #[inline]
     pub(crate) fn call(self) -> Result<(), Box<dyn Any + Send>> {
-        // SAFETY: they belong together, and `self` is used up.
+        // SAFETY: payload and kind belong together, and `self` is used up.
         catch_unwind(AssertUnwindSafe(|| unsafe {
             (self.kind.call)(&self.payload)
         }))
     }
 
-    /// An item of its own, claimed.
+    /// Makes an item of its own, claimed.
     pub(crate) fn into_item(self) -> Pending {
-        // SAFETY: as in `call`; the item is there until its function has run.
+        // SAFETY: as in `call`; the item exists until its function has run.
         unsafe { Pending::one_shot((self.kind.boxed)(&self.payload)) }
     }
 }

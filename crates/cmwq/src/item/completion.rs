@@ -1,29 +1,29 @@
-//! A completion: one thread says "done", others wait for it.
+//! A completion: one thread completes it, others wait for it.
 
 use crate::sys::atomic::{AtomicU32, Ordering};
 
 const OPEN: u32 = 0;
-/// Somebody sleeps.
+/// A thread sleeps.
 const AWAITED: u32 = 1;
 /// A waker is registered beside the completion.
 const POLLED: u32 = 2;
-/// One waiter may go on.
+/// One waiter may continue.
 const ONE: u32 = 4;
-/// Every waiter may go on, for ever.
+/// Every waiter may continue, for ever.
 const ALL: u32 = 1 << 31;
 
 /// An event that one thread signals and others wait for: the kernel's completion.
 ///
-/// [`complete`](Completion::complete) lets every waiter go on, whether it comes before or after, until the completion is
-/// [`reinit`](Completion::reinit)ialised. [`complete_one`](Completion::complete_one) lets one go on, and counts: as many waits return as it
-/// was called. Neither makes a system call when nobody waits. What the completing thread did before is visible to a thread after
+/// [`complete`](Completion::complete) lets every waiter continue, whether it comes before or after, until the completion is
+/// [`reinit`](Completion::reinit)ialised. [`complete_one`](Completion::complete_one) lets one waiter continue, and counts: as many waits return
+/// as there were calls. Neither makes a system call when no thread waits. What the completing thread did before is visible to a thread after
 /// its `wait`.
 ///
-/// All-zero memory is one that is not done: 4 bytes, aligned to 4.
+/// All-zero memory is a completion that is not done: 4 bytes, aligned to 4.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Completion {
-    /// AWAITED; POLLED; ALL; between POLLED and ALL, how many may go on.
+    /// AWAITED; POLLED; ALL; between POLLED and ALL, how many may continue.
     state: AtomicU32,
 }
 
@@ -41,7 +41,7 @@ impl Completion {
         }
     }
 
-    /// Makes it not done again. Must not be called while anybody waits.
+    /// Makes it not done again. Must not be called while a thread waits.
     pub fn reinit(&self) {
         self.state.store(OPEN, Ordering::Relaxed);
     }
@@ -53,27 +53,27 @@ impl Completion {
 }
 
 impl Completion {
-    /// Makes it done for all, and has those who sleep on its word woken by `wake`. `true`: a waker [is registered](Self::mark_polled), which the
-    /// caller has to wake.
+    /// Makes it done for all waiters; `wake` wakes those that sleep on its word. `true`: a waker [is registered](Self::mark_polled), which the caller
+    /// has to wake.
     ///
-    /// What it is part of must still be there afterwards if that is to be used.
+    /// A caller that uses the surrounding memory afterwards must make sure that it still exists.
     #[inline]
     pub(crate) fn complete_by(&self, wake: impl FnOnce(*const AtomicU32)) -> bool {
-        // After the swap a waiter may go on and free the completion: only its address may be used for the wake-up, and a
-        // wake-up of a word that is gone is harmless (a private futex is looked up by its address alone).
+        // After the swap a waiter may continue and free the completion: only its address may be used for the wake-up, and waking
+        // a freed word is harmless (the system looks up a private futex by its address alone).
         let state: *const AtomicU32 = &self.state;
         let before = self.state.swap(ALL, Ordering::AcqRel);
-        // No thread sleeps on the word of one that is only polled: a wake-up would be a system call for nothing.
+        // No thread sleeps on the word of a completion that is only polled: a wake-up would be a system call for nothing.
         if before & AWAITED != 0 {
             wake(state);
         }
         before & POLLED != 0
     }
 
-    /// Makes it done for one more, and has those who sleep on its word woken by `wake`.
+    /// Makes it done for one more waiter; `wake` wakes those that sleep on its word.
     pub(crate) fn complete_one_by(&self, wake: impl FnOnce(*const AtomicU32)) {
         let state: *const AtomicU32 = &self.state;
-        // Who is woken and finds nothing left says again that he waits.
+        // A woken thread that finds nothing left sets AWAITED again.
         let step = |now: u32| (now < ALL).then_some((now & !AWAITED) + ONE);
         let before = self
             .state
@@ -88,17 +88,17 @@ impl Completion {
         &self.state
     }
 
-    /// Says that a waker is registered, which the completer finds. `false`: it is done. Only for one that is completed for all.
+    /// Marks that a waker is registered, which the completer finds. `false`: it is done. Only for a completion that is completed for all.
     pub(crate) fn mark_polled(&self) -> bool {
-        // Always a write, never a mere look: so it comes before the completing exchange, which then sees it, and what was left
+        // Always a write, never a mere load: so it comes before the completing exchange, which then sees it, and what was left
         // for the completer (release); or after it, and sees that (acquire).
         self.state.fetch_or(POLLED, Ordering::AcqRel) & ALL == 0
     }
 
-    /// As [`wait`](Completion::wait), if that need not wait; otherwise `false`.
+    /// As [`wait`](Completion::wait), but returns `false` instead of waiting.
     pub fn try_wait(&self) -> bool {
-        // Acquire: pairs with the completers' Release, all of them that counted up, since who counts down between them only
-        // carries on what they released. Done for all, it is only read: waiters share the line.
+        // Acquire: pairs with the Release of all completers that counted up, since a waiter that counts down between them only
+        // passes on what they released. A completion that is done for all is only read: waiters share the line.
         let mut now = self.state.load(Ordering::Acquire);
         while (ONE..ALL).contains(&now) {
             let taken = self.state.compare_exchange_weak(
@@ -115,9 +115,9 @@ impl Completion {
         now >= ALL
     }
 
-    /// Says that a thread sleeps, and returns the word that it sleeps on. `None`: one may go on.
+    /// Marks that a thread sleeps, and returns the value of the word that it sleeps on. `None`: the caller may continue.
     pub(crate) fn mark_awaited(&self) -> Option<u32> {
-        // Relaxed: publishes nothing. Acquire: who completed before is found by the next look.
+        // Relaxed: publishes nothing. Acquire: the next check finds an earlier completer.
         let mark = |now: u32| (now < ONE).then_some(now | AWAITED);
         let before = self
             .state

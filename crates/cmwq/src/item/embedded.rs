@@ -1,8 +1,9 @@
 //! Items that are part of a value of the program's, which an `Arc` keeps alive while they are pending or run.
 //!
-//! **A pending instance owns one reference of the value.** The claimant of PENDING stores the address of the value in the item and leaves a reference
-//! (`lend`). Whoever ends the pending instance takes the reference over: the function's run, a cancel, or the claimant itself if the queue refuses the item. All claimants
-//! store the same address, since an item is part of one value only (`locate` makes sure of that), and a value in an `Arc` of which a reference is lent does not move.
+//! **A pending instance owns one reference of the value.** The claimant of PENDING stores the address of the value in the item and leaves a
+//! reference (`lend`). The thread that ends the pending instance takes the reference over: the worker that runs the function, a canceller, or
+//! the claimant itself if the queue refuses the item. All claimants store the same address, since an item is part of one value only (`locate`
+//! makes sure of that), and a value in an `Arc` of which a reference is lent does not move.
 
 use super::raw::RawWork;
 use std::marker::PhantomData;
@@ -12,8 +13,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A work item as a field of a value of type `T`, which is in an [`Arc`]. Its function gets that `Arc`.
 ///
-/// For objects that have things to be done for them: a device with its reset and its statistics, a connection with its input and its output. Each is a field, and the
-/// object's methods are the functions. Nothing is allocated for an item, and nothing is unsafe: a pending item keeps the whole object alive, and the reference goes to the function.
+/// For objects with several tasks: a device with its reset and its statistics, a connection with its input and its output. Each task is a
+/// field, and the object's methods are the functions. An item needs no allocation and no unsafe code: a pending item keeps the whole
+/// object alive, and the reference goes to the function.
 ///
 /// ```
 /// use cmwq::{EmbeddedWork, Workqueue};
@@ -42,13 +44,13 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 ///
 /// let queue = Workqueue::builder("devices").build()?;
 /// let device = Device::new();
-/// // Which item of the device: as a function from the device to its field.
+/// // Which item of the device: a function from the device to its field.
 /// let queued = queue.queue_embedded(&device, |device| &device.reset);
 /// assert!(queued.will_run());
 /// device.reset.flush()?;
 /// assert_eq!(device.resets.load(Ordering::Relaxed), 1);
 ///
-/// // Taken back before it began, an item gives back the reference that it held.
+/// // An item that is cancelled before it began gives back the reference that it held.
 /// let queued = queue.queue_embedded(&device, |device| &device.log);
 /// assert!(queued.is_accepted());
 /// if let Some(same) = device.log.cancel() {
@@ -57,16 +59,16 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It is pending at most once, as a [`Work`](crate::Work), and has its guarantees. What `Work` keeps in a closure, it has in the object.
+/// It is pending at most once, as a [`Work`](crate::Work), and has its guarantees. The object holds what `Work` keeps in a closure.
 ///
-/// A function may drop the last `Arc`: the object is dropped on the worker then, and the item with it. An object's `Drop` need not cancel anything: while an item is
-/// pending, there is a reference.
+/// A function may drop the last `Arc`: then the worker drops the object, and the item with it. An object's `Drop` need not cancel anything:
+/// while an item is pending, there is a reference.
 #[repr(C)]
 pub struct EmbeddedWork<T> {
     raw: RawWork,
-    /// The value that it is part of, as its last claimant has it. Relaxed: published with the item.
+    /// The value that it is part of, as its last claimant stored it. Relaxed: published with the item.
     owner: AtomicPtr<T>,
-    /// It gives out `Arc<T>`s.
+    /// It hands out `Arc<T>`s.
     _owner: PhantomData<Arc<T>>,
 }
 
@@ -82,10 +84,10 @@ impl<T: Send + Sync + 'static> EmbeddedWork<T> {
                 "the function of an embedded item captures nothing: what it needs is in the value that the item is part of"
             );
         }
-        // Nothing to keep: `run` makes another one of nothing.
+        // Nothing to keep: `run` makes another `F` of no bytes.
         let _: F = func;
         EmbeddedWork {
-            // One function for each type of `func`: reports of what runs tell them apart.
+            // One function for each type of `func`: reports of what runs distinguish them.
             raw: RawWork::new(run::<T, F>),
             owner: AtomicPtr::new(ptr::null_mut()),
             _owner: PhantomData,
@@ -100,14 +102,14 @@ impl<T> EmbeddedWork<T> {
 
     /// Leaves a reference of `owner` to the pending instance.
     ///
-    /// By the owner of PENDING, of an item that [is part](locate) of `owner`.
+    /// Called by the owner of PENDING, for an item that [is part](locate) of `owner`.
     #[inline]
     pub(crate) fn lend(&self, owner: &Arc<T>) {
         self.belongs_to(owner);
         std::mem::forget(owner.clone());
     }
 
-    /// As [`lend`](Self::lend); the reference is left otherwise.
+    /// As [`lend`](Self::lend), but the caller leaves the reference by other means.
     #[inline]
     pub(crate) fn belongs_to(&self, owner: &Arc<T>) {
         self.owner
@@ -117,18 +119,18 @@ impl<T> EmbeddedWork<T> {
     /// Takes over the reference that was left to a pending instance.
     ///
     /// # Safety
-    /// By the caller that has ended the pending instance, once, and not for its run.
+    /// Called once, by the thread that has ended the pending instance, and not for its run.
     #[inline]
     pub(crate) unsafe fn take_back(&self) -> Arc<T> {
-        // SAFETY: the reference was left to the instance with this address, and nobody else takes it. A claimant that has come meanwhile stores the same address.
+        // SAFETY: the reference was left to the instance with this address, and no other thread takes it. A later claimant stores the same address.
         unsafe { Arc::from_raw(self.owner.load(Ordering::Relaxed)) }
     }
 }
 
-/// Where the item `field` is in the value of `owner`, as a pointer by which one may go from it to all of `E`. `E` is an item, or begins with one.
+/// The item `field` in the value of `owner`, as a pointer from which the caller may get to all of `E`. `E` is an item, or begins with one.
 ///
-/// The item must be found from any reference of the value, not only from this one: then it is there as long as the value is, and nobody can move or replace it while
-/// references are shared.
+/// The item must be reachable from any reference of the value, not only from this one: then it exists as long as the value does, and no thread
+/// can move or replace it while references are shared.
 ///
 /// # Panics
 /// The function returns something that is no part of the value.
@@ -145,8 +147,8 @@ pub(crate) fn locate<T, E>(
         offset < size_of::<T>() && size_of::<E>() <= size_of::<T>() - offset,
         "the item is no part of the value that it was queued with"
     );
-    // From the Arc's own pointer, so that the function may go to the whole.
-    // SAFETY: the address is inside the value, as was looked, and so not null.
+    // From the Arc's own pointer, so that the function may get to the whole.
+    // SAFETY: the address is inside the value, as was checked, and so not null.
     unsafe { NonNull::new_unchecked(whole.byte_add(offset).cast::<E>().cast_mut()) }
 }
 
@@ -158,7 +160,7 @@ where
 {
     // SAFETY: by the contract; the reference keeps the item alive, and is taken over once for each run.
     let owner = unsafe { item.cast::<EmbeddedWork<T>>().as_ref().take_back() };
-    // SAFETY: it has no bytes, may be copied, and there was one when the item was made.
+    // SAFETY: it has no bytes, is `Copy`, and one existed when the item was made.
     let func = unsafe { NonNull::<F>::dangling().read() };
     func(owner);
 }

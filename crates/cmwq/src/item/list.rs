@@ -4,18 +4,18 @@ use super::location::Seat;
 use super::raw::{Pending, RawWork, link};
 use std::ptr::NonNull;
 
-/// An intrusive list. It owns every item on it, as the [`Pending`] that was pushed, and notes in each that it is here.
+/// An intrusive list. It owns every item on it, as the [`Pending`] that was pushed, and notes in each item that it is on this list.
 pub(crate) struct List {
-    /// What it notes: which of the lists of a pool, or of a pool workqueue, or of a run, this is.
+    /// What it notes: which list of a pool, of a pool workqueue or of a run this is.
     seat: Seat,
     first: Option<NonNull<RawWork>>,
     last: Option<NonNull<RawWork>>,
     len: usize,
-    /// Where the search for the items of one pool workqueue goes on, and for which: see [`List::take_next_of`].
+    /// Where the search for items of one pool workqueue continues, and for which one: see [`List::take_next_of`].
     cursor: Option<(u32, NonNull<RawWork>)>,
 }
 
-// SAFETY: the list is the owner of its items, and ownership of items may move between threads (`Pending: Send`).
+// SAFETY: the list owns its items, and ownership of items may move between threads (`Pending: Send`).
 unsafe impl Send for List {}
 
 impl List {
@@ -74,7 +74,7 @@ impl List {
         self.len += 1;
     }
 
-    /// The oldest item, and the flush colour that it was accepted under.
+    /// The oldest item, and the flush colour of its acceptance.
     #[inline]
     pub(crate) fn front(&self) -> Option<(&RawWork, u32)> {
         // SAFETY: the list owns its items, so they are valid, and it is borrowed.
@@ -85,7 +85,7 @@ impl List {
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<Pending> {
         let item = self.first?;
-        // SAFETY: the list owns all that is linked in it; `item` leaves it here and is handed out once.
+        // SAFETY: the list owns all items linked in it; `item` leaves it here and is handed out once.
         unsafe {
             self.first = link::next(item);
             match self.first {
@@ -96,11 +96,11 @@ impl List {
         }
     }
 
-    /// Takes out any item.
+    /// Removes any item.
     ///
     /// # Safety
-    /// `item` is on this very list: it says that it has this list's seat, and the caller found the list by what else the
-    /// item says of its place, under the lock that guards them both.
+    /// `item` is on this very list: it notes this list's seat, and the caller found the list by the rest of the item's
+    /// place, under the lock that guards both.
     pub(crate) unsafe fn remove(&mut self, item: &RawWork) -> Pending {
         let item = NonNull::from(item);
         // SAFETY: the list owns `item`, by the caller's promise, and its neighbours.
@@ -131,9 +131,8 @@ impl List {
         })
     }
 
-    /// Takes out the oldest item of pool workqueue `pwq` that a search for it has not passed yet, and failing that the
-    /// oldest there is. A search goes on where the last one for the same pool workqueue ended, so that a list full of others' items is not
-    /// walked through again for every item.
+    /// Removes the oldest item of pool workqueue `pwq` that a search for it has not passed yet, and failing that the oldest one. A search
+    /// continues where the last one for the same pool workqueue ended, so that a list full of other items is not walked again for every item.
     pub(crate) fn take_next_of(&mut self, pwq: u32) -> Option<Pending> {
         let found = match self.cursor.take() {
             Some((of, at)) if of == pwq => self
@@ -151,7 +150,7 @@ impl List {
     fn find_from(&self, from: Option<NonNull<RawWork>>, pwq: u32) -> Option<NonNull<RawWork>> {
         let mut next = from;
         while let Some(item) = next {
-            // SAFETY: the list owns its items; the cursor is one of them, or it would have been forgotten.
+            // SAFETY: the list owns its items; the cursor is one of them, or it would have been cleared.
             unsafe {
                 if item.as_ref().place().pwq() == pwq {
                     return Some(item);
@@ -176,7 +175,7 @@ impl List {
         unsafe {
             let place = item.as_ref().place();
             item.as_ref().set_place(place.seated(Seat::None));
-            // Nothing that a later owner could take for the number of a batch.
+            // Nothing that a later owner could mistake for the number of a batch.
             link::set_prev(item, None);
             Pending::from_raw(item)
         }
@@ -196,7 +195,7 @@ mod tests {
         for (n, item) in items.iter().enumerate() {
             // SAFETY: the items outlive the list, and every claim is released below.
             let mut item = unsafe { Pending::claim(NonNull::from(item)) }.expect("idle");
-            item.aim(1, n as u32 % 3);
+            item.set_destination(1, n as u32 % 3);
             list.push_back(item);
         }
         let at = |n: usize| items[n].address();
@@ -208,17 +207,17 @@ mod tests {
             })
         };
         assert_eq!(take(&mut list, 1), Some(at(1)));
-        // What the search stood at goes: it begins anew.
+        // The item at the cursor is removed: the search begins anew.
         // SAFETY: it is on the list.
         unsafe { list.remove(&items[2]) }.release();
         assert_eq!(take(&mut list, 1), Some(at(4)));
         assert_eq!(take(&mut list, 0), Some(at(0)));
         assert_eq!(take(&mut list, 1), Some(at(7)));
         assert_eq!(take(&mut list, 1), None);
-        // One that came later is found though the search had passed its place.
+        // A later item is found though the search had passed its place.
         // SAFETY: as above.
         let mut late = unsafe { Pending::claim(NonNull::from(&items[1])) }.expect("idle");
-        late.aim(1, 1);
+        late.set_destination(1, 1);
         list.push_back(late);
         assert_eq!(take(&mut list, 1), Some(at(1)));
         let left: Vec<usize> = list.iter().map(RawWork::address).collect();

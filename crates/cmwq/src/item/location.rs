@@ -1,10 +1,10 @@
 //! Where an item is, packed in one word of the item.
 //!
-//! Pool, pool workqueue, and which of the lists that the pool's lock guards. Written when the item is aimed, and by each list
-//! as it takes the item in and lets it go; so, read under the pool's lock, it is the truth.
+//! Pool, pool workqueue, and which of the lists that the pool's lock guards. It is written when the item is bound, and by each list that takes
+//! the item in or lets it go; so it is exact when read under the pool's lock.
 #![forbid(unsafe_code)]
 
-/// Which list.
+/// The list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seat {
     /// None: idle, running, or on its way.
@@ -25,11 +25,11 @@ pub(crate) struct Place {
 }
 
 const PWQ_BITS: u32 = 30;
-/// In the place of a pool workqueue's number: a timer has the item.
+/// In place of a pool workqueue's number: a timer has the item.
 const ARMED: u32 = (1 << PWQ_BITS) - 1;
 
 impl Place {
-    /// Aimed at a pool workqueue, on no list yet.
+    /// The destination is a pool workqueue; the item is on no list yet.
     #[inline]
     pub(crate) fn in_transit(pool: u32, pwq: u32) -> Self {
         Place {

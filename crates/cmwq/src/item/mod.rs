@@ -1,11 +1,11 @@
-//! The work item: its state machine, the lists it travels on, and the handles that wait for it.
+//! The work item: its state machine, the lists that it is on, and the handles that wait for it.
 
 mod batch;
-mod berth;
 mod chunk;
 pub(crate) mod closure;
 mod completion;
 pub(crate) mod embedded;
+mod item_slot;
 mod list;
 mod location;
 pub(crate) mod raw;
@@ -13,12 +13,12 @@ mod ticket;
 mod work;
 
 pub(crate) use batch::{Batch, MOST as MOST_IN_BATCH};
-pub(crate) use berth::{Berth, Found};
 pub(crate) use chunk::{
-    Bundles, BundlesSerial, Chain, FoundInBundle, Inbox, OpenBundle, Part, Pushed, Taken,
+    Chain, Chunks, ChunksSerial, FoundInChunk, Inbox, OpenChunk, Part, Pushed, Taken,
 };
 pub use completion::Completion;
 pub use embedded::EmbeddedWork;
+pub(crate) use item_slot::{Found, ItemSlot};
 pub(crate) use list::List;
 pub(crate) use location::Seat;
 pub(crate) use raw::{Pending, Started, Unclaimed};

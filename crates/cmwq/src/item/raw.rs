@@ -1,14 +1,14 @@
 //! The raw work item: memory that its user owns, a function, and the PENDING bit.
 //!
-//! PENDING is ownership. Whoever changes it from 0 to 1 owns the item: the fields that are not atomic are his
-//! alone until he hands the item on or clears the bit. In the types, that owner is a [`Pending`]: it cannot be copied, an
-//! inbox or a list takes it in and gives it out, and starting the item consumes it.
+//! PENDING is ownership. The thread that changes it from 0 to 1 owns the item: the fields that are not atomic are its alone until it hands the
+//! item on or clears the bit. In the types, that owner is a [`Pending`]: it cannot be copied, an inbox or a list takes it in and gives it
+//! out, and starting the item consumes it.
 //!
 //! The kernel's promise ("set a flag, then queue; the function reads the flag" never misses an event) needs both ends
 //! to be read-modify-writes with acquire and release on the one word: [`Pending::claim`] sets, [`Pending::start`] clears.
 //! Either the clear comes first, then the claimer sees 0 and queues a new run; or the set comes first, then the clear reads
-//! from it and the function sees what the claimer stored. Neither end may be replaced by a plain load or store, but for an item that nobody ever
-//! claims: a [one-shot](Pending::one_shot) one, of which only its queue knows the address.
+//! from it and the function sees what the claimer stored. Neither end may be replaced by a plain load or store, except for an item that no thread
+//! ever claims: a [one-shot](Pending::one_shot) item, of which only its queue knows the address.
 
 use super::location::Place;
 use crate::sys::atomic::plain::AtomicU64;
@@ -18,24 +18,24 @@ use crate::sys::prefetch;
 use std::ptr::NonNull;
 
 /// A work function. It receives the item it was queued with, which it may free: the engine does not touch the item
-/// after the call. It may unwind; the panic is caught and counted.
+/// after the call. It may unwind; the worker catches and counts the panic.
 pub type WorkFn = unsafe extern "C-unwind" fn(NonNull<RawWork>);
 
-/// An item that its user owns and embeds where he likes: 40 bytes, aligned to 8, on 64-bit machines.
+/// An item that its user owns and may embed anywhere: 40 bytes, aligned to 8, on 64-bit machines.
 ///
-/// All-zero memory is a valid idle item without a function: to run it does nothing. The fields stand as those of the kernel's
-/// `struct work_struct` do (`data`, `entry`, `func`), since C programs lay structures of their own over it.
+/// All-zero memory is a valid idle item without a function: running it does nothing. The fields have the order of the kernel's
+/// `struct work_struct` (`data`, `entry`, `func`), since C programs lay structures of their own over it.
 #[repr(C)]
 pub struct RawWork {
     /// PENDING, and above it the disable depth.
     state: AtomicU32,
-    /// The flush colour it was accepted under.
+    /// The flush colour of its acceptance.
     colour: Guarded<u32>,
     next: Guarded<*mut RawWork>,
     prev: Guarded<*mut RawWork>,
     func: Guarded<Option<WorkFn>>,
-    /// Where it is, and which pool it was last queued on: a [`Place`]. Written by the owner; read by whoever looks for the
-    /// item, who has to look again under that pool's lock.
+    /// Where it is, and which pool it was last queued on: a [`Place`]. The owner writes it; a thread that searches the item reads it, and has to
+    /// check it again under that pool's lock.
     place: AtomicU64,
 }
 
@@ -48,18 +48,18 @@ const _: () = {
 };
 
 const PENDING: u32 = 1;
-/// It is no item but the [node](RawWork::node) of a bundle.
+/// It is not an item but the [node](RawWork::node) of a chunk.
 const NODE: u32 = 1 << 1;
-/// It is queued once, by who has made it, and never claimed. It is the first thing in a [block](crate::sys::blocks), or in memory of its own if it is too
-/// large for one: what it runs is on the line behind its own as well.
+/// Its maker queues it once, and no thread ever claims it. It is the first object in a [block](crate::sys::blocks), or in memory of its own if
+/// it is too large for one: its function uses the line after its own as well.
 const ONE_SHOT: u32 = 1 << 2;
 /// One step of the disable depth, which is the upper half of `state`.
 const DISABLE_STEP: u32 = 1 << 16;
 /// The largest disable depth.
 const DISABLE_MAX: u32 = u16::MAX as u32;
 
-// SAFETY: the atomics may be used from anywhere; the guarded fields only by the one owner of PENDING, which `Pending` stands
-// for. `func` is written before the item is shared (`init`) and only read after.
+// SAFETY: any thread may use the atomics, but only the one owner of PENDING, which `Pending` stands for, the guarded fields.
+// `func` is written before the item is shared and only read after.
 unsafe impl Sync for RawWork {}
 // SAFETY: nothing in the item belongs to a thread.
 unsafe impl Send for RawWork {}
@@ -91,15 +91,15 @@ impl RawWork {
         idle_item!(func)
     }
 
-    /// Asks for the lines of the item at this address in order to write to them: it may lie on two, and behind it is what its function uses first. A hint:
-    /// any address will do.
+    /// Prefetches the lines of the item at this address for writing: it may lie on two, and after it is what its function uses first. A hint: any
+    /// address is allowed.
     #[inline]
-    pub(crate) fn ask_for(address: usize) {
+    pub(crate) fn prefetch(address: usize) {
         prefetch::to_write(address);
         prefetch::to_write(address.wrapping_add(size_of::<RawWork>()));
     }
 
-    /// What an inbox holds in the place of many items: the first field of a bundle.
+    /// What an inbox holds in place of many items: the first field of a chunk.
     pub(in crate::item) fn node() -> Self {
         RawWork {
             state: AtomicU32::new(NODE),
@@ -111,10 +111,10 @@ impl RawWork {
         }
     }
 
-    /// Of a node: how many items it is taken for.
+    /// For a node: sets how many items it counts as.
     #[inline]
     pub(in crate::item) fn set_weight(&self, items: u32) {
-        // SAFETY: whoever has taken it owns the field.
+        // SAFETY: the thread that has taken it owns the field.
         unsafe { self.colour.set(items) };
     }
 
@@ -125,20 +125,20 @@ impl RawWork {
         unsafe { self.colour.get() }
     }
 
-    /// Whether it is the node of a bundle.
+    /// Whether it is the node of a chunk.
     #[inline]
     pub(in crate::item) fn is_node(&self) -> bool {
         // Relaxed: it never changes.
         self.state.load(Ordering::Relaxed) & NODE != 0
     }
 
-    /// Whether the item is pending: queued and not started, or owned for an instant by somebody who queues or cancels it.
-    /// A hint: it may have changed by the time the caller looks at the answer.
+    /// Whether the item is pending: queued and not started, or owned for an instant by a thread that queues or cancels it.
+    /// A hint: it may have changed by the time the caller reads the answer.
     pub fn is_pending(&self) -> bool {
         self.state.load(Ordering::Acquire) & PENDING != 0
     }
 
-    /// Whether it has a function: memory of zeros has none.
+    /// Whether it has a function: all-zero memory has none.
     #[inline]
     pub fn has_function(&self) -> bool {
         self.func().is_some()
@@ -147,7 +147,7 @@ impl RawWork {
     /// Where it is. Only a hint, unless the lock of the pool that it names is held.
     #[inline]
     pub(crate) fn place(&self) -> Place {
-        // Relaxed: looked at again under the lock.
+        // Relaxed: checked again under the lock.
         Place::unpack(self.place.load(Ordering::Relaxed))
     }
 
@@ -156,7 +156,7 @@ impl RawWork {
         self.place.store(place.pack(), Ordering::Relaxed);
     }
 
-    /// The address, for comparing with what runs.
+    /// The address, to compare with what runs.
     #[inline]
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
@@ -169,10 +169,10 @@ impl RawWork {
         unsafe { self.func.get() }
     }
 
-    /// The flush colour it was accepted under, of an item that a list owns whose lock the caller holds.
+    /// The flush colour of its acceptance, for an item on a list whose lock the caller holds.
     #[inline]
     pub(in crate::item) fn colour_on_list(&self) -> u32 {
-        // SAFETY: the list owns the item, and only who holds its lock touches it.
+        // SAFETY: the list owns the item, and only the holder of its lock touches it.
         unsafe { self.colour.get() }
     }
 
@@ -181,7 +181,7 @@ impl RawWork {
         self.state.load(Ordering::Acquire) >= DISABLE_STEP
     }
 
-    /// One more disabler. `false`: the depth is at its maximum and stays.
+    /// Adds a disabler. `false`: the depth is at its maximum and stays.
     pub(crate) fn deeper(&self) -> bool {
         let step = |state: u32| (state / DISABLE_STEP < DISABLE_MAX).then(|| state + DISABLE_STEP);
         // AcqRel: a claim that still finds the old depth comes before, and its item is then found and removed.
@@ -190,7 +190,7 @@ impl RawWork {
             .is_ok()
     }
 
-    /// One less disabler. `Some(true)`: the item may be queued again; `None`: the depth was 0 already.
+    /// Removes a disabler. `Some(true)`: the item may be queued again; `None`: the depth was 0 already.
     pub(crate) fn shallower(&self) -> Option<bool> {
         let step = |state: u32| state.checked_sub(DISABLE_STEP);
         let before = self
@@ -204,7 +204,7 @@ impl RawWork {
 /// Why an item could not be claimed for queueing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unclaimed {
-    /// Somebody else holds PENDING.
+    /// Another thread holds PENDING.
     AlreadyPending,
     /// The disable depth is not 0.
     Disabled,
@@ -228,8 +228,8 @@ impl Pending {
         // SAFETY: valid by the caller's promise.
         let state = &unsafe { item.as_ref() }.state;
         let mut before = 0;
-        // A disabled item is not even for an instant pending: who enables and queues it meanwhile would be told that a
-        // pending instance will see his stores.
+        // A disabled item is not pending even for an instant: a thread that enables and queues it meanwhile would be told that a
+        // pending instance will see its stores.
         let after = |before| match before {
             0 => PENDING,
             _ => before,
@@ -247,14 +247,14 @@ impl Pending {
         }
     }
 
-    /// The owner of a new item, which nobody else knows of, and which nobody will ever claim: neither this nor its start is a
-    /// read-modify-write. It is the first thing in a [block](crate::sys::blocks), or in memory of its own if it is too large for one.
+    /// The owner of a new item, which no other thread knows and no thread will ever claim: neither this nor its start is a
+    /// read-modify-write. It is the first object in a [block](crate::sys::blocks), or in memory of its own if it is too large for one.
     ///
     /// # Safety
     /// As for [`claim`](Self::claim).
     #[inline]
     pub(crate) unsafe fn one_shot(item: NonNull<RawWork>) -> Pending {
-        // Relaxed: who gets to know of it, by the publishing, sees this too.
+        // Relaxed: a thread that learns of it, by the publishing, sees this too.
         // SAFETY: valid by the caller's promise.
         unsafe { item.as_ref() }
             .state
@@ -303,34 +303,34 @@ impl Pending {
         self.item().place().pool()
     }
 
-    /// Says where the item goes: to pool workqueue `pwq` of pool `pool`.
+    /// Sets the item's destination: pool workqueue `pwq` of pool `pool`.
     #[inline]
-    pub(crate) fn aim(&mut self, pool: u32, pwq: u32) {
+    pub(crate) fn set_destination(&mut self, pool: u32, pwq: u32) {
         self.item().set_place(Place::in_transit(pool, pwq));
     }
 
-    /// Says that a timer has it from now on: nobody need wait for it to come to a list.
+    /// A timer has it from now on: no thread need wait for it to come to a list.
     pub(crate) fn arm(&mut self) {
         self.item().set_place(Place::armed(self.last_pool()));
     }
 
-    /// The timer has it no more.
+    /// The timer no longer has it.
     pub(crate) fn disarm(&mut self) {
         self.send_back(self.last_pool());
     }
 
-    /// The pool that it was last queued on is `pool` after all. For an item on no list, about to be released.
+    /// Restores `pool` as the pool that it was last queued on. For an item on no list, about to be released.
     pub(crate) fn send_back(&mut self, pool: u32) {
         self.item().set_place(Place::in_transit(pool, 0));
     }
 
-    /// The pool workqueue that [`aim`](Self::aim) named.
+    /// The pool workqueue of its [destination](Self::set_destination).
     #[inline]
     pub(crate) fn pwq(&self) -> u32 {
         self.item().place().pwq()
     }
 
-    /// Records the flush colour that it was accepted under.
+    /// Records the flush colour of its acceptance.
     #[inline]
     pub(crate) fn accept(&mut self, colour: u32) {
         // SAFETY: we own the item.
@@ -344,7 +344,7 @@ impl Pending {
         unsafe { self.item().colour.get() }
     }
 
-    /// Notes, in the item that is about to be started from a batch, which batch that is: a number other than 0.
+    /// Notes the batch, a number other than 0, from which the item is about to be started.
     #[inline]
     pub(crate) fn note_batch(&mut self, ticket: usize) {
         let ticket = std::ptr::without_provenance_mut(ticket);
@@ -352,7 +352,7 @@ impl Pending {
         unsafe { self.item().prev.set(ticket) };
     }
 
-    /// The batch that its last run was started from; 0: from none. For an item on no list, and in no inbox.
+    /// The batch that its last run was started from; 0: none. For an item on no list, and in no inbox.
     #[inline]
     pub(crate) fn noted_batch(&self) -> usize {
         // SAFETY: we own the item.
@@ -368,16 +368,16 @@ impl Pending {
             func: self.func(),
         };
         if self.is_one_shot() {
-            // Relaxed: there is no next owner, and nobody's queueing has returned false.
+            // Relaxed: there is no next owner, and no issuer's queueing has returned false.
             self.item().state.store(ONE_SHOT, Ordering::Relaxed);
         } else {
-            // AcqRel: acquires the stores of those whose queueing returned false, releases our stores to the next owner.
+            // AcqRel: acquires the stores of issuers whose queueing returned false, releases our stores to the next owner.
             self.item().state.fetch_and(!PENDING, Ordering::AcqRel);
         }
         started
     }
 
-    /// Gives up a [one-shot](Self::one_shot) item that its owner will do away with, instead of having its function called.
+    /// Gives up a [one-shot](Self::one_shot) item that its owner will destroy instead of having its function called.
     #[inline]
     pub(crate) fn discard(self) {
         debug_assert!(self.is_one_shot(), "somebody may claim it");
@@ -389,13 +389,13 @@ impl Pending {
         self.item().state.fetch_and(!PENDING, Ordering::AcqRel);
     }
 
-    /// Where the item is.
+    /// The item's address, as a pointer.
     #[inline]
     pub(in crate::item) fn as_ptr(&self) -> NonNull<RawWork> {
         self.0
     }
 
-    /// Gives up the value: somebody else has made one of the same address.
+    /// Gives up the value: another one of the same address was made.
     #[inline]
     pub(in crate::item) fn hand_on(self) {}
 
@@ -406,14 +406,14 @@ impl Pending {
     }
 
     /// # Safety
-    /// `item` came from [`into_raw`](Self::into_raw) and nobody else took it back.
+    /// `item` came from [`into_raw`](Self::into_raw) and no other caller took it back.
     #[inline]
     pub(in crate::item) unsafe fn from_raw(item: NonNull<RawWork>) -> Pending {
         Pending(item)
     }
 }
 
-/// The links of an item, for the two containers of this room.
+/// The links of an item, for the containers of items.
 ///
 /// # Safety
 /// The caller owns `item` through the [`Pending`] that it was made from, inside the container that it links.
@@ -476,7 +476,7 @@ impl Started {
         self.func
     }
 
-    /// Calls the function. A panic of it is handed back. The item may be gone when this returns.
+    /// Calls the function. Returns its panic. The item may be freed when this returns.
     pub(crate) fn call(self) -> Result<(), Box<dyn std::any::Any + Send>> {
         let Started { item, func } = self;
         let Some(func) = func else { return Ok(()) };

@@ -1,17 +1,17 @@
-//! Numbers of batches. An item notes the one that its last run was begun from, so that who queues it again can tell whether that run may still go on.
+//! Numbers of batches. An item notes the batch of its last run, so that its next issuer can tell whether that run may still go on.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
-/// A number for the batch of the worker `id` that is the `serial`-th of its pool; never 0, and not given out again soon.
+/// A number for the batch that is the `serial`-th of its pool, of the worker `id`; never 0, and not reused soon.
 #[inline]
 pub(crate) fn ticket(id: u32, serial: u32) -> usize {
     ((u64::from(serial) << 32) | u64::from(id) << 1 | 1) as usize
 }
 
-/// Whether the batch of this ticket was opened before the one of this number. `false` if that cannot be told.
+/// Whether the batch of this ticket was opened before the one with this number. `false` if that is unknown.
 #[inline]
 fn comes_before(ticket: usize, serial: u32) -> bool {
     // On 32 bits there is no room for the number.
@@ -19,7 +19,7 @@ fn comes_before(ticket: usize, serial: u32) -> bool {
     usize::BITS == 64 && (its_own.wrapping_sub(serial) as i32) < 0
 }
 
-/// The oldest batch of a pool that may be open: those before it are closed.
+/// The oldest batch of a pool that may be open: all earlier ones are closed.
 #[derive(Clone)]
 pub(crate) struct OldestBatch(Arc<CachePadded<AtomicU32>>);
 
@@ -31,14 +31,14 @@ impl OldestBatch {
     /// Written under the pool's lock.
     #[inline]
     pub(crate) fn set(&self, serial: u32) {
-        // Release: an issuer who finds that the batch of his item is closed publishes it after that.
+        // Release: an issuer that finds the batch of its item closed publishes the item after that.
         self.0.store(serial, Ordering::Release);
     }
 
     /// Whether the batch that an item of this pool has noted is closed, or is none.
     #[inline]
     pub(crate) fn is_after(&self, noted: usize) -> bool {
-        // Acquire: what follows comes after the batch was closed, and so will the lock's holder who finds what was published.
+        // Acquire: what follows comes after the closing of the batch, and so does the lock holder that finds what was published.
         noted == 0 || comes_before(noted, self.0.load(Ordering::Acquire))
     }
 }

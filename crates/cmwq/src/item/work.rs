@@ -25,13 +25,13 @@ impl Work {
     /// An item that runs `func`.
     pub fn new<F: Fn() + Send + Sync + 'static>(func: F) -> Work {
         Work(Arc::new(Inner {
-            // One function for each type of closure: reports of what runs tell them apart.
+            // One function for each type of closure: reports of what runs distinguish them.
             raw: RawWork::new(run::<F>),
             func,
         }))
     }
 
-    /// Whether it is queued and has not started. A hint: it may have changed when the caller looks at the answer.
+    /// Whether it is queued and has not started. A hint: it may have changed when the caller reads the answer.
     pub fn is_pending(&self) -> bool {
         self.0.raw.is_pending()
     }
@@ -41,9 +41,9 @@ impl Work {
         &self.0.raw
     }
 
-    /// The raw item, for queueing: its function goes back from it to the whole.
+    /// The raw item, for queueing: its function gets from it to the whole.
     pub(crate) fn raw(&self) -> NonNull<RawWork> {
-        // From the Arc's own pointer, so that `run` may go back from the field to the whole.
+        // From the Arc's own pointer, so that `run` may get from the field to the whole.
         let inner = Arc::as_ptr(&self.0);
         // SAFETY: the Arc is alive, so the field is inside a live object; the address is not null.
         unsafe { NonNull::new_unchecked((&raw const (*inner).raw).cast_mut()) }
@@ -54,7 +54,7 @@ impl Work {
         std::mem::forget(self.0.clone());
     }
 
-    /// Takes a lent reference back: the item was not accepted after all.
+    /// Takes a lent reference back: the queue did not accept the item.
     pub(crate) fn unlend(&self) {
         // SAFETY: the caller lent one before and the queue has not used it.
         unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.0)) };

@@ -1,11 +1,11 @@
-//! What pools of tests and models talk to: a queue that is told nothing of interest, and a helper by which no worker comes.
+//! Stand-ins for pools of tests and models: a queue that ignores what it is told, and a helper that creates no worker.
 
 use super::queue::pwq::PwqKey;
 use super::state::pool::{FrontEnd, Helper, Pool};
 use crate::item::{RawWork, WorkFn};
 use std::sync::Arc;
 
-/// Creates no worker: those that are there must do.
+/// Creates no worker: the pool has only the workers that it has.
 pub(in crate::pool) struct NoHelper;
 
 impl Helper for NoHelper {

@@ -1,4 +1,4 @@
-//! What the unit tests of pools are made of: a pool without threads, and a queue that is told nothing.
+//! Parts for the unit tests of pools: a pool without threads, and a queue that ignores what it is told.
 #![allow(unsafe_code, reason = "claims items")]
 
 use super::attrs::kind::{Binding, Place, PoolAttrs, PoolKind};
@@ -12,7 +12,7 @@ use crate::item::{Pending, Work};
 use crate::topology::CpuSet;
 use std::sync::Arc;
 
-/// A pool of two CPUs that has no worker and gets none.
+/// A strict pool of two CPUs that has no worker and gets none.
 pub(in crate::pool) fn pool(id: u32, idle_timeout_ns: u64) -> Arc<Pool> {
     let cpus = CpuSet::from_iter([0, 1]);
     pool_with(
@@ -25,13 +25,13 @@ pub(in crate::pool) fn pool(id: u32, idle_timeout_ns: u64) -> Arc<Pool> {
     )
 }
 
-/// Not strict, of these CPUs.
+/// A pool of these CPUs that is not strict.
 pub(in crate::pool) fn pool_on(group: &Arc<Group<Pool>>, id: u32, cpus: &[usize]) -> Arc<Pool> {
     let cpus = CpuSet::from_iter(cpus.iter().copied());
     pool_with(group, false, id, 0, Arc::default(), cpus)
 }
 
-/// Strict, with what it shares with the other pools of an engine.
+/// A strict pool that shares `params` with the other pools of an engine.
 pub(in crate::pool) fn pool_of(params: &Arc<Params>, id: u32) -> Arc<Pool> {
     let cpus = CpuSet::from_iter([0, 1]);
     pool_with(&Group::new(), true, id, 0, params.clone(), cpus)
@@ -94,7 +94,7 @@ fn binding(attrs: &PoolAttrs) -> Binding {
     }
 }
 
-/// A pool workqueue of which so many items may be active.
+/// Adds a pool workqueue with `limit` credits.
 pub(in crate::pool) fn add_pwq(pool: &Arc<Pool>, traits: Traits, limit: i32) -> PwqKey {
     add_rescued_pwq(pool, traits, limit, None)
 }
@@ -115,6 +115,6 @@ pub(in crate::pool) fn queue(pool: &Arc<Pool>, pwq: PwqKey, work: &Work) {
     work.lend();
     // SAFETY: what was lent keeps the item alive until its function is called.
     let mut pending = unsafe { Pending::claim(work.raw()) }.expect("idle");
-    pending.aim(pool.id, pwq.place);
+    pending.set_destination(pool.id, pwq.place);
     pool.publish(pending);
 }

@@ -1,7 +1,7 @@
-//! The pool's bookkeeping, step by step, on pools of real engines whose lock the test holds. What two threads do at the same time is
-//! the models' matter (`model`); here one thread makes the state that is hard to meet by chance, and looks at the next step.
+//! The pool's bookkeeping, step by step, on pools of real engines whose lock the test holds. The models (`model`) check concurrent threads;
+//! here one thread sets up a state that is rare by chance, and checks the next step.
 //!
-//! Each test was seen to fail with its line broken: see the table in `SABOTAGES.md`.
+//! Each test failed with its line broken: see `SABOTAGES.md`.
 
 use super::lock::guard::PoolGuard;
 use super::state::pool::Pool;
@@ -29,7 +29,7 @@ pub(super) fn engine(cpus: usize) -> Engine {
     builder.build().expect("an engine")
 }
 
-/// Such an engine, and a queue on it, of which nothing has run yet.
+/// Such an engine, and a queue on it that has run nothing yet.
 pub(super) fn queue(cpus: usize, max_active: usize) -> (Engine, Workqueue, Arc<Pool>) {
     let engine = engine(cpus);
     let queue = engine.workqueue("t").max_active(max_active).build();
@@ -78,7 +78,7 @@ fn in_item(wq: &Workqueue, pool: &Arc<Pool>, test: impl FnOnce(&Arc<Pool>) + Sen
 fn who_declares_that_it_blocks_wakes_first_whom_it_was_to_wake_later() {
     let (_engine, wq, pool) = queue(1, 8);
     in_item(&wq, &pool, |pool| {
-        // As the monitor's look: much waits, and items end often. Nobody looks at this pool otherwise.
+        // As at the monitor's tick: much waits, and items end often. Nothing else samples this pool.
         drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
         let word = AtomicU32::new(1);
         assert!(Pool::defer_wakeup(&word), "it may be woken later");
@@ -106,7 +106,7 @@ fn who_was_found_awake_in_a_section_that_it_declared_to_block_is_counted_once() 
             let blocked = BlockGuard::enter();
             assert_eq!(state(), (0, WorkerState::Busy(Busy::Blocked)));
             if found_awake {
-                // As the monitor does with one whose CPU clock moves.
+                // As the monitor does with a worker whose CPU clock moves.
                 let mut guard = pool.lock();
                 guard.workers[id].state = WorkerState::Busy(Busy::Running);
                 let running = guard.running();
@@ -173,7 +173,7 @@ fn a_worker_that_finds_nothing_more_to_do_wakes_whom_it_was_to_wake_later() {
     let (_engine, wq, pool) = queue(1, 8);
     static WORD: AtomicU32 = AtomicU32::new(1);
     in_item(&wq, &pool, |pool| {
-        // Nobody looks at this pool otherwise.
+        // Nothing else samples this pool.
         drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
         assert!(Pool::defer_wakeup(&WORD));
     });
@@ -185,7 +185,7 @@ fn a_worker_that_finds_nothing_more_to_do_wakes_whom_it_was_to_wake_later() {
     drop(pool.pending_wakeups.forbid(pool.id));
 }
 
-/// A task whose waker takes its pool's lock, as one that queues an item does.
+/// A task whose waker takes its pool's lock, as a waker that queues an item does.
 struct Locks {
     pool: Arc<Pool>,
     woken: AtomicU32,
@@ -246,7 +246,7 @@ fn the_monitor_calls_the_waker_of_an_item_that_does_not_end_and_holds_no_lock() 
     in_item(&wq, &pool, move |pool| {
         drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
         Pool::wake_task(waker);
-        // It waits, as the pool has one CPU: so the monitor looks at the pool.
+        // It waits, as the pool has one CPU: so the monitor samples the pool.
         another.execute(|| ()).expect("it is accepted");
         await_wake(&entered);
     });
@@ -279,14 +279,14 @@ fn a_waker_that_panics_ends_no_worker() {
 }
 
 #[test]
-fn a_lane_gets_no_place_that_others_wait_for() {
+fn a_caller_slot_gets_no_place_that_others_wait_for() {
     let (_engine, _wq, pool) = queue(1, 8);
     let mut guard = pool.lock();
     let place = only_pwq(&guard);
     let pwq = guard.pwqs.get_mut(place).expect("it is there");
     let limit = pwq.limit.clone();
     let is_granted = |pwq: &mut PwqState| {
-        let granted = pwq.place_for_lane();
+        let granted = pwq.place_for_caller_slot();
         if granted {
             pwq.leave_place();
         }
@@ -303,21 +303,23 @@ fn a_lane_gets_no_place_that_others_wait_for() {
 }
 
 #[test]
-fn the_monitor_looks_at_a_pool_with_a_lane() {
+fn the_monitor_looks_at_a_pool_with_a_caller_slot() {
     let (_engine, _wq, pool) = queue(1, 8);
     let mut guard = pool.lock();
     let place = only_pwq(&guard);
     let key = guard.key_of(place);
     assert!(!guard.watched);
-    let lane = guard.open_lane(key).expect("nobody else wants its place");
+    let caller_slot = guard
+        .open_caller_slot(key)
+        .expect("nobody else wants its place");
     drop(guard);
-    // Or what waits in it is never found.
+    // Else the item in the slot is never found.
     assert!(pool.lock_beside_batches().watched);
-    pool.close_lane(key, &lane);
+    pool.close_caller_slot(key, &caller_slot);
 }
 
 #[test]
-fn there_is_no_lane_on_the_way_out_of_a_pool() {
+fn there_is_no_caller_slot_on_the_way_out_of_a_pool() {
     let item = RawWork::new(raw::nothing);
     let (_engine, wq, pool) = queue(1, 8);
     let mut guard = pool.lock();
@@ -325,7 +327,7 @@ fn there_is_no_lane_on_the_way_out_of_a_pool() {
     let key = guard.key_of(place);
     guard.accept_item(claim(&item, pool.id, place));
     assert!(!guard.retire_pwq(key), "it has an item");
-    assert!(guard.open_lane(key).is_none());
+    assert!(guard.open_caller_slot(key).is_none());
     drop(guard);
     // Waits for the item.
     drop(wq);
@@ -341,7 +343,7 @@ fn a_waiter_that_runs_one_item_after_the_other_has_one_place() {
         assert_eq!(guard.running(), guard.counts.guests());
         guard.counts.guests()
     };
-    // Where nothing waits it needs none.
+    // Where nothing waits it needs no guest slot.
     guard.guest_begins();
     assert_eq!(places(&guard), 0);
     guard.guest_ends();
@@ -361,7 +363,7 @@ fn a_waiter_that_runs_one_item_after_the_other_has_one_place() {
     taken.expect("it waits").0.release();
     guard.guest_ends();
     assert_eq!(places(&guard), 0);
-    // A place is not taken back at once. Only if this thread has just lost its CPU.
+    // A guest slot is not reclaimed at once, unless this thread has just lost its CPU.
     guard.accept_item(claim(&item, pool.id, place));
     let kept = (0..1_000).any(|_| {
         guard.guest_begins();
@@ -391,7 +393,7 @@ fn who_waits_in_line_takes_no_credit_past_it() {
         // It stays in line, though what it waited with is gone.
         let taken = guard.take_out(pool.id, cancelled);
         taken.expect("it waits").0.release();
-        // As when the limit is raised: the credit is for who is first in line, wherever that is.
+        // As when the limit is raised: the credit is for the first in line, in whatever pool.
         limit.give(1);
         assert_eq!(accept(&mut guard, late), Seat::Inactive);
         limit.give(-1);
@@ -423,7 +425,7 @@ fn a_limit_that_is_overdrawn_gives_nothing_on() {
         let taken = guard.take_out(pool.id, &items[0]);
         taken.expect("it waits").0.release();
         assert_eq!(seats(&items)[2], inactive, "more are active than may be");
-        // The next one's goes to who waits longest.
+        // The credit of the next one goes to the item that waits longest.
         let taken = guard.take_out(pool.id, &items[1]);
         taken.expect("it waits").0.release();
         assert_eq!(seats(&items)[2..], [worklist, inactive]);
@@ -442,14 +444,14 @@ mod raw {
 
     pub(super) extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
 
-    /// Owned, and aimed there. The caller flushes the queue before the item goes.
+    /// Claimed, with this destination. The caller flushes the queue before the item goes.
     pub(in crate::pool) fn claim(item: &RawWork, pool: u32, pwq: u32) -> Pending {
         // SAFETY: as the caller has promised.
         let claimed = unsafe { Pending::claim(NonNull::from(item)) };
         let Ok(mut item) = claimed else {
             panic!("it is idle")
         };
-        item.aim(pool, pwq);
+        item.set_destination(pool, pwq);
         item
     }
 }

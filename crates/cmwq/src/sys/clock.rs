@@ -4,10 +4,10 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// The longest time that is told from "for ever": 146 years. Twice that after any time of these clocks does not overflow.
+/// The longest time that differs from "for ever": 146 years. Any time of these clocks plus twice that does not overflow.
 const LONGEST_NS: u64 = u64::MAX / 4;
 
-/// A duration for adding to these clocks: one that is too long for that is taken for [`LONGEST_NS`].
+/// A duration to add to these clocks, at most [`LONGEST_NS`].
 pub(crate) fn saturated_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).map_or(LONGEST_NS, |ns| ns.min(LONGEST_NS))
 }
@@ -23,7 +23,7 @@ pub(crate) fn now_ns() -> u64 {
     read(ClockId::Monotonic)
 }
 
-/// The same clock as of the last timer tick: 1 to 4 ms old, and a fraction of the cost.
+/// The same clock as of the last timer tick: 1 to 4 ms old, at a fraction of the cost.
 #[inline]
 pub(crate) fn coarse_ns() -> u64 {
     read(ClockId::MonotonicCoarse)

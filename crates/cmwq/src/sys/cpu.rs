@@ -1,9 +1,8 @@
-//! Which CPU is this?
+//! The calling thread's CPU, and how many there are.
 
 use std::sync::OnceLock;
 
-/// The CPU that the calling thread runs on now: a hint, true only at the instant of the call. `None` where the system
-/// cannot say.
+/// The CPU that the calling thread runs on: a hint, true only at the instant of the call. `None`: the system cannot say.
 #[inline]
 pub(crate) fn current() -> Option<usize> {
     // SAFETY: takes no arguments and touches no memory of ours. In glibc it reads the thread's rseq area (1 to 4 ns).
@@ -18,7 +17,7 @@ pub(crate) fn configured() -> usize {
     usize::try_from(cpus).unwrap_or(1).max(1)
 }
 
-/// How many CPUs the process may use at a time, as it was first asked.
+/// How many CPUs the process may use at a time, as of the first call.
 pub(crate) fn available() -> u64 {
     static AVAILABLE: OnceLock<u64> = OnceLock::new();
     *AVAILABLE

@@ -1,8 +1,7 @@
-//! Noticing that the process is the child of a fork: it has the memory of its parent, but only the thread that forked.
+//! Detects that the process is a fork's child: it has its parent's memory, but only the thread that forked.
 //!
-//! What the whole process shares must be whole in the child. So each lock of the process is held by whoever forks while he
-//! does: in the child nobody else can have it, and what it guards is in nobody's hands. The locks of one engine are not: an
-//! inherited engine is not touched any more.
+//! State of the whole process must be consistent in the child. So the thread that forks holds each lock of the process meanwhile: in the
+//! child no other thread can hold it. The locks of one engine are not held: a child does not touch an inherited engine.
 
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
@@ -10,10 +9,10 @@ use std::cell::RefCell;
 use std::sync::atomic::AtomicPtr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many forks this process is away from the one that first asked.
+/// How many forks lie between this process and the one that first called [`notice`].
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// The generation of the process: it differs in a child from what it was in its parent.
+/// The generation of the process: a child's differs from its parent's.
 #[inline]
 pub(crate) fn generation() -> u32 {
     // Relaxed: written only in a child that has one thread.
@@ -38,14 +37,14 @@ pub(crate) enum ProcessLock {
 
 const LOCKS: usize = ProcessLock::Reports as usize + 1;
 
-/// Which of the two processes goes on.
+/// Which of the two processes continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Parent,
     Child,
 }
 
-/// Lets the lock go after the fork, in both processes, on the thread that forked.
+/// Releases the lock after the fork, in both processes, on the thread that forked.
 pub(crate) type Held = Box<dyn FnOnce(Side)>;
 
 /// Takes the lock before a fork.
@@ -54,17 +53,17 @@ type Take = fn() -> Held;
 static TAKE: [AtomicPtr<()>; LOCKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; LOCKS];
 
 thread_local! {
-    /// What the forking thread holds, in the order in which it was taken.
+    /// The locks that the forking thread holds, in the order in which it took them.
     static HELD: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
 }
 
 extern "C" fn before() {
     let held = TAKE.iter().filter_map(|take| {
         let take = take.load(Ordering::Acquire);
-        // SAFETY: what is not null was a `Take` in `hold_during_forks`; both have the size of a pointer.
+        // SAFETY: a pointer that is not null was a `Take` in `hold_during_forks`; both have the size of a pointer.
         (!take.is_null()).then(|| unsafe { std::mem::transmute::<*mut (), Take>(take) }())
     });
-    // A thread that is ending has no such place any more: then nothing is held.
+    // A thread that is ending has no `HELD` any more: then it holds nothing.
     let _ = HELD.try_with(|place| place.borrow_mut().extend(held));
 }
 
@@ -85,8 +84,7 @@ extern "C" fn in_child() {
     after(Side::Child);
 }
 
-/// From now on forks are noticed, and whoever forks holds this lock meanwhile. To be called before the lock is taken for the
-/// first time.
+/// From now on forks are noticed, and the thread that forks holds this lock meanwhile. To be called before the lock is first taken.
 pub(crate) fn hold_during_forks(lock: ProcessLock, take: Take) {
     TAKE[lock as usize].store(take as *mut (), Ordering::Release);
     notice();
@@ -94,11 +92,10 @@ pub(crate) fn hold_during_forks(lock: ProcessLock, take: Take) {
 
 /// From now on forks change the [generation].
 pub(crate) fn notice() {
-    // No Once: were it torn by a fork, the child would wait for it.
+    // Not a Once: a fork could leave it half done, and the child would wait for it.
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.swap(true, Ordering::AcqRel) {
-        // SAFETY: the handlers may run on any thread that forks. That they cannot be registered (no memory) leaves forks
-        // unnoticed.
+        // SAFETY: the handlers may run on any thread that forks. If they cannot be registered (no memory), forks go unnoticed.
         unsafe {
             libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child));
         }
@@ -113,7 +110,7 @@ pub(crate) struct ProcessMutex<T: 'static> {
 }
 
 impl<T> ProcessMutex<T> {
-    /// For a static; `take` calls [`hold`](Self::hold) of it.
+    /// For a static; `take` calls its [`hold`](Self::hold).
     pub(crate) const fn new(which: ProcessLock, value: T, take: Take) -> Self {
         ProcessMutex {
             which,
@@ -127,12 +124,12 @@ impl<T> ProcessMutex<T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes it before a fork.
+    /// Takes the lock before a fork.
     pub(crate) fn hold(&'static self) -> Held {
         self.hold_and(|_| ())
     }
 
-    /// As [`hold`](Self::hold); `in_child` puts right there what the threads that are not there have left.
+    /// As [`hold`](Self::hold); in the child, `in_child` repairs what threads that do not exist there have left.
     pub(crate) fn hold_and(&'static self, in_child: fn(&mut T)) -> Held {
         let mut held = self.lock();
         Box::new(move |side| {

@@ -1,4 +1,4 @@
-//! Values of each thread's own.
+//! Thread-local values.
 #![forbid(unsafe_code)]
 
 pub(crate) use std::thread_local;

@@ -1,5 +1,4 @@
-//! Hash maps. Those of the virtual machine are hashed in the same way each time, so that the order in which the library goes through one follows from the
-//! seed alone.
+//! Hash maps. In the virtual machine they hash the same way each time, so that iteration order follows from the seed alone.
 #![forbid(unsafe_code)]
 
 #[cfg(not(cmwq_sim))]

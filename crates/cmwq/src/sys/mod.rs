@@ -1,9 +1,9 @@
 //! The one seam to the platform: atomics, locks, parking, threads, CPUs and clocks.
 //!
-//! Everything above this room is written against these names only. Three back ends exist: the real one;
-//! [loom](https://docs.rs/loom)'s, chosen by `cfg(cmwq_loom)`, under which the crate `cmwq-models` compiles the very
-//! same sources and explores their interleavings; and the virtual machine's, chosen by `cfg(cmwq_sim)`, under which the crate
-//! `cmwq-simulated` compiles them to run on machines of up to 256 CPUs in virtual time (`sim/`).
+//! All modules above this one use these names only. There are three back ends: the real one; [loom](https://docs.rs/loom)'s, chosen by
+//! `cfg(cmwq_loom)`, under which the crate `cmwq-models` compiles the very same sources and explores their interleavings; and the virtual
+//! machine's, chosen by `cfg(cmwq_sim)`, under which the crate `cmwq-simulated` compiles them for machines of up to 256 CPUs in virtual time
+//! (`sim/`).
 
 #[cfg_attr(cmwq_sim, path = "sim/atomic.rs")]
 pub(crate) mod atomic;
@@ -33,5 +33,5 @@ mod memory;
 mod waiting;
 
 pub(crate) use debug::{probe, symbol};
-pub(crate) use memory::{blocks, cell, gate, prefetch, stock};
-pub(crate) use waiting::{bell, park, patience, spin};
+pub(crate) use memory::{blocks, cell, free_list, gate, prefetch};
+pub(crate) use waiting::{bell, brief_spin, park, spin};

@@ -1,18 +1,18 @@
-//! Which signals threads of the library take.
+//! Which signals the library's threads take.
 //!
-//! A signal that is sent to the process goes to any thread that does not block it, and its handler interrupts whatever that thread does.
-//! That should be one of the program's own threads, so threads of the library block signals. Two groups stay open:
+//! A signal to the process goes to any thread that does not block it, and its handler interrupts that thread. It should be one of
+//! the program's own threads, so the library's threads block signals, except for two groups:
 //!
-//! - What a thread brings upon itself ([`FAULTS`]). The kernel does not deliver such a signal while it is blocked, it ends the process: the
+//! - Faults of the thread itself ([`FAULTS`]). If such a signal is blocked, the kernel ends the process instead of delivering it: the
 //!   program's handler, and the message about a stack overflow, would be lost in work functions.
-//! - What asks where a thread is ([`ABOUT_THE_THREAD`]): profilers send `SIGPROF`, and `abort()` and supervisors `SIGABRT`. They stay open
-//!   unless the thread that creates this one blocks them, since then the program takes them in its own way.
+//! - Signals that ask where a thread is ([`ABOUT_THE_THREAD`]): profilers send `SIGPROF`, `abort()` and supervisors send `SIGABRT`. They stay
+//!   open unless the creating thread blocks them, since then the program takes them in its own way.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Raised by an instruction of the thread that gets them.
+/// Raised by an instruction of the thread that gets the signal.
 const FAULTS: [i32; 6] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -24,7 +24,7 @@ const FAULTS: [i32; 6] = [
 
 const ABOUT_THE_THREAD: [i32; 2] = [libc::SIGPROF, libc::SIGABRT];
 
-/// Gives the caller the mask of a thread of the library, which the threads that it creates inherit, and its own back when dropped.
+/// Gives the caller the signal mask of the library's threads, which threads that it creates inherit. Dropping it restores the old mask.
 pub(super) struct LibraryMask {
     before: libc::sigset_t,
 }
@@ -34,7 +34,7 @@ impl LibraryMask {
         let open = FAULTS.iter().chain(&ABOUT_THE_THREAD);
         let blocked = all_but(open);
         let before = change(libc::SIG_BLOCK, &blocked);
-        // Even if the creator blocks them.
+        // Even if the creating thread blocks them.
         change(libc::SIG_UNBLOCK, &of(&FAULTS));
         LibraryMask { before }
     }
@@ -48,8 +48,8 @@ impl Drop for LibraryMask {
 
 /// Unblocks all signals in the calling thread.
 ///
-/// Work functions run on threads that block nearly all signals, and a process that one of them starts inherits that: `SIGTERM`, `SIGINT`
-/// or `SIGALRM` then do nothing to it. This is what to call in the child before it becomes another program:
+/// Work functions run on threads that block nearly all signals, and a process that a work function starts inherits that: `SIGTERM`, `SIGINT`
+/// or `SIGALRM` then do nothing to it. Call this in the child before it becomes another program:
 ///
 /// ```
 /// use std::os::unix::process::CommandExt;
@@ -66,11 +66,11 @@ impl Drop for LibraryMask {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It is async-signal-safe: it takes no lock, allocates nothing, and may be called between `fork` and `exec`. A work function that calls it
-/// itself opens a thread of the library to the process's signals for good.
+/// The function is async-signal-safe: it takes no lock, allocates nothing, and may be called between `fork` and `exec`. A work function that
+/// calls it itself opens a thread of the library to the process's signals for good.
 ///
 /// # Errors
-/// None is known; what the system says is passed on.
+/// None is known; the system's error is passed on.
 pub fn reset_signal_mask() -> io::Result<()> {
     let none = of(&[]);
     // SAFETY: the set is initialised; the call only changes the calling thread.
@@ -80,10 +80,10 @@ pub fn reset_signal_mask() -> io::Result<()> {
     }
 }
 
-/// Changes the calling thread's mask; returns what it was.
+/// Changes the calling thread's mask; returns the old one.
 fn change(how: i32, set: &libc::sigset_t) -> libc::sigset_t {
     let mut before = MaybeUninit::zeroed();
-    // SAFETY: `set` is initialised and `before` valid for writes. With a valid `how` the call cannot fail; all zeros is a set as well.
+    // SAFETY: `set` is initialised and `before` valid for writes. With a valid `how` the call cannot fail; all zeros is a valid set as well.
     unsafe {
         libc::pthread_sigmask(how, set, before.as_mut_ptr());
         before.assume_init()
@@ -92,7 +92,7 @@ fn change(how: i32, set: &libc::sigset_t) -> libc::sigset_t {
 
 fn of(signals: &[i32]) -> libc::sigset_t {
     let mut set = MaybeUninit::zeroed();
-    // SAFETY: sigemptyset initialises the set, sigaddset changes one that is.
+    // SAFETY: sigemptyset initialises the set, sigaddset changes an initialised one.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for &signal in signals {
@@ -104,7 +104,7 @@ fn of(signals: &[i32]) -> libc::sigset_t {
 
 fn all_but<'a>(signals: impl Iterator<Item = &'a i32>) -> libc::sigset_t {
     let mut set = MaybeUninit::zeroed();
-    // SAFETY: sigfillset initialises the set, sigdelset changes one that is.
+    // SAFETY: sigfillset initialises the set, sigdelset changes an initialised one.
     unsafe {
         libc::sigfillset(set.as_mut_ptr());
         for &signal in signals {

@@ -1,11 +1,11 @@
-//! How long the system lets a thread run at a time when others want the CPU, its *slice*.
+//! A thread's *slice*: how long the scheduler lets it run at a time when others want the CPU.
 //!
-//! Since Linux 6.12 a thread may ask for one of its own (`sched_attr::sched_runtime` of a SCHED_OTHER thread, sched(7)). It changes nothing in how
-//! much of the CPU the thread gets. But one that wakes up with a shorter slice than the thread that runs there may go first.
+//! Since Linux 6.12 a thread may set its own (`sched_attr::sched_runtime` of a SCHED_OTHER thread, sched(7)). Its share of the CPU does not
+//! change. But a thread that wakes with a shorter slice than the thread that runs there may run first.
 
 use std::io;
 
-/// The slice that the calling thread has from the system.
+/// The calling thread's default slice.
 pub(crate) struct Slice {
     default_ns: u64,
 }
@@ -25,7 +25,7 @@ struct Attr {
 }
 
 impl Slice {
-    /// The calling thread's, which is the system's default for it. `None`: the system has no such thing, or the thread is scheduled otherwise.
+    /// The calling thread's slice, the system's default for it. `None`: the system has no slices, or the thread has another scheduling policy.
     pub(crate) fn of_current() -> Option<Slice> {
         let attr = attr_of_current().ok()?;
         let ordinary = attr.policy == libc::SCHED_OTHER as u32;
@@ -37,17 +37,17 @@ impl Slice {
     /// Gives the calling thread half the default.
     ///
     /// # Errors
-    /// The system's, which may forbid it.
+    /// The system's: it may forbid the change.
     pub(crate) fn halve(&self) -> io::Result<()> {
         set_for_current(self.default_ns / 2)
     }
 
-    /// Gives the calling thread the default again.
+    /// Restores the calling thread's default.
     ///
     /// # Errors
     /// As for [`halve`](Self::halve).
     pub(crate) fn restore(&self) -> io::Result<()> {
-        // 0: whatever the default is now.
+        // 0: the system's current default.
         set_for_current(0)
     }
 }
@@ -57,7 +57,7 @@ fn attr_of_current() -> io::Result<Attr> {
         return Err(io::ErrorKind::Unsupported.into());
     }
     let mut attr = Attr::default();
-    // SAFETY: `attr` is valid for writes of the size that is named.
+    // SAFETY: `attr` is valid for writes of the given size.
     let result = unsafe {
         libc::syscall(
             libc::SYS_sched_getattr,
@@ -73,13 +73,13 @@ fn attr_of_current() -> io::Result<Attr> {
     }
 }
 
-/// Everything else stays as it is, the nice level for one.
+/// All other attributes stay as they are, such as the nice level.
 fn set_for_current(runtime: u64) -> io::Result<()> {
     let attr = Attr {
         runtime,
         ..attr_of_current()?
     };
-    // SAFETY: `attr` is valid, and says its size.
+    // SAFETY: `attr` is valid, and holds its size.
     match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -96,7 +96,7 @@ mod tests {
         let works = std::thread::spawn(|| {
             let lower = thread::nice_of_current().map_or(0, |nice| (nice + 1).min(19));
             thread::set_nice_current(lower).unwrap();
-            // Before Linux 6.12 there is none, and a sandbox may forbid to change it: then nothing changes at all.
+            // Before Linux 6.12 there is no slice, and a sandbox may forbid to change it: then nothing changes.
             let Some(slice) = Slice::of_current() else {
                 return;
             };

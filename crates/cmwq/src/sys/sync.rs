@@ -1,5 +1,5 @@
-//! Locks. A poisoned lock cannot occur: work functions never run under one, and the engine's own sections do not panic;
-//! should one do so all the same, the data is as consistent as the panic left it and the process goes on.
+//! Locks. A poisoned lock cannot occur: work functions never run under one, and the engine's own sections do not panic. If one does, the
+//! data is as consistent as the panic left it and the process goes on.
 
 #[cfg(not(cmwq_loom))]
 use std::sync as imp;
@@ -37,7 +37,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// As [`lock`](Self::lock), telling whether somebody else had it.
+    /// As [`lock`](Self::lock), and whether another thread held it.
     #[inline]
     pub(crate) fn lock_noting(&self) -> (MutexGuard<'_, T>, bool) {
         // The first step of `lock` is the same, so this costs nothing when the lock is free.
@@ -53,8 +53,8 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Debug builds look whether an item that must not sleep did. Waiting for one of the engine's own locks is no fault of the
-/// item, so it is counted apart.
+/// Debug builds check whether an item that must not sleep did. Waiting for one of the engine's own locks is not the item's fault, so it is
+/// counted apart.
 #[cfg(all(debug_assertions, not(cmwq_loom)))]
 pub(crate) mod engine_sleeps {
     use crate::sys::thread;
@@ -65,7 +65,7 @@ pub(crate) mod engine_sleeps {
         static COUNT: Cell<i64> = const { Cell::new(0) };
     }
 
-    /// How often the calling thread has slept for a lock of the engine.
+    /// How often the calling thread has slept on a lock of the engine.
     pub(crate) fn count() -> i64 {
         COUNT.get()
     }

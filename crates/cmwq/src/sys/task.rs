@@ -1,7 +1,7 @@
-//! What a thread does while it waits: pause, yield.
+//! What a waiting thread does: pause, yield.
 #![forbid(unsafe_code)]
 
-/// Lets the thread's turn on the CPU pass.
+/// Yields the CPU.
 #[inline]
 pub(crate) fn yield_now() {
     #[cfg(all(test, not(cmwq_loom)))]
@@ -12,7 +12,7 @@ pub(crate) fn yield_now() {
     loom::thread::yield_now();
 }
 
-/// Tells the core that this is a wait loop.
+/// Tells the CPU that this is a wait loop.
 #[inline]
 pub(crate) fn pause() {
     #[cfg(not(cmwq_loom))]
@@ -26,7 +26,7 @@ thread_local! {
     static YIELDS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// How often the calling thread has let its turn pass.
+/// How often the calling thread has yielded.
 #[cfg(all(test, not(cmwq_loom)))]
 pub(crate) fn yields() -> usize {
     YIELDS.get()

@@ -1,4 +1,4 @@
-//! Threads: starting them, naming them, binding them, watching them.
+//! Threads: starting, naming, binding and watching them.
 
 use super::signals::LibraryMask;
 use crate::topology::CpuSet;
@@ -14,7 +14,7 @@ pub(crate) fn spawn(name: &str, main: impl FnOnce() + Send + 'static) -> io::Res
     spawn_with_stack(name, None, main)
 }
 
-/// The same, with a stack of so many bytes if that is said.
+/// As [`spawn`], with a stack of `stack_size` bytes if given.
 pub(crate) fn spawn_with_stack(
     name: &str,
     stack_size: Option<usize>,
@@ -33,11 +33,11 @@ pub(crate) fn spawn_with_stack(
 }
 
 thread_local! {
-    /// The kernel's id of this thread, 0 until asked for.
+    /// The kernel's id of this thread, 0 until it is first needed.
     static TID: Cell<i32> = const { Cell::new(0) };
 }
 
-/// The kernel's id of the calling thread. A system call the first time only.
+/// The kernel's id of the calling thread. Only the first call makes a system call.
 #[inline]
 pub(crate) fn current_tid() -> i32 {
     match TID.get() {
@@ -50,13 +50,12 @@ pub(crate) fn current_tid() -> i32 {
     }
 }
 
-/// The calling thread is a fork's child, and has another id than in the parent.
+/// For a fork's child, whose thread has another id than in the parent.
 pub(super) fn forget_tid() {
     TID.set(0);
 }
 
-/// Binds the calling thread to `cpus`. CPUs that do not exist or are not allowed are left out by the system; an error
-/// means that none is left.
+/// Binds the calling thread to `cpus`. The system leaves out CPUs that do not exist or are not allowed; an error means that none is left.
 pub(crate) fn bind_current(cpus: &CpuSet) -> io::Result<()> {
     bind(None, cpus)
 }
@@ -101,7 +100,7 @@ pub(crate) fn rename_current(name: &std::ffi::CStr) {
     }
 }
 
-/// As much of a name as the kernel keeps.
+/// The part of a name that the kernel keeps.
 fn cut(name: &str) -> &str {
     if name.len() <= MOST_OF_NAME {
         return name;
@@ -110,7 +109,7 @@ fn cut(name: &str) -> &str {
     ends.find_map(|end| name.get(..end)).unwrap_or("")
 }
 
-/// The kernel keeps so many bytes of a name.
+/// How many bytes of a name the kernel keeps.
 const MOST_OF_NAME: usize = 15;
 
 /// A thread's own name.
@@ -124,7 +123,7 @@ impl ThreadName {
         ThreadName(bytes)
     }
 
-    /// Gives it to the calling thread, if that has another by now: one system call if not.
+    /// Gives the name back to the calling thread if it has another by now: one system call if not.
     pub(crate) fn take_back(&self) {
         if cfg!(cmwq_loom) {
             return;
@@ -134,7 +133,7 @@ impl ThreadName {
         unsafe {
             libc::prctl(libc::PR_GET_NAME, now.as_mut_ptr());
         }
-        // What lies behind the end of a name is nobody's.
+        // The bytes after the end of a name are undefined.
         let end = now.iter().position(|&byte| byte == 0).unwrap_or(0);
         now[end..].fill(0);
         if now != self.0
@@ -145,17 +144,17 @@ impl ThreadName {
     }
 }
 
-/// The nice level that the calling thread has.
+/// The calling thread's nice level.
 pub(crate) fn nice_of_current() -> Option<i32> {
     rustix::process::getpriority_process(Some(rustix::thread::gettid())).ok()
 }
 
-/// How often the calling thread has gone to sleep of its own accord.
+/// How often the calling thread has slept voluntarily.
 pub(crate) fn voluntary_switches() -> i64 {
     usage().ru_nvcsw
 }
 
-/// How often the calling thread had to leave its CPU to another.
+/// How often the calling thread was preempted.
 pub(crate) fn preemptions() -> i64 {
     usage().ru_nivcsw
 }
@@ -197,7 +196,7 @@ pub(crate) fn set_nice_current(nice: i32) -> io::Result<()> {
     )?)
 }
 
-/// CPU time used so far by thread `tid` of this process, in ns; `None` when there is no such thread any more.
+/// CPU time used so far by thread `tid` of this process, in ns; `None` when the thread no longer exists.
 pub(crate) fn cpu_time_ns(tid: i32) -> Option<u64> {
     // The kernel's encoding of "the CPU clock of one thread": inverted id, three low bits 0b110.
     let clock: libc::clockid_t = (!tid << 3) | 6;
@@ -216,21 +215,21 @@ pub(crate) fn cpu_time_of_current_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What the system says of a thread.
+/// A thread's state as the system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThreadState {
-    /// It runs, or wants to.
+    /// It runs, or is runnable.
     Awake,
-    /// It sleeps in the system (states S and D): it is not running and does not want to.
+    /// It sleeps in the system (states S and D): it does not run and does not want to.
     Asleep,
-    /// No file descriptor is free to ask with, `/proc` is not there, or the thread is not.
+    /// No file descriptor is free to read it with, or `/proc` or the thread does not exist.
     Unknown,
 }
 
 /// The state of thread `tid` of this process.
 ///
-/// The file is opened anew each time. One that stayed open for each worker would save three fifths of the 3 us, and be one of the few
-/// descriptors that a process has: the answer may be missing instead, and the CPU clock, which needs none, stands in.
+/// The file is opened anew each time. An open file for each worker would save three fifths of the 3 us, but use up file descriptors, of which
+/// a process has few. So the answer may be missing; the CPU clock, which needs no descriptor, then stands in.
 pub(crate) fn state_of(tid: i32) -> ThreadState {
     read_state(tid).map_or(ThreadState::Unknown, |state| match state {
         b'S' | b'D' => ThreadState::Asleep,
@@ -238,7 +237,7 @@ pub(crate) fn state_of(tid: i32) -> ThreadState {
     })
 }
 
-/// The letter that stands for the thread's state.
+/// The letter of the thread's state.
 fn read_state(tid: i32) -> Option<u8> {
     // Number, name and state are in the first bytes.
     let mut stat = [0_u8; 128];
@@ -248,7 +247,7 @@ fn read_state(tid: i32) -> Option<u8> {
     stat.get(end_of_name + 2).copied()
 }
 
-/// How often thread `tid` of this process has gone to sleep of its own accord; `None`: the system does not say.
+/// How often thread `tid` of this process has slept voluntarily; `None`: the system does not say.
 pub(crate) fn voluntary_switches_of(tid: i32) -> Option<u64> {
     let mut status = [0_u8; 4096];
     let line = read_of_task(tid, "status", &mut status)?
@@ -257,9 +256,9 @@ pub(crate) fn voluntary_switches_of(tid: i32) -> Option<u64> {
     std::str::from_utf8(line).ok()?.trim().parse().ok()
 }
 
-/// The beginning of a file that the system has for thread `tid`, as much as fits.
+/// The beginning of a file of thread `tid` in `/proc`, as much as fits.
 fn read_of_task<'b>(tid: i32, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
-    // Nothing is allocated: the monitor asks again and again.
+    // Allocates nothing: the monitor reads it again and again.
     let mut path = [0_u8; 48];
     let mut rest = &mut path[..];
     write!(rest, "/proc/self/task/{tid}/{name}").ok()?;

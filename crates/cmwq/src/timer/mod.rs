@@ -1,4 +1,4 @@
-//! Timers: a wheel that arms and cancels in constant time, and the one thread that turns it.
+//! Timers: a wheel that arms and cancels in constant time, and the timer thread.
 #![forbid(unsafe_code)]
 
 mod service;

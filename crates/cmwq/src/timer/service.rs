@@ -1,9 +1,9 @@
-//! The process's timers: one wheel, and one thread that sleeps until the next expiry and is not started before the first.
+//! The process's timers: one wheel, and one thread that sleeps until the next expiry. The first timer starts it.
 //!
-//! **The thread runs none of the user's destructors, calls no handler, and has one entry in its hands at a time.** All timers of the process would wait for a
-//! destructor, which may itself wait for an item that waits for its timer. And a thread that cancels an item looks for it in the wheel and on
-//! the queues: were the entries that are due taken out of the wheel together, then whatever the timer thread calls could wait for ever for
-//! one of those that it has not come to.
+//! **The timer thread runs none of the user's destructors, calls no handler, and holds one entry at a time.** All timers of the process would
+//! wait for a destructor, which may itself wait for an item that waits for its timer. And a thread that cancels an item searches the wheel and
+//! the queues for it: if the timer thread took all due entries out of the wheel together, then whatever it calls could wait for ever for one
+//! of those that it has not reached.
 
 use super::wheel::{Key, Wheel};
 use crate::sys::atomic::Ordering;
@@ -20,11 +20,11 @@ use std::time::Duration;
 /// One tick, as a power of two of nanoseconds: 1.05 ms. A delay is rounded up to whole ticks after the next, never down.
 const TICK_SHIFT: u32 = 20;
 
-/// Where an item keeps what it knows of its timer. Written under the wheel's lock only.
+/// An item's timer state. Written under the wheel's lock only.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct TimerKey {
-    /// The key under which it is armed. It stays when the timer expires, since the item may be gone by then.
+    /// The key under which it is armed. It stays when the timer expires, since the item may be freed by then.
     key: AtomicU64,
     /// When it expires or has expired, in milliseconds of the clock. C programs read it in place.
     expires_ms: AtomicU64,
@@ -58,12 +58,12 @@ struct State<T> {
     sleeps_until: u64,
 }
 
-/// Timers that hand a `T` to a function when they expire. What it returns is dropped by another thread.
+/// Timers that hand a `T` to a function when they expire. Another thread drops what the function returns.
 pub(crate) struct Timers<T: Send + 'static, R: Send + 'static> {
     state: OnceLock<Mutex<State<T>>>,
     parker: OnceLock<Parker>,
     expired: fn(T) -> Option<R>,
-    /// Calls [`hold_during_fork`](Self::hold_during_fork) of the static that it is.
+    /// Calls [`hold_during_fork`](Self::hold_during_fork) of the static that holds this.
     hold: fn() -> Held,
 }
 
@@ -71,13 +71,13 @@ fn tick_of(ns: u64) -> u64 {
     ns >> TICK_SHIFT
 }
 
-/// How long it takes from `now_ns` until the tick begins; at least a moment. A tick beyond the end of the clock never begins.
+/// The time from `now_ns` until the tick begins; at least 1 ns. A tick beyond the end of the clock never begins.
 fn until(tick: u64, now_ns: u64) -> Duration {
     let begins_ns = tick.saturating_mul(1 << TICK_SHIFT);
     Duration::from_nanos(begins_ns.saturating_sub(now_ns).max(1))
 }
 
-/// What may run the user's destructors when it is dropped. They may panic.
+/// Values that may run the user's destructors when they are dropped. They may panic.
 struct Left<R>(Vec<R>);
 
 impl<R> Drop for Left<R> {
@@ -89,7 +89,7 @@ impl<R> Drop for Left<R> {
 }
 
 impl<R: Send + 'static> Left<R> {
-    /// Drops it on a thread of its own; on the calling one if there can be no other.
+    /// Drops them on a thread of its own, or on the calling one if no thread can be created.
     fn drop_elsewhere(self) {
         if !self.0.is_empty() {
             let _ = thread::spawn("cmwq-drop", || drop(self));
@@ -100,7 +100,7 @@ impl<R: Send + 'static> Left<R> {
 /// What `f` returns, unless it panics.
 fn forgiving<T>(f: impl FnOnce() -> T) -> Option<T> {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-    // What it panicked with may panic when it is dropped.
+    // The panic's payload may panic when it is dropped.
     result.map_err(std::mem::forget).ok()
 }
 
@@ -127,9 +127,9 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         })
     }
 
-    /// The timers of a fork's parent are the child's too; they are refused when they expire.
+    /// A fork's child has its parent's timers too; the queues refuse them when they expire.
     pub(crate) fn hold_during_fork(&'static self) -> Held {
-        // No thread is to be in the middle of making it.
+        // No thread may be in the middle of making the parker.
         self.parker();
         let state = self.state().lock();
         Box::new(|_| drop(state))
@@ -139,8 +139,8 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         self.parker.get_or_init(Parker::new)
     }
 
-    /// Arms `value` to expire when `delay` has passed, and notes its key. Starts the thread if need be; if it cannot be
-    /// started, the value is given back.
+    /// Arms `value` to expire when `delay` has passed, and notes its key. Starts the thread if necessary; gives the value back if that
+    /// is impossible.
     pub(crate) fn arm(&'static self, delay: Duration, at: &TimerKey, value: T) -> Result<(), T> {
         let delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
         let mut state = self.state().lock();
@@ -165,7 +165,7 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         Ok(())
     }
 
-    /// Takes back what is armed under the key that `at` holds; `None` if nothing is any more.
+    /// Takes back what is armed under the key in `at`; `None` if nothing is any more.
     pub(crate) fn disarm(&self, at: &TimerKey) -> Option<T> {
         let mut state = self.state().lock();
         match at.key.swap(0, Ordering::Relaxed) {
@@ -175,11 +175,11 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
     }
 
     fn run(&self) {
-        // Not the one CPU of an issuer that armed the first timer.
+        // Not bound to the CPU of the issuer that armed the first timer.
         if let Ok(cpus) = process_cpus() {
             let _ = thread::bind_current(&cpus);
         }
-        // Warnings are said by another thread: a handler may wait for a timer.
+        // Another thread delivers warnings: a handler may wait for a timer.
         let reporter = Reporter::new();
         reporter.speak_for_current_thread();
         loop {
@@ -197,14 +197,14 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
             };
             left.drop_elsewhere();
             reporter.say_elsewhere();
-            // Expiring takes time.
+            // Expiring takes time: new entries may be due.
             if !any {
                 self.parker().park_for(sleep);
             }
         }
     }
 
-    /// What is due next; else how long nothing is (`None`: as long as nothing is armed).
+    /// The next due value; otherwise how long nothing is due (`None`: nothing is armed).
     fn next(&self, now_ns: u64) -> Result<T, Option<Duration>> {
         let mut state = self.state().lock();
         if let Some(value) = state.wheel.expire(tick_of(now_ns)) {

@@ -1,9 +1,9 @@
-//! A hierarchical timer wheel in ticks. It knows no clock: its owner says what time it is, so tests run in virtual time.
+//! A hierarchical timer wheel in ticks. It knows no clock: its owner passes the time, so tests run in virtual time.
 //!
 //! Level 0 has a slot for each of the next 64 ticks, level 1 one for each of the next 64 times 64, and so on. An entry lies on the
 //! level of the highest group of six bits in which its deadline differs from the present; when the present reaches its
 //! slot it moves down (at most once a level, so arming and expiring cost O(1) amortised). Entries are numbered and linked
-//! by number, so cancelling is O(1) as well. A bitmap a level finds the next slot in use without looking at empty ones.
+//! by number, so cancelling is O(1) as well. With a bitmap for each level the search for the next slot in use skips empty ones.
 
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
@@ -11,7 +11,7 @@ const SLOTS: usize = 1 << SLOT_BITS;
 const LEVELS: usize = 11;
 const NONE: u32 = u32::MAX;
 
-/// Names an armed entry, for ever: numbers are used again, serials are not.
+/// Names an armed entry, for ever: numbers are reused, serials are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     index: u32,
@@ -33,7 +33,7 @@ impl Key {
 
 struct Entry<T> {
     deadline: u64,
-    /// Grows when the number is used again; never 0, so that no key packs to 0.
+    /// Grows when the number is reused; never 0, so that no key packs to 0.
     serial: u32,
     slot: u16,
     prev: u32,
@@ -94,7 +94,7 @@ impl<T> Wheel<T> {
         key
     }
 
-    /// Takes an entry out; `None` if it has expired or was cancelled.
+    /// Removes an entry; `None` if it has expired or was cancelled.
     pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
         let entry = self.entries.get(key.index as usize)?;
         if entry.serial != key.serial || entry.value.is_none() {
@@ -109,14 +109,14 @@ impl<T> Wheel<T> {
         self.next_slot().map(|(_, _, tick)| tick)
     }
 
-    /// Hands over one entry that is due at `now`, in the order of the ticks at which they are. What else is due can still be cancelled.
-    /// `None`: nothing is due any more, and `now` is the present.
+    /// Hands over one entry that is due at `now`, in the order of their ticks. Other due entries can still be cancelled. `None`: nothing is due any
+    /// more, and `now` is the present.
     pub(crate) fn expire(&mut self, now: u64) -> Option<T> {
         while let Some((level, slot, tick)) = self.next_slot().filter(|&(_, _, tick)| tick <= now) {
             self.now = tick;
             let mut index = self.heads[level * SLOTS + slot];
             if level == 0 {
-                // A slot of this level is one tick: all that is in it is due.
+                // A slot of this level is one tick: all its entries are due.
                 self.unlink(index);
                 return self.release(index);
             }
@@ -244,7 +244,7 @@ mod tests {
                             prop_assert!(last <= deadline && deadline <= now);
                             last = deadline;
                             model.remove(&(deadline, id));
-                            // What is due too, and not handed over yet, can be cancelled.
+                            // An entry that is due too, and not handed over yet, can be cancelled.
                             if id % 3 == 0 && let Some((&(deadline, id), &key)) = model.iter().next() {
                                 prop_assert_eq!(wheel.cancel(key), Some(id));
                                 model.remove(&(deadline, id));

@@ -11,15 +11,14 @@ use rustix::thread::{CpuSet as SystemCpuSet, sched_getaffinity};
 use super::cpuset::CpuSet;
 use super::error::TopologyError;
 
-/// Tells the mask where the system call's fixed-size set is too small for the kernel.
+/// Tells the mask where the fixed-size set of the system call is too small for the kernel.
 const STATUS_FILE: &str = "/proc/self/status";
 const STATUS_LINE: &str = "Cpus_allowed:";
 
-/// The CPUs this process may run on: those of its first thread, so that the answer does not depend on which thread asks
-/// (a caller may have pinned itself).
+/// The CPUs this process may run on: those of its first thread, so that the answer does not depend on the calling thread, which may have
+/// pinned itself.
 ///
-/// The wrapper's set holds 1,024 CPUs; a kernel built for more refuses it (`EINVAL`), and then the same mask is read
-/// from `/proc/self/status`.
+/// The wrapper's set holds 1,024 CPUs. A kernel built for more refuses it (`EINVAL`); then the same mask is read from `/proc/self/status`.
 pub(crate) fn process_cpus() -> Result<CpuSet, TopologyError> {
     #[cfg(cmwq_sim)]
     if cmwq_vm::is_inside() {
@@ -29,7 +28,7 @@ pub(crate) fn process_cpus() -> Result<CpuSet, TopologyError> {
         Ok(set) => Ok((0..SystemCpuSet::MAX_CPU)
             .filter(|&cpu| set.is_set(cpu))
             .collect()),
-        // Refused by a filter: the file says the same.
+        // More CPUs than the set holds, or refused by a filter: the file has the same mask.
         Err(Errno::INVAL | Errno::PERM | Errno::NOSYS | Errno::ACCESS) => {
             let error = |error| TopologyError::Allowed { error };
             parse_status(&fs::read_to_string(STATUS_FILE).map_err(error)?).map_err(error)

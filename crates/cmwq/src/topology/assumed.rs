@@ -1,23 +1,23 @@
-//! What a machine's description left open.
+//! What a machine's description leaves open.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// Something that a sysfs tree did not tell, and what was taken for it. One line of text.
+/// A fact that a sysfs tree does not give, and the substitute that is assumed. One line of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Assumption {
-    /// No list of online CPUs: those that are present and not switched off one by one.
+    /// No list of online CPUs: those that are present and not individually switched off.
     Online,
     /// No list of siblings: every CPU is a core.
     Cores,
-    /// No cache of any CPU: something else stands for the last-level caches.
+    /// No cache of any CPU: a substitute stands for the last-level caches.
     Caches(Substitute),
     /// No nodes: all CPUs are on one.
     Nodes,
 }
 
-/// What stands for a last-level cache. Where some CPUs have less than this, the next one stands for it there.
+/// What stands for a last-level cache. CPUs for which this is unknown use the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Substitute {
     /// The package (socket).

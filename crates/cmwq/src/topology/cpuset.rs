@@ -10,8 +10,7 @@ const WORD_BITS: usize = u64::BITS as usize;
 
 /// A set of CPU numbers, as a bitset that grows with its highest member.
 ///
-/// Sets are compared by their members only. The order (`Ord`) is that of the ascending lists of members, so sorting
-/// disjoint sets sorts them by their first CPU.
+/// Sets compare by their members only. `Ord` orders the ascending lists of members, so sorting disjoint sets sorts them by their first CPU.
 ///
 /// ```
 /// use cmwq::topology::CpuSet;

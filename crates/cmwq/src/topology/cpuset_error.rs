@@ -1,11 +1,11 @@
-//! Why a text is no set of CPUs.
+//! Why a text is not a set of CPUs.
 #![forbid(unsafe_code)]
 
 use super::error::{cut, shown};
 use std::fmt;
 
-/// CPU numbers run from 0 to `MAX_CPUS - 1`. The same limit as the largest kernels are built with; it keeps a
-/// typing error in a list (`0-99999999`) from becoming a large allocation.
+/// CPU numbers run from 0 to `MAX_CPUS - 1`. The limit of the largest kernels; it keeps a typing error in a list (`0-99999999`) from
+/// causing a large allocation.
 pub const MAX_CPUS: usize = 8192;
 
 /// Why a text is not a set of CPUs.

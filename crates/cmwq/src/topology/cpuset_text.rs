@@ -1,4 +1,4 @@
-//! The two ways in which the kernel writes a set of CPUs: lists (`0-3,8`) and hexadecimal masks (`0000010f`).
+//! The kernel's two texts for a set of CPUs: lists (`0-3,8`) and hexadecimal masks (`0000010f`).
 #![forbid(unsafe_code)]
 
 use super::cpuset_error::CpuSetError;
@@ -65,8 +65,8 @@ impl CpuSet {
         self.to_mask_of((highest / GROUP_CPUS + 1) * GROUP_CPUS)
     }
 
-    /// The hexadecimal form as the kernel's `cpumask` files show it on a machine of `cpus` CPUs: as many digits as
-    /// that takes (at least one), so 12 CPUs are `fff` and 40 are `ff,ffffffff`. Members at or above `cpus` are left out.
+    /// The hexadecimal form as the kernel's `cpumask` files show it on a machine of `cpus` CPUs: only as many digits as needed (at least
+    /// one), so 12 CPUs are `fff` and 40 are `ff,ffffffff`. Members at or above `cpus` are left out.
     #[must_use]
     pub fn to_mask_of(&self, cpus: usize) -> String {
         let cpus = cpus.clamp(1, MAX_CPUS);
@@ -119,12 +119,12 @@ fn insert_item(set: &mut CpuSet, item: &str) -> Result<(), CpuSetError> {
     Ok(())
 }
 
-/// A decimal number below [`MAX_CPUS`] (strides obey the same limit); `bad` says what else is wrong with the text.
+/// A decimal number below [`MAX_CPUS`] (strides obey the same limit); `bad` makes the error for a text that is not a number.
 fn number(text: &str, bad: impl Fn() -> CpuSetError) -> Result<usize, CpuSetError> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(bad());
     }
-    // All digits: the only way to fail is to be too large.
+    // All are digits, so parsing fails only if the number is too large.
     match text.parse::<usize>() {
         Ok(number) if number < MAX_CPUS => Ok(number),
         _ => Err(CpuSetError::TooLarge {
@@ -133,7 +133,7 @@ fn number(text: &str, bad: impl Fn() -> CpuSetError) -> Result<usize, CpuSetErro
     }
 }
 
-/// The kernel's list form, `0-3,8`; nothing for the empty set.
+/// The kernel's list form, `0-3,8`; empty for the empty set.
 impl fmt::Display for CpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = String::new();

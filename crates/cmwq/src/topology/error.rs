@@ -7,8 +7,8 @@ use std::{fmt, io};
 /// Longest piece of a bad value that an error message repeats, in characters.
 const SHOWN_CHARS: usize = 60;
 
-/// Why a [`Topology`](super::Topology) could not be made. Shown as one line without a final period, naming the value or
-/// file at fault and what would be right.
+/// Why a [`Topology`](super::Topology) could not be made. Displays as one line without a final period: the value or file at fault, and what
+/// is valid.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TopologyError {
@@ -16,38 +16,38 @@ pub enum TopologyError {
     Root {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// A file or directory below the sysfs root exists but could not be read.
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// A file below the sysfs root does not hold what it should.
+    /// The contents of a file below the sysfs root are not valid.
     Parse {
         /// The file.
         path: PathBuf,
-        /// What is wrong with its contents, and what is allowed.
+        /// What is wrong with its contents, and what is valid.
         reason: String,
     },
-    /// Nothing below the sysfs root tells which CPUs there are.
+    /// No file below the sysfs root lists the CPUs.
     NoCpus {
-        /// The file that should have told it.
+        /// The file that should list them.
         path: PathBuf,
     },
-    /// A synthetic description is not understood.
+    /// A synthetic description is not valid.
     Synthetic {
         /// The part at fault, as written; empty when the description as a whole is.
         token: String,
-        /// What is wrong with it, and what is allowed.
+        /// What is wrong with it, and what is valid.
         reason: String,
     },
-    /// The CPUs this process may use could not be found out.
+    /// The CPUs this process may use could not be determined.
     Allowed {
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// The value of an environment variable is at fault.

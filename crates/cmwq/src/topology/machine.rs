@@ -1,4 +1,4 @@
-//! The machine: which CPUs there are, and what they share.
+//! The machine: its CPUs, and what they share.
 #![forbid(unsafe_code)]
 
 use super::assumed::Assumption;
@@ -16,8 +16,7 @@ pub(in crate::topology) const REAL_SYSFS: &str = "/sys";
 
 static NO_CPUS: CpuSet = CpuSet::new();
 
-/// A machine as seen by this crate: its CPUs, and which of them share a core, a last-level cache (LLC), a NUMA node and
-/// a package. Fixed once made.
+/// A machine: its CPUs, and which of them share a core, a last-level cache (LLC), a NUMA node and a package. Immutable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     injected: bool,
@@ -31,7 +30,7 @@ pub struct Topology {
     llcs: Vec<CpuSet>,
     /// Ascending by node number; nodes without an online CPU are left out.
     nodes: Vec<(u32, CpuSet)>,
-    /// A partition of `online`, the fastest first; empty where all cores are of one kind.
+    /// A partition of `online`, the fastest kind first; empty where all cores are of one kind.
     kinds: Vec<CpuSet>,
     assumed: Vec<Assumption>,
 }
@@ -45,7 +44,7 @@ pub(in crate::topology) struct Place {
     pub(in crate::topology) package: Option<u32>,
 }
 
-/// What the readers hand over: partitions of the online CPUs in any order, and numbered groups.
+/// The readers' result: partitions of the online CPUs in any order, and numbered groups.
 pub(in crate::topology) struct Parts {
     pub(in crate::topology) injected: bool,
     pub(in crate::topology) possible: CpuSet,
@@ -65,8 +64,7 @@ impl Topology {
     /// The machine named by `CMWQ_TOPOLOGY` ([`TOPOLOGY_VARIABLE`]), or else the machine this process runs on.
     ///
     /// # Errors
-    /// As [`Topology::from_sysfs`] and [`Topology::from_synthetic`]; when the value of the variable is at fault, the
-    /// error names the variable.
+    /// As [`Topology::from_sysfs`] and [`Topology::from_synthetic`]; the error names the variable if its value is at fault.
     pub fn detect() -> Result<Self, TopologyError> {
         match std::env::var_os(TOPOLOGY_VARIABLE) {
             Some(value) if !value.is_empty() => {
@@ -79,7 +77,7 @@ impl Topology {
         }
     }
 
-    /// The machine that a value of `CMWQ_TOPOLOGY` stands for.
+    /// The machine that a value of `CMWQ_TOPOLOGY` describes.
     fn from_variable(value: &OsStr) -> Result<Self, TopologyError> {
         let path = Path::new(value);
         if path.is_absolute() {
@@ -95,7 +93,7 @@ impl Topology {
         }
     }
 
-    /// Puts the readers' findings in order: dense ids ascending by lowest CPU, one place for every online CPU.
+    /// Orders the readers' results: dense ids ascending by lowest CPU, one position for every online CPU.
     pub(in crate::topology) fn assemble(parts: Parts) -> Self {
         let Parts {
             injected,
@@ -158,14 +156,14 @@ impl Topology {
         self.places.get(cpu)?.as_ref()
     }
 
-    /// The CPUs that pods are built over: the online ones. The kernel, too, leaves CPUs that are possible but were never
-    /// brought up out of its pods and out of its shard arithmetic.
+    /// The CPUs over which pods are built: the online ones. The kernel, too, leaves CPUs that are possible but were never brought up out of
+    /// its pods and its shard arithmetic.
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.online
     }
 
-    /// The CPUs that are switched on.
+    /// The CPUs that are online.
     #[must_use]
     pub fn online(&self) -> &CpuSet {
         &self.online
@@ -177,34 +175,33 @@ impl Topology {
         &self.possible
     }
 
-    /// The CPUs this process may run on (`taskset`, cpusets), of those online. An injected topology has no such limit:
-    /// all its CPUs are allowed.
+    /// The online CPUs on which this process may run (`taskset`, cpusets). An injected topology has no such limit: all its CPUs are
+    /// allowed.
     #[must_use]
     pub fn allowed(&self) -> &CpuSet {
         &self.allowed
     }
 
-    /// Whether this is not the machine the process runs on, but a description of some machine: synthetic, or a sysfs
-    /// tree other than `/sys`. CPU numbers then mean nothing to the system.
+    /// Whether this is a description of some machine (synthetic, or a sysfs tree other than `/sys`) instead of the machine that runs the
+    /// process. CPU numbers then mean nothing to the system.
     #[must_use]
     pub fn is_injected(&self) -> bool {
         self.injected
     }
 
-    /// What the description did not tell, and was assumed: empty for a synthetic one and for most machines.
+    /// What the description does not tell and is assumed: empty for a synthetic one and for most machines.
     #[must_use]
     pub fn assumed(&self) -> &[Assumption] {
         &self.assumed
     }
 
-    /// The CPUs of each kind of core, the fastest kind first, on a machine that has several (hybrid, big.LITTLE); empty on others, which
-    /// are nearly all.
+    /// The CPUs of each kind of core, the fastest kind first, on a machine with several kinds (hybrid, big.LITTLE); empty on all others.
     #[must_use]
     pub fn core_kinds(&self) -> &[CpuSet] {
         &self.kinds
     }
 
-    /// The same machine without its kinds of cores: cache shards then mix them, as the kernel's do.
+    /// The same machine without its kinds of cores: cache shards then mix kinds, as the kernel's do.
     #[must_use]
     pub fn mixing_core_kinds(mut self) -> Self {
         self.kinds.clear();
@@ -229,13 +226,13 @@ impl Topology {
         Some(self.place(cpu)?.llc)
     }
 
-    /// The system's number of the NUMA node of `cpu`. `None` when `cpu` is not online, or no node claims it.
+    /// The system's number of the NUMA node of `cpu`. `None` when `cpu` is not online, or no node contains it.
     #[must_use]
     pub fn node_of(&self, cpu: usize) -> Option<u32> {
         self.place(cpu)?.node
     }
 
-    /// The system's number of the package (socket) of `cpu`. `None` when `cpu` is not online, or nothing tells.
+    /// The system's number of the package (socket) of `cpu`. `None` when `cpu` is not online, or the number is unknown.
     #[must_use]
     pub fn package_of(&self, cpu: usize) -> Option<u32> {
         self.place(cpu)?.package
@@ -272,7 +269,7 @@ impl Topology {
     }
 }
 
-/// The numbered groups cut to `online`, ascending, each CPU in the lowest-numbered group that has it; no empty groups.
+/// The numbered groups cut to `online`, ascending, each CPU in its lowest-numbered group; no empty groups.
 pub(in crate::topology) fn disjoint(
     mut groups: Vec<(u32, CpuSet)>,
     online: &CpuSet,

@@ -1,13 +1,13 @@
-//! From "CPU 3 says that it shares with 2 and 3", for every CPU, to groups that every CPU is in exactly once.
+//! From a sharing list for every CPU to disjoint groups that cover all CPUs.
 #![forbid(unsafe_code)]
 
 use super::cpuset::CpuSet;
 
-/// Cuts `cpus` into groups. `shares(cpu)` is the list that the system gives for `cpu`; the lists ought to agree.
+/// Cuts `cpus` into groups. `shares(cpu)` is the system's list for `cpu`; the lists ought to agree.
 ///
-/// Where they do not, the answer depends on the lists alone: in ascending order, each CPU that has no group yet founds
-/// one, with those CPUs of its list that have no group yet and whose own lists name it. So a CPU that is claimed by
-/// another, but does not say so itself, stays apart; and a CPU is in its own group whatever its list says.
+/// Where they do not, the result depends on the lists alone: in ascending order, each CPU without a group founds one, with those CPUs of
+/// its list that have no group yet and whose own lists name it. So a CPU that another CPU lists, but that does not list that CPU, stays
+/// apart; and a CPU is always in its own group.
 pub(in crate::topology) fn partition<'a>(
     cpus: &CpuSet,
     shares: impl Fn(usize) -> &'a CpuSet,

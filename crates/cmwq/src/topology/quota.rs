@@ -1,7 +1,7 @@
-//! The CPU quota of the process: how much CPU time its cgroup and all groups above it have, as a container sees them.
+//! The CPU quota of the process: the CPU time of its cgroup and of all groups above it, as seen from inside a container.
 //!
-//! What is read below a root folder, which stands for `/` (`v2` where the group hierarchy is unified, `v1` where the `cpu` controller has
-//! one of its own; both are looked at, and a file that is not there sets no limit):
+//! These files are read below a root folder, which stands for `/` (`v2` for the unified hierarchy, `v1` for the `cpu` controller's own
+//! hierarchy; both are read, and a missing file sets no limit):
 //!
 //! ```text
 //! ROOT/
@@ -15,8 +15,8 @@
 //!     └── cpu.cfs_quota_us, cpu.cfs_period_us             v1: -1 is no limit
 //! ```
 //!
-//! A hierarchy is mounted with some group as its root. In a container that is the container's own group, and what is above is hidden;
-//! the process's path is given from there, or from the host's root. Where `/proc` is hidden, what is mounted at the usual places is taken.
+//! Some group is the root of a mounted hierarchy. In a container that is the container's own group, and the groups above are hidden; the
+//! path of the process starts there, or at the host's root. Where `/proc` is hidden, the usual mount points are read.
 #![forbid(unsafe_code)]
 
 use std::cmp::Ordering;
@@ -25,16 +25,16 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-/// No file read here is longer: `mountinfo` of a host with thousands of containers.
+/// Upper bound of the files read here: `mountinfo` of a host with thousands of containers.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Groups above each other. The kernel allows far fewer by default.
+/// Largest number of nested groups. The kernel allows far fewer by default.
 const MAX_DEPTH: usize = 256;
 
-/// The period where a v1 group does not tell: the kernel's default.
+/// The period where a v1 group gives none: the kernel's default.
 const DEFAULT_PERIOD_US: u64 = 100_000;
 
-/// How much CPU time one group has.
+/// The CPU quota of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupLimit {
     /// The group's folder, as the process sees it.
@@ -45,18 +45,18 @@ pub struct GroupLimit {
     pub period_us: u64,
 }
 
-/// How often a group was held up because its quota was used up.
+/// How often a group was throttled because its quota was used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Throttling {
     /// Periods in which the group ran.
     pub nr_periods: u64,
     /// Periods in which it was throttled.
     pub nr_throttled: u64,
-    /// For how long it was, in microseconds, summed over CPUs.
+    /// Total throttled time, in microseconds, summed over CPUs.
     pub throttled_us: u64,
 }
 
-/// The CPU quota of the process, from all its groups that can be seen.
+/// The CPU quota of the process, from all its visible groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuQuota {
     limit: Option<GroupLimit>,
@@ -72,7 +72,7 @@ impl GroupLimit {
         self.quota_us as f64 / self.period_us as f64
     }
 
-    /// How many threads can run all the time within it, rounded up; at least 1.
+    /// How many threads can run all the time within the limit, rounded up; at least 1.
     #[must_use]
     pub fn threads(&self) -> u32 {
         let threads = self.quota_us.div_ceil(self.period_us).max(1);
@@ -87,7 +87,7 @@ impl GroupLimit {
 }
 
 impl CpuQuota {
-    /// Reads the quota of the calling process. What cannot be read or understood sets no limit.
+    /// Reads the quota of the calling process. Files that cannot be read or understood set no limit.
     #[must_use]
     pub fn detect() -> Self {
         #[cfg(cmwq_sim)]
@@ -97,7 +97,7 @@ impl CpuQuota {
         Self::from_root(Path::new("/"))
     }
 
-    /// As [`detect`](Self::detect), with the files below `root` in place of those below `/`.
+    /// As [`detect`](Self::detect), with the files below `root` instead of those below `/`.
     #[must_use]
     pub fn from_root(root: &Path) -> Self {
         let mut quota = CpuQuota::default();
@@ -124,7 +124,7 @@ impl CpuQuota {
         quota
     }
 
-    /// Of two groups the one that may use less counts; of equals the lower one.
+    /// Keeps the tighter of two limits; of equal ones, the lower group's.
     fn tighten(&mut self, limit: GroupLimit) {
         let tighter = |now: &GroupLimit| limit.cmp_cpus(now) == Ordering::Less;
         if self.limit.as_ref().is_none_or(tighter) {
@@ -132,7 +132,7 @@ impl CpuQuota {
         }
     }
 
-    /// The tightest limit; `None`: no group that can be seen has one.
+    /// The tightest limit; `None`: no visible group has one.
     #[must_use]
     pub fn limit(&self) -> Option<&GroupLimit> {
         self.limit.as_ref()
@@ -144,13 +144,13 @@ impl CpuQuota {
         self.throttling
     }
 
-    /// The own group's `cpu.weight`, where there is one: shown only, since it says nothing of how much CPU time there is.
+    /// The own group's `cpu.weight`, if there is one. Only displayed: it does not limit CPU time.
     #[must_use]
     pub fn weight(&self) -> Option<u64> {
         self.weight
     }
 
-    /// The own group runs only when nothing else wants the CPU (`cpu.idle`): shown only.
+    /// The own group runs only on otherwise idle CPUs (`cpu.idle`). Only displayed.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.idle
@@ -179,7 +179,7 @@ impl fmt::Display for CpuQuota {
         {
             write!(f, ", throttled in {nr_throttled} of {nr_periods} periods")?;
         }
-        // 100 is what every group has that was not given another.
+        // 100 is the default weight.
         if let Some(weight) = self.weight.filter(|&weight| weight != 100) {
             write!(f, ", weight {weight}")?;
         }
@@ -215,7 +215,7 @@ enum Hierarchy {
 impl Hierarchy {
     const ALL: [Hierarchy; 2] = [Hierarchy::Unified, Hierarchy::Cpu];
 
-    /// Where it is mounted by custom.
+    /// The usual mount point.
     fn usual_mount(self) -> &'static str {
         match self {
             Hierarchy::Unified => "/sys/fs/cgroup",
@@ -223,7 +223,7 @@ impl Hierarchy {
         }
     }
 
-    /// The process's path in it, by `/proc/self/cgroup`.
+    /// The process's path in the hierarchy, from `/proc/self/cgroup`.
     fn path_in(self, cgroup: &str) -> Option<&str> {
         cgroup.lines().find_map(|line| {
             let (id, rest) = line.split_once(':')?;
@@ -248,7 +248,7 @@ impl Hierarchy {
 
 /// A line of `mountinfo`.
 struct Mount {
-    /// The group that is the root of what can be seen.
+    /// The group at the root of the mount.
     root: String,
     point: PathBuf,
     fstype: String,
@@ -270,17 +270,17 @@ impl Mount {
         })
     }
 
-    /// The folder of the group `path`. `None`: it is not below the root of what can be seen.
+    /// The folder of the group `path`. `None`: it is not below the root of the mount.
     fn dir_of(&self, path: &str) -> Option<PathBuf> {
         let below = Path::new(path).strip_prefix(&self.root).ok()?;
         let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
-        // Joined with nothing a path would end in a slash.
+        // Joined with an empty path, the result would end in a slash.
         let dir = self.point.join(below).components().collect();
         below.components().all(plain).then_some(dir)
     }
 }
 
-/// Blanks, tabs, newlines and backslashes are written as three octal digits.
+/// Decodes blanks, tabs, newlines and backslashes, which the kernel writes as three octal digits.
 fn unescape(text: &str) -> String {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -303,13 +303,13 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// The process's group in each hierarchy that there is.
+/// The process's group in each hierarchy that exists.
 fn own_groups(root: &Path) -> Vec<Group> {
     let cgroup = read(&root.join("proc/self/cgroup"));
     let mountinfo = read(&root.join("proc/self/mountinfo")).unwrap_or_default();
     let mounts: Vec<Mount> = mountinfo.lines().filter_map(Mount::parse).collect();
     let group = |hierarchy: Hierarchy| {
-        // Without `/proc` the container's root is all that can be guessed.
+        // Without `/proc`, assume the root of the container.
         let path = match &cgroup {
             Some(text) => hierarchy.path_in(text)?,
             None => "/",
@@ -333,7 +333,7 @@ fn own_groups(root: &Path) -> Vec<Group> {
                 mount,
             })
         };
-        // A path that is outside of what can be seen: the root of that is the nearest group that can be.
+        // The path is outside the mounts: the root of the mount is the nearest visible group.
         found.or_else(mounted)
     };
     Hierarchy::ALL.into_iter().filter_map(group).collect()
@@ -355,7 +355,7 @@ fn limit_of(dir: &Path) -> Option<(u64, u64)> {
         Some((quota, period?))
     };
     let cpu = || {
-        // No limit is a negative number.
+        // A negative quota means no limit.
         let quota = number(&dir.join("cpu.cfs_quota_us"))?;
         let period = number(&dir.join("cpu.cfs_period_us")).unwrap_or(DEFAULT_PERIOD_US);
         Some((quota, period))
@@ -385,7 +385,7 @@ fn number(path: &Path) -> Option<u64> {
     read(path)?.trim().parse().ok()
 }
 
-/// The text of a file. `None`: it cannot be read, or is no text.
+/// The text of a file. `None`: it cannot be read, or is not text.
 fn read(path: &Path) -> Option<String> {
     let mut text = String::new();
     let file = File::open(path).ok()?;

@@ -1,4 +1,4 @@
-//! Makes a machine from a synthetic description such as `pack:2 l3:4 core:8 pu:2`.
+//! Builds a machine from a synthetic description such as `pack:2 l3:4 core:8 pu:2`.
 #![forbid(unsafe_code)]
 
 use super::Topology;
@@ -9,19 +9,18 @@ use super::machine::Parts;
 use super::synthetic_text::{Kind, Level, parse_levels, refuse};
 
 impl Topology {
-    /// Makes the machine that `text` describes in hwloc's synthetic syntax: levels from the whole to the parts, each
-    /// with the number of its objects in *each* object of the level before. `pack:2 l3:4 core:8 pu:2` is two packages,
-    /// each with four L3 caches, each over eight cores of two hardware threads. CPUs are numbered depth first from 0.
+    /// Builds the machine that `text` describes in hwloc's synthetic syntax: levels from the outermost to the innermost, each with the
+    /// number of its objects in *each* object of the level before. `pack:2 l3:4 core:8 pu:2` is two packages, each with four L3 caches,
+    /// each over eight cores of two hardware threads. CPUs are numbered depth first from 0.
     ///
-    /// Levels, outermost first (any may be left out): `pack`age or `socket`; `die`; caches `l5` to `l1` (also `l3u`,
-    /// `L3Cache`; `l1i` to `l3i` for instruction caches, which do not count as LLC); `core`; `pu`, one per core when
-    /// left out. `numa` (or `node`) and `group` may stand anywhere above `core`. A node may instead be attached to the
-    /// objects of the level before it: `pack:2 [numa] l3:2 core:4`. Upper and lower case are the same.
+    /// Levels, outermost first (any may be left out): `pack`age or `socket`; `die`; caches `l5` to `l1` (also `l3u`, `L3Cache`; `l1i` to
+    /// `l3i` for instruction caches, which do not count as LLC); `core`; `pu`, by default one per core. `numa` (or `node`) and `group` may
+    /// be anywhere above `core`. A node may instead be attached to the objects of the level before it: `pack:2 [numa] l3:2 core:4`. Case
+    /// does not matter.
     ///
-    /// The LLC is the highest cache level given; without one, a core's CPUs are its LLC. Without `numa` all CPUs are on
-    /// node 0. Attributes in parentheses are accepted and ignored, save `indexes=` of `pu` and `numa`, which numbers
-    /// the CPUs and nodes: a list of all the numbers (`pu:2(indexes=0,2,1,3)`), or loops `STEP*COUNT`, the innermost
-    /// first (`indexes=2*2:1*2` is `0,2,1,3`).
+    /// The LLC is the highest cache level given; without one, the CPUs of a core share an LLC. Without `numa` all CPUs are on node 0.
+    /// Attributes in parentheses are accepted and ignored, except `indexes=` of `pu` and `numa`, which numbers the CPUs and nodes: a list
+    /// of all the numbers (`pu:2(indexes=0,2,1,3)`), or loops `STEP*COUNT`, the innermost first (`indexes=2*2:1*2` is `0,2,1,3`).
     ///
     /// # Errors
     /// [`TopologyError::Synthetic`] with the part at fault, also when there are more than [`MAX_CPUS`] CPUs.
@@ -31,7 +30,7 @@ impl Topology {
             levels.push(Level::implied_pu());
         }
         let totals = object_totals(&levels)?;
-        // One or more levels: the loop above made sure of that.
+        // There are one or more levels: the loop above ensures it.
         let cpus = totals.last().copied().unwrap_or(1);
         let numbers = match levels.last().and_then(|level| level.indexes.as_ref()) {
             Some(indexes) => indexes.numbers(cpus)?,
@@ -192,7 +191,7 @@ mod tests {
         }
         let m = machine("numa:2(memory=1GB indexes=1,0) core:1");
         assert_eq!((m.node_of(0), m.node_of(1)), (Some(1), Some(0)));
-        // The numbers given need not be the lowest.
+        // The given numbers need not be contiguous from 0.
         assert_eq!(machine("pu:2(indexes=8,100)").cpus().to_string(), "8,100");
     }
 

@@ -1,4 +1,4 @@
-//! The text of a synthetic description, level by level. What the levels mean is in `synthetic`.
+//! Parses the text of a synthetic description, level by level. `synthetic` defines what the levels mean.
 #![forbid(unsafe_code)]
 
 use super::cpuset::CpuSet;
@@ -7,7 +7,7 @@ use super::error::{TopologyError, shown};
 
 const LEVELS_ALLOWED: &str = "levels are pack, die, numa, group, l5 to l1 (l1i to l3i), core and pu, written LEVEL:COUNT, such as core:8";
 
-/// The kind of a level's objects. Ordered from the whole to the parts; `Numa` and `Group` fit anywhere above `Core`.
+/// The kind of a level's objects, ordered from the outermost to the innermost; `Numa` and `Group` fit anywhere above `Core`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::topology) enum Kind {
     Package,
@@ -35,7 +35,7 @@ impl Kind {
         })
     }
 
-    /// `l3`, `l3u`, `l1d`, `l1i`, and each with `cache` behind it.
+    /// `l3`, `l3u`, `l1d`, `l1i`, each also with the suffix `cache`.
     fn parse_cache(name: &str) -> Option<Self> {
         let name = name.strip_suffix("cache").unwrap_or(name);
         let mut rest = name.strip_prefix('l')?.bytes();
@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// The place of the kind in the order of levels; `None` for the kinds that float above `Core`.
+    /// The position of the kind in the order of levels; `None` for the kinds that fit anywhere above `Core`.
     fn rank(self) -> Option<u8> {
         match self {
             Self::Package => Some(0),
@@ -76,13 +76,13 @@ pub(in crate::topology) struct Level {
     pub(in crate::topology) kind: Kind,
     /// Objects in each object of the level before.
     pub(in crate::topology) count: usize,
-    /// As written, for messages.
+    /// The text as written, for messages.
     pub(in crate::topology) token: String,
     pub(in crate::topology) indexes: Option<Indexes>,
 }
 
 impl Level {
-    /// What a description without `pu` ends with.
+    /// The implied last level of a description without `pu`.
     pub(in crate::topology) fn implied_pu() -> Self {
         Self {
             kind: Kind::Pu,
@@ -141,7 +141,7 @@ impl Indexes {
                     "it numbers more objects than the {total} there are"
                 )));
             }
-            // At most MAX_CPUS steps of at most MAX_CPUS, a few times: far from overflow.
+            // At most MAX_CPUS steps of at most MAX_CPUS, a few times: no overflow.
             numbers = (0..count)
                 .flat_map(|turn| numbers.iter().map(move |number| number + turn * step))
                 .collect();
@@ -176,7 +176,7 @@ pub(in crate::topology) fn refuse(token: &str, reason: impl Into<String>) -> Top
     }
 }
 
-/// The levels of a description, checked one by one and for their order. At least one.
+/// Parses a description, and checks each level and their order. At least one level.
 pub(in crate::topology) fn parse_levels(text: &str) -> Result<Vec<Level>, TopologyError> {
     let mut levels: Vec<Level> = Vec::new();
     for (position, token) in tokens(text)?.into_iter().enumerate() {
@@ -204,7 +204,7 @@ pub(in crate::topology) fn parse_levels(text: &str) -> Result<Vec<Level>, Topolo
     Ok(levels)
 }
 
-/// The blank-separated parts of a description; blanks between parentheses or brackets do not separate.
+/// The blank-separated tokens of a description; blanks between parentheses or brackets do not separate.
 fn tokens(text: &str) -> Result<Vec<&str>, TopologyError> {
     let mut tokens = Vec::new();
     let mut open: Vec<char> = Vec::new();
@@ -237,7 +237,7 @@ fn tokens(text: &str) -> Result<Vec<&str>, TopologyError> {
     Ok(tokens)
 }
 
-/// `LEVEL:COUNT` with optional attributes behind it.
+/// `LEVEL:COUNT` with optional attributes.
 fn parse_level(token: &str) -> Result<Level, TopologyError> {
     let (plain, bracketed) = match token.find('(') {
         Some(at) => token.split_at(at),
@@ -293,7 +293,7 @@ fn parse_attached(token: &str) -> Result<Level, TopologyError> {
     })
 }
 
-/// Checks `(NAME=VALUE …)`, or nothing, and gives the value of `indexes`.
+/// Checks `(NAME=VALUE …)`, or an empty text, and returns the value of `indexes`.
 fn attributes(token: &str, bracketed: &str) -> Result<Option<Indexes>, TopologyError> {
     if bracketed.is_empty() {
         return Ok(None);
@@ -346,7 +346,7 @@ fn check_order(before: &[Level], level: &Level) -> Result<(), TopologyError> {
     }
 }
 
-/// A number of decimal digits only; too large is the largest number.
+/// Parses a number of decimal digits only; one that is too large becomes the largest number.
 fn parse_number(text: &str) -> Option<usize> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(usize::MAX))

@@ -1,5 +1,5 @@
-//! Reads a machine from a sysfs tree. A file that is not there has a fallback; a file that is there but cannot be read
-//! or understood is an error that names it.
+//! Reads a machine from a sysfs tree. A missing file has a fallback; a file that exists but cannot be read or understood is an error that
+//! names it.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -15,13 +15,13 @@ use super::error::{TopologyError, shown};
 use super::machine::{Parts, REAL_SYSFS, Topology, disjoint};
 use super::partition::partition;
 
-/// No file read here is larger: a list of every second CPU below `MAX_CPUS` takes 20 KiB.
+/// Upper bound of the files read here: a list of every second CPU below `MAX_CPUS` takes 20 KiB.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 
-/// Cache levels above this are not believed.
+/// Higher cache levels are not plausible.
 const MAX_CACHE_LEVEL: u32 = 16;
 
-/// The node of every CPU where the tree knows no nodes.
+/// The node of every CPU where the tree has no nodes.
 const ONLY_NODE: u32 = 0;
 
 const NO_SET: &CpuSet = &CpuSet::new();
@@ -30,26 +30,25 @@ impl Topology {
     /// Reads the machine described by the sysfs tree at `root`, which stands for `/sys`: it holds
     /// `devices/system/cpu` and `devices/system/node`.
     ///
-    /// What may be missing, and what is then assumed ([`Topology::assumed`]): `online` (`present`, or else `possible`, or else
-    /// the `cpuN` directories, without the CPUs whose own `cpuN/online` says 0); the sibling lists (every CPU is a core
-    /// of its own); the caches of all CPUs (a package is a cache, or else a node is), or of one (it shares the LLC of its
-    /// SMT siblings, and nothing more); the nodes (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its
-    /// cache of the highest level that holds data, so that CPUs whose highest is an L2 have that. Lists that contradict
-    /// each other are settled by the lists alone: two CPUs share only what both say they share. Blanks and NULs behind a
-    /// value are no part of it.
+    /// Parts that may be missing, and the assumption then ([`Topology::assumed`]): `online` (`present`, or else `possible`, or else the
+    /// `cpuN` directories, without the CPUs whose own `cpuN/online` says 0); the sibling lists (every CPU is a core of its own); the caches
+    /// of all CPUs (a package is a cache, or else a node is), or of one CPU (it shares the LLC of its SMT siblings, and nothing more); the
+    /// nodes (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its cache of the highest level that holds data, which may
+    /// be an L2. Where lists contradict each other, two CPUs share only what both lists say they share. Trailing blanks and NULs of a value
+    /// are ignored.
     ///
-    /// Kinds of cores ([`Topology::core_kinds`]) are told by `devices/cpu_core/cpus` and its like on x86, or by each CPU's `cpu_capacity`; what
-    /// makes no sense there tells of one kind. Dies and clusters are not read: no scope is cut by them.
+    /// Kinds of cores ([`Topology::core_kinds`]) come from `devices/cpu_core/cpus` and the like on x86, or from each CPU's `cpu_capacity`;
+    /// implausible values there mean one kind. Dies and clusters are not read: no scope is cut by them.
     ///
-    /// With `/sys` itself, [`Topology::allowed`] is the affinity mask of the process cut to the online CPUs, and a CPU
-    /// in that mask is online whatever a container's view of `/sys` says, also where there is no `/sys`. Any other root is an injected topology.
+    /// With `/sys` itself, [`Topology::allowed`] is the affinity mask of the process cut to the online CPUs. A CPU in that mask counts as
+    /// online whatever a container's view of `/sys` says, also without `/sys`. Any other root is an injected topology.
     ///
     /// # Errors
-    /// [`TopologyError::Root`] when `root` is no readable directory, [`TopologyError::NoCpus`] when nothing below it
-    /// tells which CPUs are online, [`TopologyError::Read`] and [`TopologyError::Parse`] for a file at fault.
+    /// [`TopologyError::Root`] when `root` is no readable directory, [`TopologyError::NoCpus`] when no file below it tells which CPUs are
+    /// online, [`TopologyError::Read`] and [`TopologyError::Parse`] for a file at fault.
     pub fn from_sysfs(root: &Path) -> Result<Self, TopologyError> {
         let injected = root != Path::new(REAL_SYSFS);
-        // A container may have none of its own: the affinity mask still tells of CPUs.
+        // A container may have no `/sys`: the affinity mask still gives CPUs.
         if injected {
             check_root(root)?;
         }
@@ -109,7 +108,7 @@ fn check_root(root: &Path) -> Result<(), TopologyError> {
     }
 }
 
-/// How a file writes a set of CPUs.
+/// The format of a set of CPUs in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Form {
     List,
@@ -119,14 +118,14 @@ enum Form {
 struct Tree {
     cpu_dir: PathBuf,
     node_dir: PathBuf,
-    /// Sets by their text: most CPUs of a machine share theirs with others, and long lists are slow to read.
+    /// Parsed sets by their text: most CPUs of a machine share theirs with other CPUs, and long lists are slow to parse.
     sets: HashMap<(Form, String), CpuSet>,
-    /// What it did not tell.
+    /// What the tree does not tell.
     assumed: Vec<Assumption>,
 }
 
 impl Tree {
-    /// The CPUs that are switched on, as far as the tree tells; empty when it does not.
+    /// The CPUs that are online, as far as the tree tells; empty when it does not.
     fn online(&mut self) -> Result<CpuSet, TopologyError> {
         if let Some(online) = self.set(&self.cpu_dir.join("online"), Form::List)? {
             return Ok(online);
@@ -148,7 +147,7 @@ impl Tree {
         Ok(cpus)
     }
 
-    /// By the CPU's own file, which those have that can be switched off.
+    /// Reads the CPU's own file, which exists for CPUs that can be switched off.
     fn is_switched_off(&self, cpu: usize) -> Result<bool, TopologyError> {
         let path = self.of_cpu(cpu, "online");
         match read(&path)?.as_deref() {
@@ -174,7 +173,7 @@ impl Tree {
     }
 
     fn cores(&mut self, online: &CpuSet) -> Result<Vec<CpuSet>, TopologyError> {
-        // The first two are two names of the same list, the older one first; masks come from kernels older still.
+        // The first two are names of the same list, the older first; older kernels have masks.
         const FILES: [(&str, Form); 4] = [
             ("thread_siblings_list", Form::List),
             ("core_cpus_list", Form::List),
@@ -211,7 +210,7 @@ impl Tree {
         if shared.is_empty() {
             return Ok(None);
         }
-        // A CPU without cache data goes where its siblings say they are; else the core is its own LLC.
+        // A CPU without cache data joins the LLC of its siblings; without one, the core is its own LLC.
         for core in cores {
             let known = core.iter().find_map(|cpu| shared.get(&cpu));
             let assumed = known.map_or_else(|| core.clone(), |set| set.union(core));
@@ -223,8 +222,8 @@ impl Tree {
         Ok(Some(partition(online, shares)))
     }
 
-    /// What stands for the LLCs where no CPU has cache data: a masked tree, some virtual machines and boards. The packages; for
-    /// CPUs of which none is known the nodes, and else the cores.
+    /// The substitute for LLCs where no CPU has cache data (a masked tree, some virtual machines and boards): the packages; for CPUs
+    /// without a known package the nodes, and else the cores.
     fn in_place_of_caches(
         &mut self,
         online: &CpuSet,
@@ -309,7 +308,7 @@ impl Tree {
                     path: path.clone(),
                     reason: format!("{} is not a package number", shown(&text)),
                 })?;
-            // A negative number (-1) is the kernel's way to say that it does not know.
+            // A negative number (-1) means unknown.
             if let Ok(id) = u32::try_from(id) {
                 packages.entry(id).or_default().insert(cpu);
             }
@@ -317,9 +316,9 @@ impl Tree {
         Ok(packages.into_iter().collect())
     }
 
-    /// The CPUs of each kind of core, the fastest first; none if there is one kind only, or nothing tells.
+    /// The CPUs of each kind of core, the fastest first; none if there is only one kind, or no file tells.
     fn kinds(&mut self, root: &Path, online: &CpuSet) -> Vec<CpuSet> {
-        // As the events of x86's kinds are called.
+        // The names of the event sources of x86's kinds.
         let by_name = ["cpu_core", "cpu_atom", "cpu_lowpower"].map(|name| {
             let path = root.join("devices").join(name).join("cpus");
             self.set(&path, Form::List).ok().flatten()
@@ -340,7 +339,7 @@ impl Tree {
         if kinds.len() < 2 { Vec::new() } else { kinds }
     }
 
-    /// How much the CPU can do, of 1024.
+    /// The capacity of the CPU, of 1024.
     fn capacity_of(&self, cpu: usize) -> Option<u32> {
         let text = read(&self.of_cpu(cpu, "cpu_capacity")).ok().flatten()?;
         text.trim_start().parse().ok()
@@ -350,7 +349,7 @@ impl Tree {
         self.cpu_dir.join(format!("cpu{cpu}")).join(name)
     }
 
-    /// The set in the first of `files` that is there.
+    /// The set in the first of `files` that exists.
     fn first_set(
         &mut self,
         dir: &Path,
@@ -385,20 +384,20 @@ impl Tree {
     }
 }
 
-/// CPUs of about the same capacity are of one kind; the fastest kind first. Those that do not tell are of the fastest.
+/// Groups CPUs of about the same capacity into kinds, the fastest first. CPUs without a capacity are of the fastest kind.
 fn by_capacity(cpus: impl Iterator<Item = (usize, Option<u32>)>) -> Vec<CpuSet> {
     let mut cpus: Vec<(u32, usize)> = cpus
         .map(|(cpu, capacity)| (capacity.unwrap_or(u32::MAX), cpu))
         .collect();
     cpus.sort_by_key(|&(capacity, cpu)| (std::cmp::Reverse(capacity), cpu));
-    // Cores that clock a little higher than others of their kind are no kind.
+    // Cores of one kind may differ a little in clock rate.
     let alike = |highest: u32, capacity: u32| capacity >= highest - highest / 8;
     let mut kinds: Vec<(u32, CpuSet)> = Vec::new();
     for (capacity, cpu) in cpus {
         match kinds.last_mut() {
             Some((highest, kind)) if *highest == u32::MAX || alike(*highest, capacity) => {
                 if *highest == u32::MAX {
-                    // What does not tell goes with the fastest that do.
+                    // CPUs without a capacity join the fastest that have one.
                     *highest = capacity;
                 }
                 kind.insert(cpu);
@@ -409,7 +408,7 @@ fn by_capacity(cpus: impl Iterator<Item = (usize, Option<u32>)>) -> Vec<CpuSet> 
     kinds.into_iter().map(|(_, kind)| kind).collect()
 }
 
-/// The level of the cache described in `index`, if it holds data. A description without a level or type tells nothing.
+/// The level of the cache described in `index`, if it holds data. `None` too if the level or the type is missing.
 fn data_cache_level(index: &Path) -> Result<Option<u32>, TopologyError> {
     let (level_file, type_file) = (index.join("level"), index.join("type"));
     let (Some(level), Some(kind)) = (read(&level_file)?, read(&type_file)?) else {
@@ -437,7 +436,7 @@ fn data_cache_level(index: &Path) -> Result<Option<u32>, TopologyError> {
     }
 }
 
-/// The entries `prefixN` of a directory, ascending by `N`; none when there is no such directory.
+/// The entries `prefixN` of a directory, ascending by `N`; none when the directory is missing.
 fn numbered_directories(dir: &Path, prefix: &str) -> Result<Vec<(usize, PathBuf)>, TopologyError> {
     let error = |error| TopologyError::Read {
         path: dir.into(),
@@ -458,7 +457,7 @@ fn numbered_directories(dir: &Path, prefix: &str) -> Result<Vec<(usize, PathBuf)
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
             continue;
         }
-        // All digits: what does not fit is larger than any limit.
+        // All are digits: a number that does not fit is larger than any limit.
         found.push((digits.parse().unwrap_or(usize::MAX), entry.path()));
     }
     found.sort();
@@ -466,8 +465,7 @@ fn numbered_directories(dir: &Path, prefix: &str) -> Result<Vec<(usize, PathBuf)
     Ok(found)
 }
 
-/// The text of a file, without what is behind it: a newline nearly always, and blanks or NULs of some kernels and copies of
-/// trees. `None` when there is no such file.
+/// The text of a file, without a trailing newline, or blanks or NULs of some kernels and copies of trees. `None` when the file is missing.
 fn read(path: &Path) -> Result<Option<String>, TopologyError> {
     let error = |error| TopologyError::Read {
         path: path.into(),

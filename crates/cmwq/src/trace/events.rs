@@ -1,4 +1,4 @@
-//! Where the hot paths report to: each function looks at one switch first, and the rest is out of line.
+//! Events of the hot paths: each function checks one switch first, and the rest is out of line.
 #![forbid(unsafe_code)]
 
 use super::recorder::{self, TraceEvent, TraceKind};
@@ -6,7 +6,7 @@ use super::runs;
 use crate::sys::probe;
 use std::ffi::CStr;
 
-/// An item is about to be published on a pool of `cpu` (`None`: of a pod); `requested`: the CPU that was named.
+/// An item is about to be published on a pool of `cpu` (`None`: of a pod); `requested`: the CPU that the issuer named.
 #[cold]
 #[inline(never)]
 pub(crate) fn queued(

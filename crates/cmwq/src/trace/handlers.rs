@@ -1,4 +1,4 @@
-//! Who is told of warnings and reports: standard error, or what the program has appointed.
+//! The handlers of warnings and reports: standard error, or the program's.
 
 use crate::sys::fork::{ProcessLock, ProcessMutex};
 use std::sync::Arc;
@@ -23,32 +23,31 @@ pub(in crate::trace) fn say(
     }
 }
 
-/// Sends cmwq's warnings (one line each, without a newline) to `handler` instead of to standard error. The handler is
-/// called with no lock of the engine held, by the thread whose call the warning is about or by one of the engine's own that does
-/// nothing else; it must not panic.
+/// Sends cmwq's warnings (one line each, without a newline) to `handler` instead of to standard error. The caller holds no lock of the
+/// engine: it is the thread whose call the warning is about, or a thread of the engine that does nothing else. The handler must not panic.
 pub fn set_warning_handler(handler: impl Fn(&str) + Send + Sync + 'static) {
     replace(&WARNINGS, Arc::new(handler));
 }
 
 /// Sends the watchdog's reports (several lines: which pool is stalled, and everything that is busy) to `handler` instead
-/// of to standard error. The handler is called with no lock held, by a thread of the engine that does nothing else: it may take its
-/// time, and only later reports wait for it. It must not panic; it may abort the process.
+/// of to standard error. Its caller is a thread of the engine that does nothing else and holds no lock: the handler may block, and only
+/// later reports wait for it. It must not panic; it may abort the process.
 pub fn set_report_handler(handler: impl Fn(&str) + Send + Sync + 'static) {
     replace(&REPORTS, Arc::new(handler));
 }
 
 fn replace(of: &'static ProcessMutex<Option<Handler>>, handler: Handler) {
     let old = of.lock().replace(handler);
-    // Not under the lock: what it has captured may warn when it is dropped.
+    // Not under the lock: what the handler has captured may warn when it is dropped.
     drop(old);
 }
 
-/// Says a warning on the calling thread.
+/// Delivers a warning on the calling thread.
 pub(in crate::trace) fn say_warning(text: &str) {
     say(&WARNINGS, text, |text| eprintln!("cmwq: warning: {text}"));
 }
 
-/// Makes a report on the calling thread.
+/// Delivers a report on the calling thread.
 pub(in crate::trace) fn say_report(text: &str) {
     say(&REPORTS, text, |text| eprint!("cmwq: {text}"));
 }

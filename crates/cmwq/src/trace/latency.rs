@@ -1,6 +1,6 @@
-//! How long `queue()` takes: about every 64th call of a thread is timed, while somebody wants to know.
+//! How long `queue()` takes: about every 64th call of a thread is timed, while an [`EnqueueTiming`] lives.
 //!
-//! Every thread has a table of its own, so nothing is shared between issuers. Readers add the tables up.
+//! Every thread has a table of its own, so issuers share nothing. Readers add the tables up.
 #![forbid(unsafe_code)]
 
 use crate::sys::fork::{ProcessLock, ProcessMutex};
@@ -14,7 +14,7 @@ const SUB: usize = 8;
 /// The last bucket begins at 15 · 2^33 ns, about two minutes.
 const BUCKETS: usize = 35 * SUB;
 
-/// How many of the calls of `queue()` that were timed took how long.
+/// How many of the timed calls of `queue()` took how long.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LatencyHistogram {
     counts: Vec<u32>,
@@ -39,7 +39,7 @@ fn bucket(ns: u64) -> usize {
     ((doubling - 2) * SUB + within).min(BUCKETS - 1)
 }
 
-/// The largest time that falls into a bucket.
+/// The largest time of a bucket.
 fn upper_ns(bucket: usize) -> u64 {
     if bucket < SUB {
         return bucket as u64;
@@ -68,13 +68,12 @@ impl LatencyHistogram {
         self.counts.iter().map(|&count| u64::from(count)).sum()
     }
 
-    /// Their time together, in ns.
+    /// Their total time, in ns.
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns
     }
 
-    /// The time, in ns, that a share `quantile` (0 to 1) of the calls did not exceed, at most an eighth too large; `None`: none was
-    /// timed.
+    /// The time, in ns, that a share `quantile` (0 to 1) of the calls did not exceed, at most an eighth too large; `None`: no call was timed.
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         let count = self.count();
         if count == 0 {
@@ -89,7 +88,7 @@ impl LatencyHistogram {
         Some(upper_ns(at))
     }
 
-    /// The buckets that are not empty: the largest time in ns that falls into each, and how many did.
+    /// The buckets that are not empty: the largest time in ns of each, and its number of calls.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let filled = self
             .counts
@@ -134,7 +133,7 @@ impl Table {
 #[derive(Default)]
 struct Tables {
     of_threads: Vec<Arc<Table>>,
-    /// What threads that are gone have left.
+    /// The histograms of threads that have ended.
     left: Vec<(u64, LatencyHistogram)>,
 }
 
@@ -146,12 +145,12 @@ static TABLES: ProcessMutex<Tables> = ProcessMutex::new(
     },
     || TABLES.hold_and(Tables::forget_torn),
 );
-/// How many want calls to be timed.
+/// How many [`EnqueueTiming`]s live.
 static WANTED: ProcessMutex<usize> =
     ProcessMutex::new(ProcessLock::TimingWanted, 0, || WANTED.hold());
 
 impl Tables {
-    /// In a fork's child: a thread that is not there may have been writing.
+    /// In a fork's child: a thread that does not exist here may have been writing.
     fn forget_torn(&mut self) {
         self.of_threads.retain(|table| table.0.try_lock().is_ok());
     }
@@ -163,8 +162,8 @@ thread_local! {
     static UNTIL_NEXT: Cell<(u32, u32)> = const { Cell::new((0, 0x9E37_79B9)) };
 }
 
-/// Whether the calling thread's `queue()` is to be timed this time. The distances vary (33 to 96), so that a program with a rhythm of its
-/// own does not always have the same call timed.
+/// Whether to time the calling thread's `queue()` this time. The distances vary (33 to 96), so that a program with a rhythm of its own does not
+/// always have the same call timed.
 #[inline]
 pub(crate) fn is_due() -> bool {
     let (until_next, state) = UNTIL_NEXT.get();
@@ -178,7 +177,7 @@ pub(crate) fn is_due() -> bool {
     true
 }
 
-/// A call of `queue()` on the queue with this serial number took so long.
+/// Records a call of `queue()` on the queue with this serial number that took `ns`.
 pub(crate) fn note(queue: u64, ns: u64) {
     // A thread that is ending has no table any more.
     let _ = OWN.try_with(|own| {
@@ -192,14 +191,14 @@ pub(crate) fn note(queue: u64, ns: u64) {
     });
 }
 
-/// What was timed, by the queues' serial numbers. What belongs to other queues than `alive` is forgotten.
+/// The histograms by the queues' serial numbers. Those of queues that are not in `alive` are dropped.
 pub(crate) fn collect(alive: &[u64]) -> Vec<(u64, LatencyHistogram)> {
     let mut tables = TABLES.lock();
     let Tables { of_threads, left } = &mut *tables;
     left.retain(|(serial, _)| alive.contains(serial));
     let mut sums = Vec::new();
     of_threads.retain(|table| {
-        // Only we have it: its thread is gone.
+        // This is the only reference: its thread has ended.
         let gone = Arc::strong_count(table) == 1;
         let mut own = table.lock();
         own.retain(|(serial, _)| alive.contains(serial));

@@ -1,4 +1,4 @@
-//! What happens is told here: events for recorders and probes, warnings and reports for the program, times of `queue()`.
+//! Tracing: events for recorders and probes, warnings and reports for the program, times of `queue()`.
 #![forbid(unsafe_code)]
 
 pub(crate) mod events;

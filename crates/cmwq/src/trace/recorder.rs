@@ -1,4 +1,4 @@
-//! Recording what happens, on demand: a buffer for each thread, so that recording shares nothing between threads.
+//! Recording events on demand: a buffer for each thread, so that recording shares nothing between threads.
 #![forbid(unsafe_code)]
 
 use crate::sys::fork::{self, ProcessLock, ProcessMutex};
@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What happened: the kernel's four trace events.
+/// The kind of an event: the kernel's four trace events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TraceKind {
     /// An instance was accepted (a delayed one: at its expiry).
@@ -34,13 +34,13 @@ impl TraceKind {
     }
 }
 
-/// One event. Addresses are for comparing.
+/// One event. Use addresses only to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TraceEvent {
     /// When, on the monotonic clock, in ns.
     pub at_ns: u64,
-    /// What.
+    /// Its kind.
     pub kind: TraceKind,
     /// The item's address.
     pub item: usize,
@@ -48,9 +48,9 @@ pub struct TraceEvent {
     pub func: usize,
     /// Its queue: [`LiveQueue::id`](crate::observe::LiveQueue::id); 0 where the kernel's event has no queue.
     pub queue: usize,
-    /// The CPU that was named when it was queued; -1: none was. For [`TraceKind::QueueWork`] only, like `cpu`.
+    /// The CPU that the issuer named; -1: none. For [`TraceKind::QueueWork`] only, like `cpu`.
     pub requested_cpu: i32,
-    /// The CPU of the pool that it went to; -1: an unbound one.
+    /// The CPU of the item's pool; -1: an unbound pool.
     pub cpu: i32,
 }
 
@@ -62,19 +62,19 @@ pub struct ThreadTrace {
     pub tid: i32,
     /// The thread's name; the kernel's form for workers.
     pub name: String,
-    /// The pool whose worker it is.
+    /// The pool of a worker.
     pub pool: Option<u32>,
     /// In the order in which they happened.
     pub events: Vec<TraceEvent>,
-    /// How many more there were than the buffer held.
+    /// How many more events there were than the buffer holds.
     pub lost: u64,
 }
 
 struct Buffer {
     tid: i32,
-    /// In a child of the process the thread is another one.
+    /// The fork generation: in a child of the process the thread is another one.
     born: u32,
-    /// Read by whoever takes first: the thread itself may hold a pool's lock.
+    /// The first thread that takes the trace reads it: the thread itself may hold a pool's lock.
     name: OnceLock<String>,
     pool: Option<u32>,
     inner: Mutex<Inner>,
@@ -114,7 +114,7 @@ static BUFFERS: ProcessMutex<Buffers> = ProcessMutex::new(
 );
 
 impl Buffers {
-    /// In a fork's child: a thread that is not there may have been writing.
+    /// In a fork's child: a thread that does not exist here may have been writing.
     fn forget_torn(&mut self) {
         self.of_threads
             .retain(|buffer| buffer.inner.try_lock().is_ok());
@@ -126,13 +126,13 @@ static CAPACITY: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static OWN: RefCell<Option<Arc<Buffer>>> = const { RefCell::new(None) };
-    /// The number of the pool whose worker the thread is.
+    /// The number of the worker's pool.
     static POOL: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
 /// From now on the calling thread is a worker of this pool, or of none.
 pub(crate) fn set_pool(pool: Option<u32>) {
-    // A thread that is ending is a worker no more, and records nothing.
+    // A thread that is ending is no longer a worker, and records nothing.
     let _ = POOL.try_with(|own| own.set(pool));
 }
 
@@ -151,7 +151,7 @@ fn new_buffer() -> Arc<Buffer> {
     buffer
 }
 
-/// Writes an event down, if that is wanted. May be called under a pool's lock: it takes none that is held for long.
+/// Records an event if a recording runs. May be called under a pool's lock: it takes no lock that is held for long.
 pub(in crate::trace) fn record(event: TraceEvent) {
     if probe::switch() & bits::RECORD == 0 {
         return;
@@ -192,14 +192,14 @@ pub(in crate::trace) fn event(
     }
 }
 
-/// While it lives every thread of the process that queues or runs items records what it does. There is one at a time.
+/// While it lives every thread of the process that queues or runs items records its events. Only one can exist at a time.
 #[derive(Debug)]
 #[must_use = "events are recorded only while it lives"]
 pub struct Recording(());
 
 impl Recording {
-    /// Begins. Each thread keeps the first `events_per_thread` events since the last [`take`](Self::take) and counts the rest; one takes
-    /// 56 bytes. `None`: another recording is going on.
+    /// Begins. Each thread keeps the first `events_per_thread` events since the last [`take`](Self::take) and counts the rest; an event takes
+    /// 56 bytes. `None`: another recording runs.
     pub fn begin(events_per_thread: usize) -> Option<Recording> {
         let mut buffers = BUFFERS.lock();
         if buffers.recording {
@@ -222,7 +222,7 @@ impl Recording {
         let mut buffers = BUFFERS.lock();
         let mut taken = Vec::new();
         buffers.of_threads.retain(|buffer| {
-            // Only we have it: its thread is gone.
+            // This is the only reference: its thread has ended.
             let gone = Arc::strong_count(buffer) == 1;
             let mut inner = buffer.lock();
             if !inner.events.is_empty() || inner.lost > 0 {

@@ -1,9 +1,8 @@
 //! The reporter: one thread of each engine that calls the program's handlers in place of the engine's other threads, and a short-lived one
 //! for the process's timer thread.
 //!
-//! A handler is the program's code and may block. The service thread and the creator must not, so what they say goes to the
-//! reporter's queue. It is started with the engine's first workqueue and not when it is needed: most often there is something to
-//! say because no thread can be created.
+//! A handler is the program's code and may block. The service thread and the creator must not, so their messages go to the reporter's queue.
+//! It is started with the engine's first workqueue and not on demand: most often there is a message because no thread can be created.
 #![forbid(unsafe_code)]
 
 use super::handlers::say_warning;
@@ -27,17 +26,17 @@ type Message = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 struct Messages {
     waiting: VecDeque<Message>,
-    /// How many found no room.
+    /// How many messages found no room.
     dropped: u64,
     started: bool,
     stop: bool,
 }
 
 impl Messages {
-    /// The next message, and how many were dropped before the one behind it.
+    /// The next message, and how many were dropped before the one after it.
     fn next(&mut self) -> (Option<Message>, u64) {
         let message = self.waiting.pop_front();
-        // Those that were dropped came after all that waited then.
+        // Dropped messages came after all that waited then.
         let dropped = match self.waiting.is_empty() {
             true => std::mem::take(&mut self.dropped),
             false => 0,
@@ -52,13 +51,13 @@ pub(crate) struct Reporter {
 }
 
 thread_local! {
-    /// The reporter that speaks for this thread.
+    /// The reporter of this thread's messages.
     static SPEAKER: OnceCell<Arc<Reporter>> = const { OnceCell::new() };
 }
 
-/// Delivers a message: by the reporter that speaks for the calling thread, or else at once.
+/// Delivers a message: by the calling thread's reporter, or else at once.
 pub(in crate::trace) fn deliver(message: impl FnOnce() + Send + 'static) {
-    // A thread that is ending has no such place any more.
+    // A thread that is ending has no `SPEAKER` any more.
     match SPEAKER.try_with(|speaker| speaker.get().cloned()) {
         Ok(Some(speaker)) => speaker.add(Box::new(message)),
         _ => message(),
@@ -92,14 +91,14 @@ impl Reporter {
         });
     }
 
-    /// Ends the thread, after what waits to be said. The caller does not wait for it.
+    /// Ends the thread after the waiting messages. The caller does not wait for it.
     pub(crate) fn stop(&self) {
         self.messages.lock().stop = true;
         self.parker.unpark();
     }
 
-    /// Has what waits to be said said by a thread that ends afterwards; by the calling one if there can be no other. For a speaker
-    /// that hardly ever has something to say, and is not started.
+    /// Delivers the waiting messages on a thread that ends afterwards, or on the calling one if no thread can be created. For a reporter
+    /// that rarely has messages, and is not started.
     pub(crate) fn say_elsewhere(self: &Arc<Self>) {
         {
             let mut messages = self.messages.lock();
@@ -114,7 +113,7 @@ impl Reporter {
         }
     }
 
-    /// Says all that waits, and counts as not started then.
+    /// Delivers all waiting messages, and then counts as not started.
     fn say_all(&self) {
         loop {
             let (message, dropped) = {
@@ -130,7 +129,7 @@ impl Reporter {
         }
     }
 
-    /// Has something done that no new thread can be had for. It always finds room, and is done after what waits to be said.
+    /// Runs a job for which no new thread can be created. It always finds room, and runs after the waiting messages.
     pub(crate) fn perform(&self, job: Box<dyn FnOnce() + Send>) {
         self.messages.lock().waiting.push_back(job);
         self.parker.unpark();
@@ -177,7 +176,7 @@ fn say(message: Option<Message>, dropped: u64) {
     }
 }
 
-/// A handler must not panic; one that does all the same is called again for the next message.
+/// A handler must not panic; one that does is still called for the next message.
 fn caught(message: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(message));
 }
@@ -204,7 +203,7 @@ mod tests {
         }
         assert_eq!(reporter.messages.lock().dropped, 3);
         reporter.stop();
-        // Ends after what it was told before.
+        // Ends after the earlier messages.
         reporter.run(&CpuSet::new());
         drop(said);
         let expected = (0..MOST_WAITING).map(|number| number.to_string());

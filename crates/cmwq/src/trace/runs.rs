@@ -4,7 +4,7 @@
 use crate::sys::probe::{self, bits};
 use std::sync::OnceLock;
 
-/// A run of an item. Addresses are for comparing.
+/// A run of an item. Use addresses only to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ItemRun {
@@ -23,8 +23,8 @@ struct Hooks {
 
 static HOOKS: OnceLock<Hooks> = OnceLock::new();
 
-/// From now on `begin` is called before the function of every item, on the thread that runs it, and `end` after it, before anybody who waits
-/// for the item goes on. Each item is then told of by itself, which is slower. `false`: there are hooks already, and they stay.
+/// From now on `begin` is called before the function of every item, on the thread that runs it, and `end` after it, before any waiter of the item
+/// continues. Each item is then reported by itself, which is slower. `false`: there are hooks already, and they stay.
 ///
 /// The hooks must not use the library, and must not panic.
 pub fn set_run_hooks(begin: fn(ItemRun), end: fn(ItemRun)) -> bool {

@@ -16,20 +16,20 @@ const NAME: &str = "work";
 /// A queue's name.
 pub(crate) struct Named {
     pub(crate) name: Arc<str>,
-    /// Whether the queue is still there. While this function is kept no other queue has the same id, which is an address.
+    /// Whether the queue still exists. While this function is kept no other queue has the same id, which is an address.
     pub(crate) is_there: Box<dyn Fn() -> bool>,
 }
 
 /// Finds a queue of the process by its id.
 static FIND: OnceLock<fn(usize) -> Option<Named>> = OnceLock::new();
 
-/// The engine's way to find queues, which are above this module.
+/// How the engine finds queues, which are above this module.
 pub(crate) fn find_queues_by(find: fn(usize) -> Option<Named>) {
-    // All engines bring the same function.
+    // All engines pass the same function.
     let _ = FIND.set(find);
 }
 
-/// What a thread has found out: texts for numbers.
+/// The names that a thread has looked up.
 #[derive(Default)]
 struct Names {
     /// Of queues, by id.
@@ -62,13 +62,13 @@ impl Names {
     }
 }
 
-/// What `find` gives. A thread that is ending has no place to keep it any more.
+/// The result of `find`. A thread that is ending cannot keep it any more.
 fn name(find: impl Fn(&mut Names) -> Arc<str>) -> Arc<str> {
     let kept = NAMES.try_with(|names| find(&mut names.borrow_mut()));
     kept.unwrap_or_else(|_| find(&mut Names::default()))
 }
 
-/// An item of `queue` begins; it has ended when what is returned is dropped.
+/// An item of `queue` begins; dropping the returned span ends it.
 #[inline(always)]
 pub(crate) fn enter(queue: usize, func: usize) -> Option<EnteredSpan> {
     #[cold]
@@ -91,7 +91,7 @@ pub(crate) fn enter(queue: usize, func: usize) -> Option<EnteredSpan> {
     }
 }
 
-/// The item that the calling thread runs was described.
+/// Describes the item that the calling thread runs.
 pub(crate) fn describe(description: &str) {
     let span = Span::current();
     let is_ours = |site: &Metadata<'_>| site.target() == TARGET && site.name() == NAME;

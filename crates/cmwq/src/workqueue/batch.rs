@@ -1,8 +1,9 @@
 //! Batch submission: many items for the price of one publish.
 //!
-//! An issuer of a batch enters the gate once, looks up the route once, and publishes up to [`CHUNK`] items with one exchange on the pool's inbox. What is left for
-//! each item is its own: the PENDING bit is claimed, and its line of memory is prefetched some items before that. Everything else is as if the items were
-//! queued one after the other: their order, their colour, `max_active`, and that no item runs twice at the same time.
+//! The issuer of a batch pins the epoch once, looks up the route once, and publishes up to [`CHAIN_MOST`] items with one exchange on the
+//! pool's inbox. Each item still costs its own claim of the PENDING bit, and a prefetch of its memory some items earlier. Everything else
+//! is as if the items were queued one after the other: their order, their colour, `max_active`, and that no item runs twice at the same
+//! time.
 
 use super::queueing::pool_of_process;
 use super::{Queued, Workqueue};
@@ -10,19 +11,19 @@ use crate::engine::{Queue, gates};
 use crate::error::Refused;
 use crate::item::closure::{self, Small};
 use crate::item::{Pending, RawWork, Work};
-use crate::pool::spawner;
+use crate::pool::spawn_history;
 use crate::sys::probe;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::task::join::{JoinHandle, Task};
 use std::fmt;
 use std::ptr::NonNull;
 
-/// Items published at once, at most. The first of a larger batch begin before the last are claimed.
-const CHUNK: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
-/// So many items ahead of the one that is claimed, the memory of an item is prefetched.
+/// Items published at once, at most. The first items of a larger batch begin before the last are claimed.
+const CHAIN_MOST: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
+/// The prefetch distance: the memory of an item is prefetched this many items before its claim.
 const AHEAD: usize = 8;
 
-/// What became of the items of a [batch](Workqueue::queue_batch).
+/// The result of queueing a [batch](Workqueue::queue_batch).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "items that were not accepted will not run for this call"]
 pub struct BatchQueued {
@@ -36,7 +37,7 @@ impl BatchQueued {
         self.accepted
     }
 
-    /// Those that were not accepted, by their indices in the batch, ascending, and why not.
+    /// The items that were not accepted: their indices in the batch, ascending, each with the reason.
     pub fn not_accepted(&self) -> &[(usize, Queued)] {
         &self.rest
     }
@@ -54,12 +55,12 @@ impl BatchQueued {
     }
 }
 
-/// Not all closures of a [batch](Workqueue::execute_batch) were accepted.
+/// An error: not all closures of a [batch](Workqueue::execute_batch) were accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchRefused {
-    /// How many were accepted, all of them before those that were not.
+    /// How many were accepted; they precede those that were not.
     pub accepted: usize,
-    /// Why the next ones were not.
+    /// Why the others were not.
     pub why: Refused,
 }
 
@@ -73,31 +74,31 @@ impl fmt::Display for BatchRefused {
 impl std::error::Error for BatchRefused {}
 
 impl WqCore {
-    /// Publishes up to [`CHUNK`] items with one exchange. `claim` is called for the indices 0 to `count` - 1 in turn, and keeps those that it cannot claim. `false`:
-    /// they have to be queued one by one; nothing was claimed.
-    fn publish_chunk(
+    /// Publishes up to [`CHAIN_MOST`] items with one exchange. Calls `claim` for the indices 0 to `count` - 1 in turn; `claim` keeps the
+    /// items that it cannot claim. `false`: the caller has to queue them one by one; nothing was claimed.
+    fn publish_chain_of(
         &self,
         count: usize,
-        ask_for: impl Fn(usize),
+        prefetch: impl Fn(usize),
         mut claim: impl FnMut(usize) -> Option<Pending>,
     ) -> bool {
-        // Watched, what happens to each of them is told.
+        // Tracing needs the events of each item: queue them one by one.
         if count < 2 || probe::switch() != 0 {
             return false;
         }
-        spawner::let_go();
+        spawn_history::let_go();
         let issuer = self.issuer();
         let gate = gates().enter(issuer.cpu);
-        // Why it is refused, each item is told by itself.
-        let Ok(Some((pwq, _))) = self.way_together(&gate, issuer) else {
+        // Refused: each item reports why when it is queued by itself.
+        let Ok(Some((pwq, _))) = self.route_in_batch(&gate, issuer) else {
             return false;
         };
         let (ordered, front) = (self.ordered(), self.id());
         let mut chain = pwq.chain();
-        (0..AHEAD.min(count)).for_each(&ask_for);
+        (0..AHEAD.min(count)).for_each(&prefetch);
         for index in 0..count {
             if index + AHEAD < count {
-                ask_for(index + AHEAD);
+                prefetch(index + AHEAD);
             }
             if let Some(item) = claim(index) {
                 pwq.add_to_chain(&mut chain, item, front, |pool| {
@@ -109,15 +110,15 @@ impl WqCore {
         true
     }
 
-    /// Publishes small closures in bundles; `funcs` is empty then. `false`: they have to be queued as items.
+    /// Publishes small closures in chunks; `funcs` is empty then. `false`: the caller has to queue them as items.
     fn publish_closures<F: FnOnce() + Send + 'static>(&self, funcs: &mut Vec<F>) -> bool {
         if !Small::fits::<F>() || funcs.len() < 2 || probe::switch() != 0 {
             return false;
         }
-        spawner::let_go();
+        spawn_history::let_go();
         let issuer = self.issuer();
         let gate = gates().enter(issuer.cpu);
-        let Ok(Some((pwq, _))) = self.way_together(&gate, issuer) else {
+        let Ok(Some((pwq, _))) = self.route_in_batch(&gate, issuer) else {
             return false;
         };
         pwq.publish_closures(|add| {
@@ -130,24 +131,25 @@ impl WqCore {
     }
 }
 
-/// The item at this address will be claimed: the reference count before it, and the item itself.
+/// Prefetches an item that will be claimed: the reference count before it, and the item itself.
 #[inline]
-fn ask_for_work(work: &Work) {
+fn prefetch_work(work: &Work) {
     let address = work.as_raw().address();
-    RawWork::ask_for(address);
+    RawWork::prefetch(address);
 }
 
 impl Workqueue {
-    /// Queues all of `works`, in this order, as [`queue`](Self::queue) does it with one, and tells which were accepted. For up to 128 items at a time one publish
-    /// is paid for, and at most one worker is woken; workers wake further ones as long as there are items and CPUs.
+    /// Queues all of `works`, in this order, as [`queue`](Self::queue) does with a single item, and returns which were accepted. Up to 128
+    /// items at a time share the cost of one publish, and wake at most one worker; workers wake further ones as long as there are items and
+    /// CPUs.
     ///
-    /// Every guarantee of single items holds: an item that is pending already stays as it is and sees what the caller did before, `max_active` and
-    /// the order of an ordered queue are kept, and a flush that begins after this call waits for all of them. A drain that begins meanwhile may cut the
-    /// batch: then the items from some index on are [refused](Queued::Refused).
+    /// Every guarantee of single items holds: an item that is pending already stays as it is and sees what the caller stored before,
+    /// `max_active` and the order of an ordered queue are kept, and a flush that begins after this call waits for all of them. A drain that
+    /// begins during the call may cut the batch: then the items from some index on are [refused](Queued::Refused).
     pub fn queue_batch(&self, works: &[Work]) -> BatchQueued {
         let mut outcome = BatchQueued::default();
-        for (number, chunk) in works.chunks(CHUNK).enumerate() {
-            let first = number * CHUNK;
+        for (number, chunk) in works.chunks(CHAIN_MOST).enumerate() {
+            let first = number * CHAIN_MOST;
             let claim = |index: usize| {
                 let work: &Work = &chunk[index];
                 // SAFETY: the reference lent below keeps the item alive until its function has taken it over.
@@ -163,8 +165,8 @@ impl Workqueue {
                     }
                 }
             };
-            let ask_for = |index: usize| ask_for_work(&chunk[index]);
-            if !self.core.publish_chunk(chunk.len(), ask_for, claim) {
+            let prefetch = |index: usize| prefetch_work(&chunk[index]);
+            if !self.core.publish_chain_of(chunk.len(), prefetch, claim) {
                 for (index, work) in chunk.iter().enumerate() {
                     outcome.note(first + index, self.queue_work(None, work));
                 }
@@ -179,8 +181,8 @@ impl Workqueue {
     /// As for [`queue_raw`](Self::queue_raw), for each of them.
     pub unsafe fn queue_raw_batch(&self, items: &[NonNull<RawWork>]) -> BatchQueued {
         let mut outcome = BatchQueued::default();
-        for (number, chunk) in items.chunks(CHUNK).enumerate() {
-            let first = number * CHUNK;
+        for (number, chunk) in items.chunks(CHAIN_MOST).enumerate() {
+            let first = number * CHAIN_MOST;
             // SAFETY: by the caller's promise.
             let claim = |index: usize| match unsafe { Pending::claim(chunk[index]) } {
                 Ok(item) => {
@@ -192,8 +194,8 @@ impl Workqueue {
                     None
                 }
             };
-            let ask_for = |index: usize| RawWork::ask_for(chunk[index].addr().get());
-            if !self.core.publish_chunk(chunk.len(), ask_for, claim) {
+            let prefetch = |index: usize| RawWork::prefetch(chunk[index].addr().get());
+            if !self.core.publish_chain_of(chunk.len(), prefetch, claim) {
                 for (index, &item) in chunk.iter().enumerate() {
                     // SAFETY: as above.
                     outcome.note(first + index, unsafe { self.queue_raw(item) });
@@ -203,11 +205,12 @@ impl Workqueue {
         outcome
     }
 
-    /// Runs all of `funcs` as one-shot items, as [`execute`](Self::execute) does it with one. For up to 128 at a time one publish is paid for, and closures of up to
-    /// 24 bytes need no memory of their own. Returns how many they were.
+    /// Runs all of `funcs` as one-shot items, as [`execute`](Self::execute) does with a single closure. Up to 128 at a time share the cost
+    /// of one publish, and closures of up to 24 bytes need no memory of their own. Returns the number of closures.
     ///
     /// # Errors
-    /// The queue is draining, or is its parent's in a child process. Up to 128 closures that the iterator had given were dropped; it was not asked for more.
+    /// The queue is draining, or belongs to the parent of a fork. Up to 128 closures taken from the iterator were dropped; no more were
+    /// taken.
     pub fn execute_batch<F>(
         &self,
         funcs: impl IntoIterator<Item = F>,
@@ -231,7 +234,7 @@ impl Workqueue {
         }
     }
 
-    /// Queues closures as items of their own.
+    /// Queues closures as individual items.
     fn execute_items<F>(&self, chunk: Vec<F>, accepted: &mut usize) -> Result<(), BatchRefused>
     where
         F: FnOnce() + Send + 'static,
@@ -252,10 +255,10 @@ impl Workqueue {
             *accepted += raws.len();
             return Ok(());
         }
-        // In reverse, so that the next one can be popped.
+        // Reversed, so that `pop` yields the next one.
         raws.reverse();
         while let Some(raw) = raws.pop() {
-            // SAFETY: the item is there until its function runs.
+            // SAFETY: the item exists until its function runs.
             let item = unsafe { Pending::one_shot(raw) };
             let Err(why) = self.core.queue(None, item) else {
                 *accepted += 1;
@@ -272,19 +275,20 @@ impl Workqueue {
         Ok(())
     }
 
-    /// Publishes new items that nobody else knows of. `false`: none was.
+    /// Publishes new items that no other thread knows of. `false`: none was published.
     fn publish_one_shots(&self, raws: &[NonNull<RawWork>]) -> bool {
-        // They were written just now: nothing to prefetch.
-        self.core.publish_chunk(
+        // They were written just now: no prefetch needed.
+        self.core.publish_chain_of(
             raws.len(),
             |_| (),
-            // SAFETY: new items, which are there until their functions run.
+            // SAFETY: new items, which exist until their functions run.
             |index| Some(unsafe { Pending::one_shot(raws[index]) }),
         )
     }
 
-    /// Runs all of `funcs` as one-shot items, as [`spawn`](Self::spawn) does it with one, and returns their handles in the same order. For up to 128 at a
-    /// time one publish is paid for. What the queue does not take, its handle [tells](crate::JoinError::Refused).
+    /// Runs all of `funcs` as one-shot items, as [`spawn`](Self::spawn) does with a single closure, and returns their handles in the same
+    /// order. Up to 128 at a time share the cost of one publish. The handle of a closure that the queue refuses [tells
+    /// why](crate::JoinError::Refused).
     pub fn spawn_batch<F, T>(&self, funcs: impl IntoIterator<Item = F>) -> Vec<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -318,9 +322,9 @@ impl Workqueue {
     }
 }
 
-/// What the iterator gives next, outside of all gates: it is the caller's code.
+/// The iterator's next items. Runs the caller's code, so no epoch is pinned here.
 fn next_chunk<F>(funcs: &mut impl Iterator<Item = F>) -> Vec<F> {
-    let mut chunk = Vec::with_capacity(funcs.size_hint().0.min(CHUNK));
-    chunk.extend(funcs.take(CHUNK));
+    let mut chunk = Vec::with_capacity(funcs.size_hint().0.min(CHAIN_MOST));
+    chunk.extend(funcs.take(CHAIN_MOST));
     chunk
 }

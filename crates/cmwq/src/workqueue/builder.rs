@@ -13,8 +13,8 @@ use crate::workqueue::parts::group::ConcurrencyGroup;
 use crate::workqueue::parts::kind::{Deprecated, Wanted, WorkqueueKind};
 use crate::workqueue::parts::limits::Limits;
 
-/// Builds a [`Workqueue`]: unbound, with the kernel's defaults unless said otherwise. (The kernel asks for per-CPU or unbound to
-/// be said; here unbound is the default.)
+/// Builds a [`Workqueue`]: unbound, with the kernel's defaults unless set otherwise. (The kernel requires per-CPU or unbound to be named;
+/// here unbound is the default.)
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct WorkqueueBuilder {
@@ -61,22 +61,22 @@ impl WorkqueueBuilder {
         self
     }
 
-    /// How the machine is cut into pods; `default` unless said otherwise.
+    /// How the machine is cut into pods. Default: `default`.
     pub fn affinity_scope(self, scope: AffinityScope) -> Self {
         self.with_attribute("affinity_scope", |attrs| attrs.affinity_scope = scope)
     }
 
-    /// Items never run outside the pod that they were queued from. Off unless said otherwise.
+    /// Whether items never run outside the pod that they were queued from. Default: no.
     pub fn affinity_strict(self, strict: bool) -> Self {
         self.with_attribute("affinity_strict", |attrs| attrs.affinity_strict = strict)
     }
 
-    /// The CPUs that items may run on; all that the process may use unless said otherwise.
+    /// The CPUs that items may run on. Default: all that the process may use.
     pub fn cpumask(self, cpus: CpuSet) -> Self {
         self.with_attribute("cpumask", |attrs| attrs.cpumask = Some(cpus))
     }
 
-    /// The workers' nice level, -20 to 19; 0 unless said otherwise.
+    /// The workers' nice level, -20 to 19. Default: 0.
     pub fn nice(mut self, nice: i32) -> Self {
         self.wanted.nice = true;
         self.with_attribute("nice", |attrs| attrs.nice = nice)
@@ -88,46 +88,47 @@ impl WorkqueueBuilder {
         self.with_attribute("attrs", |own| *own = attrs)
     }
 
-    /// How many items may be active (started or ready to start) at the same time: of an unbound queue per NUMA node by its
-    /// share of the CPUs, of a per-CPU one per CPU. 0, the default, stands for [`WQ_DFL_ACTIVE`](crate::WQ_DFL_ACTIVE); more than
-    /// [`WQ_MAX_ACTIVE`](crate::WQ_MAX_ACTIVE) is cut to that, with a warning. 1 does not make a queue ordered: see [`ordered`](Self::ordered).
+    /// How many items may be active (started or ready to start) at the same time: for an unbound queue per NUMA node by its share of the
+    /// CPUs, for a per-CPU queue per CPU. 0, the default, means [`WQ_DFL_ACTIVE`](crate::WQ_DFL_ACTIVE); more than
+    /// [`WQ_MAX_ACTIVE`](crate::WQ_MAX_ACTIVE) is cut to that, with a warning. 1 does not make a queue ordered: see
+    /// [`ordered`](Self::ordered).
     pub fn max_active(mut self, max_active: usize) -> Self {
         self.wanted.max_active = max_active != 0;
         self.max_active = max_active;
         self
     }
 
-    /// Items run one at a time, in the order in which they were queued, whatever pod they come from. `max_active` is 1.
+    /// Items run one at a time, in the order in which they were queued, across all pods. `max_active` is 1.
     pub fn ordered(mut self) -> Self {
         self.wanted.ordered = true;
         self
     }
 
-    /// Items run on the CPU that they were queued from. While one of them runs the next waits, until the first one blocks: so
-    /// items do not take the CPU from each other, and caches stay warm. While the CPU may not be used they run elsewhere.
+    /// Items run on the CPU that they were queued from. While an item runs the next waits, until the first one blocks: so items do not
+    /// compete for the CPU, and caches stay warm. While the CPU may not be used they run elsewhere.
     pub fn per_cpu(mut self) -> Self {
         self.wanted.per_cpu = true;
         self
     }
 
-    /// Items run on the CPU that they were queued from, strictly one after the other in the order in which they were queued,
-    /// and must not block: all others would wait. The counterpart of running in softirq context, for short work that is urgent. The
-    /// workers' nice level is raised as far as permitted. A debug build says which function went to sleep all the same.
+    /// Items run on the CPU that they were queued from, strictly one after the other in the order in which they were queued. They must not
+    /// block, since all others would wait. The counterpart of running in softirq context, for short and urgent work. The workers' nice
+    /// level is raised as far as permitted. A debug build reports the function of an item that sleeps.
     ///
-    /// Only [`highpri`](Self::highpri) goes with it, and [`per_cpu`](Self::per_cpu), which it is.
+    /// Combines only with [`highpri`](Self::highpri) and with [`per_cpu`](Self::per_cpu), which it implies.
     pub fn bh(mut self) -> Self {
         self.wanted.bh = true;
         self
     }
 
-    /// Served by pools of their own, with nice level -20 (as far as permitted). Normal items are not preempted.
+    /// Pools of its own, with nice level -20 (as far as permitted), run its items. Normal items are not preempted.
     pub fn highpri(mut self) -> Self {
         self.wanted.flags.highpri = true;
         self
     }
 
-    /// Items compute for long: on a per-CPU queue others start beside them, and the scheduler divides the CPU. On an unbound
-    /// queue it means nothing, as in the kernel.
+    /// Items compute for long: on a per-CPU queue other items start beside them, and the scheduler divides the CPU. No effect on an unbound
+    /// queue, as in the kernel.
     pub fn cpu_intensive(mut self) -> Self {
         self.wanted.flags.cpu_intensive = true;
         self
@@ -139,8 +140,8 @@ impl WorkqueueBuilder {
         self
     }
 
-    /// Has a rescuer: a thread created with the queue that runs its items when no worker can be created. For work that
-    /// others wait for when resources are short, such as writing out what can then be freed.
+    /// Has a rescuer: a thread created with the queue that runs its items when no worker can be created. For work on which others depend
+    /// when resources are short, such as writing out what can then be freed.
     pub fn mem_reclaim(mut self) -> Self {
         self.wanted.flags.mem_reclaim = true;
         self
@@ -152,32 +153,32 @@ impl WorkqueueBuilder {
         self
     }
 
-    /// Its items run on workers only. Otherwise a thread that [joins](crate::JoinHandle::join) or [flushes](crate::Work::flush) an
-    /// item of an unbound queue that is about to start, but that no worker has taken, runs that item itself: a wake-up and two
-    /// switches less. It does so only if the queue has the default nice level, is neither ordered nor strict, and if the thread is
-    /// on a CPU of the item's pod; and it never runs another item than the one it waits for.
+    /// Its items run on workers only. By default a thread that [joins](crate::JoinHandle::join) or [flushes](crate::Work::flush) an item of
+    /// an unbound queue that no worker has taken runs that item itself (caller-runs join), which saves a wake-up and two switches. It does
+    /// so only if the item is about to start, the queue has the default nice level and is neither ordered nor strict, and the thread is on
+    /// a CPU of the item's pod; and it never runs another item than the one it waits for.
     ///
-    /// For items that must not meet what the waiting thread has open: thread-local state, a small stack, a blocked signal, a
-    /// lock that the thread may take again.
+    /// For items that must not run in the context of the waiting thread: its thread-local state, a small stack, a blocked signal, a lock
+    /// that the thread may take again.
     pub fn workers_only(mut self) -> Self {
         self.wanted.flags.workers_only = true;
         self
     }
 
-    /// Its items count against the limit of `group`, too.
+    /// Its items also count against the limit of `group`.
     pub fn group(mut self, group: &ConcurrencyGroup) -> Self {
         self.group = Some(group.clone());
         self
     }
 
-    /// What the threads are to be like that run its items, if not like those of the [engine](crate::EngineBuilder::worker_threads).
-    /// The queue then has worker pools of its own, which it shares with queues that were given a clone of the same value.
+    /// Attributes of the threads that run its items, instead of those of the [engine](crate::EngineBuilder::worker_threads). The queue then
+    /// has worker pools of its own, which it shares with queues that were given a clone of the same value.
     pub fn worker_threads(mut self, threads: WorkerThreads) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// The first use is warned of.
+    /// Warns at the first use.
     pub(crate) fn deprecated(mut self, deprecated: Deprecated) -> Self {
         self.wanted.flags.deprecated = Some(deprecated);
         self
@@ -186,9 +187,10 @@ impl WorkqueueBuilder {
     /// Builds the queue.
     ///
     /// # Errors
-    /// What [`Engine::global`] returns; [`Error::Name`]; [`Error::ThreadName`]; [`Error::Nice`]; [`Error::Incompatible`], naming the two things that exclude each
-    /// other; [`Error::OrderedMaxActive`] if an ordered queue was given another `max_active` than 1; [`Error::Thread`] if the
-    /// engine's first thread, or the queue's rescuer, cannot be created; [`Error::Forked`] if the engine or the group is the parent's.
+    /// What [`Engine::global`] returns; [`Error::Name`]; [`Error::ThreadName`]; [`Error::Nice`]; [`Error::Incompatible`], naming the two
+    /// options that exclude each other; [`Error::OrderedMaxActive`] if an ordered queue was given another `max_active` than 1;
+    /// [`Error::Thread`] if the engine's first thread, or the queue's rescuer, cannot be created; [`Error::Forked`] if the engine or the
+    /// group is the parent's.
     pub fn build(mut self) -> Result<Workqueue, Error> {
         if self.name.contains('\0') {
             return Err(Error::Name(self.name));
@@ -212,7 +214,7 @@ impl WorkqueueBuilder {
             }
         }
         let mut flags = self.wanted.flags;
-        // Items run on threads that the hooks have seen.
+        // With hooks, items run only on threads for which the hooks were called.
         flags.workers_only |= threads.as_ref().is_some_and(WorkerThreads::has_hooks);
         if flags.power_efficient && engine.is_power_efficient() {
             kind = WorkqueueKind::Unbound;

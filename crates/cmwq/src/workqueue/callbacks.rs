@@ -1,4 +1,4 @@
-//! What a workqueue is told: by its engine, by its concurrency group, and by its pools.
+//! The callbacks of a workqueue: from its engine, its concurrency group, and its pools.
 
 use super::parts::core::WqCore;
 use super::parts::group::Member;
@@ -29,7 +29,7 @@ impl Queue for WqCore {
         &self.name
     }
 
-    /// Queues that are on `default` follow, but for ordered ones.
+    /// Unbound queues with the scope `default` follow; ordered ones do not.
     fn follow_default_scope(self: Arc<Self>) {
         let mut control = self.control.lock();
         if control.attrs.affinity_scope == AffinityScope::Default
@@ -56,7 +56,7 @@ impl Queue for WqCore {
             return;
         }
         let control = self.control.lock();
-        // What was queued before is accepted before, and active if there was a place for it.
+        // Items queued before are accepted before, and are active if there was a credit.
         for pwq in self.members() {
             pwq.pool.lock().drain();
         }

@@ -1,5 +1,5 @@
-//! Delayed work: a work item with a timer. [`DelayedWork`] keeps itself alive; [`EmbeddedDelayedWork`] is part of a value of the program's, and safe as
-//! well; [`RawDelayedWork`] is the caller's own memory.
+//! Delayed work: a work item with a timer. [`DelayedWork`] keeps itself alive; [`EmbeddedDelayedWork`] is a field of a value, and safe as
+//! well; [`RawDelayedWork`] is in the caller's own memory.
 
 mod embedded;
 mod raw;
@@ -25,9 +25,9 @@ pub use raw::RawDelayedWork;
 
 /// A reusable work item that can be queued to run after a delay.
 ///
-/// It is pending from the moment it is queued: while its timer runs as while it is on a queue. A timer never fires early
-/// (the clock is monotonic and delays are rounded up, to about a millisecond). An armed timer is not seen by a flush, drain
-/// or drop of the queue: an item whose queue is gone when its timer fires is dropped with a warning.
+/// It is pending from the moment it is queued, both while its timer runs and while it is on a queue. A timer never fires early (the clock
+/// is monotonic and delays are rounded up, to about a millisecond). A flush, drain or drop of the queue does not see an armed timer: an
+/// item whose queue is gone when its timer fires is dropped with a warning.
 ///
 /// Cloning gives another handle of the same item.
 #[derive(Clone)]
@@ -41,16 +41,16 @@ enum Keep {
     Work {
         _item: Work,
     },
-    /// The value that it is part of.
+    /// The value that contains the item.
     Owner {
         _value: Arc<dyn Any + Send + Sync>,
     },
 }
 
-/// What the timer holds: the item, owned, with the queue and the CPU it goes to.
+/// The timer's content: the owned item, its queue, and the CPU to queue it from.
 struct Armed {
     item: Pending,
-    /// `None`: it is its user's memory.
+    /// `None`: the item is in its user's memory.
     keep: Option<Keep>,
     queue: Arc<WqCore>,
     cpu: Option<usize>,
@@ -60,13 +60,13 @@ struct Armed {
 static TIMERS: Timers<Armed, Keep> = Timers::new(Armed::expire, || TIMERS.hold_during_fork());
 
 impl Armed {
-    /// The timer has fired: the item goes to its queue. A timer is none of the queue's items, so a draining queue drops it; then what
-    /// keeps the item alive is returned, which may be the last to do so.
+    /// The timer has fired: queues the item. The timer thread runs none of the queue's items, so a draining queue drops the item. Then this
+    /// returns what keeps the item alive, possibly the last reference.
     fn expire(self) -> Option<Keep> {
         self.enqueue().err().and_then(|(_, keep)| keep)
     }
 
-    /// Hands the owned item to the queue, and what keeps it alive to its run. If the queue refuses it, that is given back.
+    /// Queues the owned item; its run takes over what keeps it alive. A queue that refuses the item gives that back.
     fn enqueue(self) -> Result<(), (Refused, Option<Keep>)> {
         let Armed {
             mut item,
@@ -75,7 +75,7 @@ impl Armed {
             cpu,
         } = self;
         item.disarm();
-        // The run takes the reference over, and may have ended when the queue returns.
+        // The run takes over the reference, and may have ended when the queue returns.
         let lent = keep.map(ManuallyDrop::new);
         queue
             .queue(cpu, item)
@@ -100,8 +100,8 @@ impl Armed {
         }
     }
 
-    /// As [`start`](Self::start), for an item that is moved: it may have been accepted before, so without a timer it runs too early instead of
-    /// never.
+    /// As [`start`](Self::start), for an item that is moved: it may have been accepted before, so without a timer it runs too early instead
+    /// of never.
     fn restart(self, timer: &TimerKey, delay: Duration) -> Queued {
         if delay.is_zero() {
             return self.enqueue_now();
@@ -112,9 +112,9 @@ impl Armed {
         }
     }
 
-    /// Gives it back if there can be no timer.
+    /// Arms the timer. Gives the content back if there can be no timer.
     fn arm(mut self, timer: &TimerKey, delay: Duration) -> Result<(), Armed> {
-        // Near the caller: where the timer will fire means nothing.
+        // The caller's CPU: the CPU on which the timer fires does not matter.
         self.cpu = Some(self.cpu.unwrap_or_else(|| self.queue.issuing_cpu()));
         self.item.arm();
         TIMERS.arm(delay, timer, self).map_err(|mut armed| {
@@ -130,32 +130,32 @@ impl Armed {
     }
 }
 
-/// The parts of a delayed item, safe or raw: what is done with either is done here.
+/// The parts of a delayed item, safe or raw, and the operations on both.
 #[derive(Clone, Copy)]
 struct Parts<'a> {
     work: &'a RawWork,
-    /// Its address, for queueing: its function goes back from it to the whole.
+    /// The item's address, for queueing: the function gets from it to the whole delayed item.
     whole: NonNull<RawWork>,
     timer: &'a TimerKey,
 }
 
 impl Parts<'_> {
-    /// Takes the item back from the timer, with what has kept it alive there.
+    /// Takes the item back from the timer, with what kept it alive there.
     fn disarm(self) -> Option<(Pending, Option<Keep>)> {
         let Armed { mut item, keep, .. } = TIMERS.disarm(self.timer)?;
         item.disarm();
         Some((item, keep))
     }
 
-    /// As [`disarm`](Self::disarm), for a caller that has the item in its hands and need not keep it alive.
+    /// As [`disarm`](Self::disarm), for a caller that keeps the item alive itself.
     fn disarm_item(self) -> Option<Pending> {
         self.disarm().map(|(item, _)| item)
     }
 
-    /// Becomes the owner of the item wherever it is: idle, on the timer, or queued. Tells whether it was pending; `queued` is
-    /// called if it was on a queue.
+    /// Becomes the owner of the item in any state: idle, on the timer, or queued. Returns whether it was pending; calls `queued` if it was
+    /// on a queue.
     ///
-    /// Refused if `by` is the queue of a fork's parent, or the item is.
+    /// Refused if `by` is the queue of a fork's parent, or the item is the parent's.
     fn grab(self, by: &WqCore, queued: impl FnOnce()) -> Result<(Pending, bool), Refused> {
         by.engine.must_be_ours().map_err(|_| Refused::Forked)?;
         match control::grab(self.work, self.whole, &|| self.disarm_item()) {
@@ -188,7 +188,7 @@ impl Parts<'_> {
         removed
     }
 
-    /// Moves the item to run after `delay`: see [`Workqueue::mod_delayed`]. `start` makes what the timer is to hold, and `queued` is as for
+    /// Moves the item to run after `delay`: see [`Workqueue::mod_delayed`]. `armed` makes the timer's content; `queued` is as for
     /// [`grab`](Self::grab).
     fn move_by(
         self,
@@ -204,8 +204,8 @@ impl Parts<'_> {
                 return Moved::Refused { why, was_pending };
             }
         };
-        // If it was pending, whoever disables it at this moment has not got hold of it yet, and will remove what is moved
-        // here: to drop it now would leave the removal to nobody.
+        // If it was pending, a thread that disables it now has not become its owner yet, and will remove the moved instance: dropping it
+        // here would lose the removal.
         if !was_pending && self.work.is_disabled() {
             item.release();
             return Moved::Disabled;
@@ -213,14 +213,14 @@ impl Parts<'_> {
         Moved::new(was_pending, armed(item).restart(self.timer, delay))
     }
 
-    /// Queues at once what waits for its timer, then waits by `flush`.
+    /// Queues at once an item that waits for its timer, then waits with `flush`.
     fn flush(
         self,
         flush: impl FnOnce(&RawWork) -> Result<bool, FlushError>,
     ) -> Result<bool, FlushError> {
         let armed = TIMERS.disarm(self.timer);
         let queued = armed.is_some_and(|armed| armed.enqueue().is_ok());
-        // It may have ended already: it was pending at the call all the same.
+        // It may have ended already, but it was pending at the call.
         Ok(flush(self.work)? || queued)
     }
 }
@@ -239,7 +239,7 @@ impl DelayedWork {
         self.work.is_pending()
     }
 
-    /// How long its timer still runs, in whole milliseconds; zero if it is not armed. A hint.
+    /// How long its timer will run, in whole milliseconds; zero if it is not armed. A hint.
     pub fn time_left(&self) -> Duration {
         self.parts().time_left()
     }
@@ -252,7 +252,7 @@ impl DelayedWork {
         }
     }
 
-    /// The owned item, kept alive by a reference of its own.
+    /// The timer's content: the owned item, with a reference of its own.
     fn armed(&self, queue: &Arc<WqCore>, cpu: Option<usize>, item: Pending) -> Armed {
         Armed {
             item,
@@ -264,26 +264,26 @@ impl DelayedWork {
         }
     }
 
-    /// Removes a pending instance, from the timer or the queue; does not wait for a running one. `true`: one was removed.
+    /// Removes a pending instance from the timer or the queue; does not wait for a running one. `true`: an instance was removed.
     pub fn cancel(&self) -> bool {
-        // It was on a queue: the reference of that instance comes back. One on the timer had its own.
+        // It was on a queue: this returns the reference of that instance. An instance on the timer had its own.
         self.parts().cancel(|| self.work.unlend())
     }
 
-    /// Removes a pending instance and waits until the function does not run any more. Meanwhile the item is disabled, so one
-    /// that requeues itself cannot escape. Returns whether a pending instance was removed.
+    /// Removes a pending instance and waits until the function no longer runs. Meanwhile the item is disabled, so that an item cannot
+    /// escape by requeueing itself. Returns whether a pending instance was removed.
     pub fn cancel_sync(&self) -> bool {
         self.parts().cancel_sync(|| self.work.unlend())
     }
 
-    /// Disables the item until the guard is dropped: a pending instance is removed from timer or queue, and attempts to queue
-    /// are refused and lost. Does not wait for a running instance. Several guards add up.
+    /// Disables the item until the guard is dropped: a pending instance is removed from timer or queue, and attempts to queue are refused
+    /// and lost. Does not wait for a running instance. Several guards add up.
     pub fn disable(&self) -> DisableGuard {
         self.work.as_raw().disable_once_more();
         DisableGuard::new(self.work.clone(), self.cancel())
     }
 
-    /// As [`disable`](Self::disable), and waits until the function does not run any more.
+    /// As [`disable`](Self::disable), and waits until the function no longer runs.
     pub fn disable_sync(&self) -> DisableGuard {
         let guard = self.disable();
         wait_for_run(self.work.as_raw());
@@ -295,8 +295,8 @@ impl DelayedWork {
         self.work.as_raw().busy()
     }
 
-    /// Waits for the last instance known at the call. An armed timer is stopped and the item queued at once. `Ok(false)`: it
-    /// was neither pending nor running.
+    /// Waits for the last instance known at the call. An armed timer is stopped and the item queued at once. `Ok(false)`: the item was
+    /// neither pending nor running.
     ///
     /// # Errors
     /// As [`RawWork::flush`].

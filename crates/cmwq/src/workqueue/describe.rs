@@ -1,16 +1,16 @@
-//! The description of what the calling thread runs.
+//! The description of the item that the calling thread runs.
 #![forbid(unsafe_code)]
 
 use crate::engine::Engine;
 use crate::pool::{current, describe_at_home};
 use crate::workqueue::parts::core::WqCore;
 
-/// So many bytes of a description are kept, as in the kernel.
+/// Bytes of a description that are kept, as in the kernel.
 const DESCRIPTION_MAX: usize = 31;
 
-/// Describes the item that the calling thread runs: dumps, reports of stalls and `cmwq busy` show `description` beside its function,
-/// until the item ends. At most 31 bytes are kept. Without it the description is the name of the item's queue. On a thread that
-/// runs no item nothing happens. The kernel's `set_worker_desc`; it takes the lock of the item's pool.
+/// Describes the item that the calling thread runs: dumps, reports of stalls and `cmwq busy` show `description` beside its function, until
+/// the item ends. At most 31 bytes are kept. The default description is the name of the item's queue. No effect on a thread that runs no
+/// item. The kernel's `set_worker_desc`; it takes the lock of the item's pool.
 pub fn set_worker_desc(description: &str) {
     let what = current();
     if what.item == 0 {
@@ -22,7 +22,7 @@ pub fn set_worker_desc(description: &str) {
     let Err(mut description) = describe_at_home(what, description) else {
         return;
     };
-    // The thread helps another pool, is a rescuer, or waits for the item that it runs.
+    // The thread is a thief or a rescuer, or runs the item in a caller-runs join.
     for engine in Engine::all() {
         let queues = engine.queues().into_iter();
         let own = queues.filter(|queue| queue.id() == what.front);
@@ -37,7 +37,7 @@ pub fn set_worker_desc(description: &str) {
     }
 }
 
-/// As much of a text as is kept, on one line.
+/// The prefix of a text that is kept, on one line.
 fn fitting(text: &str) -> String {
     let mut end = text.len().min(DESCRIPTION_MAX);
     while !text.is_char_boundary(end) {

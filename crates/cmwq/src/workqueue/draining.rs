@@ -38,7 +38,7 @@ impl WqCore {
         Ok(())
     }
 
-    /// Waits until nothing is queued any more; meanwhile only the queue's own items may queue on it.
+    /// Waits until the queue is empty; meanwhile only the queue's own items may queue on it.
     pub(crate) fn drain(&self) -> Result<(), FlushError> {
         self.may_wait()?;
         self.close();
@@ -48,7 +48,7 @@ impl WqCore {
         Ok(())
     }
 
-    /// From here on items from outside are dropped; none that was not is still on its way.
+    /// From here on items from outside are dropped. Outside items that were accepted are published when this returns.
     pub(in crate::workqueue) fn close(&self) {
         self.closed.fetch_add(1, Ordering::SeqCst);
         gates().synchronize();
@@ -58,8 +58,8 @@ impl WqCore {
         let mut flushes: u32 = 0;
         loop {
             self.flush.run(|| self.members());
-            // Twice: an item may have hopped behind the first look, from a pool not looked at yet to one looked at before. It
-            // ended somewhere in between then, which the second look sees.
+            // Checks twice: an item may have moved from a pool not checked yet to a pool already checked. It ended in between then, and the
+            // second check sees its completion.
             if let Some(seen) = self.at_rest()
                 && let Some(again) = self.at_rest()
                 && seen.len() == again.len()
@@ -80,8 +80,8 @@ impl WqCore {
         }
     }
 
-    /// The pool workqueues, each with the number of its items completed so far; `None` if one was found to have items in
-    /// flight. They are looked at one after the other, not at one instant.
+    /// The pool workqueues, each with the number of its items completed so far; `None` if any has items in flight. Checks one after the
+    /// other, not at one instant.
     pub(in crate::workqueue) fn at_rest(&self) -> Option<Vec<(Arc<Pwq>, u64)>> {
         let looks = self.members().into_iter().map(|pwq| {
             let mut guard = pwq.pool.lock();
@@ -94,12 +94,12 @@ impl WqCore {
         looks.collect()
     }
 
-    /// Whether the caller is the one to destroy it.
+    /// Whether the caller is the first to destroy it, and so has to.
     pub(crate) fn begin_to_end(&self) -> bool {
         self.ending.swap(1, Ordering::Relaxed) == 0
     }
 
-    /// Runs everything that is queued, then lets go of the pools.
+    /// Runs all queued items, then releases the pools.
     pub(crate) fn destroy(self: &Arc<Self>) {
         self.close();
         {

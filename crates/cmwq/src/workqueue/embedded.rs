@@ -1,4 +1,4 @@
-//! What can be done with items that are part of a value: queue, cancel, disable, flush.
+//! Operations on items that are fields of a value: queue, cancel, disable, flush.
 
 use crate::error::{Error, FlushError};
 use crate::item::embedded::locate;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl<T> EmbeddedWork<T> {
-    /// Whether it is queued and has not started. A hint: it may have changed when the caller looks at the answer.
+    /// Whether it is queued and has not started. A hint: it may change at any time.
     pub fn is_pending(&self) -> bool {
         self.as_raw().is_pending()
     }
@@ -22,37 +22,38 @@ impl<T> EmbeddedWork<T> {
         self.as_raw().busy()
     }
 
-    /// The reference of an instance that was removed, if one was.
+    /// The reference of an instance that was removed, if any.
     fn removed(&self, removed: bool) -> Option<Arc<T>> {
         // SAFETY: the caller has removed the instance.
         removed.then(|| unsafe { self.take_back() })
     }
 
-    /// Removes a pending instance, and returns the reference that it held; does not wait for a running one. `None`: none was pending.
+    /// Removes a pending instance, and returns the reference that it held; does not wait for a running one. `None`: no instance was
+    /// pending.
     pub fn cancel(&self) -> Option<Arc<T>> {
         self.removed(self.as_raw().cancel())
     }
 
-    /// As [`cancel`](Self::cancel), and waits until the function does not run any more; see [`RawWork::cancel_sync`].
+    /// As [`cancel`](Self::cancel), and waits until the function no longer runs; see [`RawWork::cancel_sync`].
     pub fn cancel_sync(&self) -> Option<Arc<T>> {
         self.removed(self.as_raw().cancel_sync())
     }
 
-    /// Disables the item until the guard is dropped: a pending instance is removed, and attempts to queue are refused and
-    /// lost. Does not wait for a running instance. Several guards add up.
+    /// Disables the item until the guard is dropped: a pending instance is removed, and attempts to queue are refused and lost. Does not
+    /// wait for a running instance. Several guards add up.
     pub fn disable(&self) -> EmbeddedDisableGuard<'_, T> {
         let removed = self.removed(self.as_raw().disable_work());
         EmbeddedDisableGuard::new(self.as_raw(), removed)
     }
 
-    /// As [`disable`](Self::disable), and waits until the function does not run any more.
+    /// As [`disable`](Self::disable), and waits until the function no longer runs.
     pub fn disable_sync(&self) -> EmbeddedDisableGuard<'_, T> {
         let guard = self.disable();
         wait_for_run(self.as_raw());
         guard
     }
 
-    /// Waits for the last instance known at the call; see [`RawWork::flush`]. `Ok(false)`: there was none.
+    /// Waits for the last instance known at the call; see [`RawWork::flush`]. `Ok(false)`: there was no instance.
     ///
     /// # Errors
     /// As [`RawWork::flush`].
@@ -85,12 +86,12 @@ pub struct EmbeddedDisableGuard<'a, T> {
 }
 
 impl<'a, T> EmbeddedDisableGuard<'a, T> {
-    /// For an item that was disabled just now.
+    /// A guard of an item that was disabled just now.
     pub(super) fn new(item: &'a RawWork, removed: Option<Arc<T>>) -> Self {
         EmbeddedDisableGuard { item, removed }
     }
 
-    /// The reference of the pending instance that was removed when the item was disabled, if one was; once.
+    /// The reference of the pending instance that was removed when the item was disabled, if any. Only the first call returns it.
     pub fn take_removed(&mut self) -> Option<Arc<T>> {
         self.removed.take()
     }
@@ -98,7 +99,7 @@ impl<'a, T> EmbeddedDisableGuard<'a, T> {
 
 impl<T> Drop for EmbeddedDisableGuard<'_, T> {
     fn drop(&mut self) {
-        // It was disabled by this guard, so there is nothing to complain of.
+        // This guard disabled it, so enabling cannot warn.
         self.item.enable_work();
     }
 }
@@ -112,11 +113,11 @@ impl<T> fmt::Debug for EmbeddedDisableGuard<'_, T> {
 }
 
 impl Workqueue {
-    /// Queues an item that is part of the value of `owner`, as [`queue`](Self::queue) does it with a [`Work`](crate::Work). `item` names the field; the pending
-    /// instance keeps a reference of the value, which the item's function gets.
+    /// Queues an item that is a field of the value of `owner`, as [`queue`](Self::queue) does with a [`Work`](crate::Work). `item` names
+    /// the field; the pending instance keeps a reference of the value, which the item's function gets.
     ///
     /// # Panics
-    /// What `item` returns is no part of the value itself: it is behind a pointer.
+    /// `item` returns a reference that is not inside the value itself, but behind a pointer.
     #[inline]
     pub fn queue_embedded<T: Send + Sync + 'static>(
         &self,
@@ -157,7 +158,7 @@ impl Workqueue {
             Ok(claimed) => claimed,
             Err(why_not) => return why_not.into(),
         };
-        // SAFETY: it is part of the owner's value.
+        // SAFETY: the item is part of the owner's value.
         let embedded = unsafe { item.as_ref() };
         embedded.lend(owner);
         let result = self.core.queue(cpu, claimed);

@@ -1,12 +1,13 @@
-//! Handles: workqueues named by a number, for callers that no borrow checker watches.
+//! Handles: workqueues named by a number, for callers without a borrow checker.
 //!
 //! A handle is the number of a slot and the slot's generation, which grows whenever the slot is filled and whenever it is emptied. So any
-//! number at all can be looked up, one that was never a handle or whose queue is gone too: nothing is read but the table. The table is
-//! read inside the gate that queueing needs anyway. A slot gets a generation that no handle has before it is emptied, and is filled again
-//! only after a grace period that begins after that: a reader that finds its generation is waited for, so it finds its queue, or none.
+//! number can be looked up, also one that was never a handle or whose queue is gone: the look-up reads only the table, with the epoch
+//! pinned as queueing needs anyway. A slot gets a generation that no handle has before it is emptied, and is filled again only after a
+//! grace period that begins after that. The grace period waits for a reader that has found its generation, so that reader finds its queue,
+//! or none.
 //!
-//! **Several threads may destroy one handle.** Each looks the queue up first and then claims the destruction, and between these two
-//! steps another thread may have destroyed the queue and a third may have filled the slot:
+//! **Several threads may destroy one handle.** Each looks the queue up first and then claims the destruction. In between another thread may
+//! have destroyed the queue and a third may have filled the slot:
 //!
 //! ```text
 //! thread A              thread B                        thread C
@@ -16,14 +17,14 @@
 //! claim
 //! ```
 //!
-//! So the claim names the generation ([`Slot::claim_end`]): A's is refused, since the end of generation 1 was claimed before.
+//! So the claim names the generation ([`Slot::claim_end`]): thread A's is refused, since the end of generation 1 was claimed before.
 
 use super::queueing::NotPublished;
 use super::{BatchQueued, Queued, Workqueue};
 use crate::engine::{self, gates};
 use crate::error::Error;
 use crate::item::{Pending, RawWork};
-use crate::pool::{Issuer, claim_and_publish_again, publish_begins, spawner};
+use crate::pool::{Issuer, claim_and_publish_again, publish_begins, spawn_history};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sys::gate::{GateGuard, MaybeShared, Replaced};
@@ -33,12 +34,12 @@ use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// How many queues may have handles at the same time.
+/// Limit on queues with handles at the same time.
 const SLOTS: usize = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 16;
 
 struct Slot {
-    /// Odd: that of the handle. Even: no handle has it, the slot is empty or about to be.
+    /// Odd: the generation of the current handle. Even: no handle has it; the slot is empty or about to be.
     generation: AtomicU64,
     queue: MaybeShared<Workqueue>,
     /// Filled, or being filled or emptied.
@@ -57,14 +58,14 @@ impl Slot {
         }
     }
 
-    /// The caller may [fill](Self::fill) it.
+    /// Reserves the slot for the caller to [fill](Self::fill).
     fn reserve(&self) -> bool {
         !self.in_use.swap(true, Ordering::Acquire)
     }
 
-    /// By the thread that has reserved it. Returns the generation of the handle.
+    /// For the thread that has reserved the slot. Returns the generation of the handle.
     fn fill(&self, queue: Arc<Workqueue>) -> u64 {
-        // Before the queue is there: a reader that finds the queue has compared with this.
+        // Before the queue is stored: a reader that finds the queue has compared with this generation.
         let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
         let before = self.queue.fill(queue);
         debug_assert!(before.is_none(), "a slot not in use is empty");
@@ -76,21 +77,21 @@ impl Slot {
         self.generation.load(Ordering::SeqCst) == generation
     }
 
-    /// Claims the end of the queue that has, or had, this generation, which the slot has reached. `false`: another thread has claimed it.
+    /// Claims the end of the queue of this generation, which the slot has reached or passed. `false`: another thread has claimed it.
     fn claim_end(&self, generation: u64) -> bool {
-        // One step with the comparison: the slot may have another generation by now. The next one is there only when the end of this
-        // one was claimed, and then this does not change what is stored for the next.
+        // Compares and claims in one step: the slot may have a later generation by now. A later one exists only after the end of this one
+        // was claimed, and then this leaves the stored value as it is.
         self.ended.fetch_max(generation, Ordering::Relaxed) < generation
     }
 
-    /// By the thread that has claimed the end, when the queue has ended: from now on no handle names it.
+    /// For the thread that has claimed the end, when the queue has ended: from now on no handle names the slot.
     fn empty(&self) -> Option<Replaced<Workqueue>> {
-        // Before the grace period: a reader that enters after it would compare with the old generation, and might find the next queue.
+        // Before the grace period: a reader that pins after it would compare with the old generation, and might find the next queue.
         self.generation.fetch_add(1, Ordering::SeqCst);
         self.queue.take()
     }
 
-    /// After the grace period.
+    /// Frees the slot, after the grace period.
     fn release(&self) {
         self.in_use.store(false, Ordering::Release);
     }
@@ -98,12 +99,12 @@ impl Slot {
 
 static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 
-/// Names a workqueue by a number that can be copied, kept anywhere, and passed through foreign code. Every use looks it up: a
-/// handle whose queue was destroyed, or a number that never was a handle, is an error and nothing worse.
+/// Names a workqueue by a number that can be copied, kept anywhere, and passed through foreign code. Every use looks it up: a handle whose
+/// queue was destroyed, or a number that never was a handle, is an error and nothing worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WorkqueueHandle(NonZeroU64);
 
-/// There is no workqueue of this handle, or no longer.
+/// The handle names no workqueue, or no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSuchWorkqueue;
 
@@ -146,7 +147,7 @@ impl WorkqueueHandle {
         self.0.get()
     }
 
-    /// A number as a handle. 0 is none; any other may turn out to name no queue.
+    /// A number as a handle. `None` for 0; any other number may turn out to name no queue.
     pub fn from_bits(bits: u64) -> Option<Self> {
         NonZeroU64::new(bits).map(WorkqueueHandle)
     }
@@ -174,10 +175,10 @@ impl WorkqueueHandle {
         self.slot().queue.load(gate).ok_or(NoSuchWorkqueue)
     }
 
-    /// The workqueue. It may be destroyed while the caller has it: then it takes nothing any more.
+    /// The workqueue. It may be destroyed while the caller holds it: then it accepts nothing any more.
     ///
     /// # Errors
-    /// There is none.
+    /// The handle names no workqueue.
     pub fn get(self) -> Result<Arc<Workqueue>, NoSuchWorkqueue> {
         let gate = gates().enter(0);
         if !self.is_current() {
@@ -186,16 +187,16 @@ impl WorkqueueHandle {
         self.slot().queue.get(&gate).ok_or(NoSuchWorkqueue)
     }
 
-    /// As [`Workqueue::queue_raw`], at no more than the cost of the look-up.
+    /// As [`Workqueue::queue_raw`], for the additional cost of the look-up at most.
     ///
     /// # Errors
-    /// There is no such workqueue; the item is as it was.
+    /// The handle names no workqueue; the item is unchanged.
     ///
     /// # Safety
     /// As for [`Workqueue::queue_raw`].
     #[inline]
     pub unsafe fn queue_raw(self, item: NonNull<RawWork>) -> Result<Queued, NoSuchWorkqueue> {
-        spawner::let_go();
+        spawn_history::let_go();
         let issuer = self.issuer();
         // SAFETY: by the caller's promise.
         match unsafe { queue_again(issuer, item) } {
@@ -205,8 +206,8 @@ impl WorkqueueHandle {
         }
     }
 
-    /// Queues an item, which may be claimed, where the thread has not queued last. By itself, so that the way there which is taken nearly always saves
-    /// no registers for this.
+    /// Queues an item, which may be claimed already, without a cached route. Kept out of line, so that the common path saves no registers
+    /// for this one.
     ///
     /// # Safety
     /// As for [`queue_raw`](Self::queue_raw).
@@ -222,7 +223,7 @@ impl WorkqueueHandle {
             let queue = match self.load(&gate) {
                 Ok(queue) => queue,
                 Err(none) => {
-                    // It has gone since the last time.
+                    // The queue was destroyed since the last call.
                     if let Some(item) = claimed {
                         item.release();
                     }
@@ -242,7 +243,7 @@ impl WorkqueueHandle {
         Ok(outcome.unwrap_or_else(|left| left.outside_the_gate(None)))
     }
 
-    /// Who the calling thread is as one that queues by this handle. A queue that is not named by a handle has an even number.
+    /// The calling thread's identity as an issuer that uses this handle. Queues used without a handle have even numbers.
     #[inline]
     fn issuer(self) -> Issuer {
         Issuer {
@@ -252,15 +253,15 @@ impl WorkqueueHandle {
         }
     }
 
-    /// As [`Workqueue::queue_raw_on`], at no more than the cost of the look-up.
+    /// As [`Workqueue::queue_raw_on`], for the additional cost of the look-up at most.
     ///
     /// # Errors
-    /// [`Error::NoSuchWorkqueue`], [`Error::NoSuchCpu`]; the item is as it was.
+    /// [`Error::NoSuchWorkqueue`], [`Error::NoSuchCpu`]; the item is unchanged.
     ///
     /// # Safety
     /// As for [`Workqueue::queue_raw`].
     pub unsafe fn queue_raw_on(self, cpu: usize, item: NonNull<RawWork>) -> Result<Queued, Error> {
-        spawner::let_go();
+        spawn_history::let_go();
         let outcome = {
             let issuer = self.issuer();
             let gate = gates().enter(issuer.cpu);
@@ -282,7 +283,7 @@ impl WorkqueueHandle {
     /// As [`Workqueue::queue_raw_batch`].
     ///
     /// # Errors
-    /// There is no such workqueue; the items are as they were.
+    /// The handle names no workqueue; the items are unchanged.
     ///
     /// # Safety
     /// As for [`Workqueue::queue_raw`], for each of them.
@@ -294,12 +295,12 @@ impl WorkqueueHandle {
         Ok(unsafe { self.get()?.queue_raw_batch(items) })
     }
 
-    /// Runs everything that is queued, then ends the workqueue: the handle names none any more. Meanwhile the queue's own items
-    /// may queue on it; what others queue is dropped. From one of its own items it returns at once, since an item cannot wait
-    /// for itself, and all this happens on a thread of its own.
+    /// Runs all queued items, then ends the workqueue: the handle names none any more. Meanwhile the queue's own items may queue on it;
+    /// items queued from outside are dropped. Called from one of its own items, it returns at once, since an item cannot wait for itself; a
+    /// separate thread does the rest.
     ///
     /// # Errors
-    /// There is none, or somebody else destroys it already.
+    /// The handle names no workqueue, or another thread is destroying it.
     pub fn destroy(self) -> Result<(), NoSuchWorkqueue> {
         let queue = self.get()?;
         if !self.slot().claim_end(self.generation()) {
@@ -315,13 +316,13 @@ impl WorkqueueHandle {
         Ok(())
     }
 
-    /// By the thread that has claimed the end.
+    /// For the thread that has claimed the end.
     fn end(self, queue: &Workqueue) {
         queue.end();
         let slot = self.slot();
         let old = slot.empty();
         if queue.core.engine.is_inherited() {
-            // The parent's, and nobody may wait for a grace period: who held its lock is not here.
+            // The queue is the parent's. No grace period in a fork's child: a lock that it needs may have a holder in the parent only.
             std::mem::forget(old);
             return;
         }
@@ -331,7 +332,7 @@ impl WorkqueueHandle {
     }
 }
 
-/// The item, if it may be queued.
+/// Claims the item, if it may be queued.
 ///
 /// # Safety
 /// As for [`Workqueue::queue_raw`].
@@ -341,20 +342,20 @@ unsafe fn claim(item: NonNull<RawWork>) -> Result<Pending, Queued> {
     unsafe { Pending::claim(item) }.map_err(Queued::from)
 }
 
-/// What comes of queueing where the thread has queued before.
+/// The result of queueing by the cached route.
 enum Again {
     Done(Queued),
-    /// It has to ask for the way; the item, if that was claimed.
+    /// The route has to be looked up; the item, if it was claimed.
     Otherwise(Option<Pending>),
 }
 
-/// Queues it where the calling thread has queued the last one, if it did so as `issuer`.
+/// Queues the item by the cached route, if the calling thread's last one was for `issuer`.
 ///
 /// # Safety
 /// As for [`Workqueue::queue_raw`].
 #[inline]
 unsafe fn queue_again(issuer: Issuer, item: NonNull<RawWork>) -> Again {
-    // Watched, all that happens to it is told.
+    // With tracing, every event is reported: no cached route.
     if probe::events_wanted() {
         return Again::Otherwise(None);
     }
@@ -367,7 +368,7 @@ unsafe fn queue_again(issuer: Issuer, item: NonNull<RawWork>) -> Again {
     }
 }
 
-/// What is left to do outside the gate.
+/// What is left to do with the epoch unpinned.
 struct Left(Arc<WqCore>, NotPublished);
 
 impl Left {
@@ -394,7 +395,7 @@ mod tests {
     use super::*;
     use crate::Engine;
 
-    /// The interleaving of the module's text, step by step.
+    /// The interleaving in the module documentation, step by step.
     #[test]
     fn a_thread_that_comes_late_claims_nothing_of_the_queue_that_follows() {
         let engine = Engine::builder().build().expect("an engine");

@@ -3,7 +3,7 @@
 use crate::error::{Error, FlushError, Refused};
 use crate::item::closure::Small;
 use crate::item::{Pending, RawWork, Work};
-use crate::pool::{floods, publish_begins, spawner};
+use crate::pool::{floods, publish_begins, spawn_history};
 use crate::workqueue::parts::attrs::{WorkqueueAttrs, clamp_max_active};
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::kind::WorkqueueKind;
@@ -16,23 +16,24 @@ use std::sync::Arc;
 
 /// A named workqueue: work items queued on it run on worker pools near the CPU that they were queued from.
 ///
-/// Queues of equal attributes share pools. Items of one queue that one thread queues from one pod start in the order in which it
-/// did so, as long as `max_active` allows, and run concurrently. So do those of several threads; but in pods of more than one CPU an item may start before up to 128
-/// that another thread has queued just before it, if that one queues without pause. (One that a thread waits for may be run by that thread before its turn, see
-/// [`workers_only`](crate::WorkqueueBuilder::workers_only).) An [`ordered`](crate::WorkqueueBuilder::ordered) queue runs one at a time,
-/// in order. On a [`per_cpu`](crate::WorkqueueBuilder::per_cpu) queue items run on the very CPU that they were queued from.
+/// Queues of equal attributes share pools. Items of one queue that one thread queues from one pod start in the order in which they were
+/// queued, as long as `max_active` allows, and run concurrently. So do those of several threads; but in pods of more than one CPU an item
+/// may start before up to 128 items that another thread has queued just before it, if that thread queues without pause. (A thread that
+/// waits for an item may run it before its turn, see [`workers_only`](crate::WorkqueueBuilder::workers_only).) An
+/// [`ordered`](crate::WorkqueueBuilder::ordered) queue runs one item at a time, in order. On a
+/// [`per_cpu`](crate::WorkqueueBuilder::per_cpu) queue items run on the very CPU that they were queued from.
 ///
-/// What was done before `queue` or `spawn` is visible to the item's function; what the function did is visible to whoever
+/// What the caller did before `queue` or `spawn` is visible to the item's function; what the function did is visible to every thread that
 /// waited for it.
 ///
-/// Dropping the queue waits until everything queued has run, and then lets go of its workers. Dropped from one of its own
-/// items, it does that on a thread of its own instead, since an item cannot wait for itself.
+/// Dropping the queue waits until everything queued has run, and then releases its workers. If one of its own items drops it, a separate
+/// thread does that instead, since an item cannot wait for itself.
 #[derive(Debug)]
 pub struct Workqueue {
     pub(in crate::workqueue) core: Arc<WqCore>,
 }
 
-/// Queues the task by `queue`, and returns its handle.
+/// Queues the task with `queue`, and returns its handle.
 #[inline]
 fn queue_task<F, T>(
     (task, handle): (Reference<Task<F, T>>, JoinHandle<T>),
@@ -58,18 +59,18 @@ impl Workqueue {
         &self.core.name
     }
 
-    /// How traces name it; another queue may have the same once this one is gone. See [`LiveQueue::id`](crate::observe::LiveQueue::id).
+    /// How traces name it; another queue may get the same once this one is gone. See [`LiveQueue::id`](crate::observe::LiveQueue::id).
     pub fn id(&self) -> usize {
         crate::engine::Queue::id(&*self.core)
     }
 
-    /// Queues `work`, to run near the CPU that the caller is on, and [tells](Queued) what became of that: one new instance was accepted, the item was
-    /// pending already (that instance has not started, and will see what the caller did before), it is disabled, or the queue is draining or is its parent's in
-    /// a child process, so that nothing runs.
+    /// Queues `work`, to run near the CPU that the caller is on, and [returns](Queued) the result: one new instance was accepted; the item
+    /// was pending already (that instance has not started, and will see what the caller did before); it is disabled; or the queue is
+    /// draining or belongs to the parent of a fork, so that nothing runs.
     ///
-    /// Costs one exchange on a line that the pod shares, and takes a lock (for a few instructions, with no system call inside)
-    /// only when a worker has to be woken, or when the item moves between pods. Allocates nothing, but for the request for a
-    /// pool's first workers. May be called from any thread, whatever locks it holds, but not from a signal handler.
+    /// Costs one exchange on a line that the pod shares. It takes a lock (for a few instructions, with no system call inside) only when a
+    /// worker has to be woken, or when the item moves between pods. It allocates only to request a pool's first workers. May be called from
+    /// any thread, whatever locks it holds, but not from a signal handler.
     #[inline]
     pub fn queue(&self, work: &Work) -> Queued {
         self.queue_work(None, work)
@@ -92,8 +93,8 @@ impl Workqueue {
         }
     }
 
-    /// As [`queue`](Self::queue), from a CPU of NUMA node `node`: the caller's own if that lies there. If none of the node may be
-    /// used now, as if no node had been named.
+    /// As [`queue`](Self::queue), from a CPU of NUMA node `node`: the caller's own if that is in the node. If no CPU of the node may be
+    /// used now, as [`queue`](Self::queue).
     ///
     /// # Errors
     /// [`Error::NoSuchNode`] if the machine has no such node; [`Error::Incompatible`] if the queue is not unbound.
@@ -102,8 +103,8 @@ impl Workqueue {
         Ok(self.queue_work(cpu, work))
     }
 
-    /// As [`queue`](Self::queue), for an item that was disabled: gives up the guard's reason not to run and queues the item if it
-    /// was the last one. [`Queued::Disabled`]: another reason is left.
+    /// As [`queue`](Self::queue), for a disabled item: gives up the guard's step of the disable depth, and queues the item if the depth is
+    /// 0 then. [`Queued::Disabled`]: it is not.
     pub fn enable_and_queue(&self, mut guard: DisableGuard) -> Queued {
         match guard.give_up() {
             Some((work, true)) => self.queue(&work),
@@ -127,28 +128,29 @@ impl Workqueue {
         result.into()
     }
 
-    /// Runs `func` as a one-shot item, near the CPU that the caller is on. One allocation; none if `func` and its result are small (56 bytes) and
-    /// the memory of an earlier item can be used again.
+    /// Runs `func` as a one-shot item, near the CPU that the caller is on. One allocation; none if `func` and its result are small (56
+    /// bytes) and a free block of an earlier item is at hand.
     ///
-    /// While a thread queues faster than the workers run, and drops its handles at once, closures of up to 24 bytes cost as little as with [`execute`](Self::execute).
+    /// While a thread queues faster than the workers run, and drops its handles at once, closures of up to 24 bytes cost as little as with
+    /// [`execute`](Self::execute).
     pub fn spawn<F, T>(&self, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        match spawner::drops_handles() && floods() {
+        match spawn_history::drops_handles() && floods() {
             true => self.spawn_to_be_dropped(func),
             false => self.spawn_from(None, func),
         }
     }
 
-    /// By a thread that floods, and drops its handles at once.
+    /// Spawns for a thread in a flood that drops its handles at once.
     fn spawn_to_be_dropped<F, T>(&self, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        // SAFETY: it is used if the handle is dropped in time, and then the task forgets its own.
+        // SAFETY: the copy is used only if the handle is dropped in time, and then the task forgets its own.
         let copy = unsafe { Small::copy_of(&func) };
         self.spawn_by(func, |item| match copy {
             Some(closure) => self.core.spawn_to_be_dropped(&closure, item),
@@ -156,14 +158,14 @@ impl Workqueue {
         })
     }
 
-    /// Runs `func` as a one-shot item that nobody can wait for, cancel or look at by itself: the cheapest way to have something done.
-    /// [`flush`](Self::flush), [`drain`](Self::drain), `max_active` and all else that is about the queue apply as to any item, and a
-    /// panic is caught and counted.
+    /// Runs `func` as a one-shot item without a handle, so that no thread can wait for it, cancel it or inspect it: the cheapest way to run
+    /// a closure. [`flush`](Self::flush), [`drain`](Self::drain), `max_active` and all other features of the queue apply as to any item,
+    /// and a panic is caught and counted.
     ///
     /// While a thread queues faster than the workers run, closures of up to 24 bytes need no memory of their own.
     ///
     /// # Errors
-    /// The queue is [draining](Refused::Draining) or is its parent's [in a child process](Refused::Forked): `func` was dropped.
+    /// The queue is [draining](Refused::Draining) or belongs to the parent [of a fork](Refused::Forked): `func` was dropped.
     #[inline]
     pub fn execute<F>(&self, func: F) -> Result<(), Refused>
     where
@@ -208,10 +210,10 @@ impl Workqueue {
         queue_task(Task::new(func), queue)
     }
 
-    /// As [`spawn`](Self::spawn), of a closure that may borrow.
+    /// As [`spawn`](Self::spawn), for a closure that may borrow.
     ///
     /// # Safety
-    /// What it borrows is there until the handle has been joined.
+    /// The borrowed values exist until the handle has been joined.
     pub(in crate::workqueue) unsafe fn spawn_within<F: FnOnce() + Send>(
         &self,
         func: F,
@@ -224,9 +226,8 @@ impl Workqueue {
     /// Queues an item whose memory is the caller's.
     ///
     /// # Safety
-    /// `item` points to a valid [`RawWork`] that stays valid, and is not moved, until its function has been called for this
-    /// instance. The function may free it: it is not touched afterwards. One item is queued on one workqueue at a time,
-    /// or its runs may overlap.
+    /// `item` points to a valid [`RawWork`] that stays valid, and is not moved, until its function has been called for this instance. The
+    /// function may free it: it is not touched afterwards. An item is queued on one workqueue at a time, or its runs may overlap.
     #[inline]
     pub unsafe fn queue_raw(&self, item: NonNull<RawWork>) -> Queued {
         // SAFETY: by the caller's promise.
@@ -276,8 +277,8 @@ impl Workqueue {
         self.core.queue(cpu, item).into()
     }
 
-    /// Waits for every item accepted before the call; not for later ones, so a steady producer cannot hold it up. An item
-    /// that requeues itself is waited for once.
+    /// Waits for every item accepted before the call; not for later ones, so a steady producer cannot hold it up. For an item that requeues
+    /// itself it waits once.
     ///
     /// # Errors
     /// [`FlushError::OwnItem`] if called from an item of this very queue; [`FlushError::Forked`] in a fork's child.
@@ -285,7 +286,7 @@ impl Workqueue {
         self.core.flush()
     }
 
-    /// Waits until the queue is empty. Meanwhile only its own items may queue on it; what others queue is dropped.
+    /// Waits until the queue is empty. Meanwhile only its own items may queue on it; items queued from outside are dropped.
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
@@ -298,12 +299,11 @@ impl Workqueue {
         self.core.attrs()
     }
 
-    /// Changes all attributes at once. What is queued already finishes where it is; what is queued afterwards goes to the new
-    /// pools. No order holds between the two, except on an ordered queue, which keeps its order across any number of
-    /// changes.
+    /// Changes all attributes at once. Items that are already queued finish in their old pools; later items go to the new pools. No order
+    /// holds between the two, except on an ordered queue, which keeps its order across any number of changes.
     ///
     /// # Errors
-    /// [`Error::Nice`]; [`Error::Incompatible`] if the queue is not unbound; nothing is changed then.
+    /// [`Error::Nice`]; [`Error::Incompatible`] if the queue is not unbound. The attributes stay unchanged then.
     pub fn apply_attrs(&self, attrs: WorkqueueAttrs) -> Result<(), Error> {
         self.core.apply(attrs)
     }
@@ -313,8 +313,8 @@ impl Workqueue {
         self.core.limits.max_active()
     }
 
-    /// Changes the limit. Lowering it revokes nothing that is active; raising it lets waiting items start, none overtaken.
-    /// 0 and too much are treated as by [`WorkqueueBuilder::max_active`](crate::WorkqueueBuilder::max_active).
+    /// Changes the limit. After lowering it, active items stay active; raising it lets waiting items start, in their order. 0 and too large
+    /// values are treated as by [`WorkqueueBuilder::max_active`](crate::WorkqueueBuilder::max_active).
     ///
     /// # Errors
     /// [`Error::OrderedMaxActive`] on an ordered queue; [`Error::Incompatible`] on a BH queue, which has no limit.
@@ -323,8 +323,8 @@ impl Workqueue {
             .set_max_active(clamp_max_active(&self.core.name, max_active))
     }
 
-    /// How many items may be active on each NUMA node in any case, so that items that wait for each other get on. The smaller
-    /// of 8 and `max_active` at first.
+    /// How many items may be active on each NUMA node in any case, so that items that wait for each other make progress. Initially the
+    /// smaller of 8 and `max_active`.
     pub fn min_active(&self) -> usize {
         self.core.limits.min_active()
     }
@@ -342,14 +342,14 @@ impl Workqueue {
         self.core.kind
     }
 
-    /// The nice level that the queue's workers really have, which may be another than was asked for: raising it needs a privilege.
-    /// `None` before the first worker has begun.
+    /// The nice level that the queue's workers really have, which may differ from the requested one: raising it needs a privilege. `None`
+    /// before the first worker has begun.
     pub fn effective_nice(&self) -> Option<i32> {
         self.core.engine.must_be_ours().ok()?;
         self.core.effective_nice()
     }
 
-    /// Whether an item queued from `cpu` now would have to wait for a place. A hint.
+    /// Whether an item queued from `cpu` now would have to wait for a credit. A hint.
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the machine has no such CPU; [`Error::Forked`].
@@ -359,7 +359,7 @@ impl Workqueue {
         Ok(self.core.is_congested(cpu))
     }
 
-    /// Items started and completed so far. Sums can go down when attributes change, as the kernel's do. In a fork's child: none.
+    /// Items started and completed so far. Sums can go down when attributes change, as the kernel's do. In a fork's child: 0.
     pub fn counts(&self) -> (u64, u64) {
         if self.core.engine.is_inherited() {
             return (0, 0);
@@ -370,8 +370,8 @@ impl Workqueue {
 }
 
 impl Workqueue {
-    /// Runs everything that is queued and lets go of the workers. Nothing happens the second time, nor in a fork's child, where its
-    /// workers are not; what it holds there is the parent's.
+    /// Runs all queued items and releases the workers. No effect the second time, nor in a fork's child, which has no workers; the queue's
+    /// memory there is the parent's.
     pub(in crate::workqueue) fn end(&self) {
         if !self.core.engine.is_inherited() && self.core.begin_to_end() {
             self.core.destroy();

@@ -1,4 +1,4 @@
-//! Where an item goes: from an issuer's CPU to a pool workqueue, or to a lane of the issuer's.
+//! The destination of an item: from an issuer's CPU to a pool workqueue, or to a caller slot of the issuer.
 
 use crate::engine::{self, Queue, Registry, gates};
 use crate::error::{Error, Refused};
@@ -6,7 +6,7 @@ use crate::item::Pending;
 use crate::item::closure::{self, Small};
 use crate::pool::{
     Granted, Issuer, Pool, PoolKind, publish_closure_again, publish_item_again,
-    publish_with_handle_again, spawner,
+    publish_with_handle_again, spawn_history,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
@@ -17,11 +17,11 @@ use crate::trace::{events, latency};
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::kind::WorkqueueKind;
 use crate::workqueue::parts::pwq::Pwq;
-use crate::workqueue::parts::way;
+use crate::workqueue::parts::route;
 use std::sync::Arc;
 
-/// Why the way to a pool workqueue is not found.
-enum NoWay {
+/// Why there is no route to a pool workqueue.
+enum NoRoute {
     Refused(Refused),
     /// The queue is deprecated, and this is its first use.
     FirstUse,
@@ -29,13 +29,13 @@ enum NoWay {
 
 /// Why an item was not published.
 pub(crate) enum NotPublished {
-    /// It was released.
+    /// The item was released.
     Refused(Refused),
-    /// The queue is deprecated, and this is its first use, which has to be told outside the gate.
+    /// The queue is deprecated, and this is its first use, which has to be reported with the epoch unpinned.
     FirstUse(Pending),
 }
 
-/// The pool of this number, if it is one of this process.
+/// The pool of this number, if it belongs to this process.
 pub(crate) fn pool_of_process<'g>(pool: u32, gate: &'g GateGuard<'_>) -> Option<&'g Arc<Pool>> {
     let pool = Registry::process().find(pool, gate)?;
     (!pool.is_inherited()).then_some(pool)
@@ -48,7 +48,7 @@ impl WqCore {
         self.engine.cpus_now().issuing(engine::here(), bound)
     }
 
-    /// A CPU of the node to queue from: the caller's own, or the first that may be used; `None`: none may.
+    /// A CPU of the node to queue from: the caller's own, or the first usable one; `None`: none is usable.
     pub(crate) fn cpu_of_node(&self, node: u32) -> Result<Option<usize>, Error> {
         if !self.kind.is_unbound() {
             return Err(self.exclude("a node to queue on"));
@@ -62,7 +62,7 @@ impl WqCore {
             });
         };
         let now = self.engine.cpus_now();
-        // Wherever unbound items may run: like one that names its CPU.
+        // The caller's CPU, even outside the unbound mask: as if the caller named it.
         let here = now.standing(engine::here());
         if let Some(here) = here.filter(|&here| cpus.contains(here)) {
             return Ok(Some(here));
@@ -70,17 +70,17 @@ impl WqCore {
         Ok(cpus.intersection(now.usable()).first())
     }
 
-    /// Queues an item that the caller has claimed, from `cpu` or from wherever the caller is.
+    /// Queues an item that the caller has claimed, from `cpu` or from the caller's CPU.
     #[inline]
     pub(crate) fn queue(&self, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
         self.timed(|| {
-            // In the order in which one thread queues.
-            spawner::let_go();
+            // Keeps the order in which one thread queues.
+            spawn_history::let_go();
             self.publish(cpu, item)
         })
     }
 
-    /// Does it, and takes the time now and then while somebody wants to know.
+    /// Calls `queue`, and measures some calls while timing is enabled.
     #[inline]
     fn timed<R>(&self, queue: impl FnOnce() -> R) -> R {
         if probe::switch() & bits::TIME == 0 || !latency::is_due() {
@@ -95,7 +95,7 @@ impl WqCore {
     #[inline]
     fn publish(&self, requested: Option<usize>, mut item: Pending) -> Result<(), Refused> {
         let issuer = self.issuer();
-        // Watched, all that happens to it is told.
+        // With tracing, every event is reported: no cached route.
         if requested.is_none() && !probe::events_wanted() {
             match publish_item_again(issuer, item) {
                 Ok(()) => return Ok(()),
@@ -106,7 +106,7 @@ impl WqCore {
         result.or_else(|why| self.not_published(why, requested))
     }
 
-    /// Outside the gate: whoever hears a warning may do anything.
+    /// With the epoch unpinned: a handler of warnings may do anything.
     #[cold]
     #[inline(never)]
     pub(crate) fn not_published(
@@ -122,7 +122,7 @@ impl WqCore {
                 Err(why)
             }
             NotPublished::FirstUse(item) => {
-                // First the item: others may wait for it to arrive somewhere.
+                // The item first: other threads may wait for it to reach a list.
                 let func = item.func().map_or(0, |func| func as usize);
                 let first = self.unused.swap(0, Ordering::Relaxed) != 0;
                 let result = self.publish(requested, item);
@@ -134,13 +134,13 @@ impl WqCore {
         }
     }
 
-    /// Whether what the calling thread queues next will be taken, and go where this was.
+    /// Whether the calling thread's next items will be accepted, with the same destination.
     fn stays(&self, issuer: Issuer, gate: &GateGuard<'_>) -> bool {
         self.closed.load(Ordering::SeqCst) == 0 && self.engine.cpus(gate).stays(issuer.cpu)
     }
 
-    /// As [`queue`](Self::queue), inside the gate of the CPU where the caller is. The caller has let go of what he has spawned, and sees to what
-    /// is [not published](Self::not_published) when he has left the gate.
+    /// As [`queue`](Self::queue), with the epoch of the caller's CPU pinned. The caller has published its earlier spawns, and handles an
+    /// item that is [not published](Self::not_published) after unpinning.
     #[inline]
     pub(crate) fn publish_within(
         &self,
@@ -149,13 +149,13 @@ impl WqCore {
         requested: Option<usize>,
         item: Pending,
     ) -> Result<(), NotPublished> {
-        let (pwq, stays_in) = match self.way(gate, issuer, requested) {
-            Ok(way) => way,
-            Err(NoWay::Refused(why)) => {
+        let (pwq, stays_in) = match self.route(gate, issuer, requested) {
+            Ok(route) => route,
+            Err(NoRoute::Refused(why)) => {
                 item.release();
                 return Err(NotPublished::Refused(why));
             }
-            Err(NoWay::FirstUse) => return Err(NotPublished::FirstUse(item)),
+            Err(NoRoute::FirstUse) => return Err(NotPublished::FirstUse(item)),
         };
         if probe::events_wanted() {
             self.tell_queued(requested, pwq, &item);
@@ -166,73 +166,75 @@ impl WqCore {
             pwq.publish_behind_its_run(item, self.id(), |pool| pool_of_process(pool, gate));
         }
         if let Some(era) = stays_in {
-            pwq.note_way(issuer, era);
+            pwq.note_route(issuer, era);
         }
         Ok(())
     }
 
-    /// Where an item goes that is queued now, and the era in which all goes there that the thread queues next, if it does.
+    /// The destination of an item that is queued now, and the epoch in which the thread's next items have the same one, if they do.
     #[inline]
-    fn way<'g>(
+    fn route<'g>(
         &self,
         gate: &'g GateGuard<'_>,
         issuer: Issuer,
         requested: Option<usize>,
-    ) -> Result<(&'g Pwq, Option<usize>), NoWay> {
-        // Before anything else is looked at.
+    ) -> Result<(&'g Pwq, Option<usize>), NoRoute> {
+        // Before any other read.
         let era = gate.era();
         if requested.is_none()
-            && let Some(pwq) = way::again(self.serial, issuer, gate, era)
+            && let Some(pwq) = route::again(self.serial, issuer, gate, era)
         {
             return Ok((pwq, Some(era)));
         }
-        self.find_way(gate, issuer, requested, era)
+        self.find_route(gate, issuer, requested, era)
     }
 
-    /// As [`way`](Self::way), for what is published together with others or in another way. `None`: what the thread queues goes round
-    /// the CPUs. To ask for its way is to take a turn, and there is one for each item.
+    /// As [`route`](Self::route), for batches and chunks. `None`: each item needs a look-up of its own, because the thread's items go round
+    /// robin over the CPUs, or because this is the first use of a deprecated queue.
     #[inline]
-    pub(crate) fn way_together<'g>(
+    pub(crate) fn route_in_batch<'g>(
         &self,
         gate: &'g GateGuard<'_>,
         issuer: Issuer,
     ) -> Result<Option<(&'g Pwq, Option<usize>)>, Refused> {
         let era = gate.era();
-        if let Some(pwq) = way::again(self.serial, issuer, gate, era) {
+        if let Some(pwq) = route::again(self.serial, issuer, gate, era) {
             return Ok(Some((pwq, Some(era))));
         }
         if self.kind.is_unbound() && !self.engine.cpus(gate).stays(issuer.cpu) {
             return Ok(None);
         }
-        match self.find_way(gate, issuer, None, era) {
-            Ok(way) => Ok(Some(way)),
-            Err(NoWay::FirstUse) => Ok(None),
-            Err(NoWay::Refused(why)) => Err(why),
+        match self.find_route(gate, issuer, None, era) {
+            Ok(route) => Ok(Some(route)),
+            Err(NoRoute::FirstUse) => Ok(None),
+            Err(NoRoute::Refused(why)) => Err(why),
         }
     }
 
     #[inline(never)]
-    fn find_way<'g>(
+    fn find_route<'g>(
         &self,
         gate: &'g GateGuard<'_>,
         issuer: Issuer,
         requested: Option<usize>,
         era: usize,
-    ) -> Result<(&'g Pwq, Option<usize>), NoWay> {
-        self.may_publish().map_err(NoWay::Refused)?;
+    ) -> Result<(&'g Pwq, Option<usize>), NoRoute> {
+        self.may_publish().map_err(NoRoute::Refused)?;
         if self.unused.load(Ordering::Relaxed) != 0 {
-            return Err(NoWay::FirstUse);
+            return Err(NoRoute::FirstUse);
         }
         let pwq = self.pwq_from(gate, issuer.cpu, requested);
-        // While the slots of an ordered queue are replaced, one thread's items would go the new way and another's, queued later, still the old one.
+        // While the slots of an ordered queue are replaced, a cached route could send one thread's later item to the old pool workqueue
+        // after another thread's to the new one.
         let stays = requested.is_none() && !self.ordered() && self.stays(issuer, gate);
         if stays {
-            way::note(self.serial, issuer, pwq, era);
+            route::note(self.serial, issuer, pwq, era);
         }
         Ok((pwq, stays.then_some(era)))
     }
 
-    /// Whether items may be queued now. Inside a gate: a drain that begins waits for us, so it sees the item or we see it.
+    /// Whether items may be queued now. With the epoch pinned: a drain that begins waits for this pin, so the drain sees the item or this
+    /// issuer sees the drain.
     #[inline]
     fn may_publish(&self) -> Result<(), Refused> {
         if self.engine.is_inherited() {
@@ -244,7 +246,7 @@ impl WqCore {
         Ok(())
     }
 
-    /// Where items go that are queued from `requested`, or from the CPU `real`, where the caller is.
+    /// The pool workqueue of items that are queued from `requested`, or else from the caller's CPU `real`.
     #[inline]
     fn pwq_from<'g>(
         &self,
@@ -254,8 +256,8 @@ impl WqCore {
     ) -> &'g Pwq {
         let bound = !self.kind.is_unbound();
         let cpu = if self.ordered() {
-            // All slots are alike, but they are replaced one after the other: with two in use an item could go to the new pool
-            // workqueue and a later one to the old.
+            // All slots are alike, but they are replaced one after the other: with two in use an item could go to the new pool workqueue
+            // and a later one to the old.
             0
         } else {
             requested.unwrap_or_else(|| self.engine.cpus(gate).issuing(real, bound))
@@ -264,7 +266,7 @@ impl WqCore {
         slots.get(cpu).unwrap_or(&slots[0]).load(gate)
     }
 
-    /// Queues a closure of which there is no handle.
+    /// Queues a closure without a handle.
     #[inline]
     pub(crate) fn execute<F: FnOnce() + Send + 'static>(&self, func: F) -> Result<(), Refused> {
         let func = match Small::of(func) {
@@ -273,7 +275,7 @@ impl WqCore {
                 if queued == Ok(true) {
                     return Ok(());
                 }
-                // SAFETY: it was made of this, and not handed on.
+                // SAFETY: `small` was made of an `F`, and not handed on.
                 let func = unsafe { small.into_inner::<F>() };
                 if queued == Err(Refused::Draining) {
                     self.warn_dropped();
@@ -289,7 +291,7 @@ impl WqCore {
     /// Queues a closure as an item.
     fn execute_item<F: FnOnce() + Send + 'static>(&self, func: F) -> Result<(), Refused> {
         let raw = closure::into_raw(func);
-        // SAFETY: the item is there until its function runs.
+        // SAFETY: the item exists until its function runs.
         let item = unsafe { Pending::one_shot(raw) };
         self.queue(None, item).inspect_err(|_| {
             // SAFETY: the queue did not take it.
@@ -297,14 +299,14 @@ impl WqCore {
         })
     }
 
-    /// Queues a small closure, if it need not be seen as an item. `true`: it is handed on.
+    /// Queues a small closure, if it need not be visible as an item. `true`: the queue has it.
     #[inline]
     fn queue_small(&self, closure: &Small) -> Result<bool, Refused> {
-        // Watched, all that happens to it is told.
+        // With tracing, every event is reported: queue an item.
         if probe::switch() != 0 {
             return Ok(false);
         }
-        spawner::let_go();
+        spawn_history::let_go();
         let issuer = self.issuer();
         Ok(publish_closure_again(issuer, closure) || self.queue_small_from(issuer, closure)?)
     }
@@ -312,34 +314,35 @@ impl WqCore {
     #[inline(never)]
     fn queue_small_from(&self, issuer: Issuer, closure: &Small) -> Result<bool, Refused> {
         let gate = gates().enter(issuer.cpu);
-        let Some((pwq, stays_in)) = self.way_together(&gate, issuer)? else {
+        let Some((pwq, stays_in)) = self.route_in_batch(&gate, issuer)? else {
             return Ok(false);
         };
         let published = pwq.publish_closure(closure);
         if published && let Some(era) = stays_in {
-            pwq.note_way(issuer, era);
+            pwq.note_route(issuer, era);
         }
         Ok(published)
     }
 
-    /// As [`spawn`](Self::spawn), what will be a mere `closure` if its handle, as all the last ones, is dropped before the thread calls anything else.
+    /// As [`spawn`](Self::spawn). The item becomes a mere `closure` if its handle, like all the last ones, is dropped before the thread's
+    /// next call.
     #[inline]
     pub(crate) fn spawn_to_be_dropped(
         &self,
         closure: &Small,
         item: Pending,
     ) -> Result<(), Refused> {
-        // Watched, all that happens to it is told.
+        // With tracing, every event is reported: spawn an item.
         if probe::switch() != 0 {
             return self.spawn(item);
         }
-        spawner::let_go();
+        spawn_history::let_go();
         let (issuer, address) = (self.issuer(), item.address());
         let published = publish_with_handle_again(issuer, closure, item)
             .or_else(|item| self.publish_with_handle_from(issuer, closure, item));
         match published {
             Ok(()) => {
-                spawner::spawned(address);
+                spawn_history::spawned(address);
                 Ok(())
             }
             Err(item) => self.spawn(item),
@@ -354,18 +357,18 @@ impl WqCore {
         item: Pending,
     ) -> Result<(), Pending> {
         let gate = gates().enter(issuer.cpu);
-        // Who spawns it in the ordinary way is told why it is refused.
-        let Ok(Some((pwq, stays_in))) = self.way_together(&gate, issuer) else {
+        // Refused: the ordinary spawn reports why.
+        let Ok(Some((pwq, stays_in))) = self.route_in_batch(&gate, issuer) else {
             return Err(item);
         };
         pwq.publish_with_handle(closure, item)?;
         if let Some(era) = stays_in {
-            pwq.note_way(issuer, era);
+            pwq.note_route(issuer, era);
         }
         Ok(())
     }
 
-    /// Who the calling thread is as one that queues here.
+    /// The calling thread's identity as an issuer on this queue.
     #[inline]
     pub(crate) fn issuer(&self) -> Issuer {
         Issuer {
@@ -375,33 +378,33 @@ impl WqCore {
         }
     }
 
-    /// Whether threads that spawn its items and join them at once may have lanes.
+    /// Whether threads that spawn its items and join them at once may have caller slots.
     #[inline]
     pub(crate) fn waiters_run(&self) -> bool {
         self.kind == WorkqueueKind::Unbound && !self.flags.workers_only && !self.flags.highpri
     }
 
-    /// Queues a new item, of which the caller has the only handle.
+    /// Queues a new item whose only handle the caller has.
     #[inline]
     pub(crate) fn spawn(&self, item: Pending) -> Result<(), Refused> {
-        // Watched, every instance goes the way on which all that happens to it is told.
+        // With tracing, every instance takes the path that reports all events.
         if !self.waiters_run() || probe::events_wanted() {
             return self.queue(None, item);
         }
-        self.timed(|| self.spawn_in_lane(item))
+        self.timed(|| self.spawn_in_caller_slot(item))
     }
 
     #[inline]
-    fn spawn_in_lane(&self, item: Pending) -> Result<(), Refused> {
-        spawner::let_go();
-        match spawner::spawn(self.issuer(), item, || self.grant_lane()) {
+    fn spawn_in_caller_slot(&self, item: Pending) -> Result<(), Refused> {
+        spawn_history::let_go();
+        match spawn_history::spawn(self.issuer(), item, || self.grant_caller_slot()) {
             Ok(()) => Ok(()),
             Err(item) => self.publish(None, item),
         }
     }
 
-    /// A lane of the calling thread, in the pool where its items go now.
-    fn grant_lane(&self) -> Option<Granted> {
+    /// Opens a caller slot of the calling thread, in the pool that is the destination of its items.
+    fn grant_caller_slot(&self) -> Option<Granted> {
         self.engine.must_be_ours().ok()?;
         let real = engine::here();
         let pwq = {
@@ -417,14 +420,14 @@ impl WqCore {
             return None;
         }
         let mut guard = pwq.pool.lock();
-        // Under the lock: a drain says that it has begun before it takes it in order to close all lanes.
+        // Under the lock: a drain sets `closed` before it takes this lock to close all caller slots.
         if self.closed.load(Ordering::SeqCst) != 0 {
             return None;
         }
-        let lane = guard.open_lane(pwq.key)?;
+        let caller_slot = guard.open_caller_slot(pwq.key)?;
         drop(guard);
         Some(Granted {
-            lane,
+            caller_slot,
             pool: pwq.pool.clone(),
             key: pwq.key,
             reclaim: self.rescuer.is_some(),

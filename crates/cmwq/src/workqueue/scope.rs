@@ -1,4 +1,4 @@
-//! Scopes: items that borrow from the thread that waits for them, and a parallel loop on top of that.
+//! Scopes: items that borrow from the thread that waits for them, and a parallel loop on top of them.
 
 use super::Workqueue;
 use crate::sys::atomic::Ordering;
@@ -11,10 +11,12 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Runs `f`, which may [spawn](Scope::spawn) items on `queue` that borrow what outlives the call, as [`std::thread::scope`] does with threads. Returns when all of them have ended.
+/// Runs `f`, which may [spawn](Scope::spawn) items on `queue` that borrow what outlives the call, as [`std::thread::scope`] does with
+/// threads. Returns when all of them have ended.
 ///
-/// The calling thread runs items of the scope that no worker has begun, instead of sleeping. On a worker the wait counts as blocking, so scopes nest: an item may open another one, on
-/// any queue whose `max_active` leaves room for the items that it waits for. (An item of an ordered queue that opens a scope on that very queue would wait for ever.)
+/// The calling thread runs items of the scope that no worker has begun (caller-runs join), instead of sleeping. On a worker the wait counts
+/// as blocking, so scopes nest: an item may open another scope, on any queue whose `max_active` has credits for the items that it waits
+/// for. (An item of an ordered queue that opens a scope on that very queue would wait for ever.)
 ///
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -29,7 +31,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 /// ```
 ///
 /// # Panics
-/// If `f` or an item panics, with what the first of them panicked with, after all items have ended. If the queue refused an item, since it is draining or its parent's in a child process.
+/// If `f` or an item panics, with the payload of the first panic, after all items have ended. If the queue refused an item, since it is
+/// draining or belongs to the parent of a fork.
 pub fn scope<'env, F, R>(queue: &'env Workqueue, f: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -37,7 +40,7 @@ where
     run_scope(queue, true, f)
 }
 
-/// As [`scope`]; `all`: it panics if the queue refused an item.
+/// As [`scope`]; with `all` it panics if the queue refused an item.
 fn run_scope<'env, F, R>(queue: &'env Workqueue, all: bool, f: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -49,7 +52,7 @@ where
         env: PhantomData,
     };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    // Whatever happened: items borrow from here.
+    // In any case: items borrow from here.
     let panicked = scope.join_all(all);
     match (result, panicked) {
         (Err(payload), _) | (Ok(_), Some(payload)) => resume_unwind(payload),
@@ -57,11 +60,11 @@ where
     }
 }
 
-/// Where the items of a [`scope`] are spawned.
+/// Spawns the items of a [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     queue: &'env Workqueue,
     handles: Mutex<Vec<JoinHandle<()>>>,
-    /// Invariant in both, as the standard library's.
+    /// Invariant in both lifetimes, as the standard library's.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -69,16 +72,17 @@ pub struct Scope<'scope, 'env: 'scope> {
 impl<'scope> Scope<'scope, '_> {
     /// Runs `func` as a one-shot item. May be called by items of the scope as well.
     pub fn spawn<F: FnOnce() + Send + 'scope>(&'scope self, func: F) {
-        // SAFETY: `scope` joins the handle before it returns or unwinds, and what lives for 'scope is there until then. The handle is never given away.
+        // SAFETY: `scope` joins the handle before it returns or unwinds, and values that live for 'scope exist until then. The handle is
+        // never given away.
         let handle = unsafe { self.queue.spawn_within(func) };
         self.handles.lock().push(handle);
     }
 
-    /// Waits for all items, those included that items spawn meanwhile. What the first one found panicked with.
+    /// Waits for all items, including those that items spawn meanwhile. Returns the payload of the first panic that it found.
     fn join_all(&self, all: bool) -> Option<Box<dyn Any + Send>> {
         let mut panicked = None;
         loop {
-            // The newest first: it is the one that workers come to last.
+            // The newest first: workers reach it last.
             let Some(handle) = self.handles.lock().pop() else {
                 return panicked;
             };
@@ -102,9 +106,10 @@ impl std::fmt::Debug for Scope<'_, '_> {
 /// How [`Workqueue::for_each_chunk`] cuts its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunks {
-    /// No chunk is smaller, but for the last one. At least 1.
+    /// The smallest chunk; only the last may be smaller. At least 1.
     pub min_chunk: usize,
-    /// At most so many threads work on the range at the same time, the calling one included. 0: as many as the machine has CPUs that the process may use.
+    /// The most threads that work on the range at the same time, including the calling one. 0: as many as the machine has CPUs that the
+    /// process may use.
     pub max_threads: usize,
 }
 
@@ -117,7 +122,7 @@ impl Default for Chunks {
     }
 }
 
-/// A range of which threads take chunks.
+/// A range from which threads take chunks.
 struct Taker {
     next: AtomicUsize,
     end: usize,
@@ -126,7 +131,7 @@ struct Taker {
 }
 
 impl Taker {
-    /// The next chunk: a share of what is left, so that all threads end at about the same time.
+    /// The next chunk: a share of the rest, so that all threads end at about the same time.
     fn take(&self) -> Option<Range<usize>> {
         let mut start = self.next.load(Ordering::Relaxed);
         loop {
@@ -136,7 +141,7 @@ impl Taker {
             }
             let share = left / (4 * self.threads);
             let end = start + share.max(self.min_chunk).min(left);
-            // Relaxed: it only hands out numbers. What chunks did is seen by who joins the items.
+            // Relaxed: it only hands out numbers. The thread that joins the items sees what the chunks did.
             let taken =
                 self.next
                     .compare_exchange_weak(start, end, Ordering::Relaxed, Ordering::Relaxed);
@@ -149,8 +154,8 @@ impl Taker {
 }
 
 impl Workqueue {
-    /// A parallel loop: calls `f` for chunks that make up `range`, on the calling thread and on workers near it, and returns when all have been worked on. The chunks are large at first and
-    /// smaller towards the end. As the kernel's multithreaded padata jobs.
+    /// A parallel loop: calls `f` for chunks that make up `range`, on the calling thread and on workers near it, and returns when all
+    /// chunks are done. The chunks are large at first and smaller towards the end. Like the kernel's multithreaded padata jobs.
     ///
     /// ```
     /// # use cmwq::Chunks;
@@ -192,7 +197,7 @@ impl Workqueue {
         if threads == 1 {
             return work();
         }
-        // What the queue refuses is worked on here.
+        // The calling thread does the share of a refused item.
         run_scope(self, false, |s| {
             for _ in 1..threads {
                 s.spawn(work);

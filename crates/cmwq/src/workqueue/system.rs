@@ -1,4 +1,4 @@
-//! The process's own workqueues, for work that needs none of its own, and what is built on them.
+//! The process's shared workqueues, for work that needs no workqueue of its own, and functions on top of them.
 
 use super::{WQ_MAX_ACTIVE, Workqueue, WorkqueueBuilder};
 use crate::engine::Engine;
@@ -13,9 +13,9 @@ use crate::workqueue::task::join_error::JoinError;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The workqueues that every process has, as the kernel does. Each is made at its first [`get`](SystemWorkqueue::get), on the
-/// [global engine](Engine::global), and lives as long as the process. None has a rescuer. They are shared by all the code of the
-/// process, so waiting for a whole one waits for others' work: wait for your own items instead.
+/// The workqueues that every process has, as in the kernel. Each is made at its first [`get`](SystemWorkqueue::get), on the [global
+/// engine](Engine::global), and lives as long as the process. None has a rescuer. All code of the process shares them, so waiting for a
+/// whole queue waits for the work of others: wait for your own items instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SystemWorkqueue {
@@ -25,7 +25,7 @@ pub enum SystemWorkqueue {
     Highpri,
     /// `events_long`: per-CPU, for items that may take long.
     Long,
-    /// `events_unbound`: unbound, the one to take when in doubt. (The kernel's `system_dfl_wq`.)
+    /// `events_unbound`: unbound, the default choice. (The kernel's `system_dfl_wq`.)
     Dfl,
     /// `events_dfl_long`: unbound, for items that may take long.
     DflLong,
@@ -39,10 +39,10 @@ pub enum SystemWorkqueue {
     Bh,
     /// `events_bh_highpri`: BH, high priority.
     BhHighpri,
-    /// `events`: the kernel's deprecated `system_wq`, for code that still names it. A queue of its own: what is said of
-    /// [`PerCpu`](SystemWorkqueue::PerCpu) is not about it. The first item queued on it is warned of.
+    /// `events`: the kernel's deprecated `system_wq`, for code that still names it. A queue of its own, separate from
+    /// [`PerCpu`](SystemWorkqueue::PerCpu). The first item queued on it causes a warning.
     DeprecatedWq,
-    /// `events_unbound`: the kernel's deprecated `system_unbound_wq`. The same beside [`Dfl`](SystemWorkqueue::Dfl).
+    /// `events_unbound`: the kernel's deprecated `system_unbound_wq`. Likewise separate from [`Dfl`](SystemWorkqueue::Dfl).
     DeprecatedUnboundWq,
 }
 
@@ -57,7 +57,7 @@ static QUEUES: ProcessMutex<Option<Queues>> =
     ProcessMutex::new(ProcessLock::SystemQueues, None, || QUEUES.hold());
 
 impl SystemWorkqueue {
-    /// All of them but the deprecated ones.
+    /// All but the deprecated ones.
     pub const ALL: [SystemWorkqueue; 10] = [
         SystemWorkqueue::PerCpu,
         SystemWorkqueue::Highpri,
@@ -111,8 +111,8 @@ impl SystemWorkqueue {
         }
     }
 
-    /// Whether waiting for all of it is warned of, as the kernel does: BH items are short, and the deprecated ones were always
-    /// waited for.
+    /// Whether waiting for the whole queue causes a warning, as in the kernel: not for BH items, which are short, nor for the deprecated
+    /// ones, which programs have always waited for.
     fn warns_of_flushes(self) -> bool {
         !matches!(
             self,
@@ -128,13 +128,13 @@ impl SystemWorkqueue {
     /// # Errors
     /// What [`WorkqueueBuilder::build`] returns, at the first call.
     pub fn get(self) -> Result<SystemQueue, Error> {
-        // Before the lock: an engine that is built may warn, and the handler may come here.
+        // Before the lock: building an engine may warn, and the warning handler may call this function.
         Engine::global()?;
         let mut queues = QUEUES.lock();
         let born = fork::generation();
         let queues = match &mut *queues {
             Some(own) if own.born == born => own,
-            // A child leaves its parent's alone.
+            // A fork's child leaves the parent's queues alone.
             inherited => {
                 std::mem::forget(inherited.take());
                 inherited.insert(Queues {
@@ -155,7 +155,7 @@ impl SystemWorkqueue {
     }
 }
 
-/// A workqueue that the whole process shares: a [`Workqueue`] in everything, but that waiting for all of it is warned of.
+/// A workqueue that the whole process shares: a [`Workqueue`], except that waiting for the whole queue causes a warning.
 #[derive(Clone, Debug)]
 pub struct SystemQueue {
     which: SystemWorkqueue,
@@ -163,8 +163,7 @@ pub struct SystemQueue {
 }
 
 impl SystemQueue {
-    /// Waits for everything that anybody has queued, and warns once that this is no good idea: somebody else's item may wait
-    /// for the caller.
+    /// Waits for everything that any code has queued. Warns once that this is risky: another item may wait for the caller.
     ///
     /// # Errors
     /// As [`Workqueue::flush`].

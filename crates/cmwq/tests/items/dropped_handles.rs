@@ -2,8 +2,8 @@
 //! was kept after all, it is an item. Either way it runs once, and all that it has and returns is dropped once.
 //!
 //! Sabotages tried, each of which a test here did not survive, or the model `what_has_a_handle_runs_once_as_one_or_the_other` (m), or the test of the order in
-//! `executed.rs` (o): who closes a bundle takes what has a handle for a closure (m), or for both (m); who drops a handle does not see that the bundle is closed (m); a
-//! maker adds to a bundle behind what has a handle; a task drops its closure though the copy of it is used; what has a handle goes behind what was published after it (o).
+//! `executed.rs` (o): who closes a chunk takes what has a handle for a closure (m), or for both (m); who drops a handle does not see that the chunk is closed (m); a
+//! maker adds to a chunk behind what has a handle; a task drops its closure though the copy of it is used; what has a handle goes behind what was published after it (o).
 
 use crate::harness::{Alive, Deadline, block_on, engine, eventually, hold, number, seed};
 use cmwq::{Engine, JoinError, JoinHandle, Workqueue};
@@ -66,7 +66,7 @@ fn each_runs_once_and_is_dropped_once_whatever_becomes_of_its_handle() {
                         }
                         let (alive, runs) = (Alive::new(alive), runs.clone());
                         let handle = match kind {
-                            // No room for it in a bundle.
+                            // No room for it in a chunk.
                             7 => {
                                 let large = [index; 3];
                                 wq.spawn(move || {
@@ -144,7 +144,7 @@ fn a_handle_that_was_kept_gives_the_result() {
             spawn_and_drop(&wq, 40, &ran);
             kept.push(wq.spawn(move || round));
         }
-        // This one is the last in its bundle, and its thread can run it itself.
+        // This one is the last in its chunk, and its thread can run it itself.
         let last = kept.pop().unwrap();
         match round % 3 {
             0 => assert_eq!(last.join().unwrap(), round),

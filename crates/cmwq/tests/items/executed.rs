@@ -35,7 +35,7 @@ fn each_closure_runs_once_and_is_dropped_once_whoever_takes_it() {
                         let (alive, runs) = (Alive::new(alive), runs.clone());
                         let (active, most) = (active.clone(), most.clone());
                         if index % 3 == 0 {
-                            // Too many captures for a bundle.
+                            // Too many captures for a chunk.
                             let run = move || {
                                 let _alive = alive;
                                 most.fetch_max(
@@ -139,7 +139,7 @@ fn a_closure_that_blocks_holds_up_none_of_those_behind_it() {
     for _ in 0..20 {
         let cpu = hold(&wq, 2);
         let (door, ran) = (Door::new(), Arc::new(AtomicUsize::new(0)));
-        // Enough before it for a bundle, and for batches.
+        // Enough before it for a chunk, and for batches.
         for index in 0..200 {
             let (door, ran) = (door.clone(), ran.clone());
             if index == 100 {
@@ -247,7 +247,7 @@ fn the_first_closure_that_is_refused_is_warned_of() {
     assert_eq!(heard.load(Ordering::SeqCst), 1);
 }
 
-/// Closures of different types are never in one bundle.
+/// Closures of different types are never in one chunk.
 fn nothing() {}
 
 #[test]
@@ -263,7 +263,7 @@ fn what_a_draining_queues_items_may_do_the_next_item_of_their_worker_may_not() {
         let (wq, wait) = (wq.clone(), wait.clone());
         move || {
             wait.pass_awake();
-            // Its queue drains. Some go alone, the others in a bundle.
+            // Its queue drains. Some go alone, the others in a chunk.
             for _ in 0..20 {
                 wq.execute(nothing).unwrap();
             }
@@ -293,7 +293,7 @@ fn what_a_draining_queues_items_may_do_the_next_item_of_their_worker_may_not() {
 }
 
 #[test]
-fn a_forks_child_adds_nothing_to_its_parents_bundle() {
+fn a_forks_child_adds_nothing_to_its_parents_chunk() {
     in_own_process(|| {
         let engine = engine("l3:1 core:2 pu:1");
         let _deadline = Deadline::new("fork", &engine);

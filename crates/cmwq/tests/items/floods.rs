@@ -244,7 +244,7 @@ fn a_flood_by_a_handle_ends_when_its_queue_does() {
     for round in 0..50 {
         let handle = WorkqueueHandle::new(engine.workqueue("t").build().unwrap()).unwrap();
         let wq = handle.get().unwrap();
-        // Nobody takes what comes behind these, so that it is in a bundle.
+        // Nobody takes what comes behind these, so that it is in a chunk.
         let door = Door::new();
         for _ in 0..2 {
             let door = door.clone();

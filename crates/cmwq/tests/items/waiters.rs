@@ -1,6 +1,6 @@
 //! Threads that wait for an item and run it themselves: which items, and what everybody else sees of it.
 //!
-//! Sabotages tried on the way of a thread that takes its item back from its lane: that its closure panicked is not said
+//! Sabotages tried on the way of a thread that takes its item back from its caller slot: that its closure panicked is not said
 //! (`a_panic_in_the_waiters_hands_is_counted_and_handed_over`); the queue's reference is not given up
 //! (`spawning_small_closures_uses_memory_of_earlier_ones` in `allocations.rs`); a waker that is left is not dropped
 //! (`who_polls_is_forgotten_with_the_task` in `workqueue/join.rs`).
@@ -36,7 +36,7 @@ fn occupied(wq: &Workqueue, door: &Arc<Door>) -> Work {
 }
 
 /// Spawns and joins; tells whether the short way was open: no worker was woken for it, and the thread itself ran all.
-fn spawns_in_a_lane(engine: &Engine, wq: &Workqueue) -> bool {
+fn spawns_in_a_caller_slot(engine: &Engine, wq: &Workqueue) -> bool {
     let before = engine.stats();
     for _ in 0..64 {
         wq.spawn(|| ()).join().unwrap();
@@ -47,8 +47,8 @@ fn spawns_in_a_lane(engine: &Engine, wq: &Workqueue) -> bool {
 
 /// Spawns and joins until the short way is open. Where a round takes too long to earn it, as under a race detector, what is promised
 /// must hold without.
-fn open_a_lane(engine: &Engine, wq: &Workqueue) {
-    let opened = (0..1_000).any(|_| spawns_in_a_lane(engine, wq));
+fn open_a_caller_slot(engine: &Engine, wq: &Workqueue) {
+    let opened = (0..1_000).any(|_| spawns_in_a_caller_slot(engine, wq));
     assert!(opened || is_slow(), "the short way was never open");
 }
 
@@ -189,13 +189,13 @@ fn the_short_way_wakes_nobody_and_counts_every_item() {
     let _deadline = Deadline::new("short way", &engine);
     let _here = engine.become_issuer(0).unwrap();
     let wq = engine.workqueue("t").build().unwrap();
-    eventually(|| spawns_in_a_lane(&engine, &wq));
+    eventually(|| spawns_in_a_caller_slot(&engine, &wq));
     let before = wq.counts();
     for n in 0..1_000 {
         assert_eq!(wq.spawn(move || n).join().unwrap(), n);
     }
     assert_eq!(wq.counts(), (before.0 + 1_000, before.1 + 1_000));
-    // Items of items, deeper than there are lanes.
+    // Items of items, deeper than there are caller slots.
     fn nest(wq: &Arc<Workqueue>, depth: usize) -> usize {
         if depth == 0 {
             return 0;
@@ -212,7 +212,7 @@ fn the_short_way_wakes_nobody_and_counts_every_item() {
     assert_eq!(started, completed);
 }
 
-/// What may become of an item in a lane other than being joined by its thread.
+/// What may become of an item in a caller slot other than being joined by its thread.
 #[test]
 fn an_item_that_its_thread_does_not_join_is_run_all_the_same() {
     let engine = one_cpu();
@@ -220,7 +220,7 @@ fn an_item_that_its_thread_does_not_join_is_run_all_the_same() {
     let _here = engine.become_issuer(0).unwrap();
     let wq = Arc::new(engine.workqueue("t").build().unwrap());
     for way in 0..8 {
-        open_a_lane(&engine, &wq);
+        open_a_caller_slot(&engine, &wq);
         let (sender, ran) = mpsc::channel();
         let handle = wq.spawn(move || sender.send(who()).unwrap());
         match way {
@@ -259,7 +259,7 @@ fn a_thread_that_ends_leaves_its_last_item_to_the_workers() {
     let handle = thread::scope(|scope| {
         let spawns = scope.spawn(|| {
             let _here = engine.become_issuer(0).unwrap();
-            open_a_lane(&engine, &wq);
+            open_a_caller_slot(&engine, &wq);
             wq.spawn(who)
         });
         spawns.join().unwrap()
@@ -280,7 +280,7 @@ fn an_item_queued_later_by_the_same_thread_does_not_begin_before() {
     let _here = engine.become_issuer(0).unwrap();
     let wq = engine.workqueue("t").build().unwrap();
     for _ in 0..50 {
-        open_a_lane(&engine, &wq);
+        open_a_caller_slot(&engine, &wq);
         let log = Arc::new(Mutex::new(Vec::new()));
         let write = |n: u32| {
             let log = log.clone();
@@ -331,9 +331,9 @@ fn draining_freezing_and_dropping_find_what_goes_the_short_way() {
     let _deadline = Deadline::new("drains", &engine);
     let _here = engine.become_issuer(0).unwrap();
     let wq = engine.workqueue("t").freezable().build().unwrap();
-    open_a_lane(&engine, &wq);
+    open_a_caller_slot(&engine, &wq);
     wq.drain().unwrap();
-    open_a_lane(&engine, &wq);
+    open_a_caller_slot(&engine, &wq);
     engine.freeze_workqueues_begin();
     assert!(!engine.freeze_workqueues_busy());
     let started = wq.counts().0;
@@ -341,7 +341,7 @@ fn draining_freezing_and_dropping_find_what_goes_the_short_way() {
     assert_eq!(wq.counts().0, started);
     engine.thaw_workqueues();
     assert_eq!(frozen.join().unwrap(), 7);
-    open_a_lane(&engine, &wq);
+    open_a_caller_slot(&engine, &wq);
     let last = wq.spawn(|| 8);
     drop(wq);
     assert!(last.is_finished(), "dropping a queue waits for its items");
@@ -357,7 +357,7 @@ fn a_queue_that_drains_refuses_a_thread_that_had_the_short_way() {
     let wq = engine.workqueue("t").build().unwrap();
     for _ in 0..10 {
         let door = Door::new();
-        open_a_lane(&engine, &wq);
+        open_a_caller_slot(&engine, &wq);
         let _held = held(&wq, 0, 1, &door);
         door.wait_for(1);
         thread::scope(|scope| {

@@ -316,7 +316,7 @@ fn a_queues_counts_name_its_own_items_their_cpu_time_and_what_runs_now() {
     let _deadline = Deadline::new("counts", &engine);
     let wq = engine.workqueue("counted").build().expect("a queue");
     let state = || engine.queue_states().remove(0);
-    engine.charge_cpu_time();
+    engine.account_cpu_time();
     let stop = Arc::new(AtomicBool::new(false));
     let begun = Arc::new(Completion::new());
     let (seen, running) = (stop.clone(), begun.clone());
@@ -333,7 +333,7 @@ fn a_queues_counts_name_its_own_items_their_cpu_time_and_what_runs_now() {
     assert_eq!(runs[0].queue, live(&engine, "counted").id());
     // It ends when its CPU time was seen.
     while state().stats.cpu_ns == 0 {
-        assert!(engine.charge_cpu_time(), "an item runs");
+        assert!(engine.account_cpu_time(), "an item runs");
     }
     stop.store(true, Ordering::Relaxed);
     spins.join().expect("no panic");
@@ -553,7 +553,7 @@ fn cpu_time_goes_to_those_who_compute() {
         .per_cpu()
         .build()
         .expect("a queue");
-    engine.charge_cpu_time();
+    engine.account_cpu_time();
     let stop = Arc::new(AtomicBool::new(false));
     let begun = Arc::new(Completion::new());
     let (seen, running) = (stop.clone(), begun.clone());
@@ -580,7 +580,7 @@ fn cpu_time_goes_to_those_who_compute() {
     };
     while cpu_ns().0 < 50_000_000 {
         let _ = computes.queue(&work);
-        engine.charge_cpu_time();
+        engine.account_cpu_time();
     }
     let (computing, sleeping) = cpu_ns();
     assert!(sleeping < computing / 5, "{computing} ns and {sleeping} ns");

@@ -1,7 +1,7 @@
-//! Which CPUs there are to run on, which CPU an issuer queues from, and which real CPU stands behind a CPU of the topology.
+//! The CPUs that may be used, the CPU that an issuer queues from, and the real CPU behind a CPU of the topology.
 //!
-//! All of it can change while the process runs: CPUs go offline and come back, a cpuset shrinks, somebody calls `taskset`.
-//! So it is one immutable value that is replaced as a whole.
+//! All of it can change while the process runs: CPUs go offline and come back, a cpuset shrinks, an administrator calls `taskset`. So it is one
+//! immutable value that is replaced as a whole.
 
 use super::key::PoolKey;
 use crate::pool::{Binding, PoolKind};
@@ -14,12 +14,12 @@ use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Between the CPU numbers of the topology and those of the machine that the process runs on. The same, unless the
-/// topology was injected: then the topology's CPUs are spread over the real ones in blocks, neighbours staying neighbours.
+/// Maps the CPU numbers of the topology to those of the real machine. They are the same unless the topology was injected: then its CPUs are spread
+/// over the real ones in blocks, and neighbours stay neighbours.
 struct CpuMap {
-    /// By CPU of the topology.
+    /// Indexed by CPU of the topology.
     real: Vec<Option<usize>>,
-    /// By real CPU: the first CPU of the topology that it stands for. `None`: the numbers are the same.
+    /// Indexed by real CPU: the first CPU of the topology that it stands for. `None`: the numbers are the same.
     back: Option<Vec<Option<usize>>>,
 }
 
@@ -36,7 +36,7 @@ impl CpuMap {
         let total = topology.cpus().len();
         let mut back = vec![None; usable.last().map_or(0, |last| last + 1)];
         for (index, cpu) in topology.cpus().iter().enumerate() {
-            // Fewer than there are real ones: one each. More: in equal blocks.
+            // Fewer CPUs than real ones: one each. More: equal blocks.
             let at = if total <= usable.len() {
                 index
             } else {
@@ -71,7 +71,7 @@ impl CpuMap {
 }
 
 /// The CPUs as they are now.
-// All issuers read it, and it is hardly ever written: nothing that is may lie on its lines.
+// All issuers read it, and it is hardly ever written: no written data may share its cache lines.
 #[repr(align(128))]
 pub(crate) struct Cpus {
     map: CpuMap,
@@ -79,17 +79,17 @@ pub(crate) struct Cpus {
     real: CpuSet,
     /// CPUs of the topology that may be used.
     usable: CpuSet,
-    /// Where unbound items may run, as it was asked for.
+    /// The unbound mask as it was requested.
     requested: CpuSet,
-    /// Where unbound items may run: what was asked for as far as it is usable, or all that is.
+    /// Where unbound items may run: the requested mask as far as it is usable, or all usable CPUs.
     unbound: CpuSet,
-    /// Unbound items that name no CPU go round.
+    /// Unbound items that name no CPU go round all CPUs.
     force_round_robin: bool,
     cursors: Arc<Cursors>,
 }
 
-/// Where unbound items went that were queued from where they may not run: by the CPU that they were queued from, the CPU that the last one
-/// went to. At first its own.
+/// Round-robin cursors of unbound items that are queued from CPUs where they may not run. Indexed by the CPU of the issuer: the CPU that its last
+/// item went to, at first the same CPU.
 struct Cursors(Box<[CachePadded<AtomicUsize>]>);
 
 impl Cursors {
@@ -101,12 +101,12 @@ impl Cursors {
         )
     }
 
-    /// The CPU of `cpus` that is next in turn for the items of `here`. `None`: there is none.
+    /// The next CPU of `cpus` for an item queued from `here`. `None`: `cpus` is empty.
     fn next(&self, here: usize, cpus: &CpuSet) -> Option<usize> {
         let next = |last| cpus.next_after(last).or_else(|| cpus.first());
-        // A CPU that the topology does not know shares the turn of another.
+        // A CPU that the topology does not know shares the cursor of another.
         let cursor = &self.0[here % self.0.len()];
-        // Relaxed: nothing is read through it. Several threads may count as being on one CPU at a time.
+        // Relaxed: the cursor publishes no other data. Several threads may count as being on one CPU at a time.
         let last = cursor.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         last.ok().and_then(next)
     }
@@ -152,7 +152,7 @@ impl Cpus {
         }
     }
 
-    /// The same, with other real CPUs.
+    /// The same with other real CPUs.
     pub(crate) fn on(&self, topology: &Topology, real: CpuSet) -> Cpus {
         self.changed(
             topology,
@@ -162,7 +162,7 @@ impl Cpus {
         )
     }
 
-    /// The same, with another unbound mask.
+    /// The same with another unbound mask.
     pub(crate) fn for_unbound(&self, topology: &Topology, requested: CpuSet) -> Cpus {
         self.changed(
             topology,
@@ -172,7 +172,7 @@ impl Cpus {
         )
     }
 
-    /// The same, with unbound items that name no CPU going round or not.
+    /// The same with round robin of unbound items forced or not.
     pub(crate) fn forcing(&self, topology: &Topology, force_round_robin: bool) -> Cpus {
         let requested = self.requested.clone();
         self.changed(topology, self.real.clone(), requested, force_round_robin)
@@ -189,7 +189,7 @@ impl Cpus {
         Cpus::with_cursors(topology, real, requested, force_round_robin, cursors)
     }
 
-    /// The real CPU behind one of the topology's.
+    /// The real CPU behind a CPU of the topology.
     pub(crate) fn real_of(&self, cpu: usize) -> Option<usize> {
         self.map.real(cpu)
     }
@@ -215,8 +215,7 @@ impl Cpus {
         &self.requested
     }
 
-    /// Where the workers of a pool run, and how many at a time. The pool of a CPU that may not be used goes on elsewhere, as an
-    /// unbound one.
+    /// Where the workers of a pool run, and how many at a time. If a pool's CPU may not be used, its workers run on the unbound CPUs.
     pub(crate) fn binding(&self, key: &PoolKey) -> Binding {
         let cpus = match key.kind {
             PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) if !self.usable.contains(cpu) => {
@@ -239,13 +238,13 @@ impl Cpus {
         }
     }
 
-    /// The real CPUs behind those where unbound items may run.
+    /// The real CPUs behind the unbound mask.
     pub(crate) fn resting_place(&self) -> CpuSet {
         self.map.binding(&self.unbound)
     }
 
-    /// The CPU that an issuer on `real` queues from, who names none. `bound`: it may be any CPU; otherwise an issuer on one where
-    /// unbound items may not run spreads its items over those where they may.
+    /// The CPU that an issuer on `real` queues from if it names none. `bound`: any CPU will do; otherwise an issuer on a CPU where unbound items may
+    /// not run spreads its items over the unbound mask.
     #[inline]
     pub(crate) fn issuing(&self, real: usize, bound: bool) -> usize {
         let here = self.standing(real);
@@ -259,7 +258,7 @@ impl Cpus {
         }
     }
 
-    /// Whether unbound items of the calling thread, on `real`, go where it is: otherwise the next one may go elsewhere.
+    /// Whether unbound items of the calling thread, on `real`, stay on its CPU; if not, the next one may go elsewhere.
     #[inline]
     pub(crate) fn stays(&self, real: usize) -> bool {
         self.standing(real).is_some_and(|here| self.stays_at(here))
@@ -270,7 +269,7 @@ impl Cpus {
         self.unbound.contains(here) && !self.force_round_robin
     }
 
-    /// The CPU that the calling thread, on `real`, is or says it is on. `None`: one that the topology does not know.
+    /// The CPU that the calling thread, on `real`, is on or has declared. `None`: the topology does not know it.
     #[inline]
     pub(crate) fn standing(&self, real: usize) -> Option<usize> {
         match declared() {
@@ -280,24 +279,24 @@ impl Cpus {
     }
 }
 
-/// Whether any thread has ever declared anything: a look at a thread's own memory is dear in a shared library.
+/// Whether any thread has ever declared a CPU: reading a thread-local is expensive in a shared library.
 static ANY_DECLARED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// The CPU that this thread said it queues from (its number plus one; 0: it said nothing).
+    /// The CPU that this thread has declared, plus one; 0: none.
     static DECLARED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// From now on the calling thread has declared this, and what it had declared before.
+/// Sets the declaration of the calling thread, and returns the one before.
 pub(crate) fn declare(declared: usize) -> usize {
     ANY_DECLARED.store(true, Ordering::Relaxed);
     DECLARED.replace(declared)
 }
 
-/// What the calling thread has declared of the CPU that it queues from: for comparing only.
+/// What the calling thread has declared, for comparing only.
 #[inline]
 pub(crate) fn declared() -> usize {
-    // Relaxed: a thread that has declared something has seen to it itself.
+    // Relaxed: a thread that has declared a CPU has set the flag itself.
     match ANY_DECLARED.load(Ordering::Relaxed) {
         true => DECLARED.get(),
         false => 0,
@@ -337,15 +336,15 @@ mod tests {
         let from = |cpus: &Cpus, real| cpus.issuing(real, false);
         assert_eq!([from(&cpus, 2), from(&cpus, 2)], [4, 5]);
         assert_eq!([from(&cpus, 3), from(&cpus, 2)], [4, 6]);
-        // Where they may run they stay.
+        // Issuers on CPUs of the mask stay there.
         assert_eq!([from(&cpus, 5), from(&cpus, 5)], [5, 5]);
         let changed = cpus.for_unbound(&topology, (0..8).filter(|cpu| cpu % 2 == 1).collect());
         assert_eq!([from(&changed, 2), from(&changed, 2)], [7, 1]);
-        // Going round in any case, a CPU's items begin behind it.
+        // With round robin forced, the items of a CPU begin behind it.
         let forced = cpus.for_unbound(&topology, (0..8).collect());
         let forced = forced.forcing(&topology, true);
         assert_eq!([from(&forced, 6), from(&forced, 6)], [7, 0]);
-        // A CPU without a number in the topology goes round as well.
+        // A CPU that the topology does not know goes round as well.
         assert_eq!([from(&cpus, 77), from(&cpus, 77)], [6, 7]);
     }
 }

@@ -1,9 +1,9 @@
-//! What makes two requests for a pool the same.
+//! The key of a pool.
 
 use crate::pool::{PoolKind, WorkerThreads};
 use crate::topology::CpuSet;
 
-/// Two requests share a pool if and only if these are equal. The scope is not part of it, nor is orderedness.
+/// Two requests share a pool if and only if their keys are equal. Neither the scope nor orderedness is part of the key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PoolKey {
     pub(crate) kind: PoolKind,
@@ -12,7 +12,7 @@ pub(crate) struct PoolKey {
     pub(crate) pod: CpuSet,
     /// The queue's whole effective mask; `None` for strict pools and those of one CPU.
     pub(crate) effective: Option<CpuSet>,
-    /// What the program wants of the workers.
+    /// The program's settings of the worker threads.
     pub(crate) threads: Option<WorkerThreads>,
 }
 

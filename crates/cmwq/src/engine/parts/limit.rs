@@ -1,4 +1,4 @@
-//! How many workers may run at once over all pools: the CPU quota of the process's cgroup, or what the program says.
+//! How many workers may run at once over all pools: the CPU quota of the process's cgroup, or the program's setting.
 
 use crate::error::Error;
 use crate::sys::clock;
@@ -7,25 +7,24 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// The quota is read again when this has passed since it was read, in ns; while the process works the engine looks every 0.4 s.
+/// The quota is read again when it is older than this, in ns. While the process works the engine checks every 0.4 s.
 pub(crate) const REREAD_NS: u64 = 700_000_000;
 
 /// How many workers of an engine may run at once, over all its pools.
 ///
-/// A limit does not change how the machine is cut into pods. A thread that waits for an item and runs it itself, a blocked worker and a
-/// rescuer do not count. Pools with work share the limit in turns of about a millisecond; one that waits for its turn for 100 ms runs
-/// something beyond the limit.
+/// A limit does not change how the machine is cut into pods. A thread that runs the item that it waits for, a blocked worker and a rescuer do not
+/// count. Pools with work share the limit in turns of about a millisecond; a pool that waits for its turn for 100 ms runs a worker beyond the limit.
 ///
 /// As text: `auto`, `none`, or a number from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CpuLimit {
-    /// The tightest CPU quota of the process's cgroup and those above it, rounded up to whole CPUs. It is read again about once a second
-    /// while the process works. No limit where there is no quota, or it is not below the CPUs that the process may use.
+    /// The tightest CPU quota of the process's cgroup and those above it, rounded up to whole CPUs. It is read again about once a second while the
+    /// process works. No limit if there is no quota, or if it is not below the CPUs that the process may use.
     #[default]
     Auto,
     /// No limit, whatever the quota.
     None,
-    /// So many workers.
+    /// This many workers.
     Workers(NonZeroU32),
 }
 
@@ -59,10 +58,10 @@ impl FromStr for CpuLimit {
     }
 }
 
-/// What the limit is made of.
+/// The setting, and the quota as it was last read.
 pub(crate) struct Limit {
     pub(in crate::engine) setting: CpuLimit,
-    /// Threads that the quota lets run all the time, and when it was read.
+    /// How many threads the quota lets run all the time, as read at `read_ns`.
     quota: Option<u32>,
     pub(in crate::engine) read_ns: u64,
 }
@@ -86,14 +85,14 @@ impl Limit {
         }
     }
 
-    /// Files that cannot be opened now say nothing: what they said last holds.
+    /// If the files cannot be opened now, the quota stays as it was.
     fn note(&mut self, opened: bool, quota: &CpuQuota) {
         if opened {
             self.quota = quota.limit().map(|limit| limit.threads());
         }
     }
 
-    /// How many workers may run where the process may use so many CPUs.
+    /// How many workers may run if the process may use `cpus` CPUs.
     pub(crate) fn workers(&self, cpus: usize) -> Option<u32> {
         match self.setting {
             CpuLimit::Auto => self.quota.filter(|&quota| (quota as usize) < cpus),

@@ -1,4 +1,4 @@
-//! What the whole process shares: the gates of its CPUs, and the pools by their numbers.
+//! What the whole process shares: the epoch pins of its CPUs, and the pools by their numbers.
 
 use crate::pool::{self, Pool};
 use crate::sys::cpu;
@@ -7,10 +7,10 @@ use crate::sys::gate::{GateGuard, Gates, Replaced, Shared};
 use crate::sys::sync::Mutex;
 use std::sync::{Arc, OnceLock};
 
-/// More gates than this would only cost memory: CPUs beyond share them.
+/// More would only cost memory: CPUs beyond this share epoch pins.
 const MAX_GATES: usize = 1024;
 
-/// The process's gates, one per CPU.
+/// The process's epoch pins, one per CPU.
 pub(crate) fn gates() -> &'static Gates {
     static GATES: OnceLock<Gates> = OnceLock::new();
     GATES.get_or_init(|| {
@@ -23,16 +23,16 @@ pub(crate) fn gates() -> &'static Gates {
                 }
             })
         });
-        // Those that exist, not those that we may use: gates are found by CPU number.
+        // All CPUs that exist, not only the usable ones: pins are found by CPU number.
         Gates::new(cpu::configured().min(MAX_GATES))
     })
 }
 
-/// All pools of the process by number, so that an item finds the pool it was last queued on. Read through a gate without
-/// writing anything that others read; changed by copying.
+/// All pools of the process by number, so that an issuer finds the pool on which an item was last queued. A pinned reader writes nothing that other
+/// threads read. Writers copy the table.
 pub(crate) struct Registry {
     table: Shared<Vec<Option<Arc<Pool>>>>,
-    /// Numbers not in use. Number 0 stays free for ever: it means "no pool".
+    /// Numbers not in use. Number 0 is never given out: it means "no pool".
     free: Mutex<Vec<u32>>,
 }
 
@@ -51,7 +51,7 @@ impl Registry {
         })
     }
 
-    /// The pool with this number, while the gate is held.
+    /// The pool with this number, valid while the epoch is pinned.
     pub(crate) fn find<'g>(&self, id: u32, gate: &'g GateGuard<'_>) -> Option<&'g Arc<Pool>> {
         self.table.load(gate).get(id as usize)?.as_ref()
     }
@@ -70,8 +70,7 @@ impl Registry {
         pool
     }
 
-    /// Takes a pool out. Its number may be used again at once: an item that still names it finds another pool that does
-    /// not run it.
+    /// Takes a pool out. Its number may be used again at once: an issuer whose item still names it finds another pool, which does not run the item.
     pub(crate) fn remove(&self, id: u32) {
         let mut free = self.free.lock();
         let mut table = self.copy();
@@ -80,7 +79,7 @@ impl Registry {
         free.push(id);
     }
 
-    /// A copy of the table. The caller holds `free`'s lock, so nobody replaces it meanwhile.
+    /// A copy of the table. The caller holds `free`'s lock, so no other thread replaces the table meanwhile.
     fn copy(&self) -> Vec<Option<Arc<Pool>>> {
         let gate = gates().enter(0);
         self.table.load(&gate).clone()

@@ -1,9 +1,9 @@
-//! What an engine counts.
+//! The counts of an engine.
 #![forbid(unsafe_code)]
 
 use crate::pool::PoolStats;
 
-/// What an engine has counted. Take two and subtract to learn about a span of time.
+/// What an engine has counted. The difference of two is what was counted between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EngineStats {
@@ -15,9 +15,9 @@ pub struct EngineStats {
     pub workers_created: u64,
     /// Attempts to create a worker that failed.
     pub create_failures: u64,
-    /// Idle workers picked and woken, for whatever reason: to run an item, to help a neighbour, or to exit.
+    /// Idle workers picked and woken, for any reason: to run an item, to steal one, or to exit.
     pub wakeups: u64,
-    /// Items that a pool's neighbours ran for it.
+    /// Items that workers of other pools stole and ran.
     pub helps: u64,
     /// Items started.
     pub started: u64,
@@ -25,9 +25,9 @@ pub struct EngineStats {
     pub completed: u64,
     /// Items whose function panicked.
     pub panics: u64,
-    /// Workers found blocked that had not said so.
+    /// Workers that the monitor found blocked without a declaration.
     pub blocked_seen: u64,
-    /// Items of per-CPU workqueues that used the CPU for too long.
+    /// Items of per-CPU workqueues that were CPU hogs.
     pub cpu_intensive: u64,
     /// Times another worker took over because an item blocked.
     pub cm_wakeups: u64,
@@ -37,11 +37,11 @@ pub struct EngineStats {
     pub rescued: u64,
     /// Items run by threads that waited for them.
     pub waiter_runs: u64,
-    /// Times that a pod took active places from, or gave them back to, the store that it shares with others.
+    /// Times that a pod took credits from, or gave them back to, the store that it shares with others.
     pub limit_visits: u64,
-    /// Times that somebody had to wait for a pool's lock.
+    /// Times that a thread had to wait for a pool's lock.
     pub lock_waits: u64,
-    /// CPU time of items, in ns, as far as it was [charged](crate::Engine::charge_cpu_time).
+    /// CPU time of items, in ns, as far as it was [accounted](crate::Engine::account_cpu_time).
     pub cpu_ns: u64,
 }
 

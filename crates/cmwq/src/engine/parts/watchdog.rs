@@ -1,12 +1,12 @@
-//! The watchdog: reports lists of items that wait and do not get on ([`WaitList`]), whatever the reason.
+//! The watchdog: reports lists of waiting items that make no progress ([`WaitList`]), whatever the reason.
 //!
-//! Every threshold all pools are looked at. A list where something waits becomes a *suspect*; from then on there is a beat every eighth
-//! of a threshold, and a suspect that has not got on for a whole threshold of beats is reported, with everything that is busy.
-//! So a stall is found after one to two thresholds. Only time that the beats have seen counts: when one comes late, the process or
-//! the machine was stopped or suspended, and that is nobody's stall.
+//! Once per threshold the watchdog examines all pools. A list where something waits becomes a *suspect*. From then on there is a beat every eighth of
+//! a threshold. A suspect without progress for a whole threshold of beats is reported, with everything that is busy. So a stall is found after one to
+//! two thresholds. Only time between timely beats counts: when a beat comes late, the process or the machine was stopped or suspended, and that is no
+//! stall.
 //!
-//! The program may be stopped by a stall, as the kernel may: after a number of reports, or by one that lasts. Only stalled worklists
-//! count for that: items that wait because of `max_active` wait for the program itself.
+//! A stall may abort the program, as in the kernel: after a number of reports, or when it lasts. Only stalled worklists count for that: items that
+//! wait because of `max_active` wait for the program itself.
 
 use crate::pool::{Pool, Progress, WaitList, Waits};
 use crate::sys::atomic::Ordering;
@@ -23,18 +23,18 @@ const BEATS: u64 = 8;
 
 pub(crate) struct Watchdog {
     pub(in crate::engine) threshold_ns: AtomicU64,
-    /// The process is aborted at the report of this number, and at one of a stall that has lasted for so long; 0: never.
+    /// The process is aborted at the report with this number, and at the report of a stall that has lasted for this long; 0: never.
     panic_on_stall: AtomicU32,
     panic_on_stall_ns: AtomicU64,
     pub(in crate::engine) state: Mutex<State>,
     pub(in crate::engine) reports: Mutex<Reports>,
 }
 
-/// What has been reported of stalled worklists since the engine was built.
+/// Reports of stalled worklists since the engine was built.
 #[derive(Default)]
 pub(in crate::engine) struct Reports {
     pub(in crate::engine) count: u32,
-    /// The process is to be stopped; at this time, if the report of it has not been said by then.
+    /// When to abort the process, if the report handler has not returned by then. `None`: not at all.
     pub(in crate::engine) aborts_at: Option<u64>,
 }
 
@@ -45,14 +45,14 @@ pub(in crate::engine) struct State {
     pub(in crate::engine) next_pass_ns: u64,
 }
 
-/// A list where something waited when it was looked at.
+/// A list where something waited when the watchdog examined it.
 pub(in crate::engine) struct Suspect {
     progress: Progress,
-    /// For how long it has not got on, as far as the beats have seen.
+    /// For how long it has made no progress, as far as the beats tell.
     stalled_ns: u64,
 }
 
-/// A list that has not got on, and for how long.
+/// A list without progress, and for how long.
 pub(crate) type Stall = (WaitList, u64);
 
 impl Watchdog {
@@ -99,7 +99,7 @@ impl Watchdog {
         self.reports.lock().aborts_at
     }
 
-    /// Why the process is to be stopped, if it is; `reports`: how many there have been of stalled worklists, this one included.
+    /// Why the process is to be aborted, if it is. `reports`: the number of reports of stalled worklists, this one included.
     pub(in crate::engine) fn verdict(&self, reports: u32, stalled: &[Stall]) -> Option<String> {
         let ready = stalled.iter().filter(|(list, _)| is_of_the_pool(*list));
         let longest = ready.map(|(_, ns)| *ns).max()?;
@@ -124,7 +124,7 @@ pub(crate) fn is_of_the_pool(list: WaitList) -> bool {
 }
 
 impl State {
-    /// One look. `waits`: all lists where something waits. Returns those that are to be reported.
+    /// One beat. `waits`: all lists where something waits. Returns the lists to report.
     pub(in crate::engine) fn beat(
         &mut self,
         now_ns: u64,
@@ -133,7 +133,7 @@ impl State {
     ) -> Vec<Stall> {
         let elapsed = now_ns.saturating_sub(self.last_beat_ns);
         self.last_beat_ns = now_ns;
-        // Twice as late as it should be: a thread that did not run itself cannot say that others did not.
+        // Later than two beats: a thread that did not run itself cannot say that others did not.
         let seen = if elapsed <= 2 * beat_ns(threshold_ns) {
             elapsed
         } else {
@@ -150,7 +150,7 @@ impl State {
             }
             let before = suspect.stalled_ns / threshold_ns;
             suspect.stalled_ns += seen;
-            // Again after every further threshold.
+            // Reported again after every further threshold.
             if suspect.stalled_ns / threshold_ns > before {
                 stalled.push((*list, suspect.stalled_ns));
             }
@@ -181,7 +181,7 @@ fn beat_ns(threshold_ns: u64) -> u64 {
     (threshold_ns / BEATS).max(1)
 }
 
-/// All lists where something waits, and how far each has got.
+/// All lists where something waits, with their progress.
 pub(crate) fn look_at(pools: &[Arc<Pool>]) -> HashMap<WaitList, Progress> {
     let waits: Vec<Waits> = pools.iter().flat_map(|pool| pool.lock().waits()).collect();
     let progress = |waits: &Waits| match waits.behind_front {
@@ -204,8 +204,8 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const THRESHOLD: u64 = 8 * SECOND;
 
-    /// The looks of a watchdog over one pool whose progress is `progress(seconds)`, with the looks where it asks for them
-    /// itself, but none while `stopped(seconds)`. Returns the seconds of the reports.
+    /// The beats of a watchdog over one pool whose progress is `progress(seconds)`: they come when it asks for them, but not while
+    /// `stopped(seconds)`. Returns the seconds of the reports.
     fn reports(progress: impl Fn(u64) -> Option<u64>, stopped: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut state = State::default();
         let mut due = 0;

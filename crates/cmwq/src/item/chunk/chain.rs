@@ -1,31 +1,31 @@
 //! A chain: items that one thread publishes with a single exchange on the inbox.
 //!
-//! Its nodes link to each other as those of an inbox do, each to the one before it: single items, and [bundles](super::bundle) that the thread has filled
-//! before anybody else knows of them. Bundles hold what an open batch cannot hold twice and what has one function: see [`Chain::add`].
+//! Its nodes link as those of an inbox do, each to the one before it: single items, and [chunks](super::chunk) that the thread has filled before
+//! any other thread knows them. A chunk holds items of one function that no open batch can hold as well: see [`Chain::add`].
 
-use super::bundle::Bundles;
+use super::entries::Chunks;
 use super::filling::{FEW, Filling};
 use crate::item::closure::Small;
 use crate::item::raw::{Pending, RawWork, link};
 use std::ptr::NonNull;
 
-/// Items that were claimed and not published. Whoever has it publishes it.
+/// Items that were claimed and not published. Its owner publishes it.
 pub(crate) struct Chain<'b> {
-    /// Where items are put together; `None`: each is a node of its own.
-    bundles: Option<&'b Bundles>,
+    /// The chunks for its items; `None`: each item is a node of its own.
+    chunks: Option<&'b Chunks>,
     newest: Option<NonNull<RawWork>>,
     oldest: Option<NonNull<RawWork>>,
     nodes: usize,
     items: usize,
-    /// The bundle that is being filled; newer than all nodes.
+    /// The chunk that is being filled; newer than all nodes.
     filling: Option<Filling>,
 }
 
 impl<'b> Chain<'b> {
-    /// An empty one, of items that all go to the pool workqueue of `bundles`.
-    pub(crate) fn new(bundles: Option<&'b Bundles>) -> Self {
+    /// An empty chain, of items that all go to the pool workqueue of `chunks`.
+    pub(crate) fn new(chunks: Option<&'b Chunks>) -> Self {
         Chain {
-            bundles,
+            chunks,
             newest: None,
             oldest: None,
             nodes: 0,
@@ -40,16 +40,16 @@ impl<'b> Chain<'b> {
         self.items
     }
 
-    /// How many single items and bundles there are. When it is [finished](Self::finish).
+    /// How many single items and chunks there are, once it is [finished](Self::finish).
     pub(crate) fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// Adds an item that is aimed already. `alone`: it may be in an open batch still, and so must be looked at before it is taken.
+    /// Adds an item that has its destination. `alone`: an open batch may still hold it, so it must be checked before it is taken.
     #[inline]
     pub(crate) fn add(&mut self, item: Pending, alone: bool) {
         self.items += 1;
-        let Some(bundles) = self.bundles.filter(|_| !alone) else {
+        let Some(chunks) = self.chunks.filter(|_| !alone) else {
             self.end_filling();
             return self.push(item.into_raw());
         };
@@ -59,13 +59,13 @@ impl<'b> Chain<'b> {
             return item.hand_on();
         }
         self.end_filling();
-        self.filling = Some(bundles.begin_filling(&item));
+        self.filling = Some(chunks.begin_filling(&item));
         item.hand_on();
     }
 
-    /// Adds a closure, which is handed on. The chain is one of closures, whose bundles it has.
+    /// Adds a closure, which is handed on. The chain holds closures only, and its chunks are `chunks`.
     #[inline]
-    pub(crate) fn add_closure(&mut self, bundles: &Bundles, closure: &Small) {
+    pub(crate) fn add_closure(&mut self, chunks: &Chunks, closure: &Small) {
         self.items += 1;
         if let Some(filling) = &mut self.filling
             && filling.add(closure)
@@ -73,11 +73,11 @@ impl<'b> Chain<'b> {
             return;
         }
         self.end_filling();
-        self.filling = Some(bundles.begin_filling(closure));
+        self.filling = Some(chunks.begin_filling(closure));
     }
 
     fn push(&mut self, node: NonNull<RawWork>) {
-        // SAFETY: the node is the chain's, and nobody else's.
+        // SAFETY: only the chain owns the node.
         unsafe { link::set_next(node, self.newest) };
         self.newest = Some(node);
         self.oldest = self.oldest.or(Some(node));
@@ -95,12 +95,12 @@ impl<'b> Chain<'b> {
         filling.undo(|item| self.push(item.into_raw()));
     }
 
-    /// Nothing more is added.
+    /// No more items follow.
     pub(crate) fn finish(&mut self) {
         self.end_filling();
     }
 
-    /// The newest node and the oldest one, which are the caller's; `None`: it is empty.
+    /// The newest node and the oldest one, which the caller owns; `None`: it is empty.
     #[inline]
     pub(in crate::item) fn into_ends(mut self) -> Option<(NonNull<RawWork>, NonNull<RawWork>)> {
         self.end_filling();
@@ -132,18 +132,18 @@ mod tests {
         assert!(!item.is_aligned(), "nobody runs it here");
     }
 
-    /// Publishes these items behind one that is there, and returns where they are in what a worker takes, and how many nodes there were.
+    /// Publishes these items after another one; returns in which order a worker takes them, and the number of nodes.
     fn publish(works: &[RawWork], alone: impl Fn(usize) -> bool) -> (Vec<usize>, usize) {
-        let bundles = Bundles::of_items(1, 0, &OldestBatch::new());
+        let chunks = Chunks::of_items(1, 0, &OldestBatch::new());
         let inbox = Inbox::new();
         let claim = |at: usize| {
-            // SAFETY: it is there until the end of the test.
+            // SAFETY: the item exists until the end of the test.
             unsafe { Pending::claim(NonNull::from(&works[at])) }.expect("it is idle")
         };
         let first = RawWork::new(one);
         // SAFETY: as above.
         inbox.push(unsafe { Pending::claim(NonNull::from(&first)) }.expect("it is idle"));
-        let mut chain = Chain::new(Some(&bundles));
+        let mut chain = Chain::new(Some(&chunks));
         for at in 0..works.len() {
             chain.add(claim(at), alone(at));
         }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_one_function_is_one_node_for_each_bundle() {
+    fn what_has_one_function_is_one_node_for_each_chunk() {
         let works = works(300, |_| true);
         let (order, nodes) = publish(&works, |_| false);
         assert_eq!(order, (0..300).collect::<Vec<_>>());

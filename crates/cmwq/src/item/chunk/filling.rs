@@ -1,55 +1,55 @@
-//! A bundle that one thread fills before it publishes it: nobody else has it, so nothing about it is a read-modify-write.
+//! A chunk that one thread fills before it publishes it: no other thread has it, so nothing about it is a read-modify-write.
 
-use super::Bundles;
-use super::bundle::{Bundle, Contents, Found, MOST, Serial};
+use super::Chunks;
+use super::entries::{Chunk, Contents, Found, MOST, Serial};
 use super::load::Load;
 use crate::item::raw::{Pending, RawWork};
 use crate::sys::atomic::Ordering;
 use std::ptr::NonNull;
 
-/// Fewer items than these go by themselves.
+/// Fewer items than this are published one by one.
 pub(in crate::item) const FEW: usize = if cfg!(cmwq_loom) { 2 } else { 4 };
 
-/// What is in it is owned by it, and is lost if it is dropped.
+/// It owns its contents, which are lost if it is dropped.
 pub(in crate::item) struct Filling {
     of: Serial,
-    bundle: Box<Bundle>,
+    chunk: Box<Chunk>,
     number: usize,
     filled: usize,
 }
 
-impl Bundles {
-    /// A bundle with `load` in it, which is handed on.
+impl Chunks {
+    /// A chunk with `load` in it, which is handed on.
     pub(in crate::item) fn begin_filling<L: Load>(&self, load: &L) -> Filling {
         debug_assert!(self.serial.contents == L::CONTENTS && L::COUNTED == 1);
         let filling = Filling {
             of: self.serial,
-            bundle: self.take_spare(),
+            chunk: self.take_spare(),
             number: load.number(),
             filled: 1,
         };
-        // SAFETY: nobody else has it.
+        // SAFETY: no other thread has it.
         unsafe {
-            filling.bundle.about.number.set(load.number());
-            filling.bundle.about.in_blocks.set(load.is_in_block());
-            load.put(&filling.bundle, 0);
+            filling.chunk.about.number.set(load.number());
+            filling.chunk.about.in_blocks.set(load.is_in_block());
+            load.put(&filling.chunk, 0);
         }
         filling
     }
 }
 
 impl Filling {
-    /// Adds `load`, if there is room for it beside what is there. `true`: it is handed on.
+    /// Adds `load`, if it fits the other entries and there is room. `true`: it is handed on.
     #[inline]
     pub(in crate::item) fn add<L: Load>(&mut self, load: &L) -> bool {
         let fits = self.filled < MOST
             && self.of.contents == L::CONTENTS
             && self.number == load.number()
-            // SAFETY: nobody else has it.
-            && unsafe { self.bundle.about.in_blocks.get() } == load.is_in_block();
+            // SAFETY: no other thread has it.
+            && unsafe { self.chunk.about.in_blocks.get() } == load.is_in_block();
         if fits {
             // SAFETY: as above.
-            unsafe { load.put(&self.bundle, self.filled) };
+            unsafe { load.put(&self.chunk, self.filled) };
             self.filled += 1;
         }
         fits
@@ -64,25 +64,25 @@ impl Filling {
         self.of.contents == Contents::Closures
     }
 
-    /// The node to be published. Nobody adds to it any more.
+    /// The node to be published. Nothing is added to it any more.
     pub(in crate::item) fn finish(self) -> NonNull<RawWork> {
-        // Relaxed: it is published as a whole. The hold is that of who will take it.
-        self.bundle.holds.store(1, Ordering::Relaxed);
-        self.bundle
+        // Relaxed: the chunk is published as a whole. The hold is the future taker's.
+        self.chunk.holds.store(1, Ordering::Relaxed);
+        self.chunk
             .filled
             .store(self.filled as u32, Ordering::Relaxed);
-        NonNull::from(Box::leak(self.bundle)).cast()
+        NonNull::from(Box::leak(self.chunk)).cast()
     }
 
     /// Gives all items back, the oldest first.
     pub(in crate::item) fn undo(self, mut item: impl FnMut(Pending)) {
         for place in 0..self.filled {
-            if let Found::Item(found) = self.bundle.take(place) {
+            if let Found::Item(found) = self.chunk.take(place) {
                 item(found);
             }
         }
-        if let Some(home) = self.bundle.about.aim.home.upgrade() {
-            home.spare.lock().others.put(self.bundle);
+        if let Some(home) = self.chunk.about.destination.home.upgrade() {
+            home.spare.lock().others.put(self.chunk);
         }
     }
 }

@@ -1,15 +1,15 @@
 //! The inbox of a pool: where issuers publish, without its lock.
 //!
-//! One word: the address of the newest item, each item linking to the one before it, or nothing. Publishing is one
-//! compare-exchange. Whoever holds the pool's lock takes the whole chain with one swap and turns it around, so items come
-//! out in the order in which they were published. In the place of an item there may be a [bundle](super::bundle) of them.
+//! One word: the address of the newest item, each item linking to the one before it, or nothing. Publishing is one compare-exchange. The lock
+//! holder takes the whole chain with one swap and reverses it, so items come out in the order in which they were published. A node may be a
+//! [chunk](super::chunk) of items instead of an item.
 //!
-//! The lowest bit of an *empty* inbox is [`NOTIFY`]: "whoever publishes next must see to it that a worker is woken". It is in
-//! the same word as the items, so setting it (only while there are none) and publishing can not pass each other by: that
-//! is the whole of the no-lost-wake-up argument on the issuer's side, see `pool/PROTOCOL.md`.
+//! The lowest bit of an *empty* inbox is [`NOTIFY`]: "the next issuer must make sure that a worker is woken". It is in the same word as the
+//! items, so setting it (only while there are none) and publishing cannot miss each other: that is the whole no-lost-wake-up argument on
+//! the issuer's side, see `pool/PROTOCOL.md`.
 
-use super::bundle::Bundles;
 use super::chain::Chain;
+use super::entries::Chunks;
 use super::open::Open;
 use super::part::Part;
 use crate::item::closure::Small;
@@ -21,21 +21,21 @@ use std::ptr::NonNull;
 
 const NOTIFY: usize = 1;
 
-/// What the publisher has to do next.
+/// What the issuer has to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
-    /// Nothing: a worker that is awake will look.
+    /// Nothing: a worker that is awake will poll.
     Quiet,
-    /// See to it that a worker is woken: the publisher took the NOTIFY bit, and is the only one who did.
+    /// Make sure that a worker is woken: this issuer alone took the NOTIFY bit.
     MustNotify,
 }
 
 pub(crate) struct Inbox {
     head: AtomicPtr<RawWork>,
-    /// For a worker that waits awake: what was published has been accepted by somebody else, and waits on the worklist. Beside the
-    /// head, where such a worker looks anyway. A hint: who sleeps relies on the head alone.
+    /// For a spinning worker: another thread has accepted published items, which wait on the worklist. Beside the head, which
+    /// such a worker polls anyway. A hint: a worker that parks relies on the head alone.
     accepted: AtomicBool,
-    /// For a publisher whose duty it is to call somebody: a worker that is awake runs something, and will look when that ends. A hint.
+    /// For an issuer with the duty to wake a worker: a worker that is awake runs an item, and will poll when it ends. A hint.
     worked: AtomicBool,
 }
 
@@ -54,28 +54,28 @@ impl Inbox {
         self.push_node(item.into_raw())
     }
 
-    /// Publishes `item` in a new bundle, to which the calling thread adds from now on.
-    pub(crate) fn push_bundle(&self, item: Pending, bundles: &Bundles, open: &Open) -> Pushed {
-        self.push_node(bundles.make_of_item(item, open))
+    /// Publishes `item` in a new chunk, to which the calling thread adds from now on.
+    pub(crate) fn push_chunk(&self, item: Pending, chunks: &Chunks, open: &Open) -> Pushed {
+        self.push_node(chunks.make_of_item(item, open))
     }
 
     /// The same for a closure, which is handed on.
-    pub(crate) fn push_closure(&self, closure: &Small, bundles: &Bundles, open: &Open) -> Pushed {
-        self.push_node(bundles.make_of_closure(closure, open))
+    pub(crate) fn push_closure(&self, closure: &Small, chunks: &Chunks, open: &Open) -> Pushed {
+        self.push_node(chunks.make_of_closure(closure, open))
     }
 
-    /// The same for what has a handle: `item`, which is aimed already.
+    /// The same for a closure with a handle: `item`, which has its destination.
     pub(crate) fn push_with_handle(
         &self,
         closure: &Small,
         item: Pending,
-        bundles: &Bundles,
+        chunks: &Chunks,
         open: &Open,
     ) -> Pushed {
-        self.push_node(bundles.make_with_handle(closure, item, open))
+        self.push_node(chunks.make_with_handle(closure, item, open))
     }
 
-    /// Publishes all that is in the chain.
+    /// Publishes the whole chain.
     pub(crate) fn push_chain(&self, chain: Chain<'_>) -> Pushed {
         match chain.into_ends() {
             Some((newest, oldest)) => self.push_nodes(newest, oldest),
@@ -103,9 +103,8 @@ impl Inbox {
             };
             // SAFETY: we own `oldest` until the exchange succeeds.
             unsafe { link::set_next(oldest, below) };
-            // Release publishes the items' fields; on success the taker's Acquire reads them. Acquire: taking NOTIFY makes what
-            // was done before it was set visible to the publisher, who goes on to the pool's lock anyway; it keeps the
-            // argument local.
+            // Release publishes the items' fields; on success the taker's Acquire reads them. Acquire: taking NOTIFY makes what was done before it was set
+            // visible to the issuer, which takes the pool's lock next anyway; it keeps the argument local.
             match self.head.compare_exchange_weak(
                 head,
                 newest.as_ptr(),
@@ -130,20 +129,21 @@ impl Inbox {
         self.head.load(Ordering::Relaxed).addr() & !NOTIFY == 0
     }
 
-    /// Whether a worker that waits awake has something to look for.
+    /// Whether a spinning worker has something to take.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         !self.is_empty() || self.accepted.load(Ordering::Relaxed)
     }
 
-    /// A worker that waits awake has found something, probably a single item, and is about to take it: all lines that it will write to are asked for at once.
+    /// Called by a spinning worker that has found something, probably a single item, and is about to take it: prefetches all lines that the worker
+    /// will write.
     #[inline]
-    pub(crate) fn ask_for_item(&self) {
+    pub(crate) fn prefetch_item(&self) {
         prefetch::to_write(std::ptr::from_ref(&self.head).addr());
-        RawWork::ask_for(self.head.load(Ordering::Relaxed).addr());
+        RawWork::prefetch(self.head.load(Ordering::Relaxed).addr());
     }
 
-    /// Calls a worker that waits awake: items were accepted that nobody has taken.
+    /// Signals a spinning worker: items were accepted that no worker has taken.
     #[inline]
     pub(crate) fn tell_accepted(&self) {
         if !self.accepted.load(Ordering::Relaxed) {
@@ -151,7 +151,7 @@ impl Inbox {
         }
     }
 
-    /// The caller, who holds the pool's lock, has seen that nothing waits.
+    /// The caller, which holds the pool's lock, has seen that nothing waits.
     #[inline]
     pub(crate) fn none_accepted(&self) {
         if self.accepted.load(Ordering::Relaxed) {
@@ -159,16 +159,16 @@ impl Inbox {
         }
     }
 
-    /// A worker begins to run what it has taken, or the last one goes to sleep.
+    /// A worker begins to run what it has taken, or the last one parks.
     #[inline]
     pub(crate) fn set_worked(&self, worked: bool) {
-        // Nearly always it is that already.
+        // Nearly always the value is the same.
         if self.worked.load(Ordering::Relaxed) != worked {
             self.worked.store(worked, Ordering::Relaxed);
         }
     }
 
-    /// Whether a worker is awake, and will look when what it runs has ended.
+    /// Whether a worker is awake, and will poll when its item has ended.
     #[inline]
     pub(crate) fn is_worked(&self) -> bool {
         cfg!(cmwq_loom) || self.worked.load(Ordering::Relaxed)
@@ -180,7 +180,7 @@ impl Inbox {
         if self.is_empty() {
             return;
         }
-        // Acquire pairs with the publishers' Release: their chain of exchanges is one release sequence.
+        // Acquire pairs with the issuers' Release: their chain of exchanges is one release sequence.
         let newest = NonNull::new(self.head.swap(std::ptr::null_mut(), Ordering::Acquire));
         let (mut item, mut behind) = (newest, None);
         while let Some(this) = item {
@@ -200,7 +200,7 @@ impl Inbox {
         }
     }
 
-    /// Asks the next publisher for a wake-up. `false`: there are items already, nothing was asked.
+    /// Sets NOTIFY, which asks the next issuer for a wake-up. `false`: there are items already, so it is not set.
     #[inline]
     pub(crate) fn ask_notify(&self) -> bool {
         let asked = std::ptr::without_provenance_mut(NOTIFY);
@@ -208,7 +208,7 @@ impl Inbox {
         if head == asked {
             return true;
         }
-        // Release: who takes the bit (Acquire) sees what the asker did before, such as its entry in the idle list.
+        // Release: the issuer that takes the bit (Acquire) sees what this thread did before, such as its entry in the idle list.
         match self.head.compare_exchange(
             std::ptr::null_mut(),
             asked,
@@ -220,12 +220,12 @@ impl Inbox {
         }
     }
 
-    /// Takes the request back: a worker is awake and will look by itself.
+    /// Takes NOTIFY back: a worker is awake and will poll by itself.
     #[inline]
     pub(crate) fn drop_notify(&self) {
         let asked = std::ptr::without_provenance_mut(NOTIFY);
         if self.head.load(Ordering::Relaxed) == asked {
-            // A failure means that a publisher took it first; it will find the searching worker and do nothing.
+            // A failure means that an issuer took it first; it will find the searching worker and do nothing.
             let _ = self.head.compare_exchange(
                 asked,
                 std::ptr::null_mut(),
@@ -253,15 +253,14 @@ unsafe fn weigh(node: NonNull<RawWork>) -> usize {
     }
 }
 
-/// Items taken from an inbox that nobody has accepted yet, oldest first. Whoever owns it has to use it up: an item in it has no
-/// other owner.
+/// Items taken from an inbox and not accepted yet, oldest first. Its owner has to use them up: an item in it has no other owner.
 #[derive(Default)]
 pub(crate) struct Taken {
     oldest: Option<NonNull<RawWork>>,
     newest: Option<NonNull<RawWork>>,
-    /// What is left of the bundle that was the oldest, which is before it.
+    /// The rest of the chunk that was the oldest node; it comes before `oldest`.
     part: Option<Part>,
-    /// About how many items there are from the oldest on.
+    /// About how many items there are from `oldest` on.
     len: usize,
 }
 
@@ -288,13 +287,13 @@ impl Taken {
             return Some(item);
         }
         let item = self.pop_node()?;
-        // SAFETY: it is no bundle, and was published as what it is.
+        // SAFETY: it is no chunk, and was published as an item.
         Some(unsafe { Pending::from_raw(item) })
     }
 
-    /// Whether the oldest item is in a bundle.
+    /// Whether the oldest item is in a chunk.
     #[inline]
-    pub(crate) fn begins_with_bundle(&self) -> bool {
+    pub(crate) fn begins_with_chunk(&self) -> bool {
         // SAFETY: the chain is ours (`take_all`).
         self.part.is_some()
             || self
@@ -302,16 +301,16 @@ impl Taken {
                 .is_some_and(|node| unsafe { node.as_ref() }.is_node())
     }
 
-    /// The pool workqueue that the oldest item is for, if that is in a bundle.
+    /// The pool workqueue of the oldest item, if that is in a chunk.
     #[inline]
-    pub(crate) fn pwq_of_bundle(&mut self) -> Option<u32> {
+    pub(crate) fn pwq_of_chunk(&mut self) -> Option<u32> {
         self.oldest_part().map(|part| part.pwq())
     }
 
-    /// The oldest items, up to `most` of one bundle, if the oldest is in one; as long as `fits` their addresses and functions.
-    /// Nothing of an item is touched.
+    /// The oldest items, up to `most` of one chunk, if the oldest is in one; it stops before the first whose address and function do not meet
+    /// `fits`. No item is touched.
     #[inline]
-    pub(crate) fn split_bundle(
+    pub(crate) fn split_chunk(
         &mut self,
         most: usize,
         fits: Option<impl Fn(usize, Option<WorkFn>) -> bool>,
@@ -321,12 +320,12 @@ impl Taken {
         (part.len() > 0).then_some(part)
     }
 
-    /// What is left of the oldest, if that is a bundle.
+    /// The rest of the oldest node, if that is a chunk.
     #[inline]
     fn oldest_part(&mut self) -> Option<&mut Part> {
         if self.part.is_none() {
             let node = self.oldest?;
-            // SAFETY: the chain is ours (`take_all`), and a node in it that is none of an item is that of a bundle that was published.
+            // SAFETY: the chain is ours (`take_all`), and a node in it that is not an item's is that of a published chunk.
             unsafe {
                 if !node.as_ref().is_node() {
                     return None;
@@ -343,10 +342,10 @@ impl Taken {
         self.part.as_mut()
     }
 
-    /// The item is the oldest but for what is left of the bundle.
+    /// Puts the item behind the rest of the chunk and before all others.
     fn push_front(&mut self, item: Pending) {
         let item = item.into_raw();
-        // SAFETY: it is owned by `self` from now on.
+        // SAFETY: `self` owns it from now on.
         unsafe { link::set_next(item, self.oldest) };
         self.newest = self.newest.or(Some(item));
         self.oldest = Some(item);

@@ -1,28 +1,28 @@
-//! What can be added to a bundle: items, small closures, and what is both as long as it has a handle.
+//! What can be added to a chunk: items, small closures, and closures with a handle, which are both as long as the handle exists.
 
-use super::bundle::{Bundle, Contents, HANDLE, TOGETHER};
+use super::entries::{Chunk, Contents, HANDLE, TOGETHER};
 use crate::item::closure::Small;
 use crate::item::raw::Pending;
 
-/// What is added to a bundle.
+/// What is added to a chunk.
 pub(in crate::item) trait Load {
     const CONTENTS: Contents;
-    /// What it must have in common with all others.
+    /// What all entries must have in common.
     fn number(&self) -> usize;
-    /// Whether it is the first thing in a [block](crate::sys::blocks).
+    /// Whether it is the first object in a [block](crate::sys::blocks).
     fn is_in_block(&self) -> bool;
-    /// What is added to the count.
+    /// What it adds to the count.
     const COUNTED: u32 = 1;
     /// The address of the item, if it has a handle; 0: it has none.
     #[inline]
     fn item(&self) -> usize {
         0
     }
-    /// Writes it to its place.
+    /// Writes the entry.
     ///
     /// # Safety
-    /// The place is the caller's.
-    unsafe fn put(&self, bundle: &Bundle, place: usize);
+    /// The caller owns the entry.
+    unsafe fn put(&self, chunk: &Chunk, place: usize);
 }
 
 impl Load for Pending {
@@ -39,11 +39,9 @@ impl Load for Pending {
     }
 
     #[inline]
-    unsafe fn put(&self, bundle: &Bundle, place: usize) {
+    unsafe fn put(&self, chunk: &Chunk, place: usize) {
         // SAFETY: by the contract.
-        unsafe {
-            bundle.about.items[place / TOGETHER].0[place % TOGETHER].set(Some(self.as_ptr()))
-        };
+        unsafe { chunk.about.items[place / TOGETHER].0[place % TOGETHER].set(Some(self.as_ptr())) };
     }
 }
 
@@ -61,13 +59,13 @@ impl Load for Small {
     }
 
     #[inline]
-    unsafe fn put(&self, bundle: &Bundle, place: usize) {
+    unsafe fn put(&self, chunk: &Chunk, place: usize) {
         // SAFETY: by the contract.
-        unsafe { bundle.about.closures[place / TOGETHER].0[place % TOGETHER].set(self.payload()) };
+        unsafe { chunk.about.closures[place / TOGETHER].0[place % TOGETHER].set(self.payload()) };
     }
 }
 
-/// What has a handle: a closure, and the item that it is as long as the handle is there.
+/// A closure with a handle, and the item that it is as long as the handle exists.
 pub(in crate::item) struct WithHandle<'a> {
     pub(in crate::item) closure: &'a Small,
     pub(in crate::item) item: &'a Pending,
@@ -93,11 +91,11 @@ impl Load for WithHandle<'_> {
     }
 
     #[inline]
-    unsafe fn put(&self, bundle: &Bundle, place: usize) {
-        // SAFETY: by the contract. The bit is not set, or nothing would be added: nobody else looks at the item.
+    unsafe fn put(&self, chunk: &Chunk, place: usize) {
+        // SAFETY: by the contract. The bit is not set, or nothing would be added: no other thread reads the item.
         unsafe {
-            self.closure.put(bundle, place);
-            bundle.about.with_handle.set(Some(self.item.as_ptr()));
+            self.closure.put(chunk, place);
+            chunk.about.with_handle.set(Some(self.item.as_ptr()));
         }
     }
 }

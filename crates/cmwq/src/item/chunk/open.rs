@@ -1,6 +1,6 @@
-//! The side of the thread that makes bundles: it adds to the last one until that is full or taken, or the thread publishes otherwise.
+//! The maker's side of chunks: it adds to its last chunk until that is full or taken, or until it publishes otherwise.
 
-use super::bundle::{AHEAD, Bundle, Bundles, CLOSED, HANDLE, MOST, Serial, TOGETHER};
+use super::entries::{AHEAD, CLOSED, Chunk, Chunks, HANDLE, MOST, Serial, TOGETHER};
 use super::load::{Load, WithHandle};
 use crate::item::closure::Small;
 use crate::item::raw::{Pending, RawWork};
@@ -9,17 +9,17 @@ use crate::sys::fork;
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-/// The bundle that a thread adds to. It holds it.
+/// The chunk that a thread adds to, and holds.
 pub(crate) struct Open {
-    /// Which bundles it is one of; `None`: there is none.
+    /// Whose chunk it is; `None`: there is none.
     of: Cell<Option<Serial>>,
-    bundle: Cell<Option<NonNull<Bundle>>>,
+    chunk: Cell<Option<NonNull<Chunk>>>,
     number: Cell<usize>,
-    /// The next place.
+    /// The next entry.
     next: Cell<usize>,
-    /// The address of the item of what is in the last one, if that has a handle; 0: it has none.
+    /// The address of the last entry's item, if that entry has a handle; 0: it has none.
     with_handle: Cell<usize>,
-    /// The fork generation of the process whose bundle it is.
+    /// The fork generation of the process that made it.
     born: Cell<u32>,
 }
 
@@ -27,7 +27,7 @@ impl Open {
     pub(crate) const fn none() -> Self {
         Open {
             of: Cell::new(None),
-            bundle: Cell::new(None),
+            chunk: Cell::new(None),
             number: Cell::new(0),
             next: Cell::new(0),
             with_handle: Cell::new(0),
@@ -35,37 +35,37 @@ impl Open {
         }
     }
 
-    /// Which bundles it is one of.
+    /// Whose chunk it is.
     #[inline]
     pub(crate) fn of(&self) -> Option<Serial> {
         self.of.get()
     }
 
-    /// It, if it is one of these, for such as have this number, and has room. It is held until it is [left](Self::leave).
+    /// The chunk, if it belongs to `of`, is for closures or items with this number, and has room. The caller holds it until it [leaves](Self::leave) it.
     #[inline]
-    fn fitting<L: Load>(&self, of: Serial, number: usize) -> Option<NonNull<Bundle>> {
+    fn fitting<L: Load>(&self, of: Serial, number: usize) -> Option<NonNull<Chunk>> {
         let fits = self.of.get() == Some(of)
             && of.contents == L::CONTENTS
             && self.next.get() < MOST
             && self.with_handle.get() == 0
             && self.number.get() == number;
-        self.bundle.get().filter(|_| fits)
+        self.chunk.get().filter(|_| fits)
     }
 
-    /// Adds `load` to the `bundle` that is [fitting](Self::fitting). `true`: it is published, and handed on. Nobody need be
-    /// told: somebody will come for what else is in the bundle. `false`: it was closed, and is left.
+    /// Adds `load` to the [fitting](Self::fitting) `chunk`. `true`: it is published, and handed on. The caller need not wake a worker: a lock holder
+    /// will come for the rest of the chunk. `false`: the chunk was closed, and is left.
     #[inline]
-    fn add<L: Load>(&self, bundle: NonNull<Bundle>, load: &L) -> bool {
+    fn add<L: Load>(&self, chunk: NonNull<Chunk>, load: &L) -> bool {
         let place = self.next.get();
-        // SAFETY: held, and not used after it is left below: it may be gone then.
-        let bundle = unsafe { bundle.as_ref() };
+        // SAFETY: held, and not used after it is left below: it may be freed then.
+        let chunk = unsafe { chunk.as_ref() };
         if place % TOGETHER == TOGETHER / 2 {
-            bundle.ask_for(place + AHEAD);
+            chunk.prefetch(place + AHEAD);
         }
-        // SAFETY: nobody looks at it before it is counted.
-        unsafe { load.put(bundle, place) };
-        // Release: who takes it sees it.
-        if bundle.filled.fetch_add(L::COUNTED, Ordering::Release) & CLOSED != 0 {
+        // SAFETY: no thread reads the entry before it is counted.
+        unsafe { load.put(chunk, place) };
+        // Release: the taker sees it.
+        if chunk.filled.fetch_add(L::COUNTED, Ordering::Release) & CLOSED != 0 {
             self.leave();
             return false;
         }
@@ -74,51 +74,52 @@ impl Open {
         true
     }
 
-    /// Adds a closure, if it is one of these bundles and has room. `true`: it is published, and handed on.
+    /// Adds a closure, if the chunk belongs to `of` and has room. `true`: it is published, and handed on.
     #[inline]
     pub(crate) fn add_closure(&self, of: Serial, closure: &Small) -> bool {
         self.fitting::<Small>(of, closure.number())
-            .is_some_and(|bundle| self.add(bundle, closure))
+            .is_some_and(|chunk| self.add(chunk, closure))
     }
 
     #[inline]
-    fn put_item(&self, bundle: NonNull<Bundle>, item: Pending) -> Result<(), Pending> {
-        if !self.add(bundle, &item) {
+    fn put_item(&self, chunk: NonNull<Chunk>, item: Pending) -> Result<(), Pending> {
+        if !self.add(chunk, &item) {
             return Err(item);
         }
         item.hand_on();
         Ok(())
     }
 
-    /// The same for an item that is aimed where these bundles go. Given back if it cannot be added.
+    /// The same for an item with the destination of these chunks. Gives it back if it cannot be added.
     #[inline]
     pub(crate) fn add_item(&self, of: Serial, item: Pending) -> Result<(), Pending> {
         match self.fitting::<Pending>(of, item.number()) {
-            Some(bundle) => self.put_item(bundle, item),
+            Some(chunk) => self.put_item(chunk, item),
             None => Err(item),
         }
     }
 
-    /// The same for an item that is aimed nowhere yet, if it runs nowhere.
+    /// The same for an item without a destination, if it runs nowhere.
     #[inline]
     pub(crate) fn add_item_again(&self, of: Serial, mut item: Pending) -> Result<(), Pending> {
-        let Some(bundle) = self.fitting::<Pending>(of, item.number()) else {
+        let Some(chunk) = self.fitting::<Pending>(of, item.number()) else {
             return Err(item);
         };
         {
             // SAFETY: held.
-            let aim = &unsafe { bundle.as_ref() }.about.aim;
+            let destination = &unsafe { chunk.as_ref() }.about.destination;
             let last_pool = item.last_pool();
-            if (last_pool != 0 && last_pool != aim.pool) || !aim.oldest.is_after(item.noted_batch())
+            if (last_pool != 0 && last_pool != destination.pool)
+                || !destination.oldest.is_after(item.noted_batch())
             {
                 return Err(item);
             }
-            item.aim(aim.pool, aim.pwq);
+            item.set_destination(destination.pool, destination.pwq);
         }
-        self.put_item(bundle, item)
+        self.put_item(chunk, item)
     }
 
-    /// The same for what has a handle. Given back if it cannot be added.
+    /// The same for a closure with a handle. Gives the item back if it cannot be added.
     #[inline]
     pub(crate) fn add_with_handle(
         &self,
@@ -126,40 +127,40 @@ impl Open {
         closure: &Small,
         mut item: Pending,
     ) -> Result<(), Pending> {
-        let Some(bundle) = self.fitting::<WithHandle<'_>>(of, closure.number()) else {
+        let Some(chunk) = self.fitting::<WithHandle<'_>>(of, closure.number()) else {
             return Err(item);
         };
         {
             // SAFETY: held.
-            let aim = &unsafe { bundle.as_ref() }.about.aim;
-            item.aim(aim.pool, aim.pwq);
+            let destination = &unsafe { chunk.as_ref() }.about.destination;
+            item.set_destination(destination.pool, destination.pwq);
         }
         let load = WithHandle {
             closure,
             item: &item,
         };
-        if !self.add(bundle, &load) {
+        if !self.add(chunk, &load) {
             return Err(item);
         }
         item.hand_on();
         Ok(())
     }
 
-    /// The handle of the item at this address is dropped. `true`: it was what the thread has added last, still in the bundle, and is only a closure now; nobody will look at the
-    /// item, which is the caller's.
+    /// The handle of the item at this address is dropped. `true`: it was the thread's last addition, is still in the chunk, and is only a closure
+    /// now; no other thread will read the item, which the caller owns.
     #[inline]
     pub(crate) fn drop_handle(&self, item: usize) -> bool {
         if self.with_handle.get() != item {
             return false;
         }
         self.with_handle.set(0);
-        let Some(bundle) = self.bundle.get() else {
+        let Some(chunk) = self.chunk.get() else {
             return false;
         };
         let filled = self.next.get() as u32;
-        // Release: the closure, for who takes it. A failure: the bundle was closed, and the item is taken.
+        // Release: the closure, for its taker. A failure: the chunk was closed, and the item is taken.
         // SAFETY: held.
-        let dropped = unsafe { bundle.as_ref() }
+        let dropped = unsafe { chunk.as_ref() }
             .filled
             .compare_exchange(
                 filled | HANDLE,
@@ -174,9 +175,9 @@ impl Open {
         dropped
     }
 
-    /// The calling thread has made `bundle`, one of these, and put `load` into its first place.
-    pub(in crate::item) fn begin<L: Load>(&self, of: Serial, bundle: NonNull<Bundle>, load: &L) {
-        self.bundle.set(Some(bundle));
+    /// The calling thread has made `chunk`, one of `of`, and put `load` into its first entry.
+    pub(in crate::item) fn begin<L: Load>(&self, of: Serial, chunk: NonNull<Chunk>, load: &L) {
+        self.chunk.set(Some(chunk));
         self.number.set(load.number());
         self.with_handle.set(load.item());
         self.next.set(1);
@@ -184,7 +185,7 @@ impl Open {
         self.of.set(Some(of));
     }
 
-    /// Nothing more is added to it: what the thread publishes from now on comes after what is in it.
+    /// The thread adds nothing more to it: what it publishes from now on comes after the chunk's contents.
     #[inline]
     pub(crate) fn leave(&self) {
         if self.of.take().is_some() {
@@ -202,35 +203,35 @@ impl Open {
     #[cold]
     fn let_go(&self) {
         // In a fork's child it is the parent's.
-        if let Some(bundle) = self.bundle.take()
+        if let Some(chunk) = self.chunk.take()
             && self.born.get() == fork::generation()
         {
-            // SAFETY: held, and not any more.
-            unsafe { Bundle::let_go(bundle) };
+            // SAFETY: held until now.
+            unsafe { Chunk::let_go(chunk) };
         }
     }
 }
 
-impl Bundles {
-    /// A bundle with `load` in it, which is handed on, to be published in its stead, and open to the calling thread.
+impl Chunks {
+    /// A chunk with `load` in it, which is handed on, to be published instead, and open to the calling thread.
     fn make<L: Load>(&self, load: &L, open: &Open) -> NonNull<RawWork> {
         open.leave();
-        let bundle = self.take_spare();
-        // SAFETY: nobody else has it.
+        let chunk = self.take_spare();
+        // SAFETY: no other thread has it.
         unsafe {
-            bundle.about.number.set(load.number());
-            bundle.about.in_blocks.set(load.is_in_block());
-            load.put(&bundle, 0);
+            chunk.about.number.set(load.number());
+            chunk.about.in_blocks.set(load.is_in_block());
+            load.put(&chunk, 0);
         }
-        // Relaxed: it is published as a whole. The holds are its maker's and that of who will take it.
-        bundle.holds.store(2, Ordering::Relaxed);
-        bundle.filled.store(L::COUNTED, Ordering::Relaxed);
-        let bundle = NonNull::from(Box::leak(bundle));
-        open.begin(self.serial, bundle, load);
-        bundle.cast()
+        // Relaxed: the chunk is published as a whole. One hold is the maker's, the other the future taker's.
+        chunk.holds.store(2, Ordering::Relaxed);
+        chunk.filled.store(L::COUNTED, Ordering::Relaxed);
+        let chunk = NonNull::from(Box::leak(chunk));
+        open.begin(self.serial, chunk, load);
+        chunk.cast()
     }
 
-    /// A bundle with `item` in it, to be published in its stead; the calling thread adds to it from now on.
+    /// A chunk with `item` in it, to be published instead; the calling thread adds to it from now on.
     pub(in crate::item) fn make_of_item(&self, item: Pending, open: &Open) -> NonNull<RawWork> {
         let node = self.make(&item, open);
         item.hand_on();
@@ -246,7 +247,7 @@ impl Bundles {
         self.make(closure, open)
     }
 
-    /// The same for what has a handle: `item`, aimed where the bundle goes.
+    /// The same for a closure with a handle: `item` has the chunk's destination.
     pub(in crate::item) fn make_with_handle(
         &self,
         closure: &Small,

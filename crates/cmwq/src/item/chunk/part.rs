@@ -1,54 +1,54 @@
-//! The side of those who take bundles: a bundle is closed and taken as a whole, and split into parts, whose places are emptied one by one.
+//! The taker's side of chunks: it closes and takes a whole chunk, splits it into parts, and empties their entries one by one.
 
-use super::bundle::{Bundle, CLOSED, Contents, Found, HANDLE, Places, TOGETHER};
+use super::entries::{CLOSED, Chunk, Contents, Found, HANDLE, Places, TOGETHER};
 use crate::item::raw::{Pending, RawWork, WorkFn};
 use crate::sys::atomic::Ordering;
 use crate::sys::prefetch;
 use std::ptr::NonNull;
 
-/// Some places of a bundle that was taken; it holds the bundle.
+/// Some entries of a chunk that was taken; it holds the chunk.
 pub(crate) struct Part {
-    bundle: NonNull<Bundle>,
+    chunk: NonNull<Chunk>,
     next: usize,
     end: usize,
 }
 
-// SAFETY: bundles may be used from anywhere, and each place of a part is taken by one thread.
+// SAFETY: any thread may use a chunk, and one thread takes each entry of a part.
 unsafe impl Send for Part {}
 
 impl Part {
-    /// About how much is in a bundle that is not closed yet.
+    /// About how many entries an open chunk has.
     ///
     /// # Safety
-    /// `node` is the node of a bundle that was published, and that the caller has taken.
+    /// `node` is the node of a chunk that was published, and that the caller has taken.
     pub(in crate::item) unsafe fn weigh(node: NonNull<RawWork>) -> u32 {
-        // SAFETY: who takes it holds it.
-        let bundle = unsafe { node.cast::<Bundle>().as_ref() };
-        bundle.filled.load(Ordering::Relaxed) & !HANDLE
+        // SAFETY: the taker holds it.
+        let chunk = unsafe { node.cast::<Chunk>().as_ref() };
+        chunk.filled.load(Ordering::Relaxed) & !HANDLE
     }
 
-    /// Closes a bundle, and takes all that is in it; apart from the rest, what comes last and has a handle.
+    /// Closes a chunk, and takes all its entries; a last entry with a handle is returned separately, as an item.
     ///
     /// # Safety
-    /// As for [`weigh`](Self::weigh), and once.
+    /// As for [`weigh`](Self::weigh), and called once.
     #[inline]
     pub(in crate::item) unsafe fn close(node: NonNull<RawWork>) -> (Self, Option<Pending>) {
-        let bundle = node.cast::<Bundle>();
-        // Acquire: what is in it. What the maker counts after this is nothing, and will not be looked at.
-        // SAFETY: who takes it holds it.
-        let filled = unsafe { bundle.as_ref() }
+        let chunk = node.cast::<Chunk>();
+        // Acquire: the entries. What the maker counts after this has no effect, and no thread will read it.
+        // SAFETY: the taker holds it.
+        let filled = unsafe { chunk.as_ref() }
             .filled
             .fetch_or(CLOSED, Ordering::Acquire);
         debug_assert_eq!(filled & CLOSED, 0, "it is taken once");
         let last = (filled & HANDLE != 0).then(|| {
             // SAFETY: put there before the bit was set; closed with the bit, it is the caller's.
-            let item = unsafe { bundle.as_ref().about.with_handle.get() };
+            let item = unsafe { chunk.as_ref().about.with_handle.get() };
             let item = item.expect("it was put there before the bit was set");
-            // SAFETY: handed on by who has put it there, and taken once.
+            // SAFETY: its maker handed it on, and it is taken once.
             unsafe { Pending::from_raw(item) }
         });
         let part = Part {
-            bundle,
+            chunk,
             next: 0,
             end: (filled & !HANDLE) as usize - usize::from(last.is_some()),
         };
@@ -56,41 +56,41 @@ impl Part {
     }
 
     #[inline]
-    fn bundle(&self) -> &Bundle {
+    fn chunk(&self) -> &Chunk {
         // SAFETY: held.
-        unsafe { self.bundle.as_ref() }
+        unsafe { self.chunk.as_ref() }
     }
 
     /// The pool workqueue.
     #[inline]
     pub(crate) fn pwq(&self) -> u32 {
-        self.bundle().about.aim.pwq
+        self.chunk().about.destination.pwq
     }
 
-    /// How many places are left.
+    /// How many entries are left.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.end - self.next
     }
 
-    /// The same places, for who takes others of them.
+    /// The same entries, for a thread that takes others of them.
     pub(crate) fn share(&self) -> Part {
-        // Relaxed: the hold that is there keeps the bundle.
-        self.bundle().holds.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: the existing hold keeps the chunk.
+        self.chunk().holds.fetch_add(1, Ordering::Relaxed);
         Part {
-            bundle: self.bundle,
+            chunk: self.chunk,
             next: self.next,
             end: self.end,
         }
     }
 
-    /// What is in the next place, as an item.
+    /// The next entry, as an item.
     pub(in crate::item) fn pop_item(&mut self) -> Pending {
         self.next += 1;
-        self.bundle().take_item(self.next - 1)
+        self.chunk().take_item(self.next - 1)
     }
 
-    /// Its first places, as many as `most` and as `fits` the addresses and functions of what is there.
+    /// Splits off the first entries: `most` at most, up to the first whose address and function do not meet `fits`.
     #[inline]
     pub(in crate::item) fn split(
         &mut self,
@@ -100,7 +100,7 @@ impl Part {
         let mut end = self.end.min(self.next + most);
         if let Some(fits) = fits {
             let unfit = |&place: &usize| {
-                let (address, func) = self.bundle().name(place);
+                let (address, func) = self.chunk().name(place);
                 !fits(address, func)
             };
             end = (self.next..end).find(unfit).unwrap_or(end);
@@ -111,34 +111,34 @@ impl Part {
         part
     }
 
-    /// What is in the place at `index`, from 0 on; once.
+    /// The entry at `index`, from 0 on; once.
     #[inline]
     pub(crate) fn take(&self, index: usize) -> Found {
-        self.bundle().take(self.next + index)
+        self.chunk().take(self.next + index)
     }
 
     /// The same, as an item.
     pub(crate) fn take_item(&self, index: usize) -> Pending {
-        self.bundle().take_item(self.next + index)
+        self.chunk().take_item(self.next + index)
     }
 
-    /// The address and the function of what is, or was, in the place at `index`.
+    /// The address and the function of the entry at `index`, taken or not.
     pub(crate) fn name(&self, index: usize) -> (usize, Option<WorkFn>) {
-        self.bundle().name(self.next + index)
+        self.chunk().name(self.next + index)
     }
 
-    /// Asks for what is at `index` and soon after it, if there is something.
+    /// Prefetches the entry at `index` and the ones soon after it, if there are any.
     #[inline]
-    pub(crate) fn ask_for(&self, index: usize) {
+    pub(crate) fn prefetch(&self, index: usize) {
         let place = self.next + index;
         if place >= self.end {
             return;
         }
-        let bundle = self.bundle();
-        match bundle.about.aim.contents {
-            Contents::Items => bundle.ask_for_item(place),
+        let chunk = self.chunk();
+        match chunk.about.destination.contents {
+            Contents::Items => chunk.prefetch_item(place),
             Contents::Closures if place.is_multiple_of(TOGETHER) => {
-                Places::lines(&bundle.about.closures, place, prefetch::to_read);
+                Places::lines(&chunk.about.closures, place, prefetch::to_read);
             }
             Contents::Closures => {}
         }
@@ -149,6 +149,6 @@ impl Drop for Part {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: held until now.
-        unsafe { Bundle::let_go(self.bundle) };
+        unsafe { Chunk::let_go(self.chunk) };
     }
 }

@@ -17,24 +17,24 @@ pub(crate) enum PoolKind {
     Bh(usize),
 }
 
-/// What its workers need to know of a pool, and what does not change.
+/// What the workers need to know of their pool, and what does not change.
 #[derive(Clone)]
 pub(crate) struct PoolAttrs {
     pub(crate) kind: PoolKind,
     /// Nice level of the workers, -20 to 19.
     pub(crate) nice: i32,
-    /// Strict pools are neither helped nor help.
+    /// A strict pool neither steals nor is stolen from.
     pub(crate) strict: bool,
     /// The pod, in the CPU numbers of the topology.
     pub(crate) cpus: CpuSet,
-    /// Where the pod lies, for finding the nearest pool that needs help.
+    /// Where the pod lies, to find the nearest victim.
     pub(crate) place: Place,
-    /// Items that a worker takes at once, at most.
+    /// How many items a worker takes at once at most.
     pub(crate) batch: usize,
     /// How long a worker may be idle before it may be culled, in ns.
     pub(crate) idle_timeout_ns: u64,
     pub(crate) params: Arc<Params>,
-    /// What the program wants of the workers, if it has said so.
+    /// What the program asks of the workers, if anything.
     pub(crate) threads: Option<WorkerThreads>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Binding {
     pub(crate) cpus: CpuSet,
     /// How many workers may run at the same time.
     pub(crate) target: u32,
-    /// It is the one CPU that the pool is for.
+    /// `cpus` is the one CPU that the pool is for.
     pub(crate) associated: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Larger is farther: another LLC, another node, then by CPU number, so that all helpers do not choose alike.
+    /// Larger is farther: another LLC, another node, then by CPU number, so that not all thieves choose alike.
     pub(in crate::pool) fn distance(self, other: Place) -> (u8, usize) {
         let level = match (self.llc == other.llc, self.node == other.node) {
             (true, true) => 0,

@@ -1,7 +1,7 @@
 //! What a pool is told about itself, and what all pools of an engine share.
 
+pub(in crate::pool) mod function_counts;
 pub(in crate::pool) mod kind;
-pub(in crate::pool) mod offenders;
 pub(in crate::pool) mod params;
 pub(in crate::pool) mod slots;
 pub(in crate::pool) mod threads;

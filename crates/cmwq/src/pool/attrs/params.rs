@@ -1,7 +1,7 @@
-//! What all pools of an engine look up, and can change while they run.
+//! What all pools of an engine read, and can change while they run.
 #![forbid(unsafe_code)]
 
-use super::offenders::Offenders;
+use super::function_counts::FunctionCounts;
 use super::slots::RunningSlots;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// How long an item of a per-CPU pool may compute before others are started beside it.
 pub(crate) const CPU_INTENSIVE_NS: u64 = 10_000_000;
-/// How often a function must have done so before it is reported.
+/// How often a function must have done that before it is reported.
 pub(crate) const CPU_INTENSIVE_WARNINGS: u32 = 4;
 
 pub(crate) struct Params {
@@ -20,10 +20,10 @@ pub(crate) struct Params {
     /// 0: nothing is reported.
     pub(crate) cpu_intensive_warnings: AtomicU32,
     /// Functions that hogged a CPU.
-    pub(in crate::pool) hogs: Offenders,
+    pub(in crate::pool) hogs: FunctionCounts,
     /// Functions that slept where they must not.
     #[cfg(all(debug_assertions, not(cmwq_loom)))]
-    pub(in crate::pool) sleepers: Offenders,
+    pub(in crate::pool) sleepers: FunctionCounts,
 }
 
 impl Params {
@@ -39,9 +39,9 @@ impl Default for Params {
             slots: RunningSlots::default(),
             cpu_intensive_ns: AtomicU64::new(CPU_INTENSIVE_NS),
             cpu_intensive_warnings: AtomicU32::new(CPU_INTENSIVE_WARNINGS),
-            hogs: Offenders::default(),
+            hogs: FunctionCounts::default(),
             #[cfg(all(debug_assertions, not(cmwq_loom)))]
-            sleepers: Offenders::default(),
+            sleepers: FunctionCounts::default(),
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct RunningSlots {
     state: Mutex<State>,
     /// Slots that pools in line wait for, and those held beyond the limit. A hint for holders.
     wanted: AtomicU32,
-    /// There is a limit: for those who do not have a pool's lock.
+    /// There is a limit: for threads that do not hold a pool's lock.
     limited: AtomicBool,
 }
 
@@ -30,19 +30,19 @@ pub(crate) struct RunningSlots {
 struct State {
     /// `None`: no limit.
     limit: Option<u32>,
-    /// By all pools together. It may exceed the limit.
+    /// Slots held by all pools together. It may exceed the limit.
     held: u32,
     /// Pools with work and without a slot for it, and since when each waits.
     line: VecDeque<(Weak<dyn Borrower>, u64)>,
-    /// The service thread looks at the line now and then.
+    /// The service thread checks the line periodically.
     tended: bool,
 }
 
-/// What came of asking for a slot.
+/// The outcome of a request for a slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::pool) enum Borrowed {
     Slot,
-    /// The pool is in line; the service thread looks at that, or has to be asked to.
+    /// The pool is in line. Unless `tended`, the service thread has to be asked to check the line.
     InLine {
         tended: bool,
     },
@@ -75,7 +75,7 @@ impl RunningSlots {
     fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock();
         let result = f(&mut state);
-        // Relaxed: a hint. A holder that reads an old value owes a slot one settling, or one look of the monitor, later.
+        // Relaxed: a hint. A holder that reads an old value owes a slot one settling, or one tick of the monitor, later.
         self.wanted.store(state.wanted(), Ordering::Relaxed);
         result
     }
@@ -113,7 +113,7 @@ impl RunningSlots {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// A slot, unless others are in line already; then `pool` is too.
+    /// Takes a slot, unless pools are in line already or none is free; then `pool` enters the line.
     pub(in crate::pool) fn borrow<B: Borrower + 'static>(&self, pool: &Arc<B>) -> Borrowed {
         self.with(|state| {
             if state.line.is_empty() && state.has_free() {
@@ -136,7 +136,7 @@ impl RunningSlots {
         self.with(|state| state.line.retain(|own| !is_own(own)));
     }
 
-    /// A slot if one is to be had at once.
+    /// Takes a slot if there is one at once.
     pub(in crate::pool) fn borrow_free(&self) -> bool {
         self.with(|state| {
             let free = state.line.is_empty() && state.has_free();
@@ -145,7 +145,7 @@ impl RunningSlots {
         })
     }
 
-    /// So many more are held, whatever the limit.
+    /// Counts so many more as held, whatever the limit.
     pub(in crate::pool) fn take(&self, slots: u32) {
         self.with(|state| state.held += slots);
     }
@@ -185,7 +185,7 @@ impl RunningSlots {
         }
     }
 
-    /// Gives back what a pool holds that nobody will use again.
+    /// Gives back the slots of a pool that no thread will use again.
     pub(in crate::pool) fn drop_held(&self, slots: u32) {
         if slots != UNLIMITED && slots > 0 {
             self.give_back(slots);

@@ -1,4 +1,4 @@
-//! What a program wants of the threads that run its items: hooks at their beginning and end, names, and how much stack they have.
+//! What a program asks of the threads that run its items: hooks at their beginning and end, names, and stack sizes.
 #![forbid(unsafe_code)]
 
 use crate::error::Error;
@@ -11,17 +11,17 @@ use std::sync::Arc;
 
 pub(in crate::pool) type Hook = Arc<dyn Fn(&WorkerThread<'_>) + Send + Sync>;
 
-/// The names of the threads as the kernel has them: of workers, those of unbound pools, and rescuers.
+/// Thread names as in the kernel: of workers, of workers of unbound pools, and of rescuers.
 pub(in crate::pool) const NAME: &str = "kworker/%p:%i%h";
 pub(in crate::pool) const UNBOUND_NAME: &str = "kworker/%p:%i";
 const RESCUER_NAME: &str = "kworker/R-%i";
 
-/// What the threads that run items are to be like: [hooks](Self::on_start), [names](Self::name), [stacks](Self::stack_size). For all
-/// workqueues of an engine ([`EngineBuilder::worker_threads`](crate::EngineBuilder::worker_threads)), or for some
+/// What the threads that run items are like: [hooks](Self::on_start), [names](Self::name), [stacks](Self::stack_size). For all workqueues
+/// of an engine ([`EngineBuilder::worker_threads`](crate::EngineBuilder::worker_threads)), or for some
 /// ([`WorkqueueBuilder::worker_threads`](crate::WorkqueueBuilder::worker_threads)), which then have worker pools of their own.
 ///
-/// A clone stands for the same threads: workqueues that were given clones of one value share pools. What a method changes is a
-/// value of its own.
+/// A clone stands for the same threads: workqueues that were given clones of one value share pools. A method that changes something makes a
+/// new value.
 ///
 /// ```
 /// use cmwq::{Engine, WorkerThreads};
@@ -49,18 +49,18 @@ pub(in crate::pool) struct Wishes {
 }
 
 impl WorkerThreads {
-    /// The threads as they are if nothing is said.
+    /// Threads with the defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// `hook` is called on every thread that runs items, once, before its first item: on workers and on
-    /// [rescuers](crate::WorkqueueBuilder::mem_reclaim). The thread has its name, its CPUs and its nice level by then. The hook holds no lock of the
-    /// library and may use it; but the pool has no use of the worker until it returns, and one that waits for an item of the same
-    /// pool may wait for itself.
+    /// Calls `hook` on every thread that runs items, once, before its first item: on workers and on
+    /// [rescuers](crate::WorkqueueBuilder::mem_reclaim). The thread has its name, its CPUs and its nice level by then. The hook holds no
+    /// lock of the library and may use it. But the pool cannot use the worker until the hook returns, and a hook that waits for an item of
+    /// the same pool may wait for itself.
     ///
-    /// No other thread runs an item of these workqueues: those that wait for an item do not run it themselves then (as with
-    /// [`workers_only`](crate::WorkqueueBuilder::workers_only)). The thread of the timers runs no item, it queues them.
+    /// No other thread runs an item of these workqueues: a thread that waits for an item does not run it itself then (as with
+    /// [`workers_only`](crate::WorkqueueBuilder::workers_only)). The timer thread runs no item, it queues them.
     ///
     /// A panic of the hook is caught and warned of; the thread goes on.
     pub fn on_start(mut self, hook: impl Fn(&WorkerThread<'_>) + Send + Sync + 'static) -> Self {
@@ -68,41 +68,41 @@ impl WorkerThreads {
         self
     }
 
-    /// `hook` is called on every such thread after its last item. Workers end when they have been idle for long, and some time after the
-    /// last workqueue of their pool is gone: destroying a workqueue does not wait for it. The end of the process calls no hook. Panics
-    /// as with [`on_start`](Self::on_start).
+    /// Calls `hook` on every such thread after its last item. Workers end when they have been idle for long, and some time after the last
+    /// workqueue of their pool is gone: destroying a workqueue does not wait for it. The end of the process calls no hook. Panics are
+    /// handled as with [`on_start`](Self::on_start).
     pub fn on_exit(mut self, hook: impl Fn(&WorkerThread<'_>) + Send + Sync + 'static) -> Self {
         Arc::make_mut(&mut self.0).exit = Some(Arc::new(hook));
         self
     }
 
-    /// How the threads are called. In `format`, `%p` stands for the pool as the kernel writes it (`3` for a CPU, `b3` for its
-    /// BH items, `u7` for pool 7, which belongs to no single CPU; `R` for a rescuer), `%i` for the worker's number in its pool (of a rescuer: its workqueue's
-    /// name), `%h` for `H` if the nice level is below 0, and `%%` for `%`. The system keeps 15 bytes. Unless said otherwise, as in the kernel: `kworker/%p:%i%h`, without `%h` for pools of
-    /// no single CPU, and `kworker/R-%i` for rescuers.
+    /// Sets the threads' names. In `format`, `%p` stands for the pool as the kernel writes it (`3` for a CPU, `b3` for its BH items, `u7`
+    /// for pool 7, which belongs to no single CPU; `R` for a rescuer), `%i` for the worker's number in its pool (of a rescuer: its
+    /// workqueue's name), `%h` for `H` if the nice level is below 0, and `%%` for `%`. The system keeps 15 bytes. The default is as in the
+    /// kernel: `kworker/%p:%i%h`, without `%h` for pools of no single CPU, and `kworker/R-%i` for rescuers.
     pub fn name(mut self, format: &str) -> Self {
         Arc::make_mut(&mut self.0).name = Some(format.to_owned());
         self
     }
 
-    /// The size of their stacks in bytes, at least what the system asks for. Otherwise they have Rust's: what the environment
-    /// variable `RUST_MIN_STACK` says, or 2 MiB. (`ulimit -s` means the main thread, here as with any thread that Rust starts.)
+    /// Sets the size of their stacks in bytes, at least what the system asks for. The default is Rust's: the environment variable
+    /// `RUST_MIN_STACK`, or 2 MiB. (`ulimit -s` means the main thread, here as with any thread that Rust starts.)
     pub fn stack_size(mut self, bytes: usize) -> Self {
         Arc::make_mut(&mut self.0).stack_size = Some(bytes);
         self
     }
 
-    /// After each item the thread has its own name again, if the item has changed it. That costs a system call an item. Unless it is
-    /// asked for, workers take their names back when they are about to sleep.
+    /// After each item the thread has its own name again, if the item has changed it. That costs a system call an item. By default, workers
+    /// take their names back when they are about to park.
     pub fn restore_names(mut self, each_item: bool) -> Self {
         Arc::make_mut(&mut self.0).restore_names = each_item;
         self
     }
 
-    /// Whether they can be had.
+    /// Checks the format of the names.
     ///
     /// # Errors
-    /// [`Error::ThreadName`] if the [format of their names](Self::name) asks for something that there is not.
+    /// [`Error::ThreadName`] if the [format of the names](Self::name) has an unknown `%` sequence or a NUL byte.
     pub fn check(&self) -> Result<(), Error> {
         match self.0.name.as_deref() {
             Some(format) if format.contains('\0') || expand(format, "", "", "").is_none() => {
@@ -157,7 +157,7 @@ pub struct WorkerThread<'a> {
 }
 
 impl WorkerThread<'_> {
-    /// What it was to be called; the system keeps 15 bytes.
+    /// The name that it was given; the system keeps 15 bytes.
     pub fn name(&self) -> &str {
         self.name
     }
@@ -177,7 +177,7 @@ impl WorkerThread<'_> {
         self.cpu
     }
 
-    /// The nice level that it should have.
+    /// The nice level that the thread should have.
     pub fn nice(&self) -> i32 {
         self.nice
     }
@@ -188,7 +188,7 @@ impl WorkerThread<'_> {
     }
 }
 
-/// A format with everything put in; `None`: it asks for something that there is not.
+/// The format with its values; `None`: it has an unknown `%` sequence.
 fn expand(format: &str, pool: &str, id: &str, high: &str) -> Option<String> {
     let mut name = String::new();
     let mut chars = format.chars();
@@ -237,7 +237,7 @@ pub(in crate::pool) struct Hooked<'a> {
 }
 
 impl<'a> Hooked<'a> {
-    /// Calls the first hook.
+    /// Calls the hook for the beginning.
     pub(in crate::pool) fn begin(
         wishes: Option<&'a WorkerThreads>,
         about: WorkerThread<'a>,
@@ -247,7 +247,7 @@ impl<'a> Hooked<'a> {
         hooked
     }
 
-    /// Calls the other one.
+    /// Calls the hook for the end.
     pub(in crate::pool) fn end(self) {
         self.call("on_exit", |wishes| wishes.exit.as_ref());
     }

@@ -1,8 +1,8 @@
-//! Helping between pods: idle workers run items of a pool that has more than its CPUs will get to soon.
+//! Work stealing between pods: idle workers run items of a pool that has more than its own CPUs will get to soon.
 //!
-//! This moves the work, where the kernel moves the worker. The monitor decides which pools want help and wakes idle
-//! neighbours, nearest first; a worker looks for them only when its own pool has nothing, and one shared counter that
-//! stays zero while nobody wants help is all that it reads otherwise. It comes home after every item.
+//! This moves the work, where the kernel moves the worker. The monitor picks victims and wakes thieves in neighbours, nearest first. A worker looks
+//! for victims only when its own pool has nothing; otherwise it reads one shared counter, which is zero while there is no victim. A thief returns to
+//! its own pool after every item.
 
 use crate::pool::state::group::{Group, Thief};
 use crate::pool::state::pool::{Inner, Pool};
@@ -12,8 +12,8 @@ use crate::sys::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 impl Group<Pool> {
-    /// All members but `pool`: first those that have no CPU in common with it, nearest first. Pods of several scopes overlap, and a worker of one that
-    /// does may get no other CPU than those that are busy.
+    /// All members but `pool`: first those that have no CPU in common with it, nearest first. Pods of several scopes overlap, and a worker of an
+    /// overlapping pod may get only CPUs that are busy.
     pub(in crate::pool) fn neighbours_of(&self, pool: &Pool) -> Vec<Arc<Pool>> {
         let mut others: Vec<Arc<Pool>> = self
             .members
@@ -29,7 +29,7 @@ impl Group<Pool> {
         others
     }
 
-    /// Those of them whose workers may have CPUs to spare that `pool` has not.
+    /// Those neighbours whose workers may run on CPUs that `pool` has not.
     pub(in crate::pool) fn thieves_for(&self, pool: &Pool) -> Vec<Arc<Pool>> {
         let mut others = self.neighbours_of(pool);
         others.retain(|other| !other.attrs.cpus.is_subset(&pool.attrs.cpus));
@@ -37,7 +37,7 @@ impl Group<Pool> {
     }
 }
 
-/// A worker's view of its pool's neighbours, made anew when the group has changed.
+/// A worker's copy of its pool's neighbours, renewed when the group has changed.
 pub(in crate::pool) struct Neighbours {
     version: u64,
     nearest_first: Vec<Weak<Pool>>,
@@ -67,7 +67,7 @@ impl Neighbours {
 }
 
 impl Pool {
-    /// Runs one item of the nearest pool that wants help. The caller's own pool must count it as away.
+    /// Steals and runs one item of the nearest victim. The caller's own pool must count the worker as away.
     pub(in crate::pool) fn help(self: &Arc<Self>, neighbours: &mut Neighbours) -> bool {
         for other in neighbours.of(self) {
             let Some(other) = other.upgrade() else {
@@ -90,12 +90,11 @@ impl Pool {
         false
     }
 
-    /// Wakes an idle worker of this pool so that it looks for neighbours to help, if it has a CPU to spare. If it has no idle worker, a
-    /// new one will look.
+    /// Wakes an idle worker of this pool as a thief, if the pool has a CPU to spare. If no worker is idle, a new one will steal.
     pub(in crate::pool) fn send_help(self: &Arc<Self>) -> bool {
         let mut guard = self.lock_beside_batches();
         guard.call_no_thief();
-        // One that searches looks by itself. Hogs use CPUs too.
+        // A searching worker steals by itself. Hogs use CPUs too.
         let computing = guard.running() + guard.hogs.workers();
         let cpus = guard.target().saturating_sub(guard.hogs.extra());
         if guard.dying || guard.searching() > 0 {
@@ -110,7 +109,7 @@ impl Pool {
         true
     }
 
-    /// Calls a worker of the nearest neighbour that has a CPU to spare, to steal what waits here.
+    /// Calls a thief from the nearest neighbour that has a CPU to spare.
     #[cold]
     pub(in crate::pool) fn call_thief(self: &Arc<Self>) {
         self.set_help_wanted(true);
@@ -121,7 +120,7 @@ impl Pool {
     }
 }
 
-/// While away a worker is not searching at home, nor running, unless there is a limit over all pools.
+/// While away, the worker does not count as searching in its own pool; as running only under a limit over all pools.
 pub(in crate::pool) fn away(pool: &Arc<Pool>, id: u32, f: impl FnOnce() -> bool) -> bool {
     {
         let mut guard = pool.lock();

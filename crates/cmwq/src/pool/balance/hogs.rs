@@ -6,8 +6,8 @@ use crate::pool::state::pool::Pool;
 use crate::sys::atomic::Ordering;
 use std::sync::Arc;
 
-/// Under a limit over all pools an unbound pool's items are hogs so many times later: more workers than slots only get the process's
-/// group throttled. For the same reason there are only as many extra slots as hogs then.
+/// Under a limit over all pools, items of an unbound pool are hogs this many times later: more workers than slots only get the process's control
+/// group throttled. For the same reason there are then only as many extra slots as hogs.
 const LATER_IF_LIMITED: u64 = 10;
 
 impl Pool {
@@ -16,22 +16,22 @@ impl Pool {
         let threshold = self.attrs.params.cpu_intensive_ns.load(Ordering::Relaxed);
         let slow = self.attrs.kind == PoolKind::Unbound && self.attrs.params.slots.is_limited();
         let threshold = threshold.saturating_mul(if slow { LATER_IF_LIMITED } else { 1 });
-        // A BH pool runs one item at a time, whatever that does.
+        // A BH pool runs one item at a time, whatever its items do.
         (threshold != 0 && !matches!(self.attrs.kind, PoolKind::Bh(_))).then_some(threshold)
     }
 
-    /// Whether its items are watched for hogs also while nothing waits: those of per-CPU pools are counted and reported.
+    /// Whether the monitor looks for hogs even while nothing waits: those of per-CPU pools are counted and reported.
     pub(in crate::pool) fn counts_all_hogs(&self) -> bool {
         matches!(self.attrs.kind, PoolKind::PerCpu(_)) && self.hog_threshold_ns().is_some()
     }
 
-    /// At a look of the monitor: `completed` items have ended since the last one.
+    /// At a tick of the monitor: `completed` items have ended since the last one.
     pub(in crate::pool) fn make_room_beside_hogs(self: &Arc<Self>, completed: u64) {
         if self.attrs.kind != PoolKind::Unbound {
             return;
         }
         let mut guard = self.lock();
-        // Where items end often the worklist moves on anyway, and more workers would only share the CPUs.
+        // If items end often, the worklist moves on anyway, and more workers would only share the CPUs.
         let stuck = completed <= u64::from(guard.running());
         if guard.hogs.workers > 0 && guard.has_waiting() && stuck {
             let waiting = u32::try_from(guard.waiting()).unwrap_or(u32::MAX);

@@ -1,6 +1,6 @@
-//! Balance: the monitor's looks at saturated pools, and stealing between pods.
+//! Balance: the monitor of saturated pools, and work stealing between pods.
 
-pub(in crate::pool) mod charge;
+pub(in crate::pool) mod cpu_time;
 pub(in crate::pool) mod help;
 pub(in crate::pool) mod hogs;
 pub(in crate::pool) mod monitor;

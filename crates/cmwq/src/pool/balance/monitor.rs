@@ -1,29 +1,26 @@
-//! Looking at saturated pools now and then: who is blocked without having said so, and who needs help.
+//! The monitor: samples saturated pools, and finds undeclared blocking, sleepers, hogs and victims.
 //!
-//! A pool is saturated when as many workers run as its pod has CPUs. New items then wait until one of them ends, and that
-//! is right as long as they compute. So every [`PERIOD_NS`] the monitor looks at each saturated pool where items wait:
+//! A pool is saturated when as many workers run as its pod has CPUs. New items then wait until one ends, and that is right as long as the items
+//! compute. So every [`PERIOD_NS`] the monitor samples each saturated pool where items wait:
 //!
-//! - *Undeclared blocking.* A worker that runs the same item as at the last look, has used (almost) no CPU time since, and
-//!   is in state S or D, is blocked: it no longer counts as running, and the pool goes on with another. Where the system
-//!   does not tell the state (no free file descriptor, no `/proc`) the clock alone decides. It counts again
-//!   as soon as a look finds it awake and that its CPU clock moves.
-//! - *Sleepers.* How many of a pod's running workers sleep at any one time, for less long than it takes to find each: see
-//!   [`sleepers`](super::sleepers).
-//! - *Hogs.* An item that has computed for longer than `cpu_intensive_thresh_us` since it last slept is CPU intensive: others
-//!   run beside it until it ends ([`hogs`](super::hogs)). The functions of per-CPU pools' hogs are counted, and reported now and then; so these pools are
-//!   looked at also while nothing waits.
-//! - *Stealing.* If what waits would take the pod longer than [`WORTH_STEALING_NS`], and neighbours have CPUs to spare, they
-//!   are woken to take some of it. Lock holders call a thief by themselves where they know how long the items take; the monitor finds what
-//!   they cannot know, a first burst and an item that takes longer than those before it. So its first two looks at a pool follow each other
-//!   at once.
+//! - *Undeclared blocking.* A worker that runs the same item as at the last tick, has used (almost) no CPU time since, and is in state S or D, is
+//!   blocked: it no longer counts as running, and the pool goes on with another. If the system does not tell the state (no free file descriptor, no
+//!   `/proc`), the clock alone decides. The worker counts again as soon as a tick finds it awake with its CPU clock moving.
+//! - *Sleepers.* How many of a pod's running workers sleep at any one time, each too briefly to be found: see [`sleepers`](super::sleepers).
+//! - *Hogs.* An item that has computed for longer than `cpu_intensive_thresh_us` since it last slept is CPU intensive: others run beside it until it
+//!   ends ([`hogs`](super::hogs)). The functions of per-CPU pools' hogs are counted and reported; so the monitor samples these pools even while
+//!   nothing waits.
+//! - *Stealing.* If what waits would take the pod longer than [`WORTH_STEALING_NS`], and neighbours have CPUs to spare, the monitor wakes thieves
+//!   there. Where a lock holder knows how long the items take, it calls a thief by itself. The monitor finds what lock holders cannot know: a first
+//!   burst, and an item that takes longer than those before it. So its first two ticks for a pool follow each other at once.
 //!
-//! It also closes lanes that are not used. A pool without any where nothing waited for [`FORGET_AFTER`] looks in a row is no longer looked at, and with no pool left the
-//! service thread sleeps: an idle process is not disturbed.
+//! It also closes caller slots that are not used. After [`FORGET_AFTER`] ticks in a row at which nothing waited, the monitor drops a pool without
+//! caller slots. With no pool left the service thread sleeps: an idle process is not disturbed.
 
 use super::sleepers::Sleepers;
 use crate::item::WorkFn;
+use crate::pool::attrs::function_counts::worth_a_report;
 use crate::pool::attrs::kind::PoolKind;
-use crate::pool::attrs::offenders::worth_a_report;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::group::{Thief, WORTH_STEALING_NS};
 use crate::pool::state::hogs::Computing;
@@ -34,18 +31,18 @@ use crate::sys::{symbol, thread};
 use crate::trace::warn_with;
 use std::sync::{Arc, Weak};
 
-/// The time between two looks: a blocked worker is found after at most two.
+/// The time between two ticks: a blocked worker is found after at most two.
 const PERIOD_NS: u64 = 2_000_000;
-/// Less CPU time than this in one period counts as none: what it takes to go to sleep.
+/// Less CPU time than this in one period counts as none: going to sleep takes some.
 const ASLEEP_BELOW_NS: u64 = PERIOD_NS / 10;
-/// So many threads' states are read at a look, which takes some microseconds each.
+/// So many threads' states at most are read at a tick; each read takes some microseconds.
 const MOST_STATES: usize = 16;
-/// The time between the first two looks at a pool: what waits there may be worth a steal.
+/// The time between the first two ticks for a pool: what waits there may be worth a steal.
 const QUICK_NS: u64 = 20_000;
-/// After so many calm looks in a row a pool is not looked at any more; after so many if it was looked at for hogs only.
+/// After so many calm ticks in a row the monitor drops a pool; the second is for a pool that was sampled for hogs only.
 const FORGET_AFTER: u32 = 25;
 const FORGET_QUIET_AFTER: u32 = 5;
-/// So many calm looks in a row, and sleepers are told at once again, and wait awake first.
+/// After so many calm ticks in a row, waiters are woken at once again, and spin before they park.
 const PROMPT_AFTER: u32 = 3;
 
 #[derive(Default)]
@@ -55,12 +52,12 @@ pub(in crate::pool) struct Watch {
 
 struct Watched {
     pool: Weak<Pool>,
-    /// When the last look was, and when the next one is due.
+    /// When the last tick was, and when the next one is due.
     looked_ns: u64,
     next_look_ns: u64,
     looks: u64,
     calm_looks: u32,
-    /// Items have waited at a look.
+    /// Items have waited at a tick.
     contended: bool,
     completed: u64,
     sleepers: Sleepers,
@@ -68,7 +65,7 @@ struct Watched {
     turn: usize,
 }
 
-/// A worker that may be asleep, to be asked about while the lock is free.
+/// A worker that may be asleep; its thread is examined with the lock free.
 struct Suspect {
     id: u32,
     handle: Arc<WorkerHandle>,
@@ -78,7 +75,7 @@ struct Suspect {
     seen_counted: bool,
     computing: Computing,
     busy: Busy,
-    /// What follows is read with the lock free.
+    /// These two are read with the lock free.
     tid: i32,
     cpu_ns: u64,
 }
@@ -99,7 +96,7 @@ impl Suspect {
         self.cpu_ns.saturating_sub(self.seen_cpu_ns) < ASLEEP_BELOW_NS
     }
 
-    /// Whether it counts as running and has not run since the last look.
+    /// Whether the worker counts as running and has not run since the last tick.
     fn may_sleep(&self) -> bool {
         self.busy == Busy::Running && self.is_same_item() && self.stood_still()
     }
@@ -124,7 +121,7 @@ impl Watch {
         self.pools.is_empty()
     }
 
-    /// Looks at the watched pools for which it is time. Returns the time of the next look, if there is to be one.
+    /// Samples the pools whose tick is due. Returns the time of the next tick, if there is one.
     pub(in crate::pool) fn look(&mut self, now: u64) -> Option<u64> {
         self.pools.retain_mut(|watched| {
             if now < watched.next_look_ns {
@@ -150,13 +147,13 @@ impl Watch {
 }
 
 impl Pool {
-    /// The first look finds out only where the pool stands.
+    /// The first tick only notes how many items have ended.
     fn first_look(self: &Arc<Self>, watched: &mut Watched) -> bool {
         watched.completed = self.lock_beside_batches().stats.completed;
         true
     }
 
-    /// The second one comes too soon after it to tell anything but whether items wait.
+    /// The second tick comes soon after the first: it only tells whether items wait.
     fn second_look(self: &Arc<Self>, watched: &mut Watched, passed_ns: u64) -> bool {
         let mut guard = self.lock();
         let (waiting, done) = guard.progress_since(watched);
@@ -168,7 +165,7 @@ impl Pool {
         true
     }
 
-    /// A look at the state of the pool after `passed_ns`. `false`: it need not be watched any more.
+    /// Samples the pool after `passed_ns`. `false`: the monitor can drop it.
     fn look(self: &Arc<Self>, watched: &mut Watched, passed_ns: u64) -> bool {
         // Dropped after the guard: wakers must be called with the lock free.
         let _wake;
@@ -177,16 +174,16 @@ impl Pool {
         if guard.is_limited() {
             guard.stop_counting_lasting_helpers();
         }
-        let lanes = guard.tend_lanes();
+        let caller_slots = guard.tend_caller_slots();
         let (waiting, done) = guard.progress_since(watched);
         guard.note_standstill();
-        // A hogged pool may have more slots than its workers have taken yet.
+        // A pool with hogs may have more slots than its workers have taken yet.
         let saturated = guard.running() >= guard.target() || guard.hogs.workers() > 0;
         let contended = saturated && (waiting > 0 || guard.others_want_slots());
         guard.thief = Thief::None;
         if !contended {
             self.set_help_wanted(false);
-            // Where items block, a pod is calm at one look and full at the next.
+            // If items block, a pod is calm at one tick and full at the next.
             _wake = match watched.calm_looks < PROMPT_AFTER {
                 true => self.pending_wakeups.all(),
                 false => self.pending_wakeups.forbid(self.id),
@@ -194,7 +191,7 @@ impl Pool {
             guard.forget_sleepers();
             let counts_hogs = guard.running() > 0 && self.counts_all_hogs();
             watched.calm_looks += 1;
-            if lanes || counts_hogs {
+            if caller_slots || counts_hogs {
                 watched.calm_looks = 0;
             }
             let forget_after = match self.counts_all_hogs() && !watched.contended {
@@ -213,7 +210,7 @@ impl Pool {
         watched.calm_looks = 0;
         watched.contended = true;
         if matches!(self.attrs.kind, PoolKind::Bh(_)) {
-            // One at a time, whatever it does.
+            // One item at a time, whatever it does.
             return true;
         }
         _wake = self
@@ -228,7 +225,7 @@ impl Pool {
         true
     }
 
-    /// Questions every worker that runs an item, with the lock free.
+    /// Examines every worker that runs an item, with the lock free.
     fn question_all(self: &Arc<Self>, guard: PoolGuard<'_>, watched: &mut Watched) {
         let suspects: Vec<Suspect> = guard
             .workers
@@ -254,7 +251,7 @@ impl Pool {
             .into_iter()
             .filter_map(Suspect::read_clock)
             .collect();
-        // Of many workers that wait for a CPU all clocks stand still.
+        // If many workers wait for a CPU, all their clocks stand still.
         let still = suspects
             .iter()
             .filter(|suspect| suspect.may_sleep())
@@ -270,12 +267,12 @@ impl Pool {
         }
     }
 
-    /// Compares a busy worker's CPU clock with what it was at the last look.
+    /// Compares a busy worker's CPU clock with its value at the last tick.
     fn question(self: &Arc<Self>, suspect: Suspect, asleep: bool) {
         let Suspect { tid, cpu_ns, .. } = suspect;
         let same_item = suspect.is_same_item();
         let counted = suspect.busy == Busy::Running;
-        // What the host of a virtual machine takes counts as CPU time too: one that sleeps is not back, whatever its clock says.
+        // What the host of a virtual machine takes counts as CPU time too: a sleeping worker is not back, whatever its clock says.
         let came_back = suspect.busy == Busy::Blocked
             && !suspect.seen_counted
             && same_item
@@ -308,7 +305,7 @@ impl Pool {
             guard.step_out(suspect.id, Busy::Blocked);
             guard.stats.blocked_seen += 1;
         } else if came_back {
-            // Out at the last look already, and its clock has moved since.
+            // It was not counted at the last tick, and its clock has moved since.
             let inner: &mut Inner = &mut guard;
             let worker = &mut inner.workers[suspect.id];
             inner.counts.transition_blocked_to_running(worker);
@@ -324,7 +321,7 @@ impl Pool {
                 .front
                 .clone();
             drop(guard);
-            // On an unbound queue computing for long is in order.
+            // On an unbound queue long computing is allowed.
             if self.counts_all_hogs() {
                 self.report_hog(func, &*queue);
             }
@@ -349,7 +346,7 @@ impl Pool {
         }
     }
 
-    /// Calls idle neighbours if `waiting` items are more than this pod will get to soon: `done` items have ended in `passed_ns`.
+    /// Calls thieves if `waiting` items are more than this pod will get to soon: `done` items have ended in `passed_ns`.
     fn consider_help(self: &Arc<Self>, waiting: u64, done: u64, passed_ns: u64) {
         if self.attrs.strict {
             return;
@@ -372,9 +369,9 @@ impl Pool {
 }
 
 impl PoolGuard<'_> {
-    /// How many items wait, and how many have ended since the last look.
+    /// How many items wait, and how many have ended since the last tick.
     fn progress_since(&mut self, watched: &mut Watched) -> (u64, u64) {
-        // A long inbox is turned around by those in whose cache it is.
+        // A long inbox is reversed by a worker, which has it in its cache.
         if !self.has_waiting() {
             self.collect();
         }

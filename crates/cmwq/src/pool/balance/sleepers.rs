@@ -1,26 +1,25 @@
-//! Learning how many of a pod's workers sleep without saying so.
+//! Learns how many of a pod's workers sleep without declaring it.
 //!
-//! An item that sleeps in a system call for a millisecond is over before the monitor can tell that it sleeps. If many do, the pod's CPUs
-//! idle while items wait: two CPUs and items that compute for 20 us and sleep for 250 us on the average keep 27 workers busy. So the
-//! monitor takes samples: at each look at a saturated pod where items wait it asks for the state of a few of the running workers. The
-//! share that was found asleep, times the number that runs, is how many may run *beside* as many as there are CPUs. That
-//! is its own fixed point (Little's law): with all the sleepers allowed for, as many workers are awake as there are CPUs. Since that is
-//! true only on the average, a few more may run.
+//! An item that sleeps in a system call for a millisecond is over before the monitor can tell. If many do, the pod's CPUs idle while items wait: on
+//! two CPUs, items that compute for 20 us and sleep for 250 us on average keep 27 workers busy. So the monitor takes samples: at each tick of a
+//! saturated pod where items wait it reads the state of a few of the running workers. The share that sleeps, times the number that runs, is how many
+//! may run *beside* as many as there are CPUs. That is its own fixed point (Little's law): with all sleepers allowed for, as many workers are awake
+//! as there are CPUs. Since that holds only on average, a few more may run.
 //!
-//! Workers that say that they block do not count as running, but they come back when they like. Where many do there is the same margin, so
-//! that one does not go to sleep after its item only because another has come back, and is woken when the next one blocks.
+//! Workers that declare a block do not count as running, but come back at any time. If many do, the same margin applies. Otherwise a worker would
+//! park after its item only because another has come back, and would be woken when the next one blocks.
 //!
-//! A worker counts as asleep only if it is in the same item after its state was read: one that waits for the pool's lock between
-//! two items does not. When items only compute, none is found asleep, and the allowance is gone after a few looks.
+//! A worker counts as asleep only if it is still in the same item after its state was read: a worker that waits for the pool's lock between two items
+//! does not. If items only compute, none is found asleep, and the allowance is gone after a few ticks.
 #![forbid(unsafe_code)]
 
 use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::{Busy, WorkerHandle, WorkerState};
 use std::sync::Arc;
 
-/// Reading a thread's state takes some microseconds: so many at a look.
+/// So many workers per tick: reading a thread's state takes some microseconds.
 const SAMPLE: usize = 4;
-/// The share is counted in such parts.
+/// The unit of shares.
 const WHOLE: u32 = 1024;
 /// A smaller share is chance.
 const NOTICED: u32 = WHOLE / 8;
@@ -28,9 +27,9 @@ const NOTICED: u32 = WHOLE / 8;
 /// What the monitor has learned about one pool.
 #[derive(Default)]
 pub(in crate::pool) struct Sleepers {
-    /// The share of the running workers that sleep, smoothed.
+    /// The smoothed share of the running workers that sleep.
     share: u32,
-    /// How many workers are known to be blocked, smoothed; in parts of [`WHOLE`].
+    /// The smoothed number of workers known to be blocked, in parts of [`WHOLE`].
     blocked: u32,
     /// Where the next sample begins.
     turn: usize,
@@ -42,7 +41,7 @@ impl Sleepers {
         self.share = (self.share * 3 + now) / 4;
     }
 
-    /// So many are known to be blocked now. Returns how many are on the average.
+    /// Learns that `now` workers are known to be blocked. Returns the average.
     fn learn_blocked(&mut self, now: usize) -> u32 {
         self.blocked = (self.blocked * 7 + now as u32 * WHOLE) / 8;
         self.blocked / WHOLE
@@ -53,7 +52,7 @@ impl Sleepers {
         if self.share < NOTICED {
             return 0;
         }
-        // Rounded down, the fixed point would be far below.
+        // Rounded down, the fixed point would be far too low.
         (running * self.share).div_ceil(WHOLE)
     }
 }
@@ -66,7 +65,7 @@ struct Asked {
 }
 
 impl Pool {
-    /// Asks a few of the running workers of a saturated pool whether they sleep.
+    /// Samples whether a few of the running workers of a saturated pool sleep.
     pub(in crate::pool) fn count_sleepers(self: &Arc<Self>, sleepers: &mut Sleepers) {
         let asked = self.lock().some_running(&mut sleepers.turn);
         if asked.is_empty() {
@@ -88,7 +87,7 @@ impl Pool {
 }
 
 impl Inner {
-    /// Running workers from number `turn` on, which is moved on.
+    /// A few running workers from number `turn` on; advances `turn`.
     fn some_running(&self, turn: &mut usize) -> Vec<Asked> {
         let running = || {
             let workers = self.workers.iter();
@@ -105,7 +104,7 @@ impl Inner {
         asked.take(SAMPLE).collect()
     }
 
-    /// Workers that have said that they block, or were found to.
+    /// Workers that have declared a block, or were found blocked.
     fn blocked(&self) -> usize {
         let workers = self.workers.iter();
         workers
@@ -121,8 +120,7 @@ mod tests {
 
     #[test]
     fn the_allowance_settles_where_as_many_are_awake_as_there_are_cpus() {
-        // Items sleep for eleven parts of twelve: of workers on two CPUs eleven of twelve sleep, but no more than 22 at a time,
-        // which is when the CPUs are busy.
+        // Items sleep for eleven parts of twelve: on two CPUs eleven of twelve workers sleep, but at most 22 at a time, when the CPUs are busy.
         let (cpus, mut running, mut sleepers) = (2_u32, 2_u32, Sleepers::default());
         for _ in 0..100 {
             match running {
@@ -133,7 +131,7 @@ mod tests {
             running = cpus + allowed + margin(allowed);
         }
         assert!((28..=36).contains(&running), "{running}");
-        // And goes when they only compute.
+        // It goes when items only compute.
         for _ in 0..40 {
             sleepers.learn(0, 4);
             let allowed = sleepers.of(running);
@@ -153,7 +151,7 @@ mod tests {
         assert_eq!(target(2, 0, blocked), 2 + 8);
         assert_eq!(target(2, 0, CROWD - 1), 2);
         assert_eq!(target(2, 0, 0), 2);
-        // A crowd for an instant is none.
+        // A crowd for an instant does not count.
         assert!(Sleepers::default().learn_blocked(22) < CROWD);
     }
 

@@ -1,4 +1,4 @@
-//! Open batches under the pool's lock: closing one shows to all what of it has begun. See `run/batch.rs`.
+//! Open batches under the pool's lock: closing one shows how many of its items have begun. See `run/batch.rs`.
 #![forbid(unsafe_code)]
 
 use super::guard::PoolGuard;
@@ -9,11 +9,11 @@ use crate::pool::task::run::{Open, Run};
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 
-/// Longer than that, and the items were not short at all: whoever looks for work may close the batch.
+/// After this the items were not short at all: a worker that looks for work may close the batch.
 pub(in crate::pool) const OVERDUE_NS: u64 = 16_000;
 
 impl PoolGuard<'_> {
-    /// Closes all open batches: the worklist, the busy table and all counts are exact until the lock is let go.
+    /// Closes all open batches: the worklist, the busy table and all counts are exact until the lock is released.
     #[inline]
     pub(in crate::pool) fn close_batches(&mut self) {
         while let Some(&(id, _)) = self.batches.last() {
@@ -21,7 +21,7 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// Closes those that take longer than was thought.
+    /// Closes batches that take longer than expected.
     pub(in crate::pool) fn close_overdue(&mut self) {
         let now_ns = clock::now_ns();
         let overdue = |inner: &Inner, id: u32| {
@@ -33,8 +33,8 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// An item has come again whose last run was begun from a batch. If that one is still open the item may still run, and that
-    /// has to be seen.
+    /// An item has come again whose last run was begun from a batch. If that batch is still open the item may still run, and that has to be
+    /// seen.
     #[inline]
     pub(in crate::pool) fn close_batch_of(&mut self, item: &Pending) {
         let noted = item.noted_batch();
@@ -75,7 +75,7 @@ impl PoolGuard<'_> {
             item.accept(open.colour);
             inner.worklist.push_front(item);
         }
-        // Whether the last one still runs only its worker knows, who will say so.
+        // Only its worker knows whether the last one still runs; the worker reports its end.
         let (address, func) = match &open.part {
             Some(part) => part.name(begun - 1),
             None => handle.batch.name(begun - 1),
@@ -93,7 +93,7 @@ impl PoolGuard<'_> {
         self.account(id, &open, begun, begun - 1);
     }
 
-    /// Of a batch's items so many were started, and so many of them have ended.
+    /// `started` of a batch's items were started, and `ended` of them have ended.
     pub(in crate::pool) fn account(&mut self, id: u32, open: &Open, started: usize, ended: usize) {
         let inner: &mut Inner = self;
         let (started, ended) = (started as u64, ended as u64);

@@ -1,4 +1,4 @@
-//! Finding an item in its pool: taking a pending one out, and waiting for the end of one.
+//! Finding an item in its pool: taking out a pending one, and waiting for its end.
 
 use super::guard::PoolGuard;
 use crate::item::{Completion, Pending, RawWork, Seat};
@@ -6,8 +6,8 @@ use crate::pool::state::pool::FrontEnd;
 use std::sync::Arc;
 
 impl PoolGuard<'_> {
-    /// Takes a pending item off whichever list of this pool it is on. What waited for it is told that it is over. With it comes
-    /// its queue, if that is ordered: then another pool may still run the item. `None`: it is on no list.
+    /// Takes a pending item off its list in this pool, and completes what waited for it. Returns the item's queue with it, if that is
+    /// ordered: then another pool may still run the item. `None`: it is on no list.
     pub(crate) fn take_out(
         &mut self,
         pool: u32,
@@ -27,7 +27,7 @@ impl PoolGuard<'_> {
         Some((pending, ordered))
     }
 
-    /// Takes a pending item off whichever list of this pool, number `pool`, it is on.
+    /// Takes a pending item off its list in this pool, number `pool`.
     pub(in crate::pool) fn unlink(&mut self, pool: u32, item: &RawWork) -> Option<Pending> {
         let place = item.place();
         if place.pool() != pool {
@@ -42,14 +42,14 @@ impl PoolGuard<'_> {
                 &mut self.busy.get_mut(run).scheduled
             }
         };
-        // SAFETY: we hold this pool's lock; the item says that it is on this pool's list of this seat, and there is one
-        // worklist, one inactive list for its pool workqueue, and one private list for its run.
+        // SAFETY: this pool's lock is held; the item says that it is on this pool's list of this seat, and there is one worklist, one
+        // inactive list for its pool workqueue, and one private list for its run.
         #[allow(unsafe_code)]
         let pending = unsafe { list.remove(item) };
         Some(pending)
     }
 
-    /// Something that completes when the pending instance of `item` has run or was cancelled; `None` if none is on a list.
+    /// A completion for the pending instance of `item`: it has run or was cancelled. `None`: no instance is on a list.
     pub(crate) fn await_pending(&mut self, pool: u32, item: &RawWork) -> Option<Arc<Completion>> {
         self.drain();
         let place = item.place();
@@ -64,7 +64,7 @@ impl PoolGuard<'_> {
         Some(done)
     }
 
-    /// Something that completes when the present run of `item` has ended; `None` if it does not run here.
+    /// A completion for the end of the present run of `item`; `None` if it does not run here.
     pub(crate) fn await_run(&mut self, item: &RawWork) -> Option<Arc<Completion>> {
         let run = self.busy.find(item.address(), item.func())?;
         let done = Arc::new(Completion::new());
@@ -85,7 +85,7 @@ impl PoolGuard<'_> {
         Some(self.pwqs[pwq].owner.front.clone())
     }
 
-    /// Whether `item` is being run by this pool.
+    /// Whether this pool runs `item`.
     pub(crate) fn runs(&self, item: &RawWork) -> bool {
         self.busy.find(item.address(), item.func()).is_some()
     }

@@ -1,4 +1,4 @@
-//! Which idle worker is woken, and where it is to sleep: see `wake/placement.rs`.
+//! Which idle worker is woken, and where it parks: see `wake/placement.rs`.
 #![forbid(unsafe_code)]
 
 use super::guard::PoolGuard;
@@ -6,8 +6,8 @@ use crate::pool::attrs::kind::PoolKind;
 use crate::sys::cpu;
 
 impl PoolGuard<'_> {
-    /// Whether workers park on their preferred CPUs, and are chosen by that. Where items block, many workers take turns on each CPU, and the system
-    /// places them as they wake up in their items: there preferred CPUs only cost.
+    /// Whether workers park on their preferred CPUs, and are chosen by them. Where items block, many workers take turns on each CPU, and
+    /// the system places them as they wake up in their items: there preferred CPUs only cost.
     fn has_preferred_cpus(&self) -> bool {
         !cfg!(cmwq_loom)
             && self.kind() == PoolKind::Unbound
@@ -18,12 +18,12 @@ impl PoolGuard<'_> {
     }
 
     fn nobody_is_blocked(&self) -> bool {
-        // One that is on its way out counts as searching until it is gone.
+        // A worker on its way out counts as searching until it is gone.
         let awake = self.running() - self.counts.guests() + self.searching();
         self.workers.len() == self.idle().len() + awake as usize
     }
 
-    /// The preferred CPU of the worker `id`, if it is to park there.
+    /// The preferred CPU of worker `id`, if it is to park there.
     pub(in crate::pool) fn preferred_cpu_of(&self, id: u32) -> Option<usize> {
         self.has_preferred_cpus()
             .then(|| self.preferred_cpu(id))
@@ -34,9 +34,9 @@ impl PoolGuard<'_> {
         self.binding.iter().nth(id as usize % self.binding.len())
     }
 
-    /// Which of the idle workers to wake: the most recently idle one that prefers the calling thread's CPU, or, if that thread
-    /// goes on, another CPU; and if there is none, or there are no preferred CPUs, the most recently idle one. Then one more worker is created, up to
-    /// two for each CPU, so that the next waker finds one that prefers a CPU that suits it.
+    /// Which idle worker to wake: the most recently idle one that prefers the calling thread's CPU, or, if that thread goes on, another
+    /// CPU. If there is none, or there are no preferred CPUs: the most recently idle one. If preferred CPUs exist but none fits, one more
+    /// worker is created, up to two for each CPU, for the next waker.
     pub(in crate::pool) fn choose_idle(&mut self) -> Option<usize> {
         let last = self.idle().len().checked_sub(1)?;
         if !self.has_preferred_cpus() {

@@ -1,7 +1,7 @@
-//! Holding the pool's lock, and letting go of it: settle, unlock, wake.
+//! Holding the pool's lock, and releasing it: settle, unlock, wake.
 //!
-//! Everything that a lock holder sets in motion for others (wake-ups, calls to front ends, requests to the service thread)
-//! is put down here and done after the lock is let go, on every way out.
+//! Everything that a lock holder sets in motion for other threads (wake-ups, calls to front ends, requests to the service thread) is noted
+//! here and done after the unlock, on every way out.
 
 use crate::item::Completion;
 use crate::pool::attrs::kind::PoolKind;
@@ -13,20 +13,20 @@ use crate::sys::sync::MutexGuard;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// Idle workers that are always kept; none under the model checker, where every one costs.
+/// Idle workers that are always kept; none under the model checker, where each worker costs.
 const KEPT_IDLE: usize = if cfg!(cmwq_loom) { 0 } else { 2 };
 
-/// What is to be done once the lock is free.
+/// What to do once the lock is free.
 pub(in crate::pool) enum Event {
     ColourDone(Arc<dyn FrontEnd>, u32),
     MustWait(Arc<dyn FrontEnd>, PwqKey),
     CreditsFreed(Arc<dyn FrontEnd>, usize),
     PwqGone(Arc<dyn FrontEnd>, PwqKey),
-    /// The run or the pending instance that these wait for is over.
+    /// The run or the pending instance that these completions stand for is over.
     Done(Vec<Arc<Completion>>),
 }
 
-/// What the service thread is to be asked for. Not among the events: asking must not allocate.
+/// Requests to the service thread. They are no events, since requesting must not allocate.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::pool) struct Asks {
     pub(in crate::pool) create_worker: bool,
@@ -42,14 +42,14 @@ pub(crate) struct PoolGuard<'p> {
     /// `None` only while the guard is being dropped.
     pub(in crate::pool) inner: Option<MutexGuard<'p, Inner>>,
     pub(in crate::pool) wake: Option<Arc<WorkerHandle>>,
-    /// The holder will not go to sleep soon.
+    /// The holder will not park soon.
     pub(in crate::pool) goes_on: bool,
     pub(in crate::pool) asks: Asks,
     /// The release calls no thief.
     pub(in crate::pool) calls_no_thief: bool,
-    /// Nor does it hand slots out.
+    /// The release hands out no slots.
     pub(in crate::pool) hands_out_nothing: bool,
-    /// What hardly any holder leaves.
+    /// What few holders leave.
     pub(in crate::pool) rest: Option<Box<Rest>>,
 }
 
@@ -95,17 +95,17 @@ impl<'p> PoolGuard<'p> {
         self.rest.get_or_insert_default().events.push(event);
     }
 
-    /// The holder will not go to sleep soon.
+    /// The holder will not park soon.
     pub(in crate::pool) fn will_go_on(&mut self) {
         self.goes_on = true;
     }
 
-    /// The holder looks for a thief itself: a pool that it finds busy must not look for one in turn, and so on through all of them.
+    /// The holder looks for a thief itself. A pool that it finds busy must not look for one in turn, and so on through all pools.
     pub(in crate::pool) fn call_no_thief(&mut self) {
         self.calls_no_thief = true;
     }
 
-    /// The holder hands slots out itself, and sees those that this release gives back.
+    /// The holder hands out slots itself, including those that this release gives back.
     pub(in crate::pool) fn hand_out_nothing(&mut self) {
         self.hands_out_nothing = true;
     }
@@ -116,7 +116,7 @@ impl<'p> PoolGuard<'p> {
     }
 
     /// The pool is the first in line for a slot.
-    pub(in crate::pool) fn ask_for_slots(&mut self) {
+    pub(in crate::pool) fn request_slots(&mut self) {
         self.asks.slots = true;
     }
 
@@ -160,7 +160,7 @@ impl<'p> PoolGuard<'p> {
         }
     }
 
-    /// Has these told once the lock is free.
+    /// Completes these once the lock is free.
     #[inline]
     pub(in crate::pool) fn all_done(&mut self, waiters: Vec<Arc<Completion>>) {
         if !waiters.is_empty() {
@@ -168,7 +168,7 @@ impl<'p> PoolGuard<'p> {
         }
     }
 
-    /// Picks the worker at this place of the idle list and counts it as searching: it is claimed, nobody else will pick or cull it.
+    /// Picks the worker at this index of the idle list and counts it as searching. That claims it: no other thread will pick or cull it.
     pub(in crate::pool) fn wake_at(&mut self, chosen: usize) {
         let inner: &mut Inner = self;
         let id = inner
@@ -185,7 +185,7 @@ impl<'p> PoolGuard<'p> {
         }
     }
 
-    /// A worker has gone idle while too many are: have somebody look later.
+    /// A worker has gone idle while too many are: the service thread checks later.
     pub(in crate::pool) fn cull_later(&mut self) {
         if !self.cull_armed && self.too_many_idle() {
             self.cull_armed = true;
@@ -193,7 +193,7 @@ impl<'p> PoolGuard<'p> {
         }
     }
 
-    /// Has the monitor look at this pool now and then.
+    /// Has the monitor sample this pool.
     pub(in crate::pool) fn watch(&mut self) {
         if !self.watched {
             self.watched = true;
@@ -214,7 +214,7 @@ impl Inner {
     /// "Too many" as in the kernel: more than two idle, and over two more than a quarter of the busy ones.
     pub(in crate::pool) fn too_many_idle(&self) -> bool {
         let idle = self.idle().len();
-        // Who is on the way out counts no more, or the last ones to go would make the rest seem needed.
+        // Workers on their way out do not count, or the last ones to go would make the rest seem needed.
         let busy = self.workers.len() - idle - self.leaving as usize;
         idle > KEPT_IDLE && (idle - KEPT_IDLE) * 4 >= busy
     }

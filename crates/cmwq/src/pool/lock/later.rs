@@ -1,4 +1,4 @@
-//! Completing: a thread that sleeps until an item completes something is woken at once, or later. See `wake/deferred.rs`.
+//! Completing: wakes the threads that sleep until then, at once or later. See `wake/deferred.rs`.
 #![allow(unsafe_code)]
 
 use crate::item::Completion;
@@ -14,7 +14,7 @@ use crate::sys::park;
 use std::task::Waker;
 
 impl Pool {
-    /// Somebody sleeps on `word`, which is changed already. `true`: he will be woken a little later.
+    /// A thread sleeps on `word`, which is changed already. `true`: it will be woken a little later.
     pub(crate) fn defer_wakeup(word: *const AtomicU32) -> bool {
         member::in_item_of(|pool| pool.pending_wakeups.enter(word.addr())).unwrap_or(false)
     }
@@ -36,7 +36,7 @@ impl Pool {
 }
 
 impl Completion {
-    /// Makes it done for all, and wakes all who wait.
+    /// Makes it done for all, and wakes all its waiters.
     #[inline]
     pub fn complete(&self) {
         self.complete_polled();
@@ -44,19 +44,19 @@ impl Completion {
 
     /// As [`complete`](Self::complete); `true`: a waker [is registered](Self::mark_polled), which the caller has to wake.
     ///
-    /// What it is part of must still be there afterwards if that is to be used.
+    /// What it is part of must still exist afterwards if the caller uses the result.
     #[inline]
     pub(crate) fn complete_polled(&self) -> bool {
         self.complete_by(wake_at)
     }
 
-    /// Makes it done for one more. Changes nothing when it is done for all.
+    /// Makes it done for one more waiter. Changes nothing when it is done for all.
     pub fn complete_one(&self) {
         self.complete_one_by(wake_at);
     }
 }
 
-/// Wakes those who sleep on `word`, now or soon.
+/// Wakes the threads that sleep on `word`, now or soon.
 #[cold]
 fn wake_at(word: *const AtomicU32) {
     if !Pool::defer_wakeup(word) {

@@ -1,10 +1,10 @@
-//! The pool's lock: taking items under it, and settling before it is let go.
+//! The pool's lock: taking items under it, and settling before the unlock.
 
 pub(in crate::pool) mod batches;
+pub(in crate::pool) mod caller_slots;
 pub(in crate::pool) mod cancel;
 pub(in crate::pool) mod choose;
 pub(in crate::pool) mod guard;
-pub(in crate::pool) mod lanes;
 pub(in crate::pool) mod later;
 pub(in crate::pool) mod pool;
 pub(in crate::pool) mod settle;

@@ -15,10 +15,10 @@ use crate::pool::task::slab::Slab;
 use crate::pool::wake::deferred::PendingWakeups;
 use crate::pool::wake::placement::Placement;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
+use crate::sys::brief_spin::BriefSpin;
 use crate::sys::fork;
 use crate::sys::map::HashMap;
-use crate::sys::patience::Patience;
-use crate::sys::spin::{self, Allowance};
+use crate::sys::spin::{self, SpinBudget};
 use crate::sys::sync::Mutex;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ impl Pool {
         helper: Arc<dyn Helper>,
         group: Arc<Group<Pool>>,
     ) -> Arc<Pool> {
-        // On one CPU the issuer needs that CPU in order to publish at all.
+        // On one CPU the issuer needs that CPU to publish.
         let looks = if binding.cpus.len() <= 1 {
-            spin::MIN_LOOKS
+            spin::MIN_POLLS
         } else {
-            spin::MAX_LOOKS_OF_WORKERS
+            spin::MAX_POLLS_OF_WORKERS
         };
         let slots = attrs.params.slots.first_held();
         let cpus = binding.target.max(1);
@@ -56,7 +56,7 @@ impl Pool {
                 blockers: 0,
                 hogs: Hogs::default(),
                 counts: Counts::new(cpus.min(slots)),
-                arrivals: Taken::default(),
+                staged: Taken::default(),
                 worklist: List::new(Seat::Worklist),
                 awaited: HashMap::default(),
                 pwqs: Slab::new(),
@@ -71,28 +71,28 @@ impl Pool {
                 thief: Thief::None,
                 watched: false,
                 cull_armed: false,
-                charging: Charging::default(),
+                cpu_accounting: Charging::default(),
                 dying: false,
                 standstill: Standstill::default(),
                 stats: PoolStats::default(),
             })),
             oldest_batch: OldestBatch::new(),
             singles: AtomicBool::new(false),
-            allowance: CachePadded::new(Allowance::up_to(looks)),
-            returns: Patience::new(),
+            allowance: CachePadded::new(SpinBudget::up_to(looks)),
+            returns: BriefSpin::new(),
             placement: Placement::new(),
             pending_wakeups: CachePadded::new(PendingWakeups::new()),
             helper,
             group,
             help_wanted: AtomicBool::new(false),
         });
-        // Settles: an empty pool asks the first publisher to call for a worker.
+        // Settles: an empty pool makes the first issuer ask for a worker.
         drop(pool.lock());
         pool
     }
 
-    /// Takes the lock, and closes all open [batches](batch): what it guards is exact. When the guard is dropped the pool is
-    /// settled, the lock let go, and only then is anybody woken.
+    /// Takes the lock, and closes all open batches (`run/batch.rs`): what it guards is exact. Dropping the guard settles the pool, unlocks,
+    /// and only then wakes.
     #[inline]
     pub(crate) fn lock(self: &Arc<Self>) -> PoolGuard<'_> {
         let (mut inner, waited) = self.inner.lock_noting();
@@ -102,7 +102,7 @@ impl Pool {
         guard
     }
 
-    /// As [`lock`](Self::lock), but open batches stay open: their items are on no list, what they run is not in the busy table, and their
+    /// As [`lock`](Self::lock), but open batches stay open: their items are on no list, their runs are not in the busy table, and their
     /// ends are not accounted for.
     #[inline]
     pub(crate) fn lock_beside_batches(self: &Arc<Self>) -> PoolGuard<'_> {
@@ -111,7 +111,7 @@ impl Pool {
         PoolGuard::new(self, inner)
     }
 
-    /// The workers' exit: no pool workqueue is left.
+    /// The workers exit: no pool workqueue is left.
     pub(crate) fn shut_down(self: &Arc<Self>) {
         let mut guard = self.lock();
         guard.dying = true;

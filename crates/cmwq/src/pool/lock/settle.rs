@@ -1,4 +1,4 @@
-//! Settling: what the holder of a pool's lock does before it lets go, and what it follows up afterwards. See `PROTOCOL.md`.
+//! Settling: what the holder of a pool's lock does before it unlocks, and what it follows up afterwards. See `PROTOCOL.md`.
 
 use super::guard::{Asks, Event, PoolGuard, Rest};
 use crate::pool::state::group::{Thief, WORTH_STEALING_NS};
@@ -15,7 +15,7 @@ impl PoolGuard<'_> {
         chosen.is_some()
     }
 
-    /// Makes the pool fit to be left alone: see PROTOCOL.md, "Settling".
+    /// Makes the pool safe to leave: see PROTOCOL.md, "Settling".
     #[inline]
     fn settle(&mut self) {
         if self.is_limited() {
@@ -38,12 +38,12 @@ impl PoolGuard<'_> {
         }
         if !self.has_waiting() && self.pool.inbox.ask_notify() {
             if !self.batches.is_empty() {
-                // It will have ended before a sleeper is awake; and if it does not, the monitor finds out.
+                // The batch will have ended before a sleeper is awake; if not, the monitor finds out.
                 self.watch();
             }
             return;
         }
-        // Work is waiting, a CPU is to be had, and nobody is on the way.
+        // Work waits, a CPU is free, and no worker is on the way.
         self.wake_or_want();
     }
 
@@ -53,12 +53,12 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// No worker of this pool is to be woken. But once something waits here the monitor has to look now and then; until then the next
-    /// publisher is asked to come by. Where items are long it is asked to even if the monitor looks, because what it publishes may be
-    /// worth a steal.
+    /// No worker of this pool is to be woken. But once something waits here the monitor has to sample the pool; until then NOTIFY makes the
+    /// next issuer take the lock. Where items are long it does so even if the monitor samples, because what it publishes may be worth a
+    /// steal.
     fn settle_saturated(&mut self) {
         let long = self.is_worth_stealing(1);
-        // Without a slot nobody runs who would look.
+        // Without a slot no worker runs that would find it.
         if self.watched && !long && !self.has_waiting() && !self.is_limited() {
             return;
         }
@@ -79,13 +79,13 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// Whether so many items will wait for longer than it takes a neighbour's worker to come.
+    /// Whether so many items will wait for longer than a neighbour's worker takes to come.
     fn is_worth_stealing(&self, waiting: usize) -> bool {
         let at_once = self.running().max(self.target());
         self.pool.steals() && self.pace.wait_ns(waiting, at_once) > WORTH_STEALING_NS
     }
 
-    /// Does what was put down, without the lock.
+    /// Does what was noted, without the lock.
     #[inline(never)]
     fn follow_up(&mut self) {
         if let Some(worker) = self.wake.take() {

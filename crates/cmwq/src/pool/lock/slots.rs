@@ -1,4 +1,4 @@
-//! Running slots: how many workers of an engine may run and spin at once, over all its pools. The protocol is in `SLOTS.md` beside this file.
+//! Running slots: how many workers of an engine may run and spin at once, over all its pools. See `SLOTS.md`.
 #![forbid(unsafe_code)]
 
 use super::guard::PoolGuard;
@@ -8,10 +8,10 @@ use crate::pool::state::pool::{Holding, Pool};
 use crate::sys::clock;
 use std::sync::Arc;
 
-/// So long a pool keeps a slot that others wait for. Long beside a wake-up, short beside a time slice.
+/// How long a pool keeps a slot that others wait for. Long beside a wake-up, short beside a time slice.
 const TURN_NS: u64 = 1_000_000;
 
-/// How often the service thread looks at the line while there is one.
+/// How often the service thread checks the line while there is one.
 const LINE_CHECK_NS: u64 = 10_000_000;
 
 /// A pool that has been in line for this long gets a slot beyond the limit.
@@ -36,7 +36,7 @@ impl Pool {
         &self.attrs.params.slots
     }
 
-    /// Whether there is a limit over all pools, and pools are in line for what others hold. A hint.
+    /// Whether there is a limit over all pools, and pools are in line for slots that others hold. A hint.
     #[inline]
     pub(in crate::pool) fn slots_are_wanted(&self) -> bool {
         self.running_slots().others_want() > 0
@@ -65,13 +65,13 @@ impl Pool {
         guard.retarget();
     }
 
-    /// Slots have become free without a holder giving any back: the limit was raised.
+    /// Slots have become free though no holder gave any back: the limit was raised.
     pub(crate) fn hand_out_slots(params: &Params) {
         params.slots.hand_out(0);
     }
 
-    /// What the service thread does about the line: the holders of slots among `pools` are watched, and those that have waited for long get a slot.
-    /// Returns when to look again, if there is a line.
+    /// The service thread's work on the line: holders of slots among `pools` are watched, and pools that have waited for long get a slot.
+    /// Returns when to check again, if there is a line.
     pub(crate) fn tend_slots(params: &Params, pools: &[Arc<Pool>], now_ns: u64) -> Option<u64> {
         if !params.slots.must_be_tended() {
             return None;
@@ -85,7 +85,7 @@ impl Pool {
         Some(now_ns + LINE_CHECK_NS)
     }
 
-    /// Others wait for what this pool holds: the monitor has to find out who blocks.
+    /// Others wait for what this pool holds: the monitor has to find the workers that block.
     fn watch_if_holding(self: &Arc<Self>) {
         let mut guard = self.lock_beside_batches();
         if guard.is_limited() && guard.slots > 0 {
@@ -104,7 +104,7 @@ impl PoolGuard<'_> {
         self.is_limited() && self.pool().running_slots().others_want() > 0
     }
 
-    /// What turns are measured by. Models have no time: there a turn is over when an item has ended in it.
+    /// The clock of turns. Models have no time: there a turn is over when an item has ended in it.
     fn turn_clock_ns(&self) -> u64 {
         match cfg!(cmwq_loom) {
             true => self.stats.completed * TURN_NS,
@@ -120,11 +120,11 @@ impl PoolGuard<'_> {
         self.retarget();
     }
 
-    /// The first part of settling where there is a limit: what is owed, and what nobody uses, is given back.
+    /// The first part of settling where there is a limit: what is owed, and what no worker uses, is given back.
     #[cold]
     pub(in crate::pool) fn settle_slots(&mut self) {
         if self.holding.in_line && !self.something_waits() {
-            // A neighbour has run it, or a waiter.
+            // A neighbour or a waiter has run it.
             self.holding.in_line = false;
             let pool = self.pool();
             pool.running_slots().leave_line(pool);
@@ -132,7 +132,7 @@ impl PoolGuard<'_> {
         self.owe_when_the_turn_is_over();
         let unused = self.slots.saturating_sub(self.in_use());
         let back = match self.something_waits() {
-            // Its CPUs may have become fewer.
+            // The pool may have fewer CPUs than before.
             true => unused.min(self.holding.owed.max(self.slots.saturating_sub(self.cpus))),
             false => unused,
         };
@@ -166,7 +166,7 @@ impl PoolGuard<'_> {
     #[cold]
     pub(in crate::pool) fn borrow_slot(&mut self) -> bool {
         let pool = self.pool();
-        // As long as it owes one it would only give it back.
+        // While the pool owes a slot it would only give it back.
         let full = self.slots >= self.cpus || self.holding.owed > 0;
         if full || self.holding.in_line || !self.something_waits() {
             return false;
@@ -183,14 +183,14 @@ impl PoolGuard<'_> {
                     pool.set_help_wanted(true);
                 }
                 if !tended {
-                    self.ask_for_slots();
+                    self.request_slots();
                 }
                 false
             }
         }
     }
 
-    /// For a worker that is to help another pool: a slot if one is free.
+    /// For a worker that is about to steal from another pool: a slot if one is free.
     pub(in crate::pool) fn borrow_slot_to_help(&mut self) -> bool {
         let free = self.is_limited()
             && self.slots < self.cpus

@@ -9,7 +9,7 @@ use crate::pool::task::busy::Executor;
 use crate::pool::task::run::{Run, Task};
 use crate::sys::clock;
 
-/// So many arrivals are accepted in one go: a burst that is shorter is accepted whole.
+/// How many staged items are accepted in one go: a shorter burst is accepted whole.
 const ACCEPTED_AT_ONCE: usize = if cfg!(cmwq_loom) { 2 } else { 64 };
 
 impl PoolGuard<'_> {
@@ -17,31 +17,29 @@ impl PoolGuard<'_> {
     #[inline]
     pub(crate) fn drain(&mut self) {
         self.collect();
-        while let Some(item) = self.arrivals.pop_front() {
+        while let Some(item) = self.staged.pop_front() {
             self.accept_item(item);
         }
     }
 
-    /// Fetches what was published so far, and accepts none of it yet.
+    /// Takes what was published so far, and accepts none of it yet.
     #[inline]
     pub(in crate::pool) fn collect(&mut self) {
         let pool = self.pool;
-        pool.inbox.take_all(&mut self.arrivals);
+        pool.inbox.take_all(&mut self.staged);
     }
 
-    /// Accepts the next few that were published, and more until one may run. What is left is accepted by who needs it: in a
-    /// backlog that grows, an item that is accepted early is only one more on the inactive list. What is in a bundle may be taken without
-    /// being accepted one by one.
+    /// Accepts the next few staged items, and more until one may run. The rest is accepted when a thread needs it: in a growing backlog, an
+    /// item that is accepted early is only one more on the inactive list. The items of a chunk may be taken without being accepted singly.
     #[inline]
     pub(in crate::pool) fn accept_some(&mut self) {
-        if self.arrivals.is_empty() {
+        if self.staged.is_empty() {
             self.collect();
         }
         let mut few = 0;
-        while self.worklist.is_empty()
-            || few < ACCEPTED_AT_ONCE && !self.arrivals.begins_with_bundle()
+        while self.worklist.is_empty() || few < ACCEPTED_AT_ONCE && !self.staged.begins_with_chunk()
         {
-            let Some(item) = self.arrivals.pop_front() else {
+            let Some(item) = self.staged.pop_front() else {
                 return;
             };
             self.accept_item(item);
@@ -56,7 +54,7 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// Accepts one item. If it is active it is given back, and belongs at the end of the worklist.
+    /// Accepts one item. Returns it if it is active; it belongs at the end of the worklist.
     #[inline]
     fn accept_unless_it_waits(&mut self, item: Pending) -> Option<Pending> {
         if !self.batches.is_empty() {
@@ -75,17 +73,17 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// The next item of the worklist; if that is empty, the next that was published and may run, which need not go there first.
+    /// The next item of the worklist; if that is empty, the next published one that may run, which need not go there first.
     #[inline]
     fn next_active(&mut self) -> Option<Pending> {
-        if self.worklist.is_empty() && self.arrivals.is_empty() {
+        if self.worklist.is_empty() && self.staged.is_empty() {
             self.collect();
         }
         loop {
             if let Some(first) = self.worklist.pop_front() {
                 return Some(first);
             }
-            let item = self.arrivals.pop_front()?;
+            let item = self.staged.pop_front()?;
             if let Some(active) = self.accept_unless_it_waits(item) {
                 if self.worklist.is_empty() {
                     return Some(active);
@@ -107,8 +105,7 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// Starts an item that was taken from the worklist; `None`: another worker runs this very item, and shall run it again
-    /// afterwards.
+    /// Starts an item that was taken from the worklist. `None`: another worker runs this very item, and will run it again afterwards.
     #[inline]
     pub(in crate::pool) fn start_or_hand_over(
         &mut self,
@@ -117,7 +114,7 @@ impl PoolGuard<'_> {
     ) -> Option<Task> {
         let (address, func) = (item.address(), item.func());
         let inner: &mut Inner = self;
-        // One that comes once only is a new one, whatever runs at its address: that one's memory is used again.
+        // A one-shot item is always new: if a run is at its address, the memory of that run's item is used again.
         if !item.is_one_shot()
             && let Some(run) = inner.busy.find(address, func)
         {
@@ -128,7 +125,7 @@ impl PoolGuard<'_> {
         Some(inner.start(item, busy))
     }
 
-    /// The end of an item: accounting, then the next of its private list, if there is one.
+    /// Accounts for the end of an item, then starts the next of its private list, if there is one.
     #[inline]
     pub(in crate::pool) fn end_task(&mut self, run: Run, panicked: bool) -> Option<Task> {
         let item = self.end_run(run, panicked)?;
@@ -140,7 +137,7 @@ impl PoolGuard<'_> {
         Some(inner.start(item, run.busy))
     }
 
-    /// As [`end_task`](Self::end_task), for one who runs no other item: what is behind it goes back to where workers find it.
+    /// As [`end_task`](Self::end_task), for a thread that runs no other item: what is behind it goes back to the worklist.
     pub(in crate::pool) fn end_only_task(&mut self, run: Run, panicked: bool) {
         if let Some(next) = self.end_run(run, panicked) {
             // An item is pending once at most.
@@ -149,7 +146,7 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// The accounting at the end of an item. `Some`: the item was queued again meanwhile, and its busy entry stays for that run.
+    /// Accounts for the end of an item. `Some`: the item was queued again meanwhile, and its busy entry stays for that run.
     #[inline]
     fn end_run(&mut self, run: Run, panicked: bool) -> Option<Pending> {
         let inner: &mut Inner = self;
@@ -168,7 +165,7 @@ impl PoolGuard<'_> {
         next
     }
 
-    /// For a helper of another pool: one item, if there is one.
+    /// For a thief of another pool: one item, if there is one.
     pub(in crate::pool) fn task_for_helper(&mut self) -> Option<Task> {
         self.thief = Thief::None;
         let task = self.next_task(Executor::worker())?;
@@ -205,7 +202,7 @@ impl Inner {
         }
     }
 
-    /// The run of this item, if it is in execution for the queue `front_id`: the pool workqueue that it runs under.
+    /// The pool workqueue under which this item runs, if it runs for the queue `front_id`.
     pub(in crate::pool) fn runs_for(&self, item: &Pending, front_id: usize) -> Option<u32> {
         let run = self.busy.find(item.address(), item.func())?;
         let pwq = self.busy.get(run).pwq;

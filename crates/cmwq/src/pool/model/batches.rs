@@ -1,5 +1,5 @@
-//! Batches: the items that a worker has taken at once run once each, never two instances of one at a time, and whoever takes
-//! the lock in the ordinary way sees what is true.
+//! Batches: the items that a worker has taken together run once each, never two instances of one at a time, and a thread that takes the ordinary lock
+//! sees what is true.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn who_looks_while_a_batch_is_run_sees_what_has_run() {
             assert!(queue(&pool, pwq, item));
         }
         let worker = start(&pool);
-        // An item that is not in flight has run, and what it did is seen; in flight, it may have.
+        // An item that is not in flight has run, and its effect is seen; an item in flight may have run.
         let in_flight = {
             let mut guard = pool.lock();
             guard.drain();
@@ -77,7 +77,7 @@ fn what_is_behind_a_blocked_item_runs_when_the_monitor_has_looked() {
         // The first item ends only when the second has run.
         let first = Item::waiting(&Touched::new(), &begun, &second_done);
         let second = Item::new(&Touched::new(), Some(&second_done));
-        // One may be asleep when the other takes both.
+        // One may be parked when the other takes both.
         let workers = [start(&pool), start(&pool)];
         assert!(queue(&pool, pwq, &first));
         assert!(queue(&pool, pwq, &second));

@@ -1,12 +1,12 @@
-//! Batch submission: what an issuer publishes with one exchange runs once, wakes a worker that sleeps, and is seen by all that must see what was
-//! published before. Under the model checker two items of one function make a bundle, which has four places.
+//! Batch submission: what an issuer publishes with one exchange runs once, wakes a parked worker, and is seen by all threads that must see what was
+//! published before. Under the model checker two items of one function make a chunk, which has four entries.
 
-use super::bundles::{bundling, items, publish_all, wait};
+use super::chunks::{bundling, items, publish_all, wait};
 use super::*;
 use crate::pool::queue::together::Together;
 use std::sync::atomic::AtomicUsize;
 
-/// As a queue does it, whose gates and pool workqueues have models of their own. How many were accepted.
+/// As a queue does it; epoch pins and pool workqueues have models of their own. Returns how many were accepted.
 fn publish_batch(
     pool: &Arc<Pool>,
     pwq: PwqKey,
@@ -16,7 +16,7 @@ fn publish_batch(
     let mut chain = pool.chain(together);
     for item in items {
         if let Ok(mut pending) = item.claim() {
-            pending.aim(pool.id, pwq.place);
+            pending.set_destination(pool.id, pwq.place);
             pool.add_to_chain(&mut chain, pending);
         }
     }
@@ -27,13 +27,13 @@ fn publish_batch(
 
 #[test]
 fn a_batch_wakes_a_worker_that_sleeps_and_runs_once() {
-    for in_bundles in [false, true] {
+    for in_chunks in [false, true] {
         explore(3, move || {
             let (pool, pwq, together) = bundling(1);
             let done = Arc::new(Parker::new());
             let items = items::<3>(&done);
             let worker = start(&pool);
-            let together = in_bundles.then_some(&*together);
+            let together = in_chunks.then_some(&*together);
             assert_eq!(publish_batch(&pool, pwq, together, &items), 3);
             for item in &items {
                 wait(item, 1, &done);
@@ -72,7 +72,7 @@ fn a_batch_comes_after_what_its_issuer_has_published_before() {
     explore(2, || {
         let (pool, pwq, together) = bundling(1);
         let items = items::<8>(&Arc::new(Parker::new()));
-        // Alone, and in a bundle that has places; then a batch with a bundle of its own, and one behind that.
+        // Alone, and in a chunk with free entries; then a batch with a chunk of its own, and one item behind that.
         publish_all(&pool, pwq, &together, &items[..3]);
         assert_eq!(publish_batch(&pool, pwq, Some(&together), &items[3..7]), 4);
         publish_all(&pool, pwq, &together, &items[7..]);

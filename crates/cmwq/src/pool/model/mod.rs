@@ -1,14 +1,14 @@
 //! The pool's protocol under the model checker: the real inbox, lock, workers and settling, on loom's threads.
 //!
-//! A lost wake-up shows as a deadlock, a double claim as a failed assertion (a picked worker must be idle), a use of an
-//! item by two at once or after it was freed as a causality error of its guarded fields.
+//! A lost wake-up shows as a deadlock; a double claim as a failed assertion (a picked worker must be idle); a use of an item by two threads at once,
+//! or after it was freed, as a causality error of its guarded fields.
 //!
-//! Here is what all models are made of, those of `workqueue` included. The sabotages that were tried, and which model caught
-//! each, are listed in `SABOTAGES.md`.
+//! This module has the common parts of all models, those of `workqueue` included. `SABOTAGES.md` lists the sabotages that were tried, and which model
+//! caught each.
 
 mod batches;
-mod bundles;
 mod chains;
+mod chunks;
 mod protocol;
 mod rescuer;
 mod slots;
@@ -43,7 +43,7 @@ fn pool_with(id: u32, cpus: usize, batch: usize, helper: Arc<dyn Helper>) -> Arc
     pool_sharing(Arc::default(), id, cpus, batch, helper)
 }
 
-/// With what it shares with the other pools of an engine.
+/// `params`: what it shares with the other pools of an engine.
 fn pool_sharing(
     params: Arc<Params>,
     id: u32,
@@ -71,7 +71,7 @@ fn pool_sharing(
     Pool::new(id, attrs, binding, helper, Group::new())
 }
 
-/// A pool with a pool workqueue of a queue that is told nothing.
+/// A pool with a pool workqueue, whose queue gets no notifications.
 fn pool_of(cpus: usize, helper: Arc<dyn Helper>) -> (Arc<Pool>, PwqKey) {
     let pool = pool_with(1, cpus, 1, helper);
     let pwq = add_pwq(&pool, Traits::default());
@@ -95,7 +95,7 @@ pub(crate) fn start(pool: &Arc<Pool>) -> thread::JoinHandle<()> {
     thread::spawn(move || pool.work(id, &handle))
 }
 
-/// Ends the workers. What loom found inside a work function was caught there like any panic: it shows here.
+/// Ends the workers. An error that loom found inside a work function was caught like any panic: it shows here.
 pub(crate) fn finish(pool: &Arc<Pool>, workers: impl IntoIterator<Item = thread::JoinHandle<()>>) {
     pool.shut_down();
     for worker in workers {
@@ -109,14 +109,14 @@ fn queue(pool: &Arc<Pool>, pwq: PwqKey, item: &Arc<Item>) -> bool {
     let Ok(mut pending) = item.claim() else {
         return false;
     };
-    pending.aim(pool.id, pwq.place);
+    pending.set_destination(pool.id, pwq.place);
     pool.publish(pending);
     true
 }
 
 mod item {
-    //! Items whose runs touch memory that only one of them at a time may touch, and count themselves. The only unsafe code
-    //! of the models: claiming an item, touching, and going back from a raw item to its whole.
+    //! Items whose runs touch memory that only one thread at a time may touch, and count themselves. The only unsafe code of the models: claiming an
+    //! item, touching, and going from a raw item back to the whole.
     #![allow(unsafe_code)]
     use super::*;
     use crate::item::Unclaimed;
@@ -137,7 +137,7 @@ mod item {
             Arc::new(Touched(loom::cell::UnsafeCell::new(0)))
         }
 
-        /// How often it was touched before.
+        /// Returns how often it was touched before.
         pub(crate) fn touch(&self) -> usize {
             // SAFETY: checked by loom: that is the point.
             self.0.with_mut(|times| unsafe {
@@ -154,12 +154,12 @@ mod item {
         /// A plain count: the models' own book-keeping orders nothing.
         runs: AtomicUsize,
         done: Option<Arc<Parker>>,
-        /// Told at the beginning of a run, which then waits for the other.
+        /// A run unparks the first when it begins, then waits for the second.
         waits: Option<(Arc<Parker>, Arc<Parker>)>,
     }
 
     impl Item {
-        /// An item that somebody waits for at `done`.
+        /// An item that unparks `done` at its end.
         pub(crate) fn new(touched: &Arc<Touched>, done: Option<&Arc<Parker>>) -> Arc<Item> {
             Arc::new(Item {
                 raw: RawWork::new(run),
@@ -170,7 +170,7 @@ mod item {
             })
         }
 
-        /// An item that says when it begins, and then waits.
+        /// An item that unparks `begun` when it begins, and then waits.
         pub(crate) fn waiting(
             touched: &Arc<Touched>,
             begun: &Arc<Parker>,

@@ -90,7 +90,7 @@ mod blocker {
         let Ok(mut item) = (unsafe { Pending::claim(item) }) else {
             panic!("a new item is idle")
         };
-        item.aim(pool.id, pwq.place);
+        item.set_destination(pool.id, pwq.place);
         pool.publish(item);
     }
 
@@ -102,7 +102,7 @@ mod blocker {
     }
 }
 
-/// As the service thread: culls, and creates a worker when asked; it is that worker itself then.
+/// As the service thread: culls, and creates a worker on request, which it is itself.
 struct CullsThenWorks {
     asked: Parker,
 }
@@ -138,7 +138,7 @@ fn a_worker_let_go_while_an_item_is_published_strands_nothing() {
         let done = item.done.clone();
         raw::queue_boxed(&pool, pwq, item);
         done.park();
-        // If it was never asked it ends at once.
+        // If it was never asked, it ends at once.
         service.asked.unpark();
         finish(&pool, [worker, serving]);
     });
@@ -177,7 +177,7 @@ fn an_item_never_runs_on_two_workers_at_once() {
     });
 }
 
-/// An item that counts its runs and says when it has run.
+/// An item that counts its runs and unparks `done`.
 #[repr(C)]
 struct Boxed {
     raw: RawWork,
@@ -199,7 +199,7 @@ impl Boxed {
 }
 
 mod raw {
-    //! Unsafe code: queueing raw items, and going back from a raw item to its whole.
+    //! Unsafe code: queueing raw items, and going from a raw item back to the whole.
     #![allow(unsafe_code)]
     use super::*;
 
@@ -208,7 +208,7 @@ mod raw {
         let Ok(mut item) = (unsafe { Pending::claim(item) }) else {
             return false;
         };
-        item.aim(pool.id, pwq.place);
+        item.set_destination(pool.id, pwq.place);
         pool.publish(item);
         true
     }

@@ -12,7 +12,7 @@ fn a_rescuer_and_a_late_worker_take_each_item_once_and_the_pool_goes_on() {
         let done = Arc::new(Parker::new());
         let items = [(); 2].map(|()| Item::new(&Touched::new(), Some(&done)));
         for item in &items {
-            // The first one's publisher asks for a worker, in vain so far.
+            // The first item's issuer asks for a worker, in vain so far.
             assert!(queue(&pool, pwq, item));
         }
         let rescue = thread::spawn({
@@ -21,11 +21,11 @@ fn a_rescuer_and_a_late_worker_take_each_item_once_and_the_pool_goes_on() {
         });
         assert!(pool.mayday(), "no worker has come");
         let worker = start(&pool);
-        // Whoever runs them.
+        // Either may run them.
         while items.iter().any(|item| item.runs() == 0) {
             done.park();
         }
-        // The worker is on its own now.
+        // From now on without the rescuer.
         rescuer.stop();
         rescue.join().unwrap();
         let last = Item::new(&Touched::new(), Some(&done));

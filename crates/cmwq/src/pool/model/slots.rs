@@ -1,8 +1,8 @@
-//! Running slots that pools hand each other: an item that is queued where there is none is run all the same, whatever the holder does meanwhile.
+//! Running slots that pools hand each other: an item queued on a pool without a slot is run all the same, whatever the holder does meanwhile.
 
 use super::*;
 
-/// Pools of one CPU each below a limit, with a worker each.
+/// Pools of one CPU each below a limit, with one worker each.
 struct Limited {
     params: Arc<Params>,
     pools: [(Arc<Pool>, PwqKey); 2],
@@ -31,7 +31,7 @@ impl Limited {
         Item::new(&Touched::new(), Some(&self.done))
     }
 
-    /// Has a thread of its own queue an item on the second pool.
+    /// Queues an item on the second pool, on a thread of its own.
     fn queue_beside(&self) -> (Arc<Item>, thread::JoinHandle<()>) {
         let item = self.item();
         let ((pool, pwq), queued) = (self.pools[1].clone(), item.clone());
@@ -39,7 +39,7 @@ impl Limited {
         (item, issuer)
     }
 
-    /// Waits for the items, ends the workers, and looks that no slot has got lost.
+    /// Waits for the items, ends the workers, and checks that no slot is lost.
     fn finish(self, items: &[Arc<Item>]) {
         while items.iter().any(|item| item.runs() == 0) {
             self.done.park();

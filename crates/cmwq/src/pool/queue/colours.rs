@@ -1,7 +1,7 @@
 //! Flush colours of one pool workqueue: how many of its items are in flight under each, and which ends a flush waits for.
 //!
-//! [`Colours`] alone changes these numbers. Each change is a transition, with both of its ends in its name and the state that it comes from
-//! asserted. The pool's lock is held.
+//! Only [`Colours`] changes these numbers. Each change is a transition, named by both of its ends, and asserts the state that it comes
+//! from. The pool's lock is held.
 #![forbid(unsafe_code)]
 
 /// Flush colours, as in the kernel.
@@ -9,9 +9,9 @@ pub(crate) const COLOURS: usize = 16;
 
 /// The counts of one pool workqueue.
 pub(in crate::pool) struct Colours {
-    /// The colour that items are accepted under.
+    /// The colour under which items are accepted.
     current: u32,
-    /// Accepted and not finished, per colour.
+    /// Items accepted and not ended, for each colour.
     in_flight: [u32; COLOURS],
     /// Their sum.
     total: u32,
@@ -34,7 +34,7 @@ impl Colours {
         self.current
     }
 
-    /// Items accepted and not finished.
+    /// Items accepted and not ended.
     #[inline]
     pub(in crate::pool) fn in_flight(&self) -> u32 {
         self.total
@@ -46,14 +46,14 @@ impl Colours {
         self.flushing != 0
     }
 
-    /// So many items are accepted, under the current colour.
+    /// `items` are accepted, under the current colour.
     #[inline]
     pub(in crate::pool) fn transition_none_to_in_flight(&mut self, items: u32) {
         self.in_flight[self.current as usize] += items;
         self.total += items;
     }
 
-    /// So many items of `colour` are not in flight any more. `true`: they were the last ones, and the front end waits for that.
+    /// `items` of `colour` are not in flight any more. `true`: they were the last ones, and the front end waits for that.
     #[inline]
     pub(in crate::pool) fn transition_in_flight_to_none(
         &mut self,
@@ -71,7 +71,8 @@ impl Colours {
         done
     }
 
-    /// Items are accepted under `next` from now on, and not under `old`. `true`: some of `old` are in flight, and the front end waits for their end.
+    /// From now on items are accepted under `next` instead of `old`. `true`: some of `old` are in flight, and the front end waits for their
+    /// end.
     pub(in crate::pool) fn transition_current_to_flushing(&mut self, old: u32, next: u32) -> bool {
         debug_assert_eq!(
             self.current, old,

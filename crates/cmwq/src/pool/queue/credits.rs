@@ -1,13 +1,13 @@
 //! How many items of one workqueue may be active on one NUMA node, without a shared write per item.
 //!
-//! The node's limit is a store of credits. A pool workqueue takes some at a time and keeps them; an item that becomes
-//! active uses one that is there, an item that ends leaves it for the next. Only when a pool workqueue has none left does it
-//! go to the store; only when the store is empty too does an item wait, and then whoever holds unused credits gives them
-//! back. So a queue below its limit writes nothing that pods share, item by item.
+//! The node's limit is a store of credits. A pool workqueue takes some at a time and keeps them; an item that becomes active uses one of
+//! them, an item that ends leaves it for the next. A pool workqueue goes to the store only when it has none left. Only when the store is
+//! empty too does an item wait, and then pool workqueues with unused credits give them back. So a queue below its limit writes no line per
+//! item that pods share.
 //!
-//! Why no credit is missed: a pool workqueue that has to wait is counted in `waiting` *before* the unused credits of all the
-//! others are collected, each under its pool's lock. Another one's completion either comes before that collection
-//! (which finds its unused credit) or takes the lock after it, and then sees the count and gives back itself.
+//! No credit is missed: a pool workqueue that has to wait is counted in `waiting` *before* the unused credits of all others are collected,
+//! each under its pool's lock. An item's end elsewhere either comes before that collection (which finds its unused credit) or takes the
+//! lock after it, and then sees the count and gives back itself.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -17,15 +17,15 @@ use std::sync::{Arc, Weak};
 
 /// The credits of one workqueue on one node.
 pub(crate) struct NodeLimit {
-    /// Credits that nobody holds; negative while a lowered limit is overdrawn.
+    /// Credits that no pool workqueue holds; negative while a lowered limit is overdrawn.
     free: CachePadded<AtomicI32>,
     /// Pool workqueues of this node with items that wait for a credit; one more while a shared limit behind it is tight.
     waiting: CachePadded<AtomicUsize>,
     /// How many credits one visit may take.
     portion: AtomicI32,
-    /// How many there are in all, held or not: what `max_active` comes to here. 0: frozen.
+    /// How many credits there are in all, held or not: the node's part of `max_active`. 0: frozen.
     limit: AtomicI32,
-    /// A limit that it shares with other workqueues: every credit is one of that, too.
+    /// A limit shared with other workqueues: every credit is one of that, too.
     shared: Option<Arc<SharedLimit>>,
 }
 
@@ -46,7 +46,7 @@ impl NodeLimit {
         node
     }
 
-    /// One whose credits are also those of `shared`, if there is such.
+    /// A store whose credits are also those of `shared`, if there is one.
     pub(crate) fn behind(limit: i32, shared: Option<&Arc<SharedLimit>>) -> Arc<Self> {
         let node = Arc::new(NodeLimit {
             shared: shared.cloned(),
@@ -79,7 +79,7 @@ impl NodeLimit {
             .store(share.clamp(1, MAX_PORTION), Ordering::Relaxed);
     }
 
-    /// Takes up to a portion of credits, at least one; 0 when there is none. While somebody waits, only one.
+    /// Takes up to a portion of credits, at least one; 0 when there is none. While a pool workqueue waits, only one.
     pub(crate) fn take_portion(&self) -> i32 {
         let portion = if self.someone_waits() {
             1
@@ -139,7 +139,7 @@ impl NodeLimit {
         self.waiting.load(Ordering::Relaxed) == 1 && self.free.load(Ordering::Relaxed) >= 0
     }
 
-    /// Whether unused credits have to be given back: somebody waits, or a lowered limit is overdrawn.
+    /// Whether unused credits have to be given back: a pool workqueue waits, or a lowered limit is overdrawn.
     #[inline]
     pub(crate) fn is_tight(&self) -> bool {
         self.someone_waits() || self.free.load(Ordering::Relaxed) < 0
@@ -160,22 +160,22 @@ pub(crate) struct SharedLimit {
 }
 
 struct Shared {
-    /// Credits that nobody holds; negative while a lowered limit is overdrawn.
+    /// Credits that no pool workqueue holds; negative while a lowered limit is overdrawn.
     free: i32,
     /// How many there are in all.
     limit: i32,
-    /// Somebody waits for a credit, or the limit is overdrawn: the stores count one more that waits.
+    /// A pool workqueue waits for a credit, or the limit is overdrawn: the stores count one more that waits.
     tight: bool,
     /// The stores that hand out its credits.
     stores: Vec<Weak<NodeLimit>>,
 }
 
-/// Why there is no credit to be had.
+/// Why there is no credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Short {
     /// The workqueue's own limit is reached.
     Own,
-    /// The shared one is.
+    /// The shared limit is reached.
     Shared,
 }
 
@@ -196,7 +196,7 @@ impl SharedLimit {
         &self.name
     }
 
-    /// How many credits there are, and how many of them somebody holds.
+    /// How many credits there are, and how many of them are held.
     pub(crate) fn limit_and_held(&self) -> (i32, i32) {
         let state = self.state.lock();
         (state.limit, state.limit - state.free)
@@ -229,7 +229,7 @@ impl SharedLimit {
         Ok(taken)
     }
 
-    /// As [`take`](Self::take), a portion: little enough that others have some too, and nothing that somebody waits for.
+    /// As [`take`](Self::take), a portion: small enough that other stores get some too. 0 while the limit is tight.
     pub(in crate::pool) fn take_portion(&self, most: i32, own: &AtomicI32) -> i32 {
         let most = {
             let state = self.state.lock();
@@ -247,15 +247,15 @@ impl SharedLimit {
         state.free += credits;
     }
 
-    /// Changes how many there are. The caller sees to it that those who wait are served.
+    /// Changes how many there are. The caller serves the pool workqueues that wait.
     pub(crate) fn change(&self, to: i32) {
         let mut state = self.state.lock();
         state.free += to - state.limit;
         state.limit = to;
     }
 
-    /// Tells all stores whether credits are wanted back: because somebody waits, or because the limit is overdrawn. `true`: they are
-    /// from now on, and were not before.
+    /// Tells all stores whether credits are wanted back, because a pool workqueue waits or the limit is overdrawn. `true`: they are from
+    /// now on, and were not before.
     pub(crate) fn set_tight(&self, someone_waits: bool) -> bool {
         let mut state = self.state.lock();
         let tight = someone_waits || state.free < 0;

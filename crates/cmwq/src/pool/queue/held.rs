@@ -1,7 +1,7 @@
 //! The credits that one pool workqueue holds, and how many of them its active items use.
 //!
-//! [`HeldCredits`] alone changes these numbers. Each change is a transition, with both of its ends in its name and the state that it comes from
-//! asserted. The pool's lock is held. The store that credits come from and go to is [`NodeLimit`](super::credits::NodeLimit).
+//! Only [`HeldCredits`] changes these numbers. Each change is a transition, named by both of its ends, and asserts the state that it comes
+//! from. The pool's lock is held. Credits come from and go to the store, [`NodeLimit`](super::credits::NodeLimit).
 #![forbid(unsafe_code)]
 
 /// The credits of one pool workqueue.
@@ -24,28 +24,28 @@ impl HeldCredits {
         self.held - self.used
     }
 
-    /// So many were taken from the store.
+    /// `credits` were taken from the store.
     #[inline]
     pub(in crate::pool) fn transition_store_to_unused(&mut self, credits: i32) {
         debug_assert!(credits >= 0, "a store hands out credits");
         self.held += credits;
     }
 
-    /// So many items become active.
+    /// As many items become active.
     #[inline]
     pub(in crate::pool) fn transition_unused_to_used(&mut self, credits: i32) {
         debug_assert!(self.unused() >= credits, "an active item has a credit");
         self.used += credits;
     }
 
-    /// So many active items have ended.
+    /// As many active items have ended.
     #[inline]
     pub(in crate::pool) fn transition_used_to_unused(&mut self, credits: i32) {
         debug_assert!(self.used >= credits, "an item ends once");
         self.used -= credits;
     }
 
-    /// All unused ones go back to the store. Returns how many these are.
+    /// All unused credits go back to the store. Returns how many.
     pub(in crate::pool) fn transition_unused_to_store(&mut self) -> i32 {
         let unused = self.unused();
         self.held = self.used;

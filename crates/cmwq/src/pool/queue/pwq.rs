@@ -1,9 +1,9 @@
 //! The pool workqueue: one workqueue's share of one pool.
 
+use super::caller_slot::CallerSlot;
 use super::colours::Colours;
 use super::credits::NodeLimit;
 use super::held::HeldCredits;
-use super::lane::Lane;
 use super::stats::PwqStats;
 use super::together::Together;
 use crate::item::{List, Pending, Seat};
@@ -11,10 +11,10 @@ use crate::pool::task::current::{Current, number};
 use crate::trace::events;
 use std::sync::Arc;
 
-/// Names one pool workqueue of a pool, for ever: places are used again, serial numbers are not.
+/// Names one pool workqueue of a pool, for ever: indices are used again, serial numbers are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PwqKey {
-    /// Its place, which is what items carry: it cannot change hands while one is in flight.
+    /// Its index, which items carry: it keeps its meaning while an item is in flight.
     pub(crate) place: u32,
     pub(in crate::pool) serial: u64,
 }
@@ -39,14 +39,14 @@ pub(crate) struct Traits {
     pub(crate) cpu_intensive: bool,
     /// A queue of memory reclaim: it has a rescuer.
     pub(crate) reclaim: bool,
-    /// Who waits for an item may run it.
+    /// A thread that waits for an item may run it.
     pub(crate) waiters_run: bool,
 }
 
 /// Guarded by the pool's lock, all of it. The owner is its workqueue, as far as the pool knows it.
 pub(crate) struct PoolWorkqueue<O> {
     pub(crate) owner: O,
-    /// Who the owner is, for comparing only.
+    /// The owner's identity, for comparing only.
     front_id: usize,
     pub(in crate::pool) traits: Traits,
     /// The rescuer was called and has not come yet.
@@ -56,23 +56,23 @@ pub(crate) struct PoolWorkqueue<O> {
     pub(crate) node: usize,
     /// Items in flight.
     pub(in crate::pool) colours: Colours,
-    /// Those that are used are the active items: on the worklist or running.
+    /// The used ones are those of the active items: on the worklist or running.
     pub(in crate::pool) credits: HeldCredits,
     /// Accepted items that have no credit yet, oldest first.
     pub(in crate::pool) inactive: List,
-    /// Entered among those who wait for a credit.
+    /// In the line for a credit.
     pub(in crate::pool) waiting: bool,
     /// Takes no new items; gone when the last one has ended.
     pub(in crate::pool) retired: bool,
     /// Accepts items but makes none active: an older pool workqueue of an ordered queue still has some.
     pub(in crate::pool) plugged: bool,
     pub(in crate::pool) serial: u64,
-    /// Where its items are published together, if they may be.
+    /// Its chunks, if it may have any.
     pub(in crate::pool) together: Option<Arc<Together>>,
-    /// Open lanes; each holds one of the active places.
-    pub(in crate::pool) lanes: Vec<Arc<Lane>>,
-    /// Lanes that were closed during a run which has not ended yet.
-    pub(in crate::pool) closed_lanes: Vec<Arc<Lane>>,
+    /// Open caller slots; each holds a credit.
+    pub(in crate::pool) caller_slots: Vec<Arc<CallerSlot>>,
+    /// Caller slots that were closed during a run which has not ended yet.
+    pub(in crate::pool) closed_caller_slots: Vec<Arc<CallerSlot>>,
     pub(in crate::pool) stats: PwqStats,
 }
 
@@ -100,35 +100,39 @@ impl<O> PoolWorkqueue<O> {
             plugged: false,
             serial: 0,
             together: None,
-            lanes: Vec::new(),
-            closed_lanes: Vec::new(),
+            caller_slots: Vec::new(),
+            closed_caller_slots: Vec::new(),
             stats: PwqStats::default(),
         }
     }
 
-    /// With its serial number.
+    /// Sets its serial number.
     pub(in crate::pool) fn numbered(mut self, serial: u64) -> Self {
         self.serial = serial;
         self
     }
 
-    /// See [`PwqState::plugged`]; [`Inner::unplug`] ends it.
+    /// Sets the field `plugged`; [`Inner::unplug`](crate::pool::state::pool::Inner::unplug) clears it.
     pub(crate) fn plugged(mut self, plugged: bool) -> Self {
         self.plugged = plugged;
         self
     }
 
-    /// The lanes in which something may run.
-    pub(in crate::pool) fn lanes_with_runs(&self) -> impl Iterator<Item = &Arc<Lane>> {
-        self.lanes.iter().chain(&self.closed_lanes)
+    /// The caller slots in which something may run.
+    pub(in crate::pool) fn caller_slots_with_runs(&self) -> impl Iterator<Item = &Arc<CallerSlot>> {
+        self.caller_slots.iter().chain(&self.closed_caller_slots)
     }
 
-    /// Items on the worklist or running; lanes where nothing is do not count.
+    /// Items on the worklist or running; idle caller slots do not count.
     pub(crate) fn nr_active(&self) -> usize {
-        let idle_lanes = self.lanes.iter().filter(|lane| lane.is_idle()).count();
+        let idle_caller_slots = self
+            .caller_slots
+            .iter()
+            .filter(|caller_slot| caller_slot.is_idle())
+            .count();
         usize::try_from(self.credits.used())
             .unwrap_or(0)
-            .saturating_sub(idle_lanes)
+            .saturating_sub(idle_caller_slots)
     }
 
     #[inline]
@@ -136,13 +140,13 @@ impl<O> PoolWorkqueue<O> {
         self.colours.current()
     }
 
-    /// Makes a lane's place out of a credit, if one is at hand and nobody waits for one.
-    pub(in crate::pool) fn place_for_lane(&mut self) -> bool {
+    /// Takes a credit for a caller slot, if one is at hand and nothing waits for one.
+    pub(in crate::pool) fn place_for_caller_slot(&mut self) -> bool {
         let in_demand = self.waiting || !self.inactive.is_empty() || self.limit.is_tight();
         !in_demand && !self.plugged && !self.retired && self.use_credit()
     }
 
-    /// A lane's place is free again.
+    /// A caller slot no longer uses its credit.
     pub(in crate::pool) fn leave_place(&mut self) {
         self.credits.transition_used_to_unused(1);
         if self.limit.is_tight() {
@@ -155,18 +159,18 @@ impl<O> PoolWorkqueue<O> {
         self.colours.transition_none_to_in_flight(1);
     }
 
-    /// Items that were run in a lane that is closed now.
-    pub(in crate::pool) fn count_lane_runs(&mut self, runs: u64) {
+    /// Counts items that ran in a caller slot that is closed now.
+    pub(in crate::pool) fn count_caller_slot_runs(&mut self, runs: u64) {
         self.stats.started += runs;
         self.stats.completed += runs;
         self.stats.waiter_runs += runs;
     }
 
-    /// What it has counted, open lanes included.
+    /// What it has counted, open caller slots included.
     pub(in crate::pool) fn stats_now(&self) -> PwqStats {
         let mut stats = self.stats;
-        for lane in &self.lanes {
-            let runs = lane.runs();
+        for caller_slot in &self.caller_slots {
+            let runs = caller_slot.runs();
             stats.started += runs;
             stats.completed += runs;
             stats.waiter_runs += runs;
@@ -174,17 +178,21 @@ impl<O> PoolWorkqueue<O> {
         stats
     }
 
-    /// What the kernel would count: one for its queue, unless that has let go of it, and one for each item in flight.
+    /// What the kernel would count: one reference of its queue, until that releases it, and one of each item in flight.
     pub(crate) fn references(&self) -> usize {
         self.nr_in_flight() + usize::from(!self.retired)
     }
 
     pub(crate) fn nr_in_flight(&self) -> usize {
-        let in_lanes = self.lanes.iter().filter(|lane| !lane.is_idle()).count();
-        self.colours.in_flight() as usize + in_lanes
+        let in_caller_slots = self
+            .caller_slots
+            .iter()
+            .filter(|caller_slot| !caller_slot.is_idle())
+            .count();
+        self.colours.in_flight() as usize + in_caller_slots
     }
 
-    /// How many of its items have been started, and how many have ended.
+    /// How many of its items have started, plus how many have ended.
     pub(in crate::pool) fn nr_moved(&self) -> u64 {
         let stats = self.stats_now();
         stats.started + stats.completed
@@ -194,13 +202,13 @@ impl<O> PoolWorkqueue<O> {
         self.plugged
     }
 
-    /// Who the queue is, for comparing only.
+    /// The queue's identity, for comparing only.
     #[inline]
     pub(crate) fn front_id(&self) -> usize {
         self.front_id
     }
 
-    /// What a thread that runs one of its items is said to run, but for the item.
+    /// What a thread that runs one of its items runs, without the item.
     #[inline]
     pub(in crate::pool) fn current(&self) -> Current {
         Current {
@@ -210,13 +218,13 @@ impl<O> PoolWorkqueue<O> {
         }
     }
 
-    /// Nothing is to happen at the end of one of its items.
+    /// Nothing follows from the end of one of its items.
     #[inline]
-    pub(in crate::pool) fn is_at_ease(&self) -> bool {
+    pub(in crate::pool) fn is_quiescent(&self) -> bool {
         !self.colours.is_flushing() && !self.retired && !self.plugged && !self.mayday
     }
 
-    /// Uses a credit for one more active item, fetching a portion if none is at hand.
+    /// Uses a credit for one more active item, and takes a portion from the store if none is at hand.
     #[inline]
     pub(in crate::pool) fn use_credit(&mut self) -> bool {
         if self.credits.unused() == 0 {
@@ -231,17 +239,17 @@ impl<O> PoolWorkqueue<O> {
         true
     }
 
-    /// Nobody waits for the end of one of its items, nor for its place.
+    /// Whether its items may run in batches: no end has to be reported at once.
     pub(in crate::pool) fn may_batch(&self) -> bool {
-        self.is_at_ease() && !self.traits.ordered && !self.traits.cpu_intensive
+        self.is_quiescent() && !self.traits.ordered && !self.traits.cpu_intensive
     }
 
-    /// Whether items may become active past the worklist, and without a word to anybody.
-    pub(in crate::pool) fn may_take_bundles(&self) -> bool {
+    /// Whether items may become active past the worklist, with nothing to report.
+    pub(in crate::pool) fn may_take_chunks(&self) -> bool {
         self.may_batch() && self.inactive.is_empty() && !self.waiting
     }
 
-    /// How many credits are unused, fetching portions until there are `most`, or no more are to be had.
+    /// How many credits are unused, up to `most`; takes portions from the store until there are so many, or no more.
     #[inline]
     pub(in crate::pool) fn credits_at_hand(&mut self, most: usize) -> usize {
         while self.credits.unused() < most as i32 {
@@ -261,7 +269,7 @@ impl<O> PoolWorkqueue<O> {
         self.colours.transition_none_to_in_flight(items as u32);
     }
 
-    /// `true`: it has inactive items, and its waiting for a credit begins now.
+    /// `true`: it has inactive items, and begins to wait for a credit now.
     pub(in crate::pool) fn begin_waiting(&mut self) -> bool {
         if self.waiting || self.plugged || self.inactive.is_empty() {
             return false;
@@ -271,8 +279,9 @@ impl<O> PoolWorkqueue<O> {
         true
     }
 
-    /// An active item has ended while somebody waits for its credit. If nobody but this pool workqueue does, its own next item has
-    /// it at once. Not the last one: with that its turn among those who wait ends, which is [`Inner::activate_one`]'s business.
+    /// An active item has ended while a pool workqueue waits for a credit. If only this one waits, its own next item gets the credit at
+    /// once. Not the last item: it ends the turn of the pool workqueue in the line, which
+    /// [`Inner::activate_one`](crate::pool::state::pool::Inner::activate_one) does.
     #[inline]
     pub(in crate::pool) fn next_of_own(&mut self) -> Option<Pending> {
         if self.inactive.len() < 2 || !self.waiting || !self.limit.only_one_waits() {
@@ -301,7 +310,7 @@ pub(in crate::pool) struct Ended {
     pub(in crate::pool) gone: bool,
 }
 
-/// What has become of an item.
+/// The outcome of accepting an item.
 #[must_use = "an active item belongs on the worklist, and who begins to wait has to be told"]
 pub(in crate::pool) enum Accepted {
     /// It may run, behind all that is on the worklist.
@@ -317,7 +326,7 @@ pub(in crate::pool) fn tell_activated(item: &Pending) {
     events::activated(item.address(), || number(item.func()));
 }
 
-/// The item has its place among the active ones: any worker may take it.
+/// The item has a credit: any worker may take it.
 #[inline]
 pub(in crate::pool) fn make_active(worklist: &mut List, item: Pending) {
     tell_activated(&item);

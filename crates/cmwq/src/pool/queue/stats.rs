@@ -6,7 +6,7 @@
 pub(crate) struct PwqStats {
     pub(crate) started: u64,
     pub(crate) completed: u64,
-    /// Items that computed for too long.
+    /// Items that became CPU hogs.
     pub(crate) cpu_intensive: u64,
     /// Times another worker took over because an item blocked.
     pub(crate) cm_wakeups: u64,
@@ -17,11 +17,11 @@ pub(crate) struct PwqStats {
     pub(crate) waiter_runs: u64,
     /// Visits to the store of credits that all pods of a node share.
     pub(crate) limit_visits: u64,
-    /// Items that a neighbour of the pool ran.
+    /// Items that a thief of another pool ran.
     pub(crate) helps: u64,
-    /// Workers that were woken up and then first ran an item of it.
+    /// Workers that were woken up and then ran an item of it first.
     pub(crate) wakeups: u64,
-    /// CPU time of workers that were found running its items: see [`Pool::charge_cpu_time`].
+    /// CPU time of workers that were found running its items: see [`Pool::account_cpu_time`](crate::pool::Pool::account_cpu_time).
     pub(crate) cpu_ns: u64,
 }
 
@@ -52,9 +52,9 @@ pub(crate) struct PoolStats {
     pub(crate) completed: u64,
     pub(crate) panics: u64,
     pub(crate) blocked_seen: u64,
-    /// Times that somebody had to wait for the pool's lock.
+    /// How often a thread had to wait for the pool's lock.
     pub(crate) lock_waits: u64,
-    /// What the pool workqueues that are gone had counted.
+    /// The counts of pool workqueues that are gone.
     pub(crate) pwqs: PwqStats,
 }
 

@@ -7,8 +7,8 @@ use crate::sys::symbol;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is busy at one moment: see [`Engine::dump`](crate::Engine::dump). Each pool is looked at by itself, so that the
-/// parts may be a few microseconds apart.
+/// What is busy at one moment: see [`Engine::dump`](crate::Engine::dump). Each pool is copied by itself, so the parts may be a few microseconds
+/// apart.
 pub struct Dump {
     pools: Vec<PoolSnapshot>,
     freezable_only: bool,
@@ -22,7 +22,7 @@ impl Dump {
         }
     }
 
-    /// The same, of freezable queues only, and of no pools.
+    /// The same for freezable queues only, without pools.
     pub(crate) fn of_freezable(mut self) -> Self {
         for pool in &mut self.pools {
             pool.pwqs.retain(|pwq| pwq.freezable);
@@ -41,7 +41,7 @@ impl Dump {
         }
     }
 
-    /// Why the items of a list wait, as far as can be seen.
+    /// Why the items of a list wait, as far as the dump tells.
     pub(crate) fn why_it_waits(&self, list: WaitList) -> String {
         let pool = self.pools.iter().find(|pool| pool.id == list.pool());
         let Some(pool) = pool else {
@@ -73,8 +73,7 @@ impl Dump {
         }
     }
 
-    /// What the threads are doing that run items of those of these pools that belong to one CPU: one that sleeps can hold such a
-    /// pool up.
+    /// What the threads do that run items of those of these pools that belong to one CPU: a thread that sleeps can hold up such a pool.
     pub(crate) fn threads_of(&self, ids: impl Iterator<Item = u32>) -> String {
         let mut text = String::new();
         for id in ids {
@@ -86,8 +85,8 @@ impl Dump {
         text
     }
 
-    /// What the threads are doing now that run the items of this dump: a line for each, and where it is in the kernel, as a stack if
-    /// that may be read and otherwise as the function and the system call in which it sleeps. The threads are not disturbed.
+    /// What the threads do now that run the items of this dump. A line for each, and where it is in the kernel: its stack if that may be read,
+    /// otherwise the function and the system call in which it sleeps. The threads are not disturbed.
     pub fn threads(&self) -> String {
         let mut text = String::new();
         for pool in self.pools.iter().filter(|pool| !pool.runs.is_empty()) {
@@ -104,7 +103,7 @@ fn describe_threads(text: &mut String, pool: &PoolSnapshot) {
     }
 }
 
-/// What the limit of a queue's group says, behind something else.
+/// The limit of a queue's group, as a suffix.
 struct OfGroup<'a>(&'a PwqSnapshot);
 
 impl fmt::Display for OfGroup<'_> {
@@ -141,8 +140,7 @@ impl fmt::Display for Described<'_> {
     }
 }
 
-/// Functions, equal neighbours as one with a count.
-/// Of a list that is longer than [`MOST_LISTED`] only its length is told, `all`.
+/// Functions; equal neighbours become one with a count. A list longer than [`MOST_LISTED`] ends with its length, `all`.
 fn write_funcs(f: &mut fmt::Formatter<'_>, funcs: &[usize], all: usize) -> fmt::Result {
     for (index, same) in funcs.chunk_by(|a, b| a == b).enumerate() {
         let comma = if index == 0 { " " } else { ", " };

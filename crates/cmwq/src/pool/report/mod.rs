@@ -1,4 +1,4 @@
-//! What pools look like from outside.
+//! Reports of pools: snapshots, dump, stalls.
 
 pub(in crate::pool) mod dump;
 pub(in crate::pool) mod snapshot;

@@ -1,4 +1,4 @@
-//! What a pool is doing, copied out under its lock so that it can be printed without.
+//! What a pool does, copied under its lock and printed without.
 #![forbid(unsafe_code)]
 
 use crate::item::List;
@@ -30,13 +30,13 @@ pub(crate) struct PoolSnapshot {
     pub(crate) manager: Option<i32>,
     /// As in the kernel: see [`flags`].
     pub(crate) flags: u32,
-    /// For how long nothing has been started while something waits.
+    /// How long the pool has started nothing while something waits.
     pub(crate) hung_ns: Option<u64>,
-    /// The real CPUs that the workers are bound to, and how many of them may run at a time.
+    /// The real CPUs that the workers are bound to, and how many workers may run at a time.
     pub(crate) binding: CpuSet,
     pub(crate) target: u32,
     pub(crate) running: u32,
-    /// Items that are ready to run.
+    /// Items on the worklist.
     pub(crate) waiting: usize,
     pub(crate) stats: PoolStats,
     pub(crate) runs: Vec<RunSnapshot>,
@@ -46,12 +46,12 @@ pub(crate) struct PoolSnapshot {
 /// One worker.
 pub(crate) struct WorkerSnapshot {
     pub(crate) id: u32,
-    /// 0: it has not begun.
+    /// 0: the thread has not begun.
     pub(crate) tid: i32,
     pub(crate) doing: &'static str,
 }
 
-/// One item in execution. Functions are addresses here and everywhere.
+/// One item that runs. Functions are addresses here and everywhere.
 pub(crate) struct RunSnapshot {
     pub(crate) pwq: u32,
     /// The queue's identity.
@@ -62,7 +62,7 @@ pub(crate) struct RunSnapshot {
     /// `None`: its queue's name.
     pub(crate) description: Option<String>,
     pub(crate) for_ns: u64,
-    /// What runs right after it on the same worker.
+    /// Items that run right after it on the same worker.
     pub(crate) scheduled: Vec<usize>,
 }
 
@@ -76,16 +76,16 @@ pub(crate) struct PwqSnapshot {
     pub(crate) references: usize,
     pub(crate) freezable: bool,
     pub(crate) mayday: bool,
-    /// On the worklist; the first [`MOST_LISTED`].
+    /// On the worklist: the first [`MOST_LISTED`].
     pub(crate) pending: Vec<usize>,
-    /// The first as many.
+    /// The first [`MOST_LISTED`].
     pub(crate) inactive: Vec<usize>,
     pub(crate) nr_inactive: usize,
-    /// How many of the queue's items may be active on this node (of a per-CPU queue: on this CPU).
+    /// How many of the queue's items may be active on this node (per-CPU queues: on this CPU).
     pub(crate) admits: i32,
-    /// The name of the limit that the queue shares with others, how much it admits, and how many places are taken.
+    /// The limit that the queue shares with others: its name, how much it admits, and how many credits are taken.
     pub(crate) group: Option<(String, i32, i32)>,
-    /// Its items wait for those of before a change of the queue's attributes.
+    /// Its items wait for those accepted before a change of the queue's attributes.
     pub(crate) plugged: bool,
 }
 
@@ -99,7 +99,7 @@ pub(crate) mod flags {
     pub(crate) const DISASSOCIATED: u32 = 1 << 2;
 }
 
-/// So many items of a list are copied out: the pool's lock is held meanwhile.
+/// So many items of a list are copied: the pool's lock is held meanwhile.
 pub(crate) const MOST_LISTED: usize = 1000;
 
 fn funcs(list: &List) -> Vec<usize> {
@@ -109,7 +109,7 @@ fn funcs(list: &List) -> Vec<usize> {
 
 #[cfg(all(test, not(cmwq_loom)))]
 impl PoolGuard<'_> {
-    /// How many items are in execution, if nobody is about to start another one.
+    /// How many items run, if no worker is about to start another one.
     pub(crate) fn items_running_if_settled(&mut self) -> Option<usize> {
         self.drain();
         let may_start = !self.worklist.is_empty() && self.running() < self.target();
@@ -164,22 +164,22 @@ impl Pool {
             for_ns: now.saturating_sub(run.since_ns),
             scheduled: funcs(&run.scheduled),
         });
-        let in_lanes = guard.pwqs.iter().flat_map(|(place, pwq)| {
+        let in_caller_slots = guard.pwqs.iter().flat_map(|(place, pwq)| {
             let running = pwq
-                .lanes_with_runs()
-                .filter_map(|lane| Some((lane, lane.running()?)));
-            running.map(move |(lane, (func, tid, since_ns))| RunSnapshot {
+                .caller_slots_with_runs()
+                .filter_map(|caller_slot| Some((caller_slot, caller_slot.running()?)));
+            running.map(move |(caller_slot, (func, tid, since_ns))| RunSnapshot {
                 pwq: place,
                 front: pwq.front_id(),
                 tid,
                 rescuer: false,
                 func,
-                description: lane.description(),
+                description: caller_slot.description(),
                 for_ns: now.saturating_sub(since_ns),
                 scheduled: Vec::new(),
             })
         });
-        let runs = runs.chain(in_lanes);
+        let runs = runs.chain(in_caller_slots);
         let mut pending: HashMap<u32, Vec<usize>> = HashMap::default();
         for item in guard.worklist.iter().take(MOST_LISTED) {
             let own = pending.entry(item.place().pwq()).or_default();
@@ -308,7 +308,7 @@ mod tests {
             (seen.manager, seen.flags & flags::MANAGER_ACTIVE),
             (None, 0)
         );
-        // As if another one were being created.
+        // As if another worker were being created.
         pool.lock().creating = true;
         let seen = pool.snapshot();
         let dump = engine.dump().to_string();

@@ -1,10 +1,8 @@
-//! What waits in a pool, and whether it gets on: what the watchdog asks. It costs nothing but the question: all that is compared is
-//! counted anyway.
+//! What waits in a pool, and whether it makes progress, for the watchdog. It costs only the question: what is compared is counted anyway.
 //!
-//! Two kinds of lists wait. A pool's worklist gets on when an item is started: whatever holds it up, all workers being busy
-//! with long items included, its first item has not been started for too long. The inactive items of a pool workqueue get on when
-//! one of its items is started or ends: they wait because as many are active as `max_active` admits, and for that long none
-//! of those has ended. Frozen queues wait on purpose.
+//! Two kinds of lists wait. A pool's worklist makes progress when an item is started. Without, its first item has waited too long, whatever the
+//! reason, even if long items keep all workers busy. The inactive items of a pool workqueue make progress when one of its items is started or ends.
+//! They wait because as many are active as `max_active` admits, and none of those has ended. Frozen queues wait on purpose.
 #![forbid(unsafe_code)]
 
 use crate::item::{List, RawWork};
@@ -29,7 +27,7 @@ impl WaitList {
     }
 }
 
-/// How far a list has got: the same for as long as it does not get on.
+/// How far a list has got; unchanged while it makes no progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     counted: u64,
@@ -37,7 +35,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// `counted`: what grows when the list gets on.
+    /// `counted`: grows when the list makes progress.
     pub(crate) fn new(counted: u64, first: usize) -> Self {
         Progress { counted, first }
     }
@@ -47,8 +45,8 @@ impl Progress {
 pub(crate) struct Waits {
     pub(crate) list: WaitList,
     pub(crate) progress: Progress,
-    /// An ordered queue's items that wait for those of before a change of its attributes, in another pool: the list gets on when any
-    /// item of the queue does, which is known by this.
+    /// An ordered queue's items that wait for those accepted before a change of its attributes, in another pool. This queue identity tells their
+    /// progress: any item of the queue counts.
     pub(crate) behind_front: Option<usize>,
 }
 
@@ -77,7 +75,7 @@ impl PoolGuard<'_> {
         ready.into_iter().chain(inactive).collect()
     }
 
-    /// How many items of the queue `front` have been started or have ended here.
+    /// How many items of the queue `front` were started or have ended here.
     pub(crate) fn moved_of(&self, front: usize) -> u64 {
         let own = self.pwqs.iter().filter(|(_, pwq)| pwq.front_id() == front);
         own.map(|(_, pwq)| pwq.nr_moved()).sum()
@@ -101,7 +99,7 @@ mod tests {
             .collect()
     }
 
-    /// Takes the first item of the worklist, and runs it to its end.
+    /// Runs the first item of the worklist to its end.
     fn run_one(pool: &Arc<Pool>) {
         let task = pool.lock().task_for_helper().expect("something waits");
         let Task { started, run } = task;
@@ -118,23 +116,23 @@ mod tests {
         for (item, pwq) in items.iter().zip([one, one, one, other]) {
             stubs::queue(&pool, pwq, item);
         }
-        // One of each is active; two of the first wait for a place.
+        // One of each is active; two of the first wait for a credit.
         let before = waits(&pool);
         let [ready, inactive] = [WaitList::Ready(3), WaitList::Inactive(3, one)];
         assert_eq!([before[0].0, before[1].0], [ready, inactive]);
         assert_eq!(waits(&pool), before, "nothing has moved");
-        // One of the first: the next of its queue has its place.
+        // One of the first: the next of its queue gets its credit.
         run_one(&pool);
         let seen = waits(&pool);
         assert_eq!([seen[0].0, seen[1].0], [ready, inactive]);
         assert_ne!(seen[0].1, before[0].1, "an item was started");
         assert_ne!(seen[1].1, before[1].1, "an item has ended");
-        // The other queue's: it says nothing about the first one's limit.
+        // One of the other queue: it says nothing about the first one's limit.
         run_one(&pool);
         let last = waits(&pool);
         assert_ne!(last[0].1, seen[0].1);
         assert_eq!(last[1], seen[1]);
-        // Nobody here gives the place on: the same item waits, though one of its queue has ended.
+        // The test hands no credit on: the same item waits, though one of its queue has ended.
         run_one(&pool);
         let after = waits(&pool);
         assert_eq!(after[0].0, inactive);

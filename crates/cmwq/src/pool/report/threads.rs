@@ -1,15 +1,15 @@
-//! What threads of this process are doing, as far as the system tells: nothing is asked of the threads themselves.
+//! What threads of this process do, as far as the system tells. The threads themselves are not involved.
 
 use std::fmt::Write as _;
 use std::fs;
 
-/// One line on a thread, and its kernel stack if that may be read (it takes a privilege), or else its system call.
+/// One line on a thread, and its kernel stack if that may be read (a privilege), otherwise its system call.
 pub(in crate::pool) fn describe(text: &mut String, tid: i32) {
     let read = |file: &str| {
         fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).unwrap_or_default()
     };
     let stat = read("stat");
-    // The name may have anything in it.
+    // The name may contain anything.
     let state = stat
         .rsplit_once(") ")
         .and_then(|(_, rest)| rest.chars().next());
@@ -19,7 +19,7 @@ pub(in crate::pool) fn describe(text: &mut String, tid: i32) {
     };
     let name = read("comm");
     let _ = write!(text, "  {tid} {} state {state}", name.trim_end());
-    // "0": in none.
+    // "0": in no function.
     match read("wchan").trim_end() {
         "" | "0" => {}
         place => {

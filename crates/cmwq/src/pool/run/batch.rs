@@ -1,20 +1,18 @@
 //! Batches: a worker takes several short items at once and runs them one after the other without the lock.
 //!
-//! A batch is a part of the worklist that one worker may begin items from without asking. Where the items of a pool have all been short
-//! lately, the lock and the accounting for each of them cost more than the items. So a worker takes as many as it
-//! expects to run in a microsecond or two: the first of the worklist, as long as they are of one pool workqueue, and of one that
-//! nobody waits for.
+//! A batch is a part of the worklist whose items one worker may begin without the lock. If the items of a pool have all been short lately, the lock
+//! and the accounting for each cost more than the items. So a worker takes as many as it expects to run in a microsecond or two: the first of the
+//! worklist, as long as they are of one pool workqueue, and of one that no thread waits for.
 //!
-//! Nobody else need know. Whoever takes the pool's lock in the ordinary way ([`Pool::lock`]) closes all open batches first: the items
-//! that were not begun are back on the worklist, in their order; those that have ended are accounted for; the one that
-//! runs is in the busy table. Only the worker's own loop, and the publisher who calls a worker, take the lock beside open batches
-//! ([`Pool::lock_beside_batches`]), and they ask nothing that would need it.
+//! Other threads need not know. [`Pool::lock`] closes all open batches first: the items that were not begun are back on the worklist, in their order;
+//! those that have ended are accounted for; the one that runs is in the busy table. Only the worker's own loop, and the issuer that calls a worker,
+//! take the lock beside open batches ([`Pool::lock_beside_batches`]), and they read nothing that a batch could hide.
 //!
-//! What an open batch may delay, and how long: the items behind one that turns out to be long. A worker that looks for work closes
-//! batches that are overdue, the monitor closes all at each look, and a worker whose batches were long takes single items for a long while.
+//! An open batch may delay the items behind one that turns out to be long. A worker that searches closes overdue batches, the monitor closes all at
+//! each tick, and a worker whose batches were long takes single items for a long while.
 #![forbid(unsafe_code)]
 
-use crate::item::{FoundInBundle, Part, Pending, ticket};
+use crate::item::{FoundInChunk, Part, Pending, ticket};
 use crate::pool::lock::batches::OVERDUE_NS;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::pool::{Inner, Pool};
@@ -25,35 +23,35 @@ use crate::pool::task::current::{self, Current};
 use crate::pool::task::run::{Open, Run, Task};
 use crate::sys::{clock, probe, thread};
 
-/// A batch that took less was too small, and one that took more too large.
+/// A batch that took less was too small; one that took more was too large.
 const SHORT_NS: u64 = 2_000;
 const LONG_NS: u64 = 8_000;
-/// Of two such batches at this distance or less, the second says that the items are not short.
+/// Of two overdue batches at this distance or less, the second shows that the items are not short.
 const SUSPICIOUS_FOR: u32 = 64;
-/// After such a batch, or item, so many have to be short before two are taken at once; twice as many after each further one.
+/// After that, or an overdue item, so many must be short before two are taken at once; twice as many after each further one.
 const FIRST_TRIAL: u32 = 32;
 const LONGEST_TRIAL: u32 = 512;
 
-/// So many items ahead a worker asks for the line of one.
+/// How many items ahead a worker prefetches.
 const AHEAD: usize = 8;
 
 /// How many items a worker takes at once.
 pub(in crate::pool) struct Size {
     most: usize,
     now: usize,
-    /// Single items that must be short before `now` may grow, and with how many the next trial begins.
+    /// Single items that must be short before `now` may grow; how many the next trial begins with.
     trial: u32,
     next_trial: u32,
-    /// When the batch, or the single item with others behind it, was begun; 0: nobody looked.
+    /// When the batch, or the single item with others behind it, was begun; 0: not measured.
     since_ns: u64,
-    /// As counted when a batch was last found to have taken long.
+    /// The thread's preemptions, as counted at the last overdue batch.
     preemptions: i64,
-    /// After a batch that took long: so many more, and it is forgotten.
+    /// How many more batches until an overdue one is forgotten.
     suspicious: u32,
 }
 
 impl Size {
-    /// At most `most`. The model checker has no time: there it is always so many.
+    /// At most `most`. The model checker has no time: there it is always `most`.
     pub(in crate::pool) fn new(most: usize) -> Self {
         Size {
             most,
@@ -71,7 +69,7 @@ impl Size {
         self.since_ns
     }
 
-    /// What was begun has ended. Returns how long it took, if somebody looked at the clock.
+    /// The batch or item has ended. Returns how long it took, if that was measured.
     #[inline]
     pub(in crate::pool) fn learn(&mut self) -> Option<u64> {
         let since_ns = std::mem::take(&mut self.since_ns);
@@ -83,13 +81,13 @@ impl Size {
         Some(took_ns)
     }
 
-    /// Whether single items have to be short first before several are taken at once.
+    /// Whether single items must be short first before several are taken at once.
     #[inline]
     pub(in crate::pool) fn is_on_trial(&self) -> bool {
         self.trial > 0
     }
 
-    /// What was begun took so long; `preemptions` counts those of the thread, and costs a system call.
+    /// The batch or item took `took_ns`. `preemptions` counts those of the thread, and costs a system call.
     #[inline]
     fn judge(&mut self, took_ns: u64, preemptions: impl FnOnce() -> i64) {
         if took_ns > OVERDUE_NS {
@@ -118,11 +116,11 @@ impl Size {
         }
         let preemptions = preemptions();
         if std::mem::replace(&mut self.preemptions, preemptions) != preemptions {
-            // Its CPU was taken away, perhaps in this batch: that says nothing of the items.
+            // The thread was preempted, perhaps in this batch: that says nothing of the items.
             return;
         }
         if std::mem::replace(&mut self.suspicious, SUSPICIOUS_FOR) == 0 {
-            // What the host of a virtual machine takes is in no count: a long item, or that.
+            // A long item, or time that the host of a virtual machine took, which is in no count.
             return;
         }
         self.now = 1;
@@ -143,9 +141,9 @@ pub(in crate::pool) enum Ran {
         run: Run,
         panicked: bool,
     },
-    /// Up to the batch's end, or until it was closed.
+    /// To the batch's end, or until it was closed.
     Batch {
-        /// Items that panicked, but for the last one.
+        /// Items that panicked, except the last one.
         panics: u64,
         panicked: bool,
     },
@@ -157,7 +155,7 @@ pub(in crate::pool) struct Begun {
     ticket: usize,
     part: Option<Part>,
     pwq: u32,
-    /// Of each item, but for its address and its function.
+    /// Of each item, except its address and function.
     current: Current,
 }
 
@@ -169,24 +167,24 @@ impl Begun {
 }
 
 impl PoolGuard<'_> {
-    /// What the worker `id` does next: a single item, or up to `size` of the same pool workqueue.
+    /// What the worker `id` does next: a single item, or up to `size` of one pool workqueue.
     #[inline]
     pub(in crate::pool) fn take_next(&mut self, id: u32, size: &mut Size) -> Option<Next> {
         if self.worklist.is_empty() {
-            if self.arrivals.is_empty() {
+            if self.staged.is_empty() {
                 self.collect();
             }
             if size.now > 1
-                && let Some(begun) = self.open_bundle(id, size)
+                && let Some(begun) = self.open_chunk(id, size)
             {
                 return Some(Next::Batch(begun));
             }
-            // One alone need not go over the worklist.
-            if self.arrivals.len() > 1 {
+            // A single item need not go over the worklist.
+            if self.staged.len() > 1 {
                 self.accept_some();
             }
         }
-        if size.most > 1 && self.worklist.len() + self.arrivals.len() > 1 {
+        if size.most > 1 && self.worklist.len() + self.staged.len() > 1 {
             let since_ns = size.begin();
             if size.now > 1
                 && let Some(begun) = self.open_worklist(id, size.now, since_ns)
@@ -220,22 +218,22 @@ impl PoolGuard<'_> {
         Some(inner.open_batch(id, &handle, (place, colour), len, None, since_ns))
     }
 
-    /// Opens a batch of the worker `id` with the first arrivals, if those are in a bundle and may be in a batch: they are accepted and
-    /// active from now on, and nobody touches them.
-    fn open_bundle(&mut self, id: u32, size: &mut Size) -> Option<Begun> {
+    /// Opens a batch of the worker `id` with the first staged items, if those are in a chunk and may be in a batch. They are now accepted and active,
+    /// and no other thread touches them.
+    fn open_chunk(&mut self, id: u32, size: &mut Size) -> Option<Begun> {
         let inner: &mut Inner = self;
-        let place = inner.arrivals.pwq_of_bundle()?;
+        let place = inner.staged.pwq_of_chunk()?;
         let pwq = &mut inner.pwqs[place];
-        // Who watches is told of each item that becomes active.
-        if !inner.awaited.is_empty() || !pwq.may_take_bundles() || probe::events_wanted() {
+        // A tracer is told of each item that becomes active.
+        if !inner.awaited.is_empty() || !pwq.may_take_chunks() || probe::events_wanted() {
             return None;
         }
         let most = pwq.credits_at_hand(size.now);
         let busy = &inner.busy;
         let rests = |address, func| busy.find(address, func).is_none();
         let part = inner
-            .arrivals
-            .split_bundle(most, (!busy.is_empty()).then_some(rests))?;
+            .staged
+            .split_chunk(most, (!busy.is_empty()).then_some(rests))?;
         let len = part.len();
         pwq.accept_at_once(len);
         let of = (place, pwq.colour());
@@ -243,7 +241,7 @@ impl PoolGuard<'_> {
         Some(inner.open_batch(id, &handle, of, len, Some(part), size.begin()))
     }
 
-    /// The accounting at the end of what worker `id` did; then what is scheduled behind its last item.
+    /// The accounting at the end of what worker `id` did. Returns what is scheduled behind its last item.
     #[inline]
     pub(in crate::pool) fn end_ran(&mut self, id: u32, ran: Ran) -> Option<Task> {
         match ran {
@@ -268,7 +266,7 @@ impl PoolGuard<'_> {
 }
 
 impl Inner {
-    /// Opens the batch of worker `id`: `len` items of this pool workqueue and this colour, in `part`, or put into `handle`'s.
+    /// Opens the batch of worker `id`: `len` items of this pool workqueue and this colour, in `part`, or already in `handle`'s.
     #[inline]
     fn open_batch(
         &mut self,
@@ -281,7 +279,7 @@ impl Inner {
     ) -> Begun {
         let serial = self.next_batch;
         self.next_batch = serial.wrapping_add(1);
-        // In the order of their numbers.
+        // In the order of their serial numbers.
         self.batches.push((id, serial));
         handle.batch.open();
         let begun = Begun {
@@ -301,7 +299,7 @@ impl Inner {
         begun
     }
 
-    /// The pool workqueue and the colour of the next item, if that may be in a batch, and in the one that is `of` these.
+    /// The pool workqueue and the colour of the next item, if it may be in a batch, and in one that is `of` these.
     #[inline]
     fn next_in_batch(&self, of: Option<(u32, u32)>) -> Option<(u32, u32)> {
         let (next, colour) = self.worklist.front()?;
@@ -323,30 +321,30 @@ impl Pool {
             ..
         } = begun;
         let batch = &handle.batch;
-        let ask_for = |index: usize| match &part {
-            Some(part) => part.ask_for(index),
-            None if index < len => batch.ask_for(index),
+        let prefetch = |index: usize| match &part {
+            Some(part) => part.prefetch(index),
+            None if index < len => batch.prefetch(index),
             None => (),
         };
         let run = |mut item: Pending| {
-            // Before it is started, after which it may come again.
+            // Before it is started: after that it may come again.
             item.note_batch(ticket);
             call_next(item.start())
         };
         let outer = current::enter_queue(current);
-        (0..AHEAD).for_each(ask_for);
+        (0..AHEAD).for_each(prefetch);
         let (mut index, mut panics) = (0, 0);
         let panicked = loop {
-            ask_for(index + AHEAD);
+            prefetch(index + AHEAD);
             let panicked = match &part {
                 None => run(batch.take(index)),
                 Some(part) => match part.take(index) {
-                    FoundInBundle::Item(item) => run(item),
-                    FoundInBundle::Closure(closure) => call_next(closure),
+                    FoundInChunk::Item(item) => run(item),
+                    FoundInChunk::Closure(closure) => call_next(closure),
                 },
             };
             index += 1;
-            // In a fork's child they are the parent's.
+            // In a fork's child the items are the parent's.
             if index == len || self.is_inherited() || !batch.go_on(index) {
                 break panicked;
             }

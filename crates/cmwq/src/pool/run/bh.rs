@@ -1,6 +1,5 @@
-//! BH pools: one worker per CPU that runs items one at a time, in the order of queueing. Items must not sleep: all the
-//! CPU's other ones would wait. The kernel runs them in softirq context; here a thread of its own, bound and if permitted
-//! raised in priority, comes as close as a process can.
+//! BH pools: one worker per CPU that runs items one at a time, in the order of queueing. An item must not sleep: all others of its CPU would wait.
+//! The kernel runs them in softirq context. A thread of its own, bound and if permitted raised in priority, comes as close as a process can.
 #![forbid(unsafe_code)]
 
 use crate::item::Started;
@@ -10,7 +9,7 @@ use crate::pool::task::run::Run;
 use crate::sys::clock;
 use std::sync::Arc;
 
-/// What one turn on the CPU may hold, as in the kernel: then others have theirs.
+/// The limits of one turn on the CPU, as in the kernel; then the worker yields.
 const TURN_ITEMS: u32 = 10;
 const TURN_NS: u64 = 2_000_000;
 
@@ -36,7 +35,7 @@ impl Budget {
         *self = Self::new();
     }
 
-    /// One more item was run; `true`: the CPU is to be offered to others, and a new turn begins.
+    /// One more item was run. `true`: the worker has to yield the CPU, and a new turn begins.
     pub(in crate::pool) fn is_spent(&mut self) -> bool {
         self.is_spent_at(clock::now_ns())
     }
@@ -52,7 +51,7 @@ impl Budget {
 }
 
 impl Pool {
-    /// Runs an item that must not sleep; a debug build looks whether it did.
+    /// Runs an item that must not sleep; a debug build checks whether it did.
     pub(in crate::pool) fn run_without_sleep(self: &Arc<Self>, started: Started, run: Run) -> bool {
         #[cfg(all(debug_assertions, not(cmwq_loom)))]
         {
@@ -79,7 +78,7 @@ impl Pool {
         if self.attrs.params.sleepers.one_more(func) != Some(1) {
             return;
         }
-        // The item has not ended for its pool workqueue, so that is there.
+        // The item has not ended for its pool workqueue, so that still exists.
         let queue = self.lock().pwqs[run.pwq].owner.front.clone();
         crate::trace::warn(&format!(
             "BH workqueue {}: {} went to sleep {slept} times; items of a BH workqueue must not block",
@@ -97,7 +96,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// After which of so many items, each of which takes so long, the CPU is offered to others.
+    /// After which of `items` items, each of which takes `each_ns`, the worker yields.
     fn turns(items: usize, each_ns: u64) -> Vec<usize> {
         let begin_ns = 1_000_000_007;
         let mut budget = Budget::from(begin_ns);
@@ -111,7 +110,7 @@ mod tests {
     fn a_turn_is_ten_items_or_two_milliseconds() {
         assert_eq!(turns(35, 0), [10, 20, 30]);
         assert_eq!(turns(35, 199_999), [10, 20, 30]);
-        // 2 ms are over with the tenth item, or before it.
+        // 2 ms are over with the tenth item, or earlier.
         assert_eq!(turns(20, 200_000), [10, 20]);
         assert_eq!(turns(20, 250_000), [8, 16]);
         assert_eq!(turns(9, 700_000), [3, 6, 9]);
@@ -126,7 +125,7 @@ mod tests {
         let engine = Engine::builder().build().unwrap();
         let wq = engine.workqueue("turns").bh().build().unwrap();
         let cpu = engine.topology().cpus().first().unwrap();
-        // The first item ends when all are queued. What the worker has yielded before that it is not asked for.
+        // The first item ends when all are queued. Yields of the worker before that do not count.
         let all_are_queued = Arc::new(AtomicBool::new(false));
         let go = all_are_queued.clone();
         let first = wq.spawn_on(cpu, move || {

@@ -1,23 +1,23 @@
-//! Who the calling thread is to the engine, and the declaration that it is about to block.
+//! Declared blocking: the calling worker's pool runs another in its place.
 
 use crate::pool::attrs::kind::PoolKind;
 use crate::pool::state::hogs::Computing;
 use crate::pool::state::member::as_worker;
 use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::{Busy, WorkerState};
-use crate::pool::submit::{producer, spawner};
+use crate::pool::submit::{producer, spawn_history};
 use crate::pool::task::current::is_in_item;
 use std::sync::Arc;
 
-/// While it lives, the calling worker counts as blocked and its pool may run another in its place. Nothing happens on
-/// a thread that is no worker, and in a section inside a section.
+/// While it lives, the calling worker counts as blocked, and its pool may run another in its place. No effect on a thread that is no worker, and
+/// inside another section.
 pub(crate) struct BlockGuard {
     stepped_out: Option<(Arc<Pool>, u32)>,
 }
 
 impl BlockGuard {
     pub(crate) fn enter() -> Self {
-        spawner::let_go();
+        spawn_history::let_go();
         producer::wait_begins();
         if !is_in_item() {
             return BlockGuard { stepped_out: None };
@@ -26,19 +26,18 @@ impl BlockGuard {
             return BlockGuard { stepped_out: None };
         };
         if matches!(pool.attrs.kind, PoolKind::Bh(_)) {
-            // It must not block; and if it does, nobody runs in its place.
+            // It must not block; if it does, no other worker runs in its place.
             return BlockGuard { stepped_out: None };
         }
-        // It may be one of them that it waits for.
+        // The item may wait for one of these sleepers.
         pool.pending_wakeups.wake_in_item();
         let mut guard = pool.lock();
-        // A helper of another pool has no place to come back to: it goes on without one.
+        // A thief has no slot to come back to: it goes on uncounted.
         guard.stop_counting_helper(id);
-        // A helper, one that the monitor has found asleep, and a CPU-intensive one do not count
-        // as running already.
+        // A thief, a worker that the monitor has found asleep, and a CPU-intensive one do not count as running.
         let counted = guard.workers[id].state == WorkerState::Busy(Busy::Running);
         if counted {
-            // So that it is counted if another takes over for what was only just published.
+            // So that a takeover for an item only just published is counted.
             if !guard.has_waiting() {
                 guard.accept_some();
             }
@@ -57,9 +56,9 @@ impl Drop for BlockGuard {
             return;
         };
         let mut guard = pool.lock();
-        // It has not computed in its wait, whether it slept there or polled.
+        // The worker has not computed in its wait, whether it slept or polled.
         guard.workers[id].computing = Computing::default();
-        // The monitor may have found it awake first.
+        // The monitor may have found the worker awake first.
         if guard.workers[id].state == WorkerState::Busy(Busy::Blocked) {
             let inner: &mut Inner = &mut guard;
             let worker = &mut inner.workers[id];
@@ -69,10 +68,9 @@ impl Drop for BlockGuard {
     }
 }
 
-/// Runs `f`, which is about to block in something that cmwq does not know of (a read, another library's lock). If the
-/// calling thread is a worker, its pool runs another in its place at once, instead of finding out a few milliseconds
-/// later. Elsewhere, and inside another such section, it just calls `f`. cmwq's own waits (join, flush, completions) do this
-/// by themselves.
+/// Runs `f`, which is about to block in something that cmwq does not know (a read, another library's lock). If the calling thread is a worker, its
+/// pool runs another in its place at once, instead of finding out a few milliseconds later. On other threads, and inside another such section, it
+/// just calls `f`. cmwq's own waits (join, flush, completions) declare themselves.
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     let _stepped_out = BlockGuard::enter();
     f()

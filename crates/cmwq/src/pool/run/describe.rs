@@ -1,8 +1,7 @@
 //! Descriptions of what runs (the kernel's `set_worker_desc`).
 //!
-//! A description lies beside the run that it belongs to: in the busy table, or in the lane. A run begins without one, which costs
-//! nothing: the mark that says that there is one is a part of a word that is written anyway, and the text of an earlier run is
-//! left where it is.
+//! A description lies beside its run: in the busy table, or in the caller slot. A run begins without one at no cost: the mark of a description is
+//! part of a word that is written anyway, and the text of an earlier run stays where it is.
 #![forbid(unsafe_code)]
 
 use crate::pool::state::member;
@@ -12,7 +11,7 @@ use crate::sys::thread;
 use std::sync::Arc;
 
 impl Pool {
-    /// Describes `what`, which the calling thread runs, if it is one of this pool's items. The description goes back otherwise.
+    /// Describes `what`, which the calling thread runs, if it is one of this pool's items. Otherwise the description is returned.
     pub(crate) fn describe(
         self: &Arc<Self>,
         what: Current,
@@ -23,7 +22,7 @@ impl Pool {
         let of_item = (what.item, what.func);
         match guard.busy.describe(of_item, tid, description) {
             Ok(()) => Ok(()),
-            Err(description) => guard.describe_in_lane(what.func, tid, description),
+            Err(description) => guard.describe_in_caller_slot(what.func, tid, description),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the workers of a pool are called.
+//! The names of a pool's workers.
 #![forbid(unsafe_code)]
 
 use crate::pool::attrs::kind::PoolKind;
@@ -7,7 +7,7 @@ use crate::pool::state::pool::Pool;
 use crate::sys::thread::ThreadName;
 
 impl Pool {
-    /// As the kernel names its workers, unless the program has said otherwise. The kernel's BH pools have no threads, so those names are ours.
+    /// As the kernel names its workers, unless the program sets a name. The kernel's BH pools have no threads, so those names are cmwq's.
     pub(in crate::pool) fn worker_name(&self, id: u32) -> String {
         let (otherwise, pool) = match self.attrs.kind {
             PoolKind::Unbound => (UNBOUND_NAME, format!("u{}", self.id)),
@@ -33,12 +33,12 @@ impl Pool {
         }
     }
 
-    /// The name that worker `id` has, for taking it back.
+    /// The name of worker `id`, for restoring it.
     pub(in crate::pool) fn own_name(&self, id: u32) -> ThreadName {
         ThreadName::new(&self.worker_name(id))
     }
 
-    /// Whether workers take their names back after each item.
+    /// Whether workers restore their names after each item.
     pub(in crate::pool) fn restores_names(&self) -> bool {
         let threads = self.attrs.threads.as_ref();
         threads.is_some_and(|threads| threads.0.restore_names)

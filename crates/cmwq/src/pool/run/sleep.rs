@@ -1,4 +1,4 @@
-//! A worker sleeps, and is bound to the CPUs of its pod.
+//! Parking a worker, and binding it to the CPUs of its pod.
 #![forbid(unsafe_code)]
 
 use crate::pool::state::pool::Pool;
@@ -37,7 +37,7 @@ impl Pool {
     pub(in crate::pool) fn bind_to_pod(self: &Arc<Self>) {
         let mut binding = self.lock_beside_batches().binding.clone();
         loop {
-            // Refused when none of the CPUs is allowed any more (a cpuset that has shrunk): better to run elsewhere than not.
+            // Refused if none of the CPUs is allowed any more (a cpuset has shrunk): better to run elsewhere than not at all.
             if let Err(error) = thread::bind_current(&binding) {
                 warn_once_if_forbidden(&error);
             }
@@ -45,13 +45,13 @@ impl Pool {
             if guard.binding == binding {
                 return;
             }
-            // It has changed, and who changed it may have bound this thread before it bound itself to what was.
+            // It has changed. The thread that changed it may have bound this one before it bound itself to the old CPUs.
             binding = guard.binding.clone();
         }
     }
 }
 
-/// Said once in a process: not of CPUs that went away, but of a sandbox that refuses the call whatever the CPUs.
+/// Warns once in a process: not of CPUs that went away, but of a sandbox that refuses the call for any CPUs.
 fn warn_once_if_forbidden(error: &io::Error) {
     static SAID: AtomicBool = AtomicBool::new(false);
     let forbidden = [libc::EPERM, libc::ENOSYS, libc::EACCES];

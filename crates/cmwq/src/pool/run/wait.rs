@@ -3,21 +3,21 @@
 
 use super::block::BlockGuard;
 use crate::item::Completion;
-use crate::pool::submit::{producer, spawner};
+use crate::pool::submit::{producer, spawn_history};
 use crate::pool::wake::last_cpu;
 use crate::sys::local::thread_local;
-use crate::sys::spin::Allowance;
+use crate::sys::spin::SpinBudget;
 use crate::sys::{clock, cpu, park};
 use std::time::Duration;
 
 thread_local! {
-    /// How long this thread waits awake before it sleeps.
-    static ALLOWANCE: Allowance = const { Allowance::new() };
+    /// How long this thread spins before it parks.
+    static ALLOWANCE: SpinBudget = const { SpinBudget::new() };
 }
 
 impl Completion {
-    /// Waits until it is done: first awake, for as long as that has paid off lately, then asleep. On a worker this counts as
-    /// blocking: the pool runs another in its place.
+    /// Waits until it is done: first spins, for as long as that has paid off lately, then parks. On a worker this counts as blocking: the pool runs
+    /// another in its place.
     pub fn wait(&self) {
         self.wait_until(None);
     }
@@ -27,7 +27,7 @@ impl Completion {
         if timeout.is_zero() {
             return self.try_wait();
         }
-        // What lies beyond the end of the clock never comes.
+        // A deadline beyond the end of the clock never comes.
         let timeout_ns = u64::try_from(timeout.as_nanos()).ok();
         self.wait_until(timeout_ns.and_then(|timeout| clock::now_ns().checked_add(timeout)))
     }
@@ -36,12 +36,12 @@ impl Completion {
         if self.try_wait() {
             return true;
         }
-        // It may be what completes this.
-        spawner::let_go();
+        // The last spawned item may complete this.
+        spawn_history::let_go();
         producer::wait_begins();
         if producer::has_backlog() {
-            // Where items wait for CPUs, a thread that waits awake has one of theirs; and the system moves no thread to a CPU that is in use.
-            // Who completes this may leave the wake-up to a worker of this CPU.
+            // If items wait for CPUs, a spinning waiter holds a CPU that they need, and the system moves no thread to a CPU in use. The worker that
+            // completes this may leave the wake-up to a worker of this CPU.
             if let Some(cpu) = cpu::current() {
                 last_cpu::note(std::ptr::from_ref(self.word()).addr(), cpu);
             }
@@ -110,7 +110,7 @@ mod model {
         });
     }
 
-    /// Several waiters: what needs more than two preemptions is left out.
+    /// Several waiters: schedules with more than two preemptions are left out.
     fn explore(model: impl Fn() + Sync + Send + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(2);
@@ -133,7 +133,7 @@ mod model {
                     told.done.complete_polled() && asked.swap(2, Ordering::Relaxed) == 1
                 }
             });
-            // Asked a second time: the mark is there already.
+            // The second call finds the mark already set.
             assert!(told.done.mark_polled() || told.done.is_done());
             asked.store(1, Ordering::Relaxed);
             let waits = told.done.mark_polled();

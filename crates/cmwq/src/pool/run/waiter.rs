@@ -1,11 +1,10 @@
-//! A thread that waits for an item which nobody has begun runs it itself: it would only sleep meanwhile, and a worker would
-//! have to be woken.
+//! Caller-runs join: a thread that waits for an item which no worker has begun runs the item itself. It would only sleep meanwhile, and a worker
+//! would have to be woken.
 //!
-//! It runs *that* item and no other, so it meets nothing that it would not wait for anyway. And only one that a worker could
-//! take at this instant: it is on the worklist, so it holds its place among the active ones and none of its queue is before
-//! it in any order that was promised. If an older instance of it still runs it goes behind that, as with any worker. From the outside the thread is one more worker that took the item and
-//! then left: the busy entry, the colour and the credit are accounted for as ever, so whoever flushes, cancels or queues the item
-//! meanwhile meets what he would meet otherwise.
+//! It runs *that* item and no other, so it meets nothing that it would not wait for anyway. It takes only an item that a worker could take at this
+//! instant: on the worklist, so it is active, and no item of its queue is before it in any promised order. If an older instance still runs, the item
+//! goes behind that, as with any worker. To other threads the waiter is one more worker that took the item and then left: busy entry, colour and
+//! credit are accounted for as ever. So a thread that flushes, cancels or queues the item meanwhile sees what it would see otherwise.
 #![forbid(unsafe_code)]
 
 use crate::item::{RawWork, Seat};
@@ -21,13 +20,13 @@ use std::sync::Arc;
 impl Pool {
     /// Runs the pending instance of `item` on the calling thread, if it may. `false`: it did not.
     pub(crate) fn run_as_waiter(self: &Arc<Self>, item: &RawWork) -> bool {
-        // The nice level and the CPUs of a worker are what those of another thread may not be.
+        // Another thread may not have the nice level and the CPUs of the pool's workers.
         self.attrs.nice == 0 && !self.attrs.strict && self.run_only(item, cpu::current())
     }
 
     /// Runs `item` and nothing else, on the calling thread, which is on `cpu` if that is known.
     pub(crate) fn run_only(self: &Arc<Self>, item: &RawWork, cpu: Option<usize>) -> bool {
-        // A worker has a place already.
+        // A worker needs no guest slot.
         let lend = member::home().is_none();
         let task = {
             let mut guard = self.lock();
@@ -57,7 +56,7 @@ impl PoolGuard<'_> {
     fn task_for_waiter(&mut self, pool: u32, item: &RawWork, cpu: Option<usize>) -> Option<Task> {
         self.drain();
         if item.place().pool() == pool {
-            self.fetch_from_lane(item.place().pwq(), item);
+            self.fetch_from_caller_slot(item.place().pwq(), item);
         }
         let place = item.place();
         if place.pool() != pool

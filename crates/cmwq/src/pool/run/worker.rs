@@ -1,4 +1,4 @@
-//! The worker's loop: search, run, search again, sleep.
+//! The worker's loop: search, run, search again, park.
 
 use super::batch::{Next, Ran, Size};
 use super::bh;
@@ -60,7 +60,7 @@ impl Pool {
         let its_name = name.clone();
         let result = threads::spawn(self.attrs.threads.as_ref(), &name, move || {
             prepare_thread(&pool, &handle);
-            // Outside of its work the thread is none of the pool's: hooks may block as any thread may.
+            // Outside its work the thread is not the pool's: hooks may block as any thread may.
             let about = pool.about_worker(id, &its_name);
             let hooked = Hooked::begin(pool.attrs.threads.as_ref(), about);
             {
@@ -90,7 +90,7 @@ impl Pool {
         let mut took_one = true;
         let name = self.own_name(id);
         let restores_name = self.restores_names();
-        // What few pools do after an item costs the others one look.
+        // Few pools do anything after an item; it costs the others one check.
         let looks_after_items = budget.is_some() || restores_name;
         let mut guard = self.lock_beside_batches();
         guard.creating = false;
@@ -99,7 +99,7 @@ impl Pool {
             let worker = &mut inner.workers[id];
             inner.counts.transition_starting_to_searching(worker);
         }
-        // Here and at the top of the loop: the lock is held, and this worker counts as searching.
+        // Here and at the top of the loop, the lock is held and this worker counts as searching.
         loop {
             while let Some(next) = self.take(&mut guard, id, &mut size) {
                 drop(guard);
@@ -135,7 +135,7 @@ impl Pool {
                 return;
             }
             if guard.running() < guard.target() {
-                // Only one worker waits awake: a second would not make the answer faster.
+                // Only one worker spins: a second would not see an item sooner.
                 let alone = guard.searching() == 1;
                 let yields_slot = guard.others_want_slots();
                 self.inbox.none_accepted();
@@ -151,7 +151,7 @@ impl Pool {
                     self.wait_awake(took_one);
                 }
                 guard = self.lock_beside_batches();
-                // The lock was free meanwhile: what was true before may not be any more.
+                // The lock was free meanwhile, so check again.
                 let finds_work = self.has_waiting(&guard) || self.neighbours_want_help();
                 if guard.dying || (guard.running() < guard.target() && finds_work) {
                     continue;
@@ -179,7 +179,7 @@ impl Pool {
             if let Some(budget) = &mut budget {
                 budget.renew();
             }
-            // Whoever woke us took us off the idle list and counts us as searching.
+            // The waker has taken this worker off the idle list and counts it as searching.
             guard = self.lock_beside_batches();
         }
     }
@@ -188,7 +188,7 @@ impl Pool {
         guard.has_waiting() || !self.inbox.is_empty()
     }
 
-    /// Takes an item if one is there and a CPU is to be had for it; the worker is then busy with it.
+    /// Takes an item if there is one and a CPU is free for it; the worker is then busy with it.
     #[inline]
     fn take(&self, guard: &mut PoolGuard<'_>, id: u32, size: &mut Size) -> Option<Next> {
         if guard.running() >= guard.target() && !guard.end_stale_guests() {
@@ -207,7 +207,7 @@ impl Pool {
         if self.counts_all_hogs() {
             guard.watch();
         }
-        // A spare, so that the place of a worker that blocks is filled at once (the kernel's rule).
+        // A spare, so that a worker that blocks is replaced at once (the kernel's rule).
         if guard.idle().is_empty()
             && guard.searching() == 0
             && !matches!(self.attrs.kind, PoolKind::Bh(_))
@@ -217,7 +217,7 @@ impl Pool {
         Some(next)
     }
 
-    /// Runs an item or a batch, and what is scheduled behind it, and comes back searching.
+    /// Runs an item or a batch, and what is scheduled behind it; the worker then searches again.
     #[inline]
     fn run<'p>(
         self: &'p Arc<Self>,
@@ -238,7 +238,7 @@ impl Pool {
             self.tell_singles(size.is_on_trial());
             self.pending_wakeups.wake_if_expired(&self.attrs.cpus);
             let mut guard = self.lock_beside_batches();
-            // Those of a batch are short, as the worker has found out with single ones.
+            // Items of a batch are short: the worker has measured single ones.
             if single && let Some(took_ns) = took_ns {
                 guard.pace.note(took_ns);
             }
@@ -261,31 +261,31 @@ impl Pool {
         Ran::One { run, panicked }
     }
 
-    /// Looks at the inbox for as long as has paid off lately. `expects_one`: what the worker took last was a single item.
+    /// Spins on the inbox for as long as has paid off lately. `expects_one`: the worker took a single item last.
     fn wait_awake(&self, expects_one: bool) {
-        // The next publisher need not call anybody.
+        // The next issuer need not call a worker.
         self.inbox.drop_notify();
-        // How soon an answer is seen depends on how long a look takes.
+        // A cheap poll sees an item sooner: each case has its own loop.
         let found = match (self.attrs.params.slots.is_limited(), self.steals()) {
             (true, _) => self.spin_unless_slots_are_wanted(),
             (false, true) => self.spin_for_work_or_a_steal(),
             (false, false) => self.allowance.wait(|| self.inbox.has_news()),
         };
         if found && expects_one {
-            self.inbox.ask_for_item();
+            self.inbox.prefetch_item();
         }
     }
 }
 
 impl Pool {
-    /// As for its own work alone; a neighbour that wants help ends it too.
+    /// Spins for the pool's own work, or a victim.
     #[inline(never)]
     fn spin_for_work_or_a_steal(&self) -> bool {
         let finds = || self.inbox.has_news() || self.neighbours_want_help();
         self.allowance.wait(finds)
     }
 
-    /// Who spins holds a slot: it ends as well when another pool needs that.
+    /// The worker holds a slot: the spin also ends when another pool needs it.
     #[inline(never)]
     fn spin_unless_slots_are_wanted(&self) -> bool {
         let finds = || self.inbox.has_news() || self.neighbours_want_help();
@@ -293,18 +293,18 @@ impl Pool {
     }
 }
 
-/// What a new worker's thread does first: it inherits its creator's CPUs and nice level.
+/// The first steps of a new worker's thread, which inherits its creator's CPUs and nice level.
 fn prepare_thread(pool: &Arc<Pool>, handle: &WorkerHandle) {
     {
         let _guard = pool.lock();
-        // Under the lock: whoever changes the binding after this finds the thread.
+        // Under the lock: a thread that changes the binding later finds this thread.
         handle
             .tid
             .store(thread::current_tid() as u32, Ordering::Relaxed);
     }
     pool.bind_to_pod();
     if pool.attrs.nice != 0 {
-        // Not permitted: the queue still works, at the level that the process has, which can be asked for.
+        // Not permitted: the queue still works, at the process's level, which can be queried.
         let _ = thread::set_nice_current(pool.attrs.nice);
     }
     if let Some(nice) = thread::nice_of_current() {

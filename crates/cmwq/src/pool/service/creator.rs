@@ -1,5 +1,5 @@
-//! The creator: one thread of each engine that creates the workers and does nothing else. The system may let whoever creates a
-//! thread wait, for memory or a frozen control group; the service thread goes on meanwhile, and calls the rescuers.
+//! The creator: one thread of each engine that only creates workers. The system may block the thread that creates a thread, for memory or a frozen
+//! control group; the service thread goes on meanwhile, and calls the rescuers.
 #![forbid(unsafe_code)]
 
 use super::deadlines::{Deadlines, PoolRef};
@@ -17,7 +17,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the creation of a pool's worker rests after it was refused (the kernel's cooldown).
+/// How long the creation of a pool's worker rests after a refusal (the kernel's cooldown).
 const COOLDOWN_NS: u64 = 1_000_000_000;
 
 #[derive(Default)]
@@ -59,7 +59,7 @@ impl Creator {
         Ok(())
     }
 
-    /// Ends the thread. What was asked for and not done is dropped.
+    /// Ends the thread. Requests that are not done are dropped.
     pub(in crate::pool) fn stop(&self) {
         self.requests.lock().stop = true;
         self.parker.unpark();
@@ -89,7 +89,7 @@ impl Creator {
                 self.parker.park_for(timeout);
                 continue;
             };
-            // Not under the lock: this is what may take long.
+            // Not under the lock: this may take long.
             let Some(pool) = next.get() else { continue };
             if let Err(error) = pool.start_worker() {
                 warn_once(&error);
@@ -108,10 +108,10 @@ fn warn_once(error: &io::Error) {
     }
 }
 
-/// Which pools get a worker, in which order. It knows no clock.
+/// Which pools get a worker, in which order. It reads no clock.
 struct Attempts<P> {
     first: VecDeque<P>,
-    /// Those that were refused one.
+    /// Pools whose creation was refused.
     cooling: Deadlines<P>,
 }
 

@@ -1,4 +1,4 @@
-//! Letting idle workers go, as the kernel does: at least two stay, and up to a quarter as many as are busy.
+//! Culls idle workers, as the kernel does: at least two stay, and up to a quarter as many as are busy.
 #![forbid(unsafe_code)]
 
 use crate::pool::state::pool::Pool;
@@ -6,8 +6,8 @@ use crate::pool::state::worker::WorkerState;
 use std::sync::Arc;
 
 impl Pool {
-    /// Lets workers go that have been idle for long, oldest first, while too many are. A worker that was picked to be
-    /// woken is not on the idle list, so it cannot be among them. Returns when to look again.
+    /// Culls workers that have been idle for long, oldest first, while too many are idle. A worker that was picked to be woken is not on the idle
+    /// list, so it is never culled. Returns the time of the next check.
     pub(in crate::pool) fn cull(self: &Arc<Self>, now: u64) -> Option<u64> {
         let mut guard = self.lock();
         while guard.too_many_idle() {
@@ -38,12 +38,12 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const TIMEOUT: u64 = 300 * SECOND;
 
-    /// A pool with `busy` workers at work and `idle` others, of which each went idle a second after the one before.
+    /// A pool with `busy` workers at work and `idle` others, each of which went idle a second after the one before.
     fn pool(busy: usize, idle: u64) -> (Arc<Pool>, Vec<u32>) {
         let pool = stubs::pool(1, TIMEOUT);
         for _ in 0..busy {
             let (id, _) = pool.enroll();
-            // One that says that it blocks counts as busy too.
+            // A worker that declares a block counts as busy too.
             pool.lock().workers[id].state = WorkerState::Busy(Busy::Blocked);
         }
         let mut ids = Vec::new();
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(culled(&pool), ids[..1]);
         assert_eq!(pool.cull(TIMEOUT + 2 * SECOND), Some(TIMEOUT + 3 * SECOND));
         assert_eq!(culled(&pool), ids[..2]);
-        // The most recently idle two stay, however long.
+        // The two most recently idle stay, however long.
         assert_eq!(pool.cull(1000 * TIMEOUT), None);
         assert_eq!(culled(&pool), ids[..4]);
         assert_eq!(*pool.lock().idle(), ids[4..]);

@@ -1,10 +1,10 @@
-//! Pools, each with the time at which something is due for it. It knows no clock, so its tests run in virtual time.
+//! Pools, each with the time at which something is due for it. It reads no clock, so its tests run in virtual time.
 #![forbid(unsafe_code)]
 
 use crate::pool::state::pool::Pool;
 use std::sync::{Arc, Weak};
 
-/// A pool that may be gone by now, and can be told from others.
+/// A pool that may be gone by now; comparable with others.
 #[derive(Clone)]
 pub(in crate::pool) struct PoolRef(Weak<Pool>);
 
@@ -28,7 +28,7 @@ impl PartialEq for PoolRef {
     }
 }
 
-/// In no order: there are few, and they are looked at all at once.
+/// Unordered: there are few, and all are scanned at once.
 pub(in crate::pool) struct Deadlines<P>(Vec<(u64, P)>);
 
 impl<P> Default for Deadlines<P> {
@@ -38,13 +38,13 @@ impl<P> Default for Deadlines<P> {
 }
 
 impl<P: PartialEq> Deadlines<P> {
-    /// Something is due for `pool` at `at`, and not when it was before.
+    /// Something is due for `pool` at `at`, instead of at its previous time.
     pub(in crate::pool) fn set(&mut self, at: u64, pool: P) {
         self.0.retain(|(_, own)| *own != pool);
         self.0.push((at, pool));
     }
 
-    /// The pools for which it is time, in the order in which they were set.
+    /// The pools that are due, in the order in which they were set.
     pub(in crate::pool) fn take_due(&mut self, now: u64) -> Vec<P> {
         let due = self.0.extract_if(.., |(at, _)| *at <= now);
         due.map(|(_, pool)| pool).collect()

@@ -1,4 +1,4 @@
-//! Threads beside the workers: service thread, creator, rescuers; and what they do now and then.
+//! Threads beside the workers: service thread, creator, rescuers; and their periodic work.
 
 pub(in crate::pool) mod creator;
 pub(in crate::pool) mod cull;

@@ -1,9 +1,9 @@
-//! The rescuer: a thread made together with a workqueue, which runs that queue's items when a pool needs a worker and none
-//! can be created. So a queue that frees what others wait for makes progress without a single new thread.
+//! The rescuer: a thread made with a workqueue, which runs that queue's items when a pool needs a worker and none can be created. So a queue whose
+//! items free what others wait for makes progress without a single new thread.
 //!
-//! The service thread calls it (`mayday`): 10 ms after a worker was needed and none has come, whether the system refuses to create
-//! one or takes its time, and then every 100 ms while one is still needed. It takes pool workqueues in the order in which they called, and of each pool's worklist
-//! only the items of that one.
+//! The service thread calls it (`mayday`): 10 ms after a worker was needed and none has come, because the system refuses to create one or takes its
+//! time; then every 100 ms while one is still needed. The rescuer serves pool workqueues in the order in which they called, and takes only their
+//! items from a pool's worklist.
 #![forbid(unsafe_code)]
 
 use crate::pool::attrs::threads::{self, Hooked, WorkerThreads};
@@ -23,12 +23,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-/// Items of one pool workqueue that are run in a turn, while another one waits and help is still needed. As in the
-/// kernel the comparison comes after the counting: the 17th is the last.
+/// Items of one pool workqueue per turn, while another one waits and a worker is still needed. As in the kernel the comparison comes after the
+/// counting: the 17th is the last.
 const BATCH: u32 = 16;
-/// As far as it goes: refused without the privilege.
+/// Refused without the privilege; then the level stays.
 const NICE: i32 = -20;
-/// Stack that is touched in advance, so that running an item needs no new page. The model checker's stacks are small.
+/// Stack touched in advance, so that running an item needs no new page. The model checker's stacks are small.
 const TOUCHED_STACK: usize = if cfg!(cmwq_loom) { 1 } else { 64 * 1024 };
 
 pub(crate) struct Rescuer {
@@ -41,13 +41,13 @@ struct Requests {
     calls: VecDeque<(Arc<Pool>, PwqKey)>,
     /// Where it rests.
     rest: CpuSet,
-    /// It is with a pool, and bound to that one's CPUs.
+    /// It serves a pool, bound to that pool's CPUs.
     visiting: bool,
     stop: bool,
 }
 
 impl Rescuer {
-    /// Starts the rescuer of the queue `name`; it rests on `rest`. `wishes`: what the program wants of the thread.
+    /// Starts the rescuer of the queue `name`; it rests on `rest`. `wishes`: the program's settings of the thread.
     pub(crate) fn start(
         name: &str,
         rest: CpuSet,
@@ -68,11 +68,11 @@ impl Rescuer {
         Ok(rescuer)
     }
 
-    /// A rescuer that somebody has to [`run`](Self::run).
+    /// A rescuer whose thread has to call [`run`](Self::run).
     pub(in crate::pool) fn new(rest: CpuSet) -> Arc<Rescuer> {
         Arc::new(Rescuer {
             requests: Mutex::new(Requests {
-                // A queue has few pool workqueues that can be in distress at once: no allocation when it matters.
+                // A queue has few pool workqueues that can need it at once: no allocation when it matters.
                 calls: VecDeque::with_capacity(16),
                 rest,
                 visiting: false,
@@ -83,18 +83,18 @@ impl Rescuer {
         })
     }
 
-    /// The kernel's thread id, 0 before it has begun.
+    /// The kernel's thread id, 0 before the thread has begun.
     pub(crate) fn tid(&self) -> i32 {
         self.tid.load(Ordering::Relaxed) as i32
     }
 
-    /// Ends it, after what it was called for.
+    /// Ends it, after the calls that it has got.
     pub(crate) fn stop(&self) {
         self.requests.lock().stop = true;
         self.parker.unpark();
     }
 
-    /// It rests elsewhere from now on; after its visit, if it makes one.
+    /// Changes where it rests: at once, or after its visit.
     pub(crate) fn move_to(&self, rest: &CpuSet) {
         let mut requests = self.requests.lock();
         requests.rest = rest.clone();
@@ -139,7 +139,7 @@ impl Rescuer {
             match call {
                 Some((pool, pwq)) => {
                     self.visit(&pool, pwq, name);
-                    // Under the lock, as at the beginning: or it would go back to where it rested before a move.
+                    // Under the lock, as at the beginning: otherwise it could go back to the CPUs of before a move.
                     let mut requests = self.requests.lock();
                     requests.visiting = false;
                     let _ = thread::bind_current(&requests.rest);
@@ -150,7 +150,7 @@ impl Rescuer {
         }
     }
 
-    /// Runs the items of `pwq` that wait in `pool`, for as long as the pool needs help.
+    /// Runs the items of `pwq` that wait in `pool`, for as long as the pool needs a worker.
     fn visit(&self, pool: &Arc<Pool>, pwq: PwqKey, name: &ThreadName) {
         let binding = {
             let mut guard = pool.lock();
@@ -159,12 +159,12 @@ impl Rescuer {
         };
         let _ = thread::bind_current(&binding);
         let mut rescued = 0;
-        // Letting go of the pool's lock settles it: regular workers go on.
+        // Releasing the pool's lock settles it: regular workers go on.
         while let Some(task) = self.next_of(pool, pwq, rescued) {
             let mut task = Some(task);
             while let Some(Task { started, run }) = task {
                 let panicked = run_item(started, run);
-                // It is here because creating threads takes long: a system call more does not matter.
+                // It is here because creating threads takes long: one more system call does not matter.
                 name.take_back();
                 task = pool.lock().end_task(run, panicked);
             }
@@ -176,11 +176,11 @@ impl Rescuer {
         let others_wait = self.others_wait();
         let mut guard = pool.lock();
         guard.drain();
-        // It may have gone since it called, and its place may be another queue's.
+        // It may be gone since it called, and its index may be another queue's.
         guard.pwq_mut(pwq)?;
         let needed = guard.needs_worker();
         if needed && others_wait && rescued > BATCH {
-            // The others first.
+            // The others come first.
             let calls = guard.calls_rescuer(pwq);
             drop(guard);
             if calls {
@@ -201,7 +201,7 @@ impl Rescuer {
     }
 }
 
-/// Has the system give the stack its pages now.
+/// Touches the stack's pages now.
 #[inline(never)]
 fn touch_stack() {
     let mut stack = [0_u8; TOUCHED_STACK];
@@ -219,8 +219,8 @@ impl Rescue for Rescuer {
 }
 
 impl Pool {
-    /// Calls the rescuers of all queues that have one and have items waiting here, if the pool needs a worker that does
-    /// not come. `false`: one has come.
+    /// Calls the rescuers of all queues that have one and have items waiting here, if the pool needs a worker that does not come. `false`: a worker
+    /// has come.
     pub(in crate::pool) fn mayday(self: &Arc<Self>) -> bool {
         let mut calls = Vec::new();
         let mut guard = self.lock();
@@ -256,7 +256,7 @@ impl Pool {
 }
 
 impl Inner {
-    /// Work is waiting, a CPU is to be had, and nobody is there to take it.
+    /// Work waits, a CPU is free, and no worker is there to take it.
     fn needs_worker(&self) -> bool {
         !self.worklist.is_empty()
             && self.running() < self.target()
@@ -270,7 +270,7 @@ impl Inner {
         }
     }
 
-    /// The pool workqueue calls once more. `false`: it has called already.
+    /// The pool workqueue calls once more. `false`: its call is pending already.
     fn calls_rescuer(&mut self, pwq: PwqKey) -> bool {
         self.pwq_mut(pwq)
             .is_some_and(|pwq| !std::mem::replace(&mut pwq.mayday, true))
@@ -296,7 +296,7 @@ mod tests {
                 let (log, pool_there) = (log.clone(), Arc::downgrade(pool));
                 let item = Work::new(move || {
                     log.lock().unwrap().push(pool_there.upgrade().unwrap().id);
-                    // As the service thread does now and then: one call more is in the queue already at the end of the turn.
+                    // As the service thread does periodically: at the end of the turn one more call is in the queue already.
                     assert!(pool_there.upgrade().unwrap().mayday());
                 });
                 stubs::queue(pool, pwq, &item);
@@ -306,7 +306,7 @@ mod tests {
             assert!(pool.mayday());
             assert_eq!(pool.lock().stats().pwqs.mayday, 1, "it has called already");
         }
-        // Ends after all that it was called for.
+        // It ends after all its calls.
         rescuer.stop();
         let thread = std::thread::spawn({
             let rescuer = rescuer.clone();

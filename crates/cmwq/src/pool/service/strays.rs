@@ -1,4 +1,4 @@
-//! Workers that were bound elsewhere: by `taskset --all-tasks`, by a cpuset that was shrunk and grown again.
+//! Workers that were bound elsewhere: by `taskset --all-tasks`, or by a cpuset that was shrunk and grown again.
 #![forbid(unsafe_code)]
 
 use crate::pool::attrs::kind::Binding;
@@ -8,7 +8,7 @@ use crate::sys::thread;
 use std::sync::Arc;
 
 impl Pool {
-    /// CPUs have come or gone: the workers are bound anew. What they run goes on meanwhile.
+    /// CPUs have come or gone: binds the workers anew. Their items go on meanwhile.
     pub(crate) fn rebind(self: &Arc<Self>, binding: Binding) {
         {
             let mut guard = self.lock();
@@ -20,15 +20,15 @@ impl Pool {
         self.recall_strays();
     }
 
-    /// Binds those workers anew that somebody has bound elsewhere: a process is not moved to other CPUs in one step but
-    /// thread by thread, and perhaps back before anybody has looked.
+    /// Binds those workers anew that are bound elsewhere: a process is moved to other CPUs thread by thread, and perhaps moved back before the engine
+    /// has checked.
     pub(crate) fn recall_strays(self: &Arc<Self>) {
         for (id, worker) in self.strays() {
             self.recall(id, &worker);
         }
     }
 
-    /// Workers that are not bound as they should be. A guess: one may be gone, and its thread id be another thread's.
+    /// Workers with a wrong binding. A guess: a worker may be gone, and its thread id be another thread's.
     fn strays(self: &Arc<Self>) -> Vec<(u32, Arc<WorkerHandle>)> {
         let (binding, workers): (_, Vec<_>) = {
             let guard = self.lock();
@@ -46,12 +46,12 @@ impl Pool {
 
     /// Binds one worker anew, if it is still there.
     fn recall(self: &Arc<Self>, id: u32, worker: &Arc<WorkerHandle>) {
-        // Under the lock, which a worker takes before its thread ends: until then its id is its own.
+        // Under the lock, which a worker takes before its thread ends: until then its thread id is its own.
         let mut guard = self.lock();
         let binding = guard.binding.clone();
         let slot = guard.workers.get_mut(id);
         if slot.is_some_and(|slot| Arc::ptr_eq(&slot.handle, worker)) {
-            // One that may use none of these CPUs is refused.
+            // Refused if the worker may use none of these CPUs.
             let _ = thread::bind_other(worker.tid(), &binding);
         }
     }

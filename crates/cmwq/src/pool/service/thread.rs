@@ -1,9 +1,9 @@
-//! The service thread: one per engine, asleep unless asked. It does what is due at some time, and nothing that can block: it watches
-//! saturated pools (`monitor.rs`); it calls rescuers when a worker that is needed does not come; it lets workers go that have long
-//! been idle; it has the engine look whether CPUs have come or gone, and whether pools are stalled.
+//! The service thread: one per engine, asleep unless it has a request or a deadline. It does nothing that can block. It runs the monitor of saturated
+//! pools (`monitor.rs`), calls rescuers when a worker that is needed does not come, and culls idle workers. It has the engine check whether CPUs have
+//! come or gone, and whether pools are stalled.
 //!
-//! What may block is done by two threads beside it, which sleep unless asked as well: the [creator](super::creator) creates the
-//! workers, so that no issuer ever does, and the [reporter](Reporter) calls the program's handlers. Nobody waits for either.
+//! Two threads beside it do what may block, and sleep without requests as well: the [creator](super::creator) creates the workers, so that no issuer
+//! ever does, and the [reporter](Reporter) calls the program's handlers. No thread waits for either.
 
 use super::creator::Creator;
 use super::deadlines::PoolRef;
@@ -22,21 +22,21 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 /// What the service thread does for the engine.
-pub(crate) trait Caretaker: Send + Sync {
+pub(crate) trait Maintenance: Send + Sync {
     /// CPUs may have come or gone.
     fn check_cpus(self: Arc<Self>);
-    /// Looks for pools that make no progress, if it is time to. Returns the time of the next look, if there is to be one.
+    /// Finds pools that make no progress, if that is due. Returns the time of the next call, if there is to be one.
     fn watchdog(self: Arc<Self>, now_ns: u64) -> Option<u64>;
-    /// Looks after the pools in line for running slots. Returns the time of the next look, if there are any.
+    /// Serves the pools in line for running slots. Returns the time of the next call, if any are left.
     fn tend_slots(self: Arc<Self>, now_ns: u64) -> Option<u64>;
 }
 
-/// How often the CPUs are looked at while the process is not idle.
+/// The time between two checks of the CPUs while the process is not idle.
 const CPU_CHECK_NS: u64 = 400_000_000;
 
 #[derive(Default)]
 struct Requests {
-    /// The creator was asked for a worker: since when.
+    /// The creator was asked for a worker, and when.
     create: Vec<(PoolRef, u64)>,
     watch: Vec<PoolRef>,
     cull: Vec<PoolRef>,
@@ -45,7 +45,7 @@ struct Requests {
     slots: bool,
     started: bool,
     stop: bool,
-    /// While the thread sleeps: until when.
+    /// While the thread sleeps: its deadline.
     sleeps_until: Option<u64>,
 }
 
@@ -60,12 +60,12 @@ impl Requests {
     }
 }
 
-/// Whether the CPUs are being looked at again and again. An idle process is not disturbed: nothing runs that could be in the
-/// wrong place, and the first worker to wake up begins the looking anew.
+/// Whether the CPUs are checked periodically. An idle process is not disturbed: nothing runs that could be on a wrong CPU, and the first worker that
+/// wakes up restarts the checks.
 mod checks {
-    /// Not; the next worker that wakes up asks for it.
+    /// No; the next worker that wakes up requests them.
     pub(in crate::pool) const RESTING: u32 = 0;
-    /// Yes, and no worker has woken up since the last look.
+    /// Yes, and no worker has woken up since the last check.
     pub(in crate::pool) const QUIET: u32 = 1;
     /// Yes.
     pub(in crate::pool) const BUSY: u32 = 2;
@@ -73,12 +73,12 @@ mod checks {
 
 pub(crate) struct Service {
     requests: Mutex<Requests>,
-    /// Where its threads may run: they must not inherit the one CPU of an issuer that built the first queue.
+    /// Where its threads may run: they must not inherit the one CPU of the issuer that builds the first queue.
     cpus: CpuSet,
     parker: Parker,
     creator: Arc<Creator>,
     reporter: Arc<Reporter>,
-    caretaker: OnceLock<Weak<dyn Caretaker>>,
+    maintenance: OnceLock<Weak<dyn Maintenance>>,
     /// One of [`checks`].
     cpu_checks: AtomicU32,
 }
@@ -91,19 +91,19 @@ impl Service {
             parker: Parker::new(),
             creator: Creator::new(),
             reporter: Reporter::new(),
-            caretaker: OnceLock::new(),
+            maintenance: OnceLock::new(),
             cpu_checks: AtomicU32::new(checks::RESTING),
         })
     }
 
-    /// For whom it looks at CPUs and stalled pools.
-    pub(crate) fn set_caretaker(&self, caretaker: Weak<dyn Caretaker>) {
-        // Set once, by whoever makes the engine.
-        let _ = self.caretaker.set(caretaker);
+    /// Sets the engine whose hooks it calls.
+    pub(crate) fn set_maintenance(&self, maintenance: Weak<dyn Maintenance>) {
+        // Set once, when the engine is built.
+        let _ = self.maintenance.set(maintenance);
     }
 
-    fn caretaker(&self) -> Option<Arc<dyn Caretaker>> {
-        self.caretaker.get()?.upgrade()
+    fn maintenance(&self) -> Option<Arc<dyn Maintenance>> {
+        self.maintenance.get()?.upgrade()
     }
 
     /// The watchdog's threshold has changed.
@@ -111,11 +111,11 @@ impl Service {
         self.ask(|requests| requests.watchdog = true);
     }
 
-    /// Does `job` on a thread of its own; on the reporter's if no thread can be created.
+    /// Does `job` on a new thread, or on the reporter's if no thread can be created.
     pub(crate) fn perform_elsewhere(&self, name: &str, job: impl FnOnce() + Send + 'static) {
         let job = Arc::new(Mutex::new(Some(job)));
         let perform = move |job: &Mutex<Option<_>>| {
-            // In a statement of its own: the lock is free again.
+            // In a statement of its own, so that the lock is free again.
             let job = job.lock().take();
             if let Some(job) = job {
                 let job: Box<dyn FnOnce() + Send> = Box::new(job);
@@ -128,8 +128,8 @@ impl Service {
         }
     }
 
-    /// Starts those of its threads that do not run yet. All of them before they are needed: the service thread may not wait for
-    /// their creation, and it may be refused just then.
+    /// Starts those of its threads that do not run yet: all before they are needed, since the service thread may not wait for their creation, which
+    /// may be refused just then.
     pub(crate) fn ensure_started(self: &Arc<Self>) -> io::Result<()> {
         let mut requests = self.requests.lock();
         if !requests.started {
@@ -142,8 +142,8 @@ impl Service {
         Ok(())
     }
 
-    /// Ends the threads. What was asked for and not done is dropped, but for what is to be said. The caller does not wait for them: the
-    /// creator may be in the middle of a creation, and the reporter in a handler.
+    /// Ends the threads. Requests that are not done are dropped; reports are not. The caller does not wait for the threads: the creator may be in the
+    /// middle of a creation, and the reporter in a handler.
     pub(crate) fn stop(&self) {
         self.ask(|requests| requests.stop = true);
         self.creator.stop();
@@ -162,8 +162,8 @@ impl Service {
         let mut watch = Watch::default();
         let mut timers = Timers::default();
         timers.watchdog = self
-            .caretaker()
-            .and_then(|caretaker| caretaker.watchdog(clock::now_ns()));
+            .maintenance()
+            .and_then(|maintenance| maintenance.watchdog(clock::now_ns()));
         loop {
             let asked = self.take_requests();
             if asked.stop {
@@ -182,13 +182,13 @@ impl Service {
             }
             if asked.watchdog || timers.watchdog.is_some_and(|at| at <= now) {
                 timers.watchdog = self
-                    .caretaker()
-                    .and_then(|caretaker| caretaker.watchdog(now));
+                    .maintenance()
+                    .and_then(|maintenance| maintenance.watchdog(now));
             }
             if asked.slots || timers.slots.is_some_and(|at| at <= now) {
                 timers.slots = self
-                    .caretaker()
-                    .and_then(|caretaker| caretaker.tend_slots(now));
+                    .maintenance()
+                    .and_then(|maintenance| maintenance.tend_slots(now));
             }
             let next_look = watch.look(clock::now_ns());
             self.sleep_until(timers.earliest(next_look));
@@ -206,7 +206,7 @@ impl Service {
         std::mem::replace(&mut *requests, left)
     }
 
-    /// Sleeps, unless something was asked for meanwhile.
+    /// Sleeps, unless a request has come meanwhile.
     fn sleep_until(&self, at: Option<u64>) {
         {
             let mut requests = self.requests.lock();
@@ -219,16 +219,16 @@ impl Service {
         self.parker.park_for(at.map(left));
     }
 
-    /// Has the engine look at its CPUs, unless nothing has happened since the last look. Tells whether to look again.
+    /// Has the engine check its CPUs, unless nothing has happened since the last check. Returns whether to check again.
     fn check_cpus(&self, saturated: bool) -> bool {
-        // Relaxed, all of them: a hint that decides only when the next look comes.
+        // Relaxed, all of them: a hint that decides only when the next check comes.
         let was = self.cpu_checks.swap(checks::QUIET, Ordering::Relaxed);
         if was != checks::BUSY && !saturated {
             self.cpu_checks.store(checks::RESTING, Ordering::Relaxed);
             return false;
         }
-        if let Some(caretaker) = self.caretaker() {
-            caretaker.check_cpus();
+        if let Some(maintenance) = self.maintenance() {
+            maintenance.check_cpus();
         }
         true
     }
@@ -238,7 +238,7 @@ impl Helper for Service {
     fn create_worker(&self, pool: &Arc<Pool>) {
         let asked_ns = clock::now_ns();
         self.creator.ask(pool);
-        // The service thread has to be awake in time to call the rescuers; while pools grow it most often will be.
+        // The service thread must be awake in time to call the rescuers; while pools grow it mostly is.
         let wake = {
             let mut requests = self.requests.lock();
             requests.create.push((PoolRef::to(pool), asked_ns));

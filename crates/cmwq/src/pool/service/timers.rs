@@ -1,17 +1,17 @@
-//! What the service thread does by time. It knows no clock and no pool, so its tests run in virtual time.
+//! The deadlines of the service thread. They read no clock and know no pool, so the tests run in virtual time.
 #![forbid(unsafe_code)]
 
 use super::deadlines::{Deadlines, PoolRef};
 
-/// A worker that is needed has not come: when the rescuers are called, and then again and again (the kernel's times).
+/// When a needed worker has not come, the rescuers are called: first after this, then every so often (the kernel's values).
 const MAYDAY_INITIAL_NS: u64 = 10_000_000;
 const MAYDAY_INTERVAL_NS: u64 = 100_000_000;
 
 /// What the timers need of a pool.
 pub(in crate::pool) trait TimedPool: Clone + PartialEq {
-    /// Calls the rescuers if a worker is still needed. `false`: one has come.
+    /// Calls the rescuers if a worker is still needed. `false`: a worker has come.
     fn mayday(&self) -> bool;
-    /// Lets workers go that have been idle for long. Returns when to look again, if ever.
+    /// Culls workers that have been idle for long. Returns the time of the next check, if any.
     fn cull(&self, now: u64) -> Option<u64>;
     fn idle_timeout_ns(&self) -> u64;
 }
@@ -33,10 +33,10 @@ impl TimedPool for PoolRef {
 pub(in crate::pool) struct Timers<P> {
     maydays: Deadlines<P>,
     culls: Deadlines<P>,
-    /// When the CPUs are looked at, and when the watchdog looks at all pools.
+    /// When the CPUs are checked, and when the watchdog examines all pools.
     pub(in crate::pool) cpu_check: Option<u64>,
     pub(in crate::pool) watchdog: Option<u64>,
-    /// When the pools in line for running slots are looked at.
+    /// When the pools in line for running slots are served.
     pub(in crate::pool) slots: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ impl<P> Default for Timers<P> {
     }
 }
 
-/// How long after a worker was asked for the service thread has to be awake again.
+/// When the service thread has to be awake again after a worker was asked for.
 pub(in crate::pool) const fn mayday_after(asked_ns: u64) -> u64 {
     asked_ns + MAYDAY_INITIAL_NS
 }
@@ -73,13 +73,13 @@ impl<P: TimedPool> Timers<P> {
         self.maydays.set(mayday_after(asked_ns), pool);
     }
 
-    /// Too many workers of `pool` are idle, the last one since now.
+    /// Too many workers of `pool` are idle, the last one since `now`.
     fn cull_later(&mut self, pool: P, now: u64) {
         let at = now.saturating_add(pool.idle_timeout_ns());
         self.culls.set(at, pool);
     }
 
-    /// Does what is due, but for what the engine does itself.
+    /// Does what is due, except for the engine's own deadlines.
     pub(in crate::pool) fn expire(&mut self, now: u64) {
         for pool in self.maydays.take_due(now) {
             if pool.mayday() {
@@ -93,7 +93,7 @@ impl<P: TimedPool> Timers<P> {
         }
     }
 
-    /// When to look again; `other`: of what is due elsewhere.
+    /// The earliest deadline; `other`: one from elsewhere.
     pub(in crate::pool) fn earliest(&self, other: Option<u64>) -> Option<u64> {
         let all = [
             other,
@@ -116,14 +116,14 @@ mod tests {
     const MS: u64 = 1_000_000;
     const START: u64 = 1_000_000 * MS;
 
-    /// A pool that notes when it is called.
+    /// A pool that records its calls.
     #[derive(Clone)]
     struct Fake(Rc<State>);
 
     #[derive(Default)]
     struct State {
         now: RefCell<u64>,
-        /// Until when a worker is needed.
+        /// Until when it needs a worker.
         needs_until: RefCell<u64>,
         maydays: RefCell<Vec<u64>>,
         culls: RefCell<Vec<u64>>,
@@ -162,11 +162,11 @@ mod tests {
         Fake(Rc::default())
     }
 
-    /// Lets time pass until `end` ms, by single milliseconds up to each deadline that the timers name.
+    /// Advances time from `from` to `end` ms in single milliseconds; runs what is due.
     fn pass(timers: &mut Timers<Fake>, pool: &Fake, from: u64, end: u64) {
         for ms in from..=end {
             let now = START + ms * MS;
-            // It sleeps until then.
+            // It sleeps until its deadline.
             if timers.earliest(None).is_some_and(|at| at <= now) {
                 *pool.0.now.borrow_mut() = now;
                 timers.expire(now);
@@ -218,7 +218,7 @@ mod tests {
     fn a_worker_that_comes_in_time_calls_nobody_and_the_next_one_has_its_own_10_ms() {
         let (mut timers, pool) = (Timers::default(), fake());
         timers.worker_needed(pool.clone(), START);
-        // Came at 3 ms; the next one was asked for at 8 ms, and comes at 30.
+        // One came at 3 ms; the next one is asked for at 8 ms, and comes at 30.
         pass(&mut timers, &pool, 0, 8);
         *pool.0.needs_until.borrow_mut() = START + 30 * MS;
         timers.worker_needed(pool.clone(), START + 8 * MS);

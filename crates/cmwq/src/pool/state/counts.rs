@@ -1,7 +1,7 @@
-//! How many workers run, how many search, which are idle, how many may run, and how many guests there are: see `PROTOCOL.md`.
+//! How many workers run, search, are idle, and may run, and how many guests there are: see `PROTOCOL.md`.
 //!
-//! [`Counts`] alone changes these numbers. Each change is a transition of a worker, or of a guest, with both of its ends in its name; it changes
-//! the worker's state with the counts, and asserts the state that the worker comes from. The pool's lock is held.
+//! Only [`Counts`] changes these numbers. Each change is a transition of a worker or a guest, named by both of its ends. It changes the
+//! worker's state with the counts, and asserts the state that the worker comes from. The pool's lock is held.
 //!
 //! ```text
 //! starting ──> searching <──> busy: running <──> blocked, or CPU intensive      guests: waiters that run an item
@@ -12,35 +12,34 @@
 //!
 //! # Guests
 //!
+//! A thread that joins what it has queued while its pool has a backlog runs the item itself, queues more, and runs the next one that it
+//! joins. It uses a CPU all the time. If as many workers ran beside it as there are CPUs, a worker would share its CPU: woken there it
+//! preempts the thread in the middle of an item, runs all others for a time slice, and then nothing is queued. So the thread has a guest
+//! slot: it counts as running instead of a worker. It keeps the slot between two of its items, so that workers do not park and wake in
+//! between.
 //!
-//! A thread that joins what it has queued while its pool has a backlog runs the item itself, queues more, and runs the next one that it joins.
-//! It uses a CPU all the time. If as many workers ran beside it as there are CPUs, one of them would share its CPU: woken
-//! there it preempts the thread in the middle of an item, runs all others for a time slice, and then nothing is queued. So such a
-//! thread takes the place of a worker, and keeps it between two of its items: workers do not go to sleep and wake up in between.
-//!
-//! Nobody can say when it has gone to do something else, or sleeps in its item. So a place is lent for a while only ([`STALE_NS`] after a
-//! waiter has last begun or ended an item), and taken back by the next who lets go of the pool's lock: a worker that ends an item, or
-//! the monitor, which looks at a pool where items wait and no worker may run. A place lent delays what waits by that
-//! much at most.
+//! The pool cannot see that the thread has gone to do something else, or sleeps in its item. So a guest slot expires [`STALE_NS`] after a
+//! waiter has last begun or ended an item. The next thread that releases the pool's lock reclaims it: a worker that ends an item, or the
+//! monitor, which samples a pool where items wait and no worker may run. So a guest slot delays what waits by that much at most.
 #![forbid(unsafe_code)]
 
 use super::worker::{Busy, WorkerSlot, WorkerState};
 use crate::pool::task::slab::SmallestFirst;
 use crate::sys::clock;
 
-/// So long a place is lent. Longer than the items that are worth counting, short beside a look of the monitor.
+/// When a guest slot expires. Longer than the items that are worth counting, short beside the monitor's period.
 const STALE_NS: u64 = 100_000;
 
 /// The counts of one pool.
 pub(in crate::pool) struct Counts {
-    /// Workers that run an item and are not known to be blocked, and guests.
+    /// Workers that run an item and are not known to be blocked, and guest slots.
     running: u32,
-    /// Workers that are awake, or were picked to be woken, and are bound to look for work before they sleep.
+    /// Workers that are awake, or were picked to be woken, and look for work before they park.
     searching: u32,
     /// Ids of idle workers, the most recently idle last.
     idle: Vec<u32>,
-    /// How many workers may run at the same time: as many as CPUs, and those that sleep, and a margin where many come and go, and what
-    /// CPU hogs add.
+    /// How many workers may run at the same time: one for each CPU, those that sleep, a margin where many come and go, and what CPU hogs
+    /// add.
     target: u32,
     guests: Guests,
 }
@@ -49,15 +48,15 @@ pub(in crate::pool) struct Counts {
 #[derive(Default)]
 struct Guests {
     places: u32,
-    /// Waiters that run an item now, with a place or without.
+    /// Waiters that run an item now, with a guest slot or without.
     waiters: u32,
-    /// When one of them last began or ended.
+    /// When a waiter last began or ended an item.
     since_ns: u64,
 }
 
-/// What others read.
+/// What other modules read.
 impl Counts {
-    /// Of a pool without workers.
+    /// The counts of a pool without workers.
     pub(in crate::pool) fn new(target: u32) -> Self {
         Counts {
             running: 0,
@@ -88,12 +87,12 @@ impl Counts {
         &self.idle
     }
 
-    /// How many of those that run are guests.
+    /// How many guest slots count as running.
     pub(in crate::pool) fn guests(&self) -> u32 {
         self.guests.places
     }
 
-    /// Whether guests have kept their places for long.
+    /// Whether guest slots have expired.
     #[inline]
     pub(in crate::pool) fn has_stale_guests(&self) -> bool {
         // The model checker has no time.
@@ -109,14 +108,14 @@ impl Counts {
 
 /// The transitions of workers.
 impl Counts {
-    /// It was created, and begins to look for work.
+    /// A new worker begins to look for work.
     pub(in crate::pool) fn transition_starting_to_searching(&mut self, worker: &mut WorkerSlot) {
         debug_assert_eq!(worker.state, WorkerState::Starting);
         worker.state = WorkerState::Searching;
         self.searching += 1;
     }
 
-    /// Its waker claims the one at this place among the idle: nobody else will pick or cull it. Returns its id.
+    /// The waker claims the worker at this index of the idle list: no other thread will pick or cull it. Returns its id.
     pub(in crate::pool) fn transition_idle_to_searching(
         &mut self,
         chosen: usize,
@@ -133,7 +132,7 @@ impl Counts {
         id
     }
 
-    /// It has found nothing, and is about to sleep.
+    /// The worker has found nothing, and is about to park.
     pub(in crate::pool) fn transition_searching_to_idle(
         &mut self,
         id: u32,
@@ -144,19 +143,19 @@ impl Counts {
         self.idle.push(id);
     }
 
-    /// It leaves the pool.
+    /// The worker leaves the pool.
     pub(in crate::pool) fn transition_searching_to_gone(&mut self, mut worker: WorkerSlot) {
         self.leave_search(&mut worker, WorkerState::Starting);
     }
 
-    /// It runs an item from now on, which counts.
+    /// The worker begins an item, which counts.
     #[inline]
     pub(in crate::pool) fn transition_searching_to_running(&mut self, worker: &mut WorkerSlot) {
         self.leave_search(worker, WorkerState::Busy(Busy::Running));
         self.running += 1;
     }
 
-    /// It runs an item from now on that is known to be a CPU hog.
+    /// The worker begins an item that is known to be a CPU hog.
     pub(in crate::pool) fn transition_searching_to_cpu_intensive(
         &mut self,
         worker: &mut WorkerSlot,
@@ -164,7 +163,7 @@ impl Counts {
         self.leave_search(worker, WorkerState::Busy(Busy::CpuIntensive));
     }
 
-    /// It goes to steal from another pool. `counts`: it uses a running slot of its own pool meanwhile.
+    /// The worker goes to steal from another pool. `counts`: it uses a running slot of its own pool meanwhile.
     pub(in crate::pool) fn transition_searching_to_away(
         &mut self,
         worker: &mut WorkerSlot,
@@ -175,7 +174,7 @@ impl Counts {
         worker.runs += 1;
     }
 
-    /// If it steals, it does not count here any more: its item blocks, or has lasted for two samples of the monitor. Otherwise what waits here would
+    /// A thief does not count here any more: its item blocks, or has lasted for two samples of the monitor. Otherwise what waits here would
     /// wait for an item of the other pool, and that item perhaps for this one.
     pub(in crate::pool) fn transition_away_to_uncounted(&mut self, worker: &mut WorkerSlot) {
         if worker.state == (WorkerState::Away { counts: true }) {
@@ -184,7 +183,7 @@ impl Counts {
         }
     }
 
-    /// It has come back.
+    /// The thief has come back.
     pub(in crate::pool) fn transition_away_to_searching(&mut self, worker: &mut WorkerSlot) {
         self.transition_away_to_uncounted(worker);
         debug_assert_eq!(worker.state, WorkerState::Away { counts: false });
@@ -192,7 +191,7 @@ impl Counts {
         self.searching += 1;
     }
 
-    /// Its item has ended. Returns as what it ran.
+    /// The worker's item has ended. Returns its state before.
     #[inline]
     pub(in crate::pool) fn transition_busy_to_searching(
         &mut self,
@@ -205,7 +204,7 @@ impl Counts {
         before
     }
 
-    /// Its item goes on, but does not count any more.
+    /// The worker's item goes on, but does not count any more.
     pub(in crate::pool) fn transition_running_to(
         &mut self,
         worker: &mut WorkerSlot,
@@ -217,7 +216,7 @@ impl Counts {
         self.running -= 1;
     }
 
-    /// It goes on with its item. More than the target may run then: workers that end an item leave (the "keep going" rule).
+    /// The worker goes on with its item. More than the target may run then: workers that end an item leave (the "keep going" rule).
     pub(in crate::pool) fn transition_blocked_to_running(&mut self, worker: &mut WorkerSlot) {
         debug_assert_eq!(worker.state, WorkerState::Busy(Busy::Blocked));
         worker.state = WorkerState::Busy(Busy::Running);
@@ -248,7 +247,7 @@ impl Counts {
         self.guests.since_ns = clock::now_ns();
     }
 
-    /// It has run it. `keeps_place`: something waits.
+    /// The waiter has run its item. `keeps_place`: something waits.
     pub(in crate::pool) fn transition_guest_to_none(&mut self, keeps_place: bool) {
         debug_assert!(self.guests.waiters > 0, "a guest has begun before");
         self.guests.waiters -= 1;
@@ -262,7 +261,7 @@ impl Counts {
         }
     }
 
-    /// No guest counts as running any more.
+    /// Guests do not count as running any more.
     pub(in crate::pool) fn transition_guests_to_none(&mut self) {
         debug_assert!(
             self.running >= self.guests.places,

@@ -9,24 +9,24 @@ use std::sync::{Arc, Weak};
 /// A wait that is shorter than a wake-up across CPUs is not worth one.
 pub(in crate::pool) const WORTH_STEALING_NS: u64 = 50_000;
 
-/// Whether a worker of a neighbour is on its way to steal from a pool. One is called at a time: when it comes, and more is left, the
-/// release of the lock calls the next one.
+/// Whether a worker of a neighbour is on its way to steal from a pool. Thieves are called one at a time: when one comes and more is left,
+/// the release of the lock calls the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::pool) enum Thief {
     /// No.
     None,
     /// Yes.
     Called,
-    /// No neighbour had a CPU to spare. The monitor's next look ends this.
+    /// No neighbour had a CPU to spare. The monitor's next tick ends this.
     NoneIdle,
 }
 
-/// The pools that may help each other: non-strict, of one nice level, for one set of CPUs.
+/// The pools that may steal from each other: non-strict, of one nice level, for one set of CPUs.
 pub(crate) struct Group<P> {
     pub(in crate::pool) members: Mutex<Vec<Weak<P>>>,
     /// Grows with every change of `members`.
     pub(in crate::pool) version: AtomicU64,
-    /// How many members want help.
+    /// How many members have a backlog.
     pub(in crate::pool) wanted: AtomicI32,
     /// How many members there are.
     pub(in crate::pool) len: AtomicUsize,

@@ -1,16 +1,15 @@
-//! CPU hogs: items that compute for long. They stop counting as running, so that they hold nothing else up.
+//! CPU hogs: items that compute for long. They stop counting as running, so that they hold up nothing else.
 //!
-//! An item that has computed for longer than `cpu_intensive_thresh_us` since it last slept is a hog until it ends, as in the
-//! kernel ([`CpuIntensive`](super::Busy::CpuIntensive)). On a per-CPU pool that is the kernel's rule. The kernel has no limit of running workers on an
-//! unbound pool: all active items start at once, and the scheduler shares the CPUs among them. Here a pool runs about as many items as its pod has CPUs,
-//! since that is faster; so this rule keeps what a program can see of the kernel's: the start of an active item is delayed by
-//! computing items by a bounded time only, and items that spin until others have begun all begin.
+//! An item that has computed for longer than `cpu_intensive_thresh_us` since it last slept is a hog until it ends, as in the kernel
+//! ([`CpuIntensive`](super::worker::Busy::CpuIntensive)). The kernel has this rule for per-CPU pools. On an unbound pool it has no limit of
+//! running workers: all active items start at once, and the scheduler shares the CPUs among them. Here a pool runs about as many items as
+//! its pod has CPUs, since that is faster. So this rule keeps what a program can see of the kernel's: computing items delay the start of an
+//! active item by a bounded time only, and items that spin until others have begun all begin.
 //!
-//! Each hog gives up its running slot, and another worker starts. Where many items compute, that alone would be slow: with *n* of them on
-//! two CPUs the next one takes *n*/2 thresholds of wall time until it is a hog. So while a pool is hogged, and its other running
-//! workers end hardly any item, the monitor doubles the number of [extra](Hogs::extra) running slots at each look, up to
-//! the number of items that wait. `max_active` bounds it, since only active items are on the worklist. The extra slots go when the
-//! last hog ends.
+//! Each hog gives up its running slot, and another worker starts. Where many items compute, that alone is slow: with *n* of them on two
+//! CPUs the next one becomes a hog after *n*/2 thresholds of wall time. So while a pool is hogged, and its other running workers end hardly
+//! any item, the monitor doubles the number of [extra](Hogs::extra) running slots at each tick, up to the number of items that wait.
+//! `max_active` bounds it, since only active items are on the worklist. The extra slots go when the last hog ends.
 #![forbid(unsafe_code)]
 
 /// The workers of one pool whose items are hogs.
@@ -36,7 +35,7 @@ impl Hogs {
         self.workers += 1;
     }
 
-    /// The pool is still hogged. No more than `most` slots can be used: by the items that run beside the hogs, and by those that wait.
+    /// The pool is still hogged. At most `most` slots are useful: for the items that run beside the hogs, and for those that wait.
     pub(in crate::pool) fn grow(&mut self, most: u32) {
         let doubled = self.extra.saturating_mul(2).max(self.workers);
         self.extra = self.extra.max(doubled.min(most));
@@ -50,7 +49,7 @@ pub(in crate::pool) struct Computing {
     since_ns: u64,
     /// How often the thread had slept by then. `None`: not read yet, or it cannot be.
     sleeps: Option<u64>,
-    /// Whether `sleeps` was asked for: reading it costs a file, so only items that live longer than a look are asked.
+    /// Whether `sleeps` was read. That costs a file, so the monitor reads it only for items that outlive a tick.
     begun: bool,
 }
 
@@ -64,8 +63,8 @@ impl Computing {
         }
     }
 
-    /// The same item at the next look. `sleeps` tells how often the thread has slept. Returns whether the item has computed for
-    /// longer than `threshold_ns` without a sleep.
+    /// The same item at the next tick. `sleeps` tells how often the thread has slept. Returns whether the item has computed for longer than
+    /// `threshold_ns` without a sleep.
     pub(in crate::pool) fn exceeds(
         &mut self,
         threshold_ns: u64,
@@ -100,7 +99,7 @@ mod tests {
     const THRESHOLD: u64 = 10_000_000;
     const LOOK: u64 = 2_000_000;
 
-    /// The CPU time at which an item that computes without a pause, but sleeps `at` these CPU times, is found to be a hog.
+    /// The CPU time at which an item is found to be a hog that computes without a pause, but sleeps `at` these CPU times.
     fn hog_at(at: &[u64]) -> Option<u64> {
         let mut computing = Computing::restart(0);
         (1..100).map(|look| look * LOOK).find(|&cpu_ns| {

@@ -36,11 +36,11 @@ impl Drop for Membership {
 pub(crate) fn leave_in_child() {
     current::leave_in_child();
     recorder::set_pool(None);
-    // Its pool is the parent's, and nobody's here. A thread that is ending has left already.
+    // The pool is the parent's, and no thread here uses it. A thread that is ending has left already.
     let _ = WORKER.try_with(|worker| std::mem::forget(worker.borrow_mut().take()));
 }
 
-/// What `f` makes of the pool and the id of the worker that the calling thread is. A thread whose locals are being dropped is none any
+/// Calls `f` with the pool and the id of the worker that the calling thread is. A thread whose locals are being dropped is a worker no
 /// more, and their destructors may wait for items.
 pub(in crate::pool) fn as_worker<R>(f: impl FnOnce(&Arc<Pool>, u32) -> R) -> Option<R> {
     // Borrowed mutably only when the thread begins and ends.

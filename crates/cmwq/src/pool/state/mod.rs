@@ -1,9 +1,9 @@
 //! A pool, and what its lock guards.
 
+pub(in crate::pool) mod caller_slots;
 pub(in crate::pool) mod counts;
 pub(in crate::pool) mod group;
 pub(in crate::pool) mod hogs;
-pub(in crate::pool) mod lanes;
 pub(in crate::pool) mod member;
 pub(in crate::pool) mod pace;
 pub(in crate::pool) mod pool;

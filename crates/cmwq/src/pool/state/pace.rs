@@ -1,7 +1,7 @@
-//! How long a pool's items take: what a lock holder needs to know to tell whether the items that wait will wait for long.
+//! How long a pool's items take, so that a lock holder can tell whether the items that wait will wait for long.
 #![forbid(unsafe_code)]
 
-/// Measured by the workers, whenever they read the clock because something waits behind what they take.
+/// Workers measure it when they read the clock because something waits behind what they take.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::pool) struct Pace {
     last_ns: u64,
@@ -9,7 +9,7 @@ pub(in crate::pool) struct Pace {
 }
 
 impl Pace {
-    /// An item that was taken by itself took so long.
+    /// An item that a worker took alone took so long.
     #[inline]
     pub(in crate::pool) fn note(&mut self, took_ns: u64) {
         // The shorter of the last two: a worker that was preempted in one of them says nothing of the items.

@@ -1,4 +1,4 @@
-//! A worker pool and what its lock guards, and what it needs of those above it.
+//! A worker pool, what its lock guards, and what it needs of the layers above it.
 #![forbid(unsafe_code)]
 
 use super::counts::Counts;
@@ -18,18 +18,17 @@ use crate::pool::wake::deferred::PendingWakeups;
 use crate::pool::wake::placement::Placement;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
+use crate::sys::brief_spin::BriefSpin;
 use crate::sys::clock;
 use crate::sys::fork;
 use crate::sys::map::HashMap;
-use crate::sys::patience::Patience;
-use crate::sys::spin::Allowance;
+use crate::sys::spin::SpinBudget;
 use crate::sys::sync::Mutex;
 use crate::topology::CpuSet;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
-/// What a pool tells the workqueue that an item belongs to. Called with no pool's lock held (locks of
-/// queues may be).
+/// What a pool tells the workqueue of an item. Called with no pool's lock held (locks of queues may be).
 pub(crate) trait FrontEnd: Send + Sync {
     /// The queue's name.
     fn name(&self) -> &str;
@@ -41,13 +40,13 @@ pub(crate) trait FrontEnd: Send + Sync {
     }
     /// Warns if the calling thread, which is about to wait for the queue or for its item of function `func`, must not depend on it.
     fn check_dependency(&self, func: Option<WorkFn>);
-    /// Which other pool than `but` runs `item` for the queue.
+    /// The pool other than `but` that runs `item` for the queue.
     fn pool_that_runs(&self, item: &RawWork, but: u32) -> Option<u32>;
     /// The last item of a colour that is being flushed has ended, on one of the queue's pool workqueues.
     fn colour_done(&self, colour: u32);
-    /// A pool workqueue has an inactive item and no credit: enter it among those who wait, and find it one.
+    /// A pool workqueue has an inactive item and no credit: enter it in the line for credits, and find it one.
     fn must_wait(&self, pool: &Arc<Pool>, pwq: PwqKey);
-    /// Credits were given back on `node` while somebody waits.
+    /// Credits were given back on `node` while a pool workqueue waits.
     fn credits_freed(&self, node: usize);
     /// A retired pool workqueue has run its last item and is gone from its pool.
     fn pwq_gone(&self, pool: &Arc<Pool>, pwq: PwqKey);
@@ -57,15 +56,15 @@ pub(crate) trait FrontEnd: Send + Sync {
 pub(crate) trait Helper: Send + Sync {
     /// Create one worker; the pool counts it as coming.
     fn create_worker(&self, pool: &Arc<Pool>);
-    /// The pool is saturated: look at it now and then.
+    /// The pool is saturated: sample it periodically.
     fn watch(&self, pool: &Arc<Pool>);
-    /// Too many workers are idle: look again when they have been so for long.
+    /// Too many workers are idle: check again when they have been idle for long.
     fn cull_later(&self, pool: &Arc<Pool>);
     /// A worker has woken up, or looks for work: the process is not idle.
     fn woke(&self);
     /// A pool is in line for a running slot, the first one.
     fn slots_wanted(&self) {}
-    /// More waits in the pool than it will get to soon: have a neighbour steal.
+    /// More waits in the pool than it will soon run: have a neighbour steal.
     fn call_thief(&self, pool: &Arc<Pool>);
 }
 
@@ -78,7 +77,7 @@ pub(crate) trait Rescue: Send + Sync {
 /// A workqueue, as far as its pools know it.
 pub(crate) struct Owner {
     pub(crate) front: Arc<dyn FrontEnd>,
-    /// Who runs its items when no worker can be created.
+    /// Runs its items when no worker can be created.
     pub(crate) rescuer: Option<Arc<dyn Rescue>>,
 }
 
@@ -86,7 +85,7 @@ pub(crate) struct Owner {
 pub(crate) type PwqState = PoolWorkqueue<Owner>;
 
 impl PwqState {
-    /// That of a workqueue. With a rescuer it is one of memory reclaim.
+    /// The pool workqueue of a queue. With a rescuer the queue is one of memory reclaim.
     pub(crate) fn of(
         front: Arc<dyn FrontEnd>,
         rescuer: Option<Arc<dyn Rescue>>,
@@ -105,7 +104,7 @@ impl PwqState {
     }
 }
 
-/// No worker has said yet which nice level it has.
+/// No worker has reported its nice level yet.
 pub(in crate::pool) const NICE_UNKNOWN: i32 = i32::MIN;
 
 /// A worker pool: a worklist and the workers that run what is on it.
@@ -114,25 +113,25 @@ pub(crate) struct Pool {
     /// The fork generation of the process that its workers belong to.
     pub(in crate::pool) born: u32,
     pub(crate) attrs: PoolAttrs,
-    /// The nice level that the workers have, which may be another than they should.
+    /// The nice level that the workers have, which may differ from the attribute.
     pub(in crate::pool) nice: AtomicI32,
-    /// The thread that creates a worker, or tried to last.
+    /// The thread that creates a worker, or was the last to try.
     pub(in crate::pool) manager: AtomicI32,
     pub(in crate::pool) inbox: CachePadded<Inbox>,
     pub(in crate::pool) inner: CachePadded<Mutex<Inner>>,
     pub(in crate::pool) oldest_batch: OldestBatch,
     /// Workers take single items, since some were long. A hint for issuers.
     pub(in crate::pool) singles: AtomicBool,
-    /// How long a worker of this pool looks for more before it goes to sleep.
-    pub(in crate::pool) allowance: CachePadded<Allowance>,
-    /// Whether workers that run something come back in a moment.
-    pub(in crate::pool) returns: Patience,
+    /// How long a worker of this pool spins before it parks.
+    pub(in crate::pool) allowance: CachePadded<SpinBudget>,
+    /// Whether running workers soon come back for more.
+    pub(in crate::pool) returns: BriefSpin,
     pub(in crate::pool) placement: Placement,
-    /// Who sleeps until something completes that has completed already.
+    /// Deferred wake-ups: what these sleepers wait for has completed.
     pub(in crate::pool) pending_wakeups: CachePadded<PendingWakeups>,
     pub(in crate::pool) helper: Arc<dyn Helper>,
     pub(in crate::pool) group: Arc<Group<Pool>>,
-    /// More is waiting here than this pod's CPUs will get to soon: set by the monitor, read by idle neighbours.
+    /// More waits here than this pod's CPUs will soon run: set by the monitor, read by idle neighbours.
     pub(in crate::pool) help_wanted: AtomicBool,
 }
 
@@ -145,19 +144,19 @@ pub(crate) struct Inner {
     /// How many of them the limit over all pools lets the pool use: see `SLOTS.md`.
     pub(in crate::pool) slots: u32,
     pub(in crate::pool) holding: Holding,
-    /// How many of the running ones sleep at any time without saying so, as far as the monitor knows.
+    /// How many running workers sleep at any time without declaring it, as far as the monitor knows.
     pub(in crate::pool) sleepers: u32,
-    /// How many others are blocked at any time, and are known to be; where nothing waits it is forgotten.
+    /// How many others are blocked at any time, and known to be; forgotten while nothing waits.
     pub(in crate::pool) blockers: u32,
     /// Workers whose items are CPU hogs, and how many others may run because of them.
     pub(in crate::pool) hogs: Hogs,
     /// How many workers run, search, are idle, and may run.
     pub(in crate::pool) counts: Counts,
-    /// Items from the inbox that are not accepted yet: to all others they are still in the inbox.
-    pub(in crate::pool) arrivals: Taken,
+    /// Staged items: taken from the inbox, not accepted. To other threads they are still in the inbox.
+    pub(in crate::pool) staged: Taken,
     /// Active items that no worker has taken, oldest first.
     pub(in crate::pool) worklist: List,
-    /// Who waits for the end of an item that has not started, by the item's address.
+    /// Completions of waiters for items that have not started, by the item's address.
     pub(in crate::pool) awaited: HashMap<usize, Vec<Arc<Completion>>>,
     pub(in crate::pool) pwqs: Slab<PwqState>,
     pub(in crate::pool) next_serial: u64,
@@ -166,7 +165,7 @@ pub(crate) struct Inner {
     pub(in crate::pool) batches: Vec<(u32, u32)>,
     pub(in crate::pool) next_batch: u32,
     pub(in crate::pool) workers: SmallestFirst<WorkerSlot>,
-    /// Workers that were let go and are on their way out.
+    /// Workers that were dismissed and are on their way out.
     pub(in crate::pool) leaving: u32,
     /// A worker is being created.
     pub(in crate::pool) creating: bool,
@@ -174,12 +173,12 @@ pub(crate) struct Inner {
     pub(in crate::pool) pace: Pace,
     /// Whether a worker of a neighbour is on its way to steal.
     pub(in crate::pool) thief: Thief,
-    /// The monitor looks at this pool.
+    /// The monitor samples this pool.
     pub(in crate::pool) watched: bool,
-    /// A look at the idle workers is due some time.
+    /// A check of the idle workers is scheduled.
     pub(in crate::pool) cull_armed: bool,
-    /// Where the charging of CPU time has got to.
-    pub(in crate::pool) charging: Charging,
+    /// How far CPU time is accounted.
+    pub(in crate::pool) cpu_accounting: Charging,
     /// No workqueue uses the pool any more: workers exit instead of going idle.
     pub(in crate::pool) dying: bool,
     /// For how long nothing has been started while something waits.
@@ -188,12 +187,12 @@ pub(crate) struct Inner {
 }
 
 impl Pool {
-    /// In a fork's child: whether it is the parent's. Then nobody runs anything here, and the lock may be held for ever.
+    /// In a fork's child: whether the pool is the parent's. Then no thread runs anything here, and the lock may be held for ever.
     pub(crate) fn is_inherited(&self) -> bool {
         self.born != fork::generation()
     }
 
-    /// The nice level that the workers really have, once one has begun.
+    /// The nice level that the workers really have, once a worker has begun.
     pub(crate) fn effective_nice(&self) -> Option<i32> {
         Some(self.nice.load(Ordering::Relaxed)).filter(|&nice| nice != NICE_UNKNOWN)
     }
@@ -204,7 +203,7 @@ impl Pool {
         !self.attrs.strict && self.group.has_neighbours()
     }
 
-    /// Whether any neighbour wants help: one read of a line that rarely changes.
+    /// Whether any neighbour has a backlog: one read of a line that rarely changes.
     #[inline]
     pub(in crate::pool) fn neighbours_want_help(&self) -> bool {
         self.steals() && {
@@ -239,35 +238,35 @@ impl Drop for Pool {
 pub(in crate::pool) struct Holding {
     /// The pool is in line.
     pub(in crate::pool) in_line: bool,
-    /// Slots that are to be given back as soon as a worker has left.
+    /// Slots to give back as soon as a worker has left.
     pub(in crate::pool) owed: u32,
-    /// Since when it has had its turn.
+    /// When its turn began.
     pub(in crate::pool) since_ns: u64,
 }
 
-/// Where a pool's charging has got to.
+/// How far a pool's CPU time is accounted.
 #[derive(Default)]
 pub(in crate::pool) struct Charging {
     pub(in crate::pool) begun: bool,
-    /// Looks so far.
+    /// Ticks so far.
     pub(in crate::pool) looks: usize,
-    /// Items started at the last look.
+    /// Items started at the last tick.
     pub(in crate::pool) started: u64,
 }
 
 impl Inner {
-    /// How many items wait for a worker, or for who accepts them, apart from those in the inbox.
+    /// How many items wait for a worker, or to be accepted; without those in the inbox.
     pub(in crate::pool) fn waiting(&self) -> usize {
-        self.worklist.len() + self.arrivals.len()
+        self.worklist.len() + self.staged.len()
     }
 
     /// Whether there are any.
     #[inline]
     pub(in crate::pool) fn has_waiting(&self) -> bool {
-        !self.worklist.is_empty() || !self.arrivals.is_empty()
+        !self.worklist.is_empty() || !self.staged.is_empty()
     }
 
-    /// Looks whether anything has been started since the last call.
+    /// Notes whether anything has started since the last call.
     pub(in crate::pool) fn note_standstill(&mut self) {
         let waits = self.has_waiting();
         let started = self.stats.started;

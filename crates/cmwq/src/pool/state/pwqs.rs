@@ -15,7 +15,7 @@ impl Inner {
         PwqKey { place, serial }
     }
 
-    /// Has the items of a pool workqueue published together from now on.
+    /// From now on, items of this pool workqueue may be published in chunks.
     pub(crate) fn allow_together(&mut self, key: PwqKey, pool: &Pool) -> Option<Arc<Together>> {
         let together = Arc::new(Together::new(pool.id, key.place, &pool.oldest_batch));
         self.pwq_mut(key)?.together = Some(together.clone());
@@ -35,7 +35,7 @@ impl Inner {
         }
     }
 
-    /// Accepts an item: counts it in flight, and it is active if a credit is there and nobody is before it.
+    /// Accepts an item and counts it in flight. It is active if there is a credit and no other item is before it.
     #[inline]
     pub(in crate::pool) fn accept(&mut self, mut item: Pending) -> Accepted {
         let pwq = &mut self.pwqs[item.pwq()];
@@ -53,14 +53,14 @@ impl Inner {
         }
     }
 
-    /// The accounting at the end of an active item of pool workqueue `key`, accepted under `colour`.
+    /// Accounts for the end of an active item of pool workqueue `key`, accepted under `colour`.
     #[inline]
     pub(in crate::pool) fn end_item(&mut self, key: u32, colour: u32) -> Ended {
         self.pwqs[key].stats.completed += 1;
         self.leave_flight(key, colour, 1, 1)
     }
 
-    /// So many items are not in flight any more, completed or not; the `active` ones among them give their credits back.
+    /// `items` are not in flight any more, completed or not; the `active` ones among them give their credits back.
     #[inline]
     pub(in crate::pool) fn leave_flight(
         &mut self,
@@ -91,10 +91,10 @@ impl Inner {
         ended
     }
 
-    /// From now on items are accepted under `next`. `true`: items of `old`, the colour before, are in flight, and
-    /// [`FrontEnd::colour_done`] will be called when the last of them has ended. A pool workqueue that is gone has none.
+    /// From now on items are accepted under `next`. `true`: items of `old`, the colour before, are in flight, and [`FrontEnd::colour_done`]
+    /// will be called when the last of them has ended. A pool workqueue that is gone has none.
     pub(crate) fn advance_colour(&mut self, key: PwqKey, old: u32, next: u32) -> bool {
-        self.close_all_lanes(key);
+        self.close_all_caller_slots(key);
         let Some(pwq) = self.pwq_mut(key) else {
             return false;
         };
@@ -103,14 +103,14 @@ impl Inner {
 
     /// Gives unused credits back to the node.
     pub(crate) fn collect_credits(&mut self, key: PwqKey) {
-        self.close_all_lanes(key);
+        self.close_all_caller_slots(key);
         if let Some(pwq) = self.pwq_mut(key) {
             pwq.give_back_unused();
         }
     }
 
-    /// Uses a credit that the caller took for `key`: its oldest inactive item becomes active. Tells whether more wait. `None`:
-    /// its last waiting item was cancelled and it is gone; the credit is still the caller's.
+    /// Uses a credit that the caller took for `key`: its oldest inactive item becomes active. Tells whether more wait. `None`: its last
+    /// waiting item was cancelled and it is gone; the caller keeps the credit.
     pub(crate) fn activate_one(&mut self, key: PwqKey) -> Option<bool> {
         let pwq = self.pwq_mut(key)?;
         pwq.credits.transition_store_to_unused(1);
@@ -129,7 +129,7 @@ impl Inner {
         Some(more)
     }
 
-    /// Items may become active from now on. `true`: some are there, and the pool workqueue has begun to wait for a credit.
+    /// Items may become active from now on. `true`: there are some, and the pool workqueue has begun to wait for a credit.
     pub(crate) fn unplug(&mut self, key: PwqKey) -> bool {
         let Some(pwq) = self.pwq_mut(key) else {
             return false;
@@ -138,9 +138,9 @@ impl Inner {
         pwq.begin_waiting()
     }
 
-    /// Takes no new items from now on. `true`: it had none left and is gone already.
+    /// The pool workqueue takes no new items from now on. `true`: it had none left and is gone already.
     pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {
-        self.close_all_lanes(key);
+        self.close_all_caller_slots(key);
         let Some(pwq) = self.pwq_mut(key) else {
             return true;
         };
@@ -155,16 +155,16 @@ impl Inner {
     pub(in crate::pool) fn remove_pwq(&mut self, place: u32) {
         let mut pwq = self.pwqs.remove(place);
         if pwq.waiting {
-            // What it waited with was cancelled.
+            // The items that waited were cancelled.
             pwq.limit.one_less_waits();
         }
         pwq.give_back_unused();
         self.stats.pwqs.add(&pwq.stats);
     }
 
-    /// How many of its items have been accepted and not finished.
+    /// How many of its items are accepted and have not ended.
     pub(crate) fn in_flight(&mut self, key: PwqKey) -> u32 {
-        self.close_all_lanes(key);
+        self.close_all_caller_slots(key);
         self.pwq_mut(key).map_or(0, |pwq| pwq.colours.in_flight())
     }
 
@@ -174,15 +174,14 @@ impl Inner {
             .map_or_else(PwqStats::default, |pwq| pwq.stats_now())
     }
 
-    /// How many of its items are active, and how many wait for a place.
+    /// How many of its items are active, and how many wait for a credit.
     pub(crate) fn pwq_load(&mut self, key: PwqKey) -> (usize, usize) {
-        self.close_all_lanes(key);
+        self.close_all_caller_slots(key);
         self.pwq_mut(key)
             .map_or((0, 0), |pwq| (pwq.nr_active(), pwq.inactive.len()))
     }
 
-    /// How many of its items are active, how many wait for a place, and whether it takes no new ones: as it looks, without
-    /// closing lanes.
+    /// How many of its items are active, how many wait for a credit, and whether it takes no new ones; without closing caller slots.
     pub(crate) fn look_at_pwq(&mut self, key: PwqKey) -> (usize, usize, bool) {
         let Some(pwq) = self.pwq_mut(key) else {
             return (0, 0, true);

@@ -1,14 +1,14 @@
 //! For how long a pool has started nothing while something waits: the `hung` of dumps.
 //!
-//! Nobody takes the time when an item begins or begins to wait. Whoever looks at the pool anyway compares with the last look: the
+//! Nothing reads the clock when an item begins or begins to wait. A thread that polls the pool anyway compares with the last poll: the
 //! monitor every 2 ms while a saturated pool has something waiting, the service thread while no worker can be created, and dumps.
 #![forbid(unsafe_code)]
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::pool) struct Standstill {
-    /// Items started at the last look.
+    /// Items started at the last poll.
     started: u64,
-    /// Since when, by the coarse clock. `None`: nothing waited.
+    /// Start of the standstill, by the coarse clock. `None`: nothing waited.
     pub(in crate::pool) since_ns: Option<u64>,
 }
 

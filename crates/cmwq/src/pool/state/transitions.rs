@@ -1,4 +1,4 @@
-//! What begins and ends for a worker or a guest, with all that depends on it; and how many may run.
+//! What begins and ends for a worker or a guest, with all counts that depend on it; and how many may run.
 #![forbid(unsafe_code)]
 
 use super::pool::Inner;
@@ -8,17 +8,17 @@ use crate::pool::attrs::slots::UNLIMITED;
 /// How many sleepers are allowed for each CPU of a pod.
 pub(in crate::pool) const MOST_PER_CPU: u32 = 32;
 
-/// How many more run than sleep on the average. How many sleep at an instant varies about that by its root (they are independent of each
-/// other), and one too few leaves a CPU idle while items wait; one too many waits for a CPU. Two standard deviations.
+/// How many more run than sleep on the average: two standard deviations. The number of sleepers at an instant varies by its root (they are
+/// independent). With one too few a CPU idles while items wait; one too many waits for a CPU.
 pub(in crate::pool) fn margin(sleepers: u32) -> u32 {
     2 * sleepers.isqrt()
 }
 
-/// So many workers that are known to be blocked come back in such numbers that those who run exceed the pod's CPUs all the time. With a margin
-/// they go on; without, one goes to sleep after its item and is woken when the next one blocks.
+/// From so many known blocked workers on, they come back so often that the running ones always exceed the pod's CPUs. With a margin they go
+/// on; without, a worker parks after its item and is woken when the next one blocks.
 pub(in crate::pool) const CROWD: u32 = 6;
 
-/// How many workers of a pod of `cpus` may run, apart from what CPU hogs add.
+/// How many workers of a pod of `cpus` may run, without what CPU hogs add.
 pub(in crate::pool) fn target(cpus: u32, sleepers: u32, blockers: u32) -> u32 {
     let come_and_go = if blockers < CROWD { 0 } else { blockers };
     cpus + sleepers + margin(sleepers + come_and_go)
@@ -60,12 +60,12 @@ impl Inner {
         }
     }
 
-    /// Workers that run, spin, or are on their way to look.
+    /// Workers that run, spin, or are on their way to look for work.
     pub(in crate::pool) fn in_use(&self) -> u32 {
         self.counts.running() + self.counts.searching()
     }
 
-    /// So many of the running workers sleep: as many more may run. So many others are known to be blocked.
+    /// `sleepers` of the running workers sleep, so as many more may run. `blocked` others are known to be blocked.
     pub(in crate::pool) fn allow_sleepers(&mut self, sleepers: u32, blocked: u32) {
         let most = self.cpus * MOST_PER_CPU;
         self.sleepers = sleepers.min(most);
@@ -73,7 +73,7 @@ impl Inner {
         self.retarget();
     }
 
-    /// The target follows from the pod's CPUs, the sleepers and the CPU hogs.
+    /// Computes the target from the pod's CPUs, the sleepers and the CPU hogs.
     pub(in crate::pool) fn retarget(&mut self) {
         let target = match self.usable_cpus() {
             0 => 0,
@@ -82,13 +82,13 @@ impl Inner {
         self.counts.set_target(target);
     }
 
-    /// The pool is not saturated, or nothing waits: the allowance is given up bit by bit.
+    /// The pool is not saturated, or nothing waits: the extra running workers are given up bit by bit.
     pub(in crate::pool) fn forget_sleepers(&mut self) {
         let less = |number: u32| number - number.div_ceil(16);
         self.allow_sleepers(less(self.sleepers), less(self.blockers));
     }
 
-    /// The item of a worker that ran a hog has ended.
+    /// A worker's CPU hog has ended.
     #[cold]
     pub(in crate::pool) fn hog_ended(&mut self) {
         self.hogs.workers -= 1;
@@ -98,7 +98,7 @@ impl Inner {
         }
     }
 
-    /// Worker `id`, which is searching, is busy with an item from now on.
+    /// Worker `id`, which is searching, begins an item.
     #[inline]
     pub(in crate::pool) fn begin(&mut self, id: u32, pwq: u32, cpu_intensive: bool) {
         let slot = &mut self.workers[id];
@@ -113,7 +113,7 @@ impl Inner {
         }
     }
 
-    /// Its item has ended: it is searching again.
+    /// The item of worker `id` has ended: the worker is searching again.
     #[inline]
     pub(in crate::pool) fn end(&mut self, id: u32) {
         let before = self
@@ -124,13 +124,13 @@ impl Inner {
         }
     }
 
-    /// Worker `id`, if it steals from another pool, does not count here any more.
+    /// Worker `id`, if it is a thief in another pool, does not count here any more.
     pub(in crate::pool) fn stop_counting_helper(&mut self, id: u32) {
         self.counts
             .transition_away_to_uncounted(&mut self.workers[id]);
     }
 
-    /// By the monitor: so for workers that are in the same item of another pool as at the last sample.
+    /// For the monitor: thieves that run the same item of another pool as at the last sample do not count any more.
     pub(in crate::pool) fn stop_counting_lasting_helpers(&mut self) {
         let counts = |worker: &WorkerSlot| worker.state == WorkerState::Away { counts: true };
         let helpers = self.workers.iter().filter(|(_, worker)| counts(worker));
@@ -143,7 +143,7 @@ impl Inner {
         }
     }
 
-    /// Worker `id`, which is running, does not count any more: another takes over if something waits.
+    /// Worker `id`, which is running, does not count any more: another worker takes over if something waits.
     pub(in crate::pool) fn step_out(&mut self, id: u32, from_now: Busy) {
         self.counts
             .transition_running_to(&mut self.workers[id], from_now);
@@ -159,20 +159,20 @@ impl Inner {
         }
     }
 
-    /// A thread that is no worker is about to run an item. It needs a place only while others wait for one.
+    /// A thread that is no worker is about to run an item. It needs a guest slot only while other items wait.
     pub(in crate::pool) fn guest_begins(&mut self) {
         // Under a limit over all pools a waiter does not count.
         let has_place = self.has_waiting() && !self.is_limited();
         self.counts.transition_none_to_guest(has_place);
     }
 
-    /// It has run it.
+    /// The guest has run its item.
     pub(in crate::pool) fn guest_ends(&mut self) {
         let keeps_place = self.has_waiting();
         self.counts.transition_guest_to_none(keeps_place);
     }
 
-    /// Takes back the places of guests that have had them for long. `true`: so a worker may run.
+    /// Reclaims stale guest slots. `true`: so a worker may run.
     #[inline]
     pub(in crate::pool) fn end_stale_guests(&mut self) -> bool {
         self.counts.has_stale_guests() && {

@@ -1,4 +1,4 @@
-//! What the holders of a pool's lock know of a worker, and what others use of it.
+//! What the holders of a pool's lock know of a worker, and what other threads use of it.
 #![forbid(unsafe_code)]
 
 use super::hogs::Computing;
@@ -12,23 +12,23 @@ use crate::sys::thread::{self, ThreadState};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
-/// What the lock's holders know of one worker.
+/// What the lock holders know of one worker.
 pub(in crate::pool) struct WorkerSlot {
     pub(in crate::pool) handle: Arc<WorkerHandle>,
     pub(in crate::pool) state: WorkerState,
     /// Items started, to tell one item from the next.
     pub(in crate::pool) runs: u64,
-    /// What the monitor saw last: `runs`, the thread's CPU time, and whether it counted as running.
+    /// What the monitor sampled last: `runs`, the thread's CPU time, and whether it counted as running.
     pub(in crate::pool) seen_runs: u64,
     pub(in crate::pool) seen_cpu_ns: u64,
     pub(in crate::pool) seen_counted: bool,
     /// How long its item has computed since it last slept, as far as the monitor has seen.
     pub(in crate::pool) computing: Computing,
-    /// The pool workqueue of the item it runs.
+    /// The pool workqueue of its item.
     pub(in crate::pool) pwq: u32,
     /// It was woken up and has not run an item since.
     pub(in crate::pool) woken: bool,
-    /// How much of the thread's CPU time has been charged to queues.
+    /// How much of the thread's CPU time is accounted to queues.
     pub(in crate::pool) charged_cpu_ns: u64,
     pub(in crate::pool) die: bool,
     /// Its batch, while that is open.
@@ -45,7 +45,7 @@ pub(in crate::pool) enum WorkerState {
     },
     Searching,
     Busy(Busy),
-    /// Helps another pool. It counts as running at home only if there is a limit over all pools, until its item blocks or lasts.
+    /// Steals from another pool. It counts as running in its own pool only under a limit over all pools, until its item blocks or lasts.
     Away {
         counts: bool,
     },
@@ -56,23 +56,23 @@ pub(in crate::pool) enum WorkerState {
 pub(in crate::pool) enum Busy {
     /// It counts as running.
     Running,
-    /// It said that it blocks, or was found asleep: another may run in its place.
+    /// It declared that it blocks, or was found asleep: another worker may run instead.
     Blocked,
-    /// A CPU hog, or of a queue whose items are: others run beside it until the item ends.
+    /// It runs a CPU hog, or an item of a CPU-intensive queue: others run beside it until the item ends.
     CpuIntensive,
 }
 
-/// What a waker needs of a worker; kept alive by whoever is about to wake it.
+/// What a waker needs of a worker. A thread that is about to wake the worker keeps it alive.
 pub(crate) struct WorkerHandle {
     pub(in crate::pool) parker: Parker,
     /// The kernel's thread id, 0 before the worker has started.
     pub(in crate::pool) tid: AtomicU32,
-    /// It is inside an item's function. Written by the worker alone: between items it may sleep for the pool's lock, which is not
-    /// the item's sleep.
+    /// It is inside an item's function. Only the worker writes it. Between items the worker may sleep for the pool's lock, which is not the
+    /// item's sleep.
     pub(in crate::pool) in_item: AtomicBool,
-    /// The CPU of who has woken it, or what [`placement`] has for that.
+    /// The CPU of its waker, or [`NOT_ASKED`].
     pub(in crate::pool) woken_from: AtomicU32,
-    /// Its worker's line, but for who closes it.
+    /// Its batch. Only the worker writes this line, apart from the thread that closes the batch.
     pub(in crate::pool) batch: CachePadded<Batch>,
 }
 
@@ -82,7 +82,7 @@ impl WorkerState {
     }
 }
 
-/// In the place of the CPU that a worker was woken from: that is not of interest.
+/// In place of the waker's CPU: that does not matter.
 pub(in crate::pool) const NOT_ASKED: u32 = u32::MAX;
 
 impl WorkerHandle {
@@ -91,7 +91,7 @@ impl WorkerHandle {
         self.tid.load(Ordering::Relaxed) as i32
     }
 
-    /// Wakes it. Where it begins matters if its waker goes on.
+    /// Wakes it. Its CPU matters only if its waker goes on.
     pub(in crate::pool) fn wake(&self, goes_on: bool) {
         let from = match goes_on {
             true => cpu::current().map_or(NOT_ASKED, |cpu| cpu as u32),
@@ -106,19 +106,19 @@ impl WorkerHandle {
         self.state_in_item() == ThreadState::Asleep
     }
 
-    /// As [`sleeps_in_item`](Self::sleeps_in_item), also where the system cannot say: of a worker whose CPU clock stands still.
+    /// As [`sleeps_in_item`](Self::sleeps_in_item), also if the system does not tell: for a worker whose CPU clock stands still.
     pub(in crate::pool) fn may_sleep_in_item(&self) -> bool {
         self.state_in_item() != ThreadState::Awake
     }
 
-    /// What the system says of it, if it is inside the function of an item; outside it is awake.
+    /// The state that the system reports, if it is inside an item's function; else it counts as awake.
     fn state_in_item(&self) -> ThreadState {
         let in_item = || self.in_item.load(Ordering::Relaxed);
         if !in_item() {
             return ThreadState::Awake;
         }
         let state = thread::state_of(self.tid.load(Ordering::Relaxed) as i32);
-        // Again: it may have come out, and gone to sleep, in between.
+        // Again: the worker may have left the item, and gone to sleep, in between.
         if in_item() { state } else { ThreadState::Awake }
     }
 }

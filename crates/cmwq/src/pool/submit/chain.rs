@@ -8,29 +8,29 @@ use crate::pool::queue::together::Together;
 use std::sync::Arc;
 
 impl Pool {
-    /// An empty chain of items for the pool workqueue that `together` belongs to.
+    /// An empty chain of items for the pool workqueue of `together`.
     #[inline]
     pub(crate) fn chain<'t>(&self, together: Option<&'t Together>) -> Chain<'t> {
-        // Workers take long items one at a time, and would have to take a bundle apart.
+        // Workers take long items one at a time, and would have to take a chunk apart.
         let together = together.filter(|_| !self.takes_singles());
         Chain::new(together.map(|together| &*together.items))
     }
 
-    /// Adds to `chain` an item that is aimed where the chain goes.
+    /// Adds to `chain` an item with the chain's destination.
     #[inline]
     pub(crate) fn add_to_chain(&self, chain: &mut Chain<'_>, item: Pending) {
         let alone = !self.oldest_batch.is_after(item.noted_batch());
         chain.add(item, alone);
     }
 
-    /// Publishes all items of the chain, and wakes a worker if that is this publisher's duty.
+    /// Publishes all items of the chain, and wakes a worker if that is this issuer's duty.
     pub(crate) fn publish_chain(self: &Arc<Self>, mut chain: Chain<'_>) {
         chain.finish();
         let (items, nodes) = (chain.len() as u32, chain.nodes() as u32);
         if items == 0 {
             return;
         }
-        // In the order in which the thread publishes.
+        // Keeps the order in which the thread publishes.
         with(|producer| producer.open.leave());
         let pushed = self.inbox.push_chain(chain);
         let hands_over = with(|producer| producer.count_chain(self.id, items, nodes, pushed));
@@ -40,7 +40,7 @@ impl Pool {
         self.see_to(pushed);
     }
 
-    /// Publishes the closures that `give` adds, in bundles. `false`: that is of no use here, and `give` was not called.
+    /// Publishes the closures that `give` adds, in chunks. `false`: chunks are of no use here, and `give` was not called.
     pub(crate) fn publish_closures(
         self: &Arc<Self>,
         together: &Together,

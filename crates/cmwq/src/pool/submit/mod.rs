@@ -3,4 +3,4 @@
 pub(in crate::pool) mod chain;
 pub(in crate::pool) mod producer;
 pub(in crate::pool) mod publish;
-pub(crate) mod spawner;
+pub(crate) mod spawn_history;

@@ -1,9 +1,9 @@
 //! Producer state: what a thread remembers of what it has published.
 #![forbid(unsafe_code)]
 
-use crate::item::BundlesSerial as Serial;
+use crate::item::ChunksSerial as Serial;
 use crate::item::closure::Small;
-use crate::item::{OpenBundle, Pending, Pushed, RawWork};
+use crate::item::{OpenChunk, Pending, Pushed, RawWork};
 use crate::pool::queue::together::Together;
 use crate::pool::state::pool::Pool;
 use crate::pool::wake::deferred;
@@ -13,47 +13,48 @@ use crate::sys::gate::era;
 use crate::sys::local::thread_local;
 use std::cell::Cell;
 
-/// Where a thread's spawns go.
+/// Where a thread's spawns come from and go.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Issuer {
     /// The queue, or its handle, for comparing only.
     pub(crate) queue: usize,
-    /// The real CPU that the thread is on.
+    /// The real CPU of the thread.
     pub(crate) cpu: usize,
-    /// The CPU that it says it is on, if it does.
+    /// The CPU that the thread declares, if it does.
     pub(crate) declared: usize,
 }
 
-/// A thread looks after what it has published every so many items: what is accepted at once then is still in its cache.
+/// How often, in items, an issuer collects what it has published: those items are still in its cache.
 pub(in crate::pool) const HAND_OVER_EVERY: u32 = 128;
 
-/// So many items in a row, without waiting in between, and the thread makes bundles of the next ones.
+/// After so many items in a row, without a wait in between, the thread makes chunks of the next ones.
 pub(in crate::pool) const FLOODS_AFTER: u32 = if cfg!(cmwq_loom) { 1 } else { 8 };
 
-/// Fewer items in a bundle, and workers keep up with the thread: bundles are not worth it.
+/// With fewer items in a chunk, workers keep up with the thread: chunks do not pay.
 pub(in crate::pool) const FEW: usize = 4;
 
 /// The producer state of a thread.
 pub(in crate::pool) struct Producer {
-    /// How many items since it has last waited.
+    /// How many items since the thread last waited.
     pub(in crate::pool) in_a_row: Cell<u32>,
-    /// The number of the pool that the last one went to; 0: there is none.
+    /// The number of the pool that the last item went to; 0: none.
     pub(in crate::pool) pool: Cell<u32>,
-    /// The address of the last one that went to an inbox by itself; 0: there is none.
+    /// The address of the last item that was published alone; 0: none.
     pub(in crate::pool) last: Cell<usize>,
-    /// Where it may add the next one.
-    pub(in crate::pool) open: OpenBundle,
-    /// Where it may add the next one without asking for the way.
+    /// The chunk that the thread may add the next item to.
+    pub(in crate::pool) open: OpenChunk,
+    /// The cached route of the next item.
     pub(in crate::pool) route: Cell<Option<Route>>,
 }
 
-/// The way of what a thread publishes to its bundle: found once, and the same as long as the thread queues from where it was, without waiting, and the [era] is.
-/// No gate is needed on it: the thread holds its bundle, and adds to it before whoever takes it closes it, or not at all.
+/// The cached route from a thread to its chunk. It is looked up once, and stays the same as long as the thread queues from where it was,
+/// without waiting, and the [era] does. It needs no epoch pin: the thread holds its chunk, and adds to it before a lock holder closes it,
+/// or not at all.
 #[derive(Clone, Copy)]
 pub(in crate::pool) struct Route {
     issuer: Issuer,
     era: usize,
-    /// The bundles.
+    /// The chunks.
     to: Serial,
 }
 
@@ -73,12 +74,12 @@ impl Producer {
             in_a_row: Cell::new(0),
             pool: Cell::new(0),
             last: Cell::new(0),
-            open: OpenBundle::none(),
+            open: OpenChunk::none(),
             route: Cell::new(None),
         }
     }
 
-    /// One more is published, in the pool of this number. Returns how many there were in a row.
+    /// One more item is published, in the pool of this number. Returns how many there were in a row.
     #[inline]
     pub(in crate::pool) fn count(&self, pool: u32) -> u32 {
         let in_a_row = self.in_a_row.get();
@@ -87,14 +88,14 @@ impl Producer {
         in_a_row
     }
 
-    /// Where the calling thread, as `issuer`, publishes without asking for the way.
+    /// The cached route of the calling thread, as `issuer`.
     #[inline]
     pub(in crate::pool) fn route_of(&self, issuer: Issuer) -> Option<Serial> {
         let route = self.route.get()?;
         (route.issuer == issuer && route.era == era()).then_some(route.to)
     }
 
-    /// So many items were published, as so many nodes. Whether the thread is to look after what it has published.
+    /// `items` were published, as `nodes`. Tells whether the thread is to collect what it has published.
     pub(in crate::pool) fn count_chain(
         &self,
         pool: u32,
@@ -114,8 +115,8 @@ impl Producer {
             && before / HAND_OVER_EVERY != before.wrapping_add(nodes) / HAND_OVER_EVERY
     }
 
-    /// There is no place for the next item. Whether another bundle is worth its while; if not, it will not be for some items more.
-    pub(in crate::pool) fn is_worth_a_bundle(&self, pool: &Pool) -> bool {
+    /// The thread has no chunk for the next item. Tells whether another chunk pays; if not, it will not for some items more.
+    pub(in crate::pool) fn is_worth_a_chunk(&self, pool: &Pool) -> bool {
         let few = (1..FEW).contains(&self.open.end());
         let worth = !few && !pool.singles.load(Ordering::Relaxed);
         if !worth {
@@ -140,22 +141,22 @@ pub(crate) fn wait_begins() {
     });
 }
 
-/// The calling thread is about to claim the item at this address and to publish it. One that goes to the inbox by itself is written to all over.
+/// The calling thread is about to claim the item at this address and to publish it. Publishing an item alone writes all over it: prefetch.
 #[inline]
 pub(crate) fn publish_begins(item: usize) {
     if with(|producer| producer.in_a_row.get()) == Some(0) {
-        RawWork::ask_for(item);
+        RawWork::prefetch(item);
     }
 }
 
-/// What the calling thread has waited for, awake, is there. Who queues one item and waits, again and again, has just been told that it has run, and is about to
-/// claim it.
+/// What the calling thread has spun for is there. A thread that queues one item and waits, again and again, has just seen its end, and
+/// claims it next: prefetch.
 #[inline]
 pub(crate) fn wait_ends() {
-    with(|producer| RawWork::ask_for(producer.last.get()));
+    with(|producer| RawWork::prefetch(producer.last.get()));
 }
 
-/// Publishes a closure where the calling thread has published the last one, as `issuer` does now. `true`: it is handed on.
+/// Publishes a closure by the cached route of the calling thread, as `issuer`. `true`: it is published.
 #[inline]
 pub(crate) fn publish_closure_again(issuer: Issuer, closure: &Small) -> bool {
     with(|producer| {
@@ -171,7 +172,8 @@ pub(crate) fn floods() -> bool {
     with(|producer| producer.in_a_row.get() >= FLOODS_AFTER).unwrap_or(false)
 }
 
-/// As [`publish_closure_again`] for what has a handle, which is `item` as long as the handle is there. Given back if it cannot be.
+/// As [`publish_closure_again`] for a closure with a handle, which is `item` as long as the handle is there. Returns it if it cannot be
+/// published so.
 #[inline]
 pub(crate) fn publish_with_handle_again(
     issuer: Issuer,
@@ -189,14 +191,14 @@ pub(crate) fn publish_with_handle_again(
     item.map_or(Ok(()), Err)
 }
 
-/// The calling thread drops the handle of the item at this address. `true`: it was published last, and is only a closure now; the item, which nobody will look at, is the
-/// caller's.
+/// The calling thread drops the handle of the item at this address. `true`: it was published last, and is only a closure now. The item,
+/// which no other thread will read, is the caller's.
 #[inline]
 pub(in crate::pool) fn drop_handle(item: usize) -> bool {
     with(|producer| producer.open.drop_handle(item)).unwrap_or(false)
 }
 
-/// Publishes an item where the calling thread has published the last one, as `issuer` does now. Given back if that cannot be.
+/// Publishes an item by the cached route of the calling thread, as `issuer`. Returns it if that cannot be.
 #[inline]
 pub(crate) fn publish_item_again(issuer: Issuer, item: Pending) -> Result<(), Pending> {
     let mut item = Some(item);
@@ -206,7 +208,7 @@ pub(crate) fn publish_item_again(issuer: Issuer, item: Pending) -> Result<(), Pe
     }
 }
 
-/// As [`publish_item_again`], an item that is claimed only if the way is known; `None`: it is not. An error is one of the claim.
+/// As [`publish_item_again`], an item that is claimed only if there is a cached route; `None`: there is none. An error is one of the claim.
 #[inline]
 pub(crate) fn claim_and_publish_again<E>(
     issuer: Issuer,
@@ -219,10 +221,10 @@ pub(crate) fn claim_and_publish_again<E>(
     .flatten()
 }
 
-/// The calling thread has published something as `issuer`, and has found, in `era`, where all goes that it publishes next. If it has a bundle there now, it
-/// will publish the next one without asking for the way.
+/// The calling thread has published something as `issuer`, and has found, in `era`, the destination of all that it publishes next. If it
+/// has a chunk there now, the route is cached.
 #[inline]
-pub(crate) fn note_way(together: &Together, issuer: Issuer, era: usize) {
+pub(crate) fn note_route(together: &Together, issuer: Issuer, era: usize) {
     with(|producer| {
         if let Some(to) = producer.open.of()
             && (to == together.items.serial() || to == together.closures.serial())

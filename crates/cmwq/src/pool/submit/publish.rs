@@ -1,14 +1,15 @@
 //! Publishing: the issuer's side of a pool, without its lock.
 //!
-//! An item goes to the pool's inbox by itself, or in a [bundle](crate::item::Bundles) with others. Bundles are for threads that publish
-//! without waiting for what they have published, into a pool that does not keep up: their items wait in any case, and what counts is that workers
-//! find them with few steps, and without touching them while they hold the lock. Where items are long workers take one at a time, and there are none.
+//! An item goes to the pool's inbox alone, or in a [chunk](crate::item::Chunks) with others. Chunks are for threads that publish without
+//! waiting for what they have published, into a pool that does not keep up: their items wait in any case, and what counts is that workers
+//! find them with few steps, and without touching them while they hold the lock. Where items are long, workers take single items, and there
+//! are no chunks.
 #![forbid(unsafe_code)]
 
 use super::producer::with;
 use super::producer::{FLOODS_AFTER, HAND_OVER_EVERY, Producer};
 use crate::item::closure::Small;
-use crate::item::{Bundles, Pending, Pushed};
+use crate::item::{Chunks, Pending, Pushed};
 use crate::pool::attrs::kind::PoolKind;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::together::Together;
@@ -18,8 +19,8 @@ use crate::sys::atomic::Ordering;
 use std::sync::Arc;
 
 impl Pool {
-    /// Frees bundles that were not used since this was called last.
-    pub(crate) fn trim_bundles(self: &Arc<Self>) {
+    /// Frees chunks that were not used since the last call.
+    pub(crate) fn trim_chunks(self: &Arc<Self>) {
         let guard = self.lock_beside_batches();
         let together = guard
             .pwqs
@@ -31,7 +32,7 @@ impl Pool {
         }
     }
 
-    /// Publishes an item that was aimed at this pool, and wakes a worker if that is this publisher's duty.
+    /// Publishes an item whose destination is this pool, and wakes a worker if that is this issuer's duty.
     #[inline]
     pub(crate) fn publish(self: &Arc<Self>, item: Pending) {
         self.with_producer(item, |producer, item| {
@@ -40,7 +41,7 @@ impl Pool {
         });
     }
 
-    /// As [`publish`](Self::publish), together with others if that is of use. `together`: of the pool workqueue that the item was aimed at.
+    /// As [`publish`](Self::publish), in a chunk if that is of use. `together`: of the pool workqueue of the item's destination.
     #[inline]
     pub(crate) fn publish_together(self: &Arc<Self>, item: Pending, together: &Together) {
         self.with_producer(item, |producer, item| {
@@ -63,32 +64,32 @@ impl Pool {
     }
 
     #[inline]
-    fn publish_at(self: &Arc<Self>, producer: &Producer, item: Pending, bundles: &Bundles) {
+    fn publish_at(self: &Arc<Self>, producer: &Producer, item: Pending, chunks: &Chunks) {
         let in_a_row = producer.count(self.id);
-        // In a bundle nobody looks whether it is in an open batch, where it may still run.
+        // An item in a chunk is not looked up in open batches, where it may still run.
         if in_a_row < FLOODS_AFTER || !self.oldest_batch.is_after(item.noted_batch()) {
             producer.open.leave();
             return self.publish_alone(producer, item, in_a_row);
         }
-        let Err(item) = producer.open.add_item(bundles.serial(), item) else {
+        let Err(item) = producer.open.add_item(chunks.serial(), item) else {
             return;
         };
-        if producer.is_worth_a_bundle(self) {
-            let pushed = self.inbox.push_bundle(item, bundles, &producer.open);
+        if producer.is_worth_a_chunk(self) {
+            let pushed = self.inbox.push_chunk(item, chunks, &producer.open);
             self.see_to(pushed);
         } else {
             self.publish_alone(producer, item, in_a_row);
         }
     }
 
-    /// As [`publish_together`](Self::publish_together), a closure, if that is of use. `true`: it is handed on.
+    /// As [`publish_together`](Self::publish_together), a closure, if that is of use. `true`: it is published.
     #[inline]
     pub(crate) fn publish_closure(self: &Arc<Self>, closure: &Small, together: &Together) -> bool {
         with(|producer| {
-            let bundles = &*together.closures;
+            let chunks = &*together.closures;
             let published = producer.in_a_row.get() >= FLOODS_AFTER
-                && (producer.open.add_closure(bundles.serial(), closure)
-                    || self.begin_bundle(producer, closure, bundles));
+                && (producer.open.add_closure(chunks.serial(), closure)
+                    || self.begin_chunk(producer, closure, chunks));
             if published {
                 producer.count(self.id);
             }
@@ -97,7 +98,8 @@ impl Pool {
         .unwrap_or(false)
     }
 
-    /// The same for what has a handle, see [`publish_with_handle_again`]. Given back if it is of no use.
+    /// The same for a closure with a handle, see [`publish_with_handle_again`](super::producer::publish_with_handle_again). Returns it if
+    /// chunks are of no use.
     #[inline]
     pub(crate) fn publish_with_handle(
         self: &Arc<Self>,
@@ -107,15 +109,15 @@ impl Pool {
     ) -> Result<(), Pending> {
         let mut item = Some(item);
         with(|producer| {
-            let bundles = &*together.closures;
+            let chunks = &*together.closures;
             if producer.in_a_row.get() < FLOODS_AFTER {
                 return;
             }
             let Some(mine) = item.take() else { return };
             let added = producer
                 .open
-                .add_with_handle(bundles.serial(), closure, mine)
-                .or_else(|mine| self.begin_with_handle(producer, closure, mine, bundles));
+                .add_with_handle(chunks.serial(), closure, mine)
+                .or_else(|mine| self.begin_with_handle(producer, closure, mine, chunks));
             item = added.err();
             if item.is_none() {
                 producer.count(self.id);
@@ -130,29 +132,29 @@ impl Pool {
         producer: &Producer,
         closure: &Small,
         item: Pending,
-        bundles: &Bundles,
+        chunks: &Chunks,
     ) -> Result<(), Pending> {
-        if !producer.is_worth_a_bundle(self) {
+        if !producer.is_worth_a_chunk(self) {
             return Err(item);
         }
         let pushed = self
             .inbox
-            .push_with_handle(closure, item, bundles, &producer.open);
+            .push_with_handle(closure, item, chunks, &producer.open);
         self.see_to(pushed);
         Ok(())
     }
 
     #[inline(never)]
-    fn begin_bundle(
+    fn begin_chunk(
         self: &Arc<Self>,
         producer: &Producer,
         closure: &Small,
-        bundles: &Bundles,
+        chunks: &Chunks,
     ) -> bool {
-        if !producer.is_worth_a_bundle(self) {
+        if !producer.is_worth_a_chunk(self) {
             return false;
         }
-        let pushed = self.inbox.push_closure(closure, bundles, &producer.open);
+        let pushed = self.inbox.push_closure(closure, chunks, &producer.open);
         self.see_to(pushed);
         true
     }
@@ -177,7 +179,7 @@ impl Pool {
         }
     }
 
-    /// Whether its workers take single items only, for they are long. A hint.
+    /// Whether its workers take single items only, because items are long. A hint.
     #[inline]
     pub(in crate::pool) fn takes_singles(&self) -> bool {
         self.singles.load(Ordering::Relaxed)
@@ -192,7 +194,7 @@ impl Pool {
         }
     }
 
-    /// Whether a publisher that is about to call a worker will go on instead of going to sleep.
+    /// Whether an issuer that is about to wake a worker will go on instead of parking.
     fn publisher_goes_on(&self) -> bool {
         !cfg!(cmwq_loom)
             && self.attrs.kind == PoolKind::Unbound
@@ -200,9 +202,9 @@ impl Pool {
             && goes_on()
     }
 
-    /// Non-reentrance across pools: while this pool, the last one that the item was queued on, still runs it for the queue
-    /// `front_id`, the new instance goes here too, whatever pool it was meant for. The caller owns the item, so it cannot begin
-    /// to run anywhere in between. Otherwise the item is given back.
+    /// Non-reentrance across pools: while this pool, the last one that the item was queued on, still runs it for the queue `front_id`, the
+    /// new instance goes here too, whatever its destination was. The caller owns the item, so it cannot begin to run anywhere in between.
+    /// Otherwise the item is returned.
     pub(crate) fn publish_if_it_runs(
         self: &Arc<Self>,
         mut item: Pending,
@@ -213,7 +215,7 @@ impl Pool {
             Some(place) => {
                 // What was published before goes before.
                 guard.drain();
-                item.aim(self.id, place);
+                item.set_destination(self.id, place);
                 guard.accept_item(item);
                 Ok(())
             }
@@ -221,11 +223,11 @@ impl Pool {
         }
     }
 
-    /// The duty of a publisher who took the mark.
+    /// The duty of an issuer that took the mark.
     fn call_somebody(self: &Arc<Self>) {
-        // A worker that ends a short item takes the lock in a moment, and with it what was published. Then the inbox is empty, as it
-        // has not been since this publisher's exchange: whoever emptied it held the lock after that, and has settled or
-        // will. That spares the system call which wakes another worker, and that one's fight for the CPU and the lock.
+        // A worker that ends a short item soon takes the lock, and with it what was published. Then the inbox is empty, as it has not been
+        // since this issuer's exchange: the thread that emptied it held the lock after that, and has settled or will. That saves the system
+        // call that wakes another worker, and that worker's fight for the CPU and the lock.
         let taken = || self.inbox.is_empty();
         if self.inbox.is_worked() && self.returns.look(taken) {
             return;
@@ -238,8 +240,8 @@ impl Pool {
         }
     }
 
-    /// Collects what was published, if the lock is free. A long inbox would be turned around by a worker, far from the cache
-    /// that it is in, with the lock held. But a worker that waits awake will take what is there.
+    /// Collects what was published, if the lock is free. Otherwise a worker turns a long inbox around, far from the cache that it is in,
+    /// with the lock held. A spinning worker takes what is there itself.
     #[cold]
     pub(in crate::pool) fn hand_over(self: &Arc<Self>) {
         if cfg!(cmwq_loom) {
@@ -261,9 +263,9 @@ mod tests {
     use crate::Engine;
     use std::sync::atomic::AtomicU32;
 
-    /// They would be no gain: such an item is taken before the next one comes.
+    /// Chunks would be no gain: such an item is taken before the next one comes.
     #[test]
-    fn a_thread_whose_items_meet_sleeping_workers_makes_no_bundles() {
+    fn a_thread_whose_items_meet_sleeping_workers_makes_no_chunks() {
         let engine = Engine::builder().build().unwrap();
         let queue = engine.workqueue("rare").build().unwrap();
         let all_sleep = || {
@@ -277,7 +279,7 @@ mod tests {
             let count = move || ran_there.store(number, Ordering::Release);
             queue.execute(count).unwrap();
             assert!(with(|producer| producer.in_a_row.get()) < Some(FLOODS_AFTER));
-            // Not one of the library's waits, which would begin anew.
+            // Not by one of the library's waits, which would begin anew.
             while ran.load(Ordering::Acquire) != number || !all_sleep() {
                 std::thread::yield_now();
             }

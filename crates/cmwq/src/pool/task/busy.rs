@@ -1,4 +1,4 @@
-//! Which items of a pool are being run, and by whom they may not be run at the same time.
+//! Which items of a pool run, and on which threads: non-reentrance looks them up here.
 #![forbid(unsafe_code)]
 
 use super::slab::Slab;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 const BUCKETS: usize = 64;
 const NONE: u32 = u32::MAX;
 
-/// One item in execution. The item's memory may be gone: its address is only compared.
+/// One running item. Its memory may be gone: the address is only compared.
 pub(crate) struct Running {
     pub(crate) address: usize,
     pub(crate) func: Option<WorkFn>,
     pub(crate) pwq: u32,
-    /// Items that met this run of themselves: they run on the same worker, right after it (non-reentrance).
+    /// Items that met a run of themselves: they run on the same worker, right after it (non-reentrance).
     pub(crate) scheduled: List,
-    /// Who waits for the end of this run.
+    /// Completions for the end of this run.
     pub(crate) waiters: Vec<Arc<Completion>>,
     /// The thread that runs it, and when it began, by the coarse clock.
     pub(crate) by: Executor,
@@ -26,13 +26,13 @@ pub(crate) struct Running {
     next: u32,
 }
 
-/// Who runs items.
+/// A thread that runs items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Executor {
     /// The kernel's thread id.
     pub(crate) tid: i32,
     pub(crate) rescuer: bool,
-    /// What it runs now was given a description. In the same word as the rest, so a run that begins without one costs nothing.
+    /// Its run has a description. In the same word as the rest, so a run that begins without one costs nothing.
     pub(crate) described: bool,
 }
 
@@ -62,11 +62,11 @@ impl Executor {
     }
 }
 
-/// The items in execution, found by address and function.
+/// The running items, found by address and function.
 pub(crate) struct BusyTable {
     heads: [u32; BUCKETS],
     entries: Slab<Running>,
-    /// By the key of the run. Only of those whose executor is `described`; the rest is left over from earlier runs.
+    /// By the key of the run. Valid only for runs whose executor is `described`; the rest is left over from earlier runs.
     descriptions: HashMap<u32, String>,
 }
 
@@ -94,14 +94,14 @@ impl BusyTable {
         }
     }
 
-    /// Whether nothing is being run.
+    /// Whether nothing runs.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.len() == 0
     }
 
-    /// The run of the item with this address and this function, if there is one; of two, the one that was entered first is not
-    /// found: see [`insert_last`](Self::insert_last).
+    /// The run of the item with this address and this function, if there is one; of two, the one that began later: see
+    /// [`insert_last`](Self::insert_last).
     #[inline]
     pub(crate) fn find(&self, address: usize, func: Option<WorkFn>) -> Option<u32> {
         let mut key = self.heads[bucket(address)];
@@ -147,9 +147,8 @@ impl BusyTable {
         key
     }
 
-    /// As [`insert`](Self::insert), for a run that began before those that are there. If another one of the same address and
-    /// function is among them, then this one's item was freed by its function, and the memory is used again: it is that
-    /// one that will be found.
+    /// As [`insert`](Self::insert), for a run that began before those in the table. If another run of the same address and function is
+    /// among them, this run's item was freed by its function, and the memory is used again: the other run will be found.
     pub(crate) fn insert_last(
         &mut self,
         address: usize,
@@ -176,7 +175,7 @@ impl BusyTable {
         self.entries.iter().map(|(_, running)| running)
     }
 
-    /// Describes the run of this item on the thread `tid`. The description goes back if there is no such run.
+    /// Describes the run of this item on the thread `tid`. Returns the description if there is no such run.
     pub(crate) fn describe(
         &mut self,
         (address, func): (usize, usize),

@@ -12,11 +12,11 @@ pub(in crate::pool) fn run_item(started: Started, run: Run) -> bool {
     call(started, run.current)
 }
 
-/// What somebody has begun.
+/// An item or closure that a thread has begun.
 pub(crate) trait Callable {
     fn address(&self) -> usize;
     fn func(&self) -> Option<WorkFn>;
-    /// A panic is handed back.
+    /// A panic is returned as an error.
     fn call(self) -> Result<(), Box<dyn Any + Send>>;
 }
 

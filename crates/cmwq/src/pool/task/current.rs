@@ -1,4 +1,4 @@
-//! What the current thread runs: it is told at the beginning and at the end of every item.
+//! What the current thread runs: noted when it enters a queue and when it begins an item.
 #![forbid(unsafe_code)]
 
 use crate::item::{RawWork, WorkFn};
@@ -32,8 +32,8 @@ impl Current {
         Current { item, func, ..self }
     }
 
-    /// Whether it is this item. One that was freed by its function, and another one that was made at its address with the same function,
-    /// cannot be told apart.
+    /// Whether it is this item. An item that its function freed, and another one made at its address with the same function, cannot be told
+    /// apart.
     pub(crate) fn is(self, item: &RawWork) -> bool {
         self.item == item.address() && self.func == number(item.func())
     }
@@ -50,7 +50,7 @@ pub(in crate::pool) fn number(func: Option<WorkFn>) -> usize {
     func.map_or(0, |func| func as usize)
 }
 
-/// What this thread runs. Not one cell: that would be read in wider pieces than it was written in just before, which processors are slow at.
+/// What this thread runs. Several cells: one would be read in wider pieces than it was written in just before, which is slow on processors.
 struct Running {
     item: Cell<usize>,
     func: Cell<usize>,
@@ -87,8 +87,8 @@ impl Running {
     }
 }
 
-/// The calling thread is about to run items of the queue of `what`, which names no item. Returns what it runs already, if it waits for them
-/// in that, for [`leave_queue`].
+/// The calling thread is about to run items of the queue of `what`, which names no item. Returns what the thread already runs, if it waits
+/// for the items inside another one; [`leave_queue`] takes that.
 #[inline]
 pub(in crate::pool) fn enter_queue(what: Current) -> Current {
     CURRENT.with(|running| {
@@ -99,7 +99,7 @@ pub(in crate::pool) fn enter_queue(what: Current) -> Current {
     })
 }
 
-/// It begins one of them.
+/// The calling thread begins an item of that queue.
 #[inline]
 pub(in crate::pool) fn begin_item(item: usize, func: Option<WorkFn>) {
     let func = number(func);

@@ -1,4 +1,4 @@
-//! One run of an item, and the table of those that run.
+//! One run of an item, and the table of running items.
 
 pub(in crate::pool) mod busy;
 pub(in crate::pool) mod call;

@@ -1,4 +1,4 @@
-//! A run of an item: what the pool has to know when it ends.
+//! A run of an item: what the pool needs to know when it ends.
 #![forbid(unsafe_code)]
 
 use super::current::Current;
@@ -10,19 +10,19 @@ pub(crate) struct Task {
     pub(in crate::pool) run: Run,
 }
 
-/// What stays of an item while its function runs.
+/// What is left of an item while its function runs.
 #[derive(Clone, Copy)]
 pub(in crate::pool) struct Run {
     pub(in crate::pool) busy: u32,
     pub(in crate::pool) pwq: u32,
     pub(in crate::pool) colour: u32,
-    /// Its queue's items count as CPU intensive.
+    /// The items of its queue count as CPU intensive.
     pub(in crate::pool) cpu_intensive: bool,
-    /// What the item and others may ask about it while it runs.
+    /// What the item and other threads may ask about it while it runs.
     pub(in crate::pool) current: Current,
 }
 
-/// What the lock's holders know of an open batch.
+/// What the lock holders know of an open batch.
 pub(in crate::pool) struct Open {
     pub(in crate::pool) pwq: u32,
     pub(in crate::pool) colour: u32,

@@ -1,16 +1,16 @@
-//! Numbered places that keep their numbers.
+//! A table whose entries keep their numbers.
 #![forbid(unsafe_code)]
 
 use std::ops::{Index, IndexMut};
 
-/// Of free numbers the last one to become free is given out first, or the smallest.
+/// Gives out the most recently freed number first, or the smallest.
 pub(crate) struct Slab<T, const SMALLEST_FIRST: bool = false> {
     places: Vec<Option<T>>,
-    /// The next to be given out last.
+    /// Free numbers; the last is given out next.
     free: Vec<u32>,
 }
 
-/// With the numbers that the kernel would give its workers.
+/// Gives the numbers that the kernel would give its workers.
 pub(crate) type SmallestFirst<T> = Slab<T, true>;
 
 impl<T, const SMALLEST_FIRST: bool> Slab<T, SMALLEST_FIRST> {
@@ -35,7 +35,7 @@ impl<T, const SMALLEST_FIRST: bool> Slab<T, SMALLEST_FIRST> {
         (self.places.len() - 1) as u32
     }
 
-    /// Takes out what is at `key`. Panics if nothing is.
+    /// Takes out the entry at `key`. Panics if there is none.
     #[inline]
     pub(crate) fn remove(&mut self, key: u32) -> T {
         let value = self.places[key as usize]

@@ -1,46 +1,45 @@
-//! Latency boost: workers that are needed rarely, and briefly, have a shorter scheduler slice and begin at once.
+//! Latency boost: workers that are woken rarely, for little work, get a shorter scheduler slice and begin at once.
 //!
-//! A worker that is woken on the CPU of the thread that has woken it begins when that thread goes to sleep, or when the system takes
-//! the CPU away from it. Which of the two is for the system to decide: mostly it lets the running thread go on. For an item of 10 us every few milliseconds that is a long time to
-//! wait, and its issuer would lose no more than these 10 us. So after [`EARNED`] such wake-ups a worker asks the system for
-//! a [shorter slice](crate::sys::slice), by which it goes first.
+//! A worker that is woken on its waker's CPU begins when the waker parks or is preempted. The system decides which; mostly it lets the running thread
+//! go on. For an item of 10 us every few milliseconds that is a long wait, and the issuer would lose no more than these 10 us. So after [`EARNED`]
+//! such wake-ups a worker asks the system for a [shorter slice](crate::sys::slice), by which it goes first.
 //!
-//! Where items come sooner or in numbers, or take long more than once in a while, it has the default again: long ones would keep their issuer off its
-//! CPU, and an issuer that is interrupted for each of many gets nowhere. Measured: `docs/decisions/011-latency-boost.md`.
+//! If items come sooner or in numbers, or take long more than once in a while, the worker has the default again: long items would keep their issuer
+//! off its CPU, and an issuer that is interrupted for each of many items gets nowhere. Measured: `docs/decisions/011-latency-boost.md`.
 #![forbid(unsafe_code)]
 
 use crate::sys::slice::Slice;
 use crate::sys::thread;
 
-/// At least so long from one sleep to the next, and the worker is needed rarely.
+/// With at least this from one sleep to the next, the worker is woken rarely.
 const RARELY_NS: u64 = 500_000;
-/// So little of a CPU at most for what it is woken for, and it is needed briefly.
+/// With at most this CPU time per wake-up, it has little work.
 const BRIEFLY_NS: u64 = 50_000;
-/// Items or batches that it takes at most when it is.
+/// Items or batches that such a worker takes at most.
 const FEW: u32 = 4;
 /// So many such wake-ups earn a shorter slice.
 const EARNED: u32 = 8;
-/// And so many more that one that took long is forgiven: the host of a virtual machine may have taken the CPU.
+/// Beyond that, so many that one long wake-up is forgiven: the host of a virtual machine may have taken the CPU.
 const MOST: u32 = 2 * EARNED;
 
-/// What a worker knows of how it is needed.
+/// How a worker has been woken lately.
 pub(in crate::pool) struct LatencyBoost {
     /// When it last went to sleep; 0: never.
     slept_ns: u64,
-    /// Its CPU time then, if that was asked for.
+    /// Its CPU time then, if it was read.
     cpu_ns: Option<u64>,
-    /// What it has taken since.
+    /// Items and batches taken since.
     taken: u32,
-    /// Wake-ups for which it was needed rarely and briefly, without those that count against them.
+    /// Rare wake-ups with little work, minus those that count against them.
     score: u32,
-    /// What it has from the system. `None`: nothing can be changed.
+    /// Its slice from the system. `None`: it cannot be changed.
     slice: Option<Slice>,
-    /// Its slice is a shorter one.
+    /// The slice is the shorter one.
     first: bool,
 }
 
 impl LatencyBoost {
-    /// Of the calling thread.
+    /// For the calling thread.
     pub(in crate::pool) fn new() -> Self {
         LatencyBoost {
             slept_ns: 0,
@@ -56,13 +55,13 @@ impl LatencyBoost {
     #[inline]
     pub(in crate::pool) fn take(&mut self) {
         self.taken = self.taken.wrapping_add(1);
-        // At once: it may be a long time until it sleeps again.
+        // At once: the worker may not sleep again for long.
         if self.first && self.taken > FEW {
             self.change(false);
         }
     }
 
-    /// The worker goes to sleep, at this time.
+    /// The worker is about to park.
     pub(in crate::pool) fn sleep(&mut self, now_ns: u64) {
         if self.slice.is_none() {
             return;
@@ -75,7 +74,7 @@ impl LatencyBoost {
         }
     }
 
-    /// Whether a shorter slice is earned, by a sleep so long after the one before.
+    /// Whether a shorter slice is earned, by a sleep `since_ns` after the one before.
     fn judge(&mut self, since_ns: u64, taken: u32, cpu_ns: impl FnOnce() -> u64) -> bool {
         let before = self.cpu_ns.take();
         if since_ns < RARELY_NS || taken > FEW {
@@ -101,7 +100,7 @@ impl LatencyBoost {
         if matches!(changed, Some(Ok(()))) {
             self.first = first;
         } else {
-            // It is not permitted.
+            // Not permitted.
             self.slice = None;
         }
     }
@@ -126,7 +125,7 @@ mod tests {
             Worker { boost, cpu_ns: 0 }
         }
 
-        /// So many wake-ups, each so long after the one before, for so much; whether a shorter slice is earned after the last.
+        /// `times` wake-ups, `since_ns` apart, for `taken` items and `took_ns` each. Whether a shorter slice is earned after the last.
         fn wake(&mut self, times: u32, since_ns: u64, taken: u32, took_ns: u64) -> bool {
             (0..times).fold(false, |_, _| {
                 self.cpu_ns += took_ns;
@@ -170,7 +169,7 @@ mod tests {
     fn who_takes_much_has_the_default_before_it_sleeps() {
         let works = std::thread::spawn(|| {
             let mut boost = LatencyBoost::new();
-            // Where the system knows no slices, or a sandbox forbids to change them, there is nothing to see.
+            // If the system knows no slices, or a sandbox forbids changes, there is nothing to test.
             if boost.slice.is_none() {
                 return;
             }

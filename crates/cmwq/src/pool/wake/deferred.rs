@@ -1,21 +1,22 @@
 //! Deferred wake-ups: a waiter of a saturated pool is woken some items after the one that completed what it waits for.
 //!
-//! Where a thread keeps many items in flight and waits for the oldest, each completion wakes the thread, it queues one more item, and
-//! sleeps again: a wake-up and two switches for each item. If the pod will not get soon to what waits already, the woken thread
-//! gains nothing: what it queues then waits anyway. So a completing worker may enter the sleeper here and go on. The sleeper
-//! is woken some items later, and then finds several of its completions done.
+//! If a thread keeps many items in flight and waits for the oldest, each completion wakes it, it queues one more item, and sleeps again: a wake-up
+//! and two switches for each item. If the pod will not soon get to what waits already, the woken thread gains nothing: what it queues then waits
+//! anyway. So a completing worker may enter the sleeper here and go on. The sleeper is woken some items later, and finds several of its completions
+//! done.
 //!
-//! The monitor sets the longest delay at each sample: a quarter of the time that an item queued now will wait, since
-//! the time from queueing to the end of an item then grows by that share at most; and nothing if items end rarely. Before that the delay
-//! is zero and sleepers are woken at once: a pool that is not watched never defers. It stays what it was for a few samples in which no CPU was in demand.
+//! The monitor sets the longest delay at each tick: a quarter of the time that an item queued now will wait, since the time from queueing to the end
+//! of an item then grows by that share at most; and zero if items end rarely. Initially the delay is zero and sleepers are woken at once: a pool that
+//! the monitor does not sample never defers. The delay stays for the first few ticks at which no CPU is in demand.
 //!
 //! A sleeper whose delay has expired is woken by a worker on the CPU that the sleeper [parked](last_cpu) on, which costs a fraction of a wake-up
-//! across CPUs. If none has come by for a little longer, or if that is no CPU of the pod, any worker wakes it.
+//! across CPUs. If none has come by a little later, or if that is no CPU of the pod, any worker wakes it.
 //!
 //! **Invariant.** An entered sleeper is woken: by the worker that entered it, after its item, if that worker finds nothing to do or if the wake-up is
-//! overdue; before that worker declares that it blocks; by another worker that finds it expired; and, if all of them are in items that do not end,
-//! by the monitor's next sample. So it does not matter what the rest of the item does, nor what the one behind it waits for. The monitor may have
-//! forbidden deferring and gone meanwhile: so the worker that enters a sleeper asks again afterwards whether it may, and wakes all if not.
+//! overdue; before that worker declares that it blocks; by another worker that finds it expired; and, if all of them are in items that do not end, by
+//! the monitor at its first tick at which it is overdue. So it does not matter what the rest of the item does, nor what the item behind it waits for.
+//! The monitor may have forbidden deferring and gone meanwhile: so the worker that enters a sleeper checks again afterwards whether it may, and wakes
+//! all if not.
 //!
 //! A thread that spins for an item of such a pool takes a CPU from what it waits for: the thread that has published there last parks at once
 //! ([`has_backlog`]).
@@ -23,9 +24,9 @@
 //! A sleeper that was woken otherwise meanwhile, or is gone, is woken in vain: see [`Completion`](crate::Completion).
 //!
 //! **Wakers** of asynchronous tasks are deferred in the same way: a runtime's thread that a waker unparks finds several of its tasks ready. A waker
-//! is the program's code. So it is called only between two items, by a worker or by the monitor, with no lock held: never before a declared
-//! block, where the item may hold a lock that the waker takes. The worker that has entered a waker when deferring was just forbidden takes that one back, and
-//! calls it at the end of its item: the next item of its batch may wait for the task.
+//! is the program's code. So a worker or the monitor calls it only between two items, with no lock held; never before a declared block, where the
+//! item may hold a lock that the waker takes. If deferring is forbidden while a worker enters a waker, the worker takes that one back and calls it at
+//! the end of its item: the next item of its batch may wait for the task.
 #![allow(unsafe_code)]
 
 use super::last_cpu;
@@ -37,27 +38,27 @@ use crate::topology::CpuSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-/// So many sleepers at a time; further ones are woken at once.
+/// The most sleepers at a time; further ones are woken at once.
 const PLACES: usize = 32;
 /// The longest delay.
 const LATEST_NS: u64 = 250_000;
-/// Less than what two wake-ups cost is not worth it.
+/// Less than the cost of two wake-ups is not worth it.
 const WORTH_NS: u64 = 15_000;
 /// If items end more rarely, sleepers are woken at once: workers come by too rarely to find expired wake-ups.
 const OFTEN_NS: u64 = 50_000;
-/// A wake-up that has been expired for longer is done from any CPU: more than the time between two items of a worker where items end often.
+/// A wake-up that has been expired for longer is done from any CPU: more than the time between two items of a worker if items end often.
 const OVERDUE_NS: u64 = 60_000;
 
-/// What an owner that waits for a bell is entered as. Words are aligned to 4, so it is none.
+/// The entry of an owner that waits for a bell. Words are aligned to 4, so it is none.
 #[cfg(not(cmwq_loom))]
 pub(crate) fn entry_of(ringer: Ringer) -> usize {
     ringer.number() << 1 | 1
 }
 
-/// Words are aligned to 4, and so are boxes of wakers; a bell's entry is odd.
+/// Words and boxes of wakers are aligned to 4; a bell's entry is odd.
 const WAKER: usize = 2;
 
-/// What a task's waker is entered as.
+/// The entry of a task's waker.
 pub(in crate::pool) fn entry_of_waker(waker: Box<Waker>) -> usize {
     Box::into_raw(waker).expose_provenance() | WAKER
 }
@@ -66,7 +67,7 @@ fn is_waker(entry: usize) -> bool {
     entry & 3 == WAKER
 }
 
-/// Wakes those who sleep on the word at this address, wait for this bell, or left this waker.
+/// Wakes the threads that sleep on the word at this address, rings this bell, or calls this waker.
 ///
 /// # Safety
 /// The entry is the caller's: it was taken out of its place, or never entered.
@@ -88,14 +89,14 @@ pub(in crate::pool) unsafe fn wake(entry: usize) {
 
 /// The sleepers of one pool that are still to be woken.
 pub(in crate::pool) struct PendingWakeups {
-    /// Addresses of the words that they sleep on, [bells](entry_of), or boxes of wakers; 0: none.
+    /// Addresses of the words that threads sleep on, [bells](entry_of), or boxes of wakers; 0: none.
     places: [AtomicUsize; PLACES],
-    /// 1: a sleeper was entered since all were last woken. Changed by read-modify-writes alone, so that the worker that takes it sees all that was
-    /// entered before: the entries release, and each of them carries on what the earlier ones released.
+    /// 1: a sleeper was entered since all were last woken. Changed only by read-modify-writes, so that the worker that takes it sees all that was
+    /// entered before: the entries release, and each continues the release of the earlier ones.
     any: AtomicU32,
     /// About when the first of them was entered.
     since_ns: AtomicU64,
-    /// The longest delay; 0: none is deferred. The monitor's word to the workers, which the models look at.
+    /// The longest delay; 0: no deferring. The monitor writes it, the workers read it, and the models check that.
     within_ns: atomic::AtomicU64,
 }
 
@@ -109,12 +110,12 @@ impl PendingWakeups {
         }
     }
 
-    /// `false`: it has to be woken at once.
+    /// `false`: the caller must wake it at once.
     pub(in crate::pool) fn enter(&self, word: usize) -> bool {
         if self.within_ns.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        // Release: a waker is read by the worker that takes it out. Of words and bells only the number is used.
+        // Release: the worker that takes a waker out reads it. Of words and bells only the number is used.
         let entered = self.places.iter().any(|place| {
             place
                 .compare_exchange(0, word, Ordering::Release, Ordering::Relaxed)
@@ -122,14 +123,14 @@ impl PendingWakeups {
         });
         if entered {
             if !self.is_any() {
-                // Of two times either will do.
+                // If two threads store, either time will do.
                 self.since_ns.store(clock::now_ns(), Ordering::Relaxed);
             }
-            // Release: who tells finds the entry. Acquire: a telling that came first, and did not, is that of a monitor that may have
-            // forbidden it, and that is seen.
+            // Release: the waking thread finds the entry. Acquire: if an exchange came first and missed the entry, the monitor may have forbidden
+            // deferring, and that is seen.
             self.any.fetch_or(1, Ordering::AcqRel);
             if self.within_ns.load(Ordering::Relaxed) == 0 {
-                // Nobody may come by any more. Wakers are left to the workers that entered them.
+                // No thread may come by any more. Wakers are left to the workers that entered them.
                 self.wake_in_item();
             }
         }
@@ -144,7 +145,7 @@ impl PendingWakeups {
         if self.within_ns.load(Ordering::Relaxed) != 0 {
             return true;
         }
-        // The monitor may have come by before it was entered. If it came by afterwards, the waker is its to call.
+        // The monitor may have come by before the entry. If it came by afterwards, it has taken the waker, and calls it.
         let take_back = |place: &AtomicUsize| {
             place
                 .compare_exchange(entry, 0, Ordering::Acquire, Ordering::Relaxed)
@@ -159,20 +160,20 @@ impl PendingWakeups {
         words.filter(|&word| word != 0).collect()
     }
 
-    /// Wakes all but wakers, which must not be called inside an item. `any` stays set, at worst for nobody.
+    /// Wakes all except wakers, which must not be called inside an item. `any` stays set, at worst without an entry.
     pub(in crate::pool) fn wake_in_item(&self) {
         if self.is_any() {
             self.wake_those(|entry| !is_waker(entry));
         }
     }
 
-    /// Whether there may be any. Never `false` to a worker that has entered one that no worker has taken since.
+    /// Whether there may be any. Never `false` for a worker that has entered one that no worker has taken since.
     #[inline]
     pub(in crate::pool) fn is_any(&self) -> bool {
         self.any.load(Ordering::Relaxed) != 0
     }
 
-    /// For how long the first has been expired; `None`: it is not.
+    /// How long the first has been expired; `None`: it is not.
     #[inline]
     fn due_for_ns(&self) -> Option<u64> {
         // The model checker has no time.
@@ -196,12 +197,12 @@ impl PendingWakeups {
 
     #[cold]
     fn wake_all(&self) {
-        // First: what is entered later is said again. Acquire: what was entered before is found.
+        // First: a later entry sets it again. Acquire: earlier entries are found.
         self.any.swap(0, Ordering::AcqRel);
         self.wake_those(|_| true);
     }
 
-    /// Wakes those on whose words `wanted` says so. `false`: there are others.
+    /// Wakes the entries that `wanted` accepts. `false`: others are left.
     fn wake_those(&self, wanted: impl Fn(usize) -> bool) -> bool {
         let mut all = true;
         for place in &self.places {
@@ -213,7 +214,7 @@ impl PendingWakeups {
                 all = false;
                 continue;
             }
-            // If another worker has taken it meanwhile, that one wakes it. Acquire: pairs with the release of a waker's entry.
+            // If another worker has taken it meanwhile, that worker wakes it. Acquire: pairs with the release of a waker's entry.
             let taken = place.compare_exchange(word, 0, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_ok() {
                 // SAFETY: just taken out of its place.
@@ -223,14 +224,14 @@ impl PendingWakeups {
         all
     }
 
-    /// By a worker that has ended an item, of a pod with these CPUs.
+    /// For a worker of a pod with these CPUs that has ended an item.
     #[inline]
     pub(in crate::pool) fn wake_if_expired(&self, pod: &CpuSet) {
         if !self.is_any() {
             return;
         }
         if self.within_ns.load(Ordering::Relaxed) == 0 {
-            // It was forbidden: no worker may come by on the other CPUs.
+            // Deferring is forbidden: no worker may come by on the other CPUs.
             return self.wake_all();
         }
         match self.due_for_ns() {
@@ -240,18 +241,18 @@ impl PendingWakeups {
         }
     }
 
-    /// Wakes those who sleep on the caller's CPU, and those on whose CPUs no worker will come by. The others stay entered.
+    /// Wakes the sleepers of the caller's CPU, and those on whose CPUs no worker will come by. The others stay entered.
     #[cold]
     fn wake_near(&self, pod: &CpuSet) {
         let here = cpu::current();
         let others = |there: usize| Some(there) != here && pod.contains(there);
         if self.wake_those(|word| !last_cpu::of(word).is_some_and(others)) {
-            // None is left, or one was entered meanwhile, which is woken early then.
+            // None is left, or one was entered meanwhile, which is then woken early.
             self.wake_entered();
         }
     }
 
-    /// The monitor's look: `waiting` items wait, and `done` have ended in `period_ns`.
+    /// The monitor's sample: `waiting` items wait, and `done` have ended in `period_ns`.
     pub(in crate::pool) fn allow(
         &self,
         pool: u32,
@@ -263,7 +264,7 @@ impl PendingWakeups {
         if late_ns == 0 {
             return self.forbid(pool);
         }
-        // A worker wakes those that are not overdue, without an interrupt to another CPU, or the next sample does.
+        // A worker wakes those that are not overdue, without an interrupt to another CPU, or the next tick does.
         let overdue = self.due_for_ns().is_some_and(|ns| ns >= OVERDUE_NS);
         self.within_ns.store(late_ns, Ordering::Relaxed);
         backlog(pool).store(true, Ordering::Relaxed);
@@ -275,7 +276,7 @@ impl PendingWakeups {
         if self.within_ns.load(Ordering::Relaxed) != 0 {
             self.within_ns.store(0, Ordering::Relaxed);
             backlog(pool).store(false, Ordering::Relaxed);
-            // Even if none is entered yet: a worker that enters a sleeper from now on sees the waker's exchange.
+            // Even if none is entered yet: a worker that enters a sleeper from now on acquires the exchange of `wake_all`.
             return WakeAll(Some(self));
         }
         self.all()
@@ -287,7 +288,7 @@ impl PendingWakeups {
     }
 }
 
-/// Wakes all that are entered when it is dropped, which must be with no lock held: a waker may queue items.
+/// Wakes all entries when dropped, which must be with no lock held: a waker may queue items.
 #[must_use]
 pub(in crate::pool) struct WakeAll<'a>(Option<&'a PendingWakeups>);
 
@@ -299,7 +300,7 @@ impl Drop for WakeAll<'_> {
     }
 }
 
-/// By the numbers of pools, modulo how many these are: whether the pool has a backlog. For threads that know no more of a pool than its number.
+/// Whether a pool has a backlog, indexed by its number modulo the length. For threads that know only the number of a pool.
 static BACKLOGS: [AtomicBool; 1024] = [const { AtomicBool::new(false) }; 1024];
 
 fn backlog(pool: u32) -> &'static AtomicBool {
@@ -341,7 +342,7 @@ mod tests {
         assert!(!has_backlog(POOL));
     }
 
-    /// Words that nobody sleeps on, where somebody has said that he does: waking them wakes nobody.
+    /// No thread sleeps on these words, though their last-CPU hints say so: waking them wakes none.
     #[test]
     fn those_near_are_told_first_and_no_others_but_where_no_worker_comes() {
         let pending_wakeups = PendingWakeups::new();
@@ -368,14 +369,14 @@ mod tests {
         assert!(pending_wakeups.is_any());
         pending_wakeups.wake_entered();
         assert!(entered().is_empty() && !pending_wakeups.is_any());
-        // Entered by one who was told earlier that he may: whoever ends an item wakes all.
+        // Entered by a worker that had read that it may: the next worker that ends an item wakes all.
         enter(far, there);
         pending_wakeups.within_ns.store(0, Ordering::Relaxed);
         pending_wakeups.wake_if_expired(&pod);
         assert!(entered().is_empty() && !pending_wakeups.is_any());
     }
 
-    /// A word that nobody sleeps on.
+    /// No thread sleeps on this word.
     #[test]
     fn the_monitor_leaves_those_who_are_not_overdue_to_workers() {
         // No pool of this process has such a number.

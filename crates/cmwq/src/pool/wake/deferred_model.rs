@@ -1,4 +1,4 @@
-//! Nobody who is entered is forgotten, whoever else tells or forbids meanwhile.
+//! No entered sleeper is forgotten, whichever threads wake or forbid meanwhile.
 
 use super::*;
 use loom::thread;
@@ -34,7 +34,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// `others` threads run beside a worker that completes what one sleeps on.
+/// `others` run on a thread beside a worker that completes what a sleeper waits for.
 fn beside(others: fn(&PendingWakeups, &[AtomicU32; 2])) {
     explore(move || {
         let shared = Arc::new((
@@ -85,7 +85,7 @@ impl std::task::Wake for Counts {
     }
 }
 
-/// Two workers end items whose tasks are awaited, and go on without looking; the monitor forbids deferring, and looks no more.
+/// Two workers end items whose tasks are awaited, and do not check again; the monitor forbids deferring, and does not come back.
 #[test]
 fn each_waker_is_called_once_though_it_is_forbidden_meanwhile() {
     explore(|| {

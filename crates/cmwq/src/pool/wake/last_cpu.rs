@@ -1,9 +1,9 @@
 //! The last-CPU hint of a sleeper: on which CPU it parked, by the address of the word that it sleeps on.
 //!
-//! Waking a thread on another CPU costs both CPUs an interrupt, and on a virtual machine its host's help; on the waker's own CPU it costs
-//! neither. A worker that may leave a wake-up to another one can tell by this which one should do it.
+//! Waking a thread on another CPU costs both CPUs an interrupt, and on a virtual machine its host's help; on the waker's own CPU it costs neither. By
+//! this hint a worker knows which worker should do a wake-up.
 //!
-//! All of it is a hint: sleepers whose words share an entry overwrite each other's, and none takes its entry back.
+//! All of it is a hint: sleepers whose words share an entry overwrite each other's, and no sleeper takes its entry back.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::sys::atomic::plain::AtomicU32;
 const ENTRIES: usize = 1024;
 const BITS: u32 = ENTRIES.ilog2();
 
-/// CPUs, and one more, so that 0 is none.
+/// CPU numbers plus one; 0: none.
 static CPUS: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
 
 fn entry(word: usize) -> &'static AtomicU32 {
@@ -20,7 +20,7 @@ fn entry(word: usize) -> &'static AtomicU32 {
     &CPUS[(mixed >> (u64::BITS - BITS)) as usize]
 }
 
-/// A thread is about to go to sleep on `word`, on `cpu`.
+/// The calling thread is about to park on `word`, on `cpu`.
 pub(crate) fn note(word: usize, cpu: usize) {
     let (entry, cpu) = (entry(word), cpu as u32 + 1);
     // Nearly always it is there already: issuers wait again and again.
@@ -29,7 +29,7 @@ pub(crate) fn note(word: usize, cpu: usize) {
     }
 }
 
-/// On which CPU a thread sleeps on `word`, if it has said so.
+/// The CPU on which a thread sleeps on `word`, if it has noted one.
 pub(in crate::pool) fn of(word: usize) -> Option<usize> {
     (entry(word).load(Ordering::Relaxed) as usize).checked_sub(1)
 }
@@ -38,7 +38,7 @@ pub(in crate::pool) fn of(word: usize) -> Option<usize> {
 mod tests {
     #[test]
     fn the_last_sleeper_of_a_word_counts() {
-        // Any addresses: nothing is read there. Other tests of this process may use the second one's entry, if hardly ever.
+        // Any addresses: nothing is read there. Other tests of this process hardly ever use the same entry.
         let word = 0x7e57_0000_0004;
         super::note(word, 0);
         assert_eq!(super::of(word), Some(0));

@@ -1,4 +1,4 @@
-//! Policies of waking: where a woken worker runs, and when a sleeper is woken.
+//! Wake policies: where a woken worker runs, and when a sleeper is woken.
 
 pub(in crate::pool) mod boost;
 pub(in crate::pool) mod deferred;

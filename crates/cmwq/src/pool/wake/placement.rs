@@ -1,17 +1,16 @@
 //! Wake placement: on which CPU a woken worker begins.
 //!
-//! Where it begins is the system's choice, and mostly a good one. But a virtual machine whose idle CPUs halt takes them for CPUs that its
-//! host has given to others, and puts the woken thread on the waker's own CPU, where it preempts the waker. If the waker is about to wait,
-//! that is the best CPU there is. If not, because it queues one item after the other, or is a worker with an item in its hands, then
-//! a CPU idles: a window of items in flight is run one by one, or two workers share a CPU while the other one halts and the issuer waits
-//! for the item of the preempted worker.
+//! The system chooses, and mostly well. But a virtual machine whose idle CPUs halt takes them for CPUs that its host has given to others, and puts
+//! the woken thread on the waker's own CPU, where it preempts the waker. If the waker is about to wait, that is the best CPU. If not, because it
+//! queues one item after the other, or is a worker that has an item to run, then a CPU idles: a window of items in flight is run one by one, or two
+//! workers share a CPU while the other one halts and the issuer waits for the item of the preempted worker.
 //!
-//! So a worker whose waker goes on running notes whether it began on the same CPU. Where that is the habit, and the process leaves
-//! CPUs unused, workers of unbound pools have preferred CPUs, dealt out over the pod's CPUs in turn: before it parks, a worker binds itself to its
-//! preferred CPU, so that it wakes up there, and then to its pod again, before it runs anything. No item sees it, and while a worker runs the
-//! system moves it, as ever. A waker that goes on picks a worker that prefers another CPU; one that is about to wait, a worker that prefers the waker's CPU.
+//! So a worker whose waker goes on running notes whether it began on the same CPU. If that is the habit, and the process leaves CPUs unused, workers
+//! of unbound pools have preferred CPUs, dealt out over the pod's CPUs in turn. Before it parks, a worker binds itself to its preferred CPU, so that
+//! it wakes up there; then to its pod again, before it runs anything. No item sees it, and while a worker runs the system moves it as ever. A waker
+//! that goes on picks a worker that prefers another CPU; a waker about to wait, one that prefers the waker's CPU.
 //!
-//! A publisher goes on if it has not slept of its own accord since it last called a worker.
+//! An issuer goes on if it has not slept of its own accord since it last called a worker.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;
@@ -20,26 +19,26 @@ use crate::sys::local::thread_local;
 use crate::sys::{clock, cpu, thread};
 use std::cell::Cell;
 
-/// So many more wake-ups that ended on the waker's CPU than elsewhere are a habit; more than the most are forgotten.
+/// A habit is so many more wake-ups on the waker's CPU than elsewhere; the difference is counted up to `MOST`.
 const HABIT: u32 = 4;
 const MOST: u32 = 16;
 /// Every so many times no preferred CPUs are used, to see what the system does. Odd: several pools may take turns.
 const PROBE_EVERY: u32 = 31;
-/// Before there is a habit, every so many calls a publisher is asked whether it goes on, which costs a system call.
+/// Before there is a habit, an issuer is checked for going on at every so many calls: it costs a system call.
 const ASK_EVERY: u32 = 8;
-/// How often the process's use of CPUs is looked at, in ns, and the shares of it, in percent, below which CPUs are to spare, and above which
-/// they are not any more.
+/// How often the process's use of CPUs is measured, in ns; the shares, in percent, below which CPUs are to spare, and above which they are not any
+/// more.
 const LOOK_EVERY_NS: u64 = 4_000_000;
 const SPARE_BELOW: u64 = 90;
 const BUSY_ABOVE: u64 = 97;
 
-/// What is known of where workers begin. Shared by threads: a lost update only delays the learning.
+/// Where workers have begun lately. Shared by threads: a lost update only delays the learning.
 pub(in crate::pool) struct Placement {
     habit: AtomicU32,
     turn: AtomicU32,
     asked: AtomicU32,
     spare: AtomicBool,
-    /// When the process's CPU time was last looked at, and what it was.
+    /// When the process's CPU time was last read, and its value.
     looked_ns: AtomicU64,
     used_ns: AtomicU64,
 }
@@ -68,7 +67,7 @@ impl Placement {
         }
     }
 
-    /// Whether to find out if a publisher goes on.
+    /// Whether to find out if an issuer goes on.
     pub(in crate::pool) fn is_of_interest(&self) -> bool {
         self.habit.load(Ordering::Relaxed) > 0
             || self
@@ -86,7 +85,7 @@ impl Placement {
                 .is_multiple_of(PROBE_EVERY)
     }
 
-    /// Looks whether the process leaves CPUs unused, if it is time to.
+    /// Measures whether the process leaves CPUs unused, if that is due.
     pub(in crate::pool) fn look_around(&self) {
         let now_ns = clock::now_ns();
         let passed_ns = now_ns - self.looked_ns.load(Ordering::Relaxed).min(now_ns);
@@ -102,7 +101,7 @@ impl Placement {
         );
     }
 
-    /// The process used so much of what it might have used.
+    /// The process used `used_ns` of CPU time, out of `might_ns`.
     fn judge(&self, used_ns: u64, might_ns: u64) {
         let percent = used_ns * 100 / might_ns.max(1);
         if percent < SPARE_BELOW {
@@ -113,7 +112,7 @@ impl Placement {
     }
 }
 
-/// Whether the calling thread has not slept of its own accord since it was asked last.
+/// Whether the calling thread has not slept of its own accord since the last call.
 pub(in crate::pool) fn goes_on() -> bool {
     thread_local! {
         static SLEPT: Cell<i64> = const { Cell::new(-1) };
@@ -146,7 +145,7 @@ mod tests {
         placement.judge(50, 100);
         assert_eq!(habit(&placement), 0);
         placement.saw(true);
-        // All but the one that is a probe.
+        // All except the probe.
         assert_eq!(habit(&placement), PROBE_EVERY as usize - 1);
         placement.judge(SPARE_BELOW + 1, 100);
         assert_eq!(
@@ -176,7 +175,7 @@ mod tests {
         assert!(!placement.is_habit() && !placement.is_habit());
     }
 
-    /// Whether one more worker is asked for when somebody on CPU 0 who goes on wakes one: `idle` sleeps, and all others of so many are running.
+    /// Whether one more worker is requested when a thread on CPU 0 that goes on wakes one: worker `idle` sleeps, and all others run.
     fn wants_worker(workers: u32, idle: u32) -> bool {
         let pool = stubs::pool(1, u64::MAX);
         pool.placement.judge(0, 100);
@@ -209,7 +208,7 @@ mod tests {
         assert!(!wants_worker(4, 0), "two for each CPU are enough");
     }
 
-    /// The only pool that an engine of one queue has.
+    /// The pool of an engine with one queue.
     fn pool_of(engine: &Engine) -> Arc<Pool> {
         let id = engine.pool_states()[0].id;
         let gate = gates().enter(0);

@@ -1,4 +1,4 @@
-//! For tools that look at a process from outside.
+//! For tools that observe a process from outside.
 
 pub(crate) mod probe;
 pub(crate) mod symbol;

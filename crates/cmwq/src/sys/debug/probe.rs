@@ -1,9 +1,9 @@
-//! What can be watched from outside: one switch that says whether anybody does, and four USDT probes.
+//! Observing from outside: one switch that says whether a tool observes, and four USDT probes.
 //!
-//! The hot paths read the switch, a line that is written only when somebody begins or ceases to watch, and branch to a cold function if
-//! it is not 0. Half of it is the probes' *semaphore*, which tools such as bpftrace and perf raise (through the kernel) while they are
-//! attached; the other half holds this process's own [bits](bits). A probe is one `nop` in the cold function and a note in the
-//! program's file that says where it is and which registers hold its arguments.
+//! The hot paths read the switch, a line that is written only when a tool attaches or detaches, and branch to a cold function if it is not 0.
+//! Half of it is the probes' *semaphore*, which tools such as bpftrace and perf raise (through the kernel) while they are attached; the other
+//! half holds this process's own [bits](bits). A probe is one `nop` in the cold function and a note in the program's file that names its
+//! address and the registers of its arguments.
 
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
@@ -20,7 +20,7 @@ pub(crate) mod bits {
     pub(crate) const RECORD: u32 = 1 << SHIFT;
     /// Some calls of `queue()` are timed.
     pub(crate) const TIME: u32 = 2 << SHIFT;
-    /// Runs of items are told to hooks.
+    /// Runs of items are reported to hooks.
     pub(crate) const RUNS: u32 = 4 << SHIFT;
 }
 
@@ -28,14 +28,14 @@ pub(crate) mod bits {
 #[cfg_attr(not(cmwq_loom), unsafe(link_section = ".probes"))]
 static SWITCH: CachePadded<AtomicU32> = CachePadded::new(AtomicU32::new(0));
 
-/// 0: nobody watches.
+/// 0: no tool observes.
 #[inline(always)]
 pub(crate) fn switch() -> u32 {
-    // Relaxed: a hint. Who begins to watch does not care for the very first events.
+    // Relaxed: a hint. A tool that attaches may miss the very first events.
     SWITCH.load(Ordering::Relaxed)
 }
 
-/// Whether events are to be told, to the recorder or to a tool.
+/// Whether the recorder or a tool wants events.
 #[inline(always)]
 pub(crate) fn events_wanted() -> bool {
     switch() & !bits::TIME != 0
@@ -66,8 +66,8 @@ macro_rules! probe {
         probe!(@asm [] $name, $($arg),+);
     };
     (@asm [$($syntax:ident)?] $name:literal, $first:expr $(, $arg:expr)*) => {
-        // SAFETY: one instruction that does nothing; the rest goes to sections that are not loaded, but for one byte of the base that
-        // the format wants. The registers are only named.
+        // SAFETY: one instruction that does nothing; the rest goes to sections that are not loaded, except one byte of the base that the format
+        // requires. The registers are only named.
         unsafe {
             core::arch::asm!(
                 concat!(
@@ -117,7 +117,7 @@ macro_rules! probe {
     ($name:literal, $($arg:expr),+) => { $(let _ = $arg;)+ };
 }
 
-/// An instance of an item was accepted. `name`: the queue's, ending with 0. CPUs: the one that was asked for and the pool's, -1 for any.
+/// An instance of an item was accepted. `name`: the queue's, ending with 0. CPUs: the requested one and the pool's, -1 for any.
 #[inline(never)]
 pub(crate) fn workqueue_queue_work(
     item: usize,
@@ -148,7 +148,7 @@ pub(crate) fn workqueue_execute_start(item: usize, func: usize) {
     probe!("workqueue_execute_start", item, func);
 }
 
-/// It has returned. The item may be gone: its address is for comparing.
+/// The function has returned. The item may be freed: use its address only to compare.
 #[inline(never)]
 pub(crate) fn workqueue_execute_end(item: usize, func: usize) {
     probe!("workqueue_execute_end", item, func);

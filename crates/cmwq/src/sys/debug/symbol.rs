@@ -1,4 +1,4 @@
-//! What a code address is called.
+//! The name of the code at an address.
 
 use std::ffi::{CStr, c_void};
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(crate) fn name_of(address: usize) -> String {
         dli_saddr: std::ptr::null_mut(),
     };
     let at = std::ptr::without_provenance::<c_void>(address);
-    // SAFETY: dladdr only compares the address with the loaded files' ranges and fills `info` in.
+    // SAFETY: dladdr only compares the address with the ranges of the loaded files and fills in `info`.
     let found = unsafe { libc::dladdr(at, &mut info) } != 0;
     let text = |text: *const libc::c_char| {
         // SAFETY: dladdr's strings end with 0 and live as long as the file is loaded, which it is: its code was queued.

@@ -1,41 +1,40 @@
-//! Memory of small things that one thread makes and another one drops, over and over: spawned items.
+//! Memory of small objects that one thread allocates and another one drops, over and over: spawned items.
 //!
-//! What a general allocator does with them costs more than all else that a spawn does. It gives a block back to where it came from, on a
-//! line that both threads write, and the next allocation reads the block itself to find the one after it: a line that is still in the
-//! other CPU's cache.
+//! A general allocator spends more on them than all else that a spawn does. It returns a block to its origin, on a line that both threads write,
+//! and the next allocation reads the block itself to find the next free one: a line that is still in the other CPU's cache.
 //!
-//! Here a thread keeps what it frees in a *magazine*, an array of addresses, and allocates from that. Full magazines go to a depot
-//! for the process, where a thread whose own is empty finds them: one lock for [`ROUNDS`] blocks, and a thread that finds the lock taken
-//! uses the system's allocator instead of waiting. So does one that finds the depot empty, or full. Since the addresses are known beforehand, the lines of a
-//! block that will be needed soon are asked for in time.
+//! Here a thread keeps the blocks that it frees in a *magazine*, an array of addresses, and allocates from it. Full magazines go to a depot of
+//! the process, from which a thread with an empty one takes them: one lock for [`ROUNDS`] blocks. A thread that finds the lock taken, or the
+//! depot empty or full, uses the system's allocator instead of waiting. Since the addresses are known beforehand, the lines of a block that will
+//! be needed soon are prefetched.
 //!
-//! All blocks come from the system's allocator one by one and go back there one by one, so it does not matter which were kept.
+//! All blocks come from the system's allocator one by one and go back there one by one, so it does not matter which ones a magazine keeps.
 
+use super::free_list::FreeList;
 use super::prefetch;
-use super::stock::Stock;
 use crate::sys::local::thread_local;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::{Mutex, TryLockError};
 
-/// A block: what goes through the fast lists of glibc's allocator, which is where blocks come from that are not reused.
+/// A block: a size of the fast lists of glibc's allocator, from which blocks that are not reused come.
 const BLOCK: Layout = match Layout::from_size_align(120, 16) {
     Ok(layout) => layout,
     Err(_) => panic!("it is a layout"),
 };
 /// Blocks in a magazine.
 const ROUNDS: usize = 64;
-/// Full magazines that the process keeps at most, 30 MiB: a flood has hundreds of thousands of items on their way.
+/// Full magazines that the process keeps at most, 30 MiB: a flood has hundreds of thousands of items in flight.
 const MOST: usize = 4096;
-/// Full magazines that are kept in any case.
+/// Full magazines that [`trim`] always keeps.
 const KEPT: usize = 64;
 /// Magazines whose blocks are freed at a time, in a millisecond or so.
 const FREED_AT_ONCE: usize = 256;
-/// So many allocations ahead the lines of a block are asked for.
+/// How many allocations ahead the lines of a block are prefetched.
 const AHEAD: usize = 8;
 
-/// A block that is free.
+/// A free block.
 struct Free(NonNull<u8>);
 
 // SAFETY: it is the only reference to memory that belongs to no thread.
@@ -43,12 +42,12 @@ unsafe impl Send for Free {}
 
 type Magazine = Vec<Free>;
 
-/// Full magazines that no thread has.
-type Depot = Stock<Magazine>;
+/// Full magazines that no thread owns.
+type Depot = FreeList<Magazine>;
 
 static DEPOT: Mutex<Depot> = Mutex::new(Depot::new());
 
-/// Frees some of what nobody has used since this was called last.
+/// Frees some of the magazines that no thread has used since the last call.
 pub(crate) fn trim() {
     depot(|depot| depot.unused(KEPT, FREED_AT_ONCE))
         .into_iter()
@@ -56,16 +55,16 @@ pub(crate) fn trim() {
         .for_each(free_all);
 }
 
-/// Gives all blocks of a magazine back to the system.
+/// Returns all blocks of a magazine to the system.
 fn free_all(magazine: Magazine) {
     for block in magazine {
-        // SAFETY: it is free, and all blocks came from the system with this layout.
+        // SAFETY: the block is free, and all blocks came from the system with this layout.
         unsafe { dealloc(block.0.as_ptr(), BLOCK) };
     }
 }
 
-/// The magazines of one thread: it allocates from `loaded` and frees into it. The other one is there so that a thread which does both
-/// in turn does not go to the depot each time.
+/// The magazines of one thread: it allocates from `loaded` and frees into it. With `other`, a thread that does both in turn does not go to the
+/// depot each time.
 struct Own {
     loaded: Magazine,
     other: Magazine,
@@ -91,10 +90,10 @@ pub(crate) fn take(layout: Layout) -> NonNull<u8> {
         .unwrap_or_else(|| from_system(BLOCK))
 }
 
-/// Gives back what [`take`] has given for this layout.
+/// Frees what [`take`] returned for this layout.
 ///
 /// # Safety
-/// Nobody uses the memory any more.
+/// No thread uses the memory any more.
 #[inline]
 pub(crate) unsafe fn give(memory: NonNull<u8>, layout: Layout) {
     let kept = fits(layout) && own(|own| own.give(Free(memory))).unwrap_or(false);
@@ -110,17 +109,17 @@ fn fits(layout: Layout) -> bool {
     layout.size() <= BLOCK.size() && layout.align() <= BLOCK.align() && !cfg!(cmwq_loom)
 }
 
-/// Calls `f` with the thread's magazines; `None` while the thread is on its way out.
+/// Calls `f` with the thread's magazines; `None` while the thread ends.
 #[inline]
 fn own<R>(f: impl FnOnce(&mut Own) -> R) -> Option<R> {
-    // SAFETY: no other thread sees it, and `f` is one of the functions below, which do not come back here.
+    // SAFETY: no other thread sees them, and `f` is one of the functions below, which do not call `own`.
     OWN.try_with(|own| f(unsafe { &mut *own.get() })).ok()
 }
 
 #[cold]
 #[inline(never)]
 fn from_system(layout: Layout) -> NonNull<u8> {
-    // SAFETY: no layout here is of size 0: a task is never empty, and a block is not.
+    // SAFETY: no layout here has size 0: neither a task nor a block is empty.
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
@@ -140,7 +139,7 @@ impl Own {
         Some(block.0)
     }
 
-    /// `false`: there is no room.
+    /// `false`: the magazines are full.
     #[inline]
     fn give(&mut self, block: Free) -> bool {
         if self.loaded.len() == self.loaded.capacity() {
@@ -153,19 +152,19 @@ impl Own {
         room
     }
 
-    /// A magazine that is not empty, if there is one.
+    /// Loads a magazine that is not empty, if there is one.
     #[cold]
     fn load(&mut self) {
         if self.other.is_empty() {
             self.other = depot(Depot::take).flatten().unwrap_or_default();
-            // What was freed first is taken first: then items that are queued one after the other lie in memory as those did that have
-            // ended one after the other, and whoever walks along them finds each in its cache.
+            // The block that was freed first is taken first: then items that are queued one after the other lie in memory like those that ended one after
+            // the other, and a thread that walks along them finds each in its cache.
             self.other.reverse();
         }
         std::mem::swap(&mut self.loaded, &mut self.other);
     }
 
-    /// A magazine with room, if there is one.
+    /// Loads a magazine with room, if there is one.
     #[cold]
     fn unload(&mut self) {
         if self.other.len() == ROUNDS {
@@ -183,7 +182,7 @@ impl Own {
     }
 }
 
-/// Calls `f` with the depot, if nobody else has it. In a fork's child, where it may be locked for ever, blocks come from the system.
+/// Calls `f` with the depot, if no other thread holds it. In a fork's child it may be locked for ever: then blocks come from the system.
 fn depot<R>(f: impl FnOnce(&mut Depot) -> R) -> Option<R> {
     match DEPOT.try_lock() {
         Ok(mut depot) => Some(f(&mut depot)),
@@ -209,12 +208,12 @@ mod tests {
         Layout::from_size_align(100, 8).unwrap()
     }
 
-    /// Takes `number` blocks, all different, and writes all over them.
+    /// Takes `number` blocks, all different, and overwrites them.
     fn take_some(number: usize) -> Vec<usize> {
         let blocks: HashSet<usize> = (0..number)
             .map(|_| {
                 let block = take(small());
-                // SAFETY: it is ours, and as large as that.
+                // SAFETY: it is ours, and has this size.
                 unsafe { block.write_bytes(0xa5, small().size()) };
                 block.addr().get()
             })
@@ -226,7 +225,7 @@ mod tests {
     fn give_all(blocks: Vec<usize>) {
         for block in blocks {
             let block = std::ptr::with_exposed_provenance_mut(block);
-            // SAFETY: from `take_some`, and used up.
+            // SAFETY: from `take_some`, and not used any more.
             unsafe { give(NonNull::new(block).unwrap(), small()) };
         }
     }
@@ -247,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_only_takes_gets_what_another_one_has_given_back() {
-        // Other tests of this process may use the depot meanwhile: only that all is well can be said, and that much comes back.
+        // Other tests of this process may use the depot meanwhile, so only this is sure: that some blocks come back.
         let (to, from) = std::sync::mpsc::sync_channel::<Vec<usize>>(4);
         let giver = thread::spawn(move || from.into_iter().for_each(give_all));
         let mut before = HashSet::new();
@@ -271,7 +270,7 @@ mod tests {
             let layout = Layout::from_size_align(layout.0, layout.1).unwrap();
             let memory = take(layout);
             assert_eq!(memory.addr().get() % layout.align(), 0);
-            // SAFETY: it is ours, and as large as that.
+            // SAFETY: it is ours, and has this size.
             unsafe {
                 memory.write_bytes(0xa5, layout.size());
                 give(memory, layout);

@@ -1,4 +1,4 @@
-//! Plain memory whose guard is a rule and not a lock: the fields of a work item.
+//! Plain memory that a rule guards, not a lock: the fields of a work item.
 
 #[cfg(not(cmwq_loom))]
 use std::cell::UnsafeCell;
@@ -6,7 +6,7 @@ use std::cell::UnsafeCell;
 #[cfg(cmwq_loom)]
 use loom::cell::UnsafeCell;
 
-/// A field that one owner at a time may touch. The owner is whoever holds the item's PENDING bit (see
+/// A field that only its owner may touch. The owner is the thread that holds the item's PENDING bit (see
 /// [`Pending`](crate::item::raw::Pending)); under loom a second access without a happens-before edge is an error.
 #[repr(transparent)]
 pub(crate) struct Guarded<T: Copy>(UnsafeCell<T>);
@@ -29,7 +29,7 @@ impl<T: Copy> Guarded<T> {
         #[cfg(cmwq_sim)]
         crate::sys::atomic::touch(self, cmwq_vm::Access::Read);
         #[cfg(not(cmwq_loom))]
-        // SAFETY: by the caller's promise nobody writes now; `T: Copy` has no destructor.
+        // SAFETY: by the caller's promise no thread writes now; `T: Copy` has no destructor.
         unsafe {
             *self.0.get()
         }
@@ -45,7 +45,7 @@ impl<T: Copy> Guarded<T> {
         #[cfg(cmwq_sim)]
         crate::sys::atomic::touch(self, cmwq_vm::Access::Write);
         #[cfg(not(cmwq_loom))]
-        // SAFETY: by the caller's promise nobody else touches the field now.
+        // SAFETY: by the caller's promise no other thread touches the field now.
         unsafe {
             *self.0.get() = value;
         }

@@ -1,25 +1,25 @@
-//! Grace periods: reading a pointer that somebody may replace, without a reference count on a shared line.
+//! Grace periods: reading a pointer that another thread may replace, without a reference count on a shared line.
 //!
-//! A reader *enters* the gate of its CPU, loads the pointer, uses what it points to, and leaves. A writer replaces the
-//! pointer, then waits until every reader that could have seen the old one has left ([`Gates::synchronize`]).
+//! A reader *pins* the epoch in the gate of its CPU ([`Gates::enter`]), loads the pointer, uses what it points to, and unpins. A writer replaces
+//! the pointer, then waits until every reader that could have seen the old one has unpinned ([`Gates::synchronize`]).
 //!
 //! **Invariant.** A reader that loaded the old pointer is counted in some gate, in one of two phases, from before its
 //! load until after its last use.
 //!
-//! **Why one pass over one counter would not do.** It could be kept above zero for ever by readers that come later.
-//! So readers count in the phase that is current when they enter; the writer flips the phase and waits for the old
-//! phase's counters, which only shrink, but for readers that read the phase just before the flip and count themselves
-//! just after the scan. Two rounds catch those: the second round waits for the phase that such a reader counted in
-//! (it is the classic two-flip argument of user-space RCU and SRCU).
+//! **Why one pass over one counter does not do.** Later readers could keep it above zero for ever. So readers count in the phase that is current
+//! when they pin. The writer flips the phase and waits for the old phase's counters, which only shrink, except for readers that read the phase
+//! just before the flip and count themselves just after the scan. Two rounds catch those: the second round waits for the phase that such a
+//! reader counted in (the classic two-flip argument of user-space RCU and SRCU).
 //!
-//! **Eras.** What a reader has found is the same as long as no grace period begins. Who need not be inside a gate in order to *use* what he has found, since it is his own,
-//! may find it once in an [era] instead of each time. He asks for the era before he looks, and uses what he has found as long as the era is the same.
-//! Who has found something that is not his may use it again ([`Kept`]) in a later gate, if inside that it is still the same era.
+//! **Epochs.** What a reader finds stays the same as long as no grace period begins. A reader that owns what it has found need not be pinned to
+//! *use* it, and may find it once in an [epoch](era) instead of each time: it reads the epoch before the look-up, and uses the result as long as
+//! the epoch is the same. A reader that does not own what it has found may use it again ([`Kept`]) under a later pin, if the epoch, read under
+//! that pin, is still the same.
 //!
-//! **Ordering.** Reader: *count* then *load pointer*. Writer: *store pointer* then *read count*. Both sides are `SeqCst`, so
-//! in their single total order either the writer sees the count or the reader sees the new pointer. The same holds for *count* then *read the era* and *begin
-//! an era* then *read count*: who reads the old one is waited for. Leaving is a
-//! `Release` that the writer's reads acquire: all use of the old object happens before it is dropped.
+//! **Ordering.** Reader: *count* then *load pointer*. Writer: *store pointer* then *read count*. Both sides are `SeqCst`, so in their single total
+//! order either the writer sees the count or the reader sees the new pointer. The same holds for *count* then *read the epoch* and *begin an
+//! epoch* then *read count*: the writer waits for a reader that reads the old epoch. Unpinning is a `Release` that the writer's reads acquire:
+//! all use of the old object happens before it is dropped.
 
 use crate::sys::atomic::{AtomicPtr, AtomicUsize, Ordering, seq_cst_for_loom};
 use crate::sys::fork::{Held, Side};
@@ -30,7 +30,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// How many grace periods have begun in the process, and forks that it is away from the first one.
+/// How many grace periods have begun in the process, plus the forks that lie between it and the first process.
 #[cfg(not(cmwq_loom))]
 static ERA: AtomicUsize = AtomicUsize::new(0);
 
@@ -39,7 +39,8 @@ loom::lazy_static! {
     static ref ERA: AtomicUsize = AtomicUsize::new(0);
 }
 
-/// The era that it is. Who reads it sees everything that was replaced before it began, and whoever was told that it has begun reads it, or a later one.
+/// The current epoch. A thread that reads it sees everything that was replaced before the epoch began. A thread that was told that an epoch has
+/// begun reads that one, or a later one.
 #[inline]
 pub(crate) fn era() -> usize {
     ERA.load(Ordering::SeqCst)
@@ -60,10 +61,10 @@ pub(crate) struct Gates {
     writer: Mutex<()>,
 }
 
-/// Proof that the thread is inside a gate.
+/// An epoch pin of the calling thread.
 pub(crate) struct GateGuard<'g> {
     counter: &'g AtomicUsize,
-    /// A gate is left by the thread that entered it, so that it stays short.
+    /// The thread that pinned unpins, so that the pin stays short.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -80,11 +81,11 @@ impl Gates {
         }
     }
 
-    /// Enters the gate of `cpu` (a hint: any gate is correct, the CPU's own is the fast one).
+    /// Pins the epoch in the gate of `cpu` (a hint: any gate is correct, the CPU's own is the fast one).
     #[inline]
     pub(crate) fn enter(&self, cpu: usize) -> GateGuard<'_> {
         let gate = &self.gates[cpu & (self.gates.len() - 1)];
-        // Relaxed: a stale phase is the case that the second round of `synchronize` is for.
+        // Relaxed: the second round of `synchronize` handles a stale phase.
         let counter = &gate.0[self.phase.load(Ordering::Relaxed) & 1];
         counter.fetch_add(1, Ordering::SeqCst);
         seq_cst_for_loom();
@@ -94,8 +95,8 @@ impl Gates {
         }
     }
 
-    /// For a fork: nobody waits for readers meanwhile. In the child, readers that were other threads of the parent are not
-    /// there. Its one thread is none itself, since gates are not held while user code runs.
+    /// For a fork: no writer waits for readers meanwhile. In the child, readers that were other threads of the parent do not exist. Its one thread
+    /// is not a reader, since no thread is pinned while user code runs.
     pub(crate) fn hold_during_fork(&'static self) -> Held {
         let writer = self.writer.lock();
         Box::new(move |side| {
@@ -109,7 +110,7 @@ impl Gates {
         })
     }
 
-    /// Waits until every reader that entered before the call has left. Must not be called inside a gate.
+    /// Waits until every reader that pinned before the call has unpinned. The caller must not be pinned.
     pub(crate) fn synchronize(&self) {
         begin_era();
         let _one_writer = self.writer.lock();
@@ -118,7 +119,7 @@ impl Gates {
             let old = self.phase.fetch_add(1, Ordering::SeqCst) & 1;
             seq_cst_for_loom();
             for gate in &self.gates {
-                // SeqCst: the reader side's counterpart; it also acquires the leaving readers' Release.
+                // SeqCst: the reader side's counterpart; it also acquires the Release of readers that unpin.
                 while gate.0[old].load(Ordering::SeqCst) != 0 {
                     task::yield_now();
                 }
@@ -129,17 +130,17 @@ impl Gates {
 }
 
 impl GateGuard<'_> {
-    /// The era that it is, for what is [kept](Kept).
+    /// The current epoch, for values that are [kept](Kept).
     #[inline]
     pub(crate) fn era(&self) -> usize {
         era()
     }
 }
 
-/// What a reader has found in a gate, for a later one.
+/// What a reader has found while pinned, for a later pin.
 pub(crate) struct Kept<T> {
     value: NonNull<T>,
-    /// That of the gate in which it was found, asked for before it was looked for.
+    /// The epoch, read under the same pin before the look-up.
     era: usize,
 }
 
@@ -153,7 +154,7 @@ impl<T> Clone for Kept<T> {
 impl<T> Copy for Kept<T> {}
 
 impl<T> Kept<T> {
-    /// `value` was found after `era` was read in the same gate.
+    /// `value` was found after `era` was read under the same pin.
     pub(crate) fn new(value: &T, era: usize) -> Self {
         Kept {
             value: NonNull::from(value),
@@ -161,17 +162,17 @@ impl<T> Kept<T> {
         }
     }
 
-    /// The value, if `era`, read in `gate`, is the one in which it was found.
+    /// The value, if `era`, read under `_gate`, is the epoch in which it was found.
     ///
     /// # Safety
-    /// What it was [loaded](Shared::load) from is still there: it may have been replaced, but not dropped.
+    /// The place that it was [loaded](Shared::load) from still exists: it may have been replaced, but not dropped.
     #[inline]
     pub(crate) unsafe fn again<'g>(self, _gate: &'g GateGuard<'_>, era: usize) -> Option<&'g T> {
         if era != self.era {
             return None;
         }
-        // SAFETY: it was the current value when it was found, and if it was replaced since, then by somebody whose grace period had not begun when the
-        // era was read: that one waits for `_gate`.
+        // SAFETY: it was the current value when it was found. If a writer has replaced it since, that writer's grace period had not begun when the
+        // epoch was read: it waits for `_gate`.
         Some(unsafe { self.value.as_ref() })
     }
 }
@@ -183,7 +184,7 @@ impl Drop for GateGuard<'_> {
     }
 }
 
-/// An `Arc<T>` that can be replaced while others read it through a gate.
+/// An `Arc<T>` that can be replaced while pinned readers use it.
 pub(crate) struct Shared<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
 
 impl<T> Shared<T> {
@@ -191,29 +192,29 @@ impl<T> Shared<T> {
         Shared(AtomicPtr::new(Arc::into_raw(value).cast_mut()), PhantomData)
     }
 
-    /// The current value, usable while the gate is held. All `Shared`s read under a gate of `gates` must have their old
-    /// values kept alive by [`replace`](Self::replace)'s caller until `gates.synchronize()` has returned.
+    /// The current value, usable while the pin lasts. For every `Shared` that is read under a pin of `gates`, the caller of
+    /// [`replace`](Self::replace) must keep the old value alive until `gates.synchronize()` has returned.
     #[inline]
     pub(crate) fn load<'g>(&self, _gate: &'g GateGuard<'_>) -> &'g T {
         let value = self.0.load(Ordering::SeqCst);
         // SAFETY: the pointer came from Arc::into_raw. `replace` hands the old Arc back wrapped in `Replaced`, which is only
-        // unwrapped by a synchronize() that started after the replacement; this reader entered its gate before the load,
+        // unwrapped by a synchronize() that started after the replacement; this reader pinned before the load,
         // so either it loaded the new value or that synchronize() waits for `_gate` to be dropped.
         unsafe { &*value }
     }
 
-    /// As [`load`](Self::load), and keeps the value beyond the gate.
+    /// As [`load`](Self::load), and keeps the value beyond the pin.
     pub(crate) fn get(&self, gate: &GateGuard<'_>) -> Arc<T> {
         let value: *const T = self.load(gate);
-        // SAFETY: the pointer came from Arc::into_raw, and by `load`'s argument that reference is not given up while the gate is
-        // held: there is at least one to add to.
+        // SAFETY: the pointer came from Arc::into_raw, and by `load`'s argument that reference is not given up while the pin lasts: there is at least
+        // one to add to.
         unsafe {
             Arc::increment_strong_count(value);
             Arc::from_raw(value)
         }
     }
 
-    /// Puts `value` in place. The old one stays alive inside the returned wrapper until a grace period has passed.
+    /// Puts `value` in place. The old value stays alive inside the returned wrapper until a grace period has passed.
     pub(crate) fn replace(&self, value: Arc<T>) -> Replaced<T> {
         let old = self
             .0
@@ -227,12 +228,12 @@ impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
         // `&mut self`: no reader is left, their borrow of the Shared has ended.
         let value = self.0.load(Ordering::Relaxed);
-        // SAFETY: came from Arc::into_raw; nobody else can take it any more.
+        // SAFETY: came from Arc::into_raw; no other thread can take it any more.
         drop(unsafe { Arc::from_raw(value) });
     }
 }
 
-/// A place for an `Arc<T>`, or for none, that others read through a gate. For statics: it is never dropped.
+/// A place for an `Arc<T>`, or for none, that pinned readers use. For statics: it is never dropped.
 #[cfg(not(cmwq_loom))]
 pub(crate) struct MaybeShared<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
 
@@ -246,12 +247,12 @@ impl<T> MaybeShared<T> {
     #[inline]
     pub(crate) fn load<'g>(&self, _gate: &'g GateGuard<'_>) -> Option<&'g T> {
         let value = self.0.load(Ordering::SeqCst);
-        // SAFETY: as for `Shared::load`: a pointer that is not null came from Arc::into_raw, and what `take` hands back stays
-        // alive until a synchronize() that waits for this gate.
+        // SAFETY: as for `Shared::load`: a pointer that is not null came from Arc::into_raw, and what `take` hands back stays alive until a
+        // synchronize() that waits for this pin.
         unsafe { value.as_ref() }
     }
 
-    /// As [`load`](Self::load), and keeps the value beyond the gate.
+    /// As [`load`](Self::load), and keeps the value beyond the pin.
     pub(crate) fn get(&self, gate: &GateGuard<'_>) -> Option<Arc<T>> {
         let value: *const T = self.load(gate)?;
         // SAFETY: as for `Shared::get`.
@@ -261,19 +262,19 @@ impl<T> MaybeShared<T> {
         })
     }
 
-    /// Puts `value` in place; what was there is handed back.
+    /// Puts `value` in place and hands back the old value.
     pub(crate) fn fill(&self, value: Arc<T>) -> Option<Replaced<T>> {
         self.swap(Arc::into_raw(value).cast_mut())
     }
 
-    /// Leaves it empty; what was there is handed back.
+    /// Empties it and hands back the old value.
     pub(crate) fn take(&self) -> Option<Replaced<T>> {
         self.swap(std::ptr::null_mut())
     }
 
     fn swap(&self, value: *mut T) -> Option<Replaced<T>> {
         let old = self.0.swap(value, Ordering::SeqCst);
-        // SAFETY: one that is not null came from Arc::into_raw, and its reference is given up by the swap.
+        // SAFETY: a pointer that is not null came from Arc::into_raw, and the swap gives up its reference.
         (!old.is_null()).then(|| Replaced(unsafe { Arc::from_raw(old) }))
     }
 }
@@ -346,7 +347,7 @@ mod model {
         });
     }
 
-    /// A reader that keeps what it has found, and uses it again in its next gates.
+    /// A reader that keeps what it has found, and uses it again under its next pins.
     fn keep(reads: usize, writes: u32) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
@@ -360,7 +361,7 @@ mod model {
                     for _ in 0..reads {
                         let gate = gates.enter(0);
                         let era = gate.era();
-                        // SAFETY: the thread holds what it is loaded from.
+                        // SAFETY: the thread holds the `Shared` that it is loaded from.
                         let again = kept.and_then(|kept| unsafe { kept.again(&gate, era) });
                         let watched = again.unwrap_or_else(|| shared.load(&gate));
                         kept = Some(Kept::new(watched, era));

@@ -1,9 +1,9 @@
-//! Memory that several threads use: reused blocks, guarded cells, and what readers find replaced.
+//! Memory that several threads use: reused blocks, guarded cells, grace periods.
 
 pub(crate) mod blocks;
 pub(crate) mod cell;
+pub(crate) mod free_list;
 pub(crate) mod gate;
 pub(crate) mod prefetch;
 #[cfg(all(test, cmwq_loom))]
 mod stacks;
-pub(crate) mod stock;

@@ -1,14 +1,13 @@
-//! Asking for a cache line before it is needed.
+//! Prefetching cache lines.
 
 /// Bytes of a line.
 pub(crate) const LINE: usize = 64;
 
-/// Asks for the line of `address` in order to write to it. A hint: any address will do, and nothing is read or written.
+/// Prefetches the line of `address` for writing. A hint: any address is allowed, and nothing is read or written.
 #[inline(always)]
 pub(crate) fn to_write(address: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: PREFETCHW faults at no address and changes no memory, register or flag; processors that do not know it take it
-    // for a NOP.
+    // SAFETY: PREFETCHW faults at no address and changes no memory, register or flag; processors without it execute a NOP.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
@@ -21,7 +20,7 @@ pub(crate) fn to_write(address: usize) {
     let _ = address;
 }
 
-/// Asks for the line of `address` in order to read it. A hint, as above.
+/// Prefetches the line of `address` for reading. A hint, as above.
 #[inline(always)]
 pub(crate) fn to_read(address: usize) {
     #[cfg(target_arch = "x86_64")]

@@ -1,8 +1,8 @@
-//! The stacks of the model checker's threads, kept and used again.
+//! Reuses the stacks of the model checker's threads.
 //!
-//! loom takes a stack from the system for each thread of each execution that it explores, and gives it back: the calls and the page
-//! faults took two thirds of the models' time. The three functions here come before the C library's in the test program of
-//! `cmwq-models`. All other memory goes to the system as before.
+//! loom maps a stack for each thread of each execution that it explores, and unmaps it: the calls and the page faults took two thirds of the
+//! models' time. The three functions here override the C library's in the test program of `cmwq-models`. They pass all other memory to the
+//! system.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -32,7 +32,7 @@ thread_local! {
     static STACKS: [Cell<Stack>; MOST] = const { [const { Cell::new(FREE) }; MOST] };
 }
 
-/// Changes the first stack that fits, and returns where it is.
+/// Changes the first stack that `fits`, and returns its address.
 fn change(fits: impl Fn(&Stack) -> bool, change: impl Fn(&mut Stack)) -> Option<usize> {
     STACKS.with(|stacks| {
         let slot = stacks.iter().find(|slot| fits(&slot.get()))?;
@@ -44,7 +44,7 @@ fn change(fits: impl Fn(&Stack) -> bool, change: impl Fn(&mut Stack)) -> Option<
 }
 
 /// # Safety
-/// As for the C library's.
+/// As for the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mmap(
     at: *mut c_void,
@@ -61,11 +61,11 @@ unsafe extern "C" fn mmap(
             return at as *mut c_void;
         }
     }
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     let mapped =
         unsafe { libc::syscall(libc::SYS_mmap, at, len, protection, flags, fd, offset) } as usize;
     if is_stack && mapped != libc::MAP_FAILED as usize {
-        // Without a free slot it goes back to the system like any other memory.
+        // Without a free slot the stack goes back to the system like any other memory.
         change(
             |stack| stack.at == 0,
             |stack| {
@@ -82,7 +82,7 @@ unsafe extern "C" fn mmap(
 }
 
 /// # Safety
-/// As for the C library's.
+/// As for the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mprotect(at: *mut c_void, len: libc::size_t, protection: c_int) -> c_int {
     let page = at as usize;
@@ -90,7 +90,7 @@ unsafe extern "C" fn mprotect(at: *mut c_void, len: libc::size_t, protection: c_
     if guard && change(|stack| stack.at == page && stack.guarded, |_| ()).is_some() {
         return 0;
     }
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     let status = unsafe { libc::syscall(libc::SYS_mprotect, at, len, protection) } as c_int;
     if guard && status == 0 {
         change(|stack| stack.at == page, |stack| stack.guarded = true);
@@ -99,7 +99,7 @@ unsafe extern "C" fn mprotect(at: *mut c_void, len: libc::size_t, protection: c_
 }
 
 /// # Safety
-/// As for the C library's.
+/// As for the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn munmap(at: *mut c_void, len: libc::size_t) -> c_int {
     let base = at as usize;
@@ -107,6 +107,6 @@ unsafe extern "C" fn munmap(at: *mut c_void, len: libc::size_t) -> c_int {
     if change(kept, |stack| stack.in_use = false).is_some() {
         return 0;
     }
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     unsafe { libc::syscall(libc::SYS_munmap, at, len) as c_int }
 }

@@ -1,4 +1,4 @@
-//! Atomics of the virtual machine: each operation is visible to the scheduler, and charged for its cache line.
+//! Atomics of the virtual machine: the scheduler sees each operation, and charges it for its cache line.
 //!
 //! All virtual threads share one OS thread, so the operation itself is the standard library's. Orderings have no effect: the machine
 //! is sequentially consistent.
@@ -12,11 +12,11 @@ pub(crate) mod plain {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 }
 
-/// Sequential consistency is what the machine has anyway.
+/// The machine is sequentially consistent anyway.
 #[inline(always)]
 pub(crate) fn seq_cst_for_loom() {}
 
-/// An access of the line where this is.
+/// An access to the line of `place`.
 #[inline]
 pub(crate) fn touch<T>(place: &T, access: Access) {
     if cmwq_vm::is_inside() {

@@ -4,11 +4,11 @@
 use cmwq_vm::os;
 use std::time::Duration;
 
-/// The longest time that is told from "for ever".
+/// The longest time that differs from "for ever".
 const LONGEST_NS: u64 = u64::MAX / 4;
 /// A tick of the coarse clock.
 const TICK_NS: u64 = 4_000_000;
-/// The machine is switched on some time after the clocks began: 0 means "never" in several places.
+/// The machine starts some time after the clocks began: 0 means "never" in several places.
 const BEGAN_NS: u64 = 1_000_000_000;
 
 pub(crate) fn now_ns() -> u64 {

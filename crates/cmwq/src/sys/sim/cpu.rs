@@ -9,7 +9,7 @@ pub(crate) fn current() -> Option<usize> {
 }
 
 pub(crate) fn configured() -> usize {
-    // The machine may be another one the next time: what is made once per process is made for all.
+    // The next machine may be another one: what is made once for each process is made for the largest.
     cmwq_vm::machine::MAX_CPUS
 }
 

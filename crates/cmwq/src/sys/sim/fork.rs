@@ -1,4 +1,4 @@
-//! Virtual machines do not fork; the locks of the process are those of the machine.
+//! Virtual machines do not fork; the locks of the process are the machine's locks.
 #![forbid(unsafe_code)]
 
 use super::sync::{Mutex, MutexGuard};
@@ -23,7 +23,7 @@ pub(crate) enum ProcessLock {
     Reports,
 }
 
-/// Which of the two processes goes on.
+/// Which of the two processes continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     #[expect(dead_code, reason = "nothing forks")]
@@ -31,13 +31,13 @@ pub(crate) enum Side {
     Child,
 }
 
-/// Lets the lock go after the fork.
+/// Releases the lock after the fork.
 pub(crate) type Held = Box<dyn FnOnce(Side)>;
 
 /// Takes the lock before a fork.
 type Take = fn() -> Held;
 
-/// There are none.
+/// There are no forks.
 pub(crate) fn notice() {}
 
 pub(crate) fn hold_during_forks(_lock: ProcessLock, _take: Take) {}

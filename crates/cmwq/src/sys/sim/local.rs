@@ -1,14 +1,14 @@
-//! Values of each virtual thread's own: all of them share one OS thread, so the standard library's would be shared.
+//! Thread-local values of virtual threads: these share one OS thread, and so would share the standard library's values.
 
 use cmwq_vm::os;
 use std::cell::{Cell, RefCell};
 
-/// As the standard library's of this name.
+/// As the standard library's type of this name.
 pub(crate) struct LocalKey<T: 'static> {
     make: fn() -> T,
 }
 
-/// The thread is at its end.
+/// The thread is ending.
 #[derive(Debug)]
 pub(crate) struct AccessError;
 
@@ -21,8 +21,7 @@ impl<T: 'static> LocalKey<T> {
     pub(crate) fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
         let key = std::ptr::from_ref(self) as usize;
         let value = os::local(key, self.make).ok_or(AccessError)?;
-        // SAFETY: it lies in a box that is the thread's until its end, and this is the thread: it is not at its end before `f`
-        // returns.
+        // SAFETY: the value lies in a box that the thread owns until its end. This is that thread, and it does not end before `f` returns.
         Ok(f(unsafe { &*value }))
     }
 

@@ -4,7 +4,7 @@
 use cmwq_vm::os;
 use std::io;
 
-/// The slice that the calling thread has from the system.
+/// The calling thread's default slice.
 pub(crate) struct Slice {
     default_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! Locks of the virtual machine, as the standard library has them: three states and a futex, with some spinning first.
+//! Locks of the virtual machine, built like the standard library's: three states and a futex, with some spinning first.
 
 use super::atomic::{AtomicU32, Ordering};
 use super::park::{wait_on, wake_all_at, wake_one};
@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 const FREE: u32 = 0;
 const LOCKED: u32 = 1;
 const CONTENDED: u32 = 2;
-/// Looks before a thread sleeps.
+/// Polls before a thread sleeps.
 const SPINS: u32 = 100;
 
 pub(crate) struct Mutex<T> {
@@ -17,12 +17,12 @@ pub(crate) struct Mutex<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: as for a lock of the standard library: one thread at a time has the value.
+// SAFETY: as for a lock of the standard library: only the lock holder uses the value.
 unsafe impl<T: Send> Sync for Mutex<T> {}
-// SAFETY: it owns the value.
+// SAFETY: the lock owns the value.
 unsafe impl<T: Send> Send for Mutex<T> {}
 
-/// The lock is held.
+/// The calling thread holds the lock.
 pub(crate) struct MutexGuard<'a, T> {
     lock: &'a Mutex<T>,
     _not_send: std::marker::PhantomData<*const ()>,
@@ -60,7 +60,7 @@ impl<T> Mutex<T> {
         self.take().then(|| self.guard())
     }
 
-    /// As [`lock`](Self::lock), telling whether another thread had it.
+    /// As [`lock`](Self::lock), and whether another thread held it.
     pub(crate) fn lock_noting(&self) -> (MutexGuard<'_, T>, bool) {
         let free = self.take();
         if !free {
@@ -135,7 +135,7 @@ impl Condvar {
     }
 }
 
-/// Debug builds count sleeps for the engine's own locks. Here items are not watched for that.
+/// Debug builds count sleeps on the engine's own locks. In the virtual machine no item is checked for that.
 #[cfg(debug_assertions)]
 pub(crate) mod engine_sleeps {
     pub(crate) fn count() -> i64 {

@@ -1,4 +1,4 @@
-//! What a virtual thread does while it waits.
+//! What a waiting virtual thread does.
 #![forbid(unsafe_code)]
 
 use cmwq_vm::os;
@@ -18,7 +18,7 @@ crate::sys::local::thread_local! {
     static YIELDS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// How often the calling thread has let its turn pass.
+/// How often the calling thread has yielded.
 #[cfg(test)]
 pub(crate) fn yields() -> usize {
     YIELDS.get()

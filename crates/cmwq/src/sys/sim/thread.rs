@@ -10,7 +10,7 @@ pub(crate) fn spawn(name: &str, main: impl FnOnce() + Send + 'static) -> io::Res
     os::spawn(name, None, main).map(drop)
 }
 
-/// Virtual threads have no stacks of a size.
+/// Virtual threads have no stack size.
 pub(crate) fn spawn_with_stack(
     name: &str,
     _stack_size: Option<usize>,
@@ -112,7 +112,7 @@ pub(crate) fn cpu_time_of_current_ns() -> u64 {
 pub(crate) enum ThreadState {
     Awake,
     Asleep,
-    /// The thread is gone.
+    /// The thread no longer exists.
     Unknown,
 }
 

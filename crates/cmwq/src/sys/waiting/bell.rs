@@ -1,9 +1,9 @@
-//! Bells: eventfds that may be rung by threads that hold no reference to them.
+//! Bells: eventfds that threads without a reference to them may ring.
 //!
-//! A pool that defers wake-ups keeps the numbers of those whom it has to wake, and may wake a sleeper when that is gone. For a futex that is harmless, since the system only looks for
-//! sleepers under an address. The number of a file descriptor may be another file's by then. So a bell is a slot of a table that is never freed, and a ringer enters the slot
-//! before it writes to the descriptor: the thread that closes the bell waits until the ringers in it have left. To ring a bell that is closed does nothing, and one that is used again is
-//! rung in vain.
+//! A pool that defers wake-ups keeps the numbers of the sleepers, and may wake one that no longer exists. For a futex that is harmless, since the
+//! system only searches sleepers by address. But the number of a file descriptor may be another file's by then. So a bell is a slot of a
+//! table that is never freed, and a ringer counts itself in the slot before it writes to the descriptor: the thread that closes the bell
+//! waits until the ringers in it have left. Ringing a closed bell does nothing. If the slot is in use again, its new bell rings in vain.
 
 #[cfg(not(cmwq_loom))]
 pub(crate) use eventfd::{Bell, Ringer};
@@ -18,7 +18,7 @@ mod eventfd {
     use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
     use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
-    /// So many bells at a time in a process.
+    /// How many bells a process may have at a time.
     const MOST: usize = 16_384;
     const NONE: i32 = -1;
 
@@ -50,7 +50,7 @@ mod eventfd {
     pub(crate) struct Ringer(usize);
 
     impl Ringer {
-        /// The one of this [number](Self::number).
+        /// The ringer with this [number](Self::number).
         pub(crate) fn of(number: usize) -> Self {
             Ringer(number)
         }
@@ -62,17 +62,18 @@ mod eventfd {
         /// Makes the descriptor readable.
         pub(crate) fn ring(&self) {
             let slot = &SLOTS[self.0];
-            // SeqCst: the ringer counts itself, then reads the descriptor; the closing thread takes the descriptor away, then reads the count. One sees the other.
+            // SeqCst: the ringer counts itself, then reads the descriptor; the closing thread removes the descriptor, then reads the count. At least
+            // one of the two sees the other.
             slot.ringers.fetch_add(1, Ordering::SeqCst);
             let fd = slot.fd.load(Ordering::SeqCst);
             if fd != NONE {
                 // SAFETY: the descriptor is not closed before this ringer has left.
                 let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-                // It fails if the counter is at its maximum, and then the descriptor is readable.
+                // It fails if the counter is at its maximum: then the descriptor is readable.
                 let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
                 slot.rung.store(true, Ordering::Release);
             }
-            // Release: the descriptor is not used any more.
+            // Release: the ringer does not use the descriptor any more.
             slot.ringers.fetch_sub(1, Ordering::Release);
         }
     }
@@ -81,7 +82,7 @@ mod eventfd {
     pub(crate) struct Bell {
         fd: OwnedFd,
         ringer: Ringer,
-        /// In a child of the process, ringers that were other threads never leave.
+        /// The fork generation. In a child of the process, ringers that were other threads never leave.
         born: u32,
     }
 
@@ -112,12 +113,12 @@ mod eventfd {
         /// Makes it unreadable, with a system call only if it may be readable.
         pub(crate) fn clear(&self) {
             let slot = &SLOTS[self.ringer.0];
-            // A ringer that has written and has not said so is still counted.
+            // A ringer that has written but not set `rung` yet is still counted.
             if slot.ringers.load(Ordering::Acquire) == 0 && !slot.rung.load(Ordering::Acquire) {
                 return;
             }
             slot.rung.store(false, Ordering::Relaxed);
-            // It fails if nothing is there.
+            // It fails if the counter is 0.
             let _ = rustix::io::read(&self.fd, &mut [0; 8]);
         }
     }
@@ -145,7 +146,7 @@ mod eventfd {
             poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
         }
 
-        // One test: bells of another one would get the slots that this one closes.
+        // One test: another test's bells would get the slots that this one closes.
         #[test]
         fn a_bell_is_readable_from_when_it_is_rung_until_it_is_cleared_or_closed() {
             let bell = Bell::new().unwrap();
@@ -160,7 +161,7 @@ mod eventfd {
             assert!(is_readable(&bell));
             let ringer = bell.ringer();
             drop(bell);
-            // Most often the same descriptor, and not that of a bell.
+            // Most often this is the same descriptor, but no bell's.
             let other = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
             ringer.ring();
             assert!(rustix::io::read(&other, &mut [0; 8]).is_err());

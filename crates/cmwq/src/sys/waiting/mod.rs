@@ -1,7 +1,7 @@
-//! Waiting: sleeping until woken, and polling before that.
+//! Waiting: spinning, and parking until woken.
 
 pub(crate) mod bell;
+pub(crate) mod brief_spin;
 pub(crate) mod park;
-pub(crate) mod patience;
 pub(crate) mod spin;
-mod turns;
+mod yield_epoch;

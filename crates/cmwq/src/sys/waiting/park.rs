@@ -1,4 +1,4 @@
-//! Sleeping until told otherwise: one token per sleeper, and a wait on a word.
+//! Parking: one token for each sleeper, and a wait on a word.
 //!
 //! cmwq does not use `std::thread::park`: its token belongs to the user's code, which may call it inside a work item.
 
@@ -29,12 +29,12 @@ mod futex {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: t.subsec_nanos().into(),
         });
-        // Every error (the word changed, a signal, the time-out) means "look again", which all callers do.
+        // Every error (the word changed, a signal, the time-out) means "check again", which all callers do.
         let _ = futex::wait(word, futex::Flags::PRIVATE, value, timeout.as_ref());
     }
 
-    /// Wakes every thread that sleeps on the word at this address. The word may be gone by now: the system only looks for
-    /// sleepers under the address, and one that sleeps on something new there takes it for a spurious wake-up.
+    /// Wakes every thread that sleeps on the word at this address. The word may have been freed: the system only searches sleepers by address, and
+    /// a thread that sleeps on a new word there treats it as a spurious wake-up.
     #[cfg(not(cmwq_sim))]
     pub(crate) fn wake_all_at(word: *const AtomicU32) {
         // SAFETY: FUTEX_WAKE on a private futex takes the address as a number and never reads the word.
@@ -58,7 +58,7 @@ mod futex {
     #[cfg(cmwq_sim)]
     pub(crate) fn wait_on(word: &AtomicU32, value: u32, timeout: Option<Duration>) {
         let address = word.as_ptr();
-        // SAFETY: the word is there, and all virtual threads share one OS thread.
+        // SAFETY: the word exists, and all virtual threads share one OS thread.
         let is_unchanged = || unsafe { address.read() } == value;
         cmwq_vm::os::futex_wait(address as usize, is_unchanged, timeout);
     }
@@ -81,12 +81,12 @@ mod futex {
             Parker(AtomicU32::new(EMPTY))
         }
 
-        /// Sleeps until a token is there and takes it.
+        /// Sleeps until there is a token and takes it.
         pub(crate) fn park(&self) {
             self.park_for(None);
         }
 
-        /// As [`park`](Self::park), but gives up after `timeout`; tells whether a token was taken.
+        /// As [`park`](Self::park), but gives up after `timeout`; returns whether it took a token.
         pub(crate) fn park_for(&self, timeout: Option<Duration>) -> bool {
             // Acquire pairs with unpark's Release: what the waker did before is visible here.
             if self
@@ -128,14 +128,14 @@ mod modelled {
     use std::time::Duration;
 
     loom::lazy_static! {
-        /// Whoever sleeps on whichever word. The lock is the kernel's: nobody wakes between the comparison and the sleep.
+        /// All sleepers on all words. The lock is the kernel's: no thread wakes another between the comparison and the sleep.
         static ref SLEEPERS: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
     }
 
-    /// Sleeps while `word` holds `value`; returns when anybody is woken.
+    /// Sleeps while `word` holds `value`; returns when any thread is woken.
     pub(crate) fn wait_on(word: &AtomicU32, value: u32, _timeout: Option<Duration>) {
         let guard = SLEEPERS.0.lock().unwrap();
-        // The kernel looks at the newest value, which a mere load need not do.
+        // The kernel compares the newest value, which a mere load need not return.
         if word
             .compare_exchange(value, value, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()

@@ -1,73 +1,74 @@
-//! Waiting awake for a little while, when that has paid off lately.
+//! Spinning for a short while before parking, when that has paid off lately.
 //!
-//! Going to sleep and being woken costs the sleeper's and the waker's system call and, across CPUs, an interrupt and an
-//! idle exit: 5 us on one CPU, 70 us across two on the virtual machine of docs/lab. Waiting awake costs the CPU.
-//! The classic rule is to wait awake about as long as a sleep would cost; here the allowance also adapts: it doubles when
-//! what was waited for came in time and halves when it did not, down to nothing, so a process whose work is rare does
-//! not burn its CPUs. A spent allowance is tried again now and then, ever more rarely while that fails.
+//! Parking and being woken costs the sleeper's and the waker's system call and, across CPUs, an interrupt and an idle exit: 5 us on one CPU,
+//! 70 us across two on the virtual machine of docs/lab. Spinning costs the CPU. The classic rule is to spin about as long as a sleep would
+//! cost. Here the spin budget also adapts: it doubles when the spin succeeds and halves when it does not, down to nothing, so a process whose
+//! work is rare does not burn its CPUs. A spent spin budget is probed again now and then, ever more rarely while that fails.
 //!
-//! Between two bouts of looking the waiter yields: if the one it waits for wants the same CPU, that one runs at once.
-//! How long a bout is adapts too: short where what is waited for tends to be there right after a yield (both sides share
-//! a CPU), long where it comes by itself (the other side is awake on another CPU, and a yield would only delay the answer). While bouts
-//! are short, one in several is long: or where several waiters share a CPU, each would find its answer after the yield to another, for ever.
+//! Between two rounds of polls the waiter yields: if the thread that it waits for wants the same CPU, that thread runs at once. The length of
+//! a round adapts too: short where the result tends to be there right after a yield (both sides share a CPU), long where it comes by itself
+//! (the other side runs on another CPU, and a yield would only delay the answer). While rounds are short, one in several is long: otherwise, where
+//! several waiters share a CPU, each would find its answer after the yield to another, for ever.
 //!
-//! A wait with a deadline ends awake only as long as that is far: a thread that yields gets its CPU back after the time slices of all others there, but
-//! one that sleeps is woken by a timer.
+//! A wait with a deadline spins only as long as the deadline is far: a thread that yields gets its CPU back after the time slices of all
+//! others there, but a timer wakes a thread that sleeps.
 //!
-//! What a yield takes because others that wait awake on this CPU have their [turns](super::turns) is not the waiter's time: with more such threads than CPUs each
-//! one gets its answers without a switch for a whole time slice, instead of all of them sleeping and waking each other.
+//! If a yield takes long because other threads that spin on this CPU get their answers ([yield epochs](super::yield_epoch)), that time does not count
+//! against the spin budget: with more such threads than CPUs each gets its answers without a switch for a whole time slice, instead of all of
+//! them sleeping and waking each other.
 #![forbid(unsafe_code)]
 
-use super::turns::Turns;
+use super::yield_epoch::YieldEpoch;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::{clock, task};
 
-/// The longest wait, in ns: twice what a sleep and a wake-up across CPUs cost where they are dear.
+/// The longest wait, in ns: twice what a sleep and a wake-up across CPUs cost where they are expensive.
 const MAX_NS: u32 = 160_000;
-/// A wait that took this long, though no allowance does, was interrupted: by the host of a virtual machine, or by somebody else's
-/// time slice.
-const TAKEN_AWAY_NS: u64 = 1_000_000;
-/// Once in a while that means nothing. Each such wait counts this much, each other one takes one off, and at the bound somebody else wants
-/// the CPU all the time: who yields it gets it back after a whole time slice, and who sleeps gets it when he is woken.
-const TAKEN_AWAY: u32 = 16;
-const TAKEN_AWAY_OFTEN: u32 = 3 * TAKEN_AWAY;
-/// So long before its deadline a wait does not yield any more: a few time slices.
+/// A wait that took this long, though no spin budget is as long, was preempted: by the host of a virtual machine, or by another thread's time
+/// slice.
+const PREEMPTED_NS: u64 = 1_000_000;
+/// A single preemption means nothing. Each preempted wait adds this much, each other one takes one off. At the bound another thread wants the
+/// CPU all the time: a thread that yields gets it back after a whole time slice, a thread that sleeps gets it when it is woken.
+const PREEMPTED: u32 = 16;
+const PREEMPTED_OFTEN: u32 = 3 * PREEMPTED;
+/// This long before its deadline a wait no longer yields: a few time slices.
 const NEAR_NS: u64 = 20_000_000;
-/// Below this an allowance counts as spent.
+/// Below this a spin budget counts as spent.
 const MIN_NS: u32 = 2_000;
-/// A spent allowance is tried again after this many waits at first, and after more with every failure.
+/// A spent spin budget is probed again after this many waits at first, and after more with every failure.
 const FIRST_PROBE_AFTER: u32 = 16;
 const LAST_PROBE_AFTER: u32 = 256;
-/// A trial that was interrupted has cost a time slice.
-const LAST_PROBE_AFTER_TAKEN_AWAY: u32 = 2048;
-/// A yield that took longer was no mere hand-over: somebody has had the CPU for a while.
+/// A preempted probe has cost a time slice.
+const LAST_PROBE_AFTER_PREEMPTED: u32 = 2048;
+/// A yield that took longer was no mere hand-over: another thread has run for a while.
 const AWAY_NS: u64 = 20_000;
-/// So many turns meanwhile, and it was others that wait, and get on.
-const MANY_TURNS: u32 = 8;
-/// Looks in one bout, of some 15 to 60 ns each: a pause takes 10 or 140 cycles, according to the processor.
-pub(crate) const MIN_LOOKS: u32 = 2;
-pub(crate) const MAX_LOOKS: u32 = 256;
-/// The same for workers. One that yields because the next item comes a little late may give its CPU to several waiters, none of whom is answered before it is back.
-pub(crate) const MAX_LOOKS_OF_WORKERS: u32 = 4 * MAX_LOOKS;
-/// While bouts are shorter, every so many is a long one.
-const LONG_BOUT_EVERY: u32 = 8;
+/// If the yield epoch advanced this much meanwhile, the other threads were spinning ones that got their answers.
+const MANY_EPOCHS: u32 = 8;
+/// Polls in one round, of some 15 to 60 ns each: a pause takes 10 or 140 cycles, depending on the processor.
+pub(crate) const MIN_POLLS: u32 = 2;
+pub(crate) const MAX_POLLS: u32 = 256;
+/// The same for workers. A worker that yields because the next item comes a little late may give its CPU to several waiters, none of which is
+/// answered before the worker is back.
+pub(crate) const MAX_POLLS_OF_WORKERS: u32 = 4 * MAX_POLLS;
+/// While rounds are shorter, one in this many is long.
+const LONG_ROUND_EVERY: u32 = 8;
 
-/// How long to wait awake. Shared by threads: a lost update only delays the adapting.
-pub(crate) struct Allowance {
+/// How long to spin. Shared by threads: a lost update only delays the adaptation.
+pub(crate) struct SpinBudget {
     ns: AtomicU32,
-    /// Waits refused since the last probe, and how many make the next one due.
+    /// Waits refused since the last probe, and how many refusals make the next probe due.
     refused: AtomicU32,
     probe_after: AtomicU32,
-    looks: AtomicU32,
-    /// In the longest bout.
-    max_looks: u32,
-    /// Bouts shorter than the longest.
-    bouts: AtomicU32,
-    taken_away: AtomicU32,
+    polls: AtomicU32,
+    /// Polls of the longest round.
+    max_polls: u32,
+    /// Rounds shorter than the longest.
+    rounds: AtomicU32,
+    preempted: AtomicU32,
 }
 
-/// Stores what nearly always is there already: then the line stays with all who read it.
+/// Stores a value that is nearly always there already: then the line stays shared among its readers.
 #[inline]
 fn set(word: &AtomicU32, value: u32) {
     if word.load(Ordering::Relaxed) != value {
@@ -78,34 +79,34 @@ fn set(word: &AtomicU32, value: u32) {
 /// What a wait may cost.
 struct Budget {
     ns: u32,
-    /// The allowance was spent: this is to find out whether it would pay again.
+    /// The spin budget was spent: this wait finds out whether spinning would pay again.
     probe: bool,
 }
 
-impl Allowance {
+impl SpinBudget {
     /// For a waiter that does not know where the other side runs.
     pub(crate) const fn new() -> Self {
-        Allowance {
+        SpinBudget {
             ns: AtomicU32::new(MAX_NS),
             refused: AtomicU32::new(0),
             probe_after: AtomicU32::new(FIRST_PROBE_AFTER),
-            looks: AtomicU32::new(MAX_LOOKS),
-            max_looks: MAX_LOOKS,
-            bouts: AtomicU32::new(0),
-            taken_away: AtomicU32::new(0),
+            polls: AtomicU32::new(MAX_POLLS),
+            max_polls: MAX_POLLS,
+            rounds: AtomicU32::new(0),
+            preempted: AtomicU32::new(0),
         }
     }
 
-    /// For one whose longest bouts have so many `looks`.
-    pub(crate) const fn up_to(looks: u32) -> Self {
-        Allowance {
-            looks: AtomicU32::new(looks),
-            max_looks: looks,
+    /// For a waiter whose longest rounds have `polls` polls.
+    pub(crate) const fn up_to(polls: u32) -> Self {
+        SpinBudget {
+            polls: AtomicU32::new(polls),
+            max_polls: polls,
             ..Self::new()
         }
     }
 
-    /// Waits awake until `done` says so; `false` when the allowance ran out first.
+    /// Spins until `done` returns `true`; `false` when the spin budget ran out first.
     pub(crate) fn wait(&self, done: impl FnMut() -> bool) -> bool {
         self.wait_yielding(None, done, task::yield_now)
     }
@@ -130,37 +131,37 @@ impl Allowance {
         let Some(budget) = self.budget() else {
             return false;
         };
-        let (looks, after_a_yield) = self.bout();
-        let turns = Turns::here();
+        let (polls, after_a_yield) = self.round();
+        let turns = YieldEpoch::here();
         turns.take_one();
         let mut start = clock::now_ns();
         loop {
-            for _ in 0..looks {
+            for _ in 0..polls {
                 task::pause();
                 if done() {
-                    return self.paid_off(&budget, looks * 2);
+                    return self.paid_off(&budget, polls * 2);
                 }
             }
             let (yielded, turns_before) = (clock::now_ns(), turns.number());
             if deadline_ns.is_some_and(|deadline| deadline.saturating_sub(yielded) < NEAR_NS) {
-                // That says nothing of the allowance.
+                // That says nothing about the spin budget.
                 return false;
             }
             yield_now();
             let now = clock::now_ns();
             let away = now - yielded;
-            let theirs = away > AWAY_NS && turns.number().wrapping_sub(turns_before) >= MANY_TURNS;
+            let theirs = away > AWAY_NS && turns.number().wrapping_sub(turns_before) >= MANY_EPOCHS;
             if theirs {
                 start += away;
             }
             let waited = now - start;
-            if waited > TAKEN_AWAY_NS {
-                self.was_taken_away(&budget);
+            if waited > PREEMPTED_NS {
+                self.was_preempted(&budget);
                 return done();
             }
             if done() {
-                // It may have been there for long.
-                let unchanged = self.looks.load(Ordering::Relaxed);
+                // The result may have been there for long.
+                let unchanged = self.polls.load(Ordering::Relaxed);
                 return self.paid_off(&budget, if theirs { unchanged } else { after_a_yield });
             }
             if waited >= u64::from(budget.ns) {
@@ -170,27 +171,27 @@ impl Allowance {
         }
     }
 
-    /// Whether what was waited for is done by now or not, says nothing.
+    /// Whether the result is there by now says nothing.
     #[cold]
-    fn was_taken_away(&self, budget: &Budget) {
-        let taken_away = self.taken_away.load(Ordering::Relaxed) + TAKEN_AWAY;
-        let often = taken_away >= TAKEN_AWAY_OFTEN;
+    fn was_preempted(&self, budget: &Budget) {
+        let preempted = self.preempted.load(Ordering::Relaxed) + PREEMPTED;
+        let often = preempted >= PREEMPTED_OFTEN;
         if often || budget.probe {
             self.ns.store(0, Ordering::Relaxed);
-            self.probe_later(4, LAST_PROBE_AFTER_TAKEN_AWAY);
+            self.probe_later(4, LAST_PROBE_AFTER_PREEMPTED);
         }
-        let counted = if often { 0 } else { taken_away };
-        self.taken_away.store(counted, Ordering::Relaxed);
+        let counted = if often { 0 } else { preempted };
+        self.preempted.store(counted, Ordering::Relaxed);
     }
 
-    fn paid_off(&self, budget: &Budget, looks: u32) -> bool {
-        let taken_away = self.taken_away.load(Ordering::Relaxed);
-        if taken_away > 0 {
-            self.taken_away.store(taken_away - 1, Ordering::Relaxed);
+    fn paid_off(&self, budget: &Budget, polls: u32) -> bool {
+        let preempted = self.preempted.load(Ordering::Relaxed);
+        if preempted > 0 {
+            self.preempted.store(preempted - 1, Ordering::Relaxed);
         }
-        set(&self.looks, looks.clamp(MIN_LOOKS, self.max_looks));
+        set(&self.polls, polls.clamp(MIN_POLLS, self.max_polls));
         set(&self.ns, (budget.ns * 2).min(MAX_NS));
-        // Forgotten slowly: where somebody else's work takes the CPU now and then, most waits still pay.
+        // Forgotten slowly: where another process takes the CPU now and then, most waits still pay off.
         let probe_after = self.probe_after.load(Ordering::Relaxed);
         let less = if budget.probe { probe_after / 2 } else { 1 };
         set(
@@ -200,18 +201,18 @@ impl Allowance {
         true
     }
 
-    /// How many looks a bout has, and how many the next one shall have if what is waited for is there only after the yield.
-    fn bout(&self) -> (u32, u32) {
-        let looks = self.looks.load(Ordering::Relaxed);
-        if looks == self.max_looks {
-            return (looks, looks / 2);
+    /// The polls of this round, and those of the next one if the result is there only after the yield.
+    fn round(&self) -> (u32, u32) {
+        let polls = self.polls.load(Ordering::Relaxed);
+        if polls == self.max_polls {
+            return (polls, polls / 2);
         }
-        let bouts = self.bouts.load(Ordering::Relaxed).wrapping_add(1);
-        self.bouts.store(bouts, Ordering::Relaxed);
-        // Short bouts never find out that a longer one would do.
-        match bouts.is_multiple_of(LONG_BOUT_EVERY) {
-            true => (looks.max(MAX_LOOKS), looks),
-            false => (looks, looks / 2),
+        let rounds = self.rounds.load(Ordering::Relaxed).wrapping_add(1);
+        self.rounds.store(rounds, Ordering::Relaxed);
+        // Short rounds never find out that a longer one would do.
+        match rounds.is_multiple_of(LONG_ROUND_EVERY) {
+            true => (polls.max(MAX_POLLS), polls),
+            false => (polls, polls / 2),
         }
     }
 
@@ -250,20 +251,20 @@ mod tests {
     use crate::topology::CpuSet;
     use std::cell::Cell;
 
-    fn taken_away(allowance: &Allowance) {
-        let budget = allowance.budget().expect("it waits awake");
-        allowance.was_taken_away(&budget);
+    fn preempted(spin_budget: &SpinBudget) {
+        let budget = spin_budget.budget().expect("it waits awake");
+        spin_budget.was_preempted(&budget);
     }
 
-    fn paid_off(allowance: &Allowance) {
-        let budget = allowance.budget().expect("it waits awake");
-        allowance.paid_off(&budget, MIN_LOOKS);
+    fn paid_off(spin_budget: &SpinBudget) {
+        let budget = spin_budget.budget().expect("it waits awake");
+        spin_budget.paid_off(&budget, MIN_POLLS);
     }
 
     /// Waits refused until one is a probe.
-    fn refusals(allowance: &Allowance) -> u32 {
+    fn refusals(spin_budget: &SpinBudget) -> u32 {
         let mut refused = 0;
-        while allowance.budget().is_none() {
+        while spin_budget.budget().is_none() {
             refused += 1;
         }
         refused
@@ -271,11 +272,11 @@ mod tests {
 
     #[test]
     fn a_wait_that_is_interrupted_once_in_a_while_says_nothing() {
-        let allowance = Allowance::new();
+        let spin_budget = SpinBudget::new();
         for _ in 0..100 {
-            taken_away(&allowance);
-            for _ in 0..TAKEN_AWAY {
-                paid_off(&allowance);
+            preempted(&spin_budget);
+            for _ in 0..PREEMPTED {
+                paid_off(&spin_budget);
             }
         }
     }
@@ -284,46 +285,46 @@ mod tests {
     fn the_time_of_others_that_wait_and_get_on_is_not_the_waiters() {
         let cpu = cpu::current().unwrap_or(0);
         thread::bind_current(&CpuSet::from_iter([cpu])).expect("it runs there");
-        // Yields take far longer than any allowance, and others have so many turns meanwhile.
-        let wait = |allowance: &Allowance, turns: u32| {
+        // Yields take far longer than any spin budget, and meanwhile other threads advance the yield epoch by `turns`.
+        let wait = |spin_budget: &SpinBudget, turns: u32| {
             let yields = Cell::new(0);
             let yield_now = || {
                 yields.set(yields.get() + 1);
-                (0..turns).for_each(|_| Turns::here().take_one());
+                (0..turns).for_each(|_| YieldEpoch::here().take_one());
                 let from = clock::now_ns();
-                while clock::now_ns() - from <= TAKEN_AWAY_NS {}
+                while clock::now_ns() - from <= PREEMPTED_NS {}
             };
             (
-                allowance.wait_yielding(None, || yields.get() == 3, yield_now),
+                spin_budget.wait_yielding(None, || yields.get() == 3, yield_now),
                 yields.get(),
             )
         };
-        // What a host takes from a look, and other tests on this CPU, may spoil some.
-        let comes_out = |turns, result, taken_away| {
+        // The host's preemptions and other tests on this CPU may spoil some attempts.
+        let comes_out = |turns, result, preempted| {
             (0..20).any(|_| {
-                let allowance = Allowance::new();
-                let result_now = wait(&allowance, turns);
-                // What was there after the time of others may have been there for long: that says nothing of the bouts.
-                assert_eq!(allowance.looks.load(Ordering::Relaxed), MAX_LOOKS);
-                result_now == result && allowance.taken_away.load(Ordering::Relaxed) == taken_away
+                let spin_budget = SpinBudget::new();
+                let result_now = wait(&spin_budget, turns);
+                // A result that is there after the time of others may have been there for long: that says nothing about the rounds.
+                assert_eq!(spin_budget.polls.load(Ordering::Relaxed), MAX_POLLS);
+                result_now == result && spin_budget.preempted.load(Ordering::Relaxed) == preempted
             })
         };
-        assert!(comes_out(MANY_TURNS, (true, 3), 0));
-        // Somebody who computes: it ends with the first yield.
-        assert!(comes_out(MANY_TURNS - 1, (false, 1), TAKEN_AWAY));
+        assert!(comes_out(MANY_EPOCHS, (true, 3), 0));
+        // A thread that computes: the spin ends with the first yield.
+        assert!(comes_out(MANY_EPOCHS - 1, (false, 1), PREEMPTED));
     }
 
-    /// By threads that wait as well, and get on: without a deadline their time does not count.
+    /// Other threads that spin and get their answers: without a deadline their time does not count.
     fn waits_while_others_get_on(deadline_ns: Option<u64>) -> (bool, u32) {
         const MOST: u32 = 200;
-        let allowance = Allowance::new();
+        let spin_budget = SpinBudget::new();
         let yields = Cell::new(0);
-        let done = allowance.wait_yielding(
+        let done = spin_budget.wait_yielding(
             deadline_ns,
             || yields.get() == MOST,
             || {
                 yields.set(yields.get() + 1);
-                (0..MANY_TURNS).for_each(|_| Turns::here().take_one());
+                (0..MANY_EPOCHS).for_each(|_| YieldEpoch::here().take_one());
                 let from = clock::now_ns();
                 while clock::now_ns() - from <= 2 * AWAY_NS {}
             },
@@ -339,112 +340,114 @@ mod tests {
         for near in [0, now, now + NEAR_NS / 2] {
             assert_eq!(waits_while_others_get_on(Some(near)), (false, 0));
         }
-        // 200 times 40 us are 8 ms, if nobody takes the CPU from the test.
+        // 200 times 40 us are 8 ms, if no other thread takes the CPU from the test.
         let far = NEAR_NS + 2_000_000;
         let (done, yields) = waits_while_others_get_on(Some(clock::now_ns() + far));
         assert!(!done && yields < 100, "{yields} yields");
-        // What is there is found though the deadline has passed, and the allowance is what it was.
-        let allowance = Allowance::new();
-        assert!(allowance.wait_yielding(Some(0), || true, || unreachable!()));
-        let looks = Cell::new(0);
-        let third = || looks.replace(looks.get() + 1) == 2;
-        assert!(allowance.wait_yielding(Some(0), third, || unreachable!()));
-        assert!(!allowance.wait_yielding(Some(0), || false, || unreachable!()));
-        assert_eq!(allowance.ns.load(Ordering::Relaxed), MAX_NS);
+        // A result is found though the deadline has passed, and the spin budget stays the same.
+        let spin_budget = SpinBudget::new();
+        assert!(spin_budget.wait_yielding(Some(0), || true, || unreachable!()));
+        let polls = Cell::new(0);
+        let third = || polls.replace(polls.get() + 1) == 2;
+        assert!(spin_budget.wait_yielding(Some(0), third, || unreachable!()));
+        assert!(!spin_budget.wait_yielding(Some(0), || false, || unreachable!()));
+        assert_eq!(spin_budget.ns.load(Ordering::Relaxed), MAX_NS);
     }
 
-    /// Short bouts end with a yield, which gives the CPU to another waiter, so the answer is always found after one: without a long bout
+    /// Short rounds end with a yield, which gives the CPU to another waiter, so the answer is always found after one: without a long round
     /// now and then they would stay short for ever.
     #[test]
-    fn short_bouts_are_long_now_and_then_and_stay_long_if_that_finds_the_answer() {
-        let allowance = Allowance::new();
-        for looks in [256, 128, 64, 32, 16, 8, 4] {
-            let (now, after_a_yield) = allowance.bout();
-            assert_eq!((now, after_a_yield), (looks, looks / 2));
-            let budget = allowance.budget().unwrap();
-            allowance.paid_off(&budget, after_a_yield);
+    fn short_rounds_are_long_now_and_then_and_stay_long_if_that_finds_the_answer() {
+        let spin_budget = SpinBudget::new();
+        for polls in [256, 128, 64, 32, 16, 8, 4] {
+            let (now, after_a_yield) = spin_budget.round();
+            assert_eq!((now, after_a_yield), (polls, polls / 2));
+            let budget = spin_budget.budget().unwrap();
+            spin_budget.paid_off(&budget, after_a_yield);
         }
-        let bouts: Vec<(u32, u32)> = (0..2 * LONG_BOUT_EVERY).map(|_| allowance.bout()).collect();
-        let long = bouts
+        let rounds: Vec<(u32, u32)> = (0..2 * LONG_ROUND_EVERY)
+            .map(|_| spin_budget.round())
+            .collect();
+        let long = rounds
             .iter()
-            .filter(|&&bout| bout == (MAX_LOOKS, MIN_LOOKS))
+            .filter(|&&round| round == (MAX_POLLS, MIN_POLLS))
             .count();
-        let short = bouts
+        let short = rounds
             .iter()
-            .filter(|&&bout| bout == (MIN_LOOKS, MIN_LOOKS / 2))
+            .filter(|&&round| round == (MIN_POLLS, MIN_POLLS / 2))
             .count();
-        assert_eq!((long, short), (2, bouts.len() - 2));
-        let budget = allowance.budget().unwrap();
-        allowance.paid_off(&budget, MAX_LOOKS * 2);
-        assert_eq!(allowance.bout(), (MAX_LOOKS, MAX_LOOKS / 2));
-        // On one CPU all are short.
-        let short = Allowance::up_to(MIN_LOOKS);
+        assert_eq!((long, short), (2, rounds.len() - 2));
+        let budget = spin_budget.budget().unwrap();
+        spin_budget.paid_off(&budget, MAX_POLLS * 2);
+        assert_eq!(spin_budget.round(), (MAX_POLLS, MAX_POLLS / 2));
+        // On one CPU all rounds are short.
+        let short = SpinBudget::up_to(MIN_POLLS);
         let budget = short.budget().unwrap();
         for _ in 0..100 {
-            assert_eq!(short.bout().0, MIN_LOOKS);
-            short.paid_off(&budget, MAX_LOOKS);
+            assert_eq!(short.round().0, MIN_POLLS);
+            short.paid_off(&budget, MAX_POLLS);
         }
     }
 
     #[test]
     fn a_worker_that_shares_its_cpu_with_its_issuer_learns_to_yield_at_once() {
-        let allowance = Allowance::up_to(MAX_LOOKS_OF_WORKERS);
-        assert_eq!(allowance.bout().0, MAX_LOOKS_OF_WORKERS);
-        let budget = allowance.budget().unwrap();
+        let spin_budget = SpinBudget::up_to(MAX_POLLS_OF_WORKERS);
+        assert_eq!(spin_budget.round().0, MAX_POLLS_OF_WORKERS);
+        let budget = spin_budget.budget().unwrap();
         for _ in 0..10 {
-            let (_, after_a_yield) = allowance.bout();
-            allowance.paid_off(&budget, after_a_yield);
+            let (_, after_a_yield) = spin_budget.round();
+            spin_budget.paid_off(&budget, after_a_yield);
         }
-        let longest = (0..LONG_BOUT_EVERY).map(|_| allowance.bout().0).max();
+        let longest = (0..LONG_ROUND_EVERY).map(|_| spin_budget.round().0).max();
         assert_eq!(
             longest,
-            Some(MAX_LOOKS),
+            Some(MAX_POLLS),
             "no longer than others' now and then"
         );
-        // The issuer is elsewhere: it comes by itself.
-        for looks in [MAX_LOOKS, 2 * MAX_LOOKS, 4 * MAX_LOOKS, 8 * MAX_LOOKS] {
-            allowance.paid_off(&budget, looks);
+        // The issuer runs elsewhere: the result comes by itself.
+        for polls in [MAX_POLLS, 2 * MAX_POLLS, 4 * MAX_POLLS, 8 * MAX_POLLS] {
+            spin_budget.paid_off(&budget, polls);
         }
-        assert_eq!(allowance.bout().0, MAX_LOOKS_OF_WORKERS);
+        assert_eq!(spin_budget.round().0, MAX_POLLS_OF_WORKERS);
     }
 
     #[test]
     fn who_is_interrupted_all_the_time_sleeps_and_tries_ever_more_rarely() {
-        let allowance = Allowance::new();
-        taken_away(&allowance);
-        taken_away(&allowance);
-        taken_away(&allowance);
-        assert!(allowance.budget().is_none());
-        let mut last = refusals(&allowance);
+        let spin_budget = SpinBudget::new();
+        preempted(&spin_budget);
+        preempted(&spin_budget);
+        preempted(&spin_budget);
+        assert!(spin_budget.budget().is_none());
+        let mut last = refusals(&spin_budget);
         for _ in 0..10 {
-            // The probe was interrupted too.
-            allowance.was_taken_away(&Budget {
+            // The probe was preempted too.
+            spin_budget.was_preempted(&Budget {
                 ns: MAX_NS,
                 probe: true,
             });
-            let next = refusals(&allowance);
+            let next = refusals(&spin_budget);
             assert!(next >= last, "{next} after {last}");
             last = next;
         }
-        assert_eq!(last + 1, LAST_PROBE_AFTER_TAKEN_AWAY);
+        assert_eq!(last + 1, LAST_PROBE_AFTER_PREEMPTED);
     }
 
     #[test]
-    fn a_spent_allowance_is_tried_again_soon_and_comes_back_when_it_pays() {
-        let allowance = Allowance::new();
-        allowance.ns.store(0, Ordering::Relaxed);
+    fn a_spent_spin_budget_is_tried_again_soon_and_comes_back_when_it_pays() {
+        let spin_budget = SpinBudget::new();
+        spin_budget.ns.store(0, Ordering::Relaxed);
         for _ in 0..20 {
-            refusals(&allowance);
+            refusals(&spin_budget);
         }
-        assert_eq!(refusals(&allowance) + 1, LAST_PROBE_AFTER);
-        allowance.paid_off(
+        assert_eq!(refusals(&spin_budget) + 1, LAST_PROBE_AFTER);
+        spin_budget.paid_off(
             &Budget {
                 ns: MAX_NS,
                 probe: true,
             },
-            MIN_LOOKS,
+            MIN_POLLS,
         );
-        assert_eq!(allowance.budget().map(|budget| budget.ns), Some(MAX_NS));
-        assert!(allowance.probe_after.load(Ordering::Relaxed) <= LAST_PROBE_AFTER / 2);
+        assert_eq!(spin_budget.budget().map(|budget| budget.ns), Some(MAX_NS));
+        assert!(spin_budget.probe_after.load(Ordering::Relaxed) <= LAST_PROBE_AFTER / 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Completion queues: where items deliver their results to a thread that waits in an event loop of its own. The protocol is in `COMPLETION_QUEUE.md`.
+//! Completion queues: items post their results, and a thread with its own event loop drains them. The protocol is in `COMPLETION_QUEUE.md`.
 
 mod owner;
 mod posts;

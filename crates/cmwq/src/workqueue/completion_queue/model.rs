@@ -1,4 +1,5 @@
-//! Posting, arming and draining under the model checker: no entry is lost, no owner sleeps beside one, and what a poster did is seen by the owner.
+//! Posting, arming and draining under the model checker: no entry is lost, no owner sleeps while there is one, and an owner sees what a
+//! poster did.
 
 use super::*;
 use crate::pool::model::{Touched, explore};
@@ -14,7 +15,7 @@ fn queue() -> Queue {
         .expect("a modelled bell")
 }
 
-/// Posts entries with these tokens; what each holds is touched before, and will be by the owner.
+/// Posts entries with these tokens; the poster touches each entry's value before, and the owner after.
 fn posting(queue: &Queue, tokens: std::ops::Range<u64>) -> thread::JoinHandle<()> {
     let poster = queue.poster();
     thread::spawn(move || {
@@ -35,7 +36,7 @@ fn tokens(entries: Vec<Completed<Arc<Touched>>>) -> Vec<u64> {
     entries.into_iter().map(token).collect()
 }
 
-/// What an event loop does until it has `count` entries.
+/// An event loop that runs until it has `count` entries.
 fn poll_for(queue: &Queue, count: usize, max: usize) -> Vec<u64> {
     let mut entries = Vec::new();
     while entries.len() < count {
@@ -95,7 +96,7 @@ fn two_owners_that_poll_get_one_entry_each() {
     explore(2, || {
         let queue = queue();
         let poster = posting(&queue, 0..2);
-        // Each takes one entry, and goes.
+        // Takes one entry, then is dropped.
         let other = queue.clone();
         let other = thread::spawn(move || poll_for(&other, 1, 1));
         let mut got = poll_for(&queue, 1, 1);
@@ -146,14 +147,14 @@ fn a_waiter_that_goes_away_leaves_the_mark_to_the_other() {
         let queue = queue();
         let poster = posting(&queue, 0..2);
         let other = queue.clone();
-        // As one whose time is over.
+        // As a thread whose timeout has passed.
         let other = thread::spawn(move || other.sleep(None));
         let mut entries = Vec::new();
         while entries.len() < 2 {
             assert!(queue.wait(1, &mut entries) > 0);
         }
         assert_eq!(tokens(entries), [0, 1]);
-        // Whether the other one sleeps or not.
+        // Whether the other owner sleeps or not.
         assert!(queue.poster().post(2, Touched::new()).is_ok());
         other.join().unwrap();
         poster.join().unwrap();
@@ -176,7 +177,7 @@ fn an_owner_that_goes_away_loses_what_is_posted_and_nothing_else() {
         });
         drop(queue);
         posting.join().unwrap();
-        // The entries are dropped, wherever they were.
+        // The entries are dropped, in whatever state they were.
         assert_eq!(touched.map(|each| Arc::strong_count(&each)), [1, 1]);
     });
 }

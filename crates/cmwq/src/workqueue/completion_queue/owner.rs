@@ -3,12 +3,12 @@
 use super::posts::{FD, THREAD};
 use super::queue::{Inner, Owners};
 use super::{Completed, CompletionQueueBuilder, Poster};
-use crate::pool::{self, BlockGuard, spawner};
+use crate::pool::{self, BlockGuard, spawn_history};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::bell::Bell;
 use crate::sys::local::thread_local;
-use crate::sys::spin::Allowance;
+use crate::sys::spin::SpinBudget;
 use crate::sys::{clock, park};
 #[cfg(not(cmwq_loom))]
 use std::os::fd::BorrowedFd;
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-/// Where items deliver their results, for a thread that waits in an event loop of its own.
+/// Items post their results here, for a thread that waits in an event loop of its own.
 ///
-/// Items are [submitted](Self::submit) to a workqueue with a token, and what they return is posted here with that token. The owner
-/// [drains](Self::drain) the entries in batches. It may sleep in [`wait`](Self::wait), or in epoll, poll, tokio's `AsyncFd` or libuv's `uv_poll` on an
-/// eventfd that becomes readable when there is something:
+/// Items are [submitted](Self::submit) to a workqueue with a token, and post what they return with that token. The owner
+/// [drains](Self::drain) the entries in batches. It may sleep in [`wait`](Self::wait), or in epoll, poll, tokio's `AsyncFd` or libuv's
+/// `uv_poll` on an eventfd that becomes readable when there are entries:
 ///
 /// ```no_run
 /// # use cmwq::{CompletionQueue, Workqueue};
@@ -38,7 +38,7 @@ use std::{fmt, io};
 ///             println!("{}: {}", entry.token, entry.result?);
 ///         }
 ///     }
-///     // `false`: something has come meanwhile.
+///     // `false`: an entry has come meanwhile.
 ///     if done.arm() {
 ///         epoll_wait(done.fd().expect("it was asked for"));
 ///     }
@@ -46,34 +46,37 @@ use std::{fmt, io};
 /// # }
 /// ```
 ///
-/// **System calls.** Posting makes none as long as the owner is awake or has not armed. The first post after an arming makes the eventfd readable, and later ones find that
-/// done; where the pool has a backlog, a worker does it a little later (a quarter of the time that an item queued now will wait, at most 250 µs), and the owner finds several
-/// entries. Draining makes none but one read of the eventfd after it was readable.
+/// **System calls.** Posting makes none while the owner is awake or has not armed. The first post after an arming makes the eventfd
+/// readable; later posts make no call. Where the pool has a backlog, a worker signals a little later (a quarter of the time that an item
+/// queued now will wait, at most 250 µs), and the owner finds several entries. Draining makes none but one read of the eventfd after it was
+/// readable.
 ///
-/// **Order.** Entries are drained in the order in which they were posted, which is that in which the items ended. An entry is posted before its item counts as ended: a flush
-/// that has returned finds all entries of the items that it waited for, but an entry that was drained may be of an item that is still about to end.
+/// **Order.** Entries are drained in the order in which they were posted, which is that in which the items ended. An entry is posted before
+/// its item counts as ended: a flush that has returned finds all entries of the items that it waited for, but a drained entry may be of an
+/// item that is still about to end.
 ///
-/// **Owners.** A clone is another owner. Each entry goes to one of them, the oldest to the first that drains. All sleeping ones are woken by a signal, since any of them may be
-/// slow. One that is woken should drain until there is nothing, or another owner that could help sleeps on. When the last owner is dropped, so are
-/// the entries; items that are under way run all the same, and their results are dropped.
+/// **Owners.** A clone is another owner. Each entry goes to one owner, the oldest to the first that drains. A signal wakes all sleeping
+/// owners, since any of them may be slow. A woken owner should drain until there is nothing; otherwise other owners may sleep on although
+/// there are entries. When the last owner is dropped, so are the entries; submitted items run all the same, and their results are dropped.
 ///
-/// **Memory.** Each entry is a block of its own, which is used again. Without a [capacity](CompletionQueueBuilder::capacity) their number is that of the items submitted and not drained.
+/// **Memory.** Each entry is a block of its own, which is reused. Without a [capacity](CompletionQueueBuilder::capacity) the number of
+/// entries is that of the items submitted and not drained.
 pub struct CompletionQueue<T> {
     inner: Arc<Inner<T>>,
-    /// It is closed with the last owner.
+    /// Closed with the last owner.
     bell: Option<Arc<Bell>>,
     /// Whether this owner has armed and has not drained since.
     armed: AtomicBool,
 }
 
 thread_local! {
-    /// How long this thread spins for an entry before it sleeps.
-    static ALLOWANCE: Allowance = const { Allowance::new() };
+    /// The spin budget of this thread for waits for an entry.
+    static ALLOWANCE: SpinBudget = const { SpinBudget::new() };
 }
 
 impl CompletionQueueBuilder {
     /// # Errors
-    /// The eventfd cannot be made. Never without one.
+    /// The eventfd cannot be created. Only for a queue with an eventfd.
     pub fn build<T>(self) -> io::Result<CompletionQueue<T>> {
         let bell = self.eventfd.then(Bell::new).transpose()?;
         let ringer = bell.as_ref().map(Bell::ringer);
@@ -91,12 +94,12 @@ impl<T> CompletionQueue<T> {
         }
     }
 
-    /// One without an eventfd, and without a limit.
+    /// A queue without an eventfd, and without a limit.
     pub fn new() -> Self {
         Self::new_owner(Arc::new(Inner::new(None, None)), None)
     }
 
-    /// A builder of one with a limit, or with an eventfd.
+    /// A builder of a queue with a limit, or with an eventfd.
     pub fn builder() -> CompletionQueueBuilder {
         CompletionQueueBuilder::default()
     }
@@ -105,14 +108,14 @@ impl<T> CompletionQueue<T> {
         &self.inner
     }
 
-    /// What posts to it.
+    /// A handle that posts to this queue.
     pub fn poster(&self) -> Poster<T> {
         Poster(self.inner.clone())
     }
 
-    /// The eventfd, if the queue was [built](CompletionQueueBuilder::eventfd) with one. It is readable when there is something and an owner has [armed](Self::arm). It may be
-    /// watched level-triggered or edge-triggered, and need not be read: [`drain`](Self::drain) does that. It is closed with the last owner; a copy of the
-    /// descriptor may be kept as long as one likes.
+    /// The eventfd, if the queue was [built](CompletionQueueBuilder::eventfd) with one. It is readable when there are entries and an owner
+    /// has [armed](Self::arm). It may be watched level-triggered or edge-triggered, and need not be read: [`drain`](Self::drain) does that.
+    /// It is closed with the last owner; a duplicate of the descriptor may be kept longer.
     #[cfg(not(cmwq_loom))]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.bell.as_deref().map(Bell::as_fd)
@@ -123,9 +126,10 @@ impl<T> CompletionQueue<T> {
         self.bell.as_deref().expect("models have one")
     }
 
-    /// Has the eventfd made readable by the next entry that is posted. `false`: there is something to drain, and nothing was changed. Holds until this owner drains.
+    /// Arms the eventfd: the next entry that is posted makes it readable. `false`: there are entries to drain, and nothing was changed.
+    /// Holds until this owner drains.
     ///
-    /// To be called each time before the owner sleeps on the eventfd; an entry that is posted to a queue which was not armed wakes nobody.
+    /// Call it each time before the owner sleeps on the eventfd; an entry that is posted to a queue which was not armed wakes no owner.
     ///
     /// # Panics
     /// The queue has no eventfd.
@@ -134,8 +138,8 @@ impl<T> CompletionQueue<T> {
             self.bell.is_some(),
             "a completion queue without an eventfd cannot be armed"
         );
-        // What the thread has put aside for itself may be what it is going to wait for.
-        spawner::let_go();
+        // Publishes the thread's own unpublished spawns: the caller may be about to wait for them.
+        spawn_history::let_go();
         pool::wait_begins();
         self.note_last_cpu();
         let mut owners = self.inner.owners.lock();
@@ -148,7 +152,7 @@ impl<T> CompletionQueue<T> {
         true
     }
 
-    /// A worker that defers the wake-up leaves it to one on the CPU of the owner.
+    /// Notes the owner's CPU: a worker that defers the wake-up leaves it to a worker on that CPU.
     fn note_last_cpu(&self) {
         #[cfg(not(cmwq_loom))]
         if let Some(bell) = &self.bell
@@ -159,9 +163,9 @@ impl<T> CompletionQueue<T> {
         }
     }
 
-    /// Appends up to `max` entries to `entries`, oldest first, and returns how many. Does not wait. The queue is not armed by this owner afterwards.
+    /// Appends up to `max` entries to `entries`, oldest first, and returns how many. Does not wait. Afterwards this owner is not armed.
     pub fn drain(&self, max: usize, entries: &mut Vec<Completed<T>>) -> usize {
-        // Nothing to give back, to take or to make unreadable: nothing to lock for.
+        // No lock if there is no signal to clear and no entry to take.
         let was_armed = self.armed.load(Ordering::Relaxed);
         let mut owners = self.inner.owners.lock();
         if was_armed {
@@ -171,7 +175,7 @@ impl<T> CompletionQueue<T> {
         if owners.armed > 0 {
             self.leave_to_others(&owners);
         } else if was_armed {
-            // This owner is awake: if nothing has come, posters need not signal.
+            // This owner is awake: without entries, posters need not signal.
             self.inner.posts.disarm(FD);
         }
         drop(owners);
@@ -179,20 +183,20 @@ impl<T> CompletionQueue<T> {
         drained
     }
 
-    /// One entry, if there is one.
+    /// The oldest entry, if there is one.
     pub fn try_next(&self) -> Option<Completed<T>> {
         let mut entry = Vec::with_capacity(1);
         self.drain(1, &mut entry);
         entry.pop()
     }
 
-    /// This owner is not armed any more.
+    /// Disarms this owner.
     fn step_down(&self, owners: &mut Owners<T>) {
         if self.armed.swap(false, Ordering::Relaxed) {
             owners.armed -= 1;
         }
         if let Some(bell) = &self.bell {
-            // Before entries are taken: what is signalled after that must stay readable.
+            // Before entries are taken: a later signal must stay readable.
             bell.clear();
         }
     }
@@ -209,7 +213,7 @@ impl<T> CompletionQueue<T> {
         entries.len() - before
     }
 
-    /// Others are armed, and this owner may have taken what they were signalled for, or taken their signal.
+    /// Arms again or signals for the other armed owners: this owner may have taken their entries or their signal.
     fn leave_to_others(&self, owners: &Owners<T>) {
         if (!owners.ready.is_empty() || !self.inner.posts.arm(FD))
             && let Some(ringer) = &self.inner.ringer
@@ -218,20 +222,20 @@ impl<T> CompletionQueue<T> {
         }
     }
 
-    /// As [`drain`](Self::drain), and waits for the first entry: first awake, for as long as that has paid off lately, then asleep. On a worker this counts as blocking: the
-    /// pool runs another in its place. Returns 0 only if `max` is 0.
+    /// As [`drain`](Self::drain), but waits for the first entry: spins for as long as that has paid off lately, then sleeps. On a worker
+    /// this counts as blocking: the pool runs another worker instead. Returns 0 only if `max` is 0.
     pub fn wait(&self, max: usize, entries: &mut Vec<Completed<T>>) -> usize {
         self.wait_until(max, entries, None)
     }
 
-    /// As [`wait`](Self::wait), for at most `timeout`. 0: there was nothing.
+    /// As [`wait`](Self::wait), for at most `timeout`. 0: there was no entry.
     pub fn wait_timeout(
         &self,
         max: usize,
         entries: &mut Vec<Completed<T>>,
         timeout: Duration,
     ) -> usize {
-        // What lies beyond the end of the clock never comes.
+        // A deadline beyond the end of the clock never comes.
         let timeout_ns = u64::try_from(timeout.as_nanos()).ok();
         let deadline = timeout_ns.and_then(|timeout| clock::now_ns().checked_add(timeout));
         self.wait_until(max, entries, deadline)
@@ -247,9 +251,9 @@ impl<T> CompletionQueue<T> {
         if drained > 0 || max == 0 {
             return drained;
         }
-        spawner::let_go();
+        spawn_history::let_go();
         pool::wait_begins();
-        // Where items wait for CPUs, a thread that spins has one of theirs.
+        // Where items wait for CPUs, a spinning thread would take one from them.
         if !pool::has_backlog() {
             let has_some = || self.inner.posts.has_entries();
             ALLOWANCE.with(|allowance| allowance.wait_until(deadline_ns, has_some));
@@ -268,10 +272,10 @@ impl<T> CompletionQueue<T> {
         }
     }
 
-    /// Sleeps until something is posted, if nothing is there.
+    /// Sleeps until an entry is posted, unless there is one.
     pub(crate) fn sleep(&self, timeout: Option<Duration>) {
         let inner = &*self.inner;
-        // Acquire: with the entry of who has raised it. Before arming: the poster raises it after it has taken the mark.
+        // Acquire: with the entry of the poster that raised it. Before arming: the poster raises it after it has taken the mark.
         let epoch = inner.epoch.load(Ordering::Acquire);
         {
             let mut owners = inner.owners.lock();
@@ -284,7 +288,7 @@ impl<T> CompletionQueue<T> {
         let mut owners = inner.owners.lock();
         owners.sleeping -= 1;
         if owners.sleeping == 0 {
-            // Its time was over, or it was woken in vain.
+            // The timeout has passed, or the wake-up was spurious.
             inner.posts.disarm(THREAD);
         }
     }
@@ -307,13 +311,13 @@ impl<T> Clone for CompletionQueue<T> {
 
 impl<T> Drop for CompletionQueue<T> {
     fn drop(&mut self) {
-        // AcqRel: what other owners have done with it comes before its end.
+        // AcqRel: all use by other owners comes before the close.
         let last = self.inner.handles.fetch_sub(1, Ordering::AcqRel) == 1;
         let mut owners = self.inner.owners.lock();
         if last {
             let ready = std::mem::take(&mut owners.ready);
             drop(owners);
-            // With the lock free: this is the users' code.
+            // With the lock free: dropping runs the user's code.
             drop(ready);
             drop(self.inner.posts.close());
         } else if *self.armed.get_mut() {

@@ -1,5 +1,5 @@
-//! The lock-free part of a completion queue: posters push entries, owners take all of them at once, and marks in the same word say whom a poster has to wake. What must hold
-//! is in `COMPLETION_QUEUE.md` beside this file.
+//! The lock-free part of a completion queue: posters push entries, owners take all of them at once, and marks in the same word tell a
+//! poster which owners to wake. The invariant is in `COMPLETION_QUEUE.md` beside this file.
 
 use crate::sys::atomic::{AtomicPtr, Ordering};
 use crate::sys::blocks;
@@ -14,7 +14,7 @@ pub(crate) const THREAD: Marks = Marks(2);
 /// The last owner is gone.
 const CLOSED: usize = 4;
 
-/// Whom the next poster has to wake.
+/// Which owners the next poster has to wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marks(usize);
 
@@ -27,17 +27,17 @@ impl Marks {
     }
 }
 
-/// What the poster has to do next.
+/// The duty of the poster after a post.
 pub(crate) enum Posted<T> {
     /// Nothing: an owner is awake, or another poster wakes it.
     Quiet,
-    /// Wake these: the poster has taken the marks, and is the only one who did.
+    /// Wake these: this poster, and no other, has taken the marks.
     MustSignal(Marks),
-    /// There is no owner any more.
+    /// There is no owner any more: the value comes back.
     Closed(T),
 }
 
-// Aligned so that the marks are none of an entry's address.
+// Aligned so that the mark bits are free in an entry's address.
 #[repr(align(8))]
 struct Entry<T> {
     below: *mut Entry<T>,
@@ -50,7 +50,7 @@ pub(crate) struct Posts<T> {
     owns: PhantomData<T>,
 }
 
-// SAFETY: values go from the poster's thread to the owner's, and are used by one at a time.
+// SAFETY: values go from the poster's thread to the owner's, and one thread at a time uses them.
 unsafe impl<T: Send> Sync for Posts<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Posts<T> {}
@@ -66,7 +66,7 @@ fn marks_only<T>(marks: usize) -> *mut Entry<T> {
 impl<T> Entry<T> {
     fn make(value: T) -> NonNull<Self> {
         let entry = blocks::take(Layout::new::<Self>()).cast::<Self>();
-        // SAFETY: the memory is ours and of this layout.
+        // SAFETY: this function owns the memory, which is of this layout.
         unsafe {
             entry.write(Entry {
                 below: std::ptr::null_mut(),
@@ -111,7 +111,7 @@ impl<T> Posts<T> {
             } else {
                 std::ptr::null_mut()
             };
-            // SAFETY: ours until the exchange succeeds.
+            // SAFETY: the poster owns the entry until the exchange succeeds.
             unsafe { (*entry.as_ptr()).below = below };
             // Release: the owner that takes it reads the value. Acquire: what the owner did before it armed comes before the signal.
             match self.head.compare_exchange_weak(
@@ -127,13 +127,13 @@ impl<T> Posts<T> {
         }
     }
 
-    /// Whether there is something to take. A hint.
+    /// Whether there is an entry to take. A hint.
     #[inline]
     pub(crate) fn has_entries(&self) -> bool {
         is_entry(self.head.load(Ordering::Relaxed))
     }
 
-    /// Takes all that was posted; marks stay if there is nothing.
+    /// Takes all entries; marks stay if there are none.
     pub(crate) fn take(&self) -> Taken<T> {
         if !self.has_entries() {
             return Taken { oldest: None };
@@ -142,12 +142,12 @@ impl<T> Posts<T> {
         Taken::of(self.head.swap(std::ptr::null_mut(), Ordering::Acquire))
     }
 
-    /// Has the next poster told to signal. `false`: there is something to take, and nothing was changed.
+    /// Tells the next poster to signal. `false`: there are entries to take, and nothing was changed.
     pub(crate) fn arm(&self, mark: Marks) -> bool {
         self.change_marks(|marks| marks | mark.0)
     }
 
-    /// The next poster need not signal.
+    /// Removes the mark: the next poster need not signal.
     pub(crate) fn disarm(&self, mark: Marks) {
         self.change_marks(|marks| marks & !mark.0);
     }
@@ -162,7 +162,8 @@ impl<T> Posts<T> {
             if marks == head.addr() {
                 return true;
             }
-            // Release: who takes the mark sees what the owner did before. Acquire: an owner that finds another's mark goes on from there.
+            // Release: the poster that takes the mark sees what the owner did before. Acquire: an owner that finds another owner's mark
+            // sees what that owner did before.
             match self.head.compare_exchange(
                 head,
                 marks_only(marks),
@@ -175,7 +176,7 @@ impl<T> Posts<T> {
         }
     }
 
-    /// Nothing more can be posted. What was is the caller's.
+    /// Closes the head: no value can be posted any more. The caller gets the entries.
     pub(crate) fn close(&self) -> Taken<T> {
         Taken::of(self.head.swap(marks_only(CLOSED), Ordering::AcqRel))
     }
@@ -187,7 +188,7 @@ impl<T> Drop for Posts<T> {
     }
 }
 
-/// What an owner has taken, oldest first.
+/// Entries that an owner has taken, oldest first.
 pub(crate) struct Taken<T> {
     oldest: Option<NonNull<Entry<T>>>,
 }
@@ -196,12 +197,12 @@ pub(crate) struct Taken<T> {
 unsafe impl<T: Send> Send for Taken<T> {}
 
 impl<T> Taken<T> {
-    /// What was below this head, which the caller has taken away.
+    /// The entries below this head, which the caller has taken off.
     fn of(head: *mut Entry<T>) -> Self {
         let mut taken = Taken { oldest: None };
         let mut next = NonNull::new(head).filter(|head| is_entry(head.as_ptr()));
         while let Some(entry) = next {
-            // SAFETY: the exchange made the chain ours.
+            // SAFETY: the exchange made this owner the only user of the chain.
             unsafe {
                 next = NonNull::new((*entry.as_ptr()).below);
                 (*entry.as_ptr()).below =
@@ -219,7 +220,7 @@ impl<T> Iterator for Taken<T> {
     #[inline]
     fn next(&mut self) -> Option<T> {
         let entry = self.oldest?;
-        // SAFETY: it is ours, and is not used after this.
+        // SAFETY: `self` owns the entry and does not use it after this.
         unsafe {
             self.oldest = NonNull::new((*entry.as_ptr()).below);
             Some(Entry::into_value(entry))

@@ -1,4 +1,4 @@
-//! What the owners and the posters of a completion queue share.
+//! The state that the owners and the posters of a completion queue share.
 #![forbid(unsafe_code)]
 
 use super::posts::{FD, Marks, Posted, Posts, THREAD};
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-/// What an owner of a [`CompletionQueue`](crate::CompletionQueue) is given for each item.
+/// The entry for each item that an owner of a [`CompletionQueue`](crate::CompletionQueue) drains.
 #[derive(Debug)]
 pub struct Completed<T> {
     /// The token that the item was submitted or posted with.
@@ -27,21 +27,21 @@ pub struct Completed<T> {
 pub(in crate::workqueue) struct Inner<T> {
     /// Posters write to it.
     pub(in crate::workqueue) posts: CachePadded<Posts<Completed<T>>>,
-    /// The word that threads in `wait` sleep on: it grows with each signal.
+    /// The futex word of threads in `wait`: it grows with each signal.
     pub(in crate::workqueue) epoch: AtomicU32,
     pub(in crate::workqueue) ringer: Option<Ringer>,
-    /// Entries that may be submitted and not drained; `None`: any number.
+    /// Limit on entries submitted and not drained; `None`: no limit.
     pub(in crate::workqueue) capacity: Option<usize>,
-    /// How many there are, if that is limited.
+    /// Entries submitted and not drained, if they are limited.
     pub(in crate::workqueue) outstanding: AtomicUsize,
-    /// The last owner closes the queue.
+    /// Owners; the last one closes the queue.
     pub(in crate::workqueue) handles: AtomicUsize,
     pub(in crate::workqueue) owners: Mutex<Owners<T>>,
 }
 
-/// What owners share among themselves. No poster takes the lock.
+/// The state that owners share. No poster takes its lock.
 pub(in crate::workqueue) struct Owners<T> {
-    /// Taken, and not given to an owner yet, oldest first.
+    /// Entries taken off the head and not yet given to an owner, oldest first.
     pub(in crate::workqueue) ready: VecDeque<Completed<T>>,
     /// Owners that have armed the eventfd and have not drained since.
     pub(in crate::workqueue) armed: usize,
@@ -66,7 +66,7 @@ impl<T> Inner<T> {
         }
     }
 
-    /// Makes room for one more entry. `false`: there is none.
+    /// Reserves capacity for one more entry. `false`: the queue is full.
     pub(in crate::workqueue) fn reserve(&self) -> bool {
         let Some(capacity) = self.capacity else {
             return true;
@@ -84,7 +84,7 @@ impl<T> Inner<T> {
         }
     }
 
-    /// Posts an entry that has its room, and signals if that is this poster's duty.
+    /// Posts an entry with reserved capacity, and signals if that is this poster's duty.
     pub(in crate::workqueue) fn post(&self, entry: Completed<T>) -> Result<(), Completed<T>> {
         match self.posts.post(entry) {
             Posted::Quiet => Ok(()),
@@ -96,7 +96,7 @@ impl<T> Inner<T> {
         }
     }
 
-    /// The poster has taken these marks.
+    /// Signals for the marks that this poster has taken.
     #[cold]
     pub(in crate::workqueue) fn signal(&self, marks: Marks) {
         if marks.contains(THREAD) {
@@ -127,26 +127,27 @@ pub struct CompletionQueueBuilder {
 }
 
 impl CompletionQueueBuilder {
-    /// At most so many items may be submitted and not drained; further ones are refused as [full](crate::NotSubmitted::Full). At least 1. By default there is no limit.
+    /// The most items that may be submitted and not drained; further ones are refused as [full](crate::NotSubmitted::Full). At least 1. By
+    /// default there is no limit.
     pub fn capacity(mut self, capacity: usize) -> Self {
         self.capacity = Some(capacity.max(1));
         self
     }
 
-    /// With an eventfd, to be waited for in epoll, poll or the like: see [`CompletionQueue::fd`](crate::CompletionQueue::fd).
+    /// Adds an eventfd, for epoll, poll or the like: see [`CompletionQueue::fd`](crate::CompletionQueue::fd).
     pub fn eventfd(mut self) -> Self {
         self.eventfd = true;
         self
     }
 }
 
-/// Posts to a [`CompletionQueue`](crate::CompletionQueue): for reusable items, and whatever else has something to tell its owner. Cloned as often as needed.
+/// Posts to a [`CompletionQueue`](crate::CompletionQueue): from reusable items, or from any other code. May be cloned freely.
 pub struct Poster<T>(pub(in crate::workqueue) Arc<Inner<T>>);
 
-/// Why an entry was not posted. It holds what was to be posted.
+/// Why an entry was not posted. It returns the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotPosted<T> {
-    /// As many as the queue's capacity are there or on their way.
+    /// The queue's capacity is used up by entries that are posted or reserved.
     Full(T),
     /// The queue's owners are gone.
     Closed(T),
@@ -155,8 +156,9 @@ pub enum NotPosted<T> {
 impl<T> Poster<T> {
     /// Posts a token and a result. What the caller did before is visible to the owner that drains it.
     ///
-    /// Makes no system call unless it is the first to post after an owner has [armed](crate::CompletionQueue::arm) or gone to sleep in [`wait`](crate::CompletionQueue::wait); and then an item of a pool
-    /// that has a backlog leaves the wake-up to a little later, so that one wakes the owner for several. May be called from any thread, whatever locks it holds.
+    /// Makes no system call unless it is the first post after an owner has [armed](crate::CompletionQueue::arm) or gone to sleep in
+    /// [`wait`](crate::CompletionQueue::wait). Then an item of a pool with a backlog defers the wake-up a little, so that one wake-up
+    /// serves several entries. May be called from any thread, whatever locks it holds.
     ///
     /// # Errors
     /// The queue is full, or has no owner any more.

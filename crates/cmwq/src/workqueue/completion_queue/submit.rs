@@ -1,4 +1,4 @@
-//! The submitter's side: items that post what they return.
+//! The submitter's side: items that post their results.
 
 use super::queue::{FULL, Inner};
 use super::{Completed, CompletionQueue};
@@ -10,10 +10,10 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Why an item was not submitted to a [`CompletionQueue`]. Its closure was dropped, and nothing will be posted for it.
+/// Why an item was not submitted to a [`CompletionQueue`]. Its closure was dropped, and there will be no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSubmitted {
-    /// As many as the completion queue's capacity were submitted and not drained.
+    /// The completion queue is full: its capacity of items was submitted and not drained.
     Full,
     /// The workqueue does not take it.
     Refused(Refused),
@@ -30,9 +30,9 @@ impl fmt::Display for NotSubmitted {
 
 impl std::error::Error for NotSubmitted {}
 
-/// Room for the entry of an item, which is given back if the item is dropped without having run.
+/// Reserved capacity for the entry of an item, returned if the item is dropped without having run.
 struct Ticket<T> {
-    /// `None`: the entry has the room.
+    /// `None`: the capacity has passed to the entry.
     inner: Option<Arc<Inner<T>>>,
     token: u64,
 }
@@ -43,7 +43,7 @@ impl<T> Ticket<T> {
         let Some(inner) = self.inner.take() else {
             return;
         };
-        // Without an owner there is no use for the result, nor for the room.
+        // Without an owner neither the result nor the capacity is needed.
         let _ = inner.post(Completed { token, result });
     }
 }
@@ -57,7 +57,7 @@ impl<T> Drop for Ticket<T> {
 }
 
 impl<T: Send + 'static> CompletionQueue<T> {
-    /// The item that runs `func`, if there is room for its entry.
+    /// The item that runs `func`, if there is capacity for its entry.
     fn item<F>(&self, token: u64, func: F) -> Option<impl FnOnce() + Send + 'static>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -74,13 +74,13 @@ impl<T: Send + 'static> CompletionQueue<T> {
             let panicked = result.is_err();
             ticket.deliver(result.map_err(JoinError::Panicked));
             if panicked {
-                // Let the engine count it; the hook has printed its message already.
+                // The engine counts the panic; the hook has printed its message already.
                 std::panic::resume_unwind(Box::new(REPORTED));
             }
         })
     }
 
-    /// Queues `func` on `queue` as a one-shot item, as [`Workqueue::execute`] does, and has what it returns, or panics with, posted here with `token`.
+    /// Queues `func` on `queue` as a one-shot item, as [`Workqueue::execute`] does. Its result, or its panic, is posted here with `token`.
     ///
     /// # Errors
     /// [`NotSubmitted`]: `func` was dropped.
@@ -92,8 +92,8 @@ impl<T: Send + 'static> CompletionQueue<T> {
         queue.execute(item).map_err(NotSubmitted::Refused)
     }
 
-    /// As [`submit`](Self::submit) for all of `items`, tokens and functions, as [`Workqueue::execute_batch`] does. Returns how many were submitted: all, or as many as there
-    /// was room for, and then one item more was taken from the iterator and dropped.
+    /// As [`submit`](Self::submit) for all of `items`, tokens and functions, as [`Workqueue::execute_batch`] does. Returns how many were
+    /// submitted: all, or as many as the capacity allowed; in that case one further item was taken from the iterator and dropped.
     ///
     /// # Errors
     /// As [`Workqueue::execute_batch`].

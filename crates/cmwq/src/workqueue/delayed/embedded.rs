@@ -1,4 +1,4 @@
-//! Delayed items that are part of a value.
+//! Delayed items that are fields of a value.
 
 use super::{Armed, Keep, Parts};
 use crate::error::{Error, FlushError};
@@ -17,7 +17,8 @@ use std::time::Duration;
 
 /// A delayed work item as a field of a value of type `T`, which is in an [`Arc`]: an [`EmbeddedWork`] with a timer.
 ///
-/// It is pending from the moment it is queued, while its timer runs as while it is on a queue, and keeps the value alive all that time.
+/// It is pending from the moment it is queued, both while its timer runs and while it is on a queue, and keeps the value alive all that
+/// time.
 ///
 /// ```
 /// use cmwq::{EmbeddedDelayedWork, Workqueue};
@@ -29,7 +30,7 @@ use std::time::Duration;
 /// }
 ///
 /// impl Connection {
-///     fn close(self: Arc<Connection>) { /* nobody has used it for a while */ }
+///     fn close(self: Arc<Connection>) { /* unused for a while */ }
 /// }
 ///
 /// let queue = Workqueue::builder("connections").build()?;
@@ -40,14 +41,14 @@ use std::time::Duration;
 /// // It is used: once more a minute from now.
 /// let moved = queue.mod_delayed_embedded(&connection, |connection| &connection.idle, minute);
 /// assert!(moved.was_pending());
-/// // The timer holds a reference, which comes back.
+/// // The timer holds a reference, which `cancel_sync` returns.
 /// assert_eq!(Arc::strong_count(&connection), 2);
 /// assert!(connection.idle.cancel_sync().is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[repr(C)]
 pub struct EmbeddedDelayedWork<T> {
-    // First: the function goes from the item to this.
+    // First: the function gets from the item to this.
     item: EmbeddedWork<T>,
     timer: TimerKey,
 }
@@ -88,47 +89,48 @@ impl<T> EmbeddedDelayedWork<T> {
         self.item.busy()
     }
 
-    /// How long its timer still runs, in whole milliseconds; zero if it is not armed. A hint.
+    /// How long its timer will run, in whole milliseconds; zero if it is not armed. A hint.
     pub fn time_left(&self) -> Duration {
         self.parts().time_left()
     }
 
-    /// Removes a pending instance, from the timer or the queue, and returns the reference that it held; does not wait for a running one. `None`: none was pending.
+    /// Removes a pending instance from the timer or the queue, and returns the reference that it held; does not wait for a running one.
+    /// `None`: no instance was pending.
     pub fn cancel(&self) -> Option<Arc<T>> {
         let disarm = || {
             let (item, keep) = self.parts().disarm()?;
-            // As it would be on a queue: left to the pending instance, whose item has the address.
+            // Leaks the reference, as for an item on a queue: `take_back` restores it from the item's address.
             std::mem::forget(keep);
             Some(item)
         };
         let removed = remove_with(self.raw(), &registered, &disarm)?;
         removed.item(|| ()).release();
-        // SAFETY: the instance was removed here.
+        // SAFETY: this call has removed the instance.
         Some(unsafe { self.item.take_back() })
     }
 
-    /// As [`cancel`](Self::cancel), and waits until the function does not run any more. Meanwhile the item is disabled, so one
-    /// that requeues itself cannot escape.
+    /// As [`cancel`](Self::cancel), and waits until the function no longer runs. Meanwhile the item is disabled, so that an item cannot
+    /// escape by requeueing itself.
     pub fn cancel_sync(&self) -> Option<Arc<T>> {
         self.disable_sync().take_removed()
     }
 
-    /// Disables the item until the guard is dropped: a pending instance is removed from timer or queue, and attempts to queue
-    /// are refused and lost. Does not wait for a running instance. Several guards add up.
+    /// Disables the item until the guard is dropped: a pending instance is removed from timer or queue, and attempts to queue are refused
+    /// and lost. Does not wait for a running instance. Several guards add up.
     pub fn disable(&self) -> EmbeddedDisableGuard<'_, T> {
         self.raw().disable_once_more();
         EmbeddedDisableGuard::new(self.raw(), self.cancel())
     }
 
-    /// As [`disable`](Self::disable), and waits until the function does not run any more.
+    /// As [`disable`](Self::disable), and waits until the function no longer runs.
     pub fn disable_sync(&self) -> EmbeddedDisableGuard<'_, T> {
         let guard = self.disable();
         wait_for_run(self.raw());
         guard
     }
 
-    /// Waits for the last instance known at the call. An armed timer is stopped and the item queued at once. `Ok(false)`: it
-    /// was neither pending nor running.
+    /// Waits for the last instance known at the call. An armed timer is stopped and the item queued at once. `Ok(false)`: the item was
+    /// neither pending nor running.
     ///
     /// # Errors
     /// As [`RawWork::flush`].
@@ -146,7 +148,7 @@ impl<T> EmbeddedDelayedWork<T> {
 }
 
 impl<T: Send + Sync + 'static> EmbeddedDelayedWork<T> {
-    /// The owned item, with a reference of the value.
+    /// The timer's content: the owned item, with a reference of the value.
     fn armed(
         &self,
         owner: &Arc<T>,
@@ -219,7 +221,7 @@ impl Workqueue {
             Ok(claimed) => claimed,
             Err(why) => return why,
         };
-        // SAFETY: it is part of the owner's value.
+        // SAFETY: the item is part of the owner's value.
         let embedded = unsafe { item.as_ref() };
         let armed = embedded.armed(owner, &self.core, cpu, claimed);
         armed.start(&embedded.timer, delay)
@@ -236,13 +238,13 @@ impl Workqueue {
         delay: Duration,
     ) -> Moved {
         let item = locate(owner, item);
-        // SAFETY: it is part of the owner's value.
+        // SAFETY: the item is part of the owner's value.
         let embedded = unsafe { item.as_ref() };
         let parts = Parts {
             whole: item.cast(),
             ..embedded.parts()
         };
-        // SAFETY: called when the instance has been removed from its queue. One on the timer has a reference of its own there.
+        // SAFETY: called when the instance has been removed from its queue. An instance on the timer has a reference of its own there.
         let unlend = || drop(unsafe { embedded.item.take_back() });
         let armed = |item| embedded.armed(owner, &self.core, None, item);
         parts.move_by(&self.core, delay, unlend, armed)

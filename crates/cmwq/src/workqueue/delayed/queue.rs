@@ -9,8 +9,9 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 impl Workqueue {
-    /// Queues `work` when `delay` has passed, near the CPU that the caller is on now. A zero delay queues at once, without a
-    /// timer. An item that is [accepted](Queued::Accepted) for its timer may still be dropped when that fires, if the queue is draining or gone by then.
+    /// Queues `work` when `delay` has passed, near the CPU that the caller is on now. A zero delay queues at once, without a timer. An item
+    /// that is [accepted](Queued::Accepted) for its timer may still be dropped when the timer fires, if the queue is draining or gone by
+    /// then.
     pub fn queue_delayed(&self, work: &DelayedWork, delay: Duration) -> Queued {
         self.start_delayed(None, work, delay)
     }
@@ -37,7 +38,7 @@ impl Workqueue {
         }
     }
 
-    /// Claims an item that is to wait for its timer.
+    /// Claims an item for its timer.
     ///
     /// # Safety
     /// As for [`Pending::claim`].
@@ -56,9 +57,9 @@ impl Workqueue {
         }
     }
 
-    /// Queues `work` when `delay` has passed from now, wherever it is: a pending instance, on a timer or a queue, is moved. [Tells](Moved) whether it was
-    /// pending, and what has become of it. If the thread that serves the timers
-    /// cannot be created, the item is queued at once: too early rather than never.
+    /// Queues `work` when `delay` has passed from now, in any state: a pending instance, on a timer or a queue, is moved. [Returns](Moved)
+    /// whether it was pending, and the result. If the timer thread cannot be created, the item is queued at once: too early rather than
+    /// never.
     pub fn mod_delayed(&self, work: &DelayedWork, delay: Duration) -> Moved {
         self.move_delayed(None, work, delay)
     }

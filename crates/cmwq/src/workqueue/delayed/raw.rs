@@ -1,4 +1,4 @@
-//! Delayed items in memory that is their user's.
+//! Delayed items in their user's memory.
 
 use super::{Armed, Parts};
 use crate::error::{Error, FlushError};
@@ -10,21 +10,21 @@ use crate::workqueue::task::queued::{Moved, Queued};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// An item with a timer that its user owns and embeds where he likes: 80 bytes, of which a [`RawWork`] is the first 40.
+/// An item with a timer that its user owns and embeds anywhere: 80 bytes, of which a [`RawWork`] is the first 40.
 ///
-/// All-zero memory is a valid idle item without a function. Its memory must stay valid, and must not move, from the moment it
-/// is queued until its function is called, or it is cancelled: the timer, too, refers to it by its address.
+/// All-zero memory is a valid idle item without a function. Its memory must stay valid, and must not move, from the moment it is queued
+/// until its function is called, or it is cancelled: the timer, too, refers to it by its address.
 #[repr(C)]
 pub struct RawDelayedWork {
     work: RawWork,
-    /// Items in C are 8 bytes longer than `RawWork`, for what it may need one day.
+    /// Items in C are 8 bytes longer than `RawWork`, reserved for extensions.
     _reserved: u64,
     timer: TimerKey,
     /// The same for the timer.
     _reserved_for_timer: [u64; 2],
 }
 
-// What the C ABI promises.
+// The layout of the C ABI.
 #[cfg(all(target_pointer_width = "64", not(cmwq_loom)))]
 const _: () = {
     use std::mem::offset_of;
@@ -43,8 +43,8 @@ impl RawDelayedWork {
         }
     }
 
-    /// The item without its timer. To cancel or disable that while the timer is armed waits until it fires: use the methods
-    /// here instead. To flush that waits for a running instance only.
+    /// The item without its timer. While the timer is armed, cancelling or disabling this item waits until the timer fires: use the methods
+    /// here instead. Flushing it waits for a running instance only.
     pub fn work(&self) -> &RawWork {
         &self.work
     }
@@ -78,7 +78,7 @@ impl RawDelayedWork {
         self.cancel()
     }
 
-    /// As [`disable_work`](Self::disable_work), and waits until the function does not run any more.
+    /// As [`disable_work`](Self::disable_work), and waits until the function no longer runs.
     pub fn disable_sync(&self) -> bool {
         let removed = self.disable_work();
         wait_for_run(&self.work);
@@ -133,11 +133,11 @@ impl Workqueue {
         delay: Duration,
     ) -> Result<Queued, Error> {
         cpu.map_or(Ok(()), |cpu| self.must_have(cpu))?;
-        // SAFETY: by the caller's promise; from the caller's own pointer, so that the function may go back to the whole.
+        // SAFETY: by the caller's promise; from the caller's own pointer, so that the function may get to the whole.
         Ok(match unsafe { self.claim_delayed(item.cast()) } {
             Ok(claimed) => {
                 let armed = self.armed_raw(cpu, claimed);
-                // SAFETY: valid by the caller's promise; the key is not touched once the item may run.
+                // SAFETY: valid by the caller's promise; the key is not used once the item may run.
                 armed.start(unsafe { &(*item.as_ptr()).timer }, delay)
             }
             Err(why) => why,
@@ -159,7 +159,7 @@ impl Workqueue {
         delay: Duration,
     ) -> Result<Moved, Error> {
         cpu.map_or(Ok(()), |cpu| self.must_have(cpu))?;
-        // SAFETY: valid by the caller's promise; what is borrowed is not touched once the item may run.
+        // SAFETY: valid by the caller's promise; the borrows are not used once the item may run.
         let parts = Parts {
             whole: item.cast(),
             ..unsafe { item.as_ref() }.parts()

@@ -1,4 +1,4 @@
-//! The moment in which an item is disabled and still pending: whoever disables it has not got hold of it yet.
+//! An item that is disabled and still pending: the thread that disables it is not its owner yet.
 
 use super::*;
 use crate::Engine;
@@ -27,7 +27,7 @@ fn a_pending_item_that_is_being_disabled_is_moved_and_left_to_who_disables_it() 
         assert!(work.is_pending(), "nobody would know that it was dropped");
         // The second half.
         assert!(work.cancel(), "the removal is his who disables it");
-        // And from here on it is refused.
+        // From here on moves are refused.
         assert_eq!(wq.mod_delayed(&work, delay), Moved::Disabled);
         assert!(!work.is_pending());
         assert!(work.work.as_raw().enable_work());
@@ -40,7 +40,7 @@ fn the_same_holds_for_an_item_in_its_users_memory() {
     let wq = queue();
     let work = RawDelayedWork::new(nothing);
     let item = NonNull::from(&work);
-    // SAFETY: it outlives the calls, and is cancelled before it goes.
+    // SAFETY: it outlives the calls, and is cancelled before it is dropped.
     let queue = || unsafe { wq.queue_delayed_raw(None, item, LONG) };
     // SAFETY: as above.
     let move_it = || unsafe { wq.mod_delayed_raw(None, item, LONG) };

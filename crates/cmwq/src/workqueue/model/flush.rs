@@ -1,8 +1,8 @@
-//! A flush returns, and not before what was queued earlier has ended.
+//! A flush returns, but not before all items queued earlier have ended.
 
 use super::*;
 
-/// What a flush has to wait for: a touch after it is ordered after the runs.
+/// What a flush waits for: a touch after it is ordered after the runs.
 fn touched_once(touched: &Touched) {
     assert_eq!(touched.touch(), 1, "the flush returned too early");
 }
@@ -25,7 +25,7 @@ fn a_flush_waits_for_the_earlier_item_while_another_is_queued() {
         wq.flush.run(|| wq.members());
         touched_once(&touched);
         issuer.join().unwrap();
-        // What the other one queued has the next colour, or this one.
+        // Items of the other issuer have the next colour, or this one.
         wq.flush.run(|| wq.members());
         assert_eq!(other.runs(), 1);
         wq.finish([(pool, vec![worker])]);

@@ -1,4 +1,4 @@
-//! One limit for two queues: who ends gives its place to whose turn it is, whatever comes first, and nobody has it twice.
+//! One limit for two queues: an ending item passes its credit on to the next waiter in any interleaving, and no two items have it at once.
 
 use super::*;
 use crate::ConcurrencyGroup;
@@ -72,7 +72,7 @@ fn a_queue_at_its_own_limit_comes_back_for_the_groups_place() {
         ];
         let done = Arc::new(Parker::new());
         let items = items::<3>(&done);
-        // The first has the only place of both limits; the other one of its queue waits for either.
+        // The first has the only credit of both limits; the other item of its queue waits for either.
         for (pwq, item) in pwqs[..2].iter().zip(&items) {
             queue(pwq, item).unwrap();
         }
@@ -96,7 +96,7 @@ fn an_item_that_begins_to_wait_while_the_limit_is_raised_becomes_active() {
         let pwqs = [wqs[0].pwq(&pools[0]), wqs[1].pwq(&pools[1])];
         let done = Arc::new(Parker::new());
         let items = [(); 2].map(|()| Item::new(&Touched::new(), Some(&done)));
-        // It has the only place, and no worker yet.
+        // It has the only credit, and no worker yet.
         queue(&pwqs[0], &items[0]).unwrap();
         pools[0].lock().drain();
         let second = (pools[1].clone(), vec![start(&pools[1])]);
@@ -126,7 +126,7 @@ fn what_is_kept_unused_is_given_to_who_begins_to_wait() {
         let items = items::<2>(&done);
         queue(&pwqs[0], &items[0]).unwrap();
         wait(&done, &items[..1]);
-        // The first item has run; its place may still be its own, kept, or on its way back.
+        // The first item has run; its credit may still be in use, kept, or on its way back.
         queue(&pwqs[1], &items[1]).unwrap();
         wait(&done, &items);
         wqs[0].finish([first]);

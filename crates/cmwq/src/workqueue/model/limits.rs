@@ -1,4 +1,4 @@
-//! One place for two pools: who ends gives it to who waits, whatever comes first, and nobody has it twice.
+//! One credit for two pools: an ending item passes it on to a waiter in any interleaving, and no two items have it at once.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn an_item_that_becomes_inactive_while_the_limit_is_raised_becomes_active() {
         for item in &crowd.items {
             queue(&pwq, item).unwrap();
         }
-        // As a queue that is thawed.
+        // Thaws the queue.
         wq.limits.set_values(vec![1]);
         wq.limits.settle(&wq.members());
         crowd.wait();
@@ -71,7 +71,7 @@ fn a_place_is_not_lost_with_a_pool_workqueue_that_goes_while_it_waits() {
         let workers = [(pools[0].clone(), vec![start(&pools[0])])];
         let crowd = Crowd::new();
         queue(&pwqs[0], &crowd.items[0]).unwrap();
-        // It has no worker: this thread accepts the item, takes it back if it still can, and retires the pool workqueue.
+        // The pool has no worker: this thread accepts the item, removes it, and retires the pool workqueue.
         let gone = Item::new(&Touched::new(), None);
         queue(&pwqs[1], &gone).unwrap();
         {
@@ -97,7 +97,7 @@ fn a_place_that_one_pool_workqueue_keeps_for_its_next_item_comes_to_the_other_in
         let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
         let (touched, done) = (Touched::new(), Arc::new(Parker::new()));
         let items = [(); 4].map(|()| Item::new(&touched, Some(&done)));
-        // One active and two inactive before anybody runs: the place goes from the first to the second without a visit to the store.
+        // One active and two inactive before any item runs: the credit goes from the first to the second without a visit to the store.
         for item in &items[..3] {
             queue(&pwqs[0], item).unwrap();
         }
@@ -122,7 +122,7 @@ fn the_places_of_a_batch_go_to_who_waits_when_it_ends() {
         let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
         let done = Arc::new(Parker::new());
         let items = [(); 3].map(|()| Item::new(&Touched::new(), Some(&done)));
-        // Two in one pool, which has all places then, and one in the other.
+        // Two in one pool, which then has all credits, and one in the other.
         for (pwq, item) in [&pwqs[0], &pwqs[0], &pwqs[1]].into_iter().zip(&items) {
             queue(pwq, item).unwrap();
         }

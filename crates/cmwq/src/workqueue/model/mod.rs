@@ -1,12 +1,11 @@
 //! The front end under the model checker: redirects, limits, flushes and cancelling, on the real pools and workers.
 //!
-//! Each model builds a queue of the parts that `WqCore` is made of, without an engine. The sabotages that were tried are
-//! listed in `pool/SABOTAGES.md`.
+//! Each model builds a queue from the parts of `WqCore`, without an engine. `pool/SABOTAGES.md` lists the sabotages that were tried.
 
+mod caller_slots;
 mod control;
 mod flush;
 mod groups;
-mod lanes;
 mod limits;
 mod redirect;
 mod waiters;
@@ -68,7 +67,7 @@ impl Queue {
         self.members.lock().clone()
     }
 
-    /// Ends everything; the queue and its pools hold each other until then.
+    /// Ends the queue and its pools, which hold each other until then.
     fn finish(&self, pools: impl IntoIterator<Item = (Arc<Pool>, Vec<thread::JoinHandle<()>>)>) {
         for (pool, workers) in pools {
             finish(&pool, workers);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Queues an item as a queue does whose slot points to `pwq`. Tells whether a new instance was accepted.
+/// Queues an item as a queue does whose slot points to `pwq`. Returns whether a new instance was accepted.
 fn queue_from(wq: &Arc<Queue>, pwq: &Pwq, pools: &[Arc<Pool>], item: &Item) -> bool {
     let Ok(pending) = item.claim() else {
         return false;
@@ -12,8 +12,8 @@ fn queue_from(wq: &Arc<Queue>, pwq: &Pwq, pools: &[Arc<Pool>], item: &Item) -> b
     true
 }
 
-/// The item is queued toward each of `first` in turn, and toward the second pool by another thread if there is one. The first
-/// pool has so many workers.
+/// Queues the item toward each of `first` in turn and, with `second_issuer`, from another thread toward the second pool. The first pool has
+/// `workers` workers.
 fn model(preemptions: usize, workers: usize, first: &'static [usize], second_issuer: bool) {
     explore(preemptions, move || {
         let wq = Queue::new(8);

@@ -1,4 +1,4 @@
-//! Who waits for an item runs it, or a worker does, or nobody since it was removed; each instance goes one way.
+//! The waiter of an item runs it, or a worker does, or a remover takes it; each instance has one fate.
 
 use super::*;
 use crate::workqueue::task::control::remove;
@@ -73,7 +73,7 @@ fn a_place_that_a_waiter_leaves_goes_to_who_waits_for_one() {
         for item in &items {
             queue(&pwq, item).unwrap();
         }
-        // The second is inactive until the first has ended: whoever runs them, never both at once.
+        // The second is inactive until the first has ended: whichever threads run them, never both at once.
         pool.run_only(items[0].raw(), None);
         pool.run_only(items[1].raw(), None);
         wq.flush.run(|| wq.members());

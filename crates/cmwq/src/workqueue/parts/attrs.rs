@@ -5,20 +5,20 @@ use crate::error::Error;
 use crate::topology::CpuSet;
 use crate::trace::warn;
 
-/// What can be changed about an unbound workqueue while it is in use: all of it at once, with
+/// The attributes of an unbound workqueue, which can be changed while it is in use: all of them at once, with
 /// [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkqueueAttrs {
-    /// The workers' nice level, -20 (first) to 19 (last). Raising it above the process's own needs a privilege; without it
-    /// the queue works at the process's level.
+    /// The workers' nice level, -20 (first) to 19 (last). A higher priority than the process's own needs a privilege; without it the queue
+    /// works at the process's level.
     pub nice: i32,
     /// The CPUs that items may run on; `None`: all that the process may use. CPUs that do not exist or may not be used are
     /// ignored; if none is left, the mask is ignored. Kept as given.
     pub cpumask: Option<CpuSet>,
     /// How the machine is cut into pods.
     pub affinity_scope: AffinityScope,
-    /// Whether items run in the pod that they were queued from in any case (`true`), or may be run by another pod's idle
-    /// workers when their own has too much to do (`false`).
+    /// Whether items always stay in the pod that they were queued from (`true`), or idle workers of another pod may steal them when their
+    /// own pod has too much to do (`false`).
     pub affinity_strict: bool,
 }
 
@@ -56,7 +56,7 @@ pub(crate) const BH_NICE: i32 = -10;
 /// Bytes of a name that are kept.
 pub(crate) const NAME_MAX: usize = 31;
 
-/// 0 stands for the default; too much is cut, with a warning.
+/// 0 becomes the default; more than the maximum is cut to it, with a warning.
 pub(crate) fn clamp_max_active(name: &str, wanted: usize) -> usize {
     match wanted {
         0 => WQ_DFL_ACTIVE,

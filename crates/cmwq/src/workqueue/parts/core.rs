@@ -1,4 +1,4 @@
-//! The workqueue's working parts: its pool workqueues, the slot of each CPU, and what pools tell it.
+//! The workqueue's core: its pool workqueues, the slot of each CPU, and the callbacks of its pools.
 
 use super::attrs::WorkqueueAttrs;
 use super::flush::Flush;
@@ -17,34 +17,34 @@ use crate::sys::gate::{Replaced, Shared};
 use crate::sys::sync::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 
-// All issuers read it, and it is hardly ever written: nothing that is may lie on its lines.
+// All issuers read it, and it is written rarely: nothing written often may share its cache lines.
 #[repr(align(128))]
 pub(crate) struct WqCore {
-    /// Unlike the name, no other queue of the process has or had it.
+    /// Unlike the name, unique: no other queue of the process has or had it.
     pub(crate) serial: u64,
     pub(crate) name: String,
     pub(crate) engine: Engine,
     pub(crate) kind: WorkqueueKind,
     pub(crate) flags: Flags,
     pub(crate) rescuer: Option<Arc<Rescuer>>,
-    /// By CPU: where an item queued from there goes. Set once, right after the queue was made; its entries are replaced.
+    /// By CPU: the pool workqueue of an item queued from there. Set once, right after the queue was made; its entries are replaced.
     pub(crate) slots: OnceLock<Box<[Shared<Pwq>]>>,
-    /// How many drains are going on, destruction included: while not 0, only the queue's own items may queue.
+    /// Drains in progress, destruction included: while not 0, only the queue's own items may queue.
     pub(crate) closed: AtomicU32,
-    /// Whether a dropped item has been warned of.
+    /// 1: the queue has warned of a dropped item.
     pub(crate) warned: AtomicU32,
-    /// 1: it is deprecated, and has not been used. Read by who does not remember its way to the queue.
+    /// 1: it is deprecated, and has not been used. Read by issuers without a cached route.
     pub(crate) unused: AtomicU32,
-    /// Whether its destruction has begun.
+    /// 1: its destruction has begun.
     pub(in crate::workqueue) ending: AtomicU32,
-    /// All pool workqueues that may have items, oldest first; retired ones too until they are gone. Only a pool's lock is
-    /// taken under it.
+    /// All pool workqueues that may have items, oldest first; retired ones too until they are gone. Under this lock only a pool's lock is
+    /// taken.
     pub(in crate::workqueue) members: Mutex<Vec<Arc<Pwq>>>,
     /// Serialises changes of the attributes.
     pub(in crate::workqueue) control: Mutex<Control>,
     pub(in crate::workqueue) flush: Flush,
     pub(crate) limits: Limits,
-    /// What its workers are to be like.
+    /// The attributes of its workers' threads.
     pub(crate) threads: Option<WorkerThreads>,
 }
 
@@ -100,7 +100,7 @@ impl WqCore {
             group.join(own);
         }
         {
-            // Whatever has changed since is seen here, under the lock that those who bring changes take.
+            // All changes since the queue was added are visible here, under the lock that callbacks of changes take.
             let mut control = core.control.lock();
             let mapping = core.engine.map(&control.attrs, kind, core.threads.as_ref());
             let pwqs = core.make_pwqs(&mapping, &control.current);
@@ -109,7 +109,7 @@ impl WqCore {
                 .iter()
                 .map(|&index| Shared::new(pwqs[index].clone()))
                 .collect();
-            // Nobody else has the queue yet.
+            // No other thread has the queue yet.
             let _ = core.slots.set(slots);
             control.current = pwqs;
             core.limits.recompute(&core.engine, &control.attrs);
@@ -135,7 +135,7 @@ impl WqCore {
         self.change(|own| *own = attrs)
     }
 
-    /// As [`apply`](Self::apply), of what `change` makes of the attributes; nobody else changes them in between.
+    /// As [`apply`](Self::apply), with `change` editing the attributes; no other thread changes them in between.
     pub(crate) fn change(
         self: &Arc<Self>,
         change: impl FnOnce(&mut WorkqueueAttrs),
@@ -176,7 +176,7 @@ impl WqCore {
     }
 
     pub(in crate::workqueue) fn remap(self: &Arc<Self>, control: &mut Control) {
-        // Not before it is made (it will map itself then), and not when it is gone.
+        // Not before it is made (it maps itself then), and not after its destruction.
         let Some(slots) = self.slots.get().filter(|_| !control.destroyed) else {
             return;
         };
@@ -189,7 +189,7 @@ impl WqCore {
             .zip(&mapping.of_cpu)
             .map(|(slot, &index)| slot.replace(pwqs[index].clone()))
             .collect();
-        // After this no issuer is on its way to an old pool workqueue.
+        // After this no issuer uses an old pool workqueue.
         drop(Replaced::retire(old, gates()));
         let before = std::mem::replace(&mut control.current, pwqs);
         for pwq in before {
@@ -236,10 +236,11 @@ impl WqCore {
         colour: u32,
     ) -> Arc<Pwq> {
         let node = self.limits.node_of(&self.engine, &pool);
-        // Entered while no older one can go unnoticed: `pwq_gone` unplugs under the same lock.
+        // The lock of `forget`, which unplugs: so the end of an older pool workqueue is not missed.
         let mut members = self.members.lock();
         let plugged = self.ordered() && !members.is_empty();
-        // Where workers take several items at once. One after the other, on the only CPU, they are in an order that threads may know.
+        // Chunks are for pools whose workers claim batches. On a pool of one CPU items run one after the other, in an order that threads
+        // may observe.
         let together = !self.ordered() && pool.attrs.batch > 1 && pool.attrs.cpus.len() > 1;
         let traits = Traits {
             ordered: self.ordered(),
@@ -262,7 +263,7 @@ impl WqCore {
         pwq
     }
 
-    /// Takes a pool workqueue out of use. It goes when its last item has ended.
+    /// Retires a pool workqueue. It is removed when its last item has ended.
     pub(in crate::workqueue) fn retire(self: &Arc<Self>, pwq: &Arc<Pwq>) {
         let gone = {
             let mut guard = pwq.pool.lock();
@@ -274,7 +275,7 @@ impl WqCore {
         }
     }
 
-    /// A pool workqueue is gone from its pool.
+    /// A retired pool workqueue is gone from its pool.
     pub(in crate::workqueue) fn forget(&self, pool: &Arc<Pool>, key: PwqKey) {
         let unplugged = {
             let mut members = self.members.lock();
@@ -285,7 +286,7 @@ impl WqCore {
                 return;
             };
             members.remove(at);
-            // Ordered: the next one's turn has come only when it is the oldest left.
+            // Ordered: the next one may run only when it is the oldest left.
             members
                 .first()
                 .filter(|_| self.ordered() && at == 0)
@@ -340,7 +341,7 @@ impl WqCore {
         Ok(())
     }
 
-    /// Whether items queued from `cpu` have to wait for a place. A hint.
+    /// Whether items queued from `cpu` have to wait for a credit. A hint.
     pub(crate) fn is_congested(&self, cpu: usize) -> bool {
         let slots = self.slots.get().expect("set when the queue was made");
         let pwq = {
@@ -352,13 +353,13 @@ impl WqCore {
         guard.pwq_load(pwq.key).1 > 0
     }
 
-    /// The nice levels that the queue's workers have, as far as some have begun.
+    /// The nice level that the queue's workers have, once a worker has begun.
     pub(crate) fn effective_nice(&self) -> Option<i32> {
         let members = self.members();
         members.iter().find_map(|pwq| pwq.pool.effective_nice())
     }
 
-    /// What its pool workqueues have counted so far, those that exist.
+    /// The sum of the counts of its existing pool workqueues.
     pub(crate) fn stats(&self) -> PwqStats {
         let mut sum = PwqStats::default();
         for pwq in self.members() {

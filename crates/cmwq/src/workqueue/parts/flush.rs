@@ -1,15 +1,14 @@
-//! Waiting for everything that was accepted before: flush generations.
+//! Flush generations: waiting for all items accepted before.
 //!
-//! Every item carries the colour that was current when it was accepted. A flush makes the next colour current, on every
-//! pool workqueue of the queue, and waits until no item of the colour before is in flight: one *generation*. Generations
-//! complete in order, so a flush waits for all older ones too. It cannot be held up by a steady producer, whose items
-//! are of the next colour.
+//! Every item carries the colour that was current when it was accepted. A flush makes the next colour current on every pool workqueue of
+//! the queue, and waits until no item of the old colour is in flight: one *generation*. Generations complete in order, so a flush waits for
+//! all older ones too. A steady producer cannot hold it up: its items have the next colour.
 //!
-//! There are 16 colours, so at most 15 generations are outstanding. A flusher that finds no colour free waits until one
-//! is; if somebody has begun a generation after it arrived, that one covers it as well, so a whole crowd shares one.
+//! There are 16 colours, so at most 15 generations are outstanding. A flusher that finds no free colour waits for one; if another flusher
+//! begins a generation after it arrived, that generation covers it as well, so many flushers share one.
 //!
-//! **Which items does a flush cover?** All whose `queue()` returned before: they were published, and the flusher takes each
-//! pool's lock and accepts what was published, under the old colour, before it advances.
+//! **Which items does a flush cover?** All whose `queue()` returned before: they were published, and the flusher takes each pool's lock and
+//! accepts the published items, under the old colour, before it advances.
 
 use super::pwq::Pwq;
 use crate::pool::COLOURS;
@@ -25,17 +24,16 @@ pub(crate) struct Flush {
 struct State {
     /// The colour that is current.
     colour: u32,
-    /// Generations begun and generations complete since the queue was made. Generation number n is complete when
-    /// `complete > n`.
+    /// Generations begun and complete since the queue was made. Generation number n is complete when `complete > n`.
     begun: u64,
     complete: u64,
-    /// The outstanding ones, oldest first.
+    /// The outstanding generations, oldest first.
     outstanding: VecDeque<Generation>,
 }
 
 struct Generation {
     colour: u32,
-    /// Pool workqueues with items of the colour in flight, and one while the generation is being begun.
+    /// Pool workqueues with items of the colour in flight, plus one while the generation is being begun.
     busy: usize,
 }
 
@@ -61,7 +59,7 @@ impl Flush {
     /// Waits for every item that was accepted by `members()` before the call.
     pub(crate) fn run(&self, members: impl FnOnce() -> Vec<Arc<Pwq>>) {
         let mut state = self.state.lock();
-        // The first generation that begins from now on covers this caller.
+        // The first generation that begins after this covers this caller.
         let mine = state.begun;
         while state.begun == mine && state.outstanding.len() == COLOURS - 1 {
             state = self.changed.wait(state);
@@ -83,7 +81,7 @@ impl Flush {
             colour: old,
             busy: 1,
         });
-        // `colour_done` for this generation comes only after the state's lock is let go.
+        // `colour_done` for this generation has to wait for the state's lock.
         let mut busy = 0;
         for pwq in members {
             let mut guard = pwq.pool.lock();
@@ -125,7 +123,7 @@ impl Flush {
     }
 }
 
-/// Whether a drain says, after so many flushes that found more to do, that it takes long: as often as the kernel does.
+/// Whether a drain warns, after this many flushes that found more to do, that it takes long: as often as the kernel does.
 pub(crate) fn says_that_it_takes_long(flushes: u32) -> bool {
     flushes == 10 || (flushes.is_multiple_of(100) && flushes <= 1000)
 }

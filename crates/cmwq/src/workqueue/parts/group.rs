@@ -1,18 +1,18 @@
 //! Concurrency groups: a limit on the active items of several workqueues together.
 //!
-//! What a credit is, and what waits for it, is the same as for one workqueue: see `pool/queue/credits.rs` and `limits.rs`. A group adds
-//! a [shared limit](SharedLimit) behind the stores of its workqueues, and a ring of those stores whose pool workqueues wait for it.
+//! Credits, and the wait for them, work as for one workqueue: see `pool/queue/credits.rs` and `limits.rs`. A group adds a [shared
+//! limit](SharedLimit) behind the stores of its workqueues, and a ring of the stores whose pool workqueues wait for it.
 //!
-//! **Round robin.** A free credit goes to the store at the front of the ring, which gives it to the pool workqueue that is next there and
-//! goes to the back if others wait. So a workqueue gets as much as any other, however much it queues.
+//! **Round robin.** A free credit goes to the store at the front of the ring. That store gives it to its next pool workqueue, and goes to
+//! the back if others wait. So each workqueue gets the same share, however much it queues.
 //!
-//! **Two limits.** A store that has reached its own limit leaves the ring: only an end of one of its own items can help
-//! it, and that brings it back ([`ConcurrencyGroup::serve`] with the store), since one of its pool workqueues is counted as waiting.
+//! **Two limits.** A store that has reached its own limit leaves the ring: only the end of one of its own items can free a credit for it,
+//! and that brings it back ([`ConcurrencyGroup::serve`] with the store), since one of its pool workqueues is counted as waiting.
 //!
-//! **No credit is missed.** Whoever gives a credit back serves the ring afterwards. A pool workqueue that has to wait is entered first,
-//! under the ring's lock; if that makes the shared limit tight, all unused credits of all workqueues are collected, each under its
-//! pool's lock, and the ring is served again. Another one's end of an item comes before that collection, which finds its credit, or
-//! takes the pool's lock after it, sees that somebody waits, gives back and serves the ring.
+//! **No credit is missed.** A thread that gives a credit back serves the ring afterwards. A pool workqueue that has to wait is entered
+//! first, under the ring's lock. If that makes the shared limit tight, all unused credits of all workqueues are collected, each under its
+//! pool's lock, and the ring is served again. An item that ends elsewhere either comes before that collection, which finds its credit; or
+//! its worker takes the pool's lock after it, sees a waiter, gives the credit back and serves the ring.
 //!
 //! Locks, in this order: a workqueue's own; the ring's; those of a store's waiting list and of a pool; the shared limit's.
 #![forbid(unsafe_code)]
@@ -30,21 +30,22 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 /// A limit on how many items of several workqueues may be active at the same time, in addition to each workqueue's own
-/// [`max_active`](crate::WorkqueueBuilder::max_active). For a program that has workqueues of several kinds, and one total.
+/// [`max_active`](crate::WorkqueueBuilder::max_active). For a program with several kinds of workqueues and one total.
 ///
-/// It counts all active items of its workqueues, wherever they run. So a group of a single workqueue is a total over all NUMA nodes, which
-/// `max_active` is not. When the limit is reached, places that become free go to the workqueues that wait in turn, one item each.
-/// A workqueue below its own limit and the group's pays nothing for its items; one without a group pays nothing at all.
+/// It counts all active items of its workqueues, on all nodes. So a group of a single workqueue is a total over all NUMA nodes, which
+/// `max_active` is not. When the limit is reached, free credits go to the waiting workqueues in turn, one item each. A workqueue below its
+/// own limit and the group's pays nothing for its items; a workqueue without a group pays nothing at all.
 ///
-/// What a group means to other things:
+/// Effects of a group on other features:
 ///
-/// - **Order** stays as it is: an [ordered](crate::WorkqueueBuilder::ordered) workqueue has one active item at a time, which needs a place.
-/// - **Freezing**: a frozen workqueue starts nothing and holds no place but those of the items that it still runs.
-/// - **Flush and drain** wait as ever, also for items that wait for a place of the group.
-/// - **Rescuers** run what has a place. Whether a [`mem_reclaim`](crate::WorkqueueBuilder::mem_reclaim) workqueue gets on thus depends on the other
-///   workqueues of its group, as if they were one workqueue: do not have it share a group with what may wait for it.
-/// - **Waiting for one another**: an item keeps its place while it waits. If items that have all places wait for items
-///   of the same group, none of them ends; with `max_active` of one workqueue it is the same.
+/// - **Order** stays as it is: an [ordered](crate::WorkqueueBuilder::ordered) workqueue has one active item at a time, which needs a
+///   credit.
+/// - **Freezing**: a frozen workqueue starts nothing and holds only the credits of the items that it still runs.
+/// - **Flush and drain** wait as usual, also for items that wait for a credit of the group.
+/// - **Rescuers** run items that have a credit. So a [`mem_reclaim`](crate::WorkqueueBuilder::mem_reclaim) workqueue depends on the other
+///   workqueues of its group, as if they were one workqueue: its group must not contain a workqueue that may wait for it.
+/// - **Items that wait for each other**: an item keeps its credit while it waits. If items that hold all credits wait for items of the same
+///   group, none of them ends; the same holds for `max_active` of one workqueue.
 /// - BH workqueues have no limit, and no group.
 ///
 /// ```
@@ -62,7 +63,7 @@ use std::sync::{Arc, Weak};
 #[derive(Clone)]
 pub struct ConcurrencyGroup(Arc<Inner>);
 
-/// Of the next group.
+/// The serial of the next group.
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
 
 struct Inner {
@@ -89,12 +90,12 @@ fn within_range(max_active: usize) -> i32 {
 }
 
 impl ConcurrencyGroup {
-    /// A group without workqueues. `name`: shown in dumps. `max_active`: 1 to 1,048,576; anything else counts as the nearest of these.
+    /// A group without workqueues. `name`: shown in dumps. `max_active`: 1 to 1,048,576; other values are clamped to this range.
     pub fn new(name: &str, max_active: usize) -> Self {
         // There may be no engine yet.
         fork::notice();
         ConcurrencyGroup(Arc::new(Inner {
-            // Relaxed: only that no two are the same.
+            // Relaxed: only uniqueness matters.
             serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             born: fork::generation(),
             shared: SharedLimit::new(name.to_owned(), within_range(max_active)),
@@ -113,7 +114,7 @@ impl ConcurrencyGroup {
         self.state().max_active
     }
 
-    /// Changes the limit while items flow. Lowered, what is active goes on, and nothing new becomes active until enough have ended.
+    /// Changes the limit while items flow. After lowering it, active items go on, and no item becomes active until enough have ended.
     ///
     /// # Errors
     /// [`Error::Forked`] in a child process: the group is its parent's.
@@ -126,7 +127,7 @@ impl ConcurrencyGroup {
         Ok(())
     }
 
-    /// What it is at this moment. In a fork's child: what can be said without its locks.
+    /// Its state at this moment. In a fork's child: only what needs no lock.
     pub fn state(&self) -> GroupState {
         let (limit, held, waiting) = match self.is_inherited() {
             true => (0, 0, 0),
@@ -153,14 +154,14 @@ impl ConcurrencyGroup {
         &self.0.shared
     }
 
-    /// From now on the unused credits of `queue` are collected when they are wanted.
+    /// Adds `queue`: its unused credits are collected when other queues need them.
     pub(crate) fn join(&self, queue: Weak<dyn Member>) {
         let mut queues = self.0.queues.lock();
         queues.retain(|queue| queue.strong_count() > 0);
         queues.push(queue);
     }
 
-    /// Gives free credits to those who wait. `entering`: a store that may have begun to wait, or whose own limit may have let go of a credit.
+    /// Gives free credits to the waiters. `entering`: a store that may have begun to wait, or whose own limit may have freed a credit.
     pub(crate) fn serve(&self, mut entering: Option<&Arc<Node>>) {
         loop {
             let tight_from_now = {
@@ -176,7 +177,7 @@ impl ConcurrencyGroup {
             if !tight_from_now {
                 return;
             }
-            // Whatever is given back from here on, the giver serves the ring. What is held unused is taken back here.
+            // A thread that gives a credit back from here on serves the ring. Credits held unused are collected here.
             let queues: Vec<_> = {
                 let queues = self.0.queues.lock();
                 queues.iter().filter_map(Weak::upgrade).collect()
@@ -188,7 +189,7 @@ impl ConcurrencyGroup {
     }
 }
 
-/// One credit each in turn, for as long as the shared limit has some. Those are left that wait for it.
+/// Gives one credit each in turn, while the shared limit has some. Stores that still wait for it stay in the ring.
 fn serve_ring(ring: &mut VecDeque<Arc<Node>>) {
     while let Some(node) = ring.pop_front() {
         match node.serve_one() {
@@ -214,14 +215,14 @@ impl fmt::Debug for ConcurrencyGroup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupState {
-    /// Unlike the name, no other group of the process has or had it.
+    /// Unlike the name, unique: no other group of the process has or had it.
     pub serial: u64,
     /// The name.
     pub name: String,
     /// How many items may be active.
     pub max_active: usize,
-    /// Places that queues hold: those of active items, and some that they keep for the next ones while nobody waits.
+    /// Credits that queues hold: those of active items, and some kept for the next items while no other queue waits.
     pub held: usize,
-    /// Who waits for one: workqueues, an unbound one once for each node where it waits.
+    /// Waiters for a credit: workqueues, an unbound one once for each node where it waits.
     pub waiting: usize,
 }

@@ -1,4 +1,4 @@
-//! The kinds of workqueues, their flags, and which go together.
+//! The kinds of workqueues, their flags, and the valid combinations.
 
 use crate::error::Error;
 use crate::pool::PoolKind;
@@ -10,7 +10,7 @@ use crate::trace::warn;
 /// Where and how a workqueue's items run. Chosen with the [builder](crate::WorkqueueBuilder).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkqueueKind {
-    /// In the pod of the CPU that they were queued from, on as many running workers as it has CPUs.
+    /// In the pod of the CPU that they were queued from, on as many running workers as the pod has CPUs.
     Unbound,
     /// One at a time, in the order in which they were queued, in the whole process.
     Ordered,
@@ -26,7 +26,7 @@ impl WorkqueueKind {
         matches!(self, WorkqueueKind::Unbound | WorkqueueKind::Ordered)
     }
 
-    /// The kind of the pool of a CPU; `None`: pods have the pools.
+    /// The kind of the pool of a CPU; `None`: the pools belong to pods.
     pub(crate) fn pool_of(self, cpu: usize) -> Option<PoolKind> {
         match self {
             WorkqueueKind::PerCpu => Some(PoolKind::PerCpu(cpu)),
@@ -47,7 +47,7 @@ impl std::fmt::Display for WorkqueueKind {
     }
 }
 
-/// What else a workqueue can be.
+/// The flags of a workqueue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags {
     pub(crate) highpri: bool,
@@ -59,17 +59,17 @@ pub(crate) struct Flags {
     pub(crate) deprecated: Option<Deprecated>,
 }
 
-/// What is said when a deprecated queue is used.
+/// The warning for a deprecated queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deprecated {
-    /// What programs call the queue, and what they should use.
+    /// The queue's name in programs; `instead` is its replacement.
     pub(crate) name: &'static str,
     pub(crate) instead: &'static str,
 }
 
 impl Deprecated {
-    /// Warns that `func` was queued on it. One warning in a process for all deprecated queues, as in the kernel: what they have in common is
-    /// the age of the program that uses them.
+    /// Warns that `func` was queued on it. One warning per process for all deprecated queues, as in the kernel: all of them mean that the
+    /// program is old.
     #[cold]
     pub(crate) fn warn(self, func: usize) {
         static WARNED: AtomicU32 = AtomicU32::new(0);
@@ -102,14 +102,14 @@ impl std::fmt::Display for Flags {
     }
 }
 
-/// What a builder was asked for.
+/// The options that a builder was given.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) per_cpu: bool,
     pub(crate) bh: bool,
     pub(crate) ordered: bool,
     pub(crate) flags: Flags,
-    /// Attributes were given: which.
+    /// The attribute that was given, if any.
     pub(crate) attribute: Option<&'static str>,
     /// A nice level was given.
     pub(crate) nice: bool,
@@ -118,7 +118,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// The kind that was asked for, or two things that exclude each other.
+    /// The requested kind, or an error that names two options that exclude each other.
     pub(crate) fn kind(&self) -> Result<WorkqueueKind, Error> {
         let exclude = |one, other| Err(Error::Incompatible { one, other });
         let flags = &self.flags;

@@ -1,4 +1,4 @@
-//! `max_active`: how many items of a queue may be active, per NUMA node or per CPU, and who waits for a place.
+//! `max_active`: how many items of a queue may be active, per NUMA node or per CPU, and which pool workqueues wait for a credit.
 
 use super::attrs::{WQ_DFL_MIN_ACTIVE, WorkqueueAttrs};
 use super::group::ConcurrencyGroup;
@@ -11,8 +11,8 @@ use crate::sys::sync::Mutex;
 use crate::topology::CpuSet;
 use std::sync::Arc;
 
-/// The limits of one queue: of an unbound one for each node, and a last one for pools that lie on no single node; of a
-/// per-CPU one for each CPU.
+/// The limits of one queue: for an unbound queue one for each node, and a last one for pools that lie on no single node; for a per-CPU
+/// queue one for each CPU.
 pub(crate) struct Limits {
     kind: WorkqueueKind,
     nodes: Vec<Arc<Node>>,
@@ -24,11 +24,11 @@ pub(crate) struct Limits {
 pub(crate) struct Numbers {
     max_active: usize,
     min_active: usize,
-    /// Nothing may become active.
+    /// No item may become active.
     frozen: bool,
 }
 
-/// The limit of a queue that has none.
+/// The limit of a queue without a limit.
 const UNLIMITED: i32 = i32::MAX / 4;
 
 impl Limits {
@@ -79,7 +79,7 @@ impl Limits {
         self.nodes[node].limit.clone()
     }
 
-    /// How many limits there are.
+    /// The number of limits.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -103,7 +103,7 @@ impl Limits {
     pub(crate) fn set_max_active(&self, max_active: usize) {
         let mut numbers = self.numbers.lock();
         numbers.max_active = max_active;
-        // A lowered limit takes min_active with it; raising does not bring it back.
+        // A lowered limit lowers min_active too; raising does not restore it.
         numbers.min_active = numbers.min_active.min(max_active);
     }
 
@@ -116,13 +116,13 @@ impl Limits {
         self.numbers.lock().frozen = frozen;
     }
 
-    /// Computes the limits anew.
+    /// Recomputes the limits.
     pub(crate) fn recompute(&self, engine: &Engine, attrs: &WorkqueueAttrs) {
         let numbers = self.numbers.lock();
         self.set_values(numbers.values(engine, self.kind, attrs));
     }
 
-    /// The caller sees to it that [`settle`](Self::settle) follows.
+    /// Sets the limits. The caller has to call [`settle`](Self::settle) afterwards.
     pub(crate) fn set_values(&self, values: Vec<i32>) {
         for (node, value) in self.nodes.iter().zip(values) {
             let mut now = node.value.lock();
@@ -131,8 +131,8 @@ impl Limits {
         }
     }
 
-    /// After a change of the limits. Lowered: unused credits go back at once, used ones as their items end. Raised: whoever
-    /// waits is served.
+    /// After a change of the limits. Lowered: unused credits go back at once, used credits as their items end. Raised: the waiters are
+    /// served.
     pub(crate) fn settle(&self, members: &[Arc<Pwq>]) {
         self.share_among(members);
         collect(members);
@@ -147,7 +147,7 @@ impl Limits {
         }
     }
 
-    /// A pool workqueue has an inactive item and no credit: enters it among those who wait, and finds it one.
+    /// A pool workqueue has an inactive item and no credit: enters it among the waiters, and serves them.
     pub(crate) fn must_wait(&self, members: &[Arc<Pwq>], pool: &Pool, key: PwqKey) {
         let Some(pwq) = members
             .iter()
@@ -161,7 +161,7 @@ impl Limits {
         self.serve(pwq.node);
     }
 
-    /// Gives free credits of a node to those who wait, one each in turn.
+    /// Gives free credits of a node to its waiters, one each in turn.
     pub(crate) fn serve(&self, node: usize) {
         let node = &self.nodes[node];
         match &self.group {

@@ -9,14 +9,14 @@ use crate::topology::CpuSet;
 /// Which pool serves each CPU.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
-    /// The distinct pools; the first is the default one, for all CPUs that have no pod.
+    /// The distinct pools; the first is the default pool, for all CPUs that have no pod.
     pub(crate) keys: Vec<PoolKey>,
     /// By CPU number: an index into `keys`.
     pub(crate) of_cpu: Vec<usize>,
 }
 
 impl Engine {
-    /// `threads`: what the queue wants of its workers.
+    /// `threads`: the queue's own attributes for its workers' threads.
     pub(crate) fn map(
         &self,
         attrs: &WorkqueueAttrs,
@@ -52,7 +52,7 @@ impl Engine {
             mut of_cpu,
         } = self.map_all(attrs);
         for pod in self.pods(attrs.affinity_scope).pods() {
-            // A pod of which no CPU may be used is served by the default pool.
+            // The default pool serves a pod without a usable CPU.
             let usable = pod.cpus.intersection(&effective);
             if usable.is_empty() {
                 continue;
@@ -90,7 +90,7 @@ impl Engine {
         Mapping { keys, of_cpu }
     }
 
-    /// The CPUs that a queue's items may run on: its mask within the unbound mask, or all of that if nothing is left.
+    /// The CPUs that a queue's items may run on: its mask within the unbound mask, or the whole unbound mask if nothing is left.
     pub(crate) fn effective_mask(&self, attrs: &WorkqueueAttrs) -> CpuSet {
         let cpus = self.cpus_now();
         let unbound = cpus.unbound();
@@ -100,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// The node that contains all of `cpus`, as an index into the topology's nodes; on a one-node machine always that one.
+    /// The node that contains all of `cpus`, as an index into the topology's nodes; on a one-node machine always that node.
     pub(crate) fn node_index(&self, cpus: &CpuSet) -> Option<usize> {
         let nodes = self.topology().nodes();
         nodes.iter().position(|(_, node)| cpus.is_subset(node))

@@ -1,4 +1,4 @@
-//! The marker of threads that free memory, or whatever else is short, so that others can go on.
+//! Marks threads that free memory, or another scarce resource.
 
 use crate::sys::local::thread_local;
 use std::cell::Cell;
@@ -7,9 +7,8 @@ thread_local! {
     static MARKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `f` with the calling thread marked as one that frees memory, for allocators and caches under pressure. While it is
-/// marked, waiting for a workqueue without a [rescuer](crate::WorkqueueBuilder::mem_reclaim) is warned of: such a queue may
-/// itself wait for memory.
+/// Calls `f` with the calling thread marked as one that frees memory, for allocators and caches under pressure. While it is marked, waiting
+/// for a workqueue without a [rescuer](crate::WorkqueueBuilder::mem_reclaim) causes a warning: such a queue may itself wait for memory.
 pub fn in_memory_reclaim<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {

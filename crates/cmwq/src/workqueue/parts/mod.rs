@@ -1,4 +1,4 @@
-//! What a workqueue consists of: attributes, limits, pool workqueues, and the way to them.
+//! The parts of a workqueue: attributes, limits, pool workqueues, and the routes to them.
 
 pub(crate) mod attrs;
 pub(crate) mod core;
@@ -10,4 +10,4 @@ pub(crate) mod mapping;
 pub(crate) mod memory_reclaim;
 pub(crate) mod node;
 pub(crate) mod pwq;
-pub(crate) mod way;
+pub(crate) mod route;

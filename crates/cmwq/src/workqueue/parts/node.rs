@@ -1,4 +1,4 @@
-//! The places of one NUMA node or CPU, and the pool workqueues that wait for one.
+//! The credits of one NUMA node or CPU, and the pool workqueues that wait for one.
 
 use super::pwq::Pwq;
 use crate::pool::SharedLimit;
@@ -7,7 +7,7 @@ use crate::sys::sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// One limit, and who waits for its credits.
+/// One limit, and the waiters for its credits.
 pub(crate) struct Node {
     pub(in crate::workqueue) limit: Arc<NodeLimit>,
     /// The limit as it is now.
@@ -16,24 +16,24 @@ pub(crate) struct Node {
     pub(in crate::workqueue) waiting: Mutex<VecDeque<Arc<Pwq>>>,
 }
 
-/// What became of a visit to those who wait at one [`Node`].
+/// The result of serving the waiters of one [`Node`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Served {
-    /// One has a credit, and more wait.
+    /// A waiter got a credit, and more wait.
     OneOfMore,
-    /// One has a credit, and nobody else waits.
+    /// A waiter got a credit, and no other waits.
     TheLast,
     NobodyWaits,
-    /// There is none: the workqueue's own limit is reached.
+    /// No credit: the workqueue's own limit is reached.
     OwnLimit,
-    /// There is none: the limit that it shares with others is reached.
+    /// No credit: the limit that it shares with others is reached.
     SharedLimit,
 }
 
-/// Takes back all credits that these hold and do not use.
+/// Takes back all credits that `members` hold and do not use.
 pub(crate) fn collect<'a>(members: impl IntoIterator<Item = &'a Arc<Pwq>>) {
     for pwq in members {
-        // What an open batch holds comes with its end.
+        // The credits of an open batch come back when it ends.
         pwq.pool.lock_beside_batches().collect_credits(pwq.key);
     }
 }
@@ -47,7 +47,7 @@ impl Node {
         })
     }
 
-    /// Gives a credit to who waits for longest, if there is one.
+    /// Gives a credit to the longest waiter, if any.
     pub(crate) fn serve_one(&self) -> Served {
         let mut waiting = self.waiting.lock();
         while !waiting.is_empty() {

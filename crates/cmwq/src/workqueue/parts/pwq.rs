@@ -1,19 +1,18 @@
-//! One pool workqueue as its queue knows it.
+//! A pool workqueue, as seen by its queue.
 
 use crate::item::closure::Small;
 use crate::item::{Chain, Pending};
-use crate::pool::{Issuer, Pool, PwqKey, Together, note_way};
+use crate::pool::{Issuer, Pool, PwqKey, Together, note_route};
 use std::sync::Arc;
 
-/// One pool workqueue as its queue knows it.
-// All issuers read it, and it is hardly ever written: nothing that is may lie on its lines.
+/// A pool workqueue, as seen by its queue.
 #[repr(align(128))]
 pub(crate) struct Pwq {
     pub(crate) pool: Arc<Pool>,
     pub(crate) key: PwqKey,
-    /// Which of the queue's limits its items count against.
+    /// The index of the queue's limit against which its items count.
     pub(crate) node: usize,
-    /// Where items are published together, if they may be.
+    /// The chunks for its items and closures, if they may be published in chunks.
     together: Option<Arc<Together>>,
 }
 
@@ -32,14 +31,14 @@ impl Pwq {
         })
     }
 
-    /// Queues a closure that nobody will see as an item, if it can be had so. `true`: it is handed on.
+    /// Publishes a closure in a chunk, not visible as an item. `false`: not possible here.
     #[inline]
     pub(crate) fn publish_closure(&self, closure: &Small) -> bool {
         let together = self.together.as_ref();
         together.is_some_and(|together| self.pool.publish_closure(closure, together))
     }
 
-    /// The same for what has a handle, which is `item` as long as the handle is there. Given back if it cannot be had so.
+    /// The same for a closure with a handle, which is `item` while the handle exists. Gives `item` back if not possible.
     #[inline]
     pub(crate) fn publish_with_handle(
         &self,
@@ -49,36 +48,36 @@ impl Pwq {
         let Some(together) = &self.together else {
             return Err(item);
         };
-        item.aim(self.pool.id, self.key.place);
+        item.set_destination(self.pool.id, self.key.place);
         self.pool.publish_with_handle(closure, item, together)
     }
 
-    /// See [`note_way`].
+    /// See [`note_route`].
     #[inline]
-    pub(crate) fn note_way(&self, issuer: Issuer, era: usize) {
+    pub(crate) fn note_route(&self, issuer: Issuer, era: usize) {
         if let Some(together) = &self.together {
-            note_way(together, issuer, era);
+            note_route(together, issuer, era);
         }
     }
 
     /// Queues an item that the caller owns.
     #[inline]
     pub(crate) fn publish(&self, mut item: Pending) {
-        item.aim(self.pool.id, self.key.place);
+        item.set_destination(self.pool.id, self.key.place);
         match &self.together {
             Some(together) => self.pool.publish_together(item, together),
             None => self.pool.publish(item),
         }
     }
 
-    /// An empty chain of items that go here.
+    /// An empty chain of items for this pool workqueue.
     #[inline]
     pub(crate) fn chain(&self) -> Chain<'_> {
         self.pool.chain(self.together.as_deref())
     }
 
-    /// Adds an item that the caller owns to a [`chain`](Self::chain) of this pool workqueue, unless the item has to go to the pool that still runs it: see
-    /// [`publish_behind_its_run`](Self::publish_behind_its_run).
+    /// Adds an item that the caller owns to a [`chain`](Self::chain) of this pool workqueue, unless the item has to go to the pool that
+    /// still runs it: see [`publish_behind_its_run`](Self::publish_behind_its_run).
     #[inline]
     pub(crate) fn add_to_chain<'p>(
         &self,
@@ -91,18 +90,18 @@ impl Pwq {
             Ok(()) => return,
             Err(not_there) => item = not_there,
         }
-        item.aim(self.pool.id, self.key.place);
+        item.set_destination(self.pool.id, self.key.place);
         self.pool.add_to_chain(chain, item);
     }
 
-    /// Publishes the closures that `give` adds, as none that anybody will see as items. `false`: that cannot be had here, and `give` was not called.
+    /// Publishes the closures that `give` adds in chunks, not visible as items. `false`: not possible here, and `give` was not called.
     pub(crate) fn publish_closures(&self, give: impl FnOnce(&mut dyn FnMut(Small))) -> bool {
         let together = self.together.as_ref();
         together.is_some_and(|together| self.pool.publish_closures(together, give))
     }
 
-    /// Non-reentrance across pools: as [`publish`](Self::publish), but while the pool that the item was last queued on still runs
-    /// it for the queue `front`, the new instance goes there too. `find` tells the pool of a number.
+    /// Non-reentrance across pools: as [`publish`](Self::publish), but while the pool that the item was last queued on still runs it for
+    /// the queue `front`, the new instance goes there too. `find` returns the pool of a number.
     #[inline]
     pub(crate) fn publish_behind_its_run<'p>(
         &self,
@@ -115,7 +114,8 @@ impl Pwq {
         }
     }
 
-    /// Publishes the item in the pool that it was last queued on, if that is another one and runs it for the queue `front`; gives it back if not.
+    /// Publishes the item in the pool that it was last queued on, if that is another pool and runs it for the queue `front`; otherwise
+    /// gives it back.
     #[inline]
     fn runs_elsewhere<'p>(
         &self,

@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 impl<T> JoinHandle<T> {
-    /// The same handle, that [aborts](Self::abort) the closure when it is dropped, as far as that has not begun. To be awaited in the place of a future that may be
-    /// cancelled.
+    /// The same handle, which [aborts](Self::abort) the closure when it is dropped, if that has not begun. Await it instead of a future
+    /// that may be cancelled.
     pub fn abort_on_drop(self) -> AbortOnDrop<T> {
         AbortOnDrop(self)
     }

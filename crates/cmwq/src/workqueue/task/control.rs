@@ -1,4 +1,4 @@
-//! What can be done with an item wherever it is queued: cancel, disable, enable, flush.
+//! Operations on an item in any state: cancel, disable, enable, flush.
 
 use crate::engine::{Registry, gates};
 use crate::error::FlushError;
@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What an item is doing. A hint: it may have changed when the caller looks at it.
+/// The state of an item. A hint: it may change at any time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkBusy {
     /// It is queued and has not started.
@@ -31,7 +31,7 @@ pub(crate) enum Removed {
 }
 
 impl Removed {
-    /// The item; `queued` is called if it was on a queue.
+    /// The item; calls `queued` if it was on a queue.
     pub(crate) fn item(self, queued: impl FnOnce()) -> Pending {
         match self {
             Removed::Armed(item) => item,
@@ -45,7 +45,7 @@ impl Removed {
 
 /// The pool with this number, if there is one in this process.
 pub(crate) fn registered(id: u32) -> Option<Arc<Pool>> {
-    // Out of the gate before its lock is taken: letting go of it may set off what waits for all gates to be left.
+    // Unpin before a pool's lock is taken: releasing that lock may start a wait for a grace period.
     let gate = gates().enter(0);
     let pool = Registry::process().find(id, &gate)?;
     (!pool.is_inherited()).then(|| pool.clone())
@@ -58,11 +58,11 @@ struct Moment {
 }
 
 impl Moment {
-    /// How often a fork's child waits for an owner that it may have lost.
+    /// How often a fork's child waits for an owner that may exist only in the parent.
     const PATIENCE: u32 = 1_000;
 
-    /// `false`: in a fork's child, the item was pending when the process forked. Its owner is the parent's, and nobody here will
-    /// ever get hold of it.
+    /// `false`: in a fork's child, the item was pending when the process forked. Its owner is in the parent, and no thread here can ever
+    /// remove it.
     fn pass(&mut self, item: &RawWork) -> bool {
         task::yield_now();
         self.passed = self.passed.saturating_add(1);
@@ -84,7 +84,7 @@ fn with_last_pool<R>(
     }
 }
 
-/// Removes the pending instance if it can be got hold of: from the timer by `disarm`, or from its pool.
+/// Removes the pending instance if it is on the timer, with `disarm`, or on a list of its pool.
 fn try_remove(
     item: &RawWork,
     find: &impl Fn(u32) -> Option<Arc<Pool>>,
@@ -94,23 +94,22 @@ fn try_remove(
         return Some(Removed::Armed(armed));
     }
     if item.place().is_armed() {
-        // It is on no list: there is nothing to lock a pool for.
+        // It is on no list: no pool to lock.
         return None;
     }
     let (mut queued, ordered, pool) = with_last_pool(item, find, |pool| {
         let taken = pool.lock().take_out(pool.id, item);
         taken.map(|(queued, ordered)| (queued, ordered, pool.id))
     })??;
-    // It may still run where it was queued before: whoever waits for that run shall find it.
+    // Another pool may still run it: a thread that waits for that run must find it there.
     if let Some(older) = ordered.and_then(|queue| queue.pool_that_runs(item, pool)) {
         queued.send_back(older);
     }
     Some(Removed::Queued(queued))
 }
 
-/// Removes the pending instance, waiting out the moment in which another owner has it on its way. `None`: the item is idle.
-/// It is left alone then: were it claimed, who queues it meanwhile would be told that it is pending. Or, in a fork's child, it
-/// is the parent's for ever.
+/// Removes the pending instance, and waits while another owner has it on its way. `None`: the item is idle, and stays unclaimed, since an
+/// issuer that queues it meanwhile would be told that it is pending. Or, in a fork's child, it is the parent's for ever.
 pub(crate) fn remove_with(
     item: &RawWork,
     find: &impl Fn(u32) -> Option<Arc<Pool>>,
@@ -135,8 +134,8 @@ pub(crate) enum Grabbed {
     Removed(Removed),
 }
 
-/// Becomes the owner of the item in order to queue it elsewhere. `whole` is its address, from a pointer by which its function may go to what it is part
-/// of. `None`: in a fork's child it is the parent's for ever.
+/// Becomes the owner of the item in order to queue it elsewhere. `whole` is its address, from a pointer with which its function may access
+/// the whole that contains it. `None`: in a fork's child it is the parent's for ever.
 pub(crate) fn grab(
     item: &RawWork,
     whole: NonNull<RawWork>,
@@ -145,8 +144,8 @@ pub(crate) fn grab(
     debug_assert_eq!(whole.addr().get(), item.address());
     let mut moment = Moment::default();
     loop {
-        // SAFETY: the item is borrowed until this returns, and whoever gets the claim gives it up while it still is, or queues
-        // it as any other.
+        // SAFETY: the item is borrowed until this returns; the thread that gets the claim gives it up within the borrow, or queues the item
+        // as any other.
         if let Some(idle) = unsafe { Pending::claim_idle(whole) } {
             return Some(Grabbed::Idle(idle));
         }
@@ -165,7 +164,7 @@ pub(crate) fn take_back(item: &RawWork) -> Option<Pending> {
     removed.map(|removed| removed.item(|| ()))
 }
 
-/// Removes a pending instance of an item that has no timer. Tells whether there was one.
+/// Removes a pending instance of an item that has no timer. Returns whether there was one.
 pub(crate) fn remove(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) -> bool {
     let removed = remove_with(item, find, &|| None);
     removed
@@ -179,14 +178,14 @@ pub(crate) fn disable(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) 
     remove(item, find)
 }
 
-/// Waits until the function of a disabled item does not run any more.
+/// Waits until the function of a disabled item no longer runs.
 pub(crate) fn wait_for_end(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) {
     if let Some(Some(done)) = with_last_pool(item, find, |pool| pool.lock().await_run(item)) {
         wait(&done);
     }
 }
 
-/// Runs the pending instance of an item that the caller is about to wait for, if nobody has begun with it and the caller may.
+/// Runs the pending instance of an item that the caller is about to wait for, if no thread has begun it and the caller may.
 pub(crate) fn run_as_waiter(item: &RawWork) -> bool {
     with_last_pool(item, &registered, |pool| pool.run_as_waiter(item)).unwrap_or(false)
 }
@@ -211,13 +210,13 @@ fn wait_until(done: &Completion, deadline_ns: Option<u64>) -> Result<(), FlushEr
     is_done.then_some(()).ok_or(FlushError::TimedOut)
 }
 
-/// When a timeout that begins now has passed, in nanoseconds of the clock. What lies beyond the end of the clock never comes.
+/// When a timeout that begins now has passed, in nanoseconds of the clock. `None`: beyond the end of the clock, so never.
 pub(super) fn deadline_after(timeout: Duration) -> Option<u64> {
     let timeout_ns = u64::try_from(timeout.as_nanos()).ok()?;
     clock::now_ns().checked_add(timeout_ns)
 }
 
-/// Warns, once for each kind, of a wait that would never end, and tells to leave it.
+/// Warns, once for each kind, of a wait that would never end. `true`: the caller must not wait.
 fn waits_for_itself(item: &RawWork, call: &str, warned: &AtomicU32) -> bool {
     let own = current().is(item);
     if own && warned.swap(1, Ordering::Relaxed) == 0 {
@@ -228,7 +227,7 @@ fn waits_for_itself(item: &RawWork, call: &str, warned: &AtomicU32) -> bool {
     own
 }
 
-/// Waits until the item's function does not run any more; not from that function itself.
+/// Waits until the item's function no longer runs, unless called from that function.
 pub(crate) fn wait_for_run(item: &RawWork) {
     static WARNED: AtomicU32 = AtomicU32::new(0);
     if waits_for_itself(item, "cancel or disable with wait", &WARNED) {
@@ -238,32 +237,32 @@ pub(crate) fn wait_for_run(item: &RawWork) {
 }
 
 impl RawWork {
-    /// Removes a pending instance; does not wait for a running one. `true`: one was removed, its function will not be
-    /// called for it.
+    /// Removes a pending instance; does not wait for a running one. `true`: an instance was removed, and its function will not be called
+    /// for it.
     pub fn cancel(&self) -> bool {
         remove(self, &registered)
     }
 
-    /// Removes a pending instance and waits until the function does not run any more. Meanwhile the item is disabled, so one
-    /// that requeues itself cannot escape. Returns whether a pending instance was removed, not whether it waited.
+    /// Removes a pending instance and waits until the function no longer runs. Meanwhile the item is disabled, so that an item cannot
+    /// escape by requeueing itself. Returns whether a pending instance was removed, not whether it waited.
     ///
     /// From the item's own function it only removes and warns: an item cannot wait for itself; see [`flush`](Self::flush) for which item
     /// counts as the own one.
     pub fn cancel_sync(&self) -> bool {
         let removed = self.disable_sync();
-        // Our own step only; others keep theirs.
+        // Only the step of this call; other callers keep theirs.
         self.shallower();
         removed
     }
 
-    /// One more reason not to run: removes a pending instance, and every attempt to queue is refused and lost until
-    /// [`enable_work`](Self::enable_work) was called as often. Does not wait for a running instance. Tells whether a pending instance was
-    /// removed. At most 65535 deep: beyond that it warns and leaves the depth.
+    /// Increments the disable depth: removes a pending instance, and every attempt to queue is refused and lost until
+    /// [`enable_work`](Self::enable_work) was called as often. Does not wait for a running instance. Returns whether a pending instance was
+    /// removed. The depth is at most 65535: beyond that it warns and leaves the depth.
     pub fn disable_work(&self) -> bool {
         disable(self, &registered)
     }
 
-    /// One more reason not to run; a pending instance stays.
+    /// Increments the disable depth; a pending instance stays.
     pub(crate) fn disable_once_more(&self) {
         static WARNED: AtomicU32 = AtomicU32::new(0);
         if !self.deeper() && WARNED.swap(1, Ordering::Relaxed) == 0 {
@@ -271,14 +270,14 @@ impl RawWork {
         }
     }
 
-    /// As [`disable_work`](Self::disable_work), and waits until the function does not run any more.
+    /// As [`disable_work`](Self::disable_work), and waits until the function no longer runs.
     pub fn disable_sync(&self) -> bool {
         let removed = self.disable_work();
         wait_for_run(self);
         removed
     }
 
-    /// One reason less. `true`: the item may be queued again. Nothing that was refused is queued now.
+    /// Decrements the disable depth. `true`: the item may be queued again. Refused attempts stay lost.
     ///
     /// On an item that is not disabled this is a mistake: it warns once, removes a pending instance, and returns `true`.
     pub fn enable_work(&self) -> bool {
@@ -299,16 +298,16 @@ impl RawWork {
         })
     }
 
-    /// Waits for the last instance known at the call: the pending one, or else the running one. `Ok(false)`: there was none.
-    /// What the function did is visible afterwards. A pending one that no worker has taken may run on the calling thread, see
+    /// Waits for the last instance known at the call: the pending one, or else the running one. `Ok(false)`: there was no instance. What
+    /// the function did is visible afterwards. The calling thread may run a pending instance that no worker has taken, see
     /// [`workers_only`](crate::WorkqueueBuilder::workers_only).
     ///
     /// From the item's own function it returns an error at once and warns: an item cannot wait for itself. The own item is the one with the
     /// address and the function of the item that the calling thread runs. So a function that has freed its item may wait for another item
-    /// at the same address, unless that has the same function too: such an item is taken for the first one. On the same workqueue it
-    /// does not start before the first run has ended either.
+    /// at the same address, unless that has the same function too: such an item is taken for the first one. On the same workqueue it does
+    /// not start before the first run has ended either.
     ///
-    /// An instance whose timer is armed is not seen: it is not queued yet, and this does not queue it, unlike
+    /// It does not see an instance whose timer is armed, and does not queue it, unlike
     /// [`RawDelayedWork::flush`](crate::RawDelayedWork::flush).
     ///
     /// # Errors
@@ -350,10 +349,10 @@ impl RawWork {
             queue.check_dependency(self.func());
         }
         let mut moment = Moment::default();
-        // An instance that was known has begun, or was removed, before it was found on a list.
+        // An instance was known, and began or was removed before it was found on a list.
         let mut was_known = false;
         loop {
-            // Asked before the lists are looked at: what is pending now is found there later, or runs, or has ended.
+            // Read before the lists are searched: an instance that is pending now is found there later, or runs, or has ended.
             let is_known = self.is_queued();
             if is_known && run(self) {
                 return Ok(true);
@@ -384,7 +383,7 @@ impl RawWork {
         }
     }
 
-    /// Whether it is pending, and no timer has it: it is on a list, or on its way to one.
+    /// Whether it is pending, and not on a timer: it is on a list, or on its way to one.
     fn is_queued(&self) -> bool {
         self.is_pending() && !self.place().is_armed()
     }
@@ -401,7 +400,7 @@ impl RawWork {
 }
 
 impl Work {
-    /// Takes back the reference that the removed instance held.
+    /// Takes back the reference of a removed instance.
     fn removed(&self, removed: bool) -> bool {
         if removed {
             self.unlend();
@@ -409,30 +408,30 @@ impl Work {
         removed
     }
 
-    /// Removes a pending instance; does not wait for a running one. `true`: one was removed.
+    /// Removes a pending instance; does not wait for a running one. `true`: an instance was removed.
     pub fn cancel(&self) -> bool {
         self.removed(self.as_raw().cancel())
     }
 
-    /// Removes a pending instance and waits until the function does not run any more; see [`RawWork::cancel_sync`].
+    /// Removes a pending instance and waits until the function no longer runs; see [`RawWork::cancel_sync`].
     pub fn cancel_sync(&self) -> bool {
         self.removed(self.as_raw().cancel_sync())
     }
 
-    /// Disables the item until the guard is dropped: a pending instance is removed, and attempts to queue are refused and
-    /// lost. Does not wait for a running instance. Several guards add up.
+    /// Disables the item until the guard is dropped: a pending instance is removed, and attempts to queue are refused and lost. Does not
+    /// wait for a running instance. Several guards add up.
     pub fn disable(&self) -> DisableGuard {
         let removed = self.removed(self.as_raw().disable_work());
         DisableGuard::new(self.clone(), removed)
     }
 
-    /// As [`disable`](Self::disable), and waits until the function does not run any more.
+    /// As [`disable`](Self::disable), and waits until the function no longer runs.
     pub fn disable_sync(&self) -> DisableGuard {
         let removed = self.removed(self.as_raw().disable_sync());
         DisableGuard::new(self.clone(), removed)
     }
 
-    /// Waits for the last instance known at the call; see [`RawWork::flush`]. `Ok(false)`: there was none.
+    /// Waits for the last instance known at the call; see [`RawWork::flush`]. `Ok(false)`: there was no instance.
     ///
     /// # Errors
     /// As [`RawWork::flush`].
@@ -458,13 +457,13 @@ impl Work {
 #[must_use = "the item is enabled again when the guard is dropped"]
 #[derive(Debug)]
 pub struct DisableGuard {
-    /// `None` when it has been enabled again.
+    /// `None` after it has been enabled again.
     work: Option<Work>,
     removed: bool,
 }
 
 impl DisableGuard {
-    /// For an item that was disabled just now; `removed`: a pending instance was removed.
+    /// A guard of an item that was disabled just now; `removed`: a pending instance was removed.
     pub(crate) fn new(work: Work, removed: bool) -> Self {
         DisableGuard {
             work: Some(work),
@@ -477,7 +476,7 @@ impl DisableGuard {
         self.removed
     }
 
-    /// Gives up this reason not to run. `true`: it was the last one, and the item may be queued again.
+    /// Gives up this guard's step of the disable depth. `true`: the depth is 0, and the item may be queued again.
     pub fn enable(mut self) -> bool {
         self.give_up().is_some_and(|(_, enabled)| enabled)
     }

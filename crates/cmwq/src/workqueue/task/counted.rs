@@ -1,4 +1,4 @@
-//! A counted reference to a value in a reused [block](crate::sys::blocks): what `Arc` is for memory of the allocator.
+//! A counted reference to a value in a reused [block](crate::sys::blocks): like `Arc`, but on free-list memory.
 
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::blocks;
@@ -6,28 +6,29 @@ use std::alloc::Layout;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// A value that knows how many references to it there are.
+/// A value that holds the count of the references to it.
 ///
 /// # Safety
-/// `references` is the same part of the value each time, and nothing but [`Reference`] changes it.
+/// `references` returns the same field of the value each time, and only [`Reference`] changes it.
 pub(crate) unsafe trait Counted {
     fn references(&self) -> &AtomicU32;
 }
 
-/// One of the references to a value; the last one to be dropped drops it.
+/// A reference to a value; dropping the last one drops the value.
 pub(crate) struct Reference<T: Counted + ?Sized>(NonNull<T>);
 
-// SAFETY: as for Arc: a reference lets any thread use the value, and the last one drops it wherever it is.
+// SAFETY: as for Arc: a reference lets any thread use the value, and the last one drops it on any thread.
 unsafe impl<T: Counted + Send + Sync + ?Sized> Send for Reference<T> {}
 // SAFETY: as above.
 unsafe impl<T: Counted + Send + Sync + ?Sized> Sync for Reference<T> {}
 
 impl<T: Counted> Reference<T> {
-    /// The two references to what `make` makes. It is called when there is room: so the value is made in its place, instead of copied there.
+    /// The two references to the value that `make` makes. `make` runs when the memory is allocated, so that the value is made in place,
+    /// without a copy.
     #[inline]
     pub(crate) fn pair(make: impl FnOnce() -> T) -> (Self, Self) {
         let memory = blocks::take(Layout::new::<T>()).cast::<T>();
-        // SAFETY: the memory is ours and of this layout; nobody else has the value yet.
+        // SAFETY: this function owns the memory, which is of this layout; no other thread has the value yet.
         unsafe {
             memory.write(make());
             memory.as_ref()
@@ -48,10 +49,10 @@ impl<T: Counted> Reference<T> {
         Reference(value)
     }
 
-    /// The same reference, to the value as something else.
+    /// The same reference, with the value as another type.
     ///
     /// # Safety
-    /// `other` returns what it was given, with another type.
+    /// `other` returns its argument, with another type.
     pub(crate) unsafe fn into_other<U: Counted + ?Sized>(
         self,
         other: impl FnOnce(NonNull<T>) -> NonNull<U>,
@@ -65,7 +66,7 @@ impl<T: Counted + ?Sized> Deref for Reference<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the value is there as long as there are references.
+        // SAFETY: the value exists while there are references.
         unsafe { self.0.as_ref() }
     }
 }
@@ -73,8 +74,8 @@ impl<T: Counted + ?Sized> Deref for Reference<T> {
 impl<T: Counted + ?Sized> Drop for Reference<T> {
     #[inline]
     fn drop(&mut self) {
-        // Release: all use of the value comes before its end; Acquire: which comes after all others' use. The last reference is the only
-        // one, and nobody can make another: it need not be counted down.
+        // Release: all use of the value comes before its end; Acquire: which comes after all use by others. A sole reference need not be
+        // counted down: no other thread can make another.
         let references = self.references();
         if references.load(Ordering::Acquire) > 1 && references.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;

@@ -1,10 +1,10 @@
-//! `spawn()`: a closure as a one-shot item, and the handle that waits for its result. One piece of memory for both.
+//! `spawn()`: a closure as a one-shot item, and the handle that waits for its result, in one block of memory.
 
 use super::control;
 use super::counted::{Counted, Reference};
 use crate::error::Refused;
 use crate::item::{Completion, Pending, RawWork, WorkFn};
-use crate::pool::{Callable, Pool, spawner};
+use crate::pool::{Callable, Pool, spawn_history};
 use crate::sys::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sys::fork;
 use std::any::Any;
@@ -19,9 +19,9 @@ use std::time::Duration;
 
 pub use super::join_error::JoinError;
 
-/// The item of one `spawn()`. `raw` is the first thing the engine sees; the rest belongs to the closure and its handle.
+/// The item of one `spawn()`. The engine sees `raw`, the first field; the rest belongs to the closure and its handle.
 ///
-/// Kept small: one of up to 120 bytes is in a reused [block](crate::sys::blocks). A closure of 56 bytes fits.
+/// Kept small: a task of up to 120 bytes is in a reused [block](crate::sys::blocks). A closure of 56 bytes fits.
 #[repr(C)]
 pub(crate) struct Task<F, T> {
     raw: RawWork,
@@ -29,50 +29,51 @@ pub(crate) struct Task<F, T> {
     stage: UnsafeCell<Stage<F, T>>,
 }
 
-/// What does not depend on the closure and its result.
+/// The part that does not depend on the closure and its result.
 struct Shared {
     done: Completion,
     references: AtomicU32,
-    /// Who polls, in a box; null: nobody.
+    /// The waker of the polling task, in a box; null: no task polls.
     waker: AtomicPtr<Waker>,
 }
 
-/// A task's closure is there until it is run or refused, and its result from then on until the handle takes it.
+/// The closure exists until it is run or refused; from then on the result, until the handle takes it.
 enum Stage<F, T> {
     Closure(F),
     Result(Result<T, JoinError>),
     Taken,
 }
 
-// SAFETY: `stage` is used by one at a time: by who runs or refuses the item, of whom there is one, until `done` says so, and
-// from then on by the handle, of which there is one. `done` orders the two.
+// SAFETY: one thread at a time uses `stage`: the only thread that runs or refuses the item, until `done` is set, and from then on the only
+// handle. `done` orders the two.
 unsafe impl<F: Send, T: Send> Sync for Task<F, T> {}
 
-/// What a handle needs of a task, whatever its closure.
+/// A handle's view of a task, independent of the closure's type.
 trait Joinable<T>: Counted + Send + Sync {
     fn shared(&self) -> &Shared;
     fn raw(&self) -> &RawWork;
-    /// Calls the closure for the handle, which takes the result; tells whether it panicked. Nobody is told that it is done.
+    /// Calls the closure for the handle, which takes the result; returns whether it panicked. Notifies no waiter.
     ///
     /// # Safety
-    /// By the handle, whose thread has the queue's reference as well, and gives that up by this.
+    /// Only for the handle, whose thread also has the queue's reference and gives it up by this call.
     unsafe fn run_alone(&self) -> bool;
-    /// The closure is used elsewhere: it is not dropped with the task.
+    /// Leaves the closure undropped: a copy of it is used elsewhere.
     ///
     /// # Safety
-    /// By the handle, whose thread has the queue's reference as well, and gives that up by this.
+    /// Only for the handle, whose thread also has the queue's reference and gives it up by this call.
     unsafe fn forget(&self);
-    /// The closure will not run: it is dropped, and the handle told.
+    /// The closure will not run: drops it, and completes the handle.
     ///
     /// # Safety
-    /// By who has taken the item off its queue, and with it the queue's reference, which this gives up. The handle is there.
+    /// Only for the thread that has taken the item off its queue, and with it the queue's reference, which this gives up. The handle
+    /// exists.
     unsafe fn abort(&self);
     /// # Safety
-    /// By the handle, after `done`, or after [`run_alone`](Self::run_alone).
+    /// Only for the handle, after `done`, or after [`run_alone`](Self::run_alone).
     unsafe fn take_result(&self) -> Result<T, JoinError>;
 }
 
-// SAFETY: it is a field that nobody else uses.
+// SAFETY: nothing else uses this field.
 unsafe impl<F, T> Counted for Task<F, T> {
     fn references(&self) -> &AtomicU32 {
         &self.shared.references
@@ -89,7 +90,7 @@ impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for Task<F, T> {
     }
 
     unsafe fn run_alone(&self) -> bool {
-        // SAFETY: by the contract nobody else has a reference. The item is not run otherwise.
+        // SAFETY: by the contract no other thread has a reference, and the item is not run otherwise.
         let panicked = unsafe {
             let result = self.call();
             let panicked = result.as_ref().is_some_and(Result::is_err);
@@ -98,21 +99,21 @@ impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for Task<F, T> {
             }
             panicked
         };
-        // Relaxed: the thread's own.
+        // Relaxed: only this thread uses it.
         self.shared.references.store(1, Ordering::Relaxed);
         panicked
     }
 
     unsafe fn forget(&self) {
-        // Not even moved: what it has may be gone already.
-        // SAFETY: by the contract nobody else has a reference.
+        // Not even moved: what it owns may be gone already.
+        // SAFETY: by the contract no other thread has a reference.
         unsafe { self.stage.get().write(Stage::Taken) };
-        // Relaxed: the thread's own.
+        // Relaxed: only this thread uses it.
         self.shared.references.store(1, Ordering::Relaxed);
     }
 
     unsafe fn abort(&self) {
-        // SAFETY: by the contract nobody runs it, and the queue's reference is the caller's; the handle's keeps the task.
+        // SAFETY: by the contract no thread runs it, and the caller has the queue's reference; the handle's keeps the task.
         unsafe {
             drop(self.replace(Stage::Taken));
             self.finish(Err(JoinError::Aborted));
@@ -121,7 +122,7 @@ impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for Task<F, T> {
     }
 
     unsafe fn take_result(&self) -> Result<T, JoinError> {
-        // SAFETY: by the contract nobody else uses it now.
+        // SAFETY: by the contract no other thread uses it now.
         match unsafe { self.replace(Stage::Taken) } {
             Stage::Result(result) => result,
             Stage::Closure(_) | Stage::Taken => Err(JoinError::Taken),
@@ -131,21 +132,21 @@ impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for Task<F, T> {
 
 impl<F, T> Task<F, T> {
     /// # Safety
-    /// Nobody else uses the stage now.
+    /// No other thread uses the stage now.
     unsafe fn replace(&self, stage: Stage<F, T>) -> Stage<F, T> {
         // SAFETY: by the contract.
         std::mem::replace(unsafe { &mut *self.stage.get() }, stage)
     }
 
-    /// What the closure returns, or panics with; `None`: it is not there any more.
+    /// The closure's result or panic; `None`: the closure is not there any more.
     ///
     /// # Safety
-    /// By who runs the item, once.
+    /// Only for the thread that runs the item, once.
     unsafe fn call(&self) -> Option<Result<T, JoinError>>
     where
         F: FnOnce() -> T,
     {
-        // SAFETY: by the contract; the handle waits for the end of that.
+        // SAFETY: by the contract; the handle waits for the end of the run.
         let Stage::Closure(func) = (unsafe { self.replace(Stage::Taken) }) else {
             return None;
         };
@@ -155,9 +156,9 @@ impl<F, T> Task<F, T> {
     /// Leaves the result to the handle.
     ///
     /// # Safety
-    /// By who runs or refuses the item, once.
+    /// Only for the thread that runs or refuses the item, once.
     unsafe fn finish(&self, result: Result<T, JoinError>) {
-        // SAFETY: by the contract; it took the closure itself, so there is nothing to drop.
+        // SAFETY: by the contract; this thread has taken the closure, so there is nothing to drop.
         unsafe { self.replace(Stage::Result(result)) };
         if self.shared.done.complete_polled() {
             self.shared.wake();
@@ -170,20 +171,20 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    /// The task, referred to once by the handle and once by the queue.
+    /// The task, with one reference for the handle and one for the queue.
     pub(crate) fn new(func: F) -> (Reference<Self>, JoinHandle<T>)
     where
         F: 'static,
         T: 'static,
     {
-        // SAFETY: what lives for ever is there until the handle has been joined.
+        // SAFETY: a 'static closure outlives the join of the handle.
         unsafe { Self::new_within(func) }
     }
 
-    /// As [`new`](Self::new), of a closure that may borrow.
+    /// As [`new`](Self::new), for a closure that may borrow.
     ///
     /// # Safety
-    /// What it borrows is there until the handle has been joined.
+    /// The borrowed values exist until the handle has been joined.
     pub(crate) unsafe fn new_within(func: F) -> (Reference<Self>, JoinHandle<T>) {
         let (task, other) = Reference::pair(|| Task {
             raw: RawWork::new(run::<F, T>),
@@ -195,8 +196,8 @@ where
             stage: UnsafeCell::new(Stage::Closure(func)),
         });
         let handle = JoinHandle {
-            // SAFETY: it is only made a pointer to the trait's object.
-            // Its lifetime is the caller's to see to.
+            // SAFETY: only the pointer's type changes, to a trait object.
+            // The caller ensures its lifetime.
             task: unsafe { other.into_other(|task| forever(task)) },
             born: fork::generation(),
         };
@@ -217,12 +218,12 @@ where
         unsafe { Reference::from_raw(item.byte_sub(offset_of!(Self, raw)).cast()) }
     }
 
-    /// The queue did not take the item: the closure is dropped and the handle told.
+    /// The queue refused the item: drops the closure and completes the handle.
     ///
     /// # Safety
     /// As for [`from_raw`](Self::from_raw).
     pub(crate) unsafe fn reject(item: NonNull<RawWork>, why: Refused) {
-        // SAFETY: by the contract; nobody runs it.
+        // SAFETY: by the contract; no thread runs it.
         unsafe {
             let task = Self::from_raw(item);
             drop(task.replace(Stage::Taken));
@@ -231,19 +232,19 @@ where
     }
 }
 
-/// The task as what the handle knows of it, for as long as the handle is there.
+/// The task as the handle's trait object, for as long as the handle exists.
 fn forever<'a, F, T>(task: NonNull<Task<F, T>>) -> NonNull<dyn Joinable<T>>
 where
     F: FnOnce() -> T + Send + 'a,
     T: Send + 'a,
 {
     let task: NonNull<dyn Joinable<T> + 'a> = task;
-    // SAFETY: the same pointer; who makes the task sees to it that nothing is used longer than it is there.
+    // SAFETY: the same pointer; the maker of the task ensures that no borrow is used after its end.
     unsafe { std::mem::transmute::<NonNull<dyn Joinable<T> + 'a>, NonNull<dyn Joinable<T>>>(task) }
 }
 
 impl Shared {
-    /// Enters who polls. `false`: the result is there.
+    /// Registers the polling task. `false`: the result is there.
     fn register(&self, waker: &Waker) -> bool {
         let known = self.take_waker();
         let waker = match known {
@@ -251,7 +252,7 @@ impl Shared {
             _ => Box::new(waker.clone()),
         };
         self.waker.store(Box::into_raw(waker), Ordering::Release);
-        // Who completes it after this finds that somebody waits, and with it the waker.
+        // The thread that completes it after this finds a waiter, and with it the waker.
         self.done.mark_polled()
     }
 
@@ -264,14 +265,14 @@ impl Shared {
 
     fn take_waker(&self) -> Option<Box<Waker>> {
         let waker = self.waker.swap(std::ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: what is there came from Box::into_raw, and the swap made it ours.
+        // SAFETY: the pointer came from Box::into_raw, and the swap made this thread its owner.
         (!waker.is_null()).then(|| unsafe { Box::from_raw(waker) })
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Relaxed: nobody else has it any more. Nearly always there is none.
+        // Relaxed: no other thread has it any more. There is rarely a waker.
         if !self.waker.load(Ordering::Relaxed).is_null() {
             drop(self.take_waker());
         }
@@ -296,16 +297,16 @@ where
     unsafe { task.finish(result) };
     drop(task);
     if panicked {
-        // Let the engine count it; the hook has printed its message already.
+        // The engine counts the panic; the hook has printed its message already.
         std::panic::resume_unwind(Box::new(REPORTED));
     }
 }
 
-/// What the engine catches when a closure has panicked.
+/// The payload that the engine catches when a closure has panicked.
 pub(crate) const REPORTED: &str = "reported through the join handle";
 
-/// An item that nobody has begun and that the thread which joins it has taken back: both references to its task are that thread's, so
-/// that nothing of it is shared any more.
+/// An item that no thread has begun and that the joining thread has taken back: this thread has both references to its task, so that
+/// nothing of it is shared any more.
 struct TakenBack<'h, T> {
     task: &'h dyn Joinable<T>,
     item: Pending,
@@ -333,29 +334,31 @@ impl<T> Callable for TakenBack<'_, T> {
     }
 }
 
-/// Waits for what a spawned closure returns: block on [`join`](JoinHandle::join), or `.await` it.
+/// Waits for the result of a spawned closure: block on [`join`](JoinHandle::join), or `.await` it.
 ///
-/// Dropping the handle *detaches* the closure, as tokio's `spawn_blocking` does: it runs all the same, and its result is dropped. [`abort`](JoinHandle::abort) takes back what has not
-/// begun, and [`abort_on_drop`](JoinHandle::abort_on_drop) does so when the handle, or the future that awaits it, is dropped. What has begun always runs to its end.
+/// Dropping the handle *detaches* the closure, as tokio's `spawn_blocking` does: it runs all the same, and its result is dropped.
+/// [`abort`](JoinHandle::abort) takes back a closure that has not begun, and [`abort_on_drop`](JoinHandle::abort_on_drop) does so when the
+/// handle, or the future that awaits it, is dropped. A closure that has begun always runs to its end.
 ///
-/// As a future it keeps one waker, that of the last poll, which is woken at most once. What the closure did is visible after `join` has returned, or the future is ready.
+/// As a future it keeps one waker, that of the last poll, and wakes it at most once. What the closure did is visible after `join` has
+/// returned, or the future is ready.
 #[must_use = "dropping a handle does not cancel the item, but its result is lost"]
 pub struct JoinHandle<T> {
     task: Reference<dyn Joinable<T>>,
-    /// In a child of the process that spawned it, the closure will not run.
+    /// The fork generation: in a child of the process that spawned the closure, it will not run.
     born: u32,
 }
 
 impl<T> JoinHandle<T> {
-    /// Waits for the closure and returns its result. If no worker has begun with it, the calling thread may run it itself, and no
-    /// other item, instead of sleeping: see [`workers_only`](crate::WorkqueueBuilder::workers_only).
+    /// Waits for the closure and returns its result. If no worker has begun it, the calling thread may run it, and no other item, instead
+    /// of sleeping: see [`workers_only`](crate::WorkqueueBuilder::workers_only).
     ///
-    /// On a worker this counts as blocking: its pool runs another in its place, so items may join items of their own queue
-    /// as long as `max_active` lets those run.
+    /// On a worker this counts as blocking: its pool runs another worker instead, so items may join items of their own queue as long as
+    /// `max_active` lets those run.
     ///
     /// # Errors
-    /// [`JoinError::Panicked`] with what the closure panicked with; [`JoinError::Refused`] if the queue did not take it;
-    /// [`JoinError::Taken`] if the handle was polled to its end before.
+    /// [`JoinError::Panicked`] with the closure's panic payload; [`JoinError::Refused`] if the queue refused it; [`JoinError::Taken`] if
+    /// the handle was polled to completion before.
     pub fn join(self) -> Result<T, JoinError> {
         let shared = self.task.shared();
         let done = shared.done.is_done();
@@ -363,7 +366,7 @@ impl<T> JoinHandle<T> {
             return Err(JoinError::Refused(Refused::Forked));
         }
         let task = &*self.task;
-        let ran = spawner::join(task.raw(), |item| TakenBack { task, item });
+        let ran = spawn_history::join(task.raw(), |item| TakenBack { task, item });
         if !ran && !done {
             control::run_as_waiter(self.task.raw());
             shared.done.wait();
@@ -372,10 +375,10 @@ impl<T> JoinHandle<T> {
         unsafe { self.task.take_result() }
     }
 
-    /// As [`join`](Self::join), for at most `timeout`. `None`: it has not ended yet, and the handle can be joined again. The calling thread does not run the closure itself, which
-    /// might take longer.
+    /// As [`join`](Self::join), for at most `timeout`. `None`: it has not ended yet, and the handle can be joined again. The calling thread
+    /// does not run the closure, which might take longer.
     pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<T, JoinError>> {
-        spawner::let_go_of(self.task.raw());
+        spawn_history::let_go_of(self.task.raw());
         let shared = self.task.shared();
         if !shared.done.is_done() && self.born != fork::generation() {
             return Some(Err(JoinError::Refused(Refused::Forked)));
@@ -387,11 +390,11 @@ impl<T> JoinHandle<T> {
         Some(unsafe { self.task.take_result() })
     }
 
-    /// Takes the closure off its queue if it has not begun, and drops it: the handle's result is [`JoinError::Aborted`] then. `false`: it has begun, or has ended, and is
-    /// left alone; its result is there when it has ended. Does not wait.
+    /// Takes the closure off its queue if it has not begun, and drops it: the handle's result is [`JoinError::Aborted`] then. `false`: the
+    /// closure has begun or ended and is unaffected; its result is available when it has ended. Does not wait.
     pub fn abort(&self) -> bool {
         let raw = self.task.raw();
-        spawner::let_go_of(raw);
+        spawn_history::let_go_of(raw);
         if self.born != fork::generation() || self.task.shared().done.is_done() {
             return false;
         }
@@ -406,16 +409,16 @@ impl<T> JoinHandle<T> {
 
     /// Whether the closure has ended, was refused or was aborted: a join would not wait.
     pub fn is_finished(&self) -> bool {
-        spawner::let_go_of(self.task.raw());
+        spawn_history::let_go_of(self.task.raw());
         self.task.shared().done.is_done()
     }
 }
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        // Nobody will join it.
-        if spawner::drop_handle(self.task.raw()) {
-            // SAFETY: both references are the thread's, and the closure is used as a copy of it.
+        // No thread will join it.
+        if spawn_history::drop_handle(self.task.raw()) {
+            // SAFETY: this thread has both references, and a copy of the closure is used instead.
             unsafe { self.task.forget() };
         }
     }
@@ -425,8 +428,8 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Whoever polls does not wait here.
-        spawner::let_go_of(self.task.raw());
+        // Polling is no join: publishes the item if it is in a caller slot.
+        spawn_history::let_go_of(self.task.raw());
         let shared = self.task.shared();
         if !shared.done.is_done() {
             if self.born != fork::generation() {

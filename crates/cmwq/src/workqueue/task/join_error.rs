@@ -6,12 +6,12 @@ use std::any::Any;
 
 /// Why there is no result.
 pub enum JoinError {
-    /// The closure panicked; this is what it panicked with.
+    /// The closure panicked, with this payload.
     Panicked(Box<dyn Any + Send>),
-    /// The queue did not take the closure, which was dropped without running; or it will not run, since the queue belongs to
-    /// the process that this one was forked from.
+    /// The queue refused the closure, which was dropped without running; or the closure will not run, since the queue belongs to the parent
+    /// of this forked process.
     Refused(Refused),
-    /// The result was taken already: the handle was polled to its end before.
+    /// The result was taken already: the handle was polled to completion before.
     Taken,
     /// The closure was [aborted](crate::JoinHandle::abort) before it had begun, and dropped.
     Aborted,

@@ -1,4 +1,4 @@
-//! Items that a thread has a hold of: joined, taken back, disabled.
+//! Operations on single items: join, take back, disable.
 
 pub(crate) mod abort;
 pub(crate) mod control;

@@ -1,14 +1,14 @@
-//! What became of an attempt to queue an item, or to move one.
+//! The result of an attempt to queue an item, or to move a delayed item.
 #![forbid(unsafe_code)]
 
 use crate::error::Refused;
 use crate::item::Unclaimed;
 use std::fmt;
 
-/// What became of an attempt to queue an item.
+/// The result of an attempt to queue an item.
 ///
-/// A caller that only wants its event handled asks [`will_run`](Self::will_run): an item that was pending already runs as well, and sees what the
-/// caller did before. A caller that counts instances asks [`is_accepted`](Self::is_accepted).
+/// A caller that only needs its event handled asks [`will_run`](Self::will_run): an item that was pending already runs as well, and sees
+/// what the caller did before. A caller that counts instances asks [`is_accepted`](Self::is_accepted).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "nothing runs if the item is disabled or the queue refuses it: ask will_run(), or is_accepted()"]
 pub enum Queued {
@@ -19,15 +19,15 @@ pub enum Queued {
     AlreadyPending,
     /// The item is disabled: nothing changed, and the request is lost.
     Disabled,
-    /// The queue does not take it: the item is idle, nothing will run. (The kernel returns "true" for a draining queue.)
+    /// The queue refuses it: the item is idle, and nothing will run. (The kernel returns "true" for a draining queue.)
     Refused(Refused),
 }
 
-// It is returned in a register, by code that had a bool to return before.
+// It is returned in a register, in place of an earlier bool.
 const _: () = assert!(size_of::<Queued>() == 1);
 
 impl Queued {
-    /// Whether one new instance was accepted: the call that got this answer is the one that made the item pending.
+    /// Whether one new instance was accepted: this call made the item pending.
     #[inline]
     pub const fn is_accepted(self) -> bool {
         matches!(self, Queued::Accepted)
@@ -39,7 +39,7 @@ impl Queued {
         matches!(self, Queued::Accepted | Queued::AlreadyPending)
     }
 
-    /// Why the queue does not take it, if that is what became of it.
+    /// Why the queue refused it, if it did.
     #[inline]
     pub const fn refused(self) -> Option<Refused> {
         match self {
@@ -82,7 +82,7 @@ impl fmt::Display for Queued {
     }
 }
 
-/// What became of an attempt to [move](crate::Workqueue::mod_delayed) a delayed item.
+/// The result of an attempt to [move](crate::Workqueue::mod_delayed) a delayed item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "nothing runs if the item is disabled or the queue refuses it: ask will_run()"]
 pub enum Moved {
@@ -92,7 +92,7 @@ pub enum Moved {
     Accepted,
     /// It was not pending, and is disabled: nothing changed, and the request is lost.
     Disabled,
-    /// The queue does not take it: the item is idle, nothing will run.
+    /// The queue refuses it: the item is idle, and nothing will run.
     Refused {
         /// Why not.
         why: Refused,
@@ -111,7 +111,7 @@ impl Moved {
         }
     }
 
-    /// Whether it was pending before: what the kernel's call returns.
+    /// Whether it was pending before: the return value of the kernel's function.
     #[inline]
     pub const fn was_pending(self) -> bool {
         match self {

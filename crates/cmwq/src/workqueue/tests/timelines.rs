@@ -1,8 +1,8 @@
-//! The kernel documentation's example timelines, in virtual time: real queues and workers on one CPU that exists only here.
+//! The kernel documentation's example timelines, in virtual time: real queues and workers on one simulated CPU.
 //!
-//! An item *burns* by holding the virtual CPU, by turns and to the end, and *sleeps* as a declared blocking section. Time
-//! stands still until every item in execution burns or sleeps and no worker is looking for work; then it jumps to the next
-//! end of a burn or of a sleep. So the outcome does not depend on the machine's speed.
+//! An item *burns* by holding the virtual CPU, in turn and to the end, and *sleeps* as a declared blocking section. Time stands still until
+//! every item in execution burns or sleeps and no worker is searching; then it jumps to the next end of a burn or of a sleep. So the
+//! outcome does not depend on the machine's speed.
 
 use crate::topology::Topology;
 use crate::{Engine, Workqueue, blocking};
@@ -18,16 +18,16 @@ struct World {
 #[derive(Default)]
 struct State {
     now: u64,
-    /// Who wants the CPU.
+    /// Items that want the CPU.
     burning: Vec<Burn>,
-    /// Who sleeps, by item, and until when.
+    /// Items that sleep, and until when.
     sleeping: Vec<(usize, u64)>,
 }
 
 struct Burn {
     /// It has the CPU.
     holds: bool,
-    /// Its turn: by arrival, and of those that arrive at one time by number.
+    /// The order of arrival; items that arrive at the same time are ordered by number.
     since: u64,
     item: usize,
     left: u64,
@@ -38,8 +38,7 @@ impl World {
         self.state.lock().unwrap()
     }
 
-    /// Awake, and never asleep for the lock either, so that the monitor does not find it asleep: as far as the engine knows it
-    /// computes.
+    /// Spins, and never sleeps for the lock either, so that the monitor does not find it asleep: for the engine it computes.
     fn wait_until(&self, over: impl Fn(&State) -> bool) {
         while !self.state.try_lock().is_ok_and(|state| over(&state)) {
             std::thread::yield_now();
@@ -64,7 +63,7 @@ impl World {
             let mut state = self.state();
             let deadline = state.now + ms;
             state.sleeping.push((item, deadline));
-            // Asleep indeed: the monitor takes one whose CPU clock moves for awake again.
+            // Really asleep: the monitor takes a worker whose CPU clock moves for awake again.
             let sleeps = |state: &mut State| state.sleeping.iter().any(|&(other, _)| other == item);
             drop(self.moved.wait_while(state, sleeps).unwrap());
         });
@@ -76,12 +75,12 @@ impl World {
 }
 
 impl State {
-    /// How many items are where they should be when time moves on.
+    /// How many items burn or sleep.
     fn settled(&self) -> usize {
         self.burning.len() + self.sleeping.len()
     }
 
-    /// To the next end of a burn or of a sleep.
+    /// Jumps to the next end of a burn or of a sleep.
     fn move_on(&mut self) {
         let turn = |burn: &&mut Burn| (!burn.holds, burn.since, burn.item);
         let mut holder = self.burning.iter_mut().min_by_key(turn);
@@ -102,8 +101,7 @@ impl State {
     }
 }
 
-/// Start and end of w0 (burn 5, sleep 10, burn 5), w1 and w2 (burn 5, sleep 10), queued together; `of` names the queue of
-/// each.
+/// Start and end of w0 (burn 5, sleep 10, burn 5), w1 and w2 (burn 5, sleep 10), queued together; `of` names the queue of each.
 fn timeline(queues: &[&Workqueue], of: [usize; 3]) -> [(u64, u64); 3] {
     let world = Arc::new(World::default());
     let spans = Arc::new(Mutex::new([(0, 0); 3]));
@@ -123,7 +121,7 @@ fn timeline(queues: &[&Workqueue], of: [usize; 3]) -> [(u64, u64); 3] {
     let members = queues[0].core.members();
     let pool = &members[0].pool;
     loop {
-        // Before the pool is asked: who sleeps has stepped out first, so the pool shows what that set in motion.
+        // Before the pool is asked: a sleeper enters the blocking section first, so the pool already shows the effects of that.
         let mut state = world.state();
         let running = pool.lock().items_running_if_settled();
         match running {
@@ -145,7 +143,7 @@ fn engine() -> Engine {
         .topology(Topology::from_synthetic("l3:1 core:1 pu:1").unwrap())
         .build()
         .unwrap();
-    // What burns virtually waits awake in fact.
+    // Items that burn virtually spin in fact.
     engine.set_cpu_intensive_threshold(Duration::ZERO);
     engine
 }

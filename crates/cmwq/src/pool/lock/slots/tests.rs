@@ -1,4 +1,4 @@
-//! The line, turns, and what happens when the limit changes: with pools that have no threads.
+//! The line, turns, and changes of the limit, with pools that have no threads.
 
 use super::*;
 use crate::Work;
@@ -6,7 +6,7 @@ use crate::pool::attrs::params::Params;
 use crate::pool::queue::pwq::Traits;
 use crate::pool::stubs;
 
-/// Pools of two CPUs each below a limit, and an item for each, which is queued.
+/// Pools of two CPUs each below a limit, and for each an item, which is queued.
 fn pools(limit: u32) -> (Arc<Params>, Vec<(Arc<Pool>, Work)>) {
     let params = Arc::new(Params::default());
     params.slots.set_limit(Some(limit));
@@ -71,7 +71,7 @@ fn a_pool_that_goes_away_leaves_its_slot_to_others() {
 fn a_pool_in_line_for_long_has_a_slot_beyond_the_limit_which_is_owed_back() {
     let (params, pools) = pools(1);
     let all: Vec<_> = pools.iter().map(|(pool, _)| pool.clone()).collect();
-    // Its only item runs: the first needs one slot, and keeps it.
+    // Its only item runs: the first pool needs one slot, and keeps it.
     pools[0].0.lock().counts.set_running(1);
     run(&pools[0]);
     let now = clock::now_ns();
@@ -88,7 +88,7 @@ fn a_pool_in_line_for_long_has_a_slot_beyond_the_limit_which_is_owed_back() {
         None,
         "there is no line"
     );
-    // The first has had its turn, and owes: its target sinks while its worker runs.
+    // The first pool has had its turn, and owes: its target sinks while its worker runs.
     pools[0].0.lock().holding.since_ns = 0;
     // The first release finds that its turn is over.
     drop(pools[0].0.lock());
@@ -117,7 +117,7 @@ fn a_limit_that_changes_is_followed_by_pools_that_hold_slots_and_by_those_in_lin
     follow(None);
     assert_eq!(targets(), [2, 2]);
     assert_eq!(params.slots.usage(), (0, 0));
-    // Those that run when a limit comes keep their slots until they owe them.
+    // Pools that run items when a limit comes keep their slots until they owe them.
     pools
         .iter()
         .for_each(|(pool, _)| pool.lock().counts.set_running(2));

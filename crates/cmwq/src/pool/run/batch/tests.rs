@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::item::closure::Small;
-use crate::item::{Bundles, OpenBundle, RawWork};
+use crate::item::{Chunks, OpenChunk, RawWork};
 use crate::pool::state::worker::{Busy, WorkerState};
 use crate::pool::task::call;
 use crate::pool::tests::{claim, engine, only_pwq, pool_of, queue};
@@ -26,7 +26,7 @@ fn a_worker_takes_more_while_all_is_short_and_one_at_a_time_after_a_long_item() 
     assert_eq!(size.now, 32);
     judge(&mut size, 1, LONG_NS + 1);
     assert_eq!(size.now, 16);
-    // The first time it only learns how often it had been preempted before, and the second time may be chance.
+    // The first time it only learns how often it was preempted before, and the second time may be chance.
     judge(&mut size, 2, OVERDUE_NS + 1);
     assert_eq!(size.now, 16);
     judge(&mut size, 1, OVERDUE_NS + 1);
@@ -137,7 +137,7 @@ fn items<const N: usize>() -> [RawWork; N] {
     std::array::from_fn(|_| RawWork::new(nothing))
 }
 
-/// Accepts them all for the only pool workqueue of the pool. The caller flushes its queue before they go.
+/// Accepts them all for the pool's only pool workqueue. The caller flushes its queue before it drops the items.
 fn accept(guard: &mut PoolGuard<'_>, items: &[RawWork]) -> u32 {
     let (pool, place) = (guard.pool().id, only_pwq(guard));
     for item in items {
@@ -159,7 +159,7 @@ fn the_monitor_is_called_for_a_batch_behind_which_nothing_waits() {
         (3, false, 0)
     );
     assert!(!guard.watched);
-    // An item that blocks, or is long, holds up those behind it, of which nobody else knows.
+    // An item that blocks, or is long, holds up those behind it, which no other thread sees.
     drop(guard);
     let watched = pool.lock_beside_batches().watched;
     hand.run(next);
@@ -168,7 +168,7 @@ fn the_monitor_is_called_for_a_batch_behind_which_nothing_waits() {
     assert_eq!(wq.counts(), (3, 3));
 }
 
-/// How many of two items a worker takes at once; `called`: the rescuer was called, and has not come yet.
+/// How many of two items a worker takes at once. `called`: the rescuer was called, and has not come yet.
 fn takes_of_two(build: fn(&Engine) -> WorkqueueBuilder, called: bool) -> usize {
     let items = items::<2>();
     let engine = engine(1);
@@ -194,14 +194,14 @@ fn items_whose_ends_somebody_wants_to_know_are_taken_one_by_one() {
 }
 
 #[test]
-fn no_more_of_a_bundle_are_taken_than_may_be_active() {
+fn no_more_of_a_chunk_are_taken_than_may_be_active() {
     let ran = Arc::new(AtomicUsize::new(0));
     let (_engine, wq, pool) = queue(1, 2);
     let mut hand = Hand::new(&pool);
     let mut guard = pool.lock();
     let place = only_pwq(&guard);
-    let bundles = Bundles::of_closures(pool.id, place, &pool.oldest_batch);
-    let open = OpenBundle::none();
+    let chunks = Chunks::of_closures(pool.id, place, &pool.oldest_batch);
+    let open = OpenChunk::none();
     let closure = || {
         let ran = ran.clone();
         let count = move || {
@@ -209,19 +209,18 @@ fn no_more_of_a_bundle_are_taken_than_may_be_active() {
         };
         Small::of(count).unwrap_or_else(|_| unreachable!("it is small"))
     };
-    pool.inbox.push_closure(&closure(), &bundles, &open);
+    pool.inbox.push_closure(&closure(), &chunks, &open);
     for _ in 1..4 {
-        assert!(open.add_closure(bundles.serial(), &closure()));
+        assert!(open.add_closure(chunks.serial(), &closure()));
     }
     open.leave();
     let (next, taken) = hand.take(&mut guard);
-    // The others wait for a place.
+    // The others wait for a credit.
     let more = guard.next_task(Executor::worker());
     let key = guard.key_of(place);
     let waiting = guard.look_at_pwq(key).1;
     if taken != 2 || more.is_some() || waiting != 2 {
-        // Nothing of this ends: no unwinding, which would wait for it.
-        // Not `eprintln`: what a test prints is captured, and lost when the process is aborted.
+        // These items never end, and unwinding would wait for them. Not `eprintln`: a test's output is captured, and lost on abort.
         let _ = writeln!(std::io::stderr(), "{taken} taken, {waiting} wait");
         std::process::abort();
     }

@@ -1,4 +1,4 @@
-//! What a drain waits for.
+//! Items for which a drain waits.
 
 use crate::Engine;
 use crate::engine::gates;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
-/// Far more than a drain of an idle queue takes. Nothing is expected to happen in this time.
+/// Much longer than a drain of an idle queue. Nothing should happen in this time.
 const TIME_TO_RETURN: Duration = Duration::from_millis(100);
 
 #[test]
@@ -19,7 +19,7 @@ fn a_drain_waits_for_issuers_that_have_found_the_queue_open() {
     let ran = Arc::new(AtomicUsize::new(0));
     let drained = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // The issuer is in its gate, and has found out where its item goes.
+        // The issuer has pinned the epoch and looked up its route.
         let gate = gates().enter(0);
         let pwq = core.slots()[core.issuing_cpu()].load(&gate);
         let drain = scope.spawn(|| {
@@ -42,7 +42,7 @@ fn a_drain_waits_for_issuers_that_have_found_the_queue_open() {
         let item = closure::into_raw(move || {
             counts.fetch_add(1, Ordering::SeqCst);
         });
-        // SAFETY: the item is there until its function runs.
+        // SAFETY: the item exists until its function runs.
         pwq.publish(unsafe { Pending::one_shot(item) });
         drop(gate);
         assert_eq!(drain.join().unwrap(), 1, "the drain has waited for it");

@@ -1,21 +1,20 @@
-//! What a thread remembers of its spawns: whether it tends to join at once what it has spawned, and the lanes that it has
-//! earned by that.
+//! What a thread remembers of its spawns: whether it tends to join at once, and the caller slots that it has earned by that.
 //!
-//! A thread *joins at once* if it has made no other call of this library since the spawn, and joins within [`AT_ONCE_NS`]. After
-//! [`EARNED`] such rounds its spawns go to a [lane](super::lane). Whatever else it calls that could wait for the item, or put
-//! another one behind it, publishes the item first, and the lane has to be earned again.
+//! A thread *joins at once* if it has made no other call of this library since the spawn, and joins within [`AT_ONCE_NS`]. After [`EARNED`]
+//! such rounds its spawns go to a [caller slot](CallerSlot). Any other call that could wait for the item, or put another one behind it,
+//! publishes the item first, and the thread has to earn the caller slot again.
 //!
-//! A thread *drops its handles* if it has done so with the last [`EARNED`] ones before it has called anything else. In a flood, what such a thread spawns is published
-//! as a [closure with a handle](crate::item::Bundles), of which only the closure is left when that handle is dropped too.
+//! A thread *drops its handles* if it has dropped each of the last [`EARNED`] before it called anything else. In a flood, its spawns are
+//! published as [closures with a handle](crate::item::Chunks), of which only the closure is left when that handle is dropped too.
 //!
-//! What if it is misjudged: a thread that did so for a while computes between spawn and join from now on, and its items could
-//! run elsewhere meanwhile? The monitor finds one of them waiting in the lane at one of its next looks, and closes it. After that
-//! the time between spawn and join is measured again, and the thread earns no lane.
+//! A thread can be misjudged: it computes between spawn and join from now on, and its items could run elsewhere meanwhile. The monitor
+//! finds such an item in the caller slot at one of its next ticks, and closes the slot. After that the time between spawn and join is
+//! measured again, and the thread earns no caller slot.
 #![forbid(unsafe_code)]
 
 use super::producer::{self, Issuer};
 use crate::item::{Pending, RawWork};
-use crate::pool::queue::lane::Lane;
+use crate::pool::queue::caller_slot::CallerSlot;
 use crate::pool::queue::pwq::PwqKey;
 use crate::pool::state::pool::Pool;
 use crate::pool::task::call::Callable;
@@ -28,33 +27,33 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-/// Rounds of a spawn and its join at once before a thread gets a lane.
+/// Rounds of a spawn and its join at once before a thread gets a caller slot.
 const EARNED: u32 = 16;
-/// So soon after the spawn is at once: far less than it takes to wake a worker on another CPU.
+/// How soon after the spawn is at once: far less than it takes to wake a worker on another CPU.
 const AT_ONCE_NS: u64 = 2_000;
-/// What a round of another kind takes away.
+/// What any other round takes off the score.
 const LOST: u32 = 4;
-/// Items that run in lanes spawn and join in their turn: so deep has each level its own lane.
+/// Items that run in caller slots may spawn and join too: how many levels have caller slots of their own.
 const LEVELS: usize = 8;
 
-/// A lane that is to be had.
+/// A caller slot that was granted.
 pub(crate) struct Granted {
-    pub(crate) lane: Arc<Lane>,
+    pub(crate) caller_slot: Arc<CallerSlot>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) key: PwqKey,
     /// The queue has a rescuer.
     pub(crate) reclaim: bool,
 }
 
-/// A lane of the thread.
+/// A caller slot of the thread.
 struct Own {
-    lane: Arc<Lane>,
+    caller_slot: Arc<CallerSlot>,
     pool: Weak<Pool>,
     pool_id: u32,
     key: PwqKey,
     issuer: Issuer,
     reclaim: bool,
-    /// In a child of the process it is the parent's.
+    /// The fork generation. In a child of the process the slot is the parent's.
     born: u32,
 }
 
@@ -63,42 +62,42 @@ struct Level {
     /// The queue of the last spawn.
     queue: usize,
     score: u32,
-    /// Whether the one before that was joined before the thread called anything else: worth looking at the clock for.
+    /// Whether the spawn before that was joined before the thread called anything else: only then is the clock worth reading.
     joins: bool,
-    /// When that spawn was; 0: not known.
+    /// Time of the last spawn; 0: not known.
     spawned_ns: u64,
     own: Option<Rc<Own>>,
 }
 
 #[derive(Default)]
-struct Spawner {
+struct SpawnHistory {
     levels: [Level; LEVELS],
-    /// How many items the thread runs in lanes, one inside the other.
+    /// How many items the thread runs in caller slots, one inside the other.
     depth: usize,
-    /// The last item is in the lane of this level.
-    in_lane: bool,
+    /// The last item is in the caller slot of this level.
+    in_caller_slot: bool,
 }
 
-/// Whether any thread has ever spawned. In a shared library a look at a thread's own memory costs as much as all else that
-/// queueing does before it publishes: who never spawns does not look.
+/// Whether any thread has ever spawned. In a shared library, reading thread-local memory costs as much as all else that queueing does
+/// before it publishes: while no thread has spawned, none reads it.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The item that the thread has spawned last, if it has called nothing since; 0: none.
     static LAST: Cell<usize> = const { Cell::new(0) };
-    /// So many handles in a row were dropped before the thread has called anything else.
+    /// How many handles in a row were dropped before the thread called anything else.
     static DROPPED: Cell<u32> = const { Cell::new(0) };
-    static SPAWNER: RefCell<Spawner> = RefCell::default();
+    static SPAWN_HISTORY: RefCell<SpawnHistory> = RefCell::default();
 }
 
 impl Own {
-    /// Publishes what is in the lane, which is given up.
+    /// Publishes the item in the caller slot, and gives the slot up.
     fn close(&self) {
         // In a fork's child the lock may be held for ever.
         if self.born == fork::generation()
             && let Some(pool) = self.pool.upgrade()
         {
-            pool.close_lane(self.key, &self.lane);
+            pool.close_caller_slot(self.key, &self.caller_slot);
         }
     }
 }
@@ -123,21 +122,23 @@ impl Level {
     }
 }
 
-impl Drop for Spawner {
+impl Drop for SpawnHistory {
     fn drop(&mut self) {
         self.levels.iter_mut().for_each(Level::give_up);
     }
 }
 
-/// Calls `f` with the thread's memory; `None` when that is in use, and when the thread is on its way out.
-fn with<R>(f: impl FnOnce(&mut Spawner) -> R) -> Option<R> {
+/// Calls `f` with the thread's history; `None` when that is in use, and when the thread is on its way out.
+fn with<R>(f: impl FnOnce(&mut SpawnHistory) -> R) -> Option<R> {
     // A handler of warnings may spawn, and something here may warn.
-    let in_use = |spawner: &RefCell<Spawner>| Some(f(&mut *spawner.try_borrow_mut().ok()?));
-    SPAWNER.try_with(in_use).ok().flatten()
+    let in_use = |spawn_history: &RefCell<SpawnHistory>| {
+        Some(f(&mut *spawn_history.try_borrow_mut().ok()?))
+    };
+    SPAWN_HISTORY.try_with(in_use).ok().flatten()
 }
 
-/// A new item of `issuer`'s: into a lane if the thread has one, or has earned one and is granted it. Given back if it
-/// is to be published.
+/// Puts a new item of `issuer` into a caller slot, if the thread has one, or has earned one and is granted it. Returns the item if it is to
+/// be published.
 #[inline]
 pub(crate) fn spawn(
     issuer: Issuer,
@@ -146,9 +147,9 @@ pub(crate) fn spawn(
 ) -> Result<(), Pending> {
     let address = item.address();
     let mut item = Some(item);
-    with(|spawner| {
-        let depth = spawner.depth;
-        let Some(level) = spawner.levels.get_mut(depth) else {
+    with(|spawn_history| {
+        let depth = spawn_history.depth;
+        let Some(level) = spawn_history.levels.get_mut(depth) else {
             return;
         };
         if level.queue != issuer.queue {
@@ -156,15 +157,15 @@ pub(crate) fn spawn(
             (level.queue, level.score) = (issuer.queue, 0);
         }
         if level.score == EARNED
-            && let Some(own) = level.lane_for(issuer, grant)
+            && let Some(own) = level.caller_slot_for(issuer, grant)
             && let Some(mut mine) = item.take()
         {
-            mine.aim(own.pool_id, own.key.place);
-            item = own.lane.put(mine).err();
-            spawner.in_lane = item.is_none();
+            mine.set_destination(own.pool_id, own.key.place);
+            item = own.caller_slot.put(mine).err();
+            spawn_history.in_caller_slot = item.is_none();
         }
-        let level = &mut spawner.levels[depth];
-        level.spawned_ns = match spawner.in_lane || !level.joins {
+        let level = &mut spawn_history.levels[depth];
+        level.spawned_ns = match spawn_history.in_caller_slot || !level.joins {
             true => 0,
             false => clock::now_ns(),
         };
@@ -190,17 +191,17 @@ pub(crate) fn drops_handles() -> bool {
 
 impl Level {
     #[inline]
-    fn lane_for(
+    fn caller_slot_for(
         &mut self,
         issuer: Issuer,
         grant: impl FnOnce() -> Option<Granted>,
     ) -> Option<&Own> {
         let fits = |own: &Rc<Own>| own.issuer == issuer && own.born == fork::generation();
-        if !self.own.as_ref().is_some_and(fits) || self.own.as_ref()?.lane.is_closed() {
+        if !self.own.as_ref().is_some_and(fits) || self.own.as_ref()?.caller_slot.is_closed() {
             self.give_up();
             let granted = grant()?;
             self.own = Some(Rc::new(Own {
-                lane: granted.lane,
+                caller_slot: granted.caller_slot,
                 pool: Arc::downgrade(&granted.pool),
                 pool_id: granted.pool.id,
                 key: granted.key,
@@ -213,7 +214,7 @@ impl Level {
     }
 }
 
-/// The thread is about to wait for `item`. `true`: it was in the thread's lane, and what `begin` has made of it has run.
+/// The thread is about to wait for `item`. `true`: it was in the thread's caller slot, and what `begin` has made of it has run.
 #[inline]
 pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C) -> bool {
     if LAST.get() != item.address() {
@@ -221,25 +222,25 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
         return false;
     }
     LAST.set(0);
-    let taken = with(|spawner| {
-        let in_lane = std::mem::take(&mut spawner.in_lane);
-        let level = spawner.levels.get_mut(spawner.depth)?;
-        if !in_lane {
+    let taken = with(|spawn_history| {
+        let in_caller_slot = std::mem::take(&mut spawn_history.in_caller_slot);
+        let level = spawn_history.levels.get_mut(spawn_history.depth)?;
+        if !in_caller_slot {
             DROPPED.set(0);
             level.judge();
             return None;
         }
         let own = level.own.as_ref()?;
-        // On another CPU it may be in none of the pod's.
+        // On another CPU the thread may be outside the pod.
         let here = cpu::current().is_none_or(|cpu| cpu == own.issuer.cpu);
-        match here.then(|| own.lane.take(item)).flatten() {
+        match here.then(|| own.caller_slot.take(item)).flatten() {
             Some(item) => {
                 let own = own.clone();
-                spawner.depth += 1;
+                spawn_history.depth += 1;
                 Some((own, item))
             }
             None => {
-                // Or it was closed.
+                // Or the slot was closed.
                 level.score = 0;
                 level.give_up();
                 None
@@ -255,20 +256,20 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
         front: own.issuer.queue,
         reclaim: own.reclaim,
     };
-    let (panicked, closed) = own.lane.run(begin(taken), current);
-    // What it has spawned last and not joined.
+    let (panicked, closed) = own.caller_slot.run(begin(taken), current);
+    // Lets go of an item that this item spawned last and did not join.
     let_go();
-    with(|spawner| {
-        spawner.depth -= 1;
+    with(|spawn_history| {
+        spawn_history.depth -= 1;
         if closed {
-            spawner.levels[spawner.depth].own = None;
+            spawn_history.levels[spawn_history.depth].own = None;
         }
     });
     if (closed || panicked)
         && let Some(pool) = own.pool.upgrade()
     {
         if closed {
-            pool.end_lane_run(own.key, &own.lane);
+            pool.end_caller_slot_run(own.key, &own.caller_slot);
         }
         if panicked {
             pool.count_panic();
@@ -277,16 +278,16 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
     true
 }
 
-/// The thread does something else than to join what it has spawned last: that is published, if it is still in a lane.
+/// The thread does something else than to join its last spawn: that is published, if it is still in a caller slot.
 #[inline]
 pub(crate) fn let_go() {
-    // Relaxed: a thread that has spawned has seen to it itself.
+    // Relaxed: a thread that has spawned has set it itself.
     if ANY.load(Ordering::Relaxed) {
         let_go_if_any();
     }
 }
 
-// By itself: in a shared library the compiler would ask for the thread's memory, which is a call, before it looks at the flag.
+// Not inlined: in a shared library the compiler would ask for the thread's memory, which is a call, before it reads the flag.
 #[inline(never)]
 fn let_go_if_any() {
     if LAST.get() != 0 {
@@ -294,7 +295,7 @@ fn let_go_if_any() {
     }
 }
 
-/// As [`let_go`], if `item` is what it has spawned last.
+/// As [`let_go`], if `item` is the last spawn.
 #[inline]
 pub(crate) fn let_go_of(item: &RawWork) {
     if LAST.get() == item.address() {
@@ -302,7 +303,8 @@ pub(crate) fn let_go_of(item: &RawWork) {
     }
 }
 
-/// The thread drops the handle of `item`. `true`: that is the caller's, both references; nobody will look at it, and the closure that was in it is used elsewhere.
+/// The thread drops the handle of `item`. `true`: both references are the caller's; no other thread will read the item, and the closure
+/// that was in it is used elsewhere.
 #[inline]
 pub(crate) fn drop_handle(item: &RawWork) -> bool {
     LAST.get() == item.address() && drop_last_handle(item.address())
@@ -324,12 +326,12 @@ fn drop_last_handle(item: usize) -> bool {
 fn let_go_of_last() {
     LAST.set(0);
     DROPPED.set(0);
-    with(|spawner| {
-        let Some(level) = spawner.levels.get_mut(spawner.depth) else {
+    with(|spawn_history| {
+        let Some(level) = spawn_history.levels.get_mut(spawn_history.depth) else {
             return;
         };
         (level.score, level.joins, level.spawned_ns) = (0, false, 0);
-        if std::mem::take(&mut spawner.in_lane) {
+        if std::mem::take(&mut spawn_history.in_caller_slot) {
             level.give_up();
         }
     });

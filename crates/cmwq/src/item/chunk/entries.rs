@@ -1,19 +1,21 @@
-//! Bundles: many items of one thread that an inbox holds as one. See `pool/submit/publish.rs` for when, and `pool/submit/CHUNKS.md` for why nothing is lost.
+//! Chunks: many items of one thread that are one node of an inbox. See `pool/submit/publish.rs` for when, and `pool/submit/CHUNKS.md` for why
+//! nothing is lost.
 //!
-//! Items that wait in an inbox link to each other: who takes them has to read each one's own line before he knows the next, with the pool's
-//! lock held. A bundle is an array instead, of addresses of items, or of [small closures](super::closure). It lies in the inbox like an item, and
-//! until it is taken the thread that has made it adds to it. Whoever takes it gets up to [`MOST`] items without touching one.
+//! Single items in an inbox link to each other: the taker has to read each item's own line before it knows the next, with the pool's lock held.
+//! A chunk is an array instead, of addresses of items, or of [small closures](super::closure). It lies in the inbox like an item, and its maker
+//! adds to it until it is taken. The taker gets up to [`MOST`] items without touching one.
 //!
-//! One word counts what is in it. Its maker writes the next place, and then counts it; whoever holds the pool's lock and takes the bundle closes it. Both are
-//! read-modify-writes, so of the two one comes first: either the place was counted, and is taken, or the maker finds the bundle closed,
-//! and publishes in another way what he was about to add.
+//! One word counts the entries. The maker writes the next entry, and then counts it; the lock holder that takes the chunk closes it. Both are
+//! read-modify-writes, so one comes first: either the entry was counted, and is taken, or the maker finds the chunk closed, and publishes the
+//! item in another way.
 //!
-//! What has a handle is added to a bundle of closures as both: the closure in its place, and beside the places the item that it is as long as the handle is there. A bit of the
-//! word says that the last place is such an item. Who drops the handle takes the bit away, and the closure is all that is left; who closes the bundle before
-//! that takes the item. Only the last place can be one: its maker adds nothing more before the bit is gone.
+//! A closure with a handle is added to a chunk of closures twice: the closure in its entry, and beside the entries the item that it is as long
+//! as the handle exists. A bit of the word says that the last entry is such an item. The thread that drops the handle clears the bit, and only the
+//! closure is left; a thread that closes the chunk before that takes the item. Only the last entry can be one: the maker adds nothing more
+//! before the bit is cleared.
 //!
-//! A bundle is used again, for the same pool workqueue, when nobody holds it any more: neither its maker, who may still be writing to a place that nobody will
-//! look at, nor who has taken a part of it.
+//! A chunk is used again, for the same pool workqueue, when no thread holds it any more: neither its maker, which may still write to an entry
+//! that no thread will read, nor a thread that has taken a part of it.
 
 use crate::item::closure::{Payload, Small};
 use crate::item::raw::{Pending, RawWork, WorkFn};
@@ -21,8 +23,8 @@ use crate::item::ticket::OldestBatch;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
+use crate::sys::free_list::FreeList;
 use crate::sys::prefetch::{self, LINE};
-use crate::sys::stock::Stock;
 use crate::sys::sync::Mutex;
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
@@ -30,64 +32,64 @@ use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-/// Places of a bundle.
+/// Entries of a chunk.
 pub(crate) const MOST: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
-/// Places that lie together: on a line if they are addresses, on three if they are closures.
+/// Entries that lie together: on one line if they are addresses, on three if they are closures.
 pub(in crate::item) const TOGETHER: usize = if cfg!(cmwq_loom) { 2 } else { 8 };
-/// So many places are asked for before they are written.
+/// How many entries ahead of writing are prefetched.
 pub(in crate::item) const AHEAD: usize = 4 * TOGETHER;
-/// So many bundles that nobody uses are kept in any case.
+/// How many unused chunks are always kept.
 pub(in crate::item) const KEPT: usize = 4;
 
-/// In the count: it was taken, and nothing can be added.
+/// In the count: the chunk was taken, and nothing can be added.
 pub(in crate::item) const CLOSED: u32 = 1 << 31;
-/// In the count: what is in the last place has a handle, and is an item.
+/// In the count: the last entry has a handle, and is an item.
 pub(in crate::item) const HANDLE: u32 = 1 << 30;
 
-/// What is in a bundle.
+/// What a chunk holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::item) enum Contents {
     Items,
     Closures,
 }
 
-/// Names the bundles of items, or those of closures, of a pool workqueue, and no others of the process.
+/// Names the chunks of items, or those of closures, of one pool workqueue; unique in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Serial {
     pub(in crate::item) number: NonZeroU64,
     pub(in crate::item) contents: Contents,
 }
 
-/// What the bundles of a pool workqueue have in common.
+/// What the chunks of a pool workqueue have in common.
 #[derive(Clone)]
-pub(in crate::item) struct Aim {
+pub(in crate::item) struct Destination {
     pub(in crate::item) pool: u32,
     pub(in crate::item) pwq: u32,
     pub(in crate::item) contents: Contents,
     pub(in crate::item) oldest: OldestBatch,
-    pub(in crate::item) home: Weak<Bundles>,
+    pub(in crate::item) home: Weak<Chunks>,
 }
 
-/// The first field makes it something that an inbox can hold.
+/// The first field makes it a node of an inbox.
 #[repr(C)]
-pub(in crate::item) struct Bundle {
+pub(in crate::item) struct Chunk {
     pub(in crate::item) node: RawWork,
-    /// Who may still touch it.
+    /// How many threads may still touch it.
     pub(in crate::item) holds: AtomicU32,
     pub(in crate::item) about: About,
-    /// How many places are filled. Its maker writes it all the time.
+    /// How many entries are filled. The maker writes it all the time.
     pub(in crate::item) filled: CachePadded<AtomicU32>,
 }
 
-/// What is not written from when a bundle was published until it is used again, on a line of its own.
+/// Fields that do not change from the publication of a chunk until its reuse, on a line of their own.
 #[repr(align(64))]
 pub(in crate::item) struct About {
-    pub(in crate::item) aim: Aim,
-    /// What all that is in it have in common: the function of the items, or the kind of the closures.
+    pub(in crate::item) destination: Destination,
+    /// What all entries have in common: the function of the items, or the kind of the closures.
     pub(in crate::item) number: Guarded<usize>,
-    /// Whether the items are the first things in [blocks](crate::sys::blocks).
+    /// Whether the items are the first objects in [blocks](crate::sys::blocks).
     pub(in crate::item) in_blocks: Guarded<bool>,
-    /// The item of what is in the last place, if that has a handle: the maker's until the bundle is closed with [`HANDLE`], and then whose it is that has closed it.
+    /// The item of the last entry, if that has a handle: the maker owns it until the chunk is closed with [`HANDLE`], and then the closer.
     pub(in crate::item) with_handle: Guarded<Option<NonNull<RawWork>>>,
     /// One of the two is empty.
     pub(in crate::item) items: Box<[Places<Option<NonNull<RawWork>>>]>,
@@ -97,11 +99,11 @@ pub(in crate::item) struct About {
 #[repr(align(64))]
 pub(in crate::item) struct Places<T: Copy>(pub(in crate::item) [Guarded<T>; TOGETHER]);
 
-// SAFETY: places are written by the maker before he counts them, and read by who has taken them after that; what is in them is owned as
+// SAFETY: the maker writes an entry before it counts it, and the taker reads it after that; its contents are owned as
 // `Pending`s, which are Send, as closures are.
-unsafe impl Sync for Bundle {}
+unsafe impl Sync for Chunk {}
 // SAFETY: as above.
-unsafe impl Send for Bundle {}
+unsafe impl Send for Chunk {}
 
 impl<T: Copy> Places<T> {
     fn of_most(empty: T) -> Box<[Self]> {
@@ -109,7 +111,7 @@ impl<T: Copy> Places<T> {
         (0..MOST / TOGETHER).map(|_| places()).collect()
     }
 
-    /// Calls `ask` for each line of those that lie together with this place.
+    /// Calls `ask` for each line of the entries that lie together with this one.
     #[inline]
     pub(in crate::item) fn lines(all: &[Self], place: usize, ask: impl Fn(usize)) {
         if let Some(places) = all.get(place / TOGETHER) {
@@ -121,57 +123,57 @@ impl<T: Copy> Places<T> {
     }
 }
 
-/// The bundles of one pool workqueue, of items or of closures.
-pub(crate) struct Bundles {
+/// The chunks of one pool workqueue, of items or of closures.
+pub(crate) struct Chunks {
     pub(in crate::item) serial: Serial,
-    pub(in crate::item) aim: Aim,
+    pub(in crate::item) destination: Destination,
     pub(in crate::item) spare: CachePadded<Mutex<Spares>>,
 }
 
-/// The bundles that nobody uses.
+/// The unused chunks.
 pub(in crate::item) struct Spares {
-    /// The next one to be used: it was asked for, and its lines are on their way.
-    pub(in crate::item) next: Option<Box<Bundle>>,
-    pub(in crate::item) others: Stock<Box<Bundle>>,
+    /// The next one to be used: its lines were prefetched.
+    pub(in crate::item) next: Option<Box<Chunk>>,
+    pub(in crate::item) others: FreeList<Box<Chunk>>,
 }
 
 impl Spares {
     fn new() -> Self {
         Spares {
             next: None,
-            others: Stock::new(),
+            others: FreeList::new(),
         }
     }
 
-    pub(in crate::item) fn take(&mut self) -> Option<Box<Bundle>> {
+    pub(in crate::item) fn take(&mut self) -> Option<Box<Chunk>> {
         let found = self.next.take().or_else(|| self.others.take());
         self.next = self.others.take();
         if let Some(next) = &self.next {
-            let first = std::ptr::from_ref::<Bundle>(next).addr();
-            (0..size_of::<Bundle>())
+            let first = std::ptr::from_ref::<Chunk>(next).addr();
+            (0..size_of::<Chunk>())
                 .step_by(LINE)
                 .for_each(|at| prefetch::to_write(first + at));
             (0..AHEAD)
                 .step_by(TOGETHER)
-                .for_each(|place| next.ask_for(place));
+                .for_each(|place| next.prefetch(place));
         }
         found
     }
 }
 
-/// What was found in a place.
+/// What an entry held.
 pub(crate) enum Found {
     Item(Pending),
     Closure(Small),
 }
 
-impl Bundles {
-    /// Those of items that are aimed at pool workqueue `pwq` of pool `pool`, whose oldest open batch is `oldest`.
+impl Chunks {
+    /// The chunks of items for pool workqueue `pwq` of pool `pool`, whose oldest open batch is `oldest`.
     pub(crate) fn of_items(pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
         Self::new(Contents::Items, pool, pwq, oldest)
     }
 
-    /// Those of small closures that are.
+    /// The same for small closures.
     pub(crate) fn of_closures(pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
         Self::new(Contents::Closures, pool, pwq, oldest)
     }
@@ -180,9 +182,9 @@ impl Bundles {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let number = SERIAL.fetch_add(1, Ordering::Relaxed);
         let number = NonZeroU64::new(number).expect("it does not wrap around in a lifetime");
-        Arc::new_cyclic(|home| Bundles {
+        Arc::new_cyclic(|home| Chunks {
             serial: Serial { number, contents },
-            aim: Aim {
+            destination: Destination {
                 pool,
                 pwq,
                 contents,
@@ -193,20 +195,20 @@ impl Bundles {
         })
     }
 
-    /// What names these.
+    /// Names these chunks.
     #[inline]
     pub(crate) fn serial(&self) -> Serial {
         self.serial
     }
 
-    /// One that nobody uses.
-    pub(in crate::item) fn take_spare(&self) -> Box<Bundle> {
-        // Who would have to wait for one gets it from the allocator.
+    /// An unused chunk.
+    pub(in crate::item) fn take_spare(&self) -> Box<Chunk> {
+        // A thread that would have to wait for the lock gets a chunk from the allocator.
         let spare = self.spare.try_lock().and_then(|mut spare| spare.take());
-        spare.unwrap_or_else(|| Box::new(Bundle::new(&self.aim)))
+        spare.unwrap_or_else(|| Box::new(Chunk::new(&self.destination)))
     }
 
-    /// Frees those that were not used since this was called last, but for a few.
+    /// Frees all but a few of the chunks that were not used since the last call.
     pub(crate) fn trim(&self) {
         let unused = self.spare.lock().others.unused(KEPT, usize::MAX);
         // With the lock free.
@@ -214,18 +216,18 @@ impl Bundles {
     }
 }
 
-impl Bundle {
-    fn new(aim: &Aim) -> Self {
+impl Chunk {
+    fn new(destination: &Destination) -> Self {
         let (mut items, mut closures) = Default::default();
-        match aim.contents {
+        match destination.contents {
             Contents::Items => items = Places::of_most(None),
             Contents::Closures => closures = Places::of_most([MaybeUninit::uninit(); 3]),
         }
-        Bundle {
+        Chunk {
             node: RawWork::node(),
             holds: AtomicU32::new(0),
             about: About {
-                aim: aim.clone(),
+                destination: destination.clone(),
                 number: Guarded::new(0),
                 with_handle: Guarded::new(None),
                 in_blocks: Guarded::new(false),
@@ -236,23 +238,23 @@ impl Bundle {
         }
     }
 
-    /// What lies together with this place will be written soon.
+    /// Prefetches the entries that lie together with this one, which will be written soon.
     #[inline]
-    pub(in crate::item) fn ask_for(&self, place: usize) {
+    pub(in crate::item) fn prefetch(&self, place: usize) {
         Places::lines(&self.about.items, place, prefetch::to_write);
         Places::lines(&self.about.closures, place, prefetch::to_write);
     }
 
-    /// What all have in common. Not before it was published, except by its maker.
+    /// What all entries have in common. Only its maker may call this before the chunk is published.
     #[inline]
     pub(in crate::item) fn number(&self) -> usize {
         // SAFETY: written before it was published.
         unsafe { self.about.number.get() }
     }
 
-    /// The item in a place that is filled will be run soon.
+    /// Prefetches the item of a filled entry, which will run soon.
     #[inline]
-    pub(in crate::item) fn ask_for_item(&self, place: usize) {
+    pub(in crate::item) fn prefetch_item(&self, place: usize) {
         let item = self.item(place).addr().get();
         prefetch::to_write(item);
         // SAFETY: written before it was published.
@@ -261,21 +263,21 @@ impl Bundle {
         }
     }
 
-    /// The item in a place that is filled.
+    /// The item of a filled entry.
     #[inline]
     pub(in crate::item) fn item(&self, place: usize) -> NonNull<RawWork> {
-        // SAFETY: written before it was counted, and who asks has seen the count.
+        // SAFETY: written before it was counted, and the caller has seen the count.
         let item = unsafe { self.about.items[place / TOGETHER].0[place % TOGETHER].get() };
         item.expect("it was put there before it was counted")
     }
 
-    /// What names what is in a place that is filled: its address, and its function.
+    /// The name of a filled entry: its address, and its function.
     #[inline]
     pub(in crate::item) fn name(&self, place: usize) -> (usize, Option<WorkFn>) {
         let number = self.number();
         // SAFETY: it is the number of what was put there: of a function, and an `Option` of one is 0 for `None`; or of a kind of closures.
         unsafe {
-            match self.about.aim.contents {
+            match self.about.destination.contents {
                 Contents::Items => (
                     self.item(place).addr().get(),
                     std::mem::transmute::<usize, Option<WorkFn>>(number),
@@ -290,12 +292,12 @@ impl Bundle {
         std::ptr::from_ref(&self.about.closures[place / TOGETHER].0[place % TOGETHER]).addr()
     }
 
-    /// What is in a place that is filled. Once, by who has taken it.
+    /// The contents of a filled entry. Called once, by the thread that has taken it.
     #[inline]
     pub(in crate::item) fn take(&self, place: usize) -> Found {
-        // SAFETY: put there by its maker before he counted it, and taken out once.
+        // SAFETY: put there by the maker before it was counted, and taken out once.
         unsafe {
-            match self.about.aim.contents {
+            match self.about.destination.contents {
                 Contents::Items => Found::Item(Pending::from_raw(self.item(place))),
                 Contents::Closures => Found::Closure(Small::from_parts(
                     self.about.closures[place / TOGETHER].0[place % TOGETHER].get(),
@@ -306,37 +308,37 @@ impl Bundle {
         }
     }
 
-    /// The same, as an item that is aimed where the bundle was for.
+    /// The same, as an item with the chunk's destination.
     pub(in crate::item) fn take_item(&self, place: usize) -> Pending {
         match self.take(place) {
             Found::Item(item) => item,
             Found::Closure(small) => {
                 let mut item = small.into_item();
-                item.aim(self.about.aim.pool, self.about.aim.pwq);
+                item.set_destination(self.about.destination.pool, self.about.destination.pwq);
                 item
             }
         }
     }
 
-    /// One hold less. After the last one it may be used again.
+    /// Drops one hold. After the last one the chunk may be used again.
     ///
     /// # Safety
     /// The caller held it, and does not use it any more.
     #[inline]
-    pub(in crate::item) unsafe fn let_go(bundle: NonNull<Bundle>) {
-        // AcqRel: all that was done with it comes before its next use.
+    pub(in crate::item) unsafe fn let_go(chunk: NonNull<Chunk>) {
+        // AcqRel: all use of the chunk comes before its next use.
         // SAFETY: by the contract.
-        if unsafe { bundle.as_ref() }
+        if unsafe { chunk.as_ref() }
             .holds
             .fetch_sub(1, Ordering::AcqRel)
             != 1
         {
             return;
         }
-        // SAFETY: made by `Box::leak`, and nobody else has it.
-        let bundle = unsafe { Box::from_raw(bundle.as_ptr()) };
-        if let Some(home) = bundle.about.aim.home.upgrade() {
-            home.spare.lock().others.put(bundle);
+        // SAFETY: made by `Box::leak`, and no other thread has it.
+        let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
+        if let Some(home) = chunk.about.destination.home.upgrade() {
+            home.spare.lock().others.put(chunk);
         }
     }
 }
@@ -347,7 +349,7 @@ mod tests {
     use crate::item::chunk::open::Open;
     use crate::item::chunk::part::Part;
 
-    /// Takes everything out of a bundle that is in no inbox any more, and calls it. Returns how much it was.
+    /// Takes everything out of a chunk that is in no inbox any more, and calls it. Returns the number of entries.
     fn use_up(node: NonNull<RawWork>) -> usize {
         // SAFETY: from `make_of_closure`, and taken once.
         let (part, last) = unsafe { Part::close(node) };
@@ -366,32 +368,29 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_adds_to_its_bundle_until_that_is_full_or_taken() {
-        let bundles = Bundles::of_closures(1, 0, &OldestBatch::new());
+    fn a_thread_adds_to_its_chunk_until_that_is_full_or_taken() {
+        let chunks = Chunks::of_closures(1, 0, &OldestBatch::new());
         let open = Open::none();
         assert!(
-            !open.add_closure(bundles.serial(), &nothing()),
+            !open.add_closure(chunks.serial(), &nothing()),
             "there is none"
         );
-        let full = bundles.make_of_closure(&nothing(), &open);
+        let full = chunks.make_of_closure(&nothing(), &open);
         for _ in 1..MOST {
-            assert!(open.add_closure(bundles.serial(), &nothing()));
+            assert!(open.add_closure(chunks.serial(), &nothing()));
         }
-        assert!(
-            !open.add_closure(bundles.serial(), &nothing()),
-            "it is full"
-        );
-        let others = Bundles::of_closures(1, 1, &OldestBatch::new());
-        let taken = bundles.make_of_closure(&nothing(), &open);
+        assert!(!open.add_closure(chunks.serial(), &nothing()), "it is full");
+        let others = Chunks::of_closures(1, 1, &OldestBatch::new());
+        let taken = chunks.make_of_closure(&nothing(), &open);
         assert!(
             !open.add_closure(others.serial(), &nothing()),
             "it is not theirs"
         );
-        assert!(open.add_closure(bundles.serial(), &nothing()));
+        assert!(open.add_closure(chunks.serial(), &nothing()));
         assert_eq!(use_up(full), MOST);
         assert_eq!(use_up(taken), 2);
         assert!(
-            !open.add_closure(bundles.serial(), &nothing()),
+            !open.add_closure(chunks.serial(), &nothing()),
             "it is taken"
         );
         assert_eq!(open.end(), 2);
@@ -404,22 +403,22 @@ mod tests {
 
     #[test]
     fn what_has_a_handle_is_a_closure_when_that_is_dropped_before_it_is_taken() {
-        let bundles = Bundles::of_closures(1, 0, &OldestBatch::new());
+        let chunks = Chunks::of_closures(1, 0, &OldestBatch::new());
         let (open, works) = (Open::none(), [(); 3].map(|()| RawWork::new(never)));
         let item = |index: usize| {
-            // SAFETY: it is there until the end of the test, and queued once.
+            // SAFETY: it exists until the end of the test, and is queued once.
             unsafe { Pending::one_shot(NonNull::from(&works[index])) }
         };
         let address = |index: usize| works[index].address();
-        let add = |index| open.add_with_handle(bundles.serial(), &nothing(), item(index));
-        assert!(add(0).is_err(), "there is no bundle");
-        let node = bundles.make_with_handle(&nothing(), item(0), &open);
-        assert!(!open.add_closure(bundles.serial(), &nothing()));
+        let add = |index| open.add_with_handle(chunks.serial(), &nothing(), item(index));
+        assert!(add(0).is_err(), "there is no chunk");
+        let node = chunks.make_with_handle(&nothing(), item(0), &open);
+        assert!(!open.add_closure(chunks.serial(), &nothing()));
         assert!(add(1).is_err(), "the last one has its handle");
         assert!(!open.drop_handle(address(1)), "that was not added");
         assert!(open.drop_handle(address(0)));
         assert!(!open.drop_handle(address(0)), "it is dropped once");
-        assert!(open.add_closure(bundles.serial(), &nothing()));
+        assert!(open.add_closure(chunks.serial(), &nothing()));
         assert!(add(1).is_ok());
         // SAFETY: from `make_with_handle`, and taken once.
         let (part, last) = unsafe { Part::close(node) };
@@ -427,20 +426,20 @@ mod tests {
         assert_eq!(last.map(|item| item.address()), Some(address(1)));
         assert!(!open.drop_handle(address(1)), "it is taken");
         assert_eq!(open.of(), None);
-        // With its handle, and nothing else in the bundle.
-        let node = bundles.make_with_handle(&nothing(), item(2), &open);
+        // With its handle, and nothing else in the chunk.
+        let node = chunks.make_with_handle(&nothing(), item(2), &open);
         // SAFETY: as above.
         let (part, last) = unsafe { Part::close(node) };
         assert_eq!((part.len(), last.is_some()), (0, true));
     }
 
     #[test]
-    fn bundles_that_nobody_needs_are_freed_but_for_a_few() {
-        let bundles = Bundles::of_closures(1, 0, &OldestBatch::new());
-        let spare = || bundles.spare.lock().others.len();
+    fn chunks_that_nobody_needs_are_freed_but_for_a_few() {
+        let chunks = Chunks::of_closures(1, 0, &OldestBatch::new());
+        let spare = || chunks.spare.lock().others.len();
         let open = Open::none();
         let nodes: Vec<NonNull<RawWork>> = (0..20)
-            .map(|_| bundles.make_of_closure(&nothing(), &open))
+            .map(|_| chunks.make_of_closure(&nothing(), &open))
             .collect();
         for &node in &nodes {
             assert_eq!(use_up(node), 1);
@@ -448,13 +447,13 @@ mod tests {
         assert_eq!(spare(), 19, "one is still its maker's");
         open.leave();
         assert_eq!(spare(), 20);
-        bundles.trim();
+        chunks.trim();
         assert_eq!(spare(), 20, "all were used since the last time");
-        // Two of them are in use, and one more is at hand.
-        let nodes = [(); 2].map(|()| bundles.make_of_closure(&nothing(), &open));
+        // Two of them are in use, and one more is prefetched.
+        let nodes = [(); 2].map(|()| chunks.make_of_closure(&nothing(), &open));
         open.leave();
         assert_eq!(spare(), 17);
-        bundles.trim();
+        chunks.trim();
         assert_eq!(spare(), KEPT);
         assert_eq!(nodes.map(use_up), [1, 1]);
         assert_eq!(spare(), KEPT + 2);

@@ -1,11 +1,11 @@
-//! Bundles: what is published together runs once, is seen by whoever must see all that was published, and is never lost between the uses of
-//! a bundle. Under the model checker a bundle has four places, and a thread's second item in a row begins one.
+//! Chunks: what is published together runs once, is seen by each thread that must see all that was published, and is never lost between the uses of a
+//! chunk. Under the model checker a chunk has four entries, and a thread's second item in a row begins one.
 
 use super::*;
 use crate::item::closure::Small;
 use crate::pool::queue::together::Together;
 use crate::pool::submit::producer::{
-    Issuer, claim_and_publish_again, drop_handle, note_way, publish_closure_again,
+    Issuer, claim_and_publish_again, drop_handle, note_route, publish_closure_again,
     publish_with_handle_again, wait_begins,
 };
 use crate::pool::task::busy::Executor;
@@ -13,7 +13,7 @@ use crate::pool::task::call::run_item;
 use crate::sys::gate::era;
 use std::sync::atomic::AtomicUsize;
 
-/// A pool whose workers take all that they find, with a pool workqueue and its bundles.
+/// A pool whose workers take all that they find, with a pool workqueue and its chunks.
 pub(super) fn bundling(cpus: usize) -> (Arc<Pool>, PwqKey, Arc<Together>) {
     let pool = batching_pool(1, cpus);
     let pwq = add_pwq(&pool, Traits::default());
@@ -28,7 +28,7 @@ const ISSUER: Issuer = Issuer {
     declared: 0,
 };
 
-/// As a queue does it, whose gates and pool workqueues have models of their own.
+/// As a queue does it; epoch pins and pool workqueues have models of their own.
 fn publish(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, item: &Arc<Item>) -> bool {
     let claimed = match claim_and_publish_again(ISSUER, || item.claim()) {
         Some(Ok(Ok(()))) => return true,
@@ -39,9 +39,9 @@ fn publish(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, item: &Arc<Item>)
     let Ok(mut pending) = claimed else {
         return false;
     };
-    pending.aim(pool.id, pwq.place);
+    pending.set_destination(pool.id, pwq.place);
     pool.publish_together(pending, together);
-    note_way(together, ISSUER, era());
+    note_route(together, ISSUER, era());
     true
 }
 
@@ -108,7 +108,7 @@ fn what_one_thread_publishes_is_accepted_in_that_order() {
     explore(2, || {
         let (pool, pwq, together) = bundling(1);
         let items = items::<6>(&Arc::new(Parker::new()));
-        // Alone, in a bundle, and then alone again, though the bundle has places.
+        // Alone, in a chunk, and then alone again, though the chunk has free entries.
         publish_all(&pool, pwq, &together, &items[..2]);
         wait_begins();
         publish_all(&pool, pwq, &together, &items[2..]);
@@ -137,7 +137,7 @@ fn who_drains_sees_what_was_published_together_before() {
             move || {
                 for item in &items {
                     assert!(publish(&pool, pwq, &together, item));
-                    // The models' own book-keeping; loom switches threads at the publishing alone.
+                    // The models' own book-keeping; loom switches threads only when the item is published.
                     told.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -162,12 +162,12 @@ fn who_drains_sees_what_was_published_together_before() {
 }
 
 #[test]
-fn a_bundle_is_not_used_again_while_its_maker_may_write_to_it() {
+fn a_chunk_is_not_used_again_while_its_maker_may_write_to_it() {
     explore(2, || {
         let (pool, pwq, together) = bundling(1);
         let done = Arc::new(Parker::new());
         let (mine, others) = (items::<4>(&done), items::<3>(&done));
-        // Takes what is there, and makes a bundle.
+        // Takes what is there, and makes a chunk.
         let other = thread::spawn({
             let (pool, together, others) = (pool.clone(), together.clone(), others.clone());
             move || {
@@ -175,7 +175,7 @@ fn a_bundle_is_not_used_again_while_its_maker_may_write_to_it() {
                 publish_all(&pool, pwq, &together, &others);
             }
         });
-        // The bundle may be emptied before the last ones are added.
+        // The chunk may be emptied before the last ones are added.
         publish_all(&pool, pwq, &together, &mine);
         other.join().unwrap();
         let worker = start(&pool);
@@ -189,7 +189,7 @@ fn a_bundle_is_not_used_again_while_its_maker_may_write_to_it() {
 }
 
 #[test]
-fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
+fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_chunk() {
     explore(2, || {
         let (pool, pwq, together) = bundling(2);
         let (begun, go_on) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
@@ -198,10 +198,10 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
         let [alone, behind, one, two, three, four, before] = items::<7>(&done);
         publish_all(&pool, pwq, &together, &[alone.clone(), again.clone()]);
         let first = start(&pool);
-        // Entered now: that closes batches.
+        // Enrolled now, since that closes batches.
         let (id, handle) = pool.enroll();
         begun.park();
-        // This has its place in the bundle that is being run.
+        // This gets an entry of the chunk that is run.
         assert!(publish(&pool, pwq, &together, &behind));
         let second = thread::spawn({
             let pool = pool.clone();
@@ -212,11 +212,11 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_bundle() {
             assert!(queue(&pool, pwq, item));
         }
         wait(&two, 1, &done);
-        // As many as are accepted at once: what comes after them is taken without a look.
+        // As many as are accepted at once: a chunk behind them may be taken as a whole.
         for item in [&three, &four] {
             assert!(queue(&pool, pwq, item));
         }
-        // In a bundle that is open, if nobody takes it at once.
+        // In an open chunk, if no worker takes it at once.
         assert!(publish(&pool, pwq, &together, &before));
         assert!(publish(&pool, pwq, &together, &again));
         wait(&four, 1, &done);
@@ -257,7 +257,7 @@ fn an_item_that_comes_again_goes_behind_what_is_left_of_its_batch() {
 }
 
 #[test]
-fn what_is_behind_a_blocked_item_of_a_bundle_runs_when_the_monitor_has_looked() {
+fn what_is_behind_a_blocked_item_of_a_chunk_runs_when_the_monitor_has_looked() {
     explore(2, || {
         let (pool, pwq, together) = bundling(2);
         let (begun, last_done) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
@@ -276,7 +276,7 @@ fn what_is_behind_a_blocked_item_of_a_bundle_runs_when_the_monitor_has_looked() 
     });
 }
 
-/// Where closures say that they have run.
+/// Where closures count their runs.
 struct Called {
     times: AtomicUsize,
     done: Parker,
@@ -293,16 +293,16 @@ fn closure(touched: &Arc<Touched>, called: &Arc<Called>) -> Small {
     small.unwrap_or_else(|_| unreachable!("two words are small"))
 }
 
-/// Publishes it together with others, or as an item.
+/// Publishes it in a chunk, or as an item.
 fn execute(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: Small) {
     if publish_closure_again(ISSUER, &closure) {
         return;
     }
     if pool.publish_closure(&closure, together) {
-        note_way(together, ISSUER, era());
+        note_route(together, ISSUER, era());
     } else {
         let mut item = closure.into_item();
-        item.aim(pool.id, pwq.place);
+        item.set_destination(pool.id, pwq.place);
         pool.publish_together(item, together);
     }
 }
@@ -317,7 +317,7 @@ fn closures_are_called_once_whoever_takes_them() {
         });
         let touched: [Arc<Touched>; 4] = std::array::from_fn(|_| Touched::new());
         let worker = start(&pool);
-        // Makes items of those that are not begun.
+        // Turns closures that are not begun into items.
         let drainer = thread::spawn({
             let pool = pool.clone();
             move || pool.lock().drain()
@@ -337,18 +337,18 @@ fn closures_are_called_once_whoever_takes_them() {
     });
 }
 
-/// As a queue does it with what it spawns for a thread that drops its handles.
+/// As a queue does it for a thread that drops the handles of what it spawns.
 fn spawn(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: &Small, item: &Arc<Item>) {
     let pending = item.claim().unwrap_or_else(|_| unreachable!("it is new"));
     let again = publish_with_handle_again(ISSUER, closure, pending);
     let published = again.or_else(|mut pending| -> Result<(), Pending> {
-        pending.aim(pool.id, pwq.place);
+        pending.set_destination(pool.id, pwq.place);
         pool.publish_with_handle(closure, pending, together)?;
-        note_way(together, ISSUER, era());
+        note_route(together, ISSUER, era());
         Ok(())
     });
     if let Err(mut pending) = published {
-        pending.aim(pool.id, pwq.place);
+        pending.set_destination(pool.id, pwq.place);
         pool.publish_together(pending, together);
     }
 }
@@ -367,7 +367,7 @@ fn what_has_a_handle_runs_once_as_one_or_the_other() {
         let [before, dropped, kept, last] = items::<4>(&done);
         // What is not called is not dropped either.
         let [never, once] = [(); 2].map(|()| closure(&Touched::new(), &called));
-        // Takes what is there, whenever that is.
+        // Takes what is there, at any time.
         let drainer = thread::spawn({
             let pool = pool.clone();
             move || pool.lock().drain()

@@ -1,14 +1,14 @@
-//! A thread with a lane against those who close it: each item runs once, is waited for, and keeps to the limit.
+//! A thread with a caller slot against threads that close it: each item runs once, is waited for, and keeps to the limit.
 
 use super::*;
-use crate::pool::{Current, Lane};
+use crate::pool::{CallerSlot, Current};
 
-/// A thread with a lane, on a queue with one worker.
+/// A thread with a caller slot, on a queue with one worker.
 struct Biased {
     wq: Arc<Queue>,
     pool: Arc<Pool>,
     pwq: Arc<Pwq>,
-    lane: Arc<Lane>,
+    caller_slot: Arc<CallerSlot>,
     worker: thread::JoinHandle<()>,
 }
 
@@ -16,25 +16,25 @@ impl Biased {
     fn new(max_active: i32) -> Biased {
         let (wq, pool) = (Queue::new(max_active), pool(1, 1));
         let pwq = wq.pwq(&pool);
-        let lane = pool
+        let caller_slot = pool
             .lock()
-            .open_lane(pwq.key)
+            .open_caller_slot(pwq.key)
             .expect("nobody else wants its place");
         let worker = start(&pool);
         Biased {
             wq,
             pool,
             pwq,
-            lane,
+            caller_slot,
             worker,
         }
     }
 
-    /// As a thread that spawns.
+    /// Spawns.
     fn put(&self, item: &Item) -> bool {
         let mut pending = item.claim().unwrap();
-        pending.aim(self.pool.id, self.pwq.key.place);
-        match self.lane.put(pending) {
+        pending.set_destination(self.pool.id, self.pwq.key.place);
+        match self.caller_slot.put(pending) {
             Ok(()) => true,
             Err(pending) => {
                 self.pwq.publish(pending);
@@ -43,15 +43,16 @@ impl Biased {
         }
     }
 
-    /// As a thread that joins.
+    /// Joins.
     fn join(&self, item: &Item) {
-        let Some(pending) = self.lane.take(item.raw()) else {
+        let Some(pending) = self.caller_slot.take(item.raw()) else {
             return;
         };
-        let (panicked, closed) = self.lane.run(pending.start(), Current::default());
+        let (panicked, closed) = self.caller_slot.run(pending.start(), Current::default());
         assert!(!panicked, "a work function failed");
         if closed {
-            self.pool.end_lane_run(self.pwq.key, &self.lane);
+            self.pool
+                .end_caller_slot_run(self.pwq.key, &self.caller_slot);
         }
     }
 
@@ -64,7 +65,7 @@ impl Biased {
 }
 
 #[test]
-fn a_flush_waits_for_what_is_in_a_lane() {
+fn a_flush_waits_for_what_is_in_a_caller_slot() {
     explore(3, || {
         let biased = Biased::new(8);
         let touched = Touched::new();
@@ -85,14 +86,14 @@ fn a_flush_waits_for_what_is_in_a_lane() {
 }
 
 #[test]
-fn what_goes_to_a_lane_while_it_is_closed_runs_once() {
+fn what_goes_to_a_caller_slot_while_it_is_closed_runs_once() {
     explore(3, || {
         let biased = Biased::new(8);
         let closer = thread::spawn({
             let (pool, key) = (biased.pool.clone(), biased.pwq.key);
-            move || pool.lock().close_all_lanes(key)
+            move || pool.lock().close_all_caller_slots(key)
         });
-        // New since the closer began: it knows of them only through the lane.
+        // Queued after the closer began: it finds them only through the caller slot.
         let items = [(); 2].map(|()| Item::new(&Touched::new(), None));
         for item in &items {
             biased.put(item);
@@ -108,7 +109,7 @@ fn what_goes_to_a_lane_while_it_is_closed_runs_once() {
 }
 
 #[test]
-fn who_needs_the_place_of_a_lane_gets_it_when_its_item_has_run() {
+fn who_needs_the_place_of_a_caller_slot_gets_it_when_its_item_has_run() {
     explore(3, || {
         let biased = Biased::new(1);
         let touched = Touched::new();
@@ -128,7 +129,7 @@ fn who_needs_the_place_of_a_lane_gets_it_when_its_item_has_run() {
 }
 
 #[test]
-fn an_item_in_a_lane_that_another_thread_waits_for_runs_once() {
+fn an_item_in_a_caller_slot_that_another_thread_waits_for_runs_once() {
     explore(3, || {
         let biased = Biased::new(8);
         let (touched, item) = {
@@ -140,7 +141,7 @@ fn an_item_in_a_lane_that_another_thread_waits_for_runs_once() {
             let (pool, item) = (biased.pool.clone(), item.clone());
             move || pool.run_only(item.raw(), None)
         });
-        // Its own thread does not come for it.
+        // Its own thread does not join it.
         assert!(other.join().unwrap(), "the waiter runs it");
         biased.wq.flush.run(|| biased.wq.members());
         assert_eq!(touched.touch(), 1);

@@ -1,33 +1,33 @@
-//! Looking a moment longer before doing something dear that may turn out not to be needed, where that has paid off lately.
+//! A short spin before an expensive step that may turn out not to be needed, where such spins have paid off lately.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::task;
 
-/// Looks, of some 15 to 40 ns each: together far less than a system call that wakes somebody.
+/// Polls of a spin, of some 15 to 40 ns each: together far less than a system call that wakes a thread.
 const LOOKS: u32 = 24;
-/// After a look in vain so many are left out, and twice as many after each further one.
+/// How many spins are skipped after one in vain; each further one in vain doubles it.
 const FIRST_PAUSE: u32 = 4;
 const LONGEST_PAUSE: u32 = 1024;
 
-/// Whether to look. Shared by threads: a lost update only delays the adapting.
-pub(crate) struct Patience {
-    /// So many more times it is not worth while.
+/// Whether to spin. Shared by threads: a lost update only delays the adaptation.
+pub(crate) struct BriefSpin {
+    /// How many more spins to skip.
     left_out: AtomicU32,
-    /// What the next look in vain makes of that.
+    /// What the next spin in vain sets `left_out` to.
     pause: AtomicU32,
 }
 
-impl Patience {
+impl BriefSpin {
     pub(crate) const fn new() -> Self {
-        Patience {
+        BriefSpin {
             left_out: AtomicU32::new(0),
             pause: AtomicU32::new(FIRST_PAUSE),
         }
     }
 
-    /// Whether `done` says so within a moment. The model checker's moment is a single look.
+    /// Whether `done` returns `true` during a short spin. Under the model checker a spin is a single poll.
     pub(crate) fn look(&self, mut done: impl FnMut() -> bool) -> bool {
         if cfg!(cmwq_loom) {
             return done();
@@ -66,8 +66,8 @@ impl Patience {
 mod tests {
     use super::*;
 
-    /// How many times in a row it does not look at all.
-    fn left_out(patience: &Patience) -> u32 {
+    /// How many times in a row it does not poll at all.
+    fn left_out(patience: &BriefSpin) -> u32 {
         let mut times = 0;
         loop {
             let mut looked = false;
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn who_looks_in_vain_looks_ever_more_rarely_until_it_pays_again() {
-        let patience = Patience::new();
+        let patience = BriefSpin::new();
         assert_eq!(left_out(&patience), 0);
         let mut pause = FIRST_PAUSE;
         for _ in 0..20 {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_happens_within_the_moment_is_seen() {
-        let patience = Patience::new();
+        let patience = BriefSpin::new();
         let mut looks = 0;
         assert!(patience.look(|| {
             looks += 1;

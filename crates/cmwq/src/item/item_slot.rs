@@ -1,45 +1,45 @@
-//! A place for one item that belongs to one thread, until somebody else closes it. See `pool/queue/lane.rs` for what it is for.
+//! A slot for one item that belongs to one thread, until another thread closes it. `pool/queue/caller_slot.rs` says what it is for.
 //!
-//! One word: the address of the item, or that there is none, that it runs, or that the place is closed. Every change is one
-//! exchange, so of the thread's next step and a closing one comes first, and the other sees it.
+//! One word: the address of the item, or that the slot is empty, that the item runs, or that the slot is closed. Every change is one exchange,
+//! so of the thread's next step and a closing one comes first, and the other sees it.
 
 use super::raw::{Pending, RawWork};
 use crate::sys::atomic::{AtomicPtr, Ordering};
 use std::ptr::{NonNull, without_provenance_mut};
 
-/// What the word says when it is no item's address.
+/// The values of the word that are no item's address.
 const CLOSED: usize = 0;
 const OPEN: usize = 1;
 const RUNNING: usize = 2;
 /// Closed while the item ran.
 const RUNNING_CLOSED: usize = 3;
 
-pub(crate) struct Berth {
+pub(crate) struct ItemSlot {
     state: AtomicPtr<RawWork>,
 }
 
-/// What a berth held when it was closed.
+/// What an item slot held when it was closed.
 pub(crate) enum Found {
     Nothing,
-    /// The item is the closer's now.
+    /// The closer owns the item now.
     Item(Pending),
-    /// An item that the thread runs; it will be told at the end.
+    /// The thread runs an item; the thread finds out at the end of the run.
     Run,
 }
 
-impl Berth {
-    /// An open one, empty.
+impl ItemSlot {
+    /// An open, empty slot.
     pub(crate) fn new() -> Self {
-        Berth {
+        ItemSlot {
             state: AtomicPtr::new(without_provenance_mut(OPEN)),
         }
     }
 
-    /// By its thread: puts an item there. Given back if it is not open and empty.
+    /// Called by its thread: puts an item there. Gives it back if the slot is not open and empty.
     #[inline]
     pub(crate) fn put(&self, item: Pending) -> Result<(), Pending> {
         let item = item.into_raw();
-        // Release: who closes it has the item as it is. Acquire is not needed: only this thread was here.
+        // Release: the closer gets the item as it is. Acquire is not needed: only this thread was here.
         match self.state.compare_exchange(
             without_provenance_mut(OPEN),
             item.as_ptr(),
@@ -47,15 +47,15 @@ impl Berth {
             Ordering::Relaxed,
         ) {
             Ok(_) => Ok(()),
-            // SAFETY: it was into_raw's just now and nobody else got it.
+            // SAFETY: `into_raw` returned it just now and no other thread got it.
             Err(_) => Err(unsafe { Pending::from_raw(item) }),
         }
     }
 
-    /// By its thread: takes the item back in order to run it. `None`: it is not there any more.
+    /// Called by its thread: takes the item back in order to run it. `None`: it is no longer there.
     #[inline]
     pub(crate) fn take(&self, item: &RawWork) -> Option<Pending> {
-        // Relaxed: this thread put it there, and nobody else changes it.
+        // Relaxed: this thread put it there, and only a closer changes it.
         let there = self.state.load(Ordering::Relaxed);
         if there.addr() != item.address() {
             return None;
@@ -73,10 +73,10 @@ impl Berth {
             .map(|item| unsafe { Pending::from_raw(item) })
     }
 
-    /// By its thread: the item that was taken has run. `false`: the place was closed meanwhile.
+    /// Called by its thread: the item that was taken has run. `false`: the slot was closed meanwhile.
     #[inline]
     pub(crate) fn end(&self) -> bool {
-        // Release: who closes it afterwards sees what the item did. Acquire: who finds it closed comes after the closer.
+        // Release: a later closer sees what the item did. Acquire: a thread that finds it closed comes after the closer.
         self.state
             .compare_exchange(
                 without_provenance_mut(RUNNING),
@@ -87,7 +87,7 @@ impl Berth {
             .is_ok()
     }
 
-    /// By anybody, once: nothing is put there any more.
+    /// Called by any thread, once: from now on no item is put there.
     pub(crate) fn close(&self) -> Found {
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
@@ -96,8 +96,8 @@ impl Berth {
                 RUNNING => RUNNING_CLOSED,
                 _ => CLOSED,
             };
-            // Acquire: the item, or what the last one did. Release: a run's end comes after it. (What the closer leaves for that end is read
-            // under the pool's lock.)
+            // Acquire: the item, or what the last one did. Release: the end of a run comes after it. (That end reads what the closer leaves for it under
+            // the pool's lock.)
             match self.state.compare_exchange(
                 state,
                 without_provenance_mut(next),
@@ -119,7 +119,7 @@ impl Berth {
         }
     }
 
-    /// Whether an item waits there. Only the closer may rely on it.
+    /// Whether this item waits there. Only the closer may rely on it.
     pub(crate) fn holds(&self, item: &RawWork) -> bool {
         self.state.load(Ordering::Relaxed).addr() == item.address()
     }
@@ -129,7 +129,7 @@ impl Berth {
         self.state.load(Ordering::Relaxed).addr() > RUNNING_CLOSED
     }
 
-    /// Whether nothing is there and nothing runs. A hint.
+    /// Whether the slot is open and empty and nothing runs. A hint.
     pub(crate) fn is_idle(&self) -> bool {
         self.state.load(Ordering::Relaxed).addr() == OPEN
     }
@@ -142,7 +142,7 @@ impl Berth {
         )
     }
 
-    /// By its thread: whether it was closed while nothing ran.
+    /// Called by its thread: whether the slot was closed while nothing ran.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.state.load(Ordering::Relaxed).addr() == CLOSED

@@ -1,4 +1,4 @@
-//! Charging CPU time to the queues whose items use it, as the kernel does at its ticks: by looking now and then who is running.
+//! Accounts CPU time to the queues whose items use it, by sampling which workers run, as the kernel does at its ticks.
 #![forbid(unsafe_code)]
 
 use crate::pool::state::pool::{Inner, Pool};
@@ -7,23 +7,23 @@ use crate::sys::atomic::Ordering;
 use crate::sys::thread::{self, ThreadState};
 use std::sync::Arc;
 
-/// No more workers of a pool are asked in one look: each answer is a file to read. The next look goes on with the others.
+/// So many workers of a pool at most in one sample: each costs a read of a file. The next sample goes on with the others.
 const MOST_ASKED: usize = 16;
 
 impl Pool {
-    /// Charges workers that are found running an item with all CPU time of their threads that has not been charged yet, to the queue of
-    /// that item. Nothing is charged twice or left out for good, and which queue is met how often goes by who computes for how long:
-    /// so the shares are right on average, and the sum contains what workers use to look for work in between. A worker that sleeps in its item is
-    /// not charged then. Tells whether anything has run since the last look.
+    /// For each worker that runs an item now: accounts all CPU time of its thread that is not accounted yet to the queue of that item. No time is
+    /// counted twice or left out for good, and a queue is met the more often the more it computes. So the shares are right on average, and the sum
+    /// contains what workers use to search in between. A worker that sleeps in its item is left out of this sample. Returns whether anything has run
+    /// since the last sample.
     ///
-    /// The first call only begins the reckoning. What others run, a rescuer and a thread that waits for its item, is not seen.
-    pub(crate) fn charge_cpu_time(self: &Arc<Self>) -> bool {
+    /// The first call only takes the initial clocks. Time of rescuers and of waiters that run their item is not seen.
+    pub(crate) fn account_cpu_time(self: &Arc<Self>) -> bool {
         let (running, begins, ran) = {
             let mut guard = self.lock();
             let inner: &mut Inner = &mut guard;
-            let begins = !std::mem::replace(&mut inner.charging.begun, true);
-            let started = std::mem::replace(&mut inner.charging.started, inner.stats.started);
-            inner.charging.looks += 1;
+            let begins = !std::mem::replace(&mut inner.cpu_accounting.begun, true);
+            let started = std::mem::replace(&mut inner.cpu_accounting.started, inner.stats.started);
+            inner.cpu_accounting.looks += 1;
             let running = inner.workers_to_ask(begins);
             (running, begins, started != inner.stats.started)
         };
@@ -45,7 +45,7 @@ impl Pool {
                 slot.charged_cpu_ns = cpu_ns;
             } else if matches!(slot.state, WorkerState::Busy(_)) {
                 slot.charged_cpu_ns = cpu_ns;
-                // Between its beginning and its end nobody else's item is in `pwq`.
+                // While the worker is busy, `pwq` is that of its own item.
                 inner.pwqs[slot.pwq].stats.cpu_ns += used;
             }
         }
@@ -54,7 +54,7 @@ impl Pool {
 }
 
 impl Inner {
-    /// The workers that run an item and are not known to be blocked, as far as they are asked in this look; `all`: all that have begun.
+    /// The workers to ask in this sample: those that run an item and are not known to be blocked. `all`: all that have begun.
     fn workers_to_ask(&self, all: bool) -> Vec<(u32, i32)> {
         let workers = self.workers.iter().filter_map(|(id, slot)| {
             let tid = slot.handle.tid.load(Ordering::Relaxed) as i32;
@@ -66,7 +66,7 @@ impl Inner {
         });
         let mut workers: Vec<(u32, i32)> = workers.collect();
         if !all && workers.len() > MOST_ASKED {
-            let first = self.charging.looks * MOST_ASKED % workers.len();
+            let first = self.cpu_accounting.looks * MOST_ASKED % workers.len();
             workers.rotate_left(first);
             workers.truncate(MOST_ASKED);
         }

@@ -1,26 +1,26 @@
-//! Counting, function by function, who does what it should not.
+//! Counts offences for each function that hogs a CPU, or sleeps where it must not.
 #![forbid(unsafe_code)]
 
 use crate::sys::map::HashMap;
 use crate::sys::sync::Mutex;
 
-/// No more functions than this are ever counted; later ones are ignored.
+/// How many functions are counted at most; later ones are ignored.
 const MOST: usize = 128;
 
-pub(crate) struct Offenders {
+pub(crate) struct FunctionCounts {
     counts: Mutex<HashMap<usize, u64>>,
 }
 
-impl Default for Offenders {
+impl Default for FunctionCounts {
     fn default() -> Self {
-        Offenders {
+        FunctionCounts {
             counts: Mutex::new(HashMap::default()),
         }
     }
 }
 
-impl Offenders {
-    /// One more offence of the function at this address: how many it has now, `None` if it is not counted.
+impl FunctionCounts {
+    /// Counts one more offence of the function at this address. Returns how many it has now, `None` if it is not counted.
     pub(crate) fn one_more(&self, func: usize) -> Option<u64> {
         let mut counts = self.counts.lock();
         if !counts.contains_key(&func) && counts.len() == MOST {
@@ -53,11 +53,11 @@ mod tests {
 
     #[test]
     fn only_so_many_functions_are_counted() {
-        let offenders = Offenders::default();
+        let function_counts = FunctionCounts::default();
         for func in 0..MOST {
-            assert_eq!(offenders.one_more(func), Some(1));
+            assert_eq!(function_counts.one_more(func), Some(1));
         }
-        assert_eq!(offenders.one_more(MOST), None);
-        assert_eq!(offenders.one_more(5), Some(2));
+        assert_eq!(function_counts.one_more(MOST), None);
+        assert_eq!(function_counts.one_more(5), Some(2));
     }
 }

@@ -1,0 +1,88 @@
+//! Caller slots under the pool's lock: opened, checked, and closed.
+
+use super::guard::PoolGuard;
+use crate::item::RawWork;
+use crate::pool::queue::caller_slot::CallerSlot;
+use crate::pool::queue::pwq::PwqKey;
+use crate::pool::state::pool::{Pool, PwqState};
+use crate::sys::atomic::Ordering;
+use std::sync::Arc;
+
+impl PoolGuard<'_> {
+    /// A caller slot for the calling thread, if a credit is at hand. `None`: the queue is at its limit, or on its way out of this pool.
+    pub(crate) fn open_caller_slot(&mut self, key: PwqKey) -> Option<Arc<CallerSlot>> {
+        let pwq = self.pwq_mut(key)?;
+        if !pwq.traits.waiters_run || !pwq.place_for_caller_slot() {
+            return None;
+        }
+        let caller_slot = CallerSlot::new();
+        pwq.caller_slots.push(caller_slot.clone());
+        self.watch();
+        Some(caller_slot)
+    }
+
+    /// Describes what the calling thread runs in one of its caller slots; see [`CallerSlot::describe`].
+    pub(in crate::pool) fn describe_in_caller_slot(
+        &mut self,
+        func: usize,
+        tid: i32,
+        mut description: String,
+    ) -> Result<(), String> {
+        let pwqs = self.pwqs.iter();
+        for caller_slot in pwqs.flat_map(|(_, pwq)| pwq.caller_slots_with_runs()) {
+            match caller_slot.describe(func, tid, description) {
+                Ok(()) => return Ok(()),
+                Err(back) => description = back,
+            }
+        }
+        Err(description)
+    }
+
+    /// Closes the caller slot of pool workqueue `place` that holds `item`, if there is one: the item is on the worklist then.
+    pub(in crate::pool) fn fetch_from_caller_slot(&mut self, place: u32, item: &RawWork) {
+        if self.pwqs.get_mut(place).is_some() {
+            self.close_caller_slots(place, |caller_slot| caller_slot.item_slot.holds(item));
+        }
+    }
+
+    /// At every tick of the monitor: closes the caller slots that hold an item, or where nothing has moved. Tells whether some are left.
+    pub(in crate::pool) fn tend_caller_slots(&mut self) -> bool {
+        let with_caller_slots =
+            |(place, pwq): (u32, &PwqState)| (!pwq.caller_slots.is_empty()).then_some(place);
+        let places: Vec<u32> = self.pwqs.iter().filter_map(with_caller_slots).collect();
+        for &place in &places {
+            self.close_caller_slots(place, CallerSlot::rests);
+        }
+        places
+            .iter()
+            .any(|&place| !self.pwqs[place].caller_slots.is_empty())
+    }
+}
+
+impl Pool {
+    /// A run has ended during which its caller slot was closed.
+    pub(crate) fn end_caller_slot_run(self: &Arc<Self>, key: PwqKey, caller_slot: &CallerSlot) {
+        let mut guard = self.lock();
+        let colour = caller_slot.colour.load(Ordering::Relaxed);
+        // The run is in flight, so the pool workqueue is still there.
+        let pwq = &mut guard.pwqs[key.place];
+        pwq.closed_caller_slots
+            .retain(|other| !std::ptr::eq(&**other, caller_slot));
+        pwq.count_caller_slot_runs(caller_slot.count());
+        let ended = guard.leave_flight(key.place, colour, 1, 1);
+        guard.after(key.place, colour, ended);
+    }
+
+    /// Publishes the item in the calling thread's caller slot, and closes the slot.
+    pub(crate) fn close_caller_slot(self: &Arc<Self>, key: PwqKey, caller_slot: &Arc<CallerSlot>) {
+        let mut guard = self.lock();
+        if guard.pwq_mut(key).is_some() {
+            guard.close_caller_slots(key.place, |other| std::ptr::eq(other, &**caller_slot));
+        }
+    }
+
+    /// The function of an item that ran in a caller slot panicked.
+    pub(crate) fn count_panic(self: &Arc<Self>) {
+        self.lock().stats.panics += 1;
+    }
+}
