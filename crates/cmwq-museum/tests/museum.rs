@@ -18,7 +18,7 @@ const QUICK: [&str; 10] = [
     "two-pools",
     "busy-not-searched",
     "inactive-overtaken",
-    "retired-with-arrivals",
+    "retired-with-staged",
     "busy-colour-idle",
     "not-plugged",
 ];

@@ -18,6 +18,9 @@ mod system;
 mod task;
 
 #[cfg(all(test, not(cmwq_loom)))]
+#[path = "workqueue/tests/deadlines.rs"]
+mod deadlines;
+#[cfg(all(test, not(cmwq_loom)))]
 #[path = "workqueue/tests/timelines.rs"]
 mod timelines;
 

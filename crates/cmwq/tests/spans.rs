@@ -4,7 +4,10 @@
 //! first for all of them, a description that is not recorded each fail a test here.
 #![cfg(feature = "tracing")]
 
+mod harness;
+
 use cmwq::{Work, Workqueue, set_worker_desc};
+use harness::Deadline;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -118,13 +121,13 @@ impl Subscriber for Keeper {
 }
 
 /// Runs one test at a time, with the keeper installed and nothing seen.
-fn alone() -> MutexGuard<'static, ()> {
+fn alone() -> (Deadline, MutexGuard<'static, ()>) {
     static ONE: Mutex<()> = Mutex::new(());
     static SET: OnceLock<()> = OnceLock::new();
     let guard = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     SET.get_or_init(|| tracing::subscriber::set_global_default(Keeper).expect("the first one"));
     *SEEN.lock().expect("no panic") = None;
-    guard
+    (Deadline::with_dump("spans", String::new), guard)
 }
 
 /// The spans of a queue's items, the oldest first.

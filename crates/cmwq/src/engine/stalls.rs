@@ -97,3 +97,34 @@ fn stall_report(stalled: &[Stall], dump: &Dump) -> String {
 
 /// How long a report handler may take before the process is aborted anyway.
 const LAST_WORDS_NS: u64 = 1_000_000_000;
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::pool::PwqKey;
+
+    /// Items that wait because of `max_active` wait for the program itself.
+    #[test]
+    fn only_reports_of_stalled_worklists_count_for_panic_on_stall() {
+        let engine = Engine::builder().build().expect("an engine");
+        let inactive = (WaitList::Inactive(u32::MAX, PwqKey::none()), 7);
+        let ready = (WaitList::Ready(u32::MAX), 9);
+        let count = || engine.0.watchdog.reports.lock().count;
+        engine.report(vec![inactive], 0);
+        assert_eq!(count(), 0);
+        engine.report(vec![inactive, ready], 0);
+        assert_eq!(count(), 1);
+        let verdict = |reports, stalled: &[Stall]| engine.0.watchdog.verdict(reports, stalled);
+        assert_eq!(verdict(100, &[ready]), None, "nothing was asked for");
+        engine.0.watchdog.set_panic_on_stall(2);
+        assert_eq!(verdict(1, &[ready]), None);
+        assert!(verdict(2, &[ready]).is_some());
+        assert_eq!(verdict(2, &[inactive]), None);
+        engine.0.watchdog.set_panic_on_stall(0);
+        let time = std::time::Duration::from_nanos(8);
+        engine.0.watchdog.set_panic_on_stall_time(time);
+        assert_eq!(verdict(9, &[(ready.0, 7), (inactive.0, 99)]), None);
+        assert!(verdict(0, &[ready]).is_some());
+        assert_eq!(engine.0.watchdog.aborts_at(), None);
+    }
+}

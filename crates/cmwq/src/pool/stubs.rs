@@ -37,6 +37,21 @@ pub(in crate::pool) fn pool_of(params: &Arc<Params>, id: u32) -> Arc<Pool> {
     pool_with(&Group::new(), true, id, 0, params.clone(), cpus)
 }
 
+/// Of one CPU and of this kind, with what it shares with the other pools of an engine.
+pub(in crate::pool) fn pool_of_kind(kind: PoolKind, params: &Arc<Params>) -> Arc<Pool> {
+    let attrs = PoolAttrs {
+        kind,
+        ..attrs(true, 0, params.clone(), CpuSet::from_iter([0]))
+    };
+    Pool::new(
+        72,
+        attrs.clone(),
+        binding(&attrs),
+        Arc::new(NoHelper),
+        Group::new(),
+    )
+}
+
 pub(in crate::pool) fn pool_with(
     group: &Arc<Group<Pool>>,
     strict: bool,
@@ -45,16 +60,20 @@ pub(in crate::pool) fn pool_with(
     params: Arc<Params>,
     cpus: CpuSet,
 ) -> Arc<Pool> {
-    let binding = Binding {
-        target: cpus.len() as u32,
-        cpus: cpus.clone(),
-        associated: false,
-    };
+    let attrs = attrs(strict, idle_timeout_ns, params, cpus);
+    let binding = binding(&attrs);
+    let pool = Pool::new(id, attrs, binding, Arc::new(NoHelper), group.clone());
+    group.join(&pool);
+    pool
+}
+
+/// Of an unbound pool.
+fn attrs(strict: bool, idle_timeout_ns: u64, params: Arc<Params>, cpus: CpuSet) -> PoolAttrs {
     let place = Place {
         first_cpu: cpus.iter().next().unwrap_or(0),
         ..Place::default()
     };
-    let attrs = PoolAttrs {
+    PoolAttrs {
         kind: PoolKind::Unbound,
         nice: 0,
         strict,
@@ -64,10 +83,15 @@ pub(in crate::pool) fn pool_with(
         idle_timeout_ns,
         params,
         threads: None,
-    };
-    let pool = Pool::new(id, attrs, binding, Arc::new(NoHelper), group.clone());
-    group.join(&pool);
-    pool
+    }
+}
+
+fn binding(attrs: &PoolAttrs) -> Binding {
+    Binding {
+        target: attrs.cpus.len() as u32,
+        cpus: attrs.cpus.clone(),
+        associated: attrs.kind != PoolKind::Unbound,
+    }
 }
 
 /// Adds a pool workqueue with `limit` credits.

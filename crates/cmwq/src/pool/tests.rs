@@ -10,6 +10,7 @@ use crate::engine::{Registry, gates};
 use crate::item::{RawWork, Seat};
 use crate::pool::lock::later::{defers_wakes, wake_deferred};
 use crate::pool::run::block::BlockGuard;
+use crate::pool::state::hogs::Computing;
 use crate::pool::state::pool::PwqState;
 use crate::pool::state::worker::WorkerSlot;
 use crate::sys::atomic::{AtomicU32, Ordering};
@@ -115,6 +116,41 @@ fn who_was_found_awake_in_a_section_that_it_declared_to_block_is_counted_once() 
             drop(blocked);
             assert_eq!(state(), before, "found awake: {found_awake}");
         }
+    });
+}
+
+/// Below a limit over all pools, where a worker that steals counts at home.
+#[test]
+fn a_thief_that_declares_that_it_blocks_does_not_count_at_home_any_more() {
+    let (_engine, wq, pool) = queue(1, 8);
+    in_item(&wq, &pool, |pool| {
+        let id = own_id(pool);
+        // As if its item were of another pool.
+        pool.lock().workers[id].state = WorkerState::Away { counts: true };
+        assert_eq!(pool.lock().running(), 1);
+        let blocks = BlockGuard::enter();
+        assert_eq!(pool.lock().running(), 0);
+        drop(blocks);
+        assert_eq!(pool.lock().running(), 0, "it has no place to come back to");
+        let mut guard = pool.lock();
+        let state = guard.workers[id].state;
+        assert_eq!(state, WorkerState::Away { counts: false });
+        guard.workers[id].state = WorkerState::Busy(Busy::Running);
+        guard.counts.set_running(1);
+    });
+}
+
+#[test]
+fn a_worker_that_has_waited_in_a_declared_section_has_not_computed_there() {
+    let (_engine, wq, pool) = queue(1, 8);
+    in_item(&wq, &pool, |pool| {
+        let id = own_id(pool);
+        // As the monitor measures it.
+        pool.lock().workers[id].computing = Computing::restart(7);
+        let blocks = BlockGuard::enter();
+        assert_eq!(pool.lock().workers[id].computing, Computing::restart(7));
+        drop(blocks);
+        assert_eq!(pool.lock().workers[id].computing, Computing::default());
     });
 }
 

@@ -172,6 +172,8 @@ fn a_worker_that_says_it_blocks_is_replaced() {
 fn a_flooded_pod_is_helped_by_its_idle_neighbour() {
     let engine = engine("l3:2 core:1 pu:1");
     let _deadline = Deadline::new("helped", &engine);
+    // Not beside one another as CPU hogs.
+    engine.set_cpu_intensive_threshold(Duration::ZERO);
     let wq = engine
         .workqueue("t")
         .affinity_scope(AffinityScope::Cache)

@@ -96,3 +96,32 @@ fn waiting_for_a_queue_without_a_rescuer_is_warned_of_where_memory_is_freed() {
         assert_eq!(heard.count("a thread that frees memory waits for"), 1);
     });
 }
+
+#[test]
+fn a_drain_that_goes_on_says_so_at_the_tenth_flush() {
+    in_own_process(|| {
+        let heard = Heard::warnings();
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("drains", &engine);
+        let wq = Arc::new(engine.workqueue("again").build().unwrap());
+        let said = "workqueue again: draining takes long, 10 flushes so far";
+        let me: Arc<std::sync::OnceLock<Work>> = Arc::default();
+        let work = Work::new({
+            let (me, wq, heard) = (Arc::downgrade(&me), Arc::downgrade(&wq), heard.clone());
+            move || {
+                if heard.count("draining takes long") == 0 {
+                    let (me, wq) = (me.upgrade().unwrap(), wq.upgrade().unwrap());
+                    assert!(wq.queue(me.get().unwrap()).is_accepted());
+                }
+            }
+        });
+        me.set(work.clone()).unwrap();
+        assert!(wq.queue(&work).is_accepted());
+        wq.drain().unwrap();
+        assert_eq!(heard.with("draining takes long"), [said]);
+        // One that ends soon says nothing.
+        assert!(wq.queue(&work).is_accepted());
+        wq.drain().unwrap();
+        assert_eq!(heard.count("draining takes long"), 1);
+    });
+}

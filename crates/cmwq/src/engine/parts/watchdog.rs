@@ -248,13 +248,18 @@ mod tests {
 
     #[test]
     fn time_in_which_the_process_was_stopped_does_not_count() {
-        for from in 1..20 {
-            // Waits, and is stopped for half a minute.
-            let stalls = |second| (second >= 1 && second < from + 33).then_some(1);
-            let seen = reports(stalls, |second| (from..from + 30).contains(&second));
-            for at in seen {
-                let running = if at < from { at - 1 } else { at - 31 };
-                assert!(running >= 8, "stopped at {from}: reported at {at}");
+        // Waiting since `begin`, and stopped for half a minute.
+        for begin in 1..20 {
+            for from in begin + 1..begin + 20 {
+                let stalls = |second| (begin..from + 50).contains(&second).then_some(1);
+                let seen = reports(stalls, |second| (from..from + 30).contains(&second));
+                let first = seen[0];
+                let stopped = if first < from { 0 } else { 30 };
+                let running = first - begin - stopped;
+                assert!(
+                    (8..=17).contains(&running),
+                    "since {begin}, stopped at {from}: reported at {first}"
+                );
             }
         }
         // Three seconds before and three after are no stall of eight.

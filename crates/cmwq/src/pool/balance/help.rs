@@ -143,7 +143,9 @@ mod tests {
     use super::*;
     use crate::Work;
     use crate::pool::queue::pwq::Traits;
+    use crate::pool::state::worker::Busy;
     use crate::pool::stubs;
+    use crate::sys::sync::Mutex;
 
     #[test]
     fn a_thief_comes_from_cpus_that_the_pool_has_not() {
@@ -155,6 +157,99 @@ mod tests {
         assert_eq!(ids(group.thieves_for(&pods[0])), [4, 5, 1]);
         assert_eq!(ids(group.thieves_for(&all)), [0; 0]);
         assert_eq!(ids(group.neighbours_of(&all)), [2, 3, 4, 5]);
+    }
+
+    /// A pool that wants help with so many items, each of which notes the pool's number.
+    fn wants_help(pool: &Arc<Pool>, items: usize, ran: &Arc<Mutex<Vec<u32>>>) {
+        let pwq = stubs::add_pwq(pool, Traits::default(), 100);
+        for _ in 0..items {
+            let (id, ran) = (pool.id, ran.clone());
+            let work = Work::new(move || ran.lock().push(id));
+            stubs::queue(pool, pwq, &work);
+        }
+        pool.set_help_wanted(true);
+    }
+
+    #[test]
+    fn a_thief_takes_from_the_nearest_victim_that_wants_help_and_from_the_next_when_that_has_nothing()
+     {
+        let group = Group::new();
+        let pods = [(1, 4), (2, 5), (3, 6), (4, 0), (5, 3)];
+        let pools = pods.map(|(id, cpu)| stubs::pool_on(&group, id, &[cpu]));
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        // The nearest of all wants none. Of two that are as far the one that came first is nearer.
+        for (victim, items) in [(3, 2), (2, 1), (4, 1)] {
+            wants_help(&pools[victim], items, &ran);
+        }
+        wants_help(&pools[1], 1, &ran);
+        pools[1].set_help_wanted(false);
+        let mut neighbours = Neighbours::new();
+        let wanted = || group.wanted.load(Ordering::Relaxed);
+        assert_eq!(wanted(), 3);
+        for (expected, left) in [([5].as_slice(), 3), (&[5, 3], 2), (&[5, 3, 4], 1)] {
+            assert!(pools[0].help(&mut neighbours));
+            assert_eq!(*ran.lock(), expected);
+            assert_eq!(wanted(), left);
+        }
+        // One item at a time: it looks for work of its own in between.
+        assert!(pools[0].help(&mut neighbours));
+        assert_eq!(*ran.lock(), [5, 3, 4, 4]);
+        assert!(!pools[0].help(&mut neighbours), "nothing is left");
+        assert_eq!(wanted(), 0);
+        let mut unasked = pools[1].lock();
+        unasked.drain();
+        assert_eq!(unasked.waiting(), 1, "it wanted none");
+    }
+
+    #[test]
+    fn a_thief_sees_neighbours_that_come_and_go() {
+        let group = Group::new();
+        let own = stubs::pool_on(&group, 1, &[0]);
+        let mut neighbours = Neighbours::new();
+        assert!(!own.help(&mut neighbours));
+        let other = stubs::pool_on(&group, 2, &[1]);
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        wants_help(&other, 2, &ran);
+        assert!(own.help(&mut neighbours));
+        group.leave(&other);
+        assert!(!own.help(&mut neighbours), "it is no neighbour any more");
+        assert_eq!(*ran.lock(), [2]);
+    }
+
+    #[test]
+    fn a_neighbour_sends_a_thief_if_it_has_a_cpu_to_spare_and_no_worker_searches() {
+        let pool = |prepare: fn(&mut Inner, u32)| {
+            let pool = stubs::pool_on(&Group::new(), 9, &[0, 1]);
+            let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
+            let (id, _) = pool.enroll();
+            let mut guard = pool.lock();
+            let inner: &mut Inner = &mut guard;
+            let worker = &mut inner.workers[id];
+            inner.counts.transition_starting_to_searching(worker);
+            guard.begin(id, pwq.place, false);
+            prepare(&mut guard, id);
+            drop(guard);
+            pool
+        };
+        let sends = |pool: &Arc<Pool>| (pool.send_help(), pool.lock().creating);
+        assert_eq!(sends(&pool(|_, _| ())), (true, true));
+        let blocked = pool(|inner, id| inner.step_out(id, Busy::Blocked));
+        assert_eq!(sends(&blocked), (true, true));
+        // A CPU for each hog, and none more because of the slots beside them.
+        let hog = |inner: &mut Inner, id| {
+            inner.step_out(id, Busy::CpuIntensive);
+            inner.hogs.grow(6);
+            inner.hogs.grow(6);
+            inner.retarget();
+        };
+        assert_eq!(sends(&pool(hog)), (true, true));
+        let full = pool(hog);
+        full.lock().counts.set_running(1);
+        assert_eq!(sends(&full), (false, false));
+        let searches = pool(|inner, id| inner.end(id));
+        assert_eq!(sends(&searches), (false, false));
+        let dying = pool(|inner, _| inner.dying = true);
+        assert_eq!(sends(&dying), (false, false));
     }
 
     #[test]

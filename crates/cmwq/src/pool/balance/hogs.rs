@@ -48,3 +48,133 @@ impl Pool {
         guard.retarget();
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::Work;
+    use crate::pool::attrs::params::Params;
+    use crate::pool::balance::monitor::Watch;
+    use crate::pool::queue::pwq::Traits;
+    use crate::pool::state::pool::Inner;
+    use crate::pool::state::worker::Busy;
+    use crate::pool::stubs;
+
+    /// A pool of two CPUs where two hogs run and `waiting` items wait.
+    fn hogged(params: &Arc<Params>, waiting: usize) -> (Arc<Pool>, [u32; 2]) {
+        let pool = stubs::pool_of(params, 71);
+        let ids = hog_and_wait(&pool, 2, waiting);
+        (pool, [ids[0], ids[1]])
+    }
+
+    fn hog_and_wait(pool: &Arc<Pool>, hogs: usize, waiting: usize) -> Vec<u32> {
+        let pwq = stubs::add_pwq(pool, Traits::default(), 1000);
+        for _ in 0..waiting {
+            stubs::queue(pool, pwq, &Work::new(|| ()));
+        }
+        let ids: Vec<u32> = (0..hogs).map(|_| pool.enroll().0).collect();
+        let mut guard = pool.lock();
+        guard.drain();
+        for &id in &ids {
+            let inner: &mut Inner = &mut guard;
+            let worker = &mut inner.workers[id];
+            inner.counts.transition_starting_to_searching(worker);
+            guard.begin(id, pwq.place, false);
+            guard.step_out(id, Busy::CpuIntensive);
+        }
+        drop(guard);
+        ids
+    }
+
+    impl Pool {
+        fn lock_target(self: &Arc<Self>) -> u32 {
+            self.lock().target()
+        }
+    }
+
+    /// The targets after so many looks at which nothing has ended.
+    fn targets(pool: &Arc<Pool>, looks: usize) -> Vec<u32> {
+        let look = |_| {
+            pool.make_room_beside_hogs(0);
+            pool.lock().target()
+        };
+        (0..looks).map(look).collect()
+    }
+
+    #[test]
+    fn room_beside_hogs_doubles_at_each_look_up_to_what_waits_and_goes_when_the_last_hog_ends() {
+        let (pool, [one, other]) = hogged(&Arc::default(), 20);
+        assert_eq!(pool.lock().target(), 2);
+        assert_eq!(targets(&pool, 6), [4, 6, 10, 18, 22, 22]);
+        // Many end: the worklist moves on by itself.
+        pool.lock().end(one);
+        assert_eq!(pool.lock().target(), 22, "one is left");
+        pool.lock().end(other);
+        assert_eq!(pool.lock().target(), 2, "at once");
+        assert_eq!(targets(&pool, 2), [2, 2]);
+    }
+
+    #[test]
+    fn where_items_end_often_or_nothing_waits_no_room_is_made() {
+        let (pool, _) = hogged(&Arc::default(), 20);
+        pool.lock().counts.set_running(3);
+        pool.make_room_beside_hogs(4);
+        assert_eq!(pool.lock().target(), 2);
+        pool.make_room_beside_hogs(3);
+        assert_eq!(pool.lock().target(), 4);
+        let (pool, _) = hogged(&Arc::default(), 0);
+        assert_eq!(targets(&pool, 3), [2, 2, 2]);
+    }
+
+    #[test]
+    fn below_a_limit_there_is_one_extra_slot_for_each_hog() {
+        let params = Arc::new(Params::default());
+        params.slots.set_limit(Some(2));
+        let (pool, [one, other]) = hogged(&params, 20);
+        let usable = || pool.lock().usable_cpus();
+        assert_eq!(targets(&pool, 4), [usable() + 2; 4]);
+        pool.lock().end(one);
+        pool.lock().end(other);
+        let guard = pool.lock();
+        assert_eq!(guard.target(), guard.usable_cpus());
+    }
+
+    #[test]
+    fn a_hogged_pool_counts_as_saturated_before_its_extra_slots_are_used() {
+        let (pool, _) = hogged(&Arc::default(), 20);
+        assert_eq!(pool.lock().running(), 0);
+        let mut watch = Watch::default();
+        watch.add(Arc::downgrade(&pool));
+        let mut now = 1_000_000_000;
+        for _ in 0..4 {
+            now = watch.look(now).expect("it goes on");
+        }
+        assert!(pool.lock_target() > 6);
+    }
+
+    #[test]
+    fn a_pool_of_one_cpu_makes_no_room_and_bh_items_are_no_hogs() {
+        let params = Arc::new(Params::default());
+        let threshold = params.cpu_intensive_ns.load(Ordering::Relaxed);
+        let threshold_of = |kind| stubs::pool_of_kind(kind, &params).hog_threshold_ns();
+        let kinds = [PoolKind::Unbound, PoolKind::PerCpu(0), PoolKind::Bh(0)];
+        assert_eq!(
+            kinds.map(threshold_of),
+            [Some(threshold), Some(threshold), None]
+        );
+        // More workers than slots only get the group throttled.
+        params.slots.set_limit(Some(1));
+        assert_eq!(
+            kinds.map(threshold_of),
+            [Some(10 * threshold), Some(threshold), None]
+        );
+        params.slots.set_limit(None);
+        params.cpu_intensive_ns.store(0, Ordering::Relaxed);
+        assert_eq!(kinds.map(threshold_of), [None; 3]);
+
+        let pool = stubs::pool_of_kind(PoolKind::PerCpu(0), &params);
+        hog_and_wait(&pool, 1, 20);
+        let before = pool.lock_target();
+        assert_eq!(targets(&pool, 3), [before; 3]);
+    }
+}

@@ -379,3 +379,6 @@ impl PoolGuard<'_> {
         (self.waiting() as u64, self.stats.completed - before)
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests;

@@ -19,6 +19,17 @@ pub(crate) struct PwqKey {
     pub(in crate::pool) serial: u64,
 }
 
+#[cfg(all(test, not(cmwq_loom)))]
+impl PwqKey {
+    /// That of no pool workqueue.
+    pub(crate) fn none() -> Self {
+        PwqKey {
+            place: u32::MAX,
+            serial: 0,
+        }
+    }
+}
+
 /// What a workqueue's flags mean to its pools.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Traits {

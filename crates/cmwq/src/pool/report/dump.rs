@@ -257,3 +257,6 @@ impl fmt::Debug for Dump {
         fmt::Display::fmt(self, f)
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests;

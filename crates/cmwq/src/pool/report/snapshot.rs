@@ -243,7 +243,50 @@ impl PoolSnapshot {
 mod tests {
     use super::*;
     use crate::Engine;
+    use crate::Work;
     use crate::engine::{Registry, gates};
+    use crate::pool::queue::pwq::Traits;
+    use crate::pool::state::pool::Inner;
+    use crate::pool::stubs;
+    use crate::pool::task::call::run_item;
+    use crate::pool::task::run::Task;
+
+    #[test]
+    fn the_worker_that_went_idle_last_is_the_first_of_the_idle() {
+        let pool = stubs::pool(81, 0);
+        for tid in [501, 502, 503] {
+            let (id, handle) = pool.enroll();
+            handle.tid.store(tid, Ordering::Relaxed);
+            let mut guard = pool.lock();
+            let inner: &mut Inner = &mut guard;
+            inner.counts.set_idle(id, &mut inner.workers[id], 7);
+        }
+        let seen = pool.snapshot();
+        assert_eq!(seen.idle, [503, 502, 501]);
+        let doing: Vec<&str> = seen.workers.iter().map(|worker| worker.doing).collect();
+        assert_eq!(doing, ["idle"; 3]);
+    }
+
+    #[test]
+    fn what_runs_says_for_how_long_and_for_which_queue() {
+        let pool = stubs::pool(82, 0);
+        stubs::add_pwq(&pool, Traits::default(), 10);
+        let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
+        stubs::queue(&pool, pwq, &Work::new(|| ()));
+        let Task { started, run } = pool.lock().task_for_helper().expect("it waits");
+        let seven_s = 7_000_000_000;
+        pool.lock().busy.get_mut(run.busy).since_ns -= seven_s;
+        let seen = pool.snapshot();
+        assert_eq!((seen.runs.len(), seen.runs[0].pwq), (1, pwq.place));
+        assert!(seen.runs[0].for_ns >= seven_s, "{}", seen.runs[0].for_ns);
+        assert_eq!(seen.flags, flags::DISASSOCIATED | flags::MANAGER_ACTIVE);
+        let counts = |pwq: &PwqSnapshot| (pwq.active, pwq.in_flight, pwq.references);
+        let counts: Vec<_> = seen.pwqs.iter().map(counts).collect();
+        assert_eq!(counts, [(0, 0, 1), (1, 1, 2)]);
+        let panicked = run_item(started, run);
+        assert!(pool.lock().end_task(run, panicked).is_none());
+        assert!(pool.snapshot().runs.is_empty());
+    }
 
     #[test]
     fn who_creates_a_worker_is_the_manager_while_one_is_being_created() {

@@ -214,3 +214,46 @@ mod model {
         });
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Wakes sleepers of a completion in vain, every half millisecond, until `ended`; for a minute at most. `false`: it never ended.
+    fn wake_in_vain(done: &Completion, ended: &AtomicBool) -> bool {
+        (0..120_000).any(|_| {
+            park::wake_all_at(done.word());
+            std::thread::sleep(Duration::from_micros(500));
+            ended.load(Ordering::Relaxed)
+        })
+    }
+
+    #[test]
+    fn wake_ups_in_vain_do_not_prolong_a_wait_with_a_deadline() {
+        let (done, ended) = (Completion::new(), AtomicBool::new(false));
+        let in_time = std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let came = done.wait_timeout(Duration::from_millis(30));
+                ended.store(true, Ordering::Relaxed);
+                came
+            });
+            let in_time = wake_in_vain(&done, &ended);
+            // Whatever came of it, the waiter ends.
+            done.complete();
+            assert!(!(in_time && waiter.join().unwrap()), "it was not done");
+            in_time
+        });
+        assert!(in_time, "each wake-up begins the wait anew");
+    }
+
+    #[test]
+    fn what_completes_at_the_deadline_is_seen_though_the_time_is_over() {
+        let done = Completion::new();
+        let over = Some(clock::now_ns());
+        assert!(!done.wait_until(over));
+        done.complete_one();
+        assert!(done.wait_until(over));
+        assert!(!done.wait_until(over));
+    }
+}

@@ -170,14 +170,9 @@ impl Service {
                 return;
             }
             let now = clock::now_ns();
-            for (pool, asked_ns) in asked.create {
-                timers.worker_needed(pool, asked_ns);
-            }
+            timers.asked(asked.create, asked.cull, now);
             for pool in asked.watch {
                 watch.add(pool.into_weak());
-            }
-            for pool in asked.cull {
-                timers.cull_later(pool, now);
             }
             timers.expire(now);
             if asked.check_cpus || timers.cpu_check.is_some_and(|at| at <= now) {

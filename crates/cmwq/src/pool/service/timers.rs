@@ -58,13 +58,23 @@ pub(in crate::pool) const fn mayday_after(asked_ns: u64) -> u64 {
 }
 
 impl<P: TimedPool> Timers<P> {
+    /// What pools have asked for by `now`: `create`, a worker, each since when; `cull`, a look at their idle workers.
+    pub(in crate::pool) fn asked(&mut self, create: Vec<(P, u64)>, cull: Vec<P>, now: u64) {
+        for (pool, asked_ns) in create {
+            self.worker_needed(pool, asked_ns);
+        }
+        for pool in cull {
+            self.cull_later(pool, now);
+        }
+    }
+
     /// A worker of `pool` was asked for. The one before has come, or the pool would not have asked again.
-    pub(in crate::pool) fn worker_needed(&mut self, pool: P, asked_ns: u64) {
+    fn worker_needed(&mut self, pool: P, asked_ns: u64) {
         self.maydays.set(mayday_after(asked_ns), pool);
     }
 
     /// Too many workers of `pool` are idle, the last one since `now`.
-    pub(in crate::pool) fn cull_later(&mut self, pool: P, now: u64) {
+    fn cull_later(&mut self, pool: P, now: u64) {
         let at = now.saturating_add(pool.idle_timeout_ns());
         self.culls.set(at, pool);
     }
@@ -118,6 +128,8 @@ mod tests {
         maydays: RefCell<Vec<u64>>,
         culls: RefCell<Vec<u64>>,
         next_cull: RefCell<Option<u64>>,
+        /// Beyond the usual one.
+        idles_longer: RefCell<u64>,
     }
 
     impl PartialEq for Fake {
@@ -142,7 +154,7 @@ mod tests {
         }
 
         fn idle_timeout_ns(&self) -> u64 {
-            300_000 * MS
+            300_000 * MS + *self.0.idles_longer.borrow()
         }
     }
 
@@ -171,6 +183,35 @@ mod tests {
         pass(&mut timers, &pool, 0, 1000);
         assert_eq!(*pool.0.maydays.borrow(), [10, 110, 210, 310]);
         assert_eq!(timers.earliest(None), None, "a worker has come");
+    }
+
+    /// The service thread was busy when the worker was asked for.
+    #[test]
+    fn the_10_ms_begin_when_the_worker_is_needed_and_not_when_the_service_thread_is_told() {
+        let (mut timers, pool) = (Timers::default(), fake());
+        *pool.0.needs_until.borrow_mut() = START + 40 * MS;
+        timers.asked(vec![(pool.clone(), START)], Vec::new(), START + 7 * MS);
+        pass(&mut timers, &pool, 7, 1000);
+        assert_eq!(*pool.0.maydays.borrow(), [10]);
+        // It is told even later than that.
+        *pool.0.needs_until.borrow_mut() = START + 2000 * MS;
+        timers.asked(
+            vec![(pool.clone(), START + 1000 * MS)],
+            Vec::new(),
+            START + 1030 * MS,
+        );
+        pass(&mut timers, &pool, 1030, 1120);
+        assert_eq!(*pool.0.maydays.borrow(), [10, 1030]);
+    }
+
+    #[test]
+    fn workers_that_may_be_idle_for_ever_are_not_looked_at() {
+        let (mut timers, pool) = (Timers::default(), fake());
+        *pool.0.idles_longer.borrow_mut() = u64::MAX - 300_000 * MS;
+        timers.asked(Vec::new(), vec![pool.clone()], START);
+        pass(&mut timers, &pool, 0, 1000);
+        assert_eq!(*pool.0.culls.borrow(), [0; 0]);
+        assert_eq!(timers.earliest(None), Some(u64::MAX));
     }
 
     #[test]

@@ -145,3 +145,102 @@ fn a_waiter_is_no_guest_where_there_is_a_limit() {
     drop(guard);
     pools.iter().for_each(run);
 }
+
+/// As if a worker of the pool ran, whose turn is not over.
+fn runs_in_its_turn(pool: &Arc<Pool>) {
+    let mut guard = pool.lock();
+    guard.holding.since_ns = u64::MAX;
+    guard.counts.set_running(1);
+}
+
+#[test]
+fn a_slot_that_is_reserved_for_a_pool_that_is_gone_is_free_again() {
+    let (params, mut pools) = pools(1);
+    let (gone, work) = pools.pop().expect("the second");
+    gone.lock().dying = true;
+    drop((gone, work));
+    // In line still, as far as the table knows.
+    run(&pools[0]);
+    assert_eq!(params.slots.usage(), (0, 0));
+    assert!(params.slots.borrow_free());
+}
+
+#[test]
+fn a_pool_whose_cpus_have_become_fewer_takes_no_slot_for_those_that_are_gone() {
+    let (params, pools) = pools(1);
+    let (first, _) = &pools[0];
+    // Its one slot is used, and one more item waits.
+    runs_in_its_turn(first);
+    assert_eq!(params.slots.usage(), (1, 2));
+    let mut guard = first.lock_beside_batches();
+    guard.cpus = 1;
+    guard.retarget();
+    drop(guard);
+    params.slots.set_limit(Some(4));
+    Pool::hand_out_slots(&params);
+    assert_eq!(slots_of(&pools), [1, 1]);
+    assert_eq!(params.slots.usage(), (2, 0));
+    first.lock().counts.set_running(0);
+    pools.iter().for_each(run);
+    assert_eq!(params.slots.usage(), (0, 0));
+}
+
+#[test]
+fn a_thief_gets_a_slot_only_if_one_is_free_and_its_pool_has_a_cpu_for_it_and_owes_none() {
+    let (params, pools) = pools(2);
+    assert_eq!(params.slots.usage(), (2, 0));
+    let mut guard = pools[0].0.lock();
+    guard.hand_out_nothing();
+    assert!(!guard.borrow_slot_to_help(), "none is free");
+    params.slots.set_limit(Some(8));
+    guard.holding.owed = 1;
+    assert!(!guard.borrow_slot_to_help(), "it owes one");
+    guard.holding.owed = 0;
+    assert!(guard.borrow_slot_to_help());
+    assert_eq!((guard.slots, guard.cpus), (2, 2));
+    assert!(!guard.borrow_slot_to_help(), "no CPU is left");
+    drop(guard);
+    // No worker has come to use it.
+    pools.iter().for_each(run);
+    assert_eq!(params.slots.usage(), (0, 0));
+}
+
+#[test]
+fn a_pool_that_owes_a_slot_has_a_new_turn_and_holders_are_watched_while_there_is_a_line() {
+    let (params, pools) = pools(1);
+    let (first, _) = &pools[0];
+    runs_in_its_turn(first);
+    run(&pools[0]);
+    first.lock().watched = false;
+    assert!(!first.lock().watched, "nothing waits here");
+    let first = std::slice::from_ref(first);
+    Pool::tend_slots(&params, first, clock::now_ns());
+    let first = &first[0];
+    assert!(first.lock().watched, "it holds the slot");
+    first.lock().holding.since_ns = 0;
+    let owes = || {
+        let guard = first.lock();
+        (guard.holding.owed, guard.holding.since_ns > 0)
+    };
+    assert_eq!(owes(), (1, true));
+    first.lock().counts.set_running(0);
+    assert_eq!(owes(), (0, true));
+    run(&pools[1]);
+    assert_eq!(params.slots.usage(), (0, 0));
+}
+
+/// Without a slot no worker is awake that would find what is published; and the monitor looks only every other millisecond.
+#[test]
+fn an_issuer_enters_a_watched_pool_without_a_slot_in_the_line() {
+    let (params, pools) = pools(1);
+    let (pool, _) = &pools[1];
+    pool.lock().watched = true;
+    run(&pools[1]);
+    assert_eq!(params.slots.usage(), (1, 0));
+    let pwq = stubs::add_pwq(pool, traits(), 100);
+    let work = Work::new(|| ());
+    stubs::queue(pool, pwq, &work);
+    assert_eq!(params.slots.usage(), (1, 1));
+    assert!(pool.run_only(work.as_raw(), None));
+    run(&pools[0]);
+}

@@ -1,0 +1,291 @@
+//! The monitor's looks, in virtual time, at pools that have no threads.
+
+use super::*;
+use crate::Work;
+use crate::pool::attrs::params::Params;
+use crate::pool::queue::pwq::Traits;
+use crate::pool::state::group::Group;
+use crate::pool::stubs;
+use crate::pool::task::call::run_item;
+use crate::pool::task::run::Task;
+
+use std::sync::mpsc;
+
+const START: u64 = 1_000_000_000;
+
+/// A pool of one CPU, on which a worker runs and so many items wait.
+fn saturated(group: &Arc<Group<Pool>>, id: u32, cpu: usize, waiting: usize) -> Arc<Pool> {
+    let pool = stubs::pool_on(group, id, &[cpu]);
+    let pwq = stubs::add_pwq(&pool, Traits::default(), 1000);
+    for _ in 0..waiting {
+        stubs::queue(&pool, pwq, &Work::new(|| ()));
+    }
+    let mut guard = pool.lock();
+    guard.call_no_thief();
+    guard.drain();
+    let target = guard.target();
+    guard.counts.set_running(target);
+    drop(guard);
+    pool
+}
+
+fn watch(pool: &Arc<Pool>) -> Watch {
+    let mut watch = Watch::default();
+    watch.add(Arc::downgrade(pool));
+    watch
+}
+
+/// Runs what waits, on this thread.
+fn run_all(pool: &Arc<Pool>) {
+    let next = || pool.lock().task_for_helper();
+    while let Some(Task { started, run }) = next() {
+        let panicked = run_item(started, run);
+        assert!(pool.lock().end_task(run, panicked).is_none());
+    }
+}
+
+fn wants_help(pool: &Pool) -> bool {
+    pool.help_wanted.load(Ordering::Relaxed)
+}
+
+/// Those of these pools that were asked to send a thief: none has a worker, so each asked for one.
+fn called(pools: &[Arc<Pool>]) -> Vec<u32> {
+    let called = pools.iter().filter(|pool| pool.lock().creating);
+    called.map(|pool| pool.id).collect()
+}
+
+#[test]
+fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_look() {
+    let group = Group::new();
+    let pool = saturated(&group, 41, 0, 2);
+    let neighbours =
+        [(42, 3), (43, 1), (44, 2)].map(|(id, cpu)| stubs::pool_on(&group, id, &[cpu]));
+    let mut watch = watch(&pool);
+    let next = watch.look(START).expect("it goes on");
+    assert!((START + 1..START + 50_000).contains(&next), "{next}");
+    assert_eq!(watch.look(next - 1), Some(next));
+    assert!(!wants_help(&pool) && called(&neighbours).is_empty());
+    assert_eq!(watch.look(next), Some(START + PERIOD_NS));
+    assert!(wants_help(&pool));
+    assert_eq!(
+        called(&neighbours),
+        [43, 44],
+        "one for each item, the nearest"
+    );
+    // It is taken back at the first look at which nothing waits.
+    run_all(&pool);
+    assert_eq!(watch.look(START + PERIOD_NS), Some(START + 2 * PERIOD_NS));
+    assert!(!wants_help(&pool));
+}
+
+#[test]
+fn a_pool_that_gets_on_wants_help_only_if_its_last_item_waits_for_longer_than_a_steal() {
+    // Between two looks so many of the 100 that wait have ended.
+    for (ended, wants) in [
+        (0, true),
+        (100, true),
+        (3900, true),
+        (4001, false),
+        (100_000, false),
+    ] {
+        let group = Group::new();
+        let pool = saturated(&group, 45, 0, 100);
+        let neighbour = stubs::pool_on(&group, 46, &[1]);
+        let mut watch = watch(&pool);
+        let second = watch.look(START).expect("it goes on");
+        watch.look(second);
+        let third = START + PERIOD_NS;
+        pool.lock().stats.completed += ended;
+        watch.look(third);
+        assert_eq!(wants_help(&pool), wants, "{ended}");
+        assert_eq!(called(&[neighbour]), [46], "by the second");
+    }
+}
+
+#[test]
+fn a_pool_without_neighbours_and_one_that_is_not_saturated_ask_for_no_thief() {
+    let pool = saturated(&Group::new(), 47, 0, 2);
+    let mut alone = watch(&pool);
+    assert_eq!(alone.look(START), Some(START + PERIOD_NS));
+    let group = Group::new();
+    let pool = saturated(&group, 48, 0, 2);
+    let neighbour = stubs::pool_on(&group, 49, &[1]);
+    pool.lock().counts.set_running(0);
+    let mut calm = watch(&pool);
+    let second = calm.look(START).expect("it goes on");
+    calm.look(second);
+    assert!(!wants_help(&pool) && called(&[neighbour]).is_empty());
+}
+
+#[test]
+fn a_pool_where_nothing_waits_any_more_is_forgotten_after_25_looks() {
+    let pool = saturated(&Group::new(), 50, 0, 1);
+    pool.lock().watched = true;
+    let mut watch = watch(&pool);
+    let mut now = START;
+    let look = |watch: &mut Watch, now: &mut u64| {
+        let next = watch.look(*now);
+        *now += PERIOD_NS;
+        next.is_some()
+    };
+    for _ in 0..100 {
+        assert!(look(&mut watch, &mut now), "something waits");
+    }
+    run_all(&pool);
+    let looks = (1..100).find(|_| !look(&mut watch, &mut now));
+    assert_eq!(looks, Some(FORGET_AFTER));
+    assert!(watch.is_empty() && !pool.lock().watched);
+}
+
+#[test]
+fn a_pool_is_looked_at_for_as_long_as_others_want_its_slot() {
+    let params = Arc::new(Params::default());
+    params.slots.set_limit(Some(1));
+    let [holds, waits] = [51, 52].map(|id| {
+        let pool = stubs::pool_of(&params, id);
+        let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
+        stubs::queue(&pool, pwq, &Work::new(|| ()));
+        pool
+    });
+    assert_eq!(params.slots.usage(), (1, 1));
+    holds.lock().counts.set_running(1);
+    run_all(&holds);
+    let mut watch = watch(&holds);
+    let look = |nth| watch.look(START + nth * PERIOD_NS);
+    assert!((0..100).map(look).all(|next| next.is_some()));
+    drop(waits);
+}
+
+#[test]
+fn what_was_allowed_for_sleepers_goes_when_nothing_waits() {
+    let pool = stubs::pool(53, 0);
+    pool.lock().allow_sleepers(20, 20);
+    assert!(pool.lock().target() > 22);
+    let mut watch = watch(&pool);
+    let targets: Vec<u32> = (0..20)
+        .map(|nth| {
+            watch.look(START + nth * PERIOD_NS);
+            pool.lock().target()
+        })
+        .collect();
+    // Bit by bit, and the first look only finds out where the pool stands.
+    assert!(
+        targets
+            .windows(2)
+            .skip(1)
+            .all(|two| two[1] < two[0] || two[1] == 2)
+    );
+    assert!(targets[19] < targets[0] / 2, "{targets:?}");
+}
+
+/// A thread that computes for a moment each time it is asked to, and sleeps in between.
+struct Thread {
+    tid: i32,
+    ask: mpsc::Sender<()>,
+    done: mpsc::Receiver<i32>,
+}
+
+impl Thread {
+    fn new() -> Self {
+        let ((ask, asked), (tell, done)) = (mpsc::channel(), mpsc::channel());
+        std::thread::spawn(move || {
+            let tid = thread::current_tid();
+            while tell.send(tid).is_ok() && asked.recv().is_ok() {
+                let until = thread::cpu_time_of_current_ns() + 2 * ASLEEP_BELOW_NS;
+                while thread::cpu_time_of_current_ns() < until {}
+            }
+        });
+        let tid = done.recv().expect("it has begun");
+        let own = Thread { tid, ask, done };
+        own.falls_asleep();
+        own
+    }
+
+    fn falls_asleep(&self) {
+        let asleep = |_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            thread::state_of(self.tid) == thread::ThreadState::Asleep
+        };
+        assert!((0..60_000).any(asleep), "it waits to be asked");
+    }
+
+    fn computes(&self) {
+        self.ask.send(()).expect("it is there");
+        self.done.recv().expect("it has computed");
+        self.falls_asleep();
+    }
+}
+
+/// A pool with one worker, which runs an item; to the monitor it is this thread.
+fn runs_on(thread: &Thread, id: u32) -> (Arc<Pool>, u32, Arc<WorkerHandle>) {
+    let pool = stubs::pool(id, 0);
+    let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
+    let (id, handle) = pool.enroll();
+    handle.tid.store(thread.tid as u32, Ordering::Relaxed);
+    handle.in_item.store(true, Ordering::Relaxed);
+    let mut guard = pool.lock();
+    let inner: &mut Inner = &mut guard;
+    let worker = &mut inner.workers[id];
+    inner.counts.transition_starting_to_searching(worker);
+    guard.begin(id, pwq.place, false);
+    drop(guard);
+    (pool, id, handle)
+}
+
+#[test]
+fn an_item_that_has_waited_while_the_monitor_looked_at_it_is_no_hog() {
+    let thread = Thread::new();
+    let (pool, id, handle) = runs_on(&thread, 55);
+    // It has not slept since the measurement began, and has computed for a second.
+    let sleeps = thread::voluntary_switches_of(thread.tid);
+    let mut computing = Computing::restart(0);
+    assert!(!computing.exceeds(0, 0, || sleeps));
+    let question = || {
+        let suspect = Suspect {
+            id,
+            handle: handle.clone(),
+            runs: 1,
+            seen_runs: 1,
+            seen_cpu_ns: 0,
+            seen_counted: true,
+            computing,
+            busy: Busy::Running,
+            tid: thread.tid,
+            cpu_ns: 1_000_000_000,
+        };
+        pool.question(suspect, false);
+        pool.lock().workers[id].state
+    };
+    // A declared wait ends.
+    pool.lock().workers[id].computing = Computing::default();
+    assert_eq!(question(), WorkerState::Busy(Busy::Running));
+    let now = pool.lock().workers[id].computing;
+    assert_eq!(now, Computing::default(), "the measurement begins anew");
+    pool.lock().workers[id].computing = computing;
+    assert_eq!(question(), WorkerState::Busy(Busy::CpuIntensive));
+}
+
+#[test]
+fn a_blocked_worker_counts_again_when_its_clock_has_moved_between_two_looks_and_it_is_awake() {
+    let thread = Thread::new();
+    let (pool, id, handle) = runs_on(&thread, 54);
+    let mut watch = watch(&pool);
+    let mut question = || {
+        pool.question_all(pool.lock(), &mut watch.pools[0]);
+        pool.lock().running()
+    };
+    assert_eq!(question(), 1);
+    // Outside an item a worker is awake, as far as the monitor sees.
+    let seems_awake = |awake: bool| handle.in_item.store(!awake, Ordering::Relaxed);
+    seems_awake(true);
+    thread.computes();
+    pool.lock().step_out(id, Busy::Blocked);
+    assert_eq!(question(), 0, "it may have computed before it blocked");
+    seems_awake(false);
+    thread.computes();
+    assert_eq!(question(), 0, "it has computed, and sleeps again");
+    seems_awake(true);
+    assert_eq!(question(), 0, "it stands still");
+    thread.computes();
+    assert_eq!(question(), 1);
+}
