@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::{cc, compile, crate_dir, folder, run};
+use common::{cc, compile, crate_dir, folder, has_or_says, includes, run, succeeds};
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 
 fn check(name: &str) {
     let folder = folder(&format!("kernel-{name}"));
@@ -16,6 +17,23 @@ fn check(name: &str) {
         &["-std=gnu11", "-O2"],
     );
     run::<&str>(&program, &[]);
+}
+
+/// What the headers' macros come to is also without a warning of clang's.
+#[test]
+fn clang_compiles_every_program() {
+    if !has_or_says("clang") {
+        return;
+    }
+    for entry in fs::read_dir(crate_dir().join("tests/c/kernel")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "c") {
+            continue;
+        }
+        let mut command = Command::new("clang");
+        command.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]);
+        succeeds(command.args(includes()).arg(path));
+    }
 }
 
 /// One test for each program.

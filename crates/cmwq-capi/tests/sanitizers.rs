@@ -84,10 +84,14 @@ fn compilers(test: &str) -> Vec<String> {
             output.status.success() && has("setarch") && run(&program).status.success()
         })
     };
-    let compilers: Vec<String> = [cc(), "clang".into()].into_iter().filter(works).collect();
-    if compilers.is_empty() {
-        println!("skipped, because no C compiler here has a thread sanitizer that runs");
-    }
+    let mut compilers = vec![cc(), "clang".into()];
+    compilers.retain(|compiler| {
+        let works = works(compiler);
+        if !works {
+            println!("skipped, because {compiler} has no thread sanitizer that runs here");
+        }
+        works
+    });
     compilers
 }
 

@@ -80,7 +80,7 @@ static inline void cmwq_guard_end(struct cmwq_guard *guard)
 #define CMWQ_PASTE_NOW(a, b) a##b
 #define CMWQ_PASTE(a, b) CMWQ_PASTE_NOW(a, b)
 /* Until the end of the block: guard(mutex)(&lock); */
-#define guard(name) struct cmwq_guard CMWQ_PASTE(cmwq_guard_at_, __LINE__) __cleanup(cmwq_guard_end) = cmwq_guard_##name
+#define guard(name) struct cmwq_guard CMWQ_PASTE(cmwq_guard_at_, __LINE__) __attribute__((__unused__)) __cleanup(cmwq_guard_end) = cmwq_guard_##name
 /* During the statement behind it. */
 #define scoped_guard(name, ...)                                                                                   \
 	for (struct cmwq_guard cmwq_held __cleanup(cmwq_guard_end) = cmwq_guard_##name(__VA_ARGS__), *cmwq_once = &cmwq_held; \

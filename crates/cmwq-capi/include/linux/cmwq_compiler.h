@@ -111,6 +111,9 @@ static inline void cmwq_read_once(const volatile void *from, void *to, unsigned 
 #ifndef ____cacheline_aligned
 #define ____cacheline_aligned __attribute__((__aligned__(64)))
 #endif
+#ifndef __cacheline_aligned
+#define __cacheline_aligned ____cacheline_aligned
+#endif
 #ifndef ____cacheline_aligned_in_smp
 #define ____cacheline_aligned_in_smp ____cacheline_aligned
 #endif

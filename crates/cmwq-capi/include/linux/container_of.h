@@ -28,6 +28,17 @@
 #endif
 #endif
 
+/* As const as the pointer. */
+#if !defined(container_of_const) && !defined(CMWQ_NO_CONTAINER_OF)
+#ifdef __cplusplus
+#define container_of_const(ptr, type, member) container_of(ptr, type, member)
+#else
+#define container_of_const(ptr, type, member)                                           \
+	_Generic(ptr, const __typeof__(((type *)0)->member) *: (const type *)container_of(ptr, type, member), \
+		default: container_of(ptr, type, member))
+#endif
+#endif
+
 #if !defined(offsetofend) && !defined(CMWQ_NO_CONTAINER_OF)
 #define offsetofend(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
 #endif

@@ -81,7 +81,22 @@ static inline bool mutex_is_locked(struct mutex *lock)
 	return false;
 }
 
+#include <linux/atomic.h>
 #include <linux/cleanup.h>
+
+#ifndef CMWQ_NO_ATOMIC
+/* Decrements; true, with the lock held, if that makes it 0. */
+static inline bool atomic_dec_and_mutex_lock(atomic_t *v, struct mutex *lock)
+{
+	if (atomic_add_unless(v, -1, 1))
+		return false;
+	mutex_lock(lock);
+	if (atomic_dec_and_test(v))
+		return true;
+	mutex_unlock(lock);
+	return false;
+}
+#endif
 #ifdef DEFINE_GUARD
 DEFINE_GUARD(mutex, struct mutex *, mutex_lock(_T), mutex_unlock(_T));
 #endif

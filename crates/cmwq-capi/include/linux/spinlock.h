@@ -100,8 +100,25 @@ typedef spinlock_t raw_spinlock_t;
 #define raw_spin_lock_irqsave(lock, flags) spin_lock_irqsave((lock), (flags))
 #define raw_spin_unlock_irqrestore(lock, flags) spin_unlock_irqrestore((lock), (flags))
 
+#include <linux/atomic.h>
 #include <linux/rwlock.h>
 #include <linux/cleanup.h>
+
+#ifndef CMWQ_NO_ATOMIC
+/* Decrements; true, with the lock held, if that makes it 0. */
+static inline bool atomic_dec_and_lock(atomic_t *v, spinlock_t *lock)
+{
+	if (atomic_add_unless(v, -1, 1))
+		return false;
+	spin_lock(lock);
+	if (atomic_dec_and_test(v))
+		return true;
+	spin_unlock(lock);
+	return false;
+}
+
+#define atomic_dec_and_lock_irqsave(v, lock, flags) ((flags) = 0, atomic_dec_and_lock((v), (lock)))
+#endif
 #ifdef DEFINE_GUARD
 DEFINE_GUARD(spinlock, spinlock_t *, spin_lock(_T), spin_unlock(_T));
 #define cmwq_guard_spinlock_bh cmwq_guard_spinlock

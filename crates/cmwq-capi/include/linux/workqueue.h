@@ -20,7 +20,10 @@
 #include <linux/bitops.h>
 #include <linux/list.h>
 #include <linux/lockdep.h>
+/* Timers count in jiffies of ours. */
+#if !defined(CMWQ_NO_TYPES) && !defined(CMWQ_NO_JIFFIES)
 #include <linux/timer.h>
+#endif
 #include <linux/container_of.h>
 #include <linux/cmwq_work.h>
 #include <linux/cpumask.h>

@@ -40,6 +40,15 @@ pub(crate) fn has(command: &str) -> bool {
     Command::new(command).arg("--version").output().is_ok()
 }
 
+/// The same, and says what is left out if there is none.
+pub(crate) fn has_or_says(command: &str) -> bool {
+    let there = has(command);
+    if !there {
+        println!("skipped, because {command} is not there");
+    }
+    there
+}
+
 /// A folder of the test's own, with the library under the names that a linker and a loader look for.
 pub(crate) fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);

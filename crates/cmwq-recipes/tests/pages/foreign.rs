@@ -66,6 +66,7 @@ const SYSTEM: &[&str] = &[
 
 /// Other languages, crates and programs.
 const OTHERS: &[&str] = &[
+    "--child-silent-after-fork",
     "BLOCKING_MAX_THREADS",
     "LazyLock",
     "SAFETY",

@@ -3,7 +3,8 @@
  * The smaller neighbours: what list.h, llist.h, bitops.h, cpumask.h, slab.h, ktime.h, overflow.h and others have beside what other programs
  * here use; locks of readers and writers, calls before main(), waits that wakers note in the entry.
  *
- * Seen to fail with: a reader let in beside a writer; list_cut_before() that takes the entry too; the flag of wait_woken() not cleared.
+ * Seen to fail with: a reader let in beside a writer; list_cut_before() that takes the entry too; the flag of wait_woken() not cleared; atomic_dec_and_lock()
+ * and atomic_dec_and_mutex_lock() that let go of the lock.
  */
 #define CONFIG_TOY 1
 #define CONFIG_LATER_MODULE 1
@@ -191,7 +192,7 @@ static int odd_first(const void *a, const void *b)
 {
 	int x = *(const int *)a, y = *(const int *)b;
 
-	return (x % 2 == 0) - (y % 2 == 0) ? (x % 2 == 0) - (y % 2 == 0) : x - y;
+	return (x % 2 == 0) != (y % 2 == 0) ? (x % 2 == 0) - (y % 2 == 0) : x - y;
 }
 
 static void memory(void)
@@ -287,6 +288,31 @@ static void locks(void)
 }
 
 static int nr_freed;
+
+/* The last user is told, and has the lock. */
+static void last_users(void)
+{
+	static const struct node node;
+	atomic_t users = ATOMIC_INIT(2);
+	unsigned long flags;
+	spinlock_t lock;
+	DEFINE_MUTEX(mutex);
+
+	spin_lock_init(&lock);
+	CHECK(!atomic_dec_and_lock(&users, &lock) && spin_trylock(&lock));
+	spin_unlock(&lock);
+	CHECK(atomic_dec_and_lock(&users, &lock) && !spin_trylock(&lock) && atomic_read(&users) == 0);
+	spin_unlock(&lock);
+	atomic_set(&users, 1);
+	CHECK(atomic_dec_and_lock_irqsave(&users, &lock, flags) && !spin_trylock(&lock));
+	spin_unlock_irqrestore(&lock, flags);
+	atomic_set(&users, 2);
+	CHECK(!atomic_dec_and_mutex_lock(&users, &mutex) && mutex_trylock(&mutex));
+	mutex_unlock(&mutex);
+	CHECK(atomic_dec_and_mutex_lock(&users, &mutex) && !mutex_trylock(&mutex) && atomic_read(&users) == 0);
+	mutex_unlock(&mutex);
+	CHECK(container_of_const(&node.n, struct node, n) == &node);
+}
 
 static void free_counted(void *what)
 {
@@ -403,6 +429,7 @@ int main(void)
 	memory();
 	shown();
 	locks();
+	last_users();
 	guards();
 	waits();
 	return 0;
