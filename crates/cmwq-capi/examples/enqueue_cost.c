@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * What queue_work() costs a C program: the counterpart of enqueue_cost.rs. Items are queued in rounds while every worker is
- * busy, so that nobody is woken and nobody contends. Prints one number, ns an item: the median of the rounds.
+ * busy, so that no thread is woken and none contends. Prints one number, ns an item: the median of the rounds.
  */
 #include <linux/atomic.h>
 #include <linux/kernel.h>

@@ -9,7 +9,7 @@
  * OWNERSHIP. A work item is the caller's memory: embedded in a structure, static, on the heap or on a stack. cmwq allocates
  * nothing to queue it. From the moment it is queued until its function is called, or it is cancelled, it must neither go away
  * nor move. Its function may free it: it is not touched once the function has been called. One on a stack must be flushed, or
- * cancelled with _sync, before the frame ends. A workqueue belongs to who made it, until cmwq_destroy_workqueue().
+ * cancelled with _sync, before the frame ends. A workqueue belongs to its maker, until cmwq_destroy_workqueue().
  *
  * THREADS. Every function may be called from any thread, also from within work functions, whatever locks the caller holds;
  * none from a signal handler, but for cmwq_reset_signal_mask(). Those that say "waits" sleep; called by a work function they count as blocking, so that others
@@ -472,7 +472,7 @@ struct cmwq_completion {
 
 #define CMWQ_COMPLETION_INIT {0}
 
-/* Makes it not done. Nobody may wait meanwhile. */
+/* Makes it not done. No thread may wait meanwhile. */
 void cmwq_reinit_completion(struct cmwq_completion *done);
 /* Lets one waiter go on, now or later. */
 void cmwq_complete(struct cmwq_completion *done);

@@ -4,7 +4,7 @@
  *
  *	cmwq::workqueue io("io");
  *	std::future<int> answer = io.submit([] { return 6 * 7; });
- *	io.execute([] { log("queued, and nobody waits"); });
+ *	io.execute([] { log("queued, and no thread waits"); });
  *	cmwq::scope(io, [&](auto &s) {     // items that borrow from this frame
  *		s.spawn([&] { sort(left); });
  *		sort(right);
@@ -54,7 +54,7 @@ inline int checked(int result, const char *what)
 	return result;
 }
 
-/* Queues an item that nobody else has. */
+/* Queues an item that no other thread has. */
 inline void queue_new(cmwq_workqueue *wq, cmwq_work *work)
 {
 	int fate = checked(cmwq_try_queue_work(wq, work), "cmwq: queueing");
@@ -187,7 +187,7 @@ public:
 		});
 		return future;
 	}
-	/* Runs func() as an item that nobody waits for. */
+	/* Runs func() as an item that no thread waits for. */
 	template <typename F> void execute(F &&func)
 	{
 		static_assert(std::is_invocable_v<std::decay_t<F> &>, "a function without arguments");

@@ -42,7 +42,7 @@ struct cmwq_cq *cmwq_cq_create(unsigned int flags, size_t capacity);
 /* Another owner of the same queue, for another thread; to be destroyed like the first one. */
 struct cmwq_cq *cmwq_cq_clone(struct cmwq_cq *cq);
 /*
- * Lets go of it. The last owner's call drops what was not drained, and closes the eventfd. Items that were submitted run all the same; nobody may
+ * Lets go of it. The last owner's call drops what was not drained, and closes the eventfd. Items that were submitted run all the same; no thread may
  * post any more. NULL is allowed.
  */
 void cmwq_cq_destroy(struct cmwq_cq *cq);

@@ -56,7 +56,7 @@ const _: () = assert!(offset_of!(Attrs, cpumask) == 16 && size_of::<Attrs>() == 
 /// The size of the first version: a caller never passes less.
 const LEAST: usize = 1040;
 
-/// How much of attributes in C is to be read or written; `None`: they do not say, so nobody has initialised them.
+/// How much of attributes in C is to be read or written; `None`: they do not say, so they were not initialised.
 ///
 /// # Safety
 /// They are as long as they say.

@@ -124,7 +124,7 @@ abi! {
 
     fn cmwq_cq_destroy(_call, cq: *mut Cq) {
         if !cq.is_null() {
-            // SAFETY: made by `to_c`, and the header asks that nobody uses it any more.
+            // SAFETY: made by `to_c`, and the header asks that no thread uses it any more.
             drop(unsafe { Box::from_raw(cq) });
         }
     }

@@ -1,6 +1,6 @@
-//! Read-copy-update: readers that wait for nobody, and grace periods.
+//! Read-copy-update: readers that never wait, and grace periods.
 //!
-//! One counter numbers the grace periods. A reader notes its present value when its outermost section begins, and 0 when it ends. Who waits for a
+//! One counter numbers the grace periods. A reader notes its present value when its outermost section begins, and 0 when it ends. A thread that waits for a
 //! grace period raises the counter and then waits until every thread has noted 0 or the new value. A section that began before either is seen by
 //! that, or has noted its value after the look; then the fences on both sides make it see what was done before the counter was raised.
 
@@ -40,7 +40,7 @@ pub(crate) fn discharge(task: NonNull<Task>) {
     readers().retain(|enrolled| enrolled.0 != task);
 }
 
-/// In a fork's child only the calling thread is left, and nobody holds the lock, since it was taken for the fork.
+/// In a fork's child only the calling thread is left, and no thread holds the lock, since it was taken for the fork.
 fn watch_forks() {
     static HELD: AtomicPtr<MutexGuard<'static, Vec<Enrolled>>> =
         AtomicPtr::new(std::ptr::null_mut());

@@ -87,7 +87,7 @@ fn sleep(task: &Task, ns: u64) -> bool {
         }
         let left = deadline.saturating_sub(crate::process::now_ns());
         if left == 0 {
-            // Whoever wakes it at this moment has woken it.
+            // A waker that comes at this moment has woken it.
             return task.state.swap(0, Ordering::SeqCst) == 0;
         }
         let span = libc::timespec {
@@ -127,7 +127,7 @@ abi! {
         let state = unsafe { &(*task).state };
         let mut was = state.load(Ordering::SeqCst);
         loop {
-            // A write in any case, so that what the waker did before is seen by the one who looks at the state next.
+            // A write in any case, so that what the waker did before is seen by the thread that reads the state next.
             let to = if was & states != 0 { 0 } else { was };
             match state.compare_exchange(was, to, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => break,
@@ -137,7 +137,7 @@ abi! {
         if was & states == 0 {
             return false;
         }
-        // SAFETY: a futex of this process; one whose thread has gone wakes nobody.
+        // SAFETY: a futex of this process; one whose thread has gone wakes no thread.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,

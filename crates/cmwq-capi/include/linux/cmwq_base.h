@@ -86,7 +86,7 @@
 #define CMWQ_NO_NODEMASK
 #endif
 
-/* A list of somebody else's has functions of his. */
+/* Another library's list has functions of its own. */
 #if defined(CMWQ_NO_LIST_HEAD) && !defined(CMWQ_NO_LIST)
 #define CMWQ_NO_LIST
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* How long a jiffy is, whoever's it is. Included after <linux/jiffies.h>. */
+/* How long a jiffy is, in the program's own header or ours. Included after <linux/jiffies.h>. */
 #ifndef CMWQ_LINUX_CMWQ_DELAY_H
 #define CMWQ_LINUX_CMWQ_DELAY_H
 

@@ -64,7 +64,7 @@ struct kobj_attribute {
 	ssize_t (*store)(struct kobject *kobj, struct kobj_attribute *attr, const char *buf, size_t count);
 };
 
-/* Folders that there always are: objects that nobody gives back. */
+/* Folders that there always are: objects that are never given back. */
 enum { CMWQ_KOBJ_KERNEL, CMWQ_KOBJ_FS, CMWQ_KOBJ_DEVICES, CMWQ_KOBJS };
 struct cmwq_base_kobjs {
 	pthread_mutex_t lock;
@@ -417,7 +417,7 @@ static inline struct kobject *kset_find_obj(struct kset *set, const char *name)
 	return found;
 }
 
-/* ---- events: nobody outside of the process hears of its objects ---- */
+/* ---- events: no other process hears of its objects ---- */
 
 enum kobject_action { KOBJ_ADD, KOBJ_REMOVE, KOBJ_CHANGE, KOBJ_MOVE, KOBJ_ONLINE, KOBJ_OFFLINE, KOBJ_BIND, KOBJ_UNBIND };
 

@@ -72,7 +72,7 @@ static inline void mutex_unlock(struct mutex *lock)
 #define mutex_lock_interruptible_nested(lock, subclass) mutex_lock_interruptible(lock)
 #define mutex_lock_io(lock) mutex_lock(lock)
 
-/* A hint: whoever has it may give it back at any time. */
+/* A hint: its holder may give it back at any time. */
 static inline bool mutex_is_locked(struct mutex *lock)
 {
 	if (!mutex_trylock(lock))

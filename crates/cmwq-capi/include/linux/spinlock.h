@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: a POSIX mutex, since whoever holds the lock may lose its CPU. There are no interrupts to
+ * Kernel-shaped, for user space; part of cmwq: a POSIX mutex, since the lock's holder may lose its CPU. There are no interrupts to
  * keep away: the variants are all the same. A program that brings its own defines CMWQ_NO_SPINLOCK.
  */
 #ifndef CMWQ_LINUX_SPINLOCK_H
@@ -76,7 +76,7 @@ static inline void spin_unlock(spinlock_t *lock)
 #define spin_trylock_irqsave(lock, flags) ((flags) = 0, spin_trylock(lock))
 #define spin_lock_nested(lock, subclass) spin_lock(lock)
 
-/* A hint: whoever has it may give it back at any time. */
+/* A hint: its holder may give it back at any time. */
 static inline int spin_is_locked(spinlock_t *lock)
 {
 	if (!spin_trylock(lock))

@@ -268,7 +268,7 @@ static inline int sysfs_create_groups(struct kobject *kobj, const struct attribu
 	return failed;
 }
 
-/* Nobody polls a file that the system does not have. */
+/* No program polls a file that the system does not have. */
 static inline void sysfs_notify(struct kobject *kobj, const char *folder, const char *attr)
 {
 	(void)kobj;

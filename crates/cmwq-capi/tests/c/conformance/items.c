@@ -176,7 +176,7 @@ static void items_of_zeros_and_declared_ones_work(void **state)
 	zeroed.func = static_run;
 	assert_true(queue_work(wq, &zeroed));
 	assert_true(queue_work(wq, &declared));
-	/* Cancelling one that nobody initialised is harmless. */
+	/* Cancelling one that was not initialised is harmless. */
 	assert_false(cancel_work_sync(&declared_too));
 	destroy_workqueue(wq);
 	assert_int_equal(static_runs, 2);

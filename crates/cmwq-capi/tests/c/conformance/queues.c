@@ -365,7 +365,7 @@ static void note_rescue(struct work_struct *work)
 
 static void a_rescuer_runs_what_no_worker_can(void **state)
 {
-	/* A strict queue with a nice level of its own: a pool that nobody else has, and that has no worker yet. */
+	/* A strict queue with a nice level of its own: a pool that no other queue has, and that has no worker yet. */
 	struct workqueue_struct *wq = new_wq(WQ_UNBOUND | WQ_MEM_RECLAIM, 0), *refused;
 	struct workqueue_attrs *attrs = alloc_workqueue_attrs();
 	struct work_struct items[20];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Objects with attribute files: who owns them, when they go, what the program reads and writes by their paths, and what it may not.
+ * Objects with attribute files: their owners, when they go, what the program reads and writes by their paths, and what it may not.
  *
  * Seen to fail with: no wait for a store that runs, in cmwq_sysfs_drop_file(); the owner's own call counted as one to wait for; no
  * kobject_put() of the parent; a group's folder left; modes not looked at; a mask printed without its commas.
@@ -251,7 +251,7 @@ static int remove_it(void *arg)
 	return 0;
 }
 
-/* Who takes a file away waits for the store that runs in it. */
+/* A thread that takes a file away waits for the store that runs in it. */
 static void removal_waits(void)
 {
 	struct engine *engine = make(kernel_kobj, "engine");

@@ -42,7 +42,7 @@ int main(void)
 	CHECK(cmwq_apply_workqueue_attrs(wq, &later.attrs) == 0);
 	CHECK(cmwq_get_workqueue_attrs(wq, &now) == 0 && now.nice == 3);
 
-	/* Memory that nobody has initialised. */
+	/* Memory that was not initialised. */
 	memset(&now, 0, sizeof(now));
 	CHECK(cmwq_get_workqueue_attrs(wq, &now) == -EINVAL);
 	CHECK(cmwq_apply_workqueue_attrs(wq, &now) == -EINVAL);

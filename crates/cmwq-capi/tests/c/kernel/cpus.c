@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * States for CPUs that come and go: callbacks for those that there are, for instances, for a CPU that the process loses and gets back (by its
- * affinity, which is taken from all its threads), and none while somebody holds cpus_read_lock().
+ * affinity, which is taken from all its threads), and none while a thread holds cpus_read_lock().
  *
  * Seen to fail with: teardown in ascending order; no rollback of a startup that failed; the lock taken for reading by the item that looks;
  * known CPUs not updated.

@@ -379,7 +379,7 @@ static int hear(void *arg)
 	while (!atomic_read(&said))
 		wait_woken(&wait, TASK_INTERRUPTIBLE, MAX_SCHEDULE_TIMEOUT);
 	remove_wait_queue(&queue, &wait);
-	/* A note that nobody waits for holds for one wait. */
+	/* A wake-up without a waiter holds for one wait. */
 	wait.flags |= WQ_FLAG_WOKEN;
 	CHECK(wait_woken(&wait, TASK_INTERRUPTIBLE, 1000) == 1000 && wait_woken(&wait, TASK_INTERRUPTIBLE, 1) == 0);
 	atomic_inc(&heard);

@@ -31,7 +31,7 @@ int main(void)
 
 	if (!wq || !freezable)
 		return 1;
-	/* The dump goes to standard error, and whoever runs this reads the other. */
+	/* The dump goes to standard error, and the test reads the other. */
 	dup2(STDOUT_FILENO, STDERR_FILENO);
 	set_worker_desc("no worker");
 	queue_work(wq, &work);

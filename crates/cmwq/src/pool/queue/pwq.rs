@@ -311,7 +311,7 @@ pub(in crate::pool) struct Ended {
 }
 
 /// The outcome of accepting an item.
-#[must_use = "an active item belongs on the worklist, and who begins to wait has to be told"]
+#[must_use = "an active item belongs on the worklist, and an item that begins to wait has to be told of"]
 pub(in crate::pool) enum Accepted {
     /// It may run, behind all that is on the worklist.
     Active(Pending),
