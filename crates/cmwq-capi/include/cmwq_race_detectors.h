@@ -112,9 +112,24 @@ static inline char *cmwq_told_run_of(const volatile void *item)
 	return &cmwq_told_runs[(((uint64_t)(uintptr_t)item >> 3) * 0x9e3779b97f4a7c15u >> 32) % sizeof(cmwq_told_runs)];
 }
 
+/*
+ * The item's own fields are the library's. Any of its threads may have read them without running the item, and so without telling anything: valgrind's
+ * tools do not look at them, until the memory is freed.
+ */
+static inline void cmwq_told_fields(const volatile void *item)
+{
+#ifdef CMWQ_VALGRIND
+	DO_CREQ_v_WW(_VG_USERREQ__HG_ARANGE_MAKE_UNTRACKED, void *, item, unsigned long, sizeof(struct cmwq_work));
+	VALGRIND_DO_CLIENT_REQUEST_STMT(VG_USERREQ__DRD_START_SUPPRESSION, item, sizeof(struct cmwq_work), 0, 0, 0);
+#else
+	(void)item;
+#endif
+}
+
 static inline void cmwq_told_begin(const void *item, uintptr_t queue)
 {
 	(void)queue;
+	cmwq_told_fields(item);
 	cmwq_told_acquire(item);
 	/* The item's run before this one has ended. */
 	cmwq_told_acquire(cmwq_told_run_of(item));
@@ -129,6 +144,7 @@ static inline void cmwq_told_end(const void *item, uintptr_t queue)
 /* By a thread that has waited for an item, or has taken it back: what ran, and what the threads that queued it did before. */
 static inline void cmwq_told_waited(const volatile void *item)
 {
+	cmwq_told_fields(item);
 	cmwq_told_acquire(cmwq_told_run_of(item));
 	cmwq_told_acquire(item);
 }
