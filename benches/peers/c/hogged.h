@@ -1,10 +1,11 @@
 /*
  * Hogged: how soon an empty item starts while items queued before it compute for long. In batches: first the hogs are queued, then
  * a sample every period, whether or not the samples before it have started. A batch ends with its hogs and samples.
- * A part of harness.h, which declares what is used here.
  */
 #ifndef PEER_HOGGED_H
 #define PEER_HOGGED_H
+
+#include "issuer.h"
 
 static inline void hog(struct item *item)
 {

@@ -1,9 +1,11 @@
 /*
  * Loop and fork: a parallel loop over the numbers of an array, or a tree of forks and joins, again and again; the time is that of the
- * whole. The items are the numbers, or the leaves. As in rust/pools/src/loops/parallel.rs and fork.rs. For harness.h alone.
+ * whole. The items are the numbers, or the leaves. As in rust/pools/src/loops/parallel.rs and fork.rs.
  */
 #ifndef PEER_WHOLE_H
 #define PEER_WHOLE_H
+
+#include "issuer.h"
 
 #define FORK_DEPTH 12
 #define FORK_SHARE 100

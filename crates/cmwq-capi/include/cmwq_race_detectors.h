@@ -114,7 +114,7 @@ static inline char *cmwq_told_run_of(const volatile void *item)
 
 /*
  * The item's own fields are the library's. Any of its threads may have read them without running the item, and so without telling anything: valgrind's
- * tools do not look at them, until the memory is freed.
+ * tools do not check them until the memory is freed.
  */
 static inline void cmwq_told_fields(const volatile void *item)
 {

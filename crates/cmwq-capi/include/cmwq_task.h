@@ -11,7 +11,7 @@ extern "C" {
 
 /* A thread. Its memory stays while there are references; the thread has one itself. */
 struct cmwq_task {
-	/* 0: it runs. The thread sets it before it looks whether it has to sleep; its waker sets it back to 0. */
+	/* 0: it runs. The thread sets it before it checks whether it has to sleep; its waker sets it back to 0. */
 	unsigned int state;
 	unsigned int private_refs;
 	int pid;

@@ -8,6 +8,8 @@ use super::queue::pwq::{PwqKey, Traits};
 use super::silent::{NoFront, NoHelper};
 use super::state::group::Group;
 use super::state::pool::{Pool, PwqState, Rescue};
+use super::task::call::run_item;
+use super::task::run::Task;
 use crate::item::{Pending, Work};
 use crate::topology::CpuSet;
 use std::sync::Arc;
@@ -117,4 +119,34 @@ pub(in crate::pool) fn queue(pool: &Arc<Pool>, pwq: PwqKey, work: &Work) {
     let mut pending = unsafe { Pending::claim(work.raw()) }.expect("idle");
     pending.set_destination(pool.id, pwq.place);
     pool.publish(pending);
+}
+
+/// A pool of these CPUs, all of them taken, where so many items wait. It has called no thief.
+pub(in crate::pool) fn saturated(
+    group: &Arc<Group<Pool>>,
+    id: u32,
+    cpus: &[usize],
+    waiting: usize,
+) -> Arc<Pool> {
+    let pool = pool_on(group, id, cpus);
+    let pwq = add_pwq(&pool, Traits::default(), 1000);
+    for _ in 0..waiting {
+        queue(&pool, pwq, &Work::new(|| ()));
+    }
+    let mut guard = pool.lock();
+    guard.call_no_thief();
+    guard.drain();
+    let target = guard.target();
+    guard.counts.set_running(target);
+    drop(guard);
+    pool
+}
+
+/// Runs what waits, on this thread.
+pub(in crate::pool) fn run_all(pool: &Arc<Pool>) {
+    let next = || pool.lock().task_for_helper();
+    while let Some(Task { started, run }) = next() {
+        let panicked = run_item(started, run);
+        assert!(pool.lock().end_task(run, panicked).is_none());
+    }
 }

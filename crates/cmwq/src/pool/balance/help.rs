@@ -258,14 +258,9 @@ mod tests {
         // Each has a backlog that is worth a steal, and no CPU to spare.
         let pods: [(u32, &[usize]); 2] = [(7, &[0, 1]), (8, &[2, 3])];
         let pools = pods.map(|(id, cpus)| {
-            let pool = stubs::pool_on(&group, id, cpus);
-            let pwq = stubs::add_pwq(&pool, Traits::default(), 100);
-            stubs::queue(&pool, pwq, &Work::new(|| ()));
+            let pool = stubs::saturated(&group, id, cpus, 1);
             let mut guard = pool.lock();
             guard.call_no_thief();
-            guard.drain();
-            let target = guard.target();
-            guard.counts.set_running(target);
             guard.pace.note(1_000_000);
             drop(guard);
             pool

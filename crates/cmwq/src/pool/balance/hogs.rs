@@ -4,12 +4,10 @@
 use crate::pool::attrs::kind::PoolKind;
 use crate::pool::state::pool::Pool;
 use crate::sys::atomic::Ordering;
-use crate::sys::clock;
 use std::sync::Arc;
 
-/// Under a limit over all pools, items of an unbound pool are hogs this many times later: more workers than slots only get the process's control
-/// group throttled. For the same reason there are then only as many extra slots as hogs,
-/// unless no item ends for long.
+/// Under a limit over all pools, items of an unbound pool are hogs this many times later: more workers than slots only get the process's cgroup
+/// throttled. For the same reason there are then only as many extra slots as hogs, unless no item ends for long.
 const LATER_IF_LIMITED: u64 = 10;
 
 impl Pool {
@@ -27,8 +25,8 @@ impl Pool {
         matches!(self.attrs.kind, PoolKind::PerCpu(_)) && self.hog_threshold_ns().is_some()
     }
 
-    /// At a tick of the monitor: `completed` items have ended since the last one.
-    pub(in crate::pool) fn make_room_beside_hogs(self: &Arc<Self>, completed: u64) {
+    /// At a tick of the monitor: `completed` items have ended since the last one, `passed_ns` ago.
+    pub(in crate::pool) fn make_room_beside_hogs(self: &Arc<Self>, completed: u64, passed_ns: u64) {
         if self.attrs.kind != PoolKind::Unbound {
             return;
         }
@@ -40,7 +38,7 @@ impl Pool {
             return;
         }
         let waiting = u32::try_from(guard.waiting()).unwrap_or(u32::MAX);
-        let most = match guard.is_limited() && !guard.hogs.steps_beyond_limit(clock::now_ns()) {
+        let most = match guard.is_limited() && !guard.hogs.steps_beyond_limit(passed_ns) {
             true => guard.hogs.workers,
             false => guard.running().saturating_add(waiting),
         };
@@ -59,6 +57,8 @@ mod tests {
     use crate::pool::state::pool::Inner;
     use crate::pool::state::worker::Busy;
     use crate::pool::stubs;
+
+    const TICK_NS: u64 = 2_000_000;
 
     /// A pool of two CPUs where two hogs run and `waiting` items wait.
     fn hogged(params: &Arc<Params>, waiting: usize) -> (Arc<Pool>, [u32; 2]) {
@@ -86,16 +86,10 @@ mod tests {
         ids
     }
 
-    impl Pool {
-        fn lock_target(self: &Arc<Self>) -> u32 {
-            self.lock().target()
-        }
-    }
-
     /// The targets after so many looks at which nothing has ended.
     fn targets(pool: &Arc<Pool>, looks: usize) -> Vec<u32> {
         let look = |_| {
-            pool.make_room_beside_hogs(0);
+            pool.make_room_beside_hogs(0, TICK_NS);
             pool.lock().target()
         };
         (0..looks).map(look).collect()
@@ -106,7 +100,6 @@ mod tests {
         let (pool, [one, other]) = hogged(&Arc::default(), 20);
         assert_eq!(pool.lock().target(), 2);
         assert_eq!(targets(&pool, 6), [4, 6, 10, 18, 22, 22]);
-        // Many end: the worklist moves on by itself.
         pool.lock().end(one);
         assert_eq!(pool.lock().target(), 22, "one is left");
         pool.lock().end(other);
@@ -118,9 +111,10 @@ mod tests {
     fn where_items_end_often_or_nothing_waits_no_room_is_made() {
         let (pool, _) = hogged(&Arc::default(), 20);
         pool.lock().counts.set_running(3);
-        pool.make_room_beside_hogs(4);
+        // Many end: the worklist moves on by itself.
+        pool.make_room_beside_hogs(4, TICK_NS);
         assert_eq!(pool.lock().target(), 2);
-        pool.make_room_beside_hogs(3);
+        pool.make_room_beside_hogs(3, TICK_NS);
         assert_eq!(pool.lock().target(), 4);
         let (pool, _) = hogged(&Arc::default(), 0);
         assert_eq!(targets(&pool, 3), [2, 2, 2]);
@@ -140,6 +134,31 @@ mod tests {
     }
 
     #[test]
+    fn below_a_limit_the_extra_slots_double_when_no_item_has_ended_for_100_ms() {
+        let params = Arc::new(Params::default());
+        params.slots.set_limit(Some(2));
+        let (pool, _) = hogged(&params, 20);
+        let extra = |ms: u64, completed| {
+            pool.make_room_beside_hogs(completed, ms * 1_000_000);
+            pool.lock().hogs.extra()
+        };
+        assert_eq!([extra(98, 0), extra(2, 0)], [2, 4]);
+        assert_eq!([extra(98, 0), extra(2, 0)], [4, 8]);
+        // Items end: the time begins anew.
+        assert_eq!([extra(98, 0), extra(2, 100)], [8, 8]);
+        assert_eq!([extra(98, 0), extra(2, 0)], [8, 16]);
+        // The same at a tick at which no item waits.
+        assert_eq!(extra(98, 0), 16);
+        stubs::run_all(&pool);
+        let mut watch = Watch::default();
+        watch.add(Arc::downgrade(&pool));
+        watch.look(1_000_000_000);
+        watch.look(1_002_000_000);
+        assert!(!pool.lock().hogs.steps_beyond_limit(98_000_000));
+        assert!(pool.lock().hogs.steps_beyond_limit(2_000_000));
+    }
+
+    #[test]
     fn a_hogged_pool_counts_as_saturated_before_its_extra_slots_are_used() {
         let (pool, _) = hogged(&Arc::default(), 20);
         assert_eq!(pool.lock().running(), 0);
@@ -149,7 +168,7 @@ mod tests {
         for _ in 0..4 {
             now = watch.look(now).expect("it goes on");
         }
-        assert!(pool.lock_target() > 6);
+        assert!(pool.lock().target() > 6);
     }
 
     #[test]
@@ -174,7 +193,7 @@ mod tests {
 
         let pool = stubs::pool_of_kind(PoolKind::PerCpu(0), &params);
         hog_and_wait(&pool, 1, 20);
-        let before = pool.lock_target();
+        let before = pool.lock().target();
         assert_eq!(targets(&pool, 3), [before; 3]);
     }
 }

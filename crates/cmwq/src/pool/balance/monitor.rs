@@ -189,6 +189,7 @@ impl Pool {
                 false => self.pending_wakeups.forbid(self.id),
             };
             guard.forget_sleepers();
+            guard.hogs.moves_on();
             let counts_hogs = guard.running() > 0 && self.counts_all_hogs();
             watched.calm_looks += 1;
             if caller_slots || counts_hogs {
@@ -220,7 +221,7 @@ impl Pool {
         if self.attrs.kind == PoolKind::Unbound {
             self.count_sleepers(&mut watched.sleepers);
         }
-        self.make_room_beside_hogs(done);
+        self.make_room_beside_hogs(done, passed_ns);
         self.consider_help(waiting, done, passed_ns);
         true
     }

@@ -1,7 +1,7 @@
 //! Batch submission: what an issuer publishes with one exchange runs once, wakes a parked worker, and is seen by all threads that must see what was
 //! published before. Under the model checker two items of one function make a chunk, which has four entries.
 
-use super::chunks::{bundling, items, publish_all, wait};
+use super::chunks::{assert_accepted_in_order, items, pool_with_chunks, publish_all, wait};
 use super::*;
 use crate::pool::queue::together::Together;
 use std::sync::atomic::AtomicUsize;
@@ -29,7 +29,7 @@ fn publish_batch(
 fn a_batch_wakes_a_worker_that_sleeps_and_runs_once() {
     for in_chunks in [false, true] {
         explore(3, move || {
-            let (pool, pwq, together) = bundling(1);
+            let (pool, pwq, together) = pool_with_chunks(1);
             let done = Arc::new(Parker::new());
             let items = items::<3>(&done);
             let worker = start(&pool);
@@ -48,7 +48,7 @@ fn a_batch_wakes_a_worker_that_sleeps_and_runs_once() {
 #[test]
 fn batches_of_two_issuers_run_once_each() {
     explore(2, || {
-        let (pool, pwq, together) = bundling(1);
+        let (pool, pwq, together) = pool_with_chunks(1);
         let done = Arc::new(Parker::new());
         let (mine, others) = (items::<3>(&done), items::<2>(&done));
         let worker = start(&pool);
@@ -70,18 +70,13 @@ fn batches_of_two_issuers_run_once_each() {
 #[test]
 fn a_batch_comes_after_what_its_issuer_has_published_before() {
     explore(2, || {
-        let (pool, pwq, together) = bundling(1);
+        let (pool, pwq, together) = pool_with_chunks(1);
         let items = items::<8>(&Arc::new(Parker::new()));
         // Alone, and in a chunk with free entries; then a batch with a chunk of its own, and one item behind that.
         publish_all(&pool, pwq, &together, &items[..3]);
         assert_eq!(publish_batch(&pool, pwq, Some(&together), &items[3..7]), 4);
         publish_all(&pool, pwq, &together, &items[7..]);
-        let mut guard = pool.lock();
-        guard.drain();
-        let accepted: Vec<usize> = guard.worklist.iter().map(RawWork::address).collect();
-        drop(guard);
-        let published = items.each_ref().map(|item| item.raw().address());
-        assert_eq!(accepted, published);
+        assert_accepted_in_order(&pool, &items);
         let worker = start(&pool);
         finish(&pool, [worker]);
         assert_eq!(items.map(|item| item.runs()), [1; 8]);
@@ -91,7 +86,7 @@ fn a_batch_comes_after_what_its_issuer_has_published_before() {
 #[test]
 fn a_drain_sees_all_of_a_batch_or_nothing() {
     explore(3, || {
-        let (pool, pwq, together) = bundling(1);
+        let (pool, pwq, together) = pool_with_chunks(1);
         let done = Arc::new(Parker::new());
         let items = items::<3>(&done);
         let published = Arc::new(AtomicUsize::new(0));
@@ -125,7 +120,7 @@ fn a_drain_sees_all_of_a_batch_or_nothing() {
 #[test]
 fn an_item_that_runs_and_comes_again_in_a_batch_never_runs_twice_at_once() {
     explore(2, || {
-        let (pool, pwq, together) = bundling(2);
+        let (pool, pwq, together) = pool_with_chunks(2);
         let done = Arc::new(Parker::new());
         let items = items::<2>(&done);
         assert_eq!(publish_batch(&pool, pwq, Some(&together), &items), 2);

@@ -14,7 +14,7 @@ use crate::sys::gate::era;
 use std::sync::atomic::AtomicUsize;
 
 /// A pool whose workers take all that they find, with a pool workqueue and its chunks.
-pub(super) fn bundling(cpus: usize) -> (Arc<Pool>, PwqKey, Arc<Together>) {
+pub(super) fn pool_with_chunks(cpus: usize) -> (Arc<Pool>, PwqKey, Arc<Together>) {
     let pool = batching_pool(1, cpus);
     let pwq = add_pwq(&pool, Traits::default());
     let together = Arc::new(Together::new(pool.id, pwq.place, &pool.oldest_batch));
@@ -65,7 +65,7 @@ pub(super) fn publish_all(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, it
 #[test]
 fn what_one_thread_publishes_together_runs_once_each() {
     explore(3, || {
-        let (pool, pwq, together) = bundling(1);
+        let (pool, pwq, together) = pool_with_chunks(1);
         let done = Arc::new(Parker::new());
         let items = items::<4>(&done);
         let worker = start(&pool);
@@ -84,7 +84,7 @@ fn what_one_thread_publishes_together_runs_once_each() {
 #[test]
 fn what_two_threads_publish_together_runs_once_each() {
     explore(2, || {
-        let (pool, pwq, together) = bundling(1);
+        let (pool, pwq, together) = pool_with_chunks(1);
         let done = Arc::new(Parker::new());
         let (mine, others) = (items::<3>(&done), items::<2>(&done));
         let other = thread::spawn({
@@ -103,21 +103,25 @@ fn what_two_threads_publish_together_runs_once_each() {
     });
 }
 
+/// Accepts what was published, and compares its order with that of `items`.
+pub(super) fn assert_accepted_in_order(pool: &Arc<Pool>, items: &[Arc<Item>]) {
+    let mut guard = pool.lock();
+    guard.drain();
+    let accepted = guard.worklist.iter().map(RawWork::address);
+    let published = items.iter().map(|item| item.raw().address());
+    assert!(accepted.eq(published));
+}
+
 #[test]
 fn what_one_thread_publishes_is_accepted_in_that_order() {
     explore(2, || {
-        let (pool, pwq, together) = bundling(1);
+        let (pool, pwq, together) = pool_with_chunks(1);
         let items = items::<6>(&Arc::new(Parker::new()));
         // Alone, in a chunk, and then alone again, though the chunk has free entries.
         publish_all(&pool, pwq, &together, &items[..2]);
         wait_begins();
         publish_all(&pool, pwq, &together, &items[2..]);
-        let mut guard = pool.lock();
-        guard.drain();
-        let accepted: Vec<usize> = guard.worklist.iter().map(RawWork::address).collect();
-        drop(guard);
-        let published = items.each_ref().map(|item| item.raw().address());
-        assert_eq!(accepted, published);
+        assert_accepted_in_order(&pool, &items);
         let worker = start(&pool);
         finish(&pool, [worker]);
         assert_eq!(items.map(|item| item.runs()), [1; 6]);
@@ -127,7 +131,7 @@ fn what_one_thread_publishes_is_accepted_in_that_order() {
 #[test]
 fn who_drains_sees_what_was_published_together_before() {
     explore(3, || {
-        let (pool, pwq, together) = bundling(1);
+        let (pool, pwq, together) = pool_with_chunks(1);
         let done = Arc::new(Parker::new());
         let items = items::<3>(&done);
         let told = Arc::new(AtomicUsize::new(0));
@@ -164,7 +168,7 @@ fn who_drains_sees_what_was_published_together_before() {
 #[test]
 fn a_chunk_is_not_used_again_while_its_maker_may_write_to_it() {
     explore(2, || {
-        let (pool, pwq, together) = bundling(1);
+        let (pool, pwq, together) = pool_with_chunks(1);
         let done = Arc::new(Parker::new());
         let (mine, others) = (items::<4>(&done), items::<3>(&done));
         // Takes what is there, and makes a chunk.
@@ -191,7 +195,7 @@ fn a_chunk_is_not_used_again_while_its_maker_may_write_to_it() {
 #[test]
 fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_chunk() {
     explore(2, || {
-        let (pool, pwq, together) = bundling(2);
+        let (pool, pwq, together) = pool_with_chunks(2);
         let (begun, go_on) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
         let done = Arc::new(Parker::new());
         let again = Item::waiting(&Touched::new(), &begun, &go_on);
@@ -232,7 +236,7 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_chunk() {
 #[test]
 fn an_item_that_comes_again_goes_behind_what_is_left_of_its_batch() {
     explore(2, || {
-        let (pool, pwq, together) = bundling(2);
+        let (pool, pwq, together) = pool_with_chunks(2);
         let (begun, go_on) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
         let blocked = Item::waiting(&Touched::new(), &begun, &go_on);
         let [alone, again, left] = items::<3>(&Arc::new(Parker::new()));
@@ -259,7 +263,7 @@ fn an_item_that_comes_again_goes_behind_what_is_left_of_its_batch() {
 #[test]
 fn what_is_behind_a_blocked_item_of_a_chunk_runs_when_the_monitor_has_looked() {
     explore(2, || {
-        let (pool, pwq, together) = bundling(2);
+        let (pool, pwq, together) = pool_with_chunks(2);
         let (begun, last_done) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
         let done = Arc::new(Parker::new());
         let first = Item::new(&Touched::new(), Some(&done));
@@ -310,7 +314,7 @@ fn execute(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: Small) {
 #[test]
 fn closures_are_called_once_whoever_takes_them() {
     explore(2, || {
-        let (pool, pwq, together) = bundling(1);
+        let (pool, pwq, together) = pool_with_chunks(1);
         let called = Arc::new(Called {
             times: AtomicUsize::new(0),
             done: Parker::new(),
@@ -358,7 +362,7 @@ fn what_has_a_handle_runs_once_as_one_or_the_other() {
     // Across all executions, which loom does not see.
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
     explore(3, || {
-        let (pool, pwq, together) = bundling(1);
+        let (pool, pwq, together) = pool_with_chunks(1);
         let called = Arc::new(Called {
             times: AtomicUsize::new(0),
             done: Parker::new(),

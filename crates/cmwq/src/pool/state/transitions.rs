@@ -92,8 +92,10 @@ impl Inner {
     #[cold]
     pub(in crate::pool) fn hog_ended(&mut self) {
         self.hogs.workers -= 1;
-        if self.hogs.workers == 0 && self.hogs.extra > 0 {
-            self.hogs.extra = 0;
+        if self.hogs.workers > 0 {
+            return;
+        }
+        if std::mem::take(&mut self.hogs).extra > 0 {
             self.retarget();
         }
     }

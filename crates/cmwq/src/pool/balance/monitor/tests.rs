@@ -6,42 +6,14 @@ use crate::pool::attrs::params::Params;
 use crate::pool::queue::pwq::Traits;
 use crate::pool::state::group::Group;
 use crate::pool::stubs;
-use crate::pool::task::call::run_item;
-use crate::pool::task::run::Task;
-
 use std::sync::mpsc;
 
 const START: u64 = 1_000_000_000;
-
-/// A pool of one CPU, on which a worker runs and so many items wait.
-fn saturated(group: &Arc<Group<Pool>>, id: u32, cpu: usize, waiting: usize) -> Arc<Pool> {
-    let pool = stubs::pool_on(group, id, &[cpu]);
-    let pwq = stubs::add_pwq(&pool, Traits::default(), 1000);
-    for _ in 0..waiting {
-        stubs::queue(&pool, pwq, &Work::new(|| ()));
-    }
-    let mut guard = pool.lock();
-    guard.call_no_thief();
-    guard.drain();
-    let target = guard.target();
-    guard.counts.set_running(target);
-    drop(guard);
-    pool
-}
 
 fn watch(pool: &Arc<Pool>) -> Watch {
     let mut watch = Watch::default();
     watch.add(Arc::downgrade(pool));
     watch
-}
-
-/// Runs what waits, on this thread.
-fn run_all(pool: &Arc<Pool>) {
-    let next = || pool.lock().task_for_helper();
-    while let Some(Task { started, run }) = next() {
-        let panicked = run_item(started, run);
-        assert!(pool.lock().end_task(run, panicked).is_none());
-    }
 }
 
 fn wants_help(pool: &Pool) -> bool {
@@ -57,7 +29,7 @@ fn called(pools: &[Arc<Pool>]) -> Vec<u32> {
 #[test]
 fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_look() {
     let group = Group::new();
-    let pool = saturated(&group, 41, 0, 2);
+    let pool = stubs::saturated(&group, 41, &[0], 2);
     let neighbours =
         [(42, 3), (43, 1), (44, 2)].map(|(id, cpu)| stubs::pool_on(&group, id, &[cpu]));
     let mut watch = watch(&pool);
@@ -73,7 +45,7 @@ fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_look() {
         "one for each item, the nearest"
     );
     // It is taken back at the first look at which nothing waits.
-    run_all(&pool);
+    stubs::run_all(&pool);
     assert_eq!(watch.look(START + PERIOD_NS), Some(START + 2 * PERIOD_NS));
     assert!(!wants_help(&pool));
 }
@@ -89,7 +61,7 @@ fn a_pool_that_gets_on_wants_help_only_if_its_last_item_waits_for_longer_than_a_
         (100_000, false),
     ] {
         let group = Group::new();
-        let pool = saturated(&group, 45, 0, 100);
+        let pool = stubs::saturated(&group, 45, &[0], 100);
         let neighbour = stubs::pool_on(&group, 46, &[1]);
         let mut watch = watch(&pool);
         let second = watch.look(START).expect("it goes on");
@@ -104,11 +76,11 @@ fn a_pool_that_gets_on_wants_help_only_if_its_last_item_waits_for_longer_than_a_
 
 #[test]
 fn a_pool_without_neighbours_and_one_that_is_not_saturated_ask_for_no_thief() {
-    let pool = saturated(&Group::new(), 47, 0, 2);
+    let pool = stubs::saturated(&Group::new(), 47, &[0], 2);
     let mut alone = watch(&pool);
     assert_eq!(alone.look(START), Some(START + PERIOD_NS));
     let group = Group::new();
-    let pool = saturated(&group, 48, 0, 2);
+    let pool = stubs::saturated(&group, 48, &[0], 2);
     let neighbour = stubs::pool_on(&group, 49, &[1]);
     pool.lock().counts.set_running(0);
     let mut calm = watch(&pool);
@@ -119,7 +91,7 @@ fn a_pool_without_neighbours_and_one_that_is_not_saturated_ask_for_no_thief() {
 
 #[test]
 fn a_pool_where_nothing_waits_any_more_is_forgotten_after_25_looks() {
-    let pool = saturated(&Group::new(), 50, 0, 1);
+    let pool = stubs::saturated(&Group::new(), 50, &[0], 1);
     pool.lock().watched = true;
     let mut watch = watch(&pool);
     let mut now = START;
@@ -131,7 +103,7 @@ fn a_pool_where_nothing_waits_any_more_is_forgotten_after_25_looks() {
     for _ in 0..100 {
         assert!(look(&mut watch, &mut now), "something waits");
     }
-    run_all(&pool);
+    stubs::run_all(&pool);
     let looks = (1..100).find(|_| !look(&mut watch, &mut now));
     assert_eq!(looks, Some(FORGET_AFTER));
     assert!(watch.is_empty() && !pool.lock().watched);
@@ -149,7 +121,7 @@ fn a_pool_is_looked_at_for_as_long_as_others_want_its_slot() {
     });
     assert_eq!(params.slots.usage(), (1, 1));
     holds.lock().counts.set_running(1);
-    run_all(&holds);
+    stubs::run_all(&holds);
     let mut watch = watch(&holds);
     let look = |nth| watch.look(START + nth * PERIOD_NS);
     assert!((0..100).map(look).all(|next| next.is_some()));
