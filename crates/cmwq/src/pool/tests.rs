@@ -362,48 +362,6 @@ fn there_is_no_caller_slot_on_the_way_out_of_a_pool() {
 }
 
 #[test]
-fn a_waiter_that_runs_one_item_after_the_other_has_one_place() {
-    let item = RawWork::new(raw::nothing);
-    let (_engine, wq, pool) = queue(4, 8);
-    let mut guard = pool.lock();
-    let place = only_pwq(&guard);
-    let places = |guard: &PoolGuard<'_>| {
-        assert_eq!(guard.running(), guard.counts.guests());
-        guard.counts.guests()
-    };
-    // Where nothing waits it needs no guest slot.
-    guard.guest_begins();
-    assert_eq!(places(&guard), 0);
-    guard.guest_ends();
-    guard.accept_item(claim(&item, pool.id, place));
-    for _ in 0..3 {
-        guard.guest_begins();
-        assert_eq!(places(&guard), 1);
-        guard.guest_ends();
-        assert_eq!(places(&guard), 1, "it keeps it for the next one");
-    }
-    guard.guest_begins();
-    guard.guest_begins();
-    assert_eq!(places(&guard), 2, "there are two waiters");
-    guard.guest_ends();
-    // The last one ends when nothing waits any more.
-    let taken = guard.take_out(pool.id, &item);
-    taken.expect("it waits").0.release();
-    guard.guest_ends();
-    assert_eq!(places(&guard), 0);
-    // A guest slot is not reclaimed at once, unless this thread has just lost its CPU.
-    guard.accept_item(claim(&item, pool.id, place));
-    let kept = (0..1_000).any(|_| {
-        guard.guest_begins();
-        guard.guest_ends();
-        !guard.end_stale_guests()
-    });
-    assert!(kept, "each time it was taken back before the next item");
-    drop(guard);
-    wq.flush().expect("not from an item");
-}
-
-#[test]
 fn who_waits_in_line_takes_no_credit_past_it() {
     let items = std::array::from_fn(|_| RawWork::new(raw::nothing));
     let [active, cancelled, late] = &items;

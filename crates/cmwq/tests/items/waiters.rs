@@ -440,8 +440,7 @@ fn threads_that_go_the_short_way_meet_everything_that_closes_it() {
     broken.none();
 }
 
-/// A waiter that runs its item while others wait takes a guest slot, here the only running worker's of the pod. It must not keep it, though only the
-/// monitor calls the pool again.
+/// A waiter that runs its item must keep no other item from the pod's only worker, though only the monitor calls the pool again.
 #[test]
 fn what_waits_behind_a_waiter_is_run_though_nobody_calls() {
     let engine = one_cpu();
@@ -454,7 +453,7 @@ fn what_waits_behind_a_waiter_is_run_though_nobody_calls() {
         let behind = Arc::new(Completion::new());
         let own = wq.spawn(move || {
             door.open.complete();
-            // Most likely the worker comes back meanwhile, and finds the pod's target reached.
+            // Most likely the worker comes back meanwhile.
             (0..50).for_each(|_| thread::yield_now());
             who()
         });

@@ -170,7 +170,6 @@ impl Pool {
         // Dropped after the guard: wakers must be called with the lock free.
         let _wake;
         let mut guard = self.lock();
-        guard.end_stale_guests();
         if guard.is_limited() {
             guard.stop_counting_lasting_helpers();
         }

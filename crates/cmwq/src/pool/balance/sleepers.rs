@@ -80,7 +80,7 @@ impl Pool {
             worker.is_some_and(|worker| worker.runs == asked.runs && worker.state.is_running())
         });
         sleepers.learn(still.count(), number);
-        let allowed = sleepers.of(guard.running() - guard.counts.guests());
+        let allowed = sleepers.of(guard.running());
         let blocked = sleepers.learn_blocked(guard.blocked());
         guard.allow_sleepers(allowed, blocked);
     }

@@ -13,14 +13,7 @@ impl PoolGuard<'_> {
             && self.kind() == PoolKind::Unbound
             && self.sleepers == 0
             && self.binding.len() > 1
-            && self.nobody_is_blocked()
             && self.placement().is_habit()
-    }
-
-    fn nobody_is_blocked(&self) -> bool {
-        // A worker on its way out counts as searching until it is gone.
-        let awake = self.running() - self.counts.guests() + self.searching();
-        self.workers.len() == self.idle().len() + awake as usize
     }
 
     /// The preferred CPU of worker `id`, if it is to park there.

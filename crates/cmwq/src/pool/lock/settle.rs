@@ -28,7 +28,7 @@ impl PoolGuard<'_> {
             }
             return;
         }
-        if self.running() >= target && !self.end_stale_guests() {
+        if self.running() >= target {
             if self.is_limited() && self.borrow_slot() {
                 self.wake_or_want();
             } else {

@@ -52,8 +52,6 @@ impl Pool {
                 self.running_slots().take(used);
                 guard.slots = used;
                 guard.holding = Holding::default();
-                // Guests count as running only where there is no limit.
-                guard.counts.transition_guests_to_none();
             }
             None if guard.is_limited() => {
                 self.running_slots().give_back(guard.slots);

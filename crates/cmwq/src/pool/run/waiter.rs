@@ -9,7 +9,6 @@
 
 use crate::item::{RawWork, Seat};
 use crate::pool::lock::guard::PoolGuard;
-use crate::pool::state::member;
 use crate::pool::state::pool::Pool;
 use crate::pool::task::busy::Executor;
 use crate::pool::task::call::run_item;
@@ -26,16 +25,11 @@ impl Pool {
 
     /// Runs `item` and nothing else, on the calling thread, which is on `cpu` if that is known.
     pub(crate) fn run_only(self: &Arc<Self>, item: &RawWork, cpu: Option<usize>) -> bool {
-        // A worker needs no guest slot.
-        let lend = member::home().is_none();
         let task = {
             let mut guard = self.lock();
             let task = guard.task_for_waiter(self.id, item, cpu);
             if task.is_some() {
                 guard.will_go_on();
-                if lend {
-                    guard.guest_begins();
-                }
             }
             task
         };
@@ -43,11 +37,7 @@ impl Pool {
             return false;
         };
         let panicked = run_item(started, run);
-        let mut guard = self.lock();
-        if lend {
-            guard.guest_ends();
-        }
-        guard.end_only_task(run, panicked);
+        self.lock().end_only_task(run, panicked);
         true
     }
 }

@@ -191,7 +191,7 @@ impl Pool {
     /// Takes an item if there is one and a CPU is free for it; the worker is then busy with it.
     #[inline]
     fn take(&self, guard: &mut PoolGuard<'_>, id: u32, size: &mut Size) -> Option<Next> {
-        if guard.running() >= guard.target() && !guard.end_stale_guests() {
+        if guard.running() >= guard.target() {
             return None;
         }
         let next = guard.take_next(id, size)?;

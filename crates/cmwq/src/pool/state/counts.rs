@@ -1,38 +1,22 @@
-//! How many workers run, search, are idle, and may run, and how many guests there are: see `PROTOCOL.md`.
+//! How many workers run, search, are idle, and may run: see `PROTOCOL.md`.
 //!
-//! Only [`Counts`] changes these numbers. Each change is a transition of a worker or a guest, named by both of its ends. It changes the
+//! Only [`Counts`] changes these numbers. Each change is a transition of a worker, named by both of its ends. It changes the
 //! worker's state with the counts, and asserts the state that the worker comes from. The pool's lock is held.
 //!
 //! ```text
-//! starting ──> searching <──> busy: running <──> blocked, or CPU intensive      guests: waiters that run an item
+//! starting ──> searching <──> busy: running <──> blocked, or CPU intensive
 //!              ^       ^
 //!              v       v
 //!            idle     away
 //! ```
-//!
-//! # Guests
-//!
-//! A thread that joins what it has queued while its pool has a backlog runs the item itself, queues more, and runs the next one that it
-//! joins. It uses a CPU all the time. If as many workers ran beside it as there are CPUs, a worker would share its CPU: woken there it
-//! preempts the thread in the middle of an item, runs all others for a time slice, and then nothing is queued. So the thread has a guest
-//! slot: it counts as running instead of a worker. It keeps the slot between two of its items, so that workers do not park and wake in
-//! between.
-//!
-//! The pool cannot see that the thread has gone to do something else, or sleeps in its item. So a guest slot expires [`STALE_NS`] after a
-//! waiter has last begun or ended an item. The next thread that releases the pool's lock reclaims it: a worker that ends an item, or the
-//! monitor, which samples a pool where items wait and no worker may run. So a guest slot delays what waits by that much at most.
 #![forbid(unsafe_code)]
 
 use super::worker::{Busy, WorkerSlot, WorkerState};
 use crate::pool::task::slab::SmallestFirst;
-use crate::sys::clock;
-
-/// When a guest slot expires. Longer than the items that are worth counting, short beside the monitor's period.
-const STALE_NS: u64 = 100_000;
 
 /// The counts of one pool.
 pub(in crate::pool) struct Counts {
-    /// Workers that run an item and are not known to be blocked, and guest slots.
+    /// Workers that run an item and are not known to be blocked.
     running: u32,
     /// Workers that are awake, or were picked to be woken, and look for work before they park.
     searching: u32,
@@ -41,17 +25,6 @@ pub(in crate::pool) struct Counts {
     /// How many workers may run at the same time: one for each CPU, those that sleep, a margin where many come and go, and what CPU hogs
     /// add.
     target: u32,
-    guests: Guests,
-}
-
-/// Waiters that run an item and count as running.
-#[derive(Default)]
-struct Guests {
-    places: u32,
-    /// Waiters that run an item now, with a guest slot or without.
-    waiters: u32,
-    /// When a waiter last began or ended an item.
-    since_ns: u64,
 }
 
 /// What other modules read.
@@ -63,7 +36,6 @@ impl Counts {
             searching: 0,
             idle: Vec::new(),
             target,
-            guests: Guests::default(),
         }
     }
 
@@ -85,20 +57,6 @@ impl Counts {
     #[inline]
     pub(in crate::pool) fn idle(&self) -> &[u32] {
         &self.idle
-    }
-
-    /// How many guest slots count as running.
-    pub(in crate::pool) fn guests(&self) -> u32 {
-        self.guests.places
-    }
-
-    /// Whether guest slots have expired.
-    #[inline]
-    pub(in crate::pool) fn has_stale_guests(&self) -> bool {
-        // The model checker has no time.
-        let is_stale =
-            || cfg!(cmwq_loom) || clock::now_ns().saturating_sub(self.guests.since_ns) > STALE_NS;
-        self.guests.places > 0 && is_stale()
     }
 
     pub(in crate::pool) fn set_target(&mut self, target: u32) {
@@ -229,45 +187,6 @@ impl Counts {
         debug_assert!(self.searching > 0, "a searching worker counts");
         self.searching -= 1;
         worker.state = to;
-    }
-}
-
-/// The transitions of guests.
-impl Counts {
-    /// A waiter is about to run an item. `has_place`: it may count as running.
-    pub(in crate::pool) fn transition_none_to_guest(&mut self, has_place: bool) {
-        self.guests.waiters += 1;
-        if !has_place {
-            return;
-        }
-        if self.guests.places < self.guests.waiters {
-            self.guests.places += 1;
-            self.running += 1;
-        }
-        self.guests.since_ns = clock::now_ns();
-    }
-
-    /// The waiter has run its item. `keeps_place`: something waits.
-    pub(in crate::pool) fn transition_guest_to_none(&mut self, keeps_place: bool) {
-        debug_assert!(self.guests.waiters > 0, "a guest has begun before");
-        self.guests.waiters -= 1;
-        if self.guests.places == 0 {
-            return;
-        }
-        if keeps_place {
-            self.guests.since_ns = clock::now_ns();
-        } else {
-            self.transition_guests_to_none();
-        }
-    }
-
-    /// Guests do not count as running any more.
-    pub(in crate::pool) fn transition_guests_to_none(&mut self) {
-        debug_assert!(
-            self.running >= self.guests.places,
-            "guests count as running"
-        );
-        self.running -= std::mem::take(&mut self.guests.places);
     }
 }
 

@@ -50,11 +50,6 @@ pub(in crate::pool) fn as_worker<R>(f: impl FnOnce(&Arc<Pool>, u32) -> R) -> Opt
         .flatten()
 }
 
-/// The number of the pool whose worker the calling thread is.
-pub(crate) fn home() -> Option<u32> {
-    as_worker(|pool, _| pool.id)
-}
-
 /// The pool whose worker the calling thread is.
 pub(in crate::pool) fn home_pool() -> Option<Arc<Pool>> {
     as_worker(|pool, _| pool.clone())

@@ -1,4 +1,4 @@
-//! What begins and ends for a worker or a guest, with all counts that depend on it; and how many may run.
+//! What begins and ends for a worker, with all counts that depend on it; and how many may run.
 #![forbid(unsafe_code)]
 
 use super::pool::Inner;
@@ -158,28 +158,6 @@ impl Inner {
                 self.hogs.one_more();
             }
             Busy::Running => unreachable!("it would still count"),
-        }
-    }
-
-    /// A thread that is no worker is about to run an item. It needs a guest slot only while other items wait.
-    pub(in crate::pool) fn guest_begins(&mut self) {
-        // Under a limit over all pools a waiter does not count.
-        let has_place = self.has_waiting() && !self.is_limited();
-        self.counts.transition_none_to_guest(has_place);
-    }
-
-    /// The guest has run its item.
-    pub(in crate::pool) fn guest_ends(&mut self) {
-        let keeps_place = self.has_waiting();
-        self.counts.transition_guest_to_none(keeps_place);
-    }
-
-    /// Reclaims stale guest slots. `true`: so a worker may run.
-    #[inline]
-    pub(in crate::pool) fn end_stale_guests(&mut self) -> bool {
-        self.counts.has_stale_guests() && {
-            self.counts.transition_guests_to_none();
-            self.counts.running() < self.counts.target()
         }
     }
 }

@@ -4,7 +4,7 @@
 //! go on. For an item of 10 us every few milliseconds that is a long wait, and the issuer would lose no more than these 10 us. So after [`EARNED`]
 //! such wake-ups a worker asks the system for a [shorter slice](crate::sys::slice), by which it goes first.
 //!
-//! If items come sooner or in numbers, or take long more than once in a while, the worker has the default again: long items would keep their issuer
+//! If items come sooner or in numbers, or take long, the worker has the default again: long items would keep their issuer
 //! off its CPU, and an issuer that is interrupted for each of many items gets nowhere. Measured: `docs/decisions/011-latency-boost.md`.
 #![forbid(unsafe_code)]
 
@@ -19,8 +19,6 @@ const BRIEFLY_NS: u64 = 50_000;
 const FEW: u32 = 4;
 /// So many such wake-ups earn a shorter slice.
 const EARNED: u32 = 8;
-/// Beyond that, so many that one long wake-up is forgiven: the host of a virtual machine may have taken the CPU.
-const MOST: u32 = 2 * EARNED;
 
 /// How a worker has been woken lately.
 pub(in crate::pool) struct LatencyBoost {
@@ -30,7 +28,7 @@ pub(in crate::pool) struct LatencyBoost {
     cpu_ns: Option<u64>,
     /// Items and batches taken since.
     taken: u32,
-    /// Rare wake-ups with little work, minus those that count against them.
+    /// Rare wake-ups with little work in a row.
     score: u32,
     /// Its slice from the system. `None`: it cannot be changed.
     slice: Option<Slice>,
@@ -84,9 +82,9 @@ impl LatencyBoost {
         let now = cpu_ns();
         self.cpu_ns = Some(now);
         if before.is_none_or(|before| now - before <= BRIEFLY_NS) {
-            self.score = (self.score + 1).min(MOST);
+            self.score = (self.score + 1).min(EARNED);
         } else {
-            self.score = self.score.saturating_sub(EARNED);
+            self.score = 0;
         }
         self.score >= EARNED
     }
@@ -144,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn one_long_wake_up_among_many_is_forgiven_and_two_are_not() {
+    fn one_long_wake_up_takes_it_away() {
         let mut worker = Worker::new();
-        assert!(worker.wake(MOST, RARELY_NS, 1, 1_000));
-        assert!(worker.wake(1, RARELY_NS, 1, BRIEFLY_NS + 1));
-        assert!(worker.wake(EARNED - 1, RARELY_NS, 1, 1_000));
+        assert!(worker.wake(2 * EARNED, RARELY_NS, 1, 1_000));
         assert!(!worker.wake(1, RARELY_NS, 1, BRIEFLY_NS + 1));
+        assert!(!worker.wake(EARNED - 1, RARELY_NS, 1, 1_000));
+        assert!(worker.wake(1, RARELY_NS, 1, 1_000));
         // Always long.
         assert!(!worker.wake(100, RARELY_NS, 1, BRIEFLY_NS + 1));
     }
@@ -158,7 +156,7 @@ mod tests {
     fn one_wake_up_soon_after_another_or_for_much_takes_it_away() {
         for (since_ns, taken) in [(RARELY_NS - 1, 1), (RARELY_NS, FEW + 1)] {
             let mut worker = Worker::new();
-            assert!(worker.wake(MOST, RARELY_NS, 1, 1_000));
+            assert!(worker.wake(EARNED, RARELY_NS, 1, 1_000));
             assert!(!worker.wake(1, since_ns, taken, 1_000));
             assert!(!worker.wake(EARNED - 1, RARELY_NS, 1, 1_000));
             assert!(worker.wake(1, RARELY_NS, 1, 1_000));

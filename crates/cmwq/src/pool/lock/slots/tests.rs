@@ -135,17 +135,6 @@ fn a_limit_that_changes_is_followed_by_pools_that_hold_slots_and_by_those_in_lin
     assert_eq!(params.slots.usage(), (0, 0));
 }
 
-#[test]
-fn a_waiter_is_no_guest_where_there_is_a_limit() {
-    let (_params, pools) = pools(1);
-    let mut guard = pools[0].0.lock();
-    guard.guest_begins();
-    assert_eq!(guard.running(), 0);
-    guard.guest_ends();
-    drop(guard);
-    pools.iter().for_each(run);
-}
-
 /// As if a worker of the pool ran, whose turn is not over.
 fn runs_in_its_turn(pool: &Arc<Pool>) {
     let mut guard = pool.lock();
