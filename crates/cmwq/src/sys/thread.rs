@@ -151,20 +151,11 @@ pub(crate) fn nice_of_current() -> Option<i32> {
 
 /// How often the calling thread has slept voluntarily.
 pub(crate) fn voluntary_switches() -> i64 {
-    usage().ru_nvcsw
-}
-
-/// How often the calling thread was preempted.
-pub(crate) fn preemptions() -> i64 {
-    usage().ru_nivcsw
-}
-
-fn usage() -> libc::rusage {
     // SAFETY: the call fills in plain data; it cannot fail with these arguments.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
-        usage
+        usage.ru_nvcsw
     }
 }
 

@@ -15,7 +15,6 @@ pub(crate) struct Chain<'b> {
     chunks: Option<&'b Chunks>,
     newest: Option<NonNull<RawWork>>,
     oldest: Option<NonNull<RawWork>>,
-    nodes: usize,
     items: usize,
     /// The chunk that is being filled; newer than all nodes.
     filling: Option<Filling>,
@@ -28,7 +27,6 @@ impl<'b> Chain<'b> {
             chunks,
             newest: None,
             oldest: None,
-            nodes: 0,
             items: 0,
             filling: None,
         }
@@ -38,11 +36,6 @@ impl<'b> Chain<'b> {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.items
-    }
-
-    /// How many single items and chunks there are, once it is [finished](Self::finish).
-    pub(crate) fn nodes(&self) -> usize {
-        self.nodes
     }
 
     /// Adds an item that has its destination. `alone`: an open batch may still hold it, so it must be checked before it is taken.
@@ -81,7 +74,6 @@ impl<'b> Chain<'b> {
         unsafe { link::set_next(node, self.newest) };
         self.newest = Some(node);
         self.oldest = self.oldest.or(Some(node));
-        self.nodes += 1;
     }
 
     fn end_filling(&mut self) {
@@ -148,7 +140,9 @@ mod tests {
             chain.add(claim(at), alone(at));
         }
         chain.finish();
-        let nodes = chain.nodes();
+        // SAFETY: the nodes are the chain's.
+        let older = |node: &NonNull<RawWork>| unsafe { link::next(*node) };
+        let nodes = std::iter::successors(chain.newest, older).count();
         assert_eq!(chain.len(), works.len());
         inbox.push_chain(chain);
         let mut taken = Taken::default();

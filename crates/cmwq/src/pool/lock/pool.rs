@@ -77,7 +77,6 @@ impl Pool {
                 stats: PoolStats::default(),
             })),
             oldest_batch: OldestBatch::new(),
-            singles: AtomicBool::new(false),
             allowance: CachePadded::new(SpinBudget::up_to(looks)),
             returns: BriefSpin::new(),
             placement: Placement::new(),

@@ -9,7 +9,7 @@
 //! take the lock beside open batches ([`Pool::lock_beside_batches`]), and they read nothing that a batch could hide.
 //!
 //! An open batch may delay the items behind one that turns out to be long. A worker that searches closes overdue batches, the monitor closes all at
-//! each tick, and a worker whose batches were long takes single items for a long while.
+//! each tick, and a worker whose items were long takes single items for a while.
 #![forbid(unsafe_code)]
 
 use crate::item::{FoundInChunk, Part, Pending, ticket};
@@ -21,16 +21,13 @@ use crate::pool::task::busy::Executor;
 use crate::pool::task::call::call_next;
 use crate::pool::task::current::{self, Current};
 use crate::pool::task::run::{Open, Run, Task};
-use crate::sys::{clock, probe, thread};
+use crate::sys::{clock, probe};
 
 /// A batch that took less was too small; one that took more was too large.
 const SHORT_NS: u64 = 2_000;
 const LONG_NS: u64 = 8_000;
-/// Of two overdue batches at this distance or less, the second shows that the items are not short.
-const SUSPICIOUS_FOR: u32 = 64;
-/// After that, or an overdue item, so many must be short before two are taken at once; twice as many after each further one.
-const FIRST_TRIAL: u32 = 32;
-const LONGEST_TRIAL: u32 = 512;
+/// After an overdue item so many must be short before several are taken at once.
+const TRIAL: u32 = 32;
 
 /// How many items ahead a worker prefetches.
 const AHEAD: usize = 8;
@@ -39,15 +36,10 @@ const AHEAD: usize = 8;
 pub(in crate::pool) struct Size {
     most: usize,
     now: usize,
-    /// Single items that must be short before `now` may grow; how many the next trial begins with.
+    /// Single items that must be short before `now` may grow.
     trial: u32,
-    next_trial: u32,
     /// When the batch, or the single item with others behind it, was begun; 0: not measured.
     since_ns: u64,
-    /// The thread's preemptions, as counted at the last overdue batch.
-    preemptions: i64,
-    /// How many more batches until an overdue one is forgotten.
-    suspicious: u32,
 }
 
 impl Size {
@@ -57,10 +49,7 @@ impl Size {
             most,
             now: if cfg!(cmwq_loom) { most } else { 1 },
             trial: 0,
-            next_trial: FIRST_TRIAL,
             since_ns: 0,
-            preemptions: 0,
-            suspicious: 0,
         }
     }
 
@@ -77,55 +66,27 @@ impl Size {
             return None;
         }
         let took_ns = clock::now_ns() - since_ns;
-        self.judge(took_ns, thread::preemptions);
+        self.judge(took_ns);
         Some(took_ns)
     }
 
-    /// Whether single items must be short first before several are taken at once.
     #[inline]
-    pub(in crate::pool) fn is_on_trial(&self) -> bool {
-        self.trial > 0
-    }
-
-    /// The batch or item took `took_ns`. `preemptions` counts those of the thread, and costs a system call.
-    #[inline]
-    fn judge(&mut self, took_ns: u64, preemptions: impl FnOnce() -> i64) {
+    fn judge(&mut self, took_ns: u64) {
         if took_ns > OVERDUE_NS {
-            self.judge_long(preemptions);
+            // A batch may be overdue since its thread was preempted: the size grows again with the next short item.
+            if self.now == 1 {
+                self.trial = TRIAL;
+            }
+            self.now = 1;
         } else if took_ns > LONG_NS {
-            self.suspicious = self.suspicious.saturating_sub(1);
             self.now = (self.now / 2).max(1);
         } else if took_ns < SHORT_NS {
-            self.suspicious = self.suspicious.saturating_sub(1);
             if self.trial > 0 {
                 self.trial -= 1;
-            } else if self.now < self.most {
-                self.now = (self.now * 2).min(self.most);
             } else {
-                // Forgotten slowly.
-                self.next_trial = (self.next_trial - 1).max(FIRST_TRIAL);
+                self.now = (self.now * 2).min(self.most);
             }
         }
-    }
-
-    #[cold]
-    fn judge_long(&mut self, preemptions: impl FnOnce() -> i64) {
-        if self.now == 1 {
-            self.trial = self.trial.max(FIRST_TRIAL);
-            return;
-        }
-        let preemptions = preemptions();
-        if std::mem::replace(&mut self.preemptions, preemptions) != preemptions {
-            // The thread was preempted, perhaps in this batch: that says nothing of the items.
-            return;
-        }
-        if std::mem::replace(&mut self.suspicious, SUSPICIOUS_FOR) == 0 {
-            // A long item, or time that the host of a virtual machine took, which is in no count.
-            return;
-        }
-        self.now = 1;
-        self.trial = self.next_trial;
-        self.next_trial = (self.next_trial * 2).min(LONGEST_TRIAL);
     }
 }
 

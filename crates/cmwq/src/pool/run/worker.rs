@@ -235,7 +235,6 @@ impl Pool {
             };
             handle.in_item.store(false, Ordering::Relaxed);
             let took_ns = size.learn();
-            self.tell_singles(size.is_on_trial());
             self.pending_wakeups.wake_if_expired(&self.attrs.cpus);
             let mut guard = self.lock_beside_batches();
             // Items of a batch are short: the worker has measured single ones.

@@ -120,8 +120,6 @@ pub(crate) struct Pool {
     pub(in crate::pool) inbox: CachePadded<Inbox>,
     pub(in crate::pool) inner: CachePadded<Mutex<Inner>>,
     pub(in crate::pool) oldest_batch: OldestBatch,
-    /// Workers take single items, since some were long. A hint for issuers.
-    pub(in crate::pool) singles: AtomicBool,
     /// How long a worker of this pool spins before it parks.
     pub(in crate::pool) allowance: CachePadded<SpinBudget>,
     /// Whether running workers soon come back for more.

@@ -11,8 +11,6 @@ impl Pool {
     /// An empty chain of items for the pool workqueue of `together`.
     #[inline]
     pub(crate) fn chain<'t>(&self, together: Option<&'t Together>) -> Chain<'t> {
-        // Workers take long items one at a time, and would have to take a chunk apart.
-        let together = together.filter(|_| !self.takes_singles());
         Chain::new(together.map(|together| &*together.items))
     }
 
@@ -26,32 +24,25 @@ impl Pool {
     /// Publishes all items of the chain, and wakes a worker if that is this issuer's duty.
     pub(crate) fn publish_chain(self: &Arc<Self>, mut chain: Chain<'_>) {
         chain.finish();
-        let (items, nodes) = (chain.len() as u32, chain.nodes() as u32);
+        let items = chain.len() as u32;
         if items == 0 {
             return;
         }
         // Keeps the order in which the thread publishes.
         with(|producer| producer.open.leave());
         let pushed = self.inbox.push_chain(chain);
-        let hands_over = with(|producer| producer.count_chain(self.id, items, nodes, pushed));
-        if hands_over == Some(true) {
-            self.hand_over();
-        }
+        with(|producer| producer.count_chain(self.id, items, pushed));
         self.see_to(pushed);
     }
 
-    /// Publishes the closures that `give` adds, in chunks. `false`: chunks are of no use here, and `give` was not called.
+    /// Publishes the closures that `give` adds, in chunks.
     pub(crate) fn publish_closures(
         self: &Arc<Self>,
         together: &Together,
         give: impl FnOnce(&mut dyn FnMut(Small)),
-    ) -> bool {
-        if self.takes_singles() {
-            return false;
-        }
+    ) {
         let mut chain = Chain::new(None);
         give(&mut |closure| chain.add_closure(&together.closures, &closure));
         self.publish_chain(chain);
-        true
     }
 }

@@ -5,9 +5,7 @@ use crate::item::ChunksSerial as Serial;
 use crate::item::closure::Small;
 use crate::item::{OpenChunk, Pending, Pushed, RawWork};
 use crate::pool::queue::together::Together;
-use crate::pool::state::pool::Pool;
 use crate::pool::wake::deferred;
-use crate::sys::atomic::Ordering;
 use crate::sys::gate::era;
 #[cfg(not(cmwq_loom))]
 use crate::sys::local::thread_local;
@@ -23,9 +21,6 @@ pub(crate) struct Issuer {
     /// The CPU that the thread declares, if it does.
     pub(crate) declared: usize,
 }
-
-/// How often, in items, an issuer collects what it has published: those items are still in its cache.
-pub(in crate::pool) const HAND_OVER_EVERY: u32 = 128;
 
 /// After so many items in a row, without a wait in between, the thread makes chunks of the next ones.
 pub(in crate::pool) const FLOODS_AFTER: u32 = if cfg!(cmwq_loom) { 1 } else { 8 };
@@ -95,34 +90,24 @@ impl Producer {
         (route.issuer == issuer && route.era == era()).then_some(route.to)
     }
 
-    /// `items` were published, as `nodes`. Tells whether the thread is to collect what it has published.
-    pub(in crate::pool) fn count_chain(
-        &self,
-        pool: u32,
-        items: u32,
-        nodes: u32,
-        pushed: Pushed,
-    ) -> bool {
-        let before = self.in_a_row.get();
+    /// `items` were published at once.
+    pub(in crate::pool) fn count_chain(&self, pool: u32, items: u32, pushed: Pushed) {
         self.pool.set(pool);
         if pushed == Pushed::MustNotify && !cfg!(cmwq_loom) {
             // Workers sleep, so what came before has not waited.
             self.in_a_row.set(0);
-            return false;
+        } else {
+            self.in_a_row.set(self.in_a_row.get().wrapping_add(items));
         }
-        self.in_a_row.set(before.wrapping_add(items));
-        pushed == Pushed::Quiet
-            && before / HAND_OVER_EVERY != before.wrapping_add(nodes) / HAND_OVER_EVERY
     }
 
     /// The thread has no chunk for the next item. Tells whether another chunk pays; if not, it will not for some items more.
-    pub(in crate::pool) fn is_worth_a_chunk(&self, pool: &Pool) -> bool {
+    pub(in crate::pool) fn is_worth_a_chunk(&self) -> bool {
         let few = (1..FEW).contains(&self.open.end());
-        let worth = !few && !pool.singles.load(Ordering::Relaxed);
-        if !worth {
+        if few {
             self.in_a_row.set(0);
         }
-        worth
+        !few
     }
 }
 

@@ -2,20 +2,17 @@
 //!
 //! An item goes to the pool's inbox alone, or in a [chunk](crate::item::Chunks) with others. Chunks are for threads that publish without
 //! waiting for what they have published, into a pool that does not keep up: their items wait in any case, and what counts is that workers
-//! find them with few steps, and without touching them while they hold the lock. Where items are long, workers take single items, and there
-//! are no chunks.
+//! find them with few steps, and without touching them while they hold the lock. Where chunks stay nearly empty there are none for a while.
 #![forbid(unsafe_code)]
 
 use super::producer::with;
-use super::producer::{FLOODS_AFTER, HAND_OVER_EVERY, Producer};
+use super::producer::{FLOODS_AFTER, Producer};
 use crate::item::closure::Small;
 use crate::item::{Chunks, Pending, Pushed};
 use crate::pool::attrs::kind::PoolKind;
-use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::together::Together;
 use crate::pool::state::pool::Pool;
 use crate::pool::wake::placement::goes_on;
-use crate::sys::atomic::Ordering;
 use std::sync::Arc;
 
 impl Pool {
@@ -36,8 +33,8 @@ impl Pool {
     #[inline]
     pub(crate) fn publish(self: &Arc<Self>, item: Pending) {
         self.with_producer(item, |producer, item| {
-            let in_a_row = producer.count(self.id);
-            self.publish_alone(producer, item, in_a_row);
+            producer.count(self.id);
+            self.publish_alone(producer, item);
         });
     }
 
@@ -69,16 +66,16 @@ impl Pool {
         // An item in a chunk is not looked up in open batches, where it may still run.
         if in_a_row < FLOODS_AFTER || !self.oldest_batch.is_after(item.noted_batch()) {
             producer.open.leave();
-            return self.publish_alone(producer, item, in_a_row);
+            return self.publish_alone(producer, item);
         }
         let Err(item) = producer.open.add_item(chunks.serial(), item) else {
             return;
         };
-        if producer.is_worth_a_chunk(self) {
+        if producer.is_worth_a_chunk() {
             let pushed = self.inbox.push_chunk(item, chunks, &producer.open);
             self.see_to(pushed);
         } else {
-            self.publish_alone(producer, item, in_a_row);
+            self.publish_alone(producer, item);
         }
     }
 
@@ -134,7 +131,7 @@ impl Pool {
         item: Pending,
         chunks: &Chunks,
     ) -> Result<(), Pending> {
-        if !producer.is_worth_a_chunk(self) {
+        if !producer.is_worth_a_chunk() {
             return Err(item);
         }
         let pushed = self
@@ -151,7 +148,7 @@ impl Pool {
         closure: &Small,
         chunks: &Chunks,
     ) -> bool {
-        if !producer.is_worth_a_chunk(self) {
+        if !producer.is_worth_a_chunk() {
             return false;
         }
         let pushed = self.inbox.push_closure(closure, chunks, &producer.open);
@@ -160,14 +157,12 @@ impl Pool {
     }
 
     #[inline]
-    fn publish_alone(self: &Arc<Self>, producer: &Producer, item: Pending, in_a_row: u32) {
+    fn publish_alone(self: &Arc<Self>, producer: &Producer, item: Pending) {
         producer.last.set(item.address());
         let pushed = self.inbox.push(item);
-        match pushed {
-            Pushed::Quiet if (in_a_row + 1).is_multiple_of(HAND_OVER_EVERY) => self.hand_over(),
+        if pushed == Pushed::MustNotify && !cfg!(cmwq_loom) {
             // Workers sleep, so what came before has not waited. (The model checker's threads publish too little to flood otherwise.)
-            Pushed::MustNotify if !cfg!(cmwq_loom) => producer.in_a_row.set(0),
-            _ => {}
+            producer.in_a_row.set(0);
         }
         self.see_to(pushed);
     }
@@ -176,21 +171,6 @@ impl Pool {
     pub(in crate::pool) fn see_to(self: &Arc<Self>, pushed: Pushed) {
         if pushed == Pushed::MustNotify {
             self.call_somebody();
-        }
-    }
-
-    /// Whether its workers take single items only, because items are long. A hint.
-    #[inline]
-    pub(in crate::pool) fn takes_singles(&self) -> bool {
-        self.singles.load(Ordering::Relaxed)
-    }
-
-    /// A worker has found out whether it takes single items only.
-    #[inline]
-    pub(in crate::pool) fn tell_singles(&self, singles: bool) {
-        // Nearly always it is so already.
-        if self.singles.load(Ordering::Relaxed) != singles {
-            self.singles.store(singles, Ordering::Relaxed);
         }
     }
 
@@ -239,29 +219,13 @@ impl Pool {
             guard.will_go_on();
         }
     }
-
-    /// Collects what was published, if the lock is free. Otherwise a worker turns a long inbox around, far from the cache that it is in,
-    /// with the lock held. A spinning worker takes what is there itself.
-    #[cold]
-    pub(in crate::pool) fn hand_over(self: &Arc<Self>) {
-        if cfg!(cmwq_loom) {
-            return;
-        }
-        let Some(inner) = self.inner.try_lock() else {
-            return;
-        };
-        let mut guard = PoolGuard::new(self, inner);
-        if guard.searching() == 0 {
-            guard.collect();
-        }
-    }
 }
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
     use crate::Engine;
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     /// Chunks would be no gain: such an item is taken before the next one comes.
     #[test]

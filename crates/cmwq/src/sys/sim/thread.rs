@@ -82,10 +82,6 @@ pub(crate) fn voluntary_switches() -> i64 {
     usage().map_or(0, |usage| usage.voluntary)
 }
 
-pub(crate) fn preemptions() -> i64 {
-    usage().map_or(0, |usage| usage.preempted)
-}
-
 pub(crate) fn current_binding() -> io::Result<CpuSet> {
     binding(Some(os::current()))
 }

@@ -97,7 +97,11 @@ impl Pwq {
     /// Publishes the closures that `give` adds in chunks, not visible as items. `false`: not possible here, and `give` was not called.
     pub(crate) fn publish_closures(&self, give: impl FnOnce(&mut dyn FnMut(Small))) -> bool {
         let together = self.together.as_ref();
-        together.is_some_and(|together| self.pool.publish_closures(together, give))
+        let Some(together) = together else {
+            return false;
+        };
+        self.pool.publish_closures(together, give);
+        true
     }
 
     /// Non-reentrance across pools: as [`publish`](Self::publish), but while the pool that the item was last queued on still runs it for
