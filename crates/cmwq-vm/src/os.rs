@@ -465,18 +465,6 @@ pub fn usage(tid: Tid) -> Option<Usage> {
     })
 }
 
-/// CPU time of all threads.
-#[must_use]
-pub fn total_ran_ns() -> u64 {
-    with(|vm| {
-        let running = vm.cpus.iter().filter(|cpu| cpu.current.is_some());
-        let not_yet: u64 = running
-            .map(|cpu| cpu.clock.saturating_sub(cpu.picked_at))
-            .sum();
-        vm.cpus.iter().map(|cpu| cpu.busy_ns).sum::<u64>() + not_yet
-    })
-}
-
 /// How long a thread may run at a time unless it asks for something else.
 #[must_use]
 pub fn default_slice_ns() -> u64 {

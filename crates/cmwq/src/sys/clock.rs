@@ -28,8 +28,3 @@ pub(crate) fn now_ns() -> u64 {
 pub(crate) fn coarse_ns() -> u64 {
     read(ClockId::MonotonicCoarse)
 }
-
-/// The CPU time that all threads of the process have used.
-pub(crate) fn process_cpu_ns() -> u64 {
-    read(ClockId::ProcessCPUTime)
-}

@@ -1,7 +1,5 @@
 //! The calling thread's CPU, and how many there are.
 
-use std::sync::OnceLock;
-
 /// The CPU that the calling thread runs on: a hint, true only at the instant of the call. `None`: the system cannot say.
 #[inline]
 pub(crate) fn current() -> Option<usize> {
@@ -15,11 +13,4 @@ pub(crate) fn configured() -> usize {
     // SAFETY: reads a system constant.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     usize::try_from(cpus).unwrap_or(1).max(1)
-}
-
-/// How many CPUs the process may use at a time, as of the first call.
-pub(crate) fn available() -> u64 {
-    static AVAILABLE: OnceLock<u64> = OnceLock::new();
-    *AVAILABLE
-        .get_or_init(|| std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64))
 }

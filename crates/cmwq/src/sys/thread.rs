@@ -65,25 +65,13 @@ pub(crate) fn bind_other(tid: i32, cpus: &CpuSet) -> io::Result<()> {
     bind(rustix::thread::Pid::from_raw(tid), cpus)
 }
 
-/// Binds the calling thread to one CPU.
-pub(crate) fn bind_current_to(cpu: usize) -> io::Result<()> {
-    bind_to(None, std::iter::once(cpu))
-}
-
 fn bind(thread: Option<rustix::thread::Pid>, cpus: &CpuSet) -> io::Result<()> {
-    bind_to(thread, cpus.iter())
-}
-
-fn bind_to(
-    thread: Option<rustix::thread::Pid>,
-    cpus: impl Iterator<Item = usize>,
-) -> io::Result<()> {
     if cfg!(cmwq_loom) {
         // All threads of a model are one thread.
         return Ok(());
     }
     let mut set = KernelCpuSet::new();
-    for cpu in cpus.filter(|&cpu| cpu < KernelCpuSet::MAX_CPU) {
+    for cpu in cpus.iter().filter(|&cpu| cpu < KernelCpuSet::MAX_CPU) {
         set.set(cpu);
     }
     Ok(rustix::thread::sched_setaffinity(thread, &set)?)
@@ -150,6 +138,7 @@ pub(crate) fn nice_of_current() -> Option<i32> {
 }
 
 /// How often the calling thread has slept voluntarily.
+#[cfg(not(cmwq_loom))]
 pub(crate) fn voluntary_switches() -> i64 {
     // SAFETY: the call fills in plain data; it cannot fail with these arguments.
     unsafe {

@@ -8,7 +8,6 @@ use crate::pool::attrs::kind::PoolKind;
 use crate::pool::queue::pwq::{Ended, PwqKey};
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
 use crate::pool::state::worker::WorkerHandle;
-use crate::pool::wake::placement::Placement;
 use crate::sys::sync::MutexGuard;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -42,8 +41,6 @@ pub(crate) struct PoolGuard<'p> {
     /// `None` only while the guard is being dropped.
     pub(in crate::pool) inner: Option<MutexGuard<'p, Inner>>,
     pub(in crate::pool) wake: Option<Arc<WorkerHandle>>,
-    /// The holder will not park soon.
-    pub(in crate::pool) goes_on: bool,
     pub(in crate::pool) asks: Asks,
     /// The release calls no thief.
     pub(in crate::pool) calls_no_thief: bool,
@@ -83,7 +80,6 @@ impl<'p> PoolGuard<'p> {
             pool,
             inner: Some(inner),
             wake: None,
-            goes_on: false,
             asks: Asks::default(),
             calls_no_thief: false,
             hands_out_nothing: false,
@@ -93,11 +89,6 @@ impl<'p> PoolGuard<'p> {
 
     pub(in crate::pool) fn note(&mut self, event: Event) {
         self.rest.get_or_insert_default().events.push(event);
-    }
-
-    /// The holder will not park soon.
-    pub(in crate::pool) fn will_go_on(&mut self) {
-        self.goes_on = true;
     }
 
     /// The holder looks for a thief itself. A pool that it finds busy must not look for one in turn, and so on through all pools.
@@ -120,17 +111,9 @@ impl<'p> PoolGuard<'p> {
         self.asks.slots = true;
     }
 
-    pub(in crate::pool) fn goes_on(&self) -> bool {
-        self.goes_on
-    }
-
     #[inline]
     pub(in crate::pool) fn pool(&self) -> &'p Arc<Pool> {
         self.pool
-    }
-
-    pub(in crate::pool) fn placement(&self) -> &Placement {
-        &self.pool.placement
     }
 
     pub(in crate::pool) fn kind(&self) -> PoolKind {

@@ -13,7 +13,6 @@ use crate::pool::state::standstill::Standstill;
 use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::Slab;
 use crate::pool::wake::deferred::PendingWakeups;
-use crate::pool::wake::placement::Placement;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
 use crate::sys::brief_spin::BriefSpin;
 use crate::sys::fork;
@@ -79,7 +78,6 @@ impl Pool {
             oldest_batch: OldestBatch::new(),
             allowance: CachePadded::new(SpinBudget::up_to(looks)),
             returns: BriefSpin::new(),
-            placement: Placement::new(),
             pending_wakeups: CachePadded::new(PendingWakeups::new()),
             helper,
             group,

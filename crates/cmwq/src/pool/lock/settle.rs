@@ -6,13 +6,13 @@ use crate::pool::state::pool::Pool;
 use std::sync::Arc;
 
 impl PoolGuard<'_> {
-    /// Picks an idle worker. `false`: there is none.
+    /// Picks the most recently idle worker, as the kernel does: its memory is still in a cache. `false`: there is none.
     pub(in crate::pool) fn wake_idle(&mut self) -> bool {
-        let chosen = self.choose_idle();
-        if let Some(chosen) = chosen {
-            self.wake_at(chosen);
+        let last = self.idle().len().checked_sub(1);
+        if let Some(last) = last {
+            self.wake_at(last);
         }
-        chosen.is_some()
+        last.is_some()
     }
 
     /// Makes the pool safe to leave: see PROTOCOL.md, "Settling".
@@ -89,7 +89,7 @@ impl PoolGuard<'_> {
     #[inline(never)]
     fn follow_up(&mut self) {
         if let Some(worker) = self.wake.take() {
-            worker.wake(self.goes_on);
+            worker.wake();
         }
         if let Some(rest) = self.rest.take() {
             rest.follow_up(self.pool);
@@ -137,7 +137,7 @@ impl Rest {
     #[cold]
     fn follow_up(self, pool: &Arc<Pool>) {
         for worker in self.wake_more {
-            worker.wake(false);
+            worker.wake();
         }
         for event in self.events {
             match event {

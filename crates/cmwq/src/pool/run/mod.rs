@@ -2,10 +2,10 @@
 
 pub(in crate::pool) mod batch;
 pub(in crate::pool) mod bh;
+pub(in crate::pool) mod bind;
 pub(in crate::pool) mod block;
 pub(in crate::pool) mod describe;
 pub(in crate::pool) mod names;
-pub(in crate::pool) mod sleep;
 pub(in crate::pool) mod wait;
 pub(in crate::pool) mod waiter;
 pub(in crate::pool) mod worker;

@@ -25,14 +25,7 @@ impl Pool {
 
     /// Runs `item` and nothing else, on the calling thread, which is on `cpu` if that is known.
     pub(crate) fn run_only(self: &Arc<Self>, item: &RawWork, cpu: Option<usize>) -> bool {
-        let task = {
-            let mut guard = self.lock();
-            let task = guard.task_for_waiter(self.id, item, cpu);
-            if task.is_some() {
-                guard.will_go_on();
-            }
-            task
-        };
+        let task = self.lock().task_for_waiter(self.id, item, cpu);
         let Some(Task { started, run }) = task else {
             return false;
         };

@@ -10,13 +10,14 @@ use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::hogs::Computing;
 use crate::pool::state::member::Membership;
 use crate::pool::state::pool::{Inner, Pool};
-use crate::pool::state::worker::{NOT_ASKED, WorkerHandle, WorkerSlot, WorkerState};
+use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
 use crate::pool::task::call::run_item;
 use crate::pool::task::run::Task;
 use crate::pool::wake::boost::LatencyBoost;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
 use crate::sys::park::Parker;
+use crate::sys::thread::ThreadName;
 use crate::sys::{clock, task, thread};
 use crossbeam_utils::CachePadded;
 use std::io;
@@ -29,7 +30,6 @@ impl Pool {
             parker: Parker::new(),
             tid: AtomicU32::new(0),
             in_item: AtomicBool::new(false),
-            woken_from: AtomicU32::new(NOT_ASKED),
             batch: CachePadded::new(Batch::new()),
         });
         let slot = WorkerSlot {
@@ -83,43 +83,17 @@ impl Pool {
 
     /// The life of worker `id`.
     pub(in crate::pool) fn work(self: &Arc<Self>, id: u32, handle: &WorkerHandle) {
-        let mut neighbours = Neighbours::new();
-        let mut budget = matches!(self.attrs.kind, PoolKind::Bh(_)).then(bh::Budget::new);
-        let mut size = Size::new(self.attrs.batch);
-        let mut boost = LatencyBoost::new();
-        let mut took_one = true;
-        let name = self.own_name(id);
-        let restores_name = self.restores_names();
-        // Few pools do anything after an item; it costs the others one check.
-        let looks_after_items = budget.is_some() || restores_name;
+        let mut worker = Worker::new(self, id, handle);
         let mut guard = self.lock_beside_batches();
         guard.creating = false;
         {
             let inner: &mut Inner = &mut guard;
-            let worker = &mut inner.workers[id];
-            inner.counts.transition_starting_to_searching(worker);
+            let slot = &mut inner.workers[id];
+            inner.counts.transition_starting_to_searching(slot);
         }
         // Here and at the top of the loop, the lock is held and this worker counts as searching.
         loop {
-            while let Some(next) = self.take(&mut guard, id, &mut size) {
-                drop(guard);
-                took_one = matches!(next, Next::One(_));
-                boost.take();
-                guard = self.run(next, id, handle, &mut size);
-                if looks_after_items {
-                    let spent = budget.as_mut().is_some_and(bh::Budget::is_spent);
-                    if restores_name || spent {
-                        drop(guard);
-                        if restores_name {
-                            name.take_back();
-                        }
-                        if spent {
-                            task::yield_now();
-                        }
-                        guard = self.lock_beside_batches();
-                    }
-                }
-            }
+            guard = worker.run_what_waits(guard);
             if self.pending_wakeups.is_any() {
                 drop(guard);
                 self.pending_wakeups.wake_entered();
@@ -127,60 +101,16 @@ impl Pool {
                 continue;
             }
             if guard.dying || guard.workers[id].die {
-                let worker = guard.workers.remove(id);
-                guard.leaving -= u32::from(worker.die);
-                guard.counts.transition_searching_to_gone(worker);
-                drop(guard);
-                thread::rename_current(c"kworker/dying");
-                return;
+                return worker.leave(guard);
             }
             if guard.running() < guard.target() {
-                // Only one worker spins: a second would not see an item sooner.
-                let alone = guard.searching() == 1;
-                let yields_slot = guard.others_want_slots();
-                self.inbox.none_accepted();
-                drop(guard);
-                if self.neighbours_want_help()
-                    && help::away(self, id, || self.help(&mut neighbours))
-                {
-                    guard = self.lock_beside_batches();
-                    continue;
-                }
-                if alone && !yields_slot {
-                    self.helper.woke();
-                    self.wait_awake(took_one);
-                }
-                guard = self.lock_beside_batches();
-                // The lock was free meanwhile, so check again.
-                let finds_work = self.has_waiting(&guard) || self.neighbours_want_help();
-                if guard.dying || (guard.running() < guard.target() && finds_work) {
+                let found;
+                (found, guard) = worker.search_without_lock(guard);
+                if found {
                     continue;
                 }
             }
-            if guard.running() == 0 {
-                self.inbox.set_worked(false);
-            }
-            let since_ns = clock::now_ns();
-            {
-                let inner: &mut Inner = &mut guard;
-                let worker = &mut inner.workers[id];
-                worker.woken = false;
-                inner
-                    .counts
-                    .transition_searching_to_idle(id, worker, since_ns);
-            }
-            guard.cull_later();
-            let preferred = guard.preferred_cpu_of(id);
-            drop(guard);
-            boost.sleep(since_ns);
-            name.take_back();
-            self.sleep(preferred, handle);
-            self.helper.woke();
-            if let Some(budget) = &mut budget {
-                budget.renew();
-            }
-            // The waker has taken this worker off the idle list and counts it as searching.
-            guard = self.lock_beside_batches();
+            guard = worker.sleep(guard);
         }
     }
 
@@ -196,10 +126,7 @@ impl Pool {
         }
         let next = guard.take_next(id, size)?;
         let (pwq, cpu_intensive) = match &next {
-            Next::One(task) => {
-                guard.will_go_on();
-                (task.run.pwq, task.run.cpu_intensive)
-            }
+            Next::One(task) => (task.run.pwq, task.run.cpu_intensive),
             Next::Batch(begun) => (begun.pwq(), false),
         };
         guard.begin(id, pwq, cpu_intensive);
@@ -289,6 +216,132 @@ impl Pool {
     fn spin_unless_slots_are_wanted(&self) -> bool {
         let finds = || self.inbox.has_news() || self.neighbours_want_help();
         self.allowance.wait(|| finds() || self.slots_are_wanted()) && self.inbox.has_news()
+    }
+}
+
+/// What a worker keeps for itself while it lives.
+struct Worker<'p> {
+    pool: &'p Arc<Pool>,
+    id: u32,
+    handle: &'p WorkerHandle,
+    neighbours: Neighbours,
+    /// BH pools only.
+    budget: Option<bh::Budget>,
+    size: Size,
+    boost: LatencyBoost,
+    name: ThreadName,
+    restores_name: bool,
+    /// It took a single item last.
+    took_one: bool,
+}
+
+impl<'p> Worker<'p> {
+    fn new(pool: &'p Arc<Pool>, id: u32, handle: &'p WorkerHandle) -> Self {
+        Worker {
+            pool,
+            id,
+            handle,
+            neighbours: Neighbours::new(),
+            budget: matches!(pool.attrs.kind, PoolKind::Bh(_)).then(bh::Budget::new),
+            size: Size::new(pool.attrs.batch),
+            boost: LatencyBoost::new(),
+            name: pool.own_name(id),
+            restores_name: pool.restores_names(),
+            took_one: true,
+        }
+    }
+
+    /// Runs items as long as some wait and a CPU is free for them.
+    #[inline]
+    fn run_what_waits(&mut self, mut guard: PoolGuard<'p>) -> PoolGuard<'p> {
+        let pool = self.pool;
+        while let Some(next) = pool.take(&mut guard, self.id, &mut self.size) {
+            drop(guard);
+            self.took_one = matches!(next, Next::One(_));
+            self.boost.take();
+            guard = pool.run(next, self.id, self.handle, &mut self.size);
+            // Few pools do anything after an item.
+            if self.restores_name || self.budget.is_some() {
+                guard = self.after_item(guard);
+            }
+        }
+        guard
+    }
+
+    #[inline(never)]
+    fn after_item(&mut self, guard: PoolGuard<'p>) -> PoolGuard<'p> {
+        let spent = self.budget.as_mut().is_some_and(bh::Budget::is_spent);
+        if !self.restores_name && !spent {
+            return guard;
+        }
+        drop(guard);
+        if self.restores_name {
+            self.name.take_back();
+        }
+        if spent {
+            task::yield_now();
+        }
+        self.pool.lock_beside_batches()
+    }
+
+    /// The worker has nothing to run: it steals, or spins. `true`: something may wait.
+    fn search_without_lock(&mut self, guard: PoolGuard<'p>) -> (bool, PoolGuard<'p>) {
+        let pool = self.pool;
+        // Only one worker spins: a second would not see an item sooner.
+        let alone = guard.searching() == 1;
+        let yields_slot = guard.others_want_slots();
+        pool.inbox.none_accepted();
+        drop(guard);
+        if pool.neighbours_want_help()
+            && help::away(pool, self.id, || pool.help(&mut self.neighbours))
+        {
+            return (true, pool.lock_beside_batches());
+        }
+        if alone && !yields_slot {
+            pool.helper.woke();
+            pool.wait_awake(self.took_one);
+        }
+        let guard = pool.lock_beside_batches();
+        // The lock was free meanwhile, so check again.
+        let finds_work = pool.has_waiting(&guard) || pool.neighbours_want_help();
+        let found = guard.dying || (guard.running() < guard.target() && finds_work);
+        (found, guard)
+    }
+
+    /// Parks until the worker is woken; it counts as searching again then.
+    fn sleep(&mut self, mut guard: PoolGuard<'p>) -> PoolGuard<'p> {
+        let pool = self.pool;
+        if guard.running() == 0 {
+            pool.inbox.set_worked(false);
+        }
+        let since_ns = clock::now_ns();
+        {
+            let inner: &mut Inner = &mut guard;
+            let slot = &mut inner.workers[self.id];
+            slot.woken = false;
+            inner
+                .counts
+                .transition_searching_to_idle(self.id, slot, since_ns);
+        }
+        guard.cull_later();
+        drop(guard);
+        self.boost.sleep(since_ns);
+        self.name.take_back();
+        self.handle.parker.park();
+        pool.helper.woke();
+        if let Some(budget) = &mut self.budget {
+            budget.renew();
+        }
+        // The waker has taken this worker off the idle list and counts it as searching.
+        pool.lock_beside_batches()
+    }
+
+    fn leave(self, mut guard: PoolGuard<'p>) {
+        let slot = guard.workers.remove(self.id);
+        guard.leaving -= u32::from(slot.die);
+        guard.counts.transition_searching_to_gone(slot);
+        drop(guard);
+        thread::rename_current(c"kworker/dying");
     }
 }
 

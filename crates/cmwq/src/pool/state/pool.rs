@@ -15,7 +15,6 @@ use crate::pool::queue::stats::PoolStats;
 use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::{Slab, SmallestFirst};
 use crate::pool::wake::deferred::PendingWakeups;
-use crate::pool::wake::placement::Placement;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
 use crate::sys::brief_spin::BriefSpin;
@@ -124,7 +123,6 @@ pub(crate) struct Pool {
     pub(in crate::pool) allowance: CachePadded<SpinBudget>,
     /// Whether running workers soon come back for more.
     pub(in crate::pool) returns: BriefSpin,
-    pub(in crate::pool) placement: Placement,
     /// Deferred wake-ups: what these sleepers wait for has completed.
     pub(in crate::pool) pending_wakeups: CachePadded<PendingWakeups>,
     pub(in crate::pool) helper: Arc<dyn Helper>,

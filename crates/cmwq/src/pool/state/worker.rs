@@ -6,7 +6,6 @@ use crate::item::Batch;
 use crate::pool::task::run::{Open, Run};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
-use crate::sys::cpu;
 use crate::sys::park::Parker;
 use crate::sys::thread::{self, ThreadState};
 use crossbeam_utils::CachePadded;
@@ -70,8 +69,6 @@ pub(crate) struct WorkerHandle {
     /// It is inside an item's function. Only the worker writes it. Between items the worker may sleep for the pool's lock, which is not the
     /// item's sleep.
     pub(in crate::pool) in_item: AtomicBool,
-    /// The CPU of its waker, or [`NOT_ASKED`].
-    pub(in crate::pool) woken_from: AtomicU32,
     /// Its batch. Only the worker writes this line, apart from the thread that closes the batch.
     pub(in crate::pool) batch: CachePadded<Batch>,
 }
@@ -82,22 +79,13 @@ impl WorkerState {
     }
 }
 
-/// In place of the waker's CPU: that does not matter.
-pub(in crate::pool) const NOT_ASKED: u32 = u32::MAX;
-
 impl WorkerHandle {
     /// The kernel's thread id, 0 before the worker has started.
     pub(in crate::pool) fn tid(&self) -> i32 {
         self.tid.load(Ordering::Relaxed) as i32
     }
 
-    /// Wakes it. Its CPU matters only if its waker goes on.
-    pub(in crate::pool) fn wake(&self, goes_on: bool) {
-        let from = match goes_on {
-            true => cpu::current().map_or(NOT_ASKED, |cpu| cpu as u32),
-            false => NOT_ASKED,
-        };
-        self.woken_from.store(from, Ordering::Relaxed);
+    pub(in crate::pool) fn wake(&self) {
         self.parker.unpark();
     }
 

@@ -9,10 +9,8 @@ use super::producer::with;
 use super::producer::{FLOODS_AFTER, Producer};
 use crate::item::closure::Small;
 use crate::item::{Chunks, Pending, Pushed};
-use crate::pool::attrs::kind::PoolKind;
 use crate::pool::queue::together::Together;
 use crate::pool::state::pool::Pool;
-use crate::pool::wake::placement::goes_on;
 use std::sync::Arc;
 
 impl Pool {
@@ -174,14 +172,6 @@ impl Pool {
         }
     }
 
-    /// Whether an issuer that is about to wake a worker will go on instead of parking.
-    fn publisher_goes_on(&self) -> bool {
-        !cfg!(cmwq_loom)
-            && self.attrs.kind == PoolKind::Unbound
-            && self.placement.is_of_interest()
-            && goes_on()
-    }
-
     /// Non-reentrance across pools: while this pool, the last one that the item was queued on, still runs it for the queue `front_id`, the
     /// new instance goes here too, whatever its destination was. The caller owns the item, so it cannot begin to run anywhere in between.
     /// Otherwise the item is returned.
@@ -213,11 +203,7 @@ impl Pool {
             return;
         }
         // Settling picks a worker, or finds one that searches, or asks for a new one.
-        let goes_on = self.publisher_goes_on();
-        let mut guard = self.lock_beside_batches();
-        if goes_on {
-            guard.will_go_on();
-        }
+        drop(self.lock_beside_batches());
     }
 }
 

@@ -1,6 +1,5 @@
-//! Wake policies: where a woken worker runs, and when a sleeper is woken.
+//! Wake policies: when a sleeper is woken, and by which worker; how soon a woken worker begins.
 
 pub(in crate::pool) mod boost;
 pub(in crate::pool) mod deferred;
 pub(in crate::pool) mod last_cpu;
-pub(in crate::pool) mod placement;

@@ -25,10 +25,6 @@ pub(crate) fn coarse_ns() -> u64 {
     }
 }
 
-pub(crate) fn process_cpu_ns() -> u64 {
-    os::total_ran_ns()
-}
-
 /// As on a real machine.
 pub(crate) fn saturated_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).map_or(LONGEST_NS, |ns| ns.min(LONGEST_NS))

@@ -12,10 +12,3 @@ pub(crate) fn configured() -> usize {
     // The next machine may be another one: what is made once for each process is made for the largest.
     cmwq_vm::machine::MAX_CPUS
 }
-
-pub(crate) fn available() -> u64 {
-    match cmwq_vm::is_inside() {
-        true => os::cpus() as u64,
-        false => 1,
-    }
-}

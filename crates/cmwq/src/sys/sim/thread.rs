@@ -43,24 +43,20 @@ fn tid(number: i32) -> Option<Tid> {
     Tid::from_number(u32::try_from(number).ok()?)
 }
 
-fn bind(tid: Option<Tid>, cpus: impl Iterator<Item = usize>) -> io::Result<()> {
+fn bind(tid: Option<Tid>, cpus: &CpuSet) -> io::Result<()> {
     let tid = tid.ok_or(io::ErrorKind::NotFound)?;
-    match os::set_affinity(tid, cpus.collect()) {
+    match os::set_affinity(tid, cpus.iter().collect()) {
         true => Ok(()),
         false => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
 
 pub(crate) fn bind_current(cpus: &CpuSet) -> io::Result<()> {
-    bind(Some(os::current()), cpus.iter())
+    bind(Some(os::current()), cpus)
 }
 
 pub(crate) fn bind_other(number: i32, cpus: &CpuSet) -> io::Result<()> {
-    bind(tid(number), cpus.iter())
-}
-
-pub(crate) fn bind_current_to(cpu: usize) -> io::Result<()> {
-    bind(Some(os::current()), std::iter::once(cpu))
+    bind(tid(number), cpus)
 }
 
 pub(crate) fn rename_current(_name: &std::ffi::CStr) {}

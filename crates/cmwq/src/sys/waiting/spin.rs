@@ -52,7 +52,7 @@ pub(crate) const MAX_POLLS: u32 = 256;
 /// answered before the worker is back.
 pub(crate) const MAX_POLLS_OF_WORKERS: u32 = 4 * MAX_POLLS;
 /// While rounds are shorter, one in this many is long.
-const LONG_ROUND_EVERY: u32 = 8;
+const LONG_ROUND_EVERY: u32 = 64;
 
 /// How long to spin. Shared by threads: a lost update only delays the adaptation.
 pub(crate) struct SpinBudget {

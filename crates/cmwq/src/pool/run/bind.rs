@@ -1,38 +1,15 @@
-//! Parking a worker, and binding it to the CPUs of its pod.
+//! Binding a worker to the CPUs of its pod.
 #![forbid(unsafe_code)]
 
 use crate::pool::state::pool::Pool;
-use crate::pool::state::worker::{NOT_ASKED, WorkerHandle};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicBool;
-use crate::sys::{cpu, thread};
+use crate::sys::thread;
 use crate::trace::warn;
 use std::io;
 use std::sync::Arc;
 
 impl Pool {
-    /// Parks the calling worker until it is woken: on its preferred CPU, if it has one.
-    pub(in crate::pool) fn sleep(
-        self: &Arc<Self>,
-        preferred: Option<usize>,
-        handle: &WorkerHandle,
-    ) {
-        let on_preferred = preferred.is_some_and(|cpu| thread::bind_current_to(cpu).is_ok());
-        handle.parker.park();
-        if on_preferred {
-            self.bind_to_pod();
-        }
-        let from = handle.woken_from.load(Ordering::Relaxed);
-        if !on_preferred && from == NOT_ASKED {
-            return;
-        }
-        self.placement.look_around();
-        if !on_preferred {
-            let here = cpu::current().map(|cpu| cpu as u32);
-            self.placement.saw(here == Some(from));
-        }
-    }
-
     /// Binds the calling worker to the pool's CPUs.
     pub(in crate::pool) fn bind_to_pod(self: &Arc<Self>) {
         let mut binding = self.lock_beside_batches().binding.clone();
