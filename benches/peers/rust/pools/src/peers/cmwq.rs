@@ -33,9 +33,11 @@ pub(super) const PEER: Peer = Peer {
         ("batch-1", "execute"),
         ("batch-1", "spawn"),
         ("batch-10", "work"),
+        ("batch-10", "singly"),
         ("batch-10", "execute"),
         ("batch-10", "spawn"),
         ("batch-100", "work"),
+        ("batch-100", "singly"),
         ("batch-100", "execute"),
         ("batch-100", "spawn"),
         ("loop-1e5", "chunks"),
@@ -77,6 +79,22 @@ impl Pool for Reusable {
 
     fn submit_all(&self, items: &[Work]) {
         let _ = self.0.queue_batch(items);
+    }
+}
+
+/// The same, each by a call of its own.
+struct Singly(Reusable);
+
+impl Pool for Singly {
+    const REUSABLE: bool = true;
+    type Item = Work;
+
+    fn item(&self, job: Job) -> Work {
+        self.0.item(job)
+    }
+
+    fn submit(&self, item: &Work) {
+        self.0.submit(item);
     }
 }
 
@@ -249,6 +267,9 @@ fn run(options: &Options) -> Result<Report, String> {
         }
         (lap, "work") if lap.starts_with("batch-") => {
             flood::flood::<Completion, _>(&Reusable(queue), options)
+        }
+        (lap, "singly") if lap.starts_with("batch-") => {
+            flood::flood::<Completion, _>(&Singly(Reusable(queue)), options)
         }
         (lap, "execute") if lap.starts_with("batch-") => {
             flood::flood::<Completion, _>(&Executed(queue), options)
