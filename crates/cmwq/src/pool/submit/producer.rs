@@ -236,6 +236,10 @@ pub(crate) fn note_route(together: &Together, issuer: Issuer, era: usize) {
 
 /// Whether the pool where the calling thread has published last has a backlog. A hint.
 pub(crate) fn has_backlog() -> bool {
-    with(|producer| producer.pool.get())
-        .is_some_and(|pool| pool != 0 && deferred::has_backlog(pool))
+    backlogged_pool().is_some()
+}
+
+/// The number of that pool, if it has a backlog.
+pub(crate) fn backlogged_pool() -> Option<u32> {
+    with(|producer| producer.pool.get()).filter(|&pool| pool != 0 && deferred::has_backlog(pool))
 }
