@@ -132,6 +132,18 @@ pub(in crate::pool) fn with<R>(f: impl FnOnce(&Producer) -> R) -> Option<R> {
     PRODUCER.try_with(f).ok()
 }
 
+/// Calls `f` with the thread's open chunk; while the thread is on its way out, with one that is left afterwards.
+#[inline]
+pub(in crate::pool) fn with_open<R>(f: impl FnOnce(&OpenChunk) -> R) -> R {
+    let mut f = Some(f);
+    let result = with(|producer| f.take().map(|f| f(&producer.open)));
+    match (result.flatten(), f) {
+        (Some(result), _) => result,
+        (None, Some(f)) => f(&OpenChunk::none()),
+        (None, None) => unreachable!("it was called"),
+    }
+}
+
 /// The calling thread is about to wait for what it has published, or for something else.
 #[inline]
 pub(crate) fn wait_begins() {
