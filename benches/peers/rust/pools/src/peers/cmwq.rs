@@ -4,7 +4,7 @@ use super::{Peer, unknown};
 use crate::job::{Job, Joining, Pool};
 #[cfg(feature = "peers")]
 use crate::loops::awaited;
-use crate::loops::fork::{self, Forking};
+use crate::loops::fork::{self, Forking, Scoping};
 use crate::loops::parallel::{self, Looping};
 use crate::loops::{flood, hogged, idle, round_trip, stream, window};
 use crate::options::Options;
@@ -43,6 +43,7 @@ pub(super) const PEER: Peer = Peer {
         ("loop-1e5", "chunks"),
         ("loop-1e7", "chunks"),
         ("fork", "scope"),
+        ("scope", "scope"),
         ("idle", "start"),
         ("block", "completion"),
         ("block", "join"),
@@ -232,6 +233,18 @@ impl Forking for Scoped {
     }
 }
 
+impl Scoping for Scoped {
+    fn scoped(&self, leaves: u64, steps: u64) -> u64 {
+        let ran = AtomicU64::new(0);
+        cmwq::scope(&self.0, |s| {
+            for _ in 0..leaves {
+                s.spawn(|| _ = ran.fetch_add(fork::leaf(steps), Ordering::Relaxed));
+            }
+        });
+        ran.into_inner()
+    }
+}
+
 /// A sleep that the pool is told of.
 const DECLARED: window::Kind = window::Kind {
     sleep: Some(|time: Duration| cmwq::blocking(|| std::thread::sleep(time))),
@@ -279,6 +292,7 @@ fn run(options: &Options) -> Result<Report, String> {
         }
         (_, "chunks") => parallel::sums(&Scoped(queue), options),
         ("fork", "scope") => fork::trees(&Scoped(queue), options),
+        ("scope", "scope") => fork::scopes(&Scoped(queue), options),
         ("idle", "start") => idle::idle(&Reusable(queue), options),
         ("stream", "end") => stream::stream(&Reusable(queue), options),
         ("hogged", "start") => hogged::hogged(&Reusable(queue), options),
