@@ -103,7 +103,7 @@ static inline void window(struct issuer *issuer)
         issuer->ran += items[index].runs;
 }
 
-/* Flood: rounds between two barriers; the main thread takes the time. */
+/* Flood, in bursts too: rounds between two barriers; the main thread takes the time. */
 
 static inline void no_work(struct item *item)
 {
@@ -119,27 +119,40 @@ static inline void tell_less(struct item *item)
 /* Pools that keep their state in the item need one for each. */
 static int flood_item_each;
 
+static inline int is_flood(void)
+{
+    return strcmp(options.lap, "flood") == 0 || strncmp(options.lap, "batch-", 6) == 0;
+}
+
 static inline void flood(struct issuer *issuer)
 {
     int64_t share = (int64_t)(options.items / (uint64_t)options.issuers);
     if (share < 1)
         share = 1;
+    /* `batch-100`: bursts of 100. */
+    int64_t burst = strncmp(options.lap, "batch-", 6) == 0 ? atoi(options.lap + 6) : 1;
     struct item *items = new_items(issuer, flood_item_each ? (int)share : 1, no_work, tell_less);
+    struct item **bursting = (struct item **)calloc((size_t)burst, sizeof *bursting);
+    if (!bursting)
+        out_of_memory();
     for (int round = 0;; round++) {
         int64_t count = round == 0 ? (share + 9) / 10 : share;
         pthread_barrier_wait(&together);
         if (__atomic_load_n(&phase, __ATOMIC_RELAXED) == 2)
             break;
         __atomic_store_n(&issuer->left, count, __ATOMIC_RELEASE);
-        for (int64_t index = 0; index < count; index++) {
-            struct item *item = &items[flood_item_each ? index : 0];
-            if (index % FLOOD_TIMED_EVERY == 0) {
-                uint64_t start = now_ns();
-                ops->submit(item);
-                keep(&issuer->enqueue, now_ns() - start);
-            } else {
-                ops->submit(item);
-            }
+        for (int64_t first = 0, number = 0; first < count; first += burst, number++) {
+            int64_t length = count - first < burst ? count - first : burst;
+            for (int64_t index = 0; index < length; index++)
+                bursting[index] = &items[flood_item_each ? first + index : 0];
+            uint64_t start = number % FLOOD_TIMED_EVERY == 0 ? now_ns() : 0;
+            if (burst > 1 && ops->submit_all)
+                ops->submit_all(bursting, (size_t)length);
+            else
+                for (int64_t index = 0; index < length; index++)
+                    ops->submit(bursting[index]);
+            if (start)
+                keep(&issuer->enqueue, (now_ns() - start) / (uint64_t)length);
         }
         do
             wait_told(issuer);
@@ -152,6 +165,7 @@ static inline void flood(struct issuer *issuer)
         issuer->queued += (uint64_t)count;
         issuer->ran += (uint64_t)(count - __atomic_load_n(&issuer->left, __ATOMIC_ACQUIRE));
     }
+    free(bursting);
 }
 
 /* Idle: one item at a time. */
@@ -189,7 +203,7 @@ static inline void *issuer_thread(void *argument)
     pin_issuer(issuer->number);
     if (ops->issuer_begin)
         ops->issuer_begin();
-    if (strcmp(options.lap, "flood") == 0) {
+    if (is_flood()) {
         flood(issuer);
     } else {
         pthread_barrier_wait(&together);
@@ -318,7 +332,7 @@ static inline int peer_main(int argc, char **argv, const struct ops *const *peer
         return status;
     uint64_t spin_ns = strcmp(options.lap, "window") && strcmp(options.lap, "epoll") && strcmp(options.lap, "block") ? 0 : spin_takes();
     ops->start(options.workers);
-    int floods = strcmp(options.lap, "flood") == 0, idles = strcmp(options.lap, "idle") == 0;
+    int floods = is_flood(), idles = strcmp(options.lap, "idle") == 0;
     /* These end when they have their samples, the others when their time is up. */
     int samples = idles || strcmp(options.lap, "hogged") == 0;
     pthread_barrier_init(&together, NULL, (unsigned)options.issuers + 1);

@@ -33,6 +33,8 @@ struct ops {
     void (*issuer_end)(void);
     /* Queues an item: item_run() is to be called with it on a worker. */
     void (*submit)(struct item *item);
+    /* Queues several by one call; NULL if the pool has none. */
+    void (*submit_all)(struct item *const *items, size_t count);
     /* For handles: queue, and wait until it has run. NULL if there are none. */
     void (*spawn)(struct item *item);
     void (*join)(struct item *item);

@@ -95,7 +95,7 @@ int main(int argc, char **argv)
     static const char *const rows[] = {"roundtrip", "semaphore", "roundtrip", "help", "flood", "semaphore",
                                        "window", "count", "idle", "start", "block", "count", "hogged", "start",
                                        "loop-1e5", "reduce", "loop-1e7", "reduce", "fork", "invoke", nullptr};
-    static const struct ops tbb_ops = {"onetbb", rows, start, begin, end, enqueue, spawn, join, nullptr, sum, leaves};
+    static const struct ops tbb_ops = {"onetbb", rows, start, begin, end, enqueue, nullptr, spawn, join, nullptr, sum, leaves};
     static const struct ops *const peers[] = {&tbb_ops, nullptr};
     return peer_main(argc, argv, peers);
 }

@@ -13,6 +13,8 @@ fn main() {
         "tokio",
         "rayon",
         "crossbeam-channel",
+        "crossfire",
+        "disruptor",
         "async-executor",
         "blocking",
         "chili",

@@ -83,6 +83,8 @@ pub(crate) enum Lap {
     Loop1e7,
     /// A tree of forks and joins.
     Fork,
+    /// 64 short items in a scope.
+    Scope,
     /// Tasks of a tokio runtime that await an item; the issuers are tasks. On one thread or on two, items of 20 µs or empty.
     AwaitCurrent,
     AwaitCurrentEmpty,
@@ -132,6 +134,7 @@ impl Lap {
             Lap::Loop1e5 => "loop-1e5",
             Lap::Loop1e7 => "loop-1e7",
             Lap::Fork => "fork",
+            Lap::Scope => "scope",
             Lap::AwaitCurrent => "await-current",
             Lap::AwaitCurrentEmpty => "await-current-empty",
             Lap::AwaitMulti => "await-multi",
@@ -141,10 +144,10 @@ impl Lap {
 
     /// Whether its items compute for as long as the spin that was calibrated, or for a share of it.
     pub(crate) fn spins(self) -> bool {
-        use Lap::{AwaitCurrent, AwaitMulti, Block, Epoll, Fork, Window};
+        use Lap::{AwaitCurrent, AwaitMulti, Block, Epoll, Fork, Scope, Window};
         matches!(
             self,
-            Window | Block | Epoll | Fork | AwaitCurrent | AwaitMulti
+            Window | Block | Epoll | Fork | Scope | AwaitCurrent | AwaitMulti
         )
     }
 
@@ -205,7 +208,7 @@ impl Args {
             Lap::Roundtrip => vec![1, cpus, 2 * cpus, 8 * cpus],
             Lap::Window | Lap::Flood | Lap::Epoll => vec![1, 2, 4, cpus],
             Lap::Batch1 | Lap::Batch10 | Lap::Batch100 => vec![1, cpus],
-            Lap::Loop1e5 | Lap::Loop1e7 | Lap::Fork => vec![1, cpus],
+            Lap::Loop1e5 | Lap::Loop1e7 | Lap::Fork | Lap::Scope => vec![1, cpus],
             Lap::AwaitCurrent | Lap::AwaitCurrentEmpty => vec![1, 16, 64],
             Lap::AwaitMulti | Lap::AwaitMultiEmpty => vec![1, 16, 64],
             Lap::Idle | Lap::Block | Lap::Hogged => vec![1, cpus],

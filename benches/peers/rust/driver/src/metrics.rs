@@ -170,7 +170,7 @@ pub(crate) fn metrics(lap: &str) -> &'static [Metric] {
         "flood" => FLOOD,
         lap if lap.starts_with("batch-") => FLOOD,
         lap if lap.starts_with("loop-") => WHOLE,
-        "fork" => WHOLE,
+        "fork" | "scope" => WHOLE,
         lap if lap.starts_with("await-") => AWAIT,
         "window" | "epoll" => WINDOW,
         "idle" => IDLE,

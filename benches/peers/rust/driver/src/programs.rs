@@ -32,33 +32,52 @@ struct CProgram {
     name: &'static str,
     compiler: &'static str,
     sources: &'static [&'static str],
+    flags: &'static [&'static str],
     package: Option<(&'static str, &'static str)>,
 }
 
-const C_PROGRAMS: [CProgram; 4] = [
+const C_PROGRAMS: [CProgram; 6] = [
     CProgram {
         name: "mutex-condvar",
         compiler: "cc",
         sources: &["mutex_pool.c"],
+        flags: &[],
         package: None,
     },
     CProgram {
         name: "glib",
         compiler: "cc",
         sources: &["glib_pool.c"],
+        flags: &[],
         package: Some(("glib-2.0", "libglib2.0-dev")),
     },
     CProgram {
         name: "libuv",
         compiler: "cc",
         sources: &["uv_pool.c"],
+        flags: &[],
         package: Some(("libuv", "libuv1-dev")),
     },
     CProgram {
         name: "oneTBB",
         compiler: "c++",
         sources: &["tbb_pool.cpp"],
+        flags: &[],
         package: Some(("tbb", "libtbb-dev")),
+    },
+    CProgram {
+        name: "moodycamel",
+        compiler: "c++",
+        sources: &["moodycamel_pool.cpp"],
+        flags: &[],
+        package: None,
+    },
+    CProgram {
+        name: "OpenMP",
+        compiler: "cc",
+        sources: &["openmp_pool.c"],
+        flags: &["-fopenmp"],
+        package: None,
     },
 ];
 
@@ -140,9 +159,7 @@ fn rust(
     if only_cmwq {
         build(false)?;
     } else if let Err(why) = build(true) {
-        missing.push(format!(
-            "tokio, rayon, crossbeam-channel, async-executor: {why}"
-        ));
+        missing.push(format!("tokio, rayon and the other crates: {why}"));
         build(false)?;
     }
     let directory = out.parent().unwrap_or(out);
@@ -178,6 +195,7 @@ fn c_family(program: &CProgram, sources: &Path, out: &Path) -> Result<Program, S
     let mut compile = Command::new(program.compiler);
     compile
         .args(["-O2", "-Wall", "-Wextra", "-pthread"])
+        .args(program.flags)
         .arg(format!("-DPEER_VERSION=\"{version}\""))
         .arg("-o")
         .arg(&path)

@@ -65,6 +65,7 @@ pub(crate) fn title(row: &Row) -> String {
         "batch-100" => "flood in bursts of 100",
         "loop-1e5" => "parallel loop over 100,000 elements",
         "loop-1e7" => "parallel loop over 10,000,000 elements",
+        "scope" => "64 items of 200 ns in a scope",
         "fork" => "tree of forks and joins, 4096 leaves of 200 ns",
         "await-current" => return await_title(row, "one thread", "20 us"),
         "await-current-empty" => return await_title(row, "one thread", "nothing"),

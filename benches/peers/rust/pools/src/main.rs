@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         return failed(2, &format!("no peer '{}'; see list", options.peer));
     };
     let spin_ns = match options.lap.as_str() {
-        "window" | "epoll" | "block" | "fork" | "await-current" | "await-multi" => {
+        "window" | "epoll" | "block" | "fork" | "scope" | "await-current" | "await-multi" => {
             machine::spin_ns(options.spin)
         }
         _ => 0,

@@ -2,9 +2,14 @@
 //!
 //! Its nodes link as those of an inbox do, each to the one before it: single items, and [chunks](super::chunk) that the thread has filled before
 //! any other thread knows them. A chunk holds items of one function that no open batch can hold as well: see [`Chain::add`].
+//!
+//! The first items go into the chunk that the thread has open, as long as they fit: no exchange publishes them, but one addition to that chunk's
+//! count. The last chunk of the chain is the thread's open one afterwards. So short chains, one after the other, share chunks.
 
-use super::entries::Chunks;
-use super::filling::{FEW, Filling};
+use super::entries::{Chunks, Found};
+use super::filling::Filling;
+use super::load::Load;
+use super::open::Open;
 use crate::item::closure::Small;
 use crate::item::raw::{Pending, RawWork, link};
 use std::ptr::NonNull;
@@ -18,6 +23,8 @@ pub(crate) struct Chain<'b> {
     items: usize,
     /// The chunk that is being filled; newer than all nodes.
     filling: Option<Filling>,
+    /// Entries that were written to the open chunk, and are not counted there; older than all nodes.
+    ahead: usize,
 }
 
 impl<'b> Chain<'b> {
@@ -29,44 +36,76 @@ impl<'b> Chain<'b> {
             oldest: None,
             items: 0,
             filling: None,
+            ahead: 0,
         }
     }
 
-    /// How many items there are.
+    /// How many items were added.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.items
     }
 
-    /// Adds an item that has its destination. `alone`: an open batch may still hold it, so it must be checked before it is taken.
+    /// Adds an item that has its destination. `alone`: an open batch may still hold it, so it must be checked before it is taken. `open`: of the
+    /// calling thread.
     #[inline]
-    pub(crate) fn add(&mut self, item: Pending, alone: bool) {
+    pub(crate) fn add(&mut self, item: Pending, alone: bool, open: &Open) {
         self.items += 1;
         let Some(chunks) = self.chunks.filter(|_| !alone) else {
+            self.count_ahead(open);
             self.end_filling();
             return self.push(item.into_raw());
         };
-        if let Some(filling) = &mut self.filling
-            && filling.add(&item)
-        {
-            return item.hand_on();
-        }
-        self.end_filling();
-        self.filling = Some(chunks.begin_filling(&item));
+        self.put(chunks, &item, open);
         item.hand_on();
     }
 
     /// Adds a closure, which is handed on. The chain holds closures only, and its chunks are `chunks`.
     #[inline]
-    pub(crate) fn add_closure(&mut self, chunks: &Chunks, closure: &Small) {
+    pub(crate) fn add_closure(&mut self, chunks: &'b Chunks, closure: &Small, open: &Open) {
+        self.chunks = Some(chunks);
         self.items += 1;
+        self.put(chunks, closure, open);
+    }
+
+    #[inline]
+    fn put<L: Load>(&mut self, chunks: &Chunks, load: &L, open: &Open) {
+        if self.filling.is_none()
+            && self.newest.is_none()
+            && open.write_ahead(chunks.serial(), load, self.ahead)
+        {
+            self.ahead += 1;
+            return;
+        }
+        self.count_ahead(open);
+        self.fill(chunks, load);
+    }
+
+    #[inline]
+    fn fill<L: Load>(&mut self, chunks: &Chunks, load: &L) {
         if let Some(filling) = &mut self.filling
-            && filling.add(closure)
+            && filling.add(load)
         {
             return;
         }
         self.end_filling();
-        self.filling = Some(chunks.begin_filling(closure));
+        self.filling = Some(chunks.begin_filling(load));
+    }
+
+    /// Publishes what was written to the open chunk; if that is closed, it goes into a chunk of the chain.
+    #[inline]
+    fn count_ahead(&mut self, open: &Open) {
+        let ahead = std::mem::take(&mut self.ahead);
+        let Some(chunks) = self.chunks.filter(|_| ahead > 0) else {
+            return;
+        };
+        open.count_ahead(ahead, |found| match found {
+            Found::Item(item) => {
+                self.fill(chunks, &item);
+                item.hand_on();
+            }
+            Found::Closure(closure) => self.fill(chunks, &closure),
+        });
     }
 
     fn push(&mut self, node: NonNull<RawWork>) {
@@ -80,22 +119,33 @@ impl<'b> Chain<'b> {
         let Some(filling) = self.filling.take() else {
             return;
         };
-        if filling.len() >= FEW || filling.is_of_closures() {
+        if filling.is_worth_it() {
             return self.push(filling.finish());
         }
         // A worker takes so few as fast one by one.
         filling.undo(|item| self.push(item.into_raw()));
     }
 
-    /// No more items follow.
-    pub(crate) fn finish(&mut self) {
-        self.end_filling();
+    /// No more items follow. What was written to the open chunk is published, and that chunk is left if there are nodes; the last chunk is the open
+    /// one then.
+    pub(crate) fn finish(&mut self, open: &Open) {
+        self.count_ahead(open);
+        if self.newest.is_none() && self.filling.is_none() {
+            return;
+        }
+        open.leave();
+        match self.filling.take() {
+            Some(filling) if filling.is_worth_it() => self.push(filling.finish_open(open)),
+            filling => {
+                self.filling = filling;
+                self.end_filling();
+            }
+        }
     }
 
     /// The newest node and the oldest one, which the caller owns; `None`: it is empty.
     #[inline]
     pub(in crate::item) fn into_ends(mut self) -> Option<(NonNull<RawWork>, NonNull<RawWork>)> {
-        self.end_filling();
         self.newest.take().zip(self.oldest.take())
     }
 }
@@ -103,7 +153,7 @@ impl<'b> Chain<'b> {
 impl Drop for Chain<'_> {
     fn drop(&mut self) {
         debug_assert!(
-            self.newest.is_none() && self.filling.is_none(),
+            self.newest.is_none() && self.filling.is_none() && self.ahead == 0,
             "items in it are nobody's"
         );
     }
@@ -124,9 +174,13 @@ mod tests {
         assert!(!item.is_aligned(), "nobody runs it here");
     }
 
-    /// Publishes these items after another one; returns in which order a worker takes them, and the number of nodes.
-    fn publish(works: &[RawWork], alone: impl Fn(usize) -> bool) -> (Vec<usize>, usize) {
-        let chunks = Chunks::of_items(1, 0, &OldestBatch::new());
+    /// Publishes these items after another one, in chains of `each`; returns in which order a worker takes them, and the number of nodes.
+    fn publish(
+        works: &[RawWork],
+        each: usize,
+        alone: impl Fn(usize) -> bool,
+    ) -> (Vec<usize>, usize) {
+        let (chunks, open) = (Chunks::of_items(1, 0, &OldestBatch::new()), Open::none());
         let inbox = Inbox::new();
         let claim = |at: usize| {
             // SAFETY: the item exists until the end of the test.
@@ -135,16 +189,18 @@ mod tests {
         let first = RawWork::new(one);
         // SAFETY: as above.
         inbox.push(unsafe { Pending::claim(NonNull::from(&first)) }.expect("it is idle"));
-        let mut chain = Chain::new(Some(&chunks));
-        for at in 0..works.len() {
-            chain.add(claim(at), alone(at));
+        let mut nodes = 0;
+        for first in (0..works.len()).step_by(each) {
+            let end = works.len().min(first + each);
+            let mut chain = Chain::new(Some(&chunks));
+            (first..end).for_each(|at| chain.add(claim(at), alone(at), &open));
+            chain.finish(&open);
+            assert_eq!(chain.len(), end - first);
+            // SAFETY: the nodes are the chain's.
+            let older = |node: &NonNull<RawWork>| unsafe { link::next(*node) };
+            nodes += std::iter::successors(chain.newest, older).count();
+            inbox.push_chain(chain);
         }
-        chain.finish();
-        // SAFETY: the nodes are the chain's.
-        let older = |node: &NonNull<RawWork>| unsafe { link::next(*node) };
-        let nodes = std::iter::successors(chain.newest, older).count();
-        assert_eq!(chain.len(), works.len());
-        inbox.push_chain(chain);
         let mut taken = Taken::default();
         inbox.take_all(&mut taken);
         assert_eq!(taken.len(), works.len() + 1);
@@ -165,15 +221,27 @@ mod tests {
     #[test]
     fn what_has_one_function_is_one_node_for_each_chunk() {
         let works = works(300, |_| true);
-        let (order, nodes) = publish(&works, |_| false);
+        let (order, nodes) = publish(&works, 300, |_| false);
         assert_eq!(order, (0..300).collect::<Vec<_>>());
         assert_eq!(nodes, 3);
     }
 
     #[test]
+    fn short_chains_one_after_the_other_share_chunks() {
+        let works = works(300, |_| true);
+        let (order, nodes) = publish(&works, 8, |_| false);
+        assert_eq!(order, (0..300).collect::<Vec<_>>());
+        assert_eq!(nodes, 3);
+        let works = self::works(300, |at| at != 111);
+        let (order, nodes) = publish(&works, 10, |at| at == 222);
+        assert_eq!(order, (0..300).collect::<Vec<_>>());
+        assert!(nodes < 15, "{nodes}");
+    }
+
+    #[test]
     fn order_is_kept_across_functions_and_items_that_go_alone() {
         let works = works(40, |at| !(20..22).contains(&at));
-        let (order, nodes) = publish(&works, |at| at == 30);
+        let (order, nodes) = publish(&works, 40, |at| at == 30);
         assert_eq!(order, (0..40).collect::<Vec<_>>());
         // 20 together, two of another function, 8 together, one alone, 9 together.
         assert_eq!(nodes, 6);

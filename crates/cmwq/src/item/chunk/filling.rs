@@ -3,6 +3,7 @@
 use super::Chunks;
 use super::entries::{Chunk, Contents, Found, MOST, Serial};
 use super::load::Load;
+use super::open::Open;
 use crate::item::raw::{Pending, RawWork};
 use crate::sys::atomic::Ordering;
 use std::ptr::NonNull;
@@ -55,23 +56,32 @@ impl Filling {
         fits
     }
 
-    #[inline]
-    pub(in crate::item) fn len(&self) -> usize {
-        self.filled
-    }
-
-    pub(in crate::item) fn is_of_closures(&self) -> bool {
-        self.of.contents == Contents::Closures
+    /// Whether a worker takes it as fast as single items.
+    pub(in crate::item) fn is_worth_it(&self) -> bool {
+        self.filled >= FEW || self.of.contents == Contents::Closures
     }
 
     /// The node to be published. Nothing is added to it any more.
     pub(in crate::item) fn finish(self) -> NonNull<RawWork> {
-        // Relaxed: the chunk is published as a whole. The hold is the future taker's.
-        self.chunk.holds.store(1, Ordering::Relaxed);
+        self.leak(1).cast()
+    }
+
+    /// The node to be published. The calling thread, which has left its open chunk, adds to this one from now on.
+    pub(in crate::item) fn finish_open(self, open: &Open) -> NonNull<RawWork> {
+        let (of, number, filled) = (self.of, self.number, self.filled);
+        let chunk = self.leak(2);
+        open.begin(of, chunk, number, filled);
+        chunk.cast()
+    }
+
+    /// One hold is the future taker's.
+    fn leak(self, holds: u32) -> NonNull<Chunk> {
+        // Relaxed: the chunk is published as a whole.
+        self.chunk.holds.store(holds, Ordering::Relaxed);
         self.chunk
             .filled
             .store(self.filled as u32, Ordering::Relaxed);
-        NonNull::from(Box::leak(self.chunk)).cast()
+        NonNull::from(Box::leak(self.chunk))
     }
 
     /// Gives all items back, the oldest first.

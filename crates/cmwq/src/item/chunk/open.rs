@@ -1,6 +1,6 @@
 //! The maker's side of chunks: it adds to its last chunk until that is full or taken, or until it publishes otherwise.
 
-use super::entries::{AHEAD, CLOSED, Chunk, Chunks, HANDLE, MOST, Serial, TOGETHER};
+use super::entries::{AHEAD, CLOSED, Chunk, Chunks, Found, HANDLE, MOST, Serial, TOGETHER};
 use super::load::{Load, WithHandle};
 use crate::item::closure::Small;
 use crate::item::raw::{Pending, RawWork};
@@ -72,6 +72,48 @@ impl Open {
         self.next.set(place + 1);
         self.with_handle.set(load.item());
         true
+    }
+
+    /// Writes `load` behind the entries and `ahead` further ones, if the chunk is not closed, fits and has room. `true`: it is handed on, and published
+    /// when it is [counted](Self::count_ahead); nothing else is added before that.
+    #[inline]
+    pub(in crate::item) fn write_ahead<L: Load>(&self, of: Serial, load: &L, ahead: usize) -> bool {
+        let place = self.next.get() + ahead;
+        let chunk = self.fitting::<L>(of, load.number());
+        let Some(chunk) = chunk.filter(|_| place < MOST) else {
+            return false;
+        };
+        // SAFETY: held.
+        let chunk = unsafe { chunk.as_ref() };
+        // Relaxed: a hint.
+        if ahead == 0 && chunk.filled.load(Ordering::Relaxed) & CLOSED != 0 {
+            return false;
+        }
+        if place % TOGETHER == TOGETHER / 2 {
+            chunk.prefetch(place + AHEAD);
+        }
+        // SAFETY: no thread reads the entry before it is counted.
+        unsafe { load.put(chunk, place) };
+        true
+    }
+
+    /// Publishes the `ahead` entries that were [written](Self::write_ahead). If the chunk was closed, it is left, and they are given back, the oldest
+    /// first.
+    #[inline]
+    pub(in crate::item) fn count_ahead(&self, ahead: usize, again: impl FnMut(Found)) {
+        let Some(chunk) = self.chunk.get() else {
+            return;
+        };
+        let places = self.next.get()..self.next.get() + ahead;
+        // SAFETY: held until it is left below.
+        let chunk = unsafe { chunk.as_ref() };
+        // Release: the taker sees them.
+        if chunk.filled.fetch_add(ahead as u32, Ordering::Release) & CLOSED == 0 {
+            return self.next.set(places.end);
+        }
+        // They are not counted: no other thread reads them.
+        places.map(|place| chunk.take(place)).for_each(again);
+        self.leave();
     }
 
     /// Adds a closure, if the chunk belongs to `of` and has room. `true`: it is published, and handed on.
@@ -175,12 +217,17 @@ impl Open {
         dropped
     }
 
-    /// The calling thread has made `chunk`, one of `of`, and put `load` into its first entry.
-    pub(in crate::item) fn begin<L: Load>(&self, of: Serial, chunk: NonNull<Chunk>, load: &L) {
+    /// The calling thread has made `chunk`, one of `of`, with so many entries of this number. It has a hold of it, and none of another one.
+    pub(in crate::item) fn begin(
+        &self,
+        of: Serial,
+        chunk: NonNull<Chunk>,
+        number: usize,
+        filled: usize,
+    ) {
         self.chunk.set(Some(chunk));
-        self.number.set(load.number());
-        self.with_handle.set(load.item());
-        self.next.set(1);
+        self.number.set(number);
+        self.next.set(filled);
         self.born.set(fork::generation());
         self.of.set(Some(of));
     }
@@ -227,7 +274,8 @@ impl Chunks {
         chunk.holds.store(2, Ordering::Relaxed);
         chunk.filled.store(L::COUNTED, Ordering::Relaxed);
         let chunk = NonNull::from(Box::leak(chunk));
-        open.begin(self.serial, chunk, load);
+        open.begin(self.serial, chunk, load.number(), 1);
+        open.with_handle.set(load.item());
         chunk.cast()
     }
 

@@ -28,6 +28,11 @@ impl Pool {
         }
     }
 
+    /// The calling thread polls tasks, and may run those whose wake-ups are deferred: calls their wakers.
+    pub(crate) fn wake_tasks(&self) {
+        self.pending_wakeups.wake_tasks();
+    }
+
     /// The owners of a completion queue wait for its bell. `true`: it will be rung a little later.
     #[cfg(not(cmwq_loom))]
     pub(crate) fn ring_later(ringer: Ringer) -> bool {

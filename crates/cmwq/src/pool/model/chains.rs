@@ -45,6 +45,25 @@ fn a_batch_wakes_a_worker_that_sleeps_and_runs_once() {
     }
 }
 
+/// Two items more fit into the chunk of the batch before, unless the worker has taken it; the last one does not.
+#[test]
+fn a_batch_goes_on_with_the_chunk_of_the_one_before_and_runs_once() {
+    explore(3, || {
+        let (pool, pwq, together) = pool_with_chunks(1);
+        let done = Arc::new(Parker::new());
+        let items = items::<5>(&done);
+        let worker = start(&pool);
+        assert_eq!(publish_batch(&pool, pwq, Some(&together), &items[..2]), 2);
+        assert_eq!(publish_batch(&pool, pwq, Some(&together), &items[2..]), 3);
+        for item in &items {
+            wait(item, 1, &done);
+        }
+        finish(&pool, [worker]);
+        assert_eq!(items.map(|item| item.runs()), [1; 5]);
+        assert_eq!(pool.lock().in_flight(pwq), 0);
+    });
+}
+
 #[test]
 fn batches_of_two_issuers_run_once_each() {
     explore(2, || {

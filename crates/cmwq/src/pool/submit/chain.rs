@@ -1,8 +1,8 @@
 //! Batch submission: an issuer publishes many items with one exchange on the inbox.
 
-use super::producer::with;
+use super::producer::{with, with_open};
 use crate::item::closure::Small;
-use crate::item::{Chain, Pending};
+use crate::item::{Chain, OpenChunk, Pending, Pushed};
 use crate::pool::Pool;
 use crate::pool::queue::together::Together;
 use std::sync::Arc;
@@ -18,20 +18,22 @@ impl Pool {
     #[inline]
     pub(crate) fn add_to_chain(&self, chain: &mut Chain<'_>, item: Pending) {
         let alone = !self.oldest_batch.is_after(item.noted_batch());
-        chain.add(item, alone);
+        with_open(|open| chain.add(item, alone, open));
     }
 
     /// Publishes all items of the chain, and wakes a worker if that is this issuer's duty.
     pub(crate) fn publish_chain(self: &Arc<Self>, mut chain: Chain<'_>) {
-        chain.finish();
+        with_open(|open| chain.finish(open));
         let items = chain.len() as u32;
         if items == 0 {
             return;
         }
-        // Keeps the order in which the thread publishes.
-        with(|producer| producer.open.leave());
         let pushed = self.inbox.push_chain(chain);
         with(|producer| producer.count_chain(self.id, items, pushed));
+        if pushed == Pushed::MustNotify && !cfg!(cmwq_loom) {
+            // Workers sleep, and take the chunk before the next batch.
+            with_open(OpenChunk::leave);
+        }
         self.see_to(pushed);
     }
 
@@ -42,7 +44,9 @@ impl Pool {
         give: impl FnOnce(&mut dyn FnMut(Small)),
     ) {
         let mut chain = Chain::new(None);
-        give(&mut |closure| chain.add_closure(&together.closures, &closure));
+        with_open(|open| {
+            give(&mut |closure| chain.add_closure(&together.closures, &closure, open));
+        });
         self.publish_chain(chain);
     }
 }

@@ -117,6 +117,18 @@ pub(in crate::pool) fn with<R>(f: impl FnOnce(&Producer) -> R) -> Option<R> {
     PRODUCER.try_with(f).ok()
 }
 
+/// Calls `f` with the thread's open chunk; while the thread is on its way out, with one that is left afterwards.
+#[inline]
+pub(in crate::pool) fn with_open<R>(f: impl FnOnce(&OpenChunk) -> R) -> R {
+    let mut f = Some(f);
+    let result = with(|producer| f.take().map(|f| f(&producer.open)));
+    match (result.flatten(), f) {
+        (Some(result), _) => result,
+        (None, Some(f)) => f(&OpenChunk::none()),
+        (None, None) => unreachable!("it was called"),
+    }
+}
+
 /// The calling thread is about to wait for what it has published, or for something else.
 #[inline]
 pub(crate) fn wait_begins() {
@@ -221,6 +233,10 @@ pub(crate) fn note_route(together: &Together, issuer: Issuer, era: usize) {
 
 /// Whether the pool where the calling thread has published last has a backlog. A hint.
 pub(crate) fn has_backlog() -> bool {
-    with(|producer| producer.pool.get())
-        .is_some_and(|pool| pool != 0 && deferred::has_backlog(pool))
+    backlogged_pool().is_some()
+}
+
+/// The number of that pool, if it has a backlog.
+pub(crate) fn backlogged_pool() -> Option<u32> {
+    with(|producer| producer.pool.get()).filter(|&pool| pool != 0 && deferred::has_backlog(pool))
 }

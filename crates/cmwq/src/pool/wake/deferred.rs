@@ -28,6 +28,8 @@
 //! item may hold a lock that the waker takes. If deferring is forbidden while a worker enters a waker, the worker takes that one back and calls it at
 //! once: at the end of its item, since the next item of its batch may wait for the task, or in the item's call of
 //! [`wake_deferred`](crate::wake_deferred).
+//!
+//! A thread that polls a handle calls the wakers that are entered: it runs tasks, and need not be woken for each of them.
 #![allow(unsafe_code)]
 
 use super::last_cpu;
@@ -170,6 +172,13 @@ impl PendingWakeups {
     pub(in crate::pool) fn wake_in_item(&self) {
         if self.is_any() {
             self.wake_those(|entry| !is_waker(entry));
+        }
+    }
+
+    /// Calls all wakers, for a thread that polls tasks, with no lock of this crate held. The others stay entered.
+    pub(in crate::pool) fn wake_tasks(&self) {
+        if self.is_any() {
+            self.wake_those(is_waker);
         }
     }
 

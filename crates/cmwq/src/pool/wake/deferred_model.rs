@@ -85,10 +85,10 @@ impl std::task::Wake for Counts {
     }
 }
 
-/// Two workers end items whose tasks are awaited, and do not check again; the monitor forbids deferring, and does not come back.
-#[test]
-fn each_waker_is_called_once_though_it_is_forbidden_meanwhile() {
-    explore(|| {
+/// Two workers end items whose tasks are awaited, and do not check again. `meanwhile` runs on a thread beside them, then
+/// `afterwards`, when all have gone.
+fn two_wakers(meanwhile: fn(&PendingWakeups), afterwards: fn(&PendingWakeups)) {
+    explore(move || {
         let pending_wakeups = Arc::new(PendingWakeups::new());
         pending_wakeups.within_ns.store(1, Ordering::Relaxed);
         let tasks = [0, 1].map(|_| Arc::new(Counts(AtomicU32::new(0))));
@@ -100,21 +100,34 @@ fn each_waker_is_called_once_though_it_is_forbidden_meanwhile() {
                 unsafe { wake(entry) };
             }
         };
-        let monitor = thread::spawn({
+        let other = thread::spawn({
             let pending_wakeups = pending_wakeups.clone();
-            move || drop(pending_wakeups.forbid(0))
+            move || meanwhile(&pending_wakeups)
         });
         let worker = thread::spawn({
             let (pending_wakeups, task) = (pending_wakeups.clone(), tasks[0].clone());
             move || end_item(&pending_wakeups, &task)
         });
         end_item(&pending_wakeups, &tasks[1]);
-        monitor.join().unwrap();
+        other.join().unwrap();
         worker.join().unwrap();
+        afterwards(&pending_wakeups);
         for task in &tasks {
             assert_eq!(task.0.load(Ordering::Relaxed), 1);
         }
     });
+}
+
+/// The monitor does not come back.
+#[test]
+fn each_waker_is_called_once_though_it_is_forbidden_meanwhile() {
+    two_wakers(|pending_wakeups| drop(pending_wakeups.forbid(0)), |_| ());
+}
+
+/// It takes some, and leaves `any` as it is.
+#[test]
+fn each_waker_is_called_once_though_a_thread_that_polls_takes_some() {
+    two_wakers(PendingWakeups::wake_tasks, PendingWakeups::wake_entered);
 }
 
 /// The rest of the worker's item, or its next item, waits for the sleeper, and the monitor has gone.

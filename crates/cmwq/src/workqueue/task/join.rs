@@ -4,7 +4,7 @@ use super::control;
 use super::counted::{Counted, Reference};
 use crate::error::Refused;
 use crate::item::{Completion, Pending, RawWork, WorkFn};
-use crate::pool::{Callable, Pool, spawn_history};
+use crate::pool::{Callable, Pool, backlogged_pool, spawn_history};
 use crate::sys::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sys::fork;
 use std::any::Any;
@@ -340,7 +340,8 @@ impl<T> Callable for TakenBack<'_, T> {
 /// [`abort`](JoinHandle::abort) takes back a closure that has not begun, and [`abort_on_drop`](JoinHandle::abort_on_drop) does so when the
 /// handle, or the future that awaits it, is dropped. A closure that has begun always runs to its end.
 ///
-/// As a future it keeps one waker, that of the last poll, and wakes it at most once. What the closure did is visible after `join` has
+/// As a future it keeps one waker, that of the last poll, and wakes it at most once. A poll that has to wait may call wakers of other tasks that
+/// await items of the same pool, if those wake-ups were deferred: do not poll with a lock held that such a waker takes. What the closure did is visible after `join` has
 /// returned, or the future is ready.
 #[must_use = "dropping a handle does not cancel the item, but its result is lost"]
 pub struct JoinHandle<T> {
@@ -436,11 +437,20 @@ impl<T> Future for JoinHandle<T> {
                 return Poll::Ready(Err(JoinError::Refused(Refused::Forked)));
             }
             if shared.register(context.waker()) {
+                wake_deferred_tasks();
                 return Poll::Pending;
             }
         }
         // SAFETY: it is done, and this is the handle.
         Poll::Ready(unsafe { self.task.take_result() })
+    }
+}
+
+/// The calling thread polls a handle, so it runs tasks: those whose wake-ups are deferred need not wait any longer. If a worker called the wakers
+/// one by one, each might preempt that worker, find one task ready, and sleep again.
+fn wake_deferred_tasks() {
+    if let Some(pool) = backlogged_pool().and_then(control::registered) {
+        pool.wake_tasks();
     }
 }
 

@@ -147,7 +147,7 @@ fn report(sum: Tally, wall_ns: u64, cpu_s: f64) -> Result<Report, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::fork::{self, Forking};
+    use super::fork::{self, Forking, Scoping};
     use super::parallel::{self, Looping};
     use super::{flood, round_trip, stream, window};
     use crate::job::{Job, Pool};
@@ -196,6 +196,12 @@ mod tests {
         }
     }
 
+    impl Scoping for Inline {
+        fn scoped(&self, leaves: u64, steps: u64) -> u64 {
+            (0..self.0 as u64 * leaves).map(|_| fork::leaf(steps)).sum()
+        }
+    }
+
     fn options(lap: &str) -> Options {
         let settings = [
             "x",
@@ -231,6 +237,7 @@ mod tests {
         }
         assert!(parallel::sums(&pool, &options("loop-1e5")).is_ok());
         assert!(fork::trees(&pool, &options("fork")).is_ok());
+        assert!(fork::scopes(&pool, &options("scope")).is_ok());
     }
 
     #[test]
@@ -249,6 +256,7 @@ mod tests {
         assert!(flood::flood::<Completion, _>(&pool, &options("batch-10")).is_err());
         assert!(parallel::sums(&pool, &options("loop-1e5")).is_err());
         assert!(fork::trees(&pool, &options("fork")).is_err());
+        assert!(fork::scopes(&pool, &options("scope")).is_err());
     }
 
     #[test]

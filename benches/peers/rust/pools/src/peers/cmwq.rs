@@ -4,7 +4,7 @@ use super::{Peer, unknown};
 use crate::job::{Job, Joining, Pool};
 #[cfg(feature = "peers")]
 use crate::loops::awaited;
-use crate::loops::fork::{self, Forking};
+use crate::loops::fork::{self, Forking, Scoping};
 use crate::loops::parallel::{self, Looping};
 use crate::loops::{flood, hogged, idle, round_trip, stream, window};
 use crate::options::Options;
@@ -33,14 +33,17 @@ pub(super) const PEER: Peer = Peer {
         ("batch-1", "execute"),
         ("batch-1", "spawn"),
         ("batch-10", "work"),
+        ("batch-10", "singly"),
         ("batch-10", "execute"),
         ("batch-10", "spawn"),
         ("batch-100", "work"),
+        ("batch-100", "singly"),
         ("batch-100", "execute"),
         ("batch-100", "spawn"),
         ("loop-1e5", "chunks"),
         ("loop-1e7", "chunks"),
         ("fork", "scope"),
+        ("scope", "scope"),
         ("idle", "start"),
         ("block", "completion"),
         ("block", "join"),
@@ -77,6 +80,22 @@ impl Pool for Reusable {
 
     fn submit_all(&self, items: &[Work]) {
         let _ = self.0.queue_batch(items);
+    }
+}
+
+/// The same, each by a call of its own.
+struct Singly(Reusable);
+
+impl Pool for Singly {
+    const REUSABLE: bool = true;
+    type Item = Work;
+
+    fn item(&self, job: Job) -> Work {
+        self.0.item(job)
+    }
+
+    fn submit(&self, item: &Work) {
+        self.0.submit(item);
     }
 }
 
@@ -214,6 +233,18 @@ impl Forking for Scoped {
     }
 }
 
+impl Scoping for Scoped {
+    fn scoped(&self, leaves: u64, steps: u64) -> u64 {
+        let ran = AtomicU64::new(0);
+        cmwq::scope(&self.0, |s| {
+            for _ in 0..leaves {
+                s.spawn(|| _ = ran.fetch_add(fork::leaf(steps), Ordering::Relaxed));
+            }
+        });
+        ran.into_inner()
+    }
+}
+
 /// A sleep that the pool is told of.
 const DECLARED: window::Kind = window::Kind {
     sleep: Some(|time: Duration| cmwq::blocking(|| std::thread::sleep(time))),
@@ -250,6 +281,9 @@ fn run(options: &Options) -> Result<Report, String> {
         (lap, "work") if lap.starts_with("batch-") => {
             flood::flood::<Completion, _>(&Reusable(queue), options)
         }
+        (lap, "singly") if lap.starts_with("batch-") => {
+            flood::flood::<Completion, _>(&Singly(Reusable(queue)), options)
+        }
         (lap, "execute") if lap.starts_with("batch-") => {
             flood::flood::<Completion, _>(&Executed(queue), options)
         }
@@ -258,6 +292,7 @@ fn run(options: &Options) -> Result<Report, String> {
         }
         (_, "chunks") => parallel::sums(&Scoped(queue), options),
         ("fork", "scope") => fork::trees(&Scoped(queue), options),
+        ("scope", "scope") => fork::scopes(&Scoped(queue), options),
         ("idle", "start") => idle::idle(&Reusable(queue), options),
         ("stream", "end") => stream::stream(&Reusable(queue), options),
         ("hogged", "start") => hogged::hogged(&Reusable(queue), options),

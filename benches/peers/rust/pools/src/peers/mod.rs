@@ -26,6 +26,10 @@ mod chili;
 mod cmwq;
 #[cfg(feature = "peers")]
 mod crossbeam;
+#[cfg(feature = "peers")]
+mod crossfire;
+#[cfg(feature = "peers")]
+mod disruptor;
 mod no_pool;
 #[cfg(feature = "peers")]
 mod rayon;
@@ -59,6 +63,10 @@ pub(crate) fn all() -> Vec<Peer> {
         crossbeam::MESSAGES,
         #[cfg(feature = "peers")]
         crossbeam::CLOSURES,
+        #[cfg(feature = "peers")]
+        crossfire::PEER,
+        #[cfg(feature = "peers")]
+        disruptor::PEER,
         #[cfg(feature = "peers")]
         async_executor::PEER,
         #[cfg(feature = "peers")]

@@ -2,13 +2,14 @@
 
 use super::{Peer, plain};
 use crate::job::{Job, Joining, Pool};
-use crate::loops::fork::{self, Forking};
+use crate::loops::fork::{self, Forking, Scoping};
 use crate::loops::parallel::{self, Looping};
 use crate::loops::{awaited, round_trip};
 use crate::options::Options;
 use crate::report::Report;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) const PEER: Peer = Peer {
     name: "rayon",
@@ -26,6 +27,8 @@ pub(super) const PEER: Peer = Peer {
         ("loop-1e5", "iterator"),
         ("loop-1e7", "iterator"),
         ("fork", "join"),
+        ("scope", "scope"),
+        ("scope", "in-place"),
         ("idle", "start"),
         ("block", "count"),
         ("hogged", "start"),
@@ -88,6 +91,27 @@ fn leaves(depth: u32, steps: u64) -> u64 {
     one + other
 }
 
+/// The scope runs in the pool; with `true`, on the calling thread, which then waits.
+struct InScope(Rayon, bool);
+
+impl Scoping for InScope {
+    fn scoped(&self, leaves: u64, steps: u64) -> u64 {
+        let ran = AtomicU64::new(0);
+        let pool = &self.0.0;
+        match self.1 {
+            true => pool.in_place_scope(|scope| spawn_all(scope, &ran, leaves, steps)),
+            false => pool.scope(|scope| spawn_all(scope, &ran, leaves, steps)),
+        }
+        ran.into_inner()
+    }
+}
+
+fn spawn_all<'s>(scope: &rayon::Scope<'s>, ran: &'s AtomicU64, leaves: u64, steps: u64) {
+    for _ in 0..leaves {
+        scope.spawn(move |_| _ = ran.fetch_add(fork::leaf(steps), Ordering::Relaxed));
+    }
+}
+
 /// `install` queues and waits in one.
 impl Joining for Rayon {
     type Handle = Job;
@@ -113,6 +137,7 @@ fn run(options: &Options) -> Result<Report, String> {
         ("roundtrip", "join") => round_trip::joined(&pool, options),
         (_, "iterator") => parallel::sums(&pool, options),
         ("fork", "join") => fork::trees(&pool, options),
+        ("scope", mode) => fork::scopes(&InScope(pool, mode == "in-place"), options),
         _ => plain::run(&pool, options),
     }
 }
