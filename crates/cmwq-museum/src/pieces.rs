@@ -95,7 +95,7 @@ pub const PIECES: &[Piece] = &[
         &[edit(
             "pool/service/cull.rs",
             "            guard.leaving += 1;\n            guard.wake_at(0);",
-            "            guard.leaving += 1;\n            if MUTANT {\n                let handle = guard.workers[oldest].handle.clone();\n                handle.wake(false);\n                guard.cull_armed = false;\n                return None;\n            } else {\n                guard.wake_at(0);\n            }",
+            "            guard.leaving += 1;\n            if MUTANT {\n                let handle = guard.workers[oldest].handle.clone();\n                handle.wake();\n                guard.cull_armed = false;\n                return None;\n            } else {\n                guard.wake_at(0);\n            }",
         )],
     ),
     known(
@@ -165,9 +165,9 @@ pub const PIECES: &[Piece] = &[
         "no-grace-period",
         "what readers may still use is let go of without a grace period",
         &[edit(
-            "sys/memory/gate.rs",
-            "        begin_era();\n        let _one_writer",
-            "        if MUTANT {\n            return;\n        }\n        begin_era();\n        let _one_writer",
+            "sys/memory/epoch.rs",
+            "        advance_epoch();\n        let _one_writer",
+            "        if MUTANT {\n            return;\n        }\n        advance_epoch();\n        let _one_writer",
         )],
     ),
     line(

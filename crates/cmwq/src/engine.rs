@@ -22,7 +22,7 @@ pub use parameters::Setting;
 pub(crate) use parts::cpus::{declared, here};
 pub(crate) use parts::key::PoolKey;
 pub use parts::limit::CpuLimit;
-pub(crate) use parts::registry::{Registry, gates};
+pub(crate) use parts::registry::{Registry, epochs};
 pub use parts::stats::EngineStats;
 pub use text::{Errno, TextError};
 pub(crate) use text::{SetText, inval, leading_integer, parse_mask, possible_numbers, shown};

@@ -4,7 +4,7 @@ use crate::affinity::{AffinityScope, Pods};
 use crate::engine::parts::cpus::Cpus;
 use crate::engine::parts::key::PoolKey;
 use crate::engine::parts::limit::Limit;
-use crate::engine::parts::registry::{Registry, gates};
+use crate::engine::parts::registry::{Registry, epochs};
 use crate::engine::parts::stats::EngineStats;
 use crate::engine::parts::watchdog::Watchdog;
 use crate::error::Error;
@@ -14,8 +14,8 @@ use crate::pool::{
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::epoch::{EpochPin, Shared};
 use crate::sys::fork;
-use crate::sys::gate::{GateGuard, Shared};
 use crate::sys::map::HashMap;
 use crate::sys::sync::Mutex;
 use crate::topology::{CpuSet, Topology};
@@ -246,13 +246,13 @@ impl Engine {
 
     /// The CPUs as they are now, valid while the epoch is pinned.
     #[inline]
-    pub(crate) fn cpus<'g>(&self, gate: &'g GateGuard<'_>) -> &'g Cpus {
-        self.0.cpus.load(gate)
+    pub(crate) fn cpus<'g>(&self, pin: &'g EpochPin<'_>) -> &'g Cpus {
+        self.0.cpus.load(pin)
     }
 
     /// The CPUs as they are now, for callers off the fast path.
     pub(crate) fn cpus_now(&self) -> Arc<Cpus> {
-        self.0.cpus.get(&gates().enter(0))
+        self.0.cpus.get(&epochs().pin(0))
     }
 
     /// The settings of threads of queues that have none of their own.

@@ -2,11 +2,11 @@
 
 use super::build::FORCE_RR_WARNING;
 use super::core::EngineCore;
-use super::{Engine, gates};
+use super::{Engine, epochs};
 use crate::engine::parts::cpus::Cpus;
 use crate::error::Error;
 use crate::pool::{Maintenance, Pool};
-use crate::sys::gate::Replaced;
+use crate::sys::epoch::Replaced;
 use crate::sys::{blocks, thread};
 use crate::topology::CpuSet;
 use crate::trace::warn;
@@ -76,7 +76,7 @@ impl Engine {
             return;
         };
         let old = self.0.cpus.replace(Arc::new(new));
-        drop(Replaced::retire(vec![old], gates()));
+        drop(Replaced::retire(vec![old], epochs()));
         let cpus = self.cpus_now();
         let pools: Vec<_> = {
             let table = self.0.pools.lock();

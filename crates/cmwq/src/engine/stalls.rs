@@ -1,7 +1,7 @@
 //! Stalls: finding and reporting them, and the dump of what is busy.
 
 use super::core::Engine;
-use super::parts::watchdog::{Stall, look_at};
+use super::parts::watchdog::{Stall, progress_of};
 use crate::engine::parts::watchdog::is_of_the_pool;
 use crate::pool::{Dump, WaitList};
 use crate::sys::atomic::Ordering;
@@ -20,7 +20,7 @@ impl Engine {
         if threshold_ns == 0 {
             return watchdog.aborts_at();
         }
-        let waits = look_at(&self.pools());
+        let waits = progress_of(&self.pools());
         let (stalled, next) = {
             let mut state = watchdog.state.lock();
             let stalled = state.beat(now_ns, threshold_ns, &waits);

@@ -1,7 +1,7 @@
 //! The state of a queue at one moment.
 
 use super::state::{NodeState, PwqState, QueueState, QueueStats, RescuerState};
-use crate::engine::gates;
+use crate::engine::epochs;
 use crate::sys::thread;
 use crate::trace::LatencyHistogram;
 use crate::workqueue::{ConcurrencyGroup, WqCore};
@@ -17,7 +17,7 @@ impl WqCore {
             let mut guard = pwq.pool.lock();
             guard.drain();
             let own = guard.pwq_stats(pwq.key);
-            let (active, inactive, retired) = guard.look_at_pwq(pwq.key);
+            let (active, inactive, retired) = guard.pwq_counts(pwq.key);
             if !counted.contains(&pwq.pool.id) {
                 counted.push(pwq.pool.id);
                 stats.lock_waits += guard.stats().lock_waits;
@@ -82,11 +82,11 @@ impl WqCore {
 
     /// By CPU number: the destination pool of an item queued from there. CPUs that do not exist have none.
     fn cpu_pool(&self) -> Vec<Option<u32>> {
-        let gate = gates().enter(0);
+        let pin = epochs().pin(0);
         let slots = self.slots().iter().enumerate();
         let exists = self.engine.topology().cpus();
         slots
-            .map(|(cpu, slot)| exists.contains(cpu).then(|| slot.load(&gate).pool.id))
+            .map(|(cpu, slot)| exists.contains(cpu).then(|| slot.load(&pin).pool.id))
             .collect()
     }
 }

@@ -121,7 +121,7 @@ impl<T> EmbeddedWork<T> {
     /// # Safety
     /// Called once, by the thread that has ended the pending instance, and not for its run.
     #[inline]
-    pub(crate) unsafe fn take_back(&self) -> Arc<T> {
+    pub(crate) unsafe fn reclaim(&self) -> Arc<T> {
         // SAFETY: the reference was left to the instance with this address, and no other thread takes it. A later claimant stores the same address.
         unsafe { Arc::from_raw(self.owner.load(Ordering::Relaxed)) }
     }
@@ -159,7 +159,7 @@ where
     F: Fn(Arc<T>) + Copy + Send + Sync + 'static,
 {
     // SAFETY: by the contract; the reference keeps the item alive, and is taken over once for each run.
-    let owner = unsafe { item.cast::<EmbeddedWork<T>>().as_ref().take_back() };
+    let owner = unsafe { item.cast::<EmbeddedWork<T>>().as_ref().reclaim() };
     // SAFETY: it has no bytes, is `Copy`, and one existed when the item was made.
     let func = unsafe { NonNull::<F>::dangling().read() };
     func(owner);

@@ -6,7 +6,7 @@
 use super::lock::guard::PoolGuard;
 use super::state::pool::Pool;
 use super::state::worker::{Busy, WorkerState};
-use crate::engine::{Registry, gates};
+use crate::engine::{Registry, epochs};
 use crate::item::{RawWork, Seat};
 use crate::pool::lock::later::{defers_wakes, wake_deferred};
 use crate::pool::run::block::BlockGuard;
@@ -42,8 +42,8 @@ pub(super) fn queue(cpus: usize, max_active: usize) -> (Engine, Workqueue, Arc<P
 pub(super) fn pool_of(engine: &Engine) -> Arc<Pool> {
     let pools = engine.pool_states();
     assert_eq!(pools.len(), 1);
-    let gate = gates().enter(0);
-    let found = Registry::process().find(pools[0].id, &gate);
+    let pin = epochs().pin(0);
+    let found = Registry::process().find(pools[0].id, &pin);
     found.expect("the engine has it").clone()
 }
 

@@ -26,7 +26,7 @@ pub(crate) enum ProcessLock {
     GlobalEngine,
     Engines,
     Registry,
-    Gates,
+    Epochs,
     Timers,
     Recorder,
     Latencies,

@@ -33,5 +33,5 @@ mod memory;
 mod waiting;
 
 pub(crate) use debug::{probe, symbol};
-pub(crate) use memory::{blocks, cell, free_list, gate, prefetch};
+pub(crate) use memory::{blocks, cell, epoch, free_list, prefetch};
 pub(crate) use waiting::{bell, brief_spin, park, spin};

@@ -112,7 +112,7 @@ impl ThreadName {
     }
 
     /// Gives the name back to the calling thread if it has another by now: one system call if not.
-    pub(crate) fn take_back(&self) {
+    pub(crate) fn restore(&self) {
         if cfg!(cmwq_loom) {
             return;
         }

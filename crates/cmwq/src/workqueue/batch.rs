@@ -7,7 +7,7 @@
 
 use super::queueing::pool_of_process;
 use super::{Queued, Workqueue};
-use crate::engine::{Queue, gates};
+use crate::engine::{Queue, epochs};
 use crate::error::Refused;
 use crate::item::closure::{self, Small};
 use crate::item::{Pending, RawWork, Work};
@@ -88,9 +88,9 @@ impl WqCore {
         }
         spawn_history::let_go();
         let issuer = self.issuer();
-        let gate = gates().enter(issuer.cpu);
+        let pin = epochs().pin(issuer.cpu);
         // Refused: each item reports why when it is queued by itself.
-        let Ok(Some((pwq, _))) = self.route_in_batch(&gate, issuer) else {
+        let Ok(Some((pwq, _))) = self.route_in_batch(&pin, issuer) else {
             return false;
         };
         let (ordered, front) = (self.ordered(), self.id());
@@ -102,7 +102,7 @@ impl WqCore {
             }
             if let Some(item) = claim(index) {
                 pwq.add_to_chain(&mut chain, item, front, |pool| {
-                    (!ordered).then(|| pool_of_process(pool, &gate)).flatten()
+                    (!ordered).then(|| pool_of_process(pool, &pin)).flatten()
                 });
             }
         }
@@ -117,8 +117,8 @@ impl WqCore {
         }
         spawn_history::let_go();
         let issuer = self.issuer();
-        let gate = gates().enter(issuer.cpu);
-        let Ok(Some((pwq, _))) = self.route_in_batch(&gate, issuer) else {
+        let pin = epochs().pin(issuer.cpu);
+        let Ok(Some((pwq, _))) = self.route_in_batch(&pin, issuer) else {
             return false;
         };
         pwq.publish_closures(|add| {

@@ -3,7 +3,7 @@
 use super::parts::core::WqCore;
 use super::parts::flush::says_that_it_takes_long;
 use super::parts::pwq::Pwq;
-use crate::engine::gates;
+use crate::engine::epochs;
 use crate::error::FlushError;
 use crate::pool::{BlockGuard, FrontEnd};
 use crate::sys::atomic::Ordering;
@@ -51,7 +51,7 @@ impl WqCore {
     /// From here on items from outside are dropped. Outside items that were accepted are published when this returns.
     pub(in crate::workqueue) fn close(&self) {
         self.closed.fetch_add(1, Ordering::SeqCst);
-        gates().synchronize();
+        epochs().synchronize();
     }
 
     pub(in crate::workqueue) fn run_dry(&self) {

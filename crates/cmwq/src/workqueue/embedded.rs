@@ -25,7 +25,7 @@ impl<T> EmbeddedWork<T> {
     /// The reference of an instance that was removed, if any.
     fn removed(&self, removed: bool) -> Option<Arc<T>> {
         // SAFETY: the caller has removed the instance.
-        removed.then(|| unsafe { self.take_back() })
+        removed.then(|| unsafe { self.reclaim() })
     }
 
     /// Removes a pending instance, and returns the reference that it held; does not wait for a running one. `None`: no instance was
@@ -164,7 +164,7 @@ impl Workqueue {
         let result = self.core.queue(cpu, claimed);
         if result.is_err() {
             // SAFETY: the queue has released the item, and not used the reference.
-            drop(unsafe { embedded.take_back() });
+            drop(unsafe { embedded.reclaim() });
         }
         result.into()
     }

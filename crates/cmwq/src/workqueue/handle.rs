@@ -21,13 +21,13 @@
 
 use super::queueing::NotPublished;
 use super::{BatchQueued, Queued, Workqueue};
-use crate::engine::{self, gates};
+use crate::engine::{self, epochs};
 use crate::error::Error;
 use crate::item::{Pending, RawWork};
 use crate::pool::{Issuer, claim_and_publish_again, publish_begins, spawn_history};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32, AtomicU64};
-use crate::sys::gate::{GateGuard, MaybeShared, Replaced};
+use crate::sys::epoch::{EpochPin, MaybeShared, Replaced};
 use crate::sys::probe;
 use crate::workqueue::parts::core::WqCore;
 use std::num::NonZeroU64;
@@ -168,11 +168,11 @@ impl WorkqueueHandle {
     }
 
     #[inline]
-    fn load<'g>(self, gate: &'g GateGuard<'_>) -> Result<&'g Workqueue, NoSuchWorkqueue> {
+    fn load<'g>(self, pin: &'g EpochPin<'_>) -> Result<&'g Workqueue, NoSuchWorkqueue> {
         if !self.is_current() {
             return Err(NoSuchWorkqueue);
         }
-        self.slot().queue.load(gate).ok_or(NoSuchWorkqueue)
+        self.slot().queue.load(pin).ok_or(NoSuchWorkqueue)
     }
 
     /// The workqueue. It may be destroyed while the caller holds it: then it accepts nothing any more.
@@ -180,11 +180,11 @@ impl WorkqueueHandle {
     /// # Errors
     /// The handle names no workqueue.
     pub fn get(self) -> Result<Arc<Workqueue>, NoSuchWorkqueue> {
-        let gate = gates().enter(0);
+        let pin = epochs().pin(0);
         if !self.is_current() {
             return Err(NoSuchWorkqueue);
         }
-        self.slot().queue.get(&gate).ok_or(NoSuchWorkqueue)
+        self.slot().queue.get(&pin).ok_or(NoSuchWorkqueue)
     }
 
     /// As [`Workqueue::queue_raw`], for the additional cost of the look-up at most.
@@ -219,8 +219,8 @@ impl WorkqueueHandle {
         claimed: Option<Pending>,
     ) -> Result<Queued, NoSuchWorkqueue> {
         let outcome = {
-            let gate = gates().enter(issuer.cpu);
-            let queue = match self.load(&gate) {
+            let pin = epochs().pin(issuer.cpu);
+            let queue = match self.load(&pin) {
                 Ok(queue) => queue,
                 Err(none) => {
                     // The queue was destroyed since the last call.
@@ -238,7 +238,7 @@ impl WorkqueueHandle {
                 Ok(item) => item,
                 Err(why_not) => return Ok(why_not),
             };
-            result_of(queue, queue.core.publish_within(&gate, issuer, None, item))
+            result_of(queue, queue.core.publish_within(&pin, issuer, None, item))
         };
         Ok(outcome.unwrap_or_else(|left| left.outside_the_gate(None)))
     }
@@ -264,8 +264,8 @@ impl WorkqueueHandle {
         spawn_history::let_go();
         let outcome = {
             let issuer = self.issuer();
-            let gate = gates().enter(issuer.cpu);
-            let queue = self.load(&gate)?;
+            let pin = epochs().pin(issuer.cpu);
+            let queue = self.load(&pin)?;
             queue.must_have(cpu)?;
             // SAFETY: by the caller's promise.
             let item = match unsafe { claim(item) } {
@@ -274,7 +274,7 @@ impl WorkqueueHandle {
             };
             result_of(
                 queue,
-                queue.core.publish_within(&gate, issuer, Some(cpu), item),
+                queue.core.publish_within(&pin, issuer, Some(cpu), item),
             )
         };
         Ok(outcome.unwrap_or_else(|left| left.outside_the_gate(Some(cpu))))
@@ -326,7 +326,7 @@ impl WorkqueueHandle {
             std::mem::forget(old);
             return;
         }
-        let queue = Replaced::retire(old.into_iter().collect(), gates());
+        let queue = Replaced::retire(old.into_iter().collect(), epochs());
         slot.release();
         drop(queue);
     }
@@ -407,7 +407,7 @@ mod tests {
         assert!(slot.claim_end(first), "the first to come");
         drop(Replaced::retire(
             slot.empty().into_iter().collect(),
-            gates(),
+            epochs(),
         ));
         assert!(
             !slot.has(first),
@@ -421,7 +421,7 @@ mod tests {
         assert!(slot.claim_end(second) && !slot.claim_end(second));
         drop(Replaced::retire(
             slot.empty().into_iter().collect(),
-            gates(),
+            epochs(),
         ));
     }
 }

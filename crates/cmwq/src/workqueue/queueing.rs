@@ -1,6 +1,6 @@
 //! The destination of an item: from an issuer's CPU to a pool workqueue, or to a caller slot of the issuer.
 
-use crate::engine::{self, Queue, Registry, gates};
+use crate::engine::{self, Queue, Registry, epochs};
 use crate::error::{Error, Refused};
 use crate::item::Pending;
 use crate::item::closure::{self, Small};
@@ -10,7 +10,7 @@ use crate::pool::{
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
-use crate::sys::gate::GateGuard;
+use crate::sys::epoch::EpochPin;
 use crate::sys::probe::{self, bits};
 use crate::trace::warn;
 use crate::trace::{events, latency};
@@ -36,8 +36,8 @@ pub(crate) enum NotPublished {
 }
 
 /// The pool of this number, if it belongs to this process.
-pub(crate) fn pool_of_process<'g>(pool: u32, gate: &'g GateGuard<'_>) -> Option<&'g Arc<Pool>> {
-    let pool = Registry::process().find(pool, gate)?;
+pub(crate) fn pool_of_process<'g>(pool: u32, pin: &'g EpochPin<'_>) -> Option<&'g Arc<Pool>> {
+    let pool = Registry::process().find(pool, pin)?;
     (!pool.is_inherited()).then_some(pool)
 }
 
@@ -102,7 +102,7 @@ impl WqCore {
                 Err(otherwise) => item = otherwise,
             }
         }
-        let result = self.publish_within(&gates().enter(issuer.cpu), issuer, requested, item);
+        let result = self.publish_within(&epochs().pin(issuer.cpu), issuer, requested, item);
         result.or_else(|why| self.not_published(why, requested))
     }
 
@@ -135,8 +135,8 @@ impl WqCore {
     }
 
     /// Whether the calling thread's next items will be accepted, with the same destination.
-    fn stays(&self, issuer: Issuer, gate: &GateGuard<'_>) -> bool {
-        self.closed.load(Ordering::SeqCst) == 0 && self.engine.cpus(gate).stays(issuer.cpu)
+    fn stays(&self, issuer: Issuer, pin: &EpochPin<'_>) -> bool {
+        self.closed.load(Ordering::SeqCst) == 0 && self.engine.cpus(pin).stays(issuer.cpu)
     }
 
     /// As [`queue`](Self::queue), with the epoch of the caller's CPU pinned. The caller has published its earlier spawns, and handles an
@@ -144,12 +144,12 @@ impl WqCore {
     #[inline]
     pub(crate) fn publish_within(
         &self,
-        gate: &GateGuard<'_>,
+        pin: &EpochPin<'_>,
         issuer: Issuer,
         requested: Option<usize>,
         item: Pending,
     ) -> Result<(), NotPublished> {
-        let (pwq, stays_in) = match self.route(gate, issuer, requested) {
+        let (pwq, stays_in) = match self.route(pin, issuer, requested) {
             Ok(route) => route,
             Err(NoRoute::Refused(why)) => {
                 item.release();
@@ -163,10 +163,10 @@ impl WqCore {
         if self.ordered() {
             pwq.publish(item);
         } else {
-            pwq.publish_behind_its_run(item, self.id(), |pool| pool_of_process(pool, gate));
+            pwq.publish_behind_its_run(item, self.id(), |pool| pool_of_process(pool, pin));
         }
-        if let Some(era) = stays_in {
-            pwq.note_route(issuer, era);
+        if let Some(epoch) = stays_in {
+            pwq.note_route(issuer, epoch);
         }
         Ok(())
     }
@@ -175,18 +175,18 @@ impl WqCore {
     #[inline]
     fn route<'g>(
         &self,
-        gate: &'g GateGuard<'_>,
+        pin: &'g EpochPin<'_>,
         issuer: Issuer,
         requested: Option<usize>,
     ) -> Result<(&'g Pwq, Option<usize>), NoRoute> {
         // Before any other read.
-        let era = gate.era();
+        let epoch = pin.epoch();
         if requested.is_none()
-            && let Some(pwq) = route::again(self.serial, issuer, gate, era)
+            && let Some(pwq) = route::again(self.serial, issuer, pin, epoch)
         {
-            return Ok((pwq, Some(era)));
+            return Ok((pwq, Some(epoch)));
         }
-        self.find_route(gate, issuer, requested, era)
+        self.find_route(pin, issuer, requested, epoch)
     }
 
     /// As [`route`](Self::route), for batches and chunks. `None`: each item needs a look-up of its own, because the thread's items go round
@@ -194,17 +194,17 @@ impl WqCore {
     #[inline]
     pub(crate) fn route_in_batch<'g>(
         &self,
-        gate: &'g GateGuard<'_>,
+        pin: &'g EpochPin<'_>,
         issuer: Issuer,
     ) -> Result<Option<(&'g Pwq, Option<usize>)>, Refused> {
-        let era = gate.era();
-        if let Some(pwq) = route::again(self.serial, issuer, gate, era) {
-            return Ok(Some((pwq, Some(era))));
+        let epoch = pin.epoch();
+        if let Some(pwq) = route::again(self.serial, issuer, pin, epoch) {
+            return Ok(Some((pwq, Some(epoch))));
         }
-        if self.kind.is_unbound() && !self.engine.cpus(gate).stays(issuer.cpu) {
+        if self.kind.is_unbound() && !self.engine.cpus(pin).stays(issuer.cpu) {
             return Ok(None);
         }
-        match self.find_route(gate, issuer, None, era) {
+        match self.find_route(pin, issuer, None, epoch) {
             Ok(route) => Ok(Some(route)),
             Err(NoRoute::FirstUse) => Ok(None),
             Err(NoRoute::Refused(why)) => Err(why),
@@ -214,23 +214,23 @@ impl WqCore {
     #[inline(never)]
     fn find_route<'g>(
         &self,
-        gate: &'g GateGuard<'_>,
+        pin: &'g EpochPin<'_>,
         issuer: Issuer,
         requested: Option<usize>,
-        era: usize,
+        epoch: usize,
     ) -> Result<(&'g Pwq, Option<usize>), NoRoute> {
         self.may_publish().map_err(NoRoute::Refused)?;
         if self.unused.load(Ordering::Relaxed) != 0 {
             return Err(NoRoute::FirstUse);
         }
-        let pwq = self.pwq_from(gate, issuer.cpu, requested);
+        let pwq = self.pwq_from(pin, issuer.cpu, requested);
         // While the slots of an ordered queue are replaced, a cached route could send one thread's later item to the old pool workqueue
         // after another thread's to the new one.
-        let stays = requested.is_none() && !self.ordered() && self.stays(issuer, gate);
+        let stays = requested.is_none() && !self.ordered() && self.stays(issuer, pin);
         if stays {
-            route::note(self.serial, issuer, pwq, era);
+            route::note(self.serial, issuer, pwq, epoch);
         }
-        Ok((pwq, stays.then_some(era)))
+        Ok((pwq, stays.then_some(epoch)))
     }
 
     /// Whether items may be queued now. With the epoch pinned: a drain that begins waits for this pin, so the drain sees the item or this
@@ -250,7 +250,7 @@ impl WqCore {
     #[inline]
     fn pwq_from<'g>(
         &self,
-        gate: &'g GateGuard<'_>,
+        pin: &'g EpochPin<'_>,
         real: usize,
         requested: Option<usize>,
     ) -> &'g Pwq {
@@ -260,10 +260,10 @@ impl WqCore {
             // and a later one to the old.
             0
         } else {
-            requested.unwrap_or_else(|| self.engine.cpus(gate).issuing(real, bound))
+            requested.unwrap_or_else(|| self.engine.cpus(pin).issuing(real, bound))
         };
         let slots = self.slots.get().expect("set when the queue was made");
-        slots.get(cpu).unwrap_or(&slots[0]).load(gate)
+        slots.get(cpu).unwrap_or(&slots[0]).load(pin)
     }
 
     /// Queues a closure without a handle.
@@ -313,13 +313,13 @@ impl WqCore {
 
     #[inline(never)]
     fn queue_small_from(&self, issuer: Issuer, closure: &Small) -> Result<bool, Refused> {
-        let gate = gates().enter(issuer.cpu);
-        let Some((pwq, stays_in)) = self.route_in_batch(&gate, issuer)? else {
+        let pin = epochs().pin(issuer.cpu);
+        let Some((pwq, stays_in)) = self.route_in_batch(&pin, issuer)? else {
             return Ok(false);
         };
         let published = pwq.publish_closure(closure);
-        if published && let Some(era) = stays_in {
-            pwq.note_route(issuer, era);
+        if published && let Some(epoch) = stays_in {
+            pwq.note_route(issuer, epoch);
         }
         Ok(published)
     }
@@ -356,14 +356,14 @@ impl WqCore {
         closure: &Small,
         item: Pending,
     ) -> Result<(), Pending> {
-        let gate = gates().enter(issuer.cpu);
+        let pin = epochs().pin(issuer.cpu);
         // Refused: the ordinary spawn reports why.
-        let Ok(Some((pwq, stays_in))) = self.route_in_batch(&gate, issuer) else {
+        let Ok(Some((pwq, stays_in))) = self.route_in_batch(&pin, issuer) else {
             return Err(item);
         };
         pwq.publish_with_handle(closure, item)?;
-        if let Some(era) = stays_in {
-            pwq.note_route(issuer, era);
+        if let Some(epoch) = stays_in {
+            pwq.note_route(issuer, epoch);
         }
         Ok(())
     }
@@ -408,13 +408,13 @@ impl WqCore {
         self.engine.must_be_ours().ok()?;
         let real = engine::here();
         let pwq = {
-            let gate = gates().enter(real);
-            let cpus = self.engine.cpus(&gate);
+            let pin = epochs().pin(real);
+            let cpus = self.engine.cpus(&pin);
             if !cpus.stays(real) {
                 return None;
             }
             let cpu = cpus.issuing(real, false);
-            self.slots.get()?.get(cpu)?.get(&gate)
+            self.slots.get()?.get(cpu)?.get(&pin)
         };
         if pwq.pool.attrs.nice != 0 || pwq.pool.attrs.strict {
             return None;

@@ -2,8 +2,8 @@
 
 use crate::pool::{self, Pool};
 use crate::sys::cpu;
+use crate::sys::epoch::{EpochPin, Epochs, Replaced, Shared};
 use crate::sys::fork::{self, ProcessLock, Side};
-use crate::sys::gate::{GateGuard, Gates, Replaced, Shared};
 use crate::sys::sync::Mutex;
 use std::sync::{Arc, OnceLock};
 
@@ -11,20 +11,20 @@ use std::sync::{Arc, OnceLock};
 const MAX_GATES: usize = 1024;
 
 /// The process's epoch pins, one per CPU.
-pub(crate) fn gates() -> &'static Gates {
-    static GATES: OnceLock<Gates> = OnceLock::new();
+pub(crate) fn epochs() -> &'static Epochs {
+    static GATES: OnceLock<Epochs> = OnceLock::new();
     GATES.get_or_init(|| {
-        fork::hold_during_forks(ProcessLock::Gates, || {
-            let gates = gates().hold_during_fork();
+        fork::hold_during_forks(ProcessLock::Epochs, || {
+            let readers = epochs().hold_during_fork();
             Box::new(|side| {
-                gates(side);
+                readers(side);
                 if side == Side::Child {
                     pool::leave_in_child();
                 }
             })
         });
         // All CPUs that exist, not only the usable ones: pins are found by CPU number.
-        Gates::new(cpu::configured().min(MAX_GATES))
+        Epochs::new(cpu::configured().min(MAX_GATES))
     })
 }
 
@@ -52,8 +52,8 @@ impl Registry {
     }
 
     /// The pool with this number, valid while the epoch is pinned.
-    pub(crate) fn find<'g>(&self, id: u32, gate: &'g GateGuard<'_>) -> Option<&'g Arc<Pool>> {
-        self.table.load(gate).get(id as usize)?.as_ref()
+    pub(crate) fn find<'g>(&self, id: u32, pin: &'g EpochPin<'_>) -> Option<&'g Arc<Pool>> {
+        self.table.load(pin).get(id as usize)?.as_ref()
     }
 
     /// Gives a new pool a number; `make` builds the pool with it.
@@ -81,12 +81,12 @@ impl Registry {
 
     /// A copy of the table. The caller holds `free`'s lock, so no other thread replaces the table meanwhile.
     fn copy(&self) -> Vec<Option<Arc<Pool>>> {
-        let gate = gates().enter(0);
-        self.table.load(&gate).clone()
+        let pin = epochs().pin(0);
+        self.table.load(&pin).clone()
     }
 
     fn put(&self, table: Vec<Option<Arc<Pool>>>) {
         let old = self.table.replace(Arc::new(table));
-        drop(Replaced::retire(vec![old], gates()));
+        drop(Replaced::retire(vec![old], epochs()));
     }
 }

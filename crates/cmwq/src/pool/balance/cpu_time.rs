@@ -23,7 +23,7 @@ impl Pool {
             let inner: &mut Inner = &mut guard;
             let begins = !std::mem::replace(&mut inner.cpu_accounting.begun, true);
             let started = std::mem::replace(&mut inner.cpu_accounting.started, inner.stats.started);
-            inner.cpu_accounting.looks += 1;
+            inner.cpu_accounting.ticks += 1;
             let running = inner.workers_to_ask(begins);
             (running, begins, started != inner.stats.started)
         };
@@ -66,7 +66,7 @@ impl Inner {
         });
         let mut workers: Vec<(u32, i32)> = workers.collect();
         if !all && workers.len() > MOST_ASKED {
-            let first = self.cpu_accounting.looks * MOST_ASKED % workers.len();
+            let first = self.cpu_accounting.ticks * MOST_ASKED % workers.len();
             workers.rotate_left(first);
             workers.truncate(MOST_ASKED);
         }

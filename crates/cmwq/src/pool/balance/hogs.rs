@@ -20,7 +20,7 @@ impl Pool {
         (threshold != 0 && !matches!(self.attrs.kind, PoolKind::Bh(_))).then_some(threshold)
     }
 
-    /// Whether the monitor looks for hogs even while nothing waits: those of per-CPU pools are counted and reported.
+    /// Whether the monitor ticks for hogs even while nothing waits: those of per-CPU pools are counted and reported.
     pub(in crate::pool) fn counts_all_hogs(&self) -> bool {
         matches!(self.attrs.kind, PoolKind::PerCpu(_)) && self.hog_threshold_ns().is_some()
     }
@@ -86,13 +86,13 @@ mod tests {
         ids
     }
 
-    /// The targets after so many looks at which nothing has ended.
-    fn targets(pool: &Arc<Pool>, looks: usize) -> Vec<u32> {
+    /// The targets after so many ticks at which nothing has ended.
+    fn targets(pool: &Arc<Pool>, ticks: usize) -> Vec<u32> {
         let look = |_| {
             pool.make_room_beside_hogs(0, TICK_NS);
             pool.lock().target()
         };
-        (0..looks).map(look).collect()
+        (0..ticks).map(look).collect()
     }
 
     #[test]
@@ -152,8 +152,8 @@ mod tests {
         stubs::run_all(&pool);
         let mut watch = Watch::default();
         watch.add(Arc::downgrade(&pool));
-        watch.look(1_000_000_000);
-        watch.look(1_002_000_000);
+        watch.tick(1_000_000_000);
+        watch.tick(1_002_000_000);
         assert!(!pool.lock().hogs.steps_beyond_limit(98_000_000));
         assert!(pool.lock().hogs.steps_beyond_limit(2_000_000));
     }
@@ -166,7 +166,7 @@ mod tests {
         watch.add(Arc::downgrade(&pool));
         let mut now = 1_000_000_000;
         for _ in 0..4 {
-            now = watch.look(now).expect("it goes on");
+            now = watch.tick(now).expect("it goes on");
         }
         assert!(pool.lock().target() > 6);
     }

@@ -53,10 +53,10 @@ pub(in crate::pool) struct Watch {
 struct Watched {
     pool: Weak<Pool>,
     /// When the last tick was, and when the next one is due.
-    looked_ns: u64,
-    next_look_ns: u64,
-    looks: u64,
-    calm_looks: u32,
+    ticked_ns: u64,
+    next_tick_ns: u64,
+    ticks: u64,
+    calm_ticks: u32,
     /// Items have waited at a tick.
     contended: bool,
     completed: u64,
@@ -106,10 +106,10 @@ impl Watch {
     pub(in crate::pool) fn add(&mut self, pool: Weak<Pool>) {
         self.pools.push(Watched {
             pool,
-            looked_ns: 0,
-            next_look_ns: 0,
-            looks: 0,
-            calm_looks: 0,
+            ticked_ns: 0,
+            next_tick_ns: 0,
+            ticks: 0,
+            calm_ticks: 0,
             contended: false,
             completed: 0,
             sleepers: Sleepers::default(),
@@ -122,39 +122,39 @@ impl Watch {
     }
 
     /// Samples the pools whose tick is due. Returns the time of the next tick, if there is one.
-    pub(in crate::pool) fn look(&mut self, now: u64) -> Option<u64> {
+    pub(in crate::pool) fn tick(&mut self, now: u64) -> Option<u64> {
         self.pools.retain_mut(|watched| {
-            if now < watched.next_look_ns {
+            if now < watched.next_tick_ns {
                 return true;
             }
             let Some(pool) = watched.pool.upgrade() else {
                 return false;
             };
-            let passed_ns = now - watched.looked_ns;
-            watched.looked_ns = now;
-            watched.looks += 1;
-            let (keep, next_ns) = match (watched.looks, pool.steals()) {
-                (1, false) => (pool.first_look(watched), PERIOD_NS),
-                (1, true) => (pool.first_look(watched), QUICK_NS),
-                (2, true) => (pool.second_look(watched, passed_ns), PERIOD_NS - QUICK_NS),
-                _ => (pool.look(watched, passed_ns), PERIOD_NS),
+            let passed_ns = now - watched.ticked_ns;
+            watched.ticked_ns = now;
+            watched.ticks += 1;
+            let (keep, next_ns) = match (watched.ticks, pool.steals()) {
+                (1, false) => (pool.first_tick(watched), PERIOD_NS),
+                (1, true) => (pool.first_tick(watched), QUICK_NS),
+                (2, true) => (pool.second_tick(watched, passed_ns), PERIOD_NS - QUICK_NS),
+                _ => (pool.tick(watched, passed_ns), PERIOD_NS),
             };
-            watched.next_look_ns = now + next_ns;
+            watched.next_tick_ns = now + next_ns;
             keep
         });
-        self.pools.iter().map(|watched| watched.next_look_ns).min()
+        self.pools.iter().map(|watched| watched.next_tick_ns).min()
     }
 }
 
 impl Pool {
     /// The first tick only notes how many items have ended.
-    fn first_look(self: &Arc<Self>, watched: &mut Watched) -> bool {
+    fn first_tick(self: &Arc<Self>, watched: &mut Watched) -> bool {
         watched.completed = self.lock_beside_batches().stats.completed;
         true
     }
 
     /// The second tick comes soon after the first: it only tells whether items wait.
-    fn second_look(self: &Arc<Self>, watched: &mut Watched, passed_ns: u64) -> bool {
+    fn second_tick(self: &Arc<Self>, watched: &mut Watched, passed_ns: u64) -> bool {
         let mut guard = self.lock();
         let (waiting, done) = guard.progress_since(watched);
         let saturated = guard.running() >= guard.target();
@@ -166,7 +166,7 @@ impl Pool {
     }
 
     /// Samples the pool after `passed_ns`. `false`: the monitor can drop it.
-    fn look(self: &Arc<Self>, watched: &mut Watched, passed_ns: u64) -> bool {
+    fn tick(self: &Arc<Self>, watched: &mut Watched, passed_ns: u64) -> bool {
         // Dropped after the guard: wakers must be called with the lock free.
         let _wake;
         let mut guard = self.lock();
@@ -183,22 +183,22 @@ impl Pool {
         if !contended {
             self.set_help_wanted(false);
             // If items block, a pod is calm at one tick and full at the next.
-            _wake = match watched.calm_looks < PROMPT_AFTER {
+            _wake = match watched.calm_ticks < PROMPT_AFTER {
                 true => self.pending_wakeups.all(),
                 false => self.pending_wakeups.forbid(self.id),
             };
             guard.forget_sleepers();
             guard.hogs.moves_on();
             let counts_hogs = guard.running() > 0 && self.counts_all_hogs();
-            watched.calm_looks += 1;
+            watched.calm_ticks += 1;
             if caller_slots || counts_hogs {
-                watched.calm_looks = 0;
+                watched.calm_ticks = 0;
             }
             let forget_after = match self.counts_all_hogs() && !watched.contended {
                 true => FORGET_QUIET_AFTER,
                 false => FORGET_AFTER,
             };
-            if watched.calm_looks >= forget_after {
+            if watched.calm_ticks >= forget_after {
                 guard.watched = false;
                 return false;
             }
@@ -207,7 +207,7 @@ impl Pool {
             }
             return true;
         }
-        watched.calm_looks = 0;
+        watched.calm_ticks = 0;
         watched.contended = true;
         if matches!(self.attrs.kind, PoolKind::Bh(_)) {
             // One item at a time, whatever it does.

@@ -76,7 +76,7 @@ impl Pool {
                 stats: PoolStats::default(),
             })),
             oldest_batch: OldestBatch::new(),
-            allowance: CachePadded::new(SpinBudget::up_to(looks)),
+            spin_budget: CachePadded::new(SpinBudget::up_to(looks)),
             returns: BriefSpin::new(),
             pending_wakeups: CachePadded::new(PendingWakeups::new()),
             helper,

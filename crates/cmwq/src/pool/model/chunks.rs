@@ -10,7 +10,7 @@ use crate::pool::submit::producer::{
 };
 use crate::pool::task::busy::Executor;
 use crate::pool::task::call::run_item;
-use crate::sys::gate::era;
+use crate::sys::epoch::epoch;
 use std::sync::atomic::AtomicUsize;
 
 /// A pool whose workers take all that they find, with a pool workqueue and its chunks.
@@ -41,7 +41,7 @@ fn publish(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, item: &Arc<Item>)
     };
     pending.set_destination(pool.id, pwq.place);
     pool.publish_together(pending, together);
-    note_route(together, ISSUER, era());
+    note_route(together, ISSUER, epoch());
     true
 }
 
@@ -303,7 +303,7 @@ fn execute(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: Small) {
         return;
     }
     if pool.publish_closure(&closure, together) {
-        note_route(together, ISSUER, era());
+        note_route(together, ISSUER, epoch());
     } else {
         let mut item = closure.into_item();
         item.set_destination(pool.id, pwq.place);
@@ -348,7 +348,7 @@ fn spawn(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: &Small, it
     let published = again.or_else(|mut pending| -> Result<(), Pending> {
         pending.set_destination(pool.id, pwq.place);
         pool.publish_with_handle(closure, pending, together)?;
-        note_route(together, ISSUER, era());
+        note_route(together, ISSUER, epoch());
         Ok(())
     });
     if let Err(mut pending) = published {

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use crate::Engine;
     use crate::Work;
-    use crate::engine::{Registry, gates};
+    use crate::engine::{Registry, epochs};
     use crate::pool::queue::pwq::Traits;
     use crate::pool::state::pool::Inner;
     use crate::pool::stubs;
@@ -295,8 +295,8 @@ mod tests {
         queue.spawn(|| ()).join().unwrap();
         let pool = {
             let id = engine.pool_states()[0].id;
-            let gate = gates().enter(0);
-            let pool = Registry::process().find(id, &gate);
+            let pin = epochs().pin(0);
+            let pool = Registry::process().find(id, &pin);
             pool.expect("it is in use").clone()
         };
         // The spare that the item asked for may be on its way.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 thread_local! {
     /// How long this thread spins before it parks.
-    static ALLOWANCE: SpinBudget = const { SpinBudget::new() };
+    static SPIN_BUDGET: SpinBudget = const { SpinBudget::new() };
 }
 
 impl Completion {
@@ -45,7 +45,8 @@ impl Completion {
             if let Some(cpu) = cpu::current() {
                 last_cpu::note(std::ptr::from_ref(self.word()).addr(), cpu);
             }
-        } else if ALLOWANCE.with(|allowance| allowance.wait_until(deadline_ns, || self.try_wait()))
+        } else if SPIN_BUDGET
+            .with(|spin_budget| spin_budget.wait_until(deadline_ns, || self.try_wait()))
         {
             producer::wait_ends();
             return true;

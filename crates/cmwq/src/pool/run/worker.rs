@@ -195,7 +195,7 @@ impl Pool {
         let found = match (self.attrs.params.slots.is_limited(), self.steals()) {
             (true, _) => self.spin_unless_slots_are_wanted(),
             (false, true) => self.spin_for_work_or_a_steal(),
-            (false, false) => self.allowance.wait(|| self.inbox.has_news()),
+            (false, false) => self.spin_budget.wait(|| self.inbox.has_news()),
         };
         if found && expects_one {
             self.inbox.prefetch_item();
@@ -208,14 +208,14 @@ impl Pool {
     #[inline(never)]
     fn spin_for_work_or_a_steal(&self) -> bool {
         let finds = || self.inbox.has_news() || self.neighbours_want_help();
-        self.allowance.wait(finds)
+        self.spin_budget.wait(finds)
     }
 
     /// The worker holds a slot: the spin also ends when another pool needs it.
     #[inline(never)]
     fn spin_unless_slots_are_wanted(&self) -> bool {
         let finds = || self.inbox.has_news() || self.neighbours_want_help();
-        self.allowance.wait(|| finds() || self.slots_are_wanted()) && self.inbox.has_news()
+        self.spin_budget.wait(|| finds() || self.slots_are_wanted()) && self.inbox.has_news()
     }
 }
 
@@ -276,7 +276,7 @@ impl<'p> Worker<'p> {
         }
         drop(guard);
         if self.restores_name {
-            self.name.take_back();
+            self.name.restore();
         }
         if spent {
             task::yield_now();
@@ -326,7 +326,7 @@ impl<'p> Worker<'p> {
         guard.cull_later();
         drop(guard);
         self.boost.sleep(since_ns);
-        self.name.take_back();
+        self.name.restore();
         self.handle.parker.park();
         pool.helper.woke();
         if let Some(budget) = &mut self.budget {

@@ -165,7 +165,7 @@ impl Rescuer {
             while let Some(Task { started, run }) = task {
                 let panicked = run_item(started, run);
                 // It is here because creating threads takes long: one more system call does not matter.
-                name.take_back();
+                name.restore();
                 task = pool.lock().end_task(run, panicked);
             }
             rescued += 1;

@@ -190,7 +190,7 @@ impl Service {
                     .maintenance()
                     .and_then(|maintenance| maintenance.tend_slots(now));
             }
-            let next_look = watch.look(clock::now_ns());
+            let next_look = watch.tick(clock::now_ns());
             self.sleep_until(timers.earliest(next_look));
         }
     }

@@ -59,7 +59,7 @@ pub(crate) trait Helper: Send + Sync {
     fn watch(&self, pool: &Arc<Pool>);
     /// Too many workers are idle: check again when they have been idle for long.
     fn cull_later(&self, pool: &Arc<Pool>);
-    /// A worker has woken up, or looks for work: the process is not idle.
+    /// A worker has woken up, or ticks for work: the process is not idle.
     fn woke(&self);
     /// A pool is in line for a running slot, the first one.
     fn slots_wanted(&self) {}
@@ -120,7 +120,7 @@ pub(crate) struct Pool {
     pub(in crate::pool) inner: CachePadded<Mutex<Inner>>,
     pub(in crate::pool) oldest_batch: OldestBatch,
     /// How long a worker of this pool spins before it parks.
-    pub(in crate::pool) allowance: CachePadded<SpinBudget>,
+    pub(in crate::pool) spin_budget: CachePadded<SpinBudget>,
     /// Whether running workers soon come back for more.
     pub(in crate::pool) returns: BriefSpin,
     /// Deferred wake-ups: what these sleepers wait for has completed.
@@ -245,7 +245,7 @@ pub(in crate::pool) struct Holding {
 pub(in crate::pool) struct Charging {
     pub(in crate::pool) begun: bool,
     /// Ticks so far.
-    pub(in crate::pool) looks: usize,
+    pub(in crate::pool) ticks: usize,
     /// Items started at the last tick.
     pub(in crate::pool) started: u64,
 }
@@ -266,7 +266,7 @@ impl Inner {
     pub(in crate::pool) fn note_standstill(&mut self) {
         let waits = self.has_waiting();
         let started = self.stats.started;
-        self.standstill.look(waits, started, clock::coarse_ns());
+        self.standstill.observe(waits, started, clock::coarse_ns());
     }
 
     /// For how long nothing has been started, if something waits.

@@ -182,7 +182,7 @@ impl Inner {
     }
 
     /// How many of its items are active, how many wait for a credit, and whether it takes no new ones; without closing caller slots.
-    pub(crate) fn look_at_pwq(&mut self, key: PwqKey) -> (usize, usize, bool) {
+    pub(crate) fn pwq_counts(&mut self, key: PwqKey) -> (usize, usize, bool) {
         let Some(pwq) = self.pwq_mut(key) else {
             return (0, 0, true);
         };

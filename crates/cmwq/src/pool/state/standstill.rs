@@ -13,7 +13,7 @@ pub(in crate::pool) struct Standstill {
 }
 
 impl Standstill {
-    pub(in crate::pool) fn look(&mut self, waits: bool, started: u64, now_ns: u64) {
+    pub(in crate::pool) fn observe(&mut self, waits: bool, started: u64, now_ns: u64) {
         if self.started != started || !waits {
             self.since_ns = None;
         }
@@ -41,7 +41,7 @@ mod tests {
             (true, 8, 700, Some(700)),
         ];
         for (waits, started, now_ns, since_ns) in looks {
-            seen.look(waits, started, now_ns);
+            seen.observe(waits, started, now_ns);
             assert_eq!(seen.since_ns, since_ns, "at {now_ns}");
         }
     }

@@ -6,7 +6,7 @@ use crate::item::closure::Small;
 use crate::item::{OpenChunk, Pending, Pushed, RawWork};
 use crate::pool::queue::together::Together;
 use crate::pool::wake::deferred;
-use crate::sys::gate::era;
+use crate::sys::epoch::epoch;
 #[cfg(not(cmwq_loom))]
 use crate::sys::local::thread_local;
 use std::cell::Cell;
@@ -43,12 +43,12 @@ pub(in crate::pool) struct Producer {
 }
 
 /// The cached route from a thread to its chunk. It is looked up once, and stays the same as long as the thread queues from where it was,
-/// without waiting, and the [era] does. It needs no epoch pin: the thread holds its chunk, and adds to it before a lock holder closes it,
+/// without waiting, and the [epoch] does. It needs no epoch pin: the thread holds its chunk, and adds to it before a lock holder closes it,
 /// or not at all.
 #[derive(Clone, Copy)]
 pub(in crate::pool) struct Route {
     issuer: Issuer,
-    era: usize,
+    epoch: usize,
     /// The chunks.
     to: Serial,
 }
@@ -87,7 +87,7 @@ impl Producer {
     #[inline]
     pub(in crate::pool) fn route_of(&self, issuer: Issuer) -> Option<Serial> {
         let route = self.route.get()?;
-        (route.issuer == issuer && route.era == era()).then_some(route.to)
+        (route.issuer == issuer && route.epoch == epoch()).then_some(route.to)
     }
 
     /// `items` were published at once.
@@ -218,15 +218,15 @@ pub(crate) fn claim_and_publish_again<E>(
     .flatten()
 }
 
-/// The calling thread has published something as `issuer`, and has found, in `era`, the destination of all that it publishes next. If it
+/// The calling thread has published something as `issuer`, and has found, in `epoch`, the destination of all that it publishes next. If it
 /// has a chunk there now, the route is cached.
 #[inline]
-pub(crate) fn note_route(together: &Together, issuer: Issuer, era: usize) {
+pub(crate) fn note_route(together: &Together, issuer: Issuer, epoch: usize) {
     with(|producer| {
         if let Some(to) = producer.open.of()
             && (to == together.items.serial() || to == together.closures.serial())
         {
-            producer.route.set(Some(Route { issuer, era, to }));
+            producer.route.set(Some(Route { issuer, epoch, to }));
         }
     });
 }

@@ -199,7 +199,7 @@ impl Pool {
         // since this issuer's exchange: the thread that emptied it held the lock after that, and has settled or will. That saves the system
         // call that wakes another worker, and that worker's fight for the CPU and the lock.
         let taken = || self.inbox.is_empty();
-        if self.inbox.is_worked() && self.returns.look(taken) {
+        if self.inbox.is_worked() && self.returns.spin(taken) {
             return;
         }
         // Settling picks a worker, or finds one that searches, or asks for a new one.

@@ -154,12 +154,12 @@ impl PendingWakeups {
             return true;
         }
         // The monitor may have come by before the entry. If it came by afterwards, it has taken the waker, and calls it.
-        let take_back = |place: &AtomicUsize| {
+        let reclaim = |place: &AtomicUsize| {
             place
                 .compare_exchange(entry, 0, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
         };
-        !self.places.iter().any(take_back)
+        !self.places.iter().any(reclaim)
     }
 
     #[cfg(all(test, not(cmwq_loom)))]

@@ -2,8 +2,8 @@
 
 pub(crate) mod blocks;
 pub(crate) mod cell;
+pub(crate) mod epoch;
 pub(crate) mod free_list;
-pub(crate) mod gate;
 pub(crate) mod prefetch;
 #[cfg(all(test, cmwq_loom))]
 mod stacks;

@@ -27,7 +27,7 @@ impl ThreadName {
         ThreadName
     }
 
-    pub(crate) fn take_back(&self) {}
+    pub(crate) fn restore(&self) {}
 }
 
 /// 0 outside a machine.

@@ -6,7 +6,7 @@ use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::task;
 
 /// Polls of a spin, of some 15 to 40 ns each: together far less than a system call that wakes a thread.
-const LOOKS: u32 = 24;
+const POLLS: u32 = 24;
 /// How many spins are skipped after one in vain; each further one in vain doubles it.
 const FIRST_PAUSE: u32 = 4;
 const LONGEST_PAUSE: u32 = 1024;
@@ -28,7 +28,7 @@ impl BriefSpin {
     }
 
     /// Whether `done` returns `true` during a short spin. Under the model checker a spin is a single poll.
-    pub(crate) fn look(&self, mut done: impl FnMut() -> bool) -> bool {
+    pub(crate) fn spin(&self, mut done: impl FnMut() -> bool) -> bool {
         if cfg!(cmwq_loom) {
             return done();
         }
@@ -37,7 +37,7 @@ impl BriefSpin {
             self.left_out.store(left_out - 1, Ordering::Relaxed);
             return false;
         }
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS {
             if done() {
                 self.paid_off();
                 return true;
@@ -67,15 +67,15 @@ mod tests {
     use super::*;
 
     /// How many times in a row it does not poll at all.
-    fn left_out(patience: &BriefSpin) -> u32 {
+    fn left_out(brief_spin: &BriefSpin) -> u32 {
         let mut times = 0;
         loop {
-            let mut looked = false;
-            patience.look(|| {
-                looked = true;
+            let mut polled = false;
+            brief_spin.spin(|| {
+                polled = true;
                 false
             });
-            if looked {
+            if polled {
                 return times;
             }
             times += 1;
@@ -83,28 +83,28 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_in_vain_looks_ever_more_rarely_until_it_pays_again() {
-        let patience = BriefSpin::new();
-        assert_eq!(left_out(&patience), 0);
+    fn a_spin_in_vain_makes_the_next_ones_rarer_until_one_pays_off() {
+        let brief_spin = BriefSpin::new();
+        assert_eq!(left_out(&brief_spin), 0);
         let mut pause = FIRST_PAUSE;
         for _ in 0..20 {
-            assert_eq!(left_out(&patience), pause);
+            assert_eq!(left_out(&brief_spin), pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         assert_eq!(pause, LONGEST_PAUSE);
-        while !patience.look(|| true) {}
-        assert!(patience.look(|| true));
-        assert_eq!(left_out(&patience), 0);
-        assert_eq!(left_out(&patience), FIRST_PAUSE);
+        while !brief_spin.spin(|| true) {}
+        assert!(brief_spin.spin(|| true));
+        assert_eq!(left_out(&brief_spin), 0);
+        assert_eq!(left_out(&brief_spin), FIRST_PAUSE);
     }
 
     #[test]
     fn what_happens_within_the_moment_is_seen() {
-        let patience = BriefSpin::new();
-        let mut looks = 0;
-        assert!(patience.look(|| {
-            looks += 1;
-            looks == LOOKS
+        let brief_spin = BriefSpin::new();
+        let mut polls = 0;
+        assert!(brief_spin.spin(|| {
+            polls += 1;
+            polls == POLLS
         }));
     }
 }

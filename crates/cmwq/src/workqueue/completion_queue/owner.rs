@@ -71,7 +71,7 @@ pub struct CompletionQueue<T> {
 
 thread_local! {
     /// The spin budget of this thread for waits for an entry.
-    static ALLOWANCE: SpinBudget = const { SpinBudget::new() };
+    static SPIN_BUDGET: SpinBudget = const { SpinBudget::new() };
 }
 
 impl CompletionQueueBuilder {
@@ -256,7 +256,7 @@ impl<T> CompletionQueue<T> {
         // Where items wait for CPUs, a spinning thread would take one from them.
         if !pool::has_backlog() {
             let has_some = || self.inner.posts.has_entries();
-            ALLOWANCE.with(|allowance| allowance.wait_until(deadline_ns, has_some));
+            SPIN_BUDGET.with(|budget| budget.wait_until(deadline_ns, has_some));
         } else if let Some(cpu) = crate::sys::cpu::current() {
             pool::note_last_cpu(std::ptr::from_ref(&self.inner.epoch).addr(), cpu);
         }

@@ -99,14 +99,14 @@ impl<T> EmbeddedDelayedWork<T> {
     pub fn cancel(&self) -> Option<Arc<T>> {
         let disarm = || {
             let (item, keep) = self.parts().disarm()?;
-            // Leaks the reference, as for an item on a queue: `take_back` restores it from the item's address.
+            // Leaks the reference, as for an item on a queue: `reclaim` restores it from the item's address.
             std::mem::forget(keep);
             Some(item)
         };
         let removed = remove_with(self.raw(), &registered, &disarm)?;
         removed.item(|| ()).release();
         // SAFETY: this call has removed the instance.
-        Some(unsafe { self.item.take_back() })
+        Some(unsafe { self.item.reclaim() })
     }
 
     /// As [`cancel`](Self::cancel), and waits until the function no longer runs. Meanwhile the item is disabled, so that an item cannot
@@ -245,8 +245,8 @@ impl Workqueue {
             ..embedded.parts()
         };
         // SAFETY: called when the instance has been removed from its queue. An instance on the timer has a reference of its own there.
-        let unlend = || drop(unsafe { embedded.item.take_back() });
+        let reclaim = || drop(unsafe { embedded.item.reclaim() });
         let armed = |item| embedded.armed(owner, &self.core, None, item);
-        parts.move_by(&self.core, delay, unlend, armed)
+        parts.move_by(&self.core, delay, reclaim, armed)
     }
 }

@@ -6,14 +6,14 @@ use super::kind::{Flags, WorkqueueKind};
 use super::limits::Limits;
 use super::mapping::Mapping;
 use super::pwq::Pwq;
-use crate::engine::{Engine, Queue, gates};
+use crate::engine::{Engine, Queue, epochs};
 use crate::error::Error;
 use crate::pool::{
     FrontEnd, Pool, PwqKey, PwqState, PwqStats, Rescue, Rescuer, Traits, WorkerThreads, current,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
-use crate::sys::gate::{Replaced, Shared};
+use crate::sys::epoch::{Replaced, Shared};
 use crate::sys::sync::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -190,7 +190,7 @@ impl WqCore {
             .map(|(slot, &index)| slot.replace(pwqs[index].clone()))
             .collect();
         // After this no issuer uses an old pool workqueue.
-        drop(Replaced::retire(old, gates()));
+        drop(Replaced::retire(old, epochs()));
         let before = std::mem::replace(&mut control.current, pwqs);
         for pwq in before {
             if !control
@@ -345,8 +345,8 @@ impl WqCore {
     pub(crate) fn is_congested(&self, cpu: usize) -> bool {
         let slots = self.slots.get().expect("set when the queue was made");
         let pwq = {
-            let gate = gates().enter(0);
-            slots.get(cpu).unwrap_or(&slots[0]).get(&gate)
+            let pin = epochs().pin(0);
+            slots.get(cpu).unwrap_or(&slots[0]).get(&pin)
         };
         let mut guard = pwq.pool.lock();
         guard.drain();

@@ -54,9 +54,9 @@ impl Pwq {
 
     /// See [`note_route`].
     #[inline]
-    pub(crate) fn note_route(&self, issuer: Issuer, era: usize) {
+    pub(crate) fn note_route(&self, issuer: Issuer, epoch: usize) {
         if let Some(together) = &self.together {
-            note_route(together, issuer, era);
+            note_route(together, issuer, epoch);
         }
     }
 

@@ -7,7 +7,7 @@
 
 use super::pwq::Pwq;
 use crate::pool::Issuer;
-use crate::sys::gate::{GateGuard, Kept};
+use crate::sys::epoch::{EpochPin, Kept};
 #[cfg(not(cmwq_loom))]
 use crate::sys::local::thread_local;
 use std::cell::Cell;
@@ -32,13 +32,13 @@ loom::thread_local! {
     static ROUTE: Cell<Option<Route>> = Cell::new(None);
 }
 
-/// The cached pool workqueue of the existing queue with this serial, if it is still valid. `era`: the epoch read with this pin.
+/// The cached pool workqueue of the existing queue with this serial, if it is still valid. `epoch`: the epoch read with this pin.
 #[inline]
 pub(crate) fn again<'g>(
     queue: u64,
     issuer: Issuer,
-    gate: &'g GateGuard<'_>,
-    era: usize,
+    pin: &'g EpochPin<'_>,
+    epoch: usize,
 ) -> Option<&'g Pwq> {
     let route = ROUTE.try_with(Cell::get).ok()??;
     let same = route.queue == queue && route.cpu == issuer.cpu && route.declared == issuer.declared;
@@ -46,16 +46,16 @@ pub(crate) fn again<'g>(
         return None;
     }
     // SAFETY: it was found in a slot of that queue, which exists: the caller has it.
-    unsafe { route.pwq.again(gate, era) }
+    unsafe { route.pwq.again(pin, epoch) }
 }
 
-/// Caches the calling thread's route, valid in the epoch `era`.
-pub(crate) fn note(queue: u64, issuer: Issuer, pwq: &Pwq, era: usize) {
+/// Caches the calling thread's route, valid in the epoch `epoch`.
+pub(crate) fn note(queue: u64, issuer: Issuer, pwq: &Pwq, epoch: usize) {
     let route = Route {
         queue,
         cpu: issuer.cpu,
         declared: issuer.declared,
-        pwq: Kept::new(pwq, era),
+        pwq: Kept::new(pwq, epoch),
     };
     // A thread that is exiting caches nothing.
     let _ = ROUTE.try_with(|kept| kept.set(Some(route)));

@@ -1,6 +1,6 @@
 //! Operations on an item in any state: cancel, disable, enable, flush.
 
-use crate::engine::{Registry, gates};
+use crate::engine::{Registry, epochs};
 use crate::error::FlushError;
 use crate::item::{Completion, Pending, RawWork, Seat, Work};
 use crate::pool::{BlockGuard, Pool, current};
@@ -46,8 +46,8 @@ impl Removed {
 /// The pool with this number, if there is one in this process.
 pub(crate) fn registered(id: u32) -> Option<Arc<Pool>> {
     // Unpin before a pool's lock is taken: releasing that lock may start a wait for a grace period.
-    let gate = gates().enter(0);
-    let pool = Registry::process().find(id, &gate)?;
+    let pin = epochs().pin(0);
+    let pool = Registry::process().find(id, &pin)?;
     (!pool.is_inherited()).then(|| pool.clone())
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn grab(
 }
 
 /// Takes an item that has no timer off its queue; `None`: it is not pending.
-pub(crate) fn take_back(item: &RawWork) -> Option<Pending> {
+pub(crate) fn reclaim(item: &RawWork) -> Option<Pending> {
     let removed = remove_with(item, &registered, &|| None);
     removed.map(|removed| removed.item(|| ()))
 }

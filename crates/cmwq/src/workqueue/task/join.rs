@@ -307,12 +307,12 @@ pub(crate) const REPORTED: &str = "reported through the join handle";
 
 /// An item that no thread has begun and that the joining thread has taken back: this thread has both references to its task, so that
 /// nothing of it is shared any more.
-struct TakenBack<'h, T> {
+struct Reclaimed<'h, T> {
     task: &'h dyn Joinable<T>,
     item: Pending,
 }
 
-impl<T> Callable for TakenBack<'_, T> {
+impl<T> Callable for Reclaimed<'_, T> {
     #[inline]
     fn address(&self) -> usize {
         self.item.address()
@@ -367,7 +367,7 @@ impl<T> JoinHandle<T> {
             return Err(JoinError::Refused(Refused::Forked));
         }
         let task = &*self.task;
-        let ran = spawn_history::join(task.raw(), |item| TakenBack { task, item });
+        let ran = spawn_history::join(task.raw(), |item| Reclaimed { task, item });
         if !ran && !done {
             control::run_as_waiter(self.task.raw());
             shared.done.wait();
@@ -399,7 +399,7 @@ impl<T> JoinHandle<T> {
         if self.born != fork::generation() || self.task.shared().done.is_done() {
             return false;
         }
-        let Some(item) = control::take_back(raw) else {
+        let Some(item) = control::reclaim(raw) else {
             return false;
         };
         item.discard();

@@ -1,4 +1,4 @@
-//! The monitor's looks, in virtual time, at pools that have no threads.
+//! The monitor's ticks, in virtual time, at pools that have no threads.
 
 use super::*;
 use crate::Work;
@@ -33,11 +33,11 @@ fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_look() {
     let neighbours =
         [(42, 3), (43, 1), (44, 2)].map(|(id, cpu)| stubs::pool_on(&group, id, &[cpu]));
     let mut watch = watch(&pool);
-    let next = watch.look(START).expect("it goes on");
+    let next = watch.tick(START).expect("it goes on");
     assert!((START + 1..START + 50_000).contains(&next), "{next}");
-    assert_eq!(watch.look(next - 1), Some(next));
+    assert_eq!(watch.tick(next - 1), Some(next));
     assert!(!wants_help(&pool) && called(&neighbours).is_empty());
-    assert_eq!(watch.look(next), Some(START + PERIOD_NS));
+    assert_eq!(watch.tick(next), Some(START + PERIOD_NS));
     assert!(wants_help(&pool));
     assert_eq!(
         called(&neighbours),
@@ -46,13 +46,13 @@ fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_look() {
     );
     // It is taken back at the first look at which nothing waits.
     stubs::run_all(&pool);
-    assert_eq!(watch.look(START + PERIOD_NS), Some(START + 2 * PERIOD_NS));
+    assert_eq!(watch.tick(START + PERIOD_NS), Some(START + 2 * PERIOD_NS));
     assert!(!wants_help(&pool));
 }
 
 #[test]
 fn a_pool_that_gets_on_wants_help_only_if_its_last_item_waits_for_longer_than_a_steal() {
-    // Between two looks so many of the 100 that wait have ended.
+    // Between two ticks so many of the 100 that wait have ended.
     for (ended, wants) in [
         (0, true),
         (100, true),
@@ -64,11 +64,11 @@ fn a_pool_that_gets_on_wants_help_only_if_its_last_item_waits_for_longer_than_a_
         let pool = stubs::saturated(&group, 45, &[0], 100);
         let neighbour = stubs::pool_on(&group, 46, &[1]);
         let mut watch = watch(&pool);
-        let second = watch.look(START).expect("it goes on");
-        watch.look(second);
+        let second = watch.tick(START).expect("it goes on");
+        watch.tick(second);
         let third = START + PERIOD_NS;
         pool.lock().stats.completed += ended;
-        watch.look(third);
+        watch.tick(third);
         assert_eq!(wants_help(&pool), wants, "{ended}");
         assert_eq!(called(&[neighbour]), [46], "by the second");
     }
@@ -78,14 +78,14 @@ fn a_pool_that_gets_on_wants_help_only_if_its_last_item_waits_for_longer_than_a_
 fn a_pool_without_neighbours_and_one_that_is_not_saturated_ask_for_no_thief() {
     let pool = stubs::saturated(&Group::new(), 47, &[0], 2);
     let mut alone = watch(&pool);
-    assert_eq!(alone.look(START), Some(START + PERIOD_NS));
+    assert_eq!(alone.tick(START), Some(START + PERIOD_NS));
     let group = Group::new();
     let pool = stubs::saturated(&group, 48, &[0], 2);
     let neighbour = stubs::pool_on(&group, 49, &[1]);
     pool.lock().counts.set_running(0);
     let mut calm = watch(&pool);
-    let second = calm.look(START).expect("it goes on");
-    calm.look(second);
+    let second = calm.tick(START).expect("it goes on");
+    calm.tick(second);
     assert!(!wants_help(&pool) && called(&[neighbour]).is_empty());
 }
 
@@ -96,7 +96,7 @@ fn a_pool_where_nothing_waits_any_more_is_forgotten_after_25_looks() {
     let mut watch = watch(&pool);
     let mut now = START;
     let look = |watch: &mut Watch, now: &mut u64| {
-        let next = watch.look(*now);
+        let next = watch.tick(*now);
         *now += PERIOD_NS;
         next.is_some()
     };
@@ -104,8 +104,8 @@ fn a_pool_where_nothing_waits_any_more_is_forgotten_after_25_looks() {
         assert!(look(&mut watch, &mut now), "something waits");
     }
     stubs::run_all(&pool);
-    let looks = (1..100).find(|_| !look(&mut watch, &mut now));
-    assert_eq!(looks, Some(FORGET_AFTER));
+    let ticks = (1..100).find(|_| !look(&mut watch, &mut now));
+    assert_eq!(ticks, Some(FORGET_AFTER));
     assert!(watch.is_empty() && !pool.lock().watched);
 }
 
@@ -123,7 +123,7 @@ fn a_pool_is_looked_at_for_as_long_as_others_want_its_slot() {
     holds.lock().counts.set_running(1);
     stubs::run_all(&holds);
     let mut watch = watch(&holds);
-    let look = |nth| watch.look(START + nth * PERIOD_NS);
+    let look = |nth| watch.tick(START + nth * PERIOD_NS);
     assert!((0..100).map(look).all(|next| next.is_some()));
     drop(waits);
 }
@@ -136,7 +136,7 @@ fn what_was_allowed_for_sleepers_goes_when_nothing_waits() {
     let mut watch = watch(&pool);
     let targets: Vec<u32> = (0..20)
         .map(|nth| {
-            watch.look(START + nth * PERIOD_NS);
+            watch.tick(START + nth * PERIOD_NS);
             pool.lock().target()
         })
         .collect();

@@ -187,7 +187,7 @@ fn no_more_of_a_chunk_are_taken_than_may_be_active() {
     // The others wait for a credit.
     let more = guard.next_task(Executor::worker());
     let key = guard.key_of(place);
-    let waiting = guard.look_at_pwq(key).1;
+    let waiting = guard.pwq_counts(key).1;
     if taken != 2 || more.is_some() || waiting != 2 {
         // These items never end, and unwinding would wait for them. Not `eprintln`: a test's output is captured, and lost on abort.
         let _ = writeln!(std::io::stderr(), "{taken} taken, {waiting} wait");

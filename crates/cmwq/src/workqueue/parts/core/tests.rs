@@ -1,7 +1,7 @@
 //! Items for which a drain waits.
 
 use crate::Engine;
-use crate::engine::gates;
+use crate::engine::epochs;
 use crate::item::{Pending, closure};
 use crate::sys::atomic::Ordering;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ fn a_drain_waits_for_issuers_that_have_found_the_queue_open() {
     let drained = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // The issuer has pinned the epoch and looked up its route.
-        let gate = gates().enter(0);
-        let pwq = core.slots()[core.issuing_cpu()].load(&gate);
+        let pin = epochs().pin(0);
+        let pwq = core.slots()[core.issuing_cpu()].load(&pin);
         let drain = scope.spawn(|| {
             core.drain().unwrap();
             drained.store(true, Ordering::SeqCst);
@@ -44,7 +44,7 @@ fn a_drain_waits_for_issuers_that_have_found_the_queue_open() {
         });
         // SAFETY: the item exists until its function runs.
         pwq.publish(unsafe { Pending::one_shot(item) });
-        drop(gate);
+        drop(pin);
         assert_eq!(drain.join().unwrap(), 1, "the drain has waited for it");
     });
 }

@@ -1,9 +1,9 @@
 //! Grace periods: reading a pointer that another thread may replace, without a reference count on a shared line.
 //!
-//! A reader *pins* the epoch in the gate of its CPU ([`Gates::enter`]), loads the pointer, uses what it points to, and unpins. A writer replaces
-//! the pointer, then waits until every reader that could have seen the old one has unpinned ([`Gates::synchronize`]).
+//! A reader *pins* the epoch: it counts itself in the counters of its CPU ([`Epochs::pin`]), loads the pointer, uses what it points to, and unpins. A writer replaces
+//! the pointer, then waits until every reader that could have seen the old one has unpinned ([`Epochs::synchronize`]).
 //!
-//! **Invariant.** A reader that loaded the old pointer is counted in some gate, in one of two phases, from before its
+//! **Invariant.** A reader that loaded the old pointer is counted in some counter, of one of two phases, from before its
 //! load until after its last use.
 //!
 //! **Why one pass over one counter does not do.** Later readers could keep it above zero for ever. So readers count in the phase that is current
@@ -12,7 +12,7 @@
 //! reader counted in (the classic two-flip argument of user-space RCU and SRCU).
 //!
 //! **Epochs.** What a reader finds stays the same as long as no grace period begins. A reader that owns what it has found need not be pinned to
-//! *use* it, and may find it once in an [epoch](era) instead of each time: it reads the epoch before the look-up, and uses the result as long as
+//! *use* it, and may find it once in an [epoch](epoch) instead of each time: it reads the epoch before the look-up, and uses the result as long as
 //! the epoch is the same. A reader that does not own what it has found may use it again ([`Kept`]) under a later pin, if the epoch, read under
 //! that pin, is still the same.
 //!
@@ -32,64 +32,64 @@ use std::sync::Arc;
 
 /// How many grace periods have begun in the process, plus the forks that lie between it and the first process.
 #[cfg(not(cmwq_loom))]
-static ERA: AtomicUsize = AtomicUsize::new(0);
+static EPOCH: AtomicUsize = AtomicUsize::new(0);
 
 #[cfg(cmwq_loom)]
 loom::lazy_static! {
-    static ref ERA: AtomicUsize = AtomicUsize::new(0);
+    static ref EPOCH: AtomicUsize = AtomicUsize::new(0);
 }
 
 /// The current epoch. A thread that reads it sees everything that was replaced before the epoch began. A thread that was told that an epoch has
 /// begun reads that one, or a later one.
 #[inline]
-pub(crate) fn era() -> usize {
-    ERA.load(Ordering::SeqCst)
+pub(crate) fn epoch() -> usize {
+    EPOCH.load(Ordering::SeqCst)
 }
 
-fn begin_era() {
+fn advance_epoch() {
     // Release: what was replaced before it.
-    ERA.fetch_add(1, Ordering::SeqCst);
+    EPOCH.fetch_add(1, Ordering::SeqCst);
 }
 
-/// One reader counter per phase, on a line that only CPUs mapped to this gate write.
-struct Gate([AtomicUsize; 2]);
+/// Pinned readers, for each phase, on a line that only CPUs mapped to it write.
+struct Readers([AtomicUsize; 2]);
 
-/// The gates of a process (or of one model run).
-pub(crate) struct Gates {
-    gates: Box<[CachePadded<Gate>]>,
+/// The epochs of a process (or of one model run).
+pub(crate) struct Epochs {
+    readers: Box<[CachePadded<Readers>]>,
     phase: CachePadded<AtomicUsize>,
     writer: Mutex<()>,
 }
 
 /// An epoch pin of the calling thread.
-pub(crate) struct GateGuard<'g> {
+pub(crate) struct EpochPin<'g> {
     counter: &'g AtomicUsize,
     /// The thread that pinned unpins, so that the pin stays short.
     _not_send: PhantomData<*const ()>,
 }
 
-impl Gates {
+impl Epochs {
     /// `count` is rounded up to a power of two; CPU numbers wrap around it.
     pub(crate) fn new(count: usize) -> Self {
         let count = count.max(1).next_power_of_two();
-        Gates {
-            gates: (0..count)
-                .map(|_| CachePadded::new(Gate([AtomicUsize::new(0), AtomicUsize::new(0)])))
+        Epochs {
+            readers: (0..count)
+                .map(|_| CachePadded::new(Readers([AtomicUsize::new(0), AtomicUsize::new(0)])))
                 .collect(),
             phase: CachePadded::new(AtomicUsize::new(0)),
             writer: Mutex::new(()),
         }
     }
 
-    /// Pins the epoch in the gate of `cpu` (a hint: any gate is correct, the CPU's own is the fast one).
+    /// Pins the epoch with the counters of `cpu` (a hint: any are correct, the CPU's own are the fast ones).
     #[inline]
-    pub(crate) fn enter(&self, cpu: usize) -> GateGuard<'_> {
-        let gate = &self.gates[cpu & (self.gates.len() - 1)];
+    pub(crate) fn pin(&self, cpu: usize) -> EpochPin<'_> {
+        let readers = &self.readers[cpu & (self.readers.len() - 1)];
         // Relaxed: the second round of `synchronize` handles a stale phase.
-        let counter = &gate.0[self.phase.load(Ordering::Relaxed) & 1];
+        let counter = &readers.0[self.phase.load(Ordering::Relaxed) & 1];
         counter.fetch_add(1, Ordering::SeqCst);
         seq_cst_for_loom();
-        GateGuard {
+        EpochPin {
             counter,
             _not_send: PhantomData,
         }
@@ -101,10 +101,10 @@ impl Gates {
         let writer = self.writer.lock();
         Box::new(move |side| {
             if side == Side::Child {
-                for counter in self.gates.iter().flat_map(|gate| &gate.0) {
+                for counter in self.readers.iter().flat_map(|readers| &readers.0) {
                     counter.store(0, Ordering::Relaxed);
                 }
-                begin_era();
+                advance_epoch();
             }
             drop(writer);
         })
@@ -112,15 +112,15 @@ impl Gates {
 
     /// Waits until every reader that pinned before the call has unpinned. The caller must not be pinned.
     pub(crate) fn synchronize(&self) {
-        begin_era();
+        advance_epoch();
         let _one_writer = self.writer.lock();
         seq_cst_for_loom();
         for _ in 0..2 {
             let old = self.phase.fetch_add(1, Ordering::SeqCst) & 1;
             seq_cst_for_loom();
-            for gate in &self.gates {
+            for readers in &self.readers {
                 // SeqCst: the reader side's counterpart; it also acquires the Release of readers that unpin.
-                while gate.0[old].load(Ordering::SeqCst) != 0 {
+                while readers.0[old].load(Ordering::SeqCst) != 0 {
                     task::yield_now();
                 }
             }
@@ -129,11 +129,11 @@ impl Gates {
     }
 }
 
-impl GateGuard<'_> {
+impl EpochPin<'_> {
     /// The current epoch, for values that are [kept](Kept).
     #[inline]
-    pub(crate) fn era(&self) -> usize {
-        era()
+    pub(crate) fn epoch(&self) -> usize {
+        epoch()
     }
 }
 
@@ -141,7 +141,7 @@ impl GateGuard<'_> {
 pub(crate) struct Kept<T> {
     value: NonNull<T>,
     /// The epoch, read under the same pin before the look-up.
-    era: usize,
+    epoch: usize,
 }
 
 impl<T> Clone for Kept<T> {
@@ -154,30 +154,30 @@ impl<T> Clone for Kept<T> {
 impl<T> Copy for Kept<T> {}
 
 impl<T> Kept<T> {
-    /// `value` was found after `era` was read under the same pin.
-    pub(crate) fn new(value: &T, era: usize) -> Self {
+    /// `value` was found after `epoch` was read under the same pin.
+    pub(crate) fn new(value: &T, epoch: usize) -> Self {
         Kept {
             value: NonNull::from(value),
-            era,
+            epoch,
         }
     }
 
-    /// The value, if `era`, read under `_gate`, is the epoch in which it was found.
+    /// The value, if `epoch`, read under `_pin`, is the epoch in which it was found.
     ///
     /// # Safety
     /// The place that it was [loaded](Shared::load) from still exists: it may have been replaced, but not dropped.
     #[inline]
-    pub(crate) unsafe fn again<'g>(self, _gate: &'g GateGuard<'_>, era: usize) -> Option<&'g T> {
-        if era != self.era {
+    pub(crate) unsafe fn again<'g>(self, _pin: &'g EpochPin<'_>, epoch: usize) -> Option<&'g T> {
+        if epoch != self.epoch {
             return None;
         }
         // SAFETY: it was the current value when it was found. If a writer has replaced it since, that writer's grace period had not begun when the
-        // epoch was read: it waits for `_gate`.
+        // epoch was read: it waits for `_pin`.
         Some(unsafe { self.value.as_ref() })
     }
 }
 
-impl Drop for GateGuard<'_> {
+impl Drop for EpochPin<'_> {
     #[inline]
     fn drop(&mut self) {
         self.counter.fetch_sub(1, Ordering::Release);
@@ -192,20 +192,20 @@ impl<T> Shared<T> {
         Shared(AtomicPtr::new(Arc::into_raw(value).cast_mut()), PhantomData)
     }
 
-    /// The current value, usable while the pin lasts. For every `Shared` that is read under a pin of `gates`, the caller of
-    /// [`replace`](Self::replace) must keep the old value alive until `gates.synchronize()` has returned.
+    /// The current value, usable while the pin lasts. For every `Shared` that is read under a pin of `epochs`, the caller of
+    /// [`replace`](Self::replace) must keep the old value alive until `epochs.synchronize()` has returned.
     #[inline]
-    pub(crate) fn load<'g>(&self, _gate: &'g GateGuard<'_>) -> &'g T {
+    pub(crate) fn load<'g>(&self, _pin: &'g EpochPin<'_>) -> &'g T {
         let value = self.0.load(Ordering::SeqCst);
         // SAFETY: the pointer came from Arc::into_raw. `replace` hands the old Arc back wrapped in `Replaced`, which is only
         // unwrapped by a synchronize() that started after the replacement; this reader pinned before the load,
-        // so either it loaded the new value or that synchronize() waits for `_gate` to be dropped.
+        // so either it loaded the new value or that synchronize() waits for `_pin` to be dropped.
         unsafe { &*value }
     }
 
     /// As [`load`](Self::load), and keeps the value beyond the pin.
-    pub(crate) fn get(&self, gate: &GateGuard<'_>) -> Arc<T> {
-        let value: *const T = self.load(gate);
+    pub(crate) fn get(&self, pin: &EpochPin<'_>) -> Arc<T> {
+        let value: *const T = self.load(pin);
         // SAFETY: the pointer came from Arc::into_raw, and by `load`'s argument that reference is not given up while the pin lasts: there is at least
         // one to add to.
         unsafe {
@@ -245,7 +245,7 @@ impl<T> MaybeShared<T> {
 
     /// As [`Shared::load`]; `None`: it is empty.
     #[inline]
-    pub(crate) fn load<'g>(&self, _gate: &'g GateGuard<'_>) -> Option<&'g T> {
+    pub(crate) fn load<'g>(&self, _pin: &'g EpochPin<'_>) -> Option<&'g T> {
         let value = self.0.load(Ordering::SeqCst);
         // SAFETY: as for `Shared::load`: a pointer that is not null came from Arc::into_raw, and what `take` hands back stays alive until a
         // synchronize() that waits for this pin.
@@ -253,8 +253,8 @@ impl<T> MaybeShared<T> {
     }
 
     /// As [`load`](Self::load), and keeps the value beyond the pin.
-    pub(crate) fn get(&self, gate: &GateGuard<'_>) -> Option<Arc<T>> {
-        let value: *const T = self.load(gate)?;
+    pub(crate) fn get(&self, pin: &EpochPin<'_>) -> Option<Arc<T>> {
+        let value: *const T = self.load(pin)?;
         // SAFETY: as for `Shared::get`.
         Some(unsafe {
             Arc::increment_strong_count(value);
@@ -285,8 +285,8 @@ pub(crate) struct Replaced<T>(Arc<T>);
 
 impl<T> Replaced<T> {
     /// Waits out one grace period for all of `old` and gives the values back.
-    pub(crate) fn retire(old: Vec<Self>, gates: &Gates) -> Vec<Arc<T>> {
-        gates.synchronize();
+    pub(crate) fn retire(old: Vec<Self>, epochs: &Epochs) -> Vec<Arc<T>> {
+        epochs.synchronize();
         old.into_iter().map(|replaced| replaced.0).collect()
     }
 }
@@ -321,15 +321,15 @@ mod model {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(move || {
-            let gates = loom::sync::Arc::new(Gates::new(1));
+            let epochs = loom::sync::Arc::new(Epochs::new(1));
             let shared = loom::sync::Arc::new(Shared::new(value(1)));
             let readers: Vec<_> = (0..readers)
                 .map(|cpu| {
-                    let (gates, shared) = (gates.clone(), shared.clone());
+                    let (epochs, shared) = (epochs.clone(), shared.clone());
                     thread::spawn(move || {
                         for _ in 0..reads {
-                            let gate = gates.enter(cpu);
-                            let watched: &Watched = shared.load(&gate);
+                            let pin = epochs.pin(cpu);
+                            let watched: &Watched = shared.load(&pin);
                             // SAFETY: checked by loom.
                             let seen = watched.0.with(|value| unsafe { *value });
                             assert_ne!(seen, 0xdead, "a value was used after it was dropped");
@@ -339,7 +339,7 @@ mod model {
                 .collect();
             for write in 0..writes {
                 let old = shared.replace(value(2 + write));
-                drop(Replaced::retire(vec![old], &gates));
+                drop(Replaced::retire(vec![old], &epochs));
             }
             for reader in readers {
                 reader.join().unwrap();
@@ -352,19 +352,19 @@ mod model {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(move || {
-            let gates = loom::sync::Arc::new(Gates::new(1));
+            let epochs = loom::sync::Arc::new(Epochs::new(1));
             let shared = loom::sync::Arc::new(Shared::new(value(1)));
             let reader = {
-                let (gates, shared) = (gates.clone(), shared.clone());
+                let (epochs, shared) = (epochs.clone(), shared.clone());
                 thread::spawn(move || {
                     let mut kept: Option<Kept<Watched>> = None;
                     for _ in 0..reads {
-                        let gate = gates.enter(0);
-                        let era = gate.era();
+                        let pin = epochs.pin(0);
+                        let epoch = pin.epoch();
                         // SAFETY: the thread holds the `Shared` that it is loaded from.
-                        let again = kept.and_then(|kept| unsafe { kept.again(&gate, era) });
-                        let watched = again.unwrap_or_else(|| shared.load(&gate));
-                        kept = Some(Kept::new(watched, era));
+                        let again = kept.and_then(|kept| unsafe { kept.again(&pin, epoch) });
+                        let watched = again.unwrap_or_else(|| shared.load(&pin));
+                        kept = Some(Kept::new(watched, epoch));
                         // SAFETY: checked by loom.
                         let seen = watched.0.with(|value| unsafe { *value });
                         assert_ne!(seen, 0xdead, "a value was used after it was dropped");
@@ -373,7 +373,7 @@ mod model {
             };
             for write in 0..writes {
                 let old = shared.replace(value(2 + write));
-                drop(Replaced::retire(vec![old], &gates));
+                drop(Replaced::retire(vec![old], &epochs));
             }
             reader.join().unwrap();
         });
