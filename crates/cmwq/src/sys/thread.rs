@@ -138,7 +138,7 @@ pub(crate) fn nice_of_current() -> Option<i32> {
 }
 
 /// How often the calling thread has slept voluntarily.
-#[cfg(not(cmwq_loom))]
+#[cfg(all(any(test, debug_assertions), not(cmwq_loom)))]
 pub(crate) fn voluntary_switches() -> i64 {
     // SAFETY: the call fills in plain data; it cannot fail with these arguments.
     unsafe {

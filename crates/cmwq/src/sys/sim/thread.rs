@@ -74,6 +74,7 @@ fn usage() -> Option<os::Usage> {
     cmwq_vm::is_inside().then(os::current).and_then(os::usage)
 }
 
+#[cfg(any(test, debug_assertions))]
 pub(crate) fn voluntary_switches() -> i64 {
     usage().map_or(0, |usage| usage.voluntary)
 }
