@@ -5,7 +5,7 @@ use crate::sys::atomic::Ordering;
 use std::time::Duration;
 
 impl Engine {
-    /// How long an item of a per-CPU workqueue may use the CPU before others are started beside it; zero: never. The kernel's
+    /// How long an item may use the CPU before others are started beside it; zero: never. The kernel's
     /// `cpu_intensive_thresh_us`, 10 ms at first. (The kernel scales it up on slow CPUs; this does not.)
     pub fn cpu_intensive_threshold(&self) -> Duration {
         Duration::from_nanos(self.0.params.cpu_intensive_ns.load(Ordering::Relaxed))
