@@ -140,6 +140,29 @@ fn a_race_of_the_programs_own_is_found() {
     }
 }
 
+/// What such code orders by locks, barriers, wait queues and reference counts, the sanitizer sees too.
+#[test]
+fn programs_as_they_are_written_for_the_kernel_are_no_races() {
+    let programs = [
+        "async_runner",
+        "closures",
+        "fs_queues",
+        "parallel_engine",
+        "percpu",
+        "reserves",
+    ];
+    for compiler in compilers("kernel") {
+        for name in programs {
+            let folder = folder(&format!("tsan-kernel-{name}-{compiler}"));
+            let source = format!("tests/c/kernel/{name}.c");
+            let args = ["-std=gnu11", "-fsanitize=thread"];
+            let output = run(&compile(&folder, &source, &compiler, &args));
+            let text = said(&output);
+            assert!(output.status.success(), "{name}, {compiler}: {text}");
+        }
+    }
+}
+
 #[test]
 fn a_program_may_have_suppressions_of_its_own() {
     for compiler in compilers("own") {
