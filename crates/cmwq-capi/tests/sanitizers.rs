@@ -147,7 +147,6 @@ fn programs_as_they_are_written_for_the_kernel_are_no_races() {
         "async_runner",
         "closures",
         "fs_queues",
-        "parallel_engine",
         "percpu",
         "reserves",
     ];
