@@ -3,7 +3,7 @@
  * A runner of calls that begin in order and end in any: each has a number (a cookie), and a caller waits until all before a number have ended. As such
  * code is written for the kernel, with its includes; the design is this test's own.
  *
- * Seen to fail with: numbers given out without the lock; the waiters not woken by the call that was the oldest.
+ * Seen to fail with: no call that wakes the waiters.
  */
 #include <linux/atomic.h>
 #include <linux/export.h>

@@ -3,7 +3,7 @@
  * Closures: steps of an operation that each say which comes next, with a count of what the step waits for, which lie over an item. The design is this
  * test's own; the includes and names are those that such code has in the kernel.
  *
- * Seen to fail with: the count taken before the next step is set; waiters woken in the order of a stack; no reference of the parent.
+ * Seen to fail with: the next step not set; no reference of the parent.
  */
 #include <linux/bug.h>
 #include <linux/debugfs.h>

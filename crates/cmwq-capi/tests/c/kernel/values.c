@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Functions of nothing but their arguments: numbers, texts, sets of CPUs, limits of rates. */
+/*
+ * Functions of nothing but their arguments: numbers, texts, sets of CPUs, limits of rates.
+ *
+ * Seen to fail with: cpumask_local_spread() that ends after the last CPU; a rate without its burst; a splice that leaves a link back; int_sqrt() of
+ * squares.
+ */
 #include <linux/bug.h>
 #include <linux/compiler.h>
 #include <linux/cpumask.h>
