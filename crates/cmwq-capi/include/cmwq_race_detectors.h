@@ -71,6 +71,14 @@ __attribute__((__weak__)) char cmwq_told_runs[65536];
 }
 #endif
 
+#ifdef CMWQ_VALGRIND
+/* For drd, which keeps what each thread did until its next release at the same place, and looks at all of it at each: few places. */
+static inline char *cmwq_told_drd(const volatile void *address)
+{
+	return &cmwq_told_runs[((uint64_t)(uintptr_t)address * 0x9e3779b97f4a7c15u >> 32) % 64];
+}
+#endif
+
 static inline void cmwq_told_acquire(const volatile void *address)
 {
 #ifdef CMWQ_TSAN
@@ -78,7 +86,7 @@ static inline void cmwq_told_acquire(const volatile void *address)
 #endif
 #ifdef CMWQ_VALGRIND
 	DO_CREQ_v_W(_VG_USERREQ__HG_USERSO_RECV_POST, void *, address);
-	VALGRIND_DO_CLIENT_REQUEST_STMT(VG_USERREQ__DRD_ANNOTATE_HAPPENS_AFTER, address, 0, 0, 0, 0);
+	VALGRIND_DO_CLIENT_REQUEST_STMT(VG_USERREQ__DRD_ANNOTATE_HAPPENS_AFTER, cmwq_told_drd(address), 0, 0, 0, 0);
 #endif
 }
 
@@ -89,7 +97,7 @@ static inline void cmwq_told_release(const volatile void *address)
 #endif
 #ifdef CMWQ_VALGRIND
 	DO_CREQ_v_W(_VG_USERREQ__HG_USERSO_SEND_PRE, void *, address);
-	VALGRIND_DO_CLIENT_REQUEST_STMT(VG_USERREQ__DRD_ANNOTATE_HAPPENS_BEFORE, address, 0, 0, 0, 0);
+	VALGRIND_DO_CLIENT_REQUEST_STMT(VG_USERREQ__DRD_ANNOTATE_HAPPENS_BEFORE, cmwq_told_drd(address), 0, 0, 0, 0);
 #endif
 }
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{cc, compile, crate_dir, folder, has_or_says, includes, run, succeeds};
+use common::{STRICT, cc, compile, crate_dir, folder, has_or_says, includes, run, succeeds};
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
@@ -31,7 +31,7 @@ fn clang_compiles_every_program() {
             continue;
         }
         let mut command = Command::new("clang");
-        command.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]);
+        command.args(STRICT).args(["-std=gnu11", "-fsyntax-only"]);
         succeeds(command.args(includes()).arg(path));
     }
 }
@@ -57,12 +57,15 @@ macro_rules! programs {
 }
 
 programs! {
+    async_runner
     atomics
     attributes
     attrs
     bench_module
+    closures
     cpus
     flush_behind
+    fs_queues
     groups
     helpers
     hooks
@@ -73,9 +76,12 @@ programs! {
     nodes
     only_workqueue
     parallel_engine
+    percpu
     reinit
+    reserves
     system
     threads
     timers
     unknown_cpu
+    values
 }

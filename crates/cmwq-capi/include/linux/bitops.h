@@ -38,17 +38,17 @@ static inline bool test_bit_acquire(long n, const volatile unsigned long *bits)
 
 static inline void set_bit(long n, volatile unsigned long *bits)
 {
-	__atomic_fetch_or(&bits[BIT_WORD(n)], BIT_MASK(n), __ATOMIC_RELAXED);
+	__atomic_fetch_or(&bits[BIT_WORD(n)], BIT_MASK(n), CMWQ_UNORDERED);
 }
 
 static inline void clear_bit(long n, volatile unsigned long *bits)
 {
-	__atomic_fetch_and(&bits[BIT_WORD(n)], ~BIT_MASK(n), __ATOMIC_RELAXED);
+	__atomic_fetch_and(&bits[BIT_WORD(n)], ~BIT_MASK(n), CMWQ_UNORDERED);
 }
 
 static inline void change_bit(long n, volatile unsigned long *bits)
 {
-	__atomic_fetch_xor(&bits[BIT_WORD(n)], BIT_MASK(n), __ATOMIC_RELAXED);
+	__atomic_fetch_xor(&bits[BIT_WORD(n)], BIT_MASK(n), CMWQ_UNORDERED);
 }
 
 static inline bool test_and_set_bit(long n, volatile unsigned long *bits)

@@ -77,14 +77,14 @@ static inline void cmwq_guard_end(struct cmwq_guard *guard)
 	}                                                                  \
 	struct cmwq_cleanup_end
 
-#define CMWQ_PASTE_NOW(a, b) a##b
-#define CMWQ_PASTE(a, b) CMWQ_PASTE_NOW(a, b)
 /* Until the end of the block: guard(mutex)(&lock); */
-#define guard(name) struct cmwq_guard CMWQ_PASTE(cmwq_guard_at_, __LINE__) __attribute__((__unused__)) __cleanup(cmwq_guard_end) = cmwq_guard_##name
+#define guard(name) struct cmwq_guard CMWQ_JOIN(cmwq_guard_at_, __LINE__) __attribute__((__unused__)) __cleanup(cmwq_guard_end) = cmwq_guard_##name
 /* During the statement behind it. */
-#define scoped_guard(name, ...)                                                                                   \
-	for (struct cmwq_guard cmwq_held __cleanup(cmwq_guard_end) = cmwq_guard_##name(__VA_ARGS__), *cmwq_once = &cmwq_held; \
+#define scoped_guard(...)                                                                                                                \
+	for (struct cmwq_guard cmwq_held __cleanup(cmwq_guard_end) = CMWQ_BY_COUNT(CMWQ_GUARD_, __VA_ARGS__)(__VA_ARGS__), *cmwq_once = &cmwq_held; \
 	     cmwq_once; cmwq_once = NULL)
+#define CMWQ_GUARD_ONE(name) cmwq_guard_##name()
+#define CMWQ_GUARD_MANY(name, ...) cmwq_guard_##name(__VA_ARGS__)
 
 static inline void cmwq_guard_give_rcu(void *what)
 {

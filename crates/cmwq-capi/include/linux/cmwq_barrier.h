@@ -12,9 +12,25 @@
 #include <linux/cmwq_base.h>
 
 #ifndef smp_mb
-#define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
-#define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
-#define smp_wmb() __atomic_thread_fence(__ATOMIC_RELEASE)
+/* ThreadSanitizer knows no fences: for it, each is an access to one place, which orders it among all others. */
+#ifdef CMWQ_TSAN
+#ifdef __cplusplus
+extern "C" {
+#endif
+__attribute__((__weak__)) int cmwq_fences;
+#ifdef __cplusplus
+}
+#endif
+/* An unordered change behind a fence may be the last access before another thread frees the memory. */
+#define CMWQ_UNORDERED __ATOMIC_RELEASE
+#define CMWQ_FENCE(order) ((void)__atomic_fetch_add(&cmwq_fences, 0, __ATOMIC_SEQ_CST))
+#else
+#define CMWQ_UNORDERED __ATOMIC_RELAXED
+#define CMWQ_FENCE(order) __atomic_thread_fence(order)
+#endif
+#define smp_mb() CMWQ_FENCE(__ATOMIC_SEQ_CST)
+#define smp_rmb() CMWQ_FENCE(__ATOMIC_ACQUIRE)
+#define smp_wmb() CMWQ_FENCE(__ATOMIC_RELEASE)
 #define mb() smp_mb()
 #define rmb() smp_rmb()
 #define wmb() smp_wmb()

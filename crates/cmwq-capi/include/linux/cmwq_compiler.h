@@ -13,16 +13,8 @@
 
 #ifndef CMWQ_NO_KERNEL_MACROS
 
-#if defined(__SANITIZE_THREAD__)
-#define CMWQ_THREAD_SANITIZER
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define CMWQ_THREAD_SANITIZER
-#endif
-#endif
-
 /* For ThreadSanitizer, which knows nothing of volatile accesses, they are relaxed atomic ones. */
-#ifdef CMWQ_THREAD_SANITIZER
+#ifdef CMWQ_TSAN
 #ifndef READ_ONCE
 #define READ_ONCE(x)                                                                     \
 	__extension__({                                                                  \
@@ -55,6 +47,17 @@ static inline void cmwq_read_once(const volatile void *from, void *to, unsigned 
 #define WRITE_ONCE(x, value) __atomic_store_n(&(x), (value), __ATOMIC_RELAXED)
 #endif
 #endif
+
+/* Macros with arguments that may be left out, without the comma that compilers warn of: ONE or MANY, by how many there are (32 at most). */
+#define CMWQ_JOIN_NOW(a, b) a##b
+#define CMWQ_JOIN(a, b) CMWQ_JOIN_NOW(a, b)
+#define CMWQ_COUNT_AT(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, \
+		      a27, a28, a29, a30, a31, a32, how_many, ...)                                                                            \
+	how_many
+#define CMWQ_COUNT(...)                                                                                                                        \
+	CMWQ_COUNT_AT(__VA_ARGS__, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, \
+		      MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, ONE, 0)
+#define CMWQ_BY_COUNT(name, ...) CMWQ_JOIN(name, CMWQ_COUNT(__VA_ARGS__))
 
 #ifndef READ_ONCE
 #define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))

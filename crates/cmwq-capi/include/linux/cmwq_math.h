@@ -13,6 +13,8 @@
 
 #include <linux/cmwq_compiler.h>
 #include <stdint.h>
+/* Before `abs` is a macro. */
+#include <stdlib.h>
 
 #ifndef CMWQ_NO_KERNEL_MACROS
 #ifndef DIV_ROUND_CLOSEST
@@ -22,6 +24,25 @@
 #ifndef DIV_ROUND_UP_ULL
 #define DIV_ROUND_UP_ULL(n, by) (((unsigned long long)(n) + (by) - 1) / (by))
 #define DIV_ROUND_DOWN_ULL(n, by) ((unsigned long long)(n) / (by))
+#endif
+#ifndef DIV_ROUND_CLOSEST_ULL
+#define DIV_ROUND_CLOSEST_ULL(n, by) (((unsigned long long)(n) + (by) / 2) / (by))
+#endif
+/* Of any type; the standard's is one of int. C++ has one for each. */
+#if !defined(abs) && !defined(__cplusplus)
+#define abs(n)                                  \
+	__extension__({                         \
+		__typeof__(n) cmwq_n = (n);     \
+		cmwq_n < 0 ? -cmwq_n : cmwq_n;  \
+	})
+#endif
+#ifndef abs_diff
+#define abs_diff(a, b)                                                     \
+	__extension__({                                                    \
+		__typeof__(a) cmwq_a = (a);                                \
+		__typeof__(a) cmwq_b = (b);                                \
+		cmwq_a > cmwq_b ? cmwq_a - cmwq_b : cmwq_b - cmwq_a;       \
+	})
 #endif
 #ifndef rounddown
 #define rounddown(n, to) ((n) - (n) % (to))
@@ -77,6 +98,7 @@
 #define IS_BUILTIN(option) CMWQ_IS_ONE(option)
 #define IS_MODULE(option) CMWQ_IS_ONE(option##_MODULE)
 #define IS_ENABLED(option) (IS_BUILTIN(option) || IS_MODULE(option))
+#define IS_REACHABLE(option) IS_ENABLED(option)
 #endif
 #endif
 

@@ -21,6 +21,7 @@
 
 #ifndef CMWQ_NO_KERNEL_MACROS
 
+#include <linux/cache.h>
 #include <linux/cmwq_compiler.h>
 #include <linux/cmwq_barrier.h>
 
@@ -74,6 +75,63 @@ static inline void barrier(void)
 #endif
 #ifndef __pure
 #define __pure __attribute__((__pure__))
+#endif
+#ifndef __always_inline
+#define __always_inline inline __attribute__((__always_inline__))
+#endif
+#ifndef __deprecated
+#define __deprecated
+#endif
+#ifndef __attribute_const__
+#define __attribute_const__ __attribute__((__const__))
+#endif
+#ifndef __malloc
+#define __malloc __attribute__((__malloc__))
+#endif
+#ifndef __scanf
+#define __scanf(format, first) __attribute__((__format__(__scanf__, format, first)))
+#endif
+#ifndef __counted_by_le
+#define __counted_by_le(member)
+#define __counted_by_be(member)
+#endif
+#ifndef __nonstring
+#define __nonstring
+#endif
+#ifndef __private
+#define __private
+#define ACCESS_PRIVATE(ptr, member) ((ptr)->member)
+#endif
+#ifndef __bitwise
+#define __bitwise
+#endif
+#ifndef __kernel
+#define __kernel
+#endif
+#ifndef __nocast
+#define __nocast
+#endif
+#ifndef __cond_acquires
+#define __cond_acquires(...)
+#endif
+#ifndef unreachable
+#define unreachable() __builtin_unreachable()
+#endif
+#ifndef OPTIMIZER_HIDE_VAR
+#define OPTIMIZER_HIDE_VAR(var) __asm__ __volatile__("" : "+r"(var))
+#endif
+#ifndef ASSERT_EXCLUSIVE_WRITER
+#define ASSERT_EXCLUSIVE_WRITER(var) ((void)sizeof(var))
+#define ASSERT_EXCLUSIVE_ACCESS(var) ((void)sizeof(var))
+#endif
+#ifndef _RET_IP_
+#define _RET_IP_ ((unsigned long)__builtin_return_address(0))
+#endif
+#ifndef __PASTE
+#define __PASTE(a, b) CMWQ_JOIN(a, b)
+#endif
+#ifndef __UNIQUE_ID
+#define __UNIQUE_ID(prefix) __PASTE(__PASTE(cmwq_unique_##prefix, _), __COUNTER__)
 #endif
 #ifndef __used
 #define __used __attribute__((__used__))

@@ -452,5 +452,62 @@ static inline const struct cpumask *cmwq_all_cpus(void)
 	for ((cpu) = 0; (unsigned int)(cpu) < CMWQ_MAX_CPUS; (cpu)++)                     \
 		if (cpumask_test_cpu((unsigned int)(cpu), (a)) || cpumask_test_cpu((unsigned int)(cpu), (b)))
 
+#define CMWQ_ONES_8 ~0UL, ~0UL, ~0UL, ~0UL, ~0UL, ~0UL, ~0UL, ~0UL
+#define CMWQ_ONES_64 CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8
+CMWQ_ASSERT(CMWQ_CPUMASK_WORDS == 128, "as many words as CPU_MASK_ALL has");
+#define CPU_MASK_ALL {{CMWQ_ONES_64, CMWQ_ONES_64}}
+#define cpu_is_offline(cpu) (!cpu_online(cpu))
+
+static inline bool cpumask_or_equal(const struct cpumask *a, const struct cpumask *b, const struct cpumask *with)
+{
+	struct cpumask both;
+
+	cpumask_or(&both, a, b);
+	return cpumask_equal(&both, with);
+}
+
+static inline unsigned int cpumask_weight_andnot(const struct cpumask *a, const struct cpumask *b)
+{
+	return cpumask_weight(a) - cpumask_weight_and(a, b);
+}
+
+static inline unsigned int cpumask_next_andnot(int cpu, const struct cpumask *a, const struct cpumask *b)
+{
+	struct cpumask rest;
+
+	cpumask_andnot(&rest, a, b);
+	return cpumask_next(cpu, &rest);
+}
+
+#define cpumask_first_andnot(a, b) cpumask_next_andnot(-1, (a), (b))
+
+static inline unsigned int cpumask_nth_andnot(unsigned int n, const struct cpumask *a, const struct cpumask *b)
+{
+	struct cpumask rest;
+
+	cpumask_andnot(&rest, a, b);
+	return cpumask_nth(n, &rest);
+}
+
+static inline unsigned int cpumask_any_and_but(const struct cpumask *a, const struct cpumask *b, unsigned int cpu)
+{
+	unsigned int any = cpumask_first_and(a, b);
+
+	return any == cpu ? cpumask_next_and((int)cpu, a, b) : any;
+}
+
+static inline void cpumask_assign_cpu(int cpu, struct cpumask *mask, bool is)
+{
+	if (is)
+		cpumask_set_cpu((unsigned int)cpu, mask);
+	else
+		cpumask_clear_cpu((unsigned int)cpu, mask);
+}
+
+/* cpumask_local_spread(), cpumask_of_node(). */
+#ifndef CMWQ_NO_NODEMASK
+#include <linux/topology.h>
+#endif
+
 #endif
 #endif

@@ -22,10 +22,10 @@
 #ifndef CMWQ_NO_FS
 
 #include <linux/err.h>
+#include <linux/seq_file.h>
 #include <linux/types.h>
 
 struct dentry;
-struct file_operations;
 
 static inline struct dentry *debugfs_create_dir(const char *name, struct dentry *parent)
 {

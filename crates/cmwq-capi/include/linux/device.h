@@ -242,14 +242,17 @@ static inline void root_device_unregister(struct device *dev)
 	device_unregister(dev);
 }
 
-#define dev_emerg(dev, fmt, ...) pr_emerg("%s: " fmt, dev_name(dev), ##__VA_ARGS__)
-#define dev_alert(dev, fmt, ...) pr_alert("%s: " fmt, dev_name(dev), ##__VA_ARGS__)
-#define dev_crit(dev, fmt, ...) pr_crit("%s: " fmt, dev_name(dev), ##__VA_ARGS__)
-#define dev_err(dev, fmt, ...) pr_err("%s: " fmt, dev_name(dev), ##__VA_ARGS__)
-#define dev_warn(dev, fmt, ...) pr_warn("%s: " fmt, dev_name(dev), ##__VA_ARGS__)
-#define dev_notice(dev, fmt, ...) pr_notice("%s: " fmt, dev_name(dev), ##__VA_ARGS__)
-#define dev_info(dev, fmt, ...) pr_info("%s: " fmt, dev_name(dev), ##__VA_ARGS__)
-#define dev_dbg(dev, fmt, ...) pr_debug("%s: " fmt, dev_name(dev), ##__VA_ARGS__)
+#define CMWQ_DEV_ONE(dev, fmt) "%s: " fmt, dev_name(dev)
+#define CMWQ_DEV_MANY(dev, fmt, ...) "%s: " fmt, dev_name(dev), __VA_ARGS__
+#define CMWQ_DEV(dev, ...) CMWQ_BY_COUNT(CMWQ_DEV_, __VA_ARGS__)(dev, __VA_ARGS__)
+#define dev_emerg(dev, ...) pr_emerg(CMWQ_DEV(dev, __VA_ARGS__))
+#define dev_alert(dev, ...) pr_alert(CMWQ_DEV(dev, __VA_ARGS__))
+#define dev_crit(dev, ...) pr_crit(CMWQ_DEV(dev, __VA_ARGS__))
+#define dev_err(dev, ...) pr_err(CMWQ_DEV(dev, __VA_ARGS__))
+#define dev_warn(dev, ...) pr_warn(CMWQ_DEV(dev, __VA_ARGS__))
+#define dev_notice(dev, ...) pr_notice(CMWQ_DEV(dev, __VA_ARGS__))
+#define dev_info(dev, ...) pr_info(CMWQ_DEV(dev, __VA_ARGS__))
+#define dev_dbg(dev, ...) pr_debug(CMWQ_DEV(dev, __VA_ARGS__))
 
 /* ---- what goes with the device ---- */
 
@@ -320,9 +323,28 @@ static inline struct workqueue_struct *cmwq_devm_workqueue(struct device *dev, s
 }
 
 /* Destroyed when the device goes. */
-#define devm_alloc_workqueue(dev, fmt, flags, max_active, ...) \
-	cmwq_devm_workqueue((dev), alloc_workqueue(fmt, flags, max_active, ##__VA_ARGS__))
-#define devm_alloc_ordered_workqueue(dev, fmt, flags, ...) cmwq_devm_workqueue((dev), alloc_ordered_workqueue(fmt, flags, ##__VA_ARGS__))
+#define devm_alloc_workqueue(dev, ...) cmwq_devm_workqueue((dev), alloc_workqueue(__VA_ARGS__))
+#define devm_alloc_ordered_workqueue(dev, ...) cmwq_devm_workqueue((dev), alloc_ordered_workqueue(__VA_ARGS__))
+
+#define devm_kcalloc(dev, n, size, flags) devm_kmalloc((dev), size_mul((n), (size)), (flags) | __GFP_ZERO)
+#define devm_kmalloc_array(dev, n, size, flags) devm_kmalloc((dev), size_mul((n), (size)), (flags))
+
+static inline char *devm_kstrdup(struct device *dev, const char *from, unsigned int flags)
+{
+	char *to = kstrdup(from, flags);
+
+	return to && devm_add_action_or_reset(dev, free, to) ? NULL : to;
+}
+
+/* The error, for `return dev_err_probe(...)`. */
+#define CMWQ_PROBE_ONE(error, fmt) "error %d: " fmt, error
+#define CMWQ_PROBE_MANY(error, fmt, ...) "error %d: " fmt, error, __VA_ARGS__
+#define dev_err_probe(dev, error, ...)                                                                  \
+	__extension__({                                                                                 \
+		int cmwq_error = (int)(error);                                                          \
+		dev_err((dev), CMWQ_BY_COUNT(CMWQ_PROBE_, __VA_ARGS__)(cmwq_error, __VA_ARGS__));       \
+		cmwq_error;                                                                             \
+	})
 
 #endif
 #endif

@@ -21,6 +21,15 @@
 #ifndef ERESTARTSYS
 #define ERESTARTSYS 512
 #endif
+#ifndef ENOIOCTLCMD
+#define ENOIOCTLCMD 515
+#endif
+#ifndef EPROBE_DEFER
+#define EPROBE_DEFER 517
+#endif
+#ifndef EIOCBQUEUED
+#define EIOCBQUEUED 529
+#endif
 #ifndef ENOTSUPP
 #define ENOTSUPP 524
 #endif

@@ -26,7 +26,12 @@
 #include <linux/cmwq_sysfs.h>
 #endif
 #include <linux/err.h>
+#include <linux/mutex.h>
+#include <linux/rwsem.h>
+#include <linux/semaphore.h>
+#include <linux/slab.h>
 #include <linux/types.h>
+#include <linux/wait_bit.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

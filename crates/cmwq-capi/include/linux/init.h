@@ -57,11 +57,13 @@
 	}                                                                                      \
 	struct cmwq_initcall_end
 #define early_initcall(fn) CMWQ_INITCALL(fn, 201)
+#define pure_initcall(fn) CMWQ_INITCALL(fn, 202)
 #define core_initcall(fn) CMWQ_INITCALL(fn, 202)
 #define postcore_initcall(fn) CMWQ_INITCALL(fn, 203)
 #define arch_initcall(fn) CMWQ_INITCALL(fn, 204)
 #define subsys_initcall(fn) CMWQ_INITCALL(fn, 205)
 #define fs_initcall(fn) CMWQ_INITCALL(fn, 206)
+#define rootfs_initcall(fn) CMWQ_INITCALL(fn, 206)
 #define device_initcall(fn) CMWQ_INITCALL(fn, 207)
 #define late_initcall(fn) CMWQ_INITCALL(fn, 208)
 

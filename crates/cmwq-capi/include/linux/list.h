@@ -28,13 +28,14 @@
 
 static inline void INIT_LIST_HEAD(struct list_head *list)
 {
-	list->next = list;
+	__atomic_store_n(&list->next, list, __ATOMIC_RELAXED);
 	list->prev = list;
 }
 
 static inline void cmwq_list_link(struct list_head *before, struct list_head *after)
 {
-	before->next = after;
+	/* Others may ask meanwhile whether the list is empty. */
+	__atomic_store_n(&before->next, after, __ATOMIC_RELAXED);
 	after->prev = before;
 }
 
@@ -76,7 +77,7 @@ static inline void list_move_tail(struct list_head *entry, struct list_head *hea
 
 static inline int list_empty(const struct list_head *head)
 {
-	return head->next == head;
+	return __atomic_load_n(&head->next, __ATOMIC_RELAXED) == head;
 }
 
 static inline int list_is_singular(const struct list_head *head)

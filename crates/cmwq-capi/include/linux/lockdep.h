@@ -49,6 +49,21 @@ struct lockdep_map {
 #define lockdep_assert_held_once(lock) ((void)(lock))
 #define lockdep_assert_not_held(lock) ((void)(lock))
 #define lockdep_assert(condition) ((void)0)
+#define lockdep_assert_once(condition) ((void)0)
+#define lockdep_assert_none_held_once() ((void)0)
+#define lockdep_assert_irqs_enabled() ((void)0)
+#define lockdep_assert_irqs_disabled() ((void)0)
+#define lockdep_assert_in_softirq() ((void)0)
+#define lockdep_assert_preemption_disabled() ((void)0)
+#define lockdep_set_novalidate_class(lock) ((void)(lock))
+#define lockdep_off() ((void)0)
+#define lockdep_on() ((void)0)
+#define lock_map_acquire_read(map) ((void)(map))
+#define might_lock_read(lock) ((void)(lock))
+#define might_lock_nested(lock, subclass) ((void)(lock))
+#ifndef SINGLE_DEPTH_NESTING
+#define SINGLE_DEPTH_NESTING 1
+#endif
 #define lockdep_is_held(lock) ((void)(lock), 1)
 #define might_lock(lock) ((void)(lock))
 

@@ -22,5 +22,31 @@
 
 #include <linux/kernel.h>
 
+/* The largest number whose square is not more than `n`. */
+static inline unsigned long int_sqrt(unsigned long n)
+{
+	unsigned long root = 0, bit;
+
+	for (bit = 1ul << 31; bit; bit >>= 1)
+		if ((root | bit) * (root | bit) <= n)
+			root |= bit;
+	return root;
+}
+
+static inline uint64_t int_pow(uint64_t base, unsigned int exponent)
+{
+	uint64_t power = 1;
+
+	while (exponent--)
+		power *= base;
+	return power;
+}
+
+/* A number of 32 bits, brought below `limit`. */
+static inline uint32_t reciprocal_scale(uint32_t value, uint32_t limit)
+{
+	return (uint32_t)((uint64_t)value * limit >> 32);
+}
+
 #endif
 #endif

@@ -56,5 +56,33 @@ static inline uint64_t div_u64_rem(uint64_t dividend, uint32_t divisor, uint32_t
 	})
 #endif
 
+static inline int64_t div64_s64(int64_t dividend, int64_t divisor)
+{
+	return dividend / divisor;
+}
+
+static inline uint64_t div64_u64_rem(uint64_t dividend, uint64_t divisor, unsigned long long *rest)
+{
+	*rest = dividend % divisor;
+	return dividend / divisor;
+}
+
+__extension__ typedef unsigned __int128 cmwq_u128;
+
+/* Without losing what is beyond 64 bits on the way. */
+static inline uint64_t mul_u64_u64_div_u64(uint64_t a, uint64_t b, uint64_t by)
+{
+	return (uint64_t)((cmwq_u128)a * b / by);
+}
+
+static inline uint64_t mul_u64_u32_shr(uint64_t a, uint32_t b, unsigned int shift)
+{
+	return (uint64_t)((cmwq_u128)a * b >> shift);
+}
+
+#define mul_u32_u32(a, b) ((uint64_t)(uint32_t)(a) * (uint32_t)(b))
+#define DIV64_U64_ROUND_UP(n, by) (((uint64_t)(n) + (uint64_t)(by) - 1) / (uint64_t)(by))
+#define DIV64_U64_ROUND_CLOSEST(n, by) (((uint64_t)(n) + (uint64_t)(by) / 2) / (uint64_t)(by))
+
 #endif
 #endif

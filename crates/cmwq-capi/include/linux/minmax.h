@@ -82,6 +82,28 @@
 		cmwq_v < cmwq_low ? cmwq_low : cmwq_v > cmwq_high ? cmwq_high : cmwq_v; \
 	})
 #endif
+#ifndef umin
+#define umin(a, b) min_t(unsigned long long, (a), (b))
+#define umax(a, b) max_t(unsigned long long, (a), (b))
+#endif
+/* The smaller of those that are not 0; 0 if both are. */
+#ifndef min_not_zero
+#define min_not_zero(a, b)                                                                       \
+	__extension__({                                                                          \
+		__typeof__(a) cmwq_a = (a);                                                      \
+		__typeof__(b) cmwq_b = (b);                                                      \
+		!cmwq_a ? cmwq_b : !cmwq_b || cmwq_a < cmwq_b ? cmwq_a : cmwq_b;                 \
+	})
+#endif
+#ifndef in_range
+#define in_range(value, first, n) ((unsigned long long)(value) - (unsigned long long)(first) < (unsigned long long)(n))
+#endif
+#ifndef MIN
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#endif
+#ifndef MAX
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#endif
 #ifndef clamp_val
 #define clamp_val(value, low, high) clamp_t(__typeof__(value), value, low, high)
 #endif

@@ -28,6 +28,7 @@
 #include <linux/kernel.h>
 #include <linux/moduleparam.h>
 #include <linux/printk.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -53,6 +54,10 @@ void cleanup_module(void);
 	void cleanup_module(void)
 
 #define THIS_MODULE NULL
+/* Nothing is unloaded. */
+#define try_module_get(module) ((void)(module), true)
+#define __module_get(module) ((void)(module))
+#define module_put(module) ((void)(module))
 /* A declaration that takes the semicolon. */
 #define CMWQ_MODULE_NOTHING int init_module(void)
 #define MODULE_LICENSE(text) CMWQ_MODULE_NOTHING
@@ -66,6 +71,9 @@ void cleanup_module(void);
 #define MODULE_ALIAS(text) CMWQ_MODULE_NOTHING
 #define MODULE_IMPORT_NS(space) CMWQ_MODULE_NOTHING
 #define MODULE_SOFTDEP(text) CMWQ_MODULE_NOTHING
+#define MODULE_DEVICE_TABLE(type, table) CMWQ_MODULE_NOTHING
+#define EXPORT_PER_CPU_SYMBOL(name) CMWQ_MODULE_NOTHING
+#define EXPORT_PER_CPU_SYMBOL_GPL(name) CMWQ_MODULE_NOTHING
 
 #endif
 #endif

@@ -42,6 +42,12 @@ static inline size_t size_mul(size_t a, size_t b)
 	return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
 }
 
+/* SIZE_MAX as well if one of them is that: it came of a sum or a product that did not fit. */
+static inline size_t size_sub(size_t a, size_t b)
+{
+	return a == SIZE_MAX || b == SIZE_MAX || b > a ? SIZE_MAX : a - b;
+}
+
 #define array_size(n, size) size_mul((n), (size))
 #define array3_size(a, b, size) size_mul(size_mul((a), (b)), (size))
 /* Of a structure with `n` elements in its last member. */

@@ -22,6 +22,8 @@
 
 #include <linux/cmwq_compiler.h>
 #include <linux/cpumask.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -65,7 +67,58 @@ static inline void free_percpu(void __percpu *copies)
 #define alloc_percpu_gfp(type, flags) alloc_percpu(type)
 #define __alloc_percpu_gfp(size, align, flags) __alloc_percpu((size), (align))
 
-#define per_cpu_ptr(ptr, cpu) ((__typeof__(ptr))(void *)((char *)(ptr) + (size_t)(cpu) * CMWQ_PERCPU_STRIDE))
+/*
+ * What DEFINE_PER_CPU() defines lies in a section of its own, which is the pattern: each program and shared object has one, and copies of it for
+ * all CPUs from the first use on. (The linker gives the ends of a section names, if there is one.)
+ */
+#define DEFINE_PER_CPU(type, name) __attribute__((__section__("cmwq_percpu"))) __typeof__(type) name
+#define DECLARE_PER_CPU(type, name) extern __typeof__(type) name
+#define DEFINE_PER_CPU_ALIGNED(type, name) __attribute__((__aligned__(64))) DEFINE_PER_CPU(type, name)
+#define DEFINE_PER_CPU_SHARED_ALIGNED(type, name) DEFINE_PER_CPU_ALIGNED(type, name)
+#define DEFINE_PER_CPU_READ_MOSTLY(type, name) DEFINE_PER_CPU(type, name)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern char __start_cmwq_percpu[] __attribute__((__weak__, __visibility__("hidden")));
+extern char __stop_cmwq_percpu[] __attribute__((__weak__, __visibility__("hidden")));
+__attribute__((__weak__, __visibility__("hidden"))) char *cmwq_percpu_copies;
+#ifdef __cplusplus
+}
+#endif
+
+static inline char *cmwq_percpu_make(void)
+{
+	size_t at, size = (size_t)(__stop_cmwq_percpu - __start_cmwq_percpu);
+	char *copies = (char *)__alloc_percpu(size, 1), *first = NULL;
+
+	/* There is nobody whom it could be told. */
+	if (!copies)
+		abort();
+	for (at = 0; at < cmwq_percpu_size(); at += CMWQ_PERCPU_STRIDE)
+		memcpy(copies + at, __start_cmwq_percpu, size);
+	if (__atomic_compare_exchange_n(&cmwq_percpu_copies, &first, copies, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return copies;
+	free_percpu(copies);
+	return first;
+}
+
+/* The copy of CPU 0. */
+static inline char *cmwq_percpu_first(const volatile void *ptr)
+{
+	size_t offset = (size_t)((uintptr_t)ptr - (uintptr_t)__start_cmwq_percpu);
+	char *copies;
+
+	if (offset >= (size_t)((uintptr_t)__stop_cmwq_percpu - (uintptr_t)__start_cmwq_percpu))
+		return (char *)(uintptr_t)ptr;
+	copies = __atomic_load_n(&cmwq_percpu_copies, __ATOMIC_ACQUIRE);
+	return (copies ? copies : cmwq_percpu_make()) + offset;
+}
+
+#define per_cpu_ptr(ptr, cpu) ((__typeof__(ptr))(void *)(cmwq_percpu_first(ptr) + (size_t)(cpu) * CMWQ_PERCPU_STRIDE))
+#define per_cpu(name, cpu) (*per_cpu_ptr(&(name), (cpu)))
+#define get_cpu_var(name) (*this_cpu_ptr(&(name)))
+#define put_cpu_var(name) ((void)&(name))
 #define this_cpu_ptr(ptr) per_cpu_ptr((ptr), cmwq_current_cpu())
 #define raw_cpu_ptr(ptr) this_cpu_ptr(ptr)
 #define get_cpu_ptr(ptr) this_cpu_ptr(ptr)
@@ -82,6 +135,11 @@ static inline void free_percpu(void __percpu *copies)
 #define this_cpu_inc_return(x) this_cpu_add_return(x, 1)
 #define this_cpu_dec_return(x) __atomic_sub_fetch(this_cpu_ptr(&(x)), 1, __ATOMIC_RELAXED)
 #define this_cpu_xchg(x, value) __atomic_exchange_n(this_cpu_ptr(&(x)), (value), __ATOMIC_RELAXED)
+#define raw_cpu_read(x) this_cpu_read(x)
+#define raw_cpu_write(x, value) this_cpu_write(x, value)
+#define raw_cpu_add(x, value) this_cpu_add(x, value)
+#define raw_cpu_inc(x) this_cpu_inc(x)
+#define raw_cpu_dec(x) this_cpu_dec(x)
 #define __this_cpu_read(x) this_cpu_read(x)
 #define __this_cpu_write(x, value) this_cpu_write(x, value)
 #define __this_cpu_add(x, value) this_cpu_add(x, value)

@@ -25,6 +25,13 @@
 #define preempt_enable() ((void)0)
 #define migrate_disable() ((void)0)
 #define migrate_enable() ((void)0)
+#define preempt_disable_notrace() ((void)0)
+#define preempt_enable_notrace() ((void)0)
+#define preempt_enable_no_resched() ((void)0)
+#define preempt_count() 0
+#define preemptible() 1
+#define in_atomic() 0
+#define in_hardirq() 0
 #define in_interrupt() 0
 #define in_task() 1
 

@@ -20,7 +20,9 @@
 
 #ifndef CMWQ_NO_PRINTK
 
+#include <linux/cmwq_compiler.h>
 #include <linux/cmwq_format.h>
+#include <linux/ratelimit.h>
 #include <stdio.h>
 
 #define KERN_EMERG ""
@@ -44,19 +46,24 @@
 #endif
 
 #define printk(...) cmwq_printk(__VA_ARGS__)
-#define pr_emerg(fmt, ...) printk(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_alert(fmt, ...) printk(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_crit(fmt, ...) printk(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_err(fmt, ...) printk(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_warn(fmt, ...) printk(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_notice(fmt, ...) printk(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_info(fmt, ...) printk(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_cont(fmt, ...) printk(fmt, ##__VA_ARGS__)
-#define pr_debug(fmt, ...)                                  \
-	do {                                                \
-		if (0)                                      \
-			printk(pr_fmt(fmt), ##__VA_ARGS__); \
+#define no_printk(...)                       \
+	do {                                 \
+		if (0)                       \
+			printk(__VA_ARGS__); \
 	} while (0)
+
+#define CMWQ_PR_ONE(fmt) pr_fmt(fmt)
+#define CMWQ_PR_MANY(fmt, ...) pr_fmt(fmt), __VA_ARGS__
+#define CMWQ_PR(...) CMWQ_BY_COUNT(CMWQ_PR_, __VA_ARGS__)(__VA_ARGS__)
+#define pr_debug(...) no_printk(CMWQ_PR(__VA_ARGS__))
+#define pr_emerg(...) printk(CMWQ_PR(__VA_ARGS__))
+#define pr_alert(...) printk(CMWQ_PR(__VA_ARGS__))
+#define pr_crit(...) printk(CMWQ_PR(__VA_ARGS__))
+#define pr_err(...) printk(CMWQ_PR(__VA_ARGS__))
+#define pr_warn(...) printk(CMWQ_PR(__VA_ARGS__))
+#define pr_notice(...) printk(CMWQ_PR(__VA_ARGS__))
+#define pr_info(...) printk(CMWQ_PR(__VA_ARGS__))
+#define pr_cont(...) printk(__VA_ARGS__)
 
 /* ---- once, and not too often: ten in five seconds ---- */
 
@@ -66,39 +73,24 @@
 		if (!__atomic_test_and_set(&cmwq_said, __ATOMIC_RELAXED))            \
 			printk(__VA_ARGS__);                                         \
 	} while (0)
-#define pr_err_once(fmt, ...) printk_once(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_warn_once(fmt, ...) printk_once(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_notice_once(fmt, ...) printk_once(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_info_once(fmt, ...) printk_once(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_devel(fmt, ...) pr_debug(fmt, ##__VA_ARGS__)
-
-struct cmwq_ratelimit {
-	uint64_t began_ns;
-	unsigned int said;
-};
-
-/* A message or two more may come where threads say it at once. */
-static inline int cmwq_may_say(struct cmwq_ratelimit *limit)
-{
-	uint64_t now = cmwq_now_ns(), began = __atomic_load_n(&limit->began_ns, __ATOMIC_RELAXED);
-
-	if (!began || now - began > 5000000000ull) {
-		__atomic_store_n(&limit->began_ns, now, __ATOMIC_RELAXED);
-		__atomic_store_n(&limit->said, 0, __ATOMIC_RELAXED);
-	}
-	return __atomic_fetch_add(&limit->said, 1, __ATOMIC_RELAXED) < 10;
-}
+#define pr_err_once(...) printk_once(CMWQ_PR(__VA_ARGS__))
+#define pr_warn_once(...) printk_once(CMWQ_PR(__VA_ARGS__))
+#define pr_notice_once(...) printk_once(CMWQ_PR(__VA_ARGS__))
+#define pr_info_once(...) printk_once(CMWQ_PR(__VA_ARGS__))
+#define pr_devel(...) pr_debug(__VA_ARGS__)
 
 #define printk_ratelimited(...)                                     \
 	do {                                                        \
-		static struct cmwq_ratelimit cmwq_limit;            \
-		if (cmwq_may_say(&cmwq_limit))                      \
+		static DEFINE_RATELIMIT_STATE(cmwq_limit, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST); \
+		if (__ratelimit(&cmwq_limit))                       \
 			printk(__VA_ARGS__);                        \
 	} while (0)
-#define pr_err_ratelimited(fmt, ...) printk_ratelimited(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_warn_ratelimited(fmt, ...) printk_ratelimited(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_notice_ratelimited(fmt, ...) printk_ratelimited(pr_fmt(fmt), ##__VA_ARGS__)
-#define pr_info_ratelimited(fmt, ...) printk_ratelimited(pr_fmt(fmt), ##__VA_ARGS__)
+#define pr_err_ratelimited(...) printk_ratelimited(CMWQ_PR(__VA_ARGS__))
+#define pr_warn_ratelimited(...) printk_ratelimited(CMWQ_PR(__VA_ARGS__))
+#define pr_notice_ratelimited(...) printk_ratelimited(CMWQ_PR(__VA_ARGS__))
+#define pr_info_ratelimited(...) printk_ratelimited(CMWQ_PR(__VA_ARGS__))
+#define pr_debug_ratelimited(...) pr_debug(__VA_ARGS__)
+#define printk_deferred(...) printk(__VA_ARGS__)
 
 #endif
 #endif

@@ -72,7 +72,9 @@ static inline void list_replace_rcu(struct list_head *old, struct list_head *ent
 		struct list_head *cmwq_first = rcu_dereference(cmwq_head->next);           \
 		cmwq_first != cmwq_head ? list_entry(cmwq_first, type, member) : (type *)NULL; \
 	})
-#define list_for_each_entry_rcu(at, head, member, ...)                                                  \
+/* What may follow the member is a condition for the checker that is not here. */
+#define list_for_each_entry_rcu(at, head, ...) CMWQ_EACH_RCU(at, head, __VA_ARGS__, 0)
+#define CMWQ_EACH_RCU(at, head, member, ...)                                                  \
 	for ((at) = list_entry_rcu((head)->next, __typeof__(*(at)), member); &(at)->member != (head); \
 	     (at) = list_entry_rcu((at)->member.next, __typeof__(*(at)), member))
 #define list_for_each_entry_continue_rcu(at, head, member)                                                                 \
@@ -106,7 +108,8 @@ static inline void hlist_del_init_rcu(struct hlist_node *node)
 
 #define hlist_first_rcu(head) (*(struct hlist_node **)(&(head)->first))
 #define hlist_next_rcu(node) (*(struct hlist_node **)(&(node)->next))
-#define hlist_for_each_entry_rcu(at, head, member, ...)                                                                       \
+#define hlist_for_each_entry_rcu(at, head, ...) CMWQ_HLIST_EACH_RCU(at, head, __VA_ARGS__, 0)
+#define CMWQ_HLIST_EACH_RCU(at, head, member, ...)                                                                       \
 	for ((at) = hlist_entry_safe(rcu_dereference((head)->first), __typeof__(*(at)), member); at;                       \
 	     (at) = hlist_entry_safe(rcu_dereference((at)->member.next), __typeof__(*(at)), member))
 
@@ -129,6 +132,47 @@ static inline void hlist_replace_rcu(struct hlist_node *old, struct hlist_node *
 	if (node->next)
 		node->next->pprev = &node->next;
 	old->pprev = NULL;
+}
+
+#define list_next_or_null_rcu(head, ptr, type, member)                                       \
+	__extension__({                                                                      \
+		struct list_head *cmwq_next = rcu_dereference((ptr)->next);                  \
+		cmwq_next != (head) ? list_entry(cmwq_next, type, member) : (type *)NULL;    \
+	})
+#define list_for_each_entry_from_rcu(at, head, member) \
+	for (; &(at)->member != (head); (at) = list_entry_rcu((at)->member.next, __typeof__(*(at)), member))
+#define list_entry_lockless(ptr, type, member) list_entry_rcu(ptr, type, member)
+
+/* All of `list` becomes visible at once, at the beginning of `head`. `sync` waits for the readers of `list`, which is empty then. */
+static inline void list_splice_init_rcu(struct list_head *list, struct list_head *head, void (*sync)(void))
+{
+	struct list_head *first = list->next, *last = list->prev;
+
+	if (list_empty(list))
+		return;
+	INIT_LIST_HEAD_RCU(list);
+	sync();
+	last->next = head->next;
+	first->prev = head;
+	head->next->prev = last;
+	rcu_assign_pointer(head->next, first);
+}
+
+static inline void hlist_add_behind_rcu(struct hlist_node *node, struct hlist_node *before)
+{
+	node->next = before->next;
+	node->pprev = &before->next;
+	rcu_assign_pointer(before->next, node);
+	if (node->next)
+		node->next->pprev = &node->next;
+}
+
+static inline void hlist_add_before_rcu(struct hlist_node *node, struct hlist_node *after)
+{
+	node->pprev = after->pprev;
+	node->next = after;
+	rcu_assign_pointer(*node->pprev, node);
+	after->pprev = &node->next;
 }
 
 #define list_for_each_entry_lockless(at, head, member) list_for_each_entry_rcu(at, head, member)

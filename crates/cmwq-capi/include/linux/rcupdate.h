@@ -101,6 +101,9 @@ static inline void rcu_barrier(void)
 		free(ptr);               \
 	} while (0)
 
+#define kvfree_rcu_mightsleep(ptr) kfree_rcu_mightsleep(ptr)
+#define rcu_read_lock_any_held() rcu_read_lock_held()
+#define RCU_LOCKDEP_WARN(condition, text) ((void)sizeof(!!(condition)))
 #define rcu_dereference_sched(ptr) rcu_dereference(ptr)
 #define rcu_read_lock_bh_held() rcu_read_lock_held()
 #define rcu_read_lock_sched_held() rcu_read_lock_held()

@@ -170,5 +170,10 @@ static inline void yield(void)
 #define might_sleep_if(condition) ((void)0)
 #define cond_resched_lock(lock) (spin_unlock(lock), sched_yield(), spin_lock(lock), 1)
 
+#define TASK_COMM_LEN 16
+#define io_schedule_timeout(timeout) schedule_timeout(timeout)
+#define might_resched() ((void)0)
+#define task_is_running(task) (__atomic_load_n(&(task)->__state, __ATOMIC_RELAXED) == TASK_RUNNING)
+
 #endif
 #endif

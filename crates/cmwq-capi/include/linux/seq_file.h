@@ -102,5 +102,11 @@ static inline void seq_putc(struct seq_file *seq, char c)
 	seq_write(seq, &c, 1);
 }
 
+/* What DEFINE_SHOW_ATTRIBUTE() makes of name_show() is name_fops, for debugfs_create_file(). */
+struct file_operations {
+	int (*cmwq_show)(struct seq_file *seq, void *data);
+};
+#define DEFINE_SHOW_ATTRIBUTE(name) static const struct file_operations name##_fops __attribute__((__unused__)) = {name##_show}
+
 #endif
 #endif

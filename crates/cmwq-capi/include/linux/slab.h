@@ -27,6 +27,7 @@
 #include <linux/kernel.h>
 #include <linux/overflow.h>
 #include <linux/types.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,16 +84,17 @@ static inline char *kstrdup(const char *from, unsigned int flags)
 	return from ? (char *)kmemdup(from, strlen(from) + 1, flags) : NULL;
 }
 
+#define CMWQ_OBJ(how, what, ...) ((__typeof__(what) *)how(1, sizeof(what), 0))
 #define CMWQ_OBJS(how, what, n, ...) ((__typeof__(what) *)how((n), sizeof(what), 0))
 /* An object, or an array, of the type of what is named; flags may follow. */
-#define kmalloc_obj(what, ...) CMWQ_OBJS(kmalloc_array, what, 1)
-#define kzalloc_obj(what, ...) CMWQ_OBJS(kcalloc, what, 1)
-#define kmalloc_objs(what, n, ...) CMWQ_OBJS(kmalloc_array, what, n)
-#define kzalloc_objs(what, n, ...) CMWQ_OBJS(kcalloc, what, n)
-#define kvmalloc_obj(what, ...) kmalloc_obj(what)
-#define kvzalloc_obj(what, ...) kzalloc_obj(what)
-#define kvmalloc_objs(what, n, ...) kmalloc_objs(what, n)
-#define kvzalloc_objs(what, n, ...) kzalloc_objs(what, n)
+#define kmalloc_obj(...) CMWQ_OBJ(kmalloc_array, __VA_ARGS__, 0)
+#define kzalloc_obj(...) CMWQ_OBJ(kcalloc, __VA_ARGS__, 0)
+#define kmalloc_objs(...) CMWQ_OBJS(kmalloc_array, __VA_ARGS__, 0)
+#define kzalloc_objs(...) CMWQ_OBJS(kcalloc, __VA_ARGS__, 0)
+#define kvmalloc_obj(...) kmalloc_obj(__VA_ARGS__)
+#define kvzalloc_obj(...) kzalloc_obj(__VA_ARGS__)
+#define kvmalloc_objs(...) kmalloc_objs(__VA_ARGS__)
+#define kvzalloc_objs(...) kzalloc_objs(__VA_ARGS__)
 
 /* A cache of objects: a size, an alignment, and a constructor, which is called for each object that is taken. */
 struct kmem_cache {
@@ -104,6 +106,7 @@ struct kmem_cache {
 #define SLAB_PANIC 0x40000u
 #define SLAB_RECLAIM_ACCOUNT 0x20000u
 #define SLAB_ACCOUNT 0x4000000u
+#define SLAB_POISON 0x800u
 
 static inline struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsigned int align, unsigned int flags,
 						   void (*ctor)(void *object))
@@ -167,10 +170,16 @@ static inline unsigned int kmem_cache_size(struct kmem_cache *cache)
 #define __GFP_RETRY_MAYFAIL 0x1000u
 #define __GFP_HIGH 0x2000u
 #define __GFP_ACCOUNT 0x4000u
+#define __GFP_NOMEMALLOC 0x8000u
+#define __GFP_COMP 0x10000u
+#define gfpflags_allow_blocking(flags) (!((flags) & (GFP_ATOMIC | GFP_NOWAIT)))
 /* Where the memory lies is the system's affair. */
 #define kmalloc_node(size, flags, node) kmalloc((size), (flags))
 #define kzalloc_node(size, flags, node) kzalloc((size), (flags))
 #define kcalloc_node(n, size, flags, node) kcalloc((n), (size), (flags))
+#define kmalloc_array_node(n, size, flags, node) kmalloc_array((n), (size), (flags))
+#define kvmalloc_node(size, flags, node) kvmalloc((size), (flags))
+#define kvzalloc_node(size, flags, node) kvzalloc((size), (flags))
 #define kmem_cache_alloc_node(cache, flags, node) kmem_cache_alloc((cache), (flags))
 /* Nothing is kept that could be given back. */
 #define kmem_cache_shrink(cache) ((void)(cache), 0)
@@ -180,6 +189,41 @@ static inline unsigned int kmem_cache_size(struct kmem_cache *cache)
 static inline void *krealloc_array(void *old, size_t n, size_t size, unsigned int flags)
 {
 	return size && n > SIZE_MAX / size ? NULL : krealloc(old, n * size, flags);
+}
+
+static inline void *kvrealloc(const void *old, size_t size, unsigned int flags)
+{
+	return krealloc(old, size, flags);
+}
+
+#define kmemdup_array(from, n, size, flags) kmemdup((from), size_mul((n), (size)), (flags))
+#define kvmemdup(from, size, flags) kmemdup((from), (size), (flags))
+/* A copy, always: kfree_const() frees it. */
+#define kstrdup_const(from, flags) ((const char *)kstrdup((from), (flags)))
+#define kfree_const(memory) kfree(memory)
+
+/* All that malloc() gave is overwritten before it is freed. */
+static inline void kfree_sensitive(const void *memory)
+{
+	volatile char *at = (volatile char *)(uintptr_t)memory;
+	size_t left = memory ? malloc_usable_size((void *)(uintptr_t)memory) : 0;
+
+	while (left)
+		at[--left] = 0;
+	kfree(memory);
+}
+
+#define kvfree_sensitive(memory, size) kfree_sensitive(memory)
+
+static inline char *kmemdup_nul(const char *from, size_t length, unsigned int flags)
+{
+	char *to = from ? (char *)kmalloc(length + 1, flags) : NULL;
+
+	if (to) {
+		memcpy(to, from, length);
+		to[length] = '\0';
+	}
+	return to;
 }
 
 static inline char *kstrndup(const char *from, size_t most, unsigned int flags)

@@ -26,6 +26,7 @@
 #include <linux/kstrtox.h>
 #include <linux/list.h>
 #include <linux/sprintf.h>
+#include <linux/string.h>
 #include <linux/stringify.h>
 #include <linux/types.h>
 #include <sys/stat.h>
@@ -274,16 +275,6 @@ static inline void sysfs_notify(struct kobject *kobj, const char *folder, const 
 	(void)kobj;
 	(void)folder;
 	(void)attr;
-}
-
-/* Equal but for a newline at the end of either. */
-static inline bool sysfs_streq(const char *a, const char *b)
-{
-	size_t i = 0;
-
-	while (a[i] && a[i] == b[i])
-		i++;
-	return (!a[i] || (a[i] == '\n' && !a[i + 1])) && (!b[i] || (b[i] == '\n' && !b[i + 1]));
 }
 
 #include <linux/kobject.h>

@@ -56,6 +56,18 @@ static inline const struct cpumask *cpumask_of_node(int node)
 			cpumask_set_cpu((unsigned int)cpu, &mask);
 	return &mask;
 }
+
+/* The i-th of the CPUs that are online, those of the node before the others; after the last comes the first. */
+static inline unsigned int cpumask_local_spread(unsigned int i, int node)
+{
+	const struct cpumask *online = cpu_online_mask;
+	struct cpumask near, far;
+
+	cpumask_and(&near, online, cpumask_of_node(node));
+	cpumask_andnot(&far, online, &near);
+	i %= cpumask_weight(online);
+	return i < cpumask_weight(&near) ? cpumask_nth(i, &near) : cpumask_nth(i - cpumask_weight(&near), &far);
+}
 #endif
 
 #endif

@@ -34,6 +34,8 @@ typedef unsigned long long u64;
 typedef long long s64;
 typedef unsigned int gfp_t;
 typedef unsigned short umode_t;
+typedef u64 sector_t, phys_addr_t, dma_addr_t, resource_size_t;
+typedef unsigned long pgoff_t;
 #endif
 
 /* As in the kernel, here, since struct work_struct has one; what is done with them is in <linux/atomic.h>. */

@@ -126,8 +126,9 @@ static inline void remove_wait_queue(struct wait_queue_head *wq, struct wait_que
 /* The caller sets its state before it looks at its condition: a waker that comes in between finds it. */
 static inline void prepare_to_wait(struct wait_queue_head *wq, struct wait_queue_entry *entry, unsigned int state)
 {
-	entry->flags &= ~WQ_FLAG_EXCLUSIVE;
 	spin_lock(&wq->lock);
+	/* A waker reads them where the entry is on the list already. */
+	entry->flags &= ~WQ_FLAG_EXCLUSIVE;
 	if (list_empty(&entry->entry))
 		list_add(&entry->entry, &wq->head);
 	set_current_state(state);
@@ -136,8 +137,8 @@ static inline void prepare_to_wait(struct wait_queue_head *wq, struct wait_queue
 
 static inline void prepare_to_wait_exclusive(struct wait_queue_head *wq, struct wait_queue_entry *entry, unsigned int state)
 {
-	entry->flags |= WQ_FLAG_EXCLUSIVE;
 	spin_lock(&wq->lock);
+	entry->flags |= WQ_FLAG_EXCLUSIVE;
 	if (list_empty(&entry->entry))
 		list_add_tail(&entry->entry, &wq->head);
 	set_current_state(state);
@@ -159,7 +160,7 @@ static inline int waitqueue_active(struct wait_queue_head *wq)
 
 static inline bool wq_has_sleeper(struct wait_queue_head *wq)
 {
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	smp_mb();
 	return waitqueue_active(wq);
 }
 
@@ -235,6 +236,7 @@ static inline void __wake_up(struct wait_queue_head *wq, unsigned int mode, int 
 	})
 #define wait_event_freezable(wq, condition) wait_event_interruptible(wq, condition)
 #define wait_event_idle(wq, condition) wait_event(wq, condition)
+#define wait_event_freezable_timeout(wq, condition, timeout) wait_event_interruptible_timeout(wq, condition, timeout)
 
 /* 0: it is not so, and the time is over. Otherwise how many jiffies were left, at least 1. */
 #define cmwq_wait_event_timeout(wq, condition, timeout, state)                                        \
@@ -327,6 +329,35 @@ static inline long wait_woken(struct wait_queue_entry *entry, unsigned int mode,
 					spin_unlock_irq(&(lock)); cmwq_left = schedule_timeout(cmwq_left); spin_lock_irq(&(lock))); \
 		cmwq_true && !cmwq_left ? 1 : cmwq_true ? cmwq_left : 0;                                                \
 	})
+
+#define wait_event_lock_irq_cmd(wq, condition, lock, cmd)                                                          \
+	do {                                                                                                       \
+		if (!(condition))                                                                                  \
+			cmwq_wait_event(wq, condition, prepare_to_wait, TASK_UNINTERRUPTIBLE,                      \
+					spin_unlock_irq(&(lock)); cmd; schedule(); spin_lock_irq(&(lock)));        \
+	} while (0)
+#define init_wait_func(entry, function)          \
+	do {                                     \
+		init_wait(entry);                \
+		(entry)->func = (function);      \
+	} while (0)
+/* With the lock of the queue held, but while it sleeps; the waker calls wake_up_locked(). */
+#define wait_event_interruptible_locked(wq, condition)                             \
+	__extension__({                                                            \
+		DEFINE_WAIT(cmwq_entry);                                           \
+		while (!(condition)) {                                             \
+			if (list_empty(&cmwq_entry.entry))                         \
+				list_add_tail(&cmwq_entry.entry, &(wq).head);      \
+			set_current_state(TASK_INTERRUPTIBLE);                     \
+			spin_unlock(&(wq).lock);                                   \
+			schedule();                                                \
+			spin_lock(&(wq).lock);                                     \
+		}                                                                  \
+		list_del_init(&cmwq_entry.entry);                                  \
+		__set_current_state(TASK_RUNNING);                                 \
+		0;                                                                 \
+	})
+#define wait_event_interruptible_locked_irq(wq, condition) wait_event_interruptible_locked(wq, condition)
 
 #endif
 #endif

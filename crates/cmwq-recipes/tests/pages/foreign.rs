@@ -3,7 +3,6 @@
 /// What the kernel has and `<linux/*.h>` of ours has not: docs/c.md says so.
 const KERNEL: &[&str] = &[
     "CLASS",
-    "DEFINE_PER_CPU",
     "__setup",
     "bit_waitqueue",
     "bitmap_parse_user",
@@ -17,20 +16,16 @@ const KERNEL: &[&str] = &[
     "hlist",
     "hlist_bl",
     "hlist_nulls",
-    "kfree_sensitive",
     "kobject_move",
     "kobject_rename",
     "ksize",
     "kthread_associate_blkcg",
     "kthread_bind_mask",
     "kthread_use_mm",
-    "list_splice_init_rcu",
     "module_param_array",
     "module_param_cb",
     "next_and",
     "next_wrap",
-    "percpu_counter",
-    "percpu_ref",
     "print_worker_info",
     "raw_",
     "sched_set_fifo",
@@ -66,7 +61,7 @@ const SYSTEM: &[&str] = &[
 
 /// Other languages, crates and programs.
 const OTHERS: &[&str] = &[
-    "--child-silent-after-fork",
+    "--segment-merging-interval",
     "BLOCKING_MAX_THREADS",
     "LazyLock",
     "SAFETY",

@@ -126,6 +126,10 @@ static void run_all(struct workqueue_struct *wq, work_func_t func)
 		INIT_WORK(&items[i], func);
 		check(queue_work(wq, &items[i]), __LINE__);
 	}
+#if RACE == 2
+	/* Beside the items, whichever thread runs them. */
+	pair[0]++;
+#endif
 	flush_workqueue(wq);
 }
 

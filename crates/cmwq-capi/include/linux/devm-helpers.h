@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: items that are cancelled, and waited for, when their device goes. A program that brings its own defines CMWQ_NO_KOBJECT.
+ */
+#ifndef CMWQ_LINUX_DEVM_HELPERS_H
+#define CMWQ_LINUX_DEVM_HELPERS_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_KOBJECT
+#if defined(__has_include_next)
+#if __has_include_next(<linux/devm-helpers.h>)
+#include_next <linux/devm-helpers.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_KOBJECT
+
+#include <linux/device.h>
+#include <linux/workqueue.h>
+
+static inline void cmwq_devm_cancel_work(void *work)
+{
+	cancel_work_sync((struct work_struct *)work);
+}
+
+static inline void cmwq_devm_cancel_delayed_work(void *work)
+{
+	cancel_delayed_work_sync((struct delayed_work *)work);
+}
+
+static inline int devm_work_autocancel(struct device *dev, struct work_struct *work, work_func_t func)
+{
+	INIT_WORK(work, func);
+	return devm_add_action(dev, cmwq_devm_cancel_work, work);
+}
+
+static inline int devm_delayed_work_autocancel(struct device *dev, struct delayed_work *work, work_func_t func)
+{
+	INIT_DELAYED_WORK(work, func);
+	return devm_add_action(dev, cmwq_devm_cancel_delayed_work, work);
+}
+
+#endif
+#endif

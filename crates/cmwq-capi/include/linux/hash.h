@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: numbers and addresses, scattered over a table of 2 to the power of `bits`. A program that brings its own defines CMWQ_NO_LIST.
+ */
+#ifndef CMWQ_LINUX_HASH_H
+#define CMWQ_LINUX_HASH_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_LIST
+#if defined(__has_include_next)
+#if __has_include_next(<linux/hash.h>)
+#include_next <linux/hash.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_LIST
+
+#include <stdint.h>
+
+/* The golden ratio's part behind the point, times 2 to the 32nd and the 64th. */
+#define GOLDEN_RATIO_32 0x9e3779b9u
+#define GOLDEN_RATIO_64 0x9e3779b97f4a7c15ull
+
+static inline uint32_t hash_32(uint32_t value, unsigned int bits)
+{
+	return (uint32_t)(value * GOLDEN_RATIO_32) >> (31 - bits) >> 1;
+}
+
+static inline uint32_t hash_64(uint64_t value, unsigned int bits)
+{
+	return (uint32_t)(value * GOLDEN_RATIO_64 >> (63 - bits) >> 1);
+}
+
+#define hash_long(value, bits) hash_64((unsigned long)(value), (bits))
+#define hash_ptr(ptr, bits) hash_64((uint64_t)(uintptr_t)(ptr), (bits))
+
+#endif
+#endif

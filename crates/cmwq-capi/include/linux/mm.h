@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: what code around workqueues includes it for: memory and the size of a page. A program that brings its own defines CMWQ_NO_SLAB.
+ */
+#ifndef CMWQ_LINUX_MM_H
+#define CMWQ_LINUX_MM_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_SLAB
+#if defined(__has_include_next)
+#if __has_include_next(<linux/mm.h>)
+#include_next <linux/mm.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_SLAB
+
+#include <linux/gfp.h>
+#include <linux/vmalloc.h>
+
+#define offset_in_page(ptr) ((unsigned long)(uintptr_t)(ptr) & (PAGE_SIZE - 1))
+
+#endif
+#endif

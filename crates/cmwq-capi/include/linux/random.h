@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: random numbers, from the system. A program that brings its own defines CMWQ_NO_KERNEL_MACROS.
+ */
+#ifndef CMWQ_LINUX_RANDOM_H
+#define CMWQ_LINUX_RANDOM_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+/* The system has one as well: requests of /dev/random. */
+#if defined(__has_include_next)
+#if __has_include_next(<linux/random.h>)
+#include_next <linux/random.h>
+#endif
+#endif
+
+#ifndef CMWQ_NO_KERNEL_MACROS
+
+#include <linux/types.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+static inline void get_random_bytes(void *to, size_t size)
+{
+	char *at = (char *)to;
+
+	while (size) {
+		/* 256 at a time come whole, whatever signals do. */
+		size_t part = size < 256 ? size : 256;
+
+		if (getrandom(at, part, 0) != (ssize_t)part)
+			abort();
+		at += part;
+		size -= part;
+	}
+}
+
+static inline uint32_t get_random_u32(void)
+{
+	uint32_t value;
+
+	get_random_bytes(&value, sizeof(value));
+	return value;
+}
+
+static inline uint64_t get_random_u64(void)
+{
+	uint64_t value;
+
+	get_random_bytes(&value, sizeof(value));
+	return value;
+}
+
+/* Less than `limit`, which is not 0. */
+static inline uint32_t get_random_u32_below(uint32_t limit)
+{
+	return (uint32_t)((uint64_t)get_random_u32() * limit >> 32);
+}
+
+#define get_random_long() ((unsigned long)get_random_u64())
+#define get_random_u8() ((uint8_t)get_random_u32())
+#define get_random_u16() ((uint16_t)get_random_u32())
+#define get_random_u32_inclusive(first, last) ((first) + get_random_u32_below((last) - (first) + 1))
+
+#endif
+#endif

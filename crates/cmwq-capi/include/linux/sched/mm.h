@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: how memory is asked for means nothing here. A program that brings its own defines CMWQ_NO_SCHED.
+ */
+#ifndef CMWQ_LINUX_SCHED_MM_H
+#define CMWQ_LINUX_SCHED_MM_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_SCHED
+#if defined(__has_include_next)
+#if __has_include_next(<linux/sched/mm.h>)
+#include_next <linux/sched/mm.h>
+#endif
+#endif
+#endif
+
+#ifndef CMWQ_NO_SCHED
+
+#include <linux/sched.h>
+
+#define memalloc_nofs_save() 0u
+#define memalloc_nofs_restore(flags) ((void)(flags))
+#define memalloc_noio_save() 0u
+#define memalloc_noio_restore(flags) ((void)(flags))
+#define memalloc_noreclaim_save() 0u
+#define memalloc_noreclaim_restore(flags) ((void)(flags))
+
+#endif
+#endif
