@@ -11,6 +11,7 @@ use crate::vm::{Timer, is_inside, suspend, with};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::panic::Location;
 use std::time::Duration;
 
 /// Long computations are cut into pieces, since siblings come and go.
@@ -116,13 +117,36 @@ pub fn access(line: Line, access: Access) {
 
 /// As [`access`] of the line at an address, for code whose own instructions are not charged otherwise.
 #[inline]
+#[track_caller]
 pub fn touch(address: usize, kind: Access) {
+    let place = Location::caller();
     with(|vm| {
         let cpu = vm.cpu;
-        let ns = vm.computing(cpu, vm.costs.between_ns);
+        // Less than a few ns: a random part of one makes up for the rest.
+        let ps = vm.costs.between_ps;
+        let ps = if ps % 1000 == 0 { ps } else { ps + vm.random.below(1000) };
+        let ns = vm.computing(cpu, ps / 1000);
         vm.cpus[cpu].clock += ns;
     });
-    access(line_at(address), kind);
+    let line = line_at(address);
+    visible(u64::from(line.0) << 4 | 8 | kind as u64);
+    with(|vm| {
+        let arrival = vm.now();
+        vm.access(line, kind);
+        vm.waits.note(place, vm.now() - arrival);
+    });
+}
+
+/// Sends for the line at an address, which the caller is about to use, and does not wait for it.
+#[inline]
+pub fn prefetch(address: usize, to_write: bool) {
+    let line = line_at(address);
+    visible(u64::from(line.0) << 4 | 14 | u64::from(to_write));
+    with(|vm| {
+        let (cpu, now) = (vm.cpu, vm.now());
+        vm.lines
+            .prefetch(line, to_write, cpu, now, &vm.costs, &vm.distances);
+    });
 }
 
 /// The CPU that the caller runs on.

@@ -25,9 +25,8 @@ pub struct Preset {
 /// What all presets have in common. A pause takes 140 cycles on recent Intel processors, 40 on AMD's and Arm's.
 const SYSTEM: Costs = Costs {
     transfer_ns: [90, 9, 50, 100, 140],
-    hit_ns: 1,
     update_ns: 5,
-    between_ns: 6,
+    between_ps: 6_000,
     read_overlap: 4,
     smt_slowdown_ppt: 600,
     jitter_ppt: 100,
@@ -45,7 +44,9 @@ const SYSTEM: Costs = Costs {
     idle_deep_after_ns: 200_000,
     clone_ns: 12_000,
     migration_ns: 500,
+    hot_ns: 500_000,
     slice_ns: 3_000_000,
+    tick_ns: 1,
     preempt_after_ns: 1_000_000,
     pause_ns: 15,
 };
@@ -136,27 +137,33 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "two-vcpus",
-        about: "This project's virtual machine of 2 CPUs (AMD EPYC), measured 2026-11-21 by the floor program of benches/peers: a line in 32 to 53 ns \
-                one way, a system call in 0.19 us, a futex wake across CPUs in 11 us for the waker, a ping-pong on one CPU in 4.8 us and across \
-                two in 71 us, with idle CPUs kept from halting in 30",
+        about: "This project's virtual machine of 2 CPUs (AMD EPYC, Zen 5), measured 2026-11-24 by the floor program of benches/peers: a line in 21 ns \
+                one way, which is two transfers (the writer's and the reader's), a system call in 0.11 us, a yield to another thread in 1.1 us, a \
+                ping-pong on one CPU in 3.5 us and across two in 47.6 us, of which the waker spends 7.9 us each time, with idle CPUs kept from \
+                halting in 25. A pause takes 23 ns; a slice is 1.4 ms (sched_getattr), and ends with a tick of 4 ms",
         packages: 1,
         llcs: 1,
         cores: 2,
         threads: 1,
         absent: 0,
         costs: Costs {
-            transfer_ns: [80, 42, 42, 42, 42],
-            syscall_ns: 190,
-            switch_ns: 1_300,
-            yield_ns: 400,
-            clock_ns: 28,
+            transfer_ns: [80, 11, 11, 11, 11],
+            update_ns: 5,
+            between_ps: 2_000,
+            syscall_ns: 110,
+            switch_ns: 750,
+            yield_ns: 370,
+            clock_ns: 23,
             wake_ns: 700,
-            interrupt_send_ns: 10_000,
-            interrupt_ns: 3_000,
-            idle_exit_ns: 20_000,
-            idle_exit_deep_ns: 25_000,
+            interrupt_send_ns: 7_100,
+            interrupt_ns: 3_800,
+            idle_exit_ns: 11_300,
+            idle_exit_deep_ns: 11_300,
             idle_poll_ns: 0,
             clone_ns: 15_000,
+            slice_ns: 1_400_000,
+            tick_ns: 4_000_000,
+            pause_ns: 23,
             ..SYSTEM
         },
     },
