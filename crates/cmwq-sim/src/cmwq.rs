@@ -338,7 +338,7 @@ fn window(plan: &Plan, queue: &Workqueue, shared: &Shared) {
             let at = target.clone();
             let item = Work::new(move || {
                 os::work(item_ns);
-                os::now_ns();
+                let _ = os::now_ns();
                 at.cpu.store(os::current_cpu(), Relaxed);
                 at.count.touch(Access::Write);
                 at.done.complete();
@@ -350,7 +350,7 @@ fn window(plan: &Plan, queue: &Workqueue, shared: &Shared) {
         let (target, item) = &slots[number % DEPTH];
         if number >= DEPTH {
             target.done.wait();
-            os::now_ns();
+            let _ = os::now_ns();
             if is_block {
                 os::work(verifying_ns(&plan.machine, target.cpu.load(Relaxed)));
             }

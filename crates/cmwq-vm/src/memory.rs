@@ -1,13 +1,17 @@
 //! Cache lines: where each one is, and how long an access takes.
 //!
 //! A line is a server with one queue, in the order of arrival. An access that needs the line from another CPU transfers it, by the distance of
-//! the CPU that has it, and waits while earlier transfers go on. An access of a line that the CPU has costs no more than its instruction.
+//! the CPU that has it, and waits while earlier transfers go on; it takes effect when the line is there. The next CPU's request is under way for
+//! half of its transfer: for so long the CPU still has the line, and a compare-exchange that has failed can be repeated. An access of a line that the CPU has
+//! costs no more than its instruction.
 //!
 //! A CPU does not wait for the transfers of its stores, nor for prefetches: stores go through a buffer, which takes effect in order and which a
 //! read-modify-write drains first. An access of a line that is on its way waits for the line.
+//!
+//! A CPU's own cache holds so many lines; one that it used before it fetched as many others has gone to the last-level cache.
 #![forbid(unsafe_code)]
 
-use crate::machine::{Costs, Distances, MAX_CPUS};
+use crate::machine::{Costs, Distances, MAX_CPUS, SAME_CPU};
 use crate::vm::ByNumber;
 use std::panic::Location;
 
@@ -37,14 +41,36 @@ struct State {
     /// The CPU that it is on its way to without being waited for, and when it is there.
     comes_to: u16,
     comes_at: u64,
+    /// How many lines the owner had fetched when it used this one last.
+    used: u64,
+}
+
+/// A line that has come to a CPU, when, and until when the next CPU's request cannot have taken it away.
+#[derive(Clone, Copy)]
+struct Kept {
+    line: u32,
+    from: u64,
+    until: u64,
+}
+
+/// Requests of a CPU that may be under way at a time, as far as it matters which.
+const KEPT: usize = 8;
+
+/// What a CPU has in its caches and buffers.
+#[derive(Clone)]
+struct Private {
+    /// When the last store of the buffer takes effect.
+    stored_at: u64,
+    kept: [Kept; KEPT],
+    /// Lines that it has fetched.
+    fetched: u64,
 }
 
 const NOBODY: u16 = u16::MAX;
 
 pub(crate) struct Lines {
     lines: Vec<State>,
-    /// When the last store of each CPU's buffer takes effect.
-    stored_at: Vec<u64>,
+    private: Vec<Private>,
     /// Transfers and the time they waited, for the report.
     pub(crate) transfers: u64,
     pub(crate) waited_ns: u64,
@@ -54,7 +80,18 @@ impl Lines {
     pub(crate) fn new(cpus: usize) -> Self {
         Lines {
             lines: Vec::new(),
-            stored_at: vec![0; cpus],
+            private: vec![
+                Private {
+                    stored_at: 0,
+                    kept: [Kept {
+                        line: u32::MAX,
+                        from: 0,
+                        until: 0
+                    }; KEPT],
+                    fetched: 0,
+                };
+                cpus
+            ],
             transfers: 0,
             waited_ns: 0,
         }
@@ -67,6 +104,7 @@ impl Lines {
             sharers: [0; WORDS],
             comes_to: NOBODY,
             comes_at: 0,
+            used: 0,
         });
         Line(u32::try_from(self.lines.len() - 1).expect("fewer than 2^32 lines"))
     }
@@ -82,39 +120,85 @@ impl Lines {
         costs: &Costs,
         distances: &Distances,
     ) -> u64 {
+        let private = &mut self.private[cpu];
+        let now = match access {
+            Access::Update => now.max(private.stored_at),
+            Access::Read | Access::Write => now,
+        };
+        let more = match access {
+            Access::Update => costs.update_ns,
+            Access::Read | Access::Write => 0,
+        };
         let state = &mut self.lines[line.0 as usize];
-        let stored_at = &mut self.stored_at[cpu];
-        match access {
-            Access::Read if state.has_copy(cpu) => state.there_at(cpu, now),
-            Access::Read => {
-                let done = state.fetch(cpu, now, costs, distances);
-                self.transfers += 1;
-                self.waited_ns += done.waited;
-                done.at
-            }
-            Access::Write => {
-                if !state.is_only_at(cpu) {
-                    let done = state.take(cpu, now, costs, distances);
-                    self.transfers += 1;
-                    self.waited_ns += done.waited;
-                    (state.comes_to, state.comes_at) = (cpu as u16, done.at);
-                    *stored_at = done.at.max(*stored_at);
+        let has = match access {
+            Access::Read => state.has_copy(cpu),
+            Access::Write | Access::Update => state.is_only_at(cpu),
+        };
+        if has {
+            let mut there = state.there_at(cpu, now);
+            if usize::from(state.owner) == cpu {
+                if private.fetched - state.used > costs.private_lines {
+                    private.fetched += 1;
+                    there += costs.transfer_ns[SAME_CPU];
                 }
+                state.used = private.fetched;
+            }
+            if access == Access::Write {
                 // Others see it after the stores before it.
-                state.busy_until = state.busy_until.max(*stored_at);
-                now
+                state.busy_until = state.busy_until.max(private.stored_at);
+                return now;
             }
-            Access::Update => {
-                let now = now.max(*stored_at);
-                if state.is_only_at(cpu) {
-                    return state.there_at(cpu, now) + costs.update_ns;
-                }
-                let done = state.take(cpu, now, costs, distances);
-                self.transfers += 1;
-                self.waited_ns += done.waited;
-                done.at + costs.update_ns
-            }
+            return there + more;
         }
+        if let Some(there) = private.keeps(line, now) {
+            return if access == Access::Write { now } else { there + more };
+        }
+        let Transfer { at, waited } = self.transfer(line, access != Access::Read, cpu, now, costs, distances);
+        self.waited_ns += waited;
+        if access != Access::Write {
+            return at + more;
+        }
+        let stored_at = &mut self.private[cpu].stored_at;
+        *stored_at = at.max(*stored_at);
+        let state = &mut self.lines[line.0 as usize];
+        state.busy_until = state.busy_until.max(*stored_at);
+        (state.comes_to, state.comes_at) = (cpu as u16, at);
+        now
+    }
+
+    /// The line comes to `cpu`, alone or as another copy.
+    fn transfer(
+        &mut self,
+        line: Line,
+        alone: bool,
+        cpu: usize,
+        now: u64,
+        costs: &Costs,
+        distances: &Distances,
+    ) -> Transfer {
+        let state = &mut self.lines[line.0 as usize];
+        let owner = self.private.get(usize::from(state.owner));
+        let is_gone = owner.is_some_and(|owner| owner.fetched - state.used > costs.private_lines);
+        let ns = match is_gone {
+            true => costs.transfer_ns[SAME_CPU],
+            false => state.transfer_ns(cpu, costs, distances),
+        };
+        let done = match alone {
+            true => state.take(cpu, now, ns),
+            false => state.fetch(cpu, now, ns, costs.read_overlap),
+        };
+        self.transfers += 1;
+        let private = &mut self.private[cpu];
+        private.fetched += 1;
+        if alone {
+            state.used = private.fetched;
+        }
+        private.kept[private.fetched as usize % KEPT] = Kept {
+            line: line.0,
+            from: done.at,
+            until: done.at + ns / 2,
+        };
+        done
     }
 
     /// Sends for a line that `cpu` is about to access, without waiting for it.
@@ -127,14 +211,25 @@ impl Lines {
         costs: &Costs,
         distances: &Distances,
     ) {
-        let state = &mut self.lines[line.0 as usize];
-        let done = match to_write {
-            true if !state.is_only_at(cpu) => state.take(cpu, now, costs, distances),
-            false if !state.has_copy(cpu) => state.fetch(cpu, now, costs, distances),
-            _ => return,
+        let state = &self.lines[line.0 as usize];
+        let has = match to_write {
+            true => state.is_only_at(cpu),
+            false => state.has_copy(cpu),
         };
-        self.transfers += 1;
-        (state.comes_to, state.comes_at) = (cpu as u16, done.at);
+        if has || self.private[cpu].keeps(line, now).is_some() {
+            return;
+        }
+        let at = self.transfer(line, to_write, cpu, now, costs, distances).at;
+        let state = &mut self.lines[line.0 as usize];
+        (state.comes_to, state.comes_at) = (cpu as u16, at);
+    }
+}
+
+impl Private {
+    /// When a line is there that comes, or that no other CPU's request can have taken yet.
+    fn keeps(&self, line: Line, now: u64) -> Option<u64> {
+        let kept = self.kept.iter().find(|kept| kept.line == line.0)?;
+        (now <= kept.until).then(|| now.max(kept.from))
     }
 }
 
@@ -228,28 +323,26 @@ impl State {
     }
 
     /// Another copy comes to `cpu`.
-    fn fetch(&mut self, cpu: usize, now: u64, costs: &Costs, distances: &Distances) -> Transfer {
-        let transfer = self.transfer_ns(cpu, costs, distances);
+    fn fetch(&mut self, cpu: usize, now: u64, ns: u64, overlap: u64) -> Transfer {
         let start = now.max(self.busy_until);
         self.sharers[cpu / 64] |= 1 << (cpu % 64);
         // After the first reader has fetched it the line is shared, and others are served without the owner.
-        self.busy_until = start + transfer / costs.read_overlap.max(1);
+        self.busy_until = start + ns / overlap.max(1);
         Transfer {
-            at: start + transfer,
+            at: start + ns,
             waited: start - now,
         }
     }
 
     /// `cpu` gets the only copy.
-    fn take(&mut self, cpu: usize, now: u64, costs: &Costs, distances: &Distances) -> Transfer {
+    fn take(&mut self, cpu: usize, now: u64, ns: u64) -> Transfer {
         let start = now.max(self.busy_until);
-        let at = start + self.transfer_ns(cpu, costs, distances);
         self.sharers = [0; WORDS];
         self.sharers[cpu / 64] = 1 << (cpu % 64);
         self.owner = cpu as u16;
-        self.busy_until = at;
+        self.busy_until = start + ns;
         Transfer {
-            at,
+            at: start + ns,
             waited: start - now,
         }
     }

@@ -108,11 +108,27 @@ pub fn line_at(address: usize) -> Line {
     })
 }
 
-/// Accesses a line. What the caller does until its next visible operation happens at that point of time.
+/// Accesses a line. What the caller does until its next visible operation happens when the line is there.
 #[inline]
 pub fn access(line: Line, access: Access) {
+    access_taking(line, access);
+}
+
+/// As [`access`]; returns how long it took.
+#[inline]
+fn access_taking(line: Line, access: Access) -> u64 {
     visible(u64::from(line.0) << 4 | 8 | access as u64);
-    with(|vm| vm.access(line, access));
+    let (took, first) = with(|vm| {
+        let arrival = vm.now();
+        vm.access(line, access);
+        let (cpu, took) = (vm.cpu, vm.now() - arrival);
+        // Others may come before.
+        (took, took <= vm.costs.update_ns || vm.schedule(cpu))
+    });
+    if !first {
+        suspend();
+    }
+    took
 }
 
 /// As [`access`] of the line at an address, for code whose own instructions are not charged otherwise.
@@ -128,13 +144,8 @@ pub fn touch(address: usize, kind: Access) {
         let ns = vm.computing(cpu, ps / 1000);
         vm.cpus[cpu].clock += ns;
     });
-    let line = line_at(address);
-    visible(u64::from(line.0) << 4 | 8 | kind as u64);
-    with(|vm| {
-        let arrival = vm.now();
-        vm.access(line, kind);
-        vm.waits.note(place, vm.now() - arrival);
-    });
+    let took = access_taking(line_at(address), kind);
+    with(|vm| vm.waits.note(place, took));
 }
 
 /// Sends for the line at an address, which the caller is about to use, and does not wait for it.

@@ -275,3 +275,88 @@ fn the_measured_machine_pays_what_its_floor_says() {
         assert!((0.85..1.15).contains(&ratio), "{what}: {simulated}, {measured}");
     }
 }
+
+fn taking(what: impl FnOnce()) -> u64 {
+    let before = os::observe_ns();
+    what();
+    os::observe_ns() - before
+}
+
+#[test]
+fn stores_and_prefetches_are_not_waited_for_until_something_needs_them() {
+    let machine = exact("grace");
+    let (transfer, update) = (machine.costs.transfer_ns[2], machine.costs.update_ns);
+    run(&machine, move || {
+        let lines = [(); 3].map(|()| os::new_line());
+        let memory = Rc::new([0_u64; 16]);
+        let address = memory.as_ptr().addr();
+        there(1, move || {
+            lines.iter().for_each(|&line| os::access(line, Access::Update));
+            os::access(os::line_at(address), Access::Update);
+        });
+        let keeps_memory = memory.clone();
+        there(2, move || {
+            os::access(lines[2], Access::Update);
+            assert_eq!(taking(|| os::access(lines[0], Access::Write)), 0);
+            // A read-modify-write comes after the stores, also where its own line is there.
+            let after_store = taking(|| os::access(lines[2], Access::Update));
+            assert_eq!(after_store, transfer + update);
+            os::prefetch(keeps_memory.as_ptr().addr(), true);
+            os::work(transfer);
+            let prefetched = taking(|| os::access(os::line_at(address), Access::Update));
+            assert_eq!(prefetched, update);
+            assert_eq!(taking(|| os::access(lines[1], Access::Read)), transfer);
+        });
+    });
+}
+
+#[test]
+fn an_exchange_that_has_failed_can_be_repeated_before_the_next_cpu_has_the_line() {
+    let machine = exact("grace");
+    let update = machine.costs.update_ns;
+    let failures = run(&machine, move || {
+        let line = os::new_line();
+        let value = Rc::new(Cell::new(0_u64));
+        let failures = Rc::new(Cell::new(0));
+        let start = os::observe_ns() + 1_000_000;
+        for cpu in 1..=40 {
+            let (value, failures) = (value.clone(), failures.clone());
+            os::spawn("at once", on(cpu), move || {
+                os::work(start - os::observe_ns());
+                let mut seen = 0;
+                loop {
+                    os::access(line, Access::Update);
+                    if value.get() == seen {
+                        return value.set(seen + 1);
+                    }
+                    seen = value.get();
+                    failures.set(failures.get() + 1);
+                    let again = taking(|| os::access(line, Access::Update));
+                    assert_eq!(again, update);
+                }
+            })
+            .unwrap();
+        }
+        os::sleep(Duration::from_millis(3));
+        assert_eq!(value.get(), 40);
+        failures.get()
+    });
+    assert_eq!(failures, 39);
+}
+
+#[test]
+fn a_cpu_without_work_takes_a_thread_that_waits_for_another_one() {
+    let ran_on = run(&exact("two-vcpus"), || {
+        os::spawn("burner", on(1), || os::work(10_000_000)).unwrap();
+        os::sleep(Duration::from_micros(600));
+        let ran_on = Rc::new(Cell::new(None));
+        let place = ran_on.clone();
+        let main = move || place.set(Some(os::current_cpu()));
+        let waiting = os::spawn("waiting", on(1), main).unwrap();
+        os::set_affinity(waiting, Cpus::from_iter([0, 1]));
+        // From here on this CPU has nothing to do.
+        os::sleep(Duration::from_micros(100));
+        ran_on.get()
+    });
+    assert_eq!(ran_on, Some(0));
+}

@@ -14,8 +14,10 @@ pub const OTHER_PACKAGE: usize = 4;
 /// All durations in ns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
-    /// A line from one CPU's cache to another's, by class of distance. The first one is from memory.
+    /// A line from one CPU's cache to another's, by class of distance. The first one is from the last-level cache: what programs use was written before.
     pub transfer_ns: [u64; 5],
+    /// Lines that fit into a CPU's own caches.
+    pub private_lines: u64,
     /// What a read-modify-write takes of a line that the CPU has. Loads and stores of such a line are among the instructions.
     pub update_ns: u64,
     /// What real code computes between two of its visible operations, on average, in ps: it is charged with each.

@@ -23,10 +23,15 @@ pub struct Preset {
 }
 
 /// What all presets have in common. A pause takes 140 cycles on recent Intel processors, 40 on AMD's and Arm's.
+///
+/// Between two visible operations of cmwq are 19 instructions (`docs/lab/2026-11-22-instructions.md`: 1,120 for an item without the thaw; 60 such
+/// operations), taken at four a cycle and 3.2 GHz. A read-modify-write takes 20 cycles. A CPU's own cache has
+/// 1 MiB; the last-level cache answers in 20 ns where nothing nearer is known.
 const SYSTEM: Costs = Costs {
-    transfer_ns: [90, 9, 50, 100, 140],
+    transfer_ns: [20, 9, 50, 100, 140],
+    private_lines: 16_384,
     update_ns: 5,
-    between_ps: 6_000,
+    between_ps: 1_500,
     read_overlap: 4,
     smt_slowdown_ppt: 600,
     jitter_ppt: 100,
@@ -72,7 +77,7 @@ pub const PRESETS: &[Preset] = &[
         threads: 1,
         absent: 0,
         costs: Costs {
-            transfer_ns: [110, 45, 45, 45, 139],
+            transfer_ns: [35, 45, 45, 45, 139],
             wake_ns: 1_000,
             interrupt_send_ns: 1_000,
             ..SYSTEM
@@ -88,7 +93,7 @@ pub const PRESETS: &[Preset] = &[
         threads: 2,
         absent: 1,
         costs: Costs {
-            transfer_ns: [90, 8, 47, 47, 135],
+            transfer_ns: [22, 8, 47, 47, 135],
             pause_ns: 45,
             ..SYSTEM
         },
@@ -103,7 +108,7 @@ pub const PRESETS: &[Preset] = &[
         threads: 2,
         absent: 0,
         costs: Costs {
-            transfer_ns: [100, 9, 23, 100, 197],
+            transfer_ns: [13, 9, 23, 100, 197],
             ..SYSTEM
         },
     },
@@ -117,7 +122,8 @@ pub const PRESETS: &[Preset] = &[
         threads: 2,
         absent: 0,
         costs: Costs {
-            transfer_ns: [80, 9, 24, 94, 94],
+            transfer_ns: [11, 9, 24, 94, 94],
+            private_lines: 8_192,
             ..SYSTEM
         },
     },
@@ -130,15 +136,15 @@ pub const PRESETS: &[Preset] = &[
         threads: 2,
         absent: 0,
         costs: Costs {
-            transfer_ns: [90, 8, 47, 47, 135],
+            transfer_ns: [22, 8, 47, 47, 135],
             pause_ns: 45,
             ..SYSTEM
         },
     },
     Preset {
         name: "two-vcpus",
-        about: "This project's virtual machine of 2 CPUs (AMD EPYC, Zen 5), measured 2026-11-24 by the floor program of benches/peers: a line in 21 ns \
-                one way, which is two transfers (the writer's and the reader's), a system call in 0.11 us, a yield to another thread in 1.1 us, a \
+        about: "This project's virtual machine of 2 CPUs (AMD EPYC, Zen 5), measured 2026-11-24 (docs/lab): a line in 31 ns \
+                one way by compare-exchanges, in 45 to 53 by a store and loads, which are two transfers; 4.2 GHz. By the floor program of benches/peers: a system call in 0.11 us, a yield to another thread in 1.1 us, a \
                 ping-pong on one CPU in 3.5 us and across two in 47.6 us, of which the waker spends 7.9 us each time, with idle CPUs kept from \
                 halting in 25. A pause takes 23 ns; a slice is 1.4 ms (sched_getattr), and ends with a tick of 4 ms",
         packages: 1,
@@ -147,9 +153,9 @@ pub const PRESETS: &[Preset] = &[
         threads: 1,
         absent: 0,
         costs: Costs {
-            transfer_ns: [80, 11, 11, 11, 11],
+            transfer_ns: [12, 26, 26, 26, 26],
             update_ns: 5,
-            between_ps: 2_000,
+            between_ps: 1_100,
             syscall_ns: 110,
             switch_ns: 750,
             yield_ns: 370,
