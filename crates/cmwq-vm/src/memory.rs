@@ -1,8 +1,8 @@
 //! Cache lines: where each one is, and how long an access takes.
 //!
 //! A line is a server with one queue, in the order of arrival. An access that needs the line from another CPU transfers it, by the distance of
-//! the CPU that has it, and waits while earlier transfers go on; it takes effect when the line is there. The next CPU's request is under way for
-//! half of its transfer: for so long the CPU still has the line, and a compare-exchange that has failed can be repeated. An access of a line that the CPU has
+//! the CPU that has it, and waits while earlier transfers go on; it takes effect when the line is there. The next CPU's request may be
+//! under way for half of its transfer: then the CPU has the line for so long, and a compare-exchange that has failed can be repeated. An access of a line that the CPU has
 //! costs no more than its instruction.
 //!
 //! A CPU does not wait for the transfers of its stores, nor for prefetches: stores go through a buffer, which takes effect in order and which a
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 use crate::machine::{Costs, Distances, MAX_CPUS, SAME_CPU};
+use crate::random::Random;
 use crate::vm::ByNumber;
 use std::panic::Location;
 
@@ -71,13 +72,14 @@ const NOBODY: u16 = u16::MAX;
 pub(crate) struct Lines {
     lines: Vec<State>,
     private: Vec<Private>,
+    random: Random,
     /// Transfers and the time they waited, for the report.
     pub(crate) transfers: u64,
     pub(crate) waited_ns: u64,
 }
 
 impl Lines {
-    pub(crate) fn new(cpus: usize) -> Self {
+    pub(crate) fn new(cpus: usize, seed: u64) -> Self {
         Lines {
             lines: Vec::new(),
             private: vec![
@@ -92,6 +94,7 @@ impl Lines {
                 };
                 cpus
             ],
+            random: Random::new(seed),
             transfers: 0,
             waited_ns: 0,
         }
@@ -109,14 +112,16 @@ impl Lines {
         Line(u32::try_from(self.lines.len() - 1).expect("fewer than 2^32 lines"))
     }
 
-    /// An access by `cpu` that arrives now; returns when the CPU goes on.
+    /// An access by `cpu` that arrives now; returns when the CPU goes on. `update_ns`: what a read-modify-write takes.
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the machine lends what it has")]
     pub(crate) fn access(
         &mut self,
         line: Line,
         access: Access,
         cpu: usize,
         now: u64,
+        update_ns: u64,
         costs: &Costs,
         distances: &Distances,
     ) -> u64 {
@@ -126,7 +131,7 @@ impl Lines {
             Access::Read | Access::Write => now,
         };
         let more = match access {
-            Access::Update => costs.update_ns,
+            Access::Update => update_ns,
             Access::Read | Access::Write => 0,
         };
         let state = &mut self.lines[line.0 as usize];
@@ -151,9 +156,14 @@ impl Lines {
             return there + more;
         }
         if let Some(there) = private.keeps(line, now) {
-            return if access == Access::Write { now } else { there + more };
+            return if access == Access::Write {
+                now
+            } else {
+                there + more
+            };
         }
-        let Transfer { at, waited } = self.transfer(line, access != Access::Read, cpu, now, costs, distances);
+        let Transfer { at, waited } =
+            self.transfer(line, access != Access::Read, cpu, now, costs, distances);
         self.waited_ns += waited;
         if access != Access::Write {
             return at + more;
@@ -188,6 +198,10 @@ impl Lines {
             false => state.fetch(cpu, now, ns, costs.read_overlap),
         };
         self.transfers += 1;
+        let until = match self.random.below(1000) < costs.kept_ppt {
+            true => done.at + ns / 2,
+            false => done.at,
+        };
         let private = &mut self.private[cpu];
         private.fetched += 1;
         if alone {
@@ -196,7 +210,7 @@ impl Lines {
         private.kept[private.fetched as usize % KEPT] = Kept {
             line: line.0,
             from: done.at,
-            until: done.at + ns / 2,
+            until,
         };
         done
     }
@@ -228,8 +242,9 @@ impl Lines {
 impl Private {
     /// When a line is there that comes, or that no other CPU's request can have taken yet.
     fn keeps(&self, line: Line, now: u64) -> Option<u64> {
-        let kept = self.kept.iter().find(|kept| kept.line == line.0)?;
-        (now <= kept.until).then(|| now.max(kept.from))
+        let mut kept = self.kept.iter();
+        let kept = kept.find(|kept| kept.line == line.0 && now <= kept.until)?;
+        Some(now.max(kept.from))
     }
 }
 

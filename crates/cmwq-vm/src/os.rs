@@ -120,10 +120,10 @@ fn access_taking(line: Line, access: Access) -> u64 {
     visible(u64::from(line.0) << 4 | 8 | access as u64);
     let (took, first) = with(|vm| {
         let arrival = vm.now();
-        vm.access(line, access);
+        let waits = vm.access(line, access);
         let (cpu, took) = (vm.cpu, vm.now() - arrival);
         // Others may come before.
-        (took, took <= vm.costs.update_ns || vm.schedule(cpu))
+        (took, !waits || vm.schedule(cpu))
     });
     if !first {
         suspend();
@@ -138,10 +138,8 @@ pub fn touch(address: usize, kind: Access) {
     let place = Location::caller();
     with(|vm| {
         let cpu = vm.cpu;
-        // Less than a few ns: a random part of one makes up for the rest.
-        let ps = vm.costs.between_ps;
-        let ps = if ps % 1000 == 0 { ps } else { ps + vm.random.below(1000) };
-        let ns = vm.computing(cpu, ps / 1000);
+        let ns = vm.rounded(vm.costs.between_ps);
+        let ns = vm.computing(cpu, ns);
         vm.cpus[cpu].clock += ns;
     });
     let took = access_taking(line_at(address), kind);

@@ -304,7 +304,7 @@ impl Vm {
             events: Events::new(count),
             cpus: cpus.collect(),
             threads: Vec::new(),
-            lines: Lines::new(count),
+            lines: Lines::new(count, seed),
             waits: Waits::default(),
             by_address: ByNumber::default(),
             futexes: ByNumber::default(),
@@ -404,13 +404,28 @@ impl Vm {
         })
     }
 
+    /// A cost in ps: a random part of a ns makes up for the rest.
     #[inline]
-    pub(crate) fn access(&mut self, line: Line, access: Access) {
+    pub(crate) fn rounded(&mut self, ps: u64) -> u64 {
+        match ps % 1000 {
+            0 => ps / 1000,
+            _ => (ps + self.random.below(1000)) / 1000,
+        }
+    }
+
+    /// Returns whether the CPU had to wait.
+    #[inline]
+    pub(crate) fn access(&mut self, line: Line, access: Access) -> bool {
+        let update_ns = self.rounded(match access {
+            Access::Update => self.costs.update_ps,
+            Access::Read | Access::Write => 0,
+        });
         let now = self.now();
-        let done = self
-            .lines
-            .access(line, access, self.cpu, now, &self.costs, &self.distances);
+        let lines = &mut self.lines;
+        let (costs, distances) = (&self.costs, &self.distances);
+        let done = lines.access(line, access, self.cpu, now, update_ns, costs, distances);
         self.cpus[self.cpu].clock = done;
+        done > now + update_ns
     }
 
     pub(crate) fn spawn(

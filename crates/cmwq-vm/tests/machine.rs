@@ -58,8 +58,11 @@ fn a_line_comes_from_as_far_as_its_last_writer_is() {
         })
     });
     let [memory, sibling, llc, other] =
-        [0, 1, 2, 3].map(|class| costs.transfer_ns[class] + costs.update_ns);
-    assert_eq!(times, [memory, costs.update_ns, sibling, llc, other]);
+        [0, 1, 2, 3].map(|class| costs.transfer_ns[class] + (costs.update_ps / 1000));
+    assert_eq!(
+        times,
+        [memory, (costs.update_ps / 1000), sibling, llc, other]
+    );
 }
 
 #[test]
@@ -206,7 +209,12 @@ fn a_panic_of_a_virtual_thread_comes_out() {
 }
 
 /// Nanoseconds of a trip: `there` and `back` run on two threads, each so many times.
-fn trips(cpus: [usize; 2], count: u32, there: impl Fn(u32) + 'static, back: impl Fn(u32) + 'static) -> f64 {
+fn trips(
+    cpus: [usize; 2],
+    count: u32,
+    there: impl Fn(u32) + 'static,
+    back: impl Fn(u32) + 'static,
+) -> f64 {
     let other = Rc::new(Cell::new(false));
     let ended = other.clone();
     os::spawn("back", on(cpus[1]), move || {
@@ -272,7 +280,10 @@ fn the_measured_machine_pays_what_its_floor_says() {
         ("a yield", yields, 1_100.0),
     ] {
         let ratio = simulated / measured;
-        assert!((0.85..1.15).contains(&ratio), "{what}: {simulated}, {measured}");
+        assert!(
+            (0.85..1.15).contains(&ratio),
+            "{what}: {simulated}, {measured}"
+        );
     }
 }
 
@@ -285,13 +296,18 @@ fn taking(what: impl FnOnce()) -> u64 {
 #[test]
 fn stores_and_prefetches_are_not_waited_for_until_something_needs_them() {
     let machine = exact("grace");
-    let (transfer, update) = (machine.costs.transfer_ns[2], machine.costs.update_ns);
+    let (transfer, update) = (
+        machine.costs.transfer_ns[2],
+        (machine.costs.update_ps / 1000),
+    );
     run(&machine, move || {
         let lines = [(); 3].map(|()| os::new_line());
         let memory = Rc::new([0_u64; 16]);
         let address = memory.as_ptr().addr();
         there(1, move || {
-            lines.iter().for_each(|&line| os::access(line, Access::Update));
+            lines
+                .iter()
+                .for_each(|&line| os::access(line, Access::Update));
             os::access(os::line_at(address), Access::Update);
         });
         let keeps_memory = memory.clone();
@@ -312,8 +328,9 @@ fn stores_and_prefetches_are_not_waited_for_until_something_needs_them() {
 
 #[test]
 fn an_exchange_that_has_failed_can_be_repeated_before_the_next_cpu_has_the_line() {
-    let machine = exact("grace");
-    let update = machine.costs.update_ns;
+    let mut machine = exact("grace");
+    machine.costs.kept_ppt = 1000;
+    let update = (machine.costs.update_ps / 1000);
     let failures = run(&machine, move || {
         let line = os::new_line();
         let value = Rc::new(Cell::new(0_u64));

@@ -96,11 +96,16 @@ impl Account {
             lock_wait_ns: lock_wait_ns.map(each),
             wakeups: each(outcome.wakeups),
             switches: each(outcome.switches),
-            waits: outcome.waits.iter().take(WAITS).map(|wait| Wait {
-                at: format!("{}:{}", wait.at.file(), wait.at.line()),
-                ns: each(wait.ns),
-                times: each(wait.count),
-            }).collect(),
+            waits: outcome
+                .waits
+                .iter()
+                .take(WAITS)
+                .map(|wait| Wait {
+                    at: format!("{}:{}", wait.at.file(), wait.at.line()),
+                    ns: each(wait.ns),
+                    times: each(wait.count),
+                })
+                .collect(),
         }
     }
 }

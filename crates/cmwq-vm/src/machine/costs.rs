@@ -16,10 +16,12 @@ pub const OTHER_PACKAGE: usize = 4;
 pub struct Costs {
     /// A line from one CPU's cache to another's, by class of distance. The first one is from the last-level cache: what programs use was written before.
     pub transfer_ns: [u64; 5],
+    /// How often, in parts per thousand, a CPU to which a line has come keeps it for half a transfer though others wait for it.
+    pub kept_ppt: u64,
     /// Lines that fit into a CPU's own caches.
     pub private_lines: u64,
-    /// What a read-modify-write takes of a line that the CPU has. Loads and stores of such a line are among the instructions.
-    pub update_ns: u64,
+    /// What a read-modify-write takes of a line that the CPU has, in ps. Loads and stores of such a line are among the instructions.
+    pub update_ps: u64,
     /// What real code computes between two of its visible operations, on average, in ps: it is charged with each.
     pub between_ps: u64,
     /// How many readers a shared line serves in the time of one transfer.

@@ -29,8 +29,9 @@ pub struct Preset {
 /// 1 MiB; the last-level cache answers in 20 ns where nothing nearer is known.
 const SYSTEM: Costs = Costs {
     transfer_ns: [20, 9, 50, 100, 140],
+    kept_ppt: 500,
     private_lines: 16_384,
-    update_ns: 5,
+    update_ps: 5_000,
     between_ps: 1_500,
     read_overlap: 4,
     smt_slowdown_ppt: 600,
@@ -78,6 +79,7 @@ pub const PRESETS: &[Preset] = &[
         absent: 0,
         costs: Costs {
             transfer_ns: [35, 45, 45, 45, 139],
+            kept_ppt: 150,
             wake_ns: 1_000,
             interrupt_send_ns: 1_000,
             ..SYSTEM
@@ -144,7 +146,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "two-vcpus",
         about: "This project's virtual machine of 2 CPUs (AMD EPYC, Zen 5), measured 2026-11-24 (docs/lab): a line in 31 ns \
-                one way by compare-exchanges, in 45 to 53 by a store and loads, which are two transfers; 4.2 GHz. By the floor program of benches/peers: a system call in 0.11 us, a yield to another thread in 1.1 us, a \
+                one way by compare-exchanges, in 45 to 53 by a store and loads, which are two transfers, an atomic addition in 4.7; 4.2 GHz. By the floor program of benches/peers: a system call in 0.11 us, a yield to another thread in 1.1 us, a \
                 ping-pong on one CPU in 3.5 us and across two in 47.6 us, of which the waker spends 7.9 us each time, with idle CPUs kept from \
                 halting in 25. A pause takes 23 ns; a slice is 1.4 ms (sched_getattr), and ends with a tick of 4 ms",
         packages: 1,
@@ -154,7 +156,7 @@ pub const PRESETS: &[Preset] = &[
         absent: 0,
         costs: Costs {
             transfer_ns: [12, 26, 26, 26, 26],
-            update_ns: 5,
+            update_ps: 4_700,
             between_ps: 1_100,
             syscall_ns: 110,
             switch_ns: 750,
