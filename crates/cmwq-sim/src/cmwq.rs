@@ -3,10 +3,10 @@
 use crate::kernel::Latencies;
 use cmwq_simulated::affinity::AffinityScope;
 use cmwq_simulated::topology::{Topology, TopologyError};
-use cmwq_simulated::{Completion, Engine, Work};
+use cmwq_simulated::{Completion, Engine, Work, Workqueue};
 use cmwq_vm::machine::{Machine, OTHER_PACKAGE, Place, SAME_PACKAGE};
-use cmwq_vm::os::{self, access};
-use cmwq_vm::{Access, Cpus, Outcome, Stuck};
+use cmwq_vm::os;
+use cmwq_vm::{Access, Cpus, Outcome, Stuck, Tid};
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -51,6 +51,8 @@ pub struct Plan {
     pub scope: AffinityScope,
     /// Cores of a shard.
     pub shard_size: usize,
+    /// Workers never run items of other pods.
+    pub strict: bool,
     /// The loop.
     pub kind: Loop,
     /// Issuers, pinned to the first CPUs and round again.
@@ -118,44 +120,133 @@ pub fn run(plan: &Plan) -> Result<Measured, Failed> {
     })
 }
 
+/// Of round trips, and of items of a flood: every so many are timed, as in `benches/peers`, so that the clock costs little.
+const TRIP_TIMED_EVERY: usize = 7;
+/// See `TRIP_TIMED_EVERY`.
+const FLOOD_TIMED_EVERY: usize = 61;
+/// Items of a round of a flood, all issuers together, as in `benches/peers`.
+const ROUND: usize = 200_000;
+
+/// What an item signals, and what else it writes, on lines of its own, as the items of `benches/peers`.
+#[repr(align(128))]
+#[derive(Default)]
+struct Target {
+    done: Completion,
+    /// How often it ran, or how many are still to run.
+    count: OwnLine,
+    /// Where it ran last.
+    cpu: AtomicUsize,
+}
+
+#[repr(align(128))]
+#[derive(Default)]
+struct OwnLine(AtomicUsize);
+
+impl OwnLine {
+    /// An access by the program that is simulated; the count itself costs nothing.
+    fn touch(&self, kind: Access) {
+        os::touch(std::ptr::from_ref(self).addr(), kind);
+    }
+}
+
 struct Shared {
     latencies: RefCell<Vec<u32>>,
-    /// From the first issuer's first item after the warm-up to the last one's last.
-    span: Cell<(u64, u64)>,
+    /// Items that have run, and with how many of them the measured time begins and ends.
+    ran: Cell<usize>,
+    from: usize,
+    to: usize,
+    /// The measured time.
+    begin: Cell<u64>,
+    ns: Cell<u64>,
+    /// Issuers that have come to where all meet.
+    meeting: RefCell<Vec<Tid>>,
     left: Cell<usize>,
     all_done: Completion,
+}
+
+impl Shared {
+    /// An item has run; `false`: the measured time is over.
+    fn go_on(&self) -> bool {
+        let ran = self.ran.get() + 1;
+        self.ran.set(ran);
+        if ran == self.from {
+            self.begin.set(os::observe_ns());
+        }
+        if ran == self.to {
+            self.ns.set(os::observe_ns() - self.begin.get());
+        }
+        ran < self.to
+    }
+
+    /// Runs `queue`, which queues an item; `timed`: notes how long it takes.
+    fn queue(&self, timed: bool, queue: impl FnOnce()) {
+        if !timed {
+            return queue();
+        }
+        let before = os::now_ns();
+        queue();
+        let ns = os::now_ns() - before;
+        if self.ran.get() >= self.from {
+            let ns = u32::try_from(ns).unwrap_or(u32::MAX);
+            self.latencies.borrow_mut().push(ns);
+        }
+    }
+
+    /// Waits for all issuers, asleep. The last one runs `then` before they go on.
+    fn meet(&self, issuers: usize, then: impl FnOnce()) {
+        os::prepare_sleep();
+        self.meeting.borrow_mut().push(os::current());
+        if self.meeting.borrow().len() < issuers {
+            return os::sleep_unless_woken();
+        }
+        then();
+        let all = self.meeting.take();
+        for tid in all.into_iter().filter(|&tid| tid != os::current()) {
+            os::wake(tid, None);
+        }
+    }
 }
 
 fn issue(plan: &Plan, topology: Topology) -> (usize, f64, Latencies) {
     let engine = Engine::builder()
         .topology(topology)
         .cache_shard_size(plan.shard_size)
-        .default_affinity_scope(AffinityScope::CacheShard)
         .build()
         .expect("a topology is given");
     let pods = engine.pods(plan.scope).pods().len();
     let queue = engine
         .workqueue("bench_wq")
         .affinity_scope(plan.scope)
-        .max_active(cmwq_simulated::WQ_MAX_ACTIVE)
+        .affinity_strict(plan.strict)
         .build()
         .expect("these attributes are legal");
     let queue = Arc::new(queue);
+    let items = plan.issuers * plan.items;
+    // The first fill of a window is its warm-up.
+    let from = match plan.kind {
+        Loop::Roundtrip => items.div_ceil(10),
+        Loop::Flood => 0,
+        Loop::Window | Loop::BlockLoad => plan.issuers * DEPTH,
+    };
     let shared = Rc::new(Shared {
-        latencies: RefCell::new(Vec::with_capacity(plan.issuers * plan.items)),
-        span: Cell::new((u64::MAX, 0)),
+        latencies: RefCell::default(),
+        ran: Cell::new(0),
+        from,
+        to: from + items,
+        begin: Cell::new(0),
+        ns: Cell::new(0),
+        meeting: RefCell::default(),
         left: Cell::new(plan.issuers),
         all_done: Completion::new(),
     });
-    let begin = os::observe_ns();
-    let counter = os::new_line();
     for number in 0..plan.issuers {
         let (queue, shared, plan) = (queue.clone(), shared.clone(), plan.clone());
         let cpu = number % plan.machine.cpus.len();
         let main = move || {
+            shared.meet(plan.issuers, || ());
             match plan.kind {
-                Loop::Roundtrip => roundtrip(&plan, &queue, counter, &shared),
-                Loop::Flood => flood(&plan, &queue, counter, &shared),
+                Loop::Roundtrip => roundtrip(&queue, &shared),
+                Loop::Flood => flood(&plan, &queue, &shared),
                 Loop::Window | Loop::BlockLoad => window(&plan, &queue, &shared),
             }
             shared.left.set(shared.left.get() - 1);
@@ -171,99 +262,110 @@ fn issue(plan: &Plan, topology: Topology) -> (usize, f64, Latencies) {
         .expect("memory for a stack");
     }
     shared.all_done.wait();
-    queue
-        .flush()
-        .expect("it is not flushed from one of its items");
-    let (from, to) = match plan.kind {
-        // Issuers that share a CPU may come one after the other: the rates of each are no sum.
-        Loop::Roundtrip | Loop::Window | Loop::BlockLoad => shared.span.get(),
-        Loop::Flood => (begin, os::observe_ns()),
-    };
-    let items = plan.issuers * plan.items;
-    let rate = items as f64 * 1e9 / to.saturating_sub(from).max(1) as f64;
+    let rate = items as f64 * 1e9 / shared.ns.get().max(1) as f64;
     (pods, rate, Latencies::new(shared.latencies.take()))
 }
 
-fn roundtrip(
-    plan: &Plan,
-    queue: &cmwq_simulated::Workqueue,
-    counter: cmwq_vm::Line,
-    shared: &Shared,
-) {
-    let done = Arc::new(Completion::new());
-    let of_item = done.clone();
+fn roundtrip(queue: &Workqueue, shared: &Shared) {
+    let target = Arc::new(Target::default());
+    let of_item = target.clone();
     let item = Work::new(move || {
-        access(counter, Access::Update);
-        of_item.complete();
+        of_item.count.touch(Access::Write);
+        of_item.done.complete();
     });
-    let warm_up = plan.items.div_ceil(10);
-    let mut begin = 0;
-    for number in 0..warm_up + plan.items {
-        if number == warm_up {
-            begin = os::observe_ns();
-        }
-        done.reinit();
-        let before = os::now_ns();
-        let _ = queue.queue(&item);
-        let after = os::now_ns();
-        if number >= warm_up {
-            note(shared, after - before);
-        }
-        done.wait();
-    }
-    let (from, to) = shared.span.get();
-    shared.span.set((from.min(begin), to.max(os::observe_ns())));
-}
-
-/// One of the items that an issuer has in flight.
-struct Slot {
-    item: Work,
-    done: Arc<Completion>,
-    /// Where it ran last.
-    cpu: Arc<AtomicUsize>,
-}
-
-impl Slot {
-    fn new(item_ns: u64) -> Slot {
-        let (done, cpu) = (Arc::new(Completion::new()), Arc::new(AtomicUsize::new(0)));
-        let (tells, at) = (done.clone(), cpu.clone());
-        let item = Work::new(move || {
-            os::work(item_ns);
-            at.store(os::current_cpu(), Relaxed);
-            tells.complete();
+    for number in 0.. {
+        shared.queue(usize::is_multiple_of(number, TRIP_TIMED_EVERY), || {
+            target.done.reinit();
+            let _ = queue.queue(&item);
         });
-        Slot { item, done, cpu }
-    }
-
-    fn queue(&self, queue: &cmwq_simulated::Workqueue, measured: Option<&Shared>) {
-        self.done.reinit();
-        let before = os::now_ns();
-        let _ = queue.queue(&self.item);
-        if let Some(shared) = measured {
-            note(shared, os::now_ns() - before);
+        target.done.wait();
+        if !shared.go_on() {
+            return;
         }
     }
 }
 
-fn window(plan: &Plan, queue: &cmwq_simulated::Workqueue, shared: &Shared) {
-    let is_block = plan.kind == Loop::BlockLoad;
-    let slots: Vec<Slot> = (0..DEPTH)
-        .map(|_| Slot::new(if is_block { DECIPHER_NS } else { WINDOW_NS }))
+/// Rounds, as long as their items are not all; the first, shorter, warms up. The measured time is that of the rounds.
+fn flood(plan: &Plan, queue: &Workqueue, shared: &Shared) {
+    let share = plan.items.min((ROUND / plan.issuers).max(1));
+    let target = Arc::new(Target::default());
+    let items: Vec<Work> = (0..share)
+        .map(|_| {
+            let target = target.clone();
+            Work::new(move || {
+                target.count.touch(Access::Update);
+                if target.count.0.fetch_sub(1, Relaxed) == 1 {
+                    target.done.complete();
+                }
+            })
+        })
         .collect();
-    // The first fill is the warm-up.
-    slots.iter().for_each(|slot| slot.queue(queue, None));
-    let begin = os::observe_ns();
-    for number in 0..plan.items {
-        let slot = &slots[number % DEPTH];
-        slot.done.wait();
-        if is_block {
-            os::work(verifying_ns(&plan.machine, slot.cpu.load(Relaxed)));
+    let mut left = plan.items;
+    let mut count = share.div_ceil(10);
+    let mut is_warm = false;
+    while left > 0 {
+        target.done.reinit();
+        target.count.0.store(count, Relaxed);
+        shared.meet(plan.issuers, || shared.begin.set(os::observe_ns()));
+        for (number, item) in items[..count].iter().enumerate() {
+            let timed = is_warm && number.is_multiple_of(FLOOD_TIMED_EVERY);
+            shared.queue(timed, || {
+                let _ = queue.queue(item);
+            });
         }
-        slot.queue(queue, Some(shared));
+        target.done.wait();
+        shared.meet(plan.issuers, || {
+            if is_warm {
+                let ns = os::observe_ns() - shared.begin.get();
+                shared.ns.set(shared.ns.get() + ns);
+            }
+        });
+        if is_warm {
+            left -= count;
+        }
+        is_warm = true;
+        count = share.min(left);
     }
-    let (from, to) = shared.span.get();
-    shared.span.set((from.min(begin), to.max(os::observe_ns())));
-    slots.iter().for_each(|slot| slot.done.wait());
+}
+
+/// Each item has a completion, and its issuer waits for the oldest. All are timed.
+fn window(plan: &Plan, queue: &Workqueue, shared: &Shared) {
+    let is_block = plan.kind == Loop::BlockLoad;
+    let item_ns = if is_block { DECIPHER_NS } else { WINDOW_NS };
+    let slots: Vec<(Arc<Target>, Work)> = (0..DEPTH)
+        .map(|_| {
+            let target = Arc::new(Target::default());
+            let at = target.clone();
+            let item = Work::new(move || {
+                os::work(item_ns);
+                let _ = os::now_ns();
+                at.cpu.store(os::current_cpu(), Relaxed);
+                at.count.touch(Access::Write);
+                at.done.complete();
+            });
+            (target, item)
+        })
+        .collect();
+    for number in 0.. {
+        let (target, item) = &slots[number % DEPTH];
+        if number >= DEPTH {
+            target.done.wait();
+            let _ = os::now_ns();
+            if is_block {
+                os::work(verifying_ns(&plan.machine, target.cpu.load(Relaxed)));
+            }
+            if !shared.go_on() {
+                break;
+            }
+        }
+        shared.queue(true, || {
+            target.done.reinit();
+            let _ = queue.queue(item);
+        });
+    }
+    for (target, _) in &slots {
+        target.done.wait();
+    }
 }
 
 /// What verifying a block takes here that was deciphered there.
@@ -275,21 +377,6 @@ fn verifying_ns(machine: &Machine, there: usize) -> u64 {
         () => OTHER_PACKAGE,
     };
     VERIFY_NS + BLOCK_LINES * machine.costs.transfer_ns[class] / LINES_AT_A_TIME
-}
-
-fn flood(plan: &Plan, queue: &cmwq_simulated::Workqueue, counter: cmwq_vm::Line, shared: &Shared) {
-    for _ in 0..plan.items {
-        let before = os::now_ns();
-        queue
-            .execute(move || access(counter, Access::Update))
-            .expect("the queue takes items");
-        note(shared, os::now_ns() - before);
-    }
-}
-
-fn note(shared: &Shared, ns: u64) {
-    let ns = u32::try_from(ns).unwrap_or(u32::MAX);
-    shared.latencies.borrow_mut().push(ns);
 }
 
 /// The machine as the library reads it: a tree like `/sys`.

@@ -162,6 +162,10 @@ fn what_is_wrong_is_named_in_one_line() {
         ),
         (&["--wake", "deferred"], ["deferred", "--engine kernel"]),
         (&["--wake", "never"], ["never", "under-lock"]),
+        (
+            &["--engine", "kernel", "--strict"],
+            ["--strict", "--engine cmwq"],
+        ),
         (&["--items", "0"], ["0", "from 1"]),
         (&["--issuers", "5000"], ["5000", "4096"]),
         (&["--loop", "walk"], ["walk", "block-load"]),

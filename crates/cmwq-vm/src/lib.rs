@@ -32,7 +32,7 @@ mod vm;
 
 pub use arena::Arena;
 pub use faults::{Faults, creation, online, set_faults, set_online};
-pub use memory::{Access, Line};
+pub use memory::{Access, Line, Wait};
 pub use random::Random;
 pub use set::Cpus;
 pub use spin::{LockTotals, SpinLock};

@@ -1,10 +1,20 @@
 //! Cache lines: where each one is, and how long an access takes.
 //!
-//! A line is a server with one queue, in the order of arrival. An exclusive access from another CPU transfers the line, by the
-//! distance of the CPU that has it, and waits while earlier transfers go on. A read of a line that the CPU has is a hit.
+//! A line is a server with one queue, in the order of arrival. An access that needs the line from another CPU transfers it, by the distance of
+//! the CPU that has it, and waits while earlier transfers go on; it takes effect when the line is there. The next CPU's request may be
+//! under way for half of its transfer: then the CPU has the line for so long, and a compare-exchange that has failed can be repeated. An access of a line that the CPU has
+//! costs no more than its instruction.
+//!
+//! A CPU does not wait for the transfers of its stores, nor for prefetches: stores go through a buffer, which takes effect in order and which a
+//! read-modify-write drains first. An access of a line that is on its way waits for the line.
+//!
+//! A CPU's own cache holds so many lines; one that it used before it fetched as many others has gone to the last-level cache.
 #![forbid(unsafe_code)]
 
-use crate::machine::{Costs, Distances, MAX_CPUS};
+use crate::machine::{Costs, Distances, MAX_CPUS, SAME_CPU};
+use crate::random::Random;
+use crate::vm::ByNumber;
+use std::panic::Location;
 
 const WORDS: usize = MAX_CPUS / 64;
 
@@ -29,92 +39,327 @@ struct State {
     /// The CPU that wrote it last; it has a copy until another one writes. `NOBODY`: it is in memory.
     owner: u16,
     sharers: [u64; WORDS],
+    /// The CPU that it is on its way to without being waited for, and when it is there.
+    comes_to: u16,
+    comes_at: u64,
+    /// How many lines the owner had fetched when it used this one last.
+    used: u64,
+}
+
+/// A line that has come to a CPU, when, and until when the next CPU's request cannot have taken it away.
+#[derive(Clone, Copy)]
+struct Kept {
+    line: u32,
+    from: u64,
+    until: u64,
+}
+
+/// Requests of a CPU that may be under way at a time, as far as it matters which.
+const KEPT: usize = 8;
+
+/// What a CPU has in its caches and buffers.
+#[derive(Clone)]
+struct Private {
+    /// When the last store of the buffer takes effect.
+    stored_at: u64,
+    kept: [Kept; KEPT],
+    /// Lines that it has fetched.
+    fetched: u64,
 }
 
 const NOBODY: u16 = u16::MAX;
 
-#[derive(Default)]
 pub(crate) struct Lines {
     lines: Vec<State>,
+    private: Vec<Private>,
+    random: Random,
     /// Transfers and the time they waited, for the report.
     pub(crate) transfers: u64,
     pub(crate) waited_ns: u64,
 }
 
 impl Lines {
+    pub(crate) fn new(cpus: usize, seed: u64) -> Self {
+        Lines {
+            lines: Vec::new(),
+            private: vec![
+                Private {
+                    stored_at: 0,
+                    kept: [Kept {
+                        line: u32::MAX,
+                        from: 0,
+                        until: 0
+                    }; KEPT],
+                    fetched: 0,
+                };
+                cpus
+            ],
+            random: Random::new(seed),
+            transfers: 0,
+            waited_ns: 0,
+        }
+    }
+
     pub(crate) fn add(&mut self) -> Line {
         self.lines.push(State {
             busy_until: 0,
             owner: NOBODY,
             sharers: [0; WORDS],
+            comes_to: NOBODY,
+            comes_at: 0,
+            used: 0,
         });
         Line(u32::try_from(self.lines.len() - 1).expect("fewer than 2^32 lines"))
     }
 
-    /// An access by `cpu` that arrives now; returns when it is complete.
+    /// An access by `cpu` that arrives now; returns when the CPU goes on. `update_ns`: what a read-modify-write takes.
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the machine lends what it has")]
     pub(crate) fn access(
         &mut self,
         line: Line,
         access: Access,
         cpu: usize,
         now: u64,
+        update_ns: u64,
         costs: &Costs,
         distances: &Distances,
     ) -> u64 {
-        let state = &mut self.lines[line.0 as usize];
-        let (word, bit) = (cpu / 64, 1_u64 << (cpu % 64));
-        let has_copy = state.sharers[word] & bit != 0;
-        if access == Access::Read {
-            if has_copy {
-                return now.max(state.busy_until.min(now)) + costs.hit_ns;
-            }
-        } else if has_copy && usize::from(state.owner) == cpu && state.is_alone(word, bit) {
-            let more = if access == Access::Update {
-                costs.update_ns
-            } else {
-                0
-            };
-            return now + costs.hit_ns + more;
-        }
-        let from = if state.owner == NOBODY || usize::from(state.owner) == cpu {
-            state.farthest(cpu, distances)
-        } else {
-            distances.between(usize::from(state.owner), cpu)
+        let private = &mut self.private[cpu];
+        let now = match access {
+            Access::Update => now.max(private.stored_at),
+            Access::Read | Access::Write => now,
         };
-        let transfer = costs.transfer_ns[from];
-        let start = now.max(state.busy_until);
-        self.transfers += 1;
-        self.waited_ns += start - now;
-        let done = start + transfer;
-        match access {
-            Access::Read => {
-                state.sharers[word] |= bit;
-                // After the first reader has fetched it the line is shared, and others are served without the owner.
-                state.busy_until = start + transfer / costs.read_overlap.max(1);
+        let more = match access {
+            Access::Update => update_ns,
+            Access::Read | Access::Write => 0,
+        };
+        let state = &mut self.lines[line.0 as usize];
+        let has = match access {
+            Access::Read => state.has_copy(cpu),
+            Access::Write | Access::Update => state.is_only_at(cpu),
+        };
+        if has {
+            let mut there = state.there_at(cpu, now);
+            if usize::from(state.owner) == cpu {
+                if private.fetched - state.used > costs.private_lines {
+                    private.fetched += 1;
+                    there += costs.transfer_ns[SAME_CPU];
+                }
+                state.used = private.fetched;
             }
-            Access::Write | Access::Update => {
-                state.sharers = [0; WORDS];
-                state.sharers[word] = bit;
-                state.owner = cpu as u16;
-                state.busy_until = done;
+            if access == Access::Write {
+                // Others see it after the stores before it.
+                state.busy_until = state.busy_until.max(private.stored_at);
+                return now;
             }
+            return there + more;
         }
-        done + if access == Access::Update {
-            costs.update_ns
-        } else {
-            0
+        if let Some(there) = private.keeps(line, now) {
+            return if access == Access::Write {
+                now
+            } else {
+                there + more
+            };
+        }
+        let Transfer { at, waited } =
+            self.transfer(line, access != Access::Read, cpu, now, costs, distances);
+        self.waited_ns += waited;
+        if access != Access::Write {
+            return at + more;
+        }
+        let stored_at = &mut self.private[cpu].stored_at;
+        *stored_at = at.max(*stored_at);
+        let state = &mut self.lines[line.0 as usize];
+        state.busy_until = state.busy_until.max(*stored_at);
+        (state.comes_to, state.comes_at) = (cpu as u16, at);
+        now
+    }
+
+    /// The line comes to `cpu`, alone or as another copy.
+    fn transfer(
+        &mut self,
+        line: Line,
+        alone: bool,
+        cpu: usize,
+        now: u64,
+        costs: &Costs,
+        distances: &Distances,
+    ) -> Transfer {
+        let state = &mut self.lines[line.0 as usize];
+        let owner = self.private.get(usize::from(state.owner));
+        let is_gone = owner.is_some_and(|owner| owner.fetched - state.used > costs.private_lines);
+        let ns = match is_gone {
+            true => costs.transfer_ns[SAME_CPU],
+            false => state.transfer_ns(cpu, costs, distances),
+        };
+        let done = match alone {
+            true => state.take(cpu, now, ns),
+            false => state.fetch(cpu, now, ns, costs.read_overlap),
+        };
+        self.transfers += 1;
+        let until = match self.random.below(1000) < costs.kept_ppt {
+            true => done.at + ns / 2,
+            false => done.at,
+        };
+        let private = &mut self.private[cpu];
+        private.fetched += 1;
+        if alone {
+            state.used = private.fetched;
+        }
+        private.kept[private.fetched as usize % KEPT] = Kept {
+            line: line.0,
+            from: done.at,
+            until,
+        };
+        done
+    }
+
+    /// Sends for a line that `cpu` is about to access, without waiting for it.
+    pub(crate) fn prefetch(
+        &mut self,
+        line: Line,
+        to_write: bool,
+        cpu: usize,
+        now: u64,
+        costs: &Costs,
+        distances: &Distances,
+    ) {
+        let state = &self.lines[line.0 as usize];
+        let has = match to_write {
+            true => state.is_only_at(cpu),
+            false => state.has_copy(cpu),
+        };
+        if has || self.private[cpu].keeps(line, now).is_some() {
+            return;
+        }
+        let at = self.transfer(line, to_write, cpu, now, costs, distances).at;
+        let state = &mut self.lines[line.0 as usize];
+        (state.comes_to, state.comes_at) = (cpu as u16, at);
+    }
+}
+
+impl Private {
+    /// When a line is there that comes, or that no other CPU's request can have taken yet.
+    fn keeps(&self, line: Line, now: u64) -> Option<u64> {
+        let mut kept = self.kept.iter();
+        let kept = kept.find(|kept| kept.line == line.0 && now <= kept.until)?;
+        Some(now.max(kept.from))
+    }
+}
+
+/// Where in its source a program has waited for lines.
+#[derive(Default)]
+pub(crate) struct Waits(ByNumber<Wait>);
+
+/// What was waited for lines at one place of the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The file and line.
+    pub at: &'static Location<'static>,
+    /// How often.
+    pub count: u64,
+    /// How long, all together.
+    pub ns: u64,
+}
+
+impl Waits {
+    #[inline]
+    pub(crate) fn note(&mut self, at: &'static Location<'static>, ns: u64) {
+        if ns > 0 {
+            let new = || Wait {
+                at,
+                count: 0,
+                ns: 0,
+            };
+            let key = std::ptr::from_ref(at).addr();
+            let wait = self.0.entry(key).or_insert_with(new);
+            wait.count += 1;
+            wait.ns += ns;
         }
     }
+
+    /// The longest first.
+    pub(crate) fn sorted(&self) -> Vec<Wait> {
+        let mut all: Vec<Wait> = Vec::new();
+        for wait in self.0.values() {
+            match all.iter_mut().find(|other| other.at == wait.at) {
+                Some(other) => {
+                    other.count += wait.count;
+                    other.ns += wait.ns;
+                }
+                None => all.push(wait.clone()),
+            }
+        }
+        all.sort_by_key(|wait| (std::cmp::Reverse(wait.ns), wait.at.file(), wait.at.line()));
+        all
+    }
+}
+
+struct Transfer {
+    at: u64,
+    waited: u64,
 }
 
 impl State {
     #[inline]
-    fn is_alone(&self, word: usize, bit: u64) -> bool {
-        self.sharers
-            .iter()
-            .enumerate()
-            .all(|(at, &sharers)| sharers == if at == word { bit } else { 0 })
+    fn has_copy(&self, cpu: usize) -> bool {
+        self.sharers[cpu / 64] & 1 << (cpu % 64) != 0
+    }
+
+    #[inline]
+    fn is_only_at(&self, cpu: usize) -> bool {
+        usize::from(self.owner) == cpu
+            && self.sharers.iter().enumerate().all(|(at, &sharers)| {
+                sharers
+                    == match at == cpu / 64 {
+                        true => 1 << (cpu % 64),
+                        false => 0,
+                    }
+            })
+    }
+
+    /// When the copy that `cpu` has can be used.
+    #[inline]
+    fn there_at(&self, cpu: usize, now: u64) -> u64 {
+        match usize::from(self.comes_to) == cpu {
+            true => now.max(self.comes_at),
+            false => now,
+        }
+    }
+
+    fn transfer_ns(&self, cpu: usize, costs: &Costs, distances: &Distances) -> u64 {
+        let from = if self.owner == NOBODY || usize::from(self.owner) == cpu {
+            self.farthest(cpu, distances)
+        } else {
+            distances.between(usize::from(self.owner), cpu)
+        };
+        costs.transfer_ns[from]
+    }
+
+    /// Another copy comes to `cpu`.
+    fn fetch(&mut self, cpu: usize, now: u64, ns: u64, overlap: u64) -> Transfer {
+        let start = now.max(self.busy_until);
+        self.sharers[cpu / 64] |= 1 << (cpu % 64);
+        // After the first reader has fetched it the line is shared, and others are served without the owner.
+        self.busy_until = start + ns / overlap.max(1);
+        Transfer {
+            at: start + ns,
+            waited: start - now,
+        }
+    }
+
+    /// `cpu` gets the only copy.
+    fn take(&mut self, cpu: usize, now: u64, ns: u64) -> Transfer {
+        let start = now.max(self.busy_until);
+        self.sharers = [0; WORDS];
+        self.sharers[cpu / 64] = 1 << (cpu % 64);
+        self.owner = cpu as u16;
+        self.busy_until = start + ns;
+        Transfer {
+            at: start + ns,
+            waited: start - now,
+        }
     }
 
     /// The distance class of the farthest CPU that has a copy: an invalidation is done when that one has answered.

@@ -11,6 +11,7 @@ use crate::vm::{Timer, is_inside, suspend, with};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::panic::Location;
 use std::time::Duration;
 
 /// Long computations are cut into pieces, since siblings come and go.
@@ -107,22 +108,54 @@ pub fn line_at(address: usize) -> Line {
     })
 }
 
-/// Accesses a line. What the caller does until its next visible operation happens at that point of time.
+/// Accesses a line. What the caller does until its next visible operation happens when the line is there.
 #[inline]
 pub fn access(line: Line, access: Access) {
+    access_taking(line, access);
+}
+
+/// As [`access`]; returns how long it took.
+#[inline]
+fn access_taking(line: Line, access: Access) -> u64 {
     visible(u64::from(line.0) << 4 | 8 | access as u64);
-    with(|vm| vm.access(line, access));
+    let (took, first) = with(|vm| {
+        let arrival = vm.now();
+        let waits = vm.access(line, access);
+        let (cpu, took) = (vm.cpu, vm.now() - arrival);
+        // Others may come before.
+        (took, !waits || vm.schedule(cpu))
+    });
+    if !first {
+        suspend();
+    }
+    took
 }
 
 /// As [`access`] of the line at an address, for code whose own instructions are not charged otherwise.
 #[inline]
+#[track_caller]
 pub fn touch(address: usize, kind: Access) {
+    let place = Location::caller();
     with(|vm| {
         let cpu = vm.cpu;
-        let ns = vm.computing(cpu, vm.costs.between_ns);
+        let ns = vm.rounded(vm.costs.between_ps);
+        let ns = vm.computing(cpu, ns);
         vm.cpus[cpu].clock += ns;
     });
-    access(line_at(address), kind);
+    let took = access_taking(line_at(address), kind);
+    with(|vm| vm.waits.note(place, took));
+}
+
+/// Sends for the line at an address, which the caller is about to use, and does not wait for it.
+#[inline]
+pub fn prefetch(address: usize, to_write: bool) {
+    let line = line_at(address);
+    visible(u64::from(line.0) << 4 | 14 | u64::from(to_write));
+    with(|vm| {
+        let (cpu, now) = (vm.cpu, vm.now());
+        vm.lines
+            .prefetch(line, to_write, cpu, now, &vm.costs, &vm.distances);
+    });
 }
 
 /// The CPU that the caller runs on.

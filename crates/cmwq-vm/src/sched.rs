@@ -31,13 +31,17 @@ impl Vm {
         let thread = &mut self.threads[tid.index()];
         thread.ran_ns += ran;
         thread.vruntime_ns += ran;
+        thread.left_at = now;
         core.min_vruntime_ns = core
             .min_vruntime_ns
             .max(thread.vruntime_ns.saturating_sub(thread.slice_ns));
     }
 
-    /// Lets the thread that has had the least run next, or idles.
+    /// Lets the thread that has had the least run next, one of another CPU's if none waits here, or idles.
     pub(crate) fn pick(&mut self, cpu: usize, now: u64) {
+        if self.cpus[cpu].queue.is_empty() {
+            self.pull(cpu, now);
+        }
         let queue = &self.cpus[cpu].queue;
         let best = (0..queue.len()).min_by_key(|&at| self.threads[queue[at].index()].vruntime_ns);
         let Some(best) = best else {
@@ -69,6 +73,33 @@ impl Vm {
         self.schedule(cpu);
     }
 
+    /// A CPU that is about to idle takes a thread that waits for another one: the first that it finds whose working set is no longer in a cache.
+    fn pull(&mut self, cpu: usize, now: u64) {
+        if !self.all.contains(cpu) {
+            return;
+        }
+        let count = self.cpus.len();
+        let near = |vm: &Vm, other: usize| vm.cpus[cpu].llc.contains(other);
+        for is_near in [true, false] {
+            let others = (1..count).map(|step| (cpu + step) % count);
+            for other in others.filter(|&other| near(self, other) == is_near) {
+                let waits = self.cpus[other].queue.iter().position(|&tid| {
+                    let thread = &self.threads[tid.index()];
+                    let is_cold = now >= thread.left_at + self.costs.hot_ns;
+                    is_cold && thread.allowed.contains(cpu)
+                });
+                if let Some(at) = waits {
+                    let tid = self.cpus[other].queue.remove(at);
+                    let floor = self.cpus[cpu].min_vruntime_ns;
+                    let thread = &mut self.threads[tid.index()];
+                    thread.vruntime_ns = thread.vruntime_ns.max(floor);
+                    self.cpus[cpu].queue.push(tid);
+                    return;
+                }
+            }
+        }
+    }
+
     /// Others wait: the running thread's slice has an end.
     fn arm_tick(&mut self, cpu: usize, now: u64) {
         let core = &mut self.cpus[cpu];
@@ -80,6 +111,7 @@ impl Vm {
         let picks = core.picks;
         let slice = self.threads[tid.index()].slice_ns;
         let end = (core.picked_at + slice).max(now + 1);
+        let end = end.next_multiple_of(self.costs.tick_ns.max(1));
         self.add_timer(end, Timer::Tick(cpu, picks));
     }
 

@@ -87,12 +87,14 @@ impl SpinLock {
                 None => spin.held = false,
                 Some((next, since)) => {
                     // The waiter's spinning load fetches the line, and its store makes it its own.
-                    let seen =
+                    let update_ns = vm.rounded(vm.costs.update_ps);
+                    let mut access = |access, at| {
+                        let (costs, distances) = (&vm.costs, &vm.distances);
                         vm.lines
-                            .access(line, Access::Read, next, now, &vm.costs, &vm.distances);
-                    let taken =
-                        vm.lines
-                            .access(line, Access::Update, next, seen, &vm.costs, &vm.distances);
+                            .access(line, access, next, at, update_ns, costs, distances)
+                    };
+                    let seen = access(Access::Read, now);
+                    let taken = access(Access::Update, seen);
                     let spin = &mut vm.spins[self.0];
                     spin.since = taken;
                     spin.totals.taken += 1;

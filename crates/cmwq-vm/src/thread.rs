@@ -61,6 +61,8 @@ pub(crate) struct Thread {
     /// What the clock said last: it never goes back.
     pub(crate) last_clock: u64,
     pub(crate) ran_ns: u64,
+    /// When it last left a CPU.
+    pub(crate) left_at: u64,
     pub(crate) slice_ns: u64,
     pub(crate) nice: i32,
     pub(crate) voluntary: i64,

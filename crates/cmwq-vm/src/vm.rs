@@ -3,7 +3,7 @@
 use crate::events::{Events, NEVER, Next, key};
 use crate::faults::Faults;
 use crate::machine::{Costs, Distances, Machine};
-use crate::memory::{Access, Line, Lines};
+use crate::memory::{Access, Line, Lines, Wait, Waits};
 use crate::random::Random;
 use crate::set::Cpus;
 use crate::spin::Spin;
@@ -84,6 +84,7 @@ pub(crate) struct Vm {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) threads: Vec<Thread>,
     pub(crate) lines: Lines,
+    pub(crate) waits: Waits,
     pub(crate) by_address: ByNumber<Line>,
     pub(crate) futexes: ByNumber<VecDeque<Tid>>,
     pub(crate) spins: Vec<Spin>,
@@ -128,6 +129,8 @@ pub struct Outcome {
     pub transfers: u64,
     /// See `transfers`.
     pub waited_ns: u64,
+    /// Where the simulated program has waited for lines, the longest first.
+    pub waits: Vec<Wait>,
     /// The time that all CPUs were not idle, added up.
     pub busy_ns: u64,
 }
@@ -301,7 +304,8 @@ impl Vm {
             events: Events::new(count),
             cpus: cpus.collect(),
             threads: Vec::new(),
-            lines: Lines::default(),
+            lines: Lines::new(count, seed),
+            waits: Waits::default(),
             by_address: ByNumber::default(),
             futexes: ByNumber::default(),
             spins: Vec::new(),
@@ -338,6 +342,7 @@ impl Vm {
             wakeups: self.wakeups,
             transfers: self.lines.transfers,
             waited_ns: self.lines.waited_ns,
+            waits: self.waits.sorted(),
             busy_ns: self.cpus.iter().map(|cpu| cpu.busy_ns).sum::<u64>() + not_yet,
         }
     }
@@ -399,13 +404,28 @@ impl Vm {
         })
     }
 
+    /// A cost in ps: a random part of a ns makes up for the rest.
     #[inline]
-    pub(crate) fn access(&mut self, line: Line, access: Access) {
+    pub(crate) fn rounded(&mut self, ps: u64) -> u64 {
+        match ps % 1000 {
+            0 => ps / 1000,
+            _ => (ps + self.random.below(1000)) / 1000,
+        }
+    }
+
+    /// Returns whether the CPU had to wait.
+    #[inline]
+    pub(crate) fn access(&mut self, line: Line, access: Access) -> bool {
+        let update_ns = self.rounded(match access {
+            Access::Update => self.costs.update_ps,
+            Access::Read | Access::Write => 0,
+        });
         let now = self.now();
-        let done = self
-            .lines
-            .access(line, access, self.cpu, now, &self.costs, &self.distances);
+        let lines = &mut self.lines;
+        let (costs, distances) = (&self.costs, &self.distances);
+        let done = lines.access(line, access, self.cpu, now, update_ns, costs, distances);
         self.cpus[self.cpu].clock = done;
+        done > now + update_ns
     }
 
     pub(crate) fn spawn(
@@ -436,6 +456,7 @@ impl Vm {
             vruntime_ns: 0,
             last_clock: 0,
             ran_ns: 0,
+            left_at: 0,
             slice_ns: self.costs.slice_ns,
             nice: 0,
             voluntary: 0,

@@ -292,6 +292,6 @@ fn draw_costs(random: &mut Random) -> Costs {
     let preset = preset(names[random.below(3) as usize]).expect("it is known");
     let mut costs = preset.machine().costs;
     costs.jitter_ppt = [0, 100, 500, 900][random.below(4) as usize];
-    costs.between_ns = [1, 6, 40][random.below(3) as usize];
+    costs.between_ps = [1_000, 6_000, 40_000][random.below(3) as usize];
     costs
 }

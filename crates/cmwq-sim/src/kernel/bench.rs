@@ -56,6 +56,8 @@ pub fn roundtrip(
     items: usize,
     seed: u64,
 ) -> Result<Measured, Stuck> {
+    let mut machine = machine.clone();
+    machine.costs.kept_ppt = settings.costs.kept_ppt;
     let issuers = machine.cpus.len();
     let warm_up = items.div_ceil(10);
     let pods = settings.pods.pods.len();
@@ -122,7 +124,7 @@ pub fn roundtrip(
             queue.locks(),
         ));
     };
-    let outcome = cmwq_vm::run(machine, seed, u64::MAX, main)?;
+    let outcome = cmwq_vm::run(&machine, seed, u64::MAX, main)?;
     let (enqueue, items_per_s, workers, retries, locks) =
         result.take().expect("the main thread leaves its result");
     Ok(Measured {

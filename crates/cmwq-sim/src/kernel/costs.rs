@@ -2,8 +2,8 @@
 //!
 //! The model has two unknowns for each machine. What is done under a pool's lock decides how many items one pool bears, so it is fitted on the
 //! `cache` row. The other one is fitted on the `cpu` row, where pools are no bottleneck. It is what limits that row. Where the node's counter of active items
-//! can be the limit (compare-exchange loops of 72 CPUs without a common order, on 64-bit Arm), that is how often a compare-exchange that
-//! failed succeeds at once; elsewhere it is the length of the path.
+//! can be the limit (compare-exchange loops of 72 CPUs without a common order, on 64-bit Arm), that is how often a CPU keeps a line until a
+//! compare-exchange that failed is repeated; elsewhere it is the length of the path.
 #![forbid(unsafe_code)]
 
 use super::{Settings, WakeOrder, roundtrip};
@@ -24,7 +24,7 @@ pub struct EngineCosts {
     pub issuer_ns: u64,
     /// Between the load of the node's counter and the compare-exchange that adds to it.
     pub retry_ns: u64,
-    /// How often, in parts per thousand, the line stays after a compare-exchange that failed until the next attempt.
+    /// The machine's [`kept_ppt`](cmwq_vm::machine::Costs::kept_ppt), which is fitted.
     pub kept_ppt: u64,
 }
 

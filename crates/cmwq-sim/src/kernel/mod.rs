@@ -230,7 +230,7 @@ impl Queue {
             access(self.active, Access::Update);
             let unchanged = seen == self.changes.get();
             seen = self.changes.get();
-            if unchanged || os::random(1000) < self.settings.costs.kept_ppt {
+            if unchanged {
                 break;
             }
             self.retries.set(self.retries.get() + 1);

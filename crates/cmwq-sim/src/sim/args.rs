@@ -36,6 +36,9 @@ pub(crate) struct Arguments {
     /// What the issuers do; the kernel engine has the published round trips only
     #[arg(long = "loop", value_enum, default_value_t)]
     kind: LoopName,
+    /// cmwq's workers never run items of other pods
+    #[arg(long)]
+    strict: bool,
     /// Issuers, one for each CPU and round again [default: one on each CPU; the kernel engine always has that]
     #[arg(long)]
     issuers: Option<usize>,
@@ -99,6 +102,7 @@ pub(super) struct Plan {
     pub(super) machine: Machine,
     pub(super) engines: Engines,
     pub(super) kind: LoopName,
+    pub(super) strict: bool,
     pub(super) issuers: usize,
     pub(super) items: usize,
     pub(super) seed: u64,
@@ -142,6 +146,7 @@ impl Arguments {
             ("--shard-size", self.shard_size.is_some()),
             ("--engine", self.engine.is_some()),
             ("--wake", self.wake.is_some()),
+            ("--strict", self.strict),
             ("--issuers", self.issuers.is_some()),
             ("--sweep", self.sweep),
             ("--calibrate", self.calibrate.is_some()),
@@ -182,6 +187,9 @@ impl Plan {
             ));
         }
         if engines != Engines::Cmwq {
+            if arguments.strict {
+                return Err("--strict with the kernel engine, whose workers have no items of other pods; it needs --engine cmwq".into());
+            }
             if arguments.kind != LoopName::Roundtrip {
                 let kind = arguments.kind.to_possible_value();
                 let name = kind.map_or(String::new(), |kind| kind.get_name().to_owned());
@@ -216,6 +224,7 @@ impl Plan {
         Ok(Plan {
             engines,
             kind: arguments.kind,
+            strict: arguments.strict,
             issuers: at_most("--issuers", issuers, 4096)?,
             items: at_most("--items", arguments.items.unwrap_or(200), MOST_ITEMS)?,
             seed: arguments.seed,

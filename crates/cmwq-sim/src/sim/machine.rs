@@ -79,12 +79,12 @@ fn set_cost(costs: &mut Costs, key: &str, value: &Value) -> Result<(), String> {
         costs.transfer_ns = numbers
             .and_then(|numbers| numbers.try_into().ok())
             .ok_or_else(|| format!(
-                "transfer_ns: {value} must be five whole numbers: from memory, SMT sibling, same cache, same socket, other socket"
+                "transfer_ns: {value} must be five whole numbers: from the last-level cache, SMT sibling, same cache, same socket, other socket"
             ))?;
         return Ok(());
     }
-    let all = costs_by_name!(costs, hit_ns update_ns between_ns read_overlap smt_slowdown_ppt jitter_ppt syscall_ns switch_ns yield_ns clock_ns wake_ns
-        interrupt_send_ns interrupt_ns wake_awake_ns idle_poll_ns idle_exit_ns idle_exit_deep_ns idle_deep_after_ns clone_ns migration_ns slice_ns
+    let all = costs_by_name!(costs, kept_ppt private_lines update_ps between_ps read_overlap smt_slowdown_ppt jitter_ppt syscall_ns switch_ns yield_ns clock_ns wake_ns
+        interrupt_send_ns interrupt_ns wake_awake_ns idle_poll_ns idle_exit_ns idle_exit_deep_ns idle_deep_after_ns clone_ns migration_ns hot_ns slice_ns tick_ns
         preempt_after_ns pause_ns);
     let names: Vec<&str> = all.iter().map(|cost| cost.0).collect();
     let names = names.join(", ");

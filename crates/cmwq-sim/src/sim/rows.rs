@@ -71,7 +71,20 @@ pub(super) struct Account {
     pub(super) lock_wait_ns: Option<f64>,
     pub(super) wakeups: f64,
     pub(super) switches: f64,
+    /// The places of the library's source that have waited for lines the longest.
+    pub(super) waits: Vec<Wait>,
 }
+
+/// What an item waits for lines at one place of the source, transfers included.
+#[derive(Serialize)]
+pub(super) struct Wait {
+    pub(super) at: String,
+    pub(super) ns: f64,
+    pub(super) times: f64,
+}
+
+/// As many places as are named.
+const WAITS: usize = 12;
 
 impl Account {
     fn new(outcome: &Outcome, lock_wait_ns: Option<u64>, items: usize) -> Account {
@@ -83,6 +96,16 @@ impl Account {
             lock_wait_ns: lock_wait_ns.map(each),
             wakeups: each(outcome.wakeups),
             switches: each(outcome.switches),
+            waits: outcome
+                .waits
+                .iter()
+                .take(WAITS)
+                .map(|wait| Wait {
+                    at: format!("{}:{}", wait.at.file(), wait.at.line()),
+                    ns: each(wait.ns),
+                    times: each(wait.count),
+                })
+                .collect(),
         }
     }
 }
@@ -182,6 +205,7 @@ fn of_cmwq(plan: &Plan, row: &Wanted) -> Result<Row, String> {
             .parse()
             .map_err(|_| format!("no scope {:?}", row.scope))?,
         shard_size: row.shard_size,
+        strict: plan.strict,
         kind: match plan.kind {
             LoopName::Roundtrip => Loop::Roundtrip,
             LoopName::Flood => Loop::Flood,

@@ -60,6 +60,17 @@ pub(super) fn print(table: &Table, format: Format) -> Result<(), String> {
         );
     }
     say!("lines, line wait, lock wait (ns) and wakes are for each item, all CPUs together");
+    // Of several rows only JSON has them.
+    if let [row] = &table.rows[..] {
+        for wait in &row.item.waits {
+            say!(
+                "{:>9.0} ns in {:.2} waits for a line at {}",
+                wait.ns,
+                wait.times,
+                wait.at
+            );
+        }
+    }
     for best in &table.best {
         say!(
             "{}: shards of {} cores, {:.0} items/s; larger ones lose more than a twentieth",

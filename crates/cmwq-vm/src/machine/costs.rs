@@ -14,14 +14,16 @@ pub const OTHER_PACKAGE: usize = 4;
 /// All durations in ns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
-    /// A line from one CPU's cache to another's, by class of distance. The first one is from memory.
+    /// A line from one CPU's cache to another's, by class of distance. The first one is from the last-level cache: what programs use was written before.
     pub transfer_ns: [u64; 5],
-    /// An access of a line that the CPU has.
-    pub hit_ns: u64,
-    /// What a read-modify-write takes more than a load.
-    pub update_ns: u64,
-    /// What real code computes between two of its visible operations, on average: it is charged with each.
-    pub between_ns: u64,
+    /// How often, in parts per thousand, a CPU to which a line has come keeps it for half a transfer though others wait for it.
+    pub kept_ppt: u64,
+    /// Lines that fit into a CPU's own caches.
+    pub private_lines: u64,
+    /// What a read-modify-write takes of a line that the CPU has, in ps. Loads and stores of such a line are among the instructions.
+    pub update_ps: u64,
+    /// What real code computes between two of its visible operations, on average, in ps: it is charged with each.
+    pub between_ps: u64,
     /// How many readers a shared line serves in the time of one transfer.
     pub read_overlap: u64,
     /// How much longer instructions take while the SMT sibling computes, in parts per thousand of the time alone.
@@ -56,8 +58,12 @@ pub struct Costs {
     pub clone_ns: u64,
     /// What a thread pays after it was moved to another CPU: its working set.
     pub migration_ns: u64,
+    /// A thread that has run within this time stays with its CPU when another one idles: its working set is in that cache.
+    pub hot_ns: u64,
     /// How long a thread may run while others wait.
     pub slice_ns: u64,
+    /// Slices end with the timer's next tick.
+    pub tick_ns: u64,
     /// A thread that has run this long is preempted by one that wakes up there.
     pub preempt_after_ns: u64,
     /// `pause` and its like.

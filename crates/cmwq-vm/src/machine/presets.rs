@@ -23,11 +23,16 @@ pub struct Preset {
 }
 
 /// What all presets have in common. A pause takes 140 cycles on recent Intel processors, 40 on AMD's and Arm's.
+///
+/// Between two visible operations of cmwq are 19 instructions (`docs/lab/2026-11-22-instructions.md`: 1,120 for an item without the thaw; 60 such
+/// operations), taken at four a cycle and 3.2 GHz. A read-modify-write takes 20 cycles. A CPU's own cache has
+/// 1 MiB; the last-level cache answers in 20 ns where nothing nearer is known.
 const SYSTEM: Costs = Costs {
-    transfer_ns: [90, 9, 50, 100, 140],
-    hit_ns: 1,
-    update_ns: 5,
-    between_ns: 6,
+    transfer_ns: [20, 9, 50, 100, 140],
+    kept_ppt: 500,
+    private_lines: 16_384,
+    update_ps: 5_000,
+    between_ps: 1_500,
     read_overlap: 4,
     smt_slowdown_ppt: 600,
     jitter_ppt: 100,
@@ -45,7 +50,9 @@ const SYSTEM: Costs = Costs {
     idle_deep_after_ns: 200_000,
     clone_ns: 12_000,
     migration_ns: 500,
+    hot_ns: 500_000,
     slice_ns: 3_000_000,
+    tick_ns: 1,
     preempt_after_ns: 1_000_000,
     pause_ns: 15,
 };
@@ -71,7 +78,8 @@ pub const PRESETS: &[Preset] = &[
         threads: 1,
         absent: 0,
         costs: Costs {
-            transfer_ns: [110, 45, 45, 45, 139],
+            transfer_ns: [35, 45, 45, 45, 139],
+            kept_ppt: 150,
             wake_ns: 1_000,
             interrupt_send_ns: 1_000,
             ..SYSTEM
@@ -87,7 +95,7 @@ pub const PRESETS: &[Preset] = &[
         threads: 2,
         absent: 1,
         costs: Costs {
-            transfer_ns: [90, 8, 47, 47, 135],
+            transfer_ns: [22, 8, 47, 47, 135],
             pause_ns: 45,
             ..SYSTEM
         },
@@ -102,7 +110,7 @@ pub const PRESETS: &[Preset] = &[
         threads: 2,
         absent: 0,
         costs: Costs {
-            transfer_ns: [100, 9, 23, 100, 197],
+            transfer_ns: [13, 9, 23, 100, 197],
             ..SYSTEM
         },
     },
@@ -116,7 +124,8 @@ pub const PRESETS: &[Preset] = &[
         threads: 2,
         absent: 0,
         costs: Costs {
-            transfer_ns: [80, 9, 24, 94, 94],
+            transfer_ns: [11, 9, 24, 94, 94],
+            private_lines: 8_192,
             ..SYSTEM
         },
     },
@@ -129,34 +138,40 @@ pub const PRESETS: &[Preset] = &[
         threads: 2,
         absent: 0,
         costs: Costs {
-            transfer_ns: [90, 8, 47, 47, 135],
+            transfer_ns: [22, 8, 47, 47, 135],
             pause_ns: 45,
             ..SYSTEM
         },
     },
     Preset {
         name: "two-vcpus",
-        about: "This project's virtual machine of 2 CPUs (AMD EPYC), measured 2026-11-21 by the floor program of benches/peers: a line in 32 to 53 ns \
-                one way, a system call in 0.19 us, a futex wake across CPUs in 11 us for the waker, a ping-pong on one CPU in 4.8 us and across \
-                two in 71 us, with idle CPUs kept from halting in 30",
+        about: "This project's virtual machine of 2 CPUs (AMD EPYC, Zen 5), measured 2026-11-24 (docs/lab): a line in 31 ns \
+                one way by compare-exchanges, in 45 to 53 by a store and loads, which are two transfers, an atomic addition in 4.7; 4.2 GHz. By the floor program of benches/peers: a system call in 0.11 us, a yield to another thread in 1.1 us, a \
+                ping-pong on one CPU in 3.5 us and across two in 47.6 us, of which the waker spends 7.9 us each time, with idle CPUs kept from \
+                halting in 25. A pause takes 23 ns; a slice is 1.4 ms (sched_getattr), and ends with a tick of 4 ms",
         packages: 1,
         llcs: 1,
         cores: 2,
         threads: 1,
         absent: 0,
         costs: Costs {
-            transfer_ns: [80, 42, 42, 42, 42],
-            syscall_ns: 190,
-            switch_ns: 1_300,
-            yield_ns: 400,
-            clock_ns: 28,
+            transfer_ns: [12, 26, 26, 26, 26],
+            update_ps: 4_700,
+            between_ps: 1_100,
+            syscall_ns: 110,
+            switch_ns: 750,
+            yield_ns: 370,
+            clock_ns: 23,
             wake_ns: 700,
-            interrupt_send_ns: 10_000,
-            interrupt_ns: 3_000,
-            idle_exit_ns: 20_000,
-            idle_exit_deep_ns: 25_000,
+            interrupt_send_ns: 7_100,
+            interrupt_ns: 3_800,
+            idle_exit_ns: 11_300,
+            idle_exit_deep_ns: 11_300,
             idle_poll_ns: 0,
             clone_ns: 15_000,
+            slice_ns: 1_400_000,
+            tick_ns: 4_000_000,
+            pause_ns: 23,
             ..SYSTEM
         },
     },

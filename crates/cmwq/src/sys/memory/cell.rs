@@ -25,6 +25,7 @@ impl<T: Copy> Guarded<T> {
     /// # Safety
     /// No other thread may write the field at the same time.
     #[inline(always)]
+    #[cfg_attr(cmwq_sim, track_caller)]
     pub(crate) unsafe fn get(&self) -> T {
         #[cfg(cmwq_sim)]
         crate::sys::atomic::touch(self, cmwq_vm::Access::Read);
@@ -41,6 +42,7 @@ impl<T: Copy> Guarded<T> {
     /// # Safety
     /// No other thread may read or write the field at the same time.
     #[inline(always)]
+    #[cfg_attr(cmwq_sim, track_caller)]
     pub(crate) unsafe fn set(&self, value: T) {
         #[cfg(cmwq_sim)]
         crate::sys::atomic::touch(self, cmwq_vm::Access::Write);

@@ -18,9 +18,18 @@ pub(crate) fn seq_cst_for_loom() {}
 
 /// An access to the line of `place`.
 #[inline]
+#[track_caller]
 pub(crate) fn touch<T>(place: &T, access: Access) {
     if cmwq_vm::is_inside() {
         os::touch(std::ptr::from_ref(place) as usize, access);
+    }
+}
+
+/// Sends for the line of an address.
+#[inline]
+pub(crate) fn prefetch(address: usize, to_write: bool) {
+    if cmwq_vm::is_inside() {
+        os::prefetch(address, to_write);
     }
 }
 
@@ -45,24 +54,28 @@ macro_rules! atomic {
             }
 
             #[inline]
+            #[track_caller]
             pub(crate) fn load(&self, order: Ordering) -> $value {
                 touch(self, Access::Read);
                 self.0.load(order)
             }
 
             #[inline]
+            #[track_caller]
             pub(crate) fn store(&self, value: $value, order: Ordering) {
                 touch(self, Access::Write);
                 self.0.store(value, order);
             }
 
             #[inline]
+            #[track_caller]
             pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
                 touch(self, Access::Update);
                 self.0.swap(value, order)
             }
 
             #[inline]
+            #[track_caller]
             pub(crate) fn compare_exchange(
                 &self,
                 current: $value,
@@ -75,6 +88,7 @@ macro_rules! atomic {
             }
 
             #[inline]
+            #[track_caller]
             pub(crate) fn compare_exchange_weak(
                 &self,
                 current: $value,
@@ -85,6 +99,7 @@ macro_rules! atomic {
                 self.compare_exchange(current, new, success, failure)
             }
 
+            #[track_caller]
             pub(crate) fn fetch_update(
                 &self,
                 set: Ordering,
@@ -110,6 +125,7 @@ macro_rules! arithmetic {
         impl $name {
             $(
                 #[inline]
+                #[track_caller]
                 pub(crate) fn $operation(&self, value: $value, order: Ordering) -> $value {
                     touch(self, Access::Update);
                     self.0.$operation(value, order)

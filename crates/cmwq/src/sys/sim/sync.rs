@@ -43,12 +43,14 @@ impl<T> Mutex<T> {
         }
     }
 
+    #[track_caller]
     fn take(&self) -> bool {
         self.state
             .compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
+    #[track_caller]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         if !self.take() {
             self.wait();
@@ -56,11 +58,13 @@ impl<T> Mutex<T> {
         self.guard()
     }
 
+    #[track_caller]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.take().then(|| self.guard())
     }
 
     /// As [`lock`](Self::lock), and whether another thread held it.
+    #[track_caller]
     pub(crate) fn lock_noting(&self) -> (MutexGuard<'_, T>, bool) {
         let free = self.take();
         if !free {
@@ -69,6 +73,7 @@ impl<T> Mutex<T> {
         (self.guard(), !free)
     }
 
+    #[track_caller]
     fn spin(&self) -> u32 {
         for _ in 0..SPINS {
             let state = self.state.load(Ordering::Relaxed);
@@ -80,6 +85,7 @@ impl<T> Mutex<T> {
         LOCKED
     }
 
+    #[track_caller]
     fn wait(&self) {
         if self.spin() == FREE && self.take() {
             return;
