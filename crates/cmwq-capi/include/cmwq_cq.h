@@ -12,7 +12,7 @@ extern "C" {
 /*
  * Where items deliver results to a thread that waits in an event loop of its own. Entries are posted by items and drained by the owner, in the order in which they were
  * posted. Each thread that sleeps until there are some is an owner, and has a handle of its own: see cmwq_cq_clone(). Posting makes no system call as long as the owner is
- * awake or has not armed; the first post after an arming makes the eventfd readable, where the pool has a backlog a little later (250 us at most).
+ * awake or has not armed; the first post after an arming makes the eventfd readable, where the pool has a backlog a little later (500 us at most).
  *
  *	for (;;) {
  *		while ((n = cmwq_cq_drain(cq, entries, 64)) > 0)

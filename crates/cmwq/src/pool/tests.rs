@@ -18,8 +18,9 @@ use crate::sys::thread;
 use crate::topology::Topology;
 use crate::{Engine, Workqueue};
 pub(super) use raw::claim;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 /// An engine of so many CPUs in one pod.
@@ -278,6 +279,25 @@ fn the_monitor_calls_the_waker_of_an_item_that_does_not_end_and_holds_no_lock() 
         another.execute(|| ()).expect("it is accepted");
         await_wake(&entered);
     });
+    assert_eq!(task.woken.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn who_polls_a_handle_calls_the_wakers_that_are_deferred() {
+    let (_engine, wq, pool) = queue(1, 8);
+    let wq = Arc::new(wq);
+    let (task, waker) = task_of(&pool);
+    let (entered, another) = (task.clone(), wq.clone());
+    in_item(&wq, &pool, move |pool| {
+        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        Pool::wake_task(waker);
+        // It waits, as the pool has one CPU.
+        let mut handle = another.spawn(|| ());
+        let polled = Pin::new(&mut handle).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+        assert_eq!(entered.woken.load(Ordering::Relaxed), 1);
+    });
+    drop(pool.pending_wakeups.forbid(pool.id));
     assert_eq!(task.woken.load(Ordering::Relaxed), 1);
 }
 

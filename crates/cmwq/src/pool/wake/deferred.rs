@@ -5,7 +5,7 @@
 //! anyway. So a completing worker may enter the sleeper here and go on. The sleeper is woken some items later, and finds several of its completions
 //! done.
 //!
-//! The monitor sets the longest delay at each tick: a quarter of the time that an item queued now will wait, since the time from queueing to the end
+//! The monitor sets the longest delay at each tick: half of the time that an item queued now will wait, since the time from queueing to the end
 //! of an item then grows by that share at most; and zero if items end rarely. Initially the delay is zero and sleepers are woken at once: a pool that
 //! the monitor does not sample never defers. The delay stays for the first few ticks at which no CPU is in demand.
 //!
@@ -44,7 +44,7 @@ use std::task::Waker;
 /// The most sleepers at a time; further ones are woken at once.
 const PLACES: usize = 32;
 /// The longest delay.
-const LATEST_NS: u64 = 250_000;
+const LATEST_NS: u64 = 500_000;
 /// Less than the cost of two wake-ups is not worth it.
 const WORTH_NS: u64 = 15_000;
 /// If items end more rarely, sleepers are woken at once: workers come by too rarely to find expired wake-ups.
@@ -330,7 +330,7 @@ fn deferral_ns(waiting: u64, done: u64, period_ns: u64) -> u64 {
     if done == 0 || period_ns / done > OFTEN_NS {
         return 0;
     }
-    let late_ns = (waiting.saturating_mul(period_ns) / done / 4).min(LATEST_NS);
+    let late_ns = (waiting.saturating_mul(period_ns) / done / 2).min(LATEST_NS);
     if late_ns < WORTH_NS { 0 } else { late_ns }
 }
 
@@ -416,12 +416,12 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_of_the_wait_unless_items_are_long_or_the_wait_is_short() {
+    fn half_of_the_wait_unless_items_are_long_or_the_wait_is_short() {
         const PERIOD: u64 = 2_000_000;
         // Two workers, items of 20 us: 200 a period; 62 wait for 620 us.
-        assert_eq!(deferral_ns(62, 200, PERIOD), 155_000);
+        assert_eq!(deferral_ns(62, 200, PERIOD), 310_000);
         assert_eq!(deferral_ns(400, 200, PERIOD), LATEST_NS);
-        assert_eq!(deferral_ns(4, 200, PERIOD), 0);
+        assert_eq!(deferral_ns(2, 200, PERIOD), 0);
         assert_eq!(deferral_ns(1000, 10, PERIOD), 0);
         assert_eq!(deferral_ns(1000, 0, PERIOD), 0);
     }
