@@ -22,6 +22,7 @@
 
 #ifndef CMWQ_NO_WAIT
 
+#include <linux/cmwq_barrier.h>
 #include <linux/list.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
