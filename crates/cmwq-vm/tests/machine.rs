@@ -124,7 +124,8 @@ fn a_spinlock_excludes_and_goes_to_the_one_that_waits_longest() {
 
 #[test]
 fn two_that_compute_on_one_cpu_get_slices_and_a_sleeper_misses_nothing() {
-    let machine = exact("two-vcpus");
+    let mut machine = exact("two-vcpus");
+    machine.costs.tick_ns = 1;
     let slice = machine.costs.slice_ns;
     let longest_gap = run(&machine, move || {
         let gap = Rc::new(Cell::new(0));
@@ -218,6 +219,7 @@ fn trips(
     let other = Rc::new(Cell::new(false));
     let ended = other.clone();
     os::spawn("back", on(cpus[1]), move || {
+        os::sleep(Duration::from_millis(1));
         (0..count).for_each(back);
         ended.set(true);
     })

@@ -56,7 +56,7 @@ const X86: Model = Model {
     fitted: Fitted::Path,
     path_ns: 6_500,
     queue_ppt: 167,
-    kept_ppt: 500,
+    kept_ppt: 400,
 };
 /// 64-bit Arm.
 const ARM: Model = Model {

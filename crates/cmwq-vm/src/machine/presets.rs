@@ -29,7 +29,7 @@ pub struct Preset {
 /// 1 MiB; the last-level cache answers in 20 ns where nothing nearer is known.
 const SYSTEM: Costs = Costs {
     transfer_ns: [20, 9, 50, 100, 140],
-    kept_ppt: 500,
+    kept_ppt: 400,
     private_lines: 16_384,
     update_ps: 5_000,
     between_ps: 1_500,
