@@ -332,7 +332,7 @@ fn stores_and_prefetches_are_not_waited_for_until_something_needs_them() {
 fn an_exchange_that_has_failed_can_be_repeated_before_the_next_cpu_has_the_line() {
     let mut machine = exact("grace");
     machine.costs.kept_ppt = 1000;
-    let update = (machine.costs.update_ps / 1000);
+    let update = machine.costs.update_ps / 1000;
     let failures = run(&machine, move || {
         let line = os::new_line();
         let value = Rc::new(Cell::new(0_u64));
