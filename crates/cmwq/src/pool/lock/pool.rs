@@ -77,7 +77,7 @@ impl Pool {
             })),
             oldest_batch: OldestBatch::new(),
             spin_budget: CachePadded::new(SpinBudget::up_to(looks)),
-            returns: BriefSpin::new(),
+            returns: CachePadded::new(BriefSpin::new()),
             pending_wakeups: CachePadded::new(PendingWakeups::new()),
             helper,
             group,

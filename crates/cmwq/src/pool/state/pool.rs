@@ -121,8 +121,8 @@ pub(crate) struct Pool {
     pub(in crate::pool) oldest_batch: OldestBatch,
     /// How long a worker of this pool spins before it parks.
     pub(in crate::pool) spin_budget: CachePadded<SpinBudget>,
-    /// Whether running workers soon come back for more.
-    pub(in crate::pool) returns: BriefSpin,
+    /// Whether running workers soon come back for more. Issuers write it: not on a line that workers read.
+    pub(in crate::pool) returns: CachePadded<BriefSpin>,
     /// Deferred wake-ups: what these sleepers wait for has completed.
     pub(in crate::pool) pending_wakeups: CachePadded<PendingWakeups>,
     pub(in crate::pool) helper: Arc<dyn Helper>,
