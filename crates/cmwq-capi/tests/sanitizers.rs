@@ -99,14 +99,21 @@ fn compilers(test: &str) -> Vec<String> {
 const PROGRAMS: [(&str, u32); 4] = [("threads", 2), ("others", 4), ("shared", 3), ("freed", 1)];
 
 fn program(program: &str, compiler: &str, race: u32) -> Output {
+    run(&built(program, compiler, race))
+}
+
+fn built(program: &str, compiler: &str, race: u32) -> PathBuf {
     let folder = folder(&format!("tsan-{program}-{race}-{compiler}"));
     let source = format!("tests/c/sanitizers/{program}.c");
     let race = format!("-DRACE={race}");
     let beside = crate_dir().join("tests/c/sanitizers/beside.c");
     let beside = beside.to_str().unwrap();
     let args = ["-std=gnu11", "-fsanitize=thread", &race, beside];
-    run(&compile(&folder, &source, compiler, &args))
+    compile(&folder, &source, compiler, &args)
 }
+
+/// A detector misses a race in a run where it has forgotten the first access when the second comes.
+const ATTEMPTS: usize = 10;
 
 #[test]
 fn what_the_library_orders_is_no_race() {
@@ -128,12 +135,11 @@ fn a_race_of_the_programs_own_is_found() {
     for compiler in compilers("race") {
         for (name, races) in PROGRAMS {
             for race in 1..=races {
-                let output = program(name, &compiler, race);
-                let text = said(&output);
+                let built = built(name, &compiler, race);
+                let finds = |_| said(&run(&built)).contains("WARNING: ThreadSanitizer: data race");
                 assert!(
-                    text.contains("WARNING: ThreadSanitizer: data race"),
-                    "{name}, {compiler}, {race}: {}\n{text}",
-                    output.status
+                    (0..ATTEMPTS).any(finds),
+                    "{name}, {compiler}, {race}: no report in {ATTEMPTS} runs"
                 );
             }
         }
