@@ -134,9 +134,19 @@ impl NodeLimit {
         self.waiting.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether exactly one pool workqueue waits for a credit, and no lowered limit is overdrawn.
-    pub(crate) fn only_one_waits(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) == 1 && self.free.load(Ordering::Relaxed) >= 0
+    /// How many items in a row a pool workqueue that waits may begin with credits of items that have ended, before it gives one credit back
+    /// for those that wait elsewhere. 0: it gives back each. No bound if no other waits. With one credit at a time, a flood over several
+    /// pods would be a hand-over and a wake-up for each item.
+    pub(crate) fn own_turns(&self) -> i32 {
+        if self.free.load(Ordering::Relaxed) < 0 {
+            // A lowered limit is overdrawn.
+            return 0;
+        }
+        match self.waiting.load(Ordering::Relaxed) {
+            1 => i32::MAX,
+            _ if self.shared.is_some() => 0,
+            _ => self.portion.load(Ordering::Relaxed) - 1,
+        }
     }
 
     /// Whether unused credits have to be given back: a pool workqueue waits, or a lowered limit is overdrawn.

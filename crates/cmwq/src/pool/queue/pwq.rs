@@ -62,6 +62,8 @@ pub(crate) struct PoolWorkqueue<O> {
     pub(in crate::pool) inactive: List,
     /// In the line for a credit.
     pub(in crate::pool) waiting: bool,
+    /// Items in a row that began with a credit of one that had ended, while others waited too.
+    own_turns: i32,
     /// Takes no new items; gone when the last one has ended.
     pub(in crate::pool) retired: bool,
     /// Accepts items but makes none active: an older pool workqueue of an ordered queue still has some.
@@ -96,6 +98,7 @@ impl<O> PoolWorkqueue<O> {
             credits: HeldCredits::default(),
             inactive: List::new(Seat::Inactive),
             waiting: false,
+            own_turns: 0,
             retired: false,
             plugged: false,
             serial: 0,
@@ -279,14 +282,19 @@ impl<O> PoolWorkqueue<O> {
         true
     }
 
-    /// An active item has ended while a pool workqueue waits for a credit. If only this one waits, its own next item gets the credit at
-    /// once. Not the last item: it ends the turn of the pool workqueue in the line, which
-    /// [`Inner::activate_one`](crate::pool::state::pool::Inner::activate_one) does.
+    /// An active item has ended while a pool workqueue waits for a credit. If only this one waits, or it waits too and has
+    /// [turns](crate::pool::NodeLimit::own_turns) left, its own next item gets the credit at once. Not the last item: it ends the turn of the
+    /// pool workqueue in the line, which [`Inner::activate_one`](crate::pool::state::pool::Inner::activate_one) does.
     #[inline]
     pub(in crate::pool) fn next_of_own(&mut self) -> Option<Pending> {
-        if self.inactive.len() < 2 || !self.waiting || !self.limit.only_one_waits() {
+        if self.inactive.len() < 2 || !self.waiting {
             return None;
         }
+        if self.own_turns >= self.limit.own_turns() {
+            self.own_turns = 0;
+            return None;
+        }
+        self.own_turns = self.own_turns.saturating_add(1);
         self.credits.transition_unused_to_used(1);
         self.inactive.pop_front()
     }

@@ -77,11 +77,11 @@ impl Inner {
         };
         if pwq.limit.is_tight() {
             let mut left = active;
-            while left > 0
-                && let Some(item) = pwq.next_of_own()
-            {
-                make_active(&mut self.worklist, item);
-                left -= 1;
+            for _ in 0..active {
+                if let Some(item) = pwq.next_of_own() {
+                    make_active(&mut self.worklist, item);
+                    left -= 1;
+                }
             }
             if left > 0 || active == 0 {
                 ended.credits_freed = pwq.give_back_unused();
