@@ -340,3 +340,6 @@ pub(in crate::pool) fn make_active(worklist: &mut List, item: Pending) {
     tell_activated(&item);
     worklist.push_back(item);
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests;

@@ -1,0 +1,75 @@
+//! Which credits a pool workqueue takes, uses and gives back.
+
+use crate::item::RawWork;
+use crate::pool::state::pool::PwqState;
+use crate::pool::tests::{claim, only_pwq, queue};
+use std::ptr::NonNull;
+
+extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
+
+#[test]
+fn a_caller_slot_gets_no_place_that_others_wait_for() {
+    let (_engine, _wq, pool) = queue(1, 8);
+    let mut guard = pool.lock();
+    let place = only_pwq(&guard);
+    let pwq = guard.pwqs.get_mut(place).expect("it is there");
+    let limit = pwq.limit.clone();
+    let is_granted = |pwq: &mut PwqState| {
+        let granted = pwq.place_for_caller_slot();
+        if granted {
+            pwq.leave_place();
+        }
+        granted
+    };
+    assert!(is_granted(pwq), "a credit is at hand, and nobody wants it");
+    limit.one_more_waits();
+    assert!(!is_granted(pwq), "another pool workqueue waits for one");
+    limit.one_less_waits();
+    limit.give(-100);
+    assert!(!is_granted(pwq), "the limit was lowered, and is overdrawn");
+    limit.give(100);
+    assert!(is_granted(pwq));
+}
+
+#[test]
+fn a_pool_workqueue_in_the_line_goes_on_by_itself_for_some_items_and_then_gives_one_credit_back() {
+    let works: [RawWork; 32] = std::array::from_fn(|_| RawWork::new(nothing));
+    // Portions of four.
+    let (_engine, _wq, pool) = queue(1, 16);
+    let mut guard = pool.lock();
+    let (number, place) = (pool.id, only_pwq(&guard));
+    let pwq = guard.pwqs.get_mut(place).expect("it is there");
+    let limit = pwq.limit.clone();
+    assert!(pwq.use_credit(), "nobody else has one");
+    pwq.credits.transition_used_to_unused(1);
+    for item in &works {
+        pwq.inactive.push_back(claim(item, number, place));
+    }
+    assert!(pwq.begin_waiting());
+    let goes_on = |pwq: &mut PwqState| {
+        let next = pwq.next_of_own();
+        if let Some(item) = next {
+            item.release();
+            pwq.credits.transition_used_to_unused(1);
+            return true;
+        }
+        false
+    };
+    assert!((0..8).all(|_| goes_on(pwq)), "no other waits");
+    limit.one_more_waits();
+    let turns: Vec<bool> = (0..9).map(|_| goes_on(pwq)).collect();
+    let (on, back) = (true, false);
+    assert_eq!(turns, [back, on, on, on, back, on, on, on, back]);
+    limit.give(-100);
+    assert!(!goes_on(pwq), "the limit was lowered, and is overdrawn");
+    limit.give(100);
+    limit.one_less_waits();
+    while pwq.inactive.len() > 1 {
+        assert!(goes_on(pwq), "no other waits");
+    }
+    assert!(!goes_on(pwq), "the last one ends the turn in the line");
+    pwq.inactive.pop_front().expect("the last one").release();
+    pwq.waiting = false;
+    limit.one_less_waits();
+    pwq.give_back_unused();
+}
