@@ -4,6 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Mutex;
+
+/// One test at a time: what one writes cannot be executed while a child that another one starts has it open.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A folder with `cmwq` in it, and nothing else.
 fn installed() -> tempfile::TempDir {
@@ -29,6 +33,7 @@ fn sim(dir: &Path, path: &Path, arguments: &[&str]) -> Output {
 
 #[test]
 fn without_a_simulator_it_says_what_is_missing() {
+    let _alone = ALONE.lock();
     let dir = installed();
     let empty = tempfile::tempdir().unwrap();
     let output = sim(dir.path(), empty.path(), &["--published"]);
@@ -40,6 +45,7 @@ fn without_a_simulator_it_says_what_is_missing() {
 
 #[test]
 fn the_simulator_beside_it_is_run_with_all_options_and_its_status_is_kept() {
+    let _alone = ALONE.lock();
     let (dir, elsewhere) = (installed(), tempfile::tempdir().unwrap());
     put_simulator(elsewhere.path(), "from-the-path");
     let arguments = ["--machine", "grace", "--help", "-x", "--", "a b"];
