@@ -150,7 +150,6 @@ impl Vm {
             let left = core.clock.saturating_sub(now);
             let thread = &mut self.threads[tid.index()];
             thread.remaining_ns = left;
-            thread.preempted += 1;
             moved.push(tid);
             self.pick(cpu, now);
         }

@@ -468,8 +468,6 @@ pub struct Usage {
     pub ran_ns: u64,
     /// How often it went to sleep.
     pub voluntary: i64,
-    /// How often it lost its CPU to another thread.
-    pub preempted: i64,
     /// Whether it sleeps.
     pub is_asleep: bool,
     /// Its nice level.
@@ -491,7 +489,6 @@ pub fn usage(tid: Tid) -> Option<Usage> {
         (thread.state != State::Exited).then_some(Usage {
             ran_ns: thread.ran_ns + since,
             voluntary: thread.voluntary,
-            preempted: thread.preempted,
             is_asleep: thread.state == State::Blocked,
             nice: thread.nice,
         })

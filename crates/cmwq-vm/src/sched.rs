@@ -192,7 +192,6 @@ impl Vm {
         let thread = &mut self.threads[tid.index()];
         thread.state = State::Runnable;
         thread.remaining_ns = left;
-        thread.preempted += 1;
         self.pick(cpu, at);
     }
 

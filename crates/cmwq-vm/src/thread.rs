@@ -66,7 +66,6 @@ pub(crate) struct Thread {
     pub(crate) slice_ns: u64,
     pub(crate) nice: i32,
     pub(crate) voluntary: i64,
-    pub(crate) preempted: i64,
     /// It is at its end, and has dropped its values.
     pub(crate) ending: bool,
     pub(crate) locals: HashMap<usize, Box<dyn Any>>,

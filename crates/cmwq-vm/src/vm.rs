@@ -460,7 +460,6 @@ impl Vm {
             slice_ns: self.costs.slice_ns,
             nice: 0,
             voluntary: 0,
-            preempted: 0,
             ending: false,
             locals: HashMap::new(),
             fiber: Some(Box::new(fiber)),

@@ -83,7 +83,7 @@ impl WqCore {
     /// The pool workqueues, each with the number of its items completed so far; `None` if any has items in flight. Checks one after the
     /// other, not at one instant.
     pub(in crate::workqueue) fn at_rest(&self) -> Option<Vec<(Arc<Pwq>, u64)>> {
-        let looks = self.members().into_iter().map(|pwq| {
+        let at_rest = self.members().into_iter().map(|pwq| {
             let mut guard = pwq.pool.lock();
             guard.drain();
             let completed = guard.pwq_stats(pwq.key).completed;
@@ -91,7 +91,7 @@ impl WqCore {
             drop(guard);
             idle.then_some((pwq, completed))
         });
-        looks.collect()
+        at_rest.collect()
     }
 
     /// Whether the caller is the first to destroy it, and so has to.

@@ -8,12 +8,12 @@ use crate::sys::sync::Mutex;
 use std::sync::{Arc, OnceLock};
 
 /// More would only cost memory: CPUs beyond this share epoch pins.
-const MAX_GATES: usize = 1024;
+const MAX_READERS: usize = 1024;
 
 /// The process's epoch pins, one per CPU.
 pub(crate) fn epochs() -> &'static Epochs {
-    static GATES: OnceLock<Epochs> = OnceLock::new();
-    GATES.get_or_init(|| {
+    static EPOCHS: OnceLock<Epochs> = OnceLock::new();
+    EPOCHS.get_or_init(|| {
         fork::hold_during_forks(ProcessLock::Epochs, || {
             let readers = epochs().hold_during_fork();
             Box::new(|side| {
@@ -24,7 +24,7 @@ pub(crate) fn epochs() -> &'static Epochs {
             })
         });
         // All CPUs that exist, not only the usable ones: pins are found by CPU number.
-        Epochs::new(cpu::configured().min(MAX_GATES))
+        Epochs::new(cpu::configured().min(MAX_READERS))
     })
 }
 

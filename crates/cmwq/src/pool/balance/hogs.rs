@@ -20,7 +20,7 @@ impl Pool {
         (threshold != 0 && !matches!(self.attrs.kind, PoolKind::Bh(_))).then_some(threshold)
     }
 
-    /// Whether the monitor ticks for hogs even while nothing waits: those of per-CPU pools are counted and reported.
+    /// Whether the monitor samples the pool for hogs even while nothing waits: those of per-CPU pools are counted and reported.
     pub(in crate::pool) fn counts_all_hogs(&self) -> bool {
         matches!(self.attrs.kind, PoolKind::PerCpu(_)) && self.hog_threshold_ns().is_some()
     }
@@ -88,11 +88,11 @@ mod tests {
 
     /// The targets after so many ticks at which nothing has ended.
     fn targets(pool: &Arc<Pool>, ticks: usize) -> Vec<u32> {
-        let look = |_| {
+        let tick = |_| {
             pool.make_room_beside_hogs(0, TICK_NS);
             pool.lock().target()
         };
-        (0..ticks).map(look).collect()
+        (0..ticks).map(tick).collect()
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Pool {
         group: Arc<Group<Pool>>,
     ) -> Arc<Pool> {
         // On one CPU the issuer needs that CPU to publish.
-        let looks = if binding.cpus.len() <= 1 {
+        let polls = if binding.cpus.len() <= 1 {
             spin::MIN_POLLS
         } else {
             spin::MAX_POLLS_OF_WORKERS
@@ -76,7 +76,7 @@ impl Pool {
                 stats: PoolStats::default(),
             })),
             oldest_batch: OldestBatch::new(),
-            spin_budget: CachePadded::new(SpinBudget::up_to(looks)),
+            spin_budget: CachePadded::new(SpinBudget::up_to(polls)),
             returns: CachePadded::new(BriefSpin::new()),
             pending_wakeups: CachePadded::new(PendingWakeups::new()),
             helper,

@@ -27,7 +27,7 @@ fn called(pools: &[Arc<Pool>]) -> Vec<u32> {
 }
 
 #[test]
-fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_look() {
+fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_tick() {
     let group = Group::new();
     let pool = stubs::saturated(&group, 41, &[0], 2);
     let neighbours =
@@ -95,16 +95,16 @@ fn a_pool_where_nothing_waits_any_more_is_forgotten_after_25_looks() {
     pool.lock().watched = true;
     let mut watch = watch(&pool);
     let mut now = START;
-    let look = |watch: &mut Watch, now: &mut u64| {
+    let tick = |watch: &mut Watch, now: &mut u64| {
         let next = watch.tick(*now);
         *now += PERIOD_NS;
         next.is_some()
     };
     for _ in 0..100 {
-        assert!(look(&mut watch, &mut now), "something waits");
+        assert!(tick(&mut watch, &mut now), "something waits");
     }
     stubs::run_all(&pool);
-    let ticks = (1..100).find(|_| !look(&mut watch, &mut now));
+    let ticks = (1..100).find(|_| !tick(&mut watch, &mut now));
     assert_eq!(ticks, Some(FORGET_AFTER));
     assert!(watch.is_empty() && !pool.lock().watched);
 }
@@ -123,8 +123,8 @@ fn a_pool_is_looked_at_for_as_long_as_others_want_its_slot() {
     holds.lock().counts.set_running(1);
     stubs::run_all(&holds);
     let mut watch = watch(&holds);
-    let look = |nth| watch.tick(START + nth * PERIOD_NS);
-    assert!((0..100).map(look).all(|next| next.is_some()));
+    let tick = |nth| watch.tick(START + nth * PERIOD_NS);
+    assert!((0..100).map(tick).all(|next| next.is_some()));
     drop(waits);
 }
 

@@ -21,7 +21,10 @@ fn a_caller_slot_gets_no_place_that_others_wait_for() {
         }
         granted
     };
-    assert!(is_granted(pwq), "a credit is at hand, and nobody wants it");
+    assert!(
+        is_granted(pwq),
+        "a credit is at hand, and no other needs it"
+    );
     limit.one_more_waits();
     assert!(!is_granted(pwq), "another pool workqueue waits for one");
     limit.one_less_waits();
@@ -40,7 +43,7 @@ fn a_pool_workqueue_in_the_line_goes_on_by_itself_for_some_items_and_then_gives_
     let (number, place) = (pool.id, only_pwq(&guard));
     let pwq = guard.pwqs.get_mut(place).expect("it is there");
     let limit = pwq.limit.clone();
-    assert!(pwq.use_credit(), "nobody else has one");
+    assert!(pwq.use_credit(), "all are free");
     pwq.credits.transition_used_to_unused(1);
     for item in &works {
         pwq.inactive.push_back(claim(item, number, place));
