@@ -371,18 +371,11 @@ pub const PIECES: &[Piece] = &[
     line(
         "disabled-accepted",
         "a disabled item is accepted",
-        &[
-            edit(
-                "item/raw.rs",
-                "        let after = |before| match before {\n            0 => PENDING,",
-                "        let after = |before| match before {\n            0 => PENDING,\n            _ if MUTANT && before & PENDING == 0 => before | PENDING,",
-            ),
-            edit(
-                "item/raw.rs",
-                "            0 => Ok(Pending(item)),\n            _ if before & PENDING != 0",
-                "            0 => Ok(Pending(item)),\n            _ if MUTANT && before & PENDING == 0 => Ok(Pending(item)),\n            _ if before & PENDING != 0",
-            ),
-        ],
+        &[edit(
+            "item/raw.rs",
+            "        let is_idle = |before| before & PENDING == 0 && before < DISABLE_STEP;",
+            "        let is_idle = |before| before & PENDING == 0 && (MUTANT || before < DISABLE_STEP);",
+        )],
     ),
     line(
         "drained-once",

@@ -24,4 +24,5 @@ pub(crate) use location::Seat;
 pub(crate) use raw::{Pending, Started, Unclaimed};
 pub use raw::{RawWork, WorkFn};
 pub(crate) use ticket::{OldestBatch, ticket};
+pub(crate) use work::Lent;
 pub use work::Work;

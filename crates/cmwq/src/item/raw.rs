@@ -10,6 +10,8 @@
 //! from it and the function sees what the claimer stored. Neither end may be replaced by a plain load or store, except for an item that no thread
 //! ever claims: a [one-shot](Pending::one_shot) item, of which only its queue knows the address.
 
+pub(in crate::item) mod link;
+
 use super::location::Place;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
@@ -27,7 +29,7 @@ pub type WorkFn = unsafe extern "C-unwind" fn(NonNull<RawWork>);
 /// `struct work_struct` (`data`, `entry`, `func`), since C programs lay structures of their own over it.
 #[repr(C)]
 pub struct RawWork {
-    /// PENDING, and above it the disable depth.
+    /// PENDING, the other flags, the lent references, and above them the disable depth.
     state: AtomicU32,
     /// The flush colour of its acceptance.
     colour: Guarded<u32>,
@@ -53,6 +55,11 @@ const NODE: u32 = 1 << 1;
 /// Its maker queues it once, and no thread ever claims it. It is the first object in a [block](crate::sys::blocks), or in memory of its own if
 /// it is too large for one: its function uses the line after its own as well.
 const ONE_SHOT: u32 = 1 << 2;
+/// Its last handle is gone: who gives back the last lent reference destroys it. See [`RawWork::lend`].
+const NO_HANDLE: u32 = 1 << 3;
+/// One lent reference, and all that there may be.
+const LENT_STEP: u32 = 1 << 4;
+const LENT: u32 = DISABLE_STEP - LENT_STEP;
 /// One step of the disable depth, which is the upper half of `state`.
 const DISABLE_STEP: u32 = 1 << 16;
 /// The largest disable depth.
@@ -199,7 +206,31 @@ impl RawWork {
             .ok()?;
         Some(before / DISABLE_STEP == 1)
     }
+
+    /// Lends the engine a reference to an item that counts its handles apart ([`Work`](crate::Work)). Each pending or running instance holds one.
+    /// [`Pending::claim_and_lend`] does this in one step with the claim.
+    pub(in crate::item) fn lend(&self) {
+        // Relaxed: the caller has a handle, so nobody destroys the item.
+        let before = self.state.fetch_add(LENT_STEP, Ordering::Relaxed);
+        assert!(before & LENT != LENT, "{TOO_MANY}");
+    }
+
+    /// Gives a lent reference back. `true`: it was the last one, and no handle is left, so the caller destroys the item.
+    #[inline]
+    pub(in crate::item) fn unlend(&self) -> bool {
+        // AcqRel: the uses of all references happen before the destruction.
+        let before = self.state.fetch_sub(LENT_STEP, Ordering::AcqRel);
+        before & (LENT | NO_HANDLE) == LENT_STEP | NO_HANDLE
+    }
+
+    /// The last handle is gone. `true`: no reference is lent, so the caller destroys the item.
+    pub(in crate::item) fn drop_last_handle(&self) -> bool {
+        // AcqRel: as for `unlend`. Nobody lends again without a handle.
+        self.state.fetch_or(NO_HANDLE, Ordering::AcqRel) & LENT == 0
+    }
 }
+
+const TOO_MANY: &str = "an item has more than 4,095 instances that are pending or running";
 
 /// Why an item could not be claimed for queueing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,23 +256,46 @@ impl Pending {
     /// `item` stays valid until its function has been called, or the claim is released.
     #[inline]
     pub(crate) unsafe fn claim(item: NonNull<RawWork>) -> Result<Pending, Unclaimed> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::claim_lending(item, 0) }
+    }
+
+    /// As [`claim`](Self::claim), and [lends](RawWork::lend) a reference if the claim succeeds.
+    ///
+    /// # Safety
+    /// The item counts its handles apart, and the caller has one.
+    #[inline]
+    pub(in crate::item) unsafe fn claim_and_lend(
+        item: NonNull<RawWork>,
+    ) -> Result<Pending, Unclaimed> {
+        // SAFETY: the handle keeps the item until the claim, the lent reference after it.
+        unsafe { Self::claim_lending(item, LENT_STEP) }
+    }
+
+    /// # Safety
+    /// As for [`claim`](Self::claim).
+    #[inline]
+    unsafe fn claim_lending(item: NonNull<RawWork>, lent: u32) -> Result<Pending, Unclaimed> {
         // SAFETY: valid by the caller's promise.
         let state = &unsafe { item.as_ref() }.state;
         let mut before = 0;
+        let is_idle = |before| before & PENDING == 0 && before < DISABLE_STEP;
         // A disabled item is not pending even for an instant: a thread that enables and queues it meanwhile would be told that a
         // pending instance will see its stores.
-        let after = |before| match before {
-            0 => PENDING,
-            _ => before,
+        let after = |before| match is_idle(before) {
+            true => before + lent + PENDING,
+            false => before,
         };
         // AcqRel: see the module's text; always a write, never a mere load.
         while let Err(now) =
             state.compare_exchange_weak(before, after(before), Ordering::AcqRel, Ordering::Relaxed)
         {
             before = now;
+            let too_many = lent != 0 && before & LENT == LENT;
+            assert!(!too_many || !is_idle(before), "{TOO_MANY}");
         }
         match before {
-            0 => Ok(Pending(item)),
+            _ if is_idle(before) => Ok(Pending(item)),
             _ if before & PENDING != 0 => Err(Unclaimed::AlreadyPending),
             _ => Err(Unclaimed::Disabled),
         }
@@ -410,47 +464,6 @@ impl Pending {
     #[inline]
     pub(in crate::item) unsafe fn from_raw(item: NonNull<RawWork>) -> Pending {
         Pending(item)
-    }
-}
-
-/// The links of an item, for the containers of items.
-///
-/// # Safety
-/// The caller owns `item` through the [`Pending`] that it was made from, inside the container that it links.
-pub(in crate::item) mod link {
-    use super::RawWork;
-    use std::ptr::NonNull;
-
-    #[inline]
-    pub(in crate::item) unsafe fn next(item: NonNull<RawWork>) -> Option<NonNull<RawWork>> {
-        // SAFETY: by this module's contract.
-        NonNull::new(unsafe { item.as_ref().next.get() })
-    }
-
-    #[inline]
-    pub(in crate::item) unsafe fn prev(item: NonNull<RawWork>) -> Option<NonNull<RawWork>> {
-        // SAFETY: by this module's contract.
-        NonNull::new(unsafe { item.as_ref().prev.get() })
-    }
-
-    #[inline]
-    pub(in crate::item) unsafe fn set_next(item: NonNull<RawWork>, next: Option<NonNull<RawWork>>) {
-        // SAFETY: by this module's contract.
-        unsafe {
-            item.as_ref()
-                .next
-                .set(next.map_or(std::ptr::null_mut(), NonNull::as_ptr))
-        }
-    }
-
-    #[inline]
-    pub(in crate::item) unsafe fn set_prev(item: NonNull<RawWork>, prev: Option<NonNull<RawWork>>) {
-        // SAFETY: by this module's contract.
-        unsafe {
-            item.as_ref()
-                .prev
-                .set(prev.map_or(std::ptr::null_mut(), NonNull::as_ptr))
-        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! `Work`: a reusable, safe work item.
 
-use super::raw::RawWork;
+use super::raw::{Pending, RawWork, Unclaimed};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicUsize;
 use std::mem::offset_of;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 /// A work item that can be queued again and again without an allocation.
 ///
@@ -12,52 +13,99 @@ use std::sync::Arc;
 /// Its function runs on one worker at a time as long as it is queued on one workqueue only; queued on another while it
 /// runs, the two runs may overlap, hence `Sync`. It may queue itself.
 ///
-/// Cloning gives another handle of the same item. A pending or running item keeps itself alive.
-#[derive(Clone)]
-pub struct Work(Arc<Inner<dyn Fn() + Send + Sync>>);
+/// Cloning gives another handle of the same item. A pending or running item keeps itself alive. Queueing it panics if 4,095 instances are
+/// pending or running already: it may run on that many workqueues at once.
+pub struct Work(NonNull<Inner<Func>>);
 
+type Func = dyn Fn() + Send + Sync;
+
+/// Handles and the engine count their references apart: the engine's are part of the item's state word, so that claiming the item lends one in
+/// the same step. The last of both destroys it.
 struct Inner<F: ?Sized> {
     raw: RawWork,
+    handles: AtomicUsize,
     func: F,
 }
+
+// SAFETY: a handle gives shared access to the item, which is Sync, and to the function, which is Send and Sync; any thread may destroy both.
+unsafe impl Send for Work {}
+// SAFETY: as above.
+unsafe impl Sync for Work {}
+
+/// More handles than this have leaked: the count is about to overflow.
+const MOST_HANDLES: usize = isize::MAX as usize;
 
 impl Work {
     /// An item that runs `func`.
     pub fn new<F: Fn() + Send + Sync + 'static>(func: F) -> Work {
-        Work(Arc::new(Inner {
+        let inner: Box<Inner<Func>> = Box::new(Inner {
             // One function for each type of closure: reports of what runs distinguish them.
             raw: RawWork::new(run::<F>),
+            handles: AtomicUsize::new(1),
             func,
-        }))
+        });
+        Work(NonNull::from(Box::leak(inner)))
+    }
+
+    fn inner(&self) -> &Inner<Func> {
+        // SAFETY: this handle keeps it alive.
+        unsafe { self.0.as_ref() }
     }
 
     /// Whether it is queued and has not started. A hint: it may have changed when the caller reads the answer.
     pub fn is_pending(&self) -> bool {
-        self.0.raw.is_pending()
+        self.as_raw().is_pending()
     }
 
     /// The raw item.
     pub(crate) fn as_raw(&self) -> &RawWork {
-        &self.0.raw
+        &self.inner().raw
     }
 
     /// The raw item, for queueing: its function gets from it to the whole.
     pub(crate) fn raw(&self) -> NonNull<RawWork> {
-        // From the Arc's own pointer, so that `run` may get from the field to the whole.
-        let inner = Arc::as_ptr(&self.0);
-        // SAFETY: the Arc is alive, so the field is inside a live object; the address is not null.
-        unsafe { NonNull::new_unchecked((&raw const (*inner).raw).cast_mut()) }
+        // From the handle's own pointer, so that `run` may get from the field to the whole.
+        // SAFETY: the field is inside a live object; the address is not null.
+        unsafe { NonNull::new_unchecked(&raw mut (*self.0.as_ptr()).raw) }
     }
 
-    /// The reference that the queue holds from acceptance until the function is called.
-    pub(crate) fn lend(&self) {
-        std::mem::forget(self.0.clone());
+    /// [Claims](Pending::claim) the item, with a reference that the queue holds from acceptance until the function has returned.
+    #[inline]
+    pub(crate) fn claim(&self) -> Result<Pending, Unclaimed> {
+        // SAFETY: this is a handle.
+        unsafe { Pending::claim_and_lend(self.raw()) }
     }
 
-    /// Takes a lent reference back: the queue did not accept the item.
+    /// The reference that a timer holds, or the queue: see [`claim`](Self::claim).
+    pub(crate) fn lend(&self) -> Lent {
+        self.as_raw().lend();
+        Lent(self.0)
+    }
+
+    /// Takes a lent reference back: the queue did not accept the item, or gave it back.
     pub(crate) fn unlend(&self) {
-        // SAFETY: the caller lent one before and the queue has not used it.
-        unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.0)) };
+        drop(Lent(self.0));
+    }
+}
+
+impl Clone for Work {
+    fn clone(&self) -> Work {
+        // Relaxed: this handle keeps the item alive.
+        let before = self.inner().handles.fetch_add(1, Ordering::Relaxed);
+        assert!(before <= MOST_HANDLES, "too many handles of an item");
+        Work(self.0)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // AcqRel: the uses of all handles happen before the destruction.
+        if self.inner().handles.fetch_sub(1, Ordering::AcqRel) == 1
+            && self.as_raw().drop_last_handle()
+        {
+            // SAFETY: no handle and no reference is left; the memory came from a Box.
+            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        }
     }
 }
 
@@ -69,18 +117,165 @@ impl std::fmt::Debug for Work {
     }
 }
 
+/// A reference that was lent to the engine; given back when it is dropped.
+pub(crate) struct Lent<F: ?Sized = Func>(NonNull<Inner<F>>);
+
+// SAFETY: as for `Work`.
+unsafe impl Send for Lent {}
+// SAFETY: as for `Work`.
+unsafe impl Sync for Lent {}
+
+impl<F: ?Sized> Drop for Lent<F> {
+    fn drop(&mut self) {
+        // SAFETY: the reference keeps it alive until here.
+        if unsafe { self.0.as_ref() }.raw.unlend() {
+            // SAFETY: no handle and no reference is left; the memory came from a Box.
+            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        }
+    }
+}
+
 /// # Safety
-/// `item` is the `raw` field of an `Inner<F>` whose queue holds a lent reference.
+/// `item` is the `raw` field of an `Inner<F>` of which a reference was lent for this run.
 unsafe extern "C-unwind" fn run<F: Fn() + Send + Sync>(item: NonNull<RawWork>) {
-    // SAFETY: by this function's contract the field is at its offset in an `Inner` that an Arc made by `Work::new` holds,
-    // and one reference was lent for this run.
-    let inner = unsafe {
-        Arc::from_raw(
-            item.as_ptr()
-                .byte_sub(offset_of!(Inner<F>, raw))
-                .cast::<Inner<F>>()
-                .cast_const(),
-        )
-    };
-    (inner.func)();
+    // SAFETY: by this function's contract the field is at its offset in an `Inner` that `Work::new` made.
+    let inner = unsafe { item.byte_sub(offset_of!(Inner<F>, raw)) }.cast::<Inner<F>>();
+    let lent = Lent(inner);
+    // SAFETY: the reference keeps it alive.
+    let func = unsafe { &lent.0.as_ref().func };
+    func();
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::item::Started;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::{Arc, Mutex};
+
+    /// An item, and what is referenced twice while it is there.
+    fn watched() -> (Work, Arc<()>) {
+        let watched = Arc::new(());
+        let there = watched.clone();
+        (Work::new(move || drop(there.clone())), watched)
+    }
+
+    fn is_there(watched: &Arc<()>) -> bool {
+        Arc::strong_count(watched) > 1
+    }
+
+    fn start(work: &Work) -> Started {
+        work.claim().expect("idle").start()
+    }
+
+    #[test]
+    fn the_last_of_handles_and_instances_destroys_it() {
+        // After its run.
+        let (work, watched_work) = watched();
+        let other = work.clone();
+        start(&work).call().unwrap();
+        drop(work);
+        assert!(is_there(&watched_work));
+        drop(other);
+        assert!(!is_there(&watched_work));
+        // While two instances run, of which one was lent to a timer first.
+        let (work, watched_work) = watched();
+        let timer = work.lend();
+        let running = [start(&work), start(&work)];
+        drop(work);
+        for run in running {
+            assert!(is_there(&watched_work));
+            run.call().unwrap();
+        }
+        assert!(is_there(&watched_work));
+        drop(timer);
+        assert!(!is_there(&watched_work));
+        // Refused by its queue.
+        let (work, watched_work) = watched();
+        work.claim().expect("idle").release();
+        work.unlend();
+        drop(work);
+        assert!(!is_there(&watched_work));
+    }
+
+    #[test]
+    fn a_function_may_drop_the_last_handle_and_panic() {
+        let own: Arc<Mutex<Option<Work>>> = Arc::default();
+        let (watched, slot) = (Arc::new(()), own.clone());
+        let there = watched.clone();
+        let work = Work::new(move || {
+            drop(slot.lock().unwrap().take());
+            panic!("on purpose, {:?}", there);
+        });
+        let run = start(&work);
+        *own.lock().unwrap() = Some(work);
+        assert!(run.call().is_err());
+        assert!(!is_there(&watched));
+    }
+
+    #[test]
+    fn one_instance_too_many_is_an_error_that_changes_nothing() {
+        let (work, watched) = watched();
+        let mut running: Vec<Started> = (0..4095).map(|_| start(&work)).collect();
+        let claim = || catch_unwind(AssertUnwindSafe(|| work.claim().map(|_| ())));
+        let error = claim().expect_err("one too many");
+        let text = error.downcast_ref::<String>().expect("a text");
+        assert!(text.contains("4,095"), "{text}");
+        running.pop().expect("some").call().unwrap();
+        running.push(start(&work));
+        running
+            .into_iter()
+            .for_each(|started| started.call().unwrap());
+        drop(work);
+        assert!(!is_there(&watched));
+    }
+}
+
+#[cfg(all(test, cmwq_loom))]
+mod model {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::thread;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+
+    /// The function reads it, and its destruction writes it.
+    struct Watched {
+        value: UnsafeCell<u32>,
+        destroyed: Arc<AtomicU32>,
+    }
+
+    // SAFETY: the cell is what the model is about.
+    unsafe impl Sync for Watched {}
+    // SAFETY: nothing in it belongs to a thread.
+    unsafe impl Send for Watched {}
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            // SAFETY: checked by loom.
+            self.value.with_mut(|value| unsafe { *value = 0xdead });
+            self.destroyed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_last_handle_and_the_last_instances_destroy_it_once() {
+        loom::model(|| {
+            let destroyed = Arc::new(AtomicU32::new(0));
+            let watched = Watched {
+                value: UnsafeCell::new(7),
+                destroyed: destroyed.clone(),
+            };
+            // SAFETY: checked by loom.
+            let look = move || watched.value.with(|value| assert_eq!(unsafe { *value }, 7));
+            let work = Work::new(look);
+            let runs: Vec<_> = (0..2)
+                .map(|_| work.claim().expect("idle").start())
+                .map(|started| thread::spawn(move || started.call().unwrap()))
+                .collect();
+            drop(work);
+            runs.into_iter().for_each(|run| run.join().unwrap());
+            assert_eq!(destroyed.load(Ordering::Relaxed), 1);
+        });
+    }
 }

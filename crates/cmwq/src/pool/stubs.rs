@@ -10,7 +10,7 @@ use super::state::group::Group;
 use super::state::pool::{Pool, PwqState, Rescue};
 use super::task::call::run_item;
 use super::task::run::Task;
-use crate::item::{Pending, Work};
+use crate::item::Work;
 use crate::topology::CpuSet;
 use std::sync::Arc;
 
@@ -114,9 +114,7 @@ pub(in crate::pool) fn add_rescued_pwq(
 
 /// Queues an item that is idle.
 pub(in crate::pool) fn queue(pool: &Arc<Pool>, pwq: PwqKey, work: &Work) {
-    work.lend();
-    // SAFETY: what was lent keeps the item alive until its function is called.
-    let mut pending = unsafe { Pending::claim(work.raw()) }.expect("idle");
+    let mut pending = work.claim().expect("idle");
     pending.set_destination(pool.id, pwq.place);
     pool.publish(pending);
 }

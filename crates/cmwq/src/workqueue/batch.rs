@@ -152,10 +152,8 @@ impl Workqueue {
             let first = number * CHAIN_MOST;
             let claim = |index: usize| {
                 let work: &Work = &chunk[index];
-                // SAFETY: the reference lent below keeps the item alive until its function has taken it over.
-                match unsafe { Pending::claim(work.raw()) } {
+                match work.claim() {
                     Ok(item) => {
-                        work.lend();
                         outcome.accepted += 1;
                         Some(item)
                     }

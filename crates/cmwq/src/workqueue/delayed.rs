@@ -8,7 +8,7 @@ mod queue;
 
 use super::Queued;
 use crate::error::{FlushError, Refused};
-use crate::item::{Pending, RawWork, Work};
+use crate::item::{Lent, Pending, RawWork, Work};
 use crate::timer::{TimerKey, Timers};
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::task::control::{self, DisableGuard, Grabbed, WorkBusy, wait_for_run};
@@ -39,7 +39,7 @@ pub struct DelayedWork {
 /// What keeps a safe item alive.
 enum Keep {
     Work {
-        _item: Work,
+        _lent: Lent,
     },
     /// The value that contains the item.
     Owner {
@@ -257,7 +257,7 @@ impl DelayedWork {
         Armed {
             item,
             keep: Some(Keep::Work {
-                _item: self.work.clone(),
+                _lent: self.work.lend(),
             }),
             queue: queue.clone(),
             cpu,

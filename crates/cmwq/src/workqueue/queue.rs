@@ -115,12 +115,10 @@ impl Workqueue {
     #[inline]
     pub(in crate::workqueue) fn queue_work(&self, cpu: Option<usize>, work: &Work) -> Queued {
         publish_begins(work.raw().addr().get());
-        // SAFETY: the reference lent below keeps the item alive until its function has taken it over.
-        let item = match unsafe { Pending::claim(work.raw()) } {
+        let item = match work.claim() {
             Ok(item) => item,
             Err(why_not) => return why_not.into(),
         };
-        work.lend();
         let result = self.core.queue(cpu, item);
         if result.is_err() {
             work.unlend();
