@@ -61,7 +61,7 @@ fn case_19_a_rescuer_runs_its_queue_and_others_wait_for_a_worker() {
             assert_eq!(ran.by, "kworker/R-recla", "the name is cut by the system");
             assert_eq!(ran.item.1, n, "in order");
         }
-        assert!(shortage.refused() > 0);
+        eventually(|| shortage.refused() > 0);
         drop(shortage);
         plain.flush().unwrap();
         assert_eq!(len(&stalled), 40, "nothing is lost");
@@ -113,7 +113,7 @@ fn case_19_each_queue_is_rescued_by_its_own_on_every_cpu() {
         }
         assert_eq!(engine.stats().rescued, 400);
         assert_eq!(len(&stalled), 0);
-        assert!(shortage.refused() > 0);
+        eventually(|| shortage.refused() > 0);
         drop(shortage);
         plain.flush().unwrap();
         assert_eq!(len(&stalled), 200);
@@ -157,7 +157,7 @@ fn case_19_a_rescuer_goes_round_those_who_called_it() {
             "one after the other"
         );
         assert_eq!((log.len(), engine.stats().rescued), (600, 601));
-        assert!(shortage.refused() > 0);
+        eventually(|| shortage.refused() > 0);
         drop(shortage);
     });
 }
@@ -192,7 +192,7 @@ fn case_19_workers_that_block_on_what_is_to_be_rescued_come_free() {
         for handle in handles {
             handle.join().unwrap();
         }
-        assert!(shortage.refused() > 0);
+        eventually(|| shortage.refused() > 0);
         drop(shortage);
         plain.flush().unwrap();
     });
@@ -251,7 +251,7 @@ fn case_19_a_rescuer_ends_with_its_queue_and_runs_everything_before() {
         drop(wq);
         assert_eq!(len(&log), 100);
         eventually(|| threads_named("kworker/R-").is_empty());
-        assert!(shortage.refused() > 0);
+        eventually(|| shortage.refused() > 0);
         drop(shortage);
         eventually(|| engine.stats().pools == 0);
     });
@@ -289,7 +289,7 @@ fn case_19_a_call_that_is_answered_late_is_not_taken_for_another_queues() {
         // Rescued after that call has been answered.
         wq.spawn(|| ()).join().unwrap();
         assert_eq!(len(&log), 0, "not of its queue");
-        assert!(shortage.refused() > 0);
+        eventually(|| shortage.refused() > 0);
         drop(shortage);
         plain.flush().unwrap();
         assert_eq!(len(&log), 10);
@@ -324,7 +324,7 @@ fn case_19_a_rescuer_stays_on_the_cpu_that_called_it_until_it_is_done_there() {
         door.open.complete();
         let bindings = bindings.unwrap().join().unwrap();
         assert_eq!(bindings, (behind_1.clone(), behind_1));
-        assert!(shortage.refused() > 0);
+        eventually(|| shortage.refused() > 0);
         drop(shortage);
     });
 }
@@ -359,7 +359,8 @@ fn case_19_a_creation_that_takes_long_calls_the_rescuer_too_and_holds_up_nothing
         reclaim.flush().unwrap();
         assert!(rescued.lock().unwrap().iter().all(|ran| ran.rescuer));
         assert_eq!((len(&rescued), len(&stalled)), (20, 0));
-        assert!(shortage.waited() > 0);
+        // Under load the rescuer may come before the creator gets a CPU.
+        eventually(|| shortage.waited() > 0);
         assert_eq!(engine.stats().create_failures, 0, "none was refused");
         // The watchdog goes on.
         eventually(|| reports.count("has not been created") >= 1);

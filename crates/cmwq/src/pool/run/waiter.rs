@@ -25,13 +25,24 @@ impl Pool {
 
     /// Runs `item` and nothing else, on the calling thread, which is on `cpu` if that is known.
     pub(crate) fn run_only(self: &Arc<Self>, item: &RawWork, cpu: Option<usize>) -> bool {
-        let task = self.lock().task_for_waiter(self.id, item, cpu);
-        let Some(Task { started, run }) = task else {
+        let Some(Task { started, run }) = self.take_for_waiter(item, cpu) else {
             return false;
         };
         let panicked = run_item(started, run);
-        self.lock().end_only_task(run, panicked);
+        // A worker's end needs the batches no more than this one does.
+        self.lock_beside_batches().end_only_task(run, panicked);
         true
+    }
+
+    /// Takes the item as a worker would: beside open batches. Only an item that may be in one needs them closed.
+    fn take_for_waiter(self: &Arc<Self>, item: &RawWork, cpu: Option<usize>) -> Option<Task> {
+        let mut guard = self.lock_beside_batches();
+        let task = guard.task_for_waiter(self.id, item, cpu);
+        if task.is_some() || guard.batches.is_empty() {
+            return task;
+        }
+        guard.close_batches();
+        guard.task_for_waiter(self.id, item, cpu)
     }
 }
 
