@@ -198,3 +198,22 @@ fn no_more_of_a_chunk_are_taken_than_may_be_active() {
     wq.flush().expect("not from an item");
     assert_eq!(ran.load(Ordering::SeqCst), 4);
 }
+
+#[test]
+fn a_waiter_gets_its_item_out_of_an_open_batch() {
+    let items = items::<4>();
+    // One CPU, which the worker has: no other one comes.
+    let (_engine, wq, pool) = queue(1, 8);
+    let mut hand = Hand::new(&pool);
+    let mut guard = pool.lock();
+    accept(&mut guard, &items[..3]);
+    let (next, taken) = hand.take(&mut guard);
+    accept(&mut guard, &items[3..]);
+    drop(guard);
+    assert_eq!(taken, 3);
+    let ran = [3, 1, 0].map(|at| pool.run_only(&items[at], None));
+    hand.run(next);
+    wq.flush().expect("not from an item");
+    assert_eq!(ran, [true, true, false], "the worker has begun the first");
+    assert_eq!(wq.counts(), (4, 4));
+}
