@@ -56,6 +56,7 @@ pub(crate) use report::stall::{Progress, WaitList, Waits};
 pub(crate) use run::block::BlockGuard;
 pub use run::block::blocking;
 pub(crate) use run::describe::describe_at_home;
+pub(crate) use run::waiter::Waiter;
 pub(crate) use service::rescuer::Rescuer;
 pub(crate) use service::thread::{Maintenance, Service};
 pub(crate) use state::group::Group;

@@ -1,6 +1,7 @@
 //! Scopes: items that borrow from the thread that waits for them, and a parallel loop on top of them.
 
 use super::Workqueue;
+use crate::pool::Waiter;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicUsize;
 use crate::sys::sync::Mutex;
@@ -81,12 +82,13 @@ impl<'scope> Scope<'scope, '_> {
     /// Waits for all items, including those that items spawn meanwhile. Returns the payload of the first panic that it found.
     fn join_all(&self, all: bool) -> Option<Box<dyn Any + Send>> {
         let mut panicked = None;
+        let mut waiter = Waiter::new();
         loop {
             // The newest first: workers reach it last.
             let Some(handle) = self.handles.lock().pop() else {
                 return panicked;
             };
-            let failed: Box<dyn Any + Send> = match handle.join() {
+            let failed: Box<dyn Any + Send> = match handle.join_by(&mut waiter) {
                 Ok(()) => continue,
                 Err(JoinError::Panicked(payload)) => payload,
                 Err(error) if all => Box::new(error.to_string()),

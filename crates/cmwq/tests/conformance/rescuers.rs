@@ -157,7 +157,6 @@ fn case_19_a_rescuer_goes_round_those_who_called_it() {
             "one after the other"
         );
         assert_eq!((log.len(), engine.stats().rescued), (600, 601));
-        eventually(|| shortage.refused() > 0);
         drop(shortage);
     });
 }
@@ -192,7 +191,6 @@ fn case_19_workers_that_block_on_what_is_to_be_rescued_come_free() {
         for handle in handles {
             handle.join().unwrap();
         }
-        eventually(|| shortage.refused() > 0);
         drop(shortage);
         plain.flush().unwrap();
     });
@@ -212,11 +210,10 @@ fn case_19_an_ordered_queue_keeps_its_order_in_its_rescuers_hands() {
             log_on(&wq, n % 4, n, &log);
             n += 1;
             if n == 100 {
-                // Items flow while workers take over.
+                // Items flow while workers take over. Under load the rescuer may have run all before the creator gets a CPU.
                 eventually(|| {
-                    shortage
-                        .as_ref()
-                        .is_none_or(|shortage| shortage.refused() > 0)
+                    let refused = |shortage: &Shortage| shortage.refused() > 0;
+                    shortage.as_ref().is_none_or(refused) || len(&log) == n
                 });
                 shortage = None;
             }
@@ -324,7 +321,7 @@ fn case_19_a_rescuer_stays_on_the_cpu_that_called_it_until_it_is_done_there() {
         door.open.complete();
         let bindings = bindings.unwrap().join().unwrap();
         assert_eq!(bindings, (behind_1.clone(), behind_1));
-        eventually(|| shortage.refused() > 0);
+        assert_eq!(engine.stats().rescued, 1);
         drop(shortage);
     });
 }

@@ -12,37 +12,87 @@ use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::pool::Pool;
 use crate::pool::task::busy::Executor;
 use crate::pool::task::call::run_item;
-use crate::pool::task::run::Task;
+use crate::pool::task::run::{Run, Task};
 use crate::sys::cpu;
 use std::sync::Arc;
 
-impl Pool {
-    /// Runs the pending instance of `item` on the calling thread, if it may. `false`: it did not.
-    pub(crate) fn run_as_waiter(self: &Arc<Self>, item: &RawWork) -> bool {
-        // Another thread may not have the nice level and the CPUs of the pool's workers.
-        self.attrs.nice == 0 && !self.attrs.strict && self.run_only(item, cpu::current())
+/// A thread that waits for items, one after the other. It accounts for the end of one that it ran when it takes the next, under the same lock.
+/// It [settles](Self::settle) before it sleeps or runs anything else.
+pub(crate) struct Waiter {
+    pool: Option<Arc<Pool>>,
+    ended: Option<(Run, bool)>,
+}
+
+impl Waiter {
+    pub(crate) fn new() -> Self {
+        Waiter {
+            pool: None,
+            ended: None,
+        }
     }
 
-    /// Runs `item` and nothing else, on the calling thread, which is on `cpu` if that is known.
-    pub(crate) fn run_only(self: &Arc<Self>, item: &RawWork, cpu: Option<usize>) -> bool {
-        let Some(Task { started, run }) = self.take_for_waiter(item, cpu) else {
+    /// Runs the pending instance of `item` on the calling thread, if it may. `false`: it did not. `find` finds a pool by its id.
+    pub(crate) fn run(
+        &mut self,
+        item: &RawWork,
+        find: impl FnOnce(u32) -> Option<Arc<Pool>>,
+    ) -> bool {
+        let id = item.place().pool();
+        if self.pool.as_ref().is_none_or(|pool| pool.id != id) {
+            self.settle();
+            self.pool = (id != 0).then(|| find(id)).flatten();
+        }
+        // Another thread may not have the nice level and the CPUs of the pool's workers.
+        let fits = |pool: &Arc<Pool>| pool.attrs.nice == 0 && !pool.attrs.strict;
+        self.pool.as_ref().is_some_and(fits) && self.run_only(item, cpu::current())
+    }
+
+    /// Runs `item`, and no other one, on the calling thread, which is on `cpu` if that is known.
+    fn run_only(&mut self, item: &RawWork, cpu: Option<usize>) -> bool {
+        let Some(Task { started, run }) = self.take(item, cpu) else {
             return false;
         };
-        let panicked = run_item(started, run);
-        // A worker's end needs the batches no more than this one does.
-        self.lock_beside_batches().end_only_task(run, panicked);
+        self.ended = Some((run, run_item(started, run)));
         true
     }
 
     /// Takes the item as a worker would: beside open batches. Only an item that may be in one needs them closed.
-    fn take_for_waiter(self: &Arc<Self>, item: &RawWork, cpu: Option<usize>) -> Option<Task> {
-        let mut guard = self.lock_beside_batches();
-        let task = guard.task_for_waiter(self.id, item, cpu);
+    fn take(&mut self, item: &RawWork, cpu: Option<usize>) -> Option<Task> {
+        let pool = self.pool.as_ref()?;
+        let mut guard = pool.lock_beside_batches();
+        if let Some((run, panicked)) = self.ended.take() {
+            guard.end_only_task(run, panicked);
+        }
+        let task = guard.task_for_waiter(pool.id, item, cpu);
         if task.is_some() || guard.batches.is_empty() {
             return task;
         }
         guard.close_batches();
-        guard.task_for_waiter(self.id, item, cpu)
+        guard.task_for_waiter(pool.id, item, cpu)
+    }
+
+    /// Accounts for the end of the item that it ran last.
+    pub(crate) fn settle(&mut self) {
+        if let (Some(pool), Some((run, panicked))) = (&self.pool, self.ended.take()) {
+            // A worker's end needs the batches no more than this one does.
+            pool.lock_beside_batches().end_only_task(run, panicked);
+        }
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+#[cfg(test)]
+impl Pool {
+    /// Runs `item` and nothing else, on the calling thread, which is on `cpu` if that is known.
+    pub(crate) fn run_only(self: &Arc<Self>, item: &RawWork, cpu: Option<usize>) -> bool {
+        let mut waiter = Waiter::new();
+        waiter.pool = Some(self.clone());
+        waiter.run_only(item, cpu)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::engine::{Registry, epochs};
 use crate::error::FlushError;
 use crate::item::{Completion, Pending, RawWork, Seat, Work};
-use crate::pool::{BlockGuard, Pool, current};
+use crate::pool::{BlockGuard, Pool, Waiter, current};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::{clock, fork, task};
@@ -187,7 +187,7 @@ pub(crate) fn wait_for_end(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Poo
 
 /// Runs the pending instance of an item that the caller is about to wait for, if no thread has begun it and the caller may.
 pub(crate) fn run_as_waiter(item: &RawWork) -> bool {
-    with_last_pool(item, &registered, |pool| pool.run_as_waiter(item)).unwrap_or(false)
+    Waiter::new().run(item, registered)
 }
 
 fn wait(done: &Completion) {

@@ -4,7 +4,7 @@ use super::control;
 use super::counted::{Counted, Reference};
 use crate::error::Refused;
 use crate::item::{Completion, Pending, RawWork, WorkFn};
-use crate::pool::{Callable, Pool, backlogged_pool, spawn_history};
+use crate::pool::{Callable, Pool, Waiter, backlogged_pool, spawn_history};
 use crate::sys::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sys::fork;
 use std::any::Any;
@@ -361,15 +361,23 @@ impl<T> JoinHandle<T> {
     /// [`JoinError::Panicked`] with the closure's panic payload; [`JoinError::Refused`] if the queue refused it; [`JoinError::Taken`] if
     /// the handle was polled to completion before.
     pub fn join(self) -> Result<T, JoinError> {
+        self.join_by(&mut Waiter::new())
+    }
+
+    /// As [`join`](Self::join), for a thread that joins several.
+    pub(crate) fn join_by(self, waiter: &mut Waiter) -> Result<T, JoinError> {
         let shared = self.task.shared();
         let done = shared.done.is_done();
         if !done && self.born != fork::generation() {
             return Err(JoinError::Refused(Refused::Forked));
         }
         let task = &*self.task;
-        let ran = spawn_history::join(task.raw(), |item| Reclaimed { task, item });
-        if !ran && !done {
-            control::run_as_waiter(self.task.raw());
+        let ran = spawn_history::join(task.raw(), |item| {
+            waiter.settle();
+            Reclaimed { task, item }
+        });
+        if !ran && !done && !waiter.run(task.raw(), control::registered) {
+            waiter.settle();
             shared.done.wait();
         }
         // SAFETY: it is done, or ran on this thread, and this is the handle.
