@@ -4,12 +4,26 @@
 //! pool up here computes, without such a threshold; a BH pool is held up by anything.
 
 use super::*;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Condvar;
 
 const THRESHOLD: Duration = Duration::from_millis(200);
-/// Standstills begin and end by the coarse clock, which is behind by up to a tick of the kernel's, 10 ms at most.
-const TICK: Duration = Duration::from_millis(10);
+
+/// A moment of the coarse clock, by which standstills begin. It is behind the other by a tick, and by more where the host takes the CPU away.
+struct Moment(Timespec);
+
+impl Moment {
+    fn now() -> Self {
+        Moment(clock_gettime(ClockId::MonotonicCoarse))
+    }
+
+    /// At least as long as whatever began since.
+    fn elapsed(&self) -> Duration {
+        let passed = clock_gettime(ClockId::Monotonic) - self.0;
+        passed.try_into().expect("it was before")
+    }
+}
 
 fn watched(threshold: Duration) -> Engine {
     let engine = Engine::builder()
@@ -34,13 +48,10 @@ fn case_28_a_per_cpu_pool_behind_an_item_that_computes_is_reported() {
             move || door.pass_awake()
         });
         door.wait_for(1);
-        let begun = Instant::now();
+        let begun = Moment::now();
         let waiting = wq.spawn_on(1, || ()).unwrap();
         eventually(|| reports.count("lockup") >= 1);
-        assert!(
-            begun.elapsed() + TICK >= THRESHOLD,
-            "not before the threshold"
-        );
+        assert!(begun.elapsed() >= THRESHOLD, "not before the threshold");
         let report = reports.with("lockup").remove(0);
         let first = report.lines().next().unwrap();
         assert!(
@@ -56,8 +67,8 @@ fn case_28_a_per_cpu_pool_behind_an_item_that_computes_is_reported() {
         );
         eventually(|| reports.count("lockup") >= 2);
         assert!(
-            begun.elapsed() + TICK >= 2 * THRESHOLD,
-            "again after another one"
+            begun.elapsed() >= THRESHOLD * 3 / 2,
+            "again after another one, which begins by the coarse clock as well"
         );
         door.open.complete();
         spinner.unwrap().join().unwrap();
@@ -156,11 +167,11 @@ fn case_28_the_threshold_can_be_changed_while_a_pool_is_stuck() {
         });
         door.wait_for(1);
         let waiting = wq.spawn_on(0, || ()).unwrap();
-        let begun = Instant::now();
+        let begun = Moment::now();
         engine.set_watchdog_threshold(THRESHOLD);
         assert_eq!(engine.watchdog_threshold(), THRESHOLD);
         eventually(|| reports.count("lockup") >= 1);
-        assert!(begun.elapsed() + TICK >= THRESHOLD);
+        assert!(begun.elapsed() >= THRESHOLD);
         engine.set_watchdog_threshold(Duration::ZERO);
         door.open.complete();
         spinner.unwrap().join().unwrap();
@@ -284,7 +295,8 @@ fn goes_on(engine: &Engine) {
     let door = Door::new();
     let blocked = held(&wq, 0, 8, &door);
     door.wait_for(8);
-    assert!(engine.stats().workers_created >= created + 8);
+    // The creator counts a worker after the thread has begun.
+    eventually(|| engine.stats().workers_created >= created + 8);
     door.open.complete();
     drop(blocked);
     wq.flush().unwrap();
