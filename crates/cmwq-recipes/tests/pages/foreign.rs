@@ -12,7 +12,6 @@ const KERNEL: &[&str] = &[
     "cpu_up",
     "devm_alloc_workqueue",
     "dump_stack",
-    "get_state_synchronize_rcu",
     "hlist",
     "hlist_bl",
     "hlist_nulls",

@@ -3,8 +3,8 @@
  * Tasklets: scheduled by several threads while another one disables and enables them; that are scheduled while disabled; that schedule themselves
  * and are killed.
  *
- * Seen to fail with: no wait in tasklet_disable(); an enabling that does not queue; a scheduling that is not heard while it is killed left out; runs
- * that do not look whether they are disabled.
+ * Seen to fail with: no wait in tasklet_disable(), or in tasklet_kill(), for the run that goes on; an enabling that does not queue; one that is scheduled
+ * while it is killed; runs that do not look whether they are disabled.
  */
 #include <linux/interrupt.h>
 #include <linux/kthread.h>
@@ -142,9 +142,49 @@ static void killed(void)
 	}
 }
 
+static int running, ended;
+
+/* Ends after the other thread has begun to disable or to kill it, and some time later. */
+static void end_late(struct tasklet_struct *tasklet)
+{
+	uint64_t until = cmwq_now_ns() + SOON_NS;
+
+	WRITE_ONCE(running, 1);
+	/* Awake: it must not block. */
+	while (!atomic_read(&tasklet->count) && !test_bit(CMWQ_TASKLET_KILLED, &tasklet->state) && cmwq_now_ns() < until)
+		cond_resched();
+	until = cmwq_now_ns() + 1000000;
+	while (cmwq_now_ns() < until)
+		cond_resched();
+	ended++;
+}
+
+static void waited_for(void)
+{
+	struct tasklet_struct tasklet;
+	int i;
+
+	tasklet_setup(&tasklet, end_late);
+	for (i = 1; i <= 4; i++) {
+		WRITE_ONCE(running, 0);
+		tasklet_schedule(&tasklet);
+		CHECK_SOON(READ_ONCE(running));
+		if (i % 2) {
+			tasklet_disable(&tasklet);
+			CHECK(ended == i);
+			tasklet_enable(&tasklet);
+		} else {
+			tasklet_kill(&tasklet);
+			CHECK(ended == i);
+		}
+	}
+	tasklet_kill(&tasklet);
+}
+
 int main(void)
 {
 	several_threads();
+	waited_for();
 	while_disabled();
 	killed();
 	return 0;
