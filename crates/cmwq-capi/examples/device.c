@@ -19,7 +19,7 @@ struct device {
 	struct delayed_work poll_work;
 	atomic_t raised;
 	int handled;
-	int polls;
+	atomic_t polls;
 };
 
 /* Takes all that was raised since: an interrupt that finds the item pending is seen by that run. */
@@ -34,7 +34,7 @@ static void device_poll(struct work_struct *work)
 {
 	struct device *dev = container_of(to_delayed_work(work), struct device, poll_work);
 
-	dev->polls++;
+	atomic_inc(&dev->polls);
 	queue_delayed_work(dev->wq, &dev->poll_work, msecs_to_jiffies(2));
 }
 
@@ -86,7 +86,7 @@ int main(void)
 	struct device *dev = device_create("eth0");
 	pthread_t threads[2];
 	size_t i;
-	int status;
+	int polls, status;
 
 	if (!dev)
 		return 1;
@@ -95,10 +95,12 @@ int main(void)
 			return 1;
 	for (i = 0; i < ARRAY_SIZE(threads); i++)
 		pthread_join(threads[i], NULL);
-	msleep(30);
+	for (i = 0; i < 6000 && atomic_read(&dev->polls) <= 3; i++)
+		msleep(10);
 	device_remove(dev);
-	printf("%s: %d interrupts handled, %s\n", dev->name, dev->handled, dev->polls > 3 ? "polled" : "not polled");
-	status = dev->handled == 40000 && dev->polls > 3 ? 0 : 1;
+	polls = atomic_read(&dev->polls);
+	printf("%s: %d interrupts handled, %s\n", dev->name, dev->handled, polls > 3 ? "polled" : "not polled");
+	status = dev->handled == 40000 && polls > 3 ? 0 : 1;
 	free(dev);
 	return status;
 }

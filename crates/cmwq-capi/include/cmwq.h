@@ -540,7 +540,7 @@ void cmwq_show_freezable_workqueues(void);
 /*
  * Calls `begin(item, queue)` before the function of every item, on the thread that runs it, and `end` after it, before those that wait for the item
  * go on. For tools that follow what threads see of one another; it makes every item slower. Neither may use the library. `queue` is
- * what cmwq_workqueue_id() says of a workqueue. -EBUSY: there are hooks already.
+ * what cmwq_workqueue_id() says of a workqueue, and 1 more for an ordered one that was made since. -EBUSY: there are hooks already.
  */
 int cmwq_set_run_hooks(void (*begin)(const void *item, uintptr_t queue), void (*end)(const void *item, uintptr_t queue));
 /* Another workqueue may have the same once this one is gone. */

@@ -136,8 +136,10 @@ static inline void cmwq_told_fields(const volatile void *item)
 
 static inline void cmwq_told_begin(const void *item, uintptr_t queue)
 {
-	(void)queue;
 	cmwq_told_fields(item);
+	/* An ordered one: the items before this one have ended. */
+	if (queue & 1)
+		cmwq_told_acquire(cmwq_told_place(queue));
 	cmwq_told_acquire(item);
 	/* The item's run before this one has ended. */
 	cmwq_told_acquire(cmwq_told_run_of(item));

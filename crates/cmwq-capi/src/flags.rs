@@ -121,6 +121,7 @@ fn build(
         builder = builder.cpu_intensive();
     }
     let queue: Workqueue = more(builder).build().map_err(Some)?;
+    crate::runs::made(queue.id(), order == Order::Ordered);
     WorkqueueHandle::new(queue).map_err(Some)
 }
 

@@ -5,22 +5,54 @@ use crate::queue::Wq;
 use cmwq::observe::{ItemRun, set_run_hooks};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 type Hook = unsafe extern "C" fn(*const c_void, usize);
 
 static HOOKS: OnceLock<(Hook, Hook)> = OnceLock::new();
 
+/// The ordered workqueues that were made since there are hooks, by their ids, which are even; 0: free.
+static ORDERED: [AtomicUsize; 1024] = [const { AtomicUsize::new(0) }; 1024];
+
+/// Where an id may be.
+fn slots(id: usize) -> impl Iterator<Item = &'static AtomicUsize> {
+    let at = id / 128;
+    (at..at + 16).map(|slot| &ORDERED[slot % ORDERED.len()])
+}
+
+/// A workqueue was made; one that is gone may have had its id.
+pub(crate) fn made(id: usize, is_ordered: bool) {
+    if HOOKS.get().is_none() {
+        return;
+    }
+    let replace = |was, new| {
+        slots(id).any(|slot| {
+            slot.compare_exchange(was, new, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        })
+    };
+    replace(id, 0);
+    if is_ordered {
+        replace(0, id);
+    }
+}
+
+/// The id of an ordered workqueue is odd for the hooks.
+fn told(id: usize) -> usize {
+    id | usize::from(slots(id).any(|slot| slot.load(Ordering::Relaxed) == id))
+}
+
 fn begin(run: ItemRun) {
     if let Some((begin, _)) = HOOKS.get() {
         // SAFETY: the header asks for a function that may be called with any item on any thread.
-        unsafe { begin(std::ptr::without_provenance(run.item), run.queue) };
+        unsafe { begin(std::ptr::without_provenance(run.item), told(run.queue)) };
     }
 }
 
 fn end(run: ItemRun) {
     if let Some((_, end)) = HOOKS.get() {
         // SAFETY: as above.
-        unsafe { end(std::ptr::without_provenance(run.item), run.queue) };
+        unsafe { end(std::ptr::without_provenance(run.item), told(run.queue)) };
     }
 }
 

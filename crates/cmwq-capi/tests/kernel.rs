@@ -74,12 +74,14 @@ programs! {
     lists
     neighbours
     nodes
+    notifiers
     only_workqueue
     parallel_engine
     percpu
     reinit
     reserves
     system
+    tasklets
     threads
     timers
     unknown_cpu

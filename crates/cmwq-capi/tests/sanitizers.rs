@@ -61,14 +61,17 @@ fn the_small_programs_use_no_memory_wrongly_and_lose_none() {
 fn run(program: &Path) -> Output {
     let mut command = Command::new("timeout");
     command.args(["300", "setarch", "-R"]).arg(program);
-    command
-        // Without the second that it waits before a program ends. A worker may end then before the thread that started it has let go of it.
-        .env(
-            "TSAN_OPTIONS",
-            "exitcode=66 report_bugs=1 atexit_sleep_ms=0 report_thread_leaks=0",
-        )
-        .output()
-        .unwrap()
+    // Fewer rounds, and what to read.
+    match program.file_stem().unwrap().to_str().unwrap() {
+        "bench_wq" => command.arg("500"),
+        "checksum" => command.arg(crate_dir()),
+        _ => &mut command,
+    };
+    let suppressions = crate_dir().join("tests/c/sanitizers/exceptions.supp");
+    // Without the second that it waits before a program ends. A worker may end then before the thread that started it has let go of it.
+    let options = "exitcode=66 report_bugs=1 atexit_sleep_ms=0 report_thread_leaks=0";
+    let options = format!("{options} suppressions={}", suppressions.display());
+    command.env("TSAN_OPTIONS", options).output().unwrap()
 }
 
 /// The compilers that have it here.
@@ -96,7 +99,7 @@ fn compilers(test: &str) -> Vec<String> {
 }
 
 /// The programs, and how many races each can be told to have.
-const PROGRAMS: [(&str, u32); 4] = [("threads", 2), ("others", 4), ("shared", 3), ("freed", 1)];
+const PROGRAMS: [(&str, u32); 4] = [("threads", 3), ("others", 4), ("shared", 3), ("freed", 1)];
 
 fn program(program: &str, compiler: &str, race: u32) -> Output {
     run(&built(program, compiler, race))
@@ -146,25 +149,121 @@ fn a_race_of_the_programs_own_is_found() {
     }
 }
 
-/// What such code orders by locks, barriers, wait queues and reference counts, the sanitizer sees too.
-#[test]
-fn programs_as_they_are_written_for_the_kernel_are_no_races() {
-    let programs = [
-        "async_runner",
-        "closures",
-        "fs_queues",
-        "percpu",
-        "reserves",
-    ];
-    for compiler in compilers("kernel") {
-        for name in programs {
-            let folder = folder(&format!("tsan-kernel-{name}-{compiler}"));
-            let source = format!("tests/c/kernel/{name}.c");
-            let args = ["-std=gnu11", "-fsanitize=thread"];
-            let output = run(&compile(&folder, &source, &compiler, &args));
-            let text = said(&output);
-            assert!(output.status.success(), "{name}, {compiler}: {text}");
+/// What is not run by itself, and why.
+const NOT_RUN: [(&str, &str); 8] = [
+    ("no_allocation", "replaces malloc(), as the sanitizer does"),
+    ("fork", CHILD),
+    ("fork_in_work", CHILD),
+    ("fork_storm", CHILD),
+    ("plugin", "is loaded by host"),
+    ("host", "is linked without the library"),
+    ("two_libraries", "is linked with another one"),
+    ("own_tree", "has arguments: below"),
+];
+const CHILD: &str =
+    "has a child that makes threads: the sanitizer knows that of none whose parent has some";
+
+/// Programs with what they are compiled with besides; those in C++ by the compiler's other half.
+const OTHERS: [(&str, &[&str]); 7] = [
+    (
+        "examples/libuv/from_libuv.c",
+        &["-Wl,--no-as-needed", "-luv"],
+    ),
+    ("examples/libuv/server.c", &["-Wl,--no-as-needed", "-luv"]),
+    (
+        "tests/c/libuv/queue.c",
+        &[
+            "examples/libuv/uv_on_cmwq.c",
+            "-Wl,-u,uv_getaddrinfo,-u,uv_random",
+            "-l:libuv_a.a",
+        ],
+    ),
+    (
+        "tests/c/programs/own_tree.c",
+        &["-DCMWQ_NO_NEIGHBOURS", "-Itests/c/programs/own"],
+    ),
+    ("tests/c/programs/plain_names.cpp", &[]),
+    ("examples/cpp/futures.cpp", &[]),
+    ("tests/cpp/wrapper.cpp", &[]),
+];
+
+/// All examples and test programs, and what they are compiled with.
+fn every_program() -> Vec<(String, &'static [&'static str])> {
+    let mut programs: Vec<_> = OTHERS
+        .map(|(source, args)| (source.to_owned(), args))
+        .into();
+    for dir in ["examples", "tests/c/kernel", "tests/c/programs"] {
+        for entry in fs::read_dir(crate_dir().join(dir)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let alone = NOT_RUN.iter().all(|(not_run, _)| *not_run != name);
+            if alone && path.extension().is_some_and(|extension| extension == "c") {
+                programs.push((format!("{dir}/{name}.c"), &[]));
+            }
         }
+    }
+    programs
+}
+
+/// Compiles and runs it, unless it needs a library that is not here.
+fn has_no_race(source: &str, args: &[&str], compiler: &str) {
+    let folder = folder(&format!("tsan-{}-{compiler}", source.replace('/', "-")));
+    let is_cpp = source.ends_with(".cpp");
+    let there = |args: &[&str]| {
+        let mut command = Command::new(compiler);
+        command.args(["-x", "c", "/dev/null", "-shared", "-o"]);
+        let output = command.arg(folder.join("probe")).args(args).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let libraries: Vec<_> = args
+        .iter()
+        .copied()
+        .filter(|arg| arg.starts_with("-l"))
+        .collect();
+    let compiler = match (compiler, is_cpp) {
+        ("clang", true) => "clang++",
+        (_, true) => "c++",
+        _ => compiler,
+    };
+    if !there(&libraries) || !has(compiler) {
+        println!("skipped: {source}, because {libraries:?} or {compiler} is not here");
+        return;
+    }
+    let mut flags = vec!["-fsanitize=thread".to_owned()];
+    flags.push(if is_cpp { "-std=c++17" } else { "-std=gnu11" }.to_owned());
+    flags.extend(
+        args.iter()
+            .map(|arg| match arg.find("tests/").or(arg.find("examples/")) {
+                // Below the crate's folder, as the program itself.
+                Some(at) => format!("{}{}/{}", &arg[..at], crate_dir().display(), &arg[at..]),
+                None => (*arg).to_owned(),
+            }),
+    );
+    let program = compile(&folder, source, compiler, &flags);
+    let output = run(&program);
+    let text = said(&output);
+    assert!(
+        output.status.success() && !text.contains("ThreadSanitizer"),
+        "{source}, {compiler}: {}\n{text}",
+        output.status
+    );
+}
+
+#[test]
+fn no_program_has_a_race() {
+    let programs = every_program();
+    for compiler in compilers("programs") {
+        let half = programs.len() / 2;
+        std::thread::scope(|scope| {
+            for part in [&programs[..half], &programs[half..]] {
+                let compiler = &compiler;
+                scope.spawn(move || {
+                    for (source, args) in part {
+                        has_no_race(source, args, compiler);
+                    }
+                });
+            }
+        });
     }
 }
 

@@ -47,6 +47,8 @@
 #undef CMWQ_NO_SEMAPHORE
 #undef CMWQ_NO_KOBJECT
 #undef CMWQ_NO_NODEMASK
+#undef CMWQ_NO_INTERRUPT
+#undef CMWQ_NO_NOTIFIER
 #define CMWQ_NO_CONTAINER_OF
 #define CMWQ_NO_TYPES
 #define CMWQ_NO_LIST_HEAD
@@ -84,6 +86,8 @@
 #define CMWQ_NO_SEMAPHORE
 #define CMWQ_NO_KOBJECT
 #define CMWQ_NO_NODEMASK
+#define CMWQ_NO_INTERRUPT
+#define CMWQ_NO_NOTIFIER
 #endif
 
 /* Another library's list has functions of its own. */

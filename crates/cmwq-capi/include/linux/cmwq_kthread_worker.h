@@ -21,7 +21,7 @@
 struct kthread_work;
 typedef void (*kthread_work_func_t)(struct kthread_work *work);
 
-/* `node` is on one of the worker's lists while the work is pending; with the rest it is guarded by the worker's lock. */
+/* `node` is on one of the worker's lists while the work is pending; with the rest it is guarded by the worker's lock, which `worker` is read without. */
 struct kthread_work {
 	struct list_head node;
 	kthread_work_func_t func;
@@ -65,7 +65,7 @@ static inline void kthread_init_work(struct kthread_work *work, kthread_work_fun
 static inline void cmwq_kthread_insert(struct kthread_worker *worker, struct kthread_work *work, struct list_head *before)
 {
 	list_add_tail(&work->node, before);
-	work->worker = worker;
+	__atomic_store_n(&work->worker, worker, __ATOMIC_RELEASE);
 	if (!worker->current_work && worker->task)
 		wake_up_process(worker->task);
 }
@@ -81,7 +81,9 @@ static inline int kthread_worker_fn(void *arg)
 	struct kthread_worker *worker = (struct kthread_worker *)arg;
 
 	pthread_mutex_lock(&worker->lock);
-	worker->task = current;
+	/* Whom kthread_create_worker() has told of its thread may read it. */
+	if (!worker->task)
+		worker->task = current;
 	pthread_mutex_unlock(&worker->lock);
 	for (;;) {
 		struct kthread_work *work = NULL;
@@ -130,7 +132,7 @@ static inline void kthread_delayed_work_timer_fn(struct timer_list *timer)
 {
 	struct kthread_delayed_work *dwork = container_of(timer, struct kthread_delayed_work, timer);
 	struct kthread_work *work = &dwork->work;
-	struct kthread_worker *worker = work->worker;
+	struct kthread_worker *worker = __atomic_load_n(&work->worker, __ATOMIC_ACQUIRE);
 
 	pthread_mutex_lock(&worker->lock);
 	/* Otherwise it was cancelled, or the thread that cancels or moves it finds it pending. */
@@ -154,7 +156,7 @@ static inline void cmwq_kthread_insert_delayed(struct kthread_worker *worker, st
 		cmwq_kthread_insert(worker, &dwork->work, &worker->work_list);
 		return;
 	}
-	dwork->work.worker = worker;
+	__atomic_store_n(&dwork->work.worker, worker, __ATOMIC_RELEASE);
 	list_add(&dwork->work.node, &worker->delayed_work_list);
 	mod_timer(&dwork->timer, jiffies + delay);
 }

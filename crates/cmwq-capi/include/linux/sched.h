@@ -94,10 +94,10 @@ static inline void put_task_struct(struct task_struct *task)
 #define __set_current_state(state) __atomic_store_n(&current->__state, (state), __ATOMIC_RELAXED)
 #define get_current_state() __atomic_load_n(&current->__state, __ATOMIC_RELAXED)
 
-/* Sleeps until the thread is woken, unless it was since its state was set. */
+/* Sleeps until the thread is woken, unless it was since its state was set. What the waker did before is seen in either case. */
 static inline void schedule(void)
 {
-	if (get_current_state() == TASK_RUNNING)
+	if (__atomic_load_n(&current->__state, __ATOMIC_ACQUIRE) == TASK_RUNNING)
 		sched_yield();
 	else
 		cmwq_task_sleep_ns(UINT64_MAX);

@@ -74,7 +74,8 @@ static inline int cmwq_timer_arm(struct timer_list *timer, int cpu, unsigned lon
 {
 	unsigned long now = jiffies, left = time_after(expires, now) ? expires - now : 0;
 
-	timer->expires = expires;
+	/* Several threads may arm it at the same time. */
+	__atomic_store_n(&timer->expires, expires, __ATOMIC_RELAXED);
 	return cmwq_mod_delayed_work_on_ns(cpu, cmwq_system_workqueue(CMWQ_SYSTEM_BH), &timer->cmwq_dwork, left * 1000000ull);
 }
 
@@ -92,7 +93,7 @@ static inline int mod_timer_pending(struct timer_list *timer, unsigned long expi
 /* Only to an earlier time. */
 static inline int timer_reduce(struct timer_list *timer, unsigned long expires)
 {
-	if (timer_pending(timer) && !time_before(expires, timer->expires))
+	if (timer_pending(timer) && !time_before(expires, __atomic_load_n(&timer->expires, __ATOMIC_RELAXED)))
 		return 1;
 	return mod_timer(timer, expires);
 }

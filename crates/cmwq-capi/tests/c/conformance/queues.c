@@ -344,7 +344,7 @@ static void completions_count(void **state)
  * When no thread can be created: the library's calls of pthread_create come here first, as the program's symbols come before a
  * library's. A sanitizer has its own there, so it is left out then.
  */
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(CMWQ_TSAN)
 static atomic_bool no_threads;
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
@@ -406,7 +406,7 @@ int queue_tests(void)
 		cmocka_unit_test(an_item_may_name_cpu_and_node),
 		cmocka_unit_test(frozen_queues_start_nothing),
 		cmocka_unit_test(completions_count),
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(CMWQ_TSAN)
 		cmocka_unit_test(a_rescuer_runs_what_no_worker_can),
 #endif
 	};

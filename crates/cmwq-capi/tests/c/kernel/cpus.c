@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <linux/atomic.h>
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
@@ -17,11 +18,12 @@
 #include "check.h"
 
 static struct cpumask started;
-static int nr_calls, nr_torn, refuses_at = -1;
+static int refuses_at = -1;
+static atomic_t nr_calls, nr_torn;
 
 static int start(unsigned int cpu)
 {
-	nr_calls++;
+	atomic_inc(&nr_calls);
 	if ((int)cpu == refuses_at)
 		return -EIO;
 	CHECK(!cpumask_test_cpu(cpu, &started));
@@ -31,7 +33,7 @@ static int start(unsigned int cpu)
 
 static int tear(unsigned int cpu)
 {
-	nr_torn++;
+	atomic_inc(&nr_torn);
 	CHECK(cpumask_test_cpu(cpu, &started));
 	cpumask_clear_cpu(cpu, &started);
 	return 0;
@@ -98,7 +100,7 @@ int main(void)
 	/* A startup that fails undoes those before it. */
 	refuses_at = last;
 	CHECK(cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "test:refused", start, tear) == -EIO);
-	CHECK(cpumask_empty(&started) && nr_calls == (int)online && nr_torn == nr_calls - 1);
+	CHECK(cpumask_empty(&started) && atomic_read(&nr_calls) == (int)online && atomic_read(&nr_torn) == (int)online - 1);
 	refuses_at = -1;
 
 	state = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "test:cpus", start, tear);
@@ -130,15 +132,15 @@ int main(void)
 		cmwq_flush_delayed_work(&cmwq_cpuhp.look);
 		CHECK(cpumask_test_cpu((unsigned int)last, &started) && cpumask_test_cpu((unsigned int)last, &a.cpus));
 		cpus_read_unlock();
-		gone = nr_torn + 1;
-		CHECK_SOON(__atomic_load_n(&nr_torn, __ATOMIC_SEQ_CST) == gone);
+		gone = atomic_read(&nr_torn) + 1;
+		CHECK_SOON(atomic_read(&nr_torn) == gone);
 		cpus_read_lock();
 		CHECK(cpumask_weight(&started) == online - 1 && cpumask_equal(&started, &a.cpus) && cpumask_equal(&started, &b.cpus));
 		CHECK(!cpumask_test_cpu((unsigned int)last, &started));
 		cpus_read_unlock();
 
 		bind_until(&all, online);
-		CHECK_SOON(__atomic_load_n(&nr_calls, __ATOMIC_SEQ_CST) == 2 * (int)online + 1);
+		CHECK_SOON(atomic_read(&nr_calls) == 2 * (int)online + 1);
 		cpus_read_lock();
 		CHECK(cpumask_weight(&started) == online && cpumask_equal(&started, &a.cpus) && cpumask_equal(&started, &b.cpus));
 		cpus_read_unlock();

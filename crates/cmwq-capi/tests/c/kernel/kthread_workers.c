@@ -71,11 +71,21 @@ static void hold(struct kthread_work *work)
 
 static struct held held;
 
+static bool is_cancelled(struct kthread_work *work)
+{
+	bool is;
+
+	pthread_mutex_lock(&work->worker->lock);
+	is = work->canceling != 0;
+	pthread_mutex_unlock(&work->worker->lock);
+	return is;
+}
+
 static void open_held(struct work_struct *work)
 {
 	(void)work;
 	/* Not before the pending instance was removed: it would run, and wait. */
-	while (!READ_ONCE(held.work.canceling))
+	while (!is_cancelled(&held.work))
 		cond_resched();
 	complete(&held.open);
 }

@@ -203,7 +203,8 @@ static int do_parallel(struct stream *stream, struct job *job, int *serial_cpu)
 
 	rcu_read_lock_bh();
 	pd = rcu_dereference_bh(stream->pd);
-	if (READ_ONCE(stream->engine->resets)) {
+	/* False: the stream's jobs of before have ended, and what they wrote is seen. */
+	if (smp_load_acquire(&stream->engine->resets)) {
 		failed = -EBUSY;
 	} else if (cpumask_empty(pd->serial_cpus)) {
 		failed = -EINVAL;
@@ -279,7 +280,7 @@ static void replace_all(struct engine *engine)
 	WRITE_ONCE(engine->resets, true);
 	list_for_each_entry(stream, &engine->streams, list)
 		replace_data(stream, alloc_data(engine));
-	WRITE_ONCE(engine->resets, false);
+	smp_store_release(&engine->resets, false);
 }
 
 static int cpu_online_engine(unsigned int cpu, struct hlist_node *node)

@@ -82,7 +82,7 @@ static int beat(void *data)
 
 static int where(void *data)
 {
-	*(int *)data = raw_smp_processor_id();
+	WRITE_ONCE(*(int *)data, raw_smp_processor_id());
 	while (!kthread_should_stop())
 		schedule_timeout_uninterruptible(1);
 	return 0;
@@ -112,6 +112,34 @@ static void kernel_threads(void)
 	kthread_bind(task, (unsigned int)cpu);
 	CHECK(at == -1 && wake_up_process(task) == 1);
 	CHECK_SOON(READ_ONCE(at) == cpu);
+	CHECK(kthread_stop(task) == 0);
+}
+
+static DECLARE_COMPLETION(about_to_sleep);
+static int handed;
+
+/* It was woken before it sleeps, and sees what its waker did before. */
+static int sleep_late(void *data)
+{
+	set_current_state(TASK_UNINTERRUPTIBLE);
+	complete(&about_to_sleep);
+	CHECK_SOON(task_is_running(current));
+	schedule();
+	CHECK(handed == *(int *)data);
+	while (!kthread_should_stop())
+		schedule_timeout_uninterruptible(1);
+	return 0;
+}
+
+static void woken_early(void)
+{
+	int what = 3;
+	struct task_struct *task = kthread_run(sleep_late, &what, "late");
+
+	CHECK(!IS_ERR(task));
+	wait_for_completion(&about_to_sleep);
+	handed = what;
+	CHECK(wake_up_process(task) == 1);
 	CHECK(kthread_stop(task) == 0);
 }
 
@@ -186,6 +214,7 @@ int main(void)
 {
 	wait_queues();
 	kernel_threads();
+	woken_early();
 	reader_writer();
 	caches();
 	return 0;

@@ -35,7 +35,7 @@ static void timers(void)
 	timer_setup(&ticker.timer, tick, 0);
 	CHECK(!timer_pending(&ticker.timer) && mod_timer(&ticker.timer, jiffies + 1000 * HZ) == 0 && timer_pending(&ticker.timer));
 	CHECK(mod_timer(&ticker.timer, start + 5) == 1);
-	CHECK_SOON(READ_ONCE(ticker.fired) == 1);
+	CHECK_SOON(smp_load_acquire(&ticker.fired) == 1);
 	CHECK(time_after_eq(ticker.at, start + 5));
 	CHECK_SOON(!timer_pending(&ticker.timer));
 	CHECK(del_timer(&ticker.timer) == 0 && mod_timer_pending(&ticker.timer, jiffies) == 0);
@@ -51,6 +51,47 @@ static void timers(void)
 	CHECK(mod_timer(&ticker.timer, jiffies) == 0 && !timer_pending(&ticker.timer));
 	msleep(3);
 	CHECK(ticker.fired == 0);
+}
+
+static struct timer_list shared;
+static int nr_fired;
+
+static void count(struct timer_list *timer)
+{
+	CHECK(timer == &shared);
+	__atomic_fetch_add(&nr_fired, 1, __ATOMIC_SEQ_CST);
+}
+
+static int arm(void *data)
+{
+	int i;
+
+	for (i = 0; i < 2000; i++) {
+		mod_timer(&shared, jiffies + 1000 * HZ);
+		timer_reduce(&shared, jiffies + 1);
+	}
+	return *(int *)data;
+}
+
+/* One timer, armed by several threads at the same time. */
+static void armed_by_several(void)
+{
+	struct task_struct *tasks[2];
+	int i, result = 4;
+
+	timer_setup(&shared, count, 0);
+	for (i = 0; i < 2; i++)
+		tasks[i] = kthread_run(arm, &result, "arm/%d", i);
+	arm(&result);
+	for (i = 0; i < 2; i++) {
+		int got = IS_ERR(tasks[i]) ? 0 : kthread_stop(tasks[i]);
+
+		/* One that has not begun never does. */
+		CHECK(got == result || got == -EINTR);
+	}
+	mod_timer(&shared, jiffies);
+	CHECK_SOON(!timer_pending(&shared) && READ_ONCE(nr_fired) > 0);
+	timer_delete_sync(&shared);
 }
 
 struct config {
@@ -126,6 +167,35 @@ static int stay_inside(void *data)
 	return data != NULL;
 }
 
+static struct rcu_work *taken;
+
+/* When the item is pending no more, though its grace period has not ended. */
+static void end_section(struct work_struct *work)
+{
+	(void)work;
+	CHECK_SOON(!work_pending(&taken->work));
+	complete(&go_on);
+}
+
+static void cancelled(struct workqueue_struct *wq, struct rcu_work *rwork)
+{
+	struct task_struct *task = kthread_run(stay_inside, NULL, "inside");
+	DECLARE_WORK(ender, end_section);
+	int before = ran;
+
+	CHECK(!IS_ERR(task));
+	wait_for_completion(&inside);
+	CHECK(!cancel_rcu_work_sync(rwork) && queue_rcu_work(wq, rwork));
+	taken = rwork;
+	CHECK(queue_work(wq, &ender) && cancel_rcu_work_sync(rwork));
+	/* The callback has come by now, and has not queued it. */
+	flush_workqueue(wq);
+	CHECK(!work_pending(&rwork->work) && ran == before && !flush_rcu_work(rwork));
+	CHECK(queue_rcu_work(wq, rwork));
+	flush_rcu_work(rwork);
+	CHECK(ran == before + 1 && kthread_stop(task) == 0);
+}
+
 static void grace_periods(void)
 {
 	struct workqueue_struct *wq = alloc_workqueue("rcu", WQ_UNBOUND, 0);
@@ -174,12 +244,14 @@ static void grace_periods(void)
 		flush_rcu_work(&rwork);
 	}
 	CHECK(ran == 201 && kthread_stop(task) == 0);
+	cancelled(wq, &rwork);
 	destroy_workqueue(wq);
 }
 
 int main(void)
 {
 	timers();
+	armed_by_several();
 	grace_periods();
 	return 0;
 }

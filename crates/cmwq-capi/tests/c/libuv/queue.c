@@ -134,15 +134,18 @@ static void cancels(void)
 
 int main(void)
 {
-	pid_t child;
+	pid_t child = 1;
 	int status;
 
+	(void)status;
 	/* So that what is queued behind one that waits has not begun. */
 	CHECK(setenv("UV_THREADPOOL_SIZE", "1", 1) == 0);
 	loop = uv_default_loop();
 	queues();
 	others();
 	cancels();
+	/* ThreadSanitizer does not support that the child of a process with threads creates more. */
+#ifndef CMWQ_TSAN
 	child = fork();
 	CHECK(child >= 0);
 	if (child == 0) {
@@ -152,6 +155,7 @@ int main(void)
 	} else {
 		CHECK(waitpid(child, &status, 0) == child && status == 0);
 	}
+#endif
 	CHECK(uv_loop_close(loop) == 0);
 	/* It is called at the end of the process as well. */
 	uv_library_shutdown();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * For race detectors: plain memory that is handed from thread to thread by the library alone. With -DRACE=1 or 2 the program
- * writes what nothing orders: while the item may run, or after it waited for another workqueue.
+ * For race detectors: plain memory that is handed from thread to thread by the library alone. With -DRACE=1, 2 or 3 the program
+ * writes what nothing orders: while the item may run, after it waited for another workqueue, or in two items of one that is not ordered.
  */
 #include <linux/completion.h>
 #include <linux/workqueue.h>
@@ -75,6 +75,52 @@ static void run_chain(struct workqueue_struct *wq)
 	flush_work(&chain.work);
 }
 
+/* Items of an ordered workqueue come one after the other, on whatever threads: the one that runs the first sleeps when the second begins. */
+struct turn {
+	struct work_struct work;
+	struct completion *waits, *says;
+	long *count;
+};
+
+static void take_turn(struct work_struct *work)
+{
+	struct turn *turn = container_of(work, struct turn, work);
+
+	if (turn->waits)
+		wait_for_completion(turn->waits);
+	if (turn->count)
+		++*turn->count;
+	if (turn->says)
+		complete(turn->says);
+}
+
+static struct workqueue_struct *one_at_a_time(const char *name)
+{
+	return RACE == 3 ? alloc_workqueue("%s", WQ_UNBOUND, 1, name) : alloc_ordered_workqueue("%s", 0, name);
+}
+
+static void run_in_turn(void)
+{
+	struct workqueue_struct *wq = one_at_a_time("turns"), *other = one_at_a_time("other");
+	DECLARE_COMPLETION_ONSTACK(all_queued);
+	DECLARE_COMPLETION_ONSTACK(second_ran);
+	struct turn first = {.waits = &all_queued}, sleeper = {.waits = &second_ran}, second = {.says = &second_ran};
+	long count = 0;
+
+	first.count = second.count = &count;
+	INIT_WORK_ONSTACK(&first.work, take_turn);
+	INIT_WORK_ONSTACK(&sleeper.work, take_turn);
+	INIT_WORK_ONSTACK(&second.work, take_turn);
+	check(queue_work(wq, &first.work) && queue_work(wq, &second.work), __LINE__);
+	complete(&all_queued);
+	check(queue_work(other, &sleeper.work), __LINE__);
+	flush_workqueue(other);
+	flush_workqueue(wq);
+	check(count == 2, __LINE__);
+	destroy_workqueue(wq);
+	destroy_workqueue(other);
+}
+
 int main(void)
 {
 	struct workqueue_struct *wqs[] = {
@@ -119,6 +165,7 @@ int main(void)
 	}
 	for (wq = 0; wq < 3; wq++) {
 		run_chain(wqs[wq]);
+		run_in_turn();
 		destroy_workqueue(wqs[wq]);
 	}
 	free(job);

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kernel-shaped, for user space; part of cmwq: chains of functions that are told of events, those of higher priority first. Atomic chains are
+ * called in a read-side section of RCU, blocking ones with a lock for reading, raw ones without either. A program that brings its own defines
+ * CMWQ_NO_NOTIFIER.
+ */
+#ifndef CMWQ_LINUX_NOTIFIER_H
+#define CMWQ_LINUX_NOTIFIER_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#if defined(CMWQ_NO_NOTIFIER) || defined(CMWQ_NO_RCUPDATE) || defined(CMWQ_NO_RWSEM) || defined(CMWQ_NO_SPINLOCK)
+#if defined(__has_include_next)
+#if __has_include_next(<linux/notifier.h>)
+#include_next <linux/notifier.h>
+#endif
+#endif
+#else
+
+#include <errno.h>
+#include <linux/rcupdate.h>
+#include <linux/rwsem.h>
+#include <linux/spinlock.h>
+#include <stdbool.h>
+
+struct notifier_block;
+typedef int (*notifier_fn_t)(struct notifier_block *nb, unsigned long action, void *data);
+
+struct notifier_block {
+	notifier_fn_t notifier_call;
+	struct notifier_block *next;
+	int priority;
+};
+
+struct atomic_notifier_head {
+	spinlock_t lock;
+	struct notifier_block *head;
+};
+
+struct blocking_notifier_head {
+	struct rw_semaphore rwsem;
+	struct notifier_block *head;
+};
+
+struct raw_notifier_head {
+	struct notifier_block *head;
+};
+
+#define NOTIFY_DONE 0x0000
+#define NOTIFY_OK 0x0001
+#define NOTIFY_STOP_MASK 0x8000
+#define NOTIFY_BAD (NOTIFY_STOP_MASK | 0x0002)
+#define NOTIFY_STOP (NOTIFY_OK | NOTIFY_STOP_MASK)
+
+/* An error number as an answer that stops the chain, and back. */
+static inline int notifier_from_errno(int err)
+{
+	return err ? NOTIFY_STOP_MASK | (NOTIFY_OK - err) : NOTIFY_OK;
+}
+
+static inline int notifier_to_errno(int ret)
+{
+	ret &= ~NOTIFY_STOP_MASK;
+	return ret > NOTIFY_OK ? NOTIFY_OK - ret : 0;
+}
+
+/* ---- what the kinds share: one thread at a time changes a chain ---- */
+
+static inline int cmwq_notifier_add(struct notifier_block **at, struct notifier_block *nb, bool unique)
+{
+	for (; *at && (*at)->priority >= nb->priority; at = &(*at)->next) {
+		if (*at == nb)
+			return -EEXIST;
+		if (unique && (*at)->priority == nb->priority)
+			return -EBUSY;
+	}
+	RCU_INIT_POINTER(nb->next, *at);
+	rcu_assign_pointer(*at, nb);
+	return 0;
+}
+
+static inline int cmwq_notifier_remove(struct notifier_block **at, struct notifier_block *nb)
+{
+	for (; *at; at = &(*at)->next) {
+		if (*at == nb) {
+			rcu_assign_pointer(*at, nb->next);
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+/* Calls `most` of them at most, and counts those that were called. The answer is that of the last one. */
+static inline int cmwq_notifier_call(struct notifier_block **head, unsigned long action, void *data, int most, int *called)
+{
+	struct notifier_block *nb = rcu_dereference(*head);
+	int ret = NOTIFY_DONE;
+
+	while (nb && *called < most) {
+		/* It may take itself off the chain. */
+		struct notifier_block *next = rcu_dereference(nb->next);
+
+		ret = nb->notifier_call(nb, action, data);
+		++*called;
+		if (ret & NOTIFY_STOP_MASK)
+			break;
+		nb = next;
+	}
+	return ret;
+}
+
+#define CMWQ_NOTIFIER_ALL 0x7fffffff
+
+/* If one refuses, those before it are told that it does not happen. */
+static inline int cmwq_notifier_call_robust(struct notifier_block **head, unsigned long up, unsigned long down, void *data)
+{
+	int called = 0, undone = 0, ret = cmwq_notifier_call(head, up, data, CMWQ_NOTIFIER_ALL, &called);
+
+	if (ret & NOTIFY_STOP_MASK)
+		cmwq_notifier_call(head, down, data, called - 1, &undone);
+	return ret;
+}
+
+/* ---- atomic ---- */
+
+#define ATOMIC_NOTIFIER_INIT(name) {__SPIN_LOCK_UNLOCKED((name).lock), NULL}
+#define ATOMIC_NOTIFIER_HEAD(name) struct atomic_notifier_head name = ATOMIC_NOTIFIER_INIT(name)
+#define ATOMIC_INIT_NOTIFIER_HEAD(name) (spin_lock_init(&(name)->lock), (void)((name)->head = NULL))
+
+static inline int cmwq_atomic_notifier_add(struct atomic_notifier_head *nh, struct notifier_block *nb, bool unique)
+{
+	int failed;
+
+	spin_lock(&nh->lock);
+	failed = cmwq_notifier_add(&nh->head, nb, unique);
+	spin_unlock(&nh->lock);
+	return failed;
+}
+
+static inline int atomic_notifier_chain_register(struct atomic_notifier_head *nh, struct notifier_block *nb)
+{
+	return cmwq_atomic_notifier_add(nh, nb, false);
+}
+
+static inline int atomic_notifier_chain_register_unique_prio(struct atomic_notifier_head *nh, struct notifier_block *nb)
+{
+	return cmwq_atomic_notifier_add(nh, nb, true);
+}
+
+/* It is not called any more when this returns. */
+static inline int atomic_notifier_chain_unregister(struct atomic_notifier_head *nh, struct notifier_block *nb)
+{
+	int failed;
+
+	spin_lock(&nh->lock);
+	failed = cmwq_notifier_remove(&nh->head, nb);
+	spin_unlock(&nh->lock);
+	synchronize_rcu();
+	return failed;
+}
+
+static inline int atomic_notifier_call_chain(struct atomic_notifier_head *nh, unsigned long action, void *data)
+{
+	int ret, called = 0;
+
+	rcu_read_lock();
+	ret = cmwq_notifier_call(&nh->head, action, data, CMWQ_NOTIFIER_ALL, &called);
+	rcu_read_unlock();
+	return ret;
+}
+
+static inline int atomic_notifier_call_chain_robust(struct atomic_notifier_head *nh, unsigned long up, unsigned long down, void *data)
+{
+	int ret;
+
+	/* As one that changes it: those that are undone are those that were called. */
+	spin_lock(&nh->lock);
+	ret = cmwq_notifier_call_robust(&nh->head, up, down, data);
+	spin_unlock(&nh->lock);
+	return ret;
+}
+
+static inline bool atomic_notifier_call_chain_is_empty(struct atomic_notifier_head *nh)
+{
+	return !rcu_access_pointer(nh->head);
+}
+
+/* ---- blocking ---- */
+
+#define BLOCKING_NOTIFIER_INIT(name) {__RWSEM_INITIALIZER((name).rwsem), NULL}
+#define BLOCKING_NOTIFIER_HEAD(name) struct blocking_notifier_head name = BLOCKING_NOTIFIER_INIT(name)
+#define BLOCKING_INIT_NOTIFIER_HEAD(name) (init_rwsem(&(name)->rwsem), (void)((name)->head = NULL))
+
+static inline int cmwq_blocking_notifier_add(struct blocking_notifier_head *nh, struct notifier_block *nb, bool unique)
+{
+	int failed;
+
+	down_write(&nh->rwsem);
+	failed = cmwq_notifier_add(&nh->head, nb, unique);
+	up_write(&nh->rwsem);
+	return failed;
+}
+
+static inline int blocking_notifier_chain_register(struct blocking_notifier_head *nh, struct notifier_block *nb)
+{
+	return cmwq_blocking_notifier_add(nh, nb, false);
+}
+
+static inline int blocking_notifier_chain_register_unique_prio(struct blocking_notifier_head *nh, struct notifier_block *nb)
+{
+	return cmwq_blocking_notifier_add(nh, nb, true);
+}
+
+static inline int blocking_notifier_chain_unregister(struct blocking_notifier_head *nh, struct notifier_block *nb)
+{
+	int failed;
+
+	down_write(&nh->rwsem);
+	failed = cmwq_notifier_remove(&nh->head, nb);
+	up_write(&nh->rwsem);
+	return failed;
+}
+
+static inline int blocking_notifier_call_chain(struct blocking_notifier_head *nh, unsigned long action, void *data)
+{
+	int ret, called = 0;
+
+	down_read(&nh->rwsem);
+	ret = cmwq_notifier_call(&nh->head, action, data, CMWQ_NOTIFIER_ALL, &called);
+	up_read(&nh->rwsem);
+	return ret;
+}
+
+static inline int blocking_notifier_call_chain_robust(struct blocking_notifier_head *nh, unsigned long up, unsigned long down, void *data)
+{
+	int ret;
+
+	down_read(&nh->rwsem);
+	ret = cmwq_notifier_call_robust(&nh->head, up, down, data);
+	up_read(&nh->rwsem);
+	return ret;
+}
+
+/* ---- raw: the caller has a lock ---- */
+
+#define RAW_NOTIFIER_INIT(name) {NULL}
+#define RAW_NOTIFIER_HEAD(name) struct raw_notifier_head name = RAW_NOTIFIER_INIT(name)
+#define RAW_INIT_NOTIFIER_HEAD(name) ((void)((name)->head = NULL))
+
+static inline int raw_notifier_chain_register(struct raw_notifier_head *nh, struct notifier_block *nb)
+{
+	return cmwq_notifier_add(&nh->head, nb, false);
+}
+
+static inline int raw_notifier_chain_unregister(struct raw_notifier_head *nh, struct notifier_block *nb)
+{
+	return cmwq_notifier_remove(&nh->head, nb);
+}
+
+static inline int raw_notifier_call_chain(struct raw_notifier_head *nh, unsigned long action, void *data)
+{
+	int called = 0;
+
+	return cmwq_notifier_call(&nh->head, action, data, CMWQ_NOTIFIER_ALL, &called);
+}
+
+static inline int raw_notifier_call_chain_robust(struct raw_notifier_head *nh, unsigned long up, unsigned long down, void *data)
+{
+	return cmwq_notifier_call_robust(&nh->head, up, down, data);
+}
+
+#endif
+#endif
