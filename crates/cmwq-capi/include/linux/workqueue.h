@@ -337,23 +337,6 @@ static inline bool flush_rcu_work(struct rcu_work *rwork)
 	flush_work(&rwork->work);
 	return true;
 }
-
-/*
- * Removes a pending instance and waits for a running one, and for the grace period, whose callback has the head: the item may be freed then. true: one was
- * removed.
- */
-static inline bool cancel_rcu_work_sync(struct rcu_work *rwork)
-{
-	/* The callback cannot queue it. */
-	bool removed = cmwq_disable_delayed_work_sync(cmwq_of_delayed(&rwork->cmwq_dwork));
-
-	rcu_barrier();
-	cmwq_enable_delayed_work(cmwq_of_delayed(&rwork->cmwq_dwork));
-	return removed;
-}
-
-/* The head cannot be taken back: it waits as well. */
-#define cancel_rcu_work(rwork) cancel_rcu_work_sync(rwork)
 #endif
 
 /* ---- the calling thread, and every CPU ---- */

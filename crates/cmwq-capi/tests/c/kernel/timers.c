@@ -167,35 +167,6 @@ static int stay_inside(void *data)
 	return data != NULL;
 }
 
-static struct rcu_work *taken;
-
-/* When the item is pending no more, though its grace period has not ended. */
-static void end_section(struct work_struct *work)
-{
-	(void)work;
-	CHECK_SOON(!work_pending(&taken->work));
-	complete(&go_on);
-}
-
-static void cancelled(struct workqueue_struct *wq, struct rcu_work *rwork)
-{
-	struct task_struct *task = kthread_run(stay_inside, NULL, "inside");
-	DECLARE_WORK(ender, end_section);
-	int before = ran;
-
-	CHECK(!IS_ERR(task));
-	wait_for_completion(&inside);
-	CHECK(!cancel_rcu_work_sync(rwork) && queue_rcu_work(wq, rwork));
-	taken = rwork;
-	CHECK(queue_work(wq, &ender) && cancel_rcu_work_sync(rwork));
-	/* The callback has come by now, and has not queued it. */
-	flush_workqueue(wq);
-	CHECK(!work_pending(&rwork->work) && ran == before && !flush_rcu_work(rwork));
-	CHECK(queue_rcu_work(wq, rwork));
-	flush_rcu_work(rwork);
-	CHECK(ran == before + 1 && kthread_stop(task) == 0);
-}
-
 static void grace_periods(void)
 {
 	struct workqueue_struct *wq = alloc_workqueue("rcu", WQ_UNBOUND, 0);
@@ -244,7 +215,6 @@ static void grace_periods(void)
 		flush_rcu_work(&rwork);
 	}
 	CHECK(ran == 201 && kthread_stop(task) == 0);
-	cancelled(wq, &rwork);
 	destroy_workqueue(wq);
 }
 
