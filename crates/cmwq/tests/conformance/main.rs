@@ -68,7 +68,7 @@ use harness::{
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration};
+use std::time::Duration;
 
 /// A delay that no test waits for.
 const LONG: Duration = Duration::from_secs(3600);
