@@ -211,8 +211,8 @@ pub const PIECES: &[Piece] = &[
         "a credit that was taken for an inactive item is not entered",
         &[edit(
             "pool/state/pwqs.rs",
-            "        pwq.credits.transition_store_to_unused(1);\n        let item = pwq.inactive.pop_front();",
-            "        pwq.credits.transition_store_to_unused(i32::from(!MUTANT));\n        let item = pwq.inactive.pop_front();",
+            "        pwq.credits.transition_store_to_unused(credits);\n        for _ in 0..credits {",
+            "        pwq.credits.transition_store_to_unused(if MUTANT { 0 } else { credits });\n        for _ in 0..credits {",
         )],
     ),
     line(
@@ -265,8 +265,8 @@ pub const PIECES: &[Piece] = &[
         "a pool workqueue that must wait does not collect the others' unused credits",
         &[edit(
             "workqueue/parts/limits.rs",
-            "        collect(members.iter().filter(|other| other.node == pwq.node));",
-            "        if !MUTANT {\n            collect(members.iter().filter(|other| other.node == pwq.node));\n        }",
+            "        collect(others.filter(|other| other.node == pwq.node));",
+            "        if !MUTANT {\n            collect(others.filter(|other| other.node == pwq.node));\n        }",
         )],
     ),
     line(
@@ -283,8 +283,8 @@ pub const PIECES: &[Piece] = &[
         "the credit for a pool workqueue that is gone is lost",
         &[edit(
             "workqueue/parts/node.rs",
-            "                    self.limit.give(1);\n                    continue;",
-            "                    if !MUTANT {\n                        self.limit.give(1);\n                    }\n                    continue;",
+            "                    self.limit.give(credits);\n                    continue;",
+            "                    if !MUTANT {\n                        self.limit.give(credits);\n                    }\n                    continue;",
         )],
     ),
     line(

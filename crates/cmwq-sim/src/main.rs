@@ -15,7 +15,7 @@ mod sim;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use cmwq_sim::kernel::Latencies;
-use cmwq_sim::published::{Role, Row};
+use cmwq_sim::published::{P50_FACTOR, Role, Row};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -153,7 +153,7 @@ pub(crate) fn print_published(rows: Vec<Row>, format: Format) -> Result<(), Stri
         return print_json(&Table { rows });
     }
     say!(
-        "{:3} {:24} {:>12} {:>12} {:>7} {:>19} {:>8}  used to",
+        "{:3} {:24} {:>12} {:>12} {:>7} {:>19}  {:>8}  used to",
         "set",
         "row",
         "published",
@@ -171,7 +171,7 @@ pub(crate) fn print_published(rows: Vec<Row>, format: Format) -> Result<(), Stri
             .enqueue_p50_published_ns
             .map_or("-".to_owned(), |ns| ns.to_string());
         say!(
-            "{:3} {:24} {:>12} {:>12} {:>+6.1}% {:>9} {:>9} {:>8}  {}",
+            "{:3} {:24} {:>12} {:>12} {:>+6.1}% {:>9} {:>9}{} {:>8}  {}",
             row.set,
             row.row,
             number(row.published),
@@ -179,6 +179,11 @@ pub(crate) fn print_published(rows: Vec<Row>, format: Format) -> Result<(), Stri
             row.ratio_error * 100.0,
             published,
             row.enqueue_p50_predicted_ns,
+            if row.is_p50_near() == Some(false) {
+                '*'
+            } else {
+                ' '
+            },
             row.workers,
             if row.role == Role::Calibrate {
                 "calibrate"
@@ -187,5 +192,11 @@ pub(crate) fn print_published(rows: Vec<Row>, format: Format) -> Result<(), Stri
             },
         );
     }
+    let judged: Vec<bool> = rows.iter().filter_map(Row::is_p50_near).collect();
+    let near = judged.iter().filter(|&&near| near).count();
+    say!(
+        "{near} of {} medians of enqueueing are within a factor of {P50_FACTOR}; the others are marked *",
+        judged.len()
+    );
     Ok(())
 }

@@ -49,6 +49,19 @@ pub struct Row {
     pub workers: usize,
 }
 
+/// Two published runs of one configuration differ by so much in their medians of enqueueing.
+pub const P50_FACTOR: f64 = 1.5;
+
+impl Row {
+    /// Whether our median of enqueueing is within [`P50_FACTOR`] of the published one, if there is one.
+    #[must_use]
+    pub fn is_p50_near(&self) -> Option<bool> {
+        let published = self.enqueue_p50_published_ns? as f64;
+        let ratio = self.enqueue_p50_predicted_ns as f64 / published;
+        Some((1.0 / P50_FACTOR..=P50_FACTOR).contains(&ratio))
+    }
+}
+
 /// How much is simulated.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
@@ -294,4 +307,34 @@ pub fn all(effort: Effort, mut progress: impl FnMut(&str)) -> Result<Vec<Row>, S
     deferred.costs.locked_ns = grace.costs.locked_ns;
     rows.extend(deferred.deferred()?);
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_near_within_the_factor_on_both_sides() {
+        let near = |predicted, published| {
+            let row = Row {
+                set: "1a",
+                row: "cache".to_owned(),
+                published: 1.0,
+                predicted: 1.0,
+                ratio_error: 0.0,
+                role: Role::Predict,
+                enqueue_p50_published_ns: published,
+                enqueue_p50_predicted_ns: predicted,
+                enqueue_p95_published_ns: None,
+                enqueue_p95_predicted_ns: 0,
+                workers: 0,
+            };
+            row.is_p50_near()
+        };
+        assert_eq!(near(150, Some(100)), Some(true));
+        assert_eq!(near(151, Some(100)), Some(false));
+        assert_eq!(near(66, Some(100)), Some(false));
+        assert_eq!(near(67, Some(100)), Some(true));
+        assert_eq!(near(67, None), None);
+    }
 }

@@ -92,12 +92,14 @@ impl NodeLimit {
         }
     }
 
-    /// Takes one credit for a pool workqueue whose turn has come.
-    pub(crate) fn take_one(&self) -> Result<(), Short> {
+    /// Takes credits for a pool workqueue whose turn has come: up to a portion, but one of a shared limit.
+    pub(crate) fn take_turn(&self) -> Result<i32, Short> {
         match &self.shared {
-            None if self.take_own(1) == 1 => Ok(()),
-            None => Err(Short::Own),
-            Some(shared) => shared.take(1, &self.free).map(|_| ()),
+            None => match self.take_own(self.portion.load(Ordering::Relaxed)) {
+                0 => Err(Short::Own),
+                taken => Ok(taken),
+            },
+            Some(shared) => shared.take(1, &self.free),
         }
     }
 

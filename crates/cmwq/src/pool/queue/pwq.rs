@@ -284,7 +284,7 @@ impl<O> PoolWorkqueue<O> {
 
     /// An active item has ended while a pool workqueue waits for a credit. If only this one waits, or it waits too and has
     /// [turns](crate::pool::NodeLimit::own_turns) left, its own next item gets the credit at once. Not the last item: it ends the turn of the
-    /// pool workqueue in the line, which [`Inner::activate_one`](crate::pool::state::pool::Inner::activate_one) does.
+    /// pool workqueue in the line, which [`Inner::activate_some`](crate::pool::state::pool::Inner::activate_some) does.
     #[inline]
     pub(in crate::pool) fn next_of_own(&mut self) -> Option<Pending> {
         if self.inactive.len() < 2 || !self.waiting {

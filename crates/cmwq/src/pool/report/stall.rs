@@ -142,8 +142,8 @@ mod tests {
         assert_eq!(waits(&pool), [], "frozen");
         limit.change(0, 1);
         assert_eq!(waits(&pool), after, "thawed");
-        assert_eq!(limit.take_one(), Ok(()));
-        assert_eq!(pool.lock().activate_one(one), Some(false));
+        assert_eq!(limit.take_turn(), Ok(1));
+        assert_eq!(pool.lock().activate_some(one, 1), Some(false));
         run_one(&pool);
         assert_eq!(waits(&pool), []);
     }

@@ -260,6 +260,11 @@ impl<'p> Worker<'p> {
             self.took_one = matches!(next, Next::One(_));
             self.boost.take();
             guard = pool.run(next, self.id, self.handle, &mut self.size);
+            if guard.rest.is_some() && pool.has_waiting(&guard) {
+                // Events may take long, as locks of other pools do: the next items are not taken before.
+                drop(guard);
+                guard = pool.lock_beside_batches();
+            }
             // Few pools do anything after an item.
             if self.restores_name || self.budget.is_some() {
                 guard = self.after_item(guard);

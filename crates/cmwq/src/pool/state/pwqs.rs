@@ -109,22 +109,24 @@ impl Inner {
         }
     }
 
-    /// Uses a credit that the caller took for `key`: its oldest inactive item becomes active. Tells whether more wait. `None`: its last
-    /// waiting item was cancelled and it is gone; the caller keeps the credit.
-    pub(crate) fn activate_one(&mut self, key: PwqKey) -> Option<bool> {
-        let pwq = self.pwq_mut(key)?;
-        pwq.credits.transition_store_to_unused(1);
-        let item = pwq.inactive.pop_front();
-        pwq.credits
-            .transition_unused_to_used(i32::from(item.is_some()));
+    /// Uses credits that the caller took for `key`: as many of its oldest inactive items become active. Tells whether more wait. `None`: its
+    /// last waiting item was cancelled and it is gone; the caller keeps the credits.
+    pub(crate) fn activate_some(&mut self, key: PwqKey, credits: i32) -> Option<bool> {
+        self.pwq_mut(key)?;
+        let pwq = &mut self.pwqs[key.place];
+        pwq.credits.transition_store_to_unused(credits);
+        for _ in 0..credits {
+            let Some(item) = pwq.inactive.pop_front() else {
+                break;
+            };
+            pwq.credits.transition_unused_to_used(1);
+            make_active(&mut self.worklist, item);
+        }
         let more = !pwq.inactive.is_empty();
         if !more {
             pwq.waiting = false;
             pwq.limit.one_less_waits();
             pwq.give_back_unused();
-        }
-        if let Some(item) = item {
-            make_active(&mut self.worklist, item);
         }
         Some(more)
     }

@@ -157,11 +157,13 @@ impl Limits {
         };
         // In this order: see `pool/queue/credits.rs`.
         self.nodes[pwq.node].waiting.lock().push_back(pwq.clone());
-        collect(members.iter().filter(|other| other.node == pwq.node));
+        // It has no unused ones itself.
+        let others = members.iter().filter(|other| !Arc::ptr_eq(other, pwq));
+        collect(others.filter(|other| other.node == pwq.node));
         self.serve(pwq.node);
     }
 
-    /// Gives free credits of a node to its waiters, one each in turn.
+    /// Gives free credits of a node to its waiters in turn.
     pub(crate) fn serve(&self, node: usize) {
         let node = &self.nodes[node];
         match &self.group {

@@ -12,7 +12,7 @@ pub(crate) struct Node {
     pub(in crate::workqueue) limit: Arc<NodeLimit>,
     /// The limit as it is now.
     pub(in crate::workqueue) value: Mutex<i32>,
-    /// Pool workqueues with inactive items: each in turn gets one credit (round robin, not global FIFO).
+    /// Pool workqueues with inactive items: each in turn gets some (round robin, not global FIFO).
     pub(in crate::workqueue) waiting: Mutex<VecDeque<Arc<Pwq>>>,
 }
 
@@ -28,6 +28,15 @@ pub(crate) enum Served {
     OwnLimit,
     /// No credit: the limit that it shares with others is reached.
     SharedLimit,
+}
+
+impl From<Short> for Served {
+    fn from(short: Short) -> Self {
+        match short {
+            Short::Own => Served::OwnLimit,
+            Short::Shared => Served::SharedLimit,
+        }
+    }
 }
 
 /// Takes back all credits that `members` hold and do not use.
@@ -47,25 +56,32 @@ impl Node {
         })
     }
 
-    /// Gives a credit to the longest waiter, if any.
+    /// Gives credits to the longest waiter, if any. The line is free while the waiter's pool is locked, which may take long; a thread that finds the line
+    /// empty meanwhile leaves its credits to this one, which serves again if the waiter goes on waiting.
     pub(crate) fn serve_one(&self) -> Served {
-        let mut waiting = self.waiting.lock();
-        while !waiting.is_empty() {
-            match self.limit.take_one() {
-                Ok(()) => {}
-                Err(Short::Own) => return Served::OwnLimit,
-                Err(Short::Shared) => return Served::SharedLimit,
-            }
+        loop {
+            let mut waiting = self.waiting.lock();
             let Some(pwq) = waiting.pop_front() else {
-                break;
+                return Served::NobodyWaits;
             };
+            let credits = match self.limit.take_turn() {
+                Ok(credits) => credits,
+                Err(short) => {
+                    waiting.push_front(pwq);
+                    return short.into();
+                }
+            };
+            drop(waiting);
             // Closing batches would free credits, and call this function.
-            let more = pwq.pool.lock_beside_batches().activate_one(pwq.key);
+            let mut guard = pwq.pool.lock_beside_batches();
+            let more = guard.activate_some(pwq.key, credits);
+            drop(guard);
+            let mut waiting = self.waiting.lock();
             match more {
                 Some(true) => waiting.push_back(pwq),
                 Some(false) => {}
                 None => {
-                    self.limit.give(1);
+                    self.limit.give(credits);
                     continue;
                 }
             }
@@ -74,6 +90,5 @@ impl Node {
                 false => Served::OneOfMore,
             };
         }
-        Served::NobodyWaits
     }
 }
