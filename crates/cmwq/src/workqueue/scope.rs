@@ -88,7 +88,7 @@ impl<'scope> Scope<'scope, '_> {
             let Some(handle) = self.handles.lock().pop() else {
                 return panicked;
             };
-            let failed: Box<dyn Any + Send> = match handle.join_by(&mut waiter) {
+            let failed: Box<dyn Any + Send> = match handle.join_by(Some(&mut waiter)) {
                 Ok(()) => continue,
                 Err(JoinError::Panicked(payload)) => payload,
                 Err(error) if all => Box::new(error.to_string()),

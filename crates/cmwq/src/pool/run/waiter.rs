@@ -7,7 +7,7 @@
 //! credit are accounted for as ever. So a thread that flushes, cancels or queues the item meanwhile sees what it would see otherwise.
 #![forbid(unsafe_code)]
 
-use crate::item::{RawWork, Seat};
+use crate::item::{Completion, RawWork, Seat};
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::pool::Pool;
 use crate::pool::task::busy::Executor;
@@ -45,6 +45,20 @@ impl Waiter {
         // Another thread may not have the nice level and the CPUs of the pool's workers.
         let fits = |pool: &Arc<Pool>| pool.attrs.nice == 0 && !pool.attrs.strict;
         self.pool.as_ref().is_some_and(fits) && self.run_only(item, cpu::current())
+    }
+
+    /// As [`run`](Self::run), or waits until the item is done.
+    #[inline(never)]
+    pub(crate) fn run_or_wait(
+        &mut self,
+        item: &RawWork,
+        find: impl FnOnce(u32) -> Option<Arc<Pool>>,
+        done: &Completion,
+    ) {
+        if !self.run(item, find) {
+            self.settle();
+            done.wait();
+        }
     }
 
     /// Runs `item`, and no other one, on the calling thread, which is on `cpu` if that is known.

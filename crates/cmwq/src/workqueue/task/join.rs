@@ -361,11 +361,12 @@ impl<T> JoinHandle<T> {
     /// [`JoinError::Panicked`] with the closure's panic payload; [`JoinError::Refused`] if the queue refused it; [`JoinError::Taken`] if
     /// the handle was polled to completion before.
     pub fn join(self) -> Result<T, JoinError> {
-        self.join_by(&mut Waiter::new())
+        self.join_by(None)
     }
 
-    /// As [`join`](Self::join), for a thread that joins several.
-    pub(crate) fn join_by(self, waiter: &mut Waiter) -> Result<T, JoinError> {
+    /// As [`join`](Self::join). `waiter`: of a thread that joins several.
+    #[inline]
+    pub(crate) fn join_by(self, mut waiter: Option<&mut Waiter>) -> Result<T, JoinError> {
         let shared = self.task.shared();
         let done = shared.done.is_done();
         if !done && self.born != fork::generation() {
@@ -373,12 +374,13 @@ impl<T> JoinHandle<T> {
         }
         let task = &*self.task;
         let ran = spawn_history::join(task.raw(), |item| {
-            waiter.settle();
+            waiter.iter_mut().for_each(|waiter| waiter.settle());
             Reclaimed { task, item }
         });
-        if !ran && !done && !waiter.run(task.raw(), control::registered) {
-            waiter.settle();
-            shared.done.wait();
+        if !ran && !done {
+            let mut own = Waiter::new();
+            let waiter = waiter.unwrap_or(&mut own);
+            waiter.run_or_wait(task.raw(), control::registered, &shared.done);
         }
         // SAFETY: it is done, or ran on this thread, and this is the handle.
         unsafe { self.task.take_result() }
