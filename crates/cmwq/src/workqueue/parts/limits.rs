@@ -157,9 +157,8 @@ impl Limits {
         };
         // In this order: see `pool/queue/credits.rs`.
         self.nodes[pwq.node].waiting.lock().push_back(pwq.clone());
-        // It has no unused ones itself.
-        let others = members.iter().filter(|other| !Arc::ptr_eq(other, pwq));
-        collect(others.filter(|other| other.node == pwq.node));
+        // Its own as well: a caller slot may hold one.
+        collect(members.iter().filter(|other| other.node == pwq.node));
         self.serve(pwq.node);
     }
 
