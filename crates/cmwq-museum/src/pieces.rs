@@ -265,8 +265,8 @@ pub const PIECES: &[Piece] = &[
         "a pool workqueue that must wait does not collect the others' unused credits",
         &[edit(
             "workqueue/parts/limits.rs",
-            "        collect(others.filter(|other| other.node == pwq.node));",
-            "        if !MUTANT {\n            collect(others.filter(|other| other.node == pwq.node));\n        }",
+            "        collect(members.iter().filter(|other| other.node == pwq.node));",
+            "        if !MUTANT {\n            collect(members.iter().filter(|other| other.node == pwq.node));\n        }",
         )],
     ),
     line(
