@@ -28,8 +28,8 @@
 #include <stdbool.h>
 
 /*
- * `state` and `count` are changed and read in one order for all threads. A run says that it runs and then looks whether it is disabled; the thread that disables
- * counts and then looks whether it runs. In the same way a run that finds it disabled is seen by the thread that enables it, which finds it scheduled.
+ * All threads change and read `state` and `count` in one order. A run says that it runs and then looks whether it is disabled; the thread that disables
+ * counts and then looks whether it runs. In the same way the thread that enables it sees a run that has found it disabled: it is still scheduled.
  */
 struct tasklet_struct {
 	unsigned long state;

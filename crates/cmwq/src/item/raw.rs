@@ -11,7 +11,6 @@
 //! ever claims: a [one-shot](Pending::one_shot) item, of which only its queue knows the address.
 
 pub(in crate::item) mod link;
-
 use super::location::Place;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
@@ -29,7 +28,7 @@ pub type WorkFn = unsafe extern "C-unwind" fn(NonNull<RawWork>);
 /// `struct work_struct` (`data`, `entry`, `func`), since C programs lay structures of their own over it.
 #[repr(C)]
 pub struct RawWork {
-    /// PENDING, the other flags, the lent references, and above them the disable depth.
+    /// PENDING, the other flags, the number of references that the engine holds, and above them the disable depth.
     state: AtomicU32,
     /// The flush colour of its acceptance.
     colour: Guarded<u32>,
@@ -55,9 +54,9 @@ const NODE: u32 = 1 << 1;
 /// Its maker queues it once, and no thread ever claims it. It is the first object in a [block](crate::sys::blocks), or in memory of its own if
 /// it is too large for one: its function uses the line after its own as well.
 const ONE_SHOT: u32 = 1 << 2;
-/// Its last handle is gone: who gives back the last lent reference destroys it. See [`RawWork::lend`].
+/// The user has dropped the last handle: the thread that gives back the engine's last reference destroys the item. See [`RawWork::lend`].
 const NO_HANDLE: u32 = 1 << 3;
-/// One lent reference, and all that there may be.
+/// One reference that the engine holds, and the mask of their number.
 const LENT_STEP: u32 = 1 << 4;
 const LENT: u32 = DISABLE_STEP - LENT_STEP;
 /// One step of the disable depth, which is the upper half of `state`.
@@ -208,14 +207,16 @@ impl RawWork {
     }
 
     /// Lends the engine a reference to an item that counts its handles apart ([`Work`](crate::Work)). Each pending or running instance holds one.
-    /// [`Pending::claim_and_lend`] does this in one step with the claim.
-    pub(in crate::item) fn lend(&self) {
-        // Relaxed: the caller has a handle, so nobody destroys the item.
-        let before = self.state.fetch_add(LENT_STEP, Ordering::Relaxed);
-        assert!(before & LENT != LENT, "{TOO_MANY}");
+    /// [`Pending::claim_and_lend`] does this in one step with the claim. `false`: it holds as many as it may.
+    pub(in crate::item) fn lend(&self) -> bool {
+        let step = |state: u32| (state & LENT != LENT).then(|| state + LENT_STEP);
+        // Relaxed: the caller's handle keeps the item.
+        self.state
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, step)
+            .is_ok()
     }
 
-    /// Gives a lent reference back. `true`: it was the last one, and no handle is left, so the caller destroys the item.
+    /// The engine gives a reference back. `true`: it was the last one, and the user has no handle, so the caller destroys the item.
     #[inline]
     pub(in crate::item) fn unlend(&self) -> bool {
         // AcqRel: the uses of all references happen before the destruction.
@@ -223,14 +224,15 @@ impl RawWork {
         before & (LENT | NO_HANDLE) == LENT_STEP | NO_HANDLE
     }
 
-    /// The last handle is gone. `true`: no reference is lent, so the caller destroys the item.
+    /// The user drops the last handle. `true`: the engine holds no reference, so the caller destroys the item.
     pub(in crate::item) fn drop_last_handle(&self) -> bool {
-        // AcqRel: as for `unlend`. Nobody lends again without a handle.
+        // AcqRel: as for `unlend`. Only a thread with a handle lends.
         self.state.fetch_or(NO_HANDLE, Ordering::AcqRel) & LENT == 0
     }
 }
 
-const TOO_MANY: &str = "an item has more than 4,095 instances that are pending or running";
+pub(crate) const TOO_MANY: &str =
+    "an item has more than 4,095 instances that are pending or running";
 
 /// Why an item could not be claimed for queueing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,8 +293,10 @@ impl Pending {
             state.compare_exchange_weak(before, after(before), Ordering::AcqRel, Ordering::Relaxed)
         {
             before = now;
-            let too_many = lent != 0 && before & LENT == LENT;
-            assert!(!too_many || !is_idle(before), "{TOO_MANY}");
+            assert!(
+                lent == 0 || before & LENT != LENT || !is_idle(before),
+                "{TOO_MANY}"
+            );
         }
         match before {
             _ if is_idle(before) => Ok(Pending(item)),

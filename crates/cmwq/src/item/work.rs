@@ -76,10 +76,9 @@ impl Work {
         unsafe { Pending::claim_and_lend(self.raw()) }
     }
 
-    /// The reference that a timer holds, or the queue: see [`claim`](Self::claim).
-    pub(crate) fn lend(&self) -> Lent {
-        self.as_raw().lend();
-        Lent(self.0)
+    /// A reference for a timer, which its queue takes over: see [`claim`](Self::claim). `None`: the engine holds as many as it may.
+    pub(crate) fn lend(&self) -> Option<Lent> {
+        self.as_raw().lend().then(|| Lent(self.0))
     }
 
     /// Takes a lent reference back: the queue did not accept the item, or gave it back.
@@ -180,7 +179,7 @@ mod tests {
         assert!(!is_there(&watched_work));
         // While two instances run, of which one was lent to a timer first.
         let (work, watched_work) = watched();
-        let timer = work.lend();
+        let timer = work.lend().expect("few");
         let running = [start(&work), start(&work)];
         drop(work);
         for run in running {
@@ -221,6 +220,7 @@ mod tests {
         let error = claim().expect_err("one too many");
         let text = error.downcast_ref::<String>().expect("a text");
         assert!(text.contains("4,095"), "{text}");
+        assert!(work.lend().is_none() && !work.as_raw().is_disabled());
         running.pop().expect("some").call().unwrap();
         running.push(start(&work));
         running

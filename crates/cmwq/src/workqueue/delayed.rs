@@ -8,7 +8,7 @@ mod queue;
 
 use super::Queued;
 use crate::error::{FlushError, Refused};
-use crate::item::{Lent, Pending, RawWork, Work};
+use crate::item::{Lent, Pending, RawWork, TOO_MANY, Work};
 use crate::timer::{TimerKey, Timers};
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::task::control::{self, DisableGuard, Grabbed, WorkBusy, wait_for_run};
@@ -254,11 +254,13 @@ impl DelayedWork {
 
     /// The timer's content: the owned item, with a reference of its own.
     fn armed(&self, queue: &Arc<WqCore>, cpu: Option<usize>, item: Pending) -> Armed {
+        let Some(lent) = self.work.lend() else {
+            item.release();
+            panic!("{TOO_MANY}");
+        };
         Armed {
             item,
-            keep: Some(Keep::Work {
-                _lent: self.work.lend(),
-            }),
+            keep: Some(Keep::Work { _lent: lent }),
             queue: queue.clone(),
             cpu,
         }
