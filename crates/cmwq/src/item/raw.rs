@@ -267,15 +267,12 @@ impl Pending {
     /// # Safety
     /// The item counts its handles apart, and the caller has one.
     #[inline]
-    pub(in crate::item) unsafe fn claim_and_lend(
-        item: NonNull<RawWork>,
-    ) -> Result<Pending, Unclaimed> {
+    pub(crate) unsafe fn claim_and_lend(item: NonNull<RawWork>) -> Result<Pending, Unclaimed> {
         // SAFETY: the handle keeps the item until the claim, the lent reference after it.
         unsafe { Self::claim_lending(item, LENT_STEP) }
     }
 
-    /// # Safety
-    /// As for [`claim`](Self::claim).
+    /// Safety: as for [`claim`](Self::claim).
     #[inline]
     unsafe fn claim_lending(item: NonNull<RawWork>, lent: u32) -> Result<Pending, Unclaimed> {
         // SAFETY: valid by the caller's promise.
