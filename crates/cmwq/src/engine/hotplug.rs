@@ -119,8 +119,8 @@ impl Maintenance for EngineCore {
         blocks::trim();
     }
 
-    fn watchdog(self: Arc<Self>, now_ns: u64) -> Option<u64> {
-        Engine(self).watchdog(now_ns)
+    fn watchdog(self: Arc<Self>) -> Option<u64> {
+        Engine(self).watchdog()
     }
 
     fn tend_slots(self: Arc<Self>, now_ns: u64) -> Option<u64> {

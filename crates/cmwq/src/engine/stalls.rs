@@ -5,14 +5,16 @@ use super::parts::watchdog::{Stall, progress_of};
 use crate::engine::parts::watchdog::is_of_the_pool;
 use crate::pool::{Dump, WaitList};
 use crate::sys::atomic::Ordering;
+use crate::sys::clock;
 use crate::trace::report_with;
 use std::fmt::Write;
 
 impl Engine {
     /// One beat, if it is due. Returns the time of the next.
-    pub(crate) fn watchdog(&self, now_ns: u64) -> Option<u64> {
+    pub(crate) fn watchdog(&self) -> Option<u64> {
         let watchdog = &self.0.watchdog;
-        if watchdog.aborts_at().is_some_and(|at| at <= now_ns) {
+        let begun_ns = clock::now_ns();
+        if watchdog.aborts_at().is_some_and(|at| at <= begun_ns) {
             // The report handler has not returned.
             std::process::abort();
         }
@@ -21,9 +23,10 @@ impl Engine {
             return watchdog.aborts_at();
         }
         let waits = progress_of(&self.pools());
+        let now_ns = clock::now_ns();
         let (stalled, next) = {
             let mut state = watchdog.state.lock();
-            let stalled = state.beat(now_ns, threshold_ns, &waits);
+            let stalled = state.beat(begun_ns..now_ns, threshold_ns, &waits);
             (stalled, state.next_ns(now_ns, threshold_ns))
         };
         if !stalled.is_empty() {

@@ -14,6 +14,7 @@ use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
 use crate::sys::clock;
 use crate::sys::map::HashMap;
 use crate::sys::sync::Mutex;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,15 +125,18 @@ pub(crate) fn is_of_the_pool(list: WaitList) -> bool {
 }
 
 impl State {
-    /// One beat. `waits`: all lists where something waits. Returns the lists to report.
+    /// One beat. `waits`: all lists where something waited during `look`. Returns the lists to report.
     pub(in crate::engine) fn beat(
         &mut self,
-        now_ns: u64,
+        look: Range<u64>,
         threshold_ns: u64,
         waits: &HashMap<WaitList, Progress>,
     ) -> Vec<Stall> {
-        let elapsed = now_ns.saturating_sub(self.last_beat_ns);
-        self.last_beat_ns = now_ns;
+        // From the end of one look to the beginning of the next: what is seen at both has not moved between them for at least so long, even if
+        // the looking thread itself lost its CPU in either.
+        let elapsed = look.start.saturating_sub(self.last_beat_ns);
+        self.last_beat_ns = look.end;
+        let now_ns = look.end;
         // Later than two beats: a thread that did not run itself cannot say that others did not.
         let seen = if elapsed <= 2 * beat_ns(threshold_ns) {
             elapsed
@@ -219,7 +223,7 @@ mod tests {
                 .map(|started| (WaitList::Ready(7), Progress::new(started, 0)))
                 .into_iter()
                 .collect();
-            if !state.beat(now, THRESHOLD, &waits).is_empty() {
+            if !state.beat(now..now, THRESHOLD, &waits).is_empty() {
                 reports.push(second);
             }
             due = state.next_ns(now, THRESHOLD);
@@ -238,6 +242,24 @@ mod tests {
                 "{seen:?}"
             );
         }
+    }
+
+    /// The thread that looks may lose its CPU before it has seen anything: what it sees then may have come only just now.
+    #[test]
+    fn the_time_of_a_look_does_not_count() {
+        let mut state = State::default();
+        let waits = [(WaitList::Ready(7), Progress::new(1, 0))].into();
+        let mut begin = None;
+        for second in 0..20 {
+            let look = (second * SECOND)..(second * SECOND + SECOND / 2);
+            begin.get_or_insert(look.end);
+            let stalled = state.beat(look.clone(), THRESHOLD, &waits);
+            if let [(_, ns)] = stalled[..] {
+                assert!(ns >= THRESHOLD && look.start - begin.unwrap() >= THRESHOLD);
+                return;
+            }
+        }
+        panic!("not reported in 20 s");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) trait Maintenance: Send + Sync {
     /// CPUs may have come or gone.
     fn check_cpus(self: Arc<Self>);
     /// Finds pools that make no progress, if that is due. Returns the time of the next call, if there is to be one.
-    fn watchdog(self: Arc<Self>, now_ns: u64) -> Option<u64>;
+    fn watchdog(self: Arc<Self>) -> Option<u64>;
     /// Serves the pools in line for running slots. Returns the time of the next call, if any are left.
     fn tend_slots(self: Arc<Self>, now_ns: u64) -> Option<u64>;
 }
@@ -163,7 +163,7 @@ impl Service {
         let mut timers = Timers::default();
         timers.watchdog = self
             .maintenance()
-            .and_then(|maintenance| maintenance.watchdog(clock::now_ns()));
+            .and_then(|maintenance| maintenance.watchdog());
         loop {
             let asked = self.take_requests();
             if asked.stop {
@@ -183,7 +183,7 @@ impl Service {
             if asked.watchdog || timers.watchdog.is_some_and(|at| at <= now) {
                 timers.watchdog = self
                     .maintenance()
-                    .and_then(|maintenance| maintenance.watchdog(now));
+                    .and_then(|maintenance| maintenance.watchdog());
             }
             if asked.slots || timers.slots.is_some_and(|at| at <= now) {
                 timers.slots = self
