@@ -5,9 +5,10 @@
 //! anyway. So a completing worker may enter the sleeper here and go on. The sleeper is woken some items later, and finds several of its completions
 //! done.
 //!
-//! The monitor sets the longest delay at each tick: half of the time that an item queued now will wait, since the time from queueing to the end
-//! of an item then grows by that share at most; and zero if items end rarely. Initially the delay is zero and sleepers are woken at once: a pool that
-//! the monitor does not sample never defers. The delay stays for the first few ticks at which no CPU is in demand.
+//! The monitor sets the longest delay at each tick: the time in which the pool ends as many items as wait now and as sleepers are entered, since each
+//! of these will queue one more, which waits for about so long. It is zero if items end rarely. Initially it is zero and sleepers are woken at once: a
+//! pool that the monitor does not sample never defers. The delay stays for the first few ticks at which no CPU is in demand. A worker that finds
+//! nothing to do wakes all, so a long delay leaves no CPU idle.
 //!
 //! A sleeper whose delay has expired is woken by a worker on the CPU that the sleeper [parked](last_cpu) on, which costs a fraction of a wake-up
 //! across CPUs. If none has come by a little later, or if that is no CPU of the pod, any worker wakes it.
@@ -275,7 +276,11 @@ impl PendingWakeups {
         done: u64,
         period_ns: u64,
     ) -> WakeAll<'_> {
-        let late_ns = deferral_ns(waiting, done, period_ns);
+        let entered = self
+            .places
+            .iter()
+            .filter(|at| at.load(Ordering::Relaxed) != 0);
+        let late_ns = deferral_ns(waiting + entered.count() as u64, done, period_ns);
         if late_ns == 0 {
             return self.forbid(pool);
         }
@@ -326,11 +331,12 @@ pub(in crate::pool) fn has_backlog(pool: u32) -> bool {
     backlog(pool).load(Ordering::Relaxed)
 }
 
-fn deferral_ns(waiting: u64, done: u64, period_ns: u64) -> u64 {
+/// How long a wake-up may wait if so many items are `in_flight`: queued, or about to be by those who are woken.
+fn deferral_ns(in_flight: u64, done: u64, period_ns: u64) -> u64 {
     if done == 0 || period_ns / done > OFTEN_NS {
         return 0;
     }
-    let late_ns = (waiting.saturating_mul(period_ns) / done / 2).min(LATEST_NS);
+    let late_ns = (in_flight.saturating_mul(period_ns) / done).min(LATEST_NS);
     if late_ns < WORTH_NS { 0 } else { late_ns }
 }
 
@@ -416,13 +422,34 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_wait_unless_items_are_long_or_the_wait_is_short() {
+    fn as_long_as_an_item_waits_unless_items_are_long_or_the_wait_is_short() {
         const PERIOD: u64 = 2_000_000;
-        // Two workers, items of 20 us: 200 a period; 62 wait for 620 us.
-        assert_eq!(deferral_ns(62, 200, PERIOD), 310_000);
+        // Two workers, items of 20 us: 200 a period; 31 wait for 310 us.
+        assert_eq!(deferral_ns(31, 200, PERIOD), 310_000);
         assert_eq!(deferral_ns(400, 200, PERIOD), LATEST_NS);
-        assert_eq!(deferral_ns(2, 200, PERIOD), 0);
+        assert_eq!(deferral_ns(1, 200, PERIOD), 0);
         assert_eq!(deferral_ns(1000, 10, PERIOD), 0);
         assert_eq!(deferral_ns(1000, 0, PERIOD), 0);
+    }
+
+    /// A program with few items in flight, most of which have ended: their sleepers queue the next ones.
+    #[test]
+    fn who_is_entered_counts_as_much_as_what_waits() {
+        // No pool of this process has such a number.
+        const POOL: u32 = 1021;
+        let pending_wakeups = PendingWakeups::new();
+        let allowed = |waiting| {
+            drop(pending_wakeups.allow(POOL, waiting, 200, 2_000_000));
+            pending_wakeups.within_ns.load(Ordering::Relaxed)
+        };
+        assert_eq!(allowed(4), 40_000);
+        // No thread sleeps on these words.
+        let words = [AtomicU32::new(1), AtomicU32::new(1)];
+        for word in &words {
+            assert!(pending_wakeups.enter(std::ptr::from_ref(word).addr()));
+        }
+        pending_wakeups.since_ns.store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(allowed(4), 60_000);
+        assert_eq!(allowed(0), 20_000);
     }
 }
