@@ -11,6 +11,9 @@ fn limit() -> Duration {
     Duration::from_secs(number("CMWQ_TEST_DEADLINE", 60))
 }
 
+/// Time is counted in beats, a late one as one: while the machine or the process is stopped, nothing hangs.
+const BEAT: Duration = Duration::from_millis(100);
+
 /// Aborts the process with a dump if it is not dropped in time. The time is no measurement: it only has to be far longer
 /// than any machine needs. `CMWQ_TEST_DEADLINE` in seconds.
 pub(crate) struct Deadline {
@@ -49,10 +52,11 @@ impl Deadline {
         let watched = ended.clone();
         std::thread::spawn(move || {
             let mut ended = watched.0.lock().unwrap();
-            let mut seen = None;
+            let (mut seen, mut beats) = (None, 0);
             while !*ended {
                 let now = Some(progress.load(Ordering::Relaxed));
-                if seen == now {
+                beats = if seen == now { beats + 1 } else { 0 };
+                if BEAT * beats >= limit {
                     // Not `eprintln`: what a test prints is captured, and lost when the process is aborted.
                     let _ = write!(
                         std::io::stderr(),
@@ -64,7 +68,7 @@ impl Deadline {
                     std::process::abort();
                 }
                 seen = now;
-                let waited = watched.1.wait_timeout_while(ended, limit, |ended| !*ended);
+                let waited = watched.1.wait_timeout_while(ended, BEAT, |ended| !*ended);
                 ended = waited.unwrap().0;
             }
         });
