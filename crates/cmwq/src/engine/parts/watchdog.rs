@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn the_time_of_a_look_does_not_count() {
         let mut state = State::default();
-        let waits = [(WaitList::Ready(7), Progress::new(1, 0))].into();
+        let waits = HashMap::from_iter([(WaitList::Ready(7), Progress::new(1, 0))]);
         let mut begin = None;
         for second in 0..20 {
             let look = (second * SECOND)..(second * SECOND + SECOND / 2);
