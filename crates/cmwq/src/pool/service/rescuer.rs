@@ -256,10 +256,10 @@ impl Pool {
 }
 
 impl Inner {
-    /// Work waits, a CPU is free, and no worker is there to take it.
+    /// Work waits, a CPU is free, and no worker is there to take it. A rescuer needs no running slot: without one the target is 0.
     fn needs_worker(&self) -> bool {
         !self.worklist.is_empty()
-            && self.running() < self.target()
+            && self.running() < self.target().max(self.cpus)
             && self.searching() == 0
             && self.idle().is_empty()
     }
