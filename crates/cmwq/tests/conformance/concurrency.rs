@@ -10,7 +10,7 @@ fn per_cpu(engine: &Engine) -> Workqueue {
 
 #[test]
 fn case_17_a_blocked_item_is_replaced_and_starts_no_third_when_it_comes_back() {
-    let engine = engine("l3:1 core:2 pu:1");
+    let engine = engine_without_limit("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("case 17", &engine);
     let wq = per_cpu(&engine);
     for _ in 0..20 {

@@ -58,8 +58,8 @@ mod watchdog;
 use cmwq::affinity::AffinityScope;
 use cmwq::topology::{CpuSet, Topology};
 use cmwq::{
-    Completion, DelayedWork, Engine, Error, JoinError, Queued, RawWork, Refused, Work, Workqueue,
-    WorkqueueAttrs,
+    Completion, CpuLimit, DelayedWork, Engine, Error, JoinError, Queued, RawWork, Refused, Work,
+    Workqueue, WorkqueueAttrs,
 };
 use harness::{
     Broken, Deadline, Door, Heard, Random, block_on, counting, engine, eventually, held,
@@ -72,6 +72,13 @@ use std::time::Duration;
 
 /// A delay that no test waits for.
 const LONG: Duration = Duration::from_secs(3600);
+
+/// As [`engine`], for items that only end when several run at once: below a CPU quota no fewer workers may run than on the machine described.
+fn engine_without_limit(synthetic: &str) -> Engine {
+    let engine = engine(synthetic);
+    engine.set_cpu_limit(CpuLimit::None).expect("ours");
+    engine
+}
 
 /// All that may start in an unbound queue's pools has started.
 fn settle(engine: &Engine, attrs: &WorkqueueAttrs) {

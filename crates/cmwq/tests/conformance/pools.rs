@@ -21,7 +21,7 @@ fn case_16_a_burst_to_an_idle_pool_loses_nothing() {
 
 #[test]
 fn case_16_wake_ups_chain_until_every_cpu_of_the_pod_is_used() {
-    let engine = engine("l3:1 core:4 pu:1");
+    let engine = engine_without_limit("l3:1 core:4 pu:1");
     let _deadline = Deadline::new("case 16", &engine);
     let wq = engine.workqueue("t").build().unwrap();
     for _ in 0..50 {

@@ -69,7 +69,7 @@ fn case_29_an_item_that_was_cancelled_is_not_counted() {
 
 #[test]
 fn case_29_items_that_a_neighbour_ran_are_counted_where_they_belong() {
-    let engine = engine("l3:2 core:1 pu:1");
+    let engine = engine_without_limit("l3:2 core:1 pu:1");
     let _deadline = Deadline::new("case 29", &engine);
     // Nothing runs beside an item that computes, however long it takes.
     engine.set_cpu_intensive_threshold(Duration::ZERO);
@@ -93,7 +93,7 @@ fn case_29_items_that_a_neighbour_ran_are_counted_where_they_belong() {
 
 #[test]
 fn case_29_counts_of_a_strict_queue_are_its_pods_own() {
-    let engine = engine("l3:2 core:1 pu:1");
+    let engine = engine_without_limit("l3:2 core:1 pu:1");
     let _deadline = Deadline::new("case 29", &engine);
     // Nothing runs beside an item that computes, however long it takes.
     engine.set_cpu_intensive_threshold(Duration::ZERO);

@@ -2,8 +2,8 @@
 //!
 //! Once per threshold the watchdog examines all pools. A list where something waits becomes a *suspect*. From then on there is a beat every eighth of
 //! a threshold. A suspect without progress for a whole threshold of beats is reported, with everything that is busy. So a stall is found after one to
-//! two thresholds. Only time between timely beats counts: when a beat comes late, the process or the machine was stopped or suspended, and that is no
-//! stall.
+//! two thresholds. A beat that comes late counts as one that is on time: the process or the machine was stopped, suspended
+//! or throttled by its CPU quota, and that is no stall.
 //!
 //! A stall may abort the program, as in the kernel: after a number of reports, or when it lasts. Only stalled worklists count for that: items that
 //! wait because of `max_active` wait for the program itself.
@@ -137,12 +137,9 @@ impl State {
         let elapsed = look.start.saturating_sub(self.last_beat_ns);
         self.last_beat_ns = look.end;
         let now_ns = look.end;
-        // Later than two beats: a thread that did not run itself cannot say that others did not.
-        let seen = if elapsed <= 2 * beat_ns(threshold_ns) {
-            elapsed
-        } else {
-            0
-        };
+        // Later than two beats: a thread that did not run itself cannot say that others did not. But where each comes late stalls are found too.
+        let beat = beat_ns(threshold_ns);
+        let seen = if elapsed <= 2 * beat { elapsed } else { beat };
         let pass = now_ns >= self.next_pass_ns;
         if pass {
             self.next_pass_ns = now_ns + threshold_ns;
@@ -269,6 +266,12 @@ mod tests {
     }
 
     #[test]
+    fn a_stall_in_a_process_that_is_stopped_again_and_again_is_reported() {
+        let seen = reports(|_| Some(1), |second| second % 5 != 0);
+        assert_eq!(seen, [40, 80], "after eight late beats");
+    }
+
+    #[test]
     fn time_in_which_the_process_was_stopped_does_not_count() {
         // Waiting since `begin`, and stopped for half a minute.
         for begin in 1..20 {
@@ -279,7 +282,7 @@ mod tests {
                 let stopped = if first < from { 0 } else { 30 };
                 let running = first - begin - stopped;
                 assert!(
-                    (8..=17).contains(&running),
+                    (7..=17).contains(&running),
                     "since {begin}, stopped at {from}: reported at {first}"
                 );
             }

@@ -256,10 +256,10 @@ impl Pool {
 }
 
 impl Inner {
-    /// Work waits, a CPU is free, and no worker is there to take it.
+    /// Work waits, a CPU is free, and no worker is there to take it. A rescuer needs no running slot: without one the target is 0.
     fn needs_worker(&self) -> bool {
         !self.worklist.is_empty()
-            && self.running() < self.target()
+            && self.running() < self.target().max(self.cpus)
             && self.searching() == 0
             && self.idle().is_empty()
     }
@@ -286,9 +286,16 @@ mod tests {
 
     #[test]
     fn a_turn_is_of_17_items_while_others_wait_and_calls_are_answered_in_order() {
+        turns(None);
+        // Two of the pools have no running slot.
+        turns(Some(1));
+    }
+
+    fn turns(limit: Option<u32>) {
         let rescuer = Rescuer::new(CpuSet::new());
         let log: Arc<Mutex<Vec<u32>>> = Arc::default();
-        let pools = [1, 2, 3].map(|id| stubs::pool(id, 0));
+        let params = Arc::default();
+        let pools = [1, 2, 3].map(|id| stubs::pool_of(&params, id));
         let mut items = Vec::new();
         for pool in &pools {
             let pwq = stubs::add_rescued_pwq(pool, Traits::default(), 100, Some(rescuer.clone()));
@@ -306,6 +313,8 @@ mod tests {
             assert!(pool.mayday());
             assert_eq!(pool.lock().stats().pwqs.mayday, 1, "it has called already");
         }
+        params.slots.set_limit(limit);
+        pools.iter().for_each(Pool::follow_limit);
         // It ends after all its calls.
         rescuer.stop();
         let thread = std::thread::spawn({
