@@ -128,7 +128,8 @@ fn run(test: &'static str, machine: &str, ops: u64, seed: u64, shortage: Option<
     eventually(|| world.shared.deliver_all(&known.broken) == 0);
     let ledgers = programs::lock(&known.ledgers);
     for ledger in ledgers.iter() {
-        assert!(ledger.is_settled(), "{}", ledger.open());
+        // What a timer was armed with when its queue went may still be under way, though the account is right.
+        eventually(|| ledger.is_settled());
         ledger.check(&known.broken);
     }
     drop(ledgers);
