@@ -274,8 +274,8 @@ pub const PIECES: &[Piece] = &[
         "only one inactive item of a pool workqueue is served",
         &[edit(
             "workqueue/parts/node.rs",
-            "                Some(true) => waiting.push_back(pwq),",
-            "                Some(true) if MUTANT => {}\n                Some(true) => waiting.push_back(pwq),",
+            "                Some(true) => line.waiting.push_back(pwq),",
+            "                Some(true) if MUTANT => {}\n                Some(true) => line.waiting.push_back(pwq),",
         )],
     ),
     line(

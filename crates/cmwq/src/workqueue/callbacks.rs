@@ -66,12 +66,7 @@ impl Queue for WqCore {
     }
 
     fn is_freezing(&self) -> bool {
-        self.flags.freezable
-            && self.members().iter().any(|pwq| {
-                let mut guard = pwq.pool.lock();
-                guard.drain();
-                guard.pwq_load(pwq.key).0 > 0
-            })
+        self.flags.freezable && self.limits.is_any_active(&self.members())
     }
 }
 

@@ -62,6 +62,35 @@ fn an_item_that_becomes_inactive_while_the_limit_is_raised_becomes_active() {
     });
 }
 
+/// A worker that has taken a credit for the other pool's item may be anywhere when the queue is frozen.
+#[test]
+fn what_has_come_to_rest_below_a_limit_of_0_stays_so() {
+    explore(3, || {
+        let wq = Queue::new(1);
+        let pools = [pool(1, 1), pool(2, 1)];
+        let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
+        let crowd = Crowd::new();
+        for (pwq, item) in pwqs.iter().zip(&crowd.items) {
+            queue(pwq, item).unwrap();
+        }
+        let workers = pools
+            .each_ref()
+            .map(|pool| (pool.clone(), vec![start(pool)]));
+        wq.limits.set_values(vec![0]);
+        wq.limits.settle(&wq.members());
+        if !wq.limits.is_any_active(&wq.members()) {
+            let runs = || crowd.items.each_ref().map(|item| item.runs());
+            let before = runs();
+            assert!(!wq.limits.is_any_active(&wq.members()));
+            assert_eq!(runs(), before);
+        }
+        wq.limits.set_values(vec![1]);
+        wq.limits.settle(&wq.members());
+        crowd.wait();
+        wq.finish(workers);
+    });
+}
+
 #[test]
 fn a_place_is_not_lost_with_a_pool_workqueue_that_goes_while_it_waits() {
     explore(3, || {

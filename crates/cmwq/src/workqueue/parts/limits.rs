@@ -139,6 +139,17 @@ impl Limits {
         self.serve_all();
     }
 
+    /// Whether items are active. If the limits are 0, none becomes active after `false`.
+    pub(crate) fn is_any_active(&self, members: &[Arc<Pwq>]) -> bool {
+        // In this order: credits that are not handed on any more are found in the pools.
+        self.nodes.iter().any(|node| node.hands_on())
+            || members.iter().any(|pwq| {
+                let mut guard = pwq.pool.lock();
+                guard.drain();
+                guard.pwq_load(pwq.key).0 > 0
+            })
+    }
+
     /// Fits the portions of credits to the number of pool workqueues that share a limit.
     pub(crate) fn share_among(&self, members: &[Arc<Pwq>]) {
         for (index, node) in self.nodes.iter().enumerate() {
@@ -156,7 +167,11 @@ impl Limits {
             return;
         };
         // In this order: see `pool/queue/credits.rs`.
-        self.nodes[pwq.node].waiting.lock().push_back(pwq.clone());
+        self.nodes[pwq.node]
+            .line
+            .lock()
+            .waiting
+            .push_back(pwq.clone());
         // Its own as well: a caller slot may hold one.
         collect(members.iter().filter(|other| other.node == pwq.node));
         self.serve(pwq.node);

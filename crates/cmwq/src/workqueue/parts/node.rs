@@ -12,8 +12,15 @@ pub(crate) struct Node {
     pub(in crate::workqueue) limit: Arc<NodeLimit>,
     /// The limit as it is now.
     pub(in crate::workqueue) value: Mutex<i32>,
-    /// Pool workqueues with inactive items: each in turn gets some (round robin, not global FIFO).
-    pub(in crate::workqueue) waiting: Mutex<VecDeque<Arc<Pwq>>>,
+    pub(in crate::workqueue) line: Mutex<Line>,
+}
+
+#[derive(Default)]
+pub(in crate::workqueue) struct Line {
+    /// Pool workqueues with inactive items: each in turn gets some credits (round robin, not global FIFO).
+    pub(in crate::workqueue) waiting: VecDeque<Arc<Pwq>>,
+    /// How many threads have taken credits for one of them, which has not got them yet.
+    handing_on: usize,
 }
 
 /// The result of serving the waiters of one [`Node`].
@@ -52,7 +59,7 @@ impl Node {
         Arc::new(Node {
             limit: NodeLimit::behind(value, shared),
             value: Mutex::new(value),
-            waiting: Mutex::new(VecDeque::new()),
+            line: Mutex::new(Line::default()),
         })
     }
 
@@ -60,35 +67,42 @@ impl Node {
     /// empty meanwhile leaves its credits to this one, which serves again if the waiter goes on waiting.
     pub(crate) fn serve_one(&self) -> Served {
         loop {
-            let mut waiting = self.waiting.lock();
-            let Some(pwq) = waiting.pop_front() else {
+            let mut line = self.line.lock();
+            let Some(pwq) = line.waiting.pop_front() else {
                 return Served::NobodyWaits;
             };
             let credits = match self.limit.take_turn() {
                 Ok(credits) => credits,
                 Err(short) => {
-                    waiting.push_front(pwq);
+                    line.waiting.push_front(pwq);
                     return short.into();
                 }
             };
-            drop(waiting);
+            line.handing_on += 1;
+            drop(line);
             // Closing batches would free credits, and call this function.
             let mut guard = pwq.pool.lock_beside_batches();
             let more = guard.activate_some(pwq.key, credits);
             drop(guard);
-            let mut waiting = self.waiting.lock();
+            let mut line = self.line.lock();
+            line.handing_on -= 1;
             match more {
-                Some(true) => waiting.push_back(pwq),
+                Some(true) => line.waiting.push_back(pwq),
                 Some(false) => {}
                 None => {
                     self.limit.give(credits);
                     continue;
                 }
             }
-            return match waiting.is_empty() {
+            return match line.waiting.is_empty() {
                 true => Served::TheLast,
                 false => Served::OneOfMore,
             };
         }
+    }
+
+    /// Whether items may become active though there is no credit left: another thread hands on some that it took before.
+    pub(in crate::workqueue) fn hands_on(&self) -> bool {
+        self.line.lock().handing_on > 0
     }
 }
