@@ -49,7 +49,6 @@ const SYSTEM: &[&str] = &[
     "POSIX_SPAWN_SETSIGMASK",
     "RWF_NOWAIT",
     "SO_PEERCRED",
-    "cldemote",
     "execinfo.h",
     "ffs",
     "longjmp",
