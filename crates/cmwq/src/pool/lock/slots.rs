@@ -150,6 +150,12 @@ impl PoolGuard<'_> {
         if wanted == 0 || self.holding.owed > 0 || self.slots == 0 {
             return;
         }
+        // The turn of a pool begins with its first item. If it began with the slot, pools whose workers take long to arrive (their
+        // CPUs are busy, or the control group is throttled) would only pass slots to each other.
+        if self.running() == 0 && self.searching() > 0 && self.something_waits() {
+            self.holding.since_ns = self.turn_clock_ns();
+            return;
+        }
         let now_ns = self.turn_clock_ns();
         if now_ns.saturating_sub(self.holding.since_ns) < TURN_NS {
             return;

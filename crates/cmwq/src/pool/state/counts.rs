@@ -197,6 +197,10 @@ impl Counts {
         self.running = running;
     }
 
+    pub(in crate::pool) fn set_searching(&mut self, searching: u32) {
+        self.searching = searching;
+    }
+
     pub(in crate::pool) fn set_idle(&mut self, id: u32, worker: &mut WorkerSlot, since_ns: u64) {
         worker.state = WorkerState::Idle { since_ns };
         self.idle.push(id);

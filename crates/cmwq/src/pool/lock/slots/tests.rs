@@ -233,3 +233,29 @@ fn an_issuer_enters_a_watched_pool_without_a_slot_in_the_line() {
     assert!(pool.run_only(work.as_raw(), None));
     run(&pools[0]);
 }
+
+/// Two pools with a waiting item each, whose workers arrive later than a turn lasts, would pass the slot to each other for ever.
+#[test]
+fn a_turn_begins_when_the_worker_has_arrived() {
+    let (params, pools) = pools(1);
+    let (first, _) = &pools[0];
+    let owed = |since_ns| {
+        first.lock().holding.since_ns = since_ns;
+        // This release settles.
+        drop(first.lock());
+        first.lock().holding.owed
+    };
+    first.lock().counts.set_searching(1);
+    assert_eq!(owed(0), 0, "its worker is on the way");
+    assert!(first.lock().holding.since_ns > 0, "the turn begins anew");
+    assert_eq!(slots_of(&pools), [1, 0]);
+    let mut guard = first.lock();
+    guard.counts.set_searching(0);
+    guard.counts.set_running(1);
+    drop(guard);
+    assert_eq!(owed(0), 1, "an item has run for longer than a turn");
+    first.lock().counts.set_running(0);
+    assert_eq!(slots_of(&pools), [0, 1]);
+    pools.iter().for_each(run);
+    assert_eq!(params.slots.usage(), (0, 0));
+}
