@@ -187,12 +187,15 @@ impl Pool {
                 true => self.pending_wakeups.all(),
                 false => self.pending_wakeups.forbid(self.id),
             };
-            guard.forget_sleepers();
+            let is_used = !guard.forget_sleepers();
             guard.hogs.moves_on();
             let counts_hogs = guard.running() > 0 && self.counts_all_hogs();
             watched.calm_ticks += 1;
             if caller_slots || counts_hogs {
                 watched.calm_ticks = 0;
+            }
+            if is_used {
+                watched.calm_ticks = watched.calm_ticks.min(PROMPT_AFTER);
             }
             let forget_after = match self.counts_all_hogs() && !watched.contended {
                 true => FORGET_QUIET_AFTER,
@@ -204,6 +207,10 @@ impl Pool {
             }
             if counts_hogs {
                 self.question_all(guard, watched);
+            } else if is_used {
+                // With a `max_active` as large as the allowance for sleepers nothing waits here because of it.
+                drop(guard);
+                self.count_sleepers(&mut watched.sleepers);
             }
             return true;
         }

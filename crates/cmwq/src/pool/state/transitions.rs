@@ -82,10 +82,17 @@ impl Inner {
         self.counts.set_target(target);
     }
 
-    /// The pool is not saturated, or nothing waits: the extra running workers are given up bit by bit.
-    pub(in crate::pool) fn forget_sleepers(&mut self) {
+    /// The pool is not saturated, or nothing waits: the extra running workers are given up bit by bit. `false`: so many run that one of them would
+    /// have to stop, so nothing was changed.
+    pub(in crate::pool) fn forget_sleepers(&mut self) -> bool {
         let less = |number: u32| number - number.div_ceil(16);
-        self.allow_sleepers(less(self.sleepers), less(self.blockers));
+        let (sleepers, blockers) = (less(self.sleepers), less(self.blockers));
+        let kept = target(self.usable_cpus(), sleepers, blockers);
+        let unused = self.sleepers + self.blockers == 0 || self.running() <= kept;
+        if unused {
+            self.allow_sleepers(sleepers, blockers);
+        }
+        unused
     }
 
     /// A worker's CPU hog has ended.

@@ -150,6 +150,35 @@ fn what_was_allowed_for_sleepers_goes_when_nothing_waits() {
     assert!(targets[19] < targets[0] / 2, "{targets:?}");
 }
 
+/// Where `max_active` admits no more items than sleepers are allowed for, nothing waits while all of them run. If the allowance went then, a
+/// worker would park after its item, and its place would be empty until the next tick.
+#[test]
+fn what_is_allowed_for_sleepers_stays_while_it_is_used() {
+    let pool = stubs::pool(55, 0);
+    let mut guard = pool.lock();
+    guard.allow_sleepers(4, 0);
+    guard.counts.set_running(8);
+    drop(guard);
+    let mut watch = watch(&pool);
+    let mut now = START;
+    // The last target, whether it changed on the way, and whether the monitor has kept the pool.
+    let mut ticks_with = |running| {
+        pool.lock().counts.set_running(running);
+        let targets = (0..2 * u64::from(FORGET_AFTER)).map(|_| {
+            now += PERIOD_NS;
+            watch.tick(now);
+            pool.lock().target()
+        });
+        let targets: Vec<u32> = targets.collect();
+        let last = targets[targets.len() - 1];
+        (last, targets[0] != last, !watch.is_empty())
+    };
+    assert_eq!(ticks_with(8), (10, false, true));
+    // One has ended, and none has followed it.
+    assert_eq!(ticks_with(7), (7, false, true));
+    assert_eq!(ticks_with(0), (2, true, false));
+}
+
 /// A thread that computes for a moment each time it is asked to, and sleeps in between.
 struct Thread {
     tid: i32,
