@@ -286,6 +286,15 @@ static void freed_at_once(void)
 	rcu_barrier();
 	flush_workqueue(wq);
 	CHECK(nr_gone == 100);
+
+	/* Queued again as soon as it is not pending any more, without a flush between. */
+	holder = hold(run_holder);
+	for (i = 0; i < 200; i++)
+		while (!queue_rcu_work(wq, &holder->rwork))
+			cond_resched();
+	flush_rcu_work(&holder->rwork);
+	CHECK(holder->runs == 200);
+	kfree(holder);
 	destroy_workqueue(wq);
 }
 
