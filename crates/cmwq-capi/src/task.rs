@@ -1,8 +1,8 @@
 //! Threads that wait for one another under the kernel's names: what `<linux/sched.h>`, wait queues and kernel threads stand on.
 
+use crate::attrs::Mask;
 use crate::call::abi;
 use std::cell::Cell;
-use crate::attrs::Mask;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
 use std::ptr::NonNull;
