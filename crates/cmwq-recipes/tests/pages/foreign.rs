@@ -55,7 +55,6 @@ const SYSTEM: &[&str] = &[
 
 /// Other languages, crates and programs.
 const OTHERS: &[&str] = &[
-    "--segment-merging-interval",
     "BLOCKING_MAX_THREADS",
     "LazyLock",
     "SAFETY",
