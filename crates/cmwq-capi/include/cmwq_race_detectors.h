@@ -9,6 +9,7 @@
 #define CMWQ_RACE_DETECTORS_H
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #ifdef CMWQ_VALGRIND
@@ -72,10 +73,21 @@ __attribute__((__weak__)) char cmwq_told_runs[65536];
 #endif
 
 #ifdef CMWQ_VALGRIND
-/* For drd, which keeps what each thread did until its next release at the same place, and looks at all of it at each: few places. */
-static inline char *cmwq_told_drd(const volatile void *address)
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Whether it is drd that runs the program. Both tools know the same requests by the same numbers, so each is made once. */
+__attribute__((__weak__)) int cmwq_told_is_drd;
+#ifdef __cplusplus
+}
+#endif
+
+/* drd keeps what each thread did until its next release at the same place, and looks at all of it at each: few places. helgrind has one for each address. */
+static inline void *cmwq_told_so(const volatile void *address)
 {
-	return &cmwq_told_runs[((uint64_t)(uintptr_t)address * 0x9e3779b97f4a7c15u >> 32) % 64];
+	if (cmwq_told_is_drd)
+		return &cmwq_told_runs[((uint64_t)(uintptr_t)address * 0x9e3779b97f4a7c15u >> 32) % 64];
+	return (void *)(uintptr_t)address;
 }
 #endif
 
@@ -85,8 +97,7 @@ static inline void cmwq_told_acquire(const volatile void *address)
 	__tsan_acquire((void *)(uintptr_t)address);
 #endif
 #ifdef CMWQ_VALGRIND
-	DO_CREQ_v_W(_VG_USERREQ__HG_USERSO_RECV_POST, void *, address);
-	VALGRIND_DO_CLIENT_REQUEST_STMT(VG_USERREQ__DRD_ANNOTATE_HAPPENS_AFTER, cmwq_told_drd(address), 0, 0, 0, 0);
+	DO_CREQ_v_W(_VG_USERREQ__HG_USERSO_RECV_POST, void *, cmwq_told_so(address));
 #endif
 }
 
@@ -96,8 +107,7 @@ static inline void cmwq_told_release(const volatile void *address)
 	__tsan_release((void *)(uintptr_t)address);
 #endif
 #ifdef CMWQ_VALGRIND
-	DO_CREQ_v_W(_VG_USERREQ__HG_USERSO_SEND_PRE, void *, address);
-	VALGRIND_DO_CLIENT_REQUEST_STMT(VG_USERREQ__DRD_ANNOTATE_HAPPENS_BEFORE, cmwq_told_drd(address), 0, 0, 0, 0);
+	DO_CREQ_v_W(_VG_USERREQ__HG_USERSO_SEND_PRE, void *, cmwq_told_so(address));
 #endif
 }
 
@@ -105,7 +115,7 @@ static inline void cmwq_told_release(const volatile void *address)
 static inline void cmwq_told_release_shared(const volatile void *address)
 {
 #ifdef CMWQ_VALGRIND
-	DO_CREQ_v_W(_VG_USERREQ__HG_USERSO_RECV_POST, void *, address);
+	DO_CREQ_v_W(_VG_USERREQ__HG_USERSO_RECV_POST, void *, cmwq_told_so(address));
 #endif
 	cmwq_told_release(address);
 }
@@ -162,6 +172,10 @@ static inline void cmwq_told_waited(const volatile void *item)
 /* Every file of the program asks for the same; the first one is heard. */
 __attribute__((__constructor__)) static void cmwq_told_start(void)
 {
+#ifdef CMWQ_VALGRIND
+	if (!cmwq_told_is_drd && DRD_GET_VALGRIND_THREADID)
+		cmwq_told_is_drd = 1;
+#endif
 	(void)cmwq_set_run_hooks(cmwq_told_begin, cmwq_told_end);
 }
 

@@ -19,6 +19,8 @@ struct cmwq_task {
 	void *private_thread;
 	unsigned int private_depth;
 	uint64_t private_began;
+	/* Its name, without what exceeds 15 bytes: that of the thread when it was first asked for, or given by cmwq_task_name(). */
+	char name[16];
 };
 
 /* The calling thread. */
@@ -29,6 +31,10 @@ void cmwq_task_put(struct cmwq_task *task);
 bool cmwq_task_wake(struct cmwq_task *task, unsigned int states);
 /* Lets it run on one CPU only. -ENODEV: there is no such CPU, or the process may not use it. */
 int cmwq_task_bind(struct cmwq_task *task, int cpu);
+/* Lets it run on some CPUs only. -EINVAL: the process may use none of them. */
+int cmwq_task_allow(struct cmwq_task *task, const struct cmwq_cpumask *cpus);
+/* Names the calling thread, for the system too. */
+void cmwq_task_name(const char *name);
 /* The calling thread sleeps while its state is not 0, for `ns` at most; its state is 0 afterwards. false: the time was over. */
 bool cmwq_task_sleep_ns(uint64_t ns);
 

@@ -61,8 +61,12 @@ fn watch_forks() {
             let mine = MINE.get();
             readers.retain(|enrolled| enrolled.0.as_ptr() == mine);
         }
+        // What waited was the parent's. Its item may stay pending for ever; the child has one of its own.
+        WAITING.store(std::ptr::null_mut(), Ordering::Release);
+        let own = Box::leak(Box::new(RawWork::new(run_callbacks)));
+        OF_CHILD.store(own, Ordering::Release);
     }
-    if !WATCHED.swap(true, Ordering::AcqRel) {
+    if !WATCHED.load(Ordering::Acquire) && !WATCHED.swap(true, Ordering::AcqRel) {
         // SAFETY: the handlers hold a lock over the fork and do nothing else.
         unsafe {
             libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child));
@@ -112,6 +116,14 @@ const MOST_OFFSET: usize = 4096;
 /// Those that wait for a grace period, the last one first.
 static WAITING: AtomicPtr<Head> = AtomicPtr::new(std::ptr::null_mut());
 static CALLBACKS: RawWork = RawWork::new(run_callbacks);
+/// In the child of a fork: what stands for it.
+static OF_CHILD: AtomicPtr<RawWork> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The item that runs what waits.
+fn callbacks() -> &'static RawWork {
+    // SAFETY: NULL, or leaked.
+    unsafe { OF_CHILD.load(Ordering::Acquire).as_ref() }.unwrap_or(&CALLBACKS)
+}
 
 unsafe extern "C-unwind" fn run_callbacks(_item: NonNull<RawWork>) {
     let mut last = WAITING.swap(std::ptr::null_mut(), Ordering::AcqRel);
@@ -183,6 +195,7 @@ abi! {
         if head.is_null() {
             return call.wrong(Wrong::NullArgument, "the head is NULL");
         }
+        watch_forks();
         // SAFETY: the header asks for a head that is the library's until its function is called.
         unsafe { (*head).func = func };
         let mut last = WAITING.load(Ordering::Relaxed);
@@ -199,7 +212,7 @@ abi! {
             Err(error) => return call.error(&error),
         };
         // SAFETY: a static item.
-        let queued = unsafe { queue.queue_raw(NonNull::from(&CALLBACKS)) };
+        let queued = unsafe { queue.queue_raw(NonNull::from(callbacks())) };
         debug_assert!(
             queued.is_ok_and(Queued::will_run),
             "system workqueues stay"
@@ -207,14 +220,14 @@ abi! {
     }
 
     fn cmwq_rcu_barrier(call) {
-        if cmwq::current_work().is_some_and(|work| std::ptr::eq(work, &raw const CALLBACKS)) {
+        if cmwq::current_work().is_some_and(|work| std::ptr::eq(work, callbacks())) {
             return call.wrong(Wrong::OwnItem, "called by a callback, which it would wait for");
         }
         // One item runs all callbacks, in the order in which they came. If none waits, those that did are in the run that is flushed.
         loop {
             let none_waits = WAITING.load(Ordering::Acquire).is_null();
             // Not from the callbacks' own item, as was looked.
-            let _ = CALLBACKS.flush_by_workers();
+            let _ = callbacks().flush_by_workers();
             if none_waits {
                 break;
             }

@@ -152,7 +152,11 @@ fn a_static_program_is_static_and_may_have_another_rust_library_beside() {
     let other = folder.join("other.rs");
     fs::write(
         &other,
-        "#[unsafe(no_mangle)] pub extern \"C\" fn other_answer() -> i32 { std::thread::spawn(|| 42).join().unwrap_or(0) }",
+        // It catches a panic: for that it names what every Rust library has by one name.
+        "#[unsafe(no_mangle)] pub extern \"C\" fn other_answer() -> i32 { \
+         std::panic::set_hook(Box::new(|_| ())); \
+         let n = std::thread::spawn(|| 42).join().unwrap_or(0); \
+         if std::panic::catch_unwind(|| panic!()).is_err() { n } else { 0 } }",
     )
     .unwrap();
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
@@ -171,19 +175,29 @@ fn a_static_program_is_static_and_may_have_another_rust_library_beside() {
             .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")),
     );
     let program = folder.join("two");
-    let mut command = Command::new(cc());
-    command
-        .arg("-static")
-        .arg(&source)
-        .arg(folder.join("libother.a"));
-    command
-        .args(flags.split_whitespace())
-        .arg("-o")
-        .arg(&program);
-    succeeds(&mut command);
-    let dynamic = succeeds(Command::new("readelf").arg("-d").arg(&program));
-    assert!(!dynamic.contains("NEEDED"), "{dynamic}");
-    assert_eq!(run::<&str>(&program, &[]), "42 1\n");
+    let ours = flags.replace("-lcmwq ", "-l:libcmwq.a ");
+    let mut ours: Vec<&str> = ours.split_whitespace().collect();
+    // The C library's start of a static PIE fails if there is one.
+    ours.retain(|flag| !flag.contains("-rpath"));
+    let libother = folder.join("libother.a");
+    let other = [libother.to_str().unwrap()];
+    // Whichever library comes first.
+    for libraries in [[&other[..], &ours], [&ours, &other]] {
+        for kind in ["-static", "-static-pie", "-pie", "-no-pie"] {
+            let mut command = Command::new(cc());
+            command.args([kind, "-fPIE"]).arg(&source);
+            command.args(libraries.concat());
+            // What both need stands behind both.
+            let rest = ours.iter().filter(|flag| flag.starts_with("-l"));
+            command.args(rest).arg("-o").arg(&program);
+            succeeds(&mut command);
+            let mut readelf = Command::new("readelf");
+            let dynamic = succeeds(readelf.arg("-d").arg(&program));
+            let is_static = !dynamic.contains("NEEDED");
+            assert_eq!(is_static, kind.starts_with("-static"), "{dynamic}");
+            assert_eq!(run::<&str>(&program, &[]), "42 1\n", "{kind}");
+        }
+    }
 }
 
 #[test]

@@ -64,6 +64,7 @@ programs! {
     bench_module
     closures
     cpus
+    families
     flush_behind
     fs_queues
     groups

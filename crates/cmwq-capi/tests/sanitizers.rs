@@ -330,6 +330,21 @@ fn helgrind_and_drd_find_the_races_of_the_program_and_no_others() {
     }
 }
 
+/// Requests have the same numbers in both tools: drd took helgrind's, one for each address, as well as its own, and ended at one for NULL.
+#[test]
+fn a_program_that_makes_wrong_calls_goes_on_under_helgrind_and_drd() {
+    if !valgrind_is_here() {
+        return;
+    }
+    for tool in ["helgrind", "drd"] {
+        let folder = folder(&format!("valgrind-wrong-{tool}"));
+        let args = ["-std=gnu11", "-DCMWQ_VALGRIND"];
+        let program = compile(&folder, "tests/c/programs/waits.c", &cc(), &args);
+        let output = by_valgrind(tool, &program, &[]);
+        assert!(output.status.success(), "{tool}: {}", said(&output));
+    }
+}
+
 #[test]
 fn nothing_is_lost_to_memcheck_but_what_the_program_loses() {
     if !valgrind_is_here() {

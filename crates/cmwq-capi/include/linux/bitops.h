@@ -225,5 +225,118 @@ static inline int32_t sign_extend32(uint32_t value, int sign)
 	return (int32_t)(value << (31 - sign)) >> (31 - sign);
 }
 
+/* ---- several maps ---- */
+
+#define CMWQ_OP_AND(a, b) ((a) & (b))
+#define CMWQ_OP_ANDNOT(a, b) ((a) & ~(b))
+#define CMWQ_OP_OR(a, b) ((a) | (b))
+#define CMWQ_FIND_NEXT(name, OP)                                                                                                        \
+	static inline unsigned long name(const unsigned long *a, const unsigned long *b, unsigned long size, unsigned long from)       \
+	{                                                                                                                               \
+		while (from < size) {                                                                                                   \
+			unsigned long rest = OP(a[from / BITS_PER_LONG], b[from / BITS_PER_LONG]) >> from % BITS_PER_LONG;              \
+                                                                                                                                        \
+			if (rest) {                                                                                                     \
+				from += __ffs(rest);                                                                                    \
+				break;                                                                                                  \
+			}                                                                                                               \
+			from = (from / BITS_PER_LONG + 1) * BITS_PER_LONG;                                                              \
+		}                                                                                                                       \
+		return from < size ? from : size;                                                                                       \
+	}
+
+CMWQ_FIND_NEXT(find_next_and_bit, CMWQ_OP_AND)
+CMWQ_FIND_NEXT(find_next_andnot_bit, CMWQ_OP_ANDNOT)
+CMWQ_FIND_NEXT(find_next_or_bit, CMWQ_OP_OR)
+
+#define find_first_and_bit(a, b, size) find_next_and_bit((a), (b), (size), 0)
+#define find_first_andnot_bit(a, b, size) find_next_andnot_bit((a), (b), (size), 0)
+#define for_each_and_bit(n, a, b, size) \
+	for ((n) = find_first_and_bit((a), (b), (size)); (n) < (size); (n) = find_next_and_bit((a), (b), (size), (n) + 1))
+#define for_each_andnot_bit(n, a, b, size) \
+	for ((n) = find_first_andnot_bit((a), (b), (size)); (n) < (size); (n) = find_next_andnot_bit((a), (b), (size), (n) + 1))
+#define for_each_or_bit(n, a, b, size) \
+	for ((n) = find_next_or_bit((a), (b), (size), 0); (n) < (size); (n) = find_next_or_bit((a), (b), (size), (n) + 1))
+
+/* Bit number `n` of those that are set, from 0 on; `size`: there are not so many. */
+static inline unsigned long find_nth_bit(const unsigned long *bits, unsigned long size, unsigned long n)
+{
+	unsigned long at = find_first_bit(bits, size);
+
+	while (at < size && n--)
+		at = find_next_bit(bits, size, at + 1);
+	return at;
+}
+
+/* From `from` on, and then from the beginning. */
+static inline unsigned long find_next_bit_wrap(const unsigned long *bits, unsigned long size, unsigned long from)
+{
+	unsigned long at = find_next_bit(bits, size, from);
+
+	if (at < size || !from)
+		return at;
+	at = find_first_bit(bits, from);
+	return at < from ? at : size;
+}
+
+#define for_each_clear_bit_from(n, bits, size) \
+	for ((n) = find_next_zero_bit((bits), (size), (n)); (n) < (size); (n) = find_next_zero_bit((bits), (size), (n) + 1))
+/* Runs of bits that are equal: from `from` up to, and without, `to`. */
+#define for_each_set_bitrange(from, to, bits, size)                                                                               \
+	for ((from) = find_first_bit((bits), (size)), (to) = find_next_zero_bit((bits), (size), (from) + 1); (from) < (size); \
+	     (from) = find_next_bit((bits), (size), (to) + 1), (to) = find_next_zero_bit((bits), (size), (from) + 1))
+#define for_each_clear_bitrange(from, to, bits, size)                                                                             \
+	for ((from) = find_first_zero_bit((bits), (size)), (to) = find_next_bit((bits), (size), (from) + 1); (from) < (size); \
+	     (from) = find_next_zero_bit((bits), (size), (to) + 1), (to) = find_next_bit((bits), (size), (from) + 1))
+
+/* ---- words ---- */
+
+static inline unsigned int fls_long(unsigned long word)
+{
+	return (unsigned int)fls64(word);
+}
+
+static inline unsigned int __ffs64(uint64_t word)
+{
+	return (unsigned int)__ffs(word);
+}
+
+static inline uint16_t rol16(uint16_t word, unsigned int by)
+{
+	return (uint16_t)((unsigned int)word << (by & 15) | (unsigned int)word >> (-by & 15));
+}
+
+static inline uint16_t ror16(uint16_t word, unsigned int by)
+{
+	return rol16(word, -by & 15);
+}
+
+static inline uint8_t rol8(uint8_t word, unsigned int by)
+{
+	return (uint8_t)((unsigned int)word << (by & 7) | (unsigned int)word >> (-by & 7));
+}
+
+static inline uint8_t ror8(uint8_t word, unsigned int by)
+{
+	return rol8(word, -by & 7);
+}
+
+static inline int64_t sign_extend64(uint64_t value, int sign)
+{
+	return (int64_t)(value << (63 - sign)) >> (63 - sign);
+}
+
+/* In one step: without the bits of `mask`, with those of `bits`. What was there before. */
+#define set_mask_bits(ptr, mask, bits)                                                                                    \
+	__extension__({                                                                                                   \
+		__typeof__(*(ptr)) cmwq_mask = (mask), cmwq_bits = (bits);                                                \
+		__typeof__(*(ptr)) cmwq_old = __atomic_load_n((ptr), __ATOMIC_RELAXED);                                   \
+		while (!__atomic_compare_exchange_n((ptr), &cmwq_old, (__typeof__(*(ptr)))((cmwq_old & ~cmwq_mask) | cmwq_bits), 0, \
+						    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))                                  \
+			;                                                                                                 \
+		CMWQ_AFTER_FULL(__ATOMIC_SEQ_CST);                                                                        \
+		cmwq_old;                                                                                                 \
+	})
+
 #endif
 #endif

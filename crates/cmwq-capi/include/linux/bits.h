@@ -28,6 +28,9 @@
 #define BITS_PER_BYTE 8
 #define BITS_PER_LONG_LONG 64
 #define BITS_PER_TYPE(type) (sizeof(type) * BITS_PER_BYTE)
+#define BITS_TO_BYTES(n) (((n) + BITS_PER_BYTE - 1) / BITS_PER_BYTE)
+#define BITS_TO_U32(n) (((n) + 31) / 32)
+#define BITS_TO_U64(n) (((n) + 63) / 64)
 #define BITS_TO_LONGS(n) (((n) + BITS_PER_LONG - 1) / BITS_PER_LONG)
 #define BIT(n) (1UL << (n))
 #define BIT_ULL(n) (1ULL << (n))

@@ -34,6 +34,8 @@ __attribute__((__weak__)) int cmwq_fences;
 #define mb() smp_mb()
 #define rmb() smp_rmb()
 #define wmb() smp_wmb()
+#define dma_rmb() smp_rmb()
+#define dma_wmb() smp_wmb()
 #define smp_mb__before_atomic() smp_mb()
 #define smp_mb__after_atomic() smp_mb()
 #define smp_mb__after_spinlock() smp_mb()

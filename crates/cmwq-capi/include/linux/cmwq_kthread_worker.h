@@ -46,6 +46,15 @@ struct kthread_worker {
 
 enum { KTW_FREEZABLE = 1 << 0 };
 
+#define KTHREAD_WORKER_INIT(worker) \
+	{0, PTHREAD_MUTEX_INITIALIZER, LIST_HEAD_INIT((worker).work_list), LIST_HEAD_INIT((worker).delayed_work_list), NULL, NULL}
+#define KTHREAD_WORK_INIT(work, fn) {LIST_HEAD_INIT((work).node), (fn), NULL, 0}
+#define KTHREAD_DELAYED_WORK_INIT(dwork, fn) {KTHREAD_WORK_INIT((dwork).work, (fn)), __TIMER_INITIALIZER(kthread_delayed_work_timer_fn, 0)}
+#define DEFINE_KTHREAD_WORKER(worker) struct kthread_worker worker = KTHREAD_WORKER_INIT(worker)
+#define DEFINE_KTHREAD_WORKER_ONSTACK(worker) DEFINE_KTHREAD_WORKER(worker)
+#define DEFINE_KTHREAD_WORK(work, fn) struct kthread_work work = KTHREAD_WORK_INIT(work, fn)
+#define DEFINE_KTHREAD_DELAYED_WORK(dwork, fn) struct kthread_delayed_work dwork = KTHREAD_DELAYED_WORK_INIT(dwork, fn)
+
 static inline void kthread_init_worker(struct kthread_worker *worker)
 {
 	memset(worker, 0, sizeof(*worker));

@@ -137,6 +137,9 @@ static inline void cmwq_init_delayed_work_struct(struct delayed_work *dwork, wor
 }
 
 #define INIT_WORK(work, fn) cmwq_init_work_struct((work), (fn))
+#define __INIT_WORK(work, fn, onstack) INIT_WORK((work), (fn))
+#define INIT_WORK_KEY(work, fn, key) ((void)(key), INIT_WORK((work), (fn)))
+#define __INIT_DELAYED_WORK(dwork, fn, timer_flags) INIT_DELAYED_WORK((dwork), (fn))
 #define INIT_WORK_ONSTACK(work, fn) INIT_WORK((work), (fn))
 #define INIT_WORK_ONSTACK_KEY(work, fn, key) ((void)(key), INIT_WORK((work), (fn)))
 #define INIT_DELAYED_WORK(dwork, fn) cmwq_init_delayed_work_struct((dwork), (fn))

@@ -509,5 +509,20 @@ static inline void cpumask_assign_cpu(int cpu, struct cpumask *mask, bool is)
 #include <linux/topology.h>
 #endif
 
+#define for_each_online_cpu_wrap(cpu, start) for_each_cpu_wrap(cpu, cpu_online_mask, start)
+#define for_each_possible_cpu_wrap(cpu, start) for_each_cpu_wrap(cpu, cpu_possible_mask, start)
+#define for_each_cpu_not(cpu, mask) for_each_possible_cpu(cpu) if (!cpumask_test_cpu((unsigned int)(cpu), (mask)))
+#define cpu_dying(cpu) ((void)(cpu), false)
+#define cpumask_check(cpu) (cpu)
+
+static inline unsigned int cpumask_first_and_and(const struct cpumask *a, const struct cpumask *b, const struct cpumask *c)
+{
+	unsigned int cpu = cpumask_first_and(a, b);
+
+	while (cpu < nr_cpu_ids && !cpumask_test_cpu(cpu, c))
+		cpu = cpumask_next_and((int)cpu, a, b);
+	return cpu;
+}
+
 #endif
 #endif

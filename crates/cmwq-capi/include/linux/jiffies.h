@@ -161,6 +161,9 @@ static inline unsigned long long jiffies_64_to_clock_t(unsigned long long j)
 #define time_is_before_jiffies64(a) time_after64(get_jiffies_64(), a)
 #define time_is_after_jiffies64(a) time_before64(get_jiffies_64(), a)
 
+#define TICK_NSEC 1000000L
+#define __round_jiffies(j, cpu) round_jiffies(j)
+#define __round_jiffies_relative(j, cpu) round_jiffies_relative(j)
 /* Kernel code rounds timers that need not be exact to whole seconds, to save wake-ups. */
 static inline unsigned long round_jiffies(unsigned long j)
 {

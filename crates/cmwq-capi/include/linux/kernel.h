@@ -24,6 +24,7 @@
 #include <linux/build_bug.h>
 #include <linux/cmwq_math.h>
 #include <linux/kstrtox.h>
+#include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/printk.h>
 #ifndef DIV_ROUND_UP

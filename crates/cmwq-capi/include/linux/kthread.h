@@ -92,6 +92,7 @@ static inline void *cmwq_kthread_main(void *arg)
 {
 	struct cmwq_kthread *thread = (struct cmwq_kthread *)arg;
 
+	cmwq_task_name(thread->name);
 	thread->task = current;
 	current->cmwq_thread = thread;
 	get_task_struct(thread->task);
@@ -214,6 +215,12 @@ static inline void *kthread_data(struct task_struct *task)
 {
 	return cmwq_kthread_of(task)->data;
 }
+
+#define kthread_probe_data(task) kthread_data(task)
+
+/* Before it is woken for the first time. */
+#define kthread_bind_mask(task, cpus) ((void)set_cpus_allowed_ptr((task), (cpus)))
+#define kthread_affine_preferred(task, cpus) set_cpus_allowed_ptr((task), (cpus))
 
 static inline int (*kthread_func(struct task_struct *task))(void *data)
 {

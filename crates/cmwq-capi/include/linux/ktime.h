@@ -53,6 +53,10 @@ static inline ktime_t ktime_get_real(void)
 }
 
 #define ktime_get_boottime() ktime_get()
+#define ktime_get_boottime_ns() ktime_get_ns()
+#define ktime_get_raw() ktime_get()
+#define ktime_get_raw_ns() ktime_get_ns()
+#define ktime_get_mono_fast_ns() ktime_get_ns()
 #define ktime_get_coarse() ktime_get()
 #define ktime_get_real_ns() ((uint64_t)ktime_get_real())
 #define ktime_get_real_seconds() (ktime_get_real() / 1000000000)

@@ -419,5 +419,22 @@ static inline size_t hlist_count_nodes(struct hlist_head *head)
 	return count;
 }
 
+/* Between two that are neighbours. */
+static inline void __list_add(struct list_head *entry, struct list_head *before, struct list_head *after)
+{
+	cmwq_list_link(entry, after);
+	cmwq_list_link(before, entry);
+}
+
+static inline void __list_del(struct list_head *before, struct list_head *after)
+{
+	cmwq_list_link(before, after);
+}
+
+#define list_for_each_reverse(at, head) list_for_each_prev(at, head)
+/* What the links of deleted entries are. */
+#define LIST_POISON1 NULL
+#define LIST_POISON2 NULL
+
 #endif
 #endif

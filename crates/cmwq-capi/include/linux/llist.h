@@ -74,6 +74,8 @@ static inline bool llist_add_batch(struct llist_node *first, struct llist_node *
 	return was == NULL;
 }
 
+#define __llist_add_batch(first, last, list) llist_add_batch((first), (last), (list))
+
 static inline bool llist_add(struct llist_node *node, struct llist_head *list)
 {
 	return llist_add_batch(node, node, list);

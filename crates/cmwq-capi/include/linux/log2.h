@@ -28,6 +28,7 @@
 #define rounddown_pow_of_two(n) (1UL << ilog2(n))
 /* The least power that is n or more. */
 #define order_base_2(n) ((n) > 1 ? ilog2((n) - 1) + 1 : 0)
+#define get_count_order_long(n) get_count_order(n)
 #define get_count_order(n) ((n) ? order_base_2(n) : -1)
 
 #endif

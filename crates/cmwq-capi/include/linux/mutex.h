@@ -70,6 +70,8 @@ static inline void mutex_unlock(struct mutex *lock)
 
 #define mutex_lock_nested(lock, subclass) mutex_lock(lock)
 #define mutex_lock_interruptible_nested(lock, subclass) mutex_lock_interruptible(lock)
+#define mutex_lock_killable_nested(lock, subclass) mutex_lock_killable(lock)
+#define mutex_lock_nest_lock(lock, nest) mutex_lock(lock)
 #define mutex_lock_io(lock) mutex_lock(lock)
 
 /* A hint: its holder may give it back at any time. */

@@ -33,6 +33,8 @@
 #define in_atomic() 0
 #define in_hardirq() 0
 #define in_interrupt() 0
+#define in_irq() 0
+#define in_nmi() 0
 #define in_task() 1
 
 #endif

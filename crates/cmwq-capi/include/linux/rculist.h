@@ -177,5 +177,31 @@ static inline void hlist_add_before_rcu(struct hlist_node *node, struct hlist_no
 
 #define list_for_each_entry_lockless(at, head, member) list_for_each_entry_rcu(at, head, member)
 
+#define list_for_each_rcu(at, head) for ((at) = rcu_dereference((head)->next); (at) != (head); (at) = rcu_dereference((at)->next))
+#define list_tail_rcu(head) (*(struct list_head **)(&(head)->prev))
+#define hlist_pprev_rcu(node) (*(struct hlist_node **)((node)->pprev))
+#define hlist_for_each_entry_rcu_bh(at, head, member) hlist_for_each_entry_rcu(at, head, member)
+#define hlist_for_each_entry_rcu_notrace(at, head, member) hlist_for_each_entry_rcu(at, head, member)
+#define hlist_for_each_entry_from_rcu(at, member) \
+	for (; at; (at) = hlist_entry_safe(rcu_dereference((at)->member.next), __typeof__(*(at)), member))
+#define hlist_for_each_entry_continue_rcu(at, member)                                                          \
+	for ((at) = hlist_entry_safe(rcu_dereference((at)->member.next), __typeof__(*(at)), member); at;       \
+	     (at) = hlist_entry_safe(rcu_dereference((at)->member.next), __typeof__(*(at)), member))
+
+/* At the end of `head`; otherwise as list_splice_init_rcu(). */
+static inline void list_splice_tail_init_rcu(struct list_head *list, struct list_head *head, void (*sync)(void))
+{
+	struct list_head *first = list->next, *last = list->prev, *before = head->prev;
+
+	if (list_empty(list))
+		return;
+	INIT_LIST_HEAD_RCU(list);
+	sync();
+	last->next = head;
+	first->prev = before;
+	head->prev = last;
+	rcu_assign_pointer(before->next, first);
+}
+
 #endif
 #endif

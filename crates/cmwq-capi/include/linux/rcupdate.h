@@ -23,6 +23,7 @@
 
 #include <linux/cmwq_compiler.h>
 #include <linux/cmwq_barrier.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -121,6 +122,19 @@ static inline void rcu_barrier(void)
 		rcu_read_unlock(); \
 		rcu_read_lock();   \
 	} while (0)
+
+#define rcu_dereference_bh_check(ptr, condition) rcu_dereference(ptr)
+#define rcu_dereference_sched_check(ptr, condition) rcu_dereference(ptr)
+#define rcu_dereference_raw_check(ptr) rcu_dereference(ptr)
+#define rcu_sleep_check() ((void)0)
+#define rcu_is_watching() true
+#define kvfree_rcu_barrier() rcu_barrier()
+
+/* Whether call_rcu() was given the head, with this function, since rcu_head_init(). */
+static inline bool rcu_head_after_call_rcu(struct rcu_head *head, rcu_callback_t func)
+{
+	return __atomic_load_n(&head->func, __ATOMIC_RELAXED) == func;
+}
 
 #endif
 #endif

@@ -129,6 +129,15 @@ static inline int rwsem_is_locked(struct rw_semaphore *sem)
 #define down_read_nested(sem, subclass) down_read(sem)
 #define down_write_nested(sem, subclass) down_write(sem)
 
+#define down_read_killable_nested(sem, subclass) down_read_killable(sem)
+#define down_write_killable_nested(sem, subclass) down_write_killable(sem)
+#define down_write_nest_lock(sem, lock) down_write(sem)
+/* It has no owner. */
+#define down_read_non_owner(sem) down_read(sem)
+#define up_read_non_owner(sem) up_read(sem)
+#define rwsem_assert_held(sem) ((void)(sem))
+#define rwsem_assert_held_write(sem) ((void)(sem))
+
 /* Whether a writer waits. */
 static inline int rwsem_is_contended(struct rw_semaphore *sem)
 {

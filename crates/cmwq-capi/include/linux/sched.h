@@ -29,6 +29,9 @@
 #include <linux/jiffies.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 /* Any thread. `state` is one of those below. */
 struct task_struct {
@@ -39,6 +42,8 @@ struct task_struct {
 	void *cmwq_thread;
 	unsigned int cmwq_depth;
 	uint64_t cmwq_began;
+	/* Its name, as it was when the thread first asked who it is. */
+	char comm[16];
 };
 
 CMWQ_ASSERT(sizeof(struct task_struct) == sizeof(struct cmwq_task), "layout of task_struct");
@@ -92,6 +97,7 @@ static inline void put_task_struct(struct task_struct *task)
 /* The caller sets its state before it looks at its condition: a thread that makes the condition true afterwards wakes it. */
 #define set_current_state(state) __atomic_store_n(&current->__state, (state), __ATOMIC_SEQ_CST)
 #define __set_current_state(state) __atomic_store_n(&current->__state, (state), __ATOMIC_RELAXED)
+#define set_special_state(state) set_current_state(state)
 #define get_current_state() __atomic_load_n(&current->__state, __ATOMIC_RELAXED)
 
 /* Sleeps until the thread is woken, unless it was since its state was set. What the waker did before is seen in either case. */
@@ -152,6 +158,29 @@ static inline int signal_pending(struct task_struct *task)
 	(void)task;
 	return 0;
 }
+
+/* For what is shown; the thread itself may change it meanwhile. */
+#define get_task_comm(text, task) ((char *)memcpy((text), (task)->comm, TASK_COMM_LEN))
+#define task_tgid_nr(task) ((void)(task), getpid())
+
+#define MIN_NICE (-20)
+#define MAX_NICE 19
+
+/* As far as the process is permitted. */
+static inline void set_user_nice(struct task_struct *task, long nice)
+{
+	setpriority(PRIO_PROCESS, (id_t)task->pid, (int)nice);
+}
+
+#ifndef CMWQ_NO_CPUMASK
+struct cpumask;
+
+/* -EINVAL: the process may use none of them. */
+static inline int set_cpus_allowed_ptr(struct task_struct *task, const struct cpumask *cpus)
+{
+	return cmwq_task_allow((struct cmwq_task *)(void *)task, (const struct cmwq_cpumask *)(const void *)cpus);
+}
+#endif
 
 #define fatal_signal_pending(task) signal_pending(task)
 #define signal_pending_state(state, task) signal_pending(task)

@@ -107,6 +107,8 @@ struct kmem_cache {
 #define SLAB_RECLAIM_ACCOUNT 0x20000u
 #define SLAB_ACCOUNT 0x4000000u
 #define SLAB_POISON 0x800u
+#define SLAB_RED_ZONE 0x400u
+#define SLAB_NO_MERGE 0x1000000u
 
 static inline struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsigned int align, unsigned int flags,
 						   void (*ctor)(void *object))
@@ -159,6 +161,9 @@ static inline unsigned int kmem_cache_size(struct kmem_cache *cache)
 }
 
 #define KMEM_CACHE(type, flags) kmem_cache_create(#type, sizeof(struct type), __alignof__(struct type), (flags), NULL)
+#define kmem_cache_create_usercopy(name, size, align, flags, offset, length, ctor) kmem_cache_create((name), (size), (align), (flags), (ctor))
+#define KMEM_CACHE_USERCOPY(type, flags, field) KMEM_CACHE(type, (flags))
+#define kmem_cache_alloc_lru(cache, lru, flags) kmem_cache_alloc((cache), (flags))
 #define kvmalloc(size, flags) kmalloc((size), (flags))
 #define kvzalloc(size, flags) kzalloc((size), (flags))
 #define kvmalloc_array(n, size, flags) kmalloc_array((n), (size), (flags))

@@ -75,6 +75,9 @@ static inline void spin_unlock(spinlock_t *lock)
 #define spin_trylock_irq(lock) spin_trylock(lock)
 #define spin_trylock_irqsave(lock, flags) ((flags) = 0, spin_trylock(lock))
 #define spin_lock_nested(lock, subclass) spin_lock(lock)
+#define spin_lock_bh_nested(lock, subclass) spin_lock_bh(lock)
+#define spin_lock_irqsave_nested(lock, flags, subclass) spin_lock_irqsave(lock, flags)
+#define spin_is_contended(lock) ((void)(lock), 0)
 
 /* A hint: its holder may give it back at any time. */
 static inline int spin_is_locked(spinlock_t *lock)
@@ -98,6 +101,9 @@ typedef spinlock_t raw_spinlock_t;
 #define raw_spin_lock_irq(lock) spin_lock_irq(lock)
 #define raw_spin_unlock_irq(lock) spin_unlock_irq(lock)
 #define raw_spin_lock_irqsave(lock, flags) spin_lock_irqsave((lock), (flags))
+#define raw_spin_lock_bh(lock) spin_lock_bh(lock)
+#define raw_spin_unlock_bh(lock) spin_unlock_bh(lock)
+#define raw_spin_lock_nested(lock, subclass) spin_lock(lock)
 #define raw_spin_unlock_irqrestore(lock, flags) spin_unlock_irqrestore((lock), (flags))
 
 #include <linux/atomic.h>

@@ -34,6 +34,9 @@ struct timer_list {
 	struct cmwq_delayed_work cmwq_dwork;
 };
 
+/* That of a delayed item, which <linux/workqueue.h> has. */
+struct cmwq_delayed_timer;
+
 #define TIMER_DEFERRABLE 0x00080000
 #define TIMER_PINNED 0x00100000
 #define TIMER_IRQSAFE 0x00200000
@@ -134,6 +137,28 @@ static inline int timer_shutdown_sync(struct timer_list *timer)
 {
 	return cmwq_disable_delayed_work_sync(&timer->cmwq_dwork);
 }
+
+static inline int cmwq_delayed_timer_pending(const struct cmwq_delayed_timer *timer)
+{
+	return cmwq_delayed_work_left_ns((const struct cmwq_delayed_work *)(const void *)((const char *)timer -
+		offsetof(struct cmwq_delayed_work, private_timer))) != 0;
+}
+
+/* Of a timer, or of a delayed item's. */
+#ifdef __cplusplus
+extern "C++" {
+static inline int timer_pending(const struct cmwq_delayed_timer *timer)
+{
+	return cmwq_delayed_timer_pending(timer);
+}
+}
+#else
+#define timer_pending(timer)                                                          \
+	_Generic((timer),                                                             \
+		struct cmwq_delayed_timer *: cmwq_delayed_timer_pending,              \
+		const struct cmwq_delayed_timer *: cmwq_delayed_timer_pending,        \
+		default: timer_pending)(timer)
+#endif
 
 /* <time.h> has another of that name. */
 #define timer_delete(timer) cmwq_timer_delete(timer)

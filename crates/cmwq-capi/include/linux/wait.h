@@ -360,5 +360,53 @@ static inline long wait_woken(struct wait_queue_entry *entry, unsigned int mode,
 	})
 #define wait_event_interruptible_locked_irq(wq, condition) wait_event_interruptible_locked(wq, condition)
 
+/* With the lock of the queue held. */
+static inline void __add_wait_queue(struct wait_queue_head *wq, struct wait_queue_entry *entry)
+{
+	list_add(&entry->entry, &wq->head);
+}
+
+static inline void __add_wait_queue_exclusive(struct wait_queue_head *wq, struct wait_queue_entry *entry)
+{
+	entry->flags |= WQ_FLAG_EXCLUSIVE;
+	__add_wait_queue(wq, entry);
+}
+
+static inline void __add_wait_queue_entry_tail(struct wait_queue_head *wq, struct wait_queue_entry *entry)
+{
+	list_add_tail(&entry->entry, &wq->head);
+}
+
+static inline void __add_wait_queue_entry_tail_exclusive(struct wait_queue_head *wq, struct wait_queue_entry *entry)
+{
+	entry->flags |= WQ_FLAG_EXCLUSIVE;
+	__add_wait_queue_entry_tail(wq, entry);
+}
+
+static inline void __remove_wait_queue(struct wait_queue_head *wq, struct wait_queue_entry *entry)
+{
+	(void)wq;
+	list_del(&entry->entry);
+}
+
+/* For prepare_to_wait_event(). */
+static inline void init_wait_entry(struct wait_queue_entry *entry, int flags)
+{
+	init_wait(entry);
+	entry->flags = (unsigned int)flags;
+}
+
+#define wait_event_exclusive_cmd(wq, condition, before, after)                                                                        \
+	do {                                                                                                                          \
+		if (!(condition))                                                                                                     \
+			cmwq_wait_event(wq, condition, prepare_to_wait_exclusive, TASK_UNINTERRUPTIBLE, before; schedule(); after); \
+	} while (0)
+#define wait_event_interruptible_lock_irq_cmd(wq, condition, lock, cmd)    \
+	__extension__({                                                    \
+		wait_event_lock_irq_cmd(wq, condition, lock, cmd);         \
+		0;                                                         \
+	})
+#define wait_event_interruptible_lock_irq_timeout(wq, condition, lock, timeout) wait_event_lock_irq_timeout(wq, condition, lock, timeout)
+
 #endif
 #endif

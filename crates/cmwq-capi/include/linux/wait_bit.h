@@ -180,5 +180,39 @@ static inline void wake_up_var(void *var)
 		cmwq_holds ? (cmwq_left ? cmwq_left : 1) : 0;                                                        \
 	})
 
+/* Clears the bit and wakes those that wait for it; true: it was set. */
+static inline bool test_and_clear_wake_up_bit(int bit, unsigned long *word)
+{
+	bool was = test_and_clear_bit(bit, word);
+
+	if (was)
+		wake_up_bit(word, bit);
+	return was;
+}
+
+/* What the caller did before is seen by those that find the value. */
+#define store_release_wake_up(var, value)                                 \
+	do {                                                              \
+		__atomic_store_n((var), (value), __ATOMIC_RELEASE);       \
+		smp_mb();                                                 \
+		wake_up_var(var);                                         \
+	} while (0)
+/* true: it is 0 now, and those that wait for that are woken. */
+#define atomic_dec_and_wake_up(counter)                                   \
+	__extension__({                                                   \
+		bool cmwq_zero = atomic_dec_and_test(counter);            \
+		if (cmwq_zero)                                            \
+			wake_up_var(counter);                             \
+		cmwq_zero;                                                \
+	})
+/* With the lock held, but while it sleeps. */
+#define cmwq_wait_var_locked(var, condition, unlock, lock)                                                  \
+	do {                                                                                                \
+		if (!(condition))                                                                           \
+			cmwq_bit_wait((var), CMWQ_NO_BIT, condition, unlock; schedule(); lock);             \
+	} while (0)
+#define wait_var_event_mutex(var, condition, mutex) cmwq_wait_var_locked(var, condition, mutex_unlock(mutex), mutex_lock(mutex))
+#define wait_var_event_spinlock(var, condition, spinlock) cmwq_wait_var_locked(var, condition, spin_unlock(spinlock), spin_lock(spinlock))
+
 #endif
 #endif

@@ -324,6 +324,10 @@ static inline bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *
 	/* A year: callbacks come before. */
 	if (!cmwq_queue_delayed_work_ns(cmwq_of_workqueue(wq), cmwq_of_delayed(&rwork->cmwq_dwork), 31536000000000000ull))
 		return false;
+#if defined(CMWQ_TSAN) || defined(CMWQ_VALGRIND)
+	/* The callback before has read it, and the item was queued since. */
+	cmwq_told_acquire(&rwork->cmwq_dwork);
+#endif
 	rwork->wq = wq;
 	call_rcu(&rwork->rcu, cmwq_rcu_work_ready);
 	return true;

@@ -19,10 +19,7 @@ const KERNEL: &[&str] = &[
     "kobject_rename",
     "ksize",
     "kthread_associate_blkcg",
-    "kthread_bind_mask",
     "kthread_use_mm",
-    "module_param_array",
-    "module_param_cb",
     "next_and",
     "next_wrap",
     "print_worker_info",
@@ -32,9 +29,6 @@ const KERNEL: &[&str] = &[
     "scoped_cond_guard",
     "seq_operations",
     "seqlock",
-    "set_cpus_allowed_ptr",
-    "set_mask_bits",
-    "set_user_nice",
     "show_one_workqueue",
     "smp_call_function_single",
     "srcu_notifier_*",
@@ -61,7 +55,6 @@ const SYSTEM: &[&str] = &[
 
 /// Other languages, crates and programs.
 const OTHERS: &[&str] = &[
-    "--segment-merging-interval",
     "BLOCKING_MAX_THREADS",
     "LazyLock",
     "SAFETY",

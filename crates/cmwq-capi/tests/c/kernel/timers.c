@@ -5,6 +5,8 @@
 #include <linux/kthread.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
 #include <linux/timer.h>
 #include <linux/workqueue.h>
 
@@ -208,7 +210,9 @@ static void grace_periods(void)
 	msleep(10);
 	CHECK(READ_ONCE(ran) == 0);
 	complete(&go_on);
-	CHECK(flush_rcu_work(&rwork) && ran == 1 && !flush_rcu_work(&rwork));
+	/* It may have run before the flush begins: then there is nothing to wait for. */
+	flush_rcu_work(&rwork);
+	CHECK(ran == 1 && !flush_rcu_work(&rwork));
 	CHECK(to_rcu_work(&rwork.work) == &rwork);
 	for (i = 0; i < 200; i++) {
 		CHECK(queue_rcu_work(wq, &rwork));
@@ -218,10 +222,87 @@ static void grace_periods(void)
 	destroy_workqueue(wq);
 }
 
+struct holder {
+	spinlock_t lock;
+	int runs;
+	struct rcu_work rwork;
+	struct completion settled;
+};
+
+static void run_holder(struct work_struct *work)
+{
+	struct holder *holder = container_of(to_rcu_work(work), struct holder, rwork);
+
+	spin_lock(&holder->lock);
+	holder->runs++;
+	spin_unlock(&holder->lock);
+	complete(&holder->settled);
+}
+
+static int nr_gone;
+
+static void free_holder(struct work_struct *work)
+{
+	struct holder *holder = container_of(to_rcu_work(work), struct holder, rwork);
+
+	memset(holder, 0xaa, sizeof(*holder));
+	kfree(holder);
+	__atomic_fetch_add(&nr_gone, 1, __ATOMIC_SEQ_CST);
+}
+
+static struct holder *hold(work_func_t func)
+{
+	struct holder *holder = kzalloc_obj(*holder);
+
+	spin_lock_init(&holder->lock);
+	init_completion(&holder->settled);
+	INIT_RCU_WORK(&holder->rwork, func);
+	return holder;
+}
+
+/* Nobody touches what has an item after the flush, after its function has said that it is settled and is cancelled, or in its function. */
+static void freed_at_once(void)
+{
+	struct workqueue_struct *wq = alloc_workqueue("holders", WQ_UNBOUND, 0);
+	struct holder *holder;
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		holder = hold(run_holder);
+		CHECK(queue_rcu_work(wq, &holder->rwork));
+		flush_rcu_work(&holder->rwork);
+		CHECK(holder->runs == 1);
+		kfree(holder);
+
+		holder = hold(run_holder);
+		CHECK(queue_rcu_work(wq, &holder->rwork));
+		wait_for_completion(&holder->settled);
+		cancel_work_sync(&holder->rwork.work);
+		CHECK(holder->runs == 1);
+		kfree(holder);
+
+		CHECK(queue_rcu_work(wq, &hold(free_holder)->rwork));
+	}
+	rcu_barrier();
+	flush_workqueue(wq);
+	CHECK(nr_gone == 100);
+
+	/* Queued again as soon as it is not pending any more, without a flush between. */
+	holder = hold(run_holder);
+	for (i = 0; i < 200; i++)
+		while (!queue_rcu_work(wq, &holder->rwork))
+			cond_resched();
+	flush_rcu_work(&holder->rwork);
+	CHECK(holder->runs == 200);
+	kfree(holder);
+	destroy_workqueue(wq);
+}
+
 int main(void)
 {
 	timers();
 	armed_by_several();
 	grace_periods();
+	freed_at_once();
 	return 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* A fork in the middle: the child is refused its parent's workqueues, makes its own, and never hangs; the parent goes on. */
 #include <linux/completion.h>
+#include <linux/kthread.h>
+#include <linux/rcupdate.h>
 #include <linux/workqueue.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -25,6 +27,24 @@ static void run(struct work_struct *work)
 			_exit(1);                                            \
 		}                                                            \
 	} while (0)
+
+static atomic_int called;
+static struct completion inside, go_on;
+
+static void call(struct rcu_head *head)
+{
+	(void)head;
+	called++;
+}
+
+static int stay_inside(void *data)
+{
+	rcu_read_lock();
+	complete(&inside);
+	wait_for_completion(&go_on);
+	rcu_read_unlock();
+	return data != NULL;
+}
 
 static int child(struct workqueue_struct *inherited, struct work_struct *fresh, struct delayed_work *armed)
 {
@@ -55,6 +75,37 @@ static int child(struct workqueue_struct *inherited, struct work_struct *fresh, 
 	flush_work(fresh);
 	must(runs == 3);
 	return 0;
+}
+
+/* What waits for a grace period in the parent is lost in the child, and keeps nothing of its own from being called. */
+static void grace_periods(void)
+{
+	static struct rcu_head one, two, of_child;
+	int status;
+	pid_t pid;
+
+	init_completion(&inside);
+	init_completion(&go_on);
+	must(!IS_ERR(kthread_run(stay_inside, NULL, "inside")));
+	wait_for_completion(&inside);
+	/* One waits in a run that has begun, or both before that. */
+	call_rcu(&one, call);
+	usleep(1000);
+	call_rcu(&two, call);
+	pid = fork();
+	must(pid >= 0);
+	if (pid == 0) {
+		alarm(20);
+		call_rcu(&of_child, call);
+		rcu_barrier();
+		synchronize_rcu();
+		_exit(called != 1);
+	}
+	must(waitpid(pid, &status, 0) == pid);
+	must(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	complete(&go_on);
+	rcu_barrier();
+	must(called == 2);
 }
 
 int main(void)
@@ -92,5 +143,6 @@ int main(void)
 		flush_workqueue(wq);
 	}
 	destroy_workqueue(wq);
+	grace_periods();
 	return 0;
 }

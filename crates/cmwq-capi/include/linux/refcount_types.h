@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Kernel-shaped, for user space; part of cmwq: a part of <linux/refcount.h> in the kernel. */
+#ifndef CMWQ_LINUX_REFCOUNT_TYPES_H
+#define CMWQ_LINUX_REFCOUNT_TYPES_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#ifdef CMWQ_NO_REFCOUNT
+#if defined(__has_include_next)
+#if __has_include_next(<linux/refcount_types.h>)
+#include_next <linux/refcount_types.h>
+#endif
+#endif
+#else
+#include <linux/refcount.h>
+#endif
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Kernel-shaped, for user space; part of cmwq: a part of <linux/workqueue.h> in the kernel. */
+#ifndef CMWQ_LINUX_WORKQUEUE_TYPES_H
+#define CMWQ_LINUX_WORKQUEUE_TYPES_H
+
+/* Silences -Wpedantic for include_next. */
+#if defined(__GNUC__)
+#pragma GCC system_header
+#endif
+#include <linux/cmwq_base.h>
+#include <linux/workqueue.h>
+#endif
