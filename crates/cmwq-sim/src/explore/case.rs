@@ -284,10 +284,12 @@ fn come_to_rest(program: &Program, world: &Arc<World>, state: &State) {
     }
     state.enter("until all completions are delivered");
     let end = os::observe_ns() + REST.as_nanos() as u64;
+    let mut pause = Duration::from_micros(100);
     while world.shared.deliver_all(&state.known.broken) > 0 {
         let late = os::observe_ns() > end;
         assert!(!late, "completions are missing after two minutes");
-        os::sleep(Duration::from_micros(100));
+        os::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(5));
     }
     state.must_be_whole();
 }

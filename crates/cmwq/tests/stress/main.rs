@@ -69,9 +69,7 @@ use cmwq as library;
 use harness::{broken, random};
 
 use harness::{Deadline, engine, eventually, number, seed};
-use programs::{
-    Issuer, KINDS, Kind, Known, Ledger, Random, Settings, World, drain_what_hops,
-};
+use programs::{Issuer, KINDS, Kind, Known, Ledger, Random, Settings, World, drain_what_hops};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
