@@ -80,12 +80,20 @@ pub fn work(ns: u64) {
 
 /// `pause` in a loop that waits: others go on meanwhile.
 pub fn pause() {
-    with(|vm| {
+    let alone = with(|vm| {
         let cpu = vm.cpu;
         let ns = vm.costs.pause_ns;
         vm.cpus[cpu].clock += ns;
+        !vm.merges_pauses
     });
-    visible(12);
+    if alone {
+        visible(12);
+    }
+}
+
+/// From now on a pause is no operation of its own, but part of the one that follows: half as many operations in loops that wait.
+pub fn merge_pauses() {
+    with(|vm| vm.merges_pauses = true);
 }
 
 /// A cache line that no CPU has accessed yet.

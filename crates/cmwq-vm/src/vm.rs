@@ -106,6 +106,8 @@ pub(crate) struct Vm {
     pub(crate) disturbs: bool,
     /// What the clock says, and until when.
     pub(crate) standing_clock: (u64, u64),
+    /// A pause is part of the operation that follows it.
+    pub(crate) merges_pauses: bool,
     /// Called every so many ns.
     pub(crate) probe: Option<(u64, Box<dyn FnMut()>)>,
 }
@@ -323,6 +325,7 @@ impl Vm {
             faults: Faults::default(),
             disturbs: false,
             standing_clock: (0, 0),
+            merges_pauses: false,
             probe: None,
         }
     }

@@ -111,6 +111,7 @@ fn bound_ns(faults: &Faults) -> u64 {
 }
 
 fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
+    cmwq_vm::os::merge_pauses();
     cmwq_simulated::set_warning_handler(|_| {});
     cmwq_simulated::set_report_handler(|_| {});
     let engine = Engine::builder()

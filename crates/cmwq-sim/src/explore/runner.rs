@@ -97,6 +97,8 @@ impl Runner {
     /// Must be made, and used, on a process with one thread.
     #[must_use]
     pub fn new() -> Runner {
+        // Most programs have no more threads at a time.
+        cmwq_vm::prepare_stacks(16);
         let made = |shape| Topology::from_synthetic(&description(shape));
         Runner {
             topologies: (SHAPES.iter().copied())
