@@ -181,7 +181,7 @@ impl Program {
         let shape = draws.iter().copied().min().unwrap_or(0) as usize;
         let cpus: usize = SHAPES[shape].iter().product();
         // The logarithm of a program's size is about uniform: many small ones take no longer than a large one, and find more.
-        let octave = random.below(7).min(random.below(7));
+        let octave = random.below(7).min(random.below(8));
         let count = (4 << octave) + random.below(4 << octave);
         let issuers = match random.below(4) {
             0 => 1 + random.below(3),
@@ -208,7 +208,7 @@ impl Program {
         let faults = draw_faults(allowed, &mut random);
         let forks = random.below(16) == 0 && allowed.has("fork");
         // What a few operations do to many queues does not meet.
-        let queues = 1 + random.below((1 + count / 8).min(8)) as usize;
+        let queues = 1 + random.below((2 + count / 16).min(8)) as usize;
         let idle_timeout_ms = [300_000, 5, 1][random.below(3) as usize];
         Program {
             seed,
