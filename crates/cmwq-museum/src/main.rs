@@ -1,6 +1,8 @@
 //! Looks for the pieces of the museum by exploration: `cmwq-museum` for all, or `cmwq-museum NAME...`.
 //!
 //! Prints a line for each: its name, after how many seeds it was found, and how it showed. Fails if one is not found within its budget.
+//!
+//! With `--rates SECONDS` it goes on for so long with each piece, and prints how often it was found: what a change of the exploration is measured by.
 
 extern crate cmwq_museum as cmwq_simulated;
 
@@ -19,6 +21,7 @@ use explore::program::FaultSet;
 use explore::{Case, Runner, Verdict};
 use pieces::{PIECES, Piece};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 #[global_allocator]
 static ARENA: cmwq_vm::Arena = cmwq_vm::Arena;
@@ -27,7 +30,14 @@ static ARENA: cmwq_vm::Arena = cmwq_vm::Arena;
 const WITHOUT_A_PLACE: &[&str] = include!(concat!(env!("OUT_DIR"), "/without_a_place.rs"));
 
 fn main() -> ExitCode {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let mut wanted: Vec<String> = std::env::args().skip(1).collect();
+    let mut rates = None;
+    if let [option, seconds] = wanted.get(..2).unwrap_or_default()
+        && option == "--rates"
+    {
+        rates = seconds.parse().ok().map(Duration::from_secs);
+        wanted.drain(..2);
+    }
     if wanted.iter().any(|name| name == "--list") {
         PIECES.iter().for_each(|piece| println!("{}", piece.name));
         return ExitCode::SUCCESS;
@@ -59,6 +69,16 @@ fn main() -> ExitCode {
             continue;
         }
         cmwq_simulated::mutation::choose(number);
+        if let Some(time) = rates {
+            match rate(&runner, piece, time) {
+                Ok(rate) => println!("{}: {rate}", piece.name),
+                Err(error) => {
+                    eprintln!("cmwq-museum: {error}");
+                    return ExitCode::from(2);
+                }
+            }
+            continue;
+        }
         match find(&runner, piece) {
             Ok(Some((seeds, why))) => {
                 let why = why.lines().next().unwrap_or("").to_owned();
@@ -92,4 +112,39 @@ fn find(runner: &Runner, piece: &Piece) -> std::io::Result<Option<(u64, String)>
         found.is_none()
     })?;
     Ok(found)
+}
+
+/// How often the piece is found, and how long it takes on average: by seeds that pass, since a failure ends a search.
+fn rate(runner: &Runner, piece: &Piece, time: Duration) -> std::io::Result<String> {
+    let faults = FaultSet::parse(piece.faults).expect("the pieces name faults that there are");
+    let cases = (0..).map(|seed| Case::new(seed, faults));
+    let (began, mut last) = (Instant::now(), Instant::now());
+    let (mut passed, mut failed, mut operations) = (0, 0, 0);
+    let (mut in_passed, mut in_failed) = (Duration::ZERO, Duration::ZERO);
+    runner.run_all(cases, 1, |_, verdict| {
+        let took = last.elapsed();
+        last = Instant::now();
+        match verdict {
+            Verdict::Passed(run) => {
+                passed += 1;
+                operations += run.operations;
+                in_passed += took;
+            }
+            Verdict::Failed(_) => {
+                failed += 1;
+                in_failed += took;
+            }
+        }
+        began.elapsed() < time
+    })?;
+    let each = f64::from(failed.max(1));
+    let once = if failed > 0 { "once in" } else { "not in" };
+    Ok(format!(
+        "found {failed} of {} seeds; {once} {:.1} seeds, {:.0} operations, {:.1} ms; a failure takes {:.1} ms",
+        passed + failed,
+        f64::from(passed + failed) / each,
+        operations as f64 / each,
+        in_passed.as_secs_f64() * 1e3 / each,
+        in_failed.as_secs_f64() * 1e3 / each,
+    ))
 }

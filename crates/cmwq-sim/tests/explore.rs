@@ -12,23 +12,28 @@ fn explore(arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), said)
 }
 
-/// What exploration has found in the library, fixed since. Each entry: the arguments that replayed it, and what it was.
-const FOUND: &[(&[&str], &str)] = &[
+/// What exploration has found in the library, fixed since. Each entry: a seed whose program fails under most schedules if the line that
+/// fixed it is broken again (two of the museum's pieces, moved-and-lost and never-destroyed), and what it was.
+const FOUND: &[(&str, &str)] = &[
     (
-        &["--seed", "279", "--faults", "all"],
+        "189",
         "an item moved by mod_delayed was lost if the timer thread could not be created",
     ),
     (
-        &["--seed", "1407", "--faults", "threads"],
+        "1315",
         "a queue dropped from its own item was never destroyed if no thread could be created",
     ),
 ];
 
 #[test]
 fn what_was_found_stays_fixed() {
-    for (arguments, what) in FOUND {
-        let (status, said) = explore(arguments);
-        assert_eq!(status, Some(0), "{what}: {said}");
+    for (seed, what) in FOUND {
+        // What shares a cache line, and so the course of a run, changes with each build: one schedule may miss it.
+        for schedule in ["0", "1", "2", "3", "4", "5"] {
+            let arguments = ["--seed", seed, "--faults", "all", "--schedule", schedule];
+            let (status, said) = explore(&arguments);
+            assert_eq!(status, Some(0), "{what}: {said}");
+        }
     }
 }
 

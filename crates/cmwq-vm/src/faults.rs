@@ -37,11 +37,18 @@ pub struct Faults {
     pub clock_ns: u64,
 }
 
+impl Faults {
+    /// Of visible operations.
+    fn disturbances_ppm(&self) -> u64 {
+        u64::from(self.stop_ppm) + u64::from(self.delay_ppm) + u64::from(self.preempt_ppm)
+    }
+}
+
 /// Sets the faults of the machine from now on.
 pub fn set_faults(faults: Faults) {
     with(|vm| {
-        vm.disturbs = (faults.delay_ppm | faults.preempt_ppm | faults.stop_ppm) != 0;
         vm.faults = faults;
+        vm.draw_undisturbed();
     });
 }
 
@@ -69,13 +76,15 @@ pub fn creation() -> std::io::Result<()> {
 #[cold]
 pub(crate) fn disturb() {
     let lost = with(|vm| {
+        vm.draw_undisturbed();
         let (cpu, faults) = (vm.cpu, vm.faults);
-        if faults.stop_ppm > 0 && vm.random.chance_ppm(faults.stop_ppm) {
+        let which = vm.random.below(faults.disturbances_ppm().max(1)) as u32;
+        if which < faults.stop_ppm {
             vm.cpus[cpu].clock += faults.stop_ns;
-        } else if faults.delay_ppm > 0 && vm.random.chance_ppm(faults.delay_ppm) {
-            vm.cpus[cpu].clock += vm.up_to(faults.delay_ns);
+            return false;
         }
-        if faults.preempt_ppm == 0 || !vm.random.chance_ppm(faults.preempt_ppm) {
+        if which < faults.stop_ppm + faults.delay_ppm {
+            vm.cpus[cpu].clock += vm.up_to(faults.delay_ns);
             return false;
         }
         let now = vm.now();
@@ -133,6 +142,27 @@ pub fn online() -> Cpus {
 }
 
 impl Vm {
+    /// Whether the visible operation that begins now is disturbed.
+    #[inline]
+    pub(crate) fn is_disturbed(&mut self) -> bool {
+        self.undisturbed = self.undisturbed.wrapping_sub(1);
+        self.undisturbed == u64::MAX
+    }
+
+    /// Draws ahead how many visible operations go undisturbed: one draw for each of them would take longer than the operation.
+    fn draw_undisturbed(&mut self) {
+        let ppm = self.faults.disturbances_ppm();
+        self.undisturbed = match ppm {
+            0 => u64::MAX - 1,
+            1..1_000_000 => {
+                // Geometric: of a uniform number in (0, 1].
+                let uniform = ((self.random.bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+                (uniform.ln() / (-(ppm as f64) / 1e6).ln_1p()) as u64
+            }
+            _ => 0,
+        };
+    }
+
     /// A duration of at most `most`: its logarithm is uniform.
     fn up_to(&mut self, most: u64) -> u64 {
         let bits = u64::from(64 - most.leading_zeros());

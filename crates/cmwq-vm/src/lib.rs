@@ -36,5 +36,6 @@ pub use memory::{Access, Line, Wait};
 pub use random::Random;
 pub use set::Cpus;
 pub use spin::{LockTotals, SpinLock};
+pub use stack::prepare_stacks;
 pub use thread::Tid;
 pub use vm::{Outcome, Stuck, is_inside, run};

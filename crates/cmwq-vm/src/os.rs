@@ -7,7 +7,7 @@
 use crate::memory::{Access, Line};
 use crate::set::Cpus;
 use crate::thread::{State, Tid};
-use crate::vm::{Timer, is_inside, suspend, with};
+use crate::vm::{Timer, Vm, is_inside, suspend, with};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ const SPURIOUS_NS: u64 = 50_000;
 /// Waits for the caller's turn; `what` goes to the log.
 #[inline]
 pub(crate) fn visible(what: u64) {
-    if with(|vm| vm.disturbs) {
+    if with(Vm::is_disturbed) {
         crate::faults::disturb();
     }
     let first = with(|vm| {
@@ -80,12 +80,21 @@ pub fn work(ns: u64) {
 
 /// `pause` in a loop that waits: others go on meanwhile.
 pub fn pause() {
-    with(|vm| {
+    let alone = with(|vm| {
         let cpu = vm.cpu;
         let ns = vm.costs.pause_ns;
         vm.cpus[cpu].clock += ns;
+        !vm.merges_pauses
     });
-    visible(12);
+    if alone {
+        visible(12);
+    }
+}
+
+/// From now on a pause is no operation of its own, but part of the one that follows: half as many operations in loops that wait. And the run's
+/// outcome does not say where it has waited for lines.
+pub fn merge_pauses() {
+    with(|vm| vm.merges_pauses = true);
 }
 
 /// A cache line that no CPU has accessed yet.
@@ -143,7 +152,11 @@ pub fn touch(address: usize, kind: Access) {
         vm.cpus[cpu].clock += ns;
     });
     let took = access_taking(line_at(address), kind);
-    with(|vm| vm.waits.note(place, took));
+    with(|vm| {
+        if !vm.merges_pauses {
+            vm.waits.note(place, took);
+        }
+    });
 }
 
 /// Sends for the line at an address, which the caller is about to use, and does not wait for it.

@@ -102,10 +102,12 @@ pub(crate) struct Vm {
     pub(crate) failure: Option<Box<dyn Any + Send>>,
     pub(crate) limit_ns: u64,
     pub(crate) faults: Faults,
-    /// Whether visible operations are disturbed at all.
-    pub(crate) disturbs: bool,
+    /// After how many more visible operations the next one is disturbed.
+    pub(crate) undisturbed: u64,
     /// What the clock says, and until when.
     pub(crate) standing_clock: (u64, u64),
+    /// A pause is part of the operation that follows it.
+    pub(crate) merges_pauses: bool,
     /// Called every so many ns.
     pub(crate) probe: Option<(u64, Box<dyn FnMut()>)>,
 }
@@ -321,8 +323,9 @@ impl Vm {
             failure: None,
             limit_ns,
             faults: Faults::default(),
-            disturbs: false,
+            undisturbed: u64::MAX - 1,
             standing_clock: (0, 0),
+            merges_pauses: false,
             probe: None,
         }
     }

@@ -47,7 +47,10 @@ pub(super) fn run(program: &Program, topology: Topology, schedule: u64) -> Resul
         let (program, state) = (program.clone(), state.clone());
         move || perform(&program, topology, &state)
     };
-    let run = || cmwq_vm::run(&program.machine(), seed, LIMIT_NS, main);
+    let machine = program.machine();
+    // This process runs no other one.
+    cmwq_vm::machine::limit_cpus(machine.cpus.len());
+    let run = || cmwq_vm::run(&machine, seed, LIMIT_NS, main);
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(outcome)) => Ok(Passed {
             log_hash: outcome.log_hash,
@@ -108,6 +111,7 @@ fn bound_ns(faults: &Faults) -> u64 {
 }
 
 fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
+    cmwq_vm::os::merge_pauses();
     cmwq_simulated::set_warning_handler(|_| {});
     cmwq_simulated::set_report_handler(|_| {});
     let engine = Engine::builder()
@@ -195,6 +199,7 @@ fn watch(program: &Program, state: &Arc<State>) {
 /// Starts the issuers, and waits for their end.
 fn issue(program: &Program, world: &Arc<World>) {
     let left = Rc::new(AtomicUsize::new(program.issuers));
+    let waiter = os::current();
     for number in 0..program.issuers {
         let ops: Vec<Op> = (program.ops.iter().copied())
             .filter(|op| op.issuer == number)
@@ -208,13 +213,13 @@ fn issue(program: &Program, world: &Arc<World>) {
             let mut issuer = Issuer::new(world);
             ops.into_iter().for_each(|op| issuer.step(op.kind, op.seed));
             issuer.finish();
-            left.fetch_sub(1, Relaxed);
+            if left.fetch_sub(1, Relaxed) == 1 {
+                os::wake(waiter, None);
+            }
         };
         os::spawn(&format!("issuer{number}"), None, main).expect("memory for a stack");
     }
-    while left.load(Relaxed) > 0 {
-        os::sleep(Duration::from_micros(100));
-    }
+    os::sleep_until(|| left.load(Relaxed) == 0);
 }
 
 /// What a queue with a rescuer has accepted runs though its pool has no worker and can get none.
@@ -280,10 +285,12 @@ fn come_to_rest(program: &Program, world: &Arc<World>, state: &State) {
     }
     state.enter("until all completions are delivered");
     let end = os::observe_ns() + REST.as_nanos() as u64;
+    let mut pause = Duration::from_micros(100);
     while world.shared.deliver_all(&state.known.broken) > 0 {
         let late = os::observe_ns() > end;
         assert!(!late, "completions are missing after two minutes");
-        os::sleep(Duration::from_micros(100));
+        os::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(5));
     }
     state.must_be_whole();
 }

@@ -5,36 +5,50 @@ use super::programs::Random;
 use cmwq_vm::Cpus;
 pub(crate) use cmwq_vm::os::work as compute;
 pub(crate) use cmwq_vm::os::{
-    idle_for, observe_ns, set_probe, sleep, spawn, threads_named, yield_now,
+    current, idle_for, observe_ns, set_probe, sleep, spawn, threads_named, wake, yield_now,
 };
+use cmwq_vm::os::{prepare_sleep, sleep_unless_woken};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
+/// Sleeps until something is so: whoever makes it so wakes the caller.
+pub(crate) fn sleep_until(is_so: impl Fn() -> bool) {
+    loop {
+        prepare_sleep();
+        if is_so() {
+            return;
+        }
+        sleep_unless_woken();
+    }
+}
+
 /// For sections with visible operations: other virtual threads wait meanwhile, asleep.
 pub(crate) fn lock_long<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The holder may be stopped for a second.
+    let mut pause = Duration::from_micros(2);
     loop {
         match mutex.try_lock() {
             Ok(guard) => return guard,
             Err(TryLockError::Poisoned(guard)) => return guard.into_inner(),
-            Err(TryLockError::WouldBlock) => sleep(Duration::from_micros(2)),
+            Err(TryLockError::WouldBlock) => sleep(pause),
         }
+        pause = (2 * pause).min(Duration::from_micros(500));
     }
 }
 
 /// Has it done by another thread, and waits for that.
 pub(crate) fn on_another_thread(what: impl FnOnce() + Send + 'static) {
     let done = Rc::new(Cell::new(false));
-    let tells = done.clone();
+    let (tells, waiter) = (done.clone(), current());
     let main = move || {
         what();
         tells.set(true);
+        wake(waiter, None);
     };
     spawn("other", None, main).expect("memory for a stack");
-    while !done.get() {
-        sleep(Duration::from_micros(2));
-    }
+    sleep_until(|| done.get());
 }
 
 /// Takes CPUs of the machine away, or gives all of them back.

@@ -1,14 +1,11 @@
 //! Random programs as data: what each issuer does, in order, on which machine, with which faults. Everything follows from the seed, and any subset of
 //! the operations is a program too, which is what shrinking needs.
 
-use super::programs::{KINDS, LATER, pick};
+use super::programs::{KINDS, pick};
 use cmwq_vm::machine::{Costs, Machine, Place, preset};
 use cmwq_vm::{Faults, Random};
 
 pub use super::programs::Kind;
-
-/// With this the seeds that have found something are among those that have none of the later operations.
-const OF_LATER: u64 = 9;
 
 /// One step of one issuer.
 #[derive(Clone, Copy, Debug)]
@@ -183,11 +180,15 @@ impl Program {
         let draws = [random.below(16), random.below(16), random.below(16)];
         let shape = draws.iter().copied().min().unwrap_or(0) as usize;
         let cpus: usize = SHAPES[shape].iter().product();
+        // The logarithm of a program's size is about uniform: many small ones take no longer than a large one, and find more.
+        let octave = random.below(7).min(random.below(8));
+        let count = (4 << octave) + random.below(4 << octave);
         let issuers = match random.below(4) {
             0 => 1 + random.below(3),
             1 => cpus.min(8) as u64,
             _ => 2 + random.below(6),
-        } as usize;
+        };
+        let issuers = issuers.min(count / 2) as usize;
         let mut weights = KINDS;
         for (_, weight) in &mut weights {
             // Each program leaves out some kinds, and has more of others.
@@ -196,8 +197,7 @@ impl Program {
         // Drawn whether it is allowed or not: the operations do not depend on the faults.
         let cpus_change = random.below(3) == 0 && allowed.has("cpus");
         let total: u64 = weights.iter().map(|(_, weight)| weight).sum::<u64>().max(1);
-        let count = [12, 40, 40, 120, 300][random.below(5) as usize];
-        let mut ops: Vec<Op> = (0..count)
+        let ops: Vec<Op> = (0..count as usize)
             .map(|number| Op {
                 number,
                 issuer: random.below(issuers as u64) as usize,
@@ -205,13 +205,11 @@ impl Program {
                 seed: random.bits(),
             })
             .collect();
-        add_later(seed, issuers, &mut ops);
         let faults = draw_faults(allowed, &mut random);
         let forks = random.below(16) == 0 && allowed.has("fork");
-        let queues = 1 + random.below(8) as usize;
+        // What a few operations do to many queues does not meet.
+        let queues = 1 + random.below((2 + count / 16).min(8)) as usize;
         let idle_timeout_ms = [300_000, 5, 1][random.below(3) as usize];
-        // Unused: it keeps the costs that a seed draws what they were.
-        let _ = random.below(8);
         Program {
             seed,
             shape,
@@ -240,27 +238,6 @@ impl Program {
                 .ops
                 .iter()
                 .any(|op| matches!(op.kind, Kind::ChangeCpus))
-    }
-}
-
-/// Inserts operations of the newer kinds. They are drawn from a generator of their own, and a quarter of the seeds has none: so the seeds that have
-/// found a failure still produce the same programs.
-fn add_later(seed: u64, issuers: usize, ops: &mut Vec<Op>) {
-    let mut random = Random::new(seed.wrapping_mul(0xa076_1d64_78bd_642f) ^ OF_LATER);
-    if random.below(4) == 0 {
-        return;
-    }
-    let first = ops.len();
-    let count = 1 + first / [4, 8, 16][random.below(3) as usize];
-    for number in first..first + count {
-        let kind = LATER[random.below(3) as usize];
-        let op = Op {
-            number,
-            issuer: random.below(issuers as u64) as usize,
-            kind,
-            seed: random.bits(),
-        };
-        ops.insert(random.below(ops.len() as u64 + 1) as usize, op);
     }
 }
 
@@ -293,5 +270,7 @@ fn draw_costs(random: &mut Random) -> Costs {
     let mut costs = preset.machine().costs;
     costs.jitter_ppt = [0, 100, 500, 900][random.below(4) as usize];
     costs.between_ps = [1_000, 6_000, 40_000][random.below(3) as usize];
+    // A thread that spins looks less often, and gives up sooner.
+    costs.pause_ns *= [1, 40, 40, 40, 40, 40, 160, 160][random.below(8) as usize];
     costs
 }

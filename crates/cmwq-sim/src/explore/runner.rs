@@ -97,6 +97,8 @@ impl Runner {
     /// Must be made, and used, on a process with one thread.
     #[must_use]
     pub fn new() -> Runner {
+        // Most programs have no more threads at a time.
+        cmwq_vm::prepare_stacks(16);
         let made = |shape| Topology::from_synthetic(&description(shape));
         Runner {
             topologies: (SHAPES.iter().copied())
@@ -129,7 +131,7 @@ impl Runner {
         Ok(verdict.expect("one case has one verdict"))
     }
 
-    /// Runs cases, `at_once` of them at a time; `done` is called with each verdict, in the order of the cases, and returns whether to go on.
+    /// Runs cases, some `at_once` of them at a time; `done` is called with each verdict, in the order of the cases, and returns whether to go on.
     ///
     /// # Errors
     /// No process can be made.
@@ -141,8 +143,10 @@ impl Runner {
     ) -> std::io::Result<()> {
         let mut children = std::collections::VecDeque::new();
         let mut goes_on = true;
+        // Verdicts are taken in order: while the oldest child runs on, others have ended.
+        let in_flight = if at_once > 1 { 2 * at_once } else { 1 };
         loop {
-            while goes_on && children.len() < at_once.max(1) {
+            while goes_on && children.len() < in_flight {
                 let Some(case) = cases.next() else { break };
                 children.push_back(self.start(case)?);
             }

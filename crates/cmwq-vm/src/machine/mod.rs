@@ -7,8 +7,23 @@ mod presets;
 pub use costs::{Costs, OTHER_PACKAGE, SAME_CORE, SAME_CPU, SAME_LLC, SAME_PACKAGE};
 pub use presets::{PRESETS, Preset, preset};
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 /// The largest machine.
 pub const MAX_CPUS: usize = 256;
+
+static MOST_CPUS: AtomicUsize = AtomicUsize::new(MAX_CPUS);
+
+/// No machine of this process has more CPUs than so many.
+pub fn limit_cpus(most: usize) {
+    MOST_CPUS.store(most, Relaxed);
+}
+
+/// How many CPUs a machine of this process may have: what is made once for each process is made for so many.
+#[must_use]
+pub fn most_cpus() -> usize {
+    MOST_CPUS.load(Relaxed)
+}
 
 /// Where one CPU is. Numbers are unique in the machine, except that CPUs which share the thing have the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

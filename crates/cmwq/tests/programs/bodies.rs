@@ -53,3 +53,12 @@ pub(crate) fn block(world: &World, random: &mut Random) {
         _ => {}
     }
 }
+
+/// Sleeps until something is so: `first` the first time, and twice as long each further time, up to 5 ms.
+pub(crate) fn sleep_until(first: Duration, mut is_so: impl FnMut() -> bool) {
+    let mut pause = first;
+    while !is_so() {
+        os::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(5));
+    }
+}

@@ -1,7 +1,7 @@
 //! Completion queues: each token that was submitted or posted is delivered once, with its own result, to one owner; after a flush it is there; an owner that
 //! sleeps on the eventfd is woken; what is dropped early takes nothing else with it.
 
-use super::bodies::compute;
+use super::bodies::{compute, sleep_until};
 use super::issuer::{Issuer, answer};
 use super::library::{
     BatchRefused, Completed, CompletionQueue, JoinError, NotPosted, NotSubmitted, Poster,
@@ -364,13 +364,12 @@ impl Issuer {
             broken.expect(found == 1, || "not armed, though there is nothing".into());
             return;
         }
-        while cq.left() > 0 {
-            if cq.is_readable() {
-                let found = cq.drain(usize::MAX, &broken);
-                broken.expect(found > 0, || "readable, though there is nothing".into());
-                return;
-            }
-            os::sleep(Duration::from_micros(50));
+        sleep_until(Duration::from_micros(50), || {
+            cq.left() == 0 || cq.is_readable()
+        });
+        if cq.left() > 0 {
+            let found = cq.drain(usize::MAX, &broken);
+            broken.expect(found > 0, || "readable, though there is nothing".into());
         }
     }
 
@@ -392,8 +391,8 @@ impl Issuer {
     /// Takes all that is under way.
     pub(crate) fn finish_completions(&mut self) {
         let Some(cq) = self.cq.take() else { return };
-        while cq.deliver_all(&self.world.broken) > 0 {
-            os::sleep(Duration::from_micros(50));
-        }
+        sleep_until(Duration::from_micros(50), || {
+            cq.deliver_all(&self.world.broken) == 0
+        });
     }
 }

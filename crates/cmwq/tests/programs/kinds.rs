@@ -54,7 +54,7 @@ pub enum Kind {
 }
 
 /// How often each is drawn, beside the others.
-pub(crate) const KINDS: [(Kind, u64); 22] = [
+pub(crate) const KINDS: [(Kind, u64); 24] = [
     (Kind::QueueItem, 300),
     (Kind::Spawn, 220),
     (Kind::Execute, 60),
@@ -77,10 +77,9 @@ pub(crate) const KINDS: [(Kind, u64); 22] = [
     (Kind::SpawnAndJoin, 6),
     (Kind::Steady, 80),
     (Kind::Rest, 60),
+    (Kind::Batch, 40),
+    (Kind::Completions, 80),
 ];
-
-/// The newer kinds: the simulator draws them from a generator of their own.
-pub(crate) const LATER: [Kind; 3] = [Kind::Batch, Kind::Completions, Kind::Completions];
 
 /// The kind at a number below the sum of the weights.
 pub(crate) fn pick(weights: &[(Kind, u64)], mut at: u64) -> Kind {

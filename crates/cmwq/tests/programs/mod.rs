@@ -25,7 +25,7 @@ use super::{broken, library, os, random};
 pub(crate) use broken::Broken;
 pub(crate) use issuer::Issuer;
 pub use kinds::Kind;
-pub(crate) use kinds::{KINDS, LATER, pick};
+pub(crate) use kinds::{KINDS, pick};
 pub(crate) use model::{Shots, lock};
 pub(crate) use random::Random;
 pub(crate) use shots::drain_what_hops;

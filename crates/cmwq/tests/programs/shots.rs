@@ -1,6 +1,6 @@
 //! One-shot items: closures that check what the oracles know, spawned, executed, or in memory that their run frees.
 
-use super::bodies::compute;
+use super::bodies::{compute, sleep_until};
 use super::issuer::{Issuer, answer, body, join, next_of};
 use super::library::affinity::AffinityScope;
 use super::library::{Engine, JoinHandle, Queued, RawWork, Work, WorkqueueKind};
@@ -157,9 +157,7 @@ impl Issuer {
                     self.join(value, handle);
                 }
                 3 => {
-                    while !handle.is_finished() {
-                        os::sleep(Duration::from_micros(1));
-                    }
+                    sleep_until(Duration::from_micros(1), || handle.is_finished());
                     self.join(value, handle);
                 }
                 4 => {

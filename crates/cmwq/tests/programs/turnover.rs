@@ -1,8 +1,9 @@
 //! Queues that come and go.
 
+use super::Issuer;
+use super::bodies::sleep_until;
 use super::library::WorkqueueKind;
 use super::world::Queue;
-use super::{Issuer, os};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,10 +45,10 @@ impl Issuer {
         // Items hold the queue while they run: it is dropped here or by the last of them.
         let gone = Arc::downgrade(&queue);
         drop(queue);
-        while gone.strong_count() > 0 || !shots.is_settled() {
+        sleep_until(Duration::from_micros(50), || {
             self.world.empty_graveyard();
-            os::sleep(Duration::from_micros(50));
-        }
+            gone.strong_count() == 0 && shots.is_settled()
+        });
     }
 
     /// No other thread changes this queue's limit: what is queued after it was lowered keeps to it.

@@ -69,9 +69,7 @@ use cmwq as library;
 use harness::{broken, random};
 
 use harness::{Deadline, engine, eventually, number, seed};
-use programs::{
-    Issuer, KINDS, Kind, Known, LATER, Ledger, Random, Settings, World, drain_what_hops,
-};
+use programs::{Issuer, KINDS, Kind, Known, Ledger, Random, Settings, World, drain_what_hops};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -151,9 +149,11 @@ fn kinds() -> Vec<(Kind, u64)> {
     let weights = KINDS.into_iter().map(|(kind, weight)| match kind {
         Kind::Rest => (kind, 2),
         Kind::Steady => (kind, 30),
+        Kind::Batch => (kind, 10),
+        Kind::Completions => (kind, 20),
         _ => (kind, weight),
     });
-    weights.chain(LATER.map(|kind| (kind, 10))).collect()
+    weights.collect()
 }
 
 /// Waits until the world is quiescent: all queues at the same time, since items queue on other queues.

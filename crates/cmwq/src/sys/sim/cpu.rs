@@ -10,5 +10,5 @@ pub(crate) fn current() -> Option<usize> {
 
 pub(crate) fn configured() -> usize {
     // The next machine may be another one: what is made once for each process is made for the largest.
-    cmwq_vm::machine::MAX_CPUS
+    cmwq_vm::machine::most_cpus()
 }
