@@ -160,6 +160,17 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// A gauge that is no count; nothing if there is no value.
+    fn number(&mut self, name: &str, help: &str, value: Option<f64>) -> fmt::Result {
+        let Some(value) = value else {
+            return Ok(());
+        };
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Gauge)?;
+        family.encode_gauge(&value)
+    }
+
     fn gauge(&mut self, name: &str, help: &str, samples: &Samples<usize>) -> fmt::Result {
         if samples.is_empty() {
             return Ok(());
@@ -278,6 +289,13 @@ impl Collector for Snapshot {
             "Workers that may run at once over all pools",
             &self.running_limits,
         )?;
+        let quota = &self.quota;
+        let cpus = quota.limit().map(|limit| limit.cpus());
+        out.number("cpu_quota_cpus", "CPUs of the CPU quota", cpus)?;
+        let weight = quota.weight().map(|weight| weight as f64);
+        out.number("cpu_weight", "The own group's cpu.weight", weight)?;
+        let idle = quota.weight().map(|_| f64::from(quota.is_idle()));
+        out.number("cpu_idle", "The own group's cpu.idle", idle)?;
         let of_quota = |value: fn(&Throttling) -> u64| {
             let throttling = self.quota.throttling().into_iter();
             throttling

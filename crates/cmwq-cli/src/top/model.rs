@@ -134,9 +134,14 @@ impl Model {
         if let Some(quota) = of("cpu_quota") {
             // The group's folder is too long for a headline.
             let cpus = quota.split(" (").next().unwrap_or_default();
-            let throttled = quota.split(", ").find(|part| part.starts_with("throttled"));
-            text += &format!(" · quota {cpus}");
-            text += &throttled.map_or_else(String::new, |part| format!(", {part}"));
+            text += &format!(" · quota {}", cpus.split(", ").next().unwrap_or(cpus));
+            let shown = |part: &&str| {
+                let mut kinds = ["throttled in", "weight", "idle class"].iter();
+                kinds.any(|kind| part.starts_with(kind))
+            };
+            for part in quota.split(", ").filter(shown) {
+                text += &format!(", {part}");
+            }
         }
         text
     }

@@ -88,36 +88,44 @@ impl Artist<'_> {
         text.split(' ').map(String::from).collect()
     }
 
-    /// The CPU quota of this process; nothing if it has none.
+    /// The CPU quota of this process, and its group's weight; nothing if it has no quota and the usual weight.
     fn quota(&self, columns: usize) -> Lines {
-        let quota = self.view.quota.as_ref();
-        let Some(limit) = quota.and_then(CpuQuota::limit) else {
+        let Some(quota) = &self.view.quota else {
             return Lines::new();
         };
-        let enough = limit.threads() as usize >= self.topology().allowed().len();
-        let effect = match enough {
-            true => "not below the CPUs".to_owned(),
-            false => format!(
-                "at most {} run at once",
-                count(limit.threads() as usize, "worker")
-            ),
+        let shown = quota.to_string();
+        let text = match quota.limit() {
+            None if shown == CpuQuota::default().to_string() => return Lines::new(),
+            None => format!("CPU quota: {shown}"),
+            Some(limit) => {
+                let threads = limit.threads() as usize;
+                let effect = match threads >= self.topology().allowed().len() {
+                    true => "not below the CPUs".to_owned(),
+                    false => format!("at most {} run at once", count(threads, "worker")),
+                };
+                format!("CPU quota: {shown}: {effect}")
+            }
         };
-        let quota = quota.map(ToString::to_string).unwrap_or_default();
-        let text = format!("CPU quota: {quota}: {effect}");
         let words: Vec<String> = text.split(' ').map(String::from).collect();
         wrap(&words, columns)
     }
 
-    /// What the description did not tell; nothing if it told all.
+    /// What the description did not tell, or not in a way that can be understood; nothing if it told all.
     fn assumed(&self, columns: usize) -> Lines {
         let assumed = self.topology().assumed().iter();
         let assumed: Vec<String> = assumed.map(ToString::to_string).collect();
-        if assumed.is_empty() {
-            return Lines::new();
+        let mut lines = Lines::new();
+        let mut say = |text: String| {
+            let words: Vec<String> = text.split(' ').map(String::from).collect();
+            lines.extend(wrap(&words, columns));
+        };
+        if !assumed.is_empty() {
+            say(format!("Assumed: {}", assumed.join("; ")));
         }
-        let text = format!("Assumed: {}", assumed.join("; "));
-        let words: Vec<String> = text.split(' ').map(String::from).collect();
-        wrap(&words, columns)
+        for fault in self.topology().faults() {
+            say(format!("Taken as missing: {fault}"));
+        }
+        lines
     }
 
     fn legend(&self, columns: usize) -> Lines {

@@ -24,6 +24,8 @@ struct Machine {
     injected: bool,
     /// What the description did not tell and was assumed, one line each.
     assumed: Vec<String>,
+    /// Files that exist and were taken as missing, one line each.
+    faults: Vec<String>,
     /// The CPU quota of this process; `null` if it has none, or the machine is a described one.
     cpu_quota: Option<Quota>,
 }
@@ -39,6 +41,7 @@ struct Quota {
     nr_periods: Option<u64>,
     nr_throttled: Option<u64>,
     weight: Option<u64>,
+    idle: bool,
 }
 
 #[derive(Serialize)]
@@ -88,6 +91,7 @@ pub(super) fn json(view: &View) -> Result<String, CliError> {
         allowed: numbers(topology.allowed()),
         injected: topology.is_injected(),
         assumed: assumed(topology),
+        faults: topology.faults().to_vec(),
         cpu_quota: view.quota.as_ref().and_then(quota),
     };
     let mut text = serde_json::to_string(&machine)
@@ -117,6 +121,7 @@ fn quota(quota: &CpuQuota) -> Option<Quota> {
         nr_periods: throttling.map(|told| told.nr_periods),
         nr_throttled: throttling.map(|told| told.nr_throttled),
         weight: quota.weight(),
+        idle: quota.is_idle(),
     })
 }
 

@@ -33,6 +33,7 @@ pub struct Topology {
     /// A partition of `online`, the fastest kind first; empty where all cores are of one kind.
     kinds: Vec<CpuSet>,
     assumed: Vec<Assumption>,
+    faults: Vec<String>,
 }
 
 /// Where one CPU is.
@@ -58,6 +59,7 @@ pub(in crate::topology) struct Parts {
     /// Empty where all cores are of one kind.
     pub(in crate::topology) kinds: Vec<CpuSet>,
     pub(in crate::topology) assumed: Vec<Assumption>,
+    pub(in crate::topology) faults: Vec<String>,
 }
 
 impl Topology {
@@ -106,6 +108,7 @@ impl Topology {
             packages,
             kinds,
             assumed,
+            faults,
         } = parts;
         cores.sort();
         llcs.sort();
@@ -149,6 +152,7 @@ impl Topology {
             nodes,
             kinds,
             assumed,
+            faults,
         }
     }
 
@@ -193,6 +197,12 @@ impl Topology {
     #[must_use]
     pub fn assumed(&self) -> &[Assumption] {
         &self.assumed
+    }
+
+    /// Files of a sysfs tree that could not be read or understood, and count as missing: the first few, one line each.
+    #[must_use]
+    pub fn faults(&self) -> &[String] {
+        &self.faults
     }
 
     /// The CPUs of each kind of core, the fastest kind first, on a machine with several kinds (hybrid, big.LITTLE); empty on all others.

@@ -101,7 +101,7 @@ impl CpuQuota {
     #[must_use]
     pub fn from_root(root: &Path) -> Self {
         let mut quota = CpuQuota::default();
-        for (nth, group) in own_groups(root).iter().enumerate() {
+        for group in &own_groups(root) {
             for (depth, dir) in group.with_ancestors().enumerate() {
                 let seen = below(root, dir);
                 if let Some((quota_us, period_us)) = limit_of(&seen) {
@@ -111,9 +111,9 @@ impl CpuQuota {
                         period_us,
                     });
                 }
-                if (nth, depth) == (0, 0) {
-                    quota.weight = number(&seen.join("cpu.weight"));
-                    quota.idle = number(&seen.join("cpu.idle")) == Some(1);
+                if depth == 0 {
+                    quota.weight = quota.weight.or_else(|| number(&seen.join("cpu.weight")));
+                    quota.idle |= number(&seen.join("cpu.idle")) == Some(1);
                 }
             }
         }

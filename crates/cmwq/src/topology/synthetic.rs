@@ -77,6 +77,7 @@ impl Topology {
             packages,
             kinds: Vec::new(),
             assumed: Vec::new(),
+            faults: Vec::new(),
         }))
     }
 }

@@ -1,6 +1,7 @@
 //! Machines and their pods: read from trees of `/sys`, real, fake and broken, or from a description; CPU quotas.
 
 mod common;
+mod faults;
 mod hybrid;
 mod kernel_pods;
 mod pods_property;
