@@ -6,6 +6,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use crate::topology::cpuset::CpuSet;
 use crate::topology::cpuset_error::MAX_CPUS;
 use crate::topology::error::TopologyError;
@@ -29,11 +31,17 @@ pub(super) struct Files {
     sets: HashMap<(Form, String), CpuSet>,
     /// The first files at fault.
     faults: Vec<TopologyError>,
+    /// The process could not open or read one: it says nothing of the machine.
+    exhausted: Option<TopologyError>,
 }
 
 impl Files {
-    pub(super) fn into_faults(self) -> Vec<TopologyError> {
-        self.faults
+    /// The files at fault. An error if the process had no descriptor or memory left for one: what is missing then is there, and must not be guessed.
+    pub(super) fn into_faults(self) -> Result<Vec<TopologyError>, TopologyError> {
+        match self.exhausted {
+            Some(error) => Err(error),
+            None => Ok(self.faults),
+        }
     }
 
     pub(super) fn parse_fault(&mut self, path: PathBuf, reason: String) {
@@ -120,10 +128,14 @@ impl Files {
             Ok(read) => Some(read),
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                self.fault(TopologyError::Read {
-                    path: path.into(),
-                    error,
-                });
+                let errno = Errno::from_io_error(&error);
+                let exhausted = matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM));
+                let path = path.into();
+                let fault = TopologyError::Read { path, error };
+                match exhausted {
+                    true => self.exhausted = Some(fault),
+                    false => self.fault(fault),
+                }
                 None
             }
         }

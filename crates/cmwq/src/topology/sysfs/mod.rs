@@ -67,7 +67,7 @@ impl Topology {
         };
         if online.is_empty() {
             let path = tree.cpu_dir.join("online");
-            let fault = tree.files.into_faults().into_iter().next();
+            let fault = tree.files.into_faults()?.into_iter().next();
             return Err(fault.unwrap_or(TopologyError::NoCpus { path }));
         }
         let possible = tree.files.set(&tree.cpu_dir.join("possible"), Form::List);
@@ -80,6 +80,7 @@ impl Topology {
             Some(llcs) => llcs,
             None => tree.in_place_of_caches(&online, &cores, &packages, &nodes),
         };
+        let faults = tree.files.into_faults()?;
         Ok(Self::assemble(Parts {
             injected,
             possible,
@@ -91,12 +92,7 @@ impl Topology {
             packages,
             kinds,
             assumed: tree.assumed,
-            faults: tree
-                .files
-                .into_faults()
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            faults: faults.iter().map(ToString::to_string).collect(),
         }))
     }
 }
