@@ -152,7 +152,11 @@ fn a_sysfs_tree_is_a_machine() {
     ]));
     let drawn = said(cmwq(&["topology", "--sysfs-root", path]).env("COLUMNS", "200"));
     fs::write(cpu.join("online"), "0,2-banana\n").expect("file");
-    let refused = refusal(cmwq(&["topology"]).env("CMWQ_TOPOLOGY", path));
+    let at_fault = said(
+        cmwq(&["topology"])
+            .env("CMWQ_TOPOLOGY", path)
+            .env("COLUMNS", "400"),
+    );
     fs::remove_dir_all(&root).expect("removed");
     assert_eq!(value["online"], json!([0, 2, 3]));
     assert_eq!(
@@ -175,13 +179,14 @@ fn a_sysfs_tree_is_a_machine() {
         drawn.contains("Not online, and so in no pod: CPUs 1,4-7"),
         "{drawn}"
     );
+    assert!(at_fault.contains("CPUs 0-7"), "{at_fault}");
     assert!(
-        refused.starts_with("CMWQ_TOPOLOGY: cannot make sense of"),
-        "{refused}"
+        at_fault.contains("\nTaken as missing: cannot make sense of"),
+        "{at_fault}"
     );
     assert!(
-        refused.contains("cpu/online") && refused.contains("2-banana"),
-        "{refused}"
+        at_fault.contains("cpu/online") && at_fault.contains("2-banana"),
+        "{at_fault}"
     );
 }
 
