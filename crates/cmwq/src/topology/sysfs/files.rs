@@ -67,10 +67,15 @@ impl Files {
             .ok()
     }
 
-    /// The set in the first of `files` that has one.
-    pub(super) fn first_set(&mut self, dir: &Path, files: &[(&str, Form)]) -> Option<CpuSet> {
+    /// The set in the first of `files` that has a set `fit`.
+    pub(super) fn first_set(
+        &mut self,
+        dir: &Path,
+        files: &[(&str, Form)],
+        fit: impl Fn(&CpuSet) -> bool,
+    ) -> Option<CpuSet> {
         let mut files = files.iter();
-        files.find_map(|(name, form)| self.set(&dir.join(name), *form))
+        files.find_map(|(name, form)| self.set(&dir.join(name), *form).filter(&fit))
     }
 
     pub(super) fn set(&mut self, path: &Path, form: Form) -> Option<CpuSet> {
