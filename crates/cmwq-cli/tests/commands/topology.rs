@@ -152,6 +152,8 @@ fn a_sysfs_tree_is_a_machine() {
     ]));
     let drawn = said(cmwq(&["topology", "--sysfs-root", path]).env("COLUMNS", "200"));
     fs::write(cpu.join("online"), "0,2-banana\n").expect("file");
+    let without = said(cmwq(&["topology", "--sysfs-root", path]).env("COLUMNS", "200"));
+    fs::remove_file(cpu.join("possible")).expect("removed");
     let refused = refusal(cmwq(&["topology"]).env("CMWQ_TOPOLOGY", path));
     fs::remove_dir_all(&root).expect("removed");
     assert_eq!(value["online"], json!([0, 2, 3]));
@@ -174,6 +176,10 @@ fn a_sysfs_tree_is_a_machine() {
     assert!(
         drawn.contains("Not online, and so in no pod: CPUs 1,4-7"),
         "{drawn}"
+    );
+    assert!(
+        without.contains("\nTaken as missing: cannot make sense of"),
+        "{without}"
     );
     assert!(
         refused.starts_with("CMWQ_TOPOLOGY: cannot make sense of"),

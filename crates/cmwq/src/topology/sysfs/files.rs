@@ -49,7 +49,9 @@ impl Files {
     }
 
     fn fault(&mut self, fault: TopologyError) {
-        if self.faults.len() < MAX_FAULTS {
+        let text = fault.to_string();
+        let known = self.faults.iter().any(|known| known.to_string() == text);
+        if self.faults.len() < MAX_FAULTS && !known {
             self.faults.push(fault);
         }
     }
