@@ -120,30 +120,29 @@ impl Model {
         }
     }
 
-    /// What the headline says of a limit of running workers, and of a CPU quota; nothing where there is neither.
+    /// What the headline says of a limit of running workers; nothing where there is none.
     pub(super) fn limit(&self) -> String {
-        let mut text = String::new();
-        let of = |name: &str| {
-            let values = self.state.engines.iter();
-            let mut values = values.filter_map(move |engine| engine.parameters.get(name));
-            values.find(|value| *value != "none").cloned()
+        let limit = self.parameter("running_limit");
+        limit.map_or_else(String::new, |limit| format!(" (at most {limit} run)"))
+    }
+
+    /// The CPU quota, and what belongs to it, in one line without the group's folder.
+    pub(super) fn quota(&self) -> Option<String> {
+        let quota = self.parameter("cpu_quota")?;
+        let (cpus, more) = match quota.split_once(" (") {
+            // The folder's name may have anything in it.
+            Some((cpus, rest)) => (cpus, rest.rsplit_once(')').map_or("", |(_, more)| more)),
+            None => (quota, ""),
         };
-        if let Some(limit) = of("running_limit") {
-            text += &format!(" (at most {limit} run)");
-        }
-        if let Some(quota) = of("cpu_quota") {
-            // The group's folder is too long for a headline.
-            let cpus = quota.split(" (").next().unwrap_or_default();
-            text += &format!(" · quota {}", cpus.split(", ").next().unwrap_or(cpus));
-            let shown = |part: &&str| {
-                let mut kinds = ["throttled in", "weight", "idle class"].iter();
-                kinds.any(|kind| part.starts_with(kind))
-            };
-            for part in quota.split(", ").filter(shown) {
-                text += &format!(", {part}");
-            }
-        }
-        text
+        Some(format!("CPU quota {cpus}{more}"))
+    }
+
+    /// The parameter in the first engine that has more to say than "none".
+    fn parameter(&self, name: &str) -> Option<&str> {
+        let engines = self.state.engines.iter();
+        let mut values = engines.filter_map(|engine| engine.parameters.get(name));
+        let value = values.find(|value| *value != "none");
+        value.map(String::as_str)
     }
 
     /// Takes a new state in.

@@ -19,7 +19,7 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     let [head, pods, queues, items, keys] = Layout::vertical([
-        Constraint::Length(1),
+        Constraint::Length(1 + u16::from(model.quota().is_some())),
         Constraint::Length(PODS_LINES),
         Constraint::Min(4),
         Constraint::Length(ITEMS_LINES),
@@ -60,7 +60,10 @@ fn headline(model: &Model) -> Paragraph<'static> {
         rows.len(),
         model.pools().count(),
     );
-    Paragraph::new(text).style(Style::new().add_modifier(Modifier::REVERSED))
+    // Eighty columns are too few for both.
+    let lines = [Some(text), model.quota().map(|quota| format!(" {quota}"))];
+    let lines: Vec<Line<'_>> = lines.into_iter().flatten().map(Line::from).collect();
+    Paragraph::new(lines).style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
 /// Green while a pod has CPUs to spare, yellow when it has not, red when work waits for them.

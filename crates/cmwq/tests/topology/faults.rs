@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::common::{FakeSysfs, L2, L3, lists};
-use cmwq::topology::TopologyError;
+use cmwq::topology::{Assumption, TopologyError};
 
 /// The first file at fault of a tree that is read nevertheless, with the tree's directory as ROOT.
 fn fault_of(tree: &FakeSysfs) -> String {
@@ -169,6 +169,11 @@ fn a_cache_that_its_own_cpu_does_not_share_is_none() {
         tree.cache(cpu, L3, "");
     }
     assert_eq!(lists(tree.topology().llcs()), ["0-1", "2-3"]);
+    // Or the list is of no use, but the mask is.
+    for cpu in 0..4 {
+        tree.write(&format!("cpu/cpu{cpu}/cache/index3/shared_cpu_map"), "f");
+    }
+    assert_eq!(lists(tree.topology().llcs()), ["0-3"]);
 }
 
 #[test]
@@ -181,6 +186,16 @@ fn a_cpu_is_on_unless_its_file_says_that_it_is_off() {
     let machine = tree.topology();
     assert_eq!(machine.online().to_string(), "0,2");
     assert_eq!(machine.faults().len(), 1);
+}
+
+#[test]
+fn an_empty_list_of_cpus_tells_nothing() {
+    // A container's runtime hides a file below /dev/null.
+    let tree = FakeSysfs::online("");
+    tree.write("cpu/present", "");
+    tree.write("cpu/possible", "0-3");
+    assert_eq!(tree.topology().online().to_string(), "0-3");
+    assert!(tree.topology().assumed().contains(&Assumption::Online));
 }
 
 #[test]

@@ -251,3 +251,24 @@ fn the_picture_has_every_line_and_nothing_that_breaks_it() {
     assert!(picture.contains("a &lt;b&gt; &amp; c"));
     assert!(picture.contains("slow") && picture.contains("server 4321"));
 }
+
+#[test]
+fn a_quota_has_a_line_of_its_own_in_eighty_columns() {
+    let mut model = model();
+    let mut limited = state(4);
+    let parameters = [
+        ("running_limit", "1"),
+        (
+            "cpu_quota",
+            "0.20 CPUs (20000 of every 100000 us, /a (b), c), throttled in 8 of 45 periods, weight 20, idle class",
+        ),
+    ];
+    limited.engines[0].parameters = parameters
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+    model.look(limited);
+    let screen = screen(&model, 80, 24);
+    assert!(screen.contains("1 workers (at most 1 run)"), "{screen}");
+    let quota = " CPU quota 0.20 CPUs, throttled in 8 of 45 periods, weight 20, idle class";
+    assert!(screen.lines().any(|line| line.contains(quota)), "{screen}");
+}

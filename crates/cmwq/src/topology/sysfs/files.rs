@@ -49,7 +49,9 @@ impl Files {
     }
 
     fn fault(&mut self, fault: TopologyError) {
-        if self.faults.len() < MAX_FAULTS {
+        let text = fault.to_string();
+        let known = self.faults.iter().any(|known| known.to_string() == text);
+        if self.faults.len() < MAX_FAULTS && !known {
             self.faults.push(fault);
         }
     }
@@ -67,10 +69,15 @@ impl Files {
             .ok()
     }
 
-    /// The set in the first of `files` that has one.
-    pub(super) fn first_set(&mut self, dir: &Path, files: &[(&str, Form)]) -> Option<CpuSet> {
+    /// The set in the first of `files` that has a set `fit`.
+    pub(super) fn first_set(
+        &mut self,
+        dir: &Path,
+        files: &[(&str, Form)],
+        fit: impl Fn(&CpuSet) -> bool,
+    ) -> Option<CpuSet> {
         let mut files = files.iter();
-        files.find_map(|(name, form)| self.set(&dir.join(name), *form))
+        files.find_map(|(name, form)| self.set(&dir.join(name), *form).filter(&fit))
     }
 
     pub(super) fn set(&mut self, path: &Path, form: Form) -> Option<CpuSet> {

@@ -32,7 +32,7 @@ impl Topology {
     /// `cpuN` directories, without the CPUs whose own `cpuN/online` says 0); the sibling lists (every CPU is a core of its own); the caches
     /// of all CPUs (a package is a cache, or else a node is), or of one CPU (it shares the LLC of its SMT siblings, and nothing more); the
     /// nodes (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its cache of the highest level that holds data, which may
-    /// be an L2; a cache that its own CPU is said not to share counts as missing. Where lists contradict each other, two CPUs share only what
+    /// be an L2. A cache's list that leaves out its own CPU counts as missing. Where lists contradict each other, two CPUs share only what
     /// both lists say they share. Trailing blanks and NULs of a value are ignored. A file that cannot be read or understood counts as missing
     /// ([`Topology::faults`]).
     ///
@@ -118,16 +118,16 @@ struct Tree {
 impl Tree {
     /// The CPUs that are online, as far as the tree tells; empty when it does not.
     fn online(&mut self) -> CpuSet {
-        if let Some(online) = self.files.set(&self.cpu_dir.join("online"), Form::List) {
+        // Some CPU is online: an empty list tells nothing.
+        let mut told = |name| {
+            let set = self.files.set(&self.cpu_dir.join(name), Form::List);
+            set.filter(|set| !set.is_empty())
+        };
+        if let Some(online) = told("online") {
             return online;
         }
+        let cpus = told("present").or_else(|| told("possible"));
         self.assumed.push(Assumption::Online);
-        let mut cpus = None;
-        for name in ["present", "possible"] {
-            if cpus.is_none() {
-                cpus = self.files.set(&self.cpu_dir.join(name), Form::List);
-            }
-        }
         let directories = self.cpu_directories();
         let mut cpus = cpus.unwrap_or_else(|| directories.clone());
         for cpu in &directories {
@@ -170,7 +170,7 @@ impl Tree {
         let mut siblings = HashMap::new();
         for cpu in online {
             let dir = self.of_cpu(cpu, "topology");
-            if let Some(set) = self.files.first_set(&dir, &FILES) {
+            if let Some(set) = self.files.first_set(&dir, &FILES, |_| true) {
                 siblings.insert(cpu, set);
             }
         }
@@ -250,8 +250,10 @@ impl Tree {
                 continue;
             }
             // Some firmware leaves the set of a cache empty.
-            let set = self.files.first_set(&index, &FILES);
-            if let Some(set) = set.filter(|set| set.contains(cpu)) {
+            let set = self
+                .files
+                .first_set(&index, &FILES, |set| set.contains(cpu));
+            if let Some(set) = set {
                 best = Some((level, set));
             }
         }
@@ -267,7 +269,7 @@ impl Tree {
                 self.files.parse_fault(dir, reason);
                 continue;
             };
-            if let Some(set) = self.files.first_set(&dir, &FILES) {
+            if let Some(set) = self.files.first_set(&dir, &FILES, |_| true) {
                 nodes.push((number, set));
             }
         }
