@@ -82,7 +82,8 @@ __attribute__((__weak__)) int cmwq_told_is_drd;
 }
 #endif
 
-/* drd keeps what each thread did until its next release at the same place, and looks at all of it at each: few places. helgrind has one for each address. */
+/* drd keeps each thread's segments until its next release at the same address, and compares all of them at each release: so it is given 64 addresses.
+ * helgrind is given each item's own. */
 static inline void *cmwq_told_so(const volatile void *address)
 {
 	if (cmwq_told_is_drd)

@@ -42,7 +42,7 @@ struct task_struct {
 	void *cmwq_thread;
 	unsigned int cmwq_depth;
 	uint64_t cmwq_began;
-	/* Its name, as it was when the thread first asked who it is. */
+	/* The thread's name when it first called `current`, or the one that kthread_create() gave it. */
 	char comm[16];
 };
 

@@ -13,11 +13,11 @@ use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
-/// Sleeps until something is so: whoever makes it so wakes the caller.
-pub(crate) fn sleep_until(is_so: impl Fn() -> bool) {
+/// The caller sleeps until the condition holds. The thread that makes it hold wakes the caller.
+pub(crate) fn sleep_until(holds: impl Fn() -> bool) {
     loop {
         prepare_sleep();
-        if is_so() {
+        if holds() {
             return;
         }
         sleep_unless_woken();

@@ -270,7 +270,7 @@ fn draw_costs(random: &mut Random) -> Costs {
     let mut costs = preset.machine().costs;
     costs.jitter_ppt = [0, 100, 500, 900][random.below(4) as usize];
     costs.between_ps = [1_000, 6_000, 40_000][random.below(3) as usize];
-    // A thread that spins looks less often, and gives up sooner.
+    // A spinning thread polls less often, and gives up sooner.
     costs.pause_ns *= [1, 40, 40, 40, 40, 40, 160, 160][random.below(8) as usize];
     costs
 }

@@ -54,10 +54,10 @@ pub(crate) fn block(world: &World, random: &mut Random) {
     }
 }
 
-/// Sleeps until something is so: `first` the first time, and twice as long each further time, up to 5 ms.
-pub(crate) fn sleep_until(first: Duration, mut is_so: impl FnMut() -> bool) {
+/// The caller sleeps until the condition holds: `first` the first time, and twice as long each further time, up to 5 ms.
+pub(crate) fn sleep_until(first: Duration, mut holds: impl FnMut() -> bool) {
     let mut pause = first;
-    while !is_so() {
+    while !holds() {
         os::sleep(pause);
         pause = (2 * pause).min(Duration::from_millis(5));
     }

@@ -1,5 +1,5 @@
-//! Reads a machine from a sysfs tree. A missing file has a fallback, and so has one that exists but cannot be read or understood: which one is
-//! kept for those who look.
+//! Reads a machine from a sysfs tree. A missing file has a fallback, and so has one that exists but cannot be read or
+//! understood; `Topology::faults` names those.
 #![forbid(unsafe_code)]
 
 mod files;
