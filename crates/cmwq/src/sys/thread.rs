@@ -8,10 +8,30 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, Barrier};
 
 /// Starts a thread with the signal mask of the [library's](super::signals) threads.
 pub(crate) fn spawn(name: &str, main: impl FnOnce() + Send + 'static) -> io::Result<()> {
     spawn_with_stack(name, None, main)
+}
+
+/// As [`spawn`], bound to `cpus` when this returns: a change of all threads' CPUs from then on (`taskset --all-tasks`, a cpuset) is not undone by a
+/// thread that binds itself late. If none of `cpus` is allowed any more, the thread has the caller's binding.
+pub(crate) fn spawn_bound(
+    name: &str,
+    cpus: &CpuSet,
+    main: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let (cpus, bound) = (cpus.clone(), Arc::new(Barrier::new(2)));
+    let theirs = bound.clone();
+    spawn(name, move || {
+        let _ = bind_current(&cpus);
+        theirs.wait();
+        drop(theirs);
+        main();
+    })?;
+    bound.wait();
+    Ok(())
 }
 
 /// As [`spawn`], with a stack of `stack_size` bytes if given.

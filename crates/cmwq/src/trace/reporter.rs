@@ -76,8 +76,8 @@ impl Reporter {
     pub(crate) fn ensure_started(self: &Arc<Self>, cpus: &CpuSet) -> io::Result<()> {
         let mut messages = self.messages.lock();
         if !messages.started {
-            let (reporter, cpus) = (self.clone(), cpus.clone());
-            thread::spawn("cmwq-reporter", move || reporter.run(&cpus))?;
+            let reporter = self.clone();
+            thread::spawn_bound("cmwq-reporter", cpus, move || reporter.run())?;
             messages.started = true;
         }
         Ok(())
@@ -147,8 +147,7 @@ impl Reporter {
         self.parker.unpark();
     }
 
-    fn run(&self, cpus: &CpuSet) {
-        let _ = thread::bind_current(cpus);
+    fn run(&self) {
         loop {
             let (message, dropped, stop) = {
                 let mut messages = self.messages.lock();
@@ -204,7 +203,7 @@ mod tests {
         assert_eq!(reporter.messages.lock().dropped, 3);
         reporter.stop();
         // Ends after the earlier messages.
-        reporter.run(&CpuSet::new());
+        reporter.run();
         drop(said);
         let expected = (0..MOST_WAITING).map(|number| number.to_string());
         assert!(heard.iter().eq(expected));
@@ -218,7 +217,7 @@ mod tests {
         reporter.add(Box::new(|| std::panic::resume_unwind(Box::new(()))));
         reporter.add(Box::new(move || said.send(()).unwrap()));
         reporter.stop();
-        reporter.run(&CpuSet::new());
+        reporter.run();
         assert_eq!(heard.iter().count(), 1);
     }
 }

@@ -160,6 +160,8 @@ fn hog_until_the_next_starts(wq: &Workqueue) {
     door.open.complete();
     hog.join().unwrap();
     next.unwrap().join().unwrap();
+    // A handle tells of the function's end. The engine gives room beside a hog until its worker has told the pool of it.
+    wq.flush().unwrap();
 }
 
 fn hog(wq: &Workqueue, door: &Arc<Door>) -> cmwq::JoinHandle<()> {

@@ -120,7 +120,11 @@ fn bind_process(cpus: &CpuSet) {
 
 /// The real CPUs that the calling thread may run on.
 pub(super) fn own_binding() -> CpuSet {
-    let set = rustix::thread::sched_getaffinity(None).unwrap();
+    binding_of(0)
+}
+
+fn binding_of(tid: i32) -> CpuSet {
+    let set = rustix::thread::sched_getaffinity(rustix::thread::Pid::from_raw(tid)).unwrap();
     (0..rustix::thread::CpuSet::MAX_CPU)
         .filter(|&cpu| set.is_set(cpu))
         .collect()
@@ -226,6 +230,24 @@ fn case_25_a_cpu_that_is_taken_from_the_process_and_comes_back() {
         }
         let stats = engine.stats();
         assert_eq!(stats.started, stats.completed, "nothing is lost");
+    });
+}
+
+/// What the process may use is read from the service thread's binding. If it bound itself later than this, it would undo a change of all threads' CPUs
+/// that came in between, and the engine would never notice that change.
+#[test]
+fn case_25_the_engines_own_threads_are_bound_when_the_first_queue_is_built() {
+    in_own_process(|| {
+        let engine = Engine::builder().build().unwrap();
+        let cpus = own_binding();
+        let mut one = rustix::thread::CpuSet::new();
+        one.set(cpus.first().unwrap());
+        rustix::thread::sched_setaffinity(None, &one).unwrap();
+        let _wq = engine.workqueue("q").build().unwrap();
+        let own = threads_named("cmwq-");
+        let bindings = own.iter().map(|&(tid, _)| binding_of(tid));
+        let bindings: Vec<_> = bindings.collect();
+        assert_eq!(bindings, [cpus.clone(), cpus.clone(), cpus], "{own:?}");
     });
 }
 

@@ -83,7 +83,7 @@ impl Drop for Deadline {
     }
 }
 
-/// Name, state and kernel function of every thread of the process.
+/// Name, state, CPUs and kernel function of every thread of the process.
 fn threads() -> String {
     let mut text = String::new();
     for task in std::fs::read_dir("/proc/self/task")
@@ -97,7 +97,16 @@ fn threads() -> String {
             .rsplit_once(") ")
             .and_then(|(_, rest)| rest.chars().next())
             .unwrap_or('?');
-        text += &format!("  {} {state} {}\n", read("comm").trim_end(), read("wchan"));
+        let status = read("status");
+        let cpus = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        text += &format!(
+            "  {} {state} on {} {}\n",
+            read("comm").trim_end(),
+            cpus.unwrap_or("?").trim(),
+            read("wchan")
+        );
     }
     text
 }

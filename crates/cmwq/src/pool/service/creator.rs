@@ -48,10 +48,9 @@ impl Creator {
     ) -> io::Result<()> {
         let mut requests = self.requests.lock();
         if !requests.started {
-            let (creator, cpus, reporter) = (self.clone(), cpus.clone(), reporter.clone());
-            thread::spawn("cmwq-creator", move || {
+            let (creator, reporter) = (self.clone(), reporter.clone());
+            thread::spawn_bound("cmwq-creator", cpus, move || {
                 reporter.speak_for_current_thread();
-                let _ = thread::bind_current(&cpus);
                 creator.run();
             })?;
             requests.started = true;

@@ -1,5 +1,6 @@
 //! Threads beside the workers: service thread, creator, rescuers; and their periodic work.
 
+pub(in crate::pool) mod checks;
 pub(in crate::pool) mod creator;
 pub(in crate::pool) mod cull;
 pub(in crate::pool) mod deadlines;

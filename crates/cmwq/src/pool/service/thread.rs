@@ -5,13 +5,12 @@
 //! Two threads beside it do what may block, and sleep without requests as well: the [creator](super::creator) creates the workers, so that no issuer
 //! ever does, and the [reporter](Reporter) calls the program's handlers. No thread waits for either.
 
+use super::checks::CpuChecks;
 use super::creator::Creator;
 use super::deadlines::PoolRef;
 use super::timers::{Timers, mayday_after};
 use crate::pool::balance::monitor::Watch;
 use crate::pool::state::pool::{Helper, Pool};
-use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::sys::{clock, thread};
@@ -60,17 +59,6 @@ impl Requests {
     }
 }
 
-/// Whether the CPUs are checked periodically. An idle process is not disturbed: nothing runs that could be on a wrong CPU, and the first worker that
-/// wakes up restarts the checks.
-mod checks {
-    /// No; the next worker that wakes up requests them.
-    pub(in crate::pool) const RESTING: u32 = 0;
-    /// Yes, and no worker has woken up since the last check.
-    pub(in crate::pool) const QUIET: u32 = 1;
-    /// Yes.
-    pub(in crate::pool) const BUSY: u32 = 2;
-}
-
 pub(crate) struct Service {
     requests: Mutex<Requests>,
     /// Where its threads may run: they must not inherit the one CPU of the issuer that builds the first queue.
@@ -79,8 +67,7 @@ pub(crate) struct Service {
     creator: Arc<Creator>,
     reporter: Arc<Reporter>,
     maintenance: OnceLock<Weak<dyn Maintenance>>,
-    /// One of [`checks`].
-    cpu_checks: AtomicU32,
+    cpu_checks: CpuChecks,
 }
 
 impl Service {
@@ -92,7 +79,7 @@ impl Service {
             creator: Creator::new(),
             reporter: Reporter::new(),
             maintenance: OnceLock::new(),
-            cpu_checks: AtomicU32::new(checks::RESTING),
+            cpu_checks: CpuChecks::new(),
         })
     }
 
@@ -136,7 +123,7 @@ impl Service {
             self.reporter.ensure_started(&self.cpus)?;
             self.creator.ensure_started(&self.cpus, &self.reporter)?;
             let service = self.clone();
-            thread::spawn("cmwq-service", move || service.run())?;
+            thread::spawn_bound("cmwq-service", &self.cpus, move || service.run())?;
             requests.started = true;
         }
         Ok(())
@@ -157,8 +144,6 @@ impl Service {
 
     fn run(self: Arc<Self>) {
         self.reporter.speak_for_current_thread();
-        // Refused if none of them is allowed any more: then it stays where it is.
-        let _ = thread::bind_current(&self.cpus);
         let mut watch = Watch::default();
         let mut timers = Timers::default();
         timers.watchdog = self
@@ -221,11 +206,10 @@ impl Service {
 
     /// Has the engine check its CPUs, unless nothing has happened since the last check. Returns whether to check again.
     fn check_cpus(&self, saturated: bool) -> bool {
-        // Relaxed, all of them: a hint that decides only when the next check comes.
-        let was = self.cpu_checks.swap(checks::QUIET, Ordering::Relaxed);
-        if was != checks::BUSY && !saturated {
-            self.cpu_checks.store(checks::RESTING, Ordering::Relaxed);
-            return false;
+        match saturated {
+            true => self.cpu_checks.begin_saturated(),
+            false if self.cpu_checks.begin() => {}
+            false => return false,
         }
         if let Some(maintenance) = self.maintenance() {
             maintenance.check_cpus();
@@ -269,14 +253,8 @@ impl Helper for Service {
 
     #[inline]
     fn woke(&self) {
-        match self.cpu_checks.load(Ordering::Relaxed) {
-            checks::BUSY => {}
-            checks::QUIET => self.cpu_checks.store(checks::BUSY, Ordering::Relaxed),
-            _ => {
-                if self.cpu_checks.swap(checks::BUSY, Ordering::Relaxed) == checks::RESTING {
-                    self.ask(|requests| requests.check_cpus = true);
-                }
-            }
+        if self.cpu_checks.woke() {
+            self.ask(|requests| requests.check_cpus = true);
         }
     }
 }

@@ -10,6 +10,19 @@ pub(crate) fn spawn(name: &str, main: impl FnOnce() + Send + 'static) -> io::Res
     os::spawn(name, None, main).map(drop)
 }
 
+/// Nothing on the virtual machine binds the threads of others, so the caller does not wait until the thread has bound itself.
+pub(crate) fn spawn_bound(
+    name: &str,
+    cpus: &CpuSet,
+    main: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let cpus = cpus.clone();
+    spawn(name, move || {
+        let _ = bind_current(&cpus);
+        main();
+    })
+}
+
 /// Virtual threads have no stack size.
 pub(crate) fn spawn_with_stack(
     name: &str,
