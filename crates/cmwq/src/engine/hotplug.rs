@@ -128,3 +128,41 @@ impl Maintenance for EngineCore {
         Pool::tend_slots(&self.params, &pools, now_ns)
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::pool::WorkerThreads;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_rescuer_that_starts_while_the_mask_changes_rests_where_the_new_one_says() {
+        let engine = Engine::builder().build().unwrap();
+        let one = CpuSet::from_iter(engine.usable_cpus().first());
+        if engine.usable_cpus() == one {
+            eprintln!("skipped, because there is only one CPU");
+            return;
+        }
+        let (started, starts) = mpsc::channel();
+        let threads = WorkerThreads::new().on_start(move |_| {
+            // A worker may start when the test has ended.
+            let _ = started.send(thread::current_tid());
+        });
+        let (rescuer, building) = {
+            // A thread that makes a queue waits for this lock between the start of the rescuer and the adding of the queue.
+            let _not_added = engine.0.frozen.lock();
+            let engine_there = engine.clone();
+            let building = std::thread::spawn(move || {
+                let queue = engine_there.workqueue("rescued").mem_reclaim();
+                queue.worker_threads(threads).build().unwrap()
+            });
+            let rescuer = starts.recv_timeout(Duration::from_secs(60));
+            engine.set_unbound_cpumask(&one).unwrap();
+            (rescuer.expect("it starts"), building)
+        };
+        let _queue = building.join().unwrap();
+        let rests_on = thread::binding_of(rescuer).unwrap();
+        assert_eq!(rests_on, engine.resting_place());
+    }
+}

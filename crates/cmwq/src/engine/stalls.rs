@@ -4,7 +4,6 @@ use super::core::Engine;
 use super::parts::watchdog::{Stall, progress_of};
 use crate::engine::parts::watchdog::is_of_the_pool;
 use crate::pool::{Dump, WaitList};
-use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use crate::trace::report_with;
 use std::fmt::Write;
@@ -18,16 +17,13 @@ impl Engine {
             // The report handler has not returned.
             std::process::abort();
         }
-        let threshold_ns = watchdog.threshold_ns.load(Ordering::Relaxed);
-        if threshold_ns == 0 {
+        if watchdog.threshold().is_zero() {
             return watchdog.aborts_at();
         }
         let waits = progress_of(&self.pools());
         let now_ns = clock::now_ns();
-        let (stalled, next) = {
-            let mut state = watchdog.state.lock();
-            let stalled = state.beat(begun_ns..now_ns, threshold_ns, &waits);
-            (stalled, state.next_ns(now_ns, threshold_ns))
+        let Some((stalled, next)) = watchdog.beat(begun_ns..now_ns, &waits) else {
+            return watchdog.aborts_at();
         };
         if !stalled.is_empty() {
             self.report(stalled, now_ns);

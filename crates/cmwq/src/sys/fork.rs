@@ -5,7 +5,7 @@
 
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::AtomicPtr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -55,9 +55,14 @@ static TAKE: [AtomicPtr<()>; LOCKS] = [const { AtomicPtr::new(std::ptr::null_mut
 thread_local! {
     /// The locks that the forking thread holds, in the order in which it took them.
     static HELD: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
+    /// The thread forks. The handlers may be registered more than once: the first call counts.
+    static FORKS: Cell<bool> = const { Cell::new(false) };
 }
 
 extern "C" fn before() {
+    if FORKS.replace(true) {
+        return;
+    }
     let held = TAKE.iter().filter_map(|take| {
         let take = take.load(Ordering::Acquire);
         // SAFETY: a pointer that is not null was a `Take` in `hold_during_forks`; both have the size of a pointer.
@@ -75,10 +80,15 @@ fn after(side: Side) {
 }
 
 extern "C" fn in_parent() {
-    after(Side::Parent);
+    if FORKS.replace(false) {
+        after(Side::Parent);
+    }
 }
 
 extern "C" fn in_child() {
+    if !FORKS.replace(false) {
+        return;
+    }
     GENERATION.fetch_add(1, Ordering::Relaxed);
     super::thread::forget_tid();
     after(Side::Child);
@@ -92,13 +102,19 @@ pub(crate) fn hold_during_forks(lock: ProcessLock, take: Take) {
 
 /// From now on forks change the [generation].
 pub(crate) fn notice() {
-    // Not a Once: a fork could leave it half done, and the child would wait for it.
+    // Not a Once: a fork could leave it half done, and the child would wait for it. Set only when it is true: of threads that come first together, each
+    // registers the handlers.
     static WATCHED: AtomicBool = AtomicBool::new(false);
-    if !WATCHED.swap(true, Ordering::AcqRel) {
-        // SAFETY: the handlers may run on any thread that forks. If they cannot be registered (no memory), forks go unnoticed.
-        unsafe {
-            libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child));
-        }
+    if !WATCHED.load(Ordering::Acquire) {
+        register();
+        WATCHED.store(true, Ordering::Release);
+    }
+}
+
+fn register() {
+    // SAFETY: the handlers may run on any thread that forks. If they cannot be registered (no memory), forks go unnoticed.
+    unsafe {
+        libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child));
     }
 }
 
@@ -137,5 +153,31 @@ impl<T> ProcessMutex<T> {
                 in_child(&mut held);
             }
         })
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom), not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_counts_once_though_two_threads_have_registered_the_handlers() {
+        static LOCK: ProcessMutex<()> = ProcessMutex::new(ProcessLock::Reports, (), || LOCK.hold());
+        drop(LOCK.lock());
+        register();
+        let before = generation();
+        let is_free = || LOCK.value.try_lock().is_ok();
+        // SAFETY: the child only looks, and leaves by _exit.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let is_well = is_free() && generation() == before + 1;
+            // SAFETY: ends the process at once.
+            unsafe { libc::_exit(i32::from(!is_well)) }
+        }
+        let mut status = -1;
+        // SAFETY: waits for our own child; `status` is valid for writes.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(status, 0);
+        assert!(is_free() && generation() == before);
     }
 }

@@ -40,11 +40,9 @@ impl Queue for WqCore {
     }
 
     fn follow_cpus(self: Arc<Self>) {
-        if let Some(rescuer) = &self.rescuer {
-            rescuer.move_to(&self.engine.resting_place());
-        }
+        let mut control = self.control.lock();
+        self.settle_rescuer(&control);
         if self.kind.is_unbound() {
-            let mut control = self.control.lock();
             self.limits.recompute(&self.engine, &control.attrs);
             self.remap(&mut control);
             self.limits.settle(&self.members());

@@ -23,11 +23,11 @@ pub(crate) const THRESHOLD: Duration = Duration::from_secs(30);
 const BEATS: u64 = 8;
 
 pub(crate) struct Watchdog {
-    pub(in crate::engine) threshold_ns: AtomicU64,
+    threshold_ns: AtomicU64,
     /// The process is aborted at the report with this number, and at the report of a stall that has lasted for this long; 0: never.
     panic_on_stall: AtomicU32,
     panic_on_stall_ns: AtomicU64,
-    pub(in crate::engine) state: Mutex<State>,
+    state: Mutex<State>,
     pub(in crate::engine) reports: Mutex<Reports>,
 }
 
@@ -79,6 +79,24 @@ impl Watchdog {
         *self.state.lock() = State::default();
     }
 
+    /// One beat; `waits`: all lists where something waited during `look`. Returns the lists to report, and the time of the next beat. `None`: there
+    /// is no threshold any more.
+    pub(in crate::engine) fn beat(
+        &self,
+        look: Range<u64>,
+        waits: &HashMap<WaitList, Progress>,
+    ) -> Option<(Vec<Stall>, u64)> {
+        let mut state = self.state.lock();
+        // Under the lock: the thread that changes it from this value resets the state after this beat, whose next pass may be years away.
+        let threshold_ns = self.threshold_ns.load(Ordering::Relaxed);
+        if threshold_ns == 0 {
+            return None;
+        }
+        let now_ns = look.end;
+        let stalled = state.beat(look, threshold_ns, waits);
+        Some((stalled, state.next_ns(now_ns, threshold_ns)))
+    }
+
     pub(crate) fn panic_on_stall(&self) -> u32 {
         self.panic_on_stall.load(Ordering::Relaxed)
     }
@@ -126,7 +144,7 @@ pub(crate) fn is_of_the_pool(list: WaitList) -> bool {
 
 impl State {
     /// One beat. `waits`: all lists where something waited during `look`. Returns the lists to report.
-    pub(in crate::engine) fn beat(
+    fn beat(
         &mut self,
         look: Range<u64>,
         threshold_ns: u64,
@@ -169,7 +187,7 @@ impl State {
         stalled
     }
 
-    pub(in crate::engine) fn next_ns(&self, now_ns: u64, threshold_ns: u64) -> u64 {
+    fn next_ns(&self, now_ns: u64, threshold_ns: u64) -> u64 {
         if self.suspects.is_empty() {
             self.next_pass_ns
         } else {
@@ -226,6 +244,26 @@ mod tests {
             due = state.next_ns(now, THRESHOLD);
         }
         reports
+    }
+
+    /// The service thread examines the pools without the lock.
+    #[test]
+    fn a_threshold_that_changes_while_the_pools_are_examined_counts_from_then_on() {
+        let waits = HashMap::from_iter([(WaitList::Ready(7), Progress::new(1, 0))]);
+        let watchdog = Watchdog::new(Duration::MAX);
+        let beat = |second: u64| {
+            let now = second * SECOND;
+            watchdog.beat(now..now, &waits)
+        };
+        let (_, next) = beat(1).unwrap();
+        assert!(next > 1_000_000 * SECOND);
+        watchdog.set_threshold(Duration::from_nanos(THRESHOLD));
+        let (_, next) = beat(2).unwrap();
+        assert!(next <= 2 * SECOND + THRESHOLD / BEATS, "it is a suspect");
+        let mut stalls = (3..20).flat_map(|second| beat(second).unwrap().0);
+        assert!(stalls.next().is_some());
+        watchdog.set_threshold(Duration::ZERO);
+        assert!(beat(21).is_none());
     }
 
     #[test]
@@ -290,5 +328,27 @@ mod tests {
         // Three seconds before and three after are no stall of eight.
         let stalls = |second| (1..37).contains(&second).then_some(1);
         assert!(reports(stalls, |second| (4..34).contains(&second)).is_empty());
+    }
+}
+
+#[cfg(all(test, cmwq_loom))]
+mod model {
+    use super::*;
+    use loom::thread;
+
+    #[test]
+    fn a_beat_with_the_old_threshold_is_forgotten_when_it_changes() {
+        loom::model(|| {
+            let watchdog = Arc::new(Watchdog::new(Duration::MAX));
+            let changes = thread::spawn({
+                let watchdog = watchdog.clone();
+                move || watchdog.set_threshold(Duration::from_nanos(8))
+            });
+            let waits = HashMap::default();
+            assert!(watchdog.beat(1..1, &waits).is_some());
+            changes.join().unwrap();
+            let (_, next) = watchdog.beat(20..20, &waits).unwrap();
+            assert_eq!(next, 28, "one threshold later");
+        });
     }
 }

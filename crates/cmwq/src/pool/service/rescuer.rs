@@ -98,7 +98,8 @@ impl Rescuer {
     pub(crate) fn move_to(&self, rest: &CpuSet) {
         let mut requests = self.requests.lock();
         requests.rest = rest.clone();
-        if self.tid() != 0 && !requests.visiting {
+        // Once it is stopped its thread may end, and another thread get the id.
+        if self.tid() != 0 && !requests.visiting && !requests.stop {
             let _ = thread::bind_other(self.tid(), rest);
         }
     }
@@ -332,5 +333,17 @@ mod tests {
         for pool in &pools {
             assert_eq!(pool.lock().stats().pwqs.rescued, 40);
         }
+    }
+
+    #[test]
+    fn a_thread_that_got_the_id_of_a_rescuer_that_is_gone_is_left_alone() {
+        let all = thread::current_binding().unwrap();
+        let rescuer = Rescuer::new(all.clone());
+        // The calling thread is the stranger.
+        let tid = thread::current_tid() as u32;
+        rescuer.tid.store(tid, Ordering::Relaxed);
+        rescuer.stop();
+        rescuer.move_to(&CpuSet::from_iter(all.first()));
+        assert_eq!(thread::current_binding().unwrap(), all);
     }
 }

@@ -102,6 +102,8 @@ impl WqCore {
         {
             // All changes since the queue was added are visible here, under the lock that callbacks of changes take.
             let mut control = core.control.lock();
+            // It was started before the queue was added, for the CPUs of that time.
+            core.settle_rescuer(&control);
             let mapping = core.engine.map(&control.attrs, kind, core.threads.as_ref());
             let pwqs = core.make_pwqs(&mapping, &control.current);
             let slots = mapping
@@ -173,6 +175,13 @@ impl WqCore {
 
     pub(crate) fn rescuer(&self) -> Option<&Rescuer> {
         self.rescuer.as_deref()
+    }
+
+    /// Has the rescuer rest on the CPUs as they are now. Under the lock, so that no thread moves it back to the CPUs of before.
+    pub(in crate::workqueue) fn settle_rescuer(&self, _control: &Control) {
+        if let Some(rescuer) = &self.rescuer {
+            rescuer.move_to(&self.engine.resting_place());
+        }
     }
 
     pub(in crate::workqueue) fn remap(self: &Arc<Self>, control: &mut Control) {
