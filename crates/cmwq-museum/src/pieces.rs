@@ -458,4 +458,22 @@ pub const PIECES: &[Piece] = &[
             "        if !was_pending && !MUTANT && self.work.is_disabled() {",
         )],
     ),
+    line(
+        "child-accepts",
+        "a queue accepts items in the child of a fork, where it has no workers",
+        &[edit(
+            "workqueue/queueing.rs",
+            "        if self.engine.is_inherited() {",
+            "        if !MUTANT && self.engine.is_inherited() {",
+        )],
+    ),
+    line(
+        "child-joins",
+        "a thread of a fork's child waits for a closure of its parent's",
+        &[edit(
+            "workqueue/task/join.rs",
+            "        if !done && self.born != fork::generation() {",
+            "        if !done && !MUTANT && self.born != fork::generation() {",
+        )],
+    ),
 ];

@@ -19,6 +19,7 @@
 mod arena;
 mod events;
 mod faults;
+mod fork;
 pub mod machine;
 mod memory;
 pub mod os;
@@ -32,6 +33,7 @@ mod vm;
 
 pub use arena::Arena;
 pub use faults::{Faults, creation, online, set_faults, set_online};
+pub use fork::{ForkHandlers, Forked, at_fork, fork};
 pub use memory::{Access, Line, Wait};
 pub use random::Random;
 pub use set::Cpus;

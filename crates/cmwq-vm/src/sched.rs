@@ -133,9 +133,11 @@ impl Vm {
                 }
             }
             Timer::Late(tid, waker) => {
-                self.threads[tid.index()].waking = false;
-                let cpu = self.place(tid, waker);
-                self.enqueue(tid, cpu, at);
+                // After a fork it may be a thread of the parent's.
+                if std::mem::take(&mut self.threads[tid.index()].waking) {
+                    let cpu = self.place(tid, waker);
+                    self.enqueue(tid, cpu, at);
+                }
             }
             Timer::Probe => unreachable!("it is no thread's"),
             Timer::Timeout(tid, sleeps) => {

@@ -1,7 +1,7 @@
 //! What the machine promises: costs by distance, queues at lines and locks, time slices, and that nothing is lost.
 
 use cmwq_vm::machine::{Machine, preset};
-use cmwq_vm::{Access, Cpus, SpinLock, Stuck, os};
+use cmwq_vm::{Access, Cpus, Forked, SpinLock, Stuck, os};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -378,4 +378,51 @@ fn a_cpu_without_work_takes_a_thread_that_waits_for_another_one() {
         ran_on.get()
     });
     assert_eq!(ran_on, Some(0));
+}
+
+#[test]
+fn a_fork_leaves_one_thread_in_the_child() {
+    let machine = exact("9d64");
+    run(&machine, || {
+        let lock = Rc::new(Cell::new(false));
+        let count = Rc::new(Cell::new(0));
+        // One that computes, one that sleeps, one that holds something, one that waits for a CPU.
+        for cpu in [1, 2, 3, 3] {
+            let (lock, count) = (lock.clone(), count.clone());
+            let main = move || {
+                lock.set(true);
+                for _ in 0..100 {
+                    count.set(count.get() + 1);
+                    match cpu {
+                        2 => os::sleep(Duration::from_micros(10)),
+                        _ => os::work(10_000),
+                    }
+                }
+                lock.set(false);
+            };
+            os::spawn("another", on(cpu), main).unwrap();
+        }
+        os::sleep(Duration::from_micros(100));
+        assert!(lock.get());
+        let before = count.get();
+        match cmwq_vm::fork().unwrap() {
+            Forked::Child => {
+                os::sleep(Duration::from_millis(50));
+                let alone = os::threads_named("another").is_empty();
+                let is_as_it_was = lock.get() && count.get() == before;
+                // Its own threads run, on CPUs where its parent's ran too.
+                let own = there(3, os::current_cpu) == 3;
+                // SAFETY: ends the process at once.
+                unsafe { libc::_exit(i32::from(!(alone && is_as_it_was && own))) }
+            }
+            Forked::Parent(pid) => {
+                let mut status = 0;
+                // SAFETY: waits for our own child; there is room for its status.
+                unsafe { libc::waitpid(pid, &raw mut status, 0) };
+                assert_eq!(status, 0);
+            }
+        }
+        os::sleep(Duration::from_millis(50));
+        assert!(!lock.get() && count.get() == 400, "the parent went on");
+    });
 }

@@ -2,12 +2,13 @@
 
 use super::os;
 use super::program::{Op, Program};
-use super::programs::{Issuer, Known, Settings, Shots, World, built, lock};
+use super::programs::{BeforeFork, Issuer, Known, Settings, Shots, World, built, lock};
 use cmwq_simulated::topology::Topology;
-use cmwq_simulated::{Engine, WorkqueueAttrs};
-use cmwq_vm::{Cpus, Faults, Stuck};
+use cmwq_simulated::{Engine, JoinError, WorkqueueAttrs};
+use cmwq_vm::{Cpus, Faults, Forked, Stuck};
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::io::{PipeWriter, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -15,6 +16,8 @@ use std::time::Duration;
 
 /// Virtual time after which a run is one that hangs: 20 minutes.
 const LIMIT_NS: u64 = 1_200_000_000_000;
+/// Host time after which the child of a fork is one that hangs.
+const CHILD_SECONDS: u32 = 30;
 /// How long what was accepted may take at the end, when no thread touches the engine any more.
 const REST: Duration = Duration::from_secs(120);
 
@@ -51,7 +54,7 @@ pub(super) fn run(program: &Program, topology: Topology, schedule: u64) -> Resul
     // This process runs no other one.
     cmwq_vm::machine::limit_cpus(machine.cpus.len());
     let run = || cmwq_vm::run(&machine, seed, LIMIT_NS, main);
-    match catch_unwind(AssertUnwindSafe(run)) {
+    let result = match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(outcome)) => Ok(Passed {
             log_hash: outcome.log_hash,
             operations: outcome.operations,
@@ -65,7 +68,12 @@ pub(super) fn run(program: &Program, topology: Topology, schedule: u64) -> Resul
             Err(format!("hang, {stage}: {how}{}", state.known.open()))
         }
         Err(panic) => Err(message(&*panic)),
+    };
+    if let Some(parent) = lock(&state.parent).take() {
+        let why = result.err();
+        end_child(parent, &why.unwrap_or_else(|| "it went on".to_owned()));
     }
+    result
 }
 
 /// What a panic says.
@@ -80,6 +88,8 @@ fn message(panic: &(dyn Any + Send)) -> String {
 struct State {
     known: Known,
     stage: Mutex<&'static str>,
+    /// In the child of a fork: where its verdict goes.
+    parent: Mutex<Option<PipeWriter>>,
 }
 
 impl State {
@@ -115,7 +125,7 @@ fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
     cmwq_simulated::set_warning_handler(|_| {});
     cmwq_simulated::set_report_handler(|_| {});
     let engine = Engine::builder()
-        .topology(topology)
+        .topology(topology.clone())
         .idle_timeout(Duration::from_millis(program.idle_timeout_ms))
         .build()
         .expect("a topology is given");
@@ -132,7 +142,7 @@ fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
     cmwq_vm::set_faults(program.faults);
     watch(program, state);
     state.enter("while the issuers go on");
-    issue(program, &world);
+    issue(program, &topology, &world, state);
     come_to_rest(program, &world, state);
     state.enter("while all queues are destroyed");
     let results = world.shared.results();
@@ -153,19 +163,7 @@ fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
     assert_eq!(stats.started, stats.completed, "{stats:?}");
     state.enter("until all threads of the engine are gone");
     drop(engine);
-    let end = os::observe_ns() + REST.as_nanos() as u64;
-    while let Some(left) = ENGINE_THREADS
-        .iter()
-        .map(|name| os::threads_named(name))
-        .find(|left| !left.is_empty())
-    {
-        assert!(
-            os::observe_ns() < end,
-            "{} threads of the engine are left after two minutes",
-            left.len()
-        );
-        os::sleep(Duration::from_millis(1));
-    }
+    await_threads_end();
     assert!(shots.iter().all(|shots| shots.is_settled()));
     assert_eq!(Arc::strong_count(&results), 1, "results are left");
     for ledger in lock(&state.known.ledgers).iter() {
@@ -173,6 +171,26 @@ fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
         ledger.check(&state.known.broken);
     }
     state.must_be_whole();
+}
+
+/// No engine is left.
+fn await_threads_end() {
+    let end = os::observe_ns() + REST.as_nanos() as u64;
+    loop {
+        let named = ENGINE_THREADS
+            .iter()
+            .flat_map(|name| os::threads_named(name));
+        // In the child of a fork the caller may have been a worker of the parent's.
+        let left = named.filter(|&thread| thread != os::current()).count();
+        if left == 0 {
+            return;
+        }
+        assert!(
+            os::observe_ns() < end,
+            "{left} threads of the engine are left after two minutes"
+        );
+        os::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The probe checks the waiting items, and ends a run that has broken a promise.
@@ -196,8 +214,68 @@ fn watch(program: &Program, state: &Arc<State>) {
     });
 }
 
+/// The process forks, and waits for its child, which takes no virtual time. `issuer` did the program's operations until then; it is dropped in the
+/// child.
+fn fork(issuer: Issuer, topology: &Topology, faults: Faults, state: &State) -> Issuer {
+    let before = BeforeFork::new(&issuer.world);
+    let (mut verdict, parent) = std::io::pipe().expect("two descriptors");
+    match cmwq_vm::fork().expect("a process") {
+        Forked::Child => {
+            // SAFETY: sets a timer whose signal ends the process.
+            unsafe { libc::alarm(CHILD_SECONDS) };
+            *lock(&state.parent) = Some(parent);
+            state.enter("in the child of a fork");
+            // It gets all threads that it needs.
+            let refuse_ppm = 0;
+            cmwq_vm::set_faults(Faults {
+                refuse_ppm,
+                ..faults
+            });
+            let check = || {
+                before.check_in_child(issuer, topology.clone());
+                await_threads_end();
+            };
+            // A worker would go on with its parent's items.
+            let checked = catch_unwind(AssertUnwindSafe(check));
+            let why = checked.err().map(|panic| message(&*panic));
+            let parent = lock(&state.parent).take();
+            end_child(parent.expect("set above"), &why.unwrap_or_default());
+        }
+        Forked::Parent(pid) => {
+            drop(parent);
+            let mut why = String::new();
+            let mut status = 0;
+            // What cannot be read was not said.
+            let _ = verdict.read_to_string(&mut why);
+            // SAFETY: the child is ours, and has not been waited for; there is room for its status.
+            unsafe { libc::waitpid(pid, &raw mut status, 0) };
+            assert!(
+                status == 0,
+                "the child of a fork: {why} (status {status:#x})"
+            );
+            before.check_in_parent();
+            issuer
+        }
+    }
+}
+
+/// The child of a fork ends here, and says why it has failed, if it has.
+fn end_child(mut parent: PipeWriter, why: &str) -> ! {
+    let told = parent.write_all(why.as_bytes());
+    let failed = told.is_err() || !why.is_empty();
+    // SAFETY: the process ends here: what it has of its parent's is not to be dropped.
+    unsafe { libc::_exit(i32::from(failed)) }
+}
+
+/// How many of the issuer's operations come before the fork, if the program forks in this issuer. Every other program forks in an item.
+fn fork_place(program: &Program, issuer: usize, ops: usize) -> Option<usize> {
+    let seed = program.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
+    let forks = program.forks && seed as usize % program.issuers == issuer;
+    forks.then(|| (seed >> 20) as usize % (ops + 1))
+}
+
 /// Starts the issuers, and waits for their end.
-fn issue(program: &Program, world: &Arc<World>) {
+fn issue(program: &Program, topology: &Topology, world: &Arc<World>, state: &Arc<State>) {
     let left = Rc::new(AtomicUsize::new(program.issuers));
     let waiter = os::current();
     for number in 0..program.issuers {
@@ -208,10 +286,29 @@ fn issue(program: &Program, world: &Arc<World>) {
         let cpu = world.cpus[number % world.cpus.len()];
         // Every other one is bound, and declares it; the others queue from wherever they are.
         let bound = number % 2 == 0;
+        let forks_after = fork_place(program, number, ops.len());
+        let (in_item, faults) = (program.seed % 2 == 1, program.faults);
+        let (topology, state) = (topology.clone(), state.clone());
         let main = move || {
             let _issuer = bound.then(|| world.engine.become_issuer(cpu));
             let mut issuer = Issuer::new(world);
-            ops.into_iter().for_each(|op| issuer.step(op.kind, op.seed));
+            for done in 0..=ops.len() {
+                if forks_after == Some(done) && in_item {
+                    let (world, topology) = (issuer.world.clone(), topology.clone());
+                    let state = state.clone();
+                    let forks = issuer.world.helper.spawn(move || {
+                        fork(Issuer::new(world), &topology, faults, &state);
+                    });
+                    if let Err(JoinError::Panicked(panic)) = forks.join() {
+                        resume_unwind(panic);
+                    }
+                } else if forks_after == Some(done) {
+                    issuer = fork(issuer, &topology, faults, &state);
+                }
+                if let Some(op) = ops.get(done) {
+                    issuer.step(op.kind, op.seed);
+                }
+            }
             issuer.finish();
             if left.fetch_sub(1, Relaxed) == 1 {
                 os::wake(waiter, None);

@@ -158,7 +158,7 @@ pub struct Program {
     pub faults: Faults,
     /// CPUs may go and come back.
     pub cpus_change: bool,
-    /// The process forks at its end.
+    /// The process forks while the issuers go on.
     pub forks: bool,
     /// How many issuers there are.
     pub issuers: usize,

@@ -88,7 +88,7 @@ impl LiveQueue {
 
     /// As [`Workqueue::max_active`](crate::Workqueue::max_active).
     pub fn max_active(&self) -> usize {
-        self.core.limits.max_active()
+        self.core.limits_given()[0]
     }
 
     /// As [`Workqueue::set_max_active`](crate::Workqueue::set_max_active).

@@ -292,7 +292,7 @@ impl Workqueue {
         self.core.drain()
     }
 
-    /// The attributes as they were given.
+    /// The attributes as they were given. In a fork's child: the default ones, if its parent was changing them.
     pub fn attrs(&self) -> WorkqueueAttrs {
         self.core.attrs()
     }
@@ -306,9 +306,9 @@ impl Workqueue {
         self.core.apply(attrs)
     }
 
-    /// The limit on active items.
+    /// The limit on active items. In a fork's child: 0, if its parent was changing it.
     pub fn max_active(&self) -> usize {
-        self.core.limits.max_active()
+        self.core.limits_given()[0]
     }
 
     /// Changes the limit. After lowering it, active items stay active; raising it lets waiting items start, in their order. 0 and too large
@@ -322,9 +322,9 @@ impl Workqueue {
     }
 
     /// How many items may be active on each NUMA node in any case, so that items that wait for each other make progress. Initially the
-    /// smaller of 8 and `max_active`.
+    /// smaller of 8 and `max_active`. In a fork's child: 0, if its parent was changing it.
     pub fn min_active(&self) -> usize {
-        self.core.limits.min_active()
+        self.core.limits_given()[1]
     }
 
     /// Changes [`min_active`](Self::min_active); more than `max_active` is cut to that.

@@ -3,7 +3,9 @@
 
 use super::bodies::{block, compute};
 use super::broken::quiet_panic;
-use super::library::{DelayedWork, DisableGuard, Moved, Queued, RawWork, Work, WorkqueueKind};
+use super::library::{
+    DelayedWork, DisableGuard, FlushError, Moved, Queued, RawWork, Work, WorkqueueKind,
+};
 use super::model::{Account, lock};
 use super::os::lock_long;
 use super::world::{Queue, World};
@@ -322,6 +324,48 @@ impl Item {
             Handle::Raw(cell) => cell.raw.flush(),
         };
         flushed.expect("not from the item itself");
+    }
+
+    /// In a fork's child: the item is its parent's, whatever its state was. Nothing is accepted, nothing runs, and no call waits for what is not
+    /// here.
+    pub(crate) fn check_in_child(&self, queue: &Queue, random: &mut Random) {
+        let queued = match &self.handle {
+            Handle::Work(work) => queue.wq.queue(work),
+            Handle::Delayed(work) => queue.wq.queue_delayed(work, delay(random)),
+            Handle::Raw(cell) => {
+                // SAFETY: as in `RawCell::queue`.
+                let queued = unsafe { queue.wq.queue_raw(cell.lend()) };
+                cell.unlend(queued != Queued::Accepted);
+                queued
+            }
+        };
+        assert!(!queued.is_accepted(), "a fork's child accepts an item");
+        if let Handle::Delayed(work) = &self.handle {
+            let moved = queue.wq.mod_delayed(work, delay(random));
+            let is_refused = matches!(moved, Moved::Refused { .. } | Moved::Disabled);
+            assert!(is_refused, "a fork's child moves an item: {moved:?}");
+        }
+        let (flushed, removed, busy) = match &self.handle {
+            Handle::Work(work) => (work.flush(), work.cancel_sync(), work.busy()),
+            Handle::Delayed(work) => {
+                // An armed timer may be stopped.
+                work.cancel_sync();
+                (work.flush(), false, work.busy())
+            }
+            Handle::Raw(cell) => (cell.raw.flush(), cell.raw.cancel_sync(), cell.raw.busy()),
+        };
+        let is_known = matches!(flushed, Ok(_) | Err(FlushError::Forked));
+        assert!(is_known, "a flush in a fork's child: {flushed:?}");
+        assert!(!removed, "a fork's child removes its parent's item");
+        assert!(!busy.running, "its parent's item runs in a fork's child");
+        match &self.handle {
+            Handle::Work(work) => drop(work.disable_sync()),
+            Handle::Delayed(work) => drop(work.disable_sync()),
+            Handle::Raw(cell) => {
+                cell.raw.disable_sync();
+                cell.raw.enable_work();
+            }
+        }
     }
 
     pub(crate) fn look(&self) {

@@ -12,6 +12,7 @@
 mod batches;
 mod bodies;
 mod completions;
+mod forked;
 mod issuer;
 mod items;
 mod kinds;
@@ -23,6 +24,7 @@ mod world;
 use super::{broken, library, os, random};
 
 pub(crate) use broken::Broken;
+pub(crate) use forked::BeforeFork;
 pub(crate) use issuer::Issuer;
 pub use kinds::Kind;
 pub(crate) use kinds::{KINDS, pick};

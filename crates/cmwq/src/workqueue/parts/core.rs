@@ -129,7 +129,20 @@ impl WqCore {
     }
 
     pub(crate) fn attrs(&self) -> WorkqueueAttrs {
+        if self.engine.is_inherited() {
+            // A thread of the parent may hold the lock for ever.
+            let control = self.control.try_lock();
+            return control.map_or_else(WorkqueueAttrs::default, |own| own.attrs.clone());
+        }
         self.control.lock().attrs.clone()
+    }
+
+    /// `max_active` and `min_active`; zeros in a fork's child whose parent was changing them.
+    pub(crate) fn limits_given(&self) -> [usize; 2] {
+        if self.engine.is_inherited() {
+            return self.limits.try_numbers().unwrap_or_default();
+        }
+        [self.limits.max_active(), self.limits.min_active()]
     }
 
     /// Builds all that the new attributes need, then switches every slot.

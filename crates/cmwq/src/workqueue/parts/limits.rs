@@ -100,6 +100,12 @@ impl Limits {
         self.numbers.lock().min_active
     }
 
+    /// `max_active` and `min_active`, if no thread changes the limits at the moment.
+    pub(crate) fn try_numbers(&self) -> Option<[usize; 2]> {
+        let numbers = self.numbers.try_lock()?;
+        Some([numbers.max_active, numbers.min_active])
+    }
+
     pub(crate) fn set_max_active(&self, max_active: usize) {
         let mut numbers = self.numbers.lock();
         numbers.max_active = max_active;
