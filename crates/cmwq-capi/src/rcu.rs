@@ -50,13 +50,24 @@ fn watch_forks() {
         // SAFETY: `before` has put it there, and the swap gives it to one.
         (!held.is_null()).then(|| unsafe { Box::from_raw(held) })
     }
+    thread_local! {
+        /// The thread forks. The handlers may be registered more than once: the first call counts.
+        static FORKS: Cell<bool> = const { Cell::new(false) };
+    }
     extern "C" fn before() {
-        HELD.store(Box::into_raw(Box::new(readers())), Ordering::Release);
+        if !FORKS.replace(true) {
+            HELD.store(Box::into_raw(Box::new(readers())), Ordering::Release);
+        }
     }
     extern "C" fn in_parent() {
-        drop(release());
+        if FORKS.replace(false) {
+            drop(release());
+        }
     }
     extern "C" fn in_child() {
+        if !FORKS.replace(false) {
+            return;
+        }
         if let Some(mut readers) = release() {
             let mine = MINE.get();
             readers.retain(|enrolled| enrolled.0.as_ptr() == mine);
@@ -66,11 +77,13 @@ fn watch_forks() {
         let own = Box::leak(Box::new(RawWork::new(run_callbacks)));
         OF_CHILD.store(own, Ordering::Release);
     }
-    if !WATCHED.load(Ordering::Acquire) && !WATCHED.swap(true, Ordering::AcqRel) {
+    // Set only when it is true: a thread that finds it set relies on the handlers.
+    if !WATCHED.load(Ordering::Acquire) {
         // SAFETY: the handlers hold a lock over the fork and do nothing else.
         unsafe {
             libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child));
         }
+        WATCHED.store(true, Ordering::Release);
     }
 }
 

@@ -36,12 +36,14 @@ fn watch_forks() {
         }
     }
     // No Once: were it torn by a fork, the child would wait for it.
+    // Set only when it is true; registered twice, the handler does the same twice.
     static WATCHED: AtomicBool = AtomicBool::new(false);
-    if !WATCHED.swap(true, Ordering::AcqRel) {
+    if !WATCHED.load(Ordering::Acquire) {
         // SAFETY: the handler touches atomics only. If it cannot be registered, a child is refused its parent's queues.
         unsafe {
             libc::pthread_atfork(None, None, Some(in_child));
         }
+        WATCHED.store(true, Ordering::Release);
     }
 }
 

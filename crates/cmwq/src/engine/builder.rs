@@ -92,7 +92,7 @@ impl EngineBuilder {
         self
     }
 
-    /// How long an item of a per-CPU workqueue may use the CPU before others are started beside it; zero: never. 10 ms by default. See
+    /// How long an item may use the CPU before others are started beside it; zero: never. 10 ms by default. See
     /// [`Engine::cpu_intensive_threshold`](crate::Engine::cpu_intensive_threshold).
     pub fn cpu_intensive_threshold(mut self, threshold: Duration) -> Self {
         self.cpu_intensive = Some(threshold);

@@ -47,7 +47,7 @@ const TABLE: [Parameter; 16] = [
     },
     Parameter {
         name: "cpu_intensive_thresh_us",
-        help: "microseconds on a CPU after which an item of a per-CPU workqueue is a CPU hog; 0: never",
+        help: "microseconds on a CPU an item may compute before others start beside it; 0: never",
         get: |engine| engine.cpu_intensive_threshold().as_micros().to_string(),
         set: Some(|engine, text| {
             let us = unsigned(text, u64::MAX / 1000)?;

@@ -249,29 +249,76 @@ fn read_state(tid: i32) -> Option<u8> {
 
 /// How often thread `tid` of this process has slept voluntarily; `None`: the system does not say.
 pub(crate) fn voluntary_switches_of(tid: i32) -> Option<u64> {
-    let mut status = [0_u8; 4096];
-    let line = read_of_task(tid, "status", &mut status)?
-        .split(|&byte| byte == b'\n')
-        .find_map(|line| line.strip_prefix(b"voluntary_ctxt_switches:"))?;
-    std::str::from_utf8(line).ok()?.trim().parse().ok()
+    voluntary_switches_in(open_of_task(tid, "status")?)
+}
+
+/// The line is among the last; before it is one of any length, the thread's supplementary groups.
+fn voluntary_switches_in(mut status: impl Read) -> Option<u64> {
+    /// Longer than that line.
+    const KEPT: usize = 128;
+    let mut text = [0_u8; 4096];
+    let mut length = 0;
+    loop {
+        let more = status
+            .read(&mut text[length..])
+            .ok()
+            .filter(|&more| more > 0)?;
+        length += more;
+        let mut lines = text[..length].split_inclusive(|&byte| byte == b'\n');
+        let whole = |line: &&[u8]| line.ends_with(b"\n");
+        let number = lines.find_map(|line| {
+            Some(line)
+                .filter(whole)?
+                .strip_prefix(b"voluntary_ctxt_switches:")
+        });
+        if let Some(number) = number {
+            return std::str::from_utf8(number).ok()?.trim().parse().ok();
+        }
+        if length == text.len() {
+            text.copy_within(length - KEPT.., 0);
+            length = KEPT;
+        }
+    }
 }
 
 /// The beginning of a file of thread `tid` in `/proc`, as much as fits.
 fn read_of_task<'b>(tid: i32, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
-    // Allocates nothing: the monitor reads it again and again.
+    let length = open_of_task(tid, name)?.read(buffer).ok()?;
+    Some(&buffer[..length])
+}
+
+/// Allocates nothing: the monitor does this again and again.
+fn open_of_task(tid: i32, name: &str) -> Option<File> {
     let mut path = [0_u8; 48];
     let mut rest = &mut path[..];
     write!(rest, "/proc/self/task/{tid}/{name}").ok()?;
     let unused = rest.len();
     let path = &path[..path.len() - unused];
-    let mut file = File::open(OsStr::from_bytes(path)).ok()?;
-    let length = file.read(buffer).ok()?;
-    Some(&buffer[..length])
+    File::open(OsStr::from_bytes(path)).ok()
 }
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_switches_are_found_behind_any_number_of_groups() {
+        for groups in 0..3_000 {
+            let status = format!(
+                "Name:\tx\nGroups:\t{}\nvoluntary_ctxt_switches:\t77\nnonvoluntary_ctxt_switches:\t5\n",
+                "7 ".repeat(groups)
+            );
+            assert_eq!(
+                voluntary_switches_in(status.as_bytes()),
+                Some(77),
+                "{groups}"
+            );
+        }
+        assert_eq!(
+            voluntary_switches_in(&b"Name:\tx\nnonvoluntary_ctxt_switches:\t5\n"[..]),
+            None
+        );
+    }
 
     #[test]
     fn a_thread_that_is_not_there_is_neither_asleep_nor_awake() {

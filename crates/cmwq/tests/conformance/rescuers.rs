@@ -80,6 +80,31 @@ fn case_19_a_rescuer_runs_its_queue_and_others_wait_for_a_worker() {
 }
 
 #[test]
+fn case_28_an_item_that_a_rescuers_items_overtake_is_reported() {
+    in_own_process(|| {
+        let (reports, _warnings) = (Heard::reports(), Heard::warnings());
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("case 28", &engine);
+        let reclaim = engine.workqueue("reclaim").mem_reclaim().build().unwrap();
+        let plain = engine.workqueue("plain").build().unwrap();
+        let shortage = Shortage::of_all();
+        engine.set_watchdog_threshold(Duration::from_millis(200));
+        let (rescued, stalled) = (Log::default(), Log::default());
+        log_on(&plain, 0, 0, &stalled);
+        let mut n = 0;
+        eventually(|| {
+            log_on(&reclaim, 0, n, &rescued);
+            n += 1;
+            eventually(|| len(&rescued) == n);
+            reports.count("lockup") > 0
+        });
+        assert_eq!(len(&stalled), 0);
+        drop(shortage);
+        plain.flush().unwrap();
+    });
+}
+
+#[test]
 fn case_19_each_queue_is_rescued_by_its_own_on_every_cpu() {
     in_own_process(|| {
         let engine = engine("l3:2 core:2 pu:1");

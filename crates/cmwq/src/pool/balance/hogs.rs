@@ -35,6 +35,9 @@ impl Pool {
         let stuck = completed <= u64::from(guard.running());
         if guard.hogs.workers == 0 || !guard.has_waiting() || !stuck {
             guard.hogs.moves_on();
+            if !guard.has_waiting() {
+                guard.no_room_beside_hogs();
+            }
             return;
         }
         let waiting = u32::try_from(guard.waiting()).unwrap_or(u32::MAX);
@@ -96,15 +99,24 @@ mod tests {
     }
 
     #[test]
-    fn room_beside_hogs_doubles_at_each_look_up_to_what_waits_and_goes_when_the_last_hog_ends() {
+    fn room_beside_hogs_doubles_at_each_look_up_to_what_waits_and_goes_when_hogs_end() {
         let (pool, [one, other]) = hogged(&Arc::default(), 20);
         assert_eq!(pool.lock().target(), 2);
         assert_eq!(targets(&pool, 6), [4, 6, 10, 18, 22, 22]);
         pool.lock().end(one);
-        assert_eq!(pool.lock().target(), 22, "one is left");
+        assert_eq!(pool.lock().target(), 2 + 2, "at once: one hog is left");
         pool.lock().end(other);
         assert_eq!(pool.lock().target(), 2, "at once");
         assert_eq!(targets(&pool, 2), [2, 2]);
+    }
+
+    #[test]
+    fn an_endless_item_keeps_no_room_when_nothing_waits_any_more() {
+        let (pool, [one, _endless]) = hogged(&Arc::default(), 20);
+        assert_eq!(targets(&pool, 6).last(), Some(&22));
+        pool.lock().end(one);
+        stubs::run_all(&pool);
+        assert_eq!(targets(&pool, 1), [2 + 1]);
     }
 
     #[test]

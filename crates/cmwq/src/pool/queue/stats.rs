@@ -49,6 +49,8 @@ pub(crate) struct PoolStats {
     pub(crate) wakeups: u64,
     pub(crate) helps: u64,
     pub(crate) started: u64,
+    /// Those of them that overtook what waits: a rescuer or a waiting thread took its own items from the middle of the worklist.
+    pub(crate) overtook: u64,
     pub(crate) completed: u64,
     pub(crate) panics: u64,
     pub(crate) blocked_seen: u64,
@@ -59,12 +61,18 @@ pub(crate) struct PoolStats {
 }
 
 impl PoolStats {
+    /// Items that were started in turn: while this stands still, the first of the worklist waits.
+    pub(crate) fn started_in_turn(&self) -> u64 {
+        self.started - self.overtook
+    }
+
     pub(crate) fn add(&mut self, other: &PoolStats) {
         self.workers_created += other.workers_created;
         self.create_failures += other.create_failures;
         self.wakeups += other.wakeups;
         self.helps += other.helps;
         self.started += other.started;
+        self.overtook += other.overtook;
         self.completed += other.completed;
         self.panics += other.panics;
         self.blocked_seen += other.blocked_seen;

@@ -1,6 +1,7 @@
 //! What waits in a pool, and whether it makes progress, for the watchdog. It costs only the question: what is compared is counted anyway.
 //!
-//! Two kinds of lists wait. A pool's worklist makes progress when an item is started. Without, its first item has waited too long, whatever the
+//! Two kinds of lists wait. A pool's worklist makes progress when an item is started in turn: what a rescuer or a waiting thread takes from the middle
+//! of it does not count. Without, its first item has waited too long, whatever the
 //! reason, even if long items keep all workers busy. The inactive items of a pool workqueue make progress when one of its items is started or ends.
 //! They wait because as many are active as `max_active` admits, and none of those has ended. Frozen queues wait on purpose.
 #![forbid(unsafe_code)]
@@ -59,9 +60,9 @@ impl PoolGuard<'_> {
     pub(crate) fn waits(&mut self) -> Vec<Waits> {
         self.drain();
         let id = self.pool().id;
-        let ready = first(&self.worklist).map(|first| Waits {
+        let ready = self.head().map(|first| Waits {
             list: WaitList::Ready(id),
-            progress: Progress::new(self.stats.started, first),
+            progress: Progress::new(self.stats.started_in_turn(), first),
             behind_front: None,
         });
         let inactive = self.pwqs.iter().filter_map(|(place, pwq)| {

@@ -124,8 +124,10 @@ impl PoolGuard<'_> {
         {
             return None;
         }
+        let overtakes = self.head() != Some(item.address());
         let pending = self.unlink(pool, item)?;
         let task = self.start_or_hand_over(pending, Executor::worker())?;
+        self.stats.overtook += u64::from(overtakes);
         self.pwqs[task.run.pwq].stats.waiter_runs += 1;
         Some(task)
     }

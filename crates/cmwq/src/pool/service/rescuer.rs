@@ -193,8 +193,11 @@ impl Rescuer {
             return None;
         }
         loop {
+            let head = guard.head();
             let item = guard.worklist.take_next_of(pwq.place)?;
+            let overtakes = head != Some(item.address());
             if let Some(task) = guard.start_or_hand_over(item, Executor::rescuer()) {
+                guard.stats.overtook += u64::from(overtakes);
                 guard.pwqs[pwq.place].stats.rescued += 1;
                 return Some(task);
             }

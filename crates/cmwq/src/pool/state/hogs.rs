@@ -9,7 +9,8 @@
 //! Each hog gives up its running slot, and another worker starts. Where many items compute, that alone is slow: with *n* of them on two
 //! CPUs the next one becomes a hog after *n*/2 thresholds of wall time. So while a pool is hogged, and its other running workers end hardly
 //! any item, the monitor doubles the number of [extra](Hogs::extra) running slots at each tick, up to the number of items that wait.
-//! `max_active` bounds it, since only active items are on the worklist. The extra slots go when the last hog ends.
+//! `max_active` bounds it, since only active items are on the worklist. When a hog ends, extra slots go at once: no more than two are left for
+//! each hog, so that one endless item does not keep what was granted for many; with the last hog all go.
 #![forbid(unsafe_code)]
 
 /// The workers of one pool whose items are hogs.
@@ -38,6 +39,20 @@ impl Hogs {
     /// A worker's item is a hog from now on.
     pub(in crate::pool) fn one_more(&mut self) {
         self.workers += 1;
+    }
+
+    /// A hog has ended. As many slots are left as the next step would grant again.
+    pub(in crate::pool) fn one_less(&mut self) {
+        self.workers -= 1;
+        match self.workers {
+            0 => *self = Hogs::default(),
+            _ => self.cut(2),
+        }
+    }
+
+    /// Leaves at most so many extra slots for each hog.
+    pub(in crate::pool) fn cut(&mut self, for_each: u32) {
+        self.extra = self.extra.min(self.workers.saturating_mul(for_each));
     }
 
     /// Items end beside the hogs, or none waits.
@@ -164,7 +179,11 @@ mod tests {
         assert_eq!(
             hogs.extra(),
             60,
-            "what was granted stays until the last hog ends"
+            "what was granted stays while they compute"
         );
+        hogs.one_less();
+        assert_eq!(hogs.extra(), 2, "one is left");
+        hogs.one_less();
+        assert_eq!(hogs.extra(), 0);
     }
 }

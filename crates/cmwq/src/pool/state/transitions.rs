@@ -98,11 +98,18 @@ impl Inner {
     /// A worker's CPU hog has ended.
     #[cold]
     pub(in crate::pool) fn hog_ended(&mut self) {
-        self.hogs.workers -= 1;
-        if self.hogs.workers > 0 {
-            return;
+        let before = self.hogs.extra();
+        self.hogs.one_less();
+        if self.hogs.extra() != before {
+            self.retarget();
         }
-        if std::mem::take(&mut self.hogs).extra > 0 {
+    }
+
+    /// Nothing waits beside the hogs: no slots are left for more than them.
+    pub(in crate::pool) fn no_room_beside_hogs(&mut self) {
+        let before = self.hogs.extra();
+        self.hogs.cut(1);
+        if self.hogs.extra() != before {
             self.retarget();
         }
     }
