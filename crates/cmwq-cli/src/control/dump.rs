@@ -166,22 +166,26 @@ fn worker_pools(engine: &Engine) -> String {
     let width = id_width(engine);
     let mut text = heading("Worker Pools");
     for pool in &engine.pools {
-        let idle = pool.workers.iter().filter(|worker| worker.doing == "idle");
-        let _ = write!(
-            text,
-            "pool[{:0width$}] flags={:#x} ref={:>2} nice={:>3} idle/workers={:>3}/{:>3} ",
-            pool.id,
-            pool.flags,
-            pool.users,
-            pool.nice,
-            idle.count(),
-            pool.workers.len(),
-        );
-        text += &place(pool, &masks);
-        if let Some(tid) = pool.manager {
-            let _ = write!(text, " manager={tid}");
-        }
+        text += &worker_pool(pool, width, &masks);
         text.push('\n');
+    }
+    text
+}
+
+fn worker_pool(pool: &Pool, width: usize, masks: &Masks) -> String {
+    let idle = pool.workers.iter().filter(|worker| worker.doing == "idle");
+    let mut text = format!(
+        "pool[{:0width$}] flags={:#x} ref={:>2} nice={:>3} idle/workers={:>3}/{:>3} ",
+        pool.id,
+        pool.flags,
+        pool.users,
+        pool.nice,
+        idle.count(),
+        pool.workers.len(),
+    );
+    text += &place(pool, masks);
+    if let Some(tid) = pool.manager {
+        let _ = write!(text, " manager={tid}");
     }
     text
 }
@@ -322,7 +326,41 @@ fn groups(groups: &[Group]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Masks;
+    use super::{Masks, Pool, worker_pool};
+
+    #[test]
+    fn a_pool_whose_worker_is_being_created_names_who_creates_it() {
+        let pool = |manager| Pool {
+            id: 7,
+            kind: "unbound".to_owned(),
+            flags: 6,
+            manager,
+            users: 2,
+            cpus: "0-1".to_owned(),
+            pod_cpus: "0-1".to_owned(),
+            cpu: None,
+            hung_ns: None,
+            nice: 0,
+            effective_nice: None,
+            strict: false,
+            node: None,
+            binding: String::new(),
+            target: 2,
+            running: 0,
+            waiting: 0,
+            workers: Vec::new(),
+            runs: Vec::new(),
+            started: 0,
+            completed: 0,
+            wakeups: 0,
+            helps: 0,
+            lock_waits: 0,
+        };
+        let line = |manager| worker_pool(&pool(manager), 2, &Masks { numbers: 32 });
+        let without = "pool[07] flags=0x6 ref= 2 nice=  0 idle/workers=  0/  0 cpus=00000003 pod_cpus=00000003";
+        assert_eq!(line(None), without);
+        assert_eq!(line(Some(99)), format!("{without} manager=99"));
+    }
 
     #[test]
     fn masks_are_as_wide_as_the_machine_in_full_groups_the_highest_first() {

@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use crate::pool::attrs::kind::PoolKind;
-use crate::pool::state::pool::Pool;
+use crate::pool::state::pool::{Inner, Pool};
+use crate::pool::state::worker::WorkerState;
 use crate::sys::atomic::Ordering;
 use std::sync::Arc;
 
@@ -47,6 +48,32 @@ impl Pool {
         };
         guard.hogs.grow(most);
         guard.retarget();
+        // All at once: each of them has to wait for a CPU beside the hogs before it could wake the next one.
+        let short = guard.short_beside_hogs();
+        let woken = (0..short).take_while(|_| guard.wake_idle()).count();
+        if woken < short {
+            guard.want_worker();
+        }
+    }
+
+    /// Whether the creator should create another worker at once: new ones, too, wait for a CPU beside the hogs.
+    pub(in crate::pool) fn is_short_beside_hogs(self: &Arc<Self>) -> bool {
+        let guard = self.lock_beside_batches();
+        !guard.dying && guard.idle().is_empty() && guard.short_beside_hogs() > 0
+    }
+}
+
+impl Inner {
+    /// How many more workers could begin an item now beside the hogs, those that are on their way left out.
+    fn short_beside_hogs(&self) -> usize {
+        if self.hogs.extra() == 0 {
+            return 0;
+        }
+        let workers = self.workers.iter();
+        let starting = workers.filter(|(_, worker)| worker.state == WorkerState::Starting);
+        let coming = self.searching() as usize + starting.count();
+        let free = (self.target() as usize).saturating_sub(self.running() as usize + coming);
+        free.min(self.waiting().saturating_sub(coming))
     }
 }
 
@@ -57,7 +84,6 @@ mod tests {
     use crate::pool::attrs::params::Params;
     use crate::pool::balance::monitor::Watch;
     use crate::pool::queue::pwq::Traits;
-    use crate::pool::state::pool::Inner;
     use crate::pool::state::worker::Busy;
     use crate::pool::stubs;
 
@@ -108,6 +134,32 @@ mod tests {
         pool.lock().end(other);
         assert_eq!(pool.lock().target(), 2, "at once");
         assert_eq!(targets(&pool, 2), [2, 2]);
+    }
+
+    #[test]
+    fn idle_workers_are_woken_together_and_the_creator_goes_on_until_there_are_enough() {
+        let (pool, _) = hogged(&Arc::default(), 20);
+        let idle: Vec<u32> = (0..5).map(|_| pool.enroll().0).collect();
+        for &id in &idle {
+            let mut guard = pool.lock();
+            let inner: &mut Inner = &mut guard;
+            let worker = &mut inner.workers[id];
+            inner.counts.transition_starting_to_searching(worker);
+            inner
+                .counts
+                .transition_searching_to_idle(id, &mut inner.workers[id], 0);
+        }
+        assert!(!pool.is_short_beside_hogs());
+        // Room for 4, 6, 10: so many are on their way.
+        let ticks = [4, 5, 5].map(|searching| {
+            pool.make_room_beside_hogs(0, TICK_NS);
+            let guard = pool.lock();
+            (guard.searching(), searching)
+        });
+        assert!(ticks.iter().all(|(are, should)| are == should), "{ticks:?}");
+        // 10 slots are free, and 5 workers on their way: the creator creates 5 more.
+        let created = std::iter::repeat_with(|| pool.is_short_beside_hogs().then(|| pool.enroll()));
+        assert_eq!(created.take_while(Option::is_some).count(), 5);
     }
 
     #[test]

@@ -90,9 +90,13 @@ impl Creator {
             };
             // Not under the lock: this may take long.
             let Some(pool) = next.get() else { continue };
-            if let Err(error) = pool.start_worker() {
-                warn_once(&error);
-                attempts.refused(next, clock::now_ns());
+            match pool.start_worker() {
+                Ok(()) if pool.is_short_beside_hogs() => attempts.first.push_back(next),
+                Ok(()) => {}
+                Err(error) => {
+                    warn_once(&error);
+                    attempts.refused(next, clock::now_ns());
+                }
             }
         }
     }

@@ -37,7 +37,7 @@ fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_tick() {
     assert!((START + 1..START + 50_000).contains(&next), "{next}");
     assert_eq!(watch.tick(next - 1), Some(next));
     assert!(!wants_help(&pool) && called(&neighbours).is_empty());
-    assert_eq!(watch.tick(next), Some(START + PERIOD_NS));
+    assert_eq!(watch.tick(next), Some(START + 2_000_000), "2 ms");
     assert!(wants_help(&pool));
     assert_eq!(
         called(&neighbours),
