@@ -26,7 +26,7 @@ pub(crate) struct BusyArgs {
     #[arg(long)]
     freezable: bool,
 
-    /// Text to read, or JSON: each item that runs, and its thread
+    /// Text to read, or JSON: each item that runs, its thread, and its pool's number, `hung_ns` and manager
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -86,7 +86,13 @@ pub(crate) fn run(args: &BusyArgs) -> Result<(), CliError> {
             .filter(|(_, run)| !args.freezable || freezable.contains(&run.queue.as_str()))
             .map(|(pool, run)| {
                 let thread = Thread::read(state.pid, run.tid);
-                serde_json::json!({ "pool": pool.id, "run": run, "thread": thread })
+                serde_json::json!({
+                    "pool": pool.id,
+                    "hung_ns": pool.hung_ns,
+                    "manager": pool.manager,
+                    "run": run,
+                    "thread": thread,
+                })
             })
             .collect();
         return output::print(&super::json(&runs)?);

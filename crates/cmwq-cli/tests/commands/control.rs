@@ -351,6 +351,8 @@ fn busy_names_what_runs() {
     );
     let json = served.ok(&["busy", "-p", "PID", "--freezable", "--format", "json"]);
     let json: Value = serde_json::from_str(&json).expect("JSON");
+    let pool = ["pool", "hung_ns", "manager"];
+    assert!(pool.iter().all(|&key| json[0].get(key).is_some()), "{json}");
     assert_eq!(
         (json.as_array().map(Vec::len), &json[0]["run"]["queue"]),
         (Some(1), &"stops".into())
