@@ -28,7 +28,7 @@ mod service;
 mod silent;
 mod state;
 #[cfg(all(test, not(cmwq_loom)))]
-mod stubs;
+pub(crate) mod stubs;
 mod submit;
 mod task;
 mod wake;

@@ -13,6 +13,16 @@ use super::task::run::Task;
 use crate::item::Work;
 use crate::topology::CpuSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Waits until `what` holds, which no machine needs a minute for.
+pub(crate) fn eventually(what: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !what() {
+        assert!(Instant::now() < until, "it does not come");
+        std::thread::yield_now();
+    }
+}
 
 /// A strict pool of two CPUs that has no worker and gets none.
 pub(in crate::pool) fn pool(id: u32, idle_timeout_ns: u64) -> Arc<Pool> {

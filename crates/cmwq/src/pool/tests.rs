@@ -12,6 +12,7 @@ use crate::pool::lock::later::{defers_wakes, wake_deferred};
 use crate::pool::run::block::BlockGuard;
 use crate::pool::state::hogs::Computing;
 use crate::pool::state::worker::WorkerSlot;
+use crate::pool::stubs;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::thread;
 use crate::topology::Topology;
@@ -20,7 +21,6 @@ pub(super) use raw::claim;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
-use std::time::{Duration, Instant};
 
 /// An engine of so many CPUs in one pod.
 pub(super) fn engine(cpus: usize) -> Engine {
@@ -69,9 +69,7 @@ fn in_item(wq: &Workqueue, pool: &Arc<Pool>, test: impl FnOnce(&Arc<Pool>) + Sen
     let pool = pool.clone();
     // Not by a wait that could run the item on this thread.
     let ran = wq.spawn_on(0, move || test(&pool)).expect("a CPU");
-    while !ran.is_finished() {
-        std::thread::yield_now();
-    }
+    stubs::eventually(|| ran.is_finished());
     ran.join().expect("the test in the item has passed");
 }
 
@@ -178,11 +176,8 @@ fn a_worker_that_finds_nothing_more_to_do_wakes_whom_it_was_to_wake_later() {
         drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
         assert!(Pool::defer_wakeup(&WORD));
     });
-    let until = Instant::now() + Duration::from_secs(10);
-    while pool.pending_wakeups.is_any() {
-        assert!(Instant::now() < until, "it went to sleep and told nobody");
-        std::thread::yield_now();
-    }
+    // It goes to sleep, and wakes whom it has not woken yet.
+    stubs::eventually(|| !pool.pending_wakeups.is_any());
     drop(pool.pending_wakeups.forbid(pool.id));
 }
 
@@ -200,11 +195,7 @@ impl Wake for Locks {
 }
 
 fn await_wake(task: &Locks) {
-    let until = Instant::now() + Duration::from_secs(10);
-    while task.woken.load(Ordering::Acquire) == 0 {
-        assert!(Instant::now() < until, "no waker was called");
-        std::thread::yield_now();
-    }
+    stubs::eventually(|| task.woken.load(Ordering::Acquire) != 0);
 }
 
 fn task_of(pool: &Arc<Pool>) -> (Arc<Locks>, Box<Waker>) {

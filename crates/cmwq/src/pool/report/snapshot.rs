@@ -300,9 +300,7 @@ mod tests {
             pool.expect("it is in use").clone()
         };
         // The spare that the item asked for may be on its way.
-        while pool.lock().creating {
-            std::thread::yield_now();
-        }
+        stubs::eventually(|| !pool.lock().creating);
         let seen = pool.snapshot();
         assert_eq!(
             (seen.manager, seen.flags & flags::MANAGER_ACTIVE),

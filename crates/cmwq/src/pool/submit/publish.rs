@@ -211,6 +211,7 @@ impl Pool {
 mod tests {
     use super::*;
     use crate::Engine;
+    use crate::pool::stubs;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     /// Chunks would be no gain: such an item is taken before the next one comes.
@@ -230,9 +231,7 @@ mod tests {
             queue.execute(count).unwrap();
             assert!(with(|producer| producer.in_a_row.get()) < Some(FLOODS_AFTER));
             // Not by one of the library's waits, which would begin anew.
-            while ran.load(Ordering::Acquire) != number || !all_sleep() {
-                std::thread::yield_now();
-            }
+            stubs::eventually(|| ran.load(Ordering::Acquire) == number && all_sleep());
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::Engine;
 use crate::engine::epochs;
 use crate::item::{Pending, closure};
+use crate::pool::stubs;
 use crate::sys::atomic::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -27,9 +28,7 @@ fn a_drain_waits_for_issuers_that_have_found_the_queue_open() {
             drained.store(true, Ordering::SeqCst);
             ran.load(Ordering::SeqCst)
         });
-        while core.closed.load(Ordering::SeqCst) == 0 {
-            std::thread::yield_now();
-        }
+        stubs::eventually(|| core.closed.load(Ordering::SeqCst) != 0);
         let until = Instant::now() + TIME_TO_RETURN;
         while Instant::now() < until && !drained.load(Ordering::SeqCst) {
             std::thread::yield_now();
