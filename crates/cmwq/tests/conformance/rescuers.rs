@@ -80,6 +80,31 @@ fn case_19_a_rescuer_runs_its_queue_and_others_wait_for_a_worker() {
 }
 
 #[test]
+fn case_19_an_item_in_a_rescuers_hands_is_described() {
+    in_own_process(|| {
+        let _warnings = Heard::warnings();
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("case 19", &engine);
+        let reclaim = engine.workqueue("reclaim").mem_reclaim().build().unwrap();
+        let shortage = Shortage::of_all();
+        let door = Door::new();
+        let inside = door.clone();
+        let item = reclaim.spawn(move || {
+            cmwq::set_worker_desc("writes back");
+            inside.pass();
+            current_is_rescuer()
+        });
+        door.wait_for(1);
+        let dump = engine.dump().to_string();
+        assert!(dump.contains(" (writes back) for "), "{dump}");
+        door.open.complete();
+        // The handle is joined by a thread that would run the item itself, were it not running.
+        assert!(item.join().unwrap());
+        drop(shortage);
+    });
+}
+
+#[test]
 fn case_28_an_item_that_a_rescuers_items_overtake_is_reported() {
     in_own_process(|| {
         let (reports, _warnings) = (Heard::reports(), Heard::warnings());

@@ -40,6 +40,21 @@ fn queue(engine: &Engine) -> Workqueue {
 }
 
 #[test]
+fn an_item_of_a_bh_queue_is_described() {
+    let engine = engine("l3:1 core:1 pu:1");
+    let _deadline = Deadline::new("descriptions", &engine);
+    let bh = engine.workqueue("bh").bh().build().unwrap();
+    let seen = bh.spawn({
+        let engine = engine.clone();
+        move || {
+            set_worker_desc("softly");
+            own_descriptions(&engine)
+        }
+    });
+    assert_eq!(seen.join().unwrap(), ["softly"]);
+}
+
+#[test]
 fn an_item_is_described_in_the_dump_until_it_ends() {
     let engine = engine("l3:1 core:1 pu:1");
     let _deadline = Deadline::new("descriptions", &engine);
