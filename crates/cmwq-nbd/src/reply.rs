@@ -248,3 +248,57 @@ fn send_all(
     }
     Ok((replies.len(), 0))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// A reply with data of `slot`'s number, in a buffer.
+    fn reply(slot: u16, pool: &Pool) -> Reply {
+        let mut buffer = pool.small();
+        buffer[..8192].fill(slot as u8);
+        Reply {
+            header: ReplyHeader::simple(slot.into(), None),
+            data: Payload::Buffer(8192),
+            slot,
+            buffer: Some(buffer),
+        }
+    }
+
+    #[test]
+    fn replies_that_a_full_socket_refuses_are_sent_later_from_where_they_were_cut() {
+        let (socket, mut other) = UnixStream::pair().unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&socket, 4096).unwrap();
+        let (pool, replies) = (Pool::new(), Replies::new());
+        let client = Client {
+            socket: socket.as_fd(),
+            memory: None,
+            pool: &pool,
+        };
+        let slots: Vec<u16> = (0..100).map(|_| pool.try_slot().unwrap()).collect();
+        let mut expected = vec![];
+        let mut refused = 0;
+        for &slot in &slots {
+            let reply = reply(slot, &pool);
+            expected.extend(reply.header.bytes());
+            expected.extend([slot as u8; 8192]);
+            refused += usize::from(!replies.finish(reply, Batch::NONE, Full::Return, &client));
+        }
+        assert!(
+            refused > 50,
+            "the socket takes some kilobytes; refused: {refused}"
+        );
+        let mut got = vec![0; expected.len()];
+        std::thread::scope(|scope| {
+            scope.spawn(|| other.read_exact(&mut got).unwrap());
+            replies.send_due(&client);
+        });
+        assert!(got == expected);
+        // All slots are back.
+        pool.wait_idle();
+    }
+}
