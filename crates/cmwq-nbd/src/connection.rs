@@ -3,8 +3,10 @@
 //! The reader takes a slot for each request, fills it in, and queues the slot's work item. The item is made once, with the
 //! connection, and queued again for each request that gets its slot. The worker that runs it sends the reply and frees the
 //! slot. Short requests for memory take less time than the wake-up of a worker: the reader carries them out itself, unless it
-//! has more of them than it keeps up with. With io_uring the item ends when the transfer is submitted, and is queued again when the transfer is done, as
-//! dm-crypt's items are around the disk. A client that reads no replies fills all slots, and then the reader stops reading from it.
+//! has more of them than it keeps up with.
+//!
+//! With io_uring the item ends when the transfer is submitted, and is queued again when the transfer is done, as dm-crypt's
+//! items are around the disk. A client that reads no replies fills all slots, and then the reader stops reading from it.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -108,7 +110,7 @@ pub(crate) fn serve(
 }
 
 /// Whether a reader may carry out short requests: none waits for a disk, and the queue asks for no particular treatment of its
-/// items, as for caller-runs joins.
+/// items, as for caller-runs joins. Asked once, when a client connects.
 fn carries_out_short(export: &Export, queue: &Workqueue) -> bool {
     let attrs = queue.attrs();
     export.memory().is_some()
