@@ -2,8 +2,11 @@
 //!
 //! The reader takes a slot for each request, fills it in, and queues the slot's work item. The item is made once, with the
 //! connection, and queued again for each request that gets its slot. The worker that runs it sends the reply and frees the
-//! slot. With io_uring the item ends when the transfer is submitted, and is queued again when the transfer is done, as
-//! dm-crypt's items are around the disk. A client that reads no replies fills all slots, and then the reader stops reading from it.
+//! slot. Short requests for memory take less time than the wake-up of a worker: the reader carries them out itself, unless it
+//! has more of them than it keeps up with.
+//!
+//! With io_uring the item ends when the transfer is submitted, and is queued again when the transfer is done, as dm-crypt's
+//! items are around the disk. A client that reads no replies fills all slots, and then the reader stops reading from it.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -18,10 +21,15 @@ use crate::export::{Data, Export, Next};
 use crate::negotiate::Session;
 use crate::pool::{Buffer, Pool, SLOTS, SMALL};
 use crate::protocol::{Error, Limits, Operation, ReplyHeader, Request, command};
-use crate::reply::{Batch, MAX_BATCH, Payload, Replies, Reply};
+use crate::reply::{Batch, Client, MAX_BATCH, Payload, Replies, Reply};
 use crate::ring::{Action, Ended, Ring, Transfer};
 use crate::scheduling::block_signals;
-use crate::socket::Input;
+use crate::socket::{Full, Input};
+
+/// Requests of at most this length are short.
+const SHORT: u32 = 8 << 10;
+/// So many short requests in a row, without a read that empties the socket, are more than the reader keeps up with.
+const KEEPS_UP: usize = SLOTS;
 
 /// State shared by the reader and the items of its requests.
 struct Connection {
@@ -71,9 +79,15 @@ pub(crate) fn serve(
     let items: Vec<Work> = (0..SLOTS)
         .map(|slot| {
             let connection = connection.clone();
-            Work::new(move || connection.run(slot as u16))
+            Work::new(move || {
+                connection.run(slot as u16, Full::Wait);
+            })
         })
         .collect();
+    let sender = {
+        let connection = connection.clone();
+        Work::new(move || connection.send_due())
+    };
     std::thread::scope(|scope| {
         let _in_flight = InFlight::begin(scope, &connection, &items, queue)?;
         let mut reader = Reader {
@@ -82,13 +96,27 @@ pub(crate) fn serve(
                 .export
                 .limits(session.structured, session.block_status),
             items: &items,
+            sender: &sender,
             queue,
-            parsed: Vec::with_capacity(MAX_BATCH),
+            carries_out: carries_out_short(&connection.export, queue),
+            short: Vec::with_capacity(MAX_BATCH),
+            long: Vec::with_capacity(MAX_BATCH),
+            in_a_row: 0,
         };
         let end = reader.read_all(input);
         reader.dispatch();
         end
     })
+}
+
+/// Whether a reader may carry out short requests: none waits for a disk, and the queue asks for no particular treatment of its
+/// items, as for caller-runs joins. Asked once, when a client connects.
+fn carries_out_short(export: &Export, queue: &Workqueue) -> bool {
+    let attrs = queue.attrs();
+    export.memory().is_some()
+        && !attrs.affinity_strict
+        && attrs.cpumask.is_none()
+        && attrs.nice == 0
 }
 
 /// Finishes the requests in flight: dropping it waits for them.
@@ -109,7 +137,7 @@ impl<'scope> InFlight<'scope> {
                     connection.take_back(slot, ended);
                     if !queue.queue(&items[usize::from(slot)]).is_accepted() {
                         // The queue is being destroyed: finished here.
-                        connection.run(slot);
+                        connection.run(slot, Full::Wait);
                     }
                 });
             })?;
@@ -132,9 +160,17 @@ struct Reader<'a> {
     limits: Limits,
     /// By slot.
     items: &'a [Work],
+    /// Sends replies that the reader would have to wait with.
+    sender: &'a Work,
     queue: &'a Workqueue,
-    /// Slots of requests that are read and not queued yet.
-    parsed: Vec<u16>,
+    /// Whether the reader carries out short requests.
+    carries_out: bool,
+    /// Slots of requests that are read, which the reader will carry out.
+    short: Vec<u16>,
+    /// The same of those that it will queue.
+    long: Vec<u16>,
+    /// Short requests that were read since the socket was empty.
+    in_a_row: usize,
 }
 
 impl Reader<'_> {
@@ -196,8 +232,12 @@ impl Reader<'_> {
             batch: Batch::NONE,
             ended: None,
         });
-        self.parsed.push(slot);
-        if self.parsed.len() == MAX_BATCH || !self.connection.may_batch() {
+        let parsed = match self.is_carried_out(&request, input) {
+            true => &mut self.short,
+            false => &mut self.long,
+        };
+        parsed.push(slot);
+        if parsed.len() == MAX_BATCH || !self.connection.may_batch() {
             self.dispatch();
         }
         Ok(())
@@ -219,18 +259,24 @@ impl Reader<'_> {
         self.connection.pool.large(length)
     }
 
-    /// Queues the requests read so far.
+    /// Whether the reader carries a request out itself.
+    fn is_carried_out(&mut self, request: &Request, input: &Input) -> bool {
+        if !self.carries_out || request.length > SHORT {
+            return false;
+        }
+        self.in_a_row = if input.emptied() {
+            0
+        } else {
+            self.in_a_row + 1
+        };
+        self.in_a_row <= KEEPS_UP
+    }
+
+    /// Queues the requests read so far, and carries out the short ones.
     fn dispatch(&mut self) {
         let connection = self.connection;
-        if self.parsed.len() > 1 && connection.may_batch() {
-            let batch = connection.replies.open_batch(self.parsed.len());
-            for &slot in &self.parsed {
-                if let Some(job) = &mut *connection.job(slot) {
-                    job.batch = batch;
-                }
-            }
-        }
-        for slot in self.parsed.drain(..) {
+        connection.open_batch(&self.long);
+        for slot in self.long.drain(..) {
             if !self
                 .queue
                 .queue(&self.items[usize::from(slot)])
@@ -239,6 +285,15 @@ impl Reader<'_> {
                 // The queue is being destroyed: answered here.
                 connection.refuse(slot);
             }
+        }
+        connection.open_batch(&self.short);
+        let mut is_sent = true;
+        for slot in self.short.drain(..) {
+            is_sent &= connection.run(slot, Full::Return);
+        }
+        // The reader goes on reading: the client may send before it takes its replies.
+        if !is_sent && !self.queue.queue(self.sender).will_run() {
+            connection.send_due();
         }
     }
 }
@@ -255,17 +310,30 @@ impl Connection {
         self.export.memory().is_some()
     }
 
-    /// Runs the work item of a slot.
-    fn run(&self, slot: u16) {
-        let Some(mut job) = self.job(slot).take() else {
+    /// Has the requests that came together answered together.
+    fn open_batch(&self, slots: &[u16]) {
+        if slots.len() < 2 || !self.may_batch() {
             return;
+        }
+        let batch = self.replies.open_batch(slots.len());
+        for &slot in slots {
+            if let Some(job) = &mut *self.job(slot) {
+                job.batch = batch;
+            }
+        }
+    }
+
+    /// Carries out, or goes on with, the request of a slot. `false`: there are replies to send, and the socket is [full](Full::Return).
+    fn run(&self, slot: u16, full: Full) -> bool {
+        let Some(mut job) = self.job(slot).take() else {
+            return true;
         };
         // The request is answered also after a panic.
         let advance = || self.advance(&mut job);
         match catch_unwind(AssertUnwindSafe(advance)).unwrap_or(Err(Error::Io)) {
-            Ok(Next::Transfer(action)) => self.transfer(slot, job, action),
-            Ok(Next::Answer(data)) => self.answer(slot, job, Ok(data)),
-            Err(error) => self.answer(slot, job, Err(error)),
+            Ok(Next::Transfer(action)) => self.transfer(slot, job, action, full),
+            Ok(Next::Answer(data)) => self.answer(slot, job, Ok(data), full),
+            Err(error) => self.answer(slot, job, Err(error), full),
         }
     }
 
@@ -295,7 +363,7 @@ impl Connection {
     }
 
     /// Gives a request's range and buffer to the ring.
-    fn transfer(&self, slot: u16, mut job: Job, action: Action) {
+    fn transfer(&self, slot: u16, mut job: Job, action: Action, full: Full) -> bool {
         let Request { offset, length, .. } = job.request;
         let transfer = match (action, &self.ring) {
             (Action::Sync, Some(_)) => Some(Transfer::sync()),
@@ -306,11 +374,12 @@ impl Connection {
             (_, None) => None,
         };
         let (Some(ring), Some(transfer)) = (&self.ring, transfer) else {
-            return self.answer(slot, job, Err(Error::Io));
+            return self.answer(slot, job, Err(Error::Io), full);
         };
         // First: the transfer may end at once.
         *self.job(slot) = Some(job);
         ring.submit(slot, transfer);
+        true
     }
 
     /// Takes a finished transfer back from the ring.
@@ -323,11 +392,11 @@ impl Connection {
 
     fn refuse(&self, slot: u16) {
         if let Some(job) = self.job(slot).take() {
-            self.answer(slot, job, Err(Error::Shutdown));
+            self.answer(slot, job, Err(Error::Shutdown), Full::Wait);
         }
     }
 
-    fn answer(&self, slot: u16, job: Job, result: Result<Data, Error>) {
+    fn answer(&self, slot: u16, job: Job, result: Result<Data, Error>, full: Full) -> bool {
         let Request {
             command,
             cookie,
@@ -352,12 +421,18 @@ impl Connection {
             slot,
             buffer: job.buffer,
         };
-        self.replies.finish(
-            reply,
-            job.batch,
-            self.socket.as_fd(),
-            self.export.memory(),
-            &self.pool,
-        );
+        self.replies.finish(reply, job.batch, full, &self.client())
+    }
+
+    fn send_due(&self) {
+        self.replies.send_due(&self.client());
+    }
+
+    fn client(&self) -> Client<'_> {
+        Client {
+            socket: self.socket.as_fd(),
+            memory: self.export.memory(),
+            pool: &self.pool,
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::protocol::{
     BASE_ALLOCATION, BASE_ALLOCATION_ID, INIT_MAGIC, MAX_PAYLOAD, OPTION_MAGIC, OPTION_REPLY_MAGIC,
     be16, be32, be64, handshake, info, option, option_reply, transmission,
 };
-use crate::socket::{self, Input, Piece};
+use crate::socket::{self, Full, Input, Piece};
 
 /// The longest option data that are read; longer options are refused.
 const MAX_OPTION: u32 = 8 << 10;
@@ -43,7 +43,7 @@ pub(crate) fn negotiate(
     greeting.extend(OPTION_MAGIC.to_be_bytes());
     let flags = handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES;
     greeting.extend(flags.to_be_bytes());
-    socket::send(fd, &mut [Piece::new(&greeting)])?;
+    socket::send(fd, &mut [Piece::new(&greeting)], Full::Wait)?;
     let client_flags = u32::from_be_bytes(input.read_array(fd)?);
     if client_flags & !u32::from(flags) != 0 {
         return Err(io::Error::other("the client has unknown handshake flags"));
@@ -239,12 +239,12 @@ impl Talk<'_> {
     }
 
     fn send(&mut self, next: Next) -> io::Result<Next> {
-        let sent = socket::send(self.fd.as_fd(), &mut [Piece::new(&self.reply)]);
+        let sent = socket::send(self.fd.as_fd(), &mut [Piece::new(&self.reply)], Full::Wait);
         self.reply.clear();
         match (sent, next) {
             // A client that says goodbye need not stay for the answer.
             (_, Next::End) => Ok(Next::End),
-            (sent, next) => sent.map(|()| next),
+            (sent, next) => sent.map(|_| next),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::export::Data;
 use crate::pool::{Buffer, Pool, SLOTS};
 use crate::protocol::ReplyHeader;
-use crate::socket::{self, Piece};
+use crate::socket::{self, Full, Piece};
 use crate::store::MemoryStore;
 
 /// The most requests in one batch.
@@ -71,6 +71,10 @@ impl Payload {
 }
 
 impl Reply {
+    fn len(&self) -> usize {
+        self.header.bytes().len() + self.data.len()
+    }
+
     fn data<'a>(&'a self, memory: Option<&'a MemoryStore>) -> Piece<'a> {
         match (&self.data, &self.buffer, memory) {
             (Payload::Buffer(length), Some(buffer), _) => Piece::new(&buffer[..*length]),
@@ -90,6 +94,8 @@ pub(crate) struct Replies {
 struct State {
     ready: Vec<Reply>,
     ready_bytes: usize,
+    /// Bytes of the first ready reply that are sent already.
+    begun: usize,
     /// Empty; swapped with `ready`.
     spare: Vec<Reply>,
     sending: bool,
@@ -108,6 +114,7 @@ impl Replies {
             state: Mutex::new(State {
                 ready: Vec::with_capacity(SLOTS),
                 ready_bytes: 0,
+                begun: 0,
                 spare: Vec::with_capacity(SLOTS),
                 sending: false,
                 due: false,
@@ -138,15 +145,9 @@ impl Replies {
         }
     }
 
-    /// Takes the reply of a finished request, and sends what is due.
-    pub(crate) fn finish(
-        &self,
-        reply: Reply,
-        batch: Batch,
-        fd: BorrowedFd<'_>,
-        memory: Option<&MemoryStore>,
-        pool: &Pool,
-    ) {
+    /// Takes the reply of a finished request, and sends what is due. `false`: the socket is [full](Full::Return), and some
+    /// thread must call [`send_due`](Self::send_due) and wait.
+    pub(crate) fn finish(&self, reply: Reply, batch: Batch, full: Full, to: &Client<'_>) -> bool {
         let mut state = self.lock();
         let ends_batch = match state.unfinished.get_mut(usize::from(batch.0)) {
             Some(left) => {
@@ -159,8 +160,17 @@ impl Replies {
         state.ready.push(reply);
         state.due |=
             ends_batch || state.ready_bytes >= ENOUGH_BYTES || state.ready.len() >= MAX_TOGETHER;
-        if state.sending || !state.due {
-            return;
+        self.send(state, full, to)
+    }
+
+    /// Sends what is due, and waits for the client where it must.
+    pub(crate) fn send_due(&self, to: &Client<'_>) {
+        self.send(self.lock(), Full::Wait, to);
+    }
+
+    fn send<'a>(&'a self, mut state: MutexGuard<'a, State>, full: Full, to: &Client<'_>) -> bool {
+        if state.sending {
+            return true;
         }
         state.sending = true;
         while state.due {
@@ -168,33 +178,127 @@ impl Replies {
             state.ready_bytes = 0;
             let spare = std::mem::take(&mut state.spare);
             let mut replies = std::mem::replace(&mut state.ready, spare);
-            let mut broken = state.broken;
+            let (begun, mut broken) = (state.begun, state.broken);
             drop(state);
-            for some in replies.chunks(MAX_TOGETHER) {
-                broken = broken || send(fd, some, memory).is_err();
-            }
+            let (mut sent, mut begun) = match broken {
+                true => (0, 0),
+                false => send_all(&replies, begun, full, to).unwrap_or_else(|_| {
+                    broken = true;
+                    (0, 0)
+                }),
+            };
             if broken {
                 // Wakes the reader, which ends the connection.
-                let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Both);
+                let _ = rustix::net::shutdown(to.socket, rustix::net::Shutdown::Both);
+                (sent, begun) = (replies.len(), 0);
             }
-            pool.give_back(replies.drain(..).map(|reply| (reply.slot, reply.buffer)));
+            let used = replies.drain(..sent);
+            to.pool
+                .give_back(used.map(|reply| (reply.slot, reply.buffer)));
             state = self.lock();
             state.broken = broken;
+            state.begun = begun;
+            if !replies.is_empty() {
+                // What became ready meanwhile follows it.
+                replies.append(&mut state.ready);
+                state.ready_bytes = replies.iter().map(|reply| reply.data.len()).sum();
+                state.due = true;
+                state.sending = false;
+                state.spare = std::mem::replace(&mut state.ready, replies);
+                return false;
+            }
             state.spare = replies;
         }
         state.sending = false;
+        true
     }
 }
 
-fn send(
-    fd: BorrowedFd<'_>,
+/// Where replies go, and what is freed by sending them.
+pub(crate) struct Client<'a> {
+    pub(crate) socket: BorrowedFd<'a>,
+    pub(crate) memory: Option<&'a MemoryStore>,
+    pub(crate) pool: &'a Pool,
+}
+
+/// Sends replies, the first one without the bytes of it that were sent before. Returns how many are sent as a whole, and how
+/// many bytes of the next one.
+fn send_all(
     replies: &[Reply],
-    memory: Option<&MemoryStore>,
-) -> std::io::Result<()> {
-    let mut pieces = [Piece::EMPTY; 2 * MAX_TOGETHER];
-    for (pair, reply) in pieces.chunks_exact_mut(2).zip(replies) {
-        pair[0] = Piece::new(reply.header.bytes());
-        pair[1] = reply.data(memory);
+    mut begun: usize,
+    full: Full,
+    to: &Client<'_>,
+) -> std::io::Result<(usize, usize)> {
+    for (nth, some) in replies.chunks(MAX_TOGETHER).enumerate() {
+        let mut pieces = [Piece::EMPTY; 2 * MAX_TOGETHER];
+        for (pair, reply) in pieces.chunks_exact_mut(2).zip(some) {
+            pair[0] = Piece::new(reply.header.bytes());
+            pair[1] = reply.data(to.memory);
+        }
+        let pieces = &mut pieces[..2 * some.len()];
+        socket::skip(pieces, begun);
+        let mut sent = begun + socket::send(to.socket, pieces, full)?;
+        for (before, reply) in some.iter().enumerate() {
+            if sent < reply.len() {
+                return Ok((nth * MAX_TOGETHER + before, sent));
+            }
+            sent -= reply.len();
+        }
+        begun = 0;
     }
-    socket::send(fd, &mut pieces[..2 * replies.len()])
+    Ok((replies.len(), 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// A reply with data of `slot`'s number, in a buffer.
+    fn reply(slot: u16, pool: &Pool) -> Reply {
+        let mut buffer = pool.small();
+        buffer[..8192].fill(slot as u8);
+        Reply {
+            header: ReplyHeader::simple(slot.into(), None),
+            data: Payload::Buffer(8192),
+            slot,
+            buffer: Some(buffer),
+        }
+    }
+
+    #[test]
+    fn replies_that_a_full_socket_refuses_are_sent_later_from_where_they_were_cut() {
+        let (socket, mut other) = UnixStream::pair().unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&socket, 4096).unwrap();
+        let (pool, replies) = (Pool::new(), Replies::new());
+        let client = Client {
+            socket: socket.as_fd(),
+            memory: None,
+            pool: &pool,
+        };
+        let slots: Vec<u16> = (0..100).map(|_| pool.try_slot().unwrap()).collect();
+        let mut expected = vec![];
+        let mut refused = 0;
+        for &slot in &slots {
+            let reply = reply(slot, &pool);
+            expected.extend(reply.header.bytes());
+            expected.extend([slot as u8; 8192]);
+            refused += usize::from(!replies.finish(reply, Batch::NONE, Full::Return, &client));
+        }
+        assert!(
+            refused > 50,
+            "the socket takes some kilobytes; refused: {refused}"
+        );
+        let mut got = vec![0; expected.len()];
+        std::thread::scope(|scope| {
+            scope.spawn(|| other.read_exact(&mut got).unwrap());
+            replies.send_due(&client);
+        });
+        assert!(got == expected);
+        // All slots are back.
+        pool.wait_idle();
+    }
 }

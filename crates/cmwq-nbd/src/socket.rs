@@ -34,6 +34,8 @@ pub(crate) struct Input {
     start: usize,
     end: usize,
     ahead: usize,
+    /// The last read of the socket took all that there was.
+    emptied: bool,
 }
 
 impl Input {
@@ -43,7 +45,13 @@ impl Input {
             start: 0,
             end: 0,
             ahead: AHEAD,
+            emptied: false,
         }
+    }
+
+    /// Whether the last read of the socket took all that there was.
+    pub(crate) fn emptied(&self) -> bool {
+        self.emptied
     }
 
     /// The next `N` bytes if they are here already.
@@ -66,10 +74,11 @@ impl Input {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         let until = self.buffer.len().min(self.end + self.ahead);
-        self.end += readv(
-            fd,
-            &mut [IoSliceMut::new(&mut self.buffer[self.end..until])],
-        )?;
+        let ahead = &mut self.buffer[self.end..until];
+        let asked = ahead.len();
+        let n = readv(fd, &mut [IoSliceMut::new(ahead)])?;
+        self.emptied = n < asked;
+        self.end += n;
         Ok(())
     }
 
@@ -88,8 +97,9 @@ impl Input {
         };
         while done < to.len() {
             let (wanted, ahead) = (&mut to[done..], &mut self.buffer[..self.ahead]);
-            let long = wanted.len();
+            let (long, asked) = (wanted.len(), wanted.len() + ahead.len());
             let n = readv(fd, &mut [IoSliceMut::new(wanted), IoSliceMut::new(ahead)])?;
+            self.emptied = n < asked;
             done += n.min(long);
             (self.start, self.end) = (0, n.saturating_sub(long));
         }
@@ -164,19 +174,28 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Sends all pieces, in order. A worker that waits for the client declares it, and its pool runs another worker meanwhile.
+/// What to do where the other side does not read fast enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// Wait. A worker that waits for the client declares it, and its pool runs another worker meanwhile.
+    Wait,
+    /// Return.
+    Return,
+}
+
+/// Sends the pieces, in order, and returns how many bytes were sent: all, unless the socket was `full`.
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn send(fd: BorrowedFd<'_>, pieces: &mut [Piece<'_>]) -> io::Result<()> {
-    let mut first = 0;
+pub(crate) fn send(fd: BorrowedFd<'_>, pieces: &mut [Piece<'_>], full: Full) -> io::Result<usize> {
+    let (mut first, mut total) = (0, 0);
     let mut waits = false;
     loop {
         while first < pieces.len() && pieces[first].vector.iov_len == 0 {
             first += 1;
         }
         if first == pieces.len() {
-            return Ok(());
+            return Ok(total);
         }
         let rest = &pieces[first..];
         let sent = if waits {
@@ -184,24 +203,33 @@ pub(crate) fn send(fd: BorrowedFd<'_>, pieces: &mut [Piece<'_>]) -> io::Result<(
         } else {
             sendmsg(fd, rest, libc::MSG_DONTWAIT)
         };
-        let mut sent = match sent {
+        let sent = match sent {
             Ok(sent) => sent,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if full == Full::Return {
+                    return Ok(total);
+                }
                 waits = true;
                 continue;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        for piece in &mut pieces[first..] {
-            let n = sent.min(piece.vector.iov_len);
-            piece.vector.iov_len -= n;
-            piece.vector.iov_base = piece.vector.iov_base.wrapping_byte_add(n);
-            sent -= n;
-            if sent == 0 {
-                break;
-            }
+        total += sent;
+        skip(&mut pieces[first..], sent);
+    }
+}
+
+/// Takes the first `bytes` away from the pieces.
+pub(crate) fn skip(pieces: &mut [Piece<'_>], mut bytes: usize) {
+    for piece in pieces {
+        if bytes == 0 {
+            break;
         }
+        let n = bytes.min(piece.vector.iov_len);
+        piece.vector.iov_len -= n;
+        piece.vector.iov_base = piece.vector.iov_base.wrapping_byte_add(n);
+        bytes -= n;
     }
 }
 

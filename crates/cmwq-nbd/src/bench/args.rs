@@ -14,7 +14,7 @@ const MAX_RUNTIME: usize = 3600;
 #[command(after_help = "Examples:
   cmwq-nbd bench --runtime 1 --runs 1 --scenarios 3,4k     # a minute
   cmwq-nbd bench --runtime 10 --runs 5 --html nbd.html     # hours
-  cmwq-nbd bench --scenarios nfs --scopes cache,cache_shard --shard-size 1,2,4,8 --nfs-block-size 512,4K
+  cmwq-nbd bench --scenarios nfs --scopes cache-strict,cache_shard-strict --shard-size 1,2,4,8 --nfs-block-size 512,4K
   cmwq-nbd bench --scenarios buffered --peers none         # as root
 Needs fio with its nbd engine (Debian: apt-get install fio). Uses, where they are installed: nbdkit, qemu-nbd and qemu-img
 (nbdkit, qemu-utils) as peers, nbdfuse (libnbd-bin, fuse3) for the scenarios nfs and buffered. The latter mounts a file system, by a

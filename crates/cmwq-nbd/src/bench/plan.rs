@@ -122,7 +122,9 @@ impl Scenario {
     pub(super) fn scopes(self, chosen: &[&'static str]) -> Vec<&'static str> {
         let published: &[&str] = match self {
             Scenario::Jobs(_) | Scenario::Scaled => &SCOPES,
-            Scenario::Small | Scenario::Buffered | Scenario::Mounted => &["cache", "cache_shard"],
+            Scenario::Small | Scenario::Buffered => &["cache", "cache_shard"],
+            // Of a queue that is not strict the readers carry out short requests themselves.
+            Scenario::Mounted => &["cache", "cache-strict", "cache_shard", "cache_shard-strict"],
         };
         let is_published = |scope: &&'static str| published.contains(scope);
         chosen.iter().copied().filter(is_published).collect()
@@ -252,7 +254,10 @@ mod tests {
         assert_eq!(Scenario::Buffered.scopes(&SCOPES), ["cache", "cache_shard"]);
         assert_eq!(Scenario::Small.scopes(&SCOPES), ["cache", "cache_shard"]);
         assert_eq!(Scenario::Scaled.scopes(&SCOPES), SCOPES);
-        assert_eq!(Scenario::Mounted.scopes(&["cpu", "cache"]), ["cache"]);
+        assert_eq!(
+            Scenario::Mounted.scopes(&["cpu", "cache-strict"]),
+            ["cache-strict"]
+        );
     }
 
     #[test]

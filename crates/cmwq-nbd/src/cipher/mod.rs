@@ -8,6 +8,7 @@ mod evp;
 mod xts_128;
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
 use crossbeam_utils::CachePadded;
@@ -18,6 +19,9 @@ use crate::key::{Key, KeyError};
 
 /// Initial vectors count in this unit.
 const VECTOR_UNIT: u64 = 512;
+/// Initial vectors that are made together, before the first is used. The library loads each as a whole: right after the two halves were
+/// stored, a load would wait for both.
+const GROUP: usize = 8;
 
 /// A key that is ready to be used, by any number of threads at the same time. Its memory is wiped when it is dropped.
 pub struct Cipher {
@@ -131,24 +135,20 @@ impl Sectors<'_> {
     /// If the lengths differ or are no whole sectors.
     pub fn copy(&mut self, offset: u64, from: &[u8], to: &mut [u8]) -> io::Result<()> {
         assert_eq!(from.len(), to.len());
-        let size = self.sector_size;
-        let vectors = self.vectors(offset, from.len());
-        let sectors = from.chunks_exact(size).zip(to.chunks_exact_mut(size));
-        let direction = self.direction();
-        for (vector, (from, to)) in vectors.zip(sectors) {
+        self.each(offset, from.len(), |direction, vector, sector| {
+            let (from, to) = (&from[sector.clone()], &mut to[sector]);
             match direction {
                 Direction::Bits512(context) => {
-                    context.set_vector(&vector)?;
+                    context.set_vector(vector)?;
                     // SAFETY: two slices of one length, one of them borrowed exclusively.
-                    unsafe { context.update(from.as_ptr(), to.as_mut_ptr(), size)? };
+                    unsafe { context.update(from.as_ptr(), to.as_mut_ptr(), from.len()) }
                 }
                 Direction::Bits256(mode) => {
                     to.copy_from_slice(from);
-                    mode.sector(vector, to)?;
+                    mode.sector(*vector, to)
                 }
             }
-        }
-        Ok(())
+        })
     }
 
     /// As [`copy`](Self::copy), in place.
@@ -159,18 +159,35 @@ impl Sectors<'_> {
     /// # Panics
     /// As [`copy`](Self::copy).
     pub fn in_place(&mut self, offset: u64, data: &mut [u8]) -> io::Result<()> {
-        let size = self.sector_size;
-        let vectors = self.vectors(offset, data.len());
-        let direction = self.direction();
-        for (vector, sector) in vectors.zip(data.chunks_exact_mut(size)) {
+        self.each(offset, data.len(), |direction, vector, sector| {
+            let sector = &mut data[sector];
             match direction {
                 Direction::Bits512(context) => {
-                    context.set_vector(&vector)?;
+                    context.set_vector(vector)?;
                     let start = sector.as_mut_ptr();
                     // SAFETY: borrowed exclusively; in place is allowed.
-                    unsafe { context.update(start, start, size)? };
+                    unsafe { context.update(start, start, sector.len()) }
                 }
-                Direction::Bits256(mode) => mode.sector(vector, sector)?,
+                Direction::Bits256(mode) => mode.sector(*vector, sector),
+            }
+        })
+    }
+
+    /// Calls `f` with each sector's initial vector and its place in the range.
+    fn each(
+        &mut self,
+        offset: u64,
+        length: usize,
+        mut f: impl FnMut(&mut Direction, &[u8; 16], Range<usize>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let size = self.sector_size;
+        let mut vectors = self.vectors(offset, length);
+        let direction = self.direction();
+        for group in (0..length).step_by(GROUP * size) {
+            let ready: [_; GROUP] = std::array::from_fn(|_| vectors.next().unwrap_or_default());
+            let sectors = (group..length).step_by(size);
+            for (start, vector) in sectors.zip(&ready) {
+                f(direction, vector, start..start + size)?;
             }
         }
         Ok(())

@@ -80,7 +80,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SCOPE", help = format!("Which CPUs share a pool: {}", scope_names()))]
     affinity_scope: Option<String>,
 
-    /// Requests never leave the pod that they were queued from
+    /// Requests never leave the pod that they were queued from, and all are queued
     #[arg(long)]
     strict: bool,
 

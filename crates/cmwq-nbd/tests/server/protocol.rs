@@ -313,6 +313,34 @@ fn many_in_flight_are_each_answered_once() {
 }
 
 #[test]
+fn a_client_may_send_as_many_requests_as_there_are_slots_before_it_reads_an_answer() {
+    // More replies than the server's socket takes, and then more data than the client's does.
+    const READS: u64 = 240;
+    const WRITES: u64 = 16;
+    for encrypted in [false, true] {
+        let server = serve(memory(2 * SIZE), encrypted.then(|| cipher(64, 512)), false);
+        let mut client = server.client();
+        rustix::net::sockopt::set_socket_send_buffer_size(&client.stream, 4096).unwrap();
+        let data = pattern(0, 8192, 0);
+        client.write(SIZE, &data).unwrap();
+        for _ in 0..READS {
+            client.send(command::READ, 0, SIZE, 8192, &[]);
+        }
+        for n in 0..WRITES {
+            client.send(command::WRITE, 0, n * 8192, 8192, &data);
+        }
+        for _ in 0..READS + WRITES {
+            let answer = client.receive();
+            assert_eq!(answer.error, 0);
+            assert!(answer.data.is_empty() || answer.data == data);
+        }
+        for n in 0..WRITES {
+            assert!(client.read(n * 8192, 8192).unwrap() == data);
+        }
+    }
+}
+
+#[test]
 fn sectors_that_two_clients_write_belong_to_one_of_them() {
     for (encrypted, length) in [(true, 8192), (false, 8192), (true, 128 << 10)] {
         let server = serve(memory(SIZE), encrypted.then(|| cipher(64, 512)), false);
