@@ -1,11 +1,11 @@
 //! What a release needs of the manifests: one version everywhere, complete descriptions, licences that go with ours.
 //!
 //! Sabotage tried: another version in cmwq.h, a published crate without a description or a licence file, `publish = false` taken from
-//! cmwq-vm each fail a test here.
+//! cmwq-vm, the workspaces inside not excluded each fail a test here.
 
 mod common;
 
-use common::crate_dir;
+use common::{crate_dir, folder};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -39,11 +39,16 @@ fn read(path: &str) -> String {
 }
 
 fn packages(options: &[&str]) -> Vec<Value> {
+    packages_of(&root(), &[&["--locked"], options].concat())
+}
+
+/// The packages that cargo finds for the workspace in a folder.
+fn packages_of(folder: &Path, options: &[&str]) -> Vec<Value> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--format-version=1", "--locked", "--offline"])
+        .args(["metadata", "--format-version=1", "--offline"])
         .args(options)
-        .current_dir(root())
+        .current_dir(folder)
         .output()
         .expect("cargo");
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -142,6 +147,27 @@ fn what_is_published_says_all_that_crates_io_and_docs_rs_want() {
         assert_eq!(features, documented, "{name}");
     }
     assert_eq!(published, PUBLISHED.map(str::to_owned).into());
+}
+
+/// cargo looks for the workspace of a package in those that it has loaded already, and only then in the folders above it.
+#[test]
+fn a_program_may_depend_on_the_library_and_on_a_drop_in() {
+    let folder = folder("both");
+    let checkout = root().canonicalize().expect("a folder");
+    let manifest = format!(
+        "[package]\nname = \"both\"\nedition = \"2024\"\n[workspace]\n[dependencies]\ncmwq = {{ path = {:?} }}\nthreadpool = {{ path = {:?} }}\n",
+        checkout.join("crates/cmwq"),
+        checkout.join("dropins/threadpool"),
+    );
+    fs::create_dir_all(folder.join("src")).expect("a folder");
+    fs::write(folder.join("src/main.rs"), "fn main() {}\n").expect("a file");
+    fs::write(folder.join("Cargo.toml"), manifest).expect("a file");
+    // With the versions that are here already.
+    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).expect("a file");
+    let all = packages_of(&folder, &["--filter-platform=x86_64-unknown-linux-gnu"]);
+    for name in ["cmwq", "threadpool"] {
+        assert!(all.iter().any(|package| package["name"] == name), "{name}");
+    }
 }
 
 /// The parts of a licence expression around a word, outside of parentheses.

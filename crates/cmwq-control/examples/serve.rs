@@ -1,5 +1,5 @@
 //! A process to try the commands on: four workqueues under a light load, served until it is killed or for as many seconds as its argument
-//! says.
+//! says. With `CMWQ_CONTROL=1 CMWQ_CONTROL_HTTP=127.0.0.1:9464` its metrics are served there too.
 //!
 //! `cargo run --release -p cmwq-control --example serve`, and then `cmwq top` in another terminal.
 
@@ -21,7 +21,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(text) => text.parse()?,
         None => u64::MAX / 4,
     };
-    let control = cmwq_control::serve()?;
+    // As the environment asks; without being asked as well.
+    let control = match cmwq_control::serve_if_asked()? {
+        Some(control) => control,
+        None => cmwq_control::serve()?,
+    };
     println!(
         "process {} serves at {}",
         std::process::id(),

@@ -1,6 +1,7 @@
 //! docs/grafana-dashboard.json: each metric that it asks for is one that a process has, and its panels have places of their own.
 //!
-//! It fails when a metric has another name there or here, or when two panels stand at one place.
+//! It fails when a metric has another name there or here, when two panels stand at one place, or when a panel's legend or a variable lacks a
+//! field that Grafana's schema requires.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -40,6 +41,11 @@ fn the_dashboard_asks_for_metrics_that_exist() {
         assert!(ids.insert(panel["id"].as_u64()), "{title}: its id is taken");
         let corner = (place["x"].as_u64(), place["y"].as_u64());
         assert!(places.insert(corner), "{title}: its place is taken");
+        // What Grafana's schema requires; `scripts/dashboard` checks all of it.
+        for field in ["calcs", "displayMode", "placement", "showLegend"] {
+            let legend = &panel["options"]["legend"];
+            assert!(!legend[field].is_null(), "{title}: its legend's {field}");
+        }
         let targets = panel["targets"].as_array().expect("targets");
         for expression in targets
             .iter()
@@ -55,6 +61,13 @@ fn the_dashboard_asks_for_metrics_that_exist() {
         .as_array()
         .expect("variables");
     for variable in variables {
+        for field in ["text", "value"] {
+            let name = &variable["name"];
+            assert!(
+                !variable["current"][field].is_null(),
+                "{name}: its {field} at first"
+            );
+        }
         if let Some(definition) = variable["definition"].as_str() {
             assert!(names(definition).is_subset(&existing), "{definition}");
         }
