@@ -280,7 +280,7 @@ impl Private {
     /// `instruction` accesses this address; returns the distance at which it goes on, if it is known.
     #[inline]
     fn goes_on(&mut self, instruction: usize, address: usize) -> Option<isize> {
-        let stride = &mut self.strides[(instruction / 8 ^ instruction / 512) % STRIDES];
+        let stride = &mut self.strides[((instruction / 8) ^ (instruction / 512)) % STRIDES];
         if stride.instruction != instruction {
             *stride = Stride {
                 instruction,
