@@ -8,6 +8,9 @@
 //! A CPU does not wait for the transfers of its stores, nor for prefetches: stores go through a buffer, which takes effect in order and which a
 //! read-modify-write drains first. An access of a line that is on its way waits for the line.
 //!
+//! A CPU also sends for lines by itself, as processors with a stride prefetcher do: what one instruction accesses at a constant distance from its access before. It does
+//! so after three accesses in a row, so many steps ahead.
+//!
 //! A CPU's own cache holds so many lines; one that it used before it fetched as many others has gone to the last-level cache.
 #![forbid(unsafe_code)]
 
@@ -57,9 +60,28 @@ struct Kept {
 /// Requests of a CPU that may be under way at a time, as far as it matters which.
 const KEPT: usize = 8;
 
+/// The accesses of one instruction.
+#[derive(Clone, Copy, Default)]
+struct Stride {
+    instruction: usize,
+    last: usize,
+    distance: isize,
+    /// How often in a row it was this one.
+    times: u32,
+}
+
+/// Instructions of which a CPU knows the last access.
+const STRIDES: usize = 64;
+/// Distances in a row after which a CPU expects the next one.
+const SURE: u32 = 2;
+/// Longer ones, in bytes, are no stride: a prefetcher does not leave a page.
+const LONGEST: isize = 2048;
+
 /// What a CPU has in its caches and buffers.
 #[derive(Clone)]
 struct Private {
+    /// By instruction.
+    strides: [Stride; STRIDES],
     /// When the last store of the buffer takes effect.
     stored_at: u64,
     kept: [Kept; KEPT],
@@ -84,6 +106,7 @@ impl Lines {
             lines: Vec::new(),
             private: vec![
                 Private {
+                    strides: [Stride::default(); STRIDES],
                     stored_at: 0,
                     kept: [Kept {
                         line: u32::MAX,
@@ -215,6 +238,20 @@ impl Lines {
         done
     }
 
+    /// `cpu` accesses this address by `instruction`; returns the address that it sends for, if it does.
+    #[inline]
+    pub(crate) fn expected(
+        &mut self,
+        instruction: usize,
+        address: usize,
+        cpu: usize,
+        ahead: isize,
+    ) -> Option<usize> {
+        let distance = self.private[cpu].goes_on(instruction, address)?;
+        let next = address.wrapping_add_signed(ahead * distance);
+        (next / 64 != address / 64).then_some(next)
+    }
+
     /// Sends for a line that `cpu` is about to access, without waiting for it.
     pub(crate) fn prefetch(
         &mut self,
@@ -240,6 +277,31 @@ impl Lines {
 }
 
 impl Private {
+    /// `instruction` accesses this address; returns the distance at which it goes on, if it is known.
+    #[inline]
+    fn goes_on(&mut self, instruction: usize, address: usize) -> Option<isize> {
+        let stride = &mut self.strides[((instruction / 8) ^ (instruction / 512)) % STRIDES];
+        if stride.instruction != instruction {
+            *stride = Stride {
+                instruction,
+                last: address,
+                ..Stride::default()
+            };
+            return None;
+        }
+        let distance = address.wrapping_sub(stride.last) as isize;
+        if distance == 0 {
+            return None;
+        }
+        stride.last = address;
+        if distance != stride.distance || distance.abs() > LONGEST {
+            (stride.distance, stride.times) = (distance, 0);
+            return None;
+        }
+        stride.times = stride.times.saturating_add(1);
+        (stride.times >= SURE).then_some(distance)
+    }
+
     /// When a line is there that comes, or that no other CPU's request can have taken yet.
     fn keeps(&self, line: Line, now: u64) -> Option<u64> {
         let mut kept = self.kept.iter();

@@ -107,14 +107,7 @@ pub fn new_line() -> Line {
 #[inline]
 #[must_use]
 pub fn line_at(address: usize) -> Line {
-    with(|vm| match vm.by_address.get(&(address / 64)) {
-        Some(&line) => line,
-        None => {
-            let line = vm.lines.add();
-            vm.by_address.insert(address / 64, line);
-            line
-        }
-    })
+    with(|vm| vm.line_at(address))
 }
 
 /// Accesses a line. What the caller does until its next visible operation happens when the line is there.
@@ -155,6 +148,7 @@ pub fn touch(address: usize, kind: Access) {
     with(|vm| {
         if !vm.merges_pauses {
             vm.waits.note(place, took);
+            vm.send_ahead(std::ptr::from_ref(place).addr(), address, kind);
         }
     });
 }

@@ -431,6 +431,34 @@ impl Vm {
         done > now + update_ns
     }
 
+    #[inline]
+    pub(crate) fn line_at(&mut self, address: usize) -> Line {
+        match self.by_address.get(&(address / 64)) {
+            Some(&line) => line,
+            None => {
+                let line = self.lines.add();
+                self.by_address.insert(address / 64, line);
+                line
+            }
+        }
+    }
+
+    /// The CPU has accessed this address by `instruction`, and sends for what follows at the same distance.
+    #[inline]
+    pub(crate) fn send_ahead(&mut self, instruction: usize, address: usize, access: Access) {
+        let (cpu, now, ahead) = (self.cpu, self.now(), self.costs.strides_ahead as isize);
+        if ahead == 0 {
+            return;
+        }
+        if let Some(next) = self.lines.expected(instruction, address, cpu, ahead) {
+            let line = self.line_at(next);
+            let to_write = access != Access::Read;
+            let (costs, distances) = (&self.costs, &self.distances);
+            self.lines
+                .prefetch(line, to_write, cpu, now, costs, distances);
+        }
+    }
+
     pub(crate) fn spawn(
         &mut self,
         name: String,

@@ -18,6 +18,8 @@ pub struct Costs {
     pub transfer_ns: [u64; 5],
     /// How often, in parts per thousand, a CPU to which a line has come keeps it for half a transfer though others wait for it.
     pub kept_ppt: u64,
+    /// How many accesses ahead a CPU sends for what an instruction accesses at a constant distance; 0: it does not.
+    pub strides_ahead: u64,
     /// Lines that fit into a CPU's own caches.
     pub private_lines: u64,
     /// What a read-modify-write takes of a line that the CPU has, in ps. Loads and stores of such a line are among the instructions.

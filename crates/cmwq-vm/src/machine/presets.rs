@@ -30,6 +30,7 @@ pub struct Preset {
 const SYSTEM: Costs = Costs {
     transfer_ns: [20, 9, 50, 100, 140],
     kept_ppt: 400,
+    strides_ahead: 4,
     private_lines: 16_384,
     update_ps: 5_000,
     between_ps: 1_500,
