@@ -62,7 +62,7 @@ const X86: Model = Model {
 const ARM: Model = Model {
     fitted: Fitted::Counter,
     path_ns: 6_000,
-    queue_ppt: 333,
+    queue_ppt: 583,
     kept_ppt: 150,
 };
 /// Of critical sections, where it is not fitted: between what comes out for Grace and for the 8321HC.
