@@ -118,6 +118,11 @@ impl List {
         }
     }
 
+    /// The address of the first item.
+    pub(crate) fn head(&self) -> Option<usize> {
+        self.iter().next().map(RawWork::address)
+    }
+
     /// The items, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &RawWork> {
         let mut next = self.first;

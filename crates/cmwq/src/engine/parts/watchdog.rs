@@ -79,7 +79,7 @@ impl Watchdog {
         *self.state.lock() = State::default();
     }
 
-    /// One beat; `waits`: all lists where something waited during `look`. Returns the lists to report, and the time of the next beat. `None`: there
+    /// The service thread calls this at each beat; `waits`: all lists where something waited during `look`. Returns the lists to report, and the time of the next beat. `None`: there
     /// is no threshold any more.
     pub(in crate::engine) fn beat(
         &self,

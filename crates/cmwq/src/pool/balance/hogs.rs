@@ -36,9 +36,6 @@ impl Pool {
         let stuck = completed <= u64::from(guard.running());
         if guard.hogs.workers == 0 || !guard.has_waiting() || !stuck {
             guard.hogs.moves_on();
-            if !guard.has_waiting() {
-                guard.no_room_beside_hogs();
-            }
             return;
         }
         let waiting = u32::try_from(guard.waiting()).unwrap_or(u32::MAX);
@@ -167,8 +164,13 @@ mod tests {
         let (pool, [one, _endless]) = hogged(&Arc::default(), 20);
         assert_eq!(targets(&pool, 6).last(), Some(&22));
         pool.lock().end(one);
+        assert_eq!(targets(&pool, 1), [2 + 4]);
         stubs::run_all(&pool);
-        assert_eq!(targets(&pool, 1), [2 + 1]);
+        let mut watch = Watch::default();
+        watch.add(Arc::downgrade(&pool));
+        watch.tick(1_000_000_000);
+        watch.tick(1_002_000_000);
+        assert_eq!(pool.lock().target(), 2 + 1);
     }
 
     #[test]

@@ -189,6 +189,7 @@ impl Pool {
             };
             let is_used = !guard.forget_sleepers();
             guard.hogs.moves_on();
+            guard.no_room_beside_hogs();
             let counts_hogs = guard.running() > 0 && self.counts_all_hogs();
             watched.calm_ticks += 1;
             if caller_slots || counts_hogs {

@@ -6,7 +6,6 @@
 //! They wait because as many are active as `max_active` admits, and none of those has ended. Frozen queues wait on purpose.
 #![forbid(unsafe_code)]
 
-use crate::item::{List, RawWork};
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::pwq::PwqKey;
 
@@ -51,22 +50,18 @@ pub(crate) struct Waits {
     pub(crate) behind_front: Option<usize>,
 }
 
-fn first(list: &List) -> Option<usize> {
-    list.iter().next().map(RawWork::address)
-}
-
 impl PoolGuard<'_> {
     /// The lists of the pool where something waits.
     pub(crate) fn waits(&mut self) -> Vec<Waits> {
         self.drain();
         let id = self.pool().id;
-        let ready = self.head().map(|first| Waits {
+        let ready = self.worklist.head().map(|first| Waits {
             list: WaitList::Ready(id),
             progress: Progress::new(self.stats.started_in_turn(), first),
             behind_front: None,
         });
         let inactive = self.pwqs.iter().filter_map(|(place, pwq)| {
-            let first = first(&pwq.inactive)?;
+            let first = pwq.inactive.head()?;
             (pwq.limit.admits() > 0).then(|| Waits {
                 list: WaitList::Inactive(id, self.key_of(place)),
                 progress: Progress::new(pwq.nr_moved(), first),

@@ -124,7 +124,7 @@ impl PoolGuard<'_> {
         {
             return None;
         }
-        let overtakes = self.head() != Some(item.address());
+        let overtakes = self.worklist.head() != Some(item.address());
         let pending = self.unlink(pool, item)?;
         let task = self.start_or_hand_over(pending, Executor::worker())?;
         self.stats.overtook += u64::from(overtakes);

@@ -193,7 +193,7 @@ impl Rescuer {
             return None;
         }
         loop {
-            let head = guard.head();
+            let head = guard.worklist.head();
             let item = guard.worklist.take_next_of(pwq.place)?;
             let overtakes = head != Some(item.address());
             if let Some(task) = guard.start_or_hand_over(item, Executor::rescuer()) {

@@ -262,11 +262,6 @@ impl Inner {
         !self.worklist.is_empty() || !self.staged.is_empty()
     }
 
-    /// The address of the first item of the worklist.
-    pub(in crate::pool) fn head(&self) -> Option<usize> {
-        self.worklist.iter().next().map(RawWork::address)
-    }
-
     /// Notes whether anything has started in turn since the last call.
     pub(in crate::pool) fn note_standstill(&mut self) {
         let waits = self.has_waiting();
