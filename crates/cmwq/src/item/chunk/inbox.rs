@@ -307,6 +307,12 @@ impl Taken {
         self.oldest_part().map(|part| part.pwq())
     }
 
+    /// The same, if the chunk holds closures.
+    pub(crate) fn pwq_of_closures(&mut self) -> Option<u32> {
+        let part = self.oldest_part()?;
+        part.holds_closures().then(|| part.pwq())
+    }
+
     /// The oldest items, up to `most` of one chunk, if the oldest is in one; it stops before the first whose address and function do not meet
     /// `fits`. No item is touched.
     #[inline]
@@ -350,6 +356,12 @@ impl Taken {
         self.newest = self.newest.or(Some(item));
         self.oldest = Some(item);
         self.len += 1;
+    }
+
+    /// What is left of the oldest chunk, if the oldest item is in one.
+    pub(crate) fn take_chunk(&mut self) -> Option<Part> {
+        self.oldest_part()?;
+        self.part.take()
     }
 
     #[inline]

@@ -67,6 +67,10 @@ impl Part {
         self.chunk().about.destination.pwq
     }
 
+    pub(in crate::item) fn holds_closures(&self) -> bool {
+        self.chunk().about.destination.contents == Contents::Closures
+    }
+
     /// How many entries are left.
     #[inline]
     pub(crate) fn len(&self) -> usize {
@@ -85,7 +89,7 @@ impl Part {
     }
 
     /// The next entry, as an item.
-    pub(in crate::item) fn pop_item(&mut self) -> Pending {
+    pub(crate) fn pop_item(&mut self) -> Pending {
         self.next += 1;
         self.chunk().take_item(self.next - 1)
     }

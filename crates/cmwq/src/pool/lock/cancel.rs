@@ -36,7 +36,7 @@ impl PoolGuard<'_> {
         let list = match place.seat {
             Seat::None => return None,
             Seat::Worklist => &mut self.worklist,
-            Seat::Inactive => &mut self.pwqs[place.pwq()].inactive,
+            Seat::Inactive => self.pwqs[place.pwq()].inactive.items(),
             Seat::Scheduled => {
                 let run = self.busy.find(item.address(), item.func())?;
                 &mut self.busy.get_mut(run).scheduled

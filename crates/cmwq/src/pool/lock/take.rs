@@ -17,7 +17,7 @@ impl PoolGuard<'_> {
     #[inline]
     pub(crate) fn drain(&mut self) {
         self.collect();
-        while let Some(item) = self.staged.pop_front() {
+        while let Some(item) = self.next_staged() {
             self.accept_item(item);
         }
     }
@@ -39,12 +39,44 @@ impl PoolGuard<'_> {
         let mut few = 0;
         while self.worklist.is_empty() || few < ACCEPTED_AT_ONCE && !self.staged.begins_with_chunk()
         {
-            let Some(item) = self.staged.pop_front() else {
+            let Some(item) = self.next_staged() else {
                 return;
             };
             self.accept_item(item);
             few += 1;
         }
+    }
+
+    /// The oldest staged item. Before that, closures that have to wait for a credit are accepted, a chunk at a time.
+    #[inline]
+    fn next_staged(&mut self) -> Option<Pending> {
+        while self.staged.begins_with_chunk() && self.accept_closures_that_wait() {}
+        self.staged.pop_front()
+    }
+
+    /// Accepts what is left of the oldest chunk, if it is closures that have to wait.
+    fn accept_closures_that_wait(&mut self) -> bool {
+        let inner: &mut Inner = self;
+        let Some(place) = inner.staged.pwq_of_closures() else {
+            return false;
+        };
+        if !inner.pwqs[place].makes_wait() {
+            return false;
+        }
+        let Some(part) = inner.staged.take_chunk() else {
+            return false;
+        };
+        if inner.pwqs[place].accept_part(part) {
+            self.must_wait(place);
+        }
+        true
+    }
+
+    /// A pool workqueue begins to wait for a credit.
+    fn must_wait(&mut self, place: u32) {
+        let front = self.pwqs[place].owner.front.clone();
+        let key = self.key_of(place);
+        self.note(Event::MustWait(front, key));
     }
 
     /// Accepts one item under the lock, past the inbox: for a redirect to the pool that runs it.
@@ -65,9 +97,7 @@ impl PoolGuard<'_> {
             Accepted::Active(item) => Some(item),
             Accepted::Inactive => None,
             Accepted::BeginsToWait => {
-                let front = self.pwqs[place].owner.front.clone();
-                let key = self.key_of(place);
-                self.note(Event::MustWait(front, key));
+                self.must_wait(place);
                 None
             }
         }
@@ -83,7 +113,7 @@ impl PoolGuard<'_> {
             if let Some(first) = self.worklist.pop_front() {
                 return Some(first);
             }
-            let item = self.staged.pop_front()?;
+            let item = self.next_staged()?;
             if let Some(active) = self.accept_unless_it_waits(item) {
                 if self.worklist.is_empty() {
                     return Some(active);

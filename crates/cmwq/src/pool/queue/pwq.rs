@@ -4,9 +4,10 @@ use super::caller_slot::CallerSlot;
 use super::colours::Colours;
 use super::credits::NodeLimit;
 use super::held::HeldCredits;
+use super::inactive::Inactive;
 use super::stats::PwqStats;
 use super::together::Together;
-use crate::item::{List, Pending, Seat};
+use crate::item::{List, Part, Pending};
 use crate::pool::task::current::{Current, number};
 use crate::trace::events;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ pub(crate) struct PoolWorkqueue<O> {
     /// The used ones are those of the active items: on the worklist or running.
     pub(in crate::pool) credits: HeldCredits,
     /// Accepted items that have no credit yet, oldest first.
-    pub(in crate::pool) inactive: List,
+    pub(in crate::pool) inactive: Inactive,
     /// In the line for a credit.
     pub(in crate::pool) waiting: bool,
     /// Items in a row that began with a credit of one that had ended, while others waited too.
@@ -96,7 +97,7 @@ impl<O> PoolWorkqueue<O> {
             node,
             colours: Colours::new(colour),
             credits: HeldCredits::default(),
-            inactive: List::new(Seat::Inactive),
+            inactive: Inactive::new(),
             waiting: false,
             own_turns: 0,
             retired: false,
@@ -252,6 +253,13 @@ impl<O> PoolWorkqueue<O> {
         self.may_batch() && self.inactive.is_empty() && !self.waiting
     }
 
+    /// Accepts closures of a chunk, which have to wait. `true`: the pool workqueue begins to wait for a credit.
+    pub(in crate::pool) fn accept_part(&mut self, part: Part) -> bool {
+        self.colours.transition_none_to_in_flight(part.len() as u32);
+        self.inactive.push_part(part, self.colours.current());
+        self.begin_waiting()
+    }
+
     /// How many credits are unused, up to `most`; takes portions from the store until there are so many, or no more.
     #[inline]
     pub(in crate::pool) fn credits_at_hand(&mut self, most: usize) -> usize {
@@ -263,6 +271,13 @@ impl<O> PoolWorkqueue<O> {
             }
         }
         usize::try_from(self.credits.unused()).map_or(0, |unused| unused.min(most))
+    }
+
+    /// Whether an item that is accepted now has to wait. If not, a credit is at hand.
+    pub(in crate::pool) fn makes_wait(&mut self) -> bool {
+        // Inactive items are never overtaken.
+        let may_pass = self.inactive.is_empty() && !self.waiting && !self.plugged;
+        !may_pass || self.credits_at_hand(1) == 0
     }
 
     /// Accepts so many items, which are active at once: there are credits for them.

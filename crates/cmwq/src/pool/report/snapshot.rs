@@ -1,7 +1,7 @@
 //! What a pool does, copied under its lock and printed without.
 #![forbid(unsafe_code)]
 
-use crate::item::List;
+use crate::item::{RawWork, WorkFn};
 use crate::pool::attrs::kind::PoolKind;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::stats::PoolStats;
@@ -102,9 +102,9 @@ pub(crate) mod flags {
 /// So many items of a list are copied: the pool's lock is held meanwhile.
 pub(crate) const MOST_LISTED: usize = 1000;
 
-fn funcs(list: &List) -> Vec<usize> {
-    let listed = list.iter().take(MOST_LISTED);
-    listed.map(|item| number(item.func())).collect()
+/// The first of them.
+fn listed(funcs: impl Iterator<Item = Option<WorkFn>>) -> Vec<usize> {
+    funcs.take(MOST_LISTED).map(number).collect()
 }
 
 #[cfg(all(test, not(cmwq_loom)))]
@@ -162,7 +162,7 @@ impl Pool {
             func: number(run.func),
             description: description.map(str::to_owned),
             for_ns: now.saturating_sub(run.since_ns),
-            scheduled: funcs(&run.scheduled),
+            scheduled: listed(run.scheduled.iter().map(RawWork::func)),
         });
         let in_caller_slots = guard.pwqs.iter().flat_map(|(place, pwq)| {
             let running = pwq
@@ -195,7 +195,7 @@ impl Pool {
             freezable: pwq.owner.front.is_freezable(),
             mayday: pwq.mayday,
             pending: pending.remove(&place).unwrap_or_default(),
-            inactive: funcs(&pwq.inactive),
+            inactive: listed(pwq.inactive.funcs()),
             nr_inactive: pwq.inactive.len(),
             admits: pwq.limit.admits(),
             group: pwq.limit.shared().map(|shared| {

@@ -1,9 +1,12 @@
 //! Which credits a pool workqueue takes, uses and gives back.
 
-use crate::item::RawWork;
+use crate::item::closure::Small;
+use crate::item::{OpenChunk, RawWork};
+use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::pool::PwqState;
 use crate::pool::tests::{claim, only_pwq, queue};
 use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
 
 extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
 
@@ -75,4 +78,59 @@ fn a_pool_workqueue_in_the_line_goes_on_by_itself_for_some_items_and_then_gives_
     pwq.waiting = false;
     limit.one_less_waits();
     pwq.give_back_unused();
+}
+
+#[test]
+fn closures_that_wait_for_a_credit_stay_in_their_chunk_and_keep_their_place() {
+    let [active, between] = std::array::from_fn(|_| RawWork::new(nothing));
+    // On a pool of one CPU there are no chunks.
+    let (_engine, wq, pool) = queue(2, 1);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let note = |nth: usize| {
+        let order = order.clone();
+        let small = Small::of(move || order.lock().expect("nobody panics").push(nth));
+        small.unwrap_or_else(|_| unreachable!("two words"))
+    };
+    {
+        let mut guard = pool.lock();
+        let place = only_pwq(&guard);
+        let together = guard.pwqs[place].together.clone().expect("it has chunks");
+        let chunks = &together.closures;
+        let publish = |nth: std::ops::Range<usize>| {
+            let open = OpenChunk::none();
+            let _ = pool.inbox.push_closure(&note(nth.start), chunks, &open);
+            for nth in nth.skip(1) {
+                assert!(open.add_closure(chunks.serial(), &note(nth)));
+            }
+            open.leave();
+        };
+        // How many wait, and how many of them as items.
+        let wait = |guard: &mut PoolGuard<'_>| {
+            guard.drain();
+            let inactive = &mut guard.pwqs[place].inactive;
+            assert_eq!(inactive.funcs().count(), inactive.len());
+            assert!(inactive.head().is_some());
+            (inactive.len(), inactive.items().len())
+        };
+        guard.accept_item(claim(&active, pool.id, place));
+        publish(0..3);
+        assert_eq!(wait(&mut guard), (3, 0));
+        publish(3..5);
+        assert_eq!(wait(&mut guard), (5, 0));
+        // An item may be cancelled, so it is on the list, and those before it are too.
+        guard.accept_item(claim(&between, pool.id, place));
+        assert_eq!(wait(&mut guard), (6, 6));
+        publish(5..8);
+        assert_eq!(wait(&mut guard), (9, 6));
+        assert_eq!(guard.pwqs[place].nr_in_flight(), 10);
+        let taken = guard.take_out(pool.id, &between);
+        taken.expect("it waits").0.release();
+        assert_eq!(wait(&mut guard), (8, 5));
+    }
+    wq.flush().expect("not from an item");
+    assert_eq!(
+        *order.lock().expect("nobody panics"),
+        [0, 1, 2, 3, 4, 5, 6, 7]
+    );
+    assert_eq!(wq.counts(), (9, 9));
 }
