@@ -1,5 +1,6 @@
 //! [`Unblock`]: a blocking handle with asynchronous traits.
 
+use crate::items::channel;
 use crate::job::{End, Job};
 use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 use futures_lite::Stream;
@@ -75,10 +76,11 @@ impl<T> Unblock<T> {
         T: Send + 'static,
     {
         let _ = self.stop().await;
-        let (sender, receiver) = async_channel::bounded(1);
+        let (sender, mut receiver) = channel(1);
         self.job = Some(Job::call(self.take(), op, sender));
-        let result = receiver.recv().await;
-        result.expect("`Unblock::with_mut()` operation has panicked")
+        let result = poll_fn(|cx| receiver.poll_next(cx)).await;
+        // The original's words.
+        result.expect("`Unblock::with_mut()` operation has panicked: RecvError")
     }
 
     /// The handle back, when nothing uses it any more. Errors of what was written and not flushed are lost.

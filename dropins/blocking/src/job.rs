@@ -1,13 +1,13 @@
 //! What runs on the workqueue for an [`Unblock`](super::Unblock): it has the value meanwhile, and gives it back.
 
 use crate::Task;
-use async_channel::{Receiver, Sender};
+use crate::items::{Receiver, Sender, channel};
 use futures_lite::future::poll_fn;
 use piper::{Reader, Writer};
 use std::any::Any;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 /// The value, and a position for seeks.
 type Back<T> = (Box<T>, io::Result<u64>);
@@ -19,7 +19,7 @@ pub(crate) struct Job<T> {
 
 /// Our end of what connects us with a job. A job whose other end is gone ends.
 pub(crate) enum End {
-    /// A `Pin<Box<Receiver<T::Item>>>`, whose type only the `Stream` knows.
+    /// A `Receiver<T::Item>`, whose type only the `Stream` knows.
     Items(Box<dyn Any + Send + Sync>),
     Reads(Reader),
     Writes(Writer),
@@ -49,8 +49,8 @@ impl<T: Send + 'static> Job<T> {
         result: Sender<R>,
     ) -> Self {
         Self::new(End::None, async move {
-            // There is room for it; the receiver may be gone.
-            let _ = result.try_send(op(&mut io));
+            // The receiver may be gone.
+            let _ = result.send(op(&mut io)).await;
             (io, Ok(0))
         })
     }
@@ -60,10 +60,10 @@ impl<T: Send + 'static> Job<T> {
     where
         T: Iterator<Item: Send + 'static>,
     {
-        let (sender, receiver): (_, Receiver<T::Item>) = async_channel::bounded(cap);
-        Self::new(End::Items(Box::new(Box::pin(receiver))), async move {
+        let (sender, receiver) = channel::<T::Item>(cap);
+        Self::new(End::Items(Box::new(receiver)), async move {
             for item in io.by_ref() {
-                if sender.send(item).await.is_err() {
+                if !sender.send(item).await {
                     break;
                 }
             }
@@ -134,8 +134,7 @@ impl<T> Job<T> {
         let End::Items(items) = &mut self.end else {
             return Poll::Ready(None);
         };
-        let items = items.downcast_mut::<Pin<Box<Receiver<I>>>>();
-        let item = futures_lite::Stream::poll_next(items.expect("a receiver").as_mut(), cx);
-        Poll::Ready(ready!(item))
+        let items = items.downcast_mut::<Receiver<I>>();
+        items.expect("a receiver").poll_next(cx)
     }
 }

@@ -22,6 +22,7 @@
 
 mod ended;
 mod io;
+mod items;
 mod job;
 
 use async_task::{Runnable, Schedule, ScheduleInfo, WithInfo};
