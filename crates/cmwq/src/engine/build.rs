@@ -81,7 +81,8 @@ impl EngineBuilder {
         watchdog.set_panic_on_stall_time(self.panic_on_stall_time.unwrap_or_default());
         let usable = usable_cpus(&topology);
         let cpus = Cpus::new(&topology, usable.clone(), unbound_cpus, force_rr);
-        let limit = Limit::new(cpu_limit);
+        let mut limit = Limit::new(cpu_limit);
+        limit.shorten_spins(usable.len());
         let workers = limit.workers(usable.len());
         params.slots.set_limit(workers);
         // The service thread may run wherever the process ever could, so that it sees CPUs come back.

@@ -27,7 +27,7 @@ impl Engine {
         let mut limit = self.0.limit.lock();
         limit.setting = setting;
         limit.read();
-        self.apply(&limit);
+        self.apply(&mut limit);
         Ok(())
     }
 
@@ -50,14 +50,16 @@ impl Engine {
         let passed_ns = clock::now_ns().saturating_sub(limit.read_ns);
         if limit.setting == CpuLimit::Auto && passed_ns >= REREAD_NS {
             limit.read();
-            self.apply(&limit);
+            self.apply(&mut limit);
         }
     }
 
     /// Serialised by the limit's lock, which comes before the engine's table of pools.
-    fn apply(&self, limit: &Limit) {
+    fn apply(&self, limit: &mut Limit) {
         let slots = &self.0.params.slots;
-        let workers = limit.workers(self.cpus_now().real().len());
+        let cpus = self.cpus_now().real().len();
+        limit.shorten_spins(cpus);
+        let workers = limit.workers(cpus);
         if slots.limit() == workers {
             return;
         }

@@ -34,4 +34,4 @@ mod waiting;
 
 pub(crate) use debug::{probe, symbol};
 pub(crate) use memory::{blocks, cell, epoch, free_list, prefetch};
-pub(crate) use waiting::{bell, brief_spin, park, spin};
+pub(crate) use waiting::{bell, brief_spin, park, short_spins, spin};

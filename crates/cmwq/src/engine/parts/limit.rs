@@ -2,7 +2,8 @@
 
 use crate::error::Error;
 use crate::sys::clock;
-use crate::topology::CpuQuota;
+use crate::sys::short_spins::ShortSpins;
+use crate::topology::{CpuQuota, GroupLimit};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -61,9 +62,10 @@ impl FromStr for CpuLimit {
 /// The setting, and the quota as it was last read.
 pub(crate) struct Limit {
     pub(in crate::engine) setting: CpuLimit,
-    /// How many threads the quota lets run all the time, as read at `read_ns`.
-    quota: Option<u32>,
+    /// As read at `read_ns`.
+    quota: Option<GroupLimit>,
     pub(in crate::engine) read_ns: u64,
+    short_spins: Option<ShortSpins>,
 }
 
 impl Limit {
@@ -72,6 +74,7 @@ impl Limit {
             setting,
             quota: None,
             read_ns: 0,
+            short_spins: None,
         };
         limit.read();
         limit
@@ -88,17 +91,40 @@ impl Limit {
     /// If the files cannot be opened now, the quota stays as it was.
     fn note(&mut self, opened: bool, quota: &CpuQuota) {
         if opened {
-            self.quota = quota.limit().map(|limit| limit.threads());
+            self.quota = quota.limit().cloned();
         }
     }
 
     /// How many workers may run if the process may use `cpus` CPUs.
     pub(crate) fn workers(&self, cpus: usize) -> Option<u32> {
         match self.setting {
-            CpuLimit::Auto => self.quota.filter(|&quota| (quota as usize) < cpus),
+            CpuLimit::Auto => {
+                let threads = self.quota.as_ref().map(GroupLimit::threads);
+                threads.filter(|&threads| (threads as usize) < cpus)
+            }
             CpuLimit::None => None,
             CpuLimit::Workers(workers) => Some(workers.get()),
         }
+    }
+
+    /// Whether there is less CPU time than `cpus` CPUs have, if only by a part of a CPU.
+    fn is_below(&self, cpus: usize) -> bool {
+        match self.setting {
+            CpuLimit::Auto => self
+                .quota
+                .as_ref()
+                .is_some_and(|quota| quota.cpus() < cpus as f64),
+            CpuLimit::None => false,
+            CpuLimit::Workers(workers) => (workers.get() as usize) < cpus,
+        }
+    }
+
+    /// Spins are short while there is less CPU time than `cpus` CPUs have.
+    pub(in crate::engine) fn shorten_spins(&mut self, cpus: usize) {
+        let are_short = self.short_spins.take();
+        self.short_spins = self
+            .is_below(cpus)
+            .then(|| are_short.unwrap_or_else(ShortSpins::new));
     }
 }
 
@@ -126,13 +152,51 @@ mod tests {
         }
     }
 
+    fn limit(setting: CpuLimit, quota_cpus: Option<f64>) -> Limit {
+        let quota = quota_cpus.map(|cpus| GroupLimit {
+            group: "/".into(),
+            quota_us: (cpus * 100_000.0) as u64,
+            period_us: 100_000,
+        });
+        Limit {
+            setting,
+            quota,
+            read_ns: 0,
+            short_spins: None,
+        }
+    }
+
+    #[test]
+    fn spins_are_short_below_any_quota_that_is_below_the_cpus() {
+        let are_short = |setting, quota, cpus| {
+            let mut limit = limit(setting, quota);
+            limit.shorten_spins(cpus);
+            limit.short_spins.is_some()
+        };
+        let two = CpuLimit::Workers(NonZeroU32::new(2).unwrap());
+        for (setting, quota, cpus, expected) in [
+            (CpuLimit::Auto, None, 2, false),
+            (CpuLimit::Auto, Some(0.5), 1, true),
+            (CpuLimit::Auto, Some(1.5), 2, true),
+            (CpuLimit::Auto, Some(2.0), 2, false),
+            (CpuLimit::None, Some(0.5), 2, false),
+            (two, None, 2, false),
+            (two, None, 3, true),
+        ] {
+            let found = are_short(setting, quota, cpus);
+            assert_eq!(found, expected, "{setting}, {quota:?} of {cpus}");
+        }
+        // They follow the quota.
+        let mut limit = limit(CpuLimit::Auto, Some(1.0));
+        for (cpus, expected) in [(2, true), (2, true), (1, false), (2, true)] {
+            limit.shorten_spins(cpus);
+            assert_eq!(limit.short_spins.is_some(), expected);
+        }
+    }
+
     #[test]
     fn a_quota_holds_until_its_files_can_be_read_again() {
-        let mut limit = Limit {
-            setting: CpuLimit::Auto,
-            quota: Some(2),
-            read_ns: 0,
-        };
+        let mut limit = limit(CpuLimit::Auto, Some(2.0));
         let none = CpuQuota::default();
         limit.note(false, &none);
         assert_eq!(limit.workers(64), Some(2));
@@ -142,16 +206,11 @@ mod tests {
 
     #[test]
     fn a_quota_that_is_not_below_the_cpus_limits_nothing() {
-        let limit = |setting, quota| Limit {
-            setting,
-            quota,
-            read_ns: 0,
-        };
         let auto = |quota| limit(CpuLimit::Auto, quota);
         assert_eq!(auto(None).workers(64), None);
-        assert_eq!(auto(Some(2)).workers(64), Some(2));
-        assert_eq!(auto(Some(64)).workers(64), None);
-        assert_eq!(limit(CpuLimit::None, Some(2)).workers(64), None);
+        assert_eq!(auto(Some(2.0)).workers(64), Some(2));
+        assert_eq!(auto(Some(64.0)).workers(64), None);
+        assert_eq!(limit(CpuLimit::None, Some(2.0)).workers(64), None);
         let three = CpuLimit::Workers(NonZeroU32::new(3).unwrap());
         assert_eq!(limit(three, None).workers(2), Some(3));
     }

@@ -3,5 +3,6 @@
 pub(crate) mod bell;
 pub(crate) mod brief_spin;
 pub(crate) mod park;
+pub(crate) mod short_spins;
 pub(crate) mod spin;
 mod yield_epoch;
