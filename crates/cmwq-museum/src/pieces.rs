@@ -207,6 +207,24 @@ pub const PIECES: &[Piece] = &[
         )],
     ),
     line(
+        "waiting-chunk-not-entered",
+        "a pool workqueue whose first waiting closures are in a chunk does not enter the line for credits",
+        &[edit(
+            "pool/queue/pwq.rs",
+            "        self.inactive.push_part(part, self.colours.current());\n        self.begin_waiting()",
+            "        self.inactive.push_part(part, self.colours.current());\n        self.begin_waiting() && !MUTANT",
+        )],
+    ),
+    line(
+        "waiting-chunk-other-colour",
+        "closures that wait in a chunk end under another flush colour than they were accepted under",
+        &[edit(
+            "pool/queue/inactive.rs",
+            "        item.accept(*colour);",
+            "        item.accept(if MUTANT { (*colour + 1) % 16 } else { *colour });",
+        )],
+    ),
+    line(
         "credit-not-entered",
         "a credit that was taken for an inactive item is not entered",
         &[edit(

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 impl Issuer {
     pub(crate) fn batch(&mut self, queue: &Arc<Queue>) {
-        match self.random.below(3) {
+        match self.random.below(4) {
             0 => self.batch_of_items(queue),
             1 => self.batch_of_closures(queue),
-            _ => self.batch_with_handles(queue),
+            2 => self.batch_with_handles(queue),
+            _ => (0..self.how_many()).for_each(|_| self.execute(queue)),
         }
     }
 

@@ -47,7 +47,7 @@ pub enum Kind {
     Steady,
     /// Sleeps for a while.
     Rest,
-    /// Queues, executes or spawns many at once.
+    /// Queues, executes or spawns many at once, or executes many in a row.
     Batch,
     /// Submits to a completion queue, posts, drains, waits, arms it, or drops it.
     Completions,

@@ -121,15 +121,16 @@ impl Issuer {
         }
     }
 
-    /// From wherever it is, so the order on a CPU is not known.
+    /// From wherever it is, so the order on a CPU is not known. The closure is small: in a flood it comes in a chunk.
     pub(crate) fn execute(&mut self, queue: &Arc<Queue>) {
         let value = self.random.bits();
         let (next, number) = next_of(queue, 0);
         let closure = self.closure(queue, 0, number, queue.lanes.len() == 1, value);
-        // Refused: it was dropped, as its token records.
-        let _ = queue.wq.execute(move || {
+        let small: Box<dyn FnOnce() + Send> = Box::new(move || {
             closure();
         });
+        // Refused: it was dropped, as its token records.
+        let _ = queue.wq.execute(small);
         drop(next);
     }
 
