@@ -17,7 +17,8 @@ use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
 use crate::sys::brief_spin::BriefSpin;
 use crate::sys::fork;
 use crate::sys::map::HashMap;
-use crate::sys::spin::{self, SpinBudget};
+use crate::sys::short_spins::MAX_POLLS_OF_WORKERS;
+use crate::sys::spin::{MIN_POLLS, SpinBudget};
 use crate::sys::sync::Mutex;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
@@ -32,9 +33,9 @@ impl Pool {
     ) -> Arc<Pool> {
         // On one CPU the issuer needs that CPU to publish.
         let polls = if binding.cpus.len() <= 1 {
-            spin::MIN_POLLS
+            MIN_POLLS
         } else {
-            spin::MAX_POLLS_OF_WORKERS
+            MAX_POLLS_OF_WORKERS
         };
         let slots = attrs.params.slots.first_held();
         let cpus = binding.target.max(1);

@@ -4,9 +4,16 @@
 //! 100 ms. So it ends when it has cost as much CPU time as a sleep and a wake-up; without a quota, when it has lasted as long as these take.
 #![forbid(unsafe_code)]
 
-use super::spin::{MAX_NS, MAX_POLLS, MAX_POLLS_OF_WORKERS};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicUsize;
+
+/// The longest wait, in ns: twice what a sleep and a wake-up across CPUs cost where they are expensive.
+pub(super) const MAX_NS: u32 = 160_000;
+/// Polls in one round at most.
+pub(crate) const MAX_POLLS: u32 = 256;
+/// The same for workers. A worker that yields because the next item comes a little late may give its CPU to several waiters, none of which is
+/// answered before the worker is back.
+pub(crate) const MAX_POLLS_OF_WORKERS: u32 = 4 * MAX_POLLS;
 
 /// The longest spin below a quota.
 const SHORT_NS: u32 = 10_000;

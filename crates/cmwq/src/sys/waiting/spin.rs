@@ -18,14 +18,12 @@
 //! them sleeping and waking each other.
 #![forbid(unsafe_code)]
 
-use super::short_spins::Most;
+use super::short_spins::{MAX_NS, MAX_POLLS, Most};
 use super::yield_epoch::YieldEpoch;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::{clock, task};
 
-/// The longest wait, in ns: twice what a sleep and a wake-up across CPUs cost where they are expensive. Below a CPU quota less: [`Most::SHORT`].
-pub(super) const MAX_NS: u32 = 160_000;
 /// A wait that took this long, though no spin budget is as long, was preempted: by the host of a virtual machine, or by another thread's time
 /// slice.
 const PREEMPTED_NS: u64 = 1_000_000;
@@ -48,10 +46,6 @@ const AWAY_NS: u64 = 20_000;
 const MANY_EPOCHS: u32 = 8;
 /// Polls in one round, of some 15 to 60 ns each: a pause takes 10 or 140 cycles, depending on the processor.
 pub(crate) const MIN_POLLS: u32 = 2;
-pub(crate) const MAX_POLLS: u32 = 256;
-/// The same for workers. A worker that yields because the next item comes a little late may give its CPU to several waiters, none of which is
-/// answered before the worker is back.
-pub(crate) const MAX_POLLS_OF_WORKERS: u32 = 4 * MAX_POLLS;
 /// While rounds are shorter, one in this many is long.
 const LONG_ROUND_EVERY: u32 = 64;
 
@@ -249,6 +243,7 @@ impl SpinBudget {
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
+    use super::super::short_spins::MAX_POLLS_OF_WORKERS;
     use super::*;
     use crate::sys::{cpu, thread};
     use crate::topology::CpuSet;
