@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let error = Command::new(&program).arg("sim").args(&args.options).exec();
     Err(CliError::new(match error.kind() {
         ErrorKind::NotFound => format!(
-            "sim: the program {PROGRAM} is neither beside this one nor on the PATH; install it too: cargo install --path crates/cmwq-sim"
+            "sim: the program {PROGRAM} is neither beside this one nor on the PATH; install it too, from cmwq's sources: cargo install --path crates/cmwq-sim"
         ),
         _ => format!("sim: {} cannot be run: {error}", program.display()),
     }))
