@@ -2,5 +2,8 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-link-arg-bins=-no-pie");
+    // Rust's start code for musl relocates the program, and crashes in one that is linked to a fixed address.
+    if std::env::var("CARGO_CFG_TARGET_ENV").as_deref() != Ok("musl") {
+        println!("cargo::rustc-link-arg-bins=-no-pie");
+    }
 }

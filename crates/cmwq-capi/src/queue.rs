@@ -69,7 +69,7 @@ impl Call {
             // The library has warned.
             Err(FlushError::OwnItem) => Failed::failed(Wrong::OwnItem),
             Err(FlushError::TimedOut) => -libc::ETIMEDOUT,
-            Err(FlushError::Forked) => self.wrong(Wrong::Forked, &FlushError::Forked.to_string()),
+            Err(why) => self.wrong(Wrong::Forked, &why.to_string()),
         }
     }
 

@@ -1,22 +1,42 @@
 //! Man pages and completions, from the definition of the command line. For packages, and after `cargo install`.
 
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io;
+use std::path::{Path, PathBuf};
 
-use clap::builder::Styles;
+use clap::builder::{Resettable, Styles};
 use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
 
 use crate::cli_error::CliError;
 use crate::output;
 
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  cmwq completions bash >~/.local/share/bash-completion/completions/cmwq
+  source <(cmwq completions zsh)
+  cmwq completions fish >~/.config/fish/completions/cmwq.fish
+
+The first and the last hold for shells that start afterwards. The Debian package brings all three.";
+
 /// What `completions` is asked for.
 #[derive(clap::Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
 pub(crate) struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
+const MAN_EXAMPLES: &str = "\
+Examples:
+  mkdir -p ~/.local/share/man/man1
+  cmwq man ~/.local/share/man/man1
+  man cmwq";
+
 /// What `man` is asked for.
 #[derive(clap::Args)]
+#[command(after_help = MAN_EXAMPLES)]
 pub(crate) struct ManArgs {
     /// An existing folder, such as /usr/local/share/man/man1
     #[arg(value_name = "DIR")]
@@ -37,13 +57,89 @@ pub(crate) fn completions(
 /// Writes a page for the command and one for each subcommand.
 pub(crate) fn man(command: clap::Command, args: &ManArgs) -> Result<(), CliError> {
     // A page is not a terminal: no colours, and no page for `help`.
-    let command = command
+    let mut command = command
         .styles(Styles::plain())
         .disable_help_subcommand(true);
-    clap_mangen::generate_to(command, &args.dir).map_err(|error| {
+    command.build();
+    pages(command, &args.dir).map_err(|error| {
         CliError::new(format!(
             "cannot write man pages into {}: {error}",
             args.dir.display()
         ))
     })
+}
+
+/// The page of a command, and those of its subcommands.
+fn pages(command: clap::Command, dir: &Path) -> io::Result<()> {
+    for subcommand in command.get_subcommands().cloned() {
+        pages(subcommand, dir)?;
+    }
+    let help = command
+        .get_after_long_help()
+        .or(command.get_after_help())
+        .map(ToString::to_string);
+    // clap_mangen puts the examples into a section EXTRA, and joins their lines.
+    let command = command
+        .after_help(Resettable::Reset)
+        .after_long_help(Resettable::Reset);
+    let page = Man::new(command).generate_to(dir)?;
+    let mut file = OpenOptions::new().append(true).open(page)?;
+    sections(&help.unwrap_or_default()).to_writer(&mut file)
+}
+
+/// What stands behind the options, in sections: a paragraph that begins with a heading is one, and so is the exit status.
+fn sections(help: &str) -> Roff {
+    let mut roff = Roff::new();
+    let mut notes = false;
+    for paragraph in help.split("\n\n").filter(|text| !text.is_empty()) {
+        let (first, rest) = paragraph.split_once('\n').unwrap_or((paragraph, ""));
+        let heading = first.strip_suffix(':').filter(|_| !rest.is_empty());
+        if let Some(heading) = heading {
+            roff.control("SH", [heading.to_uppercase().as_str()]);
+        }
+        match heading {
+            Some("Examples") => as_it_is(&mut roff, rest),
+            Some(_) => list(&mut roff, rest),
+            None if paragraph.starts_with(' ') => as_it_is(&mut roff, paragraph),
+            None => {
+                if let Some(status) = paragraph.strip_prefix("Exit status: ") {
+                    roff.control("SH", ["EXIT STATUS"]).text([roman(status)]);
+                } else {
+                    let (macro_name, heading) = if notes {
+                        ("PP", None)
+                    } else {
+                        ("SH", Some("NOTES"))
+                    };
+                    roff.control(macro_name, heading).text([roman(paragraph)]);
+                }
+            }
+        }
+        notes = heading.is_none();
+    }
+    roff
+}
+
+/// Lines that stay lines.
+fn as_it_is(roff: &mut Roff, lines: &str) {
+    roff.control("nf", []);
+    for line in lines.lines() {
+        roff.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
+    }
+    roff.control("fi", []);
+}
+
+/// A list of names, each with its meaning behind two blanks or more; a line that begins further to the right goes on with the meaning.
+fn list(roff: &mut Roff, lines: &str) {
+    for line in lines.lines() {
+        let name = line
+            .strip_prefix("  ")
+            .filter(|name| !name.starts_with(' '));
+        if let Some((name, meaning)) = name.and_then(|line| line.split_once("  ")) {
+            roff.control("TP", [])
+                .text([roman(name)])
+                .text([roman(meaning.trim())]);
+        } else {
+            roff.text([roman(line.trim())]);
+        }
+    }
 }

@@ -21,12 +21,12 @@ use crate::cli_error::CliError;
 
 const EXAMPLES: &str = "\
 Examples:
-  cmwq topology                           this machine, and the pods of each affinity scope
-  cmwq bench                              rates and latencies of each scope here; about 15 seconds at most
-  cmwq sim --machine 9d64                 the same on a machine that is not at hand, simulated
-  cmwq list                               the processes that serve the control endpoint
-  cmwq top -p my-server                   one of them, full screen
-  cmwq set io affinity_scope cache        change a workqueue of the only process that serves
+  cmwq topology                     this machine, and each scope's pods
+  cmwq bench                        rates and latencies; 15 s at most
+  cmwq sim --machine 9d64           the same on a machine not at hand
+  cmwq list                         processes that serve the endpoint
+  cmwq top -p my-server             one of them, full screen
+  cmwq set io affinity_scope cache  change a workqueue of the only one
 
 Exit status: 0 done, 2 a value was refused or the command failed. `cmwq COMMAND --help` has more.";
 

@@ -12,8 +12,20 @@ use crate::cli_error::CliError;
 
 const PROGRAM: &str = "cmwq-sim";
 
+const EXAMPLES: &str = "\
+Examples:
+  cmwq sim --help                                  all options
+  cmwq sim                                         72 CPUs, a row for each scope
+  cmwq sim --machine 9d64 --engine both            beside the kernel's protocol
+  cmwq sim --synthetic 'l3:4 core:6 pu:2' --sweep  which shard size to take
+
+The program cmwq-sim does it, and has to be beside cmwq or on the PATH.
+
+Exit status: 0 done, 2 a value was refused or there is no cmwq-sim.";
+
 /// What stands behind `cmwq sim`: all of it is the simulator's.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[arg(
         trailing_var_arg = true,
@@ -29,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let error = Command::new(&program).arg("sim").args(&args.options).exec();
     Err(CliError::new(match error.kind() {
         ErrorKind::NotFound => format!(
-            "sim: the program {PROGRAM} is neither beside this one nor on the PATH; install it too: cargo install --path crates/cmwq-sim"
+            "sim: the program {PROGRAM} is neither beside this one nor on the PATH; install it too, from cmwq's sources: cargo install --path crates/cmwq-sim"
         ),
         _ => format!("sim: {} cannot be run: {error}", program.display()),
     }))

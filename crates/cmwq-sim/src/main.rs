@@ -26,11 +26,11 @@ static ARENA: cmwq_vm::Arena = cmwq_vm::Arena;
 
 const EXAMPLES: &str = "\
 Examples:
-  cmwq sim                                            the library's own code on 72 CPUs, a row for each scope
-  cmwq sim --machine 9d64 --engine both               beside the kernel's protocol
-  cmwq sim --synthetic 'l3:4 core:6 pu:2' --sweep     which shard size on that machine
-  cmwq sim --calibrate cpu=3248519,cache=708168       fits the kernel's protocol on two rows, predicts the others
-  cmwq sim --published --format json                  every published row beside ours
+  cmwq sim                                         72 CPUs, a row for each scope
+  cmwq sim --machine 9d64 --engine both            beside the kernel's protocol
+  cmwq sim --synthetic 'l3:4 core:6 pu:2' --sweep  which shard size to take
+  cmwq sim --calibrate cpu=3248519,cache=708168    predicts the other scopes' rows
+  cmwq sim --published --format json               every published row beside ours
 
 Exit status: 0 done, 2 a value was refused.";
 

@@ -169,6 +169,7 @@ impl From<TopologyError> for Error {
 
 /// Why the caller cannot wait for a workqueue or an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FlushError {
     /// The caller is the item itself, or an item of the queue: it would wait for itself.
     OwnItem,
@@ -194,6 +195,7 @@ impl std::error::Error for FlushError {}
 
 /// Why a workqueue refuses an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Refused {
     /// The queue is being drained or destroyed, and the caller is none of its items.
     Draining,

@@ -100,7 +100,7 @@ Examples:
   cmwq set io cpumask ff
   cmwq set io group_max_active 8
 
-What is taken and what is refused is what the kernel's files take and refuse. Items that are queued finish where they are; what is
+What is taken and what is refused is what the kernel's files take and refuse. Items that are queued finish where they are; what is \
 queued afterwards goes by the new value.";
 
 #[derive(clap::Args)]

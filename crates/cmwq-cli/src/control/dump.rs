@@ -15,14 +15,14 @@ Examples:
   cmwq dump -p my-server
   cmwq dump --format json
 
-Sections, as in the kernel's wq_dump: the pods of each affinity scope, the worker pools, the pool of each CPU by workqueue, the
-rescuers, and how many items each unbound workqueue may have active on each node. Where workqueues share a limit one more: the places of
+Sections, as in the kernel's wq_dump: the pods of each affinity scope, the worker pools, the pool of each CPU by workqueue, the \
+rescuers, and how many items each unbound workqueue may have active on each node. Where workqueues share a limit one more: the places of \
 each group that its workqueues hold, how many there are, and how many workqueues wait for one.
 
-Masks are hexadecimal, eight digits for every 32 CPUs that there can be, the highest CPUs first. A pool's flags are 1 (BH), 2 (a worker is
+Masks are hexadecimal, eight digits for every 32 CPUs that there can be, the highest CPUs first. A pool's flags are 1 (BH), 2 (a worker is \
 being created: manager is the thread that does) and 4 (not bound to one CPU); ref is how many workqueues use it.
 
-cpu_limit is the parameter, running_limit how many workers may run at once over all pools because of it, and cpu_quota what the
+cpu_limit is the parameter, running_limit how many workers may run at once over all pools because of it, and cpu_quota what the \
 process's cgroup has, with how often it was throttled.";
 
 #[derive(clap::Args)]

@@ -23,14 +23,18 @@ Columns, as in the kernel's wq_monitor:
   infl     items started and not completed
   CPUtime  seconds of CPU time that items have used, by sampling
   CPUitsv  items that used the CPU for too long (per-CPU workqueues)
-  CMW/RPR  workers that took over because an item blocked. The kernel shows repatriations for unbound workqueues;
-           here those manage their concurrency too, and work is moved instead of workers: see helps
-  mayday   calls for the rescuer, and rescued: items that it ran
-and of cmwq's own:
+  CMW/RPR  workers that took over because an item blocked; the kernel shows
+           repatriations for unbound workqueues, whose concurrency cmwq
+           manages too: it moves work instead of workers, see helps
+  mayday   calls for the rescuer
+  rescued  items that the rescuer ran
+
+Columns of cmwq's own:
   enq p50, p99  the time that queue() took, of about every 64th call
   helps    items that idle pods ran for busy ones
   wake/it  workers woken, by items
-  lockwt   times that somebody had to wait for the lock of one of its pools; workqueues that share a pool share them
+  lockwt   times that a thread had to wait for the lock of a pool;
+           workqueues that share a pool share them
 
 Counts of pools that are gone, after a change of attributes, are lost, as in the kernel.";
 

@@ -14,11 +14,12 @@ Examples:
   cmwq trace -p my-server --seconds 2 -o trace.json
   cmwq trace -o - | jq '.traceEvents | length'
 
-Open the file at https://ui.perfetto.dev or in chrome://tracing. Each pod is a process there and each of its workers a track; arrows lead
+Open the file at https://ui.perfetto.dev or in chrome://tracing. Each pod is a process there and each of its workers a track; arrows lead \
 from where an item was queued to where it ran. Events that did not fit into a thread's buffer are counted and shown as lost.
 
-The same four events are USDT probes of provider cmwq: workqueue_queue_work, workqueue_activate_work, workqueue_execute_start,
-workqueue_execute_end; for instance
+The same four events are USDT probes of provider cmwq: workqueue_queue_work, workqueue_activate_work, workqueue_execute_start, \
+workqueue_execute_end; for instance:
+
   bpftrace -p PID -e 'usdt:*:cmwq:workqueue_execute_start { @[usym(arg1)] = count(); }'";
 
 #[derive(clap::Args)]

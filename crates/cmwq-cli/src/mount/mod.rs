@@ -24,8 +24,8 @@ Examples:
   echo cache > /tmp/wq/1234/parameters/default_affinity_scope
   umount /tmp/wq
 
-In the folder of each serving process: a folder for each workqueue with its attributes (see `cmwq get --help`), cpumask, cpumask_requested and
-cpumask_isolated, and parameters/ (see `cmwq param --help`). A write that the kernel's file would refuse fails with the same error.
+In the folder of each serving process: a folder for each workqueue with its attributes (see `cmwq get --help`), cpumask, cpumask_requested and \
+cpumask_isolated, and parameters/ (see `cmwq param --help`). A write that the kernel's file would refuse fails with the same error. \
 It ends with `umount`, or when it is interrupted. It needs /dev/fuse and, unless you are root, fusermount3 (package fuse3).";
 
 #[derive(clap::Args)]

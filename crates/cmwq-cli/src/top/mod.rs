@@ -27,14 +27,14 @@ use model::{Action, Model};
 
 const EXAMPLES: &str = "\
 Examples:
-  cmwq bench --control            (in another terminal)
+  cmwq bench --control            in another terminal
   cmwq top
   cmwq top -p my-server --interval 0.5
   cmwq top --interval 0.2 --snapshot top.svg
 
 Colours of pods: green, CPUs to spare; yellow, none; red, and work waits. A scope with = before it is the default, whatever that is now.
 
-Keys: up, down or k, j select a workqueue · s sorts by the next column · / filters by a part of the name · a gives the selected workqueue the
+Keys: up, down or k, j select a workqueue · s sorts by the next column · / filters by a part of the name · a gives the selected workqueue the \
 next affinity scope, S turns its strictness over, + and - double and halve max_active · space holds the picture · q ends";
 
 #[derive(clap::Args)]

@@ -391,8 +391,21 @@ fn every_command_has_an_example_and_refuses_what_it_does_not_know() {
         command
     };
     let commands = [
-        "topology", "bench", "list", "dump", "monitor", "busy", "get", "set", "param", "top",
-        "mount", "metrics", "trace",
+        "topology",
+        "bench",
+        "list",
+        "dump",
+        "monitor",
+        "busy",
+        "get",
+        "set",
+        "param",
+        "top",
+        "mount",
+        "metrics",
+        "trace",
+        "completions",
+        "man",
     ];
     let main = said(&mut run(&["--help"]));
     assert!(main.contains("Examples:\n  cmwq "), "{main}");

@@ -50,7 +50,16 @@ fn each_subcommand_has_a_man_page_that_names_its_options() {
         .collect();
     assert!(expected.len() > 12, "{expected:?}");
     assert_eq!(pages, expected);
+    for page in expected.iter().map(String::as_str).chain(["cmwq.1"]) {
+        let text = std::fs::read_to_string(folder.path().join(page)).expect("a page");
+        // The lines of examples stay lines.
+        assert!(text.contains(".SH EXAMPLES\n.nf\n"), "{page}: {text}");
+        assert!(!text.contains(".SH EXTRA"), "{page}: {text}");
+    }
     for (page, word) in [
+        ("cmwq-monitor.1", ".TP\nlockwt\n"),
+        ("cmwq-dump.1", ".SH NOTES\n"),
+        ("cmwq.1", ".SH \"EXIT STATUS\"\n"),
         ("cmwq.1", "affinity scope"),
         ("cmwq-bench.1", r"\-\-shard\-size"),
         ("cmwq-trace.1", r"\-\-seconds"),

@@ -14,11 +14,12 @@ const MAX_RUNTIME: usize = 3600;
 #[command(after_help = "Examples:
   cmwq-nbd bench --runtime 1 --runs 1 --scenarios 3,4k     # a minute
   cmwq-nbd bench --runtime 10 --runs 5 --html nbd.html     # hours
-  cmwq-nbd bench --scenarios nfs --scopes cache-strict,cache_shard-strict --shard-size 1,2,4,8 --nfs-block-size 512,4K
+  cmwq-nbd bench --scenarios nfs --scopes cache_shard-strict --shard-size 1,2,4,8
   cmwq-nbd bench --scenarios buffered --peers none         # as root
-Needs fio with its nbd engine (Debian: apt-get install fio). Uses, where they are installed: nbdkit, qemu-nbd and qemu-img
-(nbdkit, qemu-utils) as peers, nbdfuse (libnbd-bin, fuse3) for the scenarios nfs and buffered. The latter mounts a file system, by a
-loop device over nbdfuse's file: it needs root, mkfs.ext4 (e2fsprogs), losetup and mount besides. What is missing is said in a line, and
+
+Needs fio with its nbd engine (Debian: apt-get install fio). Uses, where they are installed: nbdkit, qemu-nbd and qemu-img \
+(nbdkit, qemu-utils) as peers, nbdfuse (libnbd-bin, fuse3) for the scenarios nfs and buffered. The latter mounts a file system, by a \
+loop device over nbdfuse's file: it needs root, mkfs.ext4 (e2fsprogs), losetup and mount besides. What is missing is said in a line, and \
 the scenario left out.
 
 Exit status: 0 done, 2 a value was refused or the measurement could not be made.")]

@@ -45,5 +45,7 @@ fn each_subcommand_has_a_man_page() {
             text.contains(".TH ") && text.contains(word),
             "{page}: {text}"
         );
+        // The lines of examples stay lines.
+        assert!(text.contains(".SH EXAMPLES\n.nf\n"), "{page}: {text}");
     }
 }

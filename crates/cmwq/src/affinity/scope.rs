@@ -19,6 +19,7 @@ macro_rules! affinity_scopes {
     ) => {
         /// The rule that cuts a machine into pods. In the kernel's index order, with the kernel's names.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
         pub enum AffinityScope {
             $(#[$alias_doc])* #[default] $alias,
             $(#[$first_doc])* $first,

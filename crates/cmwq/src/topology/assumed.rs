@@ -19,6 +19,7 @@ pub enum Assumption {
 
 /// What stands for a last-level cache. CPUs for which this is unknown use the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Substitute {
     /// The package (socket).
     Package,

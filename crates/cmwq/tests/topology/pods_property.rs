@@ -183,7 +183,7 @@ fn pods_by_pairs(
         AffinityScope::CacheShard => a.llc == b.llc && shard_of[&a.core] == shard_of[&b.core],
         AffinityScope::Numa => a.node == b.node,
         AffinityScope::System => true,
-        AffinityScope::Default => panic!("not a rule"),
+        other => panic!("no rule for {other:?}"),
     };
     let mut pods: Vec<Vec<usize>> = Vec::new();
     for (number, cpu) in machine {

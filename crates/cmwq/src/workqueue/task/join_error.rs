@@ -5,6 +5,7 @@ use crate::error::Refused;
 use std::any::Any;
 
 /// Why there is no result.
+#[non_exhaustive]
 pub enum JoinError {
     /// The closure panicked, with this payload.
     Panicked(Box<dyn Any + Send>),
