@@ -30,6 +30,7 @@ mod spin;
 mod stack;
 mod thread;
 mod vm;
+mod window;
 
 pub use arena::Arena;
 pub use faults::{Faults, creation, online, set_faults, set_online};

@@ -6,7 +6,8 @@
 //! costs no more than its instruction.
 //!
 //! A CPU does not wait for the transfers of its stores, nor for prefetches: stores go through a buffer, which takes effect in order and which a
-//! read-modify-write drains first. An access of a line that is on its way waits for the line.
+//! read-modify-write drains first. An access of a line that is on its way waits for the line. Where the machine has a [window](crate::window), a line is
+//! sent for when the instruction begins, if its owner has not used it since, and instructions pass while accesses before them wait.
 //!
 //! A CPU also sends for lines by itself, as processors with a stride prefetcher do: what one instruction accesses at a constant distance from its access before. It does
 //! so after three accesses in a row, so many steps ahead.
@@ -17,6 +18,7 @@
 use crate::machine::{Costs, Distances, MAX_CPUS, SAME_CPU};
 use crate::random::Random;
 use crate::vm::ByNumber;
+use crate::window::Window;
 use std::panic::Location;
 
 const WORDS: usize = MAX_CPUS / 64;
@@ -47,6 +49,8 @@ struct State {
     comes_at: u64,
     /// How many lines the owner had fetched when it used this one last.
     used: u64,
+    /// When it was accessed last, if the machine has a window: a request that was sent before comes after that.
+    accessed_at: u64,
 }
 
 /// A line that has come to a CPU, when, and until when the next CPU's request cannot have taken it away.
@@ -87,6 +91,7 @@ struct Private {
     kept: [Kept; KEPT],
     /// Lines that it has fetched.
     fetched: u64,
+    window: Window,
 }
 
 const NOBODY: u16 = u16::MAX;
@@ -114,6 +119,7 @@ impl Lines {
                         until: 0
                     }; KEPT],
                     fetched: 0,
+                    window: Window::new(),
                 };
                 cpus
             ],
@@ -131,8 +137,27 @@ impl Lines {
             comes_to: NOBODY,
             comes_at: 0,
             used: 0,
+            accessed_at: 0,
         });
         Line(u32::try_from(self.lines.len() - 1).expect("fewer than 2^32 lines"))
+    }
+
+    /// `cpu` computes for `ns` from now on; returns when it has. What is hidden behind the accesses before takes no time.
+    #[inline]
+    pub(crate) fn compute(&mut self, cpu: usize, ns: u64, now: u64, costs: &Costs) -> u64 {
+        match costs.window_ns {
+            0 => now + ns,
+            size => self.private[cpu].window.compute(ns, now, size),
+        }
+    }
+
+    /// When `cpu` begins the instruction that comes next: it sends for lines then.
+    #[inline]
+    fn front(&mut self, cpu: usize, now: u64, costs: &Costs) -> u64 {
+        match costs.window_ns {
+            0 => now,
+            _ => self.private[cpu].window.front(now),
+        }
     }
 
     /// An access by `cpu` that arrives now; returns when the CPU goes on. `update_ns`: what a read-modify-write takes.
@@ -148,10 +173,38 @@ impl Lines {
         costs: &Costs,
         distances: &Distances,
     ) -> u64 {
+        let sent = self.front(cpu, now, costs);
+        let done = self.perform(line, access, cpu, sent, now, update_ns, costs, distances);
+        if costs.window_ns > 0 {
+            self.private[cpu].window.access(access, done > now, done);
+        }
+        done
+    }
+
+    /// The same, by an instruction that began and sent for the line at `sent`.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the machine lends what it has")]
+    fn perform(
+        &mut self,
+        line: Line,
+        access: Access,
+        cpu: usize,
+        sent: u64,
+        now: u64,
+        update_ns: u64,
+        costs: &Costs,
+        distances: &Distances,
+    ) -> u64 {
         let private = &mut self.private[cpu];
+        let arrival = now;
         let now = match access {
             Access::Update => now.max(private.stored_at),
             Access::Read | Access::Write => now,
+        };
+        // With an empty window it is sent when the stores before are done.
+        let sent = match sent == arrival {
+            true => now,
+            false => sent,
         };
         let more = match access {
             Access::Update => update_ns,
@@ -171,6 +224,9 @@ impl Lines {
                 }
                 state.used = private.fetched;
             }
+            if costs.window_ns > 0 {
+                state.accessed_at = state.accessed_at.max(there);
+            }
             if access == Access::Write {
                 // Others see it after the stores before it.
                 state.busy_until = state.busy_until.max(private.stored_at);
@@ -186,10 +242,10 @@ impl Lines {
             };
         }
         let Transfer { at, waited } =
-            self.transfer(line, access != Access::Read, cpu, now, costs, distances);
+            self.transfer(line, access != Access::Read, cpu, sent, costs, distances);
         self.waited_ns += waited;
         if access != Access::Write {
-            return at + more;
+            return now.max(at) + more;
         }
         let stored_at = &mut self.private[cpu].stored_at;
         *stored_at = at.max(*stored_at);
@@ -270,7 +326,10 @@ impl Lines {
         if has || self.private[cpu].keeps(line, now).is_some() {
             return;
         }
-        let at = self.transfer(line, to_write, cpu, now, costs, distances).at;
+        let sent = self.front(cpu, now, costs);
+        let at = self
+            .transfer(line, to_write, cpu, sent, costs, distances)
+            .at;
         let state = &mut self.lines[line.0 as usize];
         (state.comes_to, state.comes_at) = (cpu as u16, at);
     }
@@ -401,7 +460,7 @@ impl State {
 
     /// Another copy comes to `cpu`.
     fn fetch(&mut self, cpu: usize, now: u64, ns: u64, overlap: u64) -> Transfer {
-        let start = now.max(self.busy_until);
+        let start = now.max(self.busy_until).max(self.accessed_at);
         self.sharers[cpu / 64] |= 1 << (cpu % 64);
         // After the first reader has fetched it the line is shared, and others are served without the owner.
         self.busy_until = start + ns / overlap.max(1);
@@ -413,7 +472,7 @@ impl State {
 
     /// `cpu` gets the only copy.
     fn take(&mut self, cpu: usize, now: u64, ns: u64) -> Transfer {
-        let start = now.max(self.busy_until);
+        let start = now.max(self.busy_until).max(self.accessed_at);
         self.sharers = [0; WORDS];
         self.sharers[cpu / 64] = 1 << (cpu % 64);
         self.owner = cpu as u16;

@@ -142,7 +142,7 @@ pub fn touch(address: usize, kind: Access) {
         let cpu = vm.cpu;
         let ns = vm.rounded(vm.costs.between_ps);
         let ns = vm.computing(cpu, ns);
-        vm.cpus[cpu].clock += ns;
+        vm.cpus[cpu].clock = vm.lines.compute(cpu, ns, vm.now(), &vm.costs);
     });
     let took = access_taking(line_at(address), kind);
     with(|vm| {

@@ -83,7 +83,7 @@ fn set_cost(costs: &mut Costs, key: &str, value: &Value) -> Result<(), String> {
             ))?;
         return Ok(());
     }
-    let all = costs_by_name!(costs, kept_ppt strides_ahead private_lines update_ps between_ps read_overlap smt_slowdown_ppt jitter_ppt syscall_ns switch_ns yield_ns clock_ns wake_ns
+    let all = costs_by_name!(costs, kept_ppt strides_ahead private_lines update_ps between_ps window_ns read_overlap smt_slowdown_ppt jitter_ppt syscall_ns switch_ns yield_ns clock_ns wake_ns
         interrupt_send_ns interrupt_ns wake_awake_ns idle_poll_ns idle_exit_ns idle_exit_deep_ns idle_deep_after_ns clone_ns migration_ns hot_ns slice_ns tick_ns
         preempt_after_ns pause_ns);
     let names: Vec<&str> = all.iter().map(|cost| cost.0).collect();

@@ -26,6 +26,8 @@ pub struct Costs {
     pub update_ps: u64,
     /// What real code computes between two of its visible operations, on average, in ps: it is charged with each.
     pub between_ps: u64,
+    /// How many instructions a CPU begins while an access before them waits, as the time that they take alone; 0: none.
+    pub window_ns: u64,
     /// How many readers a shared line serves in the time of one transfer.
     pub read_overlap: u64,
     /// How much longer instructions take while the SMT sibling computes, in parts per thousand of the time alone.
