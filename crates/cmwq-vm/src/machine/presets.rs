@@ -151,7 +151,8 @@ pub const PRESETS: &[Preset] = &[
                 by additions that depend on each other, 24.5 by loads; two CPUs that add to one line all the time, 6.3 to 6.9 an addition, of which the part of lines kept follows; an atomic addition alone 4.7; 4.2 GHz. \
                 Additions to missing lines wait for each other where 128 to 256 instructions lie between, so the window is 224, half of this core's reorder buffer. By the floor program of benches/peers: a system call in 0.11 us, a yield to another thread in 1.1 us, a \
                 ping-pong on one CPU in 3.5 us and across two in 47.6 us, of which the waker spends 7.9 us each time, with idle CPUs kept from \
-                halting in 25. A pause takes 23 ns; a slice is 1.4 ms (sched_getattr), and ends with a tick of 4 ms",
+                halting in 25. A pause takes 23.4 ns; a slice is 1.4 ms (sched_getattr), and ends with a tick of 4 ms. How the line and the pause are \
+                rounded, and what instructions cost, was fitted on the round trip of one issuer and the flood of two",
         packages: 1,
         llcs: 1,
         cores: 2,
@@ -161,7 +162,7 @@ pub const PRESETS: &[Preset] = &[
             transfer_ns: [12, 23, 23, 23, 23],
             kept_ppt: 1000,
             update_ps: 4_700,
-            between_ps: 1_100,
+            between_ps: 1_000,
             window_ns: 13,
             syscall_ns: 110,
             switch_ns: 750,
@@ -176,7 +177,7 @@ pub const PRESETS: &[Preset] = &[
             clone_ns: 15_000,
             slice_ns: 1_400_000,
             tick_ns: 4_000_000,
-            pause_ns: 23,
+            pause_ns: 24,
             ..SYSTEM
         },
     },
