@@ -149,23 +149,41 @@ fn what_is_published_says_all_that_crates_io_and_docs_rs_want() {
     assert_eq!(published, PUBLISHED.map(str::to_owned).into());
 }
 
+/// A package of this name and version with nothing in it.
+fn write_package(folder: &Path, name: &str, version: &str, rest: &str) {
+    fs::create_dir_all(folder.join("src")).expect("a folder");
+    fs::write(folder.join("src/lib.rs"), "").expect("a file");
+    let about = format!("name = {name:?}\nversion = {version:?}\nedition = \"2024\"");
+    let manifest = format!("[package]\n{about}\n{rest}");
+    fs::write(folder.join("Cargo.toml"), manifest).expect("a file");
+}
+
 /// cargo looks for the workspace of a package in those that it has loaded already, and only then in the folders above it.
 #[test]
 fn a_program_may_depend_on_the_library_and_on_a_drop_in() {
     let folder = folder("both");
     let checkout = root().canonicalize().expect("a folder");
-    let manifest = format!(
-        "[package]\nname = \"both\"\nedition = \"2024\"\n[workspace]\n[dependencies]\ncmwq = {{ path = {:?} }}\nthreadpool = {{ path = {:?} }}\n",
+    let mut rest = format!(
+        "[workspace]\n[dependencies]\ncmwq = {{ path = {:?} }}\nblocking = {{ path = {:?} }}\n[patch.crates-io]\n",
         checkout.join("crates/cmwq"),
-        checkout.join("dropins/threadpool"),
+        checkout.join("dropins/blocking"),
     );
-    fs::create_dir_all(folder.join("src")).expect("a folder");
-    fs::write(folder.join("src/main.rs"), "fn main() {}\n").expect("a file");
-    fs::write(folder.join("Cargo.toml"), manifest).expect("a file");
+    // What the drop-in needs may not be on this machine: empty packages stand for it.
+    for (name, version) in [
+        ("async-task", "4.4.0"),
+        ("futures-io", "0.3.28"),
+        ("futures-lite", "2.0.0"),
+        ("piper", "0.2.0"),
+    ] {
+        let empty = folder.join(name);
+        write_package(&empty, name, version, "[features]\nstd = []\n");
+        rest += &format!("{name} = {{ path = {empty:?} }}\n");
+    }
+    write_package(&folder, "both", "0.0.0", &rest);
     // With the versions that are here already.
     fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).expect("a file");
     let all = packages_of(&folder, &["--filter-platform=x86_64-unknown-linux-gnu"]);
-    for name in ["cmwq", "threadpool"] {
+    for name in ["cmwq", "blocking"] {
         assert!(all.iter().any(|package| package["name"] == name), "{name}");
     }
 }
