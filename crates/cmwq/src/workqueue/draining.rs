@@ -60,8 +60,8 @@ impl WqCore {
             self.flush.run(|| self.members());
             // Checks twice: an item may have moved from a pool not checked yet to a pool already checked. It ended in between then, and the
             // second check sees its completion.
-            if let Some(seen) = self.at_rest()
-                && let Some(again) = self.at_rest()
+            if let Some(seen) = at_rest(self.members())
+                && let Some(again) = at_rest(self.members())
                 && seen.len() == again.len()
                 && seen
                     .iter()
@@ -78,20 +78,6 @@ impl WqCore {
                 ));
             }
         }
-    }
-
-    /// The pool workqueues, each with the number of its items completed so far; `None` if any has items in flight. Checks one after the
-    /// other, not at one instant.
-    pub(in crate::workqueue) fn at_rest(&self) -> Option<Vec<(Arc<Pwq>, u64)>> {
-        let at_rest = self.members().into_iter().map(|pwq| {
-            let mut guard = pwq.pool.lock();
-            guard.drain();
-            let completed = guard.pwq_stats(pwq.key).completed;
-            let idle = guard.in_flight(pwq.key) == 0;
-            drop(guard);
-            idle.then_some((pwq, completed))
-        });
-        at_rest.collect()
     }
 
     /// Whether the caller is the first to destroy it, and so has to.
@@ -114,5 +100,46 @@ impl WqCore {
         if let Some(rescuer) = &self.rescuer {
             rescuer.stop();
         }
+    }
+}
+
+/// These pool workqueues, each with the number of its items completed so far, or `None` if it is gone; `None` if any has items in flight. Checks
+/// one after the other, not at one instant.
+///
+/// One that goes between two checks has run something, or its successor is a member at the second: so it must not look as it did before.
+fn at_rest(members: Vec<Arc<Pwq>>) -> Option<Vec<(Arc<Pwq>, Option<u64>)>> {
+    let at_rest = members.into_iter().map(|pwq| {
+        let mut guard = pwq.pool.lock();
+        guard.drain();
+        let completed = guard.completed_of(pwq.key);
+        let idle = guard.in_flight(pwq.key) == 0;
+        drop(guard);
+        idle.then_some((pwq, completed))
+    });
+    at_rest.collect()
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::at_rest;
+    use crate::{Engine, WorkqueueAttrs};
+
+    #[test]
+    fn a_pool_workqueue_that_went_after_its_first_item_does_not_look_as_before() {
+        let engine = Engine::builder().build().expect("an engine");
+        let queue = engine.workqueue("q").build().expect("a queue");
+        let members = queue.core.members();
+        let seen = at_rest(members.clone()).expect("nothing was queued");
+        assert!(seen.iter().all(|(_, completed)| *completed == Some(0)));
+        queue.execute(|| ()).expect("it is taken");
+        queue.flush().expect("not from an item");
+        let attrs = WorkqueueAttrs {
+            nice: 1,
+            ..queue.attrs()
+        };
+        queue.apply_attrs(attrs).expect("legal attributes");
+        let again = at_rest(members).expect("they are gone");
+        assert!(again.iter().all(|(_, completed)| completed.is_none()));
+        assert_eq!(again.len(), seen.len());
     }
 }

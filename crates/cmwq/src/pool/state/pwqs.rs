@@ -170,6 +170,11 @@ impl Inner {
         self.pwq_mut(key).map_or(0, |pwq| pwq.colours.in_flight())
     }
 
+    /// How many of its items have ended. `None`: it is gone.
+    pub(crate) fn completed_of(&mut self, key: PwqKey) -> Option<u64> {
+        self.pwq_mut(key).map(|pwq| pwq.stats_now().completed)
+    }
+
     /// What it has counted so far.
     pub(crate) fn pwq_stats(&mut self, key: PwqKey) -> PwqStats {
         self.pwq_mut(key)
