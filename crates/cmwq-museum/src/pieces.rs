@@ -400,8 +400,8 @@ pub const PIECES: &[Piece] = &[
         "a drain looks at each pool once, and at nothing that it saw",
         &[edit(
             "workqueue/draining.rs",
-            "            if let Some(seen) = self.at_rest()\n",
-            "            if MUTANT {\n                return;\n            }\n            if let Some(seen) = self.at_rest()\n",
+            "            if let Some(seen) = at_rest(self.members())\n",
+            "            if MUTANT {\n                return;\n            }\n            if let Some(seen) = at_rest(self.members())\n",
         )],
     ),
     line(
