@@ -9,8 +9,9 @@ use std::task::{Context, Poll, Waker};
 /// Nothing panics under the lock.
 struct Between<T> {
     sent: VecDeque<T>,
-    /// Who waits for room, and who for an item.
+    /// Wakes the task that waits for room.
     sender: Option<Waker>,
+    /// Wakes the task that waits for an item.
     receiver: Option<Waker>,
     /// One end is gone.
     closed: bool,
@@ -190,6 +191,10 @@ mod tests {
         drop(receiver);
         assert_eq!(woken.0.load(SeqCst), 1);
         assert_eq!(send(), Poll::Ready(false));
-        assert_eq!(Arc::strong_count(&item), 1, "what nobody took is dropped");
+        assert_eq!(
+            Arc::strong_count(&item),
+            1,
+            "an item that the receiver has not taken is dropped"
+        );
     }
 }

@@ -106,7 +106,7 @@ impl WqCore {
 /// These pool workqueues, each with the number of its items completed so far, or `None` if it is gone; `None` if any has items in flight. Checks
 /// one after the other, not at one instant.
 ///
-/// One that goes between two checks has run something, or its successor is a member at the second: so it must not look as it did before.
+/// A pool workqueue that is removed between two checks may have run an item which queued another one elsewhere: the two results must differ.
 fn at_rest(members: Vec<Arc<Pwq>>) -> Option<Vec<(Arc<Pwq>, Option<u64>)>> {
     let at_rest = members.into_iter().map(|pwq| {
         let mut guard = pwq.pool.lock();
