@@ -34,6 +34,7 @@ struct Snapshot {
     groups: Vec<(Labels, protocol::Group)>,
     /// Of the engines that have one.
     running_limits: Samples<usize>,
+    quota_pauses: Samples<u64>,
     quota: CpuQuota,
     endpoint: EndpointCounts,
 }
@@ -59,6 +60,7 @@ impl Snapshot {
             engines: Vec::new(),
             groups: Vec::new(),
             running_limits: Vec::new(),
+            quota_pauses: Vec::new(),
             quota: CpuQuota::detect(),
             endpoint,
         };
@@ -70,6 +72,8 @@ impl Snapshot {
                 let limit = (labels.clone(), limit as usize);
                 snapshot.running_limits.push(limit);
             }
+            let pauses = (labels.clone(), engine.cpu_quota_pauses());
+            snapshot.quota_pauses.push(pauses);
             snapshot.engines.push((labels, engine.stats()));
             for queue in engine.queue_states() {
                 let key = keys.get(&queue.serial).unwrap_or(&queue.name).clone();
@@ -288,6 +292,11 @@ impl Collector for Snapshot {
             "engine_running_limit_workers",
             "Workers that may run at once over all pools",
             &self.running_limits,
+        )?;
+        out.counter(
+            "engine_quota_pauses",
+            "Pauses of workers, so that the process does not use up its CPU quota",
+            &self.quota_pauses,
         )?;
         let quota = &self.quota;
         let cpus = quota.limit().map(|limit| limit.cpus());

@@ -39,6 +39,7 @@ pub(crate) mod model;
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests;
 
+pub(crate) use attrs::cpu_budget::Share;
 pub(crate) use attrs::kind::{Binding, Place, PoolAttrs, PoolKind};
 pub(crate) use attrs::params::Params;
 pub use attrs::threads::{WorkerThread, WorkerThreads};

@@ -280,9 +280,9 @@ fn every_attribute_and_parameter_of_the_tables_is_in_the_endpoint_the_commands_a
         ..
     } in Engine::parameter_settings()
     {
-        // How often the process was throttled changes while it runs.
+        // How often the process was throttled, and paused, changes while it runs.
         let value = match name {
-            "cpu_quota" => String::new(),
+            "cpu_quota" | "cpu_quota_pauses" => String::new(),
             _ => served.engine.parameter(name).expect("there"),
         };
         assert!(

@@ -83,6 +83,7 @@ impl EngineBuilder {
         let cpus = Cpus::new(&topology, usable.clone(), unbound_cpus, force_rr);
         let mut limit = Limit::new(cpu_limit);
         limit.shorten_spins(usable.len());
+        params.cpu_budget.set(limit.share(usable.len()));
         let workers = limit.workers(usable.len());
         params.slots.set_limit(workers);
         // The service thread may run wherever the process ever could, so that it sees CPUs come back.

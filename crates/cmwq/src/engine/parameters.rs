@@ -33,7 +33,7 @@ struct Variable {
 }
 
 /// Sorted by name.
-const TABLE: [Parameter; 16] = [
+const TABLE: [Parameter; 17] = [
     Parameter {
         name: "cache_shard_size",
         help: "cores of a cache shard, about",
@@ -96,6 +96,13 @@ const TABLE: [Parameter; 16] = [
         name: "cpu_quota",
         help: "the CPU quota of the process's control group",
         get: |engine| engine.cpu_quota().to_string(),
+        set: None,
+        variable: None,
+    },
+    Parameter {
+        name: "cpu_quota_pauses",
+        help: "how often workers paused so that the process does not use up its CPU quota",
+        get: |engine| engine.cpu_quota_pauses().to_string(),
         set: None,
         variable: None,
     },

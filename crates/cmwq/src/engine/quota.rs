@@ -44,6 +44,11 @@ impl Engine {
         CpuQuota::detect()
     }
 
+    /// How often workers, and threads that run the items that they wait for, paused so that the process does not use up its quota.
+    pub fn cpu_quota_pauses(&self) -> u64 {
+        self.0.params.cpu_budget.pauses()
+    }
+
     /// Reads the quota again when that is due; the number of CPUs may have changed too.
     pub(crate) fn follow_quota(&self) {
         let mut limit = self.0.limit.lock();
@@ -59,6 +64,7 @@ impl Engine {
         let slots = &self.0.params.slots;
         let cpus = self.cpus_now().real().len();
         limit.shorten_spins(cpus);
+        self.0.params.cpu_budget.set(limit.share(cpus));
         let workers = limit.workers(cpus);
         if slots.limit() == workers {
             return;

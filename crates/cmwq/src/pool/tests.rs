@@ -9,14 +9,18 @@ use super::state::worker::{Busy, WorkerState};
 use crate::engine::{Registry, epochs};
 use crate::item::{RawWork, Seat};
 use crate::pool::lock::later::{defers_wakes, wake_deferred};
+use crate::pool::queue::pwq::Traits;
 use crate::pool::run::block::BlockGuard;
+use crate::pool::run::waiter::Waiter;
+use crate::pool::state::group::Group;
 use crate::pool::state::hogs::Computing;
+use crate::pool::state::member::Membership;
 use crate::pool::state::worker::WorkerSlot;
 use crate::pool::stubs;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::thread;
 use crate::topology::Topology;
-use crate::{Engine, Workqueue};
+use crate::{Engine, Work, Workqueue};
 pub(super) use raw::claim;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -405,6 +409,70 @@ fn a_limit_that_is_overdrawn_gives_nothing_on() {
     }
     wq.flush().expect("not from an item");
     assert_eq!(wq.counts(), (2, 2));
+}
+
+#[test]
+fn a_worker_that_pauses_below_a_quota_wakes_first_whom_it_was_to_wake_later() {
+    // No monitor would wake anybody.
+    let pool = stubs::pool_on(&Group::new(), 904, &[0]);
+    let pwq = stubs::add_pwq(&pool, Traits::default(), 8);
+    let first = Work::new({
+        let pool = pool.clone();
+        move || {
+            pool.attrs.params.cpu_budget.use_up();
+            drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+            let word = AtomicU32::new(1);
+            assert!(Pool::defer_wakeup(&word), "it may be woken later");
+        }
+    });
+    let second = Work::new(|| ());
+    for work in [&first, &second] {
+        stubs::queue(&pool, pwq, work);
+    }
+    let ended = |count| pool.lock().pwqs[pwq.place].stats.completed == count;
+    let worker = std::thread::spawn({
+        let pool = pool.clone();
+        move || {
+            let (id, handle) = pool.enroll();
+            let _membership = Membership::enter(&pool, id);
+            pool.work(id, &handle);
+        }
+    });
+    stubs::eventually(|| ended(1));
+    stubs::eventually(|| !pool.pending_wakeups.is_any());
+    assert!(!ended(2), "the worker pauses");
+    pool.attrs.params.cpu_budget.refill();
+    stubs::eventually(|| ended(2));
+    pool.shut_down();
+    stubs::eventually(|| worker.is_finished());
+    drop(pool.pending_wakeups.forbid(pool.id));
+}
+
+#[test]
+fn a_waiter_that_pauses_below_a_quota_accounts_first_for_what_it_ran() {
+    let pool = stubs::pool_on(&Group::new(), 903, &[0, 1]);
+    let traits = Traits {
+        waiters_run: true,
+        ..Traits::default()
+    };
+    let pwq = stubs::add_pwq(&pool, traits, 8);
+    let works = [(); 2].map(|()| Work::new(|| ()));
+    for work in &works {
+        stubs::queue(&pool, pwq, work);
+    }
+    let busy = || pool.lock().busy.iter().count();
+    let found = pool.clone();
+    let find = move |_| Some(found.clone());
+    let mut waiter = Waiter::new();
+    assert!(waiter.run(works[0].as_raw(), &find));
+    assert_eq!(busy(), 1, "it accounts for it when it takes the next");
+    pool.attrs.params.cpu_budget.use_up();
+    let second = works[1].clone();
+    let waits = std::thread::spawn(move || waiter.run(second.as_raw(), &find));
+    stubs::eventually(|| busy() == 0);
+    assert!(!waits.is_finished(), "it pauses");
+    pool.attrs.params.cpu_budget.refill();
+    assert!(waits.join().expect("it ran"));
 }
 
 mod raw {

@@ -164,6 +164,7 @@ fn refusals_have_the_kernels_error_numbers() {
         ("cpumask_requested", "1", Errno::Acces),
         ("running_limit", "1", Errno::Acces),
         ("cpu_quota", "1", Errno::Acces),
+        ("cpu_quota_pauses", "1", Errno::Acces),
         ("cpu_limit", "0", Errno::Inval),
         ("cpumask", "0", Errno::Inval),
         ("cpumask", "10", Errno::Inval),

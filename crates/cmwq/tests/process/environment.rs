@@ -78,9 +78,9 @@ fn says(variables: &[(&str, &str)]) -> String {
 fn tell_parameters() {
     match Engine::global() {
         Ok(engine) => {
-            // How often the process was throttled changes while it runs.
+            // How often the process was throttled, and paused, changes while it runs.
             let parameters = Engine::PARAMETERS.iter();
-            for (name, _) in parameters.filter(|(name, _)| *name != "cpu_quota") {
+            for (name, _) in parameters.filter(|(name, _)| !name.starts_with("cpu_quota")) {
                 println!("{name}={}", engine.parameter(name).expect("there"));
             }
         }

@@ -1,6 +1,7 @@
 //! How many workers may run at once over all pools: the CPU quota of the process's cgroup, or the program's setting.
 
 use crate::error::Error;
+use crate::pool::Share;
 use crate::sys::clock;
 use crate::sys::short_spins::ShortSpins;
 use crate::topology::{CpuQuota, GroupLimit};
@@ -117,6 +118,16 @@ impl Limit {
             CpuLimit::None => false,
             CpuLimit::Workers(workers) => (workers.get() as usize) < cpus,
         }
+    }
+
+    /// The CPU time that the process may use if that is less than `cpus` CPUs have.
+    pub(in crate::engine) fn share(&self, cpus: usize) -> Option<Share> {
+        let quota = self.quota.as_ref().filter(|_| self.is_below(cpus))?;
+        Some(Share {
+            quota_us: quota.quota_us,
+            period_us: quota.period_us,
+            cpus,
+        })
     }
 
     /// Spins are short while there is less CPU time than `cpus` CPUs have.

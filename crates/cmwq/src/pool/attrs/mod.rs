@@ -1,5 +1,6 @@
 //! What a pool is told about itself, and what all pools of an engine share.
 
+pub(crate) mod cpu_budget;
 pub(in crate::pool) mod function_counts;
 pub(in crate::pool) mod kind;
 pub(in crate::pool) mod params;

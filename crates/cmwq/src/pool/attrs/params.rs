@@ -1,6 +1,7 @@
 //! What all pools of an engine read, and can change while they run.
 #![forbid(unsafe_code)]
 
+use super::cpu_budget::CpuBudget;
 use super::function_counts::FunctionCounts;
 use super::slots::RunningSlots;
 use crate::sys::atomic::Ordering;
@@ -15,6 +16,8 @@ pub(crate) const CPU_INTENSIVE_WARNINGS: u32 = 4;
 pub(crate) struct Params {
     /// How many workers may run at once.
     pub(crate) slots: RunningSlots,
+    /// How much CPU time the process may use.
+    pub(crate) cpu_budget: CpuBudget,
     /// 0: items are never marked.
     pub(crate) cpu_intensive_ns: AtomicU64,
     /// 0: nothing is reported.
@@ -37,6 +40,7 @@ impl Default for Params {
     fn default() -> Self {
         Params {
             slots: RunningSlots::default(),
+            cpu_budget: CpuBudget::default(),
             cpu_intensive_ns: AtomicU64::new(CPU_INTENSIVE_NS),
             cpu_intensive_warnings: AtomicU32::new(CPU_INTENSIVE_WARNINGS),
             hogs: FunctionCounts::default(),

@@ -44,7 +44,22 @@ impl Waiter {
         }
         // Another thread may not have the nice level and the CPUs of the pool's workers.
         let fits = |pool: &Arc<Pool>| pool.attrs.nice == 0 && !pool.attrs.strict;
-        self.pool.as_ref().is_some_and(fits) && self.run_only(item, cpu::current())
+        if !self.pool.as_ref().is_some_and(fits) {
+            return false;
+        }
+        self.pause_below_quota();
+        self.run_only(item, cpu::current())
+    }
+
+    /// Sleeps if the process has used more CPU time than its quota allows.
+    fn pause_below_quota(&mut self) {
+        let Some(pool) = &self.pool else { return };
+        let Some(pause) = pool.attrs.params.cpu_budget.pause_due() else {
+            return;
+        };
+        let pool = pool.clone();
+        self.settle();
+        pool.attrs.params.cpu_budget.pause(pause);
     }
 
     /// As [`run`](Self::run), or waits until the item is done.

@@ -3,6 +3,7 @@
 use super::batch::{Next, Ran, Size};
 use super::bh;
 use crate::item::Batch;
+use crate::pool::attrs::cpu_budget::Pause;
 use crate::pool::attrs::kind::PoolKind;
 use crate::pool::attrs::threads::{self, Hooked};
 use crate::pool::balance::help::{self, Neighbours};
@@ -204,6 +205,23 @@ impl Pool {
 }
 
 impl Pool {
+    /// Sleeps if the process has used more CPU time than its quota allows.
+    #[inline]
+    fn pause_below_quota<'p>(self: &'p Arc<Self>, guard: PoolGuard<'p>) -> PoolGuard<'p> {
+        match self.attrs.params.cpu_budget.pause_due() {
+            Some(pause) if self.has_waiting(&guard) => self.pause(guard, pause),
+            _ => guard,
+        }
+    }
+
+    #[cold]
+    fn pause<'p>(self: &'p Arc<Self>, guard: PoolGuard<'p>, pause: Pause) -> PoolGuard<'p> {
+        drop(guard);
+        self.pending_wakeups.wake_entered();
+        self.attrs.params.cpu_budget.pause(pause);
+        self.lock_beside_batches()
+    }
+
     /// Spins for the pool's own work, or a victim.
     #[inline(never)]
     fn spin_for_work_or_a_steal(&self) -> bool {
@@ -255,7 +273,11 @@ impl<'p> Worker<'p> {
     #[inline]
     fn run_what_waits(&mut self, mut guard: PoolGuard<'p>) -> PoolGuard<'p> {
         let pool = self.pool;
-        while let Some(next) = pool.take(&mut guard, self.id, &mut self.size) {
+        loop {
+            guard = pool.pause_below_quota(guard);
+            let Some(next) = pool.take(&mut guard, self.id, &mut self.size) else {
+                return guard;
+            };
             drop(guard);
             self.took_one = matches!(next, Next::One(_));
             self.boost.take();
@@ -270,7 +292,6 @@ impl<'p> Worker<'p> {
                 guard = self.after_item(guard);
             }
         }
-        guard
     }
 
     #[inline(never)]
@@ -297,10 +318,11 @@ impl<'p> Worker<'p> {
         let yields_slot = guard.others_want_slots();
         pool.inbox.none_accepted();
         drop(guard);
-        if pool.neighbours_want_help()
-            && help::away(pool, self.id, || pool.help(&mut self.neighbours))
-        {
-            return (true, pool.lock_beside_batches());
+        if pool.neighbours_want_help() {
+            pool.attrs.params.cpu_budget.keep();
+            if help::away(pool, self.id, || pool.help(&mut self.neighbours)) {
+                return (true, pool.lock_beside_batches());
+            }
         }
         if alone && !yields_slot {
             pool.helper.woke();

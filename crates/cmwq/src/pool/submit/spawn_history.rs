@@ -14,6 +14,7 @@
 
 use super::producer::{self, Issuer};
 use crate::item::{Pending, RawWork};
+use crate::pool::attrs::params::Params;
 use crate::pool::queue::caller_slot::CallerSlot;
 use crate::pool::queue::pwq::PwqKey;
 use crate::pool::state::pool::Pool;
@@ -50,6 +51,7 @@ struct Own {
     caller_slot: Arc<CallerSlot>,
     pool: Weak<Pool>,
     pool_id: u32,
+    params: Arc<Params>,
     key: PwqKey,
     issuer: Issuer,
     reclaim: bool,
@@ -204,6 +206,7 @@ impl Level {
                 caller_slot: granted.caller_slot,
                 pool: Arc::downgrade(&granted.pool),
                 pool_id: granted.pool.id,
+                params: granted.pool.attrs.params.clone(),
                 key: granted.key,
                 issuer,
                 reclaim: granted.reclaim,
@@ -250,6 +253,7 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
     let Some(Some((own, taken))) = taken else {
         return false;
     };
+    own.params.cpu_budget.keep();
     let current = Current {
         item: item.address(),
         func: item.func().map_or(0, |func| func as usize),

@@ -1,0 +1,327 @@
+//! A token bucket of CPU time: below a CPU quota, workers pause before the system throttles the process.
+//!
+//! When a quota is used up, the system stops all threads of the process until the period (mostly 100 ms) ends, also event loops and other threads that
+//! need little. So workers, and threads that run the items that they wait for, look between two items at the CPU time that the whole process has
+//! used, and sleep for some milliseconds when that is more than its share.
+//!
+//! The bucket fills at a little less than the quota. The system forgets what a period leaves unused; so does the bucket, bit by bit. What it holds after a
+//! calm time lets a burst pass.
+//!
+//! Threads of the program that compute empty the bucket too, and sleep for nobody. So a pause lasts at most until it makes up for all CPUs having been
+//! busy since the last pause: a worker keeps a part of the time in any case. What other processes of the cgroup use is not seen.
+#![forbid(unsafe_code)]
+
+use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
+use crate::sys::atomic::{AtomicU32, Ordering};
+use crate::sys::sync::Mutex;
+use crate::sys::{clock, park};
+use std::time::Duration;
+
+/// The used CPU time is read at most once in this time: that takes some hundred ns, and more with many threads.
+const CHECK_NS: u64 = 1_000_000;
+/// A pause lasts at least so long, and at least until so much has come in: a thread that sleeps often finds its caches and its CPU cold.
+const REFILL_NS: f64 = 1_000_000.0;
+/// After a part of the period of this size, without use, the bucket is two thirds full.
+const CALM: f64 = 0.125;
+/// The system charges running threads at its ticks, 4 ms apart.
+const TICK_US: f64 = 4_000.0;
+
+/// What a process may use of the CPUs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Share {
+    /// CPU time, in us, for each `period_us`.
+    pub(crate) quota_us: u64,
+    pub(crate) period_us: u64,
+    /// CPUs that the process may use.
+    pub(crate) cpus: usize,
+}
+
+impl Share {
+    /// By how much the used CPU time that the process reads, and what the system has handed to its CPUs, may be off.
+    fn slack_us(&self) -> f64 {
+        let quota_us = self.quota_us as f64;
+        (quota_us / 50.0).max(TICK_US.min(quota_us / 16.0))
+    }
+
+    /// CPU time for each ns: a little less than the quota.
+    fn rate(&self) -> f64 {
+        (self.quota_us as f64 - self.slack_us()) / self.period_us as f64
+    }
+}
+
+struct Bucket {
+    share: Share,
+    /// CPU time that is left, in ns; below 0 if more was used than had come in.
+    level_ns: f64,
+    /// When that was so, and what the process had used then.
+    at_ns: u64,
+    used_ns: u64,
+    /// When the last pause ended.
+    resumed_ns: u64,
+}
+
+impl Bucket {
+    fn new(share: Share, now_ns: u64, used_ns: u64) -> Self {
+        Bucket {
+            share,
+            level_ns: 0.0,
+            at_ns: now_ns,
+            used_ns,
+            resumed_ns: now_ns,
+        }
+    }
+
+    /// Accounts for what was used since the last call. How long to pause, in ns.
+    fn note(&mut self, now_ns: u64, used_ns: u64) -> u64 {
+        let passed = now_ns.saturating_sub(self.at_ns).max(1) as f64;
+        let used = used_ns.saturating_sub(self.used_ns) as f64;
+        (self.at_ns, self.used_ns) = (now_ns, used_ns);
+        let (rate, period_ns) = (self.share.rate(), self.share.period_us as f64 * 1000.0);
+        let (net, calm_ns) = (rate - used / passed, CALM * period_ns);
+        self.level_ns = if self.level_ns > 0.0 {
+            let kept = (-passed / calm_ns).exp();
+            self.level_ns * kept + net * calm_ns * (1.0 - kept)
+        } else {
+            // A debt of more than a period is forgiven.
+            let level_ns = self.level_ns + net * passed;
+            level_ns.clamp(-rate * period_ns, (net * calm_ns).max(0.0))
+        };
+        // What the clock may be off by is no debt.
+        let debt_ns = -self.level_ns - 1000.0 * self.share.slack_us();
+        if debt_ns <= 0.0 {
+            return 0;
+        }
+        let ran = now_ns.saturating_sub(self.resumed_ns) as f64;
+        let at_most = ran * (self.share.cpus as f64 / rate - 1.0);
+        let pause = (debt_ns / rate + REFILL_NS / rate.min(1.0)).min(at_most) as u64;
+        self.resumed_ns = now_ns + pause;
+        pause
+    }
+}
+
+/// The CPU time that the process may use, as an engine accounts for it.
+pub(crate) struct CpuBudget {
+    /// There is a quota.
+    on: AtomicBool,
+    /// The used CPU time is not read before.
+    check_ns: AtomicU64,
+    paused_until_ns: AtomicU64,
+    pauses: AtomicU64,
+    bucket: Mutex<Option<Bucket>>,
+    /// Threads that pause sleep on it; it changes with the quota.
+    changes: AtomicU32,
+}
+
+impl Default for CpuBudget {
+    fn default() -> Self {
+        CpuBudget {
+            on: AtomicBool::new(false),
+            check_ns: AtomicU64::new(0),
+            paused_until_ns: AtomicU64::new(0),
+            pauses: AtomicU64::new(0),
+            bucket: Mutex::new(None),
+            changes: AtomicU32::new(0),
+        }
+    }
+}
+
+impl CpuBudget {
+    /// From now on the process has this share; `None`: all of its CPUs. Ends pauses if that is a change.
+    pub(crate) fn set(&self, share: Option<Share>) {
+        let mut bucket = self.bucket.lock();
+        if bucket.as_ref().map(|bucket| bucket.share) == share {
+            return;
+        }
+        *bucket = share.map(|share| Bucket::new(share, clock::now_ns(), clock::process_cpu_ns()));
+        self.on.store(share.is_some(), Ordering::Relaxed);
+        self.paused_until_ns.store(0, Ordering::Relaxed);
+        self.check_ns.store(0, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        park::wake_all_at(&self.changes);
+    }
+
+    /// How often threads have paused together.
+    pub(crate) fn pauses(&self) -> u64 {
+        self.pauses.load(Ordering::Relaxed)
+    }
+
+    /// How long the caller has to pause before it runs an item.
+    #[inline]
+    pub(in crate::pool) fn pause_due(&self) -> Option<Pause> {
+        match self.on.load(Ordering::Relaxed) {
+            true => self.check(),
+            false => None,
+        }
+    }
+
+    /// Pauses if that is due.
+    #[inline]
+    pub(in crate::pool) fn keep(&self) {
+        if let Some(pause) = self.pause_due() {
+            self.pause(pause);
+        }
+    }
+
+    #[cold]
+    fn check(&self) -> Option<Pause> {
+        let changes = self.changes.load(Ordering::Relaxed);
+        let now = clock::now_ns();
+        // While one thread reads, the others go on.
+        if now >= self.check_ns.load(Ordering::Relaxed)
+            && let Some(mut bucket) = self.bucket.try_lock()
+            && let Some(bucket) = bucket.as_mut()
+        {
+            let pause = bucket.note(now, clock::process_cpu_ns());
+            if pause > 0 {
+                self.paused_until_ns.store(now + pause, Ordering::Relaxed);
+                self.pauses.fetch_add(1, Ordering::Relaxed);
+            }
+            self.check_ns
+                .store(now + pause + CHECK_NS, Ordering::Relaxed);
+        }
+        match self.paused_until_ns.load(Ordering::Relaxed) {
+            until if until > now => Some(Pause {
+                changes,
+                ns: until - now,
+            }),
+            _ => None,
+        }
+    }
+
+    /// As if everything had been used up: a pause of half a minute is due.
+    #[cfg(test)]
+    pub(in crate::pool) fn use_up(&self) {
+        self.on.store(true, Ordering::Relaxed);
+        let long = clock::now_ns() + 30_000_000_000;
+        self.paused_until_ns.store(long, Ordering::Relaxed);
+        self.check_ns.store(long, Ordering::Relaxed);
+    }
+
+    /// Ends that.
+    #[cfg(test)]
+    pub(in crate::pool) fn refill(&self) {
+        let share = Share {
+            quota_us: 1,
+            period_us: 1,
+            cpus: 1,
+        };
+        self.set(Some(share));
+        self.set(None);
+    }
+
+    /// Sleeps, for so long or until the quota changes.
+    pub(in crate::pool) fn pause(&self, pause: Pause) {
+        let timeout = Duration::from_nanos(pause.ns);
+        park::wait_on(&self.changes, pause.changes, Some(timeout));
+    }
+}
+
+/// A pause that is due.
+pub(in crate::pool) struct Pause {
+    ns: u64,
+    /// Of the quota, before the pause was found due.
+    changes: u32,
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A process that uses `busy` CPUs except while it pauses, and checks every ms. What it used in each period of 100 ms, and its longest pause, in ms.
+    fn simulate(bucket: &mut Bucket, busy: f64, periods: usize) -> (Vec<f64>, f64) {
+        let mut used = vec![0.0; periods];
+        let (mut now, mut longest) = (bucket.at_ns, 0);
+        let (start, mut total) = (now, bucket.used_ns as f64);
+        loop {
+            let pause = bucket.note(now, total as u64);
+            longest = longest.max(pause);
+            now += pause;
+            let period = ((now - start) / (100 * MS)) as usize;
+            if period >= periods {
+                return (used, longest as f64 / MS as f64);
+            }
+            used[period] += busy;
+            total += busy * MS as f64;
+            now += MS;
+        }
+    }
+
+    fn bucket(quota: f64, cpus: usize) -> Bucket {
+        let share = Share {
+            quota_us: (quota * 100_000.0) as u64,
+            period_us: 100_000,
+            cpus,
+        };
+        Bucket::new(share, 7, 5)
+    }
+
+    #[test]
+    fn no_period_uses_up_its_quota() {
+        for (quota, busy, cpus) in [
+            (0.5, 1.0, 2),
+            (0.5, 2.0, 2),
+            (1.0, 1.05, 2),
+            (1.0, 2.0, 2),
+            (1.5, 2.0, 2),
+            (2.0, 2.1, 64),
+            (0.1, 2.0, 64),
+        ] {
+            let (used, _) = simulate(&mut bucket(quota, cpus), busy, 20);
+            for used in &used[1..] {
+                let part = used / (100.0 * quota);
+                assert!(part <= 1.0 && part > 0.75, "{quota} of {cpus}: {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_uses_less_than_the_quota_never_pauses() {
+        for (quota, busy) in [(0.5, 0.4), (1.0, 0.9), (1.0, 0.95), (2.0, 1.9)] {
+            let (_, longest) = simulate(&mut bucket(quota, 4), busy, 20);
+            assert_eq!(longest, 0.0, "{quota}, {busy}");
+        }
+    }
+
+    #[test]
+    fn a_burst_after_a_calm_time_passes() {
+        let mut bucket = bucket(0.5, 2);
+        let (at, used) = (bucket.at_ns + 300 * MS, bucket.used_ns);
+        assert_eq!(bucket.note(at, used), 0);
+        for ms in 1..=12 {
+            assert_eq!(bucket.note(at + ms * MS, used + ms * MS), 0, "{ms}");
+        }
+        // What it holds does not grow for ever: the system gives it no more than a period's quota.
+        let (at, used) = (bucket.at_ns + 10_000 * MS, bucket.used_ns);
+        bucket.note(at, used);
+        assert!(bucket.level_ns <= CALM * 50.0 * MS as f64);
+    }
+
+    #[test]
+    fn threads_that_compute_do_not_starve_the_workers() {
+        // They use two CPUs, also while workers pause.
+        let mut bucket = bucket(1.0, 2);
+        let (mut now, mut ran) = (bucket.at_ns, 0);
+        while now < 1000 * MS {
+            now += bucket.note(now, 2 * now) + MS;
+            ran += 1;
+        }
+        assert!(ran >= 300, "ran for {ran} of 1000 ms");
+    }
+
+    #[test]
+    fn who_pauses_goes_on_when_the_quota_goes() {
+        let budget = CpuBudget::default();
+        assert!(budget.pause_due().is_none(), "no quota");
+        budget.use_up();
+        let pause = budget.pause_due().expect("used up");
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| budget.pause(pause));
+            // Before or while it sleeps.
+            budget.refill();
+            sleeper.join().unwrap();
+        });
+        assert!(budget.pause_due().is_none());
+    }
+}
