@@ -9,10 +9,8 @@ use crate::affinity::AffinityScope;
 use crate::engine::Queue;
 use crate::item::{RawWork, WorkFn};
 use crate::pool::{FrontEnd, Pool, PwqKey, current};
-use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::symbol;
-use crate::trace::warn;
+use crate::trace::warn_once;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -92,7 +90,6 @@ impl FrontEnd for WqCore {
         if self.flags.mem_reclaim || !(caller.reclaim || memory_reclaim::is_marked()) {
             return;
         }
-        static WARNED: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
         let target = match func {
             Some(func) => format!(
                 "{} of workqueue {}",
@@ -101,17 +98,15 @@ impl FrontEnd for WqCore {
             ),
             None => format!("workqueue {}", self.name),
         };
-        if memory_reclaim::is_marked() && WARNED[0].swap(1, Ordering::Relaxed) == 0 {
-            warn(&format!(
-                "a thread that frees memory waits for {target}, which has no rescuer"
-            ));
+        if memory_reclaim::is_marked() {
+            warn_once!("a thread that frees memory waits for {target}, which has no rescuer");
         }
-        if caller.reclaim && WARNED[1].swap(1, Ordering::Relaxed) == 0 {
-            warn(&format!(
+        if caller.reclaim {
+            warn_once!(
                 "{} of workqueue {}, which has a rescuer, waits for {target}, which has none",
                 symbol::name_of(caller.func),
                 self.engine.queue_name(caller.front),
-            ));
+            );
         }
     }
 

@@ -10,6 +10,7 @@ use super::Queued;
 use crate::error::{FlushError, Refused};
 use crate::item::{Lent, Pending, RawWork, TOO_MANY, Work};
 use crate::timer::{TimerKey, Timers};
+use crate::trace::warn_once;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::task::control::{self, DisableGuard, Grabbed, WorkBusy, wait_for_run};
 use crate::workqueue::task::queued::Moved;
@@ -17,7 +18,6 @@ use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use embedded::EmbeddedDelayedWork;
@@ -118,12 +118,9 @@ impl Armed {
         self.cpu = Some(self.cpu.unwrap_or_else(|| self.queue.issuing_cpu()));
         self.item.arm();
         TIMERS.arm(delay, timer, self).map_err(|mut armed| {
-            static WARNED: AtomicBool = AtomicBool::new(false);
-            if !WARNED.swap(true, Ordering::Relaxed) {
-                crate::trace::warn(
-                    "the timer thread cannot be created: delayed work is refused, or queued at once if it is moved",
-                );
-            }
+            warn_once!(
+                "the timer thread cannot be created: delayed work is refused, or queued at once if it is moved"
+            );
             armed.item.disarm();
             armed
         })
