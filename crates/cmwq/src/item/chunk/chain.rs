@@ -181,7 +181,7 @@ mod tests {
         alone: impl Fn(usize) -> bool,
     ) -> (Vec<usize>, usize) {
         let (chunks, open) = (Chunks::of_items(1, 0, &OldestBatch::new()), Open::none());
-        let inbox = Inbox::new();
+        let inbox = Inbox::default();
         let claim = |at: usize| {
             // SAFETY: the item exists until the end of the test.
             unsafe { Pending::claim(NonNull::from(&works[at])) }.expect("it is idle")

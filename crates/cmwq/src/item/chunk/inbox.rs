@@ -30,6 +30,7 @@ pub(crate) enum Pushed {
     MustNotify,
 }
 
+#[derive(Default)]
 pub(crate) struct Inbox {
     head: AtomicPtr<RawWork>,
     /// For a spinning worker: another thread has accepted published items, which wait on the worklist. Beside the head, which
@@ -40,14 +41,6 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub(crate) fn new() -> Self {
-        Inbox {
-            head: AtomicPtr::new(std::ptr::null_mut()),
-            accepted: AtomicBool::new(false),
-            worked: AtomicBool::new(false),
-        }
-    }
-
     /// Publishes `item`.
     #[inline]
     pub(crate) fn push(&self, item: Pending) -> Pushed {

@@ -38,7 +38,7 @@ impl Queue {
     fn in_group(max_active: i32, group: Option<ConcurrencyGroup>) -> Arc<Queue> {
         let numbers = Numbers::new(max_active as usize);
         Arc::new(Queue {
-            flush: Flush::new(),
+            flush: Flush::default(),
             limits: Limits::with_values(WorkqueueKind::Unbound, numbers, vec![max_active], group),
             members: Mutex::new(Vec::new()),
         })

@@ -88,7 +88,7 @@ impl WqCore {
                 current: Vec::new(),
                 destroyed: false,
             }),
-            flush: Flush::new(),
+            flush: Flush::default(),
             limits,
             threads,
             engine,

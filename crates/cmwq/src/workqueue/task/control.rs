@@ -185,7 +185,7 @@ pub(crate) fn wait_for_end(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Poo
 
 /// Runs the pending instance of an item that the caller is about to wait for, if no thread has begun it and the caller may.
 pub(crate) fn run_as_waiter(item: &RawWork) -> bool {
-    Waiter::new().run(item, registered)
+    Waiter::default().run(item, registered)
 }
 
 fn wait(done: &Completion) {
