@@ -1,7 +1,8 @@
 //! The state of a queue at one moment.
 
-use super::state::{NodeState, PwqState, QueueState, QueueStats, RescuerState};
+use super::state::{NodeState, PwqState, QueueState, RescuerState};
 use crate::engine::epochs;
+use crate::pool::QueueStats;
 use crate::sys::thread;
 use crate::trace::LatencyHistogram;
 use crate::workqueue::{ConcurrencyGroup, WqCore};
@@ -20,20 +21,10 @@ impl WqCore {
             let (active, inactive, retired) = guard.pwq_counts(pwq.key);
             if !counted.contains(&pwq.pool.id) {
                 counted.push(pwq.pool.id);
-                stats.lock_waits += guard.stats().lock_waits;
+                stats.lock_waits += guard.stats().0.lock_waits;
             }
             drop(guard);
-            stats.started += own.started;
-            stats.completed += own.completed;
-            stats.cpu_ns += own.cpu_ns;
-            stats.cpu_intensive += own.cpu_intensive;
-            stats.cm_wakeups += own.cm_wakeups;
-            stats.mayday += own.mayday;
-            stats.rescued += own.rescued;
-            stats.helps += own.helps;
-            stats.waiter_runs += own.waiter_runs;
-            stats.wakeups += own.wakeups;
-            stats.limit_visits += own.limit_visits;
+            stats.add(&own);
             active_of[pwq.node] += active;
             pwqs.push(PwqState {
                 pool: pwq.pool.id,

@@ -3,7 +3,7 @@
 use super::guard::PoolGuard;
 use crate::item::{List, OldestBatch, Seat, Taken};
 use crate::pool::attrs::kind::{Binding, PoolAttrs};
-use crate::pool::queue::stats::PoolStats;
+use crate::pool::queue::stats::{PoolCounts, QueueStats};
 use crate::pool::state::counts::Counts;
 use crate::pool::state::group::{Group, Thief};
 use crate::pool::state::hogs::Hogs;
@@ -73,7 +73,9 @@ impl Pool {
                 cpu_accounting: Charging::default(),
                 dying: false,
                 standstill: Standstill::default(),
-                stats: PoolStats::default(),
+                stats: PoolCounts::default(),
+                overtook: 0,
+                gone: QueueStats::default(),
             })),
             oldest_batch: OldestBatch::new(),
             spin_budget: CachePadded::new(SpinBudget::up_to(polls)),

@@ -101,7 +101,7 @@ pub(crate) fn finish(pool: &Arc<Pool>, workers: impl IntoIterator<Item = thread:
     for worker in workers {
         worker.join().unwrap();
     }
-    assert_eq!(pool.lock().stats().panics, 0, "a work function failed");
+    assert_eq!(pool.lock().stats.panics, 0, "a work function failed");
 }
 
 /// Queues an item that outlives its runs.

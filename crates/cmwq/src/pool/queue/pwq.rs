@@ -5,7 +5,7 @@ use super::colours::Colours;
 use super::credits::NodeLimit;
 use super::held::HeldCredits;
 use super::inactive::Inactive;
-use super::stats::PwqStats;
+use super::stats::QueueStats;
 use super::together::Together;
 use crate::item::{List, Part, Pending};
 use crate::pool::task::current::{Current, number};
@@ -76,7 +76,7 @@ pub(crate) struct PoolWorkqueue<O> {
     pub(in crate::pool) caller_slots: Vec<Arc<CallerSlot>>,
     /// Caller slots that were closed during a run which has not ended yet.
     pub(in crate::pool) closed_caller_slots: Vec<Arc<CallerSlot>>,
-    pub(in crate::pool) stats: PwqStats,
+    pub(in crate::pool) stats: QueueStats,
 }
 
 impl<O> PoolWorkqueue<O> {
@@ -106,7 +106,7 @@ impl<O> PoolWorkqueue<O> {
             together: None,
             caller_slots: Vec::new(),
             closed_caller_slots: Vec::new(),
-            stats: PwqStats::default(),
+            stats: QueueStats::default(),
         }
     }
 
@@ -171,7 +171,7 @@ impl<O> PoolWorkqueue<O> {
     }
 
     /// What it has counted, open caller slots included.
-    pub(in crate::pool) fn stats_now(&self) -> PwqStats {
+    pub(in crate::pool) fn stats_now(&self) -> QueueStats {
         let mut stats = self.stats;
         for caller_slot in &self.caller_slots {
             let runs = caller_slot.runs();

@@ -57,7 +57,7 @@ impl PoolGuard<'_> {
         let id = self.pool().id;
         let ready = self.worklist.head().map(|first| Waits {
             list: WaitList::Ready(id),
-            progress: Progress::new(self.stats.started_in_turn(), first),
+            progress: Progress::new(self.started_in_turn(), first),
             behind_front: None,
         });
         let inactive = self.pwqs.iter().filter_map(|(place, pwq)| {

@@ -121,7 +121,7 @@ impl PoolGuard<'_> {
         let overtakes = self.worklist.head() != Some(item.address());
         let pending = self.unlink(pool, item)?;
         let task = self.start_or_hand_over(pending, Executor::worker())?;
-        self.stats.overtook += u64::from(overtakes);
+        self.overtook += u64::from(overtakes);
         self.pwqs[task.run.pwq].stats.waiter_runs += 1;
         Some(task)
     }

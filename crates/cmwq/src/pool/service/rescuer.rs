@@ -197,7 +197,7 @@ impl Rescuer {
             let item = guard.worklist.take_next_of(pwq.place)?;
             let overtakes = head != Some(item.address());
             if let Some(task) = guard.start_or_hand_over(item, Executor::rescuer()) {
-                guard.stats.overtook += u64::from(overtakes);
+                guard.overtook += u64::from(overtakes);
                 guard.pwqs[pwq.place].stats.rescued += 1;
                 return Some(task);
             }
@@ -315,7 +315,7 @@ mod tests {
             }
             assert!(pool.mayday(), "a worker was asked for and does not come");
             assert!(pool.mayday());
-            assert_eq!(pool.lock().stats().pwqs.mayday, 1, "it has called already");
+            assert_eq!(pool.lock().stats().1.mayday, 1, "it has called already");
         }
         params.slots.set_limit(limit);
         pools.iter().for_each(Pool::follow_limit);
@@ -334,7 +334,7 @@ mod tests {
         let expected = [17, 17, 6].map(|len| [1, 2, 3].map(|pool| (pool, len)));
         assert_eq!(turns, expected.concat());
         for pool in &pools {
-            assert_eq!(pool.lock().stats().pwqs.rescued, 40);
+            assert_eq!(pool.lock().stats().1.rescued, 40);
         }
     }
 

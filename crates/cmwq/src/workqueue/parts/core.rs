@@ -9,7 +9,7 @@ use super::pwq::Pwq;
 use crate::engine::{Engine, Queue, epochs};
 use crate::error::Error;
 use crate::pool::{
-    FrontEnd, Pool, PwqKey, PwqState, PwqStats, Rescue, Rescuer, Traits, WorkerThreads, current,
+    FrontEnd, Pool, PwqKey, PwqState, QueueStats, Rescue, Rescuer, Traits, WorkerThreads, current,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
@@ -382,8 +382,8 @@ impl WqCore {
     }
 
     /// The sum of the counts of its existing pool workqueues.
-    pub(crate) fn stats(&self) -> PwqStats {
-        let mut sum = PwqStats::default();
+    pub(crate) fn stats(&self) -> QueueStats {
+        let mut sum = QueueStats::default();
         for pwq in self.members() {
             let mut guard = pwq.pool.lock();
             sum.add(&guard.pwq_stats(pwq.key));
