@@ -233,7 +233,6 @@ mod tests {
     use crate::Work;
     use crate::engine::{Registry, epochs};
     use crate::pool::queue::pwq::Traits;
-    use crate::pool::state::pool::Inner;
     use crate::pool::stubs;
     use crate::pool::task::call::run_item;
     use crate::pool::task::run::Task;
@@ -242,11 +241,8 @@ mod tests {
     fn the_worker_that_went_idle_last_is_the_first_of_the_idle() {
         let pool = stubs::pool(81, 0);
         for tid in [501, 502, 503] {
-            let (id, handle) = pool.enroll();
+            let (_, handle) = stubs::idle(&pool, 7);
             handle.tid.store(tid, Ordering::Relaxed);
-            let mut guard = pool.lock();
-            let inner: &mut Inner = &mut guard;
-            inner.counts.set_idle(id, &mut inner.workers[id], 7);
         }
         let seen = pool.snapshot();
         assert_eq!(seen.idle, [503, 502, 501]);

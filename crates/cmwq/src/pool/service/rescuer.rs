@@ -285,7 +285,7 @@ impl Inner {
 mod tests {
     use super::*;
     use crate::item::Work;
-    use crate::pool::{Traits, stubs};
+    use crate::pool::{Traits, silent, stubs};
     use std::sync::Mutex;
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
         let pools = [1, 2, 3].map(|id| stubs::pool_of(&params, id));
         let mut items = Vec::new();
         for pool in &pools {
-            let pwq = stubs::add_rescued_pwq(pool, Traits::default(), 100, Some(rescuer.clone()));
+            let pwq = silent::add_pwq(pool, Traits::default(), 100, Some(rescuer.clone()));
             for _ in 0..40 {
                 let (log, pool_there) = (log.clone(), Arc::downgrade(pool));
                 let item = Work::new(move || {
