@@ -14,7 +14,8 @@ mod work;
 
 pub(crate) use batch::{Batch, MOST as MOST_IN_BATCH};
 pub(crate) use chunk::{
-    Chain, Chunks, ChunksSerial, FoundInChunk, Inbox, OpenChunk, Part, Pushed, Taken,
+    Chain, Chunks, ChunksSerial, FoundInChunk, Inbox, Load, OpenChunk, Part, Pushed, Taken,
+    WithHandle,
 };
 pub use completion::Completion;
 pub use embedded::EmbeddedWork;

@@ -172,7 +172,7 @@ fn no_more_of_a_chunk_are_taken_than_may_be_active() {
         };
         Small::of(count).unwrap_or_else(|_| unreachable!("it is small"))
     };
-    pool.inbox.push_closure(&closure(), &chunks, &open);
+    pool.inbox.push_in_chunk(&closure(), &chunks, &open);
     for _ in 1..4 {
         assert!(open.add_closure(chunks.serial(), &closure()));
     }
