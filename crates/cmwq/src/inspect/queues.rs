@@ -63,7 +63,7 @@ impl WqCore {
     }
 
     fn rescuer_state(&self) -> Option<RescuerState> {
-        let tid = self.rescuer()?.tid();
+        let tid = self.rescuer.as_ref()?.tid();
         let cpus = match tid {
             0 => self.engine.resting_place(),
             tid => thread::binding_of(tid).unwrap_or_default(),
@@ -74,7 +74,7 @@ impl WqCore {
     /// By CPU number: the destination pool of an item queued from there. CPUs that do not exist have none.
     fn cpu_pool(&self) -> Vec<Option<u32>> {
         let pin = epochs().pin(0);
-        let slots = self.slots().iter().enumerate();
+        let slots = self.slots.get().into_iter().flatten().enumerate();
         let exists = self.engine.topology().cpus();
         slots
             .map(|(cpu, slot)| exists.contains(cpu).then(|| slot.load(&pin).pool.id))

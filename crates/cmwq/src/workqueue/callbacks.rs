@@ -41,9 +41,7 @@ impl Queue for WqCore {
         let mut control = self.control.lock();
         self.settle_rescuer(&control);
         if self.kind.is_unbound() {
-            self.limits.recompute(&self.engine, &control.attrs);
-            self.remap(&mut control);
-            self.limits.settle(&self.members());
+            self.follow(&mut control);
         }
     }
 
@@ -51,14 +49,13 @@ impl Queue for WqCore {
         if !self.flags.freezable {
             return;
         }
-        let control = self.control.lock();
-        // Items queued before are accepted before, and are active if there was a credit.
-        for pwq in self.members() {
-            pwq.pool.lock().drain();
-        }
-        self.limits.set_frozen(frozen);
-        self.limits.recompute(&self.engine, &control.attrs);
-        self.limits.settle(&self.members());
+        self.change_limits(|limits| {
+            // Items queued before are accepted before, and are active if there was a credit.
+            for pwq in self.members() {
+                pwq.pool.lock().drain();
+            }
+            limits.set_frozen(frozen);
+        });
     }
 
     fn is_freezing(&self) -> bool {

@@ -86,29 +86,19 @@ impl Armed {
         self.enqueue().map_err(|(why, _)| why).into()
     }
 
-    /// Arms the timer, or queues at once if there is no delay.
-    fn start(self, timer: &TimerKey, delay: Duration) -> Queued {
+    /// Arms the timer, or queues at once if there is no delay. `moved`: the item may have been accepted before, so without a timer it runs too
+    /// early instead of never.
+    fn start(self, timer: &TimerKey, delay: Duration, moved: bool) -> Queued {
         if delay.is_zero() {
             return self.enqueue_now();
         }
         match self.arm(timer, delay) {
             Ok(()) => Queued::Accepted,
+            Err(armed) if moved => armed.enqueue_now(),
             Err(armed) => {
                 armed.item.release();
                 Queued::Refused(Refused::NoTimer)
             }
-        }
-    }
-
-    /// As [`start`](Self::start), for an item that is moved: it may have been accepted before, so without a timer it runs too early instead
-    /// of never.
-    fn restart(self, timer: &TimerKey, delay: Duration) -> Queued {
-        if delay.is_zero() {
-            return self.enqueue_now();
-        }
-        match self.arm(timer, delay) {
-            Ok(()) => Queued::Accepted,
-            Err(armed) => armed.enqueue_now(),
         }
     }
 
@@ -207,7 +197,7 @@ impl Parts<'_> {
             item.release();
             return Moved::Disabled;
         }
-        Moved::new(was_pending, armed(item).restart(self.timer, delay))
+        Moved::new(was_pending, armed(item).start(self.timer, delay, true))
     }
 
     /// Queues at once an item that waits for its timer, then waits with `flush`.

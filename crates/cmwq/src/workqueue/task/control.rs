@@ -179,18 +179,13 @@ pub(crate) fn disable(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) 
 /// Waits until the function of a disabled item no longer runs.
 pub(crate) fn wait_for_end(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) {
     if let Some(Some(done)) = with_last_pool(item, find, |pool| pool.lock().await_run(item)) {
-        wait(&done);
+        let _ = wait_until(&done, None);
     }
 }
 
 /// Runs the pending instance of an item that the caller is about to wait for, if no thread has begun it and the caller may.
 pub(crate) fn run_as_waiter(item: &RawWork) -> bool {
     Waiter::default().run(item, registered)
-}
-
-fn wait(done: &Completion) {
-    let _blocked = BlockGuard::enter();
-    done.wait();
 }
 
 fn wait_until(done: &Completion, deadline_ns: Option<u64>) -> Result<(), FlushError> {
@@ -209,7 +204,7 @@ fn wait_until(done: &Completion, deadline_ns: Option<u64>) -> Result<(), FlushEr
 }
 
 /// When a timeout that begins now has passed, in nanoseconds of the clock. `None`: beyond the end of the clock, so never.
-pub(super) fn deadline_after(timeout: Duration) -> Option<u64> {
+pub(in crate::workqueue) fn deadline_after(timeout: Duration) -> Option<u64> {
     let timeout_ns = u64::try_from(timeout.as_nanos()).ok()?;
     clock::now_ns().checked_add(timeout_ns)
 }
