@@ -32,6 +32,13 @@ pub struct QueueStats {
 }
 
 impl QueueStats {
+    /// So many items have run in caller slots.
+    pub(in crate::pool) fn add_waiter_runs(&mut self, runs: u64) {
+        self.started += runs;
+        self.completed += runs;
+        self.waiter_runs += runs;
+    }
+
     pub(crate) fn add(&mut self, other: &QueueStats) {
         self.started += other.started;
         self.completed += other.completed;
