@@ -2,7 +2,7 @@
 
 use super::entries::{Chunk, Contents, HANDLE, TOGETHER};
 use crate::item::closure::Small;
-use crate::item::raw::Pending;
+use crate::item::raw::{Pending, address_of};
 
 /// What is added to a chunk.
 pub(crate) trait Load {
@@ -32,7 +32,7 @@ impl Load for Pending {
 
     #[inline]
     fn number(&self) -> usize {
-        self.func().map_or(0, |func| func as usize)
+        address_of(self.func())
     }
 
     #[inline]

@@ -7,8 +7,8 @@ use super::held::HeldCredits;
 use super::inactive::Inactive;
 use super::stats::QueueStats;
 use super::together::Together;
-use crate::item::{List, Part, Pending};
-use crate::pool::task::current::{Current, number};
+use crate::item::{List, Part, Pending, address_of};
+use crate::pool::task::current::Current;
 use crate::trace::events;
 use std::sync::Arc;
 
@@ -331,7 +331,7 @@ pub(in crate::pool) enum Accepted {
 
 #[inline]
 pub(in crate::pool) fn tell_activated(item: &Pending) {
-    events::activated(item.address(), || number(item.func()));
+    events::activated(item.address(), || address_of(item.func()));
 }
 
 /// The item has a credit: any worker may take it.

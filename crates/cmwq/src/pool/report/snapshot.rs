@@ -2,12 +2,11 @@
 #![forbid(unsafe_code)]
 
 use super::state::{self, PoolFor, PoolState, RunState};
-use crate::item::{RawWork, WorkFn};
+use crate::item::{RawWork, WorkFn, address_of};
 use crate::pool::attrs::kind::PoolKind;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::pool::Pool;
 use crate::pool::state::worker::{Busy, WorkerSlot, WorkerState};
-use crate::pool::task::current::number;
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use crate::sys::map::HashMap;
@@ -69,7 +68,7 @@ pub(crate) const MOST_LISTED: usize = 1000;
 
 /// The first of them.
 fn listed(funcs: impl Iterator<Item = Option<WorkFn>>) -> Vec<usize> {
-    funcs.take(MOST_LISTED).map(number).collect()
+    funcs.take(MOST_LISTED).map(address_of).collect()
 }
 
 #[cfg(all(test, not(cmwq_loom)))]
@@ -86,7 +85,7 @@ impl PoolGuard<'_> {
 fn worker((id, slot): (u32, &WorkerSlot)) -> state::WorkerState {
     state::WorkerState {
         id,
-        tid: slot.handle.tid.load(Ordering::Relaxed) as i32,
+        tid: slot.handle.tid(),
         doing: match slot.state {
             WorkerState::Starting => "starting",
             WorkerState::Idle { .. } => "idle",
@@ -126,7 +125,7 @@ impl Pool {
                 tid: run.by.tid,
                 rescuer: run.by.rescuer,
                 queue: guard.pwqs[run.pwq].front_id(),
-                func: number(run.func),
+                func: address_of(run.func),
                 description: description
                     .unwrap_or_else(|| guard.pwqs[run.pwq].owner.front.name())
                     .to_owned(),
@@ -160,7 +159,7 @@ impl Pool {
         let mut pending: HashMap<u32, Vec<usize>> = HashMap::default();
         for item in guard.worklist.iter().take(MOST_LISTED) {
             let own = pending.entry(item.place().pwq()).or_default();
-            own.push(number(item.func()));
+            own.push(address_of(item.func()));
         }
         let pwqs = guard.pwqs.iter().map(|(place, pwq)| PwqSnapshot {
             place,
@@ -182,7 +181,7 @@ impl Pool {
             plugged: pwq.is_plugged(),
         });
         let (runs, pwqs) = (runs.collect(), pwqs.collect());
-        let tid_of = |id: &u32| guard.workers[*id].handle.tid.load(Ordering::Relaxed) as i32;
+        let tid_of = |id: &u32| guard.workers[*id].handle.tid();
         let idle = guard.idle().iter().rev().map(tid_of).collect();
         let manager = self.manager.load(Ordering::Relaxed);
         let state = PoolState {
