@@ -172,7 +172,7 @@ impl<T> ProcessMutex<T> {
     }
 }
 
-#[cfg(all(test, not(cmwq_loom), not(miri)))]
+#[cfg(all(test, not(cmwq_loom), not(cmwq_sim), not(miri)))]
 mod tests {
     use super::*;
 
