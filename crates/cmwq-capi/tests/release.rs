@@ -13,7 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// In the order in which they are published.
-const PUBLISHED: [&str; 4] = ["cmwq", "cmwq-control", "cmwq-cli", "cmwq-nbd"];
+const PUBLISHED: [&str; 5] = [
+    "cmwq",
+    "cmwq-control",
+    "cmwq-command",
+    "cmwq-cli",
+    "cmwq-nbd",
+];
 
 /// Licences that a dependency may be used under.
 const PERMISSIVE: [&str; 11] = [

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use cmwq::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
 use cmwq::topology::Topology;
 
-use crate::cli_error::CliError;
 use crate::output;
+use cmwq_command::CliError;
 
 /// The default of `--shard-size`, and of programs that use the library.
 const SHARD_SIZE_VARIABLE: &str = "CMWQ_CACHE_SHARD_SIZE";
@@ -64,7 +64,7 @@ impl ShardSizeArgs {
         })?;
         let effective = effective_shard_size(size);
         if effective != size {
-            output::warn(&format!(
+            output::warn(format!(
                 "{source}: a shard of {size} cores is impossible, {effective} is used"
             ));
         }

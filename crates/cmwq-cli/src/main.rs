@@ -2,9 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
-mod cli_error;
 mod control;
-mod generate;
 mod machine;
 mod mount;
 mod out_file;
@@ -17,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::cli_error::CliError;
+use cmwq_command::{CliError, generate};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +27,20 @@ Examples:
   cmwq set io affinity_scope cache  change a workqueue of the only one
 
 Exit status: 0 done, 2 a value was refused or the command failed. `cmwq COMMAND --help` has more.";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  cmwq completions bash >~/.local/share/bash-completion/completions/cmwq
+  source <(cmwq completions zsh)
+  cmwq completions fish >~/.config/fish/completions/cmwq.fish
+
+The first and the last hold for shells that start afterwards. The Debian package brings all three.";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  mkdir -p ~/.local/share/man/man1
+  cmwq man ~/.local/share/man/man1
+  man cmwq";
 
 /// Concurrency-managed workqueues: show a machine's pods, measure the affinity scopes, inspect and change the workqueues of running
 /// processes.
@@ -71,8 +83,10 @@ enum Command {
     /// Record the events of a process, for Perfetto
     Trace(control::trace::Args),
     /// Print the completions for a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(generate::CompletionsArgs),
     /// Write the man pages into a folder
+    #[command(after_help = MAN_EXAMPLES)]
     Man(generate::ManArgs),
 }
 
@@ -80,7 +94,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::warn(&error.to_string());
+            output::warn(error);
             ExitCode::from(CliError::EXIT_CODE)
         }
     }

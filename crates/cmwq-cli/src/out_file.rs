@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::cli_error::CliError;
+use cmwq_command::CliError;
 
 /// The file. Until it is written, one that was there before is left as it was.
 pub(crate) struct OutFile {

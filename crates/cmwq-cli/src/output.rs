@@ -1,25 +1,20 @@
 //! Writing to standard output and standard error.
 
-use std::io::{self, ErrorKind, Write};
+pub(crate) use cmwq_command::output::{print, print_until_closed};
+
+use std::fmt::Display;
+use std::io;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use crate::cli_error::CliError;
 
 /// Columns where neither `COLUMNS` nor a terminal gives them.
 const DEFAULT_COLUMNS: usize = 100;
 /// Nothing is laid out for less.
 const MIN_COLUMNS: usize = 40;
 
-/// Writes `text` to standard output. A reader that went away (`| head`) is not an error.
-pub(crate) fn print(text: &str) -> Result<(), CliError> {
-    print_until_closed(text).map(drop)
-}
-
 /// Writes a line to standard error, with the command's name in front.
-pub(crate) fn warn(message: &str) {
-    // Without standard error there is no way to report anything.
-    let _ = writeln!(io::stderr(), "cmwq: {message}");
+pub(crate) fn warn(message: impl Display) {
+    cmwq_command::output::warn("cmwq", message);
 }
 
 /// The columns to lay text out for: `COLUMNS`, or else the terminal's, or else 100.
@@ -51,18 +46,6 @@ pub(crate) fn printable(name: &str) -> String {
     name.chars()
         .map(|c| if c.is_control() { '?' } else { c })
         .collect()
-}
-
-/// As [`print()`]; returns whether the reader is still there. A caller that prints repeatedly stops when it is not.
-pub(crate) fn print_until_closed(text: &str) -> Result<bool, CliError> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(CliError::new(format!(
-            "cannot write to standard output: {error}"
-        ))),
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::cli_error::CliError;
+use cmwq_command::CliError;
 
 const PROGRAM: &str = "cmwq-sim";
 

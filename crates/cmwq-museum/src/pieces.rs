@@ -157,8 +157,8 @@ pub const PIECES: &[Piece] = &[
         "an item that is moved is lost if the thread of the timers cannot be created (found by exploration in this library)",
         &[edit(
             "workqueue/delayed.rs",
-            "            Err(armed) => armed.enqueue_now(),",
-            "            Err(armed) if MUTANT => {\n                armed.item.release();\n                Queued::Refused(Refused::NoTimer)\n            }\n            Err(armed) => armed.enqueue_now(),",
+            "            Err(armed) if moved => armed.enqueue_now(),",
+            "            Err(armed) if moved && !MUTANT => armed.enqueue_now(),",
         )],
     ),
     known(

@@ -1,16 +1,14 @@
 //! The `cmwq-nbd` command: each subcommand in a file or folder of its own.
 
 mod bench;
-mod cli_error;
-mod generate;
-mod output;
 mod serve;
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::cli_error::CliError;
+use cmwq_command::{CliError, generate, output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,6 +17,20 @@ Examples:
   cmwq-nbd bench --runtime 1 --runs 1 --scenarios 3,4k
 
 Exit status: 0 done, 2 a value was refused or the command failed. `cmwq-nbd COMMAND --help` has more.";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  cmwq-nbd completions bash >~/.local/share/bash-completion/completions/cmwq-nbd
+  source <(cmwq-nbd completions zsh)
+  cmwq-nbd completions fish >~/.config/fish/completions/cmwq-nbd.fish
+
+The first and the last hold for shells that start afterwards. The Debian package brings all three.";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  mkdir -p ~/.local/share/man/man1
+  cmwq-nbd man ~/.local/share/man/man1
+  man cmwq-nbd";
 
 /// An encrypted block device over NBD on cmwq workqueues.
 #[derive(Parser)]
@@ -35,8 +47,10 @@ enum Command {
     /// Measure scopes and other servers with fio and the published tests
     Bench(bench::Args),
     /// Print the completions for a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(generate::CompletionsArgs),
     /// Write the man pages into a folder
+    #[command(after_help = MAN_EXAMPLES)]
     Man(generate::ManArgs),
 }
 
@@ -44,10 +58,15 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::warn(&error.to_string());
+            warn(error);
             ExitCode::from(CliError::EXIT_CODE)
         }
     }
+}
+
+/// Writes a line to standard error.
+fn warn(message: impl Display) {
+    output::warn("cmwq-nbd", message);
 }
 
 fn run() -> Result<(), CliError> {

@@ -13,11 +13,8 @@
 use crate::sys::symbol;
 
 pub use crate::engine::{EngineStats, Errno, Setting, TextError};
-pub use crate::inspect::{
-    LiveQueue, NodeState, PoolCounts, PoolFor, PoolState, PwqState, QueueState, QueueStats,
-    RescuerState, RunState, ScopeState, WorkerState,
-};
-pub use crate::pool::Dump;
+pub use crate::inspect::{LiveQueue, NodeState, PwqState, QueueState, RescuerState, ScopeState};
+pub use crate::pool::{Dump, PoolCounts, PoolFor, PoolState, QueueStats, RunState, WorkerState};
 pub use crate::trace::{
     EnqueueTiming, ItemRun, LatencyHistogram, Recording, ThreadTrace, TraceEvent, TraceKind,
     set_report_handler, set_run_hooks, set_warning_handler, warn,

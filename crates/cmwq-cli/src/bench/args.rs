@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use cmwq::affinity::{AffinityScope, effective_shard_size};
 
-use crate::cli_error::CliError;
 use crate::machine::{MachineArgs, scope_names};
+use cmwq_command::CliError;
 
 use super::plan::PUBLISHED_ORDER;
 

@@ -1,6 +1,6 @@
 //! `--format json`: the report as it is, one object.
 
-use crate::cli_error::CliError;
+use cmwq_command::CliError;
 
 use super::report::Report;
 

@@ -18,7 +18,7 @@ use cmwq::topology::Topology;
 use cmwq::{Completion, Engine, EngineStats, Work, Workqueue};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::cli_error::CliError;
+use cmwq_command::CliError;
 
 use super::gate::{Gate, Watch};
 use super::plan::Config;

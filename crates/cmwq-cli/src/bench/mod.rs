@@ -42,9 +42,9 @@ use std::time::Instant;
 use cmwq::topology::{CpuSet, Topology};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli_error::CliError;
 use crate::out_file::OutFile;
 use crate::output;
+use cmwq_command::CliError;
 
 pub(crate) use args::Args;
 use args::{Format, Options};

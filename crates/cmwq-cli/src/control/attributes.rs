@@ -7,8 +7,8 @@ use cmwq::observe::{LiveQueue, Setting};
 use serde_json::{Value, json};
 
 use super::{Format, ProcessArgs, refused};
-use crate::cli_error::CliError;
 use crate::output;
+use cmwq_command::CliError;
 
 const GET_EXAMPLES: &str = "\
 Examples:

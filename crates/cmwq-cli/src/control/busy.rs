@@ -1,8 +1,8 @@
 //! `cmwq busy` and `cmwq metrics`: texts that the process writes itself.
 
 use super::{Format, ProcessArgs, refused};
-use crate::cli_error::CliError;
 use crate::output;
+use cmwq_command::CliError;
 
 const BUSY_EXAMPLES: &str = "\
 Examples:

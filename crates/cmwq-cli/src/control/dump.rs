@@ -6,8 +6,8 @@ use cmwq::topology::CpuSet;
 use cmwq_control::protocol::{Engine, Group, Pool, Queue};
 
 use super::{Format, ProcessArgs, refused};
-use crate::cli_error::CliError;
 use crate::output;
+use cmwq_command::CliError;
 
 const EXAMPLES: &str = "\
 Examples:

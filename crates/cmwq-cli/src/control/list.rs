@@ -6,8 +6,8 @@ use cmwq_control::processes;
 use serde_json::json;
 
 use super::Format;
-use crate::cli_error::CliError;
 use crate::output;
+use cmwq_command::CliError;
 
 const EXAMPLES: &str = "\
 Examples:

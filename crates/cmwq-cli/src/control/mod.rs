@@ -20,7 +20,7 @@ pub(crate) mod trace;
 use clap::ValueEnum;
 use cmwq_control::{Client, ControlError, connect};
 
-use crate::cli_error::CliError;
+use cmwq_command::CliError;
 
 /// Which process.
 #[derive(clap::Args, Debug, Clone, Default)]

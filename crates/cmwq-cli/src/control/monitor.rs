@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::dump::name_column;
 use super::{Format, ProcessArgs, latency, refused, seconds};
-use crate::cli_error::CliError;
 use crate::output;
+use cmwq_command::CliError;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::chrome::Trace;
 use super::{ProcessArgs, refused};
-use crate::cli_error::CliError;
 use crate::out_file::OutFile;
 use crate::output;
+use cmwq_command::CliError;
 
 const EXAMPLES: &str = "\
 Examples:

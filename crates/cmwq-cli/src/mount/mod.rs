@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::cli_error::CliError;
 use crate::output;
+use cmwq_command::CliError;
 
 const EXAMPLES: &str = "\
 Examples:

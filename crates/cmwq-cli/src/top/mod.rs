@@ -21,8 +21,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use crate::cli_error::CliError;
 use crate::control::{ProcessArgs, refused};
+use cmwq_command::CliError;
 use model::{Action, Model};
 
 const EXAMPLES: &str = "\

@@ -4,7 +4,7 @@ use cmwq::affinity::{AffinityScope, Pods};
 use cmwq::topology::{CpuQuota, CpuSet, Topology};
 use serde::{Serialize, Serializer};
 
-use crate::cli_error::CliError;
+use cmwq_command::CliError;
 
 use super::View;
 

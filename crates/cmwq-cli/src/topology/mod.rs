@@ -9,10 +9,10 @@ use clap::ValueEnum;
 use cmwq::affinity::{AffinityScope, Pods};
 use cmwq::topology::{CpuQuota, Topology};
 
-use crate::cli_error::CliError;
 use crate::machine::scope_names;
 use crate::machine::{MachineArgs, ShardSizeArgs, default_scope};
 use crate::output;
+use cmwq_command::CliError;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::bench::plan::{NFS_BLOCK, NFS_JOBS, PEERS, SCOPES, SHARDS, Scenario};
-use crate::cli_error::CliError;
 use crate::serve::{size, whole_number};
+use cmwq_command::CliError;
 
 const MAX_RUNS: usize = 1000;
 const MAX_RUNTIME: usize = 3600;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::bench::plan::{Load, Target};
 use crate::bench::subject::{Workspace, interrupted, stop};
-use crate::cli_error::CliError;
+use cmwq_command::CliError;
 
 /// fio takes a while to start many jobs, and to end.
 const GRACE: Duration = Duration::from_secs(120);

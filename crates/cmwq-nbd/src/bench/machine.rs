@@ -6,7 +6,7 @@ use cmwq::Engine;
 use cmwq::affinity::AffinityScope;
 
 use crate::bench::plan;
-use crate::cli_error::CliError;
+use cmwq_command::CliError;
 
 /// In one line: CPU model, CPUs, system.
 pub(super) fn description() -> String {

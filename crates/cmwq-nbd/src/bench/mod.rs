@@ -23,8 +23,7 @@ use plan::{Load, PEERS, Scenario, Subject, Target};
 use report::{Outcome, Report, Run, Table};
 use subject::Workspace;
 
-use crate::cli_error::CliError;
-use crate::output;
+use cmwq_command::{CliError, output};
 
 /// What starting and stopping a server and fio take beside the measurement, for the time that is left.
 const OVERHEAD: Duration = Duration::from_millis(1500);
@@ -95,7 +94,7 @@ fn measure(options: &Options) -> Result<Report, CliError> {
         )));
     }
     for line in &left_out {
-        output::warn(&format!("left out: {line}"));
+        crate::warn(format_args!("left out: {line}"));
     }
     let cells: usize = loads.iter().map(|(_, subjects)| subjects.len()).sum();
     let mut progress = Progress::new(cells * options.runs, options.runtime);
@@ -189,7 +188,7 @@ fn patiently(
         match one(load, subject, options, workspace) {
             // Whatever failed may have been stopped by the same signal.
             _ if workspace.is_interrupted() => return Err(subject::interrupted()),
-            Err(error) if left > 0 => output::warn(&format!("{error}; once more")),
+            Err(error) if left > 0 => crate::warn(format_args!("{error}; once more")),
             done => return done,
         }
     }

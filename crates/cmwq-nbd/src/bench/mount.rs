@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::bench::subject::{Workspace, install, own_group, stop};
-use crate::cli_error::CliError;
+use cmwq_command::CliError;
 
 /// A mount that does not come up within this time is given up.
 const GRACE: Duration = Duration::from_secs(120);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use cmwq_nbd::protocol::{OPTION_MAGIC, handshake, option};
 
 use crate::bench::plan::Subject;
-use crate::cli_error::CliError;
+use cmwq_command::CliError;
 
 /// A server that does not come up, or does not go, within this time is given up.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -7,7 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::cli_error::CliError;
+use cmwq_command::CliError;
 
 /// Descriptors are passed from this one on.
 const FIRST: i32 = 3;

@@ -13,7 +13,7 @@ use cmwq::affinity::AffinityScope;
 use cmwq_nbd::server::Endpoint;
 
 use super::activation;
-use crate::cli_error::CliError;
+use cmwq_command::CliError;
 
 /// The protocol's own port.
 const DEFAULT_LISTEN: &str = "127.0.0.1:10809";

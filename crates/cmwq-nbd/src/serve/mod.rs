@@ -16,8 +16,7 @@ use cmwq_nbd::store::{FileStore, MemoryStore, Store};
 pub(crate) use args::{Args, size, whole_number};
 use args::{Options, Source};
 
-use crate::cli_error::CliError;
-use crate::output;
+use cmwq_command::{CliError, output};
 use signals::Signals;
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {

@@ -9,9 +9,7 @@ use crate::engine::parts::stats::EngineStats;
 use crate::engine::parts::watchdog::Watchdog;
 use crate::error::Error;
 use crate::item::MOST_IN_BATCH;
-use crate::pool::{
-    Group, Params, Place, Pool, PoolAttrs, PoolKind, PoolStats, Service, WorkerThreads,
-};
+use crate::pool::{Group, Params, Place, Pool, PoolAttrs, PoolKind, Service, WorkerThreads};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::epoch::{EpochPin, Shared};
@@ -90,7 +88,7 @@ pub(in crate::engine) struct PoolTable {
     pub(in crate::engine) pools: HashMap<PoolKey, Entry>,
     pub(in crate::engine) groups: HashMap<GroupName, Weak<Group<Pool>>>,
     /// The counts of pools that are gone.
-    pub(in crate::engine) retired: PoolStats,
+    pub(in crate::engine) retired: EngineStats,
 }
 
 impl PoolTable {
@@ -196,13 +194,13 @@ impl Engine {
             let table = self.0.pools.lock();
             (table.retired, table.pools())
         };
-        let mut workers = 0;
+        sum.pools = pools.len() as u64;
         for pool in &pools {
             let guard = pool.lock();
-            sum.add(&guard.stats());
-            workers += guard.nr_workers() as u64;
+            sum.add(guard.stats());
+            sum.workers += guard.nr_workers() as u64;
         }
-        EngineStats::new(&sum, pools.len() as u64, workers)
+        sum
     }
 
     /// Whether this process is a fork's child of the one that built this engine.
@@ -340,7 +338,7 @@ impl Engine {
         let key = key.clone();
         table.pools.remove(&key);
         let stats = pool.lock().stats();
-        table.retired.add(&stats);
+        table.retired.add(stats);
         drop(table);
         pool.group().leave(pool);
         Registry::process().remove(pool.id);

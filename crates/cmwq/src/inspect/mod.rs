@@ -8,7 +8,4 @@ mod queues;
 mod state;
 
 pub use live::LiveQueue;
-pub use state::{
-    NodeState, PoolCounts, PoolFor, PoolState, PwqState, QueueState, QueueStats, RescuerState,
-    RunState, ScopeState, WorkerState,
-};
+pub use state::{NodeState, PwqState, QueueState, RescuerState, ScopeState};

@@ -1,9 +1,9 @@
 //! The state of an engine's pools and pods at one moment.
 
-use super::state::{PoolCounts, PoolFor, PoolState, RunState, ScopeState, WorkerState};
+use super::state::ScopeState;
 use crate::affinity::AffinityScope;
 use crate::engine::Engine;
-use crate::pool::{Pool, PoolKind};
+use crate::pool::{Pool, PoolState};
 use crate::topology::CpuSet;
 use std::sync::Arc;
 
@@ -53,60 +53,11 @@ impl Engine {
 
 fn pool_state(pool: &Arc<Pool>, effective: Option<CpuSet>, users: usize) -> PoolState {
     let seen = pool.snapshot();
-    let workers = seen.workers.iter().map(|worker| WorkerState {
-        id: worker.id,
-        tid: worker.tid,
-        doing: worker.doing,
-    });
-    let name_of = |pwq: u32| {
-        let pwq = seen.pwqs.iter().find(|own| own.place == pwq);
-        pwq.map_or_else(String::new, |pwq| pwq.queue.clone())
-    };
-    let runs = seen.runs.iter().map(|run| RunState {
-        tid: run.tid,
-        rescuer: run.rescuer,
-        queue: run.front,
-        func: run.func,
-        description: match &run.description {
-            Some(description) => description.clone(),
-            None => name_of(run.pwq),
-        },
-        for_ns: run.for_ns,
-        scheduled: run.scheduled.clone(),
-    });
-    PoolState {
-        id: seen.id,
-        kind: match seen.kind {
-            PoolKind::Unbound => PoolFor::Unbound,
-            PoolKind::PerCpu(cpu) => PoolFor::PerCpu(cpu),
-            PoolKind::Bh(cpu) => PoolFor::Bh(cpu),
-        },
-        flags: seen.flags,
-        manager: seen.manager,
-        hung_ns: seen.hung_ns,
-        users,
-        nice: seen.nice,
-        effective_nice: seen.effective_nice,
-        cpus: effective.unwrap_or_else(|| seen.cpus.clone()),
-        pod: seen.cpus.clone(),
-        strict: seen.strict,
-        node: seen.node,
-        binding: seen.binding.clone(),
-        target: seen.target as usize,
-        running: seen.running as usize,
-        waiting: seen.waiting,
-        workers: workers.collect(),
-        runs: runs.collect(),
-        stats: PoolCounts {
-            started: seen.stats.started,
-            completed: seen.stats.completed,
-            wakeups: seen.stats.wakeups,
-            helps: seen.stats.helps,
-            lock_waits: seen.stats.lock_waits,
-            workers_created: seen.stats.workers_created,
-            create_failures: seen.stats.create_failures,
-            blocked_seen: seen.stats.blocked_seen,
-            panics: seen.stats.panics,
-        },
+    let runs = seen.runs.into_iter().map(|run| run.state);
+    let mut state = seen.state;
+    (state.users, state.runs) = (users, runs.collect());
+    if let Some(effective) = effective {
+        state.cpus = effective;
     }
+    state
 }

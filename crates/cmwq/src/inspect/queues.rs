@@ -1,7 +1,8 @@
 //! The state of a queue at one moment.
 
-use super::state::{NodeState, PwqState, QueueState, QueueStats, RescuerState};
+use super::state::{NodeState, PwqState, QueueState, RescuerState};
 use crate::engine::epochs;
+use crate::pool::QueueStats;
 use crate::sys::thread;
 use crate::trace::LatencyHistogram;
 use crate::workqueue::{ConcurrencyGroup, WqCore};
@@ -20,20 +21,10 @@ impl WqCore {
             let (active, inactive, retired) = guard.pwq_counts(pwq.key);
             if !counted.contains(&pwq.pool.id) {
                 counted.push(pwq.pool.id);
-                stats.lock_waits += guard.stats().lock_waits;
+                stats.lock_waits += guard.stats().0.lock_waits;
             }
             drop(guard);
-            stats.started += own.started;
-            stats.completed += own.completed;
-            stats.cpu_ns += own.cpu_ns;
-            stats.cpu_intensive += own.cpu_intensive;
-            stats.cm_wakeups += own.cm_wakeups;
-            stats.mayday += own.mayday;
-            stats.rescued += own.rescued;
-            stats.helps += own.helps;
-            stats.waiter_runs += own.waiter_runs;
-            stats.wakeups += own.wakeups;
-            stats.limit_visits += own.limit_visits;
+            stats.add(&own);
             active_of[pwq.node] += active;
             pwqs.push(PwqState {
                 pool: pwq.pool.id,
@@ -72,7 +63,7 @@ impl WqCore {
     }
 
     fn rescuer_state(&self) -> Option<RescuerState> {
-        let tid = self.rescuer()?.tid();
+        let tid = self.rescuer.as_ref()?.tid();
         let cpus = match tid {
             0 => self.engine.resting_place(),
             tid => thread::binding_of(tid).unwrap_or_default(),
@@ -83,7 +74,7 @@ impl WqCore {
     /// By CPU number: the destination pool of an item queued from there. CPUs that do not exist have none.
     fn cpu_pool(&self) -> Vec<Option<u32>> {
         let pin = epochs().pin(0);
-        let slots = self.slots().iter().enumerate();
+        let slots = self.slots.get().into_iter().flatten().enumerate();
         let exists = self.engine.topology().cpus();
         slots
             .map(|(cpu, slot)| exists.contains(cpu).then(|| slot.load(&pin).pool.id))

@@ -20,25 +20,17 @@ const ALL: u32 = 1 << 31;
 /// its `wait`.
 ///
 /// All-zero memory is a completion that is not done: 4 bytes, aligned to 4.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Completion {
     /// AWAITED; POLLED; ALL; between POLLED and ALL, how many may continue.
     state: AtomicU32,
 }
 
-impl Default for Completion {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Completion {
     /// A completion that is not done.
     pub fn new() -> Self {
-        Completion {
-            state: AtomicU32::new(OPEN),
-        }
+        Self::default()
     }
 
     /// Makes it not done again. Must not be called while a thread waits.

@@ -14,14 +14,15 @@ mod work;
 
 pub(crate) use batch::{Batch, MOST as MOST_IN_BATCH};
 pub(crate) use chunk::{
-    Chain, Chunks, ChunksSerial, FoundInChunk, Inbox, OpenChunk, Part, Pushed, Taken,
+    Chain, Chunks, ChunksSerial, FoundInChunk, Inbox, Load, OpenChunk, Part, Pushed, Taken,
+    WithHandle,
 };
 pub use completion::Completion;
 pub use embedded::EmbeddedWork;
 pub(crate) use item_slot::{Found, ItemSlot};
 pub(crate) use list::List;
 pub(crate) use location::Seat;
-pub(crate) use raw::{Pending, Started, TOO_MANY, Unclaimed};
+pub(crate) use raw::{Pending, Started, TOO_MANY, Unclaimed, address_of};
 pub use raw::{RawWork, WorkFn};
 pub(crate) use ticket::{OldestBatch, ticket};
 pub(crate) use work::Lent;

@@ -22,6 +22,12 @@ use std::ptr::NonNull;
 /// after the call. It may unwind; the worker catches and counts the panic.
 pub type WorkFn = unsafe extern "C-unwind" fn(NonNull<RawWork>);
 
+/// The address of a function; 0: there is none.
+#[inline]
+pub(crate) fn address_of(func: Option<WorkFn>) -> usize {
+    func.map_or(0, |func| func as usize)
+}
+
 /// An item that its user owns and may embed anywhere: 40 bytes, aligned to 8, on 64-bit machines.
 ///
 /// All-zero memory is a valid idle item without a function: running it does nothing. The fields have the order of the kernel's
@@ -71,13 +77,13 @@ unsafe impl Sync for RawWork {}
 unsafe impl Send for RawWork {}
 
 /// loom's atomics cannot be made at compile time; everything else is the same.
-macro_rules! idle_item {
-    ($func:ident) => {
+macro_rules! new_item {
+    ($state:expr, $func:expr) => {
         RawWork {
-            state: AtomicU32::new(0),
+            state: AtomicU32::new($state),
             colour: Guarded::new(0),
             place: AtomicU64::new(0),
-            func: Guarded::new(Some($func)),
+            func: Guarded::new($func),
             next: Guarded::new(std::ptr::null_mut()),
             prev: Guarded::new(std::ptr::null_mut()),
         }
@@ -88,13 +94,13 @@ impl RawWork {
     /// An idle item that was never queued.
     #[cfg(not(cmwq_loom))]
     pub const fn new(func: WorkFn) -> Self {
-        idle_item!(func)
+        new_item!(0, Some(func))
     }
 
     /// An idle item that was never queued.
     #[cfg(cmwq_loom)]
     pub fn new(func: WorkFn) -> Self {
-        idle_item!(func)
+        new_item!(0, Some(func))
     }
 
     /// Prefetches the lines of the item at this address for writing: it may lie on two, and after it is what its function uses first. A hint: any
@@ -107,14 +113,7 @@ impl RawWork {
 
     /// What an inbox holds in place of many items: the first field of a chunk.
     pub(in crate::item) fn node() -> Self {
-        RawWork {
-            state: AtomicU32::new(NODE),
-            colour: Guarded::new(0),
-            place: AtomicU64::new(0),
-            func: Guarded::new(None),
-            next: Guarded::new(std::ptr::null_mut()),
-            prev: Guarded::new(std::ptr::null_mut()),
-        }
+        new_item!(NODE, None)
     }
 
     /// For a node: sets how many items it counts as.

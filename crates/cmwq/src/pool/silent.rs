@@ -1,9 +1,82 @@
-//! Stand-ins for pools of tests and models: a queue that ignores what it is told, and a helper that creates no worker.
+//! Pools of tests and models, and stand-ins for what is around them: a queue that ignores what it is told, and a helper that creates no worker.
 
-use super::queue::pwq::PwqKey;
-use super::state::pool::{FrontEnd, Helper, Pool};
+use super::attrs::kind::{Binding, Place, PoolAttrs, PoolKind};
+use super::attrs::params::Params;
+use super::queue::credits::NodeLimit;
+use super::queue::pwq::{PwqKey, Traits};
+use super::state::group::Group;
+use super::state::pool::{FrontEnd, Helper, Pool, PwqState, Rescue};
 use crate::item::{RawWork, WorkFn};
+use crate::topology::CpuSet;
 use std::sync::Arc;
+
+/// What a pool is like: strict, of two CPUs, with workers that take single items, unless something else is said.
+pub(in crate::pool) struct Made {
+    pub(in crate::pool) kind: PoolKind,
+    pub(in crate::pool) strict: bool,
+    pub(in crate::pool) cpus: CpuSet,
+    pub(in crate::pool) batch: usize,
+    pub(in crate::pool) idle_timeout_ns: u64,
+    /// What it shares with the other pools of an engine.
+    pub(in crate::pool) params: Arc<Params>,
+    pub(in crate::pool) group: Arc<Group<Pool>>,
+    pub(in crate::pool) helper: Arc<dyn Helper>,
+}
+
+impl Default for Made {
+    fn default() -> Self {
+        Made {
+            kind: PoolKind::Unbound,
+            strict: true,
+            cpus: CpuSet::from_iter([0, 1]),
+            batch: 1,
+            idle_timeout_ns: 0,
+            params: Arc::default(),
+            group: Group::new(),
+            helper: Arc::new(NoHelper),
+        }
+    }
+}
+
+impl Made {
+    pub(in crate::pool) fn pool(self, id: u32) -> Arc<Pool> {
+        let binding = Binding {
+            target: self.cpus.len() as u32,
+            cpus: self.cpus.clone(),
+            associated: self.kind != PoolKind::Unbound,
+        };
+        let place = Place {
+            first_cpu: self.cpus.first().unwrap_or(0),
+            ..Place::default()
+        };
+        let attrs = PoolAttrs {
+            kind: self.kind,
+            nice: 0,
+            strict: self.strict,
+            cpus: self.cpus,
+            place,
+            batch: self.batch,
+            idle_timeout_ns: self.idle_timeout_ns,
+            params: self.params,
+            threads: None,
+        };
+        let pool = Pool::new(id, attrs, binding, self.helper, self.group.clone());
+        self.group.join(&pool);
+        pool
+    }
+}
+
+/// Adds a pool workqueue with `limit` credits, whose queue gets no notifications.
+pub(in crate::pool) fn add_pwq(
+    pool: &Arc<Pool>,
+    traits: Traits,
+    limit: i32,
+    rescuer: Option<Arc<dyn Rescue>>,
+) -> PwqKey {
+    let limit = Arc::new(NodeLimit::new(limit, 1));
+    let state = PwqState::of(Arc::new(NoFront), rescuer, traits, limit, 0, 0);
+    pool.lock().add_pwq(state)
+}
 
 /// Creates no worker: the pool has only the workers that it has.
 pub(in crate::pool) struct NoHelper;

@@ -1,17 +1,17 @@
 //! Parts for the unit tests of pools: a pool without threads, and a queue that ignores what it is told.
 #![allow(unsafe_code, reason = "claims items")]
 
-use super::attrs::kind::{Binding, Place, PoolAttrs, PoolKind};
 use super::attrs::params::Params;
-use super::queue::credits::NodeLimit;
 use super::queue::pwq::{PwqKey, Traits};
-use super::silent::{NoFront, NoHelper};
+use super::silent::{self, Made};
 use super::state::group::Group;
-use super::state::pool::{Pool, PwqState, Rescue};
+use super::state::pool::{Inner, Pool};
+use super::state::worker::WorkerHandle;
 use super::task::call::run_item;
 use super::task::run::Task;
-use crate::item::Work;
+use crate::item::{RawWork, Work};
 use crate::topology::CpuSet;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,100 +26,36 @@ pub(crate) fn eventually(what: impl Fn() -> bool) {
 
 /// A strict pool of two CPUs that has no worker and gets none.
 pub(in crate::pool) fn pool(id: u32, idle_timeout_ns: u64) -> Arc<Pool> {
-    let cpus = CpuSet::from_iter([0, 1]);
-    pool_with(
-        &Group::new(),
-        true,
-        id,
+    let made = Made {
         idle_timeout_ns,
-        Arc::default(),
-        cpus,
-    )
+        ..Made::default()
+    };
+    made.pool(id)
 }
 
 /// A pool of these CPUs that is not strict.
 pub(in crate::pool) fn pool_on(group: &Arc<Group<Pool>>, id: u32, cpus: &[usize]) -> Arc<Pool> {
-    let cpus = CpuSet::from_iter(cpus.iter().copied());
-    pool_with(group, false, id, 0, Arc::default(), cpus)
+    let made = Made {
+        strict: false,
+        group: group.clone(),
+        cpus: CpuSet::from_iter(cpus.iter().copied()),
+        ..Made::default()
+    };
+    made.pool(id)
 }
 
 /// A strict pool that shares `params` with the other pools of an engine.
 pub(in crate::pool) fn pool_of(params: &Arc<Params>, id: u32) -> Arc<Pool> {
-    let cpus = CpuSet::from_iter([0, 1]);
-    pool_with(&Group::new(), true, id, 0, params.clone(), cpus)
-}
-
-/// Of one CPU and of this kind, with what it shares with the other pools of an engine.
-pub(in crate::pool) fn pool_of_kind(kind: PoolKind, params: &Arc<Params>) -> Arc<Pool> {
-    let attrs = PoolAttrs {
-        kind,
-        ..attrs(true, 0, params.clone(), CpuSet::from_iter([0]))
+    let made = Made {
+        params: params.clone(),
+        ..Made::default()
     };
-    Pool::new(
-        72,
-        attrs.clone(),
-        binding(&attrs),
-        Arc::new(NoHelper),
-        Group::new(),
-    )
-}
-
-pub(in crate::pool) fn pool_with(
-    group: &Arc<Group<Pool>>,
-    strict: bool,
-    id: u32,
-    idle_timeout_ns: u64,
-    params: Arc<Params>,
-    cpus: CpuSet,
-) -> Arc<Pool> {
-    let attrs = attrs(strict, idle_timeout_ns, params, cpus);
-    let binding = binding(&attrs);
-    let pool = Pool::new(id, attrs, binding, Arc::new(NoHelper), group.clone());
-    group.join(&pool);
-    pool
-}
-
-/// Of an unbound pool.
-fn attrs(strict: bool, idle_timeout_ns: u64, params: Arc<Params>, cpus: CpuSet) -> PoolAttrs {
-    let place = Place {
-        first_cpu: cpus.iter().next().unwrap_or(0),
-        ..Place::default()
-    };
-    PoolAttrs {
-        kind: PoolKind::Unbound,
-        nice: 0,
-        strict,
-        cpus,
-        place,
-        batch: 1,
-        idle_timeout_ns,
-        params,
-        threads: None,
-    }
-}
-
-fn binding(attrs: &PoolAttrs) -> Binding {
-    Binding {
-        target: attrs.cpus.len() as u32,
-        cpus: attrs.cpus.clone(),
-        associated: attrs.kind != PoolKind::Unbound,
-    }
+    made.pool(id)
 }
 
 /// Adds a pool workqueue with `limit` credits.
 pub(in crate::pool) fn add_pwq(pool: &Arc<Pool>, traits: Traits, limit: i32) -> PwqKey {
-    add_rescued_pwq(pool, traits, limit, None)
-}
-
-pub(in crate::pool) fn add_rescued_pwq(
-    pool: &Arc<Pool>,
-    traits: Traits,
-    limit: i32,
-    rescuer: Option<Arc<dyn Rescue>>,
-) -> PwqKey {
-    let limit = Arc::new(NodeLimit::new(limit, 1));
-    let state = PwqState::of(Arc::new(NoFront), rescuer, traits, limit, 0, 0);
-    pool.lock().add_pwq(state)
+    silent::add_pwq(pool, traits, limit, None)
 }
 
 /// Queues an item that is idle.
@@ -150,11 +86,47 @@ pub(in crate::pool) fn saturated(
     pool
 }
 
-/// Runs what waits, on this thread.
-pub(in crate::pool) fn run_all(pool: &Arc<Pool>) {
-    let next = || pool.lock().task_for_helper();
-    while let Some(Task { started, run }) = next() {
-        let panicked = run_item(started, run);
-        assert!(pool.lock().end_task(run, panicked).is_none());
-    }
+/// Runs the first of what waits, on this thread. `false`: nothing waits.
+pub(in crate::pool) fn run_one(pool: &Arc<Pool>) -> bool {
+    let next = pool.lock().task_for_helper();
+    let Some(Task { started, run }) = next else {
+        return false;
+    };
+    let panicked = run_item(started, run);
+    assert!(pool.lock().end_task(run, panicked).is_none());
+    true
 }
+
+/// Runs all that waits, on this thread.
+pub(in crate::pool) fn run_all(pool: &Arc<Pool>) {
+    while run_one(pool) {}
+}
+
+/// A worker that searches for work, without a thread.
+pub(in crate::pool) fn searching(pool: &Arc<Pool>) -> (u32, Arc<WorkerHandle>) {
+    let (id, handle) = pool.enroll();
+    let mut guard = pool.lock();
+    let inner: &mut Inner = &mut guard;
+    let worker = &mut inner.workers[id];
+    inner.counts.transition_starting_to_searching(worker);
+    drop(guard);
+    (id, handle)
+}
+
+/// A worker that has been idle since then, without a thread.
+pub(in crate::pool) fn idle(pool: &Arc<Pool>, since_ns: u64) -> (u32, Arc<WorkerHandle>) {
+    let (id, handle) = pool.enroll();
+    let mut guard = pool.lock();
+    let inner: &mut Inner = &mut guard;
+    let worker = &mut inner.workers[id];
+    inner.counts.set_idle(id, worker, since_ns);
+    drop(guard);
+    (id, handle)
+}
+
+/// Items that do nothing, in the test's memory.
+pub(in crate::pool) fn raw_items<const N: usize>() -> [RawWork; N] {
+    std::array::from_fn(|_| RawWork::new(nothing))
+}
+
+pub(crate) extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}

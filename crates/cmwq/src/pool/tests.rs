@@ -338,7 +338,7 @@ fn the_monitor_looks_at_a_pool_with_a_caller_slot() {
 
 #[test]
 fn there_is_no_caller_slot_on_the_way_out_of_a_pool() {
-    let item = RawWork::new(raw::nothing);
+    let [item] = stubs::raw_items();
     let (_engine, wq, pool) = queue(1, 8);
     let mut guard = pool.lock();
     let place = only_pwq(&guard);
@@ -353,7 +353,7 @@ fn there_is_no_caller_slot_on_the_way_out_of_a_pool() {
 
 #[test]
 fn who_waits_in_line_takes_no_credit_past_it() {
-    let items = std::array::from_fn(|_| RawWork::new(raw::nothing));
+    let items = stubs::raw_items();
     let [active, cancelled, late] = &items;
     let (_engine, wq, pool) = queue(1, 1);
     {
@@ -384,7 +384,7 @@ fn who_waits_in_line_takes_no_credit_past_it() {
 #[test]
 fn a_limit_that_is_overdrawn_gives_nothing_on() {
     // Two active, two that wait; then the limit is lowered to one.
-    let items: [RawWork; 4] = std::array::from_fn(|_| RawWork::new(raw::nothing));
+    let items = stubs::raw_items::<4>();
     let (_engine, wq, pool) = queue(1, 2);
     {
         let mut guard = pool.lock();
@@ -481,8 +481,6 @@ mod raw {
     use super::*;
     use crate::item::Pending;
     use std::ptr::NonNull;
-
-    pub(super) extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
 
     /// Claimed, with this destination. The caller flushes the queue before the item goes.
     pub(in crate::pool) fn claim(item: &RawWork, pool: u32, pwq: u32) -> Pending {

@@ -3,10 +3,12 @@
 //! State of the whole process must be consistent in the child. So the thread that forks holds each lock of the process meanwhile: in the
 //! child no other thread can hold it. The locks of one engine are not held: a child does not touch an inherited engine.
 
-use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
+use crate::sys::local::thread_local;
+#[cfg(cmwq_sim)]
+use crate::sys::sync::{Mutex, MutexGuard};
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+#[cfg(not(cmwq_sim))]
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many forks lie between this process and the one that first called [`notice`].
@@ -90,6 +92,7 @@ extern "C" fn in_child() {
         return;
     }
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    #[cfg(not(cmwq_sim))]
     super::thread::forget_tid();
     after(Side::Child);
 }
@@ -111,6 +114,16 @@ pub(crate) fn notice() {
     }
 }
 
+#[cfg(cmwq_sim)]
+fn register() {
+    cmwq_vm::at_fork(cmwq_vm::ForkHandlers {
+        before: || before(),
+        in_parent: || in_parent(),
+        in_child: || in_child(),
+    });
+}
+
+#[cfg(not(cmwq_sim))]
 fn register() {
     // SAFETY: the handlers may run on any thread that forks. If they cannot be registered (no memory), forks go unnoticed.
     unsafe {
@@ -137,7 +150,10 @@ impl<T> ProcessMutex<T> {
 
     pub(crate) fn lock(&'static self) -> MutexGuard<'static, T> {
         hold_during_forks(self.which, self.take);
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+        let value = self.value.lock();
+        #[cfg(not(cmwq_sim))]
+        let value = value.unwrap_or_else(PoisonError::into_inner);
+        value
     }
 
     /// Takes the lock before a fork.
@@ -156,7 +172,7 @@ impl<T> ProcessMutex<T> {
     }
 }
 
-#[cfg(all(test, not(cmwq_loom), not(miri)))]
+#[cfg(all(test, not(cmwq_loom), not(cmwq_sim), not(miri)))]
 mod tests {
     use super::*;
 

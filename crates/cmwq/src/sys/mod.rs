@@ -11,7 +11,6 @@ pub(crate) mod atomic;
 pub(crate) mod clock;
 #[cfg_attr(cmwq_sim, path = "sim/cpu.rs")]
 pub(crate) mod cpu;
-#[cfg_attr(cmwq_sim, path = "sim/fork.rs")]
 pub(crate) mod fork;
 #[cfg_attr(cmwq_sim, path = "sim/local.rs")]
 pub(crate) mod local;

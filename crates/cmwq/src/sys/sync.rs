@@ -9,6 +9,7 @@ use loom::sync as imp;
 
 pub(crate) use imp::MutexGuard;
 
+#[derive(Default)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 
 impl<T> Mutex<T> {
@@ -83,13 +84,10 @@ pub(crate) mod engine_sleeps {
     }
 }
 
+#[derive(Default)]
 pub(crate) struct Condvar(imp::Condvar);
 
 impl Condvar {
-    pub(crate) fn new() -> Self {
-        Condvar(imp::Condvar::new())
-    }
-
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0
             .wait(guard)

@@ -17,4 +17,4 @@ pub use recorder::{Recording, ThreadTrace, TraceEvent, TraceKind};
 pub(crate) use reporter::Reporter;
 pub use runs::{ItemRun, set_run_hooks};
 pub use warning::warn;
-pub(crate) use warning::{report_with, warn_with};
+pub(crate) use warning::{report_with, warn_once, warn_with};

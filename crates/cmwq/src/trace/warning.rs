@@ -9,6 +9,18 @@ pub fn warn(text: &str) {
     warn_with(move || text);
 }
 
+/// Warns the first time in a process that the line is reached; the other times the text is not even built.
+macro_rules! warn_once {
+    ($($text:tt)+) => {{
+        use std::sync::atomic::{AtomicBool, Ordering};
+        static SAID: AtomicBool = AtomicBool::new(false);
+        if !SAID.swap(true, Ordering::Relaxed) {
+            $crate::trace::warn(&format!($($text)+));
+        }
+    }};
+}
+pub(crate) use warn_once;
+
 /// As [`warn`]. On the engine's service thread the reporter builds the text: the names of functions come from the dynamic loader, which may be
 /// waiting for the program's own constructors.
 pub(crate) fn warn_with(text: impl FnOnce() -> String + Send + 'static) {

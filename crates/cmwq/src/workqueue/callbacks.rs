@@ -9,10 +9,8 @@ use crate::affinity::AffinityScope;
 use crate::engine::Queue;
 use crate::item::{RawWork, WorkFn};
 use crate::pool::{FrontEnd, Pool, PwqKey, current};
-use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::symbol;
-use crate::trace::warn;
+use crate::trace::warn_once;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -43,9 +41,7 @@ impl Queue for WqCore {
         let mut control = self.control.lock();
         self.settle_rescuer(&control);
         if self.kind.is_unbound() {
-            self.limits.recompute(&self.engine, &control.attrs);
-            self.remap(&mut control);
-            self.limits.settle(&self.members());
+            self.follow(&mut control);
         }
     }
 
@@ -53,14 +49,13 @@ impl Queue for WqCore {
         if !self.flags.freezable {
             return;
         }
-        let control = self.control.lock();
-        // Items queued before are accepted before, and are active if there was a credit.
-        for pwq in self.members() {
-            pwq.pool.lock().drain();
-        }
-        self.limits.set_frozen(frozen);
-        self.limits.recompute(&self.engine, &control.attrs);
-        self.limits.settle(&self.members());
+        self.change_limits(|limits| {
+            // Items queued before are accepted before, and are active if there was a credit.
+            for pwq in self.members() {
+                pwq.pool.lock().drain();
+            }
+            limits.set_frozen(frozen);
+        });
     }
 
     fn is_freezing(&self) -> bool {
@@ -92,7 +87,6 @@ impl FrontEnd for WqCore {
         if self.flags.mem_reclaim || !(caller.reclaim || memory_reclaim::is_marked()) {
             return;
         }
-        static WARNED: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
         let target = match func {
             Some(func) => format!(
                 "{} of workqueue {}",
@@ -101,17 +95,15 @@ impl FrontEnd for WqCore {
             ),
             None => format!("workqueue {}", self.name),
         };
-        if memory_reclaim::is_marked() && WARNED[0].swap(1, Ordering::Relaxed) == 0 {
-            warn(&format!(
-                "a thread that frees memory waits for {target}, which has no rescuer"
-            ));
+        if memory_reclaim::is_marked() {
+            warn_once!("a thread that frees memory waits for {target}, which has no rescuer");
         }
-        if caller.reclaim && WARNED[1].swap(1, Ordering::Relaxed) == 0 {
-            warn(&format!(
+        if caller.reclaim {
+            warn_once!(
                 "{} of workqueue {}, which has a rescuer, waits for {target}, which has none",
                 symbol::name_of(caller.func),
                 self.engine.queue_name(caller.front),
-            ));
+            );
         }
     }
 

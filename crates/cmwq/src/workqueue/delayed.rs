@@ -10,6 +10,7 @@ use super::Queued;
 use crate::error::{FlushError, Refused};
 use crate::item::{Lent, Pending, RawWork, TOO_MANY, Work};
 use crate::timer::{TimerKey, Timers};
+use crate::trace::warn_once;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::task::control::{self, DisableGuard, Grabbed, WorkBusy, wait_for_run};
 use crate::workqueue::task::queued::Moved;
@@ -17,7 +18,6 @@ use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use embedded::EmbeddedDelayedWork;
@@ -86,29 +86,19 @@ impl Armed {
         self.enqueue().map_err(|(why, _)| why).into()
     }
 
-    /// Arms the timer, or queues at once if there is no delay.
-    fn start(self, timer: &TimerKey, delay: Duration) -> Queued {
+    /// Arms the timer, or queues at once if there is no delay. `moved`: the item may have been accepted before, so without a timer it runs too
+    /// early instead of never.
+    fn start(self, timer: &TimerKey, delay: Duration, moved: bool) -> Queued {
         if delay.is_zero() {
             return self.enqueue_now();
         }
         match self.arm(timer, delay) {
             Ok(()) => Queued::Accepted,
+            Err(armed) if moved => armed.enqueue_now(),
             Err(armed) => {
                 armed.item.release();
                 Queued::Refused(Refused::NoTimer)
             }
-        }
-    }
-
-    /// As [`start`](Self::start), for an item that is moved: it may have been accepted before, so without a timer it runs too early instead
-    /// of never.
-    fn restart(self, timer: &TimerKey, delay: Duration) -> Queued {
-        if delay.is_zero() {
-            return self.enqueue_now();
-        }
-        match self.arm(timer, delay) {
-            Ok(()) => Queued::Accepted,
-            Err(armed) => armed.enqueue_now(),
         }
     }
 
@@ -118,12 +108,9 @@ impl Armed {
         self.cpu = Some(self.cpu.unwrap_or_else(|| self.queue.issuing_cpu()));
         self.item.arm();
         TIMERS.arm(delay, timer, self).map_err(|mut armed| {
-            static WARNED: AtomicBool = AtomicBool::new(false);
-            if !WARNED.swap(true, Ordering::Relaxed) {
-                crate::trace::warn(
-                    "the timer thread cannot be created: delayed work is refused, or queued at once if it is moved",
-                );
-            }
+            warn_once!(
+                "the timer thread cannot be created: delayed work is refused, or queued at once if it is moved"
+            );
             armed.item.disarm();
             armed
         })
@@ -210,7 +197,7 @@ impl Parts<'_> {
             item.release();
             return Moved::Disabled;
         }
-        Moved::new(was_pending, armed(item).restart(self.timer, delay))
+        Moved::new(was_pending, armed(item).start(self.timer, delay, true))
     }
 
     /// Queues at once an item that waits for its timer, then waits with `flush`.

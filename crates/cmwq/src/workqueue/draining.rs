@@ -7,8 +7,7 @@ use crate::engine::epochs;
 use crate::error::FlushError;
 use crate::pool::{BlockGuard, FrontEnd};
 use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicU32;
-use crate::trace::warn;
+use crate::trace::{warn, warn_once};
 use std::sync::Arc;
 
 impl WqCore {
@@ -18,13 +17,10 @@ impl WqCore {
             return Err(FlushError::Forked);
         }
         if self.runs_here() {
-            static WARNED: AtomicU32 = AtomicU32::new(0);
-            if WARNED.swap(1, Ordering::Relaxed) == 0 {
-                warn(&format!(
-                    "workqueue {}: one of its own items waits for the whole queue, which would never end",
-                    self.name
-                ));
-            }
+            warn_once!(
+                "workqueue {}: one of its own items waits for the whole queue, which would never end",
+                self.name
+            );
             return Err(FlushError::OwnItem);
         }
         self.check_dependency(None);

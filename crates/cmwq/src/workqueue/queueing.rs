@@ -2,8 +2,8 @@
 
 use crate::engine::{self, Queue, Registry, epochs};
 use crate::error::{Error, Refused};
-use crate::item::Pending;
 use crate::item::closure::{self, Small};
+use crate::item::{Pending, address_of};
 use crate::pool::{
     Granted, Issuer, Pool, PoolKind, publish_closure_again, publish_item_again,
     publish_with_handle_again, spawn_history,
@@ -123,7 +123,7 @@ impl WqCore {
             }
             NotPublished::FirstUse(item) => {
                 // The item first: other threads may wait for it to reach a list.
-                let func = item.func().map_or(0, |func| func as usize);
+                let func = address_of(item.func());
                 let first = self.unused.swap(0, Ordering::Relaxed) != 0;
                 let result = self.publish(requested, item);
                 if first && let Some(deprecated) = self.flags.deprecated {
@@ -441,7 +441,7 @@ impl WqCore {
             PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) => Some(cpu),
             PoolKind::Unbound => None,
         };
-        let func = item.func().map_or(0, |func| func as usize);
+        let func = address_of(item.func());
         let queue = (Queue::id(self), self.name.as_str());
         events::queued(item.address(), func, queue, requested, cpu);
     }

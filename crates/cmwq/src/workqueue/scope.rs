@@ -82,7 +82,7 @@ impl<'scope> Scope<'scope, '_> {
     /// Waits for all items, including those that items spawn meanwhile. Returns the payload of the first panic that it found.
     fn join_all(&self, all: bool) -> Option<Box<dyn Any + Send>> {
         let mut panicked = None;
-        let mut waiter = Waiter::new();
+        let mut waiter = Waiter::default();
         loop {
             // The newest first: workers reach it last.
             let Some(handle) = self.handles.lock().pop() else {

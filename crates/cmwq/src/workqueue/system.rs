@@ -3,11 +3,9 @@
 use super::{WQ_MAX_ACTIVE, Workqueue, WorkqueueBuilder};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::fork::{self, ProcessLock, ProcessMutex};
 use crate::sys::map::HashMap;
-use crate::trace::warn;
+use crate::trace::warn_once;
 use crate::workqueue::parts::kind::Deprecated;
 use crate::workqueue::task::join_error::JoinError;
 use std::ops::Deref;
@@ -168,12 +166,11 @@ impl SystemQueue {
     /// # Errors
     /// As [`Workqueue::flush`].
     pub fn flush(&self) -> Result<(), crate::FlushError> {
-        static WARNED: AtomicU32 = AtomicU32::new(0);
-        if self.which.warns_of_flushes() && WARNED.swap(1, Ordering::Relaxed) == 0 {
-            warn(&format!(
+        if self.which.warns_of_flushes() {
+            warn_once!(
                 "workqueue {} is the whole process's: flushing it waits for others' work",
                 self.which.name()
-            ));
+            );
         }
         self.queue.flush()
     }

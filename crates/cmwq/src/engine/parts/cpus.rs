@@ -154,37 +154,19 @@ impl Cpus {
 
     /// The same with other real CPUs.
     pub(crate) fn on(&self, topology: &Topology, real: CpuSet) -> Cpus {
-        self.changed(
-            topology,
-            real,
-            self.requested.clone(),
-            self.force_round_robin,
-        )
+        let (requested, cursors) = (self.requested.clone(), self.cursors.clone());
+        Cpus::with_cursors(topology, real, requested, self.force_round_robin, cursors)
     }
 
     /// The same with another unbound mask.
     pub(crate) fn for_unbound(&self, topology: &Topology, requested: CpuSet) -> Cpus {
-        self.changed(
-            topology,
-            self.real.clone(),
-            requested,
-            self.force_round_robin,
-        )
+        let (real, cursors) = (self.real.clone(), self.cursors.clone());
+        Cpus::with_cursors(topology, real, requested, self.force_round_robin, cursors)
     }
 
     /// The same with round robin of unbound items forced or not.
     pub(crate) fn forcing(&self, topology: &Topology, force_round_robin: bool) -> Cpus {
-        let requested = self.requested.clone();
-        self.changed(topology, self.real.clone(), requested, force_round_robin)
-    }
-
-    fn changed(
-        &self,
-        topology: &Topology,
-        real: CpuSet,
-        requested: CpuSet,
-        force_round_robin: bool,
-    ) -> Cpus {
+        let (real, requested) = (self.real.clone(), self.requested.clone());
         let cursors = self.cursors.clone();
         Cpus::with_cursors(topology, real, requested, force_round_robin, cursors)
     }

@@ -1,7 +1,7 @@
 //! The counts of an engine.
 #![forbid(unsafe_code)]
 
-use crate::pool::PoolStats;
+use crate::pool::{PoolCounts, QueueStats};
 
 /// What an engine has counted. The difference of two is what was counted between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,26 +46,23 @@ pub struct EngineStats {
 }
 
 impl EngineStats {
-    pub(crate) fn new(sum: &PoolStats, pools: u64, workers: u64) -> Self {
-        EngineStats {
-            pools,
-            workers,
-            workers_created: sum.workers_created,
-            create_failures: sum.create_failures,
-            wakeups: sum.wakeups,
-            helps: sum.helps,
-            started: sum.pwqs.started,
-            completed: sum.pwqs.completed,
-            panics: sum.panics,
-            blocked_seen: sum.blocked_seen,
-            cpu_intensive: sum.pwqs.cpu_intensive,
-            cm_wakeups: sum.pwqs.cm_wakeups,
-            mayday: sum.pwqs.mayday,
-            rescued: sum.pwqs.rescued,
-            waiter_runs: sum.pwqs.waiter_runs,
-            limit_visits: sum.pwqs.limit_visits,
-            lock_waits: sum.lock_waits,
-            cpu_ns: sum.pwqs.cpu_ns,
-        }
+    /// Adds what a pool has counted, and its pool workqueues.
+    pub(crate) fn add(&mut self, (pool, queues): (PoolCounts, QueueStats)) {
+        self.workers_created += pool.workers_created;
+        self.create_failures += pool.create_failures;
+        self.wakeups += pool.wakeups;
+        self.helps += pool.helps;
+        self.started += queues.started;
+        self.completed += queues.completed;
+        self.panics += pool.panics;
+        self.blocked_seen += pool.blocked_seen;
+        self.cpu_intensive += queues.cpu_intensive;
+        self.cm_wakeups += queues.cm_wakeups;
+        self.mayday += queues.mayday;
+        self.rescued += queues.rescued;
+        self.waiter_runs += queues.waiter_runs;
+        self.limit_visits += queues.limit_visits;
+        self.lock_waits += pool.lock_waits;
+        self.cpu_ns += queues.cpu_ns;
     }
 }

@@ -56,8 +56,7 @@ impl<'b> Chain<'b> {
             self.end_filling();
             return self.push(item.into_raw());
         };
-        self.put(chunks, &item, open);
-        item.hand_on();
+        self.put(chunks, item, open);
     }
 
     /// Adds a closure, which is handed on. The chain holds closures only, and its chunks are `chunks`.
@@ -69,11 +68,12 @@ impl<'b> Chain<'b> {
     }
 
     #[inline]
-    fn put<L: Load>(&mut self, chunks: &Chunks, load: &L, open: &Open) {
+    fn put<L: Load>(&mut self, chunks: &Chunks, load: L, open: &Open) {
         if self.filling.is_none()
             && self.newest.is_none()
-            && open.write_ahead(chunks.serial(), load, self.ahead)
+            && open.write_ahead(chunks.serial(), &load, self.ahead)
         {
+            load.hand_on();
             self.ahead += 1;
             return;
         }
@@ -82,14 +82,13 @@ impl<'b> Chain<'b> {
     }
 
     #[inline]
-    fn fill<L: Load>(&mut self, chunks: &Chunks, load: &L) {
-        if let Some(filling) = &mut self.filling
-            && filling.add(load)
-        {
-            return;
+    fn fill<L: Load>(&mut self, chunks: &Chunks, load: L) {
+        let filling = self.filling.as_mut();
+        if !filling.is_some_and(|filling| filling.add(&load)) {
+            self.end_filling();
+            self.filling = Some(chunks.begin_filling(&load));
         }
-        self.end_filling();
-        self.filling = Some(chunks.begin_filling(load));
+        load.hand_on();
     }
 
     /// Publishes what was written to the open chunk; if that is closed, it goes into a chunk of the chain.
@@ -100,10 +99,7 @@ impl<'b> Chain<'b> {
             return;
         };
         open.count_ahead(ahead, |found| match found {
-            Found::Item(item) => {
-                self.fill(chunks, &item);
-                item.hand_on();
-            }
+            Found::Item(item) => self.fill(chunks, item),
             Found::Closure(closure) => self.fill(chunks, &closure),
         });
     }
@@ -181,7 +177,7 @@ mod tests {
         alone: impl Fn(usize) -> bool,
     ) -> (Vec<usize>, usize) {
         let (chunks, open) = (Chunks::of_items(1, 0, &OldestBatch::new()), Open::none());
-        let inbox = Inbox::new();
+        let inbox = Inbox::default();
         let claim = |at: usize| {
             // SAFETY: the item exists until the end of the test.
             unsafe { Pending::claim(NonNull::from(&works[at])) }.expect("it is idle")

@@ -48,7 +48,7 @@ pub(in crate::item) const HANDLE: u32 = 1 << 30;
 
 /// What a chunk holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::item) enum Contents {
+pub(crate) enum Contents {
     Items,
     Closures,
 }
@@ -72,7 +72,7 @@ pub(in crate::item) struct Destination {
 
 /// The first field makes it a node of an inbox.
 #[repr(C)]
-pub(in crate::item) struct Chunk {
+pub(crate) struct Chunk {
     pub(in crate::item) node: RawWork,
     /// How many threads may still touch it.
     pub(in crate::item) holds: AtomicU32,
@@ -346,12 +346,13 @@ impl Chunk {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
+    use crate::item::chunk::load::WithHandle;
     use crate::item::chunk::open::Open;
     use crate::item::chunk::part::Part;
 
     /// Takes everything out of a chunk that is in no inbox any more, and calls it. Returns the number of entries.
     fn use_up(node: NonNull<RawWork>) -> usize {
-        // SAFETY: from `make_of_closure`, and taken once.
+        // SAFETY: from `make`, and taken once.
         let (part, last) = unsafe { Part::close(node) };
         assert!(last.is_none(), "none has a handle");
         for index in 0..part.len() {
@@ -375,13 +376,13 @@ mod tests {
             !open.add_closure(chunks.serial(), &nothing()),
             "there is none"
         );
-        let full = chunks.make_of_closure(&nothing(), &open);
+        let full = chunks.make(&nothing(), &open);
         for _ in 1..MOST {
             assert!(open.add_closure(chunks.serial(), &nothing()));
         }
         assert!(!open.add_closure(chunks.serial(), &nothing()), "it is full");
         let others = Chunks::of_closures(1, 1, &OldestBatch::new());
-        let taken = chunks.make_of_closure(&nothing(), &open);
+        let taken = chunks.make(&nothing(), &open);
         assert!(
             !open.add_closure(others.serial(), &nothing()),
             "it is not theirs"
@@ -411,8 +412,12 @@ mod tests {
         };
         let address = |index: usize| works[index].address();
         let add = |index| open.add_with_handle(chunks.serial(), &nothing(), item(index));
+        let make_with_handle = |index| {
+            let (closure, item) = (&nothing(), item(index));
+            chunks.make(WithHandle { closure, item }, &open)
+        };
         assert!(add(0).is_err(), "there is no chunk");
-        let node = chunks.make_with_handle(&nothing(), item(0), &open);
+        let node = make_with_handle(0);
         assert!(!open.add_closure(chunks.serial(), &nothing()));
         assert!(add(1).is_err(), "the last one has its handle");
         assert!(!open.drop_handle(address(1)), "that was not added");
@@ -420,14 +425,14 @@ mod tests {
         assert!(!open.drop_handle(address(0)), "it is dropped once");
         assert!(open.add_closure(chunks.serial(), &nothing()));
         assert!(add(1).is_ok());
-        // SAFETY: from `make_with_handle`, and taken once.
+        // SAFETY: from `make`, and taken once.
         let (part, last) = unsafe { Part::close(node) };
         assert_eq!(part.len(), 2);
         assert_eq!(last.map(|item| item.address()), Some(address(1)));
         assert!(!open.drop_handle(address(1)), "it is taken");
         assert_eq!(open.of(), None);
         // With its handle, and nothing else in the chunk.
-        let node = chunks.make_with_handle(&nothing(), item(2), &open);
+        let node = make_with_handle(2);
         // SAFETY: as above.
         let (part, last) = unsafe { Part::close(node) };
         assert_eq!((part.len(), last.is_some()), (0, true));
@@ -438,9 +443,8 @@ mod tests {
         let chunks = Chunks::of_closures(1, 0, &OldestBatch::new());
         let spare = || chunks.spare.lock().others.len();
         let open = Open::none();
-        let nodes: Vec<NonNull<RawWork>> = (0..20)
-            .map(|_| chunks.make_of_closure(&nothing(), &open))
-            .collect();
+        let nodes: Vec<NonNull<RawWork>> =
+            (0..20).map(|_| chunks.make(&nothing(), &open)).collect();
         for &node in &nodes {
             assert_eq!(use_up(node), 1);
         }
@@ -450,7 +454,7 @@ mod tests {
         chunks.trim();
         assert_eq!(spare(), 20, "all were used since the last time");
         // Two of them are in use, and one more is prefetched.
-        let nodes = [(); 2].map(|()| chunks.make_of_closure(&nothing(), &open));
+        let nodes = [(); 2].map(|()| chunks.make(&nothing(), &open));
         open.leave();
         assert_eq!(spare(), 17);
         chunks.trim();

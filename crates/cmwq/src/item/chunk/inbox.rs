@@ -10,9 +10,9 @@
 
 use super::chain::Chain;
 use super::entries::Chunks;
+use super::load::Load;
 use super::open::Open;
 use super::part::Part;
-use crate::item::closure::Small;
 use crate::item::raw::{Pending, RawWork, WorkFn, link};
 use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::atomic::{AtomicPtr, Ordering};
@@ -30,6 +30,7 @@ pub(crate) enum Pushed {
     MustNotify,
 }
 
+#[derive(Default)]
 pub(crate) struct Inbox {
     head: AtomicPtr<RawWork>,
     /// For a spinning worker: another thread has accepted published items, which wait on the worklist. Beside the head, which
@@ -40,39 +41,15 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub(crate) fn new() -> Self {
-        Inbox {
-            head: AtomicPtr::new(std::ptr::null_mut()),
-            accepted: AtomicBool::new(false),
-            worked: AtomicBool::new(false),
-        }
-    }
-
     /// Publishes `item`.
     #[inline]
     pub(crate) fn push(&self, item: Pending) -> Pushed {
         self.push_node(item.into_raw())
     }
 
-    /// Publishes `item` in a new chunk, to which the calling thread adds from now on.
-    pub(crate) fn push_chunk(&self, item: Pending, chunks: &Chunks, open: &Open) -> Pushed {
-        self.push_node(chunks.make_of_item(item, open))
-    }
-
-    /// The same for a closure, which is handed on.
-    pub(crate) fn push_closure(&self, closure: &Small, chunks: &Chunks, open: &Open) -> Pushed {
-        self.push_node(chunks.make_of_closure(closure, open))
-    }
-
-    /// The same for a closure with a handle: `item`, which has its destination.
-    pub(crate) fn push_with_handle(
-        &self,
-        closure: &Small,
-        item: Pending,
-        chunks: &Chunks,
-        open: &Open,
-    ) -> Pushed {
-        self.push_node(chunks.make_with_handle(closure, item, open))
+    /// Publishes `load`, which is handed on, in a new chunk, to which the calling thread adds from now on.
+    pub(crate) fn push_in_chunk<L: Load>(&self, load: L, chunks: &Chunks, open: &Open) -> Pushed {
+        self.push_node(chunks.make(load, open))
     }
 
     /// Publishes the whole chain.

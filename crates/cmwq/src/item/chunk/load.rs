@@ -2,10 +2,10 @@
 
 use super::entries::{Chunk, Contents, HANDLE, TOGETHER};
 use crate::item::closure::Small;
-use crate::item::raw::Pending;
+use crate::item::raw::{Pending, address_of};
 
 /// What is added to a chunk.
-pub(in crate::item) trait Load {
+pub(crate) trait Load {
     const CONTENTS: Contents;
     /// What all entries must have in common.
     fn number(&self) -> usize;
@@ -18,6 +18,8 @@ pub(in crate::item) trait Load {
     fn item(&self) -> usize {
         0
     }
+    /// The chunk owns it from now on.
+    fn hand_on(self);
     /// Writes the entry.
     ///
     /// # Safety
@@ -30,7 +32,7 @@ impl Load for Pending {
 
     #[inline]
     fn number(&self) -> usize {
-        self.func().map_or(0, |func| func as usize)
+        address_of(self.func())
     }
 
     #[inline]
@@ -43,9 +45,14 @@ impl Load for Pending {
         // SAFETY: by the contract.
         unsafe { chunk.about.items[place / TOGETHER].0[place % TOGETHER].set(Some(self.as_ptr())) };
     }
+
+    #[inline]
+    fn hand_on(self) {
+        Pending::hand_on(self);
+    }
 }
 
-impl Load for Small {
+impl Load for &Small {
     const CONTENTS: Contents = Contents::Closures;
 
     #[inline]
@@ -63,12 +70,15 @@ impl Load for Small {
         // SAFETY: by the contract.
         unsafe { chunk.about.closures[place / TOGETHER].0[place % TOGETHER].set(self.payload()) };
     }
+
+    #[inline]
+    fn hand_on(self) {}
 }
 
-/// A closure with a handle, and the item that it is as long as the handle exists.
-pub(in crate::item) struct WithHandle<'a> {
-    pub(in crate::item) closure: &'a Small,
-    pub(in crate::item) item: &'a Pending,
+/// A closure with a handle, and the item that it is as long as the handle exists, which has its destination.
+pub(crate) struct WithHandle<'a> {
+    pub(crate) closure: &'a Small,
+    pub(crate) item: Pending,
 }
 
 impl Load for WithHandle<'_> {
@@ -97,5 +107,10 @@ impl Load for WithHandle<'_> {
             self.closure.put(chunk, place);
             chunk.about.with_handle.set(Some(self.item.as_ptr()));
         }
+    }
+
+    #[inline]
+    fn hand_on(self) {
+        self.item.hand_on();
     }
 }

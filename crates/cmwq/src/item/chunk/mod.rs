@@ -11,5 +11,6 @@ mod part;
 pub(crate) use chain::Chain;
 pub(crate) use entries::{Chunks, Found as FoundInChunk, Serial as ChunksSerial};
 pub(crate) use inbox::{Inbox, Pushed, Taken};
+pub(crate) use load::{Load, WithHandle};
 pub(crate) use open::Open as OpenChunk;
 pub(crate) use part::Part;

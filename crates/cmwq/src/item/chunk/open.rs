@@ -52,10 +52,10 @@ impl Open {
         self.chunk.get().filter(|_| fits)
     }
 
-    /// Adds `load` to the [fitting](Self::fitting) `chunk`. `true`: it is published, and handed on. The caller need not wake a worker: a lock holder
-    /// will come for the rest of the chunk. `false`: the chunk was closed, and is left.
+    /// Adds `load` to the [fitting](Self::fitting) `chunk`: it is published, and handed on. The caller need not wake a worker: a lock holder
+    /// will come for the rest of the chunk. If the chunk was closed, it is left, and `load` given back.
     #[inline]
-    fn add<L: Load>(&self, chunk: NonNull<Chunk>, load: &L) -> bool {
+    fn add<L: Load>(&self, chunk: NonNull<Chunk>, load: L) -> Result<(), L> {
         let place = self.next.get();
         // SAFETY: held, and not used after it is left below: it may be freed then.
         let chunk = unsafe { chunk.as_ref() };
@@ -67,11 +67,12 @@ impl Open {
         // Release: the taker sees it.
         if chunk.filled.fetch_add(L::COUNTED, Ordering::Release) & CLOSED != 0 {
             self.leave();
-            return false;
+            return Err(load);
         }
         self.next.set(place + 1);
         self.with_handle.set(load.item());
-        true
+        load.hand_on();
+        Ok(())
     }
 
     /// Writes `load` behind the entries and `ahead` further ones, if the chunk is not closed, fits and has room. `true`: it is handed on, and published
@@ -119,24 +120,15 @@ impl Open {
     /// Adds a closure, if the chunk belongs to `of` and has room. `true`: it is published, and handed on.
     #[inline]
     pub(crate) fn add_closure(&self, of: Serial, closure: &Small) -> bool {
-        self.fitting::<Small>(of, closure.number())
-            .is_some_and(|chunk| self.add(chunk, closure))
-    }
-
-    #[inline]
-    fn put_item(&self, chunk: NonNull<Chunk>, item: Pending) -> Result<(), Pending> {
-        if !self.add(chunk, &item) {
-            return Err(item);
-        }
-        item.hand_on();
-        Ok(())
+        self.fitting::<&Small>(of, closure.number())
+            .is_some_and(|chunk| self.add(chunk, closure).is_ok())
     }
 
     /// The same for an item with the destination of these chunks. Gives it back if it cannot be added.
     #[inline]
     pub(crate) fn add_item(&self, of: Serial, item: Pending) -> Result<(), Pending> {
         match self.fitting::<Pending>(of, item.number()) {
-            Some(chunk) => self.put_item(chunk, item),
+            Some(chunk) => self.add(chunk, item),
             None => Err(item),
         }
     }
@@ -158,7 +150,7 @@ impl Open {
             }
             item.set_destination(destination.pool, destination.pwq);
         }
-        self.put_item(chunk, item)
+        self.add(chunk, item)
     }
 
     /// The same for a closure with a handle. Gives the item back if it cannot be added.
@@ -177,15 +169,8 @@ impl Open {
             let destination = &unsafe { chunk.as_ref() }.about.destination;
             item.set_destination(destination.pool, destination.pwq);
         }
-        let load = WithHandle {
-            closure,
-            item: &item,
-        };
-        if !self.add(chunk, &load) {
-            return Err(item);
-        }
-        item.hand_on();
-        Ok(())
+        let load = WithHandle { closure, item };
+        self.add(chunk, load).map_err(|load| load.item)
     }
 
     /// The handle of the item at this address is dropped. `true`: it was the thread's last addition, is still in the chunk, and is only a closure
@@ -261,7 +246,7 @@ impl Open {
 
 impl Chunks {
     /// A chunk with `load` in it, which is handed on, to be published instead, and open to the calling thread.
-    fn make<L: Load>(&self, load: &L, open: &Open) -> NonNull<RawWork> {
+    pub(in crate::item) fn make<L: Load>(&self, load: L, open: &Open) -> NonNull<RawWork> {
         open.leave();
         let chunk = self.take_spare();
         // SAFETY: no other thread has it.
@@ -276,39 +261,8 @@ impl Chunks {
         let chunk = NonNull::from(Box::leak(chunk));
         open.begin(self.serial, chunk, load.number(), 1);
         open.with_handle.set(load.item());
+        load.hand_on();
         chunk.cast()
-    }
-
-    /// A chunk with `item` in it, to be published instead; the calling thread adds to it from now on.
-    pub(in crate::item) fn make_of_item(&self, item: Pending, open: &Open) -> NonNull<RawWork> {
-        let node = self.make(&item, open);
-        item.hand_on();
-        node
-    }
-
-    /// The same for a closure, which is handed on.
-    pub(in crate::item) fn make_of_closure(
-        &self,
-        closure: &Small,
-        open: &Open,
-    ) -> NonNull<RawWork> {
-        self.make(closure, open)
-    }
-
-    /// The same for a closure with a handle: `item` has the chunk's destination.
-    pub(in crate::item) fn make_with_handle(
-        &self,
-        closure: &Small,
-        item: Pending,
-        open: &Open,
-    ) -> NonNull<RawWork> {
-        let load = WithHandle {
-            closure,
-            item: &item,
-        };
-        let node = self.make(&load, open);
-        item.hand_on();
-        node
     }
 }
 

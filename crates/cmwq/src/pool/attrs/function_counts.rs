@@ -7,16 +7,9 @@ use crate::sys::sync::Mutex;
 /// How many functions are counted at most; later ones are ignored.
 const MOST: usize = 128;
 
+#[derive(Default)]
 pub(crate) struct FunctionCounts {
     counts: Mutex<HashMap<usize, u64>>,
-}
-
-impl Default for FunctionCounts {
-    fn default() -> Self {
-        FunctionCounts {
-            counts: Mutex::new(HashMap::default()),
-        }
-    }
 }
 
 impl FunctionCounts {

@@ -3,7 +3,6 @@
 
 use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::{Busy, WorkerState};
-use crate::sys::atomic::Ordering;
 use crate::sys::thread::{self, ThreadState};
 use std::sync::Arc;
 
@@ -57,7 +56,7 @@ impl Inner {
     /// The workers to ask in this sample: those that run an item and are not known to be blocked. `all`: all that have begun.
     fn workers_to_ask(&self, all: bool) -> Vec<(u32, i32)> {
         let workers = self.workers.iter().filter_map(|(id, slot)| {
-            let tid = slot.handle.tid.load(Ordering::Relaxed) as i32;
+            let tid = slot.handle.tid();
             let runs = matches!(
                 slot.state,
                 WorkerState::Busy(Busy::Running | Busy::CpuIntensive)

@@ -221,11 +221,8 @@ mod tests {
         let pool = |prepare: fn(&mut Inner, u32)| {
             let pool = stubs::pool_on(&Group::new(), 9, &[0, 1]);
             let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
-            let (id, _) = pool.enroll();
+            let (id, _) = stubs::searching(&pool);
             let mut guard = pool.lock();
-            let inner: &mut Inner = &mut guard;
-            let worker = &mut inner.workers[id];
-            inner.counts.transition_starting_to_searching(worker);
             guard.begin(id, pwq.place, false);
             prepare(&mut guard, id);
             drop(guard);

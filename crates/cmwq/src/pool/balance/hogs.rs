@@ -81,6 +81,7 @@ mod tests {
     use crate::pool::attrs::params::Params;
     use crate::pool::balance::monitor::Watch;
     use crate::pool::queue::pwq::Traits;
+    use crate::pool::silent::Made;
     use crate::pool::state::worker::Busy;
     use crate::pool::stubs;
 
@@ -98,13 +99,10 @@ mod tests {
         for _ in 0..waiting {
             stubs::queue(pool, pwq, &Work::new(|| ()));
         }
-        let ids: Vec<u32> = (0..hogs).map(|_| pool.enroll().0).collect();
+        let ids: Vec<u32> = (0..hogs).map(|_| stubs::searching(pool).0).collect();
         let mut guard = pool.lock();
         guard.drain();
         for &id in &ids {
-            let inner: &mut Inner = &mut guard;
-            let worker = &mut inner.workers[id];
-            inner.counts.transition_starting_to_searching(worker);
             guard.begin(id, pwq.place, false);
             guard.step_out(id, Busy::CpuIntensive);
         }
@@ -136,15 +134,12 @@ mod tests {
     #[test]
     fn idle_workers_are_woken_together_and_the_creator_goes_on_until_there_are_enough() {
         let (pool, _) = hogged(&Arc::default(), 20);
-        let idle: Vec<u32> = (0..5).map(|_| pool.enroll().0).collect();
-        for &id in &idle {
+        for _ in 0..5 {
+            let (id, _) = stubs::searching(&pool);
             let mut guard = pool.lock();
             let inner: &mut Inner = &mut guard;
             let worker = &mut inner.workers[id];
-            inner.counts.transition_starting_to_searching(worker);
-            inner
-                .counts
-                .transition_searching_to_idle(id, &mut inner.workers[id], 0);
+            inner.counts.transition_searching_to_idle(id, worker, 0);
         }
         assert!(!pool.is_short_beside_hogs());
         // Room for 4, 6, 10: so many are on their way.
@@ -241,7 +236,16 @@ mod tests {
     fn a_pool_of_one_cpu_makes_no_room_and_bh_items_are_no_hogs() {
         let params = Arc::new(Params::default());
         let threshold = params.cpu_intensive_ns.load(Ordering::Relaxed);
-        let threshold_of = |kind| stubs::pool_of_kind(kind, &params).hog_threshold_ns();
+        let pool = |kind| {
+            let params = params.clone();
+            Made {
+                kind,
+                params,
+                ..Made::default()
+            }
+            .pool(71)
+        };
+        let threshold_of = |kind| pool(kind).hog_threshold_ns();
         let kinds = [PoolKind::Unbound, PoolKind::PerCpu(0), PoolKind::Bh(0)];
         assert_eq!(
             kinds.map(threshold_of),
@@ -257,7 +261,7 @@ mod tests {
         params.cpu_intensive_ns.store(0, Ordering::Relaxed);
         assert_eq!(kinds.map(threshold_of), [None; 3]);
 
-        let pool = stubs::pool_of_kind(PoolKind::PerCpu(0), &params);
+        let pool = pool(PoolKind::PerCpu(0));
         hog_and_wait(&pool, 1, 20);
         let before = pool.lock().target();
         assert_eq!(targets(&pool, 3), [before; 3]);

@@ -18,7 +18,7 @@
 //! caller slots. With no pool left the service thread sleeps: an idle process is not disturbed.
 
 use super::sleepers::Sleepers;
-use crate::item::WorkFn;
+use crate::item::{WorkFn, address_of};
 use crate::pool::attrs::function_counts::worth_a_report;
 use crate::pool::attrs::kind::PoolKind;
 use crate::pool::lock::guard::PoolGuard;
@@ -83,7 +83,7 @@ struct Suspect {
 impl Suspect {
     /// `None`: the thread is gone.
     fn read_clock(mut self) -> Option<Self> {
-        self.tid = self.handle.tid.load(Ordering::Relaxed) as i32;
+        self.tid = self.handle.tid();
         self.cpu_ns = thread::cpu_time_ns(self.tid)?;
         Some(self)
     }
@@ -338,7 +338,7 @@ impl Pool {
 
     fn report_hog(&self, func: Option<WorkFn>, queue: &dyn FrontEnd) {
         let params = &self.attrs.params;
-        let func = func.map_or(0, |func| func as usize);
+        let func = address_of(func);
         let Some(count) = params.hogs.one_more(func) else {
             return;
         };

@@ -6,7 +6,6 @@ use crate::item::{Pending, ticket};
 use crate::pool::state::pool::Inner;
 use crate::pool::task::busy::Executor;
 use crate::pool::task::run::{Open, Run};
-use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 
 /// After this the items were not short at all: a worker that looks for work may close the batch.
@@ -80,7 +79,7 @@ impl PoolGuard<'_> {
             Some(part) => part.name(begun - 1),
             None => handle.batch.name(begun - 1),
         };
-        let by = Executor::thread(handle.tid.load(Ordering::Relaxed) as i32);
+        let by = Executor::thread(handle.tid());
         let busy = inner.busy.insert_last(address, func, open.pwq, by);
         let current = inner.pwqs[open.pwq].current().of(address, func);
         inner.workers[id].interrupted = Some(Run {

@@ -68,7 +68,7 @@ impl Pool {
         let pwq = &mut guard.pwqs[key.place];
         pwq.closed_caller_slots
             .retain(|other| !std::ptr::eq(&**other, caller_slot));
-        pwq.count_caller_slot_runs(caller_slot.count());
+        pwq.stats.add_waiter_runs(caller_slot.count());
         let ended = guard.leave_flight(key.place, colour, 1, 1);
         guard.after(key.place, colour, ended);
     }

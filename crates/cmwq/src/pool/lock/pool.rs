@@ -1,9 +1,9 @@
 //! A pool is made, locked and shut down.
 
 use super::guard::PoolGuard;
-use crate::item::{Inbox, List, OldestBatch, Seat, Taken};
+use crate::item::{List, OldestBatch, Seat, Taken};
 use crate::pool::attrs::kind::{Binding, PoolAttrs};
-use crate::pool::queue::stats::PoolStats;
+use crate::pool::queue::stats::{PoolCounts, QueueStats};
 use crate::pool::state::counts::Counts;
 use crate::pool::state::group::{Group, Thief};
 use crate::pool::state::hogs::Hogs;
@@ -12,7 +12,6 @@ use crate::pool::state::pool::{Charging, Helper, Holding, Inner, NICE_UNKNOWN, P
 use crate::pool::state::standstill::Standstill;
 use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::Slab;
-use crate::pool::wake::deferred::PendingWakeups;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
 use crate::sys::brief_spin::BriefSpin;
 use crate::sys::fork;
@@ -45,7 +44,7 @@ impl Pool {
             attrs,
             nice: AtomicI32::new(NICE_UNKNOWN),
             manager: AtomicI32::new(0),
-            inbox: CachePadded::new(Inbox::new()),
+            inbox: CachePadded::default(),
             inner: CachePadded::new(Mutex::new(Inner {
                 binding: Arc::new(binding.cpus),
                 associated: binding.associated,
@@ -74,12 +73,14 @@ impl Pool {
                 cpu_accounting: Charging::default(),
                 dying: false,
                 standstill: Standstill::default(),
-                stats: PoolStats::default(),
+                stats: PoolCounts::default(),
+                overtook: 0,
+                gone: QueueStats::default(),
             })),
             oldest_batch: OldestBatch::new(),
             spin_budget: CachePadded::new(SpinBudget::up_to(polls)),
             returns: CachePadded::new(BriefSpin::new()),
-            pending_wakeups: CachePadded::new(PendingWakeups::new()),
+            pending_wakeups: CachePadded::default(),
             helper,
             group,
             help_wanted: AtomicBool::new(false),
@@ -93,9 +94,7 @@ impl Pool {
     /// and only then wakes.
     #[inline]
     pub(crate) fn lock(self: &Arc<Self>) -> PoolGuard<'_> {
-        let (mut inner, waited) = self.inner.lock_noting();
-        inner.stats.lock_waits += u64::from(waited);
-        let mut guard = PoolGuard::new(self, inner);
+        let mut guard = self.lock_beside_batches();
         guard.close_batches();
         guard
     }

@@ -6,15 +6,8 @@ use super::*;
 /// A pool whose workers take all that they find, with a pool workqueue.
 fn batching(cpus: usize) -> (Arc<Pool>, PwqKey) {
     let pool = batching_pool(1, cpus);
-    let pwq = add_pwq(&pool, Traits::default());
+    let pwq = add_pwq(&pool, None);
     (pool, pwq)
-}
-
-/// Waits until `item` has run `runs` times.
-fn wait(item: &Item, runs: usize, done: &Parker) {
-    while item.runs() < runs {
-        done.park();
-    }
 }
 
 #[test]
@@ -46,7 +39,7 @@ fn who_looks_while_a_batch_is_run_sees_what_has_run() {
         }
         wait(&items[1], 1, &done);
         finish(&pool, [worker]);
-        let stats = pool.lock().stats();
+        let (stats, _) = pool.lock().stats();
         assert_eq!((stats.started, stats.completed), (2, 2));
         assert_eq!(items.map(|item| item.runs()), [1, 1]);
     });
@@ -94,7 +87,7 @@ fn an_item_is_taken_out_of_a_batch_or_runs() {
     explore(3, || {
         let (pool, pwq) = batching(1);
         let done = Arc::new(Parker::new());
-        let items = [0, 1].map(|_| Item::new(&Touched::new(), Some(&done)));
+        let items = items::<2>(&done);
         for item in &items {
             assert!(queue(&pool, pwq, item));
         }
@@ -114,14 +107,12 @@ fn two_workers_share_what_was_queued() {
     explore(2, || {
         let (pool, pwq) = batching(2);
         let done = Arc::new(Parker::new());
-        let items = [0, 1, 2].map(|_| Item::new(&Touched::new(), Some(&done)));
+        let items = items::<3>(&done);
         for item in &items {
             assert!(queue(&pool, pwq, item));
         }
         let workers = [start(&pool), start(&pool)];
-        for item in &items {
-            wait(item, 1, &done);
-        }
+        wait_all(&items, &done);
         finish(&pool, workers);
         assert_eq!(items.map(|item| item.runs()), [1, 1, 1]);
     });

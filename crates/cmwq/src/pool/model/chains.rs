@@ -1,7 +1,7 @@
 //! Batch submission: what an issuer publishes with one exchange runs once, wakes a parked worker, and is seen by all threads that must see what was
 //! published before. Under the model checker two items of one function make a chunk, which has four entries.
 
-use super::chunks::{assert_accepted_in_order, items, pool_with_chunks, publish_all, wait};
+use super::chunks::{assert_accepted_in_order, pool_with_chunks, publish_all};
 use super::*;
 use crate::pool::queue::together::Together;
 use std::sync::atomic::AtomicUsize;
@@ -35,9 +35,7 @@ fn a_batch_wakes_a_worker_that_sleeps_and_runs_once() {
             let worker = start(&pool);
             let together = in_chunks.then_some(&*together);
             assert_eq!(publish_batch(&pool, pwq, together, &items), 3);
-            for item in &items {
-                wait(item, 1, &done);
-            }
+            wait_all(&items, &done);
             finish(&pool, [worker]);
             assert_eq!(items.map(|item| item.runs()), [1; 3]);
             assert_eq!(pool.lock().in_flight(pwq), 0);
@@ -55,9 +53,7 @@ fn a_batch_goes_on_with_the_chunk_of_the_one_before_and_runs_once() {
         let worker = start(&pool);
         assert_eq!(publish_batch(&pool, pwq, Some(&together), &items[..2]), 2);
         assert_eq!(publish_batch(&pool, pwq, Some(&together), &items[2..]), 3);
-        for item in &items {
-            wait(item, 1, &done);
-        }
+        wait_all(&items, &done);
         finish(&pool, [worker]);
         assert_eq!(items.map(|item| item.runs()), [1; 5]);
         assert_eq!(pool.lock().in_flight(pwq), 0);
@@ -77,9 +73,7 @@ fn batches_of_two_issuers_run_once_each() {
         });
         assert_eq!(publish_batch(&pool, pwq, Some(&together), &mine), 3);
         assert_eq!(other.join().unwrap(), 2);
-        for item in mine.iter().chain(&others) {
-            wait(item, 1, &done);
-        }
+        wait_all(mine.iter().chain(&others), &done);
         finish(&pool, [worker]);
         assert_eq!(mine.map(|item| item.runs()), [1; 3]);
         assert_eq!(others.map(|item| item.runs()), [1; 2]);
@@ -128,9 +122,7 @@ fn a_drain_sees_all_of_a_batch_or_nothing() {
         assert!(in_flight >= before, "it was published");
         issuer.join().unwrap();
         let worker = start(&pool);
-        for item in &items {
-            wait(item, 1, &done);
-        }
+        wait_all(&items, &done);
         finish(&pool, [worker]);
         assert_eq!(items.map(|item| item.runs()), [1; 3]);
     });

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicUsize;
 /// A pool whose workers take all that they find, with a pool workqueue and its chunks.
 pub(super) fn pool_with_chunks(cpus: usize) -> (Arc<Pool>, PwqKey, Arc<Together>) {
     let pool = batching_pool(1, cpus);
-    let pwq = add_pwq(&pool, Traits::default());
+    let pwq = add_pwq(&pool, None);
     let together = Arc::new(Together::new(pool.id, pwq.place, &pool.oldest_batch));
     (pool, pwq, together)
 }
@@ -45,16 +45,6 @@ fn publish(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, item: &Arc<Item>)
     true
 }
 
-pub(super) fn wait(item: &Item, runs: usize, done: &Parker) {
-    while item.runs() < runs {
-        done.park();
-    }
-}
-
-pub(super) fn items<const N: usize>(done: &Arc<Parker>) -> [Arc<Item>; N] {
-    std::array::from_fn(|_| Item::new(&Touched::new(), Some(done)))
-}
-
 /// Publishes them one after the other.
 pub(super) fn publish_all(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, items: &[Arc<Item>]) {
     for item in items {
@@ -70,12 +60,10 @@ fn what_one_thread_publishes_together_runs_once_each() {
         let items = items::<4>(&done);
         let worker = start(&pool);
         publish_all(&pool, pwq, &together, &items);
-        for item in &items {
-            wait(item, 1, &done);
-        }
+        wait_all(&items, &done);
         finish(&pool, [worker]);
         assert_eq!(items.map(|item| item.runs()), [1; 4]);
-        let stats = pool.lock().stats();
+        let (stats, _) = pool.lock().stats();
         assert_eq!((stats.started, stats.completed), (4, 4));
         assert_eq!(pool.lock().in_flight(pwq), 0);
     });
@@ -93,9 +81,7 @@ fn what_two_threads_publish_together_runs_once_each() {
         });
         publish_all(&pool, pwq, &together, &mine);
         let worker = start(&pool);
-        for item in mine.iter().chain(&others) {
-            wait(item, 1, &done);
-        }
+        wait_all(mine.iter().chain(&others), &done);
         other.join().unwrap();
         finish(&pool, [worker]);
         assert_eq!(mine.map(|item| item.runs()), [1; 3]);
@@ -157,9 +143,7 @@ fn who_drains_sees_what_was_published_together_before() {
         assert!(in_flight <= 3);
         publisher.join().unwrap();
         let worker = start(&pool);
-        for item in &items {
-            wait(item, 1, &done);
-        }
+        wait_all(&items, &done);
         finish(&pool, [worker]);
         assert_eq!(items.map(|item| item.runs()), [1; 3]);
     });
@@ -183,9 +167,7 @@ fn a_chunk_is_not_used_again_while_its_maker_may_write_to_it() {
         publish_all(&pool, pwq, &together, &mine);
         other.join().unwrap();
         let worker = start(&pool);
-        for item in mine.iter().chain(&others) {
-            wait(item, 1, &done);
-        }
+        wait_all(mine.iter().chain(&others), &done);
         finish(&pool, [worker]);
         assert_eq!(mine.map(|item| item.runs()), [1; 4]);
         assert_eq!(others.map(|item| item.runs()), [1; 3]);
@@ -384,9 +366,7 @@ fn what_has_a_handle_runs_once_as_one_or_the_other() {
         assert!(publish(&pool, pwq, &together, &last));
         drainer.join().unwrap();
         let worker = start(&pool);
-        for item in [&before, &kept, &last] {
-            wait(item, 1, &done);
-        }
+        wait_all([&before, &kept, &last], &done);
         if is_closure {
             while called.times.load(Ordering::Relaxed) < 1 {
                 called.done.park();
@@ -401,7 +381,7 @@ fn what_has_a_handle_runs_once_as_one_or_the_other() {
             called.times.load(Ordering::Relaxed),
             usize::from(is_closure)
         );
-        let stats = pool.lock().stats();
+        let (stats, _) = pool.lock().stats();
         assert_eq!((stats.started, stats.completed), (4, 4));
         assert_eq!(pool.lock().in_flight(pwq), 0);
     });

@@ -16,76 +16,70 @@ mod slots;
 pub(crate) use item::{Item, Touched};
 
 use crate::item::{MOST_IN_BATCH, Pending, RawWork};
-use crate::pool::attrs::kind::{Binding, Place, PoolAttrs, PoolKind};
 use crate::pool::attrs::params::Params;
-use crate::pool::queue::credits::NodeLimit;
 use crate::pool::queue::pwq::{PwqKey, Traits};
-use crate::pool::silent::{NoFront, NoHelper};
-use crate::pool::state::group::Group;
-use crate::pool::state::pool::{Helper, Pool, PwqState, Rescue};
+use crate::pool::silent::{self, Made};
+use crate::pool::state::pool::{Helper, Pool, Rescue};
 use crate::sys::atomic::Ordering;
 use crate::sys::park::Parker;
-use crate::topology::CpuSet;
 use loom::thread;
 use std::sync::Arc;
 
 /// A pool of `cpus` CPUs that creates no workers, and whose workers take single items.
 pub(crate) fn pool(id: u32, cpus: usize) -> Arc<Pool> {
-    pool_with(id, cpus, 1, Arc::new(NoHelper))
+    made(cpus).pool(id)
 }
 
 /// As [`pool`], with workers that take all that they find.
 pub(crate) fn batching_pool(id: u32, cpus: usize) -> Arc<Pool> {
-    pool_with(id, cpus, MOST_IN_BATCH, Arc::new(NoHelper))
-}
-
-fn pool_with(id: u32, cpus: usize, batch: usize, helper: Arc<dyn Helper>) -> Arc<Pool> {
-    pool_sharing(Arc::default(), id, cpus, batch, helper)
-}
-
-/// `params`: what it shares with the other pools of an engine.
-fn pool_sharing(
-    params: Arc<Params>,
-    id: u32,
-    cpus: usize,
-    batch: usize,
-    helper: Arc<dyn Helper>,
-) -> Arc<Pool> {
-    let cpus: CpuSet = (0..cpus).collect();
-    let binding = Binding {
-        associated: false,
-        target: cpus.len() as u32,
-        cpus: cpus.clone(),
+    let made = Made {
+        batch: MOST_IN_BATCH,
+        ..made(cpus)
     };
-    let attrs = PoolAttrs {
-        kind: PoolKind::Unbound,
-        nice: 0,
-        strict: true,
-        cpus,
-        place: Place::default(),
-        batch,
-        idle_timeout_ns: 0,
-        params,
-        threads: None,
-    };
-    Pool::new(id, attrs, binding, helper, Group::new())
+    made.pool(id)
 }
 
-/// A pool with a pool workqueue, whose queue gets no notifications.
-fn pool_of(cpus: usize, helper: Arc<dyn Helper>) -> (Arc<Pool>, PwqKey) {
-    let pool = pool_with(1, cpus, 1, helper);
-    let pwq = add_pwq(&pool, Traits::default());
+fn made(cpus: usize) -> Made {
+    Made {
+        cpus: (0..cpus).collect(),
+        ..Made::default()
+    }
+}
+
+/// A pool with a pool workqueue.
+fn pool_and_pwq(cpus: usize) -> (Arc<Pool>, PwqKey) {
+    let pool = pool(1, cpus);
+    let pwq = add_pwq(&pool, None);
     (pool, pwq)
 }
 
-fn add_pwq(pool: &Arc<Pool>, traits: Traits) -> PwqKey {
-    add_rescued_pwq(pool, traits, None)
+fn add_pwq(pool: &Arc<Pool>, rescuer: Option<Arc<dyn Rescue>>) -> PwqKey {
+    silent::add_pwq(pool, Traits::default(), 64, rescuer)
 }
 
-fn add_rescued_pwq(pool: &Arc<Pool>, traits: Traits, rescuer: Option<Arc<dyn Rescue>>) -> PwqKey {
-    let limit = Arc::new(NodeLimit::new(64, 1));
-    let state = PwqState::of(Arc::new(NoFront), rescuer, traits, limit, 0, 0);
-    pool.lock().add_pwq(state)
+/// Items that unpark `done` when they end.
+pub(crate) fn items<const N: usize>(done: &Arc<Parker>) -> [Arc<Item>; N] {
+    std::array::from_fn(|_| Item::new(&Touched::new(), Some(done)))
+}
+
+/// As [`items`], which must not run at the same time: they touch the same memory.
+pub(crate) fn exclusive_items<const N: usize>(done: &Arc<Parker>) -> [Arc<Item>; N] {
+    let touched = Touched::new();
+    std::array::from_fn(|_| Item::new(&touched, Some(done)))
+}
+
+/// Waits until `item` has run `runs` times.
+pub(crate) fn wait(item: &Item, runs: usize, done: &Parker) {
+    while item.runs() < runs {
+        done.park();
+    }
+}
+
+/// Waits until each of these items has run.
+pub(crate) fn wait_all<'i>(items: impl IntoIterator<Item = &'i Arc<Item>>, done: &Parker) {
+    for item in items {
+        wait(item, 1, done);
+    }
 }
 
 /// Starts a worker.
@@ -101,7 +95,7 @@ pub(crate) fn finish(pool: &Arc<Pool>, workers: impl IntoIterator<Item = thread:
     for worker in workers {
         worker.join().unwrap();
     }
-    assert_eq!(pool.lock().stats().panics, 0, "a work function failed");
+    assert_eq!(pool.lock().stats.panics, 0, "a work function failed");
 }
 
 /// Queues an item that outlives its runs.
@@ -155,19 +149,13 @@ mod item {
         runs: AtomicUsize,
         done: Option<Arc<Parker>>,
         /// A run unparks the first when it begins, then waits for the second.
-        waits: Option<(Arc<Parker>, Arc<Parker>)>,
+        waits: Option<[Arc<Parker>; 2]>,
     }
 
     impl Item {
         /// An item that unparks `done` at its end.
         pub(crate) fn new(touched: &Arc<Touched>, done: Option<&Arc<Parker>>) -> Arc<Item> {
-            Arc::new(Item {
-                raw: RawWork::new(run),
-                touched: touched.clone(),
-                runs: AtomicUsize::new(0),
-                done: done.cloned(),
-                waits: None,
-            })
+            Self::made(touched, done, None)
         }
 
         /// An item that unparks `begun` when it begins, and then waits.
@@ -176,12 +164,20 @@ mod item {
             begun: &Arc<Parker>,
             waits_for: &Arc<Parker>,
         ) -> Arc<Item> {
+            Self::made(touched, None, Some([begun, waits_for]))
+        }
+
+        pub(super) fn made(
+            touched: &Arc<Touched>,
+            done: Option<&Arc<Parker>>,
+            waits: Option<[&Arc<Parker>; 2]>,
+        ) -> Arc<Item> {
             Arc::new(Item {
                 raw: RawWork::new(run),
                 touched: touched.clone(),
                 runs: AtomicUsize::new(0),
-                done: None,
-                waits: Some((begun.clone(), waits_for.clone())),
+                done: done.cloned(),
+                waits: waits.map(|waits| waits.map(Arc::clone)),
             })
         }
 
@@ -203,7 +199,7 @@ mod item {
         assert_eq!(offset_of!(Item, raw), 0);
         // SAFETY: claimed through an Arc that outlives the pool.
         let item = unsafe { item.cast::<Item>().as_ref() };
-        if let Some((begun, waits_for)) = &item.waits {
+        if let Some([begun, waits_for]) = &item.waits {
             begun.unpark();
             waits_for.park();
         }

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 #[test]
 fn an_item_published_while_the_worker_goes_to_sleep_is_run() {
     explore(3, || {
-        let (pool, pwq) = pool_of(1, Arc::new(NoHelper));
+        let (pool, pwq) = pool_and_pwq(1);
         let worker = start(&pool);
         let item = Boxed::new(raw::run_and_free);
         let done = item.done.clone();
@@ -22,7 +22,7 @@ fn an_item_published_while_the_worker_goes_to_sleep_is_run() {
 #[test]
 fn two_issuers_and_a_sleeping_worker_lose_nothing() {
     explore(3, || {
-        let (pool, pwq) = pool_of(1, Arc::new(NoHelper));
+        let (pool, pwq) = pool_and_pwq(1);
         let worker = start(&pool);
         let item = Boxed::new(raw::run_and_free);
         let done = item.done.clone();
@@ -45,61 +45,18 @@ fn two_issuers_and_a_sleeping_worker_lose_nothing() {
 #[test]
 fn the_chain_kick_brings_the_second_worker_when_the_first_item_blocks() {
     explore(3, || {
-        let (pool, pwq) = pool_of(2, Arc::new(NoHelper));
+        let (pool, pwq) = pool_and_pwq(2);
         let workers = [start(&pool), start(&pool)];
         // The first item ends only when the second has run.
         let second = Boxed::new(raw::run_and_free);
-        let second_done = second.done.clone();
-        let first = Blocker::new(second_done);
-        let first_done = first.item.done.clone();
-        queue_blocker(&pool, pwq, first);
+        let (begun, first_done) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
+        let waits = Some([&begun, &second.done]);
+        let first = Item::made(&Touched::new(), Some(&first_done), waits);
+        assert!(queue(&pool, pwq, &first));
         raw::queue_boxed(&pool, pwq, second);
         first_done.park();
         finish(&pool, workers);
     });
-}
-
-/// An item that waits for another one.
-#[repr(C)]
-struct Blocker {
-    item: Boxed,
-    waits_for: Arc<Parker>,
-}
-
-impl Blocker {
-    fn new(waits_for: Arc<Parker>) -> Box<Blocker> {
-        Box::new(Blocker {
-            item: *Boxed::new(blocker::run),
-            waits_for,
-        })
-    }
-}
-
-fn queue_blocker(pool: &Arc<Pool>, pwq: PwqKey, item: Box<Blocker>) {
-    blocker::queue(pool, pwq, item);
-}
-
-mod blocker {
-    //! As `raw`, for the item that waits.
-    #![allow(unsafe_code)]
-    use super::*;
-
-    pub(super) fn queue(pool: &Arc<Pool>, pwq: PwqKey, item: Box<Blocker>) {
-        let item = NonNull::from(Box::leak(item)).cast();
-        // SAFETY: leaked; its function frees it.
-        let Ok(mut item) = (unsafe { Pending::claim(item) }) else {
-            panic!("a new item is idle")
-        };
-        item.set_destination(pool.id, pwq.place);
-        pool.publish(item);
-    }
-
-    pub(super) unsafe extern "C-unwind" fn run(item: NonNull<RawWork>) {
-        // SAFETY: queued by `queue`, which leaked the box.
-        let item = unsafe { Box::from_raw(item.cast::<Blocker>().as_ptr()) };
-        item.waits_for.park();
-        item.item.done.unpark();
-    }
 }
 
 /// As the service thread: culls, and creates a worker on request, which it is itself.
@@ -123,7 +80,12 @@ fn a_worker_let_go_while_an_item_is_published_strands_nothing() {
         let service = Arc::new(CullsThenWorks {
             asked: Parker::new(),
         });
-        let (pool, pwq) = pool_of(1, service.clone());
+        let made = Made {
+            helper: service.clone(),
+            ..made(1)
+        };
+        let pool = made.pool(1);
+        let pwq = add_pwq(&pool, None);
         let worker = start(&pool);
         let serving = thread::spawn({
             let (pool, service) = (pool.clone(), service.clone());
@@ -147,7 +109,7 @@ fn a_worker_let_go_while_an_item_is_published_strands_nothing() {
 #[test]
 fn a_flag_set_before_queueing_is_seen_whether_queueing_says_true_or_false() {
     explore(3, || {
-        let (pool, pwq) = pool_of(1, Arc::new(NoHelper));
+        let (pool, pwq) = pool_and_pwq(1);
         let worker = start(&pool);
         let item = Arc::new(*Boxed::new(raw::run));
         raw::queue(&pool, pwq, &item);
@@ -163,25 +125,22 @@ fn a_flag_set_before_queueing_is_seen_whether_queueing_says_true_or_false() {
 #[test]
 fn an_item_never_runs_on_two_workers_at_once() {
     explore(3, || {
-        let (pool, pwq) = pool_of(2, Arc::new(NoHelper));
+        let (pool, pwq) = pool_and_pwq(2);
         let workers = [start(&pool), start(&pool)];
         let done = Arc::new(Parker::new());
         let item = Item::new(&Touched::new(), Some(&done));
         let queued = [queue(&pool, pwq, &item), queue(&pool, pwq, &item)];
         let accepted = queued.into_iter().filter(|&accepted| accepted).count();
-        while item.runs() < accepted {
-            done.park();
-        }
+        wait(&item, accepted, &done);
         finish(&pool, workers);
         assert_eq!(item.runs(), accepted);
     });
 }
 
-/// An item that counts its runs and unparks `done`.
+/// An item that unparks `done`.
 #[repr(C)]
 struct Boxed {
     raw: RawWork,
-    runs: Arc<AtomicUsize>,
     done: Arc<Parker>,
     /// Set before queueing with a plain store; the function must see it.
     flag: Arc<AtomicUsize>,
@@ -191,7 +150,6 @@ impl Boxed {
     fn new(func: WorkFn) -> Box<Boxed> {
         Box::new(Boxed {
             raw: RawWork::new(func),
-            runs: Arc::new(AtomicUsize::new(0)),
             done: Arc::new(Parker::new()),
             flag: Arc::new(AtomicUsize::new(0)),
         })
@@ -229,14 +187,12 @@ mod raw {
         assert_eq!(offset_of!(Boxed, raw), 0);
         // SAFETY: queued by `queue_boxed`, which leaked the box.
         let item = unsafe { Box::from_raw(item.cast::<Boxed>().as_ptr()) };
-        item.runs.fetch_add(1, Ordering::Relaxed);
         item.done.unpark();
     }
 
     pub(super) unsafe extern "C-unwind" fn run(item: NonNull<RawWork>) {
         // SAFETY: queued by `queue` through an Arc that outlives the pool.
         let item = unsafe { item.cast::<Boxed>().as_ref() };
-        item.runs.fetch_add(1, Ordering::Relaxed);
         if item.flag.load(Ordering::Relaxed) != 0 {
             item.done.unpark();
         }

@@ -2,15 +2,16 @@
 
 use super::*;
 use crate::pool::service::rescuer::Rescuer;
+use crate::topology::CpuSet;
 
 #[test]
 fn a_rescuer_and_a_late_worker_take_each_item_once_and_the_pool_goes_on() {
     explore(3, || {
         let pool = pool(1, 1);
         let rescuer = Rescuer::new(CpuSet::new());
-        let pwq = add_rescued_pwq(&pool, Traits::default(), Some(rescuer.clone()));
+        let pwq = add_pwq(&pool, Some(rescuer.clone()));
         let done = Arc::new(Parker::new());
-        let items = [(); 2].map(|()| Item::new(&Touched::new(), Some(&done)));
+        let items = items::<2>(&done);
         for item in &items {
             // The first item's issuer asks for a worker, in vain so far.
             assert!(queue(&pool, pwq, item));
@@ -22,17 +23,13 @@ fn a_rescuer_and_a_late_worker_take_each_item_once_and_the_pool_goes_on() {
         assert!(pool.mayday(), "no worker has come");
         let worker = start(&pool);
         // Either may run them.
-        while items.iter().any(|item| item.runs() == 0) {
-            done.park();
-        }
+        wait_all(&items, &done);
         // From now on without the rescuer.
         rescuer.stop();
         rescue.join().unwrap();
         let last = Item::new(&Touched::new(), Some(&done));
         assert!(queue(&pool, pwq, &last));
-        while last.runs() == 0 {
-            done.park();
-        }
+        wait(&last, 1, &done);
         finish(&pool, [worker]);
         assert_eq!(pool.lock().in_flight(pwq), 0);
         assert!(items.iter().all(|item| item.runs() == 1));
@@ -45,10 +42,9 @@ fn a_pool_without_any_worker_is_served_by_the_rescuer() {
     explore(3, || {
         let pool = pool(1, 1);
         let rescuer = Rescuer::new(CpuSet::new());
-        let pwq = add_rescued_pwq(&pool, Traits::default(), Some(rescuer.clone()));
+        let pwq = add_pwq(&pool, Some(rescuer.clone()));
         let done = Arc::new(Parker::new());
-        let touched = Touched::new();
-        let items = [(); 2].map(|()| Item::new(&touched, Some(&done)));
+        let items = exclusive_items::<2>(&done);
         assert!(queue(&pool, pwq, &items[0]));
         let rescue = thread::spawn({
             let rescuer = rescuer.clone();
@@ -58,9 +54,7 @@ fn a_pool_without_any_worker_is_served_by_the_rescuer() {
         // Comes while the rescuer is on its way, or there, or has left: then the next call finds it.
         assert!(queue(&pool, pwq, &items[1]));
         assert!(pool.mayday());
-        while items.iter().any(|item| item.runs() == 0) {
-            done.park();
-        }
+        wait_all(&items, &done);
         rescuer.stop();
         rescue.join().unwrap();
         finish(&pool, []);

@@ -15,8 +15,12 @@ impl Limited {
         let params = Arc::new(Params::default());
         params.slots.set_limit(Some(limit));
         let pools = [1, 2].map(|id| {
-            let pool = pool_sharing(params.clone(), id, 1, 1, Arc::new(NoHelper));
-            let pwq = add_pwq(&pool, Traits::default());
+            let pool = Made {
+                params: params.clone(),
+                ..made(1)
+            }
+            .pool(id);
+            let pwq = add_pwq(&pool, None);
             (pool, pwq)
         });
         Limited {
@@ -41,9 +45,7 @@ impl Limited {
 
     /// Waits for the items, ends the workers, and checks that no slot is lost.
     fn finish(self, items: &[Arc<Item>]) {
-        while items.iter().any(|item| item.runs() == 0) {
-            self.done.park();
-        }
+        wait_all(items, &self.done);
         for ((pool, _), worker) in self.pools.iter().zip(self.workers) {
             finish(pool, [worker]);
         }

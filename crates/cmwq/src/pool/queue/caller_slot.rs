@@ -102,14 +102,6 @@ impl CallerSlot {
         self.runs.load(Ordering::Relaxed)
     }
 
-    pub(in crate::pool) fn is_running(&self) -> bool {
-        self.item_slot.runs()
-    }
-
-    pub(in crate::pool) fn is_idle(&self) -> bool {
-        self.item_slot.is_idle()
-    }
-
     /// With the pool's lock: the function that runs here, the thread, and since when at least; `None`: nothing runs.
     pub(in crate::pool) fn running(&self) -> Option<(usize, i32, u64)> {
         let seen = self.seen_runs.load(Ordering::Relaxed) == self.runs();
@@ -118,7 +110,7 @@ impl CallerSlot {
             false => clock::coarse_ns(),
         };
         let func = self.func.load(Ordering::Relaxed) as usize;
-        self.is_running().then_some((func, self.tid, since_ns))
+        self.item_slot.runs().then_some((func, self.tid, since_ns))
     }
 
     /// With the pool's lock: describes the item of function `func` that the thread `tid` runs here. Returns the description if it runs
@@ -152,7 +144,7 @@ impl CallerSlot {
         if !rests {
             self.since_ns.store(clock::coarse_ns(), Ordering::Relaxed);
         }
-        self.item_slot.has_item() || (rests && !self.is_running())
+        self.item_slot.has_item() || (rests && !self.item_slot.runs())
     }
 
     /// With the pool's lock: the runs that are not in the pool workqueue's counts yet.

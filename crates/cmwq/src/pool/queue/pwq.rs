@@ -5,10 +5,10 @@ use super::colours::Colours;
 use super::credits::NodeLimit;
 use super::held::HeldCredits;
 use super::inactive::Inactive;
-use super::stats::PwqStats;
+use super::stats::QueueStats;
 use super::together::Together;
-use crate::item::{List, Part, Pending};
-use crate::pool::task::current::{Current, number};
+use crate::item::{List, Part, Pending, address_of};
+use crate::pool::task::current::Current;
 use crate::trace::events;
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ pub(crate) struct PoolWorkqueue<O> {
     pub(in crate::pool) caller_slots: Vec<Arc<CallerSlot>>,
     /// Caller slots that were closed during a run which has not ended yet.
     pub(in crate::pool) closed_caller_slots: Vec<Arc<CallerSlot>>,
-    pub(in crate::pool) stats: PwqStats,
+    pub(in crate::pool) stats: QueueStats,
 }
 
 impl<O> PoolWorkqueue<O> {
@@ -106,7 +106,7 @@ impl<O> PoolWorkqueue<O> {
             together: None,
             caller_slots: Vec::new(),
             closed_caller_slots: Vec::new(),
-            stats: PwqStats::default(),
+            stats: QueueStats::default(),
         }
     }
 
@@ -127,16 +127,15 @@ impl<O> PoolWorkqueue<O> {
         self.caller_slots.iter().chain(&self.closed_caller_slots)
     }
 
+    fn idle_caller_slots(&self) -> usize {
+        let slots = self.caller_slots.iter();
+        slots.filter(|slot| slot.item_slot.is_idle()).count()
+    }
+
     /// Items on the worklist or running; idle caller slots do not count.
     pub(crate) fn nr_active(&self) -> usize {
-        let idle_caller_slots = self
-            .caller_slots
-            .iter()
-            .filter(|caller_slot| caller_slot.is_idle())
-            .count();
-        usize::try_from(self.credits.used())
-            .unwrap_or(0)
-            .saturating_sub(idle_caller_slots)
+        let used = usize::try_from(self.credits.used()).unwrap_or(0);
+        used.saturating_sub(self.idle_caller_slots())
     }
 
     #[inline]
@@ -163,21 +162,11 @@ impl<O> PoolWorkqueue<O> {
         self.colours.transition_none_to_in_flight(1);
     }
 
-    /// Counts items that ran in a caller slot that is closed now.
-    pub(in crate::pool) fn count_caller_slot_runs(&mut self, runs: u64) {
-        self.stats.started += runs;
-        self.stats.completed += runs;
-        self.stats.waiter_runs += runs;
-    }
-
     /// What it has counted, open caller slots included.
-    pub(in crate::pool) fn stats_now(&self) -> PwqStats {
+    pub(in crate::pool) fn stats_now(&self) -> QueueStats {
         let mut stats = self.stats;
         for caller_slot in &self.caller_slots {
-            let runs = caller_slot.runs();
-            stats.started += runs;
-            stats.completed += runs;
-            stats.waiter_runs += runs;
+            stats.add_waiter_runs(caller_slot.runs());
         }
         stats
     }
@@ -188,11 +177,7 @@ impl<O> PoolWorkqueue<O> {
     }
 
     pub(crate) fn nr_in_flight(&self) -> usize {
-        let in_caller_slots = self
-            .caller_slots
-            .iter()
-            .filter(|caller_slot| !caller_slot.is_idle())
-            .count();
+        let in_caller_slots = self.caller_slots.len() - self.idle_caller_slots();
         self.colours.in_flight() as usize + in_caller_slots
     }
 
@@ -346,7 +331,7 @@ pub(in crate::pool) enum Accepted {
 
 #[inline]
 pub(in crate::pool) fn tell_activated(item: &Pending) {
-    events::activated(item.address(), || number(item.func()));
+    events::activated(item.address(), || address_of(item.func()));
 }
 
 /// The item has a credit: any worker may take it.

@@ -2,7 +2,7 @@
 
 use super::snapshot::{MOST_LISTED, PwqSnapshot, RunSnapshot};
 use super::threads;
-use crate::pool::{PoolKind, PoolSnapshot, WaitList};
+use crate::pool::{PoolFor, PoolSnapshot, PoolState, WaitList};
 use crate::sys::symbol;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,22 +35,23 @@ impl Dump {
 
     /// One line on a pool: its CPUs, node, kind, nice level.
     pub(crate) fn describe(&self, id: u32) -> String {
-        match self.pools.iter().find(|pool| pool.id == id) {
-            Some(pool) => Described(pool).to_string(),
+        match self.pools.iter().find(|pool| pool.state.id == id) {
+            Some(pool) => Described(&pool.state).to_string(),
             None => format!("pool {id}"),
         }
     }
 
     /// Why the items of a list wait, as far as the dump tells.
     pub(crate) fn why_it_waits(&self, list: WaitList) -> String {
-        let pool = self.pools.iter().find(|pool| pool.id == list.pool());
+        let pool = self.pools.iter().find(|pool| pool.state.id == list.pool());
         let Some(pool) = pool else {
             return "the pool is gone".to_owned();
         };
         let WaitList::Inactive(_, key) = list else {
-            return if pool.running >= pool.target {
-                format!("{} items run, as many as may", pool.running)
-            } else if pool.manager.is_some() && pool.idle.is_empty() {
+            let state = &pool.state;
+            return if state.running >= state.target {
+                format!("{} items run, as many as may", state.running)
+            } else if state.manager.is_some() && pool.idle.is_empty() {
                 "a worker is needed and has not been created".to_owned()
             } else {
                 "no worker takes it".to_owned()
@@ -77,8 +78,8 @@ impl Dump {
     pub(crate) fn threads_of(&self, ids: impl Iterator<Item = u32>) -> String {
         let mut text = String::new();
         for id in ids {
-            let pool = self.pools.iter().find(|pool| pool.id == id);
-            if let Some(pool) = pool.filter(|pool| pool.kind != PoolKind::Unbound) {
+            let pool = self.pools.iter().find(|pool| pool.state.id == id);
+            if let Some(pool) = pool.filter(|pool| pool.state.kind != PoolFor::Unbound) {
                 describe_threads(&mut text, pool);
             }
         }
@@ -97,9 +98,9 @@ impl Dump {
 }
 
 fn describe_threads(text: &mut String, pool: &PoolSnapshot) {
-    *text += &format!("busy threads of pool {}:\n", pool.id);
+    *text += &format!("busy threads of pool {}:\n", pool.state.id);
     for run in &pool.runs {
-        threads::describe(text, run.tid);
+        threads::describe(text, run.state.tid);
     }
 }
 
@@ -116,21 +117,21 @@ impl fmt::Display for OfGroup<'_> {
 }
 
 /// A pool in one line.
-struct Described<'a>(&'a PoolSnapshot);
+struct Described<'a>(&'a PoolState);
 
 impl fmt::Display for Described<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pool = self.0;
-        write!(f, "pool {}: cpus={}", pool.id, pool.cpus)?;
+        write!(f, "pool {}: cpus={}", pool.id, pool.pod)?;
         if let Some(node) = pool.node {
             write!(f, " node={node}")?;
         }
         write!(f, " flags={:#x}", pool.flags)?;
         match pool.kind {
-            PoolKind::Unbound if pool.strict => f.write_str(" unbound strict")?,
-            PoolKind::Unbound => f.write_str(" unbound")?,
-            PoolKind::PerCpu(_) => f.write_str(" per-CPU")?,
-            PoolKind::Bh(_) => f.write_str(" BH")?,
+            PoolFor::Unbound if pool.strict => f.write_str(" unbound strict")?,
+            PoolFor::Unbound => f.write_str(" unbound")?,
+            PoolFor::PerCpu(_) => f.write_str(" per-CPU")?,
+            PoolFor::Bh(_) => f.write_str(" BH")?,
         }
         write!(f, " nice={}", pool.nice)?;
         match pool.effective_nice {
@@ -157,14 +158,15 @@ fn write_funcs(f: &mut fmt::Formatter<'_>, funcs: &[usize], all: usize) -> fmt::
 
 fn write_runs(f: &mut fmt::Formatter<'_>, runs: &[&RunSnapshot]) -> fmt::Result {
     f.write_str("    in-flight:")?;
-    for (index, run) in runs.iter().enumerate() {
+    for (index, snapshot) in runs.iter().enumerate() {
+        let run = &snapshot.state;
         let comma = if index == 0 { " " } else { ", " };
         let rescuer = if run.rescuer { "(RESCUER)" } else { "" };
         let name = symbol::name_of(run.func);
         let seconds = run.for_ns as f64 / 1e9;
         write!(f, "{comma}{}{rescuer}:{name}", run.tid)?;
-        if let Some(description) = &run.description {
-            write!(f, " ({description})")?;
+        if snapshot.is_described {
+            write!(f, " ({})", run.description)?;
         }
         write!(f, " for {seconds:.1}s")?;
         if !run.scheduled.is_empty() {
@@ -199,7 +201,7 @@ impl fmt::Display for Dump {
                 writeln!(
                     f,
                     "  pwq: {} active={} in_flight={} refcnt={}{mayday}{}",
-                    Described(pool),
+                    Described(&pool.state),
                     pwq.active,
                     pwq.in_flight,
                     pwq.references,
@@ -229,12 +231,12 @@ impl fmt::Display for Dump {
             return Ok(());
         }
         for pool in self.pools.iter().filter(|pool| pool.is_busy()) {
-            write!(f, "{}", Described(pool))?;
-            if let Some(ns) = pool.hung_ns {
+            write!(f, "{}", Described(&pool.state))?;
+            if let Some(ns) = pool.state.hung_ns {
                 write!(f, " hung={}s", ns / 1_000_000_000)?;
             }
-            write!(f, " workers={}", pool.workers.len())?;
-            match pool.manager {
+            write!(f, " workers={}", pool.state.workers.len())?;
+            match pool.state.manager {
                 // Asked for, and not begun.
                 Some(0) => f.write_str(" manager: none yet")?,
                 Some(tid) => write!(f, " manager: {tid}")?,

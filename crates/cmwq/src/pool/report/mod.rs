@@ -3,4 +3,5 @@
 pub(in crate::pool) mod dump;
 pub(in crate::pool) mod snapshot;
 pub(in crate::pool) mod stall;
+pub(in crate::pool) mod state;
 pub(in crate::pool) mod threads;

@@ -1,69 +1,33 @@
 //! What a pool does, copied under its lock and printed without.
 #![forbid(unsafe_code)]
 
-use crate::item::{RawWork, WorkFn};
+use super::state::{self, PoolFor, PoolState, RunState};
+use crate::item::{RawWork, WorkFn, address_of};
 use crate::pool::attrs::kind::PoolKind;
 use crate::pool::lock::guard::PoolGuard;
-use crate::pool::queue::stats::PoolStats;
 use crate::pool::state::pool::Pool;
 use crate::pool::state::worker::{Busy, WorkerSlot, WorkerState};
-use crate::pool::task::current::number;
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use crate::sys::map::HashMap;
-use crate::topology::CpuSet;
 use std::sync::Arc;
 
 /// One pool.
 pub(crate) struct PoolSnapshot {
-    pub(crate) id: u32,
-    pub(crate) kind: PoolKind,
-    pub(crate) cpus: CpuSet,
-    pub(crate) node: Option<u32>,
-    pub(crate) strict: bool,
-    pub(crate) nice: i32,
-    pub(crate) effective_nice: Option<i32>,
-    pub(crate) workers: Vec<WorkerSnapshot>,
+    /// Without its runs, and what only the engine knows: its users, and that it may be stolen from.
+    pub(crate) state: PoolState,
     /// Thread ids of idle workers, the most recently idle first.
     pub(crate) idle: Vec<i32>,
-    /// The thread that creates a worker, while one is being created.
-    pub(crate) manager: Option<i32>,
-    /// As in the kernel: see [`flags`].
-    pub(crate) flags: u32,
-    /// How long the pool has started nothing while something waits.
-    pub(crate) hung_ns: Option<u64>,
-    /// The real CPUs that the workers are bound to, and how many workers may run at a time.
-    pub(crate) binding: CpuSet,
-    pub(crate) target: u32,
-    pub(crate) running: u32,
-    /// Items on the worklist.
-    pub(crate) waiting: usize,
-    pub(crate) stats: PoolStats,
     pub(crate) runs: Vec<RunSnapshot>,
     pub(crate) pwqs: Vec<PwqSnapshot>,
 }
 
-/// One worker.
-pub(crate) struct WorkerSnapshot {
-    pub(crate) id: u32,
-    /// 0: the thread has not begun.
-    pub(crate) tid: i32,
-    pub(crate) doing: &'static str,
-}
-
-/// One item that runs. Functions are addresses here and everywhere.
+/// One item that runs.
 pub(crate) struct RunSnapshot {
+    pub(crate) state: RunState,
     pub(crate) pwq: u32,
-    /// The queue's identity.
-    pub(crate) front: usize,
-    pub(crate) tid: i32,
-    pub(crate) rescuer: bool,
-    pub(crate) func: usize,
-    /// `None`: its queue's name.
-    pub(crate) description: Option<String>,
-    pub(crate) for_ns: u64,
-    /// Items that run right after it on the same worker.
-    pub(crate) scheduled: Vec<usize>,
+    /// Whether the description is the item's own.
+    pub(crate) is_described: bool,
 }
 
 /// One pool workqueue.
@@ -104,7 +68,7 @@ pub(crate) const MOST_LISTED: usize = 1000;
 
 /// The first of them.
 fn listed(funcs: impl Iterator<Item = Option<WorkFn>>) -> Vec<usize> {
-    funcs.take(MOST_LISTED).map(number).collect()
+    funcs.take(MOST_LISTED).map(address_of).collect()
 }
 
 #[cfg(all(test, not(cmwq_loom)))]
@@ -118,10 +82,10 @@ impl PoolGuard<'_> {
     }
 }
 
-fn worker((id, slot): (u32, &WorkerSlot)) -> WorkerSnapshot {
-    WorkerSnapshot {
+fn worker((id, slot): (u32, &WorkerSlot)) -> state::WorkerState {
+    state::WorkerState {
         id,
-        tid: slot.handle.tid.load(Ordering::Relaxed) as i32,
+        tid: slot.handle.tid(),
         doing: match slot.state {
             WorkerState::Starting => "starting",
             WorkerState::Idle { .. } => "idle",
@@ -156,34 +120,46 @@ impl Pool {
         let runs = guard.busy.iter_described();
         let runs = runs.map(|(run, description)| RunSnapshot {
             pwq: run.pwq,
-            front: guard.pwqs[run.pwq].front_id(),
-            tid: run.by.tid,
-            rescuer: run.by.rescuer,
-            func: number(run.func),
-            description: description.map(str::to_owned),
-            for_ns: now.saturating_sub(run.since_ns),
-            scheduled: listed(run.scheduled.iter().map(RawWork::func)),
+            is_described: description.is_some(),
+            state: RunState {
+                tid: run.by.tid,
+                rescuer: run.by.rescuer,
+                queue: guard.pwqs[run.pwq].front_id(),
+                func: address_of(run.func),
+                description: description
+                    .unwrap_or_else(|| guard.pwqs[run.pwq].owner.front.name())
+                    .to_owned(),
+                for_ns: now.saturating_sub(run.since_ns),
+                scheduled: listed(run.scheduled.iter().map(RawWork::func)),
+            },
         });
         let in_caller_slots = guard.pwqs.iter().flat_map(|(place, pwq)| {
             let running = pwq
                 .caller_slots_with_runs()
                 .filter_map(|caller_slot| Some((caller_slot, caller_slot.running()?)));
-            running.map(move |(caller_slot, (func, tid, since_ns))| RunSnapshot {
-                pwq: place,
-                front: pwq.front_id(),
-                tid,
-                rescuer: false,
-                func,
-                description: caller_slot.description(),
-                for_ns: now.saturating_sub(since_ns),
-                scheduled: Vec::new(),
+            running.map(move |(caller_slot, (func, tid, since_ns))| {
+                let description = caller_slot.description();
+                RunSnapshot {
+                    pwq: place,
+                    is_described: description.is_some(),
+                    state: RunState {
+                        tid,
+                        rescuer: false,
+                        queue: pwq.front_id(),
+                        func,
+                        description: description
+                            .unwrap_or_else(|| pwq.owner.front.name().to_owned()),
+                        for_ns: now.saturating_sub(since_ns),
+                        scheduled: Vec::new(),
+                    },
+                }
             })
         });
         let runs = runs.chain(in_caller_slots);
         let mut pending: HashMap<u32, Vec<usize>> = HashMap::default();
         for item in guard.worklist.iter().take(MOST_LISTED) {
             let own = pending.entry(item.place().pwq()).or_default();
-            own.push(number(item.func()));
+            own.push(address_of(item.func()));
         }
         let pwqs = guard.pwqs.iter().map(|(place, pwq)| PwqSnapshot {
             place,
@@ -205,27 +181,37 @@ impl Pool {
             plugged: pwq.is_plugged(),
         });
         let (runs, pwqs) = (runs.collect(), pwqs.collect());
-        let tid_of = |id: &u32| guard.workers[*id].handle.tid.load(Ordering::Relaxed) as i32;
+        let tid_of = |id: &u32| guard.workers[*id].handle.tid();
         let idle = guard.idle().iter().rev().map(tid_of).collect();
         let manager = self.manager.load(Ordering::Relaxed);
-        PoolSnapshot {
+        let state = PoolState {
             id: self.id,
-            kind: self.attrs.kind,
-            cpus: self.attrs.cpus.clone(),
-            node: self.attrs.place.node,
-            strict: self.attrs.strict,
+            kind: match self.attrs.kind {
+                PoolKind::Unbound => PoolFor::Unbound,
+                PoolKind::PerCpu(cpu) => PoolFor::PerCpu(cpu),
+                PoolKind::Bh(cpu) => PoolFor::Bh(cpu),
+            },
+            flags: guard.flags(),
+            manager: Some(manager).filter(|_| guard.creating),
+            hung_ns: guard.stands_still_ns(),
+            users: 0,
             nice: self.attrs.nice,
             effective_nice,
-            workers: guard.workers.iter().map(worker).collect(),
-            idle,
-            manager: Some(manager).filter(|_| guard.creating),
-            flags: guard.flags(),
-            hung_ns: guard.stands_still_ns(),
+            pod: self.attrs.cpus.clone(),
+            cpus: self.attrs.cpus.clone(),
+            strict: self.attrs.strict,
+            node: self.attrs.place.node,
             binding: (*guard.binding).clone(),
-            target: guard.target(),
-            running: guard.running(),
+            target: guard.target() as usize,
+            running: guard.running() as usize,
             waiting: guard.worklist.len(),
-            stats: guard.stats(),
+            workers: guard.workers.iter().map(worker).collect(),
+            runs: Vec::new(),
+            stats: guard.stats,
+        };
+        PoolSnapshot {
+            state,
+            idle,
             runs,
             pwqs,
         }
@@ -246,7 +232,6 @@ mod tests {
     use crate::Work;
     use crate::engine::{Registry, epochs};
     use crate::pool::queue::pwq::Traits;
-    use crate::pool::state::pool::Inner;
     use crate::pool::stubs;
     use crate::pool::task::call::run_item;
     use crate::pool::task::run::Task;
@@ -255,15 +240,17 @@ mod tests {
     fn the_worker_that_went_idle_last_is_the_first_of_the_idle() {
         let pool = stubs::pool(81, 0);
         for tid in [501, 502, 503] {
-            let (id, handle) = pool.enroll();
+            let (_, handle) = stubs::idle(&pool, 7);
             handle.tid.store(tid, Ordering::Relaxed);
-            let mut guard = pool.lock();
-            let inner: &mut Inner = &mut guard;
-            inner.counts.set_idle(id, &mut inner.workers[id], 7);
         }
         let seen = pool.snapshot();
         assert_eq!(seen.idle, [503, 502, 501]);
-        let doing: Vec<&str> = seen.workers.iter().map(|worker| worker.doing).collect();
+        let doing: Vec<&str> = seen
+            .state
+            .workers
+            .iter()
+            .map(|worker| worker.doing)
+            .collect();
         assert_eq!(doing, ["idle"; 3]);
     }
 
@@ -278,8 +265,12 @@ mod tests {
         pool.lock().busy.get_mut(run.busy).since_ns -= seven_s;
         let seen = pool.snapshot();
         assert_eq!((seen.runs.len(), seen.runs[0].pwq), (1, pwq.place));
-        assert!(seen.runs[0].for_ns >= seven_s, "{}", seen.runs[0].for_ns);
-        assert_eq!(seen.flags, flags::DISASSOCIATED | flags::MANAGER_ACTIVE);
+        let for_ns = seen.runs[0].state.for_ns;
+        assert!(for_ns >= seven_s, "{for_ns}");
+        assert_eq!(
+            seen.state.flags,
+            flags::DISASSOCIATED | flags::MANAGER_ACTIVE
+        );
         let counts = |pwq: &PwqSnapshot| (pwq.active, pwq.in_flight, pwq.references);
         let counts: Vec<_> = seen.pwqs.iter().map(counts).collect();
         assert_eq!(counts, [(0, 0, 1), (1, 1, 2)]);
@@ -303,7 +294,7 @@ mod tests {
         stubs::eventually(|| !pool.lock().creating);
         let seen = pool.snapshot();
         assert_eq!(
-            (seen.manager, seen.flags & flags::MANAGER_ACTIVE),
+            (seen.state.manager, seen.state.flags & flags::MANAGER_ACTIVE),
             (None, 0)
         );
         // As if another worker were being created.
@@ -311,8 +302,11 @@ mod tests {
         let seen = pool.snapshot();
         let dump = engine.dump().to_string();
         pool.lock().creating = false;
-        assert_eq!(seen.flags & flags::MANAGER_ACTIVE, flags::MANAGER_ACTIVE);
-        let manager = seen.manager.expect("a worker was created");
+        assert_eq!(
+            seen.state.flags & flags::MANAGER_ACTIVE,
+            flags::MANAGER_ACTIVE
+        );
+        let manager = seen.state.manager.expect("a worker was created");
         let name = std::fs::read_to_string(format!("/proc/self/task/{manager}/comm"));
         assert!(name.expect("it is there").starts_with("cmwq-"));
         assert!(!dump.contains("manager"), "the pool is not busy: {dump}");

@@ -74,7 +74,7 @@ impl Pool {
 
     #[cfg(all(debug_assertions, not(cmwq_loom)))]
     fn report_sleeper(self: &Arc<Self>, func: Option<crate::item::WorkFn>, run: Run, slept: i64) {
-        let func = func.map_or(0, |func| func as usize);
+        let func = crate::item::address_of(func);
         if self.attrs.params.sleepers.one_more(func) != Some(1) {
             return;
         }

@@ -2,10 +2,8 @@
 #![forbid(unsafe_code)]
 
 use crate::pool::state::pool::Pool;
-use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::thread;
-use crate::trace::warn;
+use crate::trace::warn_once;
 use std::io;
 use std::sync::Arc;
 
@@ -30,14 +28,13 @@ impl Pool {
 
 /// Warns once in a process: not of CPUs that went away, but of a sandbox that refuses the call for any CPUs.
 fn warn_once_if_forbidden(error: &io::Error) {
-    static SAID: AtomicBool = AtomicBool::new(false);
     let forbidden = [libc::EPERM, libc::ENOSYS, libc::EACCES];
     let forbidden = error
         .raw_os_error()
         .is_some_and(|code| forbidden.contains(&code));
-    if forbidden && !SAID.swap(true, Ordering::Relaxed) {
-        warn(&format!(
+    if forbidden {
+        warn_once!(
             "workers cannot be bound to the CPUs of their pods ({error}): they run where the system puts them"
-        ));
+        );
     }
 }

@@ -18,19 +18,13 @@ use std::sync::Arc;
 
 /// A thread that waits for items, one after the other. It accounts for the end of one that it ran when it takes the next, under the same lock.
 /// It [settles](Self::settle) before it sleeps or runs anything else.
+#[derive(Default)]
 pub(crate) struct Waiter {
     pool: Option<Arc<Pool>>,
     ended: Option<(Run, bool)>,
 }
 
 impl Waiter {
-    pub(crate) fn new() -> Self {
-        Waiter {
-            pool: None,
-            ended: None,
-        }
-    }
-
     /// Runs the pending instance of `item` on the calling thread, if it may. `false`: it did not. `find` finds a pool by its id.
     pub(crate) fn run(
         &mut self,
@@ -119,7 +113,7 @@ impl Drop for Waiter {
 impl Pool {
     /// Runs `item` and nothing else, on the calling thread, which is on `cpu` if that is known.
     pub(crate) fn run_only(self: &Arc<Self>, item: &RawWork, cpu: Option<usize>) -> bool {
-        let mut waiter = Waiter::new();
+        let mut waiter = Waiter::default();
         waiter.pool = Some(self.clone());
         waiter.run_only(item, cpu)
     }
@@ -142,7 +136,7 @@ impl PoolGuard<'_> {
         let overtakes = self.worklist.head() != Some(item.address());
         let pending = self.unlink(pool, item)?;
         let task = self.start_or_hand_over(pending, Executor::worker())?;
-        self.stats.overtook += u64::from(overtakes);
+        self.overtook += u64::from(overtakes);
         self.pwqs[task.run.pwq].stats.waiter_runs += 1;
         Some(task)
     }

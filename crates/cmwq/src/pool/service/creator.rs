@@ -4,14 +4,12 @@
 
 use super::deadlines::{Deadlines, PoolRef};
 use crate::pool::state::pool::Pool;
-use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::sys::{clock, thread};
 use crate::topology::CpuSet;
 use crate::trace::Reporter;
-use crate::trace::warn;
+use crate::trace::warn_once;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -94,20 +92,13 @@ impl Creator {
                 Ok(()) if pool.is_short_beside_hogs() => attempts.first.push_back(next),
                 Ok(()) => {}
                 Err(error) => {
-                    warn_once(&error);
+                    warn_once!(
+                        "a worker thread cannot be created, trying again every second: {error}"
+                    );
                     attempts.refused(next, clock::now_ns());
                 }
             }
         }
-    }
-}
-
-fn warn_once(error: &io::Error) {
-    static WARNED: AtomicBool = AtomicBool::new(false);
-    if !WARNED.swap(true, Ordering::Relaxed) {
-        warn(&format!(
-            "a worker thread cannot be created, trying again every second: {error}"
-        ));
     }
 }
 

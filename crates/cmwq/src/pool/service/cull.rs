@@ -31,7 +31,6 @@ impl Pool {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
-    use crate::pool::state::pool::Inner;
     use crate::pool::state::worker::Busy;
     use crate::pool::stubs;
 
@@ -46,15 +45,8 @@ mod tests {
             // A worker that declares a block counts as busy too.
             pool.lock().workers[id].state = WorkerState::Busy(Busy::Blocked);
         }
-        let mut ids = Vec::new();
-        for second in 1..=idle {
-            let (id, _) = pool.enroll();
-            let mut guard = pool.lock();
-            let inner: &mut Inner = &mut guard;
-            let worker = &mut inner.workers[id];
-            inner.counts.set_idle(id, worker, second * SECOND);
-            ids.push(id);
-        }
+        let idle = (1..=idle).map(|second| stubs::idle(&pool, second * SECOND).0);
+        let ids = idle.collect();
         (pool, ids)
     }
 
@@ -93,11 +85,7 @@ mod tests {
     fn a_timeout_without_end_keeps_all() {
         let pool = stubs::pool(1, u64::MAX);
         for _ in 0..5 {
-            let (id, _) = pool.enroll();
-            let mut guard = pool.lock();
-            let inner: &mut Inner = &mut guard;
-            let worker = &mut inner.workers[id];
-            inner.counts.set_idle(id, worker, SECOND);
+            stubs::idle(&pool, SECOND);
         }
         assert_eq!(pool.cull(1000 * TIMEOUT), Some(u64::MAX));
         assert_eq!(culled(&pool), [0_u32; 0]);

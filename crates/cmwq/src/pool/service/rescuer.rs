@@ -197,7 +197,7 @@ impl Rescuer {
             let item = guard.worklist.take_next_of(pwq.place)?;
             let overtakes = head != Some(item.address());
             if let Some(task) = guard.start_or_hand_over(item, Executor::rescuer()) {
-                guard.stats.overtook += u64::from(overtakes);
+                guard.overtook += u64::from(overtakes);
                 guard.pwqs[pwq.place].stats.rescued += 1;
                 return Some(task);
             }
@@ -285,7 +285,7 @@ impl Inner {
 mod tests {
     use super::*;
     use crate::item::Work;
-    use crate::pool::{Traits, stubs};
+    use crate::pool::{Traits, silent, stubs};
     use std::sync::Mutex;
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
         let pools = [1, 2, 3].map(|id| stubs::pool_of(&params, id));
         let mut items = Vec::new();
         for pool in &pools {
-            let pwq = stubs::add_rescued_pwq(pool, Traits::default(), 100, Some(rescuer.clone()));
+            let pwq = silent::add_pwq(pool, Traits::default(), 100, Some(rescuer.clone()));
             for _ in 0..40 {
                 let (log, pool_there) = (log.clone(), Arc::downgrade(pool));
                 let item = Work::new(move || {
@@ -315,7 +315,7 @@ mod tests {
             }
             assert!(pool.mayday(), "a worker was asked for and does not come");
             assert!(pool.mayday());
-            assert_eq!(pool.lock().stats().pwqs.mayday, 1, "it has called already");
+            assert_eq!(pool.lock().stats().1.mayday, 1, "it has called already");
         }
         params.slots.set_limit(limit);
         pools.iter().for_each(Pool::follow_limit);
@@ -334,7 +334,7 @@ mod tests {
         let expected = [17, 17, 6].map(|len| [1, 2, 3].map(|pool| (pool, len)));
         assert_eq!(turns, expected.concat());
         for pool in &pools {
-            assert_eq!(pool.lock().stats().pwqs.rescued, 40);
+            assert_eq!(pool.lock().stats().1.rescued, 40);
         }
     }
 

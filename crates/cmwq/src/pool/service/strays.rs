@@ -60,15 +60,19 @@ impl Pool {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
-    use crate::pool::state::group::Group;
-    use crate::pool::stubs;
+    use crate::pool::silent::Made;
     use crate::sys::atomic::Ordering;
     use crate::topology::CpuSet;
 
     /// A pool whose workers belong on `cpus`.
     fn pool(cpus: &CpuSet) -> Arc<Pool> {
         // No pool of this process has such a number.
-        stubs::pool_with(&Group::new(), true, 1021, 0, Arc::default(), cpus.clone())
+        let cpus = cpus.clone();
+        Made {
+            cpus,
+            ..Made::default()
+        }
+        .pool(1021)
     }
 
     /// A worker that begins on the calling thread.

@@ -38,7 +38,8 @@ struct Requests {
     /// The creator was asked for a worker, and when.
     create: Vec<(PoolRef, u64)>,
     watch: Vec<PoolRef>,
-    cull: Vec<PoolRef>,
+    /// Each with the time that a worker may be idle.
+    cull: Vec<(PoolRef, u64)>,
     check_cpus: bool,
     watchdog: bool,
     slots: bool,
@@ -159,7 +160,11 @@ impl Service {
             for pool in asked.watch {
                 watch.add(pool.into_weak());
             }
-            timers.expire(now);
+            timers.expire(
+                now,
+                |pool| pool.get().is_some_and(|pool| pool.mayday()),
+                |pool| pool.get()?.cull(now),
+            );
             if asked.check_cpus || timers.cpu_check.is_some_and(|at| at <= now) {
                 timers.cpu_check = self
                     .check_cpus(!watch.is_empty())
@@ -240,7 +245,8 @@ impl Helper for Service {
     }
 
     fn cull_later(&self, pool: &Arc<Pool>) {
-        self.ask(|requests| requests.cull.push(PoolRef::to(pool)));
+        let idle_timeout_ns = pool.attrs.idle_timeout_ns;
+        self.ask(|requests| requests.cull.push((PoolRef::to(pool), idle_timeout_ns)));
     }
 
     fn call_thief(&self, pool: &Arc<Pool>) {

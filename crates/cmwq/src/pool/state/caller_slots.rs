@@ -42,7 +42,7 @@ impl Inner {
                     make_active(worklist, item);
                 }
             }
-            pwq.count_caller_slot_runs(caller_slot.count());
+            pwq.stats.add_waiter_runs(caller_slot.count());
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::item::{Completion, Inbox, List, OldestBatch, RawWork, Taken, WorkFn};
 use crate::pool::attrs::kind::PoolAttrs;
 use crate::pool::queue::credits::NodeLimit;
 use crate::pool::queue::pwq::{PoolWorkqueue, PwqKey, Traits};
-use crate::pool::queue::stats::PoolStats;
+use crate::pool::queue::stats::{PoolCounts, QueueStats};
 use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::{Slab, SmallestFirst};
 use crate::pool::wake::deferred::PendingWakeups;
@@ -179,7 +179,11 @@ pub(crate) struct Inner {
     pub(in crate::pool) dying: bool,
     /// For how long nothing has been started while something waits.
     pub(in crate::pool) standstill: Standstill,
-    pub(in crate::pool) stats: PoolStats,
+    pub(in crate::pool) stats: PoolCounts,
+    /// Of the items that were started, those that overtook what waits: a rescuer or a waiting thread took its own items from the middle of the worklist.
+    pub(in crate::pool) overtook: u64,
+    /// The counts of pool workqueues that are gone.
+    pub(in crate::pool) gone: QueueStats,
 }
 
 impl Pool {
@@ -262,10 +266,15 @@ impl Inner {
         !self.worklist.is_empty() || !self.staged.is_empty()
     }
 
+    /// Items that were started in turn: while this stands still, the first of the worklist waits.
+    pub(in crate::pool) fn started_in_turn(&self) -> u64 {
+        self.stats.started - self.overtook
+    }
+
     /// Notes whether anything has started in turn since the last call.
     pub(in crate::pool) fn note_standstill(&mut self) {
         let waits = self.has_waiting();
-        let started = self.stats.started_in_turn();
+        let started = self.started_in_turn();
         self.standstill.observe(waits, started, clock::coarse_ns());
     }
 

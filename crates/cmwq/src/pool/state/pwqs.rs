@@ -3,7 +3,7 @@
 use super::pool::{Inner, Pool, PwqState};
 use crate::item::Pending;
 use crate::pool::queue::pwq::{Accepted, Ended, PwqKey, make_active, tell_activated};
-use crate::pool::queue::stats::{PoolStats, PwqStats};
+use crate::pool::queue::stats::{PoolCounts, QueueStats};
 use crate::pool::queue::together::Together;
 use std::sync::Arc;
 
@@ -161,7 +161,7 @@ impl Inner {
             pwq.limit.one_less_waits();
         }
         pwq.give_back_unused();
-        self.stats.pwqs.add(&pwq.stats);
+        self.gone.add(&pwq.stats);
     }
 
     /// How many of its items are accepted and have not ended.
@@ -176,9 +176,9 @@ impl Inner {
     }
 
     /// What it has counted so far.
-    pub(crate) fn pwq_stats(&mut self, key: PwqKey) -> PwqStats {
+    pub(crate) fn pwq_stats(&mut self, key: PwqKey) -> QueueStats {
         self.pwq_mut(key)
-            .map_or_else(PwqStats::default, |pwq| pwq.stats_now())
+            .map_or_else(QueueStats::default, |pwq| pwq.stats_now())
     }
 
     /// How many of its items are active, and how many wait for a credit.
@@ -196,12 +196,13 @@ impl Inner {
         (pwq.nr_active(), pwq.inactive.len(), pwq.retired)
     }
 
-    pub(crate) fn stats(&self) -> PoolStats {
-        let mut stats = self.stats;
+    /// What the pool has counted so far, and all its pool workqueues together.
+    pub(crate) fn stats(&self) -> (PoolCounts, QueueStats) {
+        let mut pwqs = self.gone;
         for (_, pwq) in self.pwqs.iter() {
-            stats.pwqs.add(&pwq.stats_now());
+            pwqs.add(&pwq.stats_now());
         }
-        stats
+        (self.stats, pwqs)
     }
 
     pub(crate) fn nr_workers(&self) -> usize {

@@ -105,7 +105,7 @@ impl WorkerHandle {
         if !in_item() {
             return ThreadState::Awake;
         }
-        let state = thread::state_of(self.tid.load(Ordering::Relaxed) as i32);
+        let state = thread::state_of(self.tid());
         // Again: the worker may have left the item, and gone to sleep, in between.
         if in_item() { state } else { ThreadState::Awake }
     }

@@ -8,7 +8,7 @@
 use super::producer::with;
 use super::producer::{FLOODS_AFTER, Producer};
 use crate::item::closure::Small;
-use crate::item::{Chunks, Pending, Pushed};
+use crate::item::{Chunks, Load, Pending, Pushed, WithHandle};
 use crate::pool::queue::together::Together;
 use crate::pool::state::pool::Pool;
 use std::sync::Arc;
@@ -69,10 +69,7 @@ impl Pool {
         let Err(item) = producer.open.add_item(chunks.serial(), item) else {
             return;
         };
-        if producer.is_worth_a_chunk() {
-            let pushed = self.inbox.push_chunk(item, chunks, &producer.open);
-            self.see_to(pushed);
-        } else {
+        if let Err(item) = self.begin_chunk(producer, item, chunks) {
             self.publish_alone(producer, item);
         }
     }
@@ -84,7 +81,7 @@ impl Pool {
             let chunks = &*together.closures;
             let published = producer.in_a_row.get() >= FLOODS_AFTER
                 && (producer.open.add_closure(chunks.serial(), closure)
-                    || self.begin_chunk(producer, closure, chunks));
+                    || self.begin_chunk(producer, closure, chunks).is_ok());
             if published {
                 producer.count(self.id);
             }
@@ -112,8 +109,8 @@ impl Pool {
             let added = producer
                 .open
                 .add_with_handle(chunks.serial(), closure, mine)
-                .or_else(|mine| self.begin_with_handle(producer, closure, mine, chunks));
-            item = added.err();
+                .or_else(|item| self.begin_chunk(producer, WithHandle { closure, item }, chunks));
+            item = added.err().map(|load| load.item);
             if item.is_none() {
                 producer.count(self.id);
             }
@@ -122,36 +119,18 @@ impl Pool {
     }
 
     #[inline(never)]
-    fn begin_with_handle(
+    fn begin_chunk<L: Load>(
         self: &Arc<Self>,
         producer: &Producer,
-        closure: &Small,
-        item: Pending,
+        load: L,
         chunks: &Chunks,
-    ) -> Result<(), Pending> {
+    ) -> Result<(), L> {
         if !producer.is_worth_a_chunk() {
-            return Err(item);
+            return Err(load);
         }
-        let pushed = self
-            .inbox
-            .push_with_handle(closure, item, chunks, &producer.open);
+        let pushed = self.inbox.push_in_chunk(load, chunks, &producer.open);
         self.see_to(pushed);
         Ok(())
-    }
-
-    #[inline(never)]
-    fn begin_chunk(
-        self: &Arc<Self>,
-        producer: &Producer,
-        closure: &Small,
-        chunks: &Chunks,
-    ) -> bool {
-        if !producer.is_worth_a_chunk() {
-            return false;
-        }
-        let pushed = self.inbox.push_closure(closure, chunks, &producer.open);
-        self.see_to(pushed);
-        true
     }
 
     #[inline]

@@ -13,7 +13,7 @@
 #![forbid(unsafe_code)]
 
 use super::producer::{self, Issuer};
-use crate::item::{Pending, RawWork};
+use crate::item::{Pending, RawWork, address_of};
 use crate::pool::attrs::params::Params;
 use crate::pool::queue::caller_slot::CallerSlot;
 use crate::pool::queue::pwq::PwqKey;
@@ -256,7 +256,7 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
     own.params.cpu_budget.keep();
     let current = Current {
         item: item.address(),
-        func: item.func().map_or(0, |func| func as usize),
+        func: address_of(item.func()),
         front: own.issuer.queue,
         reclaim: own.reclaim,
     };

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::slab::Slab;
-use crate::item::{Completion, List, Seat, WorkFn};
+use crate::item::{Completion, List, Seat, WorkFn, address_of};
 use crate::sys::map::HashMap;
 use crate::sys::{clock, thread};
 use std::sync::Arc;
@@ -77,14 +77,6 @@ fn bucket(address: usize) -> usize {
     ((address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize
 }
 
-fn same(a: Option<WorkFn>, b: Option<WorkFn>) -> bool {
-    a.map(|f| f as usize) == b.map(|f| f as usize)
-}
-
-fn address_of(func: Option<WorkFn>) -> usize {
-    func.map_or(0, |func| func as usize)
-}
-
 impl BusyTable {
     pub(crate) fn new() -> Self {
         BusyTable {
@@ -107,7 +99,7 @@ impl BusyTable {
         let mut key = self.heads[bucket(address)];
         while key != NONE {
             let running = &self.entries[key];
-            if running.address == address && same(running.func, func) {
+            if running.address == address && address_of(running.func) == address_of(func) {
                 return Some(key);
             }
             key = running.next;

@@ -1,7 +1,7 @@
 //! What the current thread runs: noted when it enters a queue and when it begins an item.
 #![forbid(unsafe_code)]
 
-use crate::item::{RawWork, WorkFn};
+use crate::item::{RawWork, WorkFn, address_of};
 use crate::sys::local::thread_local;
 use crate::trace::events;
 use std::cell::Cell;
@@ -28,14 +28,14 @@ impl Current {
     /// The same queue, and this item.
     #[inline]
     pub(in crate::pool) fn of(self, item: usize, func: Option<WorkFn>) -> Current {
-        let func = number(func);
+        let func = address_of(func);
         Current { item, func, ..self }
     }
 
     /// Whether it is this item. An item that its function freed, and another one made at its address with the same function, cannot be told
     /// apart.
     pub(crate) fn is(self, item: &RawWork) -> bool {
-        self.item == item.address() && self.func == number(item.func())
+        self.item == item.address() && self.func == address_of(item.func())
     }
 
     const NONE: Current = Current {
@@ -44,10 +44,6 @@ impl Current {
         front: 0,
         reclaim: false,
     };
-}
-
-pub(in crate::pool) fn number(func: Option<WorkFn>) -> usize {
-    func.map_or(0, |func| func as usize)
 }
 
 /// What this thread runs. Several cells: one would be read in wider pieces than it was written in just before, which is slow on processors.
@@ -102,7 +98,7 @@ pub(in crate::pool) fn enter_queue(what: Current) -> Current {
 /// The calling thread begins an item of that queue.
 #[inline]
 pub(in crate::pool) fn begin_item(item: usize, func: Option<WorkFn>) {
-    let func = number(func);
+    let func = address_of(func);
     CURRENT.with(|running| {
         events::execute_start(item, func, running.front.get());
         running.item.set(item);

@@ -92,6 +92,7 @@ pub(in crate::pool) unsafe fn wake(entry: usize) {
 }
 
 /// The sleepers of one pool that are still to be woken.
+#[derive(Default)]
 pub(in crate::pool) struct PendingWakeups {
     /// Addresses of the words that threads sleep on, [bells](entry_of), or boxes of wakers; 0: none.
     places: [AtomicUsize; PLACES],
@@ -105,15 +106,6 @@ pub(in crate::pool) struct PendingWakeups {
 }
 
 impl PendingWakeups {
-    pub(in crate::pool) fn new() -> Self {
-        PendingWakeups {
-            places: std::array::from_fn(|_| AtomicUsize::new(0)),
-            any: AtomicU32::new(0),
-            since_ns: AtomicU64::new(0),
-            within_ns: atomic::AtomicU64::new(0),
-        }
-    }
-
     /// Whether sleepers may be entered now. The monitor may forbid it at any time.
     pub(in crate::pool) fn may_defer(&self) -> bool {
         self.within_ns.load(Ordering::Relaxed) != 0
@@ -353,7 +345,7 @@ mod tests {
     fn threads_are_told_by_its_number_whether_a_pool_has_a_backlog() {
         // No pool of this process has such a number.
         const POOL: u32 = 1023;
-        let pending_wakeups = PendingWakeups::new();
+        let pending_wakeups = PendingWakeups::default();
         drop(pending_wakeups.allow(POOL, 400, 200, 2_000_000));
         assert!(has_backlog(POOL));
         drop(pending_wakeups.allow(POOL, 0, 200, 2_000_000));
@@ -366,7 +358,7 @@ mod tests {
     /// No thread sleeps on these words, though their last-CPU hints say so: waking them wakes none.
     #[test]
     fn those_near_are_told_first_and_no_others_but_where_no_worker_comes() {
-        let pending_wakeups = PendingWakeups::new();
+        let pending_wakeups = PendingWakeups::default();
         pending_wakeups.within_ns.store(1, Ordering::Relaxed);
         let words = [AtomicU32::new(1), AtomicU32::new(1), AtomicU32::new(1)];
         let [near, far, outside] = [0, 1, 2].map(|at: usize| std::ptr::from_ref(&words[at]).addr());
@@ -402,7 +394,7 @@ mod tests {
     fn the_monitor_leaves_those_who_are_not_overdue_to_workers() {
         // No pool of this process has such a number.
         const POOL: u32 = 1022;
-        let pending_wakeups = PendingWakeups::new();
+        let pending_wakeups = PendingWakeups::default();
         let look = |waiting| drop(pending_wakeups.allow(POOL, waiting, 200, 2_000_000));
         let word = AtomicU32::new(1);
         let enter = |since_ns| {
@@ -437,7 +429,7 @@ mod tests {
     fn who_is_entered_counts_as_much_as_what_waits() {
         // No pool of this process has such a number.
         const POOL: u32 = 1021;
-        let pending_wakeups = PendingWakeups::new();
+        let pending_wakeups = PendingWakeups::default();
         let allowed = |waiting| {
             drop(pending_wakeups.allow(POOL, waiting, 200, 2_000_000));
             pending_wakeups.within_ns.load(Ordering::Relaxed)

@@ -38,7 +38,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
 fn beside(others: fn(&PendingWakeups, &[AtomicU32; 2])) {
     explore(move || {
         let shared = Arc::new((
-            PendingWakeups::new(),
+            PendingWakeups::default(),
             [AtomicU32::new(0), AtomicU32::new(0)],
         ));
         shared.0.within_ns.store(1, Ordering::Relaxed);
@@ -89,7 +89,7 @@ impl std::task::Wake for Counts {
 /// `afterwards`, when all have gone.
 fn two_wakers(meanwhile: fn(&PendingWakeups), afterwards: fn(&PendingWakeups)) {
     explore(move || {
-        let pending_wakeups = Arc::new(PendingWakeups::new());
+        let pending_wakeups = Arc::new(PendingWakeups::default());
         pending_wakeups.within_ns.store(1, Ordering::Relaxed);
         let tasks = [0, 1].map(|_| Arc::new(Counts(AtomicU32::new(0))));
         let end_item = |pending_wakeups: &PendingWakeups, task: &Arc<Counts>| {
@@ -134,7 +134,7 @@ fn each_waker_is_called_once_though_a_thread_that_polls_takes_some() {
 #[test]
 fn whoever_sleeps_is_told_though_it_is_forbidden_and_no_item_ends() {
     explore(|| {
-        let shared = Arc::new((PendingWakeups::new(), AtomicU32::new(0)));
+        let shared = Arc::new((PendingWakeups::default(), AtomicU32::new(0)));
         shared.0.within_ns.store(1, Ordering::Relaxed);
         let sleeper = shared.clone();
         let sleeper = thread::spawn(move || sleep(&sleeper.1));

@@ -184,90 +184,43 @@ impl Drop for EpochPin<'_> {
     }
 }
 
-/// An `Arc<T>` that can be replaced while pinned readers use it.
-pub(crate) struct Shared<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
-
-impl<T> Shared<T> {
-    pub(crate) fn new(value: Arc<T>) -> Self {
-        Shared(AtomicPtr::new(Arc::into_raw(value).cast_mut()), PhantomData)
-    }
-
-    /// The current value, usable while the pin lasts. For every `Shared` that is read under a pin of `epochs`, the caller of
-    /// [`replace`](Self::replace) must keep the old value alive until `epochs.synchronize()` has returned.
-    #[inline]
-    pub(crate) fn load<'g>(&self, _pin: &'g EpochPin<'_>) -> &'g T {
-        let value = self.0.load(Ordering::SeqCst);
-        // SAFETY: the pointer came from Arc::into_raw. `replace` hands the old Arc back wrapped in `Replaced`, which is only
-        // unwrapped by a synchronize() that started after the replacement; this reader pinned before the load,
-        // so either it loaded the new value or that synchronize() waits for `_pin` to be dropped.
-        unsafe { &*value }
-    }
-
-    /// As [`load`](Self::load), and keeps the value beyond the pin.
-    pub(crate) fn get(&self, pin: &EpochPin<'_>) -> Arc<T> {
-        let value: *const T = self.load(pin);
-        // SAFETY: the pointer came from Arc::into_raw, and by `load`'s argument that reference is not given up while the pin lasts: there is at least
-        // one to add to.
-        unsafe {
-            Arc::increment_strong_count(value);
-            Arc::from_raw(value)
-        }
-    }
-
-    /// Puts `value` in place. The old value stays alive inside the returned wrapper until a grace period has passed.
-    pub(crate) fn replace(&self, value: Arc<T>) -> Replaced<T> {
-        let old = self
-            .0
-            .swap(Arc::into_raw(value).cast_mut(), Ordering::SeqCst);
-        // SAFETY: `old` came from Arc::into_raw and its reference is given up by the swap.
-        Replaced(unsafe { Arc::from_raw(old) })
-    }
-}
-
-impl<T> Drop for Shared<T> {
-    fn drop(&mut self) {
-        // `&mut self`: no reader is left, their borrow of the Shared has ended.
-        let value = self.0.load(Ordering::Relaxed);
-        // SAFETY: came from Arc::into_raw; no other thread can take it any more.
-        drop(unsafe { Arc::from_raw(value) });
-    }
-}
-
-/// A place for an `Arc<T>`, or for none, that pinned readers use. For statics: it is never dropped.
-#[cfg(not(cmwq_loom))]
+/// A place for an `Arc<T>`, or for none, that pinned readers use.
 pub(crate) struct MaybeShared<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
 
-#[cfg(not(cmwq_loom))]
 impl<T> MaybeShared<T> {
+    #[cfg(not(cmwq_loom))]
     pub(crate) const fn empty() -> Self {
         MaybeShared(AtomicPtr::new(std::ptr::null_mut()), PhantomData)
     }
 
-    /// As [`Shared::load`]; `None`: it is empty.
+    /// The current value, usable while the pin lasts; `None`: it is empty. For every place that is read under a pin of `epochs`, the caller of
+    /// [`fill`](Self::fill) or [`take`](Self::take) must keep the old value alive until `epochs.synchronize()` has returned.
     #[inline]
     pub(crate) fn load<'g>(&self, _pin: &'g EpochPin<'_>) -> Option<&'g T> {
         let value = self.0.load(Ordering::SeqCst);
-        // SAFETY: as for `Shared::load`: a pointer that is not null came from Arc::into_raw, and what `take` hands back stays alive until a
-        // synchronize() that waits for this pin.
+        // SAFETY: a pointer that is not null came from Arc::into_raw. `swap` hands the old Arc back wrapped in `Replaced`, which is only
+        // unwrapped by a synchronize() that started after the replacement; this reader pinned before the load,
+        // so either it loaded the new value or that synchronize() waits for `_pin` to be dropped.
         unsafe { value.as_ref() }
     }
 
     /// As [`load`](Self::load), and keeps the value beyond the pin.
     pub(crate) fn get(&self, pin: &EpochPin<'_>) -> Option<Arc<T>> {
         let value: *const T = self.load(pin)?;
-        // SAFETY: as for `Shared::get`.
+        // SAFETY: the pointer came from Arc::into_raw, and by `load`'s argument that reference is not given up while the pin lasts: there is at least
+        // one to add to.
         Some(unsafe {
             Arc::increment_strong_count(value);
             Arc::from_raw(value)
         })
     }
 
-    /// Puts `value` in place and hands back the old value.
+    /// Puts `value` in place. The old value stays alive inside the returned wrapper until a grace period has passed.
     pub(crate) fn fill(&self, value: Arc<T>) -> Option<Replaced<T>> {
         self.swap(Arc::into_raw(value).cast_mut())
     }
 
-    /// Empties it and hands back the old value.
+    /// The same without a new value.
     pub(crate) fn take(&self) -> Option<Replaced<T>> {
         self.swap(std::ptr::null_mut())
     }
@@ -276,6 +229,37 @@ impl<T> MaybeShared<T> {
         let old = self.0.swap(value, Ordering::SeqCst);
         // SAFETY: a pointer that is not null came from Arc::into_raw, and the swap gives up its reference.
         (!old.is_null()).then(|| Replaced(unsafe { Arc::from_raw(old) }))
+    }
+}
+
+impl<T> Drop for MaybeShared<T> {
+    fn drop(&mut self) {
+        // `&mut self`: no reader is left, their borrow of the place has ended.
+        drop(self.take());
+    }
+}
+
+/// The same that is never empty.
+pub(crate) struct Shared<T>(MaybeShared<T>);
+
+impl<T> Shared<T> {
+    pub(crate) fn new(value: Arc<T>) -> Self {
+        let value = Arc::into_raw(value).cast_mut();
+        Shared(MaybeShared(AtomicPtr::new(value), PhantomData))
+    }
+
+    #[inline]
+    pub(crate) fn load<'g>(&self, pin: &'g EpochPin<'_>) -> &'g T {
+        // SAFETY: filled when it was made, and never emptied.
+        unsafe { self.0.load(pin).unwrap_unchecked() }
+    }
+
+    pub(crate) fn get(&self, pin: &EpochPin<'_>) -> Arc<T> {
+        self.0.get(pin).expect("it is never empty")
+    }
+
+    pub(crate) fn replace(&self, value: Arc<T>) -> Replaced<T> {
+        self.0.fill(value).expect("it is never empty")
     }
 }
 

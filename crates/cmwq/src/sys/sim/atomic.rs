@@ -39,6 +39,12 @@ macro_rules! atomic {
         #[derive(Debug)]
         pub(crate) struct $name $(<$t>)? (std::sync::atomic::$name $(<$t>)?);
 
+        impl $(<$t>)? Default for $name $(<$t>)? {
+            fn default() -> Self {
+                $name(Default::default())
+            }
+        }
+
         #[allow(dead_code, reason = "not every type is used with every operation")]
         impl $(<$t>)? $name $(<$t>)? {
             pub(crate) const fn new(value: $value) -> Self {

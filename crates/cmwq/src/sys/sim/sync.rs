@@ -12,6 +12,7 @@ const CONTENDED: u32 = 2;
 /// Polls before a thread sleeps.
 const SPINS: u32 = 100;
 
+#[derive(Default)]
 pub(crate) struct Mutex<T> {
     state: AtomicU32,
     value: UnsafeCell<T>,
@@ -120,13 +121,10 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
+#[derive(Default)]
 pub(crate) struct Condvar(AtomicU32);
 
 impl Condvar {
-    pub(crate) fn new() -> Self {
-        Condvar(AtomicU32::new(0))
-    }
-
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let seen = self.0.load(Ordering::Relaxed);
         let lock = guard.lock;

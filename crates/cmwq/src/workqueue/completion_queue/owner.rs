@@ -10,6 +10,7 @@ use crate::sys::bell::Bell;
 use crate::sys::local::thread_local;
 use crate::sys::spin::SpinBudget;
 use crate::sys::{clock, park};
+use crate::workqueue::task::control::deadline_after;
 #[cfg(not(cmwq_loom))]
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -235,10 +236,7 @@ impl<T> CompletionQueue<T> {
         entries: &mut Vec<Completed<T>>,
         timeout: Duration,
     ) -> usize {
-        // A deadline beyond the end of the clock never comes.
-        let timeout_ns = u64::try_from(timeout.as_nanos()).ok();
-        let deadline = timeout_ns.and_then(|timeout| clock::now_ns().checked_add(timeout));
-        self.wait_until(max, entries, deadline)
+        self.wait_until(max, entries, deadline_after(timeout))
     }
 
     fn wait_until(

@@ -224,7 +224,7 @@ impl Workqueue {
         // SAFETY: the item is part of the owner's value.
         let embedded = unsafe { item.as_ref() };
         let armed = embedded.armed(owner, &self.core, cpu, claimed);
-        armed.start(&embedded.timer, delay)
+        armed.start(&embedded.timer, delay, false)
     }
 
     /// As [`mod_delayed`](Self::mod_delayed), with an item that is part of the value of `owner`: see [`queue_embedded`](Self::queue_embedded).

@@ -33,7 +33,9 @@ impl Workqueue {
     fn start_delayed(&self, cpu: Option<usize>, work: &DelayedWork, delay: Duration) -> Queued {
         // SAFETY: `start` keeps the item alive while its timer is armed, and leaves a reference for the run.
         match unsafe { self.claim_delayed(work.work.raw()) } {
-            Ok(item) => work.armed(&self.core, cpu, item).start(&work.timer, delay),
+            Ok(item) => work
+                .armed(&self.core, cpu, item)
+                .start(&work.timer, delay, false),
             Err(why) => why,
         }
     }

@@ -138,7 +138,7 @@ impl Workqueue {
             Ok(claimed) => {
                 let armed = self.armed_raw(cpu, claimed);
                 // SAFETY: valid by the caller's promise; the key is not used once the item may run.
-                armed.start(unsafe { &(*item.as_ptr()).timer }, delay)
+                armed.start(unsafe { &(*item.as_ptr()).timer }, delay, false)
             }
             Err(why) => why,
         })

@@ -3,6 +3,7 @@
 use super::*;
 use crate::Engine;
 use crate::Workqueue;
+use crate::pool::stubs::nothing;
 use crate::topology::Topology;
 use std::ptr::NonNull;
 
@@ -36,7 +37,6 @@ fn a_pending_item_that_is_being_disabled_is_moved_and_left_to_who_disables_it() 
 
 #[test]
 fn the_same_holds_for_an_item_in_its_users_memory() {
-    extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
     let wq = queue();
     let work = RawDelayedWork::new(nothing);
     let item = NonNull::from(&work);

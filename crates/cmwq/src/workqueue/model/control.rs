@@ -128,9 +128,7 @@ fn what_is_queued_after_enabling_runs_though_another_was_just_refused() {
         let others = issuer.join().unwrap();
         let accepted = usize::from(mine.is_ok()) + usize::from(others.is_ok());
         assert!(accepted > 0, "pending, and yet nobody queued it");
-        while one.item.runs() < accepted {
-            one.done.park();
-        }
+        wait(&one.item, accepted, &one.done);
         let item = one.item.clone();
         one.finish();
         assert_eq!(item.runs(), accepted);
@@ -145,9 +143,7 @@ fn cancelling_an_idle_item_does_not_make_it_look_pending() {
         let issuer = one.issuer();
         let removed = remove(one.item.raw(), &find(&one.pool));
         assert_eq!(issuer.join().unwrap(), Ok(()), "nobody else queued it");
-        while one.item.runs() + usize::from(removed) == 0 {
-            one.done.park();
-        }
+        wait(&one.item, usize::from(!removed), &one.done);
         let item = one.item.clone();
         one.finish();
         assert_eq!(item.runs() + usize::from(removed), 1);

@@ -55,9 +55,7 @@ fn a_flush_waits_for_every_pool() {
     explore(3, || {
         let wq = Queue::new(8);
         let pools = [pool(1, 1), pool(2, 1)];
-        let workers = pools
-            .each_ref()
-            .map(|pool| (pool.clone(), vec![start(pool)]));
+        let workers = started(&pools);
         let touched = [Touched::new(), Touched::new()];
         let items = touched.each_ref().map(|touched| Item::new(touched, None));
         for (pool, item) in pools.iter().zip(&items) {

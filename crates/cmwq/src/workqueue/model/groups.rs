@@ -19,18 +19,6 @@ fn member(group: &ConcurrencyGroup, max_active: i32) -> Arc<Queue> {
     wq
 }
 
-/// Items that must not run at the same time.
-fn items<const N: usize>(done: &Arc<Parker>) -> [Arc<Item>; N] {
-    let touched = Touched::new();
-    [(); N].map(|()| Item::new(&touched, Some(done)))
-}
-
-fn wait(done: &Parker, items: &[Arc<Item>]) {
-    while items.iter().any(|item| item.runs() == 0) {
-        done.park();
-    }
-}
-
 fn check(group: &ConcurrencyGroup, items: &[Arc<Item>]) {
     assert!(items.iter().all(|item| item.runs() == 1));
     let held = group.state().held;
@@ -44,15 +32,13 @@ fn the_place_of_one_queue_comes_to_the_other_that_waits() {
         let wqs = [member(&group, 4), member(&group, 4)];
         let pools = [pool(1, 1), pool(2, 1)];
         let pwqs = [wqs[0].pwq(&pools[0]), wqs[1].pwq(&pools[1])];
-        let [first, second] = pools
-            .each_ref()
-            .map(|pool| (pool.clone(), vec![start(pool)]));
+        let [first, second] = started(&pools);
         let done = Arc::new(Parker::new());
-        let items = items::<2>(&done);
+        let items = exclusive_items::<2>(&done);
         for (pwq, item) in pwqs.iter().zip(&items) {
             queue(pwq, item).unwrap();
         }
-        wait(&done, &items);
+        wait_all(&items, &done);
         wqs[0].finish([first]);
         wqs[1].finish([second]);
         check(&group, &items);
@@ -71,16 +57,14 @@ fn a_queue_at_its_own_limit_comes_back_for_the_groups_place() {
             wqs[1].pwq(&pools[1]),
         ];
         let done = Arc::new(Parker::new());
-        let items = items::<3>(&done);
+        let items = exclusive_items::<3>(&done);
         // The first has the only credit of both limits; the other item of its queue waits for either.
         for (pwq, item) in pwqs[..2].iter().zip(&items) {
             queue(pwq, item).unwrap();
         }
-        let workers = pools
-            .each_ref()
-            .map(|pool| (pool.clone(), vec![start(pool)]));
+        let workers = started(&pools);
         queue(&pwqs[2], &items[2]).unwrap();
-        wait(&done, &items);
+        wait_all(&items, &done);
         wqs[0].finish(workers);
         wqs[1].finish([]);
         check(&group, &items);
@@ -95,17 +79,17 @@ fn an_item_that_begins_to_wait_while_the_limit_is_raised_becomes_active() {
         let pools = [pool(1, 1), pool(2, 1)];
         let pwqs = [wqs[0].pwq(&pools[0]), wqs[1].pwq(&pools[1])];
         let done = Arc::new(Parker::new());
-        let items = [(); 2].map(|()| Item::new(&Touched::new(), Some(&done)));
+        let items = items::<2>(&done);
         // It has the only credit, and no worker yet.
         queue(&pwqs[0], &items[0]).unwrap();
         pools[0].lock().drain();
         let second = (pools[1].clone(), vec![start(&pools[1])]);
         queue(&pwqs[1], &items[1]).unwrap();
         group.set_max_active(2).unwrap();
-        wait(&done, &items[1..]);
+        wait_all(&items[1..], &done);
         assert_eq!(items[0].runs(), 0);
         let first = (pools[0].clone(), vec![start(&pools[0])]);
-        wait(&done, &items);
+        wait_all(&items, &done);
         wqs[0].finish([first]);
         wqs[1].finish([second]);
         check(&group, &items);
@@ -119,16 +103,14 @@ fn what_is_kept_unused_is_given_to_who_begins_to_wait() {
         let wqs = [member(&group, 4), member(&group, 4)];
         let pools = [pool(1, 1), pool(2, 1)];
         let pwqs = [wqs[0].pwq(&pools[0]), wqs[1].pwq(&pools[1])];
-        let [first, second] = pools
-            .each_ref()
-            .map(|pool| (pool.clone(), vec![start(pool)]));
+        let [first, second] = started(&pools);
         let done = Arc::new(Parker::new());
-        let items = items::<2>(&done);
+        let items = exclusive_items::<2>(&done);
         queue(&pwqs[0], &items[0]).unwrap();
-        wait(&done, &items[..1]);
+        wait_all(&items[..1], &done);
         // The first item has run; its credit may still be in use, kept, or on its way back.
         queue(&pwqs[1], &items[1]).unwrap();
-        wait(&done, &items);
+        wait_all(&items, &done);
         wqs[0].finish([first]);
         wqs[1].finish([second]);
         check(&group, &items);

@@ -2,43 +2,21 @@
 
 use super::*;
 
-/// Items of several pools that must not run at the same time.
-struct Crowd {
-    done: Arc<Parker>,
-    items: [Arc<Item>; 2],
-}
-
-impl Crowd {
-    fn new() -> Crowd {
-        let (touched, done) = (Touched::new(), Arc::new(Parker::new()));
-        let items = [(); 2].map(|()| Item::new(&touched, Some(&done)));
-        Crowd { done, items }
-    }
-
-    /// Waits until each has run.
-    fn wait(&self) {
-        while self.items.iter().any(|item| item.runs() == 0) {
-            self.done.park();
-        }
-    }
-}
-
 #[test]
 fn an_item_that_becomes_inactive_while_the_last_active_one_ends_gets_its_place() {
     explore(3, || {
         let wq = Queue::new(1);
         let pools = [pool(1, 1), pool(2, 1)];
         let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
-        let workers = pools
-            .each_ref()
-            .map(|pool| (pool.clone(), vec![start(pool)]));
-        let crowd = Crowd::new();
-        for (pwq, item) in pwqs.iter().zip(&crowd.items) {
+        let workers = started(&pools);
+        let done = Arc::new(Parker::new());
+        let items = exclusive_items::<2>(&done);
+        for (pwq, item) in pwqs.iter().zip(&items) {
             queue(pwq, item).unwrap();
         }
-        crowd.wait();
+        wait_all(&items, &done);
         wq.finish(workers);
-        assert!(crowd.items.iter().all(|item| item.runs() == 1));
+        assert!(items.iter().all(|item| item.runs() == 1));
     });
 }
 
@@ -49,16 +27,17 @@ fn an_item_that_becomes_inactive_while_the_limit_is_raised_becomes_active() {
         let pool = pool(1, 1);
         let pwq = wq.pwq(&pool);
         let worker = start(&pool);
-        let crowd = Crowd::new();
-        for item in &crowd.items {
+        let done = Arc::new(Parker::new());
+        let items = exclusive_items::<2>(&done);
+        for item in &items {
             queue(&pwq, item).unwrap();
         }
         // Thaws the queue.
         wq.limits.set_values(vec![1]);
         wq.limits.settle(&wq.members());
-        crowd.wait();
+        wait_all(&items, &done);
         wq.finish([(pool, vec![worker])]);
-        assert!(crowd.items.iter().all(|item| item.runs() == 1));
+        assert!(items.iter().all(|item| item.runs() == 1));
     });
 }
 
@@ -69,24 +48,23 @@ fn what_has_come_to_rest_below_a_limit_of_0_stays_so() {
         let wq = Queue::new(1);
         let pools = [pool(1, 1), pool(2, 1)];
         let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
-        let crowd = Crowd::new();
-        for (pwq, item) in pwqs.iter().zip(&crowd.items) {
+        let done = Arc::new(Parker::new());
+        let items = exclusive_items::<2>(&done);
+        for (pwq, item) in pwqs.iter().zip(&items) {
             queue(pwq, item).unwrap();
         }
-        let workers = pools
-            .each_ref()
-            .map(|pool| (pool.clone(), vec![start(pool)]));
+        let workers = started(&pools);
         wq.limits.set_values(vec![0]);
         wq.limits.settle(&wq.members());
         if !wq.limits.is_any_active(&wq.members()) {
-            let runs = || crowd.items.each_ref().map(|item| item.runs());
+            let runs = || items.each_ref().map(|item| item.runs());
             let before = runs();
             assert!(!wq.limits.is_any_active(&wq.members()));
             assert_eq!(runs(), before);
         }
         wq.limits.set_values(vec![1]);
         wq.limits.settle(&wq.members());
-        crowd.wait();
+        wait_all(&items, &done);
         wq.finish(workers);
     });
 }
@@ -98,8 +76,9 @@ fn a_place_is_not_lost_with_a_pool_workqueue_that_goes_while_it_waits() {
         let pools = [pool(1, 1), pool(2, 1)];
         let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
         let workers = [(pools[0].clone(), vec![start(&pools[0])])];
-        let crowd = Crowd::new();
-        queue(&pwqs[0], &crowd.items[0]).unwrap();
+        let done = Arc::new(Parker::new());
+        let items = exclusive_items::<2>(&done);
+        queue(&pwqs[0], &items[0]).unwrap();
         // The pool has no worker: this thread accepts the item, removes it, and retires the pool workqueue.
         let gone = Item::new(&Touched::new(), None);
         queue(&pwqs[1], &gone).unwrap();
@@ -110,8 +89,8 @@ fn a_place_is_not_lost_with_a_pool_workqueue_that_goes_while_it_waits() {
         let removed = pools[1].lock().take_out(2, gone.raw());
         removed.expect("nobody else takes it").0.release();
         assert!(pools[1].lock().retire_pwq(pwqs[1].key));
-        queue(&pwqs[0], &crowd.items[1]).unwrap();
-        crowd.wait();
+        queue(&pwqs[0], &items[1]).unwrap();
+        wait_all(&items, &done);
         wq.finish(workers);
         assert_eq!(gone.runs(), 0);
         assert!(!wq.limits.of(0).someone_waits(), "it is gone");
@@ -124,20 +103,15 @@ fn a_place_that_one_pool_workqueue_keeps_for_its_next_item_comes_to_the_other_in
         let wq = Queue::new(1);
         let pools = [pool(1, 1), pool(2, 1)];
         let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
-        let (touched, done) = (Touched::new(), Arc::new(Parker::new()));
-        let items = [(); 4].map(|()| Item::new(&touched, Some(&done)));
+        let done = Arc::new(Parker::new());
+        let items = exclusive_items::<4>(&done);
         // One active and two inactive before any item runs: the credit goes from the first to the second without a visit to the store.
         for item in &items[..3] {
             queue(&pwqs[0], item).unwrap();
         }
-        let workers = pools
-            .each_ref()
-            .map(|pool| (pool.clone(), vec![start(pool)]));
+        let workers = started(&pools);
         queue(&pwqs[1], &items[3]).unwrap();
-        // They touch the same memory: never two at once.
-        while items.iter().any(|item| item.runs() == 0) {
-            done.park();
-        }
+        wait_all(&items, &done);
         wq.finish(workers);
         assert!(items.iter().all(|item| item.runs() == 1));
     });
@@ -150,17 +124,13 @@ fn the_places_of_a_batch_go_to_who_waits_when_it_ends() {
         let pools = [batching_pool(1, 1), pool(2, 1)];
         let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
         let done = Arc::new(Parker::new());
-        let items = [(); 3].map(|()| Item::new(&Touched::new(), Some(&done)));
+        let items = items::<3>(&done);
         // Two in one pool, which then has all credits, and one in the other.
         for (pwq, item) in [&pwqs[0], &pwqs[0], &pwqs[1]].into_iter().zip(&items) {
             queue(pwq, item).unwrap();
         }
-        let workers = pools
-            .each_ref()
-            .map(|pool| (pool.clone(), vec![start(pool)]));
-        while items.iter().any(|item| item.runs() == 0) {
-            done.park();
-        }
+        let workers = started(&pools);
+        wait_all(&items, &done);
         wq.finish(workers);
         assert!(items.iter().all(|item| item.runs() == 1));
     });

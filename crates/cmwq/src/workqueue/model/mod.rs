@@ -11,7 +11,10 @@ mod redirect;
 mod waiters;
 
 use crate::item::{Unclaimed, WorkFn};
-use crate::pool::model::{Item, Touched, batching_pool, explore, finish, pool, start};
+use crate::pool::model::{
+    Item, Touched, batching_pool, exclusive_items, explore, finish, items, pool, start, wait,
+    wait_all,
+};
 use crate::pool::{FrontEnd, Pool, PwqKey, PwqState, Traits};
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
@@ -38,7 +41,7 @@ impl Queue {
     fn in_group(max_active: i32, group: Option<ConcurrencyGroup>) -> Arc<Queue> {
         let numbers = Numbers::new(max_active as usize);
         Arc::new(Queue {
-            flush: Flush::new(),
+            flush: Flush::default(),
             limits: Limits::with_values(WorkqueueKind::Unbound, numbers, vec![max_active], group),
             members: Mutex::new(Vec::new()),
         })
@@ -97,6 +100,15 @@ impl FrontEnd for Queue {
         self.limits.serve(node);
     }
     fn pwq_gone(&self, _: &Arc<Pool>, _: PwqKey) {}
+}
+
+/// These pools, with one worker each.
+fn started<const N: usize>(
+    pools: &[Arc<Pool>; N],
+) -> [(Arc<Pool>, Vec<thread::JoinHandle<()>>); N] {
+    pools
+        .each_ref()
+        .map(|pool| (pool.clone(), vec![start(pool)]))
 }
 
 /// Queues an item on one pool workqueue.

@@ -35,9 +35,7 @@ fn model(preemptions: usize, workers: usize, first: &'static [usize], second_iss
             accepted += usize::from(queue_from(&wq, &pwqs[to], &pools, &item));
         }
         accepted += other.map_or(0, |other| usize::from(other.join().unwrap()));
-        while item.runs() < accepted {
-            done.park();
-        }
+        wait(&item, accepted, &done);
         wq.finish(workers);
         assert_eq!(item.runs(), accepted);
     });

@@ -12,9 +12,7 @@ fn a_worker_or_the_waiter_runs_an_item_and_not_both() {
         let item = Item::new(&touched, Some(&done));
         queue(&pwq, &item).unwrap();
         if !pool.run_only(item.raw(), None) {
-            while item.runs() == 0 {
-                done.park();
-            }
+            wait(&item, 1, &done);
         }
         assert_eq!(item.runs(), 1);
         wq.flush.run(|| wq.members());

@@ -9,7 +9,7 @@ use super::pwq::Pwq;
 use crate::engine::{Engine, Queue, epochs};
 use crate::error::Error;
 use crate::pool::{
-    FrontEnd, Pool, PwqKey, PwqState, PwqStats, Rescue, Rescuer, Traits, WorkerThreads, current,
+    FrontEnd, Pool, PwqKey, PwqState, QueueStats, Rescue, Rescuer, Traits, WorkerThreads, current,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
@@ -88,7 +88,7 @@ impl WqCore {
                 current: Vec::new(),
                 destroyed: false,
             }),
-            flush: Flush::new(),
+            flush: Flush::default(),
             limits,
             threads,
             engine,
@@ -164,10 +164,23 @@ impl WqCore {
         change(&mut attrs);
         attrs.check()?;
         control.attrs = attrs;
-        self.limits.recompute(&self.engine, &control.attrs);
-        self.remap(&mut control);
-        self.limits.settle(&self.members());
+        self.follow(&mut control);
         Ok(())
+    }
+
+    /// Has limits and slots follow the attributes and the CPUs.
+    pub(in crate::workqueue) fn follow(self: &Arc<Self>, control: &mut Control) {
+        self.limits.recompute(&self.engine, &control.attrs);
+        self.remap(control);
+        self.limits.settle(&self.members());
+    }
+
+    /// Edits the limits, and has the pool workqueues follow them.
+    pub(in crate::workqueue) fn change_limits(&self, change: impl FnOnce(&Limits)) {
+        let control = self.control.lock();
+        change(&self.limits);
+        self.limits.recompute(&self.engine, &control.attrs);
+        self.limits.settle(&self.members());
     }
 
     /// The attributes, and the pool for CPUs that have no pod.
@@ -179,15 +192,6 @@ impl WqCore {
 
     pub(crate) fn is_destroyed(&self) -> bool {
         self.control.lock().destroyed
-    }
-
-    /// Empty while the queue is being made.
-    pub(crate) fn slots(&self) -> &[Shared<Pwq>] {
-        self.slots.get().map_or(&[], |slots| slots)
-    }
-
-    pub(crate) fn rescuer(&self) -> Option<&Rescuer> {
-        self.rescuer.as_deref()
     }
 
     /// Has the rescuer rest on the CPUs as they are now. Under the lock, so that no thread moves it back to the CPUs of before.
@@ -344,10 +348,7 @@ impl WqCore {
             _ => {}
         }
         self.engine.must_be_ours()?;
-        let control = self.control.lock();
-        self.limits.set_max_active(max_active);
-        self.limits.recompute(&self.engine, &control.attrs);
-        self.limits.settle(&self.members());
+        self.change_limits(|limits| limits.set_max_active(max_active));
         Ok(())
     }
 
@@ -356,10 +357,7 @@ impl WqCore {
             return Err(self.exclude("min_active"));
         }
         self.engine.must_be_ours()?;
-        let control = self.control.lock();
-        self.limits.set_min_active(min_active);
-        self.limits.recompute(&self.engine, &control.attrs);
-        self.limits.settle(&self.members());
+        self.change_limits(|limits| limits.set_min_active(min_active));
         Ok(())
     }
 
@@ -382,8 +380,8 @@ impl WqCore {
     }
 
     /// The sum of the counts of its existing pool workqueues.
-    pub(crate) fn stats(&self) -> PwqStats {
-        let mut sum = PwqStats::default();
+    pub(crate) fn stats(&self) -> QueueStats {
+        let mut sum = QueueStats::default();
         for pwq in self.members() {
             let mut guard = pwq.pool.lock();
             sum.add(&guard.pwq_stats(pwq.key));

@@ -16,11 +16,13 @@ use crate::sys::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+#[derive(Default)]
 pub(crate) struct Flush {
     state: Mutex<State>,
     changed: Condvar,
 }
 
+#[derive(Default)]
 struct State {
     /// The colour that is current.
     colour: u32,
@@ -38,19 +40,6 @@ struct Generation {
 }
 
 impl Flush {
-    pub(crate) fn new() -> Self {
-        let state = State {
-            colour: 0,
-            begun: 0,
-            complete: 0,
-            outstanding: VecDeque::new(),
-        };
-        Flush {
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-        }
-    }
-
     /// Calls `f` with the current colour; no generation begins meanwhile.
     pub(crate) fn with_colour<R>(&self, f: impl FnOnce(u32) -> R) -> R {
         f(self.state.lock().colour)

@@ -2,10 +2,8 @@
 
 use crate::error::Error;
 use crate::pool::PoolKind;
-use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::symbol;
-use crate::trace::warn;
+use crate::trace::warn_once;
 
 /// Where and how a workqueue's items run. Chosen with the [builder](crate::WorkqueueBuilder).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,15 +70,12 @@ impl Deprecated {
     /// program is old.
     #[cold]
     pub(crate) fn warn(self, func: usize) {
-        static WARNED: AtomicU32 = AtomicU32::new(0);
-        if WARNED.swap(1, Ordering::Relaxed) == 0 {
-            warn(&format!(
-                "{} is deprecated, use {}: {} was queued on it (said once, for all deprecated queues)",
-                self.name,
-                self.instead,
-                symbol::name_of(func)
-            ));
-        }
+        warn_once!(
+            "{} is deprecated, use {}: {} was queued on it (said once, for all deprecated queues)",
+            self.name,
+            self.instead,
+            symbol::name_of(func)
+        );
     }
 }
 

@@ -4,10 +4,8 @@ use crate::engine::{Registry, epochs};
 use crate::error::FlushError;
 use crate::item::{Completion, Pending, RawWork, Seat, Work};
 use crate::pool::{BlockGuard, Pool, Waiter, current};
-use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::{clock, fork, task};
-use crate::trace::warn;
+use crate::trace::warn_once;
 use crate::workqueue::parts::memory_reclaim;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -181,18 +179,13 @@ pub(crate) fn disable(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) 
 /// Waits until the function of a disabled item no longer runs.
 pub(crate) fn wait_for_end(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) {
     if let Some(Some(done)) = with_last_pool(item, find, |pool| pool.lock().await_run(item)) {
-        wait(&done);
+        let _ = wait_until(&done, None);
     }
 }
 
 /// Runs the pending instance of an item that the caller is about to wait for, if no thread has begun it and the caller may.
 pub(crate) fn run_as_waiter(item: &RawWork) -> bool {
-    Waiter::new().run(item, registered)
-}
-
-fn wait(done: &Completion) {
-    let _blocked = BlockGuard::enter();
-    done.wait();
+    Waiter::default().run(item, registered)
 }
 
 fn wait_until(done: &Completion, deadline_ns: Option<u64>) -> Result<(), FlushError> {
@@ -211,26 +204,17 @@ fn wait_until(done: &Completion, deadline_ns: Option<u64>) -> Result<(), FlushEr
 }
 
 /// When a timeout that begins now has passed, in nanoseconds of the clock. `None`: beyond the end of the clock, so never.
-pub(super) fn deadline_after(timeout: Duration) -> Option<u64> {
+pub(in crate::workqueue) fn deadline_after(timeout: Duration) -> Option<u64> {
     let timeout_ns = u64::try_from(timeout.as_nanos()).ok()?;
     clock::now_ns().checked_add(timeout_ns)
 }
 
-/// Warns, once for each kind, of a wait that would never end. `true`: the caller must not wait.
-fn waits_for_itself(item: &RawWork, call: &str, warned: &AtomicU32) -> bool {
-    let own = current().is(item);
-    if own && warned.swap(1, Ordering::Relaxed) == 0 {
-        warn(&format!(
-            "{call} was called from the item's own function, which cannot wait for itself"
-        ));
-    }
-    own
-}
-
 /// Waits until the item's function no longer runs, unless called from that function.
 pub(crate) fn wait_for_run(item: &RawWork) {
-    static WARNED: AtomicU32 = AtomicU32::new(0);
-    if waits_for_itself(item, "cancel or disable with wait", &WARNED) {
+    if current().is(item) {
+        warn_once!(
+            "cancel or disable with wait was called from the item's own function, which cannot wait for itself"
+        );
         return;
     }
     wait_for_end(item, &registered);
@@ -264,9 +248,8 @@ impl RawWork {
 
     /// Increments the disable depth; a pending instance stays.
     pub(crate) fn disable_once_more(&self) {
-        static WARNED: AtomicU32 = AtomicU32::new(0);
-        if !self.deeper() && WARNED.swap(1, Ordering::Relaxed) == 0 {
-            warn("an item was disabled more than 65535 times: its depth stays");
+        if !self.deeper() {
+            warn_once!("an item was disabled more than 65535 times: its depth stays");
         }
     }
 
@@ -288,11 +271,8 @@ impl RawWork {
 
     /// As [`enable_work`](Self::enable_work); `remove` removes a pending instance.
     pub(crate) fn enable_with(&self, remove: impl FnOnce()) -> bool {
-        static WARNED: AtomicU32 = AtomicU32::new(0);
         self.shallower().unwrap_or_else(|| {
-            if WARNED.swap(1, Ordering::Relaxed) == 0 {
-                warn("an item was enabled that was not disabled");
-            }
+            warn_once!("an item was enabled that was not disabled");
             remove();
             true
         })
@@ -337,8 +317,10 @@ impl RawWork {
         run: impl Fn(&RawWork) -> bool,
         deadline_ns: Option<u64>,
     ) -> Result<bool, FlushError> {
-        static WARNED: AtomicU32 = AtomicU32::new(0);
-        if waits_for_itself(self, "flush", &WARNED) {
+        if current().is(self) {
+            warn_once!(
+                "flush was called from the item's own function, which cannot wait for itself"
+            );
             return Err(FlushError::OwnItem);
         }
         if (current().reclaim || memory_reclaim::is_marked())

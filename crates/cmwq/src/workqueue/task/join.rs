@@ -378,7 +378,7 @@ impl<T> JoinHandle<T> {
             Reclaimed { task, item }
         });
         if !ran && !done {
-            let mut own = Waiter::new();
+            let mut own = Waiter::default();
             let waiter = waiter.unwrap_or(&mut own);
             waiter.run_or_wait(task.raw(), control::registered, &shared.done);
         }

@@ -8,6 +8,7 @@
 use crate::CompletionQueue;
 use crate::error::FlushError;
 use crate::item::{Pending, RawWork};
+use crate::pool::stubs::nothing;
 use crate::sys::park;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -35,8 +36,6 @@ fn ends<R: Send + 'static>(
         }
     })
 }
-
-extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
 
 #[test]
 fn the_flush_of_an_item_that_does_not_arrive_anywhere_ends_when_its_time_is_over() {

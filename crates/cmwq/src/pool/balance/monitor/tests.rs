@@ -221,15 +221,10 @@ impl Thread {
 fn runs_on(thread: &Thread, id: u32) -> (Arc<Pool>, u32, Arc<WorkerHandle>) {
     let pool = stubs::pool(id, 0);
     let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
-    let (id, handle) = pool.enroll();
+    let (id, handle) = stubs::searching(&pool);
     handle.tid.store(thread.tid as u32, Ordering::Relaxed);
     handle.in_item.store(true, Ordering::Relaxed);
-    let mut guard = pool.lock();
-    let inner: &mut Inner = &mut guard;
-    let worker = &mut inner.workers[id];
-    inner.counts.transition_starting_to_searching(worker);
-    guard.begin(id, pwq.place, false);
-    drop(guard);
+    pool.lock().begin(id, pwq.place, false);
     (pool, id, handle)
 }
 

@@ -1,14 +1,12 @@
 //! Which credits a pool workqueue takes, uses and gives back.
 
+use crate::item::OpenChunk;
 use crate::item::closure::Small;
-use crate::item::{OpenChunk, RawWork};
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::pool::PwqState;
+use crate::pool::stubs::raw_items;
 use crate::pool::tests::{claim, only_pwq, queue};
-use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
-
-extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
 
 #[test]
 fn a_caller_slot_gets_no_place_that_others_wait_for() {
@@ -39,7 +37,7 @@ fn a_caller_slot_gets_no_place_that_others_wait_for() {
 
 #[test]
 fn a_pool_workqueue_in_the_line_goes_on_by_itself_for_some_items_and_then_gives_one_credit_back() {
-    let works: [RawWork; 32] = std::array::from_fn(|_| RawWork::new(nothing));
+    let works = raw_items::<32>();
     // Portions of four.
     let (_engine, _wq, pool) = queue(1, 16);
     let mut guard = pool.lock();
@@ -82,7 +80,7 @@ fn a_pool_workqueue_in_the_line_goes_on_by_itself_for_some_items_and_then_gives_
 
 #[test]
 fn closures_that_wait_for_a_credit_stay_in_their_chunk_and_keep_their_place() {
-    let [active, between] = std::array::from_fn(|_| RawWork::new(nothing));
+    let [active, between] = raw_items();
     // On a pool of one CPU there are no chunks.
     let (_engine, wq, pool) = queue(2, 1);
     let order = Arc::new(Mutex::new(Vec::new()));
@@ -98,7 +96,7 @@ fn closures_that_wait_for_a_credit_stay_in_their_chunk_and_keep_their_place() {
         let chunks = &together.closures;
         let publish = |nth: std::ops::Range<usize>| {
             let open = OpenChunk::none();
-            let _ = pool.inbox.push_closure(&note(nth.start), chunks, &open);
+            let _ = pool.inbox.push_in_chunk(&note(nth.start), chunks, &open);
             for nth in nth.skip(1) {
                 assert!(open.add_closure(chunks.serial(), &note(nth)));
             }

@@ -1,30 +1,35 @@
 //! Every part of a dump, of pools that never were. Functions are numbers at which nothing is loaded.
 
 use super::*;
-use crate::pool::queue::stats::PoolStats;
-use crate::pool::report::snapshot::WorkerSnapshot;
+use crate::pool::{PoolCounts, RunState, WorkerState};
 use crate::topology::CpuSet;
 
-fn pool(id: u32, kind: PoolKind) -> PoolSnapshot {
+fn pool(id: u32, kind: PoolFor) -> PoolSnapshot {
     let cpus = CpuSet::from_iter([id as usize]);
-    PoolSnapshot {
+    let state = PoolState {
         id,
         kind,
-        cpus: cpus.clone(),
-        node: None,
-        strict: false,
+        flags: 0,
+        manager: None,
+        hung_ns: None,
+        users: 1,
         nice: 0,
         effective_nice: None,
-        workers: Vec::new(),
-        idle: Vec::new(),
-        manager: None,
-        flags: 0,
-        hung_ns: None,
+        pod: cpus.clone(),
+        cpus: cpus.clone(),
+        strict: false,
+        node: None,
         binding: cpus,
         target: 1,
         running: 1,
         waiting: 0,
-        stats: PoolStats::default(),
+        workers: Vec::new(),
+        runs: Vec::new(),
+        stats: PoolCounts::default(),
+    };
+    PoolSnapshot {
+        state,
+        idle: Vec::new(),
         runs: Vec::new(),
         pwqs: Vec::new(),
     }
@@ -52,30 +57,33 @@ fn pwq(place: u32, queue: &str) -> PwqSnapshot {
 fn run(pwq: u32, tid: i32) -> RunSnapshot {
     RunSnapshot {
         pwq,
-        front: 0,
-        tid,
-        rescuer: false,
-        func: 0x10,
-        description: None,
-        for_ns: 0,
-        scheduled: Vec::new(),
+        is_described: false,
+        state: RunState {
+            tid,
+            rescuer: false,
+            queue: 0,
+            func: 0x10,
+            description: "its queue".to_owned(),
+            for_ns: 0,
+            scheduled: Vec::new(),
+        },
     }
 }
 
 /// A pool in every trouble, one that gets on, and one where nothing is going on.
 fn pools() -> Vec<PoolSnapshot> {
-    let worker = |id| WorkerSnapshot {
+    let worker = |id| WorkerState {
         id,
         tid: 0,
         doing: "running",
     };
-    let mut first = pool(3, PoolKind::Unbound);
-    first.node = Some(1);
-    first.strict = true;
-    (first.nice, first.effective_nice) = (-20, Some(0));
-    first.workers = (0..5).map(worker).collect();
-    (first.idle, first.manager) = (vec![103, 101], Some(99));
-    (first.flags, first.hung_ns) = (6, Some(31_999_999_999));
+    let mut first = pool(3, PoolFor::Unbound);
+    first.state.node = Some(1);
+    first.state.strict = true;
+    (first.state.nice, first.state.effective_nice) = (-20, Some(0));
+    first.state.workers = (0..5).map(worker).collect();
+    (first.idle, first.state.manager) = (vec![103, 101], Some(99));
+    (first.state.flags, first.state.hung_ns) = (6, Some(31_999_999_999));
     let mut distressed = pwq(0, "b");
     (
         distressed.active,
@@ -89,20 +97,20 @@ fn pools() -> Vec<PoolSnapshot> {
     distressed.group = Some(("all".to_owned(), 4, 3));
     first.pwqs = vec![distressed, pwq(1, "a")];
     let mut long = run(0, 71);
-    (long.rescuer, long.for_ns) = (true, 12_340_000_000);
-    long.description = Some("tidies up".to_owned());
+    (long.state.rescuer, long.state.for_ns) = (true, 12_340_000_000);
+    (long.is_described, long.state.description) = (true, "tidies up".to_owned());
     let mut again = run(0, 72);
-    (again.func, again.scheduled) = (0x40, vec![0x40, 0x50]);
+    (again.state.func, again.state.scheduled) = (0x40, vec![0x40, 0x50]);
     first.runs = vec![long, run(1, 73), again];
 
-    let mut second = pool(4, PoolKind::PerCpu(4));
+    let mut second = pool(4, PoolFor::PerCpu(4));
     second.pwqs = vec![pwq(0, "b")];
     second.runs = vec![run(0, 74)];
-    second.manager = Some(0);
-    let mut third = pool(5, PoolKind::Bh(5));
+    second.state.manager = Some(0);
+    let mut third = pool(5, PoolFor::Bh(5));
     third.pwqs = vec![pwq(0, "c")];
     third.pwqs[0].in_flight = 0;
-    (third.manager, third.hung_ns) = (Some(98), Some(1));
+    (third.state.manager, third.state.hung_ns) = (Some(98), Some(1));
     vec![first, second, third]
 }
 
@@ -129,9 +137,9 @@ pool 4: cpus=4 flags=0x0 per-CPU nice=0 workers=0 manager: none yet
 #[test]
 fn what_waits_says_why_by_its_pool_or_by_its_limit() {
     let mut pools = pools();
-    (pools[0].running, pools[0].target) = (2, 3);
+    (pools[0].state.running, pools[0].state.target) = (2, 3);
     pools[2].idle = vec![7];
-    (pools[2].running, pools[2].target) = (0, 1);
+    (pools[2].state.running, pools[2].state.target) = (0, 1);
     let dump = Dump::new(pools);
     let ready = |id| dump.why_it_waits(WaitList::Ready(id));
     assert_eq!(ready(4), "1 items run, as many as may");
@@ -139,7 +147,7 @@ fn what_waits_says_why_by_its_pool_or_by_its_limit() {
     assert_eq!(ready(5), "no worker takes it");
     assert_eq!(ready(6), "the pool is gone");
     let mut pools = self::pools();
-    (pools[1].running, pools[1].target) = (0, 1);
+    (pools[1].state.running, pools[1].state.target) = (0, 1);
     let dump = Dump::new(pools);
     assert_eq!(
         dump.why_it_waits(WaitList::Ready(4)),

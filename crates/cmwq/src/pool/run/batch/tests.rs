@@ -4,12 +4,12 @@ use super::*;
 use crate::item::closure::Small;
 use crate::item::{Chunks, OpenChunk, RawWork};
 use crate::pool::state::worker::{Busy, WorkerState};
+use crate::pool::stubs::raw_items;
 use crate::pool::task::call;
 use crate::pool::tests::{claim, engine, only_pwq, pool_of, queue};
 use crate::sys::atomic::Ordering;
 use crate::{Engine, WorkqueueBuilder};
 use std::io::Write;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -100,12 +100,6 @@ impl Hand {
     }
 }
 
-extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
-
-fn items<const N: usize>() -> [RawWork; N] {
-    std::array::from_fn(|_| RawWork::new(nothing))
-}
-
 /// Accepts them all for the pool's only pool workqueue. The caller flushes its queue before it drops the items.
 fn accept(guard: &mut PoolGuard<'_>, items: &[RawWork]) -> u32 {
     let (pool, place) = (guard.pool().id, only_pwq(guard));
@@ -117,7 +111,7 @@ fn accept(guard: &mut PoolGuard<'_>, items: &[RawWork]) -> u32 {
 
 #[test]
 fn the_monitor_is_called_for_a_batch_behind_which_nothing_waits() {
-    let items = items::<3>();
+    let items = raw_items::<3>();
     let (_engine, wq, pool) = queue(2, 8);
     let mut hand = Hand::new(&pool);
     let mut guard = pool.lock();
@@ -139,7 +133,7 @@ fn the_monitor_is_called_for_a_batch_behind_which_nothing_waits() {
 
 /// How many of two items a worker takes at once. `called`: the rescuer was called, and has not come yet.
 fn takes_of_two(build: fn(&Engine) -> WorkqueueBuilder, called: bool) -> usize {
-    let items = items::<2>();
+    let items = raw_items::<2>();
     let engine = engine(1);
     let wq = build(&engine).build().expect("a queue");
     let pool = pool_of(&engine);
@@ -178,7 +172,7 @@ fn no_more_of_a_chunk_are_taken_than_may_be_active() {
         };
         Small::of(count).unwrap_or_else(|_| unreachable!("it is small"))
     };
-    pool.inbox.push_closure(&closure(), &chunks, &open);
+    pool.inbox.push_in_chunk(&closure(), &chunks, &open);
     for _ in 1..4 {
         assert!(open.add_closure(chunks.serial(), &closure()));
     }
@@ -201,7 +195,7 @@ fn no_more_of_a_chunk_are_taken_than_may_be_active() {
 
 #[test]
 fn a_waiter_gets_its_item_out_of_an_open_batch() {
-    let items = items::<4>();
+    let items = raw_items::<4>();
     // One CPU, which the worker has: no other one comes.
     let (_engine, wq, pool) = queue(1, 8);
     let mut hand = Hand::new(&pool);

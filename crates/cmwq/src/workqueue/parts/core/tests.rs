@@ -22,7 +22,7 @@ fn a_drain_waits_for_issuers_that_have_found_the_queue_open() {
     std::thread::scope(|scope| {
         // The issuer has pinned the epoch and looked up its route.
         let pin = epochs().pin(0);
-        let pwq = core.slots()[core.issuing_cpu()].load(&pin);
+        let pwq = core.slots.get().unwrap()[core.issuing_cpu()].load(&pin);
         let drain = scope.spawn(|| {
             core.drain().unwrap();
             drained.store(true, Ordering::SeqCst);

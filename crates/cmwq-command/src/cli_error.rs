@@ -4,14 +4,14 @@ use std::fmt;
 
 /// What went wrong, in one line that names the value and what is allowed.
 #[derive(Debug)]
-pub(crate) struct CliError(String);
+pub struct CliError(String);
 
 impl CliError {
     /// Exit status of a command that could not do what was asked.
-    pub(crate) const EXIT_CODE: u8 = 2;
+    pub const EXIT_CODE: u8 = 2;
 
-    /// An error that prints as `cmwq-nbd: message`.
-    pub(crate) fn new(message: impl fmt::Display) -> Self {
+    /// An error with this message.
+    pub fn new(message: impl fmt::Display) -> Self {
         // A message may carry text from the user or the system: one line stays one line.
         Self(
             message
@@ -24,7 +24,7 @@ impl CliError {
 
     /// What the argument parser has to say, without its usage lines. Its message is a first line, and indented lines of
     /// detail up to the first empty one.
-    pub(crate) fn from_clap(error: &clap::Error) -> Self {
+    pub fn from_clap(error: &clap::Error) -> Self {
         let text = error.render().to_string();
         let message: Vec<&str> = text
             .lines()

@@ -9,56 +9,36 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-use crate::cli_error::CliError;
-use crate::output;
-
-const COMPLETIONS_EXAMPLES: &str = "\
-Examples:
-  cmwq-nbd completions bash >~/.local/share/bash-completion/completions/cmwq-nbd
-  source <(cmwq-nbd completions zsh)
-  cmwq-nbd completions fish >~/.config/fish/completions/cmwq-nbd.fish
-
-The first and the last hold for shells that start afterwards. The Debian package brings all three.";
+use crate::{CliError, output};
 
 /// What `completions` is asked for.
-#[derive(clap::Args)]
-#[command(after_help = COMPLETIONS_EXAMPLES)]
-pub(crate) struct CompletionsArgs {
+#[derive(Debug, clap::Args)]
+pub struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
-const MAN_EXAMPLES: &str = "\
-Examples:
-  mkdir -p ~/.local/share/man/man1
-  cmwq-nbd man ~/.local/share/man/man1
-  man cmwq-nbd";
-
 /// What `man` is asked for.
-#[derive(clap::Args)]
-#[command(after_help = MAN_EXAMPLES)]
-pub(crate) struct ManArgs {
+#[derive(Debug, clap::Args)]
+pub struct ManArgs {
     /// An existing folder, such as /usr/local/share/man/man1
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }
 
 /// Prints the completions for a shell.
-pub(crate) fn completions(
-    mut command: clap::Command,
-    args: &CompletionsArgs,
-) -> Result<(), CliError> {
+pub fn completions(mut command: clap::Command, args: &CompletionsArgs) -> Result<(), CliError> {
     let name = command.get_name().to_owned();
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut command, name, &mut text);
-    // In bash clap_complete writes the hyphen of the command's name in two ways, and completes nothing after a subcommand:
+    clap_complete::generate(args.shell, &mut command, &name, &mut text);
+    // In bash clap_complete writes a hyphen of the command's name in two ways, and completes nothing after a subcommand:
     // https://github.com/clap-rs/clap/issues/6421. Without that mistake there is nothing to replace.
-    let text = String::from_utf8_lossy(&text).replace("cmwq__subcmd__nbd__", "cmwq__nbd__");
-    output::print(&text)
+    let [twice, once] = ["__subcmd__", "__"].map(|hyphen| name.replace('-', hyphen) + "__");
+    output::print(&String::from_utf8_lossy(&text).replace(&twice, &once))
 }
 
 /// Writes a page for the command and one for each subcommand.
-pub(crate) fn man(command: clap::Command, args: &ManArgs) -> Result<(), CliError> {
+pub fn man(command: clap::Command, args: &ManArgs) -> Result<(), CliError> {
     // A page is not a terminal: no colours, and no page for `help`.
     let mut command = command
         .styles(Styles::plain())
