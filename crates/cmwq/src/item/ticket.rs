@@ -38,8 +38,26 @@ impl OldestBatch {
     /// Whether the batch that an item of this pool has noted is closed, or is none.
     #[inline]
     pub(crate) fn is_after(&self, noted: usize) -> bool {
+        noted == 0 || self.read().is_after(noted)
+    }
+
+    /// For many items, see [`ReadOldest`].
+    #[inline]
+    pub(crate) fn read(&self) -> ReadOldest {
         // Acquire: what follows comes after the closing of the batch, and so does the lock holder that finds what was published.
-        noted == 0 || comes_before(noted, self.0.load(Ordering::Acquire))
+        ReadOldest(self.0.load(Ordering::Acquire))
+    }
+}
+
+/// The oldest batch that may have been open when this was read: later ones may be closed since.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadOldest(u32);
+
+impl ReadOldest {
+    /// As [`OldestBatch::is_after`].
+    #[inline]
+    pub(crate) fn is_after(self, noted: usize) -> bool {
+        noted == 0 || comes_before(noted, self.0)
     }
 }
 
