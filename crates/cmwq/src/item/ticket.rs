@@ -78,4 +78,16 @@ mod tests {
         assert!(oldest.is_after(ticket(u32::MAX >> 1, u32::MAX)));
         assert_ne!(ticket(0, 0), 0, "it is a batch");
     }
+
+    #[test]
+    fn what_was_read_of_it_before_takes_no_open_batch_for_a_closed_one() {
+        let oldest = OldestBatch::new();
+        oldest.set(7);
+        let read = oldest.read();
+        oldest.set(9);
+        assert!(read.is_after(0) && read.is_after(ticket(3, 6)));
+        assert!(!read.is_after(ticket(3, 8)), "it was open then");
+        assert!(!read.is_after(ticket(3, 9)));
+        assert!(oldest.read().is_after(ticket(3, 8)));
+    }
 }
