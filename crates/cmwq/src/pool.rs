@@ -64,6 +64,7 @@ pub(crate) use service::thread::{Maintenance, Service};
 pub(crate) use state::group::Group;
 pub(crate) use state::member::leave_in_child;
 pub(crate) use state::pool::{FrontEnd, Pool, PwqState, Rescue};
+pub(crate) use submit::chain::Claimed;
 // For handles, which the model checker does not have.
 #[cfg(not(cmwq_loom))]
 pub(crate) use submit::producer::claim_and_publish_again;

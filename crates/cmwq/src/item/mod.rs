@@ -24,6 +24,6 @@ pub(crate) use list::List;
 pub(crate) use location::Seat;
 pub(crate) use raw::{Pending, Started, TOO_MANY, Unclaimed, address_of};
 pub use raw::{RawWork, WorkFn};
-pub(crate) use ticket::{OldestBatch, ticket};
+pub(crate) use ticket::{OldestBatch, ReadOldest, ticket};
 pub(crate) use work::Lent;
 pub use work::Work;

@@ -38,8 +38,26 @@ impl OldestBatch {
     /// Whether the batch that an item of this pool has noted is closed, or is none.
     #[inline]
     pub(crate) fn is_after(&self, noted: usize) -> bool {
+        noted == 0 || self.read().is_after(noted)
+    }
+
+    /// For many items, see [`ReadOldest`].
+    #[inline]
+    pub(crate) fn read(&self) -> ReadOldest {
         // Acquire: what follows comes after the closing of the batch, and so does the lock holder that finds what was published.
-        noted == 0 || comes_before(noted, self.0.load(Ordering::Acquire))
+        ReadOldest(self.0.load(Ordering::Acquire))
+    }
+}
+
+/// The oldest batch that may have been open when this was read: later ones may be closed since.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadOldest(u32);
+
+impl ReadOldest {
+    /// As [`OldestBatch::is_after`].
+    #[inline]
+    pub(crate) fn is_after(self, noted: usize) -> bool {
+        noted == 0 || comes_before(noted, self.0)
     }
 }
 
@@ -59,5 +77,17 @@ mod tests {
         oldest.set(2);
         assert!(oldest.is_after(ticket(u32::MAX >> 1, u32::MAX)));
         assert_ne!(ticket(0, 0), 0, "it is a batch");
+    }
+
+    #[test]
+    fn what_was_read_of_it_before_takes_no_open_batch_for_a_closed_one() {
+        let oldest = OldestBatch::new();
+        oldest.set(7);
+        let read = oldest.read();
+        oldest.set(9);
+        assert!(read.is_after(0) && read.is_after(ticket(3, 6)));
+        assert!(!read.is_after(ticket(3, 8)), "it was open then");
+        assert!(!read.is_after(ticket(3, 9)));
+        assert!(oldest.read().is_after(ticket(3, 8)));
     }
 }

@@ -463,7 +463,7 @@ fn a_waiter_that_pauses_below_a_quota_accounts_first_for_what_it_ran() {
     let busy = || pool.lock().busy.iter().count();
     let found = pool.clone();
     let find = move |_| Some(found.clone());
-    let mut waiter = Waiter::new();
+    let mut waiter = Waiter::default();
     assert!(waiter.run(works[0].as_raw(), &find));
     assert_eq!(busy(), 1, "it accounts for it when it takes the next");
     pool.attrs.params.cpu_budget.use_up();

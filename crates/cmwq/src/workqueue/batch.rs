@@ -94,19 +94,19 @@ impl WqCore {
             return false;
         };
         let (ordered, front) = (self.ordered(), self.id());
-        let mut chain = pwq.chain();
-        (0..AHEAD.min(count)).for_each(&prefetch);
-        for index in 0..count {
-            if index + AHEAD < count {
-                prefetch(index + AHEAD);
+        pwq.publish_batch(|batch| {
+            (0..AHEAD.min(count)).for_each(&prefetch);
+            for index in 0..count {
+                if index + AHEAD < count {
+                    prefetch(index + AHEAD);
+                }
+                if let Some(item) = claim(index) {
+                    pwq.add_to_batch(batch, item, front, |pool| {
+                        (!ordered).then(|| pool_of_process(pool, &pin)).flatten()
+                    });
+                }
             }
-            if let Some(item) = claim(index) {
-                pwq.add_to_chain(&mut chain, item, front, |pool| {
-                    (!ordered).then(|| pool_of_process(pool, &pin)).flatten()
-                });
-            }
-        }
-        pwq.pool.publish_chain(chain);
+        });
         true
     }
 

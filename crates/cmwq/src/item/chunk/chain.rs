@@ -18,6 +18,8 @@ use std::ptr::NonNull;
 pub(crate) struct Chain<'b> {
     /// The chunks for its items; `None`: each item is a node of its own.
     chunks: Option<&'b Chunks>,
+    /// Of the calling thread.
+    open: &'b Open,
     newest: Option<NonNull<RawWork>>,
     oldest: Option<NonNull<RawWork>>,
     items: usize,
@@ -29,9 +31,11 @@ pub(crate) struct Chain<'b> {
 
 impl<'b> Chain<'b> {
     /// An empty chain, of items that all go to the pool workqueue of `chunks`.
-    pub(crate) fn new(chunks: Option<&'b Chunks>) -> Self {
+    #[inline]
+    pub(crate) fn new(chunks: Option<&'b Chunks>, open: &'b Open) -> Self {
         Chain {
             chunks,
+            open,
             newest: None,
             oldest: None,
             items: 0,
@@ -46,59 +50,68 @@ impl<'b> Chain<'b> {
         self.items
     }
 
-    /// Adds an item that has its destination. `alone`: an open batch may still hold it, so it must be checked before it is taken. `open`: of the
-    /// calling thread.
+    /// Adds an item that has its destination. `alone`: an open batch may still hold it, so it must be checked before it is taken.
     #[inline]
-    pub(crate) fn add(&mut self, item: Pending, alone: bool, open: &Open) {
+    pub(crate) fn add(&mut self, item: Pending, alone: bool) {
         self.items += 1;
         let Some(chunks) = self.chunks.filter(|_| !alone) else {
-            self.count_ahead(open);
+            self.count_ahead();
             self.end_filling();
             return self.push(item.into_raw());
         };
-        self.put(chunks, item, open);
+        self.put(chunks, item);
     }
 
     /// Adds a closure, which is handed on. The chain holds closures only, and its chunks are `chunks`.
     #[inline]
-    pub(crate) fn add_closure(&mut self, chunks: &'b Chunks, closure: &Small, open: &Open) {
+    pub(crate) fn add_closure(&mut self, chunks: &'b Chunks, closure: &Small) {
         self.chunks = Some(chunks);
         self.items += 1;
-        self.put(chunks, closure, open);
+        self.put(chunks, closure);
     }
 
     #[inline]
-    fn put<L: Load>(&mut self, chunks: &Chunks, load: L, open: &Open) {
-        if self.filling.is_none()
-            && self.newest.is_none()
-            && open.write_ahead(chunks.serial(), &load, self.ahead)
+    fn put<L: Load>(&mut self, chunks: &Chunks, load: L) {
+        if self.filling.is_some() {
+            self.fill(chunks, load);
+        } else if self.newest.is_none() && self.open.write_ahead(chunks.serial(), &load, self.ahead)
         {
             load.hand_on();
             self.ahead += 1;
-            return;
+        } else {
+            self.leave_open_chunk(chunks, load);
         }
-        self.count_ahead(open);
+    }
+
+    #[inline(never)]
+    fn leave_open_chunk<L: Load>(&mut self, chunks: &Chunks, load: L) {
+        self.count_ahead();
         self.fill(chunks, load);
     }
 
-    #[inline]
     fn fill<L: Load>(&mut self, chunks: &Chunks, load: L) {
         let filling = self.filling.as_mut();
-        if !filling.is_some_and(|filling| filling.add(&load)) {
-            self.end_filling();
-            self.filling = Some(chunks.begin_filling(&load));
+        match filling.is_some_and(|filling| filling.add(&load)) {
+            true => load.hand_on(),
+            false => self.begin_filling(chunks, load),
         }
+    }
+
+    #[inline(never)]
+    fn begin_filling<L: Load>(&mut self, chunks: &Chunks, load: L) {
+        self.end_filling();
+        self.filling = Some(chunks.begin_filling(&load));
         load.hand_on();
     }
 
     /// Publishes what was written to the open chunk; if that is closed, it goes into a chunk of the chain.
     #[inline]
-    fn count_ahead(&mut self, open: &Open) {
+    fn count_ahead(&mut self) {
         let ahead = std::mem::take(&mut self.ahead);
         let Some(chunks) = self.chunks.filter(|_| ahead > 0) else {
             return;
         };
-        open.count_ahead(ahead, |found| match found {
+        self.open.count_ahead(ahead, |found| match found {
             Found::Item(item) => self.fill(chunks, item),
             Found::Closure(closure) => self.fill(chunks, &closure),
         });
@@ -124,14 +137,14 @@ impl<'b> Chain<'b> {
 
     /// No more items follow. What was written to the open chunk is published, and that chunk is left if there are nodes; the last chunk is the open
     /// one then.
-    pub(crate) fn finish(&mut self, open: &Open) {
-        self.count_ahead(open);
+    pub(crate) fn finish(&mut self) {
+        self.count_ahead();
         if self.newest.is_none() && self.filling.is_none() {
             return;
         }
-        open.leave();
+        self.open.leave();
         match self.filling.take() {
-            Some(filling) if filling.is_worth_it() => self.push(filling.finish_open(open)),
+            Some(filling) if filling.is_worth_it() => self.push(filling.finish_open(self.open)),
             filling => {
                 self.filling = filling;
                 self.end_filling();
@@ -188,9 +201,9 @@ mod tests {
         let mut nodes = 0;
         for first in (0..works.len()).step_by(each) {
             let end = works.len().min(first + each);
-            let mut chain = Chain::new(Some(&chunks));
-            (first..end).for_each(|at| chain.add(claim(at), alone(at), &open));
-            chain.finish(&open);
+            let mut chain = Chain::new(Some(&chunks), &open);
+            (first..end).for_each(|at| chain.add(claim(at), alone(at)));
+            chain.finish();
             assert_eq!(chain.len(), end - first);
             // SAFETY: the nodes are the chain's.
             let older = |node: &NonNull<RawWork>| unsafe { link::next(*node) };

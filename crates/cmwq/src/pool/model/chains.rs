@@ -13,15 +13,16 @@ fn publish_batch(
     together: Option<&Together>,
     items: &[Arc<Item>],
 ) -> usize {
-    let mut chain = pool.chain(together);
-    for item in items {
-        if let Ok(mut pending) = item.claim() {
-            pending.set_destination(pool.id, pwq.place);
-            pool.add_to_chain(&mut chain, pending);
+    let mut accepted = 0;
+    pool.publish_batch(together, |batch| {
+        for item in items {
+            if let Ok(mut pending) = item.claim() {
+                pending.set_destination(pool.id, pwq.place);
+                batch.add(pending);
+                accepted += 1;
+            }
         }
-    }
-    let accepted = chain.len();
-    pool.publish_chain(chain);
+    });
     accepted
 }
 

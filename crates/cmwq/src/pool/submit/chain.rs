@@ -2,39 +2,49 @@
 
 use super::producer::{with, with_open};
 use crate::item::closure::Small;
-use crate::item::{Chain, OpenChunk, Pending, Pushed};
+use crate::item::{Chain, OpenChunk, Pending, Pushed, ReadOldest};
 use crate::pool::Pool;
 use crate::pool::queue::together::Together;
 use std::sync::Arc;
 
+/// The items of a batch while its issuer claims them.
+pub(crate) struct Claimed<'p> {
+    pool: &'p Pool,
+    chain: Chain<'p>,
+    /// Workers write it all the time: read once for many items.
+    oldest: ReadOldest,
+}
+
+impl Claimed<'_> {
+    /// Adds an item with the batch's destination.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, item: Pending) {
+        let noted = item.noted_batch();
+        if !self.oldest.is_after(noted) {
+            self.oldest = self.pool.oldest_batch.read();
+        }
+        let alone = !self.oldest.is_after(noted);
+        self.chain.add(item, alone);
+    }
+}
+
 impl Pool {
-    /// An empty chain of items for the pool workqueue of `together`.
+    /// Publishes the items that `give` adds, which go to the pool workqueue of `together`, and wakes a worker if that is this issuer's duty.
     #[inline]
-    pub(crate) fn chain<'t>(&self, together: Option<&'t Together>) -> Chain<'t> {
-        Chain::new(together.map(|together| &*together.items))
-    }
-
-    /// Adds to `chain` an item with the chain's destination.
-    #[inline]
-    pub(crate) fn add_to_chain(&self, chain: &mut Chain<'_>, item: Pending) {
-        let alone = !self.oldest_batch.is_after(item.noted_batch());
-        with_open(|open| chain.add(item, alone, open));
-    }
-
-    /// Publishes all items of the chain, and wakes a worker if that is this issuer's duty.
-    pub(crate) fn publish_chain(self: &Arc<Self>, mut chain: Chain<'_>) {
-        with_open(|open| chain.finish(open));
-        let items = chain.len() as u32;
-        if items == 0 {
-            return;
-        }
-        let pushed = self.inbox.push_chain(chain);
-        with(|producer| producer.count_chain(self.id, items, pushed));
-        if pushed == Pushed::MustNotify && !cfg!(cmwq_loom) {
-            // Workers sleep, and take the chunk before the next batch.
-            with_open(OpenChunk::leave);
-        }
-        self.see_to(pushed);
+    pub(crate) fn publish_batch(
+        self: &Arc<Self>,
+        together: Option<&Together>,
+        give: impl FnOnce(&mut Claimed<'_>),
+    ) {
+        with_open(|open| {
+            let mut claimed = Claimed {
+                pool: self,
+                chain: Chain::new(together.map(|together| &*together.items), open),
+                oldest: self.oldest_batch.read(),
+            };
+            give(&mut claimed);
+            self.publish_chain(claimed.chain, open);
+        });
     }
 
     /// Publishes the closures that `give` adds, in chunks.
@@ -43,10 +53,25 @@ impl Pool {
         together: &Together,
         give: impl FnOnce(&mut dyn FnMut(Small)),
     ) {
-        let mut chain = Chain::new(None);
         with_open(|open| {
-            give(&mut |closure| chain.add_closure(&together.closures, &closure, open));
+            let mut chain = Chain::new(None, open);
+            give(&mut |closure| chain.add_closure(&together.closures, &closure));
+            self.publish_chain(chain, open);
         });
-        self.publish_chain(chain);
+    }
+
+    fn publish_chain(self: &Arc<Self>, mut chain: Chain<'_>, open: &OpenChunk) {
+        chain.finish();
+        let items = chain.len() as u32;
+        if items == 0 {
+            return;
+        }
+        let pushed = self.inbox.push_chain(chain);
+        with(|producer| producer.count_chain(self.id, items, pushed));
+        if pushed == Pushed::MustNotify && !cfg!(cmwq_loom) {
+            // Workers sleep, and take the chunk before the next batch.
+            open.leave();
+        }
+        self.see_to(pushed);
     }
 }

@@ -1,8 +1,8 @@
 //! A pool workqueue, as seen by its queue.
 
+use crate::item::Pending;
 use crate::item::closure::Small;
-use crate::item::{Chain, Pending};
-use crate::pool::{Issuer, Pool, PwqKey, Together, note_route};
+use crate::pool::{Claimed, Issuer, Pool, PwqKey, Together, note_route};
 use std::sync::Arc;
 
 /// A pool workqueue, as seen by its queue.
@@ -70,18 +70,18 @@ impl Pwq {
         }
     }
 
-    /// An empty chain of items for this pool workqueue.
+    /// Publishes the items that `give` [adds](Self::add_to_batch).
     #[inline]
-    pub(crate) fn chain(&self) -> Chain<'_> {
-        self.pool.chain(self.together.as_deref())
+    pub(crate) fn publish_batch(&self, give: impl FnOnce(&mut Claimed<'_>)) {
+        self.pool.publish_batch(self.together.as_deref(), give);
     }
 
-    /// Adds an item that the caller owns to a [`chain`](Self::chain) of this pool workqueue, unless the item has to go to the pool that
+    /// Adds an item that the caller owns to a [batch](Self::publish_batch) of this pool workqueue, unless the item has to go to the pool that
     /// still runs it: see [`publish_behind_its_run`](Self::publish_behind_its_run).
     #[inline]
-    pub(crate) fn add_to_chain<'p>(
+    pub(crate) fn add_to_batch<'p>(
         &self,
-        chain: &mut Chain<'_>,
+        batch: &mut Claimed<'_>,
         mut item: Pending,
         front: usize,
         find: impl FnOnce(u32) -> Option<&'p Arc<Pool>>,
@@ -91,7 +91,7 @@ impl Pwq {
             Err(not_there) => item = not_there,
         }
         item.set_destination(self.pool.id, self.key.place);
-        self.pool.add_to_chain(chain, item);
+        batch.add(item);
     }
 
     /// Publishes the closures that `give` adds in chunks, not visible as items. `false`: not possible here, and `give` was not called.
