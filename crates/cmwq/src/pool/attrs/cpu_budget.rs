@@ -189,7 +189,7 @@ impl CpuBudget {
     }
 
     /// As if everything had been used up: a pause of half a minute is due.
-    #[cfg(test)]
+    #[cfg(all(test, not(cmwq_loom)))]
     pub(in crate::pool) fn use_up(&self) {
         self.on.store(true, Ordering::Relaxed);
         let long = clock::now_ns() + 30_000_000_000;
@@ -198,7 +198,7 @@ impl CpuBudget {
     }
 
     /// Ends that.
-    #[cfg(test)]
+    #[cfg(all(test, not(cmwq_loom)))]
     pub(in crate::pool) fn refill(&self) {
         let share = Share {
             quota_us: 1,
