@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use crate::item::{Completion, RawWork, Seat};
+use crate::pool::attrs::cpu_budget::Pause;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::pool::Pool;
 use crate::pool::task::busy::Executor;
@@ -38,22 +39,22 @@ impl Waiter {
         }
         // Another thread may not have the nice level and the CPUs of the pool's workers.
         let fits = |pool: &Arc<Pool>| pool.attrs.nice == 0 && !pool.attrs.strict;
-        if !self.pool.as_ref().is_some_and(fits) {
+        let Some(pool) = self.pool.as_ref().filter(|pool| fits(pool)) else {
             return false;
+        };
+        if let Some(pause) = pool.attrs.params.cpu_budget.pause_due() {
+            self.pause(pause);
         }
-        self.pause_below_quota();
         self.run_only(item, cpu::current())
     }
 
-    /// Sleeps if the process has used more CPU time than its quota allows.
-    fn pause_below_quota(&mut self) {
-        let Some(pool) = &self.pool else { return };
-        let Some(pause) = pool.attrs.params.cpu_budget.pause_due() else {
-            return;
-        };
-        let pool = pool.clone();
+    /// Sleeps, since the process has used more CPU time than its quota allows.
+    #[cold]
+    fn pause(&mut self, pause: Pause) {
         self.settle();
-        pool.attrs.params.cpu_budget.pause(pause);
+        if let Some(pool) = &self.pool {
+            pool.attrs.params.cpu_budget.pause(pause);
+        }
     }
 
     /// As [`run`](Self::run), or waits until the item is done.
