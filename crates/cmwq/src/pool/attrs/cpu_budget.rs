@@ -23,8 +23,8 @@ const CHECK_NS: u64 = 1_000_000;
 const REFILL_NS: f64 = 1_000_000.0;
 /// After a part of the period of this size, without use, the bucket is two thirds full.
 const CALM: f64 = 0.125;
-/// The system charges running threads at its ticks, 4 ms apart.
-const TICK_US: f64 = 4_000.0;
+/// The system charges running threads at its ticks, 4 ms apart, and hands a quota out in slices of 5 ms.
+const SLACK_US: f64 = 6_000.0;
 
 /// What a process may use of the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +40,7 @@ impl Share {
     /// By how much the used CPU time that the process reads, and what the system has handed to its CPUs, may be off.
     fn slack_us(&self) -> f64 {
         let quota_us = self.quota_us as f64;
-        (quota_us / 50.0).max(TICK_US.min(quota_us / 16.0))
+        (quota_us / 50.0).max(SLACK_US.min(quota_us / 16.0))
     }
 
     /// CPU time for each ns: a little less than the quota.
