@@ -56,6 +56,9 @@ impl Engine {
         if limit.setting == CpuLimit::Auto && passed_ns >= REREAD_NS {
             limit.read();
             self.apply(&mut limit);
+            if let Some(throttled) = limit.throttled() {
+                self.0.params.cpu_budget.learn(throttled);
+            }
         }
     }
 

@@ -67,6 +67,10 @@ pub(crate) struct Limit {
     quota: Option<GroupLimit>,
     pub(in crate::engine) read_ns: u64,
     short_spins: Option<ShortSpins>,
+    /// Periods in which the process was throttled, as read at `read_ns`.
+    nr_throttled: Option<u64>,
+    /// Whether they had become more then.
+    throttled: Option<bool>,
 }
 
 impl Limit {
@@ -76,6 +80,8 @@ impl Limit {
             quota: None,
             read_ns: 0,
             short_spins: None,
+            nr_throttled: None,
+            throttled: None,
         };
         limit.read();
         limit
@@ -93,6 +99,9 @@ impl Limit {
     fn note(&mut self, opened: bool, quota: &CpuQuota) {
         if opened {
             self.quota = quota.limit().cloned();
+            let now = quota.throttling().map(|told| told.nr_throttled);
+            let before = std::mem::replace(&mut self.nr_throttled, now);
+            self.throttled = before.zip(now).map(|(before, now)| now > before);
         }
     }
 
@@ -128,6 +137,11 @@ impl Limit {
             period_us: quota.period_us,
             cpus,
         })
+    }
+
+    /// Whether the process was throttled between the last two readings, if the system tells.
+    pub(in crate::engine) fn throttled(&self) -> Option<bool> {
+        self.throttled
     }
 
     /// Spins are short while there is less CPU time than `cpus` CPUs have.
@@ -174,6 +188,8 @@ mod tests {
             quota,
             read_ns: 0,
             short_spins: None,
+            nr_throttled: None,
+            throttled: None,
         }
     }
 
@@ -213,6 +229,26 @@ mod tests {
         assert_eq!(limit.workers(64), Some(2));
         limit.note(true, &none);
         assert_eq!(limit.workers(64), None);
+    }
+
+    #[test]
+    fn whether_the_process_was_throttled_shows_from_one_reading_to_the_next() {
+        // A tree of system files without /proc.
+        let root = std::env::temp_dir().join(format!("cmwq-limit-{}", std::process::id()));
+        let group = root.join("sys/fs/cgroup");
+        std::fs::create_dir_all(&group).unwrap();
+        let mut limit = limit(CpuLimit::Auto, None);
+        let mut read = |stat: &str| {
+            std::fs::write(group.join("cpu.max"), "100000 100000\n").unwrap();
+            std::fs::write(group.join("cpu.stat"), stat).unwrap();
+            limit.note(true, &CpuQuota::from_root(&root));
+            limit.throttled()
+        };
+        let stat = |times| format!("nr_periods 9\nnr_throttled {times}\nthrottled_usec 5\n");
+        let found = [3, 3, 4, 4].map(|times| read(&stat(times)));
+        assert_eq!(found, [None, Some(false), Some(true), Some(false)]);
+        assert_eq!(read("usage_usec 7\n"), None, "the system does not tell");
+        std::fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! need little. So workers, and threads that run the items that they wait for, look between two items at the CPU time that the whole process has
 //! used, and sleep for some milliseconds when that is more than its share.
 //!
-//! The bucket fills at a little less than the quota. The system forgets what a period leaves unused; so does the bucket, bit by bit. What it holds after a
+//! The bucket fills at a little less than the quota; how much less depends on whether the system throttles the process. The system forgets what a period leaves unused; so does the bucket, bit by bit. What it holds after a
 //! calm time lets a burst pass.
 //!
 //! Threads of the program that compute empty the bucket too, and sleep for nobody. So a pause lasts at most until it makes up for all CPUs having been
@@ -23,8 +23,13 @@ const CHECK_NS: u64 = 1_000_000;
 const REFILL_NS: f64 = 1_000_000.0;
 /// After a part of the period of this size, without use, the bucket is two thirds full.
 const CALM: f64 = 0.125;
-/// The system charges running threads at its ticks, 4 ms apart, and hands a quota out in slices of 5 ms.
-const SLACK_US: f64 = 6_000.0;
+/// The system charges running threads at its ticks, 4 ms apart.
+const TICK_US: f64 = 4_000.0;
+/// The part of the quota that is left over: at first; at least; and at most, when the system throttles the process nevertheless. It hands a quota out in
+/// slices of 5 ms, and of what lies on one CPU others have nothing.
+const SLACK: f64 = 0.02;
+const MIN_SLACK: f64 = 0.01;
+const MAX_SLACK: f64 = 0.0625;
 
 /// What a process may use of the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,20 +42,17 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// By how much the used CPU time that the process reads, and what the system has handed to its CPUs, may be off.
-    fn slack_us(&self) -> f64 {
+    /// By how much the used CPU time that the process reads may be off, in ns.
+    fn tolerance_ns(&self) -> f64 {
         let quota_us = self.quota_us as f64;
-        (quota_us / 50.0).max(SLACK_US.min(quota_us / 16.0))
-    }
-
-    /// CPU time for each ns: a little less than the quota.
-    fn rate(&self) -> f64 {
-        (self.quota_us as f64 - self.slack_us()) / self.period_us as f64
+        1000.0 * (quota_us / 50.0).max(TICK_US.min(quota_us / 16.0))
     }
 }
 
 struct Bucket {
     share: Share,
+    /// The part of the quota that is left over.
+    slack: f64,
     /// CPU time that is left, in ns; below 0 if more was used than had come in.
     level_ns: f64,
     /// When that was so, and what the process had used then.
@@ -64,6 +66,7 @@ impl Bucket {
     fn new(share: Share, now_ns: u64, used_ns: u64) -> Self {
         Bucket {
             share,
+            slack: SLACK,
             level_ns: 0.0,
             at_ns: now_ns,
             used_ns,
@@ -71,12 +74,23 @@ impl Bucket {
         }
     }
 
+    /// CPU time that comes in during each ns: a little less than the quota.
+    fn rate(&self) -> f64 {
+        self.share.quota_us as f64 * (1.0 - self.slack) / self.share.period_us as f64
+    }
+
+    /// Whether the process was throttled lately, for about a second.
+    fn learn(&mut self, throttled: bool) {
+        let slack = self.slack * if throttled { 2.0 } else { 0.9 };
+        self.slack = slack.clamp(MIN_SLACK, MAX_SLACK);
+    }
+
     /// Accounts for what was used since the last call. How long to pause, in ns.
     fn note(&mut self, now_ns: u64, used_ns: u64) -> u64 {
         let passed = now_ns.saturating_sub(self.at_ns).max(1) as f64;
         let used = used_ns.saturating_sub(self.used_ns) as f64;
         (self.at_ns, self.used_ns) = (now_ns, used_ns);
-        let (rate, period_ns) = (self.share.rate(), self.share.period_us as f64 * 1000.0);
+        let (rate, period_ns) = (self.rate(), self.share.period_us as f64 * 1000.0);
         let (net, calm_ns) = (rate - used / passed, CALM * period_ns);
         self.level_ns = if self.level_ns > 0.0 {
             let kept = (-passed / calm_ns).exp();
@@ -87,7 +101,7 @@ impl Bucket {
             level_ns.clamp(-rate * period_ns, (net * calm_ns).max(0.0))
         };
         // What the clock may be off by is no debt.
-        let debt_ns = -self.level_ns - 1000.0 * self.share.slack_us();
+        let debt_ns = -self.level_ns - self.share.tolerance_ns();
         if debt_ns <= 0.0 {
             return 0;
         }
@@ -138,6 +152,13 @@ impl CpuBudget {
         self.check_ns.store(0, Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Relaxed);
         park::wake_all_at(&self.changes);
+    }
+
+    /// Whether the system has throttled the process since the last call, about a second ago.
+    pub(crate) fn learn(&self, throttled: bool) {
+        if let Some(bucket) = self.bucket.lock().as_mut() {
+            bucket.learn(throttled);
+        }
     }
 
     /// How often threads have paused together.
@@ -271,7 +292,9 @@ mod tests {
             let (used, _) = simulate(&mut bucket(quota, cpus), busy, 20);
             for used in &used[1..] {
                 let part = used / (100.0 * quota);
-                assert!(part <= 1.0 && part > 0.75, "{quota} of {cpus}: {part}");
+                // It checks every ms.
+                let most = 1.0 + busy / (100.0 * quota);
+                assert!(part < most && part > 0.75, "{quota} of {cpus}: {part}");
             }
         }
     }
@@ -282,6 +305,19 @@ mod tests {
             let (_, longest) = simulate(&mut bucket(quota, 4), busy, 20);
             assert_eq!(longest, 0.0, "{quota}, {busy}");
         }
+    }
+
+    #[test]
+    fn who_is_throttled_nevertheless_leaves_more_over_and_tries_less_again() {
+        let mut bucket = bucket(1.0, 2);
+        let slack = |bucket: &mut Bucket, throttled| {
+            for _ in 0..100 {
+                bucket.learn(throttled);
+            }
+            1.0 - bucket.rate()
+        };
+        assert!((slack(&mut bucket, true) - MAX_SLACK).abs() < 1e-9);
+        assert!((slack(&mut bucket, false) - MIN_SLACK).abs() < 1e-9);
     }
 
     #[test]
