@@ -412,8 +412,8 @@ fn a_limit_that_is_overdrawn_gives_nothing_on() {
 }
 
 #[test]
-fn a_worker_that_pauses_below_a_quota_wakes_first_whom_it_was_to_wake_later() {
-    // No monitor would wake anybody.
+fn a_worker_that_pauses_below_a_quota_performs_its_deferred_wake_ups_first() {
+    // Without a monitor, which would perform them too.
     let pool = stubs::pool_on(&Group::new(), 904, &[0]);
     let pwq = stubs::add_pwq(&pool, Traits::default(), 8);
     let first = Work::new({

@@ -1,14 +1,14 @@
 //! A token bucket of CPU time: below a CPU quota, workers pause before the system throttles the process.
 //!
 //! When a quota is used up, the system stops all threads of the process until the period (mostly 100 ms) ends, also event loops and other threads that
-//! need little. So workers, and threads that run the items that they wait for, look between two items at the CPU time that the whole process has
-//! used, and sleep for some milliseconds when that is more than its share.
+//! need little. So between two items workers, and threads that run the items that they wait for, read the CPU time that the whole process has used, and
+//! sleep for some milliseconds when that is more than its share.
 //!
-//! The bucket fills at a little less than the quota; how much less depends on whether the system throttles the process. The system forgets what a period leaves unused; so does the bucket, bit by bit. What it holds after a
-//! calm time lets a burst pass.
+//! The bucket fills at a little less than the quota; how much less depends on whether the system throttles the process. The system forgets what a
+//! period leaves unused; so does the bucket, bit by bit. What it holds after a calm time lets a burst pass.
 //!
-//! Threads of the program that compute empty the bucket too, and sleep for nobody. So a pause lasts at most until it makes up for all CPUs having been
-//! busy since the last pause: a worker keeps a part of the time in any case. What other processes of the cgroup use is not seen.
+//! Threads of the program that compute empty the bucket too, and do not pause. So a pause lasts at most until it makes up for all CPUs having been
+//! busy since the last pause: a worker keeps a part of the time in any case. The bucket does not see what other processes of the cgroup use.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn who_uses_less_than_the_quota_never_pauses() {
+    fn a_process_below_its_quota_never_pauses() {
         for (quota, busy) in [(0.5, 0.4), (1.0, 0.9), (1.0, 0.93), (2.0, 1.9)] {
             let (_, longest) = simulate(&mut bucket(quota, 4), busy, 20);
             assert_eq!(longest, 0.0, "{quota}, {busy}");
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_throttled_nevertheless_leaves_more_over_and_tries_less_again() {
+    fn a_process_that_is_throttled_leaves_more_over_and_later_less_again() {
         let mut bucket = bucket(1.0, 2);
         let slack = |bucket: &mut Bucket, throttled| {
             for _ in 0..100 {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn who_pauses_goes_on_when_the_quota_goes() {
+    fn a_pause_ends_when_the_quota_goes() {
         let budget = CpuBudget::default();
         assert!(budget.pause_due().is_none(), "no quota");
         budget.use_up();
