@@ -135,6 +135,26 @@ pub fn set_online(cpus: Cpus) {
     }
 }
 
+/// The CPU time that a process may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// CPU time for each period, in us.
+    pub quota_us: u64,
+    /// The period, in us.
+    pub period_us: u64,
+}
+
+/// The quota that the process is told from now on. The machine does not enforce it: that threads stop is a fault of its own.
+pub fn set_quota(quota: Option<Quota>) {
+    with(|vm| vm.quota = quota);
+}
+
+/// The quota that the process is told.
+#[must_use]
+pub fn quota() -> Option<Quota> {
+    with(|vm| vm.quota)
+}
+
 /// The CPUs that are there.
 #[must_use]
 pub fn online() -> Cpus {

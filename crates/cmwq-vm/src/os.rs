@@ -502,6 +502,18 @@ pub fn usage(tid: Tid) -> Option<Usage> {
     })
 }
 
+/// CPU time that all threads have used, those that have ended too.
+#[must_use]
+pub fn process_cpu_ns() -> u64 {
+    with(|vm| {
+        let used = vm.cpus.iter().map(|core| {
+            let since = core.clock.saturating_sub(core.picked_at);
+            core.busy_ns + if core.current.is_some() { since } else { 0 }
+        });
+        used.sum()
+    })
+}
+
 /// How long a thread may run at a time unless it asks for something else.
 #[must_use]
 pub fn default_slice_ns() -> u64 {

@@ -106,6 +106,7 @@ pub(crate) struct Vm {
     pub(crate) undisturbed: u64,
     /// What the clock says, and until when.
     pub(crate) standing_clock: (u64, u64),
+    pub(crate) quota: Option<crate::faults::Quota>,
     /// A pause is part of the operation that follows it.
     pub(crate) merges_pauses: bool,
     /// Called every so many ns.
@@ -325,6 +326,7 @@ impl Vm {
             faults: Faults::default(),
             undisturbed: u64::MAX - 1,
             standing_clock: (0, 0),
+            quota: None,
             merges_pauses: false,
             probe: None,
         }

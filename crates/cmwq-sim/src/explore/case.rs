@@ -2,7 +2,7 @@
 
 use super::os;
 use super::program::{Op, Program};
-use super::programs::{BeforeFork, Issuer, Known, Settings, Shots, World, built, lock};
+use super::programs::{BeforeFork, Issuer, Known, Random, Settings, Shots, World, built, lock};
 use cmwq_simulated::topology::Topology;
 use cmwq_simulated::{Engine, JoinError, WorkqueueAttrs};
 use cmwq_vm::{Cpus, Faults, Forked, Stuck};
@@ -124,6 +124,9 @@ fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
     cmwq_vm::os::merge_pauses();
     cmwq_simulated::set_warning_handler(|_| {});
     cmwq_simulated::set_report_handler(|_| {});
+    if program.has_quota {
+        os::change_quota(topology.cpus().len(), &mut Random::new(program.seed));
+    }
     let engine = Engine::builder()
         .topology(topology.clone())
         .idle_timeout(Duration::from_millis(program.idle_timeout_ms))

@@ -2,12 +2,12 @@
 
 use super::library::topology::CpuSet;
 use super::programs::Random;
-use cmwq_vm::Cpus;
 pub(crate) use cmwq_vm::os::work as compute;
 pub(crate) use cmwq_vm::os::{
     current, idle_for, observe_ns, set_probe, sleep, spawn, threads_named, wake, yield_now,
 };
 use cmwq_vm::os::{prepare_sleep, sleep_unless_woken};
+use cmwq_vm::{Cpus, Quota};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -49,6 +49,17 @@ pub(crate) fn on_another_thread(what: impl FnOnce() + Send + 'static) {
     };
     spawn("other", None, main).expect("memory for a stack");
     sleep_until(|| done.get());
+}
+
+/// A quota for so many CPUs, or none.
+pub(crate) fn change_quota(cpus: usize, random: &mut Random) {
+    let period_us = [1_000, 10_000, 100_000][random.below(3)];
+    let parts = [20, 4, 1][random.below(3)];
+    let quota_us = period_us * (1 + random.below(parts * cpus) as u64) / parts as u64;
+    cmwq_vm::set_quota((!random.one_in(4)).then_some(Quota {
+        quota_us,
+        period_us,
+    }));
 }
 
 /// Takes CPUs of the machine away, or gives all of them back.

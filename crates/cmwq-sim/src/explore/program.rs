@@ -24,8 +24,8 @@ pub struct Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultSet(u32);
 
-const FAULTS: [&str; 7] = [
-    "preempt", "stop", "wakeups", "threads", "cpus", "clock", "fork",
+const FAULTS: [&str; 8] = [
+    "preempt", "stop", "wakeups", "threads", "cpus", "clock", "fork", "quota",
 ];
 
 impl FaultSet {
@@ -160,6 +160,8 @@ pub struct Program {
     pub cpus_change: bool,
     /// The process forks while the issuers go on.
     pub forks: bool,
+    /// The process has a CPU quota, which changes, and the limit on running workers does.
+    pub has_quota: bool,
     /// How many issuers there are.
     pub issuers: usize,
     /// How many queues the issuers share.
@@ -205,6 +207,19 @@ impl Program {
                 seed: random.bits(),
             })
             .collect();
+        // Drawn apart: programs without a quota are what they were before there were quotas.
+        let mut apart = Random::new(seed.wrapping_mul(0xd134_2543_de82_ef95) ^ 0x0915);
+        let has_quota = apart.below(4) == 0 && allowed.has("quota");
+        let ops = ops
+            .into_iter()
+            .map(|op| match has_quota && apart.below(24) == 0 {
+                true => Op {
+                    kind: Kind::CpuLimit,
+                    ..op
+                },
+                false => op,
+            })
+            .collect();
         let faults = draw_faults(allowed, &mut random);
         let forks = random.below(16) == 0 && allowed.has("fork");
         // What a few operations do to many queues does not meet.
@@ -216,6 +231,7 @@ impl Program {
             faults,
             cpus_change,
             forks,
+            has_quota,
             issuers,
             queues,
             idle_timeout_ms,
@@ -234,6 +250,7 @@ impl Program {
     #[must_use]
     pub fn conserves(&self) -> bool {
         !self.cpus_change
+            && !self.has_quota
             && !self
                 .ops
                 .iter()

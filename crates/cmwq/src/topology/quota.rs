@@ -92,9 +92,22 @@ impl CpuQuota {
     pub fn detect() -> Self {
         #[cfg(cmwq_sim)]
         if cmwq_vm::is_inside() {
-            return Self::default();
+            return Self::of_virtual_machine();
         }
         Self::from_root(Path::new("/"))
+    }
+
+    #[cfg(cmwq_sim)]
+    fn of_virtual_machine() -> Self {
+        let limit = cmwq_vm::quota().map(|quota| GroupLimit {
+            group: "/".into(),
+            quota_us: quota.quota_us,
+            period_us: quota.period_us,
+        });
+        CpuQuota {
+            limit,
+            ..Self::default()
+        }
     }
 
     /// As [`detect`](Self::detect), with the files below `root` instead of those below `/`.

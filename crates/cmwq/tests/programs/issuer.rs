@@ -5,13 +5,14 @@ use super::broken::quiet_panic;
 use super::completions::Cq;
 use super::items::{Class, Held, Owed};
 use super::library::topology::CpuSet;
-use super::library::{JoinHandle, WorkqueueAttrs, WorkqueueKind};
+use super::library::{CpuLimit, JoinHandle, WorkqueueAttrs, WorkqueueKind};
 use super::model::Shots;
 use super::os::lock_long;
 use super::shots::drain_what_hops;
 use super::world::{ITEMS_PER_QUEUE, Queue, SCOPES, World};
 use super::{Broken, Kind, Random, os};
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -106,6 +107,7 @@ impl Issuer {
             Kind::Steady => self.steady(),
             Kind::Batch => self.batch(&queue),
             Kind::Completions => self.completions(&queue),
+            Kind::CpuLimit => self.change_cpu_limit(),
             Kind::Rest => {
                 let us = [20, 300, 2_000, 30_000][self.random.below(4)];
                 os::sleep(Duration::from_micros(self.random.below(us) as u64));
@@ -264,6 +266,21 @@ impl Issuer {
         self.world.broken.expect(changed != cpus.is_empty(), || {
             "an unbound mask was (not) refused".into()
         });
+    }
+
+    fn change_cpu_limit(&mut self) {
+        let cpus = self.world.cpus.len();
+        if self.random.one_in(2) {
+            os::change_quota(cpus, &mut self.random);
+        }
+        let workers = NonZeroU32::new(1 + self.random.below(cpus) as u32);
+        let limit = match self.random.below(6) {
+            0 => CpuLimit::None,
+            1 | 2 => CpuLimit::Workers(workers.expect("not zero")),
+            _ => CpuLimit::Auto,
+        };
+        let changed = self.world.engine.set_cpu_limit(limit);
+        changed.expect("not in the child of a fork");
     }
 
     /// All freezable queues become quiescent and stay so, whatever is done to them, until the thaw.

@@ -51,9 +51,11 @@ pub enum Kind {
     Batch,
     /// Submits to a completion queue, posts, drains, waits, arms it, or drops it.
     Completions,
+    /// Changes the limit on running workers, or the process's CPU quota.
+    CpuLimit,
 }
 
-/// How often each is drawn, beside the others.
+/// How often each is drawn, beside the others. [`Kind::CpuLimit`] is drawn apart: most programs have no limit.
 pub(crate) const KINDS: [(Kind, u64); 24] = [
     (Kind::QueueItem, 300),
     (Kind::Spawn, 220),

@@ -153,7 +153,7 @@ fn kinds() -> Vec<(Kind, u64)> {
         Kind::Completions => (kind, 20),
         _ => (kind, weight),
     });
-    weights.collect()
+    weights.chain([(Kind::CpuLimit, 4)]).collect()
 }
 
 /// Waits until the world is quiescent: all queues at the same time, since items queue on other queues.

@@ -50,6 +50,9 @@ pub(crate) fn change_cpus(_all: &[usize], _some: &CpuSet, random: &mut Random) {
     seem_to_have(some);
 }
 
+/// A real quota is not changed by a test.
+pub(crate) fn change_quota(_cpus: usize, _random: &mut Random) {}
+
 /// The CPUs that the process could have when it was asked first.
 pub(crate) fn my_cpus() -> &'static [usize] {
     static MINE: LazyLock<Vec<usize>> = LazyLock::new(|| {

@@ -18,9 +18,11 @@ pub(crate) fn now_ns() -> u64 {
     }
 }
 
-/// No virtual machine has a quota.
 pub(crate) fn process_cpu_ns() -> u64 {
-    0
+    match cmwq_vm::is_inside() {
+        true => os::process_cpu_ns(),
+        false => 0,
+    }
 }
 
 pub(crate) fn coarse_ns() -> u64 {
