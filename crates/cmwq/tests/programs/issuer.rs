@@ -164,7 +164,8 @@ impl Issuer {
                     self.held.push(held);
                 }
             }
-            5..7 => item.flush(),
+            5 => item.flush(),
+            6 => item.flush_for(Duration::from_micros(self.random.below(300) as u64)),
             _ if matches!(item.class, Class::Moved | Class::Any) => {
                 let cpu = self.maybe_cpu();
                 item.move_it(queue, cpu, &mut self.random, &self.world.broken);
@@ -185,7 +186,7 @@ impl Issuer {
         if !self.handles.is_empty() {
             let at = self.random.below(self.handles.len());
             let (value, handle) = self.handles.swap_remove(at);
-            self.join(value, handle);
+            self.wait_for(value, handle);
         }
     }
 
@@ -219,6 +220,9 @@ impl Issuer {
         self.world.broken.expect(done, || {
             format!("{}: a limit was (not) refused", queue.name)
         });
+        if let Some(grouped) = &queue.grouped {
+            grouped.change(&mut self.random);
+        }
     }
 
     fn change_attrs(&mut self, queue: &Queue) {

@@ -326,6 +326,17 @@ impl Item {
         flushed.expect("not from the item itself");
     }
 
+    /// Flushes it, but waits no longer than so.
+    pub(crate) fn flush_for(&self, timeout: Duration) {
+        let flushed = match &self.handle {
+            Handle::Work(work) => work.flush_timeout(timeout),
+            Handle::Delayed(work) => work.flush_timeout(timeout),
+            Handle::Raw(cell) => cell.raw.flush_timeout(timeout),
+        };
+        let expected = matches!(flushed, Ok(_) | Err(FlushError::TimedOut));
+        assert!(expected, "not from the item itself: {flushed:?}");
+    }
+
     /// In a fork's child: the item is its parent's, whatever its state was. Nothing is accepted, nothing runs, and no call waits for what is not
     /// here.
     pub(crate) fn check_in_child(&self, queue: &Queue, random: &mut Random) {
@@ -492,6 +503,7 @@ impl Item {
     fn work(&self, queue: &Arc<Queue>, world: &Arc<World>, random: &mut Random) {
         let what = || queue.name.clone();
         let counted = queue.room.enter(&world.broken, queue.most_active, what);
+        let grouped = queue.grouped.as_ref().map(|all| all.enter(&world.broken));
         self.expect_its_turn(queue, &world.broken);
         compute(random);
         if queue.may_block() {
@@ -522,6 +534,6 @@ impl Item {
             // Its next instance, if there is one.
             self.cancel();
         }
-        drop(counted);
+        drop((counted, grouped));
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! What must hold: each accepted instance of an item runs once or is reported as removed, and a one-shot item runs or
 //! is dropped by a drain; no item runs twice at once, nor while it is disabled and was waited for; no queue, no CPU and no BH
-//! pool has more active items than its limit; a batch accepts as many items as it says; a completion queue delivers each token once, with its own result, and to a flushed
+//! pool has more active items than its limit, and no group of queues; an awaited handle wakes the waker that it was given last; what a scope borrows is
+//! not used when the scope has ended; a batch accepts as many items as it says; a completion queue delivers each token once, with its own result, and to a flushed
 //! queue's owner without delay; ordered and BH queues keep their order; an issuer is owed a run that
 //! sees what it did before; a flush waits for all that its caller queued; nothing of a frozen queue starts.
 #![allow(dead_code, unused_imports, reason = "each of the two uses a part")]
@@ -13,6 +14,8 @@ mod batches;
 mod bodies;
 mod completions;
 mod forked;
+mod grouped;
+mod handles;
 mod issuer;
 mod items;
 mod kinds;

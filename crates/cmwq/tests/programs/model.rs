@@ -116,6 +116,8 @@ pub(crate) struct Shots {
     pub(crate) fired: AtomicU64,
     ran: AtomicU64,
     dropped: AtomicU64,
+    /// How many of the dropped ones an issuer has aborted.
+    pub(crate) aborted: AtomicU64,
 }
 
 impl Shots {

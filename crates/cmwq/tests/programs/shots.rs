@@ -57,6 +57,7 @@ impl Issuer {
         let mine = self.mine.entry(queue.number).or_default();
         let mut token = Token::new([queue.shots.clone(), mine.shots.clone()]);
         let (room, most) = (queue.room.clone(), queue.most_active);
+        let grouped = queue.grouped.clone();
         let (lane_room, most_in_lane) = (queue.lanes[lane].room.clone(), queue.most_in_lane());
         let last = queue.lanes[lane].last.clone();
         let number = (named && queue.in_order()).then_some(number);
@@ -71,6 +72,7 @@ impl Issuer {
             let token = token;
             if let Some(world) = world.upgrade() {
                 let _in_queue = room.enter(&broken, most, || name.clone());
+                let _in_group = grouped.as_ref().map(|all| all.enter(&broken));
                 let one_cpu = || format!("{name}, one CPU");
                 // Without a name of a CPU it is on any lane.
                 let _in_lane = named.then(|| lane_room.enter(&broken, most_in_lane, one_cpu));
@@ -118,6 +120,8 @@ impl Issuer {
         let (value, handle) = self.spawn_numbered(queue, cpu);
         if self.random.one_in(2) && self.handles.len() < 64 {
             self.handles.push((value, handle));
+        } else if self.random.one_in(8) {
+            self.abort(queue, handle);
         }
     }
 
@@ -167,6 +171,9 @@ impl Issuer {
                 }
                 _ => self.join(value, handle),
             }
+        }
+        if self.random.one_in(3) {
+            self.borrow(queue);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Queues of every kind, with what the oracles know of them, and the world that they make up.
 
 use super::completions::Cq;
+use super::grouped::Grouped;
 use super::items::{Class, Item};
 use super::library::affinity::AffinityScope;
 use super::library::{Engine, Error, WQ_MAX_ACTIVE, Workqueue, WorkqueueBuilder, WorkqueueKind};
@@ -31,6 +32,8 @@ pub(crate) struct Queue {
     /// lowered stays so.
     pub(crate) most_active: usize,
     pub(crate) room: Arc<Room>,
+    /// The group that it belongs to.
+    pub(crate) grouped: Option<Arc<Grouped>>,
     /// By CPU: one-shot items that named it. On an unbound queue they share the first.
     pub(crate) lanes: Vec<Lane>,
     pub(crate) shots: Arc<Shots>,
@@ -78,7 +81,7 @@ impl Ledger {
         broken.expect(self.shots.is_settled(), || {
             format!("{}: a one-shot item is lost", self.name)
         });
-        let dropped = self.shots.dropped();
+        let dropped = self.shots.dropped() - self.shots.aborted.load(Relaxed);
         broken.expect(self.drains || dropped == 0, || {
             format!("{}: {dropped} dropped without a drain", self.name)
         });
@@ -164,6 +167,7 @@ pub(crate) struct World {
     pub(crate) ends: AtomicBool,
     /// Queues whose last holder must not wait for their end.
     graveyard: Mutex<Vec<Arc<Queue>>>,
+    pub(crate) grouped: Arc<Grouped>,
     /// A completion queue that all issuers own.
     pub(crate) shared: Cq,
     pub(crate) ledgers: Arc<Mutex<Vec<Ledger>>>,
@@ -175,6 +179,7 @@ impl World {
         let mut random = Random::new(settings.seed ^ 0x0007_0a1d);
         let cpus: Vec<usize> = engine.topology().cpus().iter().collect();
         let short = settings.threads_are_short;
+        let grouped = Arc::new(Grouped::new(&mut Random::new(settings.seed ^ 0x9209)));
         Arc::new_cyclic(|world: &Weak<World>| {
             let queues = (0..settings.queues).map(|n| {
                 let like = random.below(8);
@@ -182,6 +187,7 @@ impl World {
                     world,
                     engine,
                     short,
+                    grouped: &grouped,
                 };
                 let queue = made.queue(n as u64, like, n % 3 == 0, &mut random);
                 lock(&known.ledgers).push(queue.ledger());
@@ -201,6 +207,7 @@ impl World {
                 freezer: Mutex::new(()),
                 freezable_starts: AtomicU64::new(0),
                 threads_are_short: short,
+                grouped: grouped.clone(),
                 ends: AtomicBool::new(false),
                 graveyard: Mutex::default(),
                 ledgers: known.ledgers.clone(),
@@ -246,6 +253,7 @@ impl World {
             world: &Arc::downgrade(self),
             engine: &self.engine,
             short: self.threads_are_short,
+            grouped: &self.grouped,
         };
         let queue = made.queue(number, like, drains, random);
         let mut ledgers = lock(&self.ledgers);
@@ -313,6 +321,7 @@ struct Making<'a> {
     engine: &'a Engine,
     /// A thread cannot be had at times.
     short: bool,
+    grouped: &'a Arc<Grouped>,
 }
 
 impl Making<'_> {
@@ -345,8 +354,16 @@ impl Making<'_> {
         };
         let (scope, strict) = (SCOPES[random.below(SCOPES.len())], random.one_in(2));
         let intensive = random.one_in(3);
+        // Drawn apart, as in the programs of an exploration what is new changes nothing else.
+        let is_grouped =
+            kind != WorkqueueKind::Bh && number.wrapping_mul(0x9e37_79b9) >> 7 & 3 == 0;
+        let grouped = is_grouped.then(|| self.grouped.clone());
         let builder = || {
             let builder = engine.workqueue(&name);
+            let builder = match &grouped {
+                Some(all) => builder.group(&all.group),
+                None => builder,
+            };
             let builder = match kind {
                 WorkqueueKind::Unbound => builder.max_active(max_active),
                 WorkqueueKind::Ordered => builder.ordered(),
@@ -397,6 +414,7 @@ impl Making<'_> {
             max_active,
             most_active,
             room: Arc::default(),
+            grouped: grouped.clone(),
             lanes: (0..lanes).map(|_| Lane::default()).collect(),
             shots: Arc::default(),
         })
