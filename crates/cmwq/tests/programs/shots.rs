@@ -169,6 +169,8 @@ impl Issuer {
                     let broken = self.world.broken.clone();
                     os::on_another_thread(move || join(&broken, value, handle));
                 }
+                5..8 => self.wait_for(value, handle),
+                8 => self.abort(queue, handle),
                 _ => self.join(value, handle),
             }
         }
