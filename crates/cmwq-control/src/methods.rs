@@ -304,10 +304,11 @@ fn param(param: &Param) -> Result<Value, ControlError> {
         (None, None) => {
             let mut values = serde_json::Map::new();
             let mut writable = Vec::new();
-            for (name, may_be_written) in Engine::PARAMETERS {
-                values.insert(name.to_owned(), Value::String(engine.parameter(name)?));
-                if may_be_written {
-                    writable.push(name);
+            for setting in Engine::parameter_settings() {
+                let value = Value::String(engine.parameter(setting.name)?);
+                values.insert(setting.name.to_owned(), value);
+                if setting.writable {
+                    writable.push(setting.name);
                 }
             }
             Ok(json!({ "values": values, "writable": writable }))

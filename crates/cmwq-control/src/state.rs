@@ -114,10 +114,12 @@ fn engine_state(
     groups: &mut Groups,
 ) -> protocol::Engine {
     let topology = engine.topology();
-    let parameters = Engine::PARAMETERS.iter().filter_map(|(name, _)| {
-        let value = engine.parameter(name).ok()?;
-        Some(((*name).to_owned(), value))
-    });
+    let parameters = Engine::parameter_settings()
+        .into_iter()
+        .filter_map(|setting| {
+            let value = engine.parameter(setting.name).ok()?;
+            Some((setting.name.to_owned(), value))
+        });
     let names: HashMap<usize, String> = keyed
         .iter()
         .map(|(key, _, queue)| (queue.id(), key.clone()))

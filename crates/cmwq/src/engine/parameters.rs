@@ -280,18 +280,8 @@ impl Setting {
 }
 
 impl Engine {
-    /// The parameters, named as the kernel's files (those of the module, and the three global masks), and whether each can be written.
-    pub const PARAMETERS: [(&'static str, bool); TABLE.len()] = {
-        let mut all = [("", false); TABLE.len()];
-        let mut at = 0;
-        while at < all.len() {
-            all[at] = (TABLE[at].name, TABLE[at].set.is_some());
-            at += 1;
-        }
-        all
-    };
-
-    /// The parameters with their help and their environment variables.
+    /// The parameters, named as the kernel's files (those of the module, and the three global masks), with their help and their environment
+    /// variables.
     pub fn parameter_settings() -> Vec<Setting> {
         let settings = TABLE.iter().map(|own| Setting {
             variable: own.variable.as_ref().map(|variable| variable.name),
@@ -419,9 +409,14 @@ mod tests {
     fn the_table_is_sorted_and_every_line_is_complete() {
         assert!(TABLE.windows(2).all(|pair| pair[0].name < pair[1].name));
         let engine = Engine::builder().build().unwrap();
-        for (own, (name, writable)) in TABLE.iter().zip(Engine::PARAMETERS) {
-            assert_eq!((own.name, own.set.is_some()), (name, writable));
-            assert!(!own.help.is_empty() && !own.help.contains('\n'), "{name}");
+        for Setting {
+            name,
+            help,
+            writable,
+            ..
+        } in Engine::parameter_settings()
+        {
+            assert!(!help.is_empty() && !help.contains('\n'), "{name}");
             let value = engine.parameter(name).unwrap();
             assert!(!value.contains('\n'), "{name}: {value:?}");
             let error = engine.set_parameter(name, "?").unwrap_err();

@@ -79,8 +79,9 @@ fn tell_parameters() {
     match Engine::global() {
         Ok(engine) => {
             // How often the process was throttled, and paused, changes while it runs.
-            let parameters = Engine::PARAMETERS.iter();
-            for (name, _) in parameters.filter(|(name, _)| !name.starts_with("cpu_quota")) {
+            let settings = Engine::parameter_settings().into_iter();
+            let names = settings.map(|setting| setting.name);
+            for name in names.filter(|name| !name.starts_with("cpu_quota")) {
                 println!("{name}={}", engine.parameter(name).expect("there"));
             }
         }
