@@ -33,7 +33,6 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace cmwq {
 
@@ -236,15 +235,17 @@ public:
 		auto item = std::make_unique<entry<std::decay_t<F>>>(*this, std::forward<F>(func));
 		std::lock_guard<std::mutex> lock(mutex_);
 
-		items_.reserve(items_.size() + 1); /* so that nothing throws once it is queued */
 		detail::queue_new(wq_, item.get());
-		items_.push_back(std::move(item));
+		item->below = newest_;
+		newest_ = item.release();
 	}
 
 private:
 	template <typename F> friend auto scope(workqueue &wq, F &&func);
 
 	struct base : cmwq_work {
+		base *below = nullptr; /* guarded by mutex_ */
+
 		base() : cmwq_work() {}
 		virtual ~base() = default;
 	};
@@ -283,11 +284,11 @@ private:
 			{
 				std::lock_guard<std::mutex> lock(mutex_);
 
-				if (items_.empty())
+				if (newest_ == nullptr)
 					return;
 				/* The newest first: it is the one that workers come to last. */
-				item = std::move(items_.back());
-				items_.pop_back();
+				item.reset(newest_);
+				newest_ = item->below;
 			}
 			cmwq_flush_work(item.get());
 		}
@@ -300,7 +301,7 @@ private:
 
 	cmwq_workqueue *wq_;
 	std::mutex mutex_;
-	std::vector<std::unique_ptr<base>> items_;
+	base *newest_ = nullptr;
 	std::exception_ptr exception_;
 };
 

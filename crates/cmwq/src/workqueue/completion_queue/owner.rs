@@ -48,9 +48,9 @@ use std::{fmt, io};
 /// ```
 ///
 /// **System calls.** Posting makes none while the owner is awake or has not armed. The first post after an arming makes the eventfd
-/// readable; later posts make no call. Where the pool has a backlog, a worker signals a little later (half of the time that an item
-/// queued now will wait, at most 500 µs), and the owner finds several entries. Draining makes none but one read of the eventfd after it was
-/// readable.
+/// readable; later posts make no call. Where the pool has a backlog, a worker signals a little later, and the owner finds several entries:
+/// after the time that an item queued now will wait, at most 500 µs; if all workers are in longer items by then, some milliseconds.
+/// Draining makes none but one read of the eventfd after it was readable.
 ///
 /// **Order.** Entries are drained in the order in which they were posted, which is that in which the items ended. An entry is posted before
 /// its item counts as ended: a flush that has returned finds all entries of the items that it waited for, but a drained entry may be of an
