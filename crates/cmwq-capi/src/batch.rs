@@ -13,6 +13,7 @@ const PENDING: c_int = 1;
 const DISABLED: c_int = 2;
 const DRAINING: c_int = 3;
 const MOVED: c_int = 4;
+const REMOVED: c_int = 5;
 /// No array of pointers has more.
 const MOST: usize = isize::MAX as usize / size_of::<*mut RawWork>();
 
@@ -41,6 +42,10 @@ impl Call {
             Moved::Pending => MOVED,
             Moved::Accepted => ACCEPTED,
             Moved::Disabled => DISABLED,
+            Moved::Refused {
+                why: Refused::Draining,
+                was_pending: true,
+            } => REMOVED,
             Moved::Refused { why, .. } => self.fate(Queued::Refused(why)),
         }
     }
