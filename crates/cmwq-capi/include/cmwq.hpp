@@ -143,6 +143,16 @@ private:
 	std::function<void()> func_;
 };
 
+/* What became of an item that was to be queued. */
+enum class queued {
+	/* One new instance was accepted and will run. */
+	accepted,
+	/* It was pending already: that run will see what the caller did before. */
+	pending,
+	/* It is disabled, or being cancelled by cancel_sync() or its destructor: nothing will run for this call. */
+	disabled
+};
+
 /* A workqueue. The destructor runs what is left (waits), then ends it. */
 class workqueue {
 public:
@@ -192,14 +202,14 @@ public:
 		static_assert(std::is_invocable_v<std::decay_t<F> &>, "a function without arguments");
 		detail::queue_one_shot(wq_, std::forward<F>(func));
 	}
-	/* Queues `work`. false: it is pending already, and that run will see what the caller did before. */
-	bool queue(cmwq::work &work)
+	/* Queues `work`. ESHUTDOWN: the workqueue is being drained. */
+	queued queue(cmwq::work &work)
 	{
 		int fate = detail::checked(cmwq_try_queue_work(wq_, work.native_handle()), "cmwq: queueing");
 
 		if (fate == CMWQ_QUEUED_DRAINING)
 			detail::fail(ESHUTDOWN, "cmwq: the workqueue is being drained or destroyed");
-		return fate == CMWQ_QUEUED_ACCEPTED;
+		return fate == CMWQ_QUEUED_ACCEPTED ? queued::accepted : fate == CMWQ_QUEUED_PENDING ? queued::pending : queued::disabled;
 	}
 	/* Waits until everything queued before has run. EDEADLK: called from one of its own items. */
 	void flush() { detail::checked(cmwq_flush_workqueue(wq_), "cmwq_flush_workqueue"); }

@@ -183,9 +183,24 @@ void reusable_items(cmwq::workqueue &queue)
         });
         int queued = 0;
         for (int i = 0; i < 10000; i++)
-            queued += queue.queue(item);
+            queued += queue.queue(item) == cmwq::queued::accepted;
         item.flush();
         CHECK(runs == queued && !item.pending() && !item.flush());
+    }
+    // What became of it is told apart.
+    {
+        std::promise<void> go;
+        std::shared_future<void> gone = go.get_future();
+        cmwq::work item([gone] { gone.wait(); });
+        CHECK(queue.queue(item) == cmwq::queued::accepted);
+        while (item.pending())
+            std::this_thread::yield();
+        CHECK(queue.queue(item) == cmwq::queued::accepted);
+        CHECK(queue.queue(item) == cmwq::queued::pending);
+        CHECK(cmwq_disable_work(item.native_handle()));
+        CHECK(queue.queue(item) == cmwq::queued::disabled);
+        CHECK(cmwq_enable_work(item.native_handle()));
+        go.set_value();
     }
     // The destructor waits for one that runs, and removes one that does not.
     std::promise<void> begun;
