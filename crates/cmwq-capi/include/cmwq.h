@@ -322,13 +322,15 @@ enum cmwq_queued {
 	/* The workqueue is being drained or destroyed, and the caller is none of its items: nothing will run for this call. */
 	CMWQ_QUEUED_DRAINING = 3,
 	/* It was pending: that instance runs after the new delay instead. From cmwq_try_mod_delayed_work_ns() only. */
-	CMWQ_QUEUED_MOVED = 4
+	CMWQ_QUEUED_MOVED = 4,
+	/* As CMWQ_QUEUED_DRAINING, but it was pending: that instance was removed, and is lost. From cmwq_try_mod_delayed_work_ns() only. */
+	CMWQ_QUEUED_REMOVED = 5
 };
 /* As cmwq_queue_work(), telling all fates apart: enum cmwq_queued, or a negative error number for wrong use (-EINVAL, -ESTALE, -EPERM). */
 int cmwq_try_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work);
 /* The same as cmwq_queue_delayed_work_ns(); -EAGAIN: there is no thread for the timers. */
 int cmwq_try_queue_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
-/* The same as cmwq_mod_delayed_work_ns(). CMWQ_QUEUED_DRAINING: a pending instance was removed, too. */
+/* The same as cmwq_mod_delayed_work_ns(). */
 int cmwq_try_mod_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
 /*
  * Queues `n` items, in this order, as cmwq_queue_work() does it with one; for up to 128 at a time one publish is paid for. Returns how many were accepted.

@@ -33,7 +33,6 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace cmwq {
 
@@ -144,6 +143,16 @@ private:
 	std::function<void()> func_;
 };
 
+/* What became of an item that was to be queued. */
+enum class queued {
+	/* One new instance was accepted and will run. */
+	accepted,
+	/* It was pending already: that run will see what the caller did before. */
+	pending,
+	/* It is disabled, or being cancelled by cancel_sync() or its destructor: nothing will run for this call. */
+	disabled
+};
+
 /* A workqueue. The destructor runs what is left (waits), then ends it. */
 class workqueue {
 public:
@@ -193,14 +202,14 @@ public:
 		static_assert(std::is_invocable_v<std::decay_t<F> &>, "a function without arguments");
 		detail::queue_one_shot(wq_, std::forward<F>(func));
 	}
-	/* Queues `work`. false: it is pending already, and that run will see what the caller did before. */
-	bool queue(cmwq::work &work)
+	/* Queues `work`. ESHUTDOWN: the workqueue is being drained. */
+	queued queue(cmwq::work &work)
 	{
 		int fate = detail::checked(cmwq_try_queue_work(wq_, work.native_handle()), "cmwq: queueing");
 
 		if (fate == CMWQ_QUEUED_DRAINING)
 			detail::fail(ESHUTDOWN, "cmwq: the workqueue is being drained or destroyed");
-		return fate == CMWQ_QUEUED_ACCEPTED;
+		return fate == CMWQ_QUEUED_ACCEPTED ? queued::accepted : fate == CMWQ_QUEUED_PENDING ? queued::pending : queued::disabled;
 	}
 	/* Waits until everything queued before has run. EDEADLK: called from one of its own items. */
 	void flush() { detail::checked(cmwq_flush_workqueue(wq_), "cmwq_flush_workqueue"); }
@@ -236,15 +245,17 @@ public:
 		auto item = std::make_unique<entry<std::decay_t<F>>>(*this, std::forward<F>(func));
 		std::lock_guard<std::mutex> lock(mutex_);
 
-		items_.reserve(items_.size() + 1); /* so that nothing throws once it is queued */
 		detail::queue_new(wq_, item.get());
-		items_.push_back(std::move(item));
+		item->below = newest_;
+		newest_ = item.release();
 	}
 
 private:
 	template <typename F> friend auto scope(workqueue &wq, F &&func);
 
 	struct base : cmwq_work {
+		base *below = nullptr; /* guarded by mutex_ */
+
 		base() : cmwq_work() {}
 		virtual ~base() = default;
 	};
@@ -283,11 +294,11 @@ private:
 			{
 				std::lock_guard<std::mutex> lock(mutex_);
 
-				if (items_.empty())
+				if (newest_ == nullptr)
 					return;
 				/* The newest first: it is the one that workers come to last. */
-				item = std::move(items_.back());
-				items_.pop_back();
+				item.reset(newest_);
+				newest_ = item->below;
 			}
 			cmwq_flush_work(item.get());
 		}
@@ -300,7 +311,7 @@ private:
 
 	cmwq_workqueue *wq_;
 	std::mutex mutex_;
-	std::vector<std::unique_ptr<base>> items_;
+	base *newest_ = nullptr;
 	std::exception_ptr exception_;
 };
 

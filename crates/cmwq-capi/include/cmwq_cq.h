@@ -12,7 +12,9 @@ extern "C" {
 /*
  * Where items deliver results to a thread that waits in an event loop of its own. Entries are posted by items and drained by the owner, in the order in which they were
  * posted. Each thread that sleeps until there are some is an owner, and has a handle of its own: see cmwq_cq_clone(). Posting makes no system call as long as the owner is
- * awake or has not armed; the first post after an arming makes the eventfd readable, where the pool has a backlog a little later (500 us at most).
+ * awake or has not armed; the first post after an arming makes the eventfd readable, where the pool has a backlog a little later (500 us; if all
+ * workers are in longer items by then, some milliseconds).
+ * In a forked child an inherited queue is closed: posting to it is -EPERM, and draining and waiting find nothing.
  *
  *	for (;;) {
  *		while ((n = cmwq_cq_drain(cq, entries, 64)) > 0)

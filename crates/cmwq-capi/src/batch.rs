@@ -13,6 +13,9 @@ const PENDING: c_int = 1;
 const DISABLED: c_int = 2;
 const DRAINING: c_int = 3;
 const MOVED: c_int = 4;
+const REMOVED: c_int = 5;
+/// No array of pointers has more.
+const MOST: usize = isize::MAX as usize / size_of::<*mut RawWork>();
 
 // An array of the one is an array of the other.
 const _: () = assert!(
@@ -39,6 +42,10 @@ impl Call {
             Moved::Pending => MOVED,
             Moved::Accepted => ACCEPTED,
             Moved::Disabled => DISABLED,
+            Moved::Refused {
+                why: Refused::Draining,
+                was_pending: true,
+            } => REMOVED,
             Moved::Refused { why, .. } => self.fate(Queued::Refused(why)),
         }
     }
@@ -73,8 +80,16 @@ impl Call {
         if n == 0 {
             return 0;
         }
-        if works.is_null() {
-            return self.wrong(Wrong::NullArgument, "the array of items is NULL");
+        if n > MOST {
+            return self.wrong(Wrong::NullArgument, "there cannot be so many items");
+        }
+        if works.is_null() || !works.is_aligned() {
+            let wrong: c_int = self.wrong(
+                Wrong::NullArgument,
+                "the array of items is NULL or misaligned",
+            );
+            (0..n).for_each(|index| fate(index, wrong));
+            return Failed::failed(Wrong::NullArgument);
         }
         // SAFETY: by the contract.
         let works = unsafe { std::slice::from_raw_parts(works, n) };
@@ -128,10 +143,11 @@ abi! {
     }
 
     fn cmwq_queue_work_batch_fates(call, wq: *mut Wq, works: *const *mut RawWork, n: usize, fates: *mut c_int) -> usize {
-        if fates.is_null() && n > 0 {
-            return call.wrong(Wrong::NullArgument, "the array of fates is NULL");
+        if (fates.is_null() || !fates.is_aligned()) && n > 0 {
+            return call.wrong(Wrong::NullArgument, "the array of fates is NULL or misaligned");
         }
-        for index in 0..n {
+        // With more, nothing is queued.
+        for index in 0..if n > MOST { 0 } else { n } {
             // SAFETY: the header asks for `n` of them.
             unsafe { fates.add(index).write(ACCEPTED) };
         }

@@ -2,7 +2,7 @@
 
 use crate::call::{Call, Failed, Wrong, abi, set_errno};
 use crate::queue::Wq;
-use cmwq::{Completed, CompletionQueue, NotSubmitted, Poster, Refused};
+use cmwq::{Completed, CompletionQueue, NotPosted, NotSubmitted, Poster, Refused};
 use std::ffi::{c_int, c_uint, c_void};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -140,11 +140,13 @@ abi! {
     }
 
     fn cmwq_cq_post(call, cq: *mut Cq, token: u64, result: i64) -> c_int {
-        // SAFETY: as above. It has an owner: this one.
+        // SAFETY: as above.
         unsafe {
             call.with_cq(cq, |cq| match cq.poster.post(token, result) {
                 Ok(()) => 0,
-                Err(_) => -libc::ENOSPC,
+                Err(NotPosted::Full(_)) => -libc::ENOSPC,
+                // It has an owner: this one.
+                Err(NotPosted::Closed(_)) => call.wrong(Wrong::Forked, "the completion queue is the parent's"),
             })
         }
     }

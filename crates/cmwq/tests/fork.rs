@@ -4,10 +4,11 @@ mod harness;
 
 use cmwq::observe::{EnqueueTiming, Recording};
 use cmwq::{
-    DelayedWork, Engine, Error, FlushError, JoinError, Moved, Queued, Refused, SystemWorkqueue,
-    Work, Workqueue,
+    CompletionQueue, DelayedWork, Engine, Error, FlushError, JoinError, Moved, NotPosted,
+    NotSubmitted, Queued, Refused, SystemWorkqueue, Work, Workqueue,
 };
 use harness::{Deadline, in_own_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -212,6 +213,45 @@ fn the_child_of_a_fork_is_refused_and_can_build_its_own() {
     assert_eq!(pending.join().ok(), Some(2), "the parent goes on");
     holds.join().unwrap();
     assert!(armed.cancel(), "the parent's timer is as it was");
+    result.unwrap();
+}
+
+#[test]
+fn a_childs_completion_queue_is_closed_and_leaves_the_parents_alone() {
+    let engine = Engine::builder().build().unwrap();
+    let _deadline = Deadline::new("a completion queue at a fork", &engine);
+    let wq = engine.workqueue("parent").build().unwrap();
+    let done = CompletionQueue::<u32>::builder().eventfd().build().unwrap();
+    let other = done.clone();
+    assert!(done.arm());
+    done.poster().post(1, 10).unwrap();
+    let (result, unused) = in_child(move || {
+        let done = other;
+        let mut entries = Vec::new();
+        let refused = Err(NotSubmitted::Refused(Refused::Forked));
+        expect("no item", done.submit(&wq, 2, || 20) == refused)?;
+        let own = Workqueue::builder("child").build();
+        let own = own.map_err(|error| error.to_string())?;
+        expect("not from its own", done.submit(&own, 2, || 20) == refused)?;
+        let posted = done.poster().post(3, 30);
+        expect("no post", posted == Err(NotPosted::Closed(30)))?;
+        expect("no entry", done.drain(9, &mut entries) == 0)?;
+        expect("no wait", done.wait(9, &mut entries) == 0 && done.arm())?;
+        drop(done);
+        let done = CompletionQueue::<u32>::builder().eventfd().build();
+        let done = done.map_err(|error| error.to_string())?;
+        let submitted = done.submit(&own, 4, || 40).is_ok();
+        expect("its own", submitted && done.wait(9, &mut entries) == 1)
+    });
+    let readable = |done: &CompletionQueue<u32>| {
+        let fd = done.fd().unwrap();
+        let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+    };
+    assert!(readable(&done), "the child has taken the parent's signal");
+    assert_eq!(done.drain(9, &mut Vec::new()), 1);
+    assert!(done.arm() && !readable(&done));
+    drop(unused);
     result.unwrap();
 }
 

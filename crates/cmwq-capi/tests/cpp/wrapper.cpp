@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -20,6 +21,23 @@
             std::exit(1);                                                                                                        \
         }                                                                                                                        \
     } while (0)
+
+namespace {
+
+std::atomic<std::size_t> allocated{0};
+
+} // namespace
+
+// Not inlined, or gcc thinks that they do not match.
+__attribute__((noinline)) void *operator new(std::size_t size)
+{
+    allocated += size;
+    if (void *memory = std::malloc(size))
+        return memory;
+    throw std::bad_alloc();
+}
+__attribute__((noinline)) void operator delete(void *memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -145,6 +163,13 @@ void scopes(cmwq::workqueue &queue)
     } catch (const std::domain_error &) {
         CHECK(ran == 11);
     }
+    // However many there are, an item costs no more than itself.
+    std::size_t before = allocated;
+    cmwq::scope(queue, [&](auto &s) {
+        for (int i = 0; i < 10000; i++)
+            s.spawn([&] { ran++; });
+    });
+    CHECK(ran == 10011 && allocated - before < 10000 * 200);
 }
 
 void reusable_items(cmwq::workqueue &queue)
@@ -158,9 +183,24 @@ void reusable_items(cmwq::workqueue &queue)
         });
         int queued = 0;
         for (int i = 0; i < 10000; i++)
-            queued += queue.queue(item);
+            queued += queue.queue(item) == cmwq::queued::accepted;
         item.flush();
         CHECK(runs == queued && !item.pending() && !item.flush());
+    }
+    // What became of it is told apart.
+    {
+        std::promise<void> go;
+        std::shared_future<void> gone = go.get_future();
+        cmwq::work item([gone] { gone.wait(); });
+        CHECK(queue.queue(item) == cmwq::queued::accepted);
+        while (item.pending())
+            std::this_thread::yield();
+        CHECK(queue.queue(item) == cmwq::queued::accepted);
+        CHECK(queue.queue(item) == cmwq::queued::pending);
+        CHECK(cmwq_disable_work(item.native_handle()));
+        CHECK(queue.queue(item) == cmwq::queued::disabled);
+        CHECK(cmwq_enable_work(item.native_handle()));
+        go.set_value();
     }
     // The destructor waits for one that runs, and removes one that does not.
     std::promise<void> begun;

@@ -216,7 +216,8 @@ impl Workqueue {
     where
         F: FnOnce() + Send + 'static,
     {
-        let mut funcs = funcs.into_iter();
+        // Fused: a chunk that is not full has met its end already.
+        let mut funcs = funcs.into_iter().fuse();
         let mut accepted = 0;
         loop {
             let mut chunk = next_chunk(&mut funcs);
@@ -292,7 +293,8 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let mut funcs = funcs.into_iter();
+        // Fused: a chunk that is not full has met its end already.
+        let mut funcs = funcs.into_iter().fuse();
         let mut handles = Vec::with_capacity(funcs.size_hint().0);
         loop {
             let chunk = next_chunk(&mut funcs);

@@ -1,7 +1,7 @@
 //! Scopes: items that borrow from the thread that waits for them, and a parallel loop on top of them.
 
-use super::Workqueue;
-use crate::pool::Waiter;
+use super::{WQ_MAX_ACTIVE, Workqueue};
+use crate::pool::{Waiter, dispose};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicUsize;
 use crate::sys::sync::Mutex;
@@ -32,8 +32,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 /// ```
 ///
 /// # Panics
-/// If `f` or an item panics, with the payload of the first panic, after all items have ended. If the queue refused an item, since it is
-/// draining or belongs to the parent of a fork.
+/// If `f` or an item panics, after all items have ended: with the payload of `f`, or else of one of the items. If the queue refused an item,
+/// since it is draining or belongs to the parent of a fork.
 pub fn scope<'env, F, R>(queue: &'env Workqueue, f: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -56,8 +56,12 @@ where
     // In any case: items borrow from here.
     let panicked = scope.join_all(all);
     match (result, panicked) {
-        (Err(payload), _) | (Ok(_), Some(payload)) => resume_unwind(payload),
         (Ok(result), None) => result,
+        (Ok(_), Some(payload)) => resume_unwind(payload),
+        (Err(payload), another) => {
+            another.into_iter().for_each(dispose);
+            resume_unwind(payload)
+        }
     }
 }
 
@@ -79,7 +83,7 @@ impl<'scope> Scope<'scope, '_> {
         self.handles.lock().push(handle);
     }
 
-    /// Waits for all items, including those that items spawn meanwhile. Returns the payload of the first panic that it found.
+    /// Waits for all items, including those that items spawn meanwhile; does not unwind. Returns the payload of the first panic that it found.
     fn join_all(&self, all: bool) -> Option<Box<dyn Any + Send>> {
         let mut panicked = None;
         let mut waiter = Waiter::default();
@@ -94,7 +98,10 @@ impl<'scope> Scope<'scope, '_> {
                 Err(error) if all => Box::new(error.to_string()),
                 Err(_) => continue,
             };
-            panicked.get_or_insert(failed);
+            match &panicked {
+                None => panicked = Some(failed),
+                Some(_) => dispose(failed),
+            }
         }
     }
 }
@@ -110,8 +117,8 @@ impl std::fmt::Debug for Scope<'_, '_> {
 pub struct Chunks {
     /// The smallest chunk; only the last may be smaller. At least 1.
     pub min_chunk: usize,
-    /// The most threads that work on the range at the same time, including the calling one. 0: as many as the machine has CPUs that the
-    /// process may use.
+    /// The most threads that work on the range at the same time, including the calling one; at most [`WQ_MAX_ACTIVE`]. 0: as many as the
+    /// machine has CPUs that the process may use.
     pub max_threads: usize,
 }
 
@@ -184,7 +191,7 @@ impl Workqueue {
             0 => self.core.engine.topology().allowed().len(),
             most => most,
         };
-        let threads = most.min(len.div_ceil(min_chunk)).max(1);
+        let threads = most.min(len.div_ceil(min_chunk)).clamp(1, WQ_MAX_ACTIVE);
         let taker = Taker {
             next: AtomicUsize::new(range.start),
             end: range.end.max(range.start),
@@ -205,6 +212,11 @@ impl Workqueue {
                 s.spawn(work);
             }
             work();
+            // Nothing is left for those that have not begun, and they may not begin soon: the queue may be frozen.
+            s.handles
+                .lock()
+                .iter()
+                .for_each(|handle| _ = handle.abort());
         });
     }
 }

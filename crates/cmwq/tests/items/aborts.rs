@@ -1,6 +1,8 @@
 //! Aborting what has not begun, and waits that end by their deadlines.
 
-use crate::harness::{Alive, Deadline, Door, block_on, counting, engine, eventually, hold};
+use crate::harness::{
+    Alive, Deadline, Door, block_on, counting, engine, eventually, hold, quiet_panic,
+};
 use cmwq::{FlushError, JoinError, Workqueue};
 use std::future::Future;
 use std::pin::pin;
@@ -169,4 +171,66 @@ fn a_flush_of_an_item_with_a_deadline_ends_and_can_be_repeated() {
     let flushed = work.flush_timeout(LONG);
     assert!(flushed.is_ok());
     assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+/// Says that its destructor has begun, and stays there until the door is open.
+struct SlowDrop(Arc<Door>);
+
+impl Drop for SlowDrop {
+    fn drop(&mut self) {
+        self.0.pass();
+    }
+}
+
+#[test]
+fn of_two_threads_that_abort_one_handle_the_second_does_not_wait() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("two aborts", &engine);
+    let (wq, door) = held(&engine);
+    let drops = Door::new();
+    let slow = SlowDrop(drops.clone());
+    let handle = wq.spawn(move || drop(slow));
+    std::thread::scope(|threads| {
+        let first = threads.spawn(|| handle.abort());
+        drops.wait_for(1);
+        assert!(!handle.abort(), "the other thread has taken it back");
+        assert!(!handle.is_finished());
+        drops.open.complete();
+        assert!(first.join().unwrap());
+    });
+    assert!(matches!(handle.join(), Err(JoinError::Aborted)));
+    door.open.complete();
+}
+
+/// Its destructor panics.
+struct PanickingDrop;
+
+impl Drop for PanickingDrop {
+    fn drop(&mut self) {
+        quiet_panic();
+    }
+}
+
+#[test]
+fn a_closure_whose_destructor_panics_completes_its_handle_with_that_panic() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("a destructor", &engine);
+    let (wq, door) = held(&engine);
+    let spawn = || {
+        let panics = PanickingDrop;
+        wq.spawn(move || drop(panics))
+    };
+    let handle = spawn();
+    assert!(handle.abort());
+    assert!(matches!(handle.join(), Err(JoinError::Panicked(_))));
+    drop(spawn().abort_on_drop());
+    std::thread::scope(|threads| {
+        let drain = threads.spawn(|| wq.drain().unwrap());
+        while wq.execute(|| {}).is_ok() {
+            std::thread::yield_now();
+        }
+        assert!(matches!(spawn().join(), Err(JoinError::Panicked(_))));
+        door.open.complete();
+        drain.join().unwrap();
+    });
 }

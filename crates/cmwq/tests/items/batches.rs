@@ -346,3 +346,27 @@ fn an_item_may_queue_the_batch_that_it_is_part_of() {
     // They refer to themselves.
     works.lock().unwrap().clear();
 }
+
+#[test]
+fn an_iterator_is_asked_for_nothing_after_its_end() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("an end", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    for count in [0, 5, 128, 130] {
+        let mut asked = 0;
+        let mut next = || {
+            asked += 1;
+            assert!(asked <= count + 1);
+            (asked <= count).then_some(|| ())
+        };
+        assert_eq!(wq.execute_batch(std::iter::from_fn(&mut next)), Ok(count));
+        asked = 0;
+        let mut next = || {
+            asked += 1;
+            assert!(asked <= count + 1);
+            (asked <= count).then_some(|| ())
+        };
+        let handles = wq.spawn_batch(std::iter::from_fn(&mut next));
+        assert_eq!(handles.len(), count);
+    }
+}

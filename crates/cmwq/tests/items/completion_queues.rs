@@ -170,6 +170,78 @@ fn a_full_queue_takes_nothing_before_it_is_drained() {
 }
 
 #[test]
+fn a_poster_to_a_full_queue_learns_that_the_owner_has_gone() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("full and closed", &engine);
+    let wq = engine.workqueue("t").max_active(1).build().unwrap();
+    let door = hold(&wq, 1);
+    let done = CompletionQueue::<u32>::builder().capacity(2).build();
+    let done = done.unwrap();
+    let poster = done.poster();
+    poster.post(1, 10).unwrap();
+    done.submit(&wq, 2, || 20).unwrap();
+    assert_eq!(poster.post(3, 30), Err(NotPosted::Full(30)));
+    drop(done);
+    assert_eq!(poster.post(3, 30), Err(NotPosted::Closed(30)));
+    door.open.complete();
+    wq.flush().unwrap();
+    assert_eq!(poster.post(3, 30), Err(NotPosted::Closed(30)));
+}
+
+#[test]
+fn a_batch_takes_one_item_more_than_the_capacity_allows() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("one more", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    for (capacity, taken) in [(3, 4), (128, 129), (200, 201)] {
+        let done = CompletionQueue::<u64>::builder().capacity(capacity).build();
+        let mut items = (0..500).map(|token| (token, move || token));
+        let submitted = done.unwrap().submit_batch(&wq, items.by_ref());
+        assert_eq!(submitted, Ok(capacity));
+        assert_eq!(items.count(), 500 - taken);
+    }
+}
+
+/// Counts itself off, and panics.
+struct PanickingDrop {
+    _alive: Alive,
+}
+
+impl Drop for PanickingDrop {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            quiet_panic();
+        }
+    }
+}
+
+#[test]
+fn a_destructor_that_panics_keeps_no_entry_and_leaves_the_queue_closed() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let value = || PanickingDrop {
+        _alive: Alive::new(&alive),
+    };
+    for drained in 0..3 {
+        let done = CompletionQueue::new();
+        let poster = done.poster();
+        for token in 0..5 {
+            assert!(poster.post(token, value()).is_ok());
+        }
+        for _ in 0..drained {
+            std::mem::forget(done.try_next());
+            alive.fetch_sub(1, Ordering::SeqCst);
+        }
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(done)));
+        assert!(dropped.is_err());
+        assert_eq!(alive.load(Ordering::SeqCst), 0);
+        let closed = poster.post(9, value());
+        assert!(matches!(closed, Err(NotPosted::Closed(_))));
+        std::mem::forget(closed);
+        alive.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
 fn an_owner_that_goes_away_loses_nothing_but_its_entries() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("no owner", &engine);

@@ -199,14 +199,11 @@ fn no_file_at_all_from_the_start_and_none_later() {
         let wq = queue(&engine).expect("a queue");
         works(&wq);
         // An eventfd cannot be made, and the caller gets the error.
-        let builder = || CompletionQueue::<()>::builder().eventfd();
-        let error = builder()
-            .build::<u32>()
-            .map(drop)
-            .expect_err("it is a file");
+        let builder = || CompletionQueue::<u32>::builder().eventfd();
+        let error = builder().build().map(drop).expect_err("it is a file");
         assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
         files(FAR_MORE);
-        let done = builder().build::<u32>().expect("there are files now");
+        let done = builder().build().expect("there are files now");
         files(0);
         works(&wq);
         // An existing one still works.

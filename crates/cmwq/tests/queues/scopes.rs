@@ -1,10 +1,10 @@
 //! Scopes and the parallel loop on them.
 
-use crate::harness::{Deadline, engine, hold, quiet_panic};
+use crate::harness::{Deadline, Door, engine, hold, quiet_panic};
 use cmwq::{Chunks, Workqueue, scope};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn items_borrow_and_have_all_ended_when_the_scope_returns() {
@@ -152,6 +152,9 @@ fn chunks_make_up_the_range_and_keep_to_their_bounds() {
         (0..0, 1, 2),
         (0..50, 0, 1),
         (0..1_000, 1_000, 4),
+        (0..20_000, 1, usize::MAX),
+        (0..usize::MAX, usize::MAX / 10, usize::MAX),
+        (usize::MAX - 9..usize::MAX, 3, 2),
     ] {
         let seen: Mutex<Vec<std::ops::Range<usize>>> = Mutex::default();
         let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -192,4 +195,89 @@ fn a_panic_in_a_loop_is_carried() {
         });
     }));
     assert!(caught.is_err());
+}
+
+/// A payload whose destructor lets an item end, and panics.
+struct Bomb(Arc<Door>);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        self.0.open.complete();
+        quiet_panic();
+    }
+}
+
+#[test]
+fn a_payload_whose_destructor_panics_does_not_end_the_scope_before_its_items() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("bombs", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    for in_body in [false, true] {
+        let (door, ended) = (Door::new(), AtomicUsize::new(0));
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            scope(&wq, |s| {
+                s.spawn(|| {
+                    door.pass();
+                    // Long enough for the scope to unwind meanwhile.
+                    (0..1_000).for_each(|_| std::thread::yield_now());
+                    ended.fetch_add(1, Ordering::SeqCst);
+                });
+                door.wait_for(1);
+                for _ in 0..3 {
+                    s.spawn(|| std::panic::resume_unwind(Box::new(Bomb(door.clone()))));
+                }
+                if in_body {
+                    quiet_panic();
+                }
+            });
+        }));
+        assert_eq!(ended.into_inner(), 1);
+        // The last bomb.
+        std::mem::forget(caught.unwrap_err());
+    }
+}
+
+#[test]
+fn a_loop_ends_with_its_range_though_no_worker_can_begin() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("no worker", &engine);
+    let chunks = Chunks {
+        max_threads: 4,
+        ..Chunks::default()
+    };
+    let ran = AtomicUsize::new(0);
+    let run = |wq: &Workqueue| {
+        wq.for_each_chunk(0..1_000, chunks, |chunk| {
+            ran.fetch_add(chunk.len(), Ordering::SeqCst);
+        });
+    };
+    let wq = engine.workqueue("t").max_active(1).build().unwrap();
+    let door = hold(&wq, 1);
+    run(&wq);
+    door.open.complete();
+    let wq = engine.workqueue("t").freezable().build().unwrap();
+    engine.freeze_workqueues_begin();
+    run(&wq);
+    engine.thaw_workqueues();
+    let wq = engine.workqueue("t").ordered().build().unwrap();
+    scope(&wq, |s| s.spawn(|| run(&wq)));
+    assert_eq!(ran.into_inner(), 3_000);
+}
+
+#[test]
+fn a_loop_without_a_limit_on_threads_does_not_queue_an_item_for_each_chunk() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("no limit", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let chunks = Chunks {
+        max_threads: usize::MAX,
+        ..Chunks::default()
+    };
+    let ran = AtomicUsize::new(0);
+    wq.for_each_chunk(0..100_000, chunks, |chunk| {
+        ran.fetch_add(chunk.len(), Ordering::SeqCst);
+    });
+    assert_eq!(ran.into_inner(), 100_000);
+    wq.flush().unwrap();
+    assert!(wq.counts().0 < cmwq::WQ_MAX_ACTIVE as u64);
 }

@@ -101,6 +101,9 @@ static void delayed(void)
 	while (cmwq_try_queue_delayed_work_ns(wq, &dwork, 0) != CMWQ_QUEUED_DRAINING)
 		cmwq_cancel_delayed_work(&dwork);
 	CHECK(cmwq_try_mod_delayed_work_ns(wq, &dwork, 0) == CMWQ_QUEUED_DRAINING);
+	CHECK(cmwq_try_queue_delayed_work_ns(wq, &dwork, HOUR) == CMWQ_QUEUED_ACCEPTED);
+	CHECK(cmwq_try_mod_delayed_work_ns(wq, &dwork, 0) == CMWQ_QUEUED_REMOVED);
+	CHECK(cmwq_try_mod_delayed_work_ns(wq, &dwork, 0) == CMWQ_QUEUED_DRAINING);
 	cmwq_complete_all(&go);
 	CHECK(pthread_join(drainer, NULL) == 0);
 	CHECK(runs == 0);

@@ -74,6 +74,13 @@ static void batches(void)
 	CHECK(cmwq_queue_work_batch_fates(wq, works, 6, fates) == 4);
 	CHECK(fates[1] == -EINVAL && fates[4] == -EINVAL && fates[5] == CMWQ_QUEUED_ACCEPTED);
 	CHECK(cmwq_queue_work_batch(wq, NULL, 3) == 0 && errno == EINVAL);
+	CHECK(cmwq_queue_work_batch_fates(wq, NULL, 3, fates) == 0 && errno == EINVAL);
+	CHECK(fates[0] == -EINVAL && fates[2] == -EINVAL);
+	errno = 0;
+	CHECK(cmwq_queue_work_batch(wq, (struct cmwq_work **)((char *)works + 1), 2) == 0 && errno == EINVAL);
+	errno = 0;
+	CHECK(cmwq_queue_work_batch(wq, works, SIZE_MAX) == 0 && errno == EINVAL);
+	CHECK(cmwq_queue_work_batch_fates(wq, works, SIZE_MAX, fates) == 0);
 	CHECK(cmwq_try_queue_work(NULL, works[0]) == -EINVAL);
 	cmwq_destroy_workqueue(wq);
 	CHECK(cmwq_queue_work_batch_fates(wq, works + 5, 3, fates) == 0 && errno == ESTALE);

@@ -54,6 +54,15 @@ impl Callable for Small {
     }
 }
 
+/// Drops the payload of a panic: its destructor is the user's code too, and may panic.
+#[cold]
+pub(crate) fn dispose(payload: Box<dyn Any + Send>) {
+    if let Err(another) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        // And so on: this one is leaked.
+        std::mem::forget(another);
+    }
+}
+
 /// Calls the function of an item; tells whether it panicked.
 #[inline]
 pub(in crate::pool) fn call(begun: impl Callable, current: Current) -> bool {
@@ -67,9 +76,8 @@ pub(in crate::pool) fn call(begun: impl Callable, current: Current) -> bool {
 #[inline]
 pub(in crate::pool) fn call_next(begun: impl Callable) -> bool {
     #[cold]
-    fn dispose(payload: Box<dyn Any + Send>) -> bool {
-        // The payload's destructor is the user's code too.
-        let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(payload)));
+    fn panicked_with(payload: Box<dyn Any + Send>) -> bool {
+        dispose(payload);
         true
     }
     current::begin_item(begun.address(), begun.func());
@@ -80,5 +88,5 @@ pub(in crate::pool) fn call_next(begun: impl Callable) -> bool {
     #[cfg(all(feature = "tracing", not(cmwq_loom)))]
     drop(span);
     current::end_item();
-    result.is_err_and(dispose)
+    result.is_err_and(panicked_with)
 }

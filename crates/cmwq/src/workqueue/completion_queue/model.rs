@@ -9,7 +9,7 @@ use std::sync::Arc;
 type Queue = CompletionQueue<Arc<Touched>>;
 
 fn queue() -> Queue {
-    CompletionQueue::<()>::builder()
+    CompletionQueue::builder()
         .eventfd()
         .build()
         .expect("a modelled bell")

@@ -48,9 +48,9 @@ use std::{fmt, io};
 /// ```
 ///
 /// **System calls.** Posting makes none while the owner is awake or has not armed. The first post after an arming makes the eventfd
-/// readable; later posts make no call. Where the pool has a backlog, a worker signals a little later (half of the time that an item
-/// queued now will wait, at most 500 µs), and the owner finds several entries. Draining makes none but one read of the eventfd after it was
-/// readable.
+/// readable; later posts make no call. Where the pool has a backlog, a worker signals a little later, and the owner finds several entries:
+/// after the time that an item queued now will wait, at most 500 µs; if all workers are in longer items by then, some milliseconds.
+/// Draining makes none but one read of the eventfd after it was readable.
 ///
 /// **Order.** Entries are drained in the order in which they were posted, which is that in which the items ended. An entry is posted before
 /// its item counts as ended: a flush that has returned finds all entries of the items that it waited for, but a drained entry may be of an
@@ -59,6 +59,8 @@ use std::{fmt, io};
 /// **Owners.** A clone is another owner. Each entry goes to one owner, the oldest to the first that drains. A signal wakes all sleeping
 /// owners, since any of them may be slow. A woken owner should drain until there is nothing; otherwise other owners may sleep on although
 /// there are entries. When the last owner is dropped, so are the entries; submitted items run all the same, and their results are dropped.
+///
+/// **Fork.** In a child process an inherited queue is closed: it takes no posts and no items, and nothing is drained from it.
 ///
 /// **Memory.** Each entry is a block of its own, which is reused. Without a [capacity](CompletionQueueBuilder::capacity) the number of
 /// entries is that of the items submitted and not drained.
@@ -75,10 +77,10 @@ thread_local! {
     static SPIN_BUDGET: SpinBudget = const { SpinBudget::new() };
 }
 
-impl CompletionQueueBuilder {
+impl<T> CompletionQueueBuilder<T> {
     /// # Errors
     /// The eventfd cannot be created. Only for a queue with an eventfd.
-    pub fn build<T>(self) -> io::Result<CompletionQueue<T>> {
+    pub fn build(self) -> io::Result<CompletionQueue<T>> {
         let bell = self.eventfd.then(Bell::new).transpose()?;
         let ringer = bell.as_ref().map(Bell::ringer);
         let inner = Arc::new(Inner::new(ringer, self.capacity));
@@ -101,8 +103,8 @@ impl<T> CompletionQueue<T> {
     }
 
     /// A builder of a queue with a limit, or with an eventfd.
-    pub fn builder() -> CompletionQueueBuilder {
-        CompletionQueueBuilder::default()
+    pub fn builder() -> CompletionQueueBuilder<T> {
+        CompletionQueueBuilder::new()
     }
 
     pub(in crate::workqueue) fn inner(&self) -> &Arc<Inner<T>> {
@@ -142,6 +144,9 @@ impl<T> CompletionQueue<T> {
         // Publishes the thread's own unpublished spawns: the caller may be about to wait for them.
         spawn_history::let_go();
         pool::wait_begins();
+        if self.inner.is_inherited() {
+            return true;
+        }
         self.note_last_cpu();
         let mut owners = self.inner.owners.lock();
         if !owners.ready.is_empty() || !self.inner.posts.arm(FD) {
@@ -166,7 +171,9 @@ impl<T> CompletionQueue<T> {
 
     /// Appends up to `max` entries to `entries`, oldest first, and returns how many. Does not wait. Afterwards this owner is not armed.
     pub fn drain(&self, max: usize, entries: &mut Vec<Completed<T>>) -> usize {
-        // No lock if there is no signal to clear and no entry to take.
+        if self.inner.is_inherited() {
+            return 0;
+        }
         let was_armed = self.armed.load(Ordering::Relaxed);
         let mut owners = self.inner.owners.lock();
         if was_armed {
@@ -224,7 +231,8 @@ impl<T> CompletionQueue<T> {
     }
 
     /// As [`drain`](Self::drain), but waits for the first entry: spins for as long as that has paid off lately, then sleeps. On a worker
-    /// this counts as blocking: the pool runs another worker instead. Returns 0 only if `max` is 0.
+    /// this counts as blocking: the pool runs another worker instead. Returns 0 only if `max` is 0, or in a
+    /// child of `fork`.
     pub fn wait(&self, max: usize, entries: &mut Vec<Completed<T>>) -> usize {
         self.wait_until(max, entries, None)
     }
@@ -246,7 +254,7 @@ impl<T> CompletionQueue<T> {
         deadline_ns: Option<u64>,
     ) -> usize {
         let drained = self.drain(max, entries);
-        if drained > 0 || max == 0 {
+        if drained > 0 || max == 0 || self.inner.is_inherited() {
             return drained;
         }
         spawn_history::let_go();
@@ -309,15 +317,19 @@ impl<T> Clone for CompletionQueue<T> {
 
 impl<T> Drop for CompletionQueue<T> {
     fn drop(&mut self) {
+        if self.inner.is_inherited() {
+            return;
+        }
         // AcqRel: all use by other owners comes before the close.
         let last = self.inner.handles.fetch_sub(1, Ordering::AcqRel) == 1;
         let mut owners = self.inner.owners.lock();
         if last {
             let ready = std::mem::take(&mut owners.ready);
             drop(owners);
-            // With the lock free: dropping runs the user's code.
+            // With the lock free, and closed: dropping runs the user's code, which may panic.
+            let posted = self.inner.posts.close();
             drop(ready);
-            drop(self.inner.posts.close());
+            drop(posted);
         } else if *self.armed.get_mut() {
             self.step_down(&mut owners);
             match owners.armed > 0 {

@@ -133,6 +133,11 @@ impl<T> Posts<T> {
         is_entry(self.head.load(Ordering::Relaxed))
     }
 
+    /// Whether the last owner is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.head.load(Ordering::Relaxed).addr() == CLOSED
+    }
+
     /// Takes all entries; marks stay if there are none.
     pub(crate) fn take(&self) -> Taken<T> {
         if !self.has_entries() {
@@ -230,6 +235,13 @@ impl<T> Iterator for Taken<T> {
 
 impl<T> Drop for Taken<T> {
     fn drop(&mut self) {
-        self.for_each(drop);
+        /// Drops the rest even if dropping a value panics.
+        struct Rest<'t, T>(&'t mut Taken<T>);
+        impl<T> Drop for Rest<'_, T> {
+            fn drop(&mut self) {
+                self.0.for_each(drop);
+            }
+        }
+        Rest(self).0.for_each(drop);
     }
 }

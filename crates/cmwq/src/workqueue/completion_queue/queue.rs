@@ -6,12 +6,13 @@ use crate::pool::Pool;
 use crate::sys::atomic::plain::AtomicUsize;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::bell::Ringer;
-use crate::sys::park;
 use crate::sys::sync::Mutex;
+use crate::sys::{fork, park};
 use crate::workqueue::task::join_error::JoinError;
 use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// The entry for each item that an owner of a [`CompletionQueue`](crate::CompletionQueue) drains.
@@ -36,6 +37,8 @@ pub(in crate::workqueue) struct Inner<T> {
     pub(in crate::workqueue) outstanding: AtomicUsize,
     /// Owners; the last one closes the queue.
     pub(in crate::workqueue) handles: AtomicUsize,
+    /// The fork generation. In a child of the process another thread may hold the lock for ever, and the eventfd is shared with the parent.
+    born: u32,
     pub(in crate::workqueue) owners: Mutex<Owners<T>>,
 }
 
@@ -58,12 +61,21 @@ impl<T> Inner<T> {
             capacity,
             outstanding: AtomicUsize::new(0),
             handles: AtomicUsize::new(1),
+            born: {
+                fork::notice();
+                fork::generation()
+            },
             owners: Mutex::new(Owners {
                 ready: VecDeque::new(),
                 armed: 0,
                 sleeping: 0,
             }),
         }
+    }
+
+    /// Whether this is the child of a fork, and the queue is the parent's.
+    pub(in crate::workqueue) fn is_inherited(&self) -> bool {
+        self.born != fork::generation()
     }
 
     /// Reserves capacity for one more entry. `false`: the queue is full.
@@ -118,15 +130,23 @@ impl<T> Inner<T> {
     }
 }
 
-/// Builds a [`CompletionQueue`](crate::CompletionQueue).
-#[derive(Clone, Debug, Default)]
+/// Builds a [`CompletionQueue`](crate::CompletionQueue) of entries with a `T`.
 #[must_use]
-pub struct CompletionQueueBuilder {
+pub struct CompletionQueueBuilder<T> {
     pub(in crate::workqueue) capacity: Option<usize>,
     pub(in crate::workqueue) eventfd: bool,
+    entries: PhantomData<fn() -> T>,
 }
 
-impl CompletionQueueBuilder {
+impl<T> CompletionQueueBuilder<T> {
+    pub(in crate::workqueue) fn new() -> Self {
+        CompletionQueueBuilder {
+            capacity: None,
+            eventfd: false,
+            entries: PhantomData,
+        }
+    }
+
     /// The most items that may be submitted and not drained; further ones are refused as [full](crate::NotSubmitted::Full). At least 1. By
     /// default there is no limit.
     pub fn capacity(mut self, capacity: usize) -> Self {
@@ -141,6 +161,15 @@ impl CompletionQueueBuilder {
     }
 }
 
+impl<T> fmt::Debug for CompletionQueueBuilder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompletionQueueBuilder")
+            .field("eventfd", &self.eventfd)
+            .field("capacity", &self.capacity)
+            .finish()
+    }
+}
+
 /// Posts to a [`CompletionQueue`](crate::CompletionQueue): from reusable items, or from any other code. May be cloned freely.
 pub struct Poster<T>(pub(in crate::workqueue) Arc<Inner<T>>);
 
@@ -149,7 +178,7 @@ pub struct Poster<T>(pub(in crate::workqueue) Arc<Inner<T>>);
 pub enum NotPosted<T> {
     /// The queue's capacity is used up by entries that are posted or reserved.
     Full(T),
-    /// The queue's owners are gone.
+    /// The queue's owners are gone, or are the parent's of this forked process.
     Closed(T),
 }
 
@@ -163,8 +192,15 @@ impl<T> Poster<T> {
     /// # Errors
     /// The queue is full, or has no owner any more.
     pub fn post(&self, token: u64, value: T) -> Result<(), NotPosted<T>> {
+        if self.0.is_inherited() {
+            return Err(NotPosted::Closed(value));
+        }
         if !self.0.reserve() {
-            return Err(NotPosted::Full(value));
+            // The capacity of entries that were dropped at the close does not come back.
+            return Err(match self.0.posts.is_closed() {
+                true => NotPosted::Closed(value),
+                false => NotPosted::Full(value),
+            });
         }
         let result = Ok(value);
         match self.0.post(Completed { token, result }) {

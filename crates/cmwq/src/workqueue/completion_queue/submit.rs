@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub enum NotSubmitted {
     /// The completion queue is full: its capacity of items was submitted and not drained.
     Full,
-    /// The workqueue does not take it.
+    /// The workqueue does not take it, or the completion queue belongs to the parent of this forked process.
     Refused(Refused),
 }
 
@@ -88,6 +88,9 @@ impl<T: Send + 'static> CompletionQueue<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
+        if self.inner().is_inherited() {
+            return Err(NotSubmitted::Refused(Refused::Forked));
+        }
         let item = self.item(token, func).ok_or(NotSubmitted::Full)?;
         queue.execute(item).map_err(NotSubmitted::Refused)
     }
@@ -105,6 +108,10 @@ impl<T: Send + 'static> CompletionQueue<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
+        if self.inner().is_inherited() {
+            let (accepted, why) = (0, Refused::Forked);
+            return Err(BatchRefused { accepted, why });
+        }
         let items = items.into_iter();
         queue.execute_batch(items.map_while(|(token, func)| self.item(token, func)))
     }

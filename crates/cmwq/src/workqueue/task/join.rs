@@ -2,10 +2,11 @@
 
 use super::control;
 use super::counted::{Counted, Reference};
+use super::shared::Shared;
 use crate::error::Refused;
-use crate::item::{Completion, Pending, RawWork, WorkFn};
-use crate::pool::{Callable, Pool, Waiter, backlogged_pool, spawn_history};
-use crate::sys::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::item::{Pending, RawWork, WorkFn};
+use crate::pool::{Callable, Waiter, backlogged_pool, spawn_history};
+use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::fork;
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -14,7 +15,7 @@ use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use super::join_error::JoinError;
@@ -27,14 +28,6 @@ pub(crate) struct Task<F, T> {
     raw: RawWork,
     shared: Shared,
     stage: UnsafeCell<Stage<F, T>>,
-}
-
-/// The part that does not depend on the closure and its result.
-struct Shared {
-    done: Completion,
-    references: AtomicU32,
-    /// The waker of the polling task, in a box; null: no task polls.
-    waker: AtomicPtr<Waker>,
 }
 
 /// The closure exists until it is run or refused; from then on the result, until the handle takes it.
@@ -115,9 +108,8 @@ impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for Task<F, T> {
     unsafe fn abort(&self) {
         // SAFETY: by the contract no thread runs it, and the caller has the queue's reference; the handle's keeps the task.
         unsafe {
-            drop(self.replace(Stage::Taken));
-            self.finish(Err(JoinError::Aborted));
-            drop(Reference::from_raw(NonNull::from(self)));
+            let _queues = Reference::from_raw(NonNull::from(self));
+            self.finish_without_run(JoinError::Aborted);
         }
     }
 
@@ -164,6 +156,19 @@ impl<F, T> Task<F, T> {
             self.shared.wake();
         }
     }
+
+    /// Drops the closure, and leaves `why` to the handle; or the panic, if dropping it panics.
+    ///
+    /// # Safety
+    /// Only for the thread that refuses or aborts the item, once.
+    unsafe fn finish_without_run(&self, why: JoinError) {
+        // SAFETY: by the contract.
+        unsafe {
+            let closure = self.replace(Stage::Taken);
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(closure)));
+            self.finish(Err(dropped.map_or_else(JoinError::Panicked, |()| why)));
+        }
+    }
 }
 
 impl<F, T> Task<F, T>
@@ -188,11 +193,7 @@ where
     pub(crate) unsafe fn new_within(func: F) -> (Reference<Self>, JoinHandle<T>) {
         let (task, other) = Reference::pair(|| Task {
             raw: RawWork::new(run::<F, T>),
-            shared: Shared {
-                done: Completion::new(),
-                references: AtomicU32::new(0),
-                waker: AtomicPtr::new(std::ptr::null_mut()),
-            },
+            shared: Shared::new(),
             stage: UnsafeCell::new(Stage::Closure(func)),
         });
         let handle = JoinHandle {
@@ -226,8 +227,7 @@ where
         // SAFETY: by the contract; no thread runs it.
         unsafe {
             let task = Self::from_raw(item);
-            drop(task.replace(Stage::Taken));
-            task.finish(Err(JoinError::Refused(why)));
+            task.finish_without_run(JoinError::Refused(why));
         }
     }
 }
@@ -241,42 +241,6 @@ where
     let task: NonNull<dyn Joinable<T> + 'a> = task;
     // SAFETY: the same pointer; the maker of the task ensures that no borrow is used after its end.
     unsafe { std::mem::transmute::<NonNull<dyn Joinable<T> + 'a>, NonNull<dyn Joinable<T>>>(task) }
-}
-
-impl Shared {
-    /// Registers the polling task. `false`: the result is there.
-    fn register(&self, waker: &Waker) -> bool {
-        let known = self.take_waker();
-        let waker = match known {
-            Some(known) if known.will_wake(waker) => known,
-            _ => Box::new(waker.clone()),
-        };
-        self.waker.store(Box::into_raw(waker), Ordering::Release);
-        // The thread that completes it after this finds a waiter, and with it the waker.
-        self.done.mark_polled()
-    }
-
-    #[cold]
-    fn wake(&self) {
-        if let Some(waker) = self.take_waker() {
-            Pool::wake_task(waker);
-        }
-    }
-
-    fn take_waker(&self) -> Option<Box<Waker>> {
-        let waker = self.waker.swap(std::ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: the pointer came from Box::into_raw, and the swap made this thread its owner.
-        (!waker.is_null()).then(|| unsafe { Box::from_raw(waker) })
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // Relaxed: no other thread has it any more. There is rarely a waker.
-        if !self.waker.load(Ordering::Relaxed).is_null() {
-            drop(self.take_waker());
-        }
-    }
 }
 
 /// # Safety
@@ -412,7 +376,8 @@ impl<T> JoinHandle<T> {
         let Some(item) = control::reclaim(raw) else {
             return false;
         };
-        item.discard();
+        // No thread claims it again, but another thread that aborts it meanwhile must see that it is not pending any more.
+        item.release();
         // SAFETY: the queue's reference was in the item, and this is the handle.
         unsafe { self.task.abort() };
         true
@@ -469,32 +434,5 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
         f.debug_struct("JoinHandle")
             .field("finished", &self.is_finished())
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(all(test, not(cmwq_loom)))]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-    use std::task::Wake;
-
-    struct Quiet;
-
-    impl Wake for Quiet {
-        fn wake(self: Arc<Self>) {}
-    }
-
-    #[test]
-    fn who_polls_is_forgotten_with_the_task() {
-        let quiet = Arc::new(Quiet);
-        let shared = Shared {
-            done: Completion::new(),
-            references: AtomicU32::new(1),
-            waker: AtomicPtr::new(std::ptr::null_mut()),
-        };
-        assert!(shared.register(&Waker::from(quiet.clone())));
-        assert_eq!(Arc::strong_count(&quiet), 2);
-        drop(shared);
-        assert_eq!(Arc::strong_count(&quiet), 1);
     }
 }

@@ -6,3 +6,4 @@ pub(crate) mod counted;
 pub(crate) mod join;
 pub(crate) mod join_error;
 pub(crate) mod queued;
+mod shared;

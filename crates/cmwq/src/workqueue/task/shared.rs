@@ -1,0 +1,81 @@
+//! What a task shares with the thread or task that waits for it: completion, references, waker.
+
+use crate::item::Completion;
+use crate::pool::Pool;
+use crate::sys::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::task::Waker;
+
+/// The part of a task that does not depend on the closure and its result.
+pub(super) struct Shared {
+    pub(super) done: Completion,
+    pub(super) references: AtomicU32,
+    /// The waker of the polling task, in a box; null: no task polls.
+    waker: AtomicPtr<Waker>,
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        Shared {
+            done: Completion::new(),
+            references: AtomicU32::new(0),
+            waker: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    /// Registers the polling task. `false`: the result is there.
+    pub(super) fn register(&self, waker: &Waker) -> bool {
+        let known = self.take_waker();
+        let waker = match known {
+            Some(known) if known.will_wake(waker) => known,
+            _ => Box::new(waker.clone()),
+        };
+        self.waker.store(Box::into_raw(waker), Ordering::Release);
+        // The thread that completes it after this finds a waiter, and with it the waker.
+        self.done.mark_polled()
+    }
+
+    #[cold]
+    pub(super) fn wake(&self) {
+        if let Some(waker) = self.take_waker() {
+            Pool::wake_task(waker);
+        }
+    }
+
+    fn take_waker(&self) -> Option<Box<Waker>> {
+        let waker = self.waker.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: the pointer came from Box::into_raw, and the swap made this thread its owner.
+        (!waker.is_null()).then(|| unsafe { Box::from_raw(waker) })
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Relaxed: no other thread has it any more. There is rarely a waker.
+        if !self.waker.load(Ordering::Relaxed).is_null() {
+            drop(self.take_waker());
+        }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    struct Quiet;
+
+    impl Wake for Quiet {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn who_polls_is_forgotten_with_the_task() {
+        let quiet = Arc::new(Quiet);
+        let shared = Shared::new();
+        assert!(shared.register(&Waker::from(quiet.clone())));
+        assert_eq!(Arc::strong_count(&quiet), 2);
+        drop(shared);
+        assert_eq!(Arc::strong_count(&quiet), 1);
+    }
+}
