@@ -5,7 +5,7 @@ use crate::error::{Error, Refused};
 use crate::item::closure::{self, Small};
 use crate::item::{Pending, address_of};
 use crate::pool::{
-    Granted, Issuer, Pool, PoolKind, publish_closure_again, publish_item_again,
+    Granted, Issuer, Pool, PoolFor, publish_closure_again, publish_item_again,
     publish_with_handle_again, spawn_history,
 };
 use crate::sys::atomic::Ordering;
@@ -438,8 +438,8 @@ impl WqCore {
     #[inline(never)]
     fn tell_queued(&self, requested: Option<usize>, pwq: &Pwq, item: &Pending) {
         let cpu = match pwq.pool.attrs.kind {
-            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) => Some(cpu),
-            PoolKind::Unbound => None,
+            PoolFor::PerCpu(cpu) | PoolFor::Bh(cpu) => Some(cpu),
+            PoolFor::Unbound => None,
         };
         let func = address_of(item.func());
         let queue = (Queue::id(self), self.name.as_str());

@@ -4,7 +4,7 @@
 //! immutable value that is replaced as a whole.
 
 use super::key::PoolKey;
-use crate::pool::{Binding, PoolKind};
+use crate::pool::{Binding, PoolFor};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicUsize};
 use crate::sys::cpu;
@@ -200,18 +200,16 @@ impl Cpus {
     /// Where the workers of a pool run, and how many at a time. If a pool's CPU may not be used, its workers run on the unbound CPUs.
     pub(crate) fn binding(&self, key: &PoolKey) -> Binding {
         let cpus = match key.kind {
-            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) if !self.usable.contains(cpu) => {
-                &self.unbound
-            }
+            PoolFor::PerCpu(cpu) | PoolFor::Bh(cpu) if !self.usable.contains(cpu) => &self.unbound,
             _ => &key.pod,
         };
         let target = match key.kind {
-            PoolKind::Bh(_) => 1,
+            PoolFor::Bh(_) => 1,
             _ => cpus.len() as u32,
         };
         let associated = match key.kind {
-            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) => self.usable.contains(cpu),
-            PoolKind::Unbound => false,
+            PoolFor::PerCpu(cpu) | PoolFor::Bh(cpu) => self.usable.contains(cpu),
+            PoolFor::Unbound => false,
         };
         Binding {
             cpus: self.map.binding(cpus),

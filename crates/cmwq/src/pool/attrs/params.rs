@@ -6,6 +6,7 @@ use super::function_counts::FunctionCounts;
 use super::slots::RunningSlots;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
+use crate::sys::clock;
 use std::time::Duration;
 
 /// How long an item of a per-CPU pool may compute before others are started beside it.
@@ -31,8 +32,8 @@ pub(crate) struct Params {
 
 impl Params {
     pub(crate) fn set_cpu_intensive(&self, threshold: Duration) {
-        let ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
-        self.cpu_intensive_ns.store(ns, Ordering::Relaxed);
+        self.cpu_intensive_ns
+            .store(clock::saturated_ns(threshold), Ordering::Relaxed);
     }
 }
 

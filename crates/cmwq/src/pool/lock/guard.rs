@@ -4,7 +4,7 @@
 //! here and done after the unlock, on every way out.
 
 use crate::item::Completion;
-use crate::pool::attrs::kind::PoolKind;
+use crate::pool::attrs::kind::PoolFor;
 use crate::pool::queue::pwq::{Ended, PwqKey};
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
 use crate::pool::state::worker::WorkerHandle;
@@ -116,7 +116,7 @@ impl<'p> PoolGuard<'p> {
         self.pool
     }
 
-    pub(in crate::pool) fn kind(&self) -> PoolKind {
+    pub(in crate::pool) fn kind(&self) -> PoolFor {
         self.pool.attrs.kind
     }
 

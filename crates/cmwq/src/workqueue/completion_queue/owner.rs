@@ -10,7 +10,6 @@ use crate::sys::bell::Bell;
 use crate::sys::local::thread_local;
 use crate::sys::spin::SpinBudget;
 use crate::sys::{clock, park};
-use crate::workqueue::task::control::deadline_after;
 #[cfg(not(cmwq_loom))]
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -236,7 +235,7 @@ impl<T> CompletionQueue<T> {
         entries: &mut Vec<Completed<T>>,
         timeout: Duration,
     ) -> usize {
-        self.wait_until(max, entries, deadline_after(timeout))
+        self.wait_until(max, entries, Some(clock::deadline_after(timeout)))
     }
 
     fn wait_until(

@@ -1,7 +1,7 @@
 //! The kinds of workqueues, their flags, and the valid combinations.
 
 use crate::error::Error;
-use crate::pool::PoolKind;
+use crate::pool::PoolFor;
 use crate::sys::symbol;
 use crate::trace::warn_once;
 
@@ -25,10 +25,10 @@ impl WorkqueueKind {
     }
 
     /// The kind of the pool of a CPU; `None`: the pools belong to pods.
-    pub(crate) fn pool_of(self, cpu: usize) -> Option<PoolKind> {
+    pub(crate) fn pool_of(self, cpu: usize) -> Option<PoolFor> {
         match self {
-            WorkqueueKind::PerCpu => Some(PoolKind::PerCpu(cpu)),
-            WorkqueueKind::Bh => Some(PoolKind::Bh(cpu)),
+            WorkqueueKind::PerCpu => Some(PoolFor::PerCpu(cpu)),
+            WorkqueueKind::Bh => Some(PoolFor::Bh(cpu)),
             _ => None,
         }
     }

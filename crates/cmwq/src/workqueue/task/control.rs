@@ -175,12 +175,6 @@ fn wait_until(done: &Completion, deadline_ns: Option<u64>) -> Result<(), FlushEr
     is_done.then_some(()).ok_or(FlushError::TimedOut)
 }
 
-/// When a timeout that begins now has passed, in nanoseconds of the clock. `None`: beyond the end of the clock, so never.
-pub(in crate::workqueue) fn deadline_after(timeout: Duration) -> Option<u64> {
-    let timeout_ns = u64::try_from(timeout.as_nanos()).ok()?;
-    clock::now_ns().checked_add(timeout_ns)
-}
-
 /// Waits until the item's function no longer runs, unless called from that function.
 pub(crate) fn wait_for_run(item: &RawWork) {
     if current().is(item) {
@@ -281,7 +275,7 @@ impl RawWork {
     /// # Errors
     /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.
     pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
-        self.flush_with(|_| false, deadline_after(timeout))
+        self.flush_with(|_| false, Some(clock::deadline_after(timeout)))
     }
 
     fn flush_with(
