@@ -5,7 +5,7 @@ use super::builder::EngineBuilder;
 use super::core::{Engine, EngineCore, PoolTable};
 use super::parameters::read_variables;
 use crate::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
-use crate::engine::parts::cpus::Cpus;
+use crate::engine::parts::cpus::{Cpus, Set};
 use crate::engine::parts::limit::Limit;
 use crate::engine::parts::watchdog::{self, Watchdog};
 use crate::error::Error;
@@ -57,7 +57,6 @@ impl EngineBuilder {
             .position(|&s| s == default_scope)
             .ok_or(Error::DefaultScope)?;
         let power_efficient = self.power_efficient.unwrap_or(false);
-        let force_rr = self.force_rr.unwrap_or(false);
         let mut warnings = Vec::new();
         if shard_size == 0 {
             warnings.push("cache_shard_size 0 is not possible: 1 is used".to_owned());
@@ -80,7 +79,12 @@ impl EngineBuilder {
         watchdog.set_panic_on_stall(self.panic_on_stall.unwrap_or(0));
         watchdog.set_panic_on_stall_time(self.panic_on_stall_time.unwrap_or_default());
         let usable = usable_cpus(&topology);
-        let cpus = Cpus::new(&topology, usable.clone(), unbound_cpus, force_rr);
+        let set = Set {
+            real: usable.clone(),
+            requested: unbound_cpus,
+            force_round_robin: self.force_rr.unwrap_or(false),
+        };
+        let cpus = Cpus::new(&topology, set);
         let mut limit = Limit::new(cpu_limit);
         limit.shorten_spins(usable.len());
         params.cpu_budget.set(limit.share(usable.len()));

@@ -65,7 +65,7 @@ impl Engine {
     /// Serialised by the limit's lock, which comes before the engine's table of pools.
     fn apply(&self, limit: &mut Limit) {
         let slots = &self.0.params.slots;
-        let cpus = self.cpus_now().real().len();
+        let cpus = self.cpus_now().set.real.len();
         limit.shorten_spins(cpus);
         self.0.params.cpu_budget.set(limit.share(cpus));
         let workers = limit.workers(cpus);
