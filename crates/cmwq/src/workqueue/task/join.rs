@@ -3,8 +3,8 @@
 use super::control;
 use super::counted::{Counted, Reference};
 use crate::error::Refused;
-use crate::item::{Completion, Pending, RawWork, WorkFn};
-use crate::pool::{Callable, Pool, Waiter, backlogged_pool, spawn_history};
+use crate::item::{Callable, Completion, Pending, RawWork, WorkFn};
+use crate::pool::{Pool, Waiter, backlogged_pool, spawn_history};
 use crate::sys::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sys::fork;
 use std::any::Any;
