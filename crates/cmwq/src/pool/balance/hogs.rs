@@ -63,7 +63,7 @@ impl Pool {
 impl Inner {
     /// How many more workers could begin an item now beside the hogs, those that are on their way left out.
     fn short_beside_hogs(&self) -> usize {
-        if self.hogs.extra() == 0 {
+        if self.hogs.extra == 0 {
             return 0;
         }
         let workers = self.workers.iter();
@@ -201,7 +201,7 @@ mod tests {
         let (pool, _) = hogged(&params, 20);
         let extra = |ms: u64, completed| {
             pool.make_room_beside_hogs(completed, ms * 1_000_000);
-            pool.lock().hogs.extra()
+            pool.lock().hogs.extra
         };
         assert_eq!([extra(98, 0), extra(2, 0)], [2, 4]);
         assert_eq!([extra(98, 0), extra(2, 0)], [4, 8]);

@@ -177,7 +177,7 @@ impl Pool {
         let (waiting, done) = guard.progress_since(watched);
         guard.note_standstill();
         // A pool with hogs may have more slots than its workers have taken yet.
-        let saturated = guard.running() >= guard.target() || guard.hogs.workers() > 0;
+        let saturated = guard.running() >= guard.target() || guard.hogs.workers > 0;
         let contended = saturated && (waiting > 0 || guard.others_want_slots());
         guard.thief = Thief::None;
         if !contended {

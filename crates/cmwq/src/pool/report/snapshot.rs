@@ -101,7 +101,7 @@ fn worker((id, slot): (u32, &WorkerSlot)) -> state::WorkerState {
 impl PoolGuard<'_> {
     fn flags(&self) -> u32 {
         [
-            (matches!(self.kind(), PoolFor::Bh(_)), flags::BH),
+            (matches!(self.pool.attrs.kind, PoolFor::Bh(_)), flags::BH),
             (self.creating, flags::MANAGER_ACTIVE),
             (!self.associated, flags::DISASSOCIATED),
         ]
@@ -178,7 +178,7 @@ impl Pool {
                 let (limit, held) = shared.limit_and_held();
                 (shared.name().to_owned(), limit, held)
             }),
-            plugged: pwq.is_plugged(),
+            plugged: pwq.plugged,
         });
         let (runs, pwqs) = (runs.collect(), pwqs.collect());
         let tid_of = |id: &u32| guard.workers[*id].handle.tid();

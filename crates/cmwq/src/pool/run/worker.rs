@@ -128,7 +128,7 @@ impl Pool {
         let next = guard.take_next(id, size)?;
         let (pwq, cpu_intensive) = match &next {
             Next::One(task) => (task.run.pwq, task.run.cpu_intensive),
-            Next::Batch(begun) => (begun.pwq(), false),
+            Next::Batch(begun) => (begun.pwq, false),
         };
         guard.begin(id, pwq, cpu_intensive);
         self.inbox.set_worked(true);

@@ -62,7 +62,7 @@ use std::{fmt, io};
 /// **Memory.** Each entry is a block of its own, which is reused. Without a [capacity](CompletionQueueBuilder::capacity) the number of
 /// entries is that of the items submitted and not drained.
 pub struct CompletionQueue<T> {
-    inner: Arc<Inner<T>>,
+    pub(in crate::workqueue) inner: Arc<Inner<T>>,
     /// Closed with the last owner.
     bell: Option<Arc<Bell>>,
     /// Whether this owner has armed and has not drained since.
@@ -102,10 +102,6 @@ impl<T> CompletionQueue<T> {
     /// A builder of a queue with a limit, or with an eventfd.
     pub fn builder() -> CompletionQueueBuilder {
         CompletionQueueBuilder::default()
-    }
-
-    pub(in crate::workqueue) fn inner(&self) -> &Arc<Inner<T>> {
-        &self.inner
     }
 
     /// A handle that posts to this queue.

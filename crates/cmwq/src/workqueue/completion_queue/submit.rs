@@ -62,11 +62,11 @@ impl<T: Send + 'static> CompletionQueue<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        if !self.inner().reserve() {
+        if !self.inner.reserve() {
             return None;
         }
         let ticket = Ticket {
-            inner: Some(self.inner().clone()),
+            inner: Some(self.inner.clone()),
             token,
         };
         Some(move || {

@@ -179,7 +179,7 @@ fn a_thief_gets_a_slot_only_if_one_is_free_and_its_pool_has_a_cpu_for_it_and_owe
     let (params, pools) = pools(2);
     assert_eq!(params.slots.usage(), (2, 0));
     let mut guard = pools[0].0.lock();
-    guard.hand_out_nothing();
+    guard.hands_out_nothing = true;
     assert!(!guard.borrow_slot_to_help(), "none is free");
     params.slots.set_limit(Some(8));
     guard.holding.owed = 1;
