@@ -278,16 +278,6 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_queue_one_item_each_do_not_meet_on_one_cpu() {
-        let cpus = cpus();
-        let one = || cpus.issuing(2, false);
-        let went: Vec<usize> = (0..8)
-            .map(|_| std::thread::scope(|scope| scope.spawn(one).join().unwrap()))
-            .collect();
-        assert_eq!(went, [4, 5, 6, 7, 4, 5, 6, 7]);
-    }
-
-    #[test]
     fn each_cpu_goes_round_by_itself_and_goes_on_when_the_mask_changes() {
         let topology = Topology::from_synthetic("core:8 pu:1").unwrap();
         let cpus = cpus();
