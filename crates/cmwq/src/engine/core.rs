@@ -115,11 +115,6 @@ impl Drop for EngineCore {
 }
 
 impl Engine {
-    /// A handle of the engine.
-    pub(crate) fn of(core: Arc<EngineCore>) -> Engine {
-        Engine(core)
-    }
-
     /// The machine.
     pub fn topology(&self) -> &Topology {
         &self.0.topology

@@ -4,7 +4,6 @@
 use super::core::Engine;
 use super::parts::limit::{CpuLimit, Limit, REREAD_NS};
 use crate::error::Error;
-use crate::pool::Pool;
 use crate::sys::clock;
 use crate::topology::CpuQuota;
 
@@ -76,6 +75,7 @@ impl Engine {
         for pool in self.pools() {
             pool.follow_limit();
         }
-        Pool::hand_out_slots(&self.0.params);
+        // Slots may have become free though no holder gave any back.
+        slots.hand_out(0);
     }
 }

@@ -15,14 +15,13 @@ use crate::workqueue::parts::limits::Limits;
 
 /// Builds a [`Workqueue`]: unbound, with the kernel's defaults unless set otherwise. (The kernel requires per-CPU or unbound to be named;
 /// here unbound is the default.)
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct WorkqueueBuilder {
     engine: Option<Engine>,
     name: String,
     wanted: Wanted,
     attrs: WorkqueueAttrs,
-    max_active: usize,
     threads: Option<WorkerThreads>,
     group: Option<ConcurrencyGroup>,
 }
@@ -38,13 +37,8 @@ impl Workqueue {
 impl WorkqueueBuilder {
     pub(crate) fn new(name: &str) -> Self {
         WorkqueueBuilder {
-            engine: None,
             name: name.to_owned(),
-            wanted: Wanted::default(),
-            attrs: WorkqueueAttrs::default(),
-            max_active: 0,
-            threads: None,
-            group: None,
+            ..Self::default()
         }
     }
 
@@ -93,8 +87,7 @@ impl WorkqueueBuilder {
     /// [`WQ_MAX_ACTIVE`](crate::WQ_MAX_ACTIVE) is cut to that, with a warning. 1 does not make a queue ordered: see
     /// [`ordered`](Self::ordered).
     pub fn max_active(mut self, max_active: usize) -> Self {
-        self.wanted.max_active = max_active != 0;
-        self.max_active = max_active;
+        self.wanted.max_active = max_active;
         self
     }
 
@@ -222,7 +215,7 @@ impl WorkqueueBuilder {
         if flags.highpri {
             self.attrs.nice = HIGHPRI_NICE;
         }
-        let max_active = match (kind, self.max_active) {
+        let max_active = match (kind, self.wanted.max_active) {
             (WorkqueueKind::Ordered, 0 | 1) => 1,
             (WorkqueueKind::Ordered, _) => return Err(Error::OrderedMaxActive),
             (_, wanted) => clamp_max_active(&self.name, wanted),

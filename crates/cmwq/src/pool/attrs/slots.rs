@@ -184,7 +184,7 @@ impl RunningSlots {
     }
 
     /// Hands slots to the pools in line, first come, first served. Called with no pool's lock held.
-    pub(in crate::pool) fn hand_out(&self, overdue_ns: u64) {
+    pub(crate) fn hand_out(&self, overdue_ns: u64) {
         while let Some(pool) = self.next_in_line(overdue_ns) {
             let taken = pool.upgrade().is_some_and(|pool| pool.accept_slot());
             if !taken {

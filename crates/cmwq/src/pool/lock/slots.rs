@@ -63,11 +63,6 @@ impl Pool {
         guard.retarget();
     }
 
-    /// Slots have become free though no holder gave any back: the limit was raised.
-    pub(crate) fn hand_out_slots(params: &Params) {
-        params.slots.hand_out(0);
-    }
-
     /// The service thread's work on the line: holders of slots among `pools` are watched, and pools that have waited for long get a slot.
     /// Returns when to check again, if there is a line.
     pub(crate) fn tend_slots(params: &Params, pools: &[Arc<Pool>], now_ns: u64) -> Option<u64> {

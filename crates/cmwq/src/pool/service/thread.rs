@@ -125,7 +125,7 @@ impl Service {
             self.creator.ensure_started(&self.cpus, &self.reporter)?;
             let service = self.clone();
             thread::spawn_bound("cmwq-service", &self.cpus, move || service.run())?;
-            requests.started = true;
+            (requests.started, requests.watchdog) = (true, true);
         }
         Ok(())
     }
@@ -147,9 +147,6 @@ impl Service {
         self.reporter.speak_for_current_thread();
         let mut watch = Watch::default();
         let mut timers = Timers::default();
-        timers.watchdog = self
-            .maintenance()
-            .and_then(|maintenance| maintenance.watchdog());
         loop {
             let asked = self.take_requests();
             if asked.stop {

@@ -108,8 +108,8 @@ pub(crate) struct Wanted {
     pub(crate) attribute: Option<&'static str>,
     /// A nice level was given.
     pub(crate) nice: bool,
-    /// A limit was given.
-    pub(crate) max_active: bool,
+    /// 0: the default.
+    pub(crate) max_active: usize,
 }
 
 impl Wanted {
@@ -124,7 +124,7 @@ impl Wanted {
                 (flags.mem_reclaim, "mem_reclaim"),
                 (flags.cpu_intensive, "cpu_intensive"),
                 (flags.power_efficient, "power_efficient"),
-                (self.max_active, "max_active"),
+                (self.max_active != 0, "max_active"),
             ];
             if let Some(&(_, other)) = others.iter().find(|(is_set, _)| *is_set) {
                 return exclude("bh", other);

@@ -108,7 +108,7 @@ fn a_limit_that_changes_is_followed_by_pools_that_hold_slots_and_by_those_in_lin
     let follow = |limit| {
         params.slots.set_limit(limit);
         pools.iter().for_each(|(pool, _)| pool.follow_limit());
-        Pool::hand_out_slots(&params);
+        params.slots.hand_out(0);
     };
     let targets = || -> Vec<u32> { pools.iter().map(|(pool, _)| pool.lock().target()).collect() };
     assert_eq!(targets(), [1, 0]);
@@ -166,7 +166,7 @@ fn a_pool_whose_cpus_have_become_fewer_takes_no_slot_for_those_that_are_gone() {
     guard.retarget();
     drop(guard);
     params.slots.set_limit(Some(4));
-    Pool::hand_out_slots(&params);
+    params.slots.hand_out(0);
     assert_eq!(slots_of(&pools), [1, 1]);
     assert_eq!(params.slots.usage(), (2, 0));
     first.lock().counts.set_running(0);
