@@ -15,7 +15,7 @@ use crate::workqueue::parts::limits::Limits;
 
 /// Builds a [`Workqueue`]: unbound, with the kernel's defaults unless set otherwise. (The kernel requires per-CPU or unbound to be named;
 /// here unbound is the default.)
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct WorkqueueBuilder {
     engine: Option<Engine>,
@@ -37,8 +37,12 @@ impl Workqueue {
 impl WorkqueueBuilder {
     pub(crate) fn new(name: &str) -> Self {
         WorkqueueBuilder {
+            engine: None,
             name: name.to_owned(),
-            ..Self::default()
+            wanted: Wanted::default(),
+            attrs: WorkqueueAttrs::default(),
+            threads: None,
+            group: None,
         }
     }
 
