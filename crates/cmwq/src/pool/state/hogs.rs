@@ -156,22 +156,4 @@ mod tests {
         let mut looks = (1..10).map(|look| look * LOOK);
         assert!(looks.any(|cpu_ns| computing.exceeds(THRESHOLD, cpu_ns, || None)));
     }
-
-    #[test]
-    fn extra_slots_double_up_to_what_can_be_used() {
-        let mut hogs = Hogs::default();
-        hogs.one_more();
-        hogs.one_more();
-        let grown = std::iter::repeat_with(|| {
-            hogs.grow(60);
-            hogs.extra
-        });
-        assert_eq!(grown.take(7).collect::<Vec<_>>(), [2, 4, 8, 16, 32, 60, 60]);
-        hogs.grow(7);
-        assert_eq!(hogs.extra, 60, "what was granted stays while they compute");
-        hogs.one_less();
-        assert_eq!(hogs.extra, 2, "one is left");
-        hogs.one_less();
-        assert_eq!(hogs.extra, 0);
-    }
 }
