@@ -454,8 +454,8 @@ pub const PIECES: &[Piece] = &[
         "a batch takes a pending item for an accepted one",
         &[edit(
             "workqueue/batch.rs",
-            "                    Err(why_not) => {\n                        outcome.rest.push((first + index, why_not.into()));\n                        None\n                    }\n                }\n            };\n            let prefetch = |index: usize| prefetch_work",
-            "                    Err(why_not) => {\n                        if MUTANT {\n                            outcome.accepted += 1;\n                        } else {\n                            outcome.rest.push((first + index, why_not.into()));\n                        }\n                        None\n                    }\n                }\n            };\n            let prefetch = |index: usize| prefetch_work",
+            "                Err(why_not) => {\n                    outcome.rest.push((first + index, why_not.into()));\n                    None\n                }",
+            "                Err(why_not) => {\n                    if MUTANT {\n                        outcome.accepted += 1;\n                    } else {\n                        outcome.rest.push((first + index, why_not.into()));\n                    }\n                    None\n                }",
         )],
     ),
     line(
@@ -463,8 +463,8 @@ pub const PIECES: &[Piece] = &[
         "the closures of a batch that are queued one by one are queued in reverse",
         &[edit(
             "workqueue/batch.rs",
-            "        raws.reverse();",
-            "        if !MUTANT {\n            raws.reverse();\n        }",
+            "        for func in chunk {\n            let accepted_before",
+            "        if MUTANT {\n            chunk.reverse();\n        }\n        for func in chunk {\n            let accepted_before",
         )],
     ),
     line(
@@ -472,8 +472,8 @@ pub const PIECES: &[Piece] = &[
         "moving an idle item accepts one that is disabled",
         &[edit(
             "workqueue/delayed.rs",
-            "        if !was_pending && self.work.is_disabled() {",
-            "        if !was_pending && !MUTANT && self.work.is_disabled() {",
+            "        } else if self.work.is_disabled() {",
+            "        } else if !MUTANT && self.work.is_disabled() {",
         )],
     ),
     line(

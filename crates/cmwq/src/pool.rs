@@ -40,7 +40,8 @@ pub(crate) mod model;
 mod tests;
 
 pub(crate) use attrs::cpu_budget::Share;
-pub(crate) use attrs::kind::{Binding, Place, PoolAttrs, PoolKind};
+pub use attrs::kind::PoolFor;
+pub(crate) use attrs::kind::{Binding, Place, PoolAttrs};
 pub(crate) use attrs::params::Params;
 pub use attrs::threads::{WorkerThread, WorkerThreads};
 pub use lock::later::{defers_wakes, wake_deferred};
@@ -54,7 +55,7 @@ pub(crate) use queue::together::Together;
 pub use report::dump::Dump;
 pub(crate) use report::snapshot::PoolSnapshot;
 pub(crate) use report::stall::{Progress, WaitList, Waits};
-pub use report::state::{PoolFor, PoolState, RunState, WorkerState};
+pub use report::state::{PoolState, RunState, WorkerState};
 pub(crate) use run::block::BlockGuard;
 pub use run::block::blocking;
 pub(crate) use run::describe::describe_at_home;
@@ -74,7 +75,7 @@ pub(crate) use submit::producer::{
 };
 pub(crate) use submit::spawn_history;
 pub(crate) use submit::spawn_history::Granted;
-pub(crate) use task::call::{Callable, dispose};
+pub(crate) use task::call::dispose;
 #[cfg(all(test, cmwq_loom))]
 pub(crate) use task::current::Current;
 pub(crate) use task::current::current;

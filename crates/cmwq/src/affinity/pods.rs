@@ -105,13 +105,4 @@ mod tests {
         assert_eq!(default.pod_of(63), Some(3));
         assert_eq!(default.pod_of(64), None);
     }
-
-    #[test]
-    fn a_pod_is_on_the_node_of_its_highest_cpu_and_the_system_on_none() {
-        let machine = Topology::from_synthetic("l3:1 numa:2 core:2").expect("valid");
-        let node = |scope| Pods::build(&machine, scope, 8).pods()[0].node;
-        assert_eq!(node(AffinityScope::Cache), Some(1));
-        assert_eq!(node(AffinityScope::Numa), Some(0));
-        assert_eq!(node(AffinityScope::System), None);
-    }
 }

@@ -75,11 +75,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cache_without_cores_has_one_empty_shard() {
-        assert_eq!(shard_layout(0, 8), [0]);
-    }
-
-    #[test]
     fn extreme_sizes_do_not_overflow() {
         assert_eq!(shard_layout(72, usize::MAX), [72]);
         assert_eq!(shard_layout(3, 0), [1, 1, 1]);

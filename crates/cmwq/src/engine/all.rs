@@ -37,7 +37,7 @@ impl Engine {
             .lock()
             .iter()
             .filter_map(Weak::upgrade)
-            .map(Engine::of)
+            .map(Engine)
             .collect();
         all.into_iter()
             .filter(|engine| !engine.is_inherited())

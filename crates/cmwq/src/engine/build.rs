@@ -5,7 +5,7 @@ use super::builder::EngineBuilder;
 use super::core::{Engine, EngineCore, PoolTable};
 use super::parameters::read_variables;
 use crate::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
-use crate::engine::parts::cpus::Cpus;
+use crate::engine::parts::cpus::{Cpus, Set};
 use crate::engine::parts::limit::Limit;
 use crate::engine::parts::watchdog::{self, Watchdog};
 use crate::error::Error;
@@ -57,30 +57,24 @@ impl EngineBuilder {
             .position(|&s| s == default_scope)
             .ok_or(Error::DefaultScope)?;
         let power_efficient = self.power_efficient.unwrap_or(false);
-        let force_rr = self.force_rr.unwrap_or(false);
         let mut warnings = Vec::new();
         if shard_size == 0 {
             warnings.push("cache_shard_size 0 is not possible: 1 is used".to_owned());
         }
         let params = Params::default();
-        if let Some(threshold) = self.cpu_intensive {
-            params.set_cpu_intensive(threshold);
-        }
-        if let Some(count) = self.cpu_intensive_warnings {
-            params
-                .cpu_intensive_warnings
-                .store(count, Ordering::Relaxed);
-        }
         let cpu_limit = self.cpu_limit.unwrap_or_default();
         let unbound_cpus = match &self.unbound_cpus {
             Some(wanted) => unbound_of(wanted, &topology, &mut warnings),
             None => topology.cpus().clone(),
         };
         let watchdog = Watchdog::new(self.watchdog.unwrap_or(watchdog::THRESHOLD));
-        watchdog.set_panic_on_stall(self.panic_on_stall.unwrap_or(0));
-        watchdog.set_panic_on_stall_time(self.panic_on_stall_time.unwrap_or_default());
         let usable = usable_cpus(&topology);
-        let cpus = Cpus::new(&topology, usable.clone(), unbound_cpus, force_rr);
+        let set = Set {
+            real: usable.clone(),
+            requested: unbound_cpus,
+            force_round_robin: self.force_rr.unwrap_or(false),
+        };
+        let cpus = Cpus::new(&topology, set);
         let mut limit = Limit::new(cpu_limit);
         limit.shorten_spins(usable.len());
         params.cpu_budget.set(limit.share(usable.len()));
@@ -118,7 +112,16 @@ impl EngineBuilder {
         let maintenance: Weak<dyn Maintenance> = Arc::<EngineCore>::downgrade(&core);
         service.set_maintenance(maintenance);
         all::enter(&core);
-        Ok(Engine(core))
+        let engine = Engine(core);
+        if let Some(threshold) = self.cpu_intensive {
+            engine.set_cpu_intensive_threshold(threshold);
+        }
+        if let Some(count) = self.cpu_intensive_warnings {
+            engine.set_cpu_intensive_warning_threshold(count);
+        }
+        engine.set_panic_on_stall(self.panic_on_stall.unwrap_or(0));
+        engine.set_panic_on_stall_time(self.panic_on_stall_time.unwrap_or_default());
+        Ok(engine)
     }
 
     /// Builds the engine and makes it the process's [global](Engine::global) one. This sets `cache_shard_size` or a topology for the whole process,

@@ -9,7 +9,7 @@ use crate::engine::parts::stats::EngineStats;
 use crate::engine::parts::watchdog::Watchdog;
 use crate::error::Error;
 use crate::item::MOST_IN_BATCH;
-use crate::pool::{Group, Params, Place, Pool, PoolAttrs, PoolKind, Service, WorkerThreads};
+use crate::pool::{Group, Params, Place, Pool, PoolAttrs, PoolFor, Service, WorkerThreads};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::epoch::{EpochPin, Shared};
@@ -115,11 +115,6 @@ impl Drop for EngineCore {
 }
 
 impl Engine {
-    /// A handle of the engine.
-    pub(crate) fn of(core: Arc<EngineCore>) -> Engine {
-        Engine(core)
-    }
-
     /// The machine.
     pub fn topology(&self) -> &Topology {
         &self.0.topology
@@ -284,7 +279,7 @@ impl Engine {
             },
             batch: match key.kind {
                 // One by one, within the worker's budget.
-                PoolKind::Bh(_) => 1,
+                PoolFor::Bh(_) => 1,
                 _ => MOST_IN_BATCH,
             },
             idle_timeout_ns: self.0.idle_timeout_ns,

@@ -3,7 +3,7 @@
 use super::build::FORCE_RR_WARNING;
 use super::core::EngineCore;
 use super::{Engine, epochs};
-use crate::engine::parts::cpus::Cpus;
+use crate::engine::parts::cpus::Set;
 use crate::error::Error;
 use crate::pool::{Maintenance, Pool};
 use crate::sys::epoch::Replaced;
@@ -26,7 +26,7 @@ impl Engine {
 
     /// The unbound mask as it was requested; all CPUs at first.
     pub fn requested_unbound_cpumask(&self) -> CpuSet {
-        self.cpus_now().requested().clone()
+        self.cpus_now().set.requested.clone()
     }
 
     /// Changes the CPUs on which items of unbound workqueues may run, for all of them at once. Queued items finish where they are. CPUs that may not
@@ -43,14 +43,14 @@ impl Engine {
                 allowed: self.topology().cpus().to_string(),
             });
         }
-        self.change_cpus(|now| Some(now.for_unbound(self.topology(), requested)));
+        self.change_cpus(|set| set.requested = requested);
         Ok(())
     }
 
     /// Whether items of unbound workqueues that name no CPU go round all CPUs: see
     /// [`EngineBuilder::debug_force_rr_cpu`](super::EngineBuilder::debug_force_rr_cpu).
     pub fn debug_force_rr_cpu(&self) -> bool {
-        self.cpus_now().forces_round_robin()
+        self.cpus_now().set.force_round_robin
     }
 
     /// Changes [`debug_force_rr_cpu`](Self::debug_force_rr_cpu).
@@ -59,22 +59,23 @@ impl Engine {
     /// [`Error::Forked`].
     pub fn set_debug_force_rr_cpu(&self, on: bool) -> Result<(), Error> {
         self.must_be_ours()?;
-        self.change_cpus(|now| {
-            let changes = now.forces_round_robin() != on;
-            changes.then(|| now.forcing(self.topology(), on))
-        });
+        self.change_cpus(|set| set.force_round_robin = on);
         if on {
             warn(FORCE_RR_WARNING);
         }
         Ok(())
     }
 
-    /// Replaces the CPUs by the result of `change`, if it has one; then binds all pools anew and notifies all queues.
-    fn change_cpus(&self, change: impl FnOnce(&Cpus) -> Option<Cpus>) {
+    /// Edits what is set; if that changes anything, replaces the CPUs, binds all pools anew and notifies all queues.
+    fn change_cpus(&self, change: impl FnOnce(&mut Set)) {
         let _one_at_a_time = self.0.cpus_change.lock();
-        let Some(new) = change(&self.cpus_now()) else {
+        let now = self.cpus_now();
+        let mut set = now.set.clone();
+        change(&mut set);
+        if set == now.set {
             return;
-        };
+        }
+        let new = now.with(self.topology(), set);
         let old = self.0.cpus.replace(Arc::new(new));
         drop(Replaced::retire(vec![old], epochs()));
         let cpus = self.cpus_now();
@@ -108,8 +109,7 @@ impl Maintenance for EngineCore {
             return;
         };
         if !real.is_empty() {
-            engine
-                .change_cpus(|now| (*now.real() != real).then(|| now.on(engine.topology(), real)));
+            engine.change_cpus(|set| set.real = real);
         }
         engine.follow_quota();
         for pool in engine.pools() {

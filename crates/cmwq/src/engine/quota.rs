@@ -4,7 +4,6 @@
 use super::core::Engine;
 use super::parts::limit::{CpuLimit, Limit, REREAD_NS};
 use crate::error::Error;
-use crate::pool::Pool;
 use crate::sys::clock;
 use crate::topology::CpuQuota;
 
@@ -65,7 +64,7 @@ impl Engine {
     /// Serialised by the limit's lock, which comes before the engine's table of pools.
     fn apply(&self, limit: &mut Limit) {
         let slots = &self.0.params.slots;
-        let cpus = self.cpus_now().real().len();
+        let cpus = self.cpus_now().set.real.len();
         limit.shorten_spins(cpus);
         self.0.params.cpu_budget.set(limit.share(cpus));
         let workers = limit.workers(cpus);
@@ -76,6 +75,7 @@ impl Engine {
         for pool in self.pools() {
             pool.follow_limit();
         }
-        Pool::hand_out_slots(&self.0.params);
+        // Slots may have become free though no holder gave any back.
+        slots.hand_out(0);
     }
 }

@@ -115,13 +115,13 @@ mod tests {
         assert_eq!(count(), 1);
         let verdict = |reports, stalled: &[Stall]| engine.0.watchdog.verdict(reports, stalled);
         assert_eq!(verdict(100, &[ready]), None, "nothing was asked for");
-        engine.0.watchdog.set_panic_on_stall(2);
+        engine.set_panic_on_stall(2);
         assert_eq!(verdict(1, &[ready]), None);
         assert!(verdict(2, &[ready]).is_some());
         assert_eq!(verdict(2, &[inactive]), None);
-        engine.0.watchdog.set_panic_on_stall(0);
+        engine.set_panic_on_stall(0);
         let time = std::time::Duration::from_nanos(8);
-        engine.0.watchdog.set_panic_on_stall_time(time);
+        engine.set_panic_on_stall_time(time);
         assert_eq!(verdict(9, &[(ready.0, 7), (inactive.0, 99)]), None);
         assert!(verdict(0, &[ready]).is_some());
         assert_eq!(engine.0.watchdog.aborts_at(), None);

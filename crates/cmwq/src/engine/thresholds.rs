@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::sys::atomic::Ordering;
+use crate::sys::clock;
 use std::time::Duration;
 
 impl Engine {
@@ -13,7 +14,8 @@ impl Engine {
 
     /// Changes [`cpu_intensive_threshold`](Self::cpu_intensive_threshold).
     pub fn set_cpu_intensive_threshold(&self, threshold: Duration) {
-        self.0.params.set_cpu_intensive(threshold);
+        let ns = clock::saturated_ns(threshold);
+        self.0.params.cpu_intensive_ns.store(ns, Ordering::Relaxed);
     }
 
     /// How often a function is a CPU hog before it is reported; 0: never. The kernel's `cpu_intensive_warning_thresh`, 4 at first. Reports come at
@@ -45,22 +47,25 @@ impl Engine {
     /// [report handler](crate::set_report_handler) has returned, or after a second; 0: never. The kernel's `panic_on_stall`, 0 at first. Reports of items
     /// that wait for `max_active` do not count.
     pub fn panic_on_stall(&self) -> u32 {
-        self.0.watchdog.panic_on_stall()
+        self.0.watchdog.panic_on_stall.load(Ordering::Relaxed)
     }
 
     /// Changes [`panic_on_stall`](Self::panic_on_stall). Reports since the engine was built count.
     pub fn set_panic_on_stall(&self, reports: u32) {
-        self.0.watchdog.set_panic_on_stall(reports);
+        let most = &self.0.watchdog.panic_on_stall;
+        most.store(reports, Ordering::Relaxed);
     }
 
     /// A report of a pool that has started nothing for this long aborts the process, as [`panic_on_stall`](Self::panic_on_stall) does;
     /// zero: never. The kernel's `panic_on_stall_time`, 0 at first.
     pub fn panic_on_stall_time(&self) -> Duration {
-        self.0.watchdog.panic_on_stall_time()
+        let most = &self.0.watchdog.panic_on_stall_ns;
+        Duration::from_nanos(most.load(Ordering::Relaxed))
     }
 
     /// Changes [`panic_on_stall_time`](Self::panic_on_stall_time).
     pub fn set_panic_on_stall_time(&self, time: Duration) {
-        self.0.watchdog.set_panic_on_stall_time(time);
+        let most = &self.0.watchdog.panic_on_stall_ns;
+        most.store(clock::saturated_ns(time), Ordering::Relaxed);
     }
 }

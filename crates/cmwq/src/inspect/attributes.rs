@@ -41,7 +41,7 @@ const TABLE: [Attribute; 8] = [
         access: unbound,
         get: |queue| match queue.attrs().affinity_scope {
             AffinityScope::Default => {
-                format!("default ({})", queue.engine().default_affinity_scope())
+                format!("default ({})", queue.core.engine.default_affinity_scope())
             }
             named => named.to_string(),
         },
@@ -65,13 +65,13 @@ const TABLE: [Attribute; 8] = [
         help: "CPUs on which items may run, as a mask",
         access: unbound,
         get: |queue| {
-            let all = queue.engine().topology().possible();
+            let all = queue.core.engine.topology().possible();
             let mask = queue.attrs().cpumask.unwrap_or_else(|| all.clone());
             mask.intersection(all).to_mask_of(possible_numbers(all))
         },
         set: Some(|queue, text| {
             let mask = parse_mask(text)?;
-            let mask = mask.intersection(queue.engine().topology().possible());
+            let mask = mask.intersection(queue.core.engine.topology().possible());
             changed(queue.change_attrs(|attrs| attrs.cpumask = Some(mask)))
         }),
     },

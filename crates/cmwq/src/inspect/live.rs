@@ -104,10 +104,6 @@ impl LiveQueue {
     pub fn group(&self) -> Option<GroupState> {
         self.core.limits.group().map(ConcurrencyGroup::state)
     }
-
-    pub(super) fn engine(&self) -> &Engine {
-        &self.core.engine
-    }
 }
 
 impl fmt::Debug for LiveQueue {

@@ -1,7 +1,7 @@
 //! Closures without a handle. Small ones travel in a [chunk](super::chunk) as bytes, and become items only when a thread has to see them as
 //! such. All others are items of their own, in reused memory.
 
-use super::raw::{Pending, RawWork, WorkFn};
+use super::raw::{Callable, Pending, RawWork, WorkFn};
 use crate::sys::blocks;
 use std::alloc::Layout;
 use std::any::Any;
@@ -202,28 +202,29 @@ impl Small {
         unsafe { &*std::ptr::with_exposed_provenance::<Kind>(number) }.func
     }
 
-    #[inline]
-    pub(crate) fn address(&self) -> usize {
-        self.address
-    }
-
-    #[inline]
-    pub(crate) fn func(&self) -> WorkFn {
-        self.kind.func
-    }
-
-    /// Calls it. Returns its panic.
-    #[inline]
-    pub(crate) fn call(self) -> Result<(), Box<dyn Any + Send>> {
-        // SAFETY: payload and kind belong together, and `self` is used up.
-        catch_unwind(AssertUnwindSafe(|| unsafe {
-            (self.kind.call)(&self.payload)
-        }))
-    }
-
     /// Makes an item of its own, claimed.
     pub(crate) fn into_item(self) -> Pending {
         // SAFETY: as in `call`; the item exists until its function has run.
         unsafe { Pending::one_shot((self.kind.boxed)(&self.payload)) }
+    }
+}
+
+impl Callable for Small {
+    #[inline]
+    fn address(&self) -> usize {
+        self.address
+    }
+
+    #[inline]
+    fn func(&self) -> Option<WorkFn> {
+        Some(self.kind.func)
+    }
+
+    #[inline]
+    fn call(self) -> Result<(), Box<dyn Any + Send>> {
+        // SAFETY: payload and kind belong together, and `self` is used up.
+        catch_unwind(AssertUnwindSafe(|| unsafe {
+            (self.kind.call)(&self.payload)
+        }))
     }
 }

@@ -211,22 +211,30 @@ mod tests {
                 address
             })
         };
+        let claim = |n: usize, pwq| {
+            // SAFETY: as above.
+            let mut item = unsafe { Pending::claim(NonNull::from(&items[n])) }.expect("idle");
+            item.set_destination(1, pwq);
+            item
+        };
         assert_eq!(take(&mut list, 1), Some(at(1)));
-        // The item at the cursor is removed: the search begins anew.
+        // The item at the cursor is removed: the search begins anew, wherever that item is then.
         // SAFETY: it is on the list.
         unsafe { list.remove(&items[2]) }.release();
+        list.push_back(claim(2, 1));
         assert_eq!(take(&mut list, 1), Some(at(4)));
         assert_eq!(take(&mut list, 0), Some(at(0)));
         assert_eq!(take(&mut list, 1), Some(at(7)));
+        assert_eq!(take(&mut list, 1), Some(at(2)));
         assert_eq!(take(&mut list, 1), None);
-        // A later item is found though the search had passed its place.
-        // SAFETY: as above.
-        let mut late = unsafe { Pending::claim(NonNull::from(&items[1])) }.expect("idle");
-        late.set_destination(1, 1);
-        list.push_back(late);
+        // An item is found though the search has passed its place.
+        list.push_back(claim(4, 1));
+        list.push_back(claim(0, 0));
+        assert_eq!(take(&mut list, 1), Some(at(4)));
+        list.push_front(claim(1, 1));
         assert_eq!(take(&mut list, 1), Some(at(1)));
         let left: Vec<usize> = list.iter().map(RawWork::address).collect();
-        assert_eq!(left, [at(3), at(5), at(6), at(8)]);
+        assert_eq!(left, [at(3), at(5), at(6), at(8), at(0)]);
         while let Some(item) = list.pop_front() {
             item.release();
         }

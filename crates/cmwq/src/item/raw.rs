@@ -67,8 +67,6 @@ const LENT_STEP: u32 = 1 << 4;
 const LENT: u32 = DISABLE_STEP - LENT_STEP;
 /// One step of the disable depth, which is the upper half of `state`.
 const DISABLE_STEP: u32 = 1 << 16;
-/// The largest disable depth.
-const DISABLE_MAX: u32 = u16::MAX as u32;
 
 // SAFETY: any thread may use the atomics, but only the one owner of PENDING, which `Pending` stands for, the guarded fields.
 // `func` is written before the item is shared and only read after.
@@ -188,7 +186,7 @@ impl RawWork {
 
     /// Adds a disabler. `false`: the depth is at its maximum and stays.
     pub(crate) fn deeper(&self) -> bool {
-        let step = |state: u32| (state / DISABLE_STEP < DISABLE_MAX).then(|| state + DISABLE_STEP);
+        let step = |state: u32| state.checked_add(DISABLE_STEP);
         // AcqRel: a claim that still finds the old depth comes before, and its item is then found and removed.
         self.state
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, step)
@@ -449,10 +447,6 @@ impl Pending {
         self.0
     }
 
-    /// Gives up the value: another one of the same address was made.
-    #[inline]
-    pub(in crate::item) fn hand_on(self) {}
-
     /// Gives up the value, for an inbox or a list that keeps the item by its address.
     #[inline]
     pub(in crate::item) fn into_raw(self) -> NonNull<RawWork> {
@@ -476,21 +470,27 @@ pub(crate) struct Started {
 // SAFETY: as for `Pending`.
 unsafe impl Send for Started {}
 
-impl Started {
-    /// The item's address.
+/// An item or closure that a thread has begun.
+pub(crate) trait Callable {
+    fn address(&self) -> usize;
+    /// The function that will be called.
+    fn func(&self) -> Option<WorkFn>;
+    /// Calls it. Returns its panic. The item may be freed when this returns.
+    fn call(self) -> Result<(), Box<dyn std::any::Any + Send>>;
+}
+
+impl Callable for Started {
     #[inline]
-    pub(crate) fn address(&self) -> usize {
+    fn address(&self) -> usize {
         self.item.addr().get()
     }
 
-    /// The function that will be called.
     #[inline]
-    pub(crate) fn func(&self) -> Option<WorkFn> {
+    fn func(&self) -> Option<WorkFn> {
         self.func
     }
 
-    /// Calls the function. Returns its panic. The item may be freed when this returns.
-    pub(crate) fn call(self) -> Result<(), Box<dyn std::any::Any + Send>> {
+    fn call(self) -> Result<(), Box<dyn std::any::Any + Send>> {
         let Started { item, func } = self;
         let Some(func) = func else { return Ok(()) };
         // SAFETY: `claim`'s caller promised that the item is valid until its function is called, which happens here, once.

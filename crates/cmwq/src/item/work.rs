@@ -148,7 +148,7 @@ unsafe extern "C-unwind" fn run<F: Fn() + Send + Sync>(item: NonNull<RawWork>) {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
-    use crate::item::Started;
+    use crate::item::{Callable, Started};
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::{Arc, Mutex};
 
@@ -234,6 +234,7 @@ mod tests {
 #[cfg(all(test, cmwq_loom))]
 mod model {
     use super::*;
+    use crate::item::Callable;
     use loom::cell::UnsafeCell;
     use loom::thread;
     use std::sync::Arc;

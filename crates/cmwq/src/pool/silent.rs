@@ -1,6 +1,6 @@
 //! Pools of tests and models, and stand-ins for what is around them: a queue that ignores what it is told, and a helper that creates no worker.
 
-use super::attrs::kind::{Binding, Place, PoolAttrs, PoolKind};
+use super::attrs::kind::{Binding, Place, PoolAttrs, PoolFor};
 use super::attrs::params::Params;
 use super::queue::credits::NodeLimit;
 use super::queue::pwq::{PwqKey, Traits};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// What a pool is like: strict, of two CPUs, with workers that take single items, unless something else is said.
 pub(in crate::pool) struct Made {
-    pub(in crate::pool) kind: PoolKind,
+    pub(in crate::pool) kind: PoolFor,
     pub(in crate::pool) strict: bool,
     pub(in crate::pool) cpus: CpuSet,
     pub(in crate::pool) batch: usize,
@@ -26,7 +26,7 @@ pub(in crate::pool) struct Made {
 impl Default for Made {
     fn default() -> Self {
         Made {
-            kind: PoolKind::Unbound,
+            kind: PoolFor::Unbound,
             strict: true,
             cpus: CpuSet::from_iter([0, 1]),
             batch: 1,
@@ -43,7 +43,7 @@ impl Made {
         let binding = Binding {
             target: self.cpus.len() as u32,
             cpus: self.cpus.clone(),
-            associated: self.kind != PoolKind::Unbound,
+            associated: self.kind != PoolFor::Unbound,
         };
         let place = Place {
             first_cpu: self.cpus.first().unwrap_or(0),

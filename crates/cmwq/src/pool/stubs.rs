@@ -78,7 +78,7 @@ pub(in crate::pool) fn saturated(
         queue(&pool, pwq, &Work::new(|| ()));
     }
     let mut guard = pool.lock();
-    guard.call_no_thief();
+    guard.calls_no_thief = true;
     guard.drain();
     let target = guard.target();
     guard.counts.set_running(target);

@@ -33,3 +33,8 @@ pub(crate) fn process_cpu_ns() -> u64 {
 pub(crate) fn coarse_ns() -> u64 {
     read(ClockId::MonotonicCoarse)
 }
+
+/// When a timeout that begins now has passed.
+pub(crate) fn deadline_after(timeout: Duration) -> u64 {
+    now_ns() + saturated_ns(timeout)
+}

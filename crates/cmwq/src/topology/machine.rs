@@ -19,47 +19,30 @@ static NO_CPUS: CpuSet = CpuSet::new();
 /// A machine: its CPUs, and which of them share a core, a last-level cache (LLC), a NUMA node and a package. Immutable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
-    injected: bool,
-    possible: CpuSet,
-    online: CpuSet,
-    allowed: CpuSet,
+    pub(in crate::topology) injected: bool,
+    pub(in crate::topology) possible: CpuSet,
+    pub(in crate::topology) online: CpuSet,
+    pub(in crate::topology) allowed: CpuSet,
     /// By CPU number; `None` for numbers that are not online.
-    places: Vec<Option<Place>>,
+    pub(in crate::topology) places: Vec<Option<Place>>,
     /// By core id: ascending by lowest CPU. A partition of `online`, as is `llcs`.
-    cores: Vec<CpuSet>,
-    llcs: Vec<CpuSet>,
+    pub(in crate::topology) cores: Vec<CpuSet>,
+    pub(in crate::topology) llcs: Vec<CpuSet>,
     /// Ascending by node number; nodes without an online CPU are left out.
-    nodes: Vec<(u32, CpuSet)>,
+    pub(in crate::topology) nodes: Vec<(u32, CpuSet)>,
     /// A partition of `online`, the fastest kind first; empty where all cores are of one kind.
-    kinds: Vec<CpuSet>,
-    assumed: Vec<Assumption>,
-    faults: Vec<String>,
+    pub(in crate::topology) kinds: Vec<CpuSet>,
+    pub(in crate::topology) assumed: Vec<Assumption>,
+    pub(in crate::topology) faults: Vec<String>,
 }
 
 /// Where one CPU is.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::topology) struct Place {
-    pub(in crate::topology) core: usize,
-    pub(in crate::topology) llc: usize,
-    pub(in crate::topology) node: Option<u32>,
-    pub(in crate::topology) package: Option<u32>,
-}
-
-/// The readers' result: partitions of the online CPUs in any order, and numbered groups.
-pub(in crate::topology) struct Parts {
-    pub(in crate::topology) injected: bool,
-    pub(in crate::topology) possible: CpuSet,
-    pub(in crate::topology) online: CpuSet,
-    pub(in crate::topology) allowed: CpuSet,
-    pub(in crate::topology) cores: Vec<CpuSet>,
-    pub(in crate::topology) llcs: Vec<CpuSet>,
-    /// `(number, CPUs)`; a CPU in several belongs to the lowest-numbered.
-    pub(in crate::topology) nodes: Vec<(u32, CpuSet)>,
-    pub(in crate::topology) packages: Vec<(u32, CpuSet)>,
-    /// Empty where all cores are of one kind.
-    pub(in crate::topology) kinds: Vec<CpuSet>,
-    pub(in crate::topology) assumed: Vec<Assumption>,
-    pub(in crate::topology) faults: Vec<String>,
+    core: usize,
+    llc: usize,
+    node: Option<u32>,
+    package: Option<u32>,
 }
 
 impl Topology {
@@ -95,25 +78,15 @@ impl Topology {
         }
     }
 
-    /// Orders the readers' results: dense ids ascending by lowest CPU, one position for every online CPU.
-    pub(in crate::topology) fn assemble(parts: Parts) -> Self {
-        let Parts {
-            injected,
-            possible,
-            online,
-            allowed,
-            mut cores,
-            mut llcs,
-            nodes,
-            packages,
-            kinds,
-            assumed,
-            faults,
-        } = parts;
-        cores.sort();
-        llcs.sort();
-        let mut places = vec![None; online.last().map_or(0, |last| last + 1)];
-        for cpu in &online {
+    /// Orders what a reader has found: partitions in any order, and numbered groups (a CPU in several belongs to the lowest-numbered). Finds the
+    /// place of every online CPU, with dense ids ascending by lowest CPU.
+    pub(in crate::topology) fn assembled(mut self, packages: Vec<(u32, CpuSet)>) -> Self {
+        self.possible = self.possible.union(&self.online);
+        self.cores.sort();
+        self.llcs.sort();
+        self.nodes = disjoint(self.nodes, &self.online);
+        let mut places = vec![None; self.online.last().map_or(0, |last| last + 1)];
+        for cpu in &self.online {
             places[cpu] = Some(Place {
                 core: 0,
                 llc: 0,
@@ -128,32 +101,20 @@ impl Topology {
                 }
             }
         };
-        for (id, set) in cores.iter().enumerate() {
+        for (id, set) in self.cores.iter().enumerate() {
             place(set, &|place| place.core = id);
         }
-        for (id, set) in llcs.iter().enumerate() {
+        for (id, set) in self.llcs.iter().enumerate() {
             place(set, &|place| place.llc = id);
         }
-        let nodes = disjoint(nodes, &online);
-        for (number, set) in &nodes {
+        for (number, set) in &self.nodes {
             place(set, &|place| place.node = Some(*number));
         }
-        for (number, set) in &disjoint(packages, &online) {
+        for (number, set) in &disjoint(packages, &self.online) {
             place(set, &|place| place.package = Some(*number));
         }
-        Self {
-            injected,
-            possible: possible.union(&online),
-            online,
-            allowed,
-            places,
-            cores,
-            llcs,
-            nodes,
-            kinds,
-            assumed,
-            faults,
-        }
+        self.places = places;
+        self
     }
 
     fn place(&self, cpu: usize) -> Option<&Place> {

@@ -5,7 +5,6 @@ use super::Topology;
 use super::cpuset::CpuSet;
 use super::cpuset_error::MAX_CPUS;
 use super::error::TopologyError;
-use super::machine::Parts;
 use super::synthetic_text::{Kind, Level, parse_levels, refuse};
 
 impl Topology {
@@ -66,7 +65,7 @@ impl Topology {
             || vec![(0, everything.clone())],
             |at| numbered(0..totals[at], objects(at)),
         );
-        Ok(Self::assemble(Parts {
+        let machine = Topology {
             injected: true,
             possible: everything.clone(),
             allowed: everything.clone(),
@@ -74,11 +73,12 @@ impl Topology {
             cores: objects(core),
             llcs: objects(llc),
             nodes,
-            packages,
+            places: Vec::new(),
             kinds: Vec::new(),
             assumed: Vec::new(),
             faults: Vec::new(),
-        }))
+        };
+        Ok(machine.assembled(packages))
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Queued, Workqueue};
 use crate::engine::{Queue, epochs};
 use crate::error::Refused;
 use crate::item::closure::{self, Small};
-use crate::item::{Pending, RawWork, Work};
+use crate::item::{Pending, RawWork, Unclaimed, Work};
 use crate::pool::spawn_history;
 use crate::sys::probe;
 use crate::workqueue::parts::core::WqCore;
@@ -131,13 +131,6 @@ impl WqCore {
     }
 }
 
-/// Prefetches an item that will be claimed: the reference count before it, and the item itself.
-#[inline]
-fn prefetch_work(work: &Work) {
-    let address = work.as_raw().address();
-    RawWork::prefetch(address);
-}
-
 impl Workqueue {
     /// Queues all of `works`, in this order, as [`queue`](Self::queue) does with a single item, and returns which were accepted. Up to 128
     /// items at a time share the cost of one publish, and wake at most one worker; workers wake further ones as long as there are items and
@@ -147,30 +140,10 @@ impl Workqueue {
     /// `max_active` and the order of an ordered queue are kept, and a flush that begins after this call waits for all of them. A drain that
     /// begins during the call may cut the batch: then the items from some index on are [refused](Queued::Refused).
     pub fn queue_batch(&self, works: &[Work]) -> BatchQueued {
-        let mut outcome = BatchQueued::default();
-        for (number, chunk) in works.chunks(CHAIN_MOST).enumerate() {
-            let first = number * CHAIN_MOST;
-            let claim = |index: usize| {
-                let work: &Work = &chunk[index];
-                match work.claim() {
-                    Ok(item) => {
-                        outcome.accepted += 1;
-                        Some(item)
-                    }
-                    Err(why_not) => {
-                        outcome.rest.push((first + index, why_not.into()));
-                        None
-                    }
-                }
-            };
-            let prefetch = |index: usize| prefetch_work(&chunk[index]);
-            if !self.core.publish_chain_of(chunk.len(), prefetch, claim) {
-                for (index, work) in chunk.iter().enumerate() {
-                    outcome.note(first + index, self.queue_work(None, work));
-                }
-            }
-        }
-        outcome
+        let prefetch = |work: &Work| RawWork::prefetch(work.as_raw().address());
+        self.queue_all(works, prefetch, Work::claim, |work| {
+            self.queue_work(None, work)
+        })
     }
 
     /// As [`queue_batch`](Self::queue_batch), for items whose memory is the caller's.
@@ -178,11 +151,27 @@ impl Workqueue {
     /// # Safety
     /// As for [`queue_raw`](Self::queue_raw), for each of them.
     pub unsafe fn queue_raw_batch(&self, items: &[NonNull<RawWork>]) -> BatchQueued {
+        let prefetch = |item: &NonNull<RawWork>| RawWork::prefetch(item.addr().get());
+        // SAFETY: by the caller's promise.
+        let claim = |item: &NonNull<RawWork>| unsafe { Pending::claim(*item) };
+        // SAFETY: as above.
+        self.queue_all(items, prefetch, claim, |item| unsafe {
+            self.queue_raw(*item)
+        })
+    }
+
+    /// Queues all of `items`: [`CHAIN_MOST`] at once, each by `claim`, or one by one with `queue`.
+    fn queue_all<I>(
+        &self,
+        items: &[I],
+        prefetch: impl Fn(&I),
+        claim: impl Fn(&I) -> Result<Pending, Unclaimed>,
+        queue: impl Fn(&I) -> Queued,
+    ) -> BatchQueued {
         let mut outcome = BatchQueued::default();
         for (number, chunk) in items.chunks(CHAIN_MOST).enumerate() {
             let first = number * CHAIN_MOST;
-            // SAFETY: by the caller's promise.
-            let claim = |index: usize| match unsafe { Pending::claim(chunk[index]) } {
+            let claim = |index: usize| match claim(&chunk[index]) {
                 Ok(item) => {
                     outcome.accepted += 1;
                     Some(item)
@@ -192,11 +181,10 @@ impl Workqueue {
                     None
                 }
             };
-            let prefetch = |index: usize| RawWork::prefetch(chunk[index].addr().get());
+            let prefetch = |index: usize| prefetch(&chunk[index]);
             if !self.core.publish_chain_of(chunk.len(), prefetch, claim) {
-                for (index, &item) in chunk.iter().enumerate() {
-                    // SAFETY: as above.
-                    outcome.note(first + index, unsafe { self.queue_raw(item) });
+                for (index, item) in chunk.iter().enumerate() {
+                    outcome.note(first + index, queue(item));
                 }
             }
         }
@@ -233,43 +221,28 @@ impl Workqueue {
         }
     }
 
-    /// Queues closures as individual items.
-    fn execute_items<F>(&self, chunk: Vec<F>, accepted: &mut usize) -> Result<(), BatchRefused>
+    /// Queues closures as items, all at once or one by one.
+    fn execute_items<F>(&self, mut chunk: Vec<F>, accepted: &mut usize) -> Result<(), BatchRefused>
     where
         F: FnOnce() + Send + 'static,
     {
-        if chunk.len() == 1 {
-            for func in chunk {
-                let accepted_before = *accepted;
-                self.execute(func).map_err(|why| BatchRefused {
-                    accepted: accepted_before,
-                    why,
-                })?;
-                *accepted += 1;
+        if chunk.len() > 1 {
+            let raws: Vec<_> = chunk.into_iter().map(closure::into_raw).collect();
+            if self.publish_one_shots(&raws) {
+                *accepted += raws.len();
+                return Ok(());
             }
-            return Ok(());
+            // SAFETY: none was published.
+            let closure = |raw| unsafe { closure::from_raw::<F>(raw) };
+            chunk = raws.into_iter().map(closure).collect();
         }
-        let mut raws: Vec<NonNull<RawWork>> = chunk.into_iter().map(closure::into_raw).collect();
-        if self.publish_one_shots(&raws) {
-            *accepted += raws.len();
-            return Ok(());
-        }
-        // Reversed, so that `pop` yields the next one.
-        raws.reverse();
-        while let Some(raw) = raws.pop() {
-            // SAFETY: the item exists until its function runs.
-            let item = unsafe { Pending::one_shot(raw) };
-            let Err(why) = self.core.queue(None, item) else {
-                *accepted += 1;
-                continue;
-            };
-            raws.push(raw);
-            for raw in raws.drain(..).rev() {
-                // SAFETY: the queue did not take it.
-                drop(unsafe { closure::from_raw::<F>(raw) });
-            }
-            let accepted = *accepted;
-            return Err(BatchRefused { accepted, why });
+        for func in chunk {
+            let accepted_before = *accepted;
+            self.execute(func).map_err(|why| BatchRefused {
+                accepted: accepted_before,
+                why,
+            })?;
+            *accepted += 1;
         }
         Ok(())
     }

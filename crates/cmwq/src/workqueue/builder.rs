@@ -22,7 +22,6 @@ pub struct WorkqueueBuilder {
     name: String,
     wanted: Wanted,
     attrs: WorkqueueAttrs,
-    max_active: usize,
     threads: Option<WorkerThreads>,
     group: Option<ConcurrencyGroup>,
 }
@@ -42,7 +41,6 @@ impl WorkqueueBuilder {
             name: name.to_owned(),
             wanted: Wanted::default(),
             attrs: WorkqueueAttrs::default(),
-            max_active: 0,
             threads: None,
             group: None,
         }
@@ -93,8 +91,7 @@ impl WorkqueueBuilder {
     /// [`WQ_MAX_ACTIVE`](crate::WQ_MAX_ACTIVE) is cut to that, with a warning. 1 does not make a queue ordered: see
     /// [`ordered`](Self::ordered).
     pub fn max_active(mut self, max_active: usize) -> Self {
-        self.wanted.max_active = max_active != 0;
-        self.max_active = max_active;
+        self.wanted.max_active = max_active;
         self
     }
 
@@ -222,7 +219,7 @@ impl WorkqueueBuilder {
         if flags.highpri {
             self.attrs.nice = HIGHPRI_NICE;
         }
-        let max_active = match (kind, self.max_active) {
+        let max_active = match (kind, self.wanted.max_active) {
             (WorkqueueKind::Ordered, 0 | 1) => 1,
             (WorkqueueKind::Ordered, _) => return Err(Error::OrderedMaxActive),
             (_, wanted) => clamp_max_active(&self.name, wanted),

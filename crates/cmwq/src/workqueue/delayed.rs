@@ -12,7 +12,7 @@ use crate::item::{Lent, Pending, RawWork, TOO_MANY, Work};
 use crate::timer::{TimerKey, Timers};
 use crate::trace::warn_once;
 use crate::workqueue::parts::core::WqCore;
-use crate::workqueue::task::control::{self, DisableGuard, Grabbed, WorkBusy, wait_for_run};
+use crate::workqueue::task::control::{self, DisableGuard, WorkBusy, wait_for_run};
 use crate::workqueue::task::queued::Moved;
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -127,36 +127,18 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Takes the item back from the timer, with what kept it alive there.
-    fn disarm(self) -> Option<(Pending, Option<Keep>)> {
+    /// Takes the item back from the timer. What kept it alive there is left to the caller, as for an item on a queue.
+    fn disarm(self) -> Option<Pending> {
         let Armed { mut item, keep, .. } = TIMERS.disarm(self.timer)?;
         item.disarm();
-        Some((item, keep))
+        std::mem::forget(keep);
+        Some(item)
     }
 
-    /// As [`disarm`](Self::disarm), for a caller that keeps the item alive itself.
-    fn disarm_item(self) -> Option<Pending> {
-        self.disarm().map(|(item, _)| item)
-    }
-
-    /// Becomes the owner of the item in any state: idle, on the timer, or queued. Returns whether it was pending; calls `queued` if it was
-    /// on a queue.
-    ///
-    /// Refused if `by` is the queue of a fork's parent, or the item is the parent's.
-    fn grab(self, by: &WqCore, queued: impl FnOnce()) -> Result<(Pending, bool), Refused> {
-        by.engine.must_be_ours().map_err(|_| Refused::Forked)?;
-        match control::grab(self.work, self.whole, &|| self.disarm_item()) {
-            Some(Grabbed::Removed(removed)) => Ok((removed.item(queued), true)),
-            Some(Grabbed::Idle(idle)) => Ok((idle, false)),
-            None => Err(Refused::Forked),
-        }
-    }
-
-    /// Removes a pending instance; `queued` as for [`grab`](Self::grab).
-    fn cancel(self, queued: impl FnOnce()) -> bool {
-        let removed = control::remove_with(self.work, &control::registered, &|| self.disarm_item());
-        removed
-            .map(|removed| removed.item(queued).release())
+    /// Removes a pending instance, whose reference the caller takes back.
+    fn cancel(self) -> bool {
+        control::remove_with(self.work, &control::registered, &|| self.disarm())
+            .map(Pending::release)
             .is_some()
     }
 
@@ -167,33 +149,29 @@ impl Parts<'_> {
         }
     }
 
-    fn cancel_sync(self, queued: impl FnOnce()) -> bool {
-        self.work.disable_once_more();
-        let removed = self.cancel(queued);
-        wait_for_run(self.work);
-        self.work.shallower();
-        removed
-    }
-
-    /// Moves the item to run after `delay`: see [`Workqueue::mod_delayed`]. `armed` makes the timer's content; `queued` is as for
-    /// [`grab`](Self::grab).
+    /// Moves the item, in any state, to run after `delay`: see [`Workqueue::mod_delayed`]. `removed` takes back the reference of an instance that was
+    /// pending; `armed` makes the timer's content.
     fn move_by(
         self,
         by: &WqCore,
         delay: Duration,
-        queued: impl FnOnce(),
+        removed: impl FnOnce(),
         armed: impl FnOnce(Pending) -> Armed,
     ) -> Moved {
-        let (item, was_pending) = match self.grab(by, queued) {
-            Ok(grabbed) => grabbed,
-            Err(why) => {
-                let was_pending = false;
-                return Moved::Refused { why, was_pending };
-            }
+        let ours = by.engine.must_be_ours().ok();
+        let grabbed = ours.and_then(|()| control::grab(self.work, self.whole, &|| self.disarm()));
+        let Some((item, was_pending)) = grabbed else {
+            // The queue, or the item, is that of a fork's parent.
+            return Moved::Refused {
+                why: Refused::Forked,
+                was_pending: false,
+            };
         };
-        // If it was pending, a thread that disables it now has not become its owner yet, and will remove the moved instance: dropping it
-        // here would lose the removal.
-        if !was_pending && self.work.is_disabled() {
+        if was_pending {
+            removed();
+        } else if self.work.is_disabled() {
+            // If it was pending, a thread that disables it now has not become its owner yet, and will remove the moved instance: dropping it
+            // here would lose the removal.
             item.release();
             return Moved::Disabled;
         }
@@ -255,14 +233,13 @@ impl DelayedWork {
 
     /// Removes a pending instance from the timer or the queue; does not wait for a running one. `true`: an instance was removed.
     pub fn cancel(&self) -> bool {
-        // It was on a queue: this returns the reference of that instance. An instance on the timer had its own.
-        self.parts().cancel(|| self.work.unlend())
+        self.work.removed(self.parts().cancel())
     }
 
     /// Removes a pending instance and waits until the function no longer runs. Meanwhile the item is disabled, so that an item cannot
     /// escape by requeueing itself. Returns whether a pending instance was removed.
     pub fn cancel_sync(&self) -> bool {
-        self.parts().cancel_sync(|| self.work.unlend())
+        self.disable_sync().removed_pending()
     }
 
     /// Disables the item until the guard is dropped: a pending instance is removed from timer or queue, and attempts to queue are refused

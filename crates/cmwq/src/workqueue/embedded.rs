@@ -23,7 +23,7 @@ impl<T> EmbeddedWork<T> {
     }
 
     /// The reference of an instance that was removed, if any.
-    fn removed(&self, removed: bool) -> Option<Arc<T>> {
+    pub(super) fn removed(&self, removed: bool) -> Option<Arc<T>> {
         // SAFETY: the caller has removed the instance.
         removed.then(|| unsafe { self.reclaim() })
     }

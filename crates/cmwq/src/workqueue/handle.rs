@@ -19,7 +19,6 @@
 //!
 //! So the claim names the generation ([`Slot::claim_end`]): thread A's is refused, since the end of generation 1 was claimed before.
 
-use super::queueing::NotPublished;
 use super::{BatchQueued, Queued, Workqueue};
 use crate::engine::{self, epochs};
 use crate::error::Error;
@@ -29,7 +28,6 @@ use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sys::epoch::{EpochPin, MaybeShared, Replaced};
 use crate::sys::probe;
-use crate::workqueue::parts::core::WqCore;
 use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -200,9 +198,12 @@ impl WorkqueueHandle {
         let issuer = self.issuer();
         // SAFETY: by the caller's promise.
         match unsafe { queue_again(issuer, item) } {
-            Again::Done(queued) => Ok(queued),
-            // SAFETY: as above.
-            Again::Otherwise(claimed) => unsafe { self.queue_anew(issuer, item, claimed) },
+            Ok(queued) => Ok(queued),
+            Err(claimed) => {
+                // SAFETY: as above.
+                let queued = unsafe { self.queue_anew(issuer, None, item, claimed) };
+                queued.map_err(|_| NoSuchWorkqueue)
+            }
         }
     }
 
@@ -215,10 +216,11 @@ impl WorkqueueHandle {
     unsafe fn queue_anew(
         self,
         issuer: Issuer,
+        requested: Option<usize>,
         item: NonNull<RawWork>,
         claimed: Option<Pending>,
-    ) -> Result<Queued, NoSuchWorkqueue> {
-        let outcome = {
+    ) -> Result<Queued, Error> {
+        let (queue, why) = {
             let pin = epochs().pin(issuer.cpu);
             let queue = match self.load(&pin) {
                 Ok(queue) => queue,
@@ -227,9 +229,10 @@ impl WorkqueueHandle {
                     if let Some(item) = claimed {
                         item.release();
                     }
-                    return Err(none);
+                    return Err(none.into());
                 }
             };
+            requested.map_or(Ok(()), |cpu| queue.must_have(cpu))?;
             if claimed.is_none() {
                 publish_begins(item.addr().get());
             }
@@ -238,9 +241,12 @@ impl WorkqueueHandle {
                 Ok(item) => item,
                 Err(why_not) => return Ok(why_not),
             };
-            result_of(queue, queue.core.publish_within(&pin, issuer, None, item))
+            match queue.core.publish_within(&pin, issuer, requested, item) {
+                Ok(()) => return Ok(Queued::Accepted),
+                Err(why) => (queue.core.clone(), why),
+            }
         };
-        Ok(outcome.unwrap_or_else(|left| left.outside_the_gate(None)))
+        Ok(queue.not_published(why, requested).into())
     }
 
     /// The calling thread's identity as an issuer that uses this handle. Queues used without a handle have even numbers.
@@ -262,22 +268,8 @@ impl WorkqueueHandle {
     /// As for [`Workqueue::queue_raw`].
     pub unsafe fn queue_raw_on(self, cpu: usize, item: NonNull<RawWork>) -> Result<Queued, Error> {
         spawn_history::let_go();
-        let outcome = {
-            let issuer = self.issuer();
-            let pin = epochs().pin(issuer.cpu);
-            let queue = self.load(&pin)?;
-            queue.must_have(cpu)?;
-            // SAFETY: by the caller's promise.
-            let item = match unsafe { claim(item) } {
-                Ok(item) => item,
-                Err(why_not) => return Ok(why_not),
-            };
-            result_of(
-                queue,
-                queue.core.publish_within(&pin, issuer, Some(cpu), item),
-            )
-        };
-        Ok(outcome.unwrap_or_else(|left| left.outside_the_gate(Some(cpu))))
+        // SAFETY: by the caller's promise.
+        unsafe { self.queue_anew(self.issuer(), Some(cpu), item, None) }
     }
 
     /// As [`Workqueue::queue_raw_batch`].
@@ -342,51 +334,23 @@ unsafe fn claim(item: NonNull<RawWork>) -> Result<Pending, Queued> {
     unsafe { Pending::claim(item) }.map_err(Queued::from)
 }
 
-/// The result of queueing by the cached route.
-enum Again {
-    Done(Queued),
-    /// The route has to be looked up; the item, if it was claimed.
-    Otherwise(Option<Pending>),
-}
-
-/// Queues the item by the cached route, if the calling thread's last one was for `issuer`.
+/// Queues the item by the cached route, if the calling thread's last one was for `issuer`. An error: the route has to be looked up; the item,
+/// if it was claimed.
 ///
 /// # Safety
 /// As for [`Workqueue::queue_raw`].
 #[inline]
-unsafe fn queue_again(issuer: Issuer, item: NonNull<RawWork>) -> Again {
+unsafe fn queue_again(issuer: Issuer, item: NonNull<RawWork>) -> Result<Queued, Option<Pending>> {
     // With tracing, every event is reported: no cached route.
     if probe::events_wanted() {
-        return Again::Otherwise(None);
+        return Err(None);
     }
     // SAFETY: by the caller's promise.
     match claim_and_publish_again(issuer, || unsafe { claim(item) }) {
-        None => Again::Otherwise(None),
-        Some(Ok(Ok(()))) => Again::Done(Queued::Accepted),
-        Some(Ok(Err(item))) => Again::Otherwise(Some(item)),
-        Some(Err(why_not)) => Again::Done(why_not),
-    }
-}
-
-/// What is left to do with the epoch unpinned.
-struct Left(Arc<WqCore>, NotPublished);
-
-impl Left {
-    #[cold]
-    fn outside_the_gate(self, requested: Option<usize>) -> Queued {
-        let Left(queue, why) = self;
-        match queue.not_published(why, requested) {
-            Ok(()) => Queued::Accepted,
-            Err(why) => Queued::Refused(why),
-        }
-    }
-}
-
-#[inline]
-fn result_of(queue: &Workqueue, result: Result<(), NotPublished>) -> Result<Queued, Left> {
-    match result {
-        Ok(()) => Ok(Queued::Accepted),
-        Err(why) => Err(Left(queue.core.clone(), why)),
+        None => Err(None),
+        Some(Ok(Ok(()))) => Ok(Queued::Accepted),
+        Some(Ok(Err(item))) => Err(Some(item)),
+        Some(Err(why_not)) => Ok(why_not),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::error::{Error, Refused};
 use crate::item::closure::{self, Small};
 use crate::item::{Pending, address_of};
 use crate::pool::{
-    Granted, Issuer, Pool, PoolKind, publish_closure_again, publish_item_again,
+    Granted, Issuer, Pool, PoolFor, publish_closure_again, publish_item_again,
     publish_with_handle_again, spawn_history,
 };
 use crate::sys::atomic::Ordering;
@@ -21,19 +21,14 @@ use crate::workqueue::parts::route;
 use std::sync::Arc;
 
 /// Why there is no route to a pool workqueue.
-enum NoRoute {
+pub(crate) enum NoRoute {
     Refused(Refused),
-    /// The queue is deprecated, and this is its first use.
+    /// The queue is deprecated, and this is its first use, which has to be reported with the epoch unpinned.
     FirstUse,
 }
 
-/// Why an item was not published.
-pub(crate) enum NotPublished {
-    /// The item was released.
-    Refused(Refused),
-    /// The queue is deprecated, and this is its first use, which has to be reported with the epoch unpinned.
-    FirstUse(Pending),
-}
+/// An item that was not published, and why.
+pub(crate) type NotPublished = (Pending, NoRoute);
 
 /// The pool of this number, if it belongs to this process.
 pub(crate) fn pool_of_process<'g>(pool: u32, pin: &'g EpochPin<'_>) -> Option<&'g Arc<Pool>> {
@@ -111,17 +106,18 @@ impl WqCore {
     #[inline(never)]
     pub(crate) fn not_published(
         &self,
-        why: NotPublished,
+        (item, why): NotPublished,
         requested: Option<usize>,
     ) -> Result<(), Refused> {
         match why {
-            NotPublished::Refused(why) => {
+            NoRoute::Refused(why) => {
+                item.release();
                 if why == Refused::Draining {
                     self.warn_dropped();
                 }
                 Err(why)
             }
-            NotPublished::FirstUse(item) => {
+            NoRoute::FirstUse => {
                 // The item first: other threads may wait for it to reach a list.
                 let func = address_of(item.func());
                 let first = self.unused.swap(0, Ordering::Relaxed) != 0;
@@ -151,11 +147,7 @@ impl WqCore {
     ) -> Result<(), NotPublished> {
         let (pwq, stays_in) = match self.route(pin, issuer, requested) {
             Ok(route) => route,
-            Err(NoRoute::Refused(why)) => {
-                item.release();
-                return Err(NotPublished::Refused(why));
-            }
-            Err(NoRoute::FirstUse) => return Err(NotPublished::FirstUse(item)),
+            Err(why) => return Err((item, why)),
         };
         if probe::events_wanted() {
             self.tell_queued(requested, pwq, &item);
@@ -438,8 +430,8 @@ impl WqCore {
     #[inline(never)]
     fn tell_queued(&self, requested: Option<usize>, pwq: &Pwq, item: &Pending) {
         let cpu = match pwq.pool.attrs.kind {
-            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) => Some(cpu),
-            PoolKind::Unbound => None,
+            PoolFor::PerCpu(cpu) | PoolFor::Bh(cpu) => Some(cpu),
+            PoolFor::Unbound => None,
         };
         let func = address_of(item.func());
         let queue = (Queue::id(self), self.name.as_str());

@@ -70,7 +70,7 @@ fn changes_that_a_kind_does_not_take_are_refused() {
     let (unbound, per_cpu, bh, ordered) = (
         engine.workqueue("u").build().unwrap(),
         engine.workqueue("p").per_cpu().build().unwrap(),
-        engine.workqueue("b").bh().build().unwrap(),
+        engine.workqueue("b").per_cpu().bh().build().unwrap(),
         engine.workqueue("o").ordered().build().unwrap(),
     );
     let kinds = [&unbound, &per_cpu, &bh, &ordered].map(|wq| wq.kind());

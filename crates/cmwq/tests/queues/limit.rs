@@ -337,7 +337,7 @@ fn the_parameter_takes_what_it_shows_and_refuses_the_rest() {
             (limit.into(), limit.into())
         );
     }
-    for text in ["0", "", "-1", "two", "1.5"] {
+    for text in ["0", "", "-1", "+1", "1.5", "Auto", "4294967296", " 1"] {
         engine.set_parameter("cpu_limit", text).expect_err(text);
         assert_eq!(shown("cpu_limit"), "65");
     }

@@ -4,7 +4,7 @@
 //! immutable value that is replaced as a whole.
 
 use super::key::PoolKey;
-use crate::pool::{Binding, PoolKind};
+use crate::pool::{Binding, PoolFor};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicUsize};
 use crate::sys::cpu;
@@ -74,18 +74,24 @@ impl CpuMap {
 // All issuers read it, and it is hardly ever written: no written data may share its cache lines.
 #[repr(align(128))]
 pub(crate) struct Cpus {
+    pub(crate) set: Set,
     map: CpuMap,
-    /// CPUs of the machine that the process may use.
-    real: CpuSet,
     /// CPUs of the topology that may be used.
     usable: CpuSet,
-    /// The unbound mask as it was requested.
-    requested: CpuSet,
     /// Where unbound items may run: the requested mask as far as it is usable, or all usable CPUs.
     unbound: CpuSet,
-    /// Unbound items that name no CPU go round all CPUs.
-    force_round_robin: bool,
     cursors: Arc<Cursors>,
+}
+
+/// What was set by the system and by the program; all else follows from it.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Set {
+    /// CPUs of the machine that the process may use.
+    pub(crate) real: CpuSet,
+    /// The unbound mask as it was requested.
+    pub(crate) requested: CpuSet,
+    /// Unbound items that name no CPU go round all CPUs.
+    pub(crate) force_round_robin: bool,
 }
 
 /// Round-robin cursors of unbound items that are queued from CPUs where they may not run. Indexed by the CPU of the issuer: the CPU that its last
@@ -113,75 +119,39 @@ impl Cursors {
 }
 
 impl Cpus {
-    /// `real`: CPUs of the machine that the process may use.
-    pub(crate) fn new(
-        topology: &Topology,
-        real: CpuSet,
-        requested: CpuSet,
-        force_round_robin: bool,
-    ) -> Cpus {
+    pub(crate) fn new(topology: &Topology, set: Set) -> Cpus {
         let cursors = Arc::new(Cursors::new(topology));
-        Cpus::with_cursors(topology, real, requested, force_round_robin, cursors)
+        Cpus::with_cursors(topology, set, cursors)
     }
 
-    fn with_cursors(
-        topology: &Topology,
-        real: CpuSet,
-        requested: CpuSet,
-        force_round_robin: bool,
-        cursors: Arc<Cursors>,
-    ) -> Cpus {
+    fn with_cursors(topology: &Topology, set: Set, cursors: Arc<Cursors>) -> Cpus {
         let usable = if topology.is_injected() {
             topology.allowed().intersection(topology.online())
         } else {
-            topology.cpus().intersection(&real)
+            topology.cpus().intersection(&set.real)
         };
-        let wanted = requested.intersection(&usable);
+        let wanted = set.requested.intersection(&usable);
         Cpus {
-            map: CpuMap::new(topology, &real),
-            real,
+            map: CpuMap::new(topology, &set.real),
             unbound: if wanted.is_empty() {
                 usable.clone()
             } else {
                 wanted
             },
             usable,
-            requested,
-            force_round_robin,
+            set,
             cursors,
         }
     }
 
-    /// The same with other real CPUs.
-    pub(crate) fn on(&self, topology: &Topology, real: CpuSet) -> Cpus {
-        let (requested, cursors) = (self.requested.clone(), self.cursors.clone());
-        Cpus::with_cursors(topology, real, requested, self.force_round_robin, cursors)
-    }
-
-    /// The same with another unbound mask.
-    pub(crate) fn for_unbound(&self, topology: &Topology, requested: CpuSet) -> Cpus {
-        let (real, cursors) = (self.real.clone(), self.cursors.clone());
-        Cpus::with_cursors(topology, real, requested, self.force_round_robin, cursors)
-    }
-
-    /// The same with round robin of unbound items forced or not.
-    pub(crate) fn forcing(&self, topology: &Topology, force_round_robin: bool) -> Cpus {
-        let (real, requested) = (self.real.clone(), self.requested.clone());
-        let cursors = self.cursors.clone();
-        Cpus::with_cursors(topology, real, requested, force_round_robin, cursors)
+    /// The same with other settings.
+    pub(crate) fn with(&self, topology: &Topology, set: Set) -> Cpus {
+        Cpus::with_cursors(topology, set, self.cursors.clone())
     }
 
     /// The real CPU behind a CPU of the topology.
     pub(crate) fn real_of(&self, cpu: usize) -> Option<usize> {
         self.map.real(cpu)
-    }
-
-    pub(crate) fn forces_round_robin(&self) -> bool {
-        self.force_round_robin
-    }
-
-    pub(crate) fn real(&self) -> &CpuSet {
-        &self.real
     }
 
     pub(crate) fn unbound(&self) -> &CpuSet {
@@ -193,25 +163,19 @@ impl Cpus {
         &self.usable
     }
 
-    pub(crate) fn requested(&self) -> &CpuSet {
-        &self.requested
-    }
-
     /// Where the workers of a pool run, and how many at a time. If a pool's CPU may not be used, its workers run on the unbound CPUs.
     pub(crate) fn binding(&self, key: &PoolKey) -> Binding {
         let cpus = match key.kind {
-            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) if !self.usable.contains(cpu) => {
-                &self.unbound
-            }
+            PoolFor::PerCpu(cpu) | PoolFor::Bh(cpu) if !self.usable.contains(cpu) => &self.unbound,
             _ => &key.pod,
         };
         let target = match key.kind {
-            PoolKind::Bh(_) => 1,
+            PoolFor::Bh(_) => 1,
             _ => cpus.len() as u32,
         };
         let associated = match key.kind {
-            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) => self.usable.contains(cpu),
-            PoolKind::Unbound => false,
+            PoolFor::PerCpu(cpu) | PoolFor::Bh(cpu) => self.usable.contains(cpu),
+            PoolFor::Unbound => false,
         };
         Binding {
             cpus: self.map.binding(cpus),
@@ -248,7 +212,7 @@ impl Cpus {
 
     #[inline]
     fn stays_at(&self, here: usize) -> bool {
-        self.unbound.contains(here) && !self.force_round_robin
+        self.unbound.contains(here) && !self.set.force_round_robin
     }
 
     /// The CPU that the calling thread, on `real`, is on or has declared. `None`: the topology does not know it.
@@ -305,17 +269,12 @@ mod tests {
     /// Eight CPUs, each a real one, of which unbound items may use the last four.
     fn cpus() -> Cpus {
         let topology = Topology::from_synthetic("core:8 pu:1").unwrap();
-        Cpus::new(&topology, (0..8).collect(), (4..8).collect(), false)
-    }
-
-    #[test]
-    fn threads_that_queue_one_item_each_do_not_meet_on_one_cpu() {
-        let cpus = cpus();
-        let one = || cpus.issuing(2, false);
-        let went: Vec<usize> = (0..8)
-            .map(|_| std::thread::scope(|scope| scope.spawn(one).join().unwrap()))
-            .collect();
-        assert_eq!(went, [4, 5, 6, 7, 4, 5, 6, 7]);
+        let set = Set {
+            real: (0..8).collect(),
+            requested: (4..8).collect(),
+            force_round_robin: false,
+        };
+        Cpus::new(&topology, set)
     }
 
     #[test]
@@ -327,11 +286,18 @@ mod tests {
         assert_eq!([from(&cpus, 3), from(&cpus, 2)], [4, 6]);
         // Issuers on CPUs of the mask stay there.
         assert_eq!([from(&cpus, 5), from(&cpus, 5)], [5, 5]);
-        let changed = cpus.for_unbound(&topology, (0..8).filter(|cpu| cpu % 2 == 1).collect());
+        let with = |requested: &str, force_round_robin| {
+            let set = Set {
+                requested: requested.parse().unwrap(),
+                force_round_robin,
+                ..cpus.set.clone()
+            };
+            cpus.with(&topology, set)
+        };
+        let changed = with("1,3,5,7", false);
         assert_eq!([from(&changed, 2), from(&changed, 2)], [7, 1]);
         // With round robin forced, the items of a CPU begin behind it.
-        let forced = cpus.for_unbound(&topology, (0..8).collect());
-        let forced = forced.forcing(&topology, true);
+        let forced = with("0-7", true);
         assert_eq!([from(&forced, 6), from(&forced, 6)], [7, 0]);
         // A CPU that the topology does not know goes round as well.
         assert_eq!([from(&cpus, 77), from(&cpus, 77)], [6, 7]);

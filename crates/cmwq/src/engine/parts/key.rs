@@ -1,12 +1,12 @@
 //! The key of a pool.
 
-use crate::pool::{PoolKind, WorkerThreads};
+use crate::pool::{PoolFor, WorkerThreads};
 use crate::topology::CpuSet;
 
 /// Two requests share a pool if and only if their keys are equal. Neither the scope nor orderedness is part of the key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PoolKey {
-    pub(crate) kind: PoolKind,
+    pub(crate) kind: PoolFor,
     pub(crate) nice: i32,
     /// Where the workers run.
     pub(crate) pod: CpuSet,

@@ -163,19 +163,6 @@ fn out_of_files() -> bool {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
-    use crate::error::CPU_LIMITS;
-
-    #[test]
-    fn settings_read_back_and_others_are_refused() {
-        let workers = CpuLimit::Workers(NonZeroU32::new(7).unwrap());
-        for setting in [CpuLimit::Auto, CpuLimit::None, workers] {
-            assert_eq!(setting.to_string().parse::<CpuLimit>().unwrap(), setting);
-        }
-        for text in ["", "0", "-1", "+1", "1.5", "Auto", "4294967296", " 1"] {
-            let error = text.parse::<CpuLimit>().unwrap_err().to_string();
-            assert!(error.contains(CPU_LIMITS), "{error}");
-        }
-    }
 
     fn limit(setting: CpuLimit, quota_cpus: Option<f64>) -> Limit {
         let quota = quota_cpus.map(|cpus| GroupLimit {

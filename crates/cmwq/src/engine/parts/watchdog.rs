@@ -25,8 +25,8 @@ const BEATS: u64 = 8;
 pub(crate) struct Watchdog {
     threshold_ns: AtomicU64,
     /// The process is aborted at the report with this number, and at the report of a stall that has lasted for this long; 0: never.
-    panic_on_stall: AtomicU32,
-    panic_on_stall_ns: AtomicU64,
+    pub(in crate::engine) panic_on_stall: AtomicU32,
+    pub(in crate::engine) panic_on_stall_ns: AtomicU64,
     state: Mutex<State>,
     pub(in crate::engine) reports: Mutex<Reports>,
 }
@@ -97,23 +97,6 @@ impl Watchdog {
         Some((stalled, state.next_ns(now_ns, threshold_ns)))
     }
 
-    pub(crate) fn panic_on_stall(&self) -> u32 {
-        self.panic_on_stall.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_panic_on_stall(&self, reports: u32) {
-        self.panic_on_stall.store(reports, Ordering::Relaxed);
-    }
-
-    pub(crate) fn panic_on_stall_time(&self) -> Duration {
-        Duration::from_nanos(self.panic_on_stall_ns.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn set_panic_on_stall_time(&self, time: Duration) {
-        self.panic_on_stall_ns
-            .store(clock::saturated_ns(time), Ordering::Relaxed);
-    }
-
     pub(in crate::engine) fn aborts_at(&self) -> Option<u64> {
         self.reports.lock().aborts_at
     }
@@ -122,7 +105,7 @@ impl Watchdog {
     pub(in crate::engine) fn verdict(&self, reports: u32, stalled: &[Stall]) -> Option<String> {
         let ready = stalled.iter().filter(|(list, _)| is_of_the_pool(*list));
         let longest = ready.map(|(_, ns)| *ns).max()?;
-        let most = self.panic_on_stall();
+        let most = self.panic_on_stall.load(Ordering::Relaxed);
         let time = self.panic_on_stall_ns.load(Ordering::Relaxed);
         if most != 0 && reports >= most {
             Some(format!(

@@ -76,7 +76,6 @@ impl<'b> Chain<'b> {
             self.fill(chunks, load);
         } else if self.newest.is_none() && self.open.write_ahead(chunks.serial(), &load, self.ahead)
         {
-            load.hand_on();
             self.ahead += 1;
         } else {
             self.leave_open_chunk(chunks, load);
@@ -91,9 +90,8 @@ impl<'b> Chain<'b> {
 
     fn fill<L: Load>(&mut self, chunks: &Chunks, load: L) {
         let filling = self.filling.as_mut();
-        match filling.is_some_and(|filling| filling.add(&load)) {
-            true => load.hand_on(),
-            false => self.begin_filling(chunks, load),
+        if !filling.is_some_and(|filling| filling.add(&load)) {
+            self.begin_filling(chunks, load);
         }
     }
 
@@ -101,7 +99,6 @@ impl<'b> Chain<'b> {
     fn begin_filling<L: Load>(&mut self, chunks: &Chunks, load: L) {
         self.end_filling();
         self.filling = Some(chunks.begin_filling(&load));
-        load.hand_on();
     }
 
     /// Publishes what was written to the open chunk; if that is closed, it goes into a chunk of the chain.

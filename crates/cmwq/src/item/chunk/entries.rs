@@ -346,6 +346,7 @@ impl Chunk {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
+    use crate::item::Callable;
     use crate::item::chunk::load::WithHandle;
     use crate::item::chunk::open::Open;
     use crate::item::chunk::part::Part;

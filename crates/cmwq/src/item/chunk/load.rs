@@ -4,7 +4,7 @@ use super::entries::{Chunk, Contents, HANDLE, TOGETHER};
 use crate::item::closure::Small;
 use crate::item::raw::{Pending, address_of};
 
-/// What is added to a chunk.
+/// What is added to a chunk, which owns it from then on. The value itself has nothing to drop.
 pub(crate) trait Load {
     const CONTENTS: Contents;
     /// What all entries must have in common.
@@ -18,8 +18,6 @@ pub(crate) trait Load {
     fn item(&self) -> usize {
         0
     }
-    /// The chunk owns it from now on.
-    fn hand_on(self);
     /// Writes the entry.
     ///
     /// # Safety
@@ -45,11 +43,6 @@ impl Load for Pending {
         // SAFETY: by the contract.
         unsafe { chunk.about.items[place / TOGETHER].0[place % TOGETHER].set(Some(self.as_ptr())) };
     }
-
-    #[inline]
-    fn hand_on(self) {
-        Pending::hand_on(self);
-    }
 }
 
 impl Load for &Small {
@@ -70,9 +63,6 @@ impl Load for &Small {
         // SAFETY: by the contract.
         unsafe { chunk.about.closures[place / TOGETHER].0[place % TOGETHER].set(self.payload()) };
     }
-
-    #[inline]
-    fn hand_on(self) {}
 }
 
 /// A closure with a handle, and the item that it is as long as the handle exists, which has its destination.
@@ -107,10 +97,5 @@ impl Load for WithHandle<'_> {
             self.closure.put(chunk, place);
             chunk.about.with_handle.set(Some(self.item.as_ptr()));
         }
-    }
-
-    #[inline]
-    fn hand_on(self) {
-        self.item.hand_on();
     }
 }

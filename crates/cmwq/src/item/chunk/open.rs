@@ -71,7 +71,6 @@ impl Open {
         }
         self.next.set(place + 1);
         self.with_handle.set(load.item());
-        load.hand_on();
         Ok(())
     }
 
@@ -261,7 +260,6 @@ impl Chunks {
         let chunk = NonNull::from(Box::leak(chunk));
         open.begin(self.serial, chunk, load.number(), 1);
         open.with_handle.set(load.item());
-        load.hand_on();
         chunk.cast()
     }
 }

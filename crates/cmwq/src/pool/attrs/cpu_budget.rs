@@ -114,6 +114,7 @@ impl Bucket {
 }
 
 /// The CPU time that the process may use, as an engine accounts for it.
+#[derive(Default)]
 pub(crate) struct CpuBudget {
     /// There is a quota.
     on: AtomicBool,
@@ -124,19 +125,6 @@ pub(crate) struct CpuBudget {
     bucket: Mutex<Option<Bucket>>,
     /// Threads that pause sleep on it; it changes with the quota.
     changes: AtomicU32,
-}
-
-impl Default for CpuBudget {
-    fn default() -> Self {
-        CpuBudget {
-            on: AtomicBool::new(false),
-            check_ns: AtomicU64::new(0),
-            paused_until_ns: AtomicU64::new(0),
-            pauses: AtomicU64::new(0),
-            bucket: Mutex::new(None),
-            changes: AtomicU32::new(0),
-        }
-    }
 }
 
 impl CpuBudget {

@@ -6,21 +6,21 @@ use super::threads::WorkerThreads;
 use crate::topology::CpuSet;
 use std::sync::Arc;
 
-/// The kind of a pool.
+/// What a pool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum PoolKind {
-    /// For a pod: as many running workers as it has CPUs.
+pub enum PoolFor {
+    /// A pod: as many running workers as it has CPUs.
     Unbound,
-    /// For one CPU: one running worker, bound to it while it may be used.
+    /// One CPU: one running worker, bound to it while it may be used.
     PerCpu(usize),
-    /// For one CPU: one worker, which runs one item at a time, in order, whether it blocks or not.
+    /// One CPU: one worker, which runs one item at a time, in order, whether it blocks or not.
     Bh(usize),
 }
 
 /// What the workers need to know of their pool, and what does not change.
 #[derive(Clone)]
 pub(crate) struct PoolAttrs {
-    pub(crate) kind: PoolKind,
+    pub(crate) kind: PoolFor,
     /// Nice level of the workers, -20 to 19.
     pub(crate) nice: i32,
     /// A strict pool neither steals nor is stolen from.

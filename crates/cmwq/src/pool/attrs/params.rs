@@ -4,9 +4,7 @@
 use super::cpu_budget::CpuBudget;
 use super::function_counts::FunctionCounts;
 use super::slots::RunningSlots;
-use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
-use std::time::Duration;
 
 /// How long an item of a per-CPU pool may compute before others are started beside it.
 pub(crate) const CPU_INTENSIVE_NS: u64 = 10_000_000;
@@ -27,13 +25,6 @@ pub(crate) struct Params {
     /// Functions that slept where they must not.
     #[cfg(all(debug_assertions, not(cmwq_loom)))]
     pub(in crate::pool) sleepers: FunctionCounts,
-}
-
-impl Params {
-    pub(crate) fn set_cpu_intensive(&self, threshold: Duration) {
-        let ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
-        self.cpu_intensive_ns.store(ns, Ordering::Relaxed);
-    }
 }
 
 impl Default for Params {

@@ -18,6 +18,7 @@ pub(in crate::pool) trait Borrower: Send + Sync {
 }
 
 /// The running slots of one engine.
+#[derive(Default)]
 pub(crate) struct RunningSlots {
     state: Mutex<State>,
     /// Slots that pools in line wait for, and those held beyond the limit. A hint for holders.
@@ -46,16 +47,6 @@ pub(in crate::pool) enum Borrowed {
     InLine {
         tended: bool,
     },
-}
-
-impl Default for RunningSlots {
-    fn default() -> Self {
-        RunningSlots {
-            state: Mutex::new(State::default()),
-            wanted: AtomicU32::new(0),
-            limited: AtomicBool::new(false),
-        }
-    }
 }
 
 impl State {
@@ -193,7 +184,7 @@ impl RunningSlots {
     }
 
     /// Hands slots to the pools in line, first come, first served. Called with no pool's lock held.
-    pub(in crate::pool) fn hand_out(&self, overdue_ns: u64) {
+    pub(crate) fn hand_out(&self, overdue_ns: u64) {
         while let Some(pool) = self.next_in_line(overdue_ns) {
             let taken = pool.upgrade().is_some_and(|pool| pool.accept_slot());
             if !taken {

@@ -93,10 +93,10 @@ impl Pool {
     /// Wakes an idle worker of this pool as a thief, if the pool has a CPU to spare. If no worker is idle, a new one will steal.
     pub(in crate::pool) fn send_help(self: &Arc<Self>) -> bool {
         let mut guard = self.lock_beside_batches();
-        guard.call_no_thief();
+        guard.calls_no_thief = true;
         // A searching worker steals by itself. Hogs use CPUs too.
-        let computing = guard.running() + guard.hogs.workers();
-        let cpus = guard.target().saturating_sub(guard.hogs.extra());
+        let computing = guard.running() + guard.hogs.workers;
+        let cpus = guard.target().saturating_sub(guard.hogs.extra);
         if guard.dying || guard.searching() > 0 {
             return false;
         }
@@ -257,7 +257,7 @@ mod tests {
         let pools = pods.map(|(id, cpus)| {
             let pool = stubs::saturated(&group, id, cpus, 1);
             let mut guard = pool.lock();
-            guard.call_no_thief();
+            guard.calls_no_thief = true;
             guard.pace.note(1_000_000);
             drop(guard);
             pool
@@ -265,7 +265,7 @@ mod tests {
         pools[0].call_thief();
         let thief = |pool: &Arc<Pool>| {
             let mut guard = pool.lock();
-            guard.call_no_thief();
+            guard.calls_no_thief = true;
             guard.thief
         };
         assert_eq!(thief(&pools[0]), Thief::NoneIdle);

@@ -1,7 +1,7 @@
 //! CPU hogs: how long an item may compute before its worker is one, and room for others beside them.
 #![forbid(unsafe_code)]
 
-use crate::pool::attrs::kind::PoolKind;
+use crate::pool::attrs::kind::PoolFor;
 use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::WorkerState;
 use crate::sys::atomic::Ordering;
@@ -15,20 +15,20 @@ impl Pool {
     /// The CPU time, in ns, after which an item of this pool is a hog; `None`: never.
     pub(in crate::pool) fn hog_threshold_ns(&self) -> Option<u64> {
         let threshold = self.attrs.params.cpu_intensive_ns.load(Ordering::Relaxed);
-        let slow = self.attrs.kind == PoolKind::Unbound && self.attrs.params.slots.is_limited();
+        let slow = self.attrs.kind == PoolFor::Unbound && self.attrs.params.slots.is_limited();
         let threshold = threshold.saturating_mul(if slow { LATER_IF_LIMITED } else { 1 });
         // A BH pool runs one item at a time, whatever its items do.
-        (threshold != 0 && !matches!(self.attrs.kind, PoolKind::Bh(_))).then_some(threshold)
+        (threshold != 0 && !matches!(self.attrs.kind, PoolFor::Bh(_))).then_some(threshold)
     }
 
     /// Whether the monitor samples the pool for hogs even while nothing waits: those of per-CPU pools are counted and reported.
     pub(in crate::pool) fn counts_all_hogs(&self) -> bool {
-        matches!(self.attrs.kind, PoolKind::PerCpu(_)) && self.hog_threshold_ns().is_some()
+        matches!(self.attrs.kind, PoolFor::PerCpu(_)) && self.hog_threshold_ns().is_some()
     }
 
     /// At a tick of the monitor: `completed` items have ended since the last one, `passed_ns` ago.
     pub(in crate::pool) fn make_room_beside_hogs(self: &Arc<Self>, completed: u64, passed_ns: u64) {
-        if self.attrs.kind != PoolKind::Unbound {
+        if self.attrs.kind != PoolFor::Unbound {
             return;
         }
         let mut guard = self.lock();
@@ -63,7 +63,7 @@ impl Pool {
 impl Inner {
     /// How many more workers could begin an item now beside the hogs, those that are on their way left out.
     fn short_beside_hogs(&self) -> usize {
-        if self.hogs.extra() == 0 {
+        if self.hogs.extra == 0 {
             return 0;
         }
         let workers = self.workers.iter();
@@ -201,7 +201,7 @@ mod tests {
         let (pool, _) = hogged(&params, 20);
         let extra = |ms: u64, completed| {
             pool.make_room_beside_hogs(completed, ms * 1_000_000);
-            pool.lock().hogs.extra()
+            pool.lock().hogs.extra
         };
         assert_eq!([extra(98, 0), extra(2, 0)], [2, 4]);
         assert_eq!([extra(98, 0), extra(2, 0)], [4, 8]);
@@ -246,7 +246,7 @@ mod tests {
             .pool(71)
         };
         let threshold_of = |kind| pool(kind).hog_threshold_ns();
-        let kinds = [PoolKind::Unbound, PoolKind::PerCpu(0), PoolKind::Bh(0)];
+        let kinds = [PoolFor::Unbound, PoolFor::PerCpu(0), PoolFor::Bh(0)];
         assert_eq!(
             kinds.map(threshold_of),
             [Some(threshold), Some(threshold), None]
@@ -261,7 +261,7 @@ mod tests {
         params.cpu_intensive_ns.store(0, Ordering::Relaxed);
         assert_eq!(kinds.map(threshold_of), [None; 3]);
 
-        let pool = pool(PoolKind::PerCpu(0));
+        let pool = pool(PoolFor::PerCpu(0));
         hog_and_wait(&pool, 1, 20);
         let before = pool.lock().target();
         assert_eq!(targets(&pool, 3), [before; 3]);

@@ -20,7 +20,7 @@
 use super::sleepers::Sleepers;
 use crate::item::{WorkFn, address_of};
 use crate::pool::attrs::function_counts::worth_a_report;
-use crate::pool::attrs::kind::PoolKind;
+use crate::pool::attrs::kind::PoolFor;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::group::{Thief, WORTH_STEALING_NS};
 use crate::pool::state::hogs::Computing;
@@ -177,7 +177,7 @@ impl Pool {
         let (waiting, done) = guard.progress_since(watched);
         guard.note_standstill();
         // A pool with hogs may have more slots than its workers have taken yet.
-        let saturated = guard.running() >= guard.target() || guard.hogs.workers() > 0;
+        let saturated = guard.running() >= guard.target() || guard.hogs.workers > 0;
         let contended = saturated && (waiting > 0 || guard.others_want_slots());
         guard.thief = Thief::None;
         if !contended {
@@ -217,7 +217,7 @@ impl Pool {
         }
         watched.calm_ticks = 0;
         watched.contended = true;
-        if matches!(self.attrs.kind, PoolKind::Bh(_)) {
+        if matches!(self.attrs.kind, PoolFor::Bh(_)) {
             // One item at a time, whatever it does.
             return true;
         }
@@ -225,7 +225,7 @@ impl Pool {
             .pending_wakeups
             .allow(self.id, waiting, done, passed_ns);
         self.question_all(guard, watched);
-        if self.attrs.kind == PoolKind::Unbound {
+        if self.attrs.kind == PoolFor::Unbound {
             self.count_sleepers(&mut watched.sleepers);
         }
         self.make_room_beside_hogs(done, passed_ns);

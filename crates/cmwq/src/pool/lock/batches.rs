@@ -55,7 +55,7 @@ impl PoolGuard<'_> {
             .batches
             .first()
             .map_or(inner.next_batch, |&(_, serial)| serial);
-        self.pool().oldest_batch.set(oldest);
+        self.pool.oldest_batch.set(oldest);
     }
 
     #[cold]

@@ -4,7 +4,6 @@
 //! here and done after the unlock, on every way out.
 
 use crate::item::Completion;
-use crate::pool::attrs::kind::PoolKind;
 use crate::pool::queue::pwq::{Ended, PwqKey};
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
 use crate::pool::state::worker::WorkerHandle;
@@ -32,7 +31,9 @@ pub(in crate::pool) struct Asks {
     pub(in crate::pool) watch: bool,
     pub(in crate::pool) cull_later: bool,
     pub(in crate::pool) thief: bool,
+    /// A slot was given back for which a pool is in line.
     pub(in crate::pool) hand_out_slots: bool,
+    /// The pool is the first in line for a slot.
     pub(in crate::pool) slots: bool,
 }
 
@@ -42,9 +43,9 @@ pub(crate) struct PoolGuard<'p> {
     pub(in crate::pool) inner: Option<MutexGuard<'p, Inner>>,
     pub(in crate::pool) wake: Option<Arc<WorkerHandle>>,
     pub(in crate::pool) asks: Asks,
-    /// The release calls no thief.
+    /// The holder looks for a thief itself. A pool that it finds busy must not look for one in turn, and so on through all pools.
     pub(in crate::pool) calls_no_thief: bool,
-    /// The release hands out no slots.
+    /// The holder hands out slots itself, including those that this release gives back.
     pub(in crate::pool) hands_out_nothing: bool,
     /// What few holders leave.
     pub(in crate::pool) rest: Option<Box<Rest>>,
@@ -89,35 +90,6 @@ impl<'p> PoolGuard<'p> {
 
     pub(in crate::pool) fn note(&mut self, event: Event) {
         self.rest.get_or_insert_default().events.push(event);
-    }
-
-    /// The holder looks for a thief itself. A pool that it finds busy must not look for one in turn, and so on through all pools.
-    pub(in crate::pool) fn call_no_thief(&mut self) {
-        self.calls_no_thief = true;
-    }
-
-    /// The holder hands out slots itself, including those that this release gives back.
-    pub(in crate::pool) fn hand_out_nothing(&mut self) {
-        self.hands_out_nothing = true;
-    }
-
-    /// A slot was given back for which a pool is in line.
-    pub(in crate::pool) fn hand_out_later(&mut self) {
-        self.asks.hand_out_slots = !self.hands_out_nothing;
-    }
-
-    /// The pool is the first in line for a slot.
-    pub(in crate::pool) fn request_slots(&mut self) {
-        self.asks.slots = true;
-    }
-
-    #[inline]
-    pub(in crate::pool) fn pool(&self) -> &'p Arc<Pool> {
-        self.pool
-    }
-
-    pub(in crate::pool) fn kind(&self) -> PoolKind {
-        self.pool.attrs.kind
     }
 
     /// Notes what the end of an item set in motion.

@@ -20,7 +20,7 @@ const LONGEST_WAIT_NS: u64 = 100_000_000;
 impl Borrower for Pool {
     fn accept_slot(self: Arc<Self>) -> bool {
         let mut guard = self.lock_beside_batches();
-        guard.hand_out_nothing();
+        guard.hands_out_nothing = true;
         guard.holding.in_line = false;
         let needed = guard.is_limited() && !guard.dying && guard.slots < guard.cpus;
         let needed = needed && guard.something_waits();
@@ -63,11 +63,6 @@ impl Pool {
         guard.retarget();
     }
 
-    /// Slots have become free though no holder gave any back: the limit was raised.
-    pub(crate) fn hand_out_slots(params: &Params) {
-        params.slots.hand_out(0);
-    }
-
     /// The service thread's work on the line: holders of slots among `pools` are watched, and pools that have waited for long get a slot.
     /// Returns when to check again, if there is a line.
     pub(crate) fn tend_slots(params: &Params, pools: &[Arc<Pool>], now_ns: u64) -> Option<u64> {
@@ -94,12 +89,12 @@ impl Pool {
 
 impl PoolGuard<'_> {
     fn something_waits(&self) -> bool {
-        self.has_waiting() || !self.pool().inbox.is_empty()
+        self.has_waiting() || !self.pool.inbox.is_empty()
     }
 
     /// Whether pools in line wait for a slot that this one holds.
     pub(in crate::pool) fn others_want_slots(&self) -> bool {
-        self.is_limited() && self.pool().running_slots().others_want() > 0
+        self.is_limited() && self.pool.running_slots().others_want() > 0
     }
 
     /// The clock of turns. Models have no time: there a turn is over when an item has ended in it.
@@ -124,7 +119,7 @@ impl PoolGuard<'_> {
         if self.holding.in_line && !self.something_waits() {
             // A neighbour or a waiter has run it.
             self.holding.in_line = false;
-            let pool = self.pool();
+            let pool = self.pool;
             pool.running_slots().leave_line(pool);
         }
         self.owe_when_the_turn_is_over();
@@ -140,13 +135,13 @@ impl PoolGuard<'_> {
         self.slots -= back;
         self.holding.owed = self.holding.owed.saturating_sub(back).min(self.slots);
         self.retarget();
-        if self.pool().running_slots().give_back(back) {
-            self.hand_out_later();
+        if self.pool.running_slots().give_back(back) {
+            self.asks.hand_out_slots = !self.hands_out_nothing;
         }
     }
 
     fn owe_when_the_turn_is_over(&mut self) {
-        let wanted = self.pool().running_slots().others_want();
+        let wanted = self.pool.running_slots().others_want();
         if wanted == 0 || self.holding.owed > 0 || self.slots == 0 {
             return;
         }
@@ -169,7 +164,7 @@ impl PoolGuard<'_> {
     /// Something may wait, and all slots that the pool holds are used. `true`: it has one more.
     #[cold]
     pub(in crate::pool) fn borrow_slot(&mut self) -> bool {
-        let pool = self.pool();
+        let pool = self.pool;
         // While the pool owes a slot it would only give it back.
         let full = self.slots >= self.cpus || self.holding.owed > 0;
         if full || self.holding.in_line || !self.something_waits() {
@@ -187,7 +182,7 @@ impl PoolGuard<'_> {
                     pool.set_help_wanted(true);
                 }
                 if !tended {
-                    self.request_slots();
+                    self.asks.slots = true;
                 }
                 false
             }
@@ -199,7 +194,7 @@ impl PoolGuard<'_> {
         let free = self.is_limited()
             && self.slots < self.cpus
             && self.holding.owed == 0
-            && self.pool().running_slots().borrow_free();
+            && self.pool.running_slots().borrow_free();
         if free {
             self.add_slot();
         }

@@ -2,6 +2,7 @@
 //! chunk. Under the model checker a chunk has four entries, and a thread's second item in a row begins one.
 
 use super::*;
+use crate::item::Callable;
 use crate::item::closure::Small;
 use crate::pool::queue::together::Together;
 use crate::pool::submit::producer::{

@@ -91,7 +91,7 @@ fn who_has_no_slot_gets_on_when_the_limit_is_lifted_and_comes_back() {
             for (pool, _) in &limited.pools {
                 pool.follow_limit();
             }
-            Pool::hand_out_slots(&limited.params);
+            limited.params.slots.hand_out(0);
         }
         issuer.join().unwrap();
         limited.finish(&[own, beside]);

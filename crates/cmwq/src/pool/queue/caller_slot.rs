@@ -19,8 +19,8 @@
 //! where nothing has moved since its last tick. So an item that its thread does not join waits two milliseconds more at most.
 #![forbid(unsafe_code)]
 
-use crate::item::{ItemSlot, Pending, RawWork};
-use crate::pool::task::call::{Callable, call};
+use crate::item::{Callable, ItemSlot};
+use crate::pool::task::call::call;
 use crate::pool::task::current::Current;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
@@ -33,7 +33,7 @@ use std::sync::Arc;
 const NO_COLOUR: u32 = u32::MAX;
 
 pub(crate) struct CallerSlot {
-    pub(in crate::pool) item_slot: CachePadded<ItemSlot>,
+    pub(crate) item_slot: CachePadded<ItemSlot>,
     /// Items run here. Only the slot's thread writes it.
     pub(in crate::pool) runs: AtomicU64,
     /// The function that it runs, or ran last. Only the slot's thread writes it.
@@ -67,25 +67,7 @@ impl CallerSlot {
         })
     }
 
-    /// By its thread: puts an item there. Returns it if the caller slot was closed, or its item runs.
-    #[inline]
-    pub(crate) fn put(&self, item: Pending) -> Result<(), Pending> {
-        self.item_slot.put(item)
-    }
-
-    /// By its thread: takes the item that it has put there. `None`: the caller slot was closed, and the item is in its pool.
-    #[inline]
-    pub(crate) fn take(&self, item: &RawWork) -> Option<Pending> {
-        self.item_slot.take(item)
-    }
-
-    /// By its thread.
-    #[inline]
-    pub(crate) fn is_closed(&self) -> bool {
-        self.item_slot.is_closed()
-    }
-
-    /// Runs an item that was [taken](Self::take), and begun. Tells whether it panicked, and whether the caller slot was closed meanwhile:
+    /// By its thread: runs an item that was taken out of it, and begun. Tells whether it panicked, and whether the caller slot was closed meanwhile:
     /// then the caller reports the end of this run to the pool.
     #[inline]
     pub(crate) fn run(&self, begun: impl Callable, current: Current) -> (bool, bool) {

@@ -96,21 +96,6 @@ mod tests {
     use super::Colours;
 
     #[test]
-    fn the_last_item_of_a_flushed_colour_is_told_once() {
-        let mut colours = Colours::new(15);
-        colours.transition_none_to_in_flight(2);
-        assert!(colours.transition_current_to_flushing(15, 0));
-        colours.transition_none_to_in_flight(1);
-        assert!(!colours.transition_in_flight_to_none(15, 1));
-        assert!(colours.is_flushing());
-        assert!(colours.transition_in_flight_to_none(15, 1));
-        assert!(!colours.is_flushing());
-        assert_eq!(colours.in_flight(), 1);
-        assert!(!colours.transition_in_flight_to_none(0, 1));
-        assert!(!colours.transition_current_to_flushing(0, 1));
-    }
-
-    #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "under the colour that it was accepted under")]
     fn an_item_that_ends_under_another_colour_is_noticed() {

@@ -58,17 +58,6 @@ mod tests {
     use super::HeldCredits;
 
     #[test]
-    fn what_is_not_used_goes_back() {
-        let mut credits = HeldCredits::default();
-        credits.transition_store_to_unused(4);
-        credits.transition_unused_to_used(3);
-        credits.transition_used_to_unused(1);
-        assert_eq!((credits.used(), credits.unused()), (2, 2));
-        assert_eq!(credits.transition_unused_to_store(), 2);
-        assert_eq!((credits.used(), credits.unused()), (2, 0));
-    }
-
-    #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "an active item has a credit")]
     fn an_active_item_without_a_credit_is_noticed() {

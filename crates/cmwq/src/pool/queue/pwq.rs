@@ -187,10 +187,6 @@ impl<O> PoolWorkqueue<O> {
         stats.started + stats.completed
     }
 
-    pub(in crate::pool) fn is_plugged(&self) -> bool {
-        self.plugged
-    }
-
     /// The queue's identity, for comparing only.
     #[inline]
     pub(crate) fn front_id(&self) -> usize {
@@ -216,16 +212,11 @@ impl<O> PoolWorkqueue<O> {
     /// Uses a credit for one more active item, and takes a portion from the store if none is at hand.
     #[inline]
     pub(in crate::pool) fn use_credit(&mut self) -> bool {
-        if self.credits.unused() == 0 {
-            self.stats.limit_visits += 1;
-            self.credits
-                .transition_store_to_unused(self.limit.take_portion());
-            if self.credits.unused() == 0 {
-                return false;
-            }
+        let any = self.credits_at_hand(1) > 0;
+        if any {
+            self.credits.transition_unused_to_used(1);
         }
-        self.credits.transition_unused_to_used(1);
-        true
+        any
     }
 
     /// Whether its items may run in batches: no end has to be reported at once.

@@ -1,9 +1,9 @@
 //! What a pool does, copied under its lock and printed without.
 #![forbid(unsafe_code)]
 
-use super::state::{self, PoolFor, PoolState, RunState};
+use super::state::{self, PoolState, RunState};
 use crate::item::{RawWork, WorkFn, address_of};
-use crate::pool::attrs::kind::PoolKind;
+use crate::pool::attrs::kind::PoolFor;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::pool::Pool;
 use crate::pool::state::worker::{Busy, WorkerSlot, WorkerState};
@@ -101,7 +101,7 @@ fn worker((id, slot): (u32, &WorkerSlot)) -> state::WorkerState {
 impl PoolGuard<'_> {
     fn flags(&self) -> u32 {
         [
-            (matches!(self.kind(), PoolKind::Bh(_)), flags::BH),
+            (matches!(self.pool.attrs.kind, PoolFor::Bh(_)), flags::BH),
             (self.creating, flags::MANAGER_ACTIVE),
             (!self.associated, flags::DISASSOCIATED),
         ]
@@ -178,7 +178,7 @@ impl Pool {
                 let (limit, held) = shared.limit_and_held();
                 (shared.name().to_owned(), limit, held)
             }),
-            plugged: pwq.is_plugged(),
+            plugged: pwq.plugged,
         });
         let (runs, pwqs) = (runs.collect(), pwqs.collect());
         let tid_of = |id: &u32| guard.workers[*id].handle.tid();
@@ -186,11 +186,7 @@ impl Pool {
         let manager = self.manager.load(Ordering::Relaxed);
         let state = PoolState {
             id: self.id,
-            kind: match self.attrs.kind {
-                PoolKind::Unbound => PoolFor::Unbound,
-                PoolKind::PerCpu(cpu) => PoolFor::PerCpu(cpu),
-                PoolKind::Bh(cpu) => PoolFor::Bh(cpu),
-            },
+            kind: self.attrs.kind,
             flags: guard.flags(),
             manager: Some(manager).filter(|_| guard.creating),
             hung_ns: guard.stands_still_ns(),

@@ -54,7 +54,7 @@ impl PoolGuard<'_> {
     /// The lists of the pool where something waits.
     pub(crate) fn waits(&mut self) -> Vec<Waits> {
         self.drain();
-        let id = self.pool().id;
+        let id = self.pool.id;
         let ready = self.worklist.head().map(|first| Waits {
             list: WaitList::Ready(id),
             progress: Progress::new(self.started_in_turn(), first),
@@ -65,7 +65,7 @@ impl PoolGuard<'_> {
             (pwq.limit.admits() > 0).then(|| Waits {
                 list: WaitList::Inactive(id, self.key_of(place)),
                 progress: Progress::new(pwq.nr_moved(), first),
-                behind_front: pwq.is_plugged().then(|| pwq.front_id()),
+                behind_front: pwq.plugged.then(|| pwq.front_id()),
             })
         });
         ready.into_iter().chain(inactive).collect()

@@ -1,7 +1,7 @@
 //! The state of one pool at one moment, as a plain copy.
 #![forbid(unsafe_code)]
 
-use crate::pool::PoolCounts;
+use crate::pool::{PoolCounts, PoolFor};
 use crate::topology::CpuSet;
 
 /// One worker pool.
@@ -46,17 +46,6 @@ pub struct PoolState {
     pub runs: Vec<RunState>,
     /// Its counters.
     pub stats: PoolCounts,
-}
-
-/// What a pool is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PoolFor {
-    /// A pod.
-    Unbound,
-    /// One CPU.
-    PerCpu(usize),
-    /// One CPU, one item at a time.
-    Bh(usize),
 }
 
 /// One worker.

@@ -115,16 +115,9 @@ pub(in crate::pool) struct Begun {
     len: usize,
     ticket: usize,
     part: Option<Part>,
-    pwq: u32,
+    pub(in crate::pool) pwq: u32,
     /// Of each item, except its address and function.
     current: Current,
-}
-
-impl Begun {
-    #[inline]
-    pub(in crate::pool) fn pwq(&self) -> u32 {
-        self.pwq
-    }
 }
 
 impl PoolGuard<'_> {

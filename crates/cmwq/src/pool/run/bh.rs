@@ -2,6 +2,8 @@
 //! The kernel runs them in softirq context. A thread of its own, bound and if permitted raised in priority, comes as close as a process can.
 #![forbid(unsafe_code)]
 
+#[cfg(all(debug_assertions, not(cmwq_loom)))]
+use crate::item::Callable;
 use crate::item::Started;
 use crate::pool::state::pool::Pool;
 use crate::pool::task::call::run_item;

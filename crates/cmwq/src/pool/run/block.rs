@@ -1,6 +1,6 @@
 //! Declared blocking: the calling worker's pool runs another in its place.
 
-use crate::pool::attrs::kind::PoolKind;
+use crate::pool::attrs::kind::PoolFor;
 use crate::pool::state::hogs::Computing;
 use crate::pool::state::member::as_worker;
 use crate::pool::state::pool::{Inner, Pool};
@@ -25,7 +25,7 @@ impl BlockGuard {
         let Some((pool, id)) = as_worker(|pool, id| (pool.clone(), id)) else {
             return BlockGuard { stepped_out: None };
         };
-        if matches!(pool.attrs.kind, PoolKind::Bh(_)) {
+        if matches!(pool.attrs.kind, PoolFor::Bh(_)) {
             // It must not block; if it does, no other worker runs in its place.
             return BlockGuard { stepped_out: None };
         }

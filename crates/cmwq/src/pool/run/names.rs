@@ -1,7 +1,7 @@
 //! The names of a pool's workers.
 #![forbid(unsafe_code)]
 
-use crate::pool::attrs::kind::PoolKind;
+use crate::pool::attrs::kind::PoolFor;
 use crate::pool::attrs::threads::{NAME, UNBOUND_NAME, WorkerThread, name_by};
 use crate::pool::state::pool::Pool;
 use crate::sys::thread::ThreadName;
@@ -10,9 +10,9 @@ impl Pool {
     /// As the kernel names its workers, unless the program sets a name. The kernel's BH pools have no threads, so those names are cmwq's.
     pub(in crate::pool) fn worker_name(&self, id: u32) -> String {
         let (otherwise, pool) = match self.attrs.kind {
-            PoolKind::Unbound => (UNBOUND_NAME, format!("u{}", self.id)),
-            PoolKind::PerCpu(cpu) => (NAME, cpu.to_string()),
-            PoolKind::Bh(cpu) => (NAME, format!("b{cpu}")),
+            PoolFor::Unbound => (UNBOUND_NAME, format!("u{}", self.id)),
+            PoolFor::PerCpu(cpu) => (NAME, cpu.to_string()),
+            PoolFor::Bh(cpu) => (NAME, format!("b{cpu}")),
         };
         let wishes = self.attrs.threads.as_ref();
         name_by(wishes, otherwise, &pool, &id.to_string(), self.attrs.nice)
@@ -25,8 +25,8 @@ impl Pool {
             id,
             pool: Some(self.id),
             cpu: match self.attrs.kind {
-                PoolKind::Unbound => None,
-                PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) => Some(cpu),
+                PoolFor::Unbound => None,
+                PoolFor::PerCpu(cpu) | PoolFor::Bh(cpu) => Some(cpu),
             },
             nice: self.attrs.nice,
             queue: None,

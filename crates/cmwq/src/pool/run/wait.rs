@@ -27,9 +27,7 @@ impl Completion {
         if timeout.is_zero() {
             return self.try_wait();
         }
-        // A deadline beyond the end of the clock never comes.
-        let timeout_ns = u64::try_from(timeout.as_nanos()).ok();
-        self.wait_until(timeout_ns.and_then(|timeout| clock::now_ns().checked_add(timeout)))
+        self.wait_until(Some(clock::deadline_after(timeout)))
     }
 
     fn wait_until(&self, deadline_ns: Option<u64>) -> bool {

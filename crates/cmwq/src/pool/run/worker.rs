@@ -4,7 +4,7 @@ use super::batch::{Next, Ran, Size};
 use super::bh;
 use crate::item::Batch;
 use crate::pool::attrs::cpu_budget::Pause;
-use crate::pool::attrs::kind::PoolKind;
+use crate::pool::attrs::kind::PoolFor;
 use crate::pool::attrs::threads::{self, Hooked};
 use crate::pool::balance::help::{self, Neighbours};
 use crate::pool::lock::guard::PoolGuard;
@@ -128,7 +128,7 @@ impl Pool {
         let next = guard.take_next(id, size)?;
         let (pwq, cpu_intensive) = match &next {
             Next::One(task) => (task.run.pwq, task.run.cpu_intensive),
-            Next::Batch(begun) => (begun.pwq(), false),
+            Next::Batch(begun) => (begun.pwq, false),
         };
         guard.begin(id, pwq, cpu_intensive);
         self.inbox.set_worked(true);
@@ -138,7 +138,7 @@ impl Pool {
         // A spare, so that a worker that blocks is replaced at once (the kernel's rule).
         if guard.idle().is_empty()
             && guard.searching() == 0
-            && !matches!(self.attrs.kind, PoolKind::Bh(_))
+            && !matches!(self.attrs.kind, PoolFor::Bh(_))
         {
             guard.want_worker();
         }
@@ -182,7 +182,7 @@ impl Pool {
     fn run_one(self: &Arc<Self>, task: Task) -> Ran {
         let Task { started, run } = task;
         let panicked = match self.attrs.kind {
-            PoolKind::Bh(_) => self.run_without_sleep(started, run),
+            PoolFor::Bh(_) => self.run_without_sleep(started, run),
             _ => run_item(started, run),
         };
         Ran::One { run, panicked }
@@ -260,7 +260,7 @@ impl<'p> Worker<'p> {
             id,
             handle,
             neighbours: Neighbours::new(),
-            budget: matches!(pool.attrs.kind, PoolKind::Bh(_)).then(bh::Budget::new),
+            budget: matches!(pool.attrs.kind, PoolFor::Bh(_)).then(bh::Budget::new),
             size: Size::new(pool.attrs.batch),
             boost: LatencyBoost::new(),
             name: pool.own_name(id),

@@ -38,7 +38,7 @@ struct Requests {
     /// The creator was asked for a worker, and when.
     create: Vec<(PoolRef, u64)>,
     watch: Vec<PoolRef>,
-    /// Each with the time that a worker may be idle.
+    /// Each with the time when a worker has been idle for long.
     cull: Vec<(PoolRef, u64)>,
     check_cpus: bool,
     watchdog: bool,
@@ -125,7 +125,7 @@ impl Service {
             self.creator.ensure_started(&self.cpus, &self.reporter)?;
             let service = self.clone();
             thread::spawn_bound("cmwq-service", &self.cpus, move || service.run())?;
-            requests.started = true;
+            (requests.started, requests.watchdog) = (true, true);
         }
         Ok(())
     }
@@ -147,16 +147,13 @@ impl Service {
         self.reporter.speak_for_current_thread();
         let mut watch = Watch::default();
         let mut timers = Timers::default();
-        timers.watchdog = self
-            .maintenance()
-            .and_then(|maintenance| maintenance.watchdog());
         loop {
             let asked = self.take_requests();
             if asked.stop {
                 return;
             }
             let now = clock::now_ns();
-            timers.asked(asked.create, asked.cull, now);
+            timers.asked(asked.create, asked.cull);
             for pool in asked.watch {
                 watch.add(pool.into_weak());
             }
@@ -245,8 +242,8 @@ impl Helper for Service {
     }
 
     fn cull_later(&self, pool: &Arc<Pool>) {
-        let idle_timeout_ns = pool.attrs.idle_timeout_ns;
-        self.ask(|requests| requests.cull.push((PoolRef::to(pool), idle_timeout_ns)));
+        let at = clock::now_ns().saturating_add(pool.attrs.idle_timeout_ns);
+        self.ask(|requests| requests.cull.push((PoolRef::to(pool), at)));
     }
 
     fn call_thief(&self, pool: &Arc<Pool>) {

@@ -35,25 +35,15 @@ pub(in crate::pool) const fn mayday_after(asked_ns: u64) -> u64 {
 }
 
 impl<P: PartialEq> Timers<P> {
-    /// What pools have asked for by `now`: `create`, a worker, each since when; `cull`, a look at their idle workers, each with the time that one
-    /// may be idle.
-    pub(in crate::pool) fn asked(&mut self, create: Vec<(P, u64)>, cull: Vec<(P, u64)>, now: u64) {
+    /// What pools have asked for: `create`, a worker, each since when; `cull`, a look at their idle workers, each when.
+    pub(in crate::pool) fn asked(&mut self, create: Vec<(P, u64)>, cull: Vec<(P, u64)>) {
         for (pool, asked_ns) in create {
-            self.worker_needed(pool, asked_ns);
+            // The worker before has come, or the pool would not have asked again.
+            self.maydays.set(mayday_after(asked_ns), pool);
         }
-        for (pool, idle_timeout_ns) in cull {
-            self.cull_later(pool, now, idle_timeout_ns);
+        for (pool, at) in cull {
+            self.culls.set(at, pool);
         }
-    }
-
-    /// A worker of `pool` was asked for at `asked_ns`. The one before has come, or the pool would not have asked again.
-    fn worker_needed(&mut self, pool: P, asked_ns: u64) {
-        self.maydays.set(mayday_after(asked_ns), pool);
-    }
-
-    /// Too many workers of `pool` are idle, the last one since `now`; each may be for `idle_timeout_ns`.
-    fn cull_later(&mut self, pool: P, now: u64, idle_timeout_ns: u64) {
-        self.culls.set(now.saturating_add(idle_timeout_ns), pool);
     }
 
     /// Does what is due, except for the engine's own deadlines. `mayday` calls a pool's rescuers; `false`: a worker has come. `cull` culls workers
@@ -130,11 +120,15 @@ mod tests {
         }
     }
 
+    fn needs_worker(timers: &mut Timers<u32>, since_ns: u64) {
+        timers.asked(vec![(POOL, since_ns)], Vec::new());
+    }
+
     #[test]
     fn rescuers_are_called_10_ms_after_a_worker_is_needed_and_then_every_100_ms() {
         let (mut timers, mut pool) = (Timers::default(), Fake::default());
         pool.needs_until = START + 400 * MS;
-        timers.worker_needed(POOL, START);
+        needs_worker(&mut timers, START);
         assert_eq!(timers.earliest(None), Some(START + 10 * MS));
         pass(&mut timers, &mut pool, 0, 1000);
         assert_eq!(pool.maydays, [10, 110, 210, 310]);
@@ -146,13 +140,12 @@ mod tests {
     fn the_10_ms_begin_when_the_worker_is_needed_and_not_when_the_service_thread_is_told() {
         let (mut timers, mut pool) = (Timers::default(), Fake::default());
         pool.needs_until = START + 40 * MS;
-        timers.asked(vec![(POOL, START)], Vec::new(), START + 7 * MS);
+        needs_worker(&mut timers, START);
         pass(&mut timers, &mut pool, 7, 1000);
         assert_eq!(pool.maydays, [10]);
         // It is told even later than that.
         pool.needs_until = START + 2000 * MS;
-        let asked = vec![(POOL, START + 1000 * MS)];
-        timers.asked(asked, Vec::new(), START + 1030 * MS);
+        needs_worker(&mut timers, START + 1000 * MS);
         pass(&mut timers, &mut pool, 1030, 1120);
         assert_eq!(pool.maydays, [10, 1030]);
     }
@@ -160,7 +153,7 @@ mod tests {
     #[test]
     fn workers_that_may_be_idle_for_ever_are_not_looked_at() {
         let (mut timers, mut pool) = (Timers::default(), Fake::default());
-        timers.asked(Vec::new(), vec![(POOL, u64::MAX)], START);
+        timers.asked(Vec::new(), vec![(POOL, u64::MAX)]);
         pass(&mut timers, &mut pool, 0, 1000);
         assert_eq!(pool.culls, [0; 0]);
         assert_eq!(timers.earliest(None), Some(u64::MAX));
@@ -169,11 +162,11 @@ mod tests {
     #[test]
     fn a_worker_that_comes_in_time_calls_nobody_and_the_next_one_has_its_own_10_ms() {
         let (mut timers, mut pool) = (Timers::default(), Fake::default());
-        timers.worker_needed(POOL, START);
+        needs_worker(&mut timers, START);
         // One came at 3 ms; the next one is asked for at 8 ms, and comes at 30.
         pass(&mut timers, &mut pool, 0, 8);
         pool.needs_until = START + 30 * MS;
-        timers.worker_needed(POOL, START + 8 * MS);
+        needs_worker(&mut timers, START + 8 * MS);
         pass(&mut timers, &mut pool, 8, 1000);
         assert_eq!(pool.maydays, [18]);
     }
@@ -181,7 +174,7 @@ mod tests {
     #[test]
     fn idle_workers_are_looked_at_when_the_last_one_may_go_and_then_when_they_say() {
         let (mut timers, mut pool) = (Timers::default(), Fake::default());
-        timers.cull_later(POOL, START, IDLE_NS);
+        timers.asked(Vec::new(), vec![(POOL, START + IDLE_NS)]);
         pool.next_cull = Some(START + 300_500 * MS);
         pass(&mut timers, &mut pool, 0, 400_000);
         assert_eq!(pool.culls, [300_000, 300_500]);
@@ -196,8 +189,8 @@ mod tests {
         assert_eq!(timers.earliest(Some(7)), Some(6));
         timers.cpu_check = Some(5);
         assert_eq!(timers.earliest(Some(7)), Some(5));
-        timers.worker_needed(POOL, START);
-        timers.cull_later(POOL, START, IDLE_NS);
+        needs_worker(&mut timers, START);
+        timers.asked(Vec::new(), vec![(POOL, START + IDLE_NS)]);
         assert_eq!(timers.earliest(None), Some(5));
     }
 }

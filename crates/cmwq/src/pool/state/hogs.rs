@@ -16,7 +16,9 @@
 /// The workers of one pool whose items are hogs.
 #[derive(Default)]
 pub(in crate::pool) struct Hogs {
+    /// How many workers run hogs. They do not count as running.
     pub(in crate::pool) workers: u32,
+    /// How many more workers may run than without hogs.
     pub(in crate::pool) extra: u32,
     /// For how long the other workers have ended hardly any item since the last step.
     stuck_ns: u64,
@@ -26,16 +28,6 @@ pub(in crate::pool) struct Hogs {
 const STEP_IF_LIMITED_NS: u64 = 100_000_000;
 
 impl Hogs {
-    /// How many workers run hogs. They do not count as running.
-    pub(in crate::pool) fn workers(&self) -> u32 {
-        self.workers
-    }
-
-    /// How many more workers may run than without hogs.
-    pub(in crate::pool) fn extra(&self) -> u32 {
-        self.extra
-    }
-
     /// A worker's item is a hog from now on.
     pub(in crate::pool) fn one_more(&mut self) {
         self.workers += 1;
@@ -163,27 +155,5 @@ mod tests {
         let mut computing = Computing::restart(0);
         let mut looks = (1..10).map(|look| look * LOOK);
         assert!(looks.any(|cpu_ns| computing.exceeds(THRESHOLD, cpu_ns, || None)));
-    }
-
-    #[test]
-    fn extra_slots_double_up_to_what_can_be_used() {
-        let mut hogs = Hogs::default();
-        hogs.one_more();
-        hogs.one_more();
-        let grown = std::iter::repeat_with(|| {
-            hogs.grow(60);
-            hogs.extra()
-        });
-        assert_eq!(grown.take(7).collect::<Vec<_>>(), [2, 4, 8, 16, 32, 60, 60]);
-        hogs.grow(7);
-        assert_eq!(
-            hogs.extra(),
-            60,
-            "what was granted stays while they compute"
-        );
-        hogs.one_less();
-        assert_eq!(hogs.extra(), 2, "one is left");
-        hogs.one_less();
-        assert_eq!(hogs.extra(), 0);
     }
 }

@@ -77,7 +77,7 @@ impl Inner {
     pub(in crate::pool) fn retarget(&mut self) {
         let target = match self.usable_cpus() {
             0 => 0,
-            cpus => target(cpus, self.sleepers, self.blockers) + self.hogs.extra(),
+            cpus => target(cpus, self.sleepers, self.blockers) + self.hogs.extra,
         };
         self.counts.set_target(target);
     }
@@ -98,18 +98,18 @@ impl Inner {
     /// A worker's CPU hog has ended.
     #[cold]
     pub(in crate::pool) fn hog_ended(&mut self) {
-        let before = self.hogs.extra();
+        let before = self.hogs.extra;
         self.hogs.one_less();
-        if self.hogs.extra() != before {
+        if self.hogs.extra != before {
             self.retarget();
         }
     }
 
     /// Nothing waits beside the hogs: no slots are left for more than them.
     pub(in crate::pool) fn no_room_beside_hogs(&mut self) {
-        let before = self.hogs.extra();
+        let before = self.hogs.extra;
         self.hogs.cut(1);
-        if self.hogs.extra() != before {
+        if self.hogs.extra != before {
             self.retarget();
         }
     }

@@ -13,12 +13,11 @@
 #![forbid(unsafe_code)]
 
 use super::producer::{self, Issuer};
-use crate::item::{Pending, RawWork, address_of};
+use crate::item::{Callable, Pending, RawWork, address_of};
 use crate::pool::attrs::params::Params;
 use crate::pool::queue::caller_slot::CallerSlot;
 use crate::pool::queue::pwq::PwqKey;
 use crate::pool::state::pool::Pool;
-use crate::pool::task::call::Callable;
 use crate::pool::task::current::Current;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicBool;
@@ -163,7 +162,7 @@ pub(crate) fn spawn(
             && let Some(mut mine) = item.take()
         {
             mine.set_destination(own.pool_id, own.key.place);
-            item = own.caller_slot.put(mine).err();
+            item = own.caller_slot.item_slot.put(mine).err();
             spawn_history.in_caller_slot = item.is_none();
         }
         let level = &mut spawn_history.levels[depth];
@@ -199,7 +198,9 @@ impl Level {
         grant: impl FnOnce() -> Option<Granted>,
     ) -> Option<&Own> {
         let fits = |own: &Rc<Own>| own.issuer == issuer && own.born == fork::generation();
-        if !self.own.as_ref().is_some_and(fits) || self.own.as_ref()?.caller_slot.is_closed() {
+        if !self.own.as_ref().is_some_and(fits)
+            || self.own.as_ref()?.caller_slot.item_slot.is_closed()
+        {
             self.give_up();
             let granted = grant()?;
             self.own = Some(Rc::new(Own {
@@ -236,7 +237,7 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
         let own = level.own.as_ref()?;
         // On another CPU the thread may be outside the pod.
         let here = cpu::current().is_none_or(|cpu| cpu == own.issuer.cpu);
-        match here.then(|| own.caller_slot.take(item)).flatten() {
+        match here.then(|| own.caller_slot.item_slot.take(item)).flatten() {
             Some(item) => {
                 let own = own.clone();
                 spawn_history.depth += 1;

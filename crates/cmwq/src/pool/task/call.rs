@@ -2,56 +2,13 @@
 
 use super::current::{self, Current};
 use super::run::Run;
-use crate::item::closure::Small;
-use crate::item::{Started, WorkFn};
+use crate::item::{Callable, Started};
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 
 /// Calls the function of an item; tells whether it panicked.
 pub(in crate::pool) fn run_item(started: Started, run: Run) -> bool {
     call(started, run.current)
-}
-
-/// An item or closure that a thread has begun.
-pub(crate) trait Callable {
-    fn address(&self) -> usize;
-    fn func(&self) -> Option<WorkFn>;
-    /// A panic is returned as an error.
-    fn call(self) -> Result<(), Box<dyn Any + Send>>;
-}
-
-impl Callable for Started {
-    #[inline]
-    fn address(&self) -> usize {
-        Started::address(self)
-    }
-
-    #[inline]
-    fn func(&self) -> Option<WorkFn> {
-        Started::func(self)
-    }
-
-    #[inline]
-    fn call(self) -> Result<(), Box<dyn Any + Send>> {
-        Started::call(self)
-    }
-}
-
-impl Callable for Small {
-    #[inline]
-    fn address(&self) -> usize {
-        Small::address(self)
-    }
-
-    #[inline]
-    fn func(&self) -> Option<WorkFn> {
-        Some(Small::func(self))
-    }
-
-    #[inline]
-    fn call(self) -> Result<(), Box<dyn Any + Send>> {
-        Small::call(self)
-    }
 }
 
 /// Drops the payload of a panic: its destructor is the user's code too, and may panic.

@@ -37,13 +37,6 @@ impl Current {
     pub(crate) fn is(self, item: &RawWork) -> bool {
         self.item == item.address() && self.func == address_of(item.func())
     }
-
-    const NONE: Current = Current {
-        item: 0,
-        func: 0,
-        front: 0,
-        reclaim: false,
-    };
 }
 
 /// What this thread runs. Several cells: one would be read in wider pieces than it was written in just before, which is slow on processors.
@@ -163,6 +156,6 @@ pub(in crate::pool) fn become_rescuer() {
 
 /// The calling thread ran something in the process that this one was forked from. Here it does not.
 pub(in crate::pool) fn leave_in_child() {
-    CURRENT.with(|running| running.set(Current::NONE));
+    CURRENT.with(|running| running.set(Current::default()));
     RESCUER.set(false);
 }

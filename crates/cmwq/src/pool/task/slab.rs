@@ -100,8 +100,8 @@ mod tests {
         let mut slab = SmallestFirst::new();
         let keys: Vec<u32> = (0..5).map(|n| slab.insert(n)).collect();
         assert_eq!(keys, [0, 1, 2, 3, 4]);
-        assert_eq!(slab.remove(3), 3);
         assert_eq!(slab.remove(1), 1);
+        assert_eq!(slab.remove(3), 3);
         assert_eq!(slab.len(), 3);
         assert_eq!(slab.insert(10), 1);
         assert_eq!(slab.insert(30), 3);

@@ -36,3 +36,7 @@ pub(crate) fn coarse_ns() -> u64 {
 pub(crate) fn saturated_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).map_or(LONGEST_NS, |ns| ns.min(LONGEST_NS))
 }
+
+pub(crate) fn deadline_after(timeout: Duration) -> u64 {
+    now_ns() + saturated_ns(timeout)
+}

@@ -13,7 +13,7 @@ use super::allowed::process_cpus;
 use super::assumed::{Assumption, Substitute};
 use super::cpuset::CpuSet;
 use super::error::{TopologyError, shown};
-use super::machine::{Parts, REAL_SYSFS, Topology, disjoint};
+use super::machine::{REAL_SYSFS, Topology, disjoint};
 use super::partition::partition;
 
 /// Higher cache levels are not plausible.
@@ -81,19 +81,20 @@ impl Topology {
             None => tree.in_place_of_caches(&online, &cores, &packages, &nodes),
         };
         let faults = tree.files.into_faults()?;
-        Ok(Self::assemble(Parts {
+        let machine = Topology {
             injected,
             possible,
             online,
             allowed,
+            places: Vec::new(),
             cores,
             llcs,
             nodes,
-            packages,
             kinds,
             assumed: tree.assumed,
             faults: faults.iter().map(ToString::to_string).collect(),
-        }))
+        };
+        Ok(machine.assembled(packages))
     }
 }
 

@@ -10,7 +10,6 @@ use crate::sys::bell::Bell;
 use crate::sys::local::thread_local;
 use crate::sys::spin::SpinBudget;
 use crate::sys::{clock, park};
-use crate::workqueue::task::control::deadline_after;
 #[cfg(not(cmwq_loom))]
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -65,7 +64,7 @@ use std::{fmt, io};
 /// **Memory.** Each entry is a block of its own, which is reused. Without a [capacity](CompletionQueueBuilder::capacity) the number of
 /// entries is that of the items submitted and not drained.
 pub struct CompletionQueue<T> {
-    inner: Arc<Inner<T>>,
+    pub(in crate::workqueue) inner: Arc<Inner<T>>,
     /// Closed with the last owner.
     bell: Option<Arc<Bell>>,
     /// Whether this owner has armed and has not drained since.
@@ -105,10 +104,6 @@ impl<T> CompletionQueue<T> {
     /// A builder of a queue with a limit, or with an eventfd.
     pub fn builder() -> CompletionQueueBuilder<T> {
         CompletionQueueBuilder::new()
-    }
-
-    pub(in crate::workqueue) fn inner(&self) -> &Arc<Inner<T>> {
-        &self.inner
     }
 
     /// A handle that posts to this queue.
@@ -244,7 +239,7 @@ impl<T> CompletionQueue<T> {
         entries: &mut Vec<Completed<T>>,
         timeout: Duration,
     ) -> usize {
-        self.wait_until(max, entries, deadline_after(timeout))
+        self.wait_until(max, entries, Some(clock::deadline_after(timeout)))
     }
 
     fn wait_until(

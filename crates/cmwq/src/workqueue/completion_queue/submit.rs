@@ -62,11 +62,11 @@ impl<T: Send + 'static> CompletionQueue<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        if !self.inner().reserve() {
+        if !self.inner.reserve() {
             return None;
         }
         let ticket = Ticket {
-            inner: Some(self.inner().clone()),
+            inner: Some(self.inner.clone()),
             token,
         };
         Some(move || {
@@ -88,7 +88,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        if self.inner().is_inherited() {
+        if self.inner.is_inherited() {
             return Err(NotSubmitted::Refused(Refused::Forked));
         }
         let item = self.item(token, func).ok_or(NotSubmitted::Full)?;
@@ -108,7 +108,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        if self.inner().is_inherited() {
+        if self.inner.is_inherited() {
             let (accepted, why) = (0, Refused::Forked);
             return Err(BatchRefused { accepted, why });
         }

@@ -8,7 +8,7 @@ use crate::timer::TimerKey;
 use crate::workqueue::embedded::EmbeddedDisableGuard;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::queue::Workqueue;
-use crate::workqueue::task::control::{WorkBusy, registered, remove_with, wait_for_run};
+use crate::workqueue::task::control::{WorkBusy, wait_for_run};
 use crate::workqueue::task::queued::{Moved, Queued};
 use std::fmt;
 use std::ptr::NonNull;
@@ -97,16 +97,7 @@ impl<T> EmbeddedDelayedWork<T> {
     /// Removes a pending instance from the timer or the queue, and returns the reference that it held; does not wait for a running one.
     /// `None`: no instance was pending.
     pub fn cancel(&self) -> Option<Arc<T>> {
-        let disarm = || {
-            let (item, keep) = self.parts().disarm()?;
-            // Leaks the reference, as for an item on a queue: `reclaim` restores it from the item's address.
-            std::mem::forget(keep);
-            Some(item)
-        };
-        let removed = remove_with(self.raw(), &registered, &disarm)?;
-        removed.item(|| ()).release();
-        // SAFETY: this call has removed the instance.
-        Some(unsafe { self.item.reclaim() })
+        self.item.removed(self.parts().cancel())
     }
 
     /// As [`cancel`](Self::cancel), and waits until the function no longer runs. Meanwhile the item is disabled, so that an item cannot
@@ -244,7 +235,7 @@ impl Workqueue {
             whole: item.cast(),
             ..embedded.parts()
         };
-        // SAFETY: called when the instance has been removed from its queue. An instance on the timer has a reference of its own there.
+        // SAFETY: called when the pending instance has been removed.
         let reclaim = || drop(unsafe { embedded.item.reclaim() });
         let armed = |item| embedded.armed(owner, &self.core, None, item);
         parts.move_by(&self.core, delay, reclaim, armed)

@@ -64,12 +64,14 @@ impl RawDelayedWork {
 
     /// As [`DelayedWork::cancel`](crate::DelayedWork::cancel).
     pub fn cancel(&self) -> bool {
-        self.parts().cancel(|| ())
+        self.parts().cancel()
     }
 
     /// As [`DelayedWork::cancel_sync`](crate::DelayedWork::cancel_sync).
     pub fn cancel_sync(&self) -> bool {
-        self.parts().cancel_sync(|| ())
+        let removed = self.disable_sync();
+        self.work.shallower();
+        removed
     }
 
     /// As [`RawWork::disable_work`]; the timer is stopped too.

@@ -3,9 +3,7 @@
 use super::*;
 use crate::Engine;
 use crate::Workqueue;
-use crate::pool::stubs::nothing;
 use crate::topology::Topology;
-use std::ptr::NonNull;
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -33,22 +31,4 @@ fn a_pending_item_that_is_being_disabled_is_moved_and_left_to_who_disables_it() 
         assert!(!work.is_pending());
         assert!(work.work.as_raw().enable_work());
     }
-}
-
-#[test]
-fn the_same_holds_for_an_item_in_its_users_memory() {
-    let wq = queue();
-    let work = RawDelayedWork::new(nothing);
-    let item = NonNull::from(&work);
-    // SAFETY: it outlives the calls, and is cancelled before it is dropped.
-    let queue = || unsafe { wq.queue_delayed_raw(None, item, LONG) };
-    // SAFETY: as above.
-    let move_it = || unsafe { wq.mod_delayed_raw(None, item, LONG) };
-    assert!(matches!(queue(), Ok(Queued::Accepted)));
-    work.work().disable_once_more();
-    assert!(matches!(move_it(), Ok(Moved::Pending)));
-    assert!(work.cancel(), "the removal is his who disables it");
-    assert!(matches!(move_it(), Ok(Moved::Disabled)));
-    assert!(!work.work().is_pending());
-    assert!(work.enable_work());
 }

@@ -34,7 +34,7 @@ impl Biased {
     fn put(&self, item: &Item) -> bool {
         let mut pending = item.claim().unwrap();
         pending.set_destination(self.pool.id, self.pwq.key.place);
-        match self.caller_slot.put(pending) {
+        match self.caller_slot.item_slot.put(pending) {
             Ok(()) => true,
             Err(pending) => {
                 self.pwq.publish(pending);
@@ -45,7 +45,7 @@ impl Biased {
 
     /// Joins.
     fn join(&self, item: &Item) {
-        let Some(pending) = self.caller_slot.take(item.raw()) else {
+        let Some(pending) = self.caller_slot.item_slot.take(item.raw()) else {
             return;
         };
         let (panicked, closed) = self.caller_slot.run(pending.start(), Current::default());

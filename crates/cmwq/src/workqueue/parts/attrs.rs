@@ -7,7 +7,7 @@ use crate::trace::warn;
 
 /// The attributes of an unbound workqueue, which can be changed while it is in use: all of them at once, with
 /// [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkqueueAttrs {
     /// The workers' nice level, -20 (first) to 19 (last). A higher priority than the process's own needs a privilege; without it the queue
     /// works at the process's level.
@@ -20,17 +20,6 @@ pub struct WorkqueueAttrs {
     /// Whether items always stay in the pod that they were queued from (`true`), or idle workers of another pod may steal them when their
     /// own pod has too much to do (`false`).
     pub affinity_strict: bool,
-}
-
-impl Default for WorkqueueAttrs {
-    fn default() -> Self {
-        WorkqueueAttrs {
-            nice: 0,
-            cpumask: None,
-            affinity_scope: AffinityScope::Default,
-            affinity_strict: false,
-        }
-    }
 }
 
 impl WorkqueueAttrs {

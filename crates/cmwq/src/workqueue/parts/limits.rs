@@ -6,7 +6,7 @@ use super::kind::WorkqueueKind;
 use super::node::{Node, Served, collect};
 use super::pwq::Pwq;
 use crate::engine::Engine;
-use crate::pool::{NodeLimit, Pool, PoolKind, PwqKey};
+use crate::pool::{NodeLimit, Pool, PoolFor, PwqKey};
 use crate::sys::sync::Mutex;
 use crate::topology::CpuSet;
 use std::sync::Arc;
@@ -68,8 +68,8 @@ impl Limits {
     /// Which limit a pool counts against.
     pub(crate) fn node_of(&self, engine: &Engine, pool: &Pool) -> usize {
         match pool.attrs.kind {
-            PoolKind::PerCpu(cpu) | PoolKind::Bh(cpu) => cpu,
-            PoolKind::Unbound => engine
+            PoolFor::PerCpu(cpu) | PoolFor::Bh(cpu) => cpu,
+            PoolFor::Unbound => engine
                 .node_index(&pool.attrs.cpus)
                 .unwrap_or(self.nodes.len() - 1),
         }

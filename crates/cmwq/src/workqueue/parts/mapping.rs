@@ -3,7 +3,7 @@
 use super::attrs::{BH_NICE, WorkqueueAttrs};
 use super::kind::WorkqueueKind;
 use crate::engine::{Engine, PoolKey};
-use crate::pool::{PoolKind, WorkerThreads};
+use crate::pool::{PoolFor, WorkerThreads};
 use crate::topology::CpuSet;
 
 /// Which pool serves each CPU.
@@ -109,7 +109,7 @@ impl Engine {
 
 fn pod_key(attrs: &WorkqueueAttrs, pod: CpuSet, effective: &CpuSet) -> PoolKey {
     PoolKey {
-        kind: PoolKind::Unbound,
+        kind: PoolFor::Unbound,
         nice: attrs.nice,
         pod,
         effective: (!attrs.affinity_strict).then(|| effective.clone()),

@@ -20,27 +20,6 @@ pub struct WorkBusy {
     pub running: bool,
 }
 
-/// A pending instance that was removed. The caller owns the item now.
-pub(crate) enum Removed {
-    /// From the timer.
-    Armed(Pending),
-    /// From a queue.
-    Queued(Pending),
-}
-
-impl Removed {
-    /// The item; calls `queued` if it was on a queue.
-    pub(crate) fn item(self, queued: impl FnOnce()) -> Pending {
-        match self {
-            Removed::Armed(item) => item,
-            Removed::Queued(item) => {
-                queued();
-                item
-            }
-        }
-    }
-}
-
 /// The pool with this number, if there is one in this process.
 pub(crate) fn registered(id: u32) -> Option<Arc<Pool>> {
     // Unpin before a pool's lock is taken: releasing that lock may start a wait for a grace period.
@@ -87,9 +66,10 @@ fn try_remove(
     item: &RawWork,
     find: &impl Fn(u32) -> Option<Arc<Pool>>,
     disarm: &impl Fn() -> Option<Pending>,
-) -> Option<Removed> {
-    if let Some(armed) = disarm() {
-        return Some(Removed::Armed(armed));
+) -> Option<Pending> {
+    let armed = disarm();
+    if armed.is_some() {
+        return armed;
     }
     if item.place().is_armed() {
         // It is on no list: no pool to lock.
@@ -103,7 +83,7 @@ fn try_remove(
     if let Some(older) = ordered.and_then(|queue| queue.pool_that_runs(item, pool)) {
         queued.send_back(older);
     }
-    Some(Removed::Queued(queued))
+    Some(queued)
 }
 
 /// Removes the pending instance, and waits while another owner has it on its way. `None`: the item is idle, and stays unclaimed, since an
@@ -112,7 +92,7 @@ pub(crate) fn remove_with(
     item: &RawWork,
     find: &impl Fn(u32) -> Option<Arc<Pool>>,
     disarm: &impl Fn() -> Option<Pending>,
-) -> Option<Removed> {
+) -> Option<Pending> {
     let mut moment = Moment::default();
     while item.is_pending() {
         let removed = try_remove(item, find, disarm);
@@ -126,29 +106,23 @@ pub(crate) fn remove_with(
     None
 }
 
-/// How [`grab`] became the owner of an item.
-pub(crate) enum Grabbed {
-    Idle(Pending),
-    Removed(Removed),
-}
-
-/// Becomes the owner of the item in order to queue it elsewhere. `whole` is its address, from a pointer with which its function may access
+/// Becomes the owner of the item in order to queue it elsewhere. Returns whether it was pending. `whole` is its address, from a pointer with which its function may access
 /// the whole that contains it. `None`: in a fork's child it is the parent's for ever.
 pub(crate) fn grab(
     item: &RawWork,
     whole: NonNull<RawWork>,
     disarm: &impl Fn() -> Option<Pending>,
-) -> Option<Grabbed> {
+) -> Option<(Pending, bool)> {
     debug_assert_eq!(whole.addr().get(), item.address());
     let mut moment = Moment::default();
     loop {
         // SAFETY: the item is borrowed until this returns; the thread that gets the claim gives it up within the borrow, or queues the item
         // as any other.
         if let Some(idle) = unsafe { Pending::claim_idle(whole) } {
-            return Some(Grabbed::Idle(idle));
+            return Some((idle, false));
         }
         if let Some(removed) = try_remove(item, &registered, disarm) {
-            return Some(Grabbed::Removed(removed));
+            return Some((removed, true));
         }
         if !moment.pass(item) {
             return None;
@@ -158,15 +132,13 @@ pub(crate) fn grab(
 
 /// Takes an item that has no timer off its queue; `None`: it is not pending.
 pub(crate) fn reclaim(item: &RawWork) -> Option<Pending> {
-    let removed = remove_with(item, &registered, &|| None);
-    removed.map(|removed| removed.item(|| ()))
+    remove_with(item, &registered, &|| None)
 }
 
 /// Removes a pending instance of an item that has no timer. Returns whether there was one.
 pub(crate) fn remove(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) -> bool {
-    let removed = remove_with(item, find, &|| None);
-    removed
-        .map(|removed| removed.item(|| ()).release())
+    remove_with(item, find, &|| None)
+        .map(Pending::release)
         .is_some()
 }
 
@@ -201,12 +173,6 @@ fn wait_until(done: &Completion, deadline_ns: Option<u64>) -> Result<(), FlushEr
         }
     };
     is_done.then_some(()).ok_or(FlushError::TimedOut)
-}
-
-/// When a timeout that begins now has passed, in nanoseconds of the clock. `None`: beyond the end of the clock, so never.
-pub(in crate::workqueue) fn deadline_after(timeout: Duration) -> Option<u64> {
-    let timeout_ns = u64::try_from(timeout.as_nanos()).ok()?;
-    clock::now_ns().checked_add(timeout_ns)
 }
 
 /// Waits until the item's function no longer runs, unless called from that function.
@@ -309,7 +275,7 @@ impl RawWork {
     /// # Errors
     /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.
     pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
-        self.flush_with(|_| false, deadline_after(timeout))
+        self.flush_with(|_| false, Some(clock::deadline_after(timeout)))
     }
 
     fn flush_with(
@@ -383,7 +349,7 @@ impl RawWork {
 
 impl Work {
     /// Takes back the reference of a removed instance.
-    fn removed(&self, removed: bool) -> bool {
+    pub(in crate::workqueue) fn removed(&self, removed: bool) -> bool {
         if removed {
             self.unlend();
         }

@@ -108,7 +108,7 @@ fn a_limit_that_changes_is_followed_by_pools_that_hold_slots_and_by_those_in_lin
     let follow = |limit| {
         params.slots.set_limit(limit);
         pools.iter().for_each(|(pool, _)| pool.follow_limit());
-        Pool::hand_out_slots(&params);
+        params.slots.hand_out(0);
     };
     let targets = || -> Vec<u32> { pools.iter().map(|(pool, _)| pool.lock().target()).collect() };
     assert_eq!(targets(), [1, 0]);
@@ -166,7 +166,7 @@ fn a_pool_whose_cpus_have_become_fewer_takes_no_slot_for_those_that_are_gone() {
     guard.retarget();
     drop(guard);
     params.slots.set_limit(Some(4));
-    Pool::hand_out_slots(&params);
+    params.slots.hand_out(0);
     assert_eq!(slots_of(&pools), [1, 1]);
     assert_eq!(params.slots.usage(), (2, 0));
     first.lock().counts.set_running(0);
@@ -179,7 +179,7 @@ fn a_thief_gets_a_slot_only_if_one_is_free_and_its_pool_has_a_cpu_for_it_and_owe
     let (params, pools) = pools(2);
     assert_eq!(params.slots.usage(), (2, 0));
     let mut guard = pools[0].0.lock();
-    guard.hand_out_nothing();
+    guard.hands_out_nothing = true;
     assert!(!guard.borrow_slot_to_help(), "none is free");
     params.slots.set_limit(Some(8));
     guard.holding.owed = 1;

@@ -102,7 +102,7 @@ impl Hand {
 
 /// Accepts them all for the pool's only pool workqueue. The caller flushes its queue before it drops the items.
 fn accept(guard: &mut PoolGuard<'_>, items: &[RawWork]) -> u32 {
-    let (pool, place) = (guard.pool().id, only_pwq(guard));
+    let (pool, place) = (guard.pool.id, only_pwq(guard));
     for item in items {
         guard.accept_item(claim(item, pool, place));
     }
