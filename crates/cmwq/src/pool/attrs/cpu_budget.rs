@@ -7,8 +7,8 @@
 //! The bucket fills at a little less than the quota; how much less depends on whether the system throttles the process. The system forgets what a
 //! period leaves unused; so does the bucket, bit by bit. What it holds after a calm time lets a burst pass.
 //!
-//! Threads of the program that compute empty the bucket too, and do not pause. So a pause lasts at most until it makes up for all CPUs having been
-//! busy since the last pause: a worker keeps a part of the time in any case. The bucket does not see what other processes of the cgroup use.
+//! Threads of the program that compute empty the bucket too, and do not pause. So a pause lasts at most until it makes up for what was used since the
+//! last pause ended: a worker keeps a part of the time in any case. The bucket does not see what other processes of the cgroup use.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
@@ -37,8 +37,6 @@ pub(crate) struct Share {
     /// CPU time, in us, for each `period_us`.
     pub(crate) quota_us: u64,
     pub(crate) period_us: u64,
-    /// CPUs that the process may use.
-    pub(crate) cpus: usize,
 }
 
 impl Share {
@@ -58,8 +56,9 @@ struct Bucket {
     /// When that was so, and what the process had used then.
     at_ns: u64,
     used_ns: u64,
-    /// When the last pause ended.
+    /// When the last pause ended, and what the process had used then.
     resumed_ns: u64,
+    used_until_resumed_ns: u64,
 }
 
 impl Bucket {
@@ -71,7 +70,13 @@ impl Bucket {
             at_ns: now_ns,
             used_ns,
             resumed_ns: now_ns,
+            used_until_resumed_ns: used_ns,
         }
+    }
+
+    /// A pause has ended.
+    fn resume(&mut self, now_ns: u64, used_ns: u64) {
+        (self.resumed_ns, self.used_until_resumed_ns) = (now_ns, used_ns);
     }
 
     /// CPU time that comes in during each ns: a little less than the quota.
@@ -106,9 +111,10 @@ impl Bucket {
             return 0;
         }
         let ran = now_ns.saturating_sub(self.resumed_ns) as f64;
-        let at_most = ran * (self.share.cpus as f64 / rate - 1.0);
+        let used = used_ns.saturating_sub(self.used_until_resumed_ns) as f64;
+        let at_most = used / rate - ran;
         let pause = (debt_ns / rate + REFILL_NS / rate.min(1.0)).min(at_most) as u64;
-        self.resumed_ns = now_ns + pause;
+        self.resume(now_ns, used_ns);
         pause
     }
 }
@@ -187,6 +193,7 @@ impl CpuBudget {
     fn check(&self) -> Option<Pause> {
         let changes = self.changes.load(Ordering::Relaxed);
         let now = clock::now_ns();
+        let mut found = false;
         // While one thread reads, the others go on.
         if now >= self.check_ns.load(Ordering::Relaxed)
             && let Some(mut bucket) = self.bucket.try_lock()
@@ -196,6 +203,7 @@ impl CpuBudget {
             if pause > 0 {
                 self.paused_until_ns.store(now + pause, Ordering::Relaxed);
                 self.pauses.fetch_add(1, Ordering::Relaxed);
+                found = true;
             }
             self.check_ns
                 .store(now + pause + CHECK_NS, Ordering::Relaxed);
@@ -204,6 +212,7 @@ impl CpuBudget {
             until if until > now => Some(Pause {
                 changes,
                 ns: until - now,
+                found,
             }),
             _ => None,
         }
@@ -224,7 +233,6 @@ impl CpuBudget {
         let share = Share {
             quota_us: 1,
             period_us: 1,
-            cpus: 1,
         };
         self.set(Some(share));
         self.set(None);
@@ -234,12 +242,19 @@ impl CpuBudget {
     pub(in crate::pool) fn pause(&self, pause: Pause) {
         let timeout = Duration::from_nanos(pause.ns);
         park::wait_on(&self.changes, pause.changes, Some(timeout));
+        if pause.found
+            && let Some(bucket) = self.bucket.lock().as_mut()
+        {
+            bucket.resume(clock::now_ns(), clock::process_cpu_ns());
+        }
     }
 }
 
 /// A pause that is due.
 pub(in crate::pool) struct Pause {
     ns: u64,
+    /// The caller found that it is due, for all.
+    found: bool,
     /// Of the quota, before the pause was found due.
     changes: u32,
 }
@@ -259,6 +274,7 @@ mod tests {
             let pause = bucket.note(now, total as u64);
             longest = longest.max(pause);
             now += pause;
+            bucket.resume(now, total as u64);
             let period = ((now - start) / (100 * MS)) as usize;
             if period >= periods {
                 return (used, longest as f64 / MS as f64);
@@ -269,32 +285,31 @@ mod tests {
         }
     }
 
-    fn bucket(quota: f64, cpus: usize) -> Bucket {
+    fn bucket(quota: f64) -> Bucket {
         let share = Share {
             quota_us: (quota * 100_000.0) as u64,
             period_us: 100_000,
-            cpus,
         };
         Bucket::new(share, 7, 5)
     }
 
     #[test]
     fn no_period_uses_up_its_quota() {
-        for (quota, busy, cpus) in [
-            (0.5, 1.0, 2),
-            (0.5, 2.0, 2),
-            (1.0, 1.05, 2),
-            (1.0, 2.0, 2),
-            (1.5, 2.0, 2),
-            (2.0, 2.1, 64),
-            (0.1, 2.0, 64),
+        for (quota, busy) in [
+            (0.5, 1.0),
+            (0.5, 2.0),
+            (1.0, 1.05),
+            (1.0, 2.0),
+            (1.5, 2.0),
+            (2.0, 2.1),
+            (0.1, 2.0),
         ] {
-            let (used, _) = simulate(&mut bucket(quota, cpus), busy, 20);
+            let (used, _) = simulate(&mut bucket(quota), busy, 20);
             for used in &used[1..] {
                 let part = used / (100.0 * quota);
                 // It checks every ms.
                 let most = 1.0 + busy / (100.0 * quota);
-                assert!(part < most && part > 0.75, "{quota} of {cpus}: {part}");
+                assert!(part < most && part > 0.75, "{quota}, {busy}: {part}");
             }
         }
     }
@@ -302,14 +317,14 @@ mod tests {
     #[test]
     fn a_process_below_its_quota_never_pauses() {
         for (quota, busy) in [(0.5, 0.4), (1.0, 0.9), (1.0, 0.93), (2.0, 1.9)] {
-            let (_, longest) = simulate(&mut bucket(quota, 4), busy, 20);
+            let (_, longest) = simulate(&mut bucket(quota), busy, 20);
             assert_eq!(longest, 0.0, "{quota}, {busy}");
         }
     }
 
     #[test]
     fn a_process_that_is_throttled_leaves_more_over_and_later_less_again() {
-        let mut bucket = bucket(1.0, 2);
+        let mut bucket = bucket(1.0);
         let slack = |bucket: &mut Bucket, throttled| {
             for _ in 0..100 {
                 bucket.learn(throttled);
@@ -322,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_burst_after_a_calm_time_passes() {
-        let mut bucket = bucket(0.5, 2);
+        let mut bucket = bucket(0.5);
         let (at, used) = (bucket.at_ns + 300 * MS, bucket.used_ns);
         assert_eq!(bucket.note(at, used), 0);
         for ms in 1..=12 {
@@ -334,16 +349,43 @@ mod tests {
         assert!(bucket.level_ns <= CALM * 50.0 * MS as f64);
     }
 
-    #[test]
-    fn threads_that_compute_do_not_starve_the_workers() {
-        // They use two CPUs, also while workers pause.
-        let mut bucket = bucket(1.0, 2);
-        let (mut now, mut ran) = (bucket.at_ns, 0);
+    /// For how many of 1000 ms a worker runs that uses one CPU and checks every ms, beside threads that always use `busy` CPUs.
+    fn ran_beside(quota: f64, busy: f64) -> u64 {
+        let mut bucket = bucket(quota);
+        let (mut now, mut used, mut ran) = (bucket.at_ns, bucket.used_ns as f64, 0);
         while now < 1000 * MS {
-            now += bucket.note(now, 2 * now) + MS;
+            let pause = bucket.note(now, used as u64);
+            now += pause;
+            used += busy * pause as f64;
+            bucket.resume(now, used as u64);
+            now += MS;
+            used += (1.0 + busy) * MS as f64;
             ran += 1;
         }
-        assert!(ran >= 300, "ran for {ran} of 1000 ms");
+        ran
+    }
+
+    #[test]
+    fn threads_that_compute_do_not_starve_the_workers() {
+        for (quota, busy, at_least) in [(1.0, 1.0, 450), (0.5, 1.0, 220), (0.1, 1.0, 45)] {
+            let ran = ran_beside(quota, busy);
+            assert!(ran >= at_least, "{quota}, {busy}: ran for {ran} of 1000 ms");
+        }
+    }
+
+    #[test]
+    fn while_the_system_throttles_the_process_no_pause_comes_on_top() {
+        // Other threads use the quota up in 25 ms, the worker runs for 1 ms of them, and the system stops all.
+        let mut bucket = bucket(0.5);
+        let (mut now, mut used) = (bucket.at_ns, bucket.used_ns);
+        for _ in 0..50 {
+            (now, used) = (now + 100 * MS, used + 50 * MS);
+            bucket.learn(true);
+            let pause = bucket.note(now, used);
+            assert!(pause <= 7 * MS, "{pause}");
+            now += pause;
+            bucket.resume(now, used);
+        }
     }
 
     #[test]
