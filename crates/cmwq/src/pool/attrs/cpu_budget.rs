@@ -21,6 +21,8 @@ use std::time::Duration;
 const CHECK_NS: u64 = 1_000_000;
 /// A pause lasts at least so long, and at least until so much has come in: a thread that sleeps often finds its caches and its CPU cold.
 const REFILL_NS: f64 = 1_000_000.0;
+/// No pause is longer. An engine that has run nothing for a second counts as idle, and does not read the quota again.
+const MAX_PAUSE_NS: f64 = 250_000_000.0;
 /// After a part of the period of this size, without use, the bucket is two thirds full.
 const CALM: f64 = 0.125;
 /// The system charges running threads at its ticks, 4 ms apart.
@@ -113,7 +115,8 @@ impl Bucket {
         let ran = now_ns.saturating_sub(self.resumed_ns) as f64;
         let used = used_ns.saturating_sub(self.used_until_resumed_ns) as f64;
         let at_most = used / rate - ran;
-        let pause = (debt_ns / rate + REFILL_NS / rate.min(1.0)).min(at_most) as u64;
+        let pause = debt_ns / rate + REFILL_NS / rate.min(1.0);
+        let pause = pause.min(at_most).min(MAX_PAUSE_NS) as u64;
         self.resume(now_ns, used_ns);
         pause
     }
@@ -371,6 +374,17 @@ mod tests {
             let ran = ran_beside(quota, busy);
             assert!(ran >= at_least, "{quota}, {busy}: ran for {ran} of 1000 ms");
         }
+    }
+
+    #[test]
+    fn no_pause_is_so_long_that_the_engine_counts_as_idle() {
+        let share = Share {
+            quota_us: 1_000,
+            period_us: 1_000_000,
+        };
+        let mut bucket = Bucket::new(share, 7, 5);
+        let (_, longest) = simulate(&mut bucket, 2.0, 50);
+        assert!(longest > 100.0 && longest < 500.0, "{longest}");
     }
 
     #[test]
