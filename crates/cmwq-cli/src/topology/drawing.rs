@@ -98,10 +98,12 @@ impl Artist<'_> {
             None if shown == CpuQuota::default().to_string() => return Lines::new(),
             None => format!("CPU quota: {shown}"),
             Some(limit) => {
-                let threads = limit.threads() as usize;
-                let effect = match threads >= self.topology().allowed().len() {
-                    true => "not below the CPUs".to_owned(),
-                    false => format!("at most {} run at once", count(threads, "worker")),
+                let (threads, cpus) = (limit.threads() as usize, self.topology().allowed().len());
+                let effect = match threads {
+                    _ if limit.cpus() >= cpus as f64 => "not below the CPUs".to_owned(),
+                    _ if threads >= cpus => "workers pause before it is used up".to_owned(),
+                    1 => "at most 1 worker runs at once".to_owned(),
+                    _ => format!("at most {threads} workers run at once"),
                 };
                 format!("CPU quota: {shown}: {effect}")
             }

@@ -13,6 +13,8 @@ pub enum Assumption {
     Cores,
     /// No cache of any CPU: a substitute stands for the last-level caches.
     Caches(Substitute),
+    /// No cache of any CPU of some cores, but caches of others: each of those cores has a last-level cache of its own.
+    SomeCaches,
     /// No nodes: all CPUs are on one.
     Nodes,
 }
@@ -44,6 +46,9 @@ impl fmt::Display for Assumption {
             }
             Self::Caches(Substitute::Core) => {
                 "no cache information: each core is taken for a last-level cache"
+            }
+            Self::SomeCaches => {
+                "no cache information of some cores: each of them is taken for a last-level cache"
             }
             Self::Nodes => "no nodes: all CPUs are taken to be on node 0",
         })

@@ -20,16 +20,18 @@
 #![forbid(unsafe_code)]
 
 use std::cmp::Ordering;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 /// Upper bound of the files read here: `mountinfo` of a host with thousands of containers.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Largest number of nested groups. The kernel allows far fewer by default.
-const MAX_DEPTH: usize = 256;
+/// Largest number of nested groups: longer paths cannot be opened.
+const MAX_DEPTH: usize = 2048;
 
 /// The period where a v1 group gives none: the kernel's default.
 const DEFAULT_PERIOD_US: u64 = 100_000;
@@ -237,7 +239,7 @@ impl Hierarchy {
     }
 
     /// The process's path in the hierarchy, from `/proc/self/cgroup`.
-    fn path_in(self, cgroup: &str) -> Option<&str> {
+    fn path_in(self, cgroup: &str) -> Option<PathBuf> {
         cgroup.lines().find_map(|line| {
             let (id, rest) = line.split_once(':')?;
             let (controllers, path) = rest.split_once(':')?;
@@ -245,7 +247,7 @@ impl Hierarchy {
                 Hierarchy::Unified => id == "0" && controllers.is_empty(),
                 Hierarchy::Cpu => controllers.split(',').any(|name| name == "cpu"),
             };
-            own.then_some(path)
+            own.then(|| path_from(path))
         })
     }
 
@@ -262,13 +264,23 @@ impl Hierarchy {
 /// A line of `mountinfo`.
 struct Mount {
     /// The group at the root of the mount.
-    root: String,
+    root: PathBuf,
     point: PathBuf,
     fstype: String,
     options: String,
 }
 
 impl Mount {
+    /// The mount to expect where `mountinfo` cannot be read.
+    fn usual(hierarchy: Hierarchy) -> Mount {
+        Mount {
+            root: "/".into(),
+            point: hierarchy.usual_mount().into(),
+            fstype: String::new(),
+            options: String::new(),
+        }
+    }
+
     fn parse(line: &str) -> Option<Mount> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ').skip(3);
@@ -276,16 +288,16 @@ impl Mount {
         let mut after = after.split(' ');
         let fstype = after.next()?.to_owned();
         Some(Mount {
-            root: unescape(root),
-            point: PathBuf::from(unescape(point)),
+            root: path_from(&unescape(root)),
+            point: path_from(&unescape(point)),
             fstype,
             options: after.nth(1).unwrap_or("").to_owned(),
         })
     }
 
     /// The folder of the group `path`. `None`: it is not below the root of the mount.
-    fn dir_of(&self, path: &str) -> Option<PathBuf> {
-        let below = Path::new(path).strip_prefix(&self.root).ok()?;
+    fn dir_of(&self, path: &Path) -> Option<PathBuf> {
+        let below = path.strip_prefix(&self.root).ok()?;
         let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
         // Joined with an empty path, the result would end in a slash.
         let dir = self.point.join(below).components().collect();
@@ -295,25 +307,15 @@ impl Mount {
 
 /// Decodes blanks, tabs, newlines and backslashes, which the kernel writes as three octal digits.
 fn unescape(text: &str) -> String {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        let digits = behind.get(..3).filter(|_| first == b'\\');
-        let code = digits
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match code {
-            Some(code) => {
-                plain.push(code);
-                rest = &behind[3..];
-            }
-            None => {
-                plain.push(first);
-                rest = behind;
-            }
-        }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let digits = rest.get(1..4).filter(|_| first == '\\');
+        let code = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        plain.push(code.map_or(first, char::from));
+        rest = &rest[code.map_or(first.len_utf8(), |_| 4)..];
     }
-    String::from_utf8_lossy(&plain).into_owned()
+    plain
 }
 
 /// The process's group in each hierarchy that exists.
@@ -325,29 +327,28 @@ fn own_groups(root: &Path) -> Vec<Group> {
         // Without `/proc`, assume the root of the container.
         let path = match &cgroup {
             Some(text) => hierarchy.path_in(text)?,
-            None => "/",
+            None => PathBuf::from("/"),
         };
         let own = mounts.iter().filter(|mount| hierarchy.is_mounted_by(mount));
-        let found = own.clone().find_map(|mount| {
-            let dir = mount.dir_of(path)?;
-            below(root, &dir).is_dir().then(|| Group {
-                mount: mount.point.clone(),
-                dir,
-            })
+        let usual = mounts.is_empty().then(|| Mount::usual(hierarchy));
+        let own: Vec<&Mount> = own.chain(&usual).collect();
+        let seen = |dir: &Path| below(root, dir).is_dir();
+        let found = own.iter().filter_map(|mount| {
+            let dir = mount.dir_of(&path).filter(|dir| seen(dir))?;
+            let mount = mount.point.clone();
+            Some(Group { mount, dir })
         });
-        let mounted = || {
-            let mount = own.clone().next().map(|mount| mount.point.clone());
-            let mount = mount.or_else(|| {
-                let usual = mounts.is_empty().then(|| hierarchy.usual_mount().into());
-                usual.filter(|dir: &PathBuf| below(root, dir).is_dir())
-            })?;
-            Some(Group {
+        // The same group may be seen through several mounts: the one with the most groups above it counts.
+        let widest = found.max_by_key(|group| group.with_ancestors().count());
+        // The path is outside the mounts: the root of the mount is the nearest visible group.
+        let nearest = || {
+            let mount = own.first().map(|mount| mount.point.clone())?;
+            seen(&mount).then(|| Group {
                 dir: mount.clone(),
                 mount,
             })
         };
-        // The path is outside the mounts: the root of the mount is the nearest visible group.
-        found.or_else(mounted)
+        widest.or_else(nearest)
     };
     Hierarchy::ALL.into_iter().filter_map(group).collect()
 }
@@ -398,12 +399,19 @@ fn number(path: &Path) -> Option<u64> {
     read(path)?.trim().parse().ok()
 }
 
-/// The text of a file. `None`: it cannot be read, or is not text.
+/// The text of a file, a character for each byte: the kernel writes the names of groups and mount points as they are, which need not be UTF-8.
+/// `None`: it cannot be read.
 fn read(path: &Path) -> Option<String> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let file = File::open(path).ok()?;
-    file.take(MAX_FILE_BYTES).read_to_string(&mut text).ok()?;
-    Some(text)
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes.into_iter().map(char::from).collect())
+}
+
+/// The path that is a part of such a text.
+fn path_from(text: &str) -> PathBuf {
+    let bytes = text.chars().map(|character| character as u8).collect();
+    OsString::from_vec(bytes).into()
 }
 
 #[cfg(all(test, not(cmwq_loom)))]

@@ -3,7 +3,9 @@
 //! Sabotages tried: the own group's limit alone; folders above the mount; a path outside of what is mounted has no group; one hierarchy only.
 
 use cmwq::topology::{CpuQuota, Throttling};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -242,6 +244,65 @@ fn mount_points_with_blanks_are_found() {
     root.mount("/", "/my\\040groups", "cgroup2 cgroup2 rw");
     root.write("my groups/x/cpu.max", "10000 100000\n");
     assert_eq!(root.limit(), tightest(10_000, 100_000, "/my groups/x"));
+}
+
+#[test]
+fn the_mount_that_shows_most_groups_counts_whatever_comes_first() {
+    let root = FakeRoot::new();
+    root.write("proc/self/cgroup", "0::/a/b\n");
+    root.mount("/a/b", "/narrow", "cgroup2 cgroup2 rw");
+    root.mount("/", "/wide", "cgroup2 cgroup2 rw");
+    root.mount("/a", "/middle", "cgroup2 cgroup2 rw");
+    for (name, text) in [
+        ("narrow/cpu.max", "max 100000\n"),
+        ("middle/b/cpu.max", "max 100000\n"),
+        ("wide/a/b/cpu.max", "max 100000\n"),
+        ("wide/a/cpu.max", "30000 100000\n"),
+    ] {
+        root.write(name, text);
+    }
+    assert_eq!(root.limit(), tightest(30_000, 100_000, "/wide/a"));
+}
+
+#[test]
+fn names_that_are_not_utf_8_hide_no_quota() {
+    // Of another mount, and of a group of another hierarchy.
+    let root = FakeRoot::new();
+    let write = |name: &str, bytes: &[u8]| {
+        root.write(name, "");
+        fs::write(root.0.join(name), bytes).expect("file");
+    };
+    let mounts = b"30 1 0:9 / /m\xe9 rw - tmpfs x rw\n31 1 0:28 / /cg rw - cgroup2 x rw\n";
+    write("proc/self/mountinfo", mounts);
+    write("proc/self/cgroup", b"5:name=x:/\xe9\n0::/a\n");
+    root.write("cg/a/cpu.max", "50000 100000\n");
+    assert_eq!(root.limit(), tightest(50_000, 100_000, "/cg/a"));
+    // Of the own group.
+    write("proc/self/cgroup", b"0::/g\xe9\n");
+    let own = root.0.join("cg").join(OsStr::from_bytes(b"g\xe9"));
+    fs::create_dir(&own).expect("directory");
+    fs::write(own.join("cpu.max"), "20000 100000\n").expect("file");
+    let quota = root.read();
+    let limit = quota.limit().expect("a limit");
+    assert_eq!((limit.quota_us, limit.period_us), (20_000, 100_000));
+}
+
+#[test]
+fn without_the_table_of_mounts_the_path_is_looked_up_at_the_usual_place() {
+    let root = FakeRoot::new();
+    root.write("proc/self/cgroup", "4:cpu:/a\n0::/b\n");
+    root.write("sys/fs/cgroup/b/cpu.max", "50000 100000\n");
+    assert_eq!(root.limit(), tightest(50_000, 100_000, "/sys/fs/cgroup/b"));
+    root.write("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "20000\n");
+    assert_eq!(
+        root.limit(),
+        tightest(20_000, 100_000, "/sys/fs/cgroup/cpu/a")
+    );
+    let deep = "/d".repeat(300);
+    let root = FakeRoot::unified(&deep, "/");
+    root.write(&format!("sys/fs/cgroup{deep}/cpu.max"), "max 100000\n");
+    root.write("sys/fs/cgroup/d/cpu.max", "20000 100000\n");
+    assert_eq!(root.limit(), tightest(20_000, 100_000, "/sys/fs/cgroup/d"));
 }
 
 #[test]

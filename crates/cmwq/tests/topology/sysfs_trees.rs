@@ -68,8 +68,11 @@ fn in_place_of_caches_that_nobody_tells_of_are_packages() {
     // One cache that is known is enough: then the tree tells of caches.
     tree.cache(5, L3, "0-7,16-23");
     let m = tree.topology();
-    assert_eq!(m.assumed(), []);
+    assert_eq!(m.assumed(), [Assumption::SomeCaches]);
     assert_eq!(lists(m.llcs())[..2], ["0,16", "1,17"]);
+    // Of one CPU of each core.
+    (0..16).for_each(|cpu| tree.cache(cpu, L3, "0-31"));
+    assert_eq!(tree.topology().assumed(), []);
 }
 
 #[test]

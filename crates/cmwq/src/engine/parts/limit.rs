@@ -135,7 +135,6 @@ impl Limit {
         Some(Share {
             quota_us: quota.quota_us,
             period_us: quota.period_us,
-            cpus,
         })
     }
 

@@ -7,8 +7,9 @@
 //! The bucket fills at a little less than the quota; how much less depends on whether the system throttles the process. The system forgets what a
 //! period leaves unused; so does the bucket, bit by bit. What it holds after a calm time lets a burst pass.
 //!
-//! Threads of the program that compute empty the bucket too, and do not pause. So a pause lasts at most until it makes up for all CPUs having been
-//! busy since the last pause: a worker keeps a part of the time in any case. The bucket does not see what other processes of the cgroup use.
+//! Threads of the program that compute empty the bucket too, and do not pause. So how long a pause may last depends on what was used since the last
+//! pause ended, and not on the debt alone: a worker keeps a part of the time in any case. Time in which the system throttles the process is no
+//! reason for long ones. The bucket does not see what other processes of the cgroup use.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
@@ -21,6 +22,11 @@ use std::time::Duration;
 const CHECK_NS: u64 = 1_000_000;
 /// A pause lasts at least so long, and at least until so much has come in: a thread that sleeps often finds its caches and its CPU cold.
 const REFILL_NS: f64 = 1_000_000.0;
+/// A pause may make up for so many times what was used beyond the share since the last one ended: while workers pause, other threads go on. It is
+/// enough if those use up to three quarters of the share.
+const CATCH_UP: f64 = 4.0;
+/// No pause is longer. An engine that has run nothing for a second counts as idle, and does not read the quota again.
+const MAX_PAUSE_NS: f64 = 250_000_000.0;
 /// After a part of the period of this size, without use, the bucket is two thirds full.
 const CALM: f64 = 0.125;
 /// The system charges running threads at its ticks, 4 ms apart.
@@ -37,8 +43,6 @@ pub(crate) struct Share {
     /// CPU time, in us, for each `period_us`.
     pub(crate) quota_us: u64,
     pub(crate) period_us: u64,
-    /// CPUs that the process may use.
-    pub(crate) cpus: usize,
 }
 
 impl Share {
@@ -58,8 +62,9 @@ struct Bucket {
     /// When that was so, and what the process had used then.
     at_ns: u64,
     used_ns: u64,
-    /// When the last pause ended.
+    /// When the last pause ended, and what the process had used then.
     resumed_ns: u64,
+    used_until_resumed_ns: u64,
 }
 
 impl Bucket {
@@ -71,7 +76,13 @@ impl Bucket {
             at_ns: now_ns,
             used_ns,
             resumed_ns: now_ns,
+            used_until_resumed_ns: used_ns,
         }
+    }
+
+    /// A pause has ended.
+    fn resume(&mut self, now_ns: u64, used_ns: u64) {
+        (self.resumed_ns, self.used_until_resumed_ns) = (now_ns, used_ns);
     }
 
     /// CPU time that comes in during each ns: a little less than the quota.
@@ -106,9 +117,11 @@ impl Bucket {
             return 0;
         }
         let ran = now_ns.saturating_sub(self.resumed_ns) as f64;
-        let at_most = ran * (self.share.cpus as f64 / rate - 1.0);
-        let pause = (debt_ns / rate + REFILL_NS / rate.min(1.0)).min(at_most) as u64;
-        self.resumed_ns = now_ns + pause;
+        let used = used_ns.saturating_sub(self.used_until_resumed_ns) as f64;
+        let at_most = CATCH_UP * (used / rate - ran);
+        let pause = debt_ns / rate + REFILL_NS / rate.min(1.0);
+        let pause = pause.min(at_most).min(MAX_PAUSE_NS) as u64;
+        self.resume(now_ns, used_ns);
         pause
     }
 }
@@ -175,6 +188,7 @@ impl CpuBudget {
     fn check(&self) -> Option<Pause> {
         let changes = self.changes.load(Ordering::Relaxed);
         let now = clock::now_ns();
+        let mut found = false;
         // While one thread reads, the others go on.
         if now >= self.check_ns.load(Ordering::Relaxed)
             && let Some(mut bucket) = self.bucket.try_lock()
@@ -184,6 +198,7 @@ impl CpuBudget {
             if pause > 0 {
                 self.paused_until_ns.store(now + pause, Ordering::Relaxed);
                 self.pauses.fetch_add(1, Ordering::Relaxed);
+                found = true;
             }
             self.check_ns
                 .store(now + pause + CHECK_NS, Ordering::Relaxed);
@@ -192,6 +207,7 @@ impl CpuBudget {
             until if until > now => Some(Pause {
                 changes,
                 ns: until - now,
+                found,
             }),
             _ => None,
         }
@@ -212,7 +228,6 @@ impl CpuBudget {
         let share = Share {
             quota_us: 1,
             period_us: 1,
-            cpus: 1,
         };
         self.set(Some(share));
         self.set(None);
@@ -222,12 +237,19 @@ impl CpuBudget {
     pub(in crate::pool) fn pause(&self, pause: Pause) {
         let timeout = Duration::from_nanos(pause.ns);
         park::wait_on(&self.changes, pause.changes, Some(timeout));
+        if pause.found
+            && let Some(bucket) = self.bucket.lock().as_mut()
+        {
+            bucket.resume(clock::now_ns(), clock::process_cpu_ns());
+        }
     }
 }
 
 /// A pause that is due.
 pub(in crate::pool) struct Pause {
     ns: u64,
+    /// The caller found that it is due, for all.
+    found: bool,
     /// Of the quota, before the pause was found due.
     changes: u32,
 }
@@ -247,6 +269,7 @@ mod tests {
             let pause = bucket.note(now, total as u64);
             longest = longest.max(pause);
             now += pause;
+            bucket.resume(now, total as u64);
             let period = ((now - start) / (100 * MS)) as usize;
             if period >= periods {
                 return (used, longest as f64 / MS as f64);
@@ -257,32 +280,31 @@ mod tests {
         }
     }
 
-    fn bucket(quota: f64, cpus: usize) -> Bucket {
+    fn bucket(quota: f64) -> Bucket {
         let share = Share {
             quota_us: (quota * 100_000.0) as u64,
             period_us: 100_000,
-            cpus,
         };
         Bucket::new(share, 7, 5)
     }
 
     #[test]
     fn no_period_uses_up_its_quota() {
-        for (quota, busy, cpus) in [
-            (0.5, 1.0, 2),
-            (0.5, 2.0, 2),
-            (1.0, 1.05, 2),
-            (1.0, 2.0, 2),
-            (1.5, 2.0, 2),
-            (2.0, 2.1, 64),
-            (0.1, 2.0, 64),
+        for (quota, busy) in [
+            (0.5, 1.0),
+            (0.5, 2.0),
+            (1.0, 1.05),
+            (1.0, 2.0),
+            (1.5, 2.0),
+            (2.0, 2.1),
+            (0.1, 2.0),
         ] {
-            let (used, _) = simulate(&mut bucket(quota, cpus), busy, 20);
+            let (used, _) = simulate(&mut bucket(quota), busy, 20);
             for used in &used[1..] {
                 let part = used / (100.0 * quota);
                 // It checks every ms.
                 let most = 1.0 + busy / (100.0 * quota);
-                assert!(part < most && part > 0.75, "{quota} of {cpus}: {part}");
+                assert!(part < most && part > 0.75, "{quota}, {busy}: {part}");
             }
         }
     }
@@ -290,14 +312,14 @@ mod tests {
     #[test]
     fn a_process_below_its_quota_never_pauses() {
         for (quota, busy) in [(0.5, 0.4), (1.0, 0.9), (1.0, 0.93), (2.0, 1.9)] {
-            let (_, longest) = simulate(&mut bucket(quota, 4), busy, 20);
+            let (_, longest) = simulate(&mut bucket(quota), busy, 20);
             assert_eq!(longest, 0.0, "{quota}, {busy}");
         }
     }
 
     #[test]
     fn a_process_that_is_throttled_leaves_more_over_and_later_less_again() {
-        let mut bucket = bucket(1.0, 2);
+        let mut bucket = bucket(1.0);
         let slack = |bucket: &mut Bucket, throttled| {
             for _ in 0..100 {
                 bucket.learn(throttled);
@@ -310,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_burst_after_a_calm_time_passes() {
-        let mut bucket = bucket(0.5, 2);
+        let mut bucket = bucket(0.5);
         let (at, used) = (bucket.at_ns + 300 * MS, bucket.used_ns);
         assert_eq!(bucket.note(at, used), 0);
         for ms in 1..=12 {
@@ -322,16 +344,54 @@ mod tests {
         assert!(bucket.level_ns <= CALM * 50.0 * MS as f64);
     }
 
-    #[test]
-    fn threads_that_compute_do_not_starve_the_workers() {
-        // They use two CPUs, also while workers pause.
-        let mut bucket = bucket(1.0, 2);
-        let (mut now, mut ran) = (bucket.at_ns, 0);
+    /// For how many of 1000 ms a worker runs that uses one CPU and checks every ms, beside threads that always use `busy` CPUs.
+    fn ran_beside(quota: f64, busy: f64) -> u64 {
+        let mut bucket = bucket(quota);
+        let (mut now, mut used, mut ran) = (bucket.at_ns, bucket.used_ns as f64, 0);
         while now < 1000 * MS {
-            now += bucket.note(now, 2 * now) + MS;
+            let pause = bucket.note(now, used as u64);
+            now += pause;
+            used += busy * pause as f64;
+            bucket.resume(now, used as u64);
+            now += MS;
+            used += (1.0 + busy) * MS as f64;
             ran += 1;
         }
-        assert!(ran >= 300, "ran for {ran} of 1000 ms");
+        ran
+    }
+
+    #[test]
+    fn threads_that_compute_do_not_starve_the_workers() {
+        for (quota, busy, at_least) in [(1.0, 1.0, 150), (0.5, 1.0, 60), (0.1, 1.0, 10)] {
+            let ran = ran_beside(quota, busy);
+            assert!(ran >= at_least, "{quota}, {busy}: ran for {ran} of 1000 ms");
+        }
+    }
+
+    #[test]
+    fn no_pause_is_so_long_that_the_engine_counts_as_idle() {
+        let share = Share {
+            quota_us: 1_000,
+            period_us: 1_000_000,
+        };
+        let mut bucket = Bucket::new(share, 7, 5);
+        let (_, longest) = simulate(&mut bucket, 2.0, 50);
+        assert!(longest > 100.0 && longest < 500.0, "{longest}");
+    }
+
+    #[test]
+    fn while_the_system_throttles_the_process_short_pauses_come_on_top() {
+        // Other threads use the quota up, also while workers pause, and the system stops all of them.
+        let mut bucket = bucket(0.5);
+        let (mut now, mut used) = (bucket.at_ns, bucket.used_ns);
+        for _ in 0..50 {
+            (now, used) = (now + 100 * MS, used + 50 * MS);
+            bucket.learn(true);
+            let pause = bucket.note(now, used);
+            assert!(pause <= 30 * MS, "{pause}");
+            (now, used) = (now + pause, used + pause / 2);
+            bucket.resume(now, used);
+        }
     }
 
     #[test]

@@ -193,12 +193,17 @@ impl Tree {
             return None;
         }
         // A CPU without cache data joins the LLC of its siblings; without one, the core is its own LLC.
+        let mut all_known = true;
         for core in cores {
             let known = core.iter().find_map(|cpu| shared.get(&cpu));
+            all_known &= known.is_some();
             let assumed = known.map_or_else(|| core.clone(), |set| set.union(core));
             for cpu in core {
                 shared.entry(cpu).or_insert_with(|| assumed.clone());
             }
+        }
+        if !all_known {
+            self.assumed.push(Assumption::SomeCaches);
         }
         let shares = |cpu| shared.get(&cpu).unwrap_or(NO_SET);
         Some(partition(online, shares))
