@@ -19,11 +19,10 @@
 //! path of the process starts there, or at the host's root. Where `/proc` is hidden, the usual mount points are read.
 #![forbid(unsafe_code)]
 
+use super::sysfs::bytes_of;
 use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -402,9 +401,7 @@ fn number(path: &Path) -> Option<u64> {
 /// The text of a file, a character for each byte: the kernel writes the names of groups and mount points as they are, which need not be UTF-8.
 /// `None`: it cannot be read.
 fn read(path: &Path) -> Option<String> {
-    let mut bytes = Vec::new();
-    let file = File::open(path).ok()?;
-    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
+    let bytes = bytes_of(path, MAX_FILE_BYTES).ok()?;
     Some(bytes.into_iter().map(char::from).collect())
 }
 

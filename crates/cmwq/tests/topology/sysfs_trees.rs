@@ -6,6 +6,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use crate::common::{FakeSysfs, L2, L3, lists};
 use cmwq::affinity::{AffinityScope, Pods};
@@ -386,4 +389,16 @@ fn a_root_that_is_no_directory_is_refused() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_pipe_in_a_copy_of_a_tree_is_not_waited_for() {
+    let tree = FakeSysfs::online("0-1");
+    let pipe = tree.path("cpu/possible");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo");
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || tell.send(tree.topology().online().to_string()));
+    let online = told.recv_timeout(Duration::from_secs(60));
+    assert_eq!(online.as_deref(), Ok("0-1"));
 }

@@ -33,7 +33,7 @@ const CALM: f64 = 0.125;
 const TICK_US: f64 = 4_000.0;
 /// The part of the quota that is left over: at first; at least; and at most, when the system throttles the process nevertheless. It hands a quota out in
 /// slices of 5 ms, and of what lies on one CPU others have nothing.
-const SLACK: f64 = 0.04;
+const SLACK: f64 = 0.05;
 const MIN_SLACK: f64 = 0.01;
 const MAX_SLACK: f64 = 0.0625;
 
@@ -92,7 +92,7 @@ impl Bucket {
 
     /// Whether the process was throttled lately, for about a second.
     fn learn(&mut self, throttled: bool) {
-        let slack = self.slack * if throttled { 2.0 } else { 0.9 };
+        let slack = self.slack * if throttled { 2.0 } else { 0.97 };
         self.slack = slack.clamp(MIN_SLACK, MAX_SLACK);
     }
 

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -109,7 +110,7 @@ impl Files {
 
     /// The text of a file, without a trailing newline, or blanks or NULs of some kernels and copies of trees.
     fn text(&mut self, path: &Path) -> Option<String> {
-        let bytes = self.known(path, bytes_of(path))?;
+        let bytes = self.known(path, bytes_of(path, MAX_FILE_BYTES + 1))?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             self.parse_fault(
                 path.into(),
@@ -149,11 +150,12 @@ impl Files {
     }
 }
 
-fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
+/// The first bytes of a file. Does not wait: in a copy of a tree there may be a pipe.
+pub(in crate::topology) fn bytes_of(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut options = File::options();
+    let options = options.read(true).custom_flags(libc::O_NONBLOCK);
     let mut bytes = Vec::new();
-    File::open(path)?
-        .take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut bytes)?;
+    options.open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

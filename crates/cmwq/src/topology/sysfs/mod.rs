@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod files;
+pub(in crate::topology) use files::bytes_of;
 
 use std::collections::HashMap;
 use std::fs;
