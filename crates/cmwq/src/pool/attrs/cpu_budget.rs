@@ -33,7 +33,7 @@ const CALM: f64 = 0.125;
 const TICK_US: f64 = 4_000.0;
 /// The part of the quota that is left over: at first; at least; and at most, when the system throttles the process nevertheless. It hands a quota out in
 /// slices of 5 ms, and of what lies on one CPU others have nothing.
-const SLACK: f64 = 0.05;
+const SLACK: f64 = 0.04;
 const MIN_SLACK: f64 = 0.01;
 const MAX_SLACK: f64 = 0.0625;
 
