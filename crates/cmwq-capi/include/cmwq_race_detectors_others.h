@@ -23,7 +23,10 @@ static inline void cmwq_told_release_all(struct cmwq_work *const works[], size_t
 {
 	size_t i;
 
-	for (i = 0; works && i < n; i++)
+	/* The library refuses what is no array. */
+	if (!works || (uintptr_t)works % sizeof(*works) || n > SIZE_MAX / 2 / sizeof(*works))
+		return;
+	for (i = 0; i < n; i++)
 		cmwq_told_release(works[i]);
 }
 

@@ -28,6 +28,19 @@ std::atomic<std::size_t> allocated{0};
 
 } // namespace
 
+// Sanitizers bring their own.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define COUNTS_ALLOCATIONS 0
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define COUNTS_ALLOCATIONS 0
+#endif
+#endif
+#ifndef COUNTS_ALLOCATIONS
+#define COUNTS_ALLOCATIONS 1
+#endif
+
+#if COUNTS_ALLOCATIONS
 // Not inlined, or gcc thinks that they do not match.
 __attribute__((noinline)) void *operator new(std::size_t size)
 {
@@ -38,6 +51,7 @@ __attribute__((noinline)) void *operator new(std::size_t size)
 }
 __attribute__((noinline)) void operator delete(void *memory) noexcept { std::free(memory); }
 __attribute__((noinline)) void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
+#endif
 
 namespace {
 
