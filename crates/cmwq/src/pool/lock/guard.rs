@@ -43,7 +43,7 @@ pub(crate) struct PoolGuard<'p> {
     pub(in crate::pool) inner: Option<MutexGuard<'p, Inner>>,
     pub(in crate::pool) wake: Option<Arc<WorkerHandle>>,
     pub(in crate::pool) asks: Asks,
-    /// The holder looks for a thief itself. A pool that it finds busy must not look for one in turn, and so on through all pools.
+    /// The lock holder searches for a thief itself. A pool that it finds busy must not search for one in turn, and so on through all pools.
     pub(in crate::pool) calls_no_thief: bool,
     /// The holder hands out slots itself, including those that this release gives back.
     pub(in crate::pool) hands_out_nothing: bool,

@@ -35,7 +35,7 @@ pub(in crate::pool) const fn mayday_after(asked_ns: u64) -> u64 {
 }
 
 impl<P: PartialEq> Timers<P> {
-    /// What pools have asked for: `create`, a worker, each since when; `cull`, a look at their idle workers, each when.
+    /// What pools have asked for: `create`, a worker, each since when; `cull`, a check of their idle workers, each when.
     pub(in crate::pool) fn asked(&mut self, create: Vec<(P, u64)>, cull: Vec<(P, u64)>) {
         for (pool, asked_ns) in create {
             // The worker before has come, or the pool would not have asked again.
