@@ -157,6 +157,8 @@ fn places_go_round() {
             .sum::<usize>()
     };
     assert_eq!(waiting(), 210);
+    // The thread that accepts them enters their workqueues in the ring a moment later.
+    eventually(|| group.state().waiting == 2);
     door.open.complete();
     for item in items {
         item.join().unwrap();
