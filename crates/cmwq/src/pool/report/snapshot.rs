@@ -111,35 +111,31 @@ impl PoolGuard<'_> {
     }
 }
 
-impl Pool {
-    pub(crate) fn snapshot(self: &Arc<Self>) -> PoolSnapshot {
-        let now = clock::coarse_ns();
-        let effective_nice = self.effective_nice();
-        let mut guard = self.lock();
-        guard.drain();
-        let runs = guard.busy.iter_described();
-        let runs = runs.map(|(run, description)| RunSnapshot {
-            pwq: run.pwq,
-            is_described: description.is_some(),
-            state: RunState {
-                tid: run.by.tid,
-                rescuer: run.by.rescuer,
-                queue: guard.pwqs[run.pwq].front_id(),
-                func: address_of(run.func),
-                description: description
-                    .unwrap_or_else(|| guard.pwqs[run.pwq].owner.front.name())
-                    .to_owned(),
-                for_ns: now.saturating_sub(run.since_ns),
-                scheduled: listed(run.scheduled.iter().map(RawWork::func)),
-            },
+impl PoolGuard<'_> {
+    fn run_snapshots(&self, now_ns: u64) -> Vec<RunSnapshot> {
+        let by_workers = self.busy.iter_described().map(|(run, description)| {
+            let pwq = &self.pwqs[run.pwq];
+            RunSnapshot {
+                pwq: run.pwq,
+                is_described: description.is_some(),
+                state: RunState {
+                    tid: run.by.tid,
+                    rescuer: run.by.rescuer,
+                    queue: pwq.front_id(),
+                    func: address_of(run.func),
+                    description: description
+                        .unwrap_or_else(|| pwq.owner.front.name())
+                        .to_owned(),
+                    for_ns: now_ns.saturating_sub(run.since_ns),
+                    scheduled: listed(run.scheduled.iter().map(RawWork::func)),
+                },
+            }
         });
-        let in_caller_slots = guard.pwqs.iter().flat_map(|(place, pwq)| {
-            let running = pwq
-                .caller_slots_with_runs()
-                .filter_map(|caller_slot| Some((caller_slot, caller_slot.running()?)));
-            running.map(move |(caller_slot, (func, tid, since_ns))| {
+        let in_caller_slots = self.pwqs.iter().flat_map(|(place, pwq)| {
+            pwq.caller_slots_with_runs().filter_map(move |caller_slot| {
+                let (func, tid, since_ns) = caller_slot.running()?;
                 let description = caller_slot.description();
-                RunSnapshot {
+                Some(RunSnapshot {
                     pwq: place,
                     is_described: description.is_some(),
                     state: RunState {
@@ -149,19 +145,22 @@ impl Pool {
                         func,
                         description: description
                             .unwrap_or_else(|| pwq.owner.front.name().to_owned()),
-                        for_ns: now.saturating_sub(since_ns),
+                        for_ns: now_ns.saturating_sub(since_ns),
                         scheduled: Vec::new(),
                     },
-                }
+                })
             })
         });
-        let runs = runs.chain(in_caller_slots);
+        by_workers.chain(in_caller_slots).collect()
+    }
+
+    fn pwq_snapshots(&self) -> Vec<PwqSnapshot> {
         let mut pending: HashMap<u32, Vec<usize>> = HashMap::default();
-        for item in guard.worklist.iter().take(MOST_LISTED) {
+        for item in self.worklist.iter().take(MOST_LISTED) {
             let own = pending.entry(item.place().pwq()).or_default();
             own.push(address_of(item.func()));
         }
-        let pwqs = guard.pwqs.iter().map(|(place, pwq)| PwqSnapshot {
+        let pwqs = self.pwqs.iter().map(|(place, pwq)| PwqSnapshot {
             place,
             queue: pwq.owner.front.name().to_owned(),
             flags: pwq.owner.front.flags(),
@@ -180,36 +179,50 @@ impl Pool {
             }),
             plugged: pwq.plugged,
         });
-        let (runs, pwqs) = (runs.collect(), pwqs.collect());
-        let tid_of = |id: &u32| guard.workers[*id].handle.tid();
-        let idle = guard.idle().iter().rev().map(tid_of).collect();
-        let manager = self.manager.load(Ordering::Relaxed);
-        let state = PoolState {
-            id: self.id,
-            kind: self.attrs.kind,
-            flags: guard.flags(),
-            manager: Some(manager).filter(|_| guard.creating),
-            hung_ns: guard.stands_still_ns(),
+        pwqs.collect()
+    }
+
+    fn state(&mut self, effective_nice: Option<i32>) -> PoolState {
+        let hung_ns = self.stands_still_ns();
+        let pool = &self.pool;
+        let manager = pool.manager.load(Ordering::Relaxed);
+        PoolState {
+            id: pool.id,
+            kind: pool.attrs.kind,
+            flags: self.flags(),
+            manager: Some(manager).filter(|_| self.creating),
+            hung_ns,
             users: 0,
-            nice: self.attrs.nice,
+            nice: pool.attrs.nice,
             effective_nice,
-            pod: self.attrs.cpus.clone(),
-            cpus: self.attrs.cpus.clone(),
-            strict: self.attrs.strict,
-            node: self.attrs.place.node,
-            binding: (*guard.binding).clone(),
-            target: guard.target() as usize,
-            running: guard.running() as usize,
-            waiting: guard.worklist.len(),
-            workers: guard.workers.iter().map(worker).collect(),
+            pod: pool.attrs.cpus.clone(),
+            cpus: pool.attrs.cpus.clone(),
+            strict: pool.attrs.strict,
+            node: pool.attrs.place.node,
+            binding: (*self.binding).clone(),
+            target: self.target() as usize,
+            running: self.running() as usize,
+            waiting: self.worklist.len(),
+            workers: self.workers.iter().map(worker).collect(),
             runs: Vec::new(),
-            stats: guard.stats,
-        };
+            stats: self.stats,
+        }
+    }
+}
+
+impl Pool {
+    pub(crate) fn snapshot(self: &Arc<Self>) -> PoolSnapshot {
+        let now = clock::coarse_ns();
+        let effective_nice = self.effective_nice();
+        let mut guard = self.lock();
+        guard.drain();
+        let state = guard.state(effective_nice);
+        let tid_of = |id: &u32| guard.workers[*id].handle.tid();
         PoolSnapshot {
             state,
-            idle,
-            runs,
-            pwqs,
+            idle: guard.idle().iter().rev().map(tid_of).collect(),
+            runs: guard.run_snapshots(now),
+            pwqs: guard.pwq_snapshots(),
         }
     }
 }
