@@ -24,7 +24,7 @@ pub(crate) enum Timer {
     Begin(usize),
     /// A CPU is interrupted to run another thread.
     Interrupt(usize),
-    /// The running thread's slice is over, if it still has this number.
+    /// The running thread's slice is over, if it still has this number; and the time of balancing.
     Tick(usize, u64),
     /// A sleep is over, if it still is the one of this number.
     Timeout(Tid, u64),
