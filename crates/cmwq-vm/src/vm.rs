@@ -147,6 +147,15 @@ pub enum Stuck {
     TooLong,
 }
 
+impl std::fmt::Display for Stuck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Stuck::Deadlock(names) => write!(f, "all threads sleep: {}", names.join(", ")),
+            Stuck::TooLong => f.write_str("it has reached the limit of virtual time"),
+        }
+    }
+}
+
 /// Runs `main` as the first thread of the machine, until it returns. Threads that still exist then are gone, as at the end of a
 /// process.
 ///
