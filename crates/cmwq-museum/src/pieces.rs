@@ -494,4 +494,58 @@ pub const PIECES: &[Piece] = &[
             "        if !done && !MUTANT && self.born != fork::generation() {",
         )],
     ),
+    line(
+        "waiters-run-all",
+        "a thread that waits runs items of a queue for workers only",
+        &[edit(
+            "workqueue/queueing.rs",
+            "self.kind == WorkqueueKind::Unbound && !self.flags.workers_only && !self.flags.highpri",
+            "self.kind == WorkqueueKind::Unbound\n            && (MUTANT || !self.flags.workers_only)\n            && !self.flags.highpri",
+        )],
+    ),
+    line(
+        "threads-of-all",
+        "a queue that was given threads of its own uses the workers of all",
+        &[edit(
+            "workqueue/builder.rs",
+            "        let threads = self.threads.or_else(",
+            "        let threads = self.threads.filter(|_| !MUTANT).or_else(",
+        )],
+    ),
+    line(
+        "exit-hook-forgotten",
+        "a thread that ends does not call its hook",
+        &[edit(
+            "pool/attrs/threads.rs",
+            "        self.call(\"on_exit\", |wishes| wishes.exit.as_ref());",
+            "        if !MUTANT {\n            self.call(\"on_exit\", |wishes| wishes.exit.as_ref());\n        }",
+        )],
+    ),
+    line(
+        "any-node",
+        "an item for a node is queued from the caller's CPU, wherever that is",
+        &[edit(
+            "workqueue/queueing.rs",
+            "here.filter(|&here| cpus.contains(here))",
+            "here.filter(|&here| MUTANT || cpus.contains(here))",
+        )],
+    ),
+    line(
+        "refused-value-kept",
+        "a queue that refuses an embedded item keeps the reference of its value",
+        &[edit(
+            "workqueue/embedded.rs",
+            "        if result.is_err() {\n            // SAFETY: the queue has",
+            "        if !MUTANT && result.is_err() {\n            // SAFETY: the queue has",
+        )],
+    ),
+    line(
+        "moved-value-kept",
+        "an embedded item that is moved keeps the reference of the instance that was removed",
+        &[edit(
+            "workqueue/delayed/embedded.rs",
+            "        let reclaim = || drop(unsafe { embedded.item.reclaim() });",
+            "        let reclaim = || {\n            if !MUTANT {\n                drop(unsafe { embedded.item.reclaim() });\n            }\n        };",
+        )],
+    ),
 ];

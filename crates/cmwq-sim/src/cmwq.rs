@@ -94,7 +94,7 @@ impl std::fmt::Display for Failed {
         match self {
             Failed::Description(error) => write!(f, "the machine cannot be written down: {error}"),
             Failed::Topology(error) => write!(f, "the machine is not accepted: {error}"),
-            Failed::Stuck(stuck) => write!(f, "the run has no end: {stuck:?}"),
+            Failed::Stuck(stuck) => write!(f, "the run has no end: {stuck}"),
         }
     }
 }

@@ -120,9 +120,7 @@ pub fn set_online(cpus: Cpus) {
             }
         }
         let now = vm.now();
-        for cpu in (0..vm.cpus.len()).filter(|&cpu| !there.contains(cpu)) {
-            vm.evict(cpu, now);
-        }
+        vm.expel(now);
         let (cpu, stays) = (vm.cpu, there.contains(vm.cpu));
         if !stays {
             vm.leave(State::Blocked);
@@ -190,22 +188,29 @@ impl Vm {
         self.random.below((most >> shift).max(1)) + 1
     }
 
-    /// Moves the threads of a CPU that is gone to others, but the caller.
-    fn evict(&mut self, cpu: usize, now: u64) {
-        let mut moved = std::mem::take(&mut self.cpus[cpu].queue);
-        if let Some(tid) = self.cpus[cpu].current.filter(|&tid| tid != self.tid) {
-            self.account(cpu, now);
-            let core = &mut self.cpus[cpu];
-            core.current = None;
-            let left = core.clock.saturating_sub(now);
-            let thread = &mut self.threads[tid.index()];
-            thread.remaining_ns = left;
-            moved.push(tid);
-            self.pick(cpu, now);
-        }
-        for tid in moved {
-            let to = self.place(tid, self.cpu);
-            self.enqueue(tid, to, now);
+    /// Moves the threads to others that run or wait on a CPU which is gone or not theirs, but the caller.
+    pub(crate) fn expel(&mut self, now: u64) {
+        for cpu in 0..self.cpus.len() {
+            let there = self.all.contains(cpu);
+            let stays = |vm: &Vm, tid: Tid| there && vm.threads[tid.index()].allowed.contains(cpu);
+            let queue = std::mem::take(&mut self.cpus[cpu].queue);
+            let (stay, mut moved): (_, Vec<Tid>) =
+                queue.into_iter().partition(|&tid| stays(self, tid));
+            self.cpus[cpu].queue = stay;
+            let running = self.cpus[cpu].current;
+            if let Some(tid) = running.filter(|&tid| tid != self.tid && !stays(self, tid)) {
+                self.account(cpu, now);
+                let core = &mut self.cpus[cpu];
+                core.current = None;
+                let left = core.clock.saturating_sub(now);
+                self.threads[tid.index()].remaining_ns = left;
+                moved.push(tid);
+                self.pick(cpu, now);
+            }
+            for tid in moved {
+                let to = self.place(tid, self.cpu);
+                self.enqueue(tid, to, now);
+            }
         }
     }
 

@@ -224,14 +224,16 @@ pub fn set_affinity(tid: Tid, cpus: Cpus) -> bool {
         let cpu = vm.cpu;
         vm.cpus[cpu].clock += vm.costs.syscall_ns;
         vm.threads[tid.index()].allowed = cpus;
-        if tid != vm.tid || there.contains(cpu) {
-            return (true, false);
-        }
-        // It goes on elsewhere.
         let now = vm.now();
-        vm.leave(State::Blocked);
-        vm.make_runnable(tid, cpu, now);
-        (true, true)
+        // It goes on elsewhere.
+        let leaves = tid == vm.tid && !there.contains(cpu);
+        if leaves {
+            vm.leave(State::Blocked);
+            vm.make_runnable(tid, cpu, now);
+        } else {
+            vm.expel(now);
+        }
+        (true, leaves)
     });
     if moves {
         suspend();
@@ -487,12 +489,7 @@ pub fn usage(tid: Tid) -> Option<Usage> {
     with(|vm| {
         let thread = vm.threads.get(tid.index())?;
         let running = thread.state == State::Running;
-        let core = &vm.cpus[thread.cpu];
-        let since = if running {
-            core.clock.saturating_sub(core.picked_at)
-        } else {
-            0
-        };
+        let since = if running { vm.ran_ns(thread.cpu) } else { 0 };
         (thread.state != State::Exited).then_some(Usage {
             ran_ns: thread.ran_ns + since,
             voluntary: thread.voluntary,
@@ -506,10 +503,7 @@ pub fn usage(tid: Tid) -> Option<Usage> {
 #[must_use]
 pub fn process_cpu_ns() -> u64 {
     with(|vm| {
-        let used = vm.cpus.iter().map(|core| {
-            let since = core.clock.saturating_sub(core.picked_at);
-            core.busy_ns + if core.current.is_some() { since } else { 0 }
-        });
+        let used = (0..vm.cpus.len()).map(|cpu| vm.cpus[cpu].busy_ns + vm.ran_ns(cpu));
         used.sum()
     })
 }

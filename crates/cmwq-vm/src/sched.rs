@@ -19,6 +19,14 @@ impl Vm {
         self.pick(cpu, now);
     }
 
+    /// What the running thread has used since the last accounting, until the caller's time: its own next operation may be far ahead.
+    pub(crate) fn ran_ns(&self, cpu: usize) -> u64 {
+        let core = &self.cpus[cpu];
+        let until = core.clock.min(self.now());
+        let ran = until.saturating_sub(core.picked_at);
+        core.current.map_or(0, |_| ran)
+    }
+
     /// Adds what the running thread has used since the last accounting.
     pub(crate) fn account(&mut self, cpu: usize, now: u64) {
         let Some(tid) = self.cpus[cpu].current else {
@@ -90,10 +98,7 @@ impl Vm {
                 });
                 if let Some(at) = waits {
                     let tid = self.cpus[other].queue.remove(at);
-                    let floor = self.cpus[cpu].min_vruntime_ns;
-                    let thread = &mut self.threads[tid.index()];
-                    thread.vruntime_ns = thread.vruntime_ns.max(floor);
-                    self.cpus[cpu].queue.push(tid);
+                    self.queue_on(tid, cpu, now);
                     return;
                 }
             }
@@ -125,11 +130,11 @@ impl Vm {
             }
             Timer::Interrupt(cpu) => self.preempt(cpu, at),
             Timer::Tick(cpu, picks) => {
-                if self.cpus[cpu].picks == picks && self.cpus[cpu].tick_armed {
-                    self.cpus[cpu].tick_armed = false;
-                    if !self.push_away(cpu, at) {
-                        self.preempt(cpu, at);
-                    }
+                let core = &mut self.cpus[cpu];
+                let is_over = core.picks == picks && core.tick_armed;
+                core.tick_armed &= !is_over;
+                if !self.push_away(cpu, at) && is_over {
+                    self.preempt(cpu, at);
                 }
             }
             Timer::Late(tid, waker) => {
@@ -158,6 +163,9 @@ impl Vm {
 
     /// Gives a waiting thread to an idle CPU, as the periodic balancing does.
     fn push_away(&mut self, cpu: usize, at: u64) -> bool {
+        if self.idle.is_empty() {
+            return false;
+        }
         let queue = self.cpus[cpu].queue.clone();
         for tid in queue {
             let allowed = self.threads[tid.index()].allowed.and(&self.all);
@@ -207,13 +215,26 @@ impl Vm {
         self.enqueue(tid, cpu, at)
     }
 
+    /// A thread waits for this CPU from now on, at most a slice ahead of those that are there, and a slice behind: neither what it has run elsewhere
+    /// counts nor how long it has slept.
+    fn queue_on(&mut self, tid: Tid, cpu: usize, at: u64) {
+        let core = &mut self.cpus[cpu];
+        core.queue.push(tid);
+        let running = core.current.map_or(0, |running| {
+            let running = &self.threads[running.index()];
+            (running.vruntime_ns + at.saturating_sub(core.picked_at))
+                .saturating_sub(running.slice_ns)
+        });
+        let floor = core.min_vruntime_ns.max(running);
+        let thread = &mut self.threads[tid.index()];
+        thread.vruntime_ns = thread.vruntime_ns.clamp(floor, floor + thread.slice_ns);
+    }
+
     pub(crate) fn enqueue(&mut self, tid: Tid, cpu: usize, at: u64) -> u64 {
-        let floor = self.cpus[cpu].min_vruntime_ns;
+        self.queue_on(tid, cpu, at);
         let thread = &mut self.threads[tid.index()];
         thread.state = State::Runnable;
-        thread.vruntime_ns = thread.vruntime_ns.max(floor);
         let (vruntime, slice) = (thread.vruntime_ns, thread.slice_ns);
-        self.cpus[cpu].queue.push(tid);
         self.idle.remove(cpu);
         let core = &mut self.cpus[cpu];
         if let Some(running) = core.current {

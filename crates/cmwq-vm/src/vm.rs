@@ -24,7 +24,7 @@ pub(crate) enum Timer {
     Begin(usize),
     /// A CPU is interrupted to run another thread.
     Interrupt(usize),
-    /// The running thread's slice is over, if it still has this number.
+    /// The running thread's slice is over, if it still has this number; and the time of balancing.
     Tick(usize, u64),
     /// A sleep is over, if it still is the one of this number.
     Timeout(Tid, u64),
@@ -145,6 +145,15 @@ pub enum Stuck {
     Deadlock(Vec<String>),
     /// The time limit was reached.
     TooLong,
+}
+
+impl std::fmt::Display for Stuck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Stuck::Deadlock(names) => write!(f, "all threads sleep: {}", names.join(", ")),
+            Stuck::TooLong => f.write_str("it has reached the limit of virtual time"),
+        }
+    }
 }
 
 /// Runs `main` as the first thread of the machine, until it returns. Threads that still exist then are gone, as at the end of a

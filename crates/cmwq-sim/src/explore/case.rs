@@ -139,6 +139,7 @@ fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
             queues: program.queues,
             threads_are_short: program.faults.refuse_ppm > 0,
             cpus_change: program.cpus_change,
+            cpus_stay: program.conserves(),
         },
         &state.known,
     );
@@ -148,7 +149,7 @@ fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
     issue(program, &topology, &world, state);
     come_to_rest(program, &world, state);
     state.enter("while all queues are destroyed");
-    let results = world.shared.results();
+    let (results, own) = (world.shared.results(), world.own.clone());
     let shots: Vec<Arc<Shots>> = world.steady.iter().map(|s| s.shots.clone()).collect();
     drop(world);
     state.must_be_whole();
@@ -168,6 +169,7 @@ fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
     drop(engine);
     await_threads_end();
     assert!(shots.iter().all(|shots| shots.is_settled()));
+    assert!(own.are_gone(), "a thread has ended without its hook");
     assert_eq!(Arc::strong_count(&results), 1, "results are left");
     for ledger in lock(&state.known.ledgers).iter() {
         assert!(ledger.is_settled(), "at the very end{}", ledger.open());
@@ -379,6 +381,9 @@ fn come_to_rest(program: &Program, world: &Arc<World>, state: &State) {
             item.flush();
         }
         queue.wq.flush().expect("not from an item of the queue");
+    }
+    for which in 0..world.queue_count() {
+        world.queue(which).check_values(&state.known.broken);
     }
     for ledger in lock(&state.known.ledgers).iter() {
         ledger.check(&state.known.broken);

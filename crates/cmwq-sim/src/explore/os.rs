@@ -24,6 +24,16 @@ pub(crate) fn sleep_until(holds: impl Fn() -> bool) {
     }
 }
 
+/// A number of the calling thread.
+pub(crate) fn thread() -> u64 {
+    u64::from(current().number())
+}
+
+/// Whether the caller runs on one of these CPUs.
+pub(crate) fn runs_on(cpus: &[usize]) -> bool {
+    cpus.contains(&cmwq_vm::os::current_cpu())
+}
+
 /// For sections with visible operations: other virtual threads wait meanwhile, asleep.
 pub(crate) fn lock_long<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // The holder may be stopped for a second.

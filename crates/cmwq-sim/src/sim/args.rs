@@ -147,6 +147,7 @@ impl Arguments {
             ("--engine", self.engine.is_some()),
             ("--wake", self.wake.is_some()),
             ("--strict", self.strict),
+            ("--loop", self.kind != LoopName::Roundtrip),
             ("--issuers", self.issuers.is_some()),
             ("--sweep", self.sweep),
             ("--calibrate", self.calibrate.is_some()),
@@ -213,12 +214,12 @@ impl Plan {
             (None, false) => vec![8],
         };
         let scopes = match &arguments.scopes {
-            Some(names) => names
+            Some(names) if *names != ["all"] => names
                 .iter()
                 .map(|name| scope(name))
                 .collect::<Result<_, _>>()?,
             None if arguments.sweep => vec!["cache_shard"],
-            None => scopes(),
+            _ => scopes(),
         };
         let issuers = arguments.issuers.unwrap_or(machine.cpus.len());
         Ok(Plan {

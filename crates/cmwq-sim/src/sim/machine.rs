@@ -5,6 +5,9 @@ use cmwq_vm::machine::{Costs, MAX_CPUS, Machine, PRESETS, Place, preset};
 use serde_json::Value;
 use std::path::Path;
 
+/// The greatest figure of a cost.
+const MOST: u64 = 1_000_000_000;
+
 /// The machine of `--machine`.
 pub(super) fn named(name: &str) -> Result<Machine, String> {
     if let Some(preset) = preset(name) {
@@ -73,13 +76,14 @@ macro_rules! costs_by_name {
 
 fn set_cost(costs: &mut Costs, key: &str, value: &Value) -> Result<(), String> {
     if key == "transfer_ns" {
+        let figure = |value: &Value| value.as_u64().filter(|&ns| ns <= MOST);
         let numbers: Option<Vec<u64>> = value
             .as_array()
-            .and_then(|list| list.iter().map(Value::as_u64).collect());
+            .and_then(|list| list.iter().map(figure).collect());
         costs.transfer_ns = numbers
             .and_then(|numbers| numbers.try_into().ok())
             .ok_or_else(|| format!(
-                "transfer_ns: {value} must be five whole numbers: from the last-level cache, SMT sibling, same cache, same socket, other socket"
+                "transfer_ns: {value} must be five whole numbers up to {MOST}: from the last-level cache, SMT sibling, same cache, same socket, other socket"
             ))?;
         return Ok(());
     }
@@ -93,10 +97,21 @@ fn set_cost(costs: &mut Costs, key: &str, value: &Value) -> Result<(), String> {
             "the cost {key:?} is unknown: there are transfer_ns, {names}"
         ));
     };
+    let allowed = match key {
+        // Parts of what is varied, or of all.
+        "jitter_ppt" | "kept_ppt" => 0..=1000,
+        // Without a slice no thread gets on.
+        "slice_ns" => 1..=MOST,
+        _ => 0..=MOST,
+    };
+    let refused = || {
+        let (least, most) = (allowed.start(), allowed.end());
+        format!("{key}: {value} must be a whole number from {least} to {most}")
+    };
     *cost = value
         .as_u64()
-        .filter(|&number| number <= 1_000_000_000)
-        .ok_or_else(|| format!("{key}: {value} must be a whole number up to 1000000000"))?;
+        .filter(|number| allowed.contains(number))
+        .ok_or_else(refused)?;
     Ok(())
 }
 
@@ -150,6 +165,18 @@ mod tests {
             (
                 r#"{"synthetic": "core:2", "costs": {"transfer_ns": [1]}}"#,
                 "five",
+            ),
+            (
+                r#"{"synthetic": "core:2", "costs": {"transfer_ns": [1, 1, 1, 1, 1000000001]}}"#,
+                "1000000000",
+            ),
+            (
+                r#"{"synthetic": "core:2", "costs": {"jitter_ppt": 1001}}"#,
+                "0 to 1000",
+            ),
+            (
+                r#"{"synthetic": "core:2", "costs": {"slice_ns": 0}}"#,
+                "from 1",
             ),
             (r#"{"synthetic": "core:300"}"#, "256"),
         ] {

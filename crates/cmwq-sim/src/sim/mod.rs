@@ -86,7 +86,7 @@ fn published(arguments: &Arguments) -> Result<(), String> {
         bar.inc(1);
     });
     bar.finish_and_clear();
-    let rows = rows.map_err(|stuck| format!("a simulated run has no end: {stuck:?}"))?;
+    let rows = rows.map_err(|stuck| format!("a simulated run has no end: {stuck}"))?;
     crate::print_published(rows, arguments.format)
 }
 

@@ -186,7 +186,7 @@ pub(super) fn kernel_costs(plan: &Plan) -> Result<Option<EngineCosts>, String> {
     let order = plan.wake.order();
     fit(&plan.machine, plan.calibrate, order, plan.items, plan.seed)
         .map(Some)
-        .map_err(|stuck| format!("a simulated run has no end: {stuck:?}"))
+        .map_err(|stuck| format!("a simulated run has no end: {stuck}"))
 }
 
 /// Runs one row.
@@ -239,7 +239,7 @@ fn of_kernel(plan: &Plan, row: &Wanted, costs: &EngineCosts) -> Result<Row, Stri
         costs: costs.clone(),
     };
     let ran = roundtrip(&plan.machine, settings, plan.items, plan.seed)
-        .map_err(|stuck| format!("a simulated run has no end: {stuck:?}"))?;
+        .map_err(|stuck| format!("a simulated run has no end: {stuck}"))?;
     let items = plan.machine.cpus.len() * plan.items;
     let account = Account::new(&ran.outcome, Some(ran.locks.waited_ns), items);
     Ok(filled(

@@ -54,6 +54,7 @@ impl Issuer {
     }
 
     pub(crate) fn finish(mut self) {
+        let (_does, _) = self.world.doing.begin();
         while let Some(held) = self.held.pop() {
             held.let_go(&self.world.broken, &mut self.random);
         }
@@ -70,6 +71,7 @@ impl Issuer {
 
     /// One operation; its details follow from a seed.
     pub(crate) fn step(&mut self, kind: Kind, seed: u64) {
+        let (_does, _) = self.world.doing.begin();
         self.random = Random::new(seed);
         let which = self.random.below(self.world.queue_count());
         let queue = self.world.queue(which);

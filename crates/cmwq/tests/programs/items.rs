@@ -3,6 +3,7 @@
 
 use super::bodies::{block, compute};
 use super::broken::quiet_panic;
+use super::embedded::{DisabledValue, Value};
 use super::library::{
     DelayedWork, DisableGuard, FlushError, Moved, Queued, RawWork, Work, WorkqueueKind,
 };
@@ -71,6 +72,7 @@ enum Handle {
     Work(Work),
     Delayed(DelayedWork),
     Raw(Arc<RawCell>),
+    Embedded(Arc<Value>),
 }
 
 /// An item in memory of our own. Each accepted instance holds a reference.
@@ -108,6 +110,14 @@ impl RawCell {
         self.unlend(queued != Queued::Accepted);
         queued == Queued::Accepted
     }
+
+    fn queue_on_node(self: &Arc<Self>, queue: &Queue, node: Option<u32>) -> bool {
+        // SAFETY: as in `queue`.
+        let queued = node.map(|node| unsafe { queue.wq.queue_raw_on_node(node, self.lend()) });
+        let accepted = queued.is_some_and(|queued| queued.expect("a node").is_accepted());
+        self.unlend(!accepted);
+        accepted
+    }
 }
 
 pub(crate) struct Item {
@@ -137,6 +147,7 @@ impl Item {
         world: Weak<World>,
         freezable: bool,
         class: Class,
+        embeds: bool,
         seed: u64,
     ) -> Arc<Item> {
         Arc::new_cyclic(|me| {
@@ -155,6 +166,7 @@ impl Item {
                 account,
                 class,
                 handle: match class {
+                    _ if embeds => Handle::Embedded(Value::new(class.is_delayed(), body)),
                     Class::Plain | Class::Work => Handle::Work(Work::new(body)),
                     Class::Raw => Handle::Raw(Arc::new(RawCell {
                         raw: RawWork::new(run_raw),
@@ -179,7 +191,14 @@ impl Item {
             .is_numbered(queue)
             .then(|| lock_long(&queue.lanes[0].next));
         let flag = self.raise_flag();
+        let node = cpu.and_then(|cpu| queue.node_for(cpu, flag));
         let accepted = match (&self.handle, cpu) {
+            (Handle::Work(work), _) if node.is_some() => {
+                let queued = node.map(|node| queue.wq.queue_on_node(node, work));
+                queued.is_some_and(|queued| queued.expect("a node").is_accepted())
+            }
+            (Handle::Raw(cell), _) if node.is_some() => cell.queue_on_node(queue, node),
+            (Handle::Embedded(value), cpu) => value.queue(&queue.wq, cpu, random).is_accepted(),
             (Handle::Work(work), None) => queue.wq.queue(work).is_accepted(),
             (Handle::Work(work), Some(cpu)) => {
                 queue.wq.queue_on(cpu, work).expect("a CPU").is_accepted()
@@ -270,15 +289,17 @@ impl Item {
         random: &mut Random,
         broken: &Broken,
     ) {
-        let Handle::Delayed(work) = &self.handle else {
-            return;
-        };
-        let moved = match cpu {
-            None => queue.wq.mod_delayed(work, delay(random)),
-            Some(cpu) => queue
+        let moved = match (&self.handle, cpu) {
+            (Handle::Delayed(work), None) => queue.wq.mod_delayed(work, delay(random)),
+            (Handle::Delayed(work), Some(cpu)) => queue
                 .wq
                 .mod_delayed_on(cpu, work, delay(random))
                 .expect("a CPU"),
+            (Handle::Embedded(value), _) => match value.move_it(&queue.wq, random) {
+                Some(moved) => moved,
+                None => return,
+            },
+            _ => return,
         };
         match moved {
             // One instance went, one came.
@@ -304,6 +325,7 @@ impl Item {
             Handle::Work(work) => work.cancel(),
             Handle::Delayed(work) => work.cancel(),
             Handle::Raw(cell) => cell.unlend(cell.raw.cancel()),
+            Handle::Embedded(value) => value.cancel(),
         };
         self.account.remove(removed);
     }
@@ -313,6 +335,7 @@ impl Item {
             Handle::Work(work) => work.cancel_sync(),
             Handle::Delayed(work) => work.cancel_sync(),
             Handle::Raw(cell) => cell.unlend(cell.raw.cancel_sync()),
+            Handle::Embedded(value) => value.cancel_sync(),
         };
         self.account.remove(removed);
     }
@@ -322,6 +345,7 @@ impl Item {
             Handle::Work(work) => work.flush(),
             Handle::Delayed(work) => work.flush(),
             Handle::Raw(cell) => cell.raw.flush(),
+            Handle::Embedded(value) => value.flush(),
         };
         flushed.expect("not from the item itself");
     }
@@ -332,6 +356,7 @@ impl Item {
             Handle::Work(work) => work.flush_timeout(timeout),
             Handle::Delayed(work) => work.flush_timeout(timeout),
             Handle::Raw(cell) => cell.raw.flush_timeout(timeout),
+            Handle::Embedded(value) => value.flush_timeout(timeout),
         };
         let expected = matches!(flushed, Ok(_) | Err(FlushError::TimedOut));
         assert!(expected, "not from the item itself: {flushed:?}");
@@ -349,11 +374,17 @@ impl Item {
                 cell.unlend(queued != Queued::Accepted);
                 queued
             }
+            Handle::Embedded(value) => value.queue(&queue.wq, None, random),
         };
         assert!(!queued.is_accepted(), "a fork's child accepts an item");
         if let Handle::Delayed(work) = &self.handle {
             let moved = queue.wq.mod_delayed(work, delay(random));
             let is_refused = matches!(moved, Moved::Refused { .. } | Moved::Disabled);
+            assert!(is_refused, "a fork's child moves an item: {moved:?}");
+        }
+        if let Handle::Embedded(value) = &self.handle {
+            let moved = value.move_it(&queue.wq, random);
+            let is_refused = matches!(moved, None | Some(Moved::Refused { .. } | Moved::Disabled));
             assert!(is_refused, "a fork's child moves an item: {moved:?}");
         }
         let (flushed, removed, busy) = match &self.handle {
@@ -364,6 +395,11 @@ impl Item {
                 (work.flush(), false, work.busy())
             }
             Handle::Raw(cell) => (cell.raw.flush(), cell.raw.cancel_sync(), cell.raw.busy()),
+            Handle::Embedded(value) => {
+                // As above.
+                let removed = value.cancel_sync() && !self.class.is_delayed();
+                (value.flush(), removed, value.busy())
+            }
         };
         let is_known = matches!(flushed, Ok(_) | Err(FlushError::Forked));
         assert!(is_known, "a flush in a fork's child: {flushed:?}");
@@ -376,6 +412,17 @@ impl Item {
                 cell.raw.disable_sync();
                 cell.raw.enable_work();
             }
+            Handle::Embedded(value) => drop(value.disable(true)),
+        }
+    }
+
+    /// When it is neither pending nor runs.
+    pub(crate) fn check_value(&self, queue: &Queue, broken: &Broken) {
+        let (name, class, account) = (&queue.name, self.class, &self.account);
+        let whose = || format!("{name}, {class:?}, {}", account.describe());
+        if let Handle::Embedded(value) = &self.handle {
+            let may_be_armed = account.lossy.load(Relaxed);
+            value.check(may_be_armed, broken, whose);
         }
     }
 
@@ -384,6 +431,7 @@ impl Item {
             Handle::Work(work) => drop((work.busy(), work.is_pending())),
             Handle::Delayed(work) => drop((work.busy(), work.is_pending(), work.time_left())),
             Handle::Raw(cell) => drop((cell.raw.busy(), cell.raw.is_pending())),
+            Handle::Embedded(value) => value.look(),
         }
     }
 
@@ -394,20 +442,25 @@ impl Item {
         broken: &Broken,
     ) -> Held {
         let guard = match &self.handle {
-            Handle::Work(work) if sync => Some(work.disable_sync()),
-            Handle::Work(work) => Some(work.disable()),
-            Handle::Delayed(work) if sync => Some(work.disable_sync()),
-            Handle::Delayed(work) => Some(work.disable()),
+            Handle::Work(work) if sync => Guard::Handle(work.disable_sync()),
+            Handle::Work(work) => Guard::Handle(work.disable()),
+            Handle::Delayed(work) if sync => Guard::Handle(work.disable_sync()),
+            Handle::Delayed(work) => Guard::Handle(work.disable()),
             Handle::Raw(cell) => {
                 let removed = match sync {
                     true => cell.raw.disable_sync(),
                     false => cell.raw.disable_work(),
                 };
                 self.account.remove(cell.unlend(removed));
-                None
+                Guard::Raw(cell.clone())
+            }
+            Handle::Embedded(value) => {
+                let (guard, removed) = value.disable(sync);
+                self.account.remove(removed);
+                Guard::Embedded(guard)
             }
         };
-        if let Some(guard) = &guard {
+        if let Guard::Handle(guard) = &guard {
             self.account.remove(guard.removed_pending());
         }
         broken.expect(!(sync && self.account.is_inside()), || {
@@ -422,19 +475,25 @@ impl Item {
     }
 }
 
-fn delay(random: &mut Random) -> Duration {
+pub(super) fn delay(random: &mut Random) -> Duration {
     match random.below(4) {
         0 => Duration::ZERO,
         _ => Duration::from_micros(random.below(4000) as u64),
     }
 }
 
+/// What keeps an item disabled.
+enum Guard {
+    Handle(DisableGuard),
+    Raw(Arc<RawCell>),
+    Embedded(DisabledValue),
+}
+
 /// An item that is disabled.
 pub(crate) struct Held {
     pub(crate) queue: Arc<Queue>,
     item: Arc<Item>,
-    /// `None` for a raw item.
-    guard: Option<DisableGuard>,
+    guard: Guard,
     /// How often it had run when no run was left.
     runs: Option<u64>,
 }
@@ -451,18 +510,23 @@ impl Held {
             });
         }
         let queue_it = random.one_in(2);
-        match (self.guard, &self.item.handle) {
-            (Some(guard), _) if queue_it => {
+        match self.guard {
+            Guard::Handle(guard) if queue_it => {
                 account.flag.fetch_add(1, Relaxed);
                 account.accept(self.queue.wq.enable_and_queue(guard).is_accepted());
             }
-            (Some(guard), _) => drop(guard),
-            (None, Handle::Raw(cell)) => {
+            Guard::Handle(guard) => drop(guard),
+            Guard::Raw(cell) => {
                 if cell.raw.enable_work() && queue_it {
                     account.accept(cell.queue(&self.queue));
                 }
             }
-            (None, _) => unreachable!("only raw items have no guard"),
+            Guard::Embedded(guard) => {
+                drop(guard);
+                if queue_it {
+                    self.item.queue(&self.queue, None, random);
+                }
+            }
         }
     }
 }
@@ -501,6 +565,7 @@ impl Site {
 
 impl Item {
     fn work(&self, queue: &Arc<Queue>, world: &Arc<World>, random: &mut Random) {
+        let _does = queue.runners.enter(&world.broken, &queue.name);
         let what = || queue.name.clone();
         let counted = queue.room.enter(&world.broken, queue.most_active, what);
         let grouped = queue.grouped.as_ref().map(|all| all.enter(&world.broken));

@@ -7,12 +7,15 @@
 //! pool has more active items than its limit, and no group of queues; an awaited handle wakes the waker that it was given last; what a scope borrows is
 //! not used when the scope has ended; a batch accepts as many items as it says; a completion queue delivers each token once, with its own result, and to a flushed
 //! queue's owner without delay; ordered and BH queues keep their order; an issuer is owed a run that
-//! sees what it did before; a flush waits for all that its caller queued; nothing of a frozen queue starts.
+//! sees what it did before; a flush waits for all that its caller queued; nothing of a frozen queue starts; an item runs on threads of its queue's own,
+//! where it has any, on no thread that does something else if it is for workers only, and near the node that was named; a value of which items
+//! are fields is kept by pending instances and by nothing else.
 #![allow(dead_code, unused_imports, reason = "each of the two uses a part")]
 
 mod batches;
 mod bodies;
 mod completions;
+mod embedded;
 mod forked;
 mod grouped;
 mod handles;
@@ -21,6 +24,7 @@ mod items;
 mod kinds;
 mod model;
 mod shots;
+mod threads;
 mod turnover;
 mod world;
 

@@ -57,7 +57,7 @@ impl Issuer {
         let mine = self.mine.entry(queue.number).or_default();
         let mut token = Token::new([queue.shots.clone(), mine.shots.clone()]);
         let (room, most) = (queue.room.clone(), queue.most_active);
-        let grouped = queue.grouped.clone();
+        let (grouped, runners) = (queue.grouped.clone(), queue.runners.clone());
         let (lane_room, most_in_lane) = (queue.lanes[lane].room.clone(), queue.most_in_lane());
         let last = queue.lanes[lane].last.clone();
         let number = (named && queue.in_order()).then_some(number);
@@ -71,6 +71,7 @@ impl Issuer {
             token.runs(&broken);
             let token = token;
             if let Some(world) = world.upgrade() {
+                let _does = runners.enter(&broken, &name);
                 let _in_queue = room.enter(&broken, most, || name.clone());
                 let _in_group = grouped.as_ref().map(|all| all.enter(&broken));
                 let one_cpu = || format!("{name}, one CPU");
@@ -196,6 +197,14 @@ impl Issuer {
                 compute(&mut Random::new(seed));
                 seed
             };
+            // Its number decides, so that no other draw changes.
+            let topology = world.engine.topology();
+            let on_node = topology.nodes().len() > 1 && seed.is_multiple_of(4);
+            if let Some(node) = topology.node_of(cpu).filter(|_| on_node) {
+                steady.shoot_at(node, run);
+                let _ = self.random.one_in(4);
+                continue;
+            }
             let handle = steady.wq.spawn_on(cpu, run).expect("a CPU");
             if self.random.one_in(4) {
                 self.join(seed, handle);

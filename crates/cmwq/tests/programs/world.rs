@@ -4,9 +4,13 @@ use super::completions::Cq;
 use super::grouped::Grouped;
 use super::items::{Class, Item};
 use super::library::affinity::AffinityScope;
-use super::library::{Engine, Error, WQ_MAX_ACTIVE, Workqueue, WorkqueueBuilder, WorkqueueKind};
+use super::library::{
+    Engine, Error, WQ_MAX_ACTIVE, Work, Workqueue, WorkqueueBuilder, WorkqueueKind,
+};
 use super::model::{Account, Room, Shots, Waiting, lock};
+use super::threads::{Doing, Own, Runners};
 use super::{Broken, Random, os};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -34,6 +38,10 @@ pub(crate) struct Queue {
     pub(crate) room: Arc<Room>,
     /// The group that it belongs to.
     pub(crate) grouped: Option<Arc<Grouped>>,
+    /// The threads that its items run on.
+    pub(crate) runners: Runners,
+    /// By CPU, if items may be queued on nodes.
+    nodes: Vec<Option<u32>>,
     /// By CPU: one-shot items that named it. On an unbound queue they share the first.
     pub(crate) lanes: Vec<Lane>,
     pub(crate) shots: Arc<Shots>,
@@ -135,6 +143,8 @@ pub(crate) struct Settings {
     pub(crate) threads_are_short: bool,
     /// CPUs may go and come back.
     pub(crate) cpus_change: bool,
+    /// No CPU goes, and the unbound mask stays.
+    pub(crate) cpus_stay: bool,
 }
 
 /// A queue on which work conservation is watched.
@@ -143,6 +153,9 @@ pub(crate) struct Steady {
     pub(crate) shots: Arc<Shots>,
     /// By CPU: where an item that is queued from there may run.
     pub(crate) reach: Vec<Arc<[usize]>>,
+    /// Where one may run that is queued on a node, if that is known.
+    of_node: BTreeMap<u32, Option<Arc<[usize]>>>,
+    broken: Arc<Broken>,
 }
 
 pub(crate) struct World {
@@ -168,6 +181,9 @@ pub(crate) struct World {
     /// Queues whose last holder must not wait for their end.
     graveyard: Mutex<Vec<Arc<Queue>>>,
     pub(crate) grouped: Arc<Grouped>,
+    pub(crate) doing: Arc<Doing>,
+    pub(crate) own: Arc<Own>,
+    seed: u64,
     /// A completion queue that all issuers own.
     pub(crate) shared: Cq,
     pub(crate) ledgers: Arc<Mutex<Vec<Ledger>>>,
@@ -180,6 +196,7 @@ impl World {
         let cpus: Vec<usize> = engine.topology().cpus().iter().collect();
         let short = settings.threads_are_short;
         let grouped = Arc::new(Grouped::new(&mut Random::new(settings.seed ^ 0x9209)));
+        let (doing, own) = (Arc::default(), Arc::new(Own::new(&known.broken)));
         Arc::new_cyclic(|world: &Weak<World>| {
             let queues = (0..settings.queues).map(|n| {
                 let like = random.below(8);
@@ -188,6 +205,9 @@ impl World {
                     engine,
                     short,
                     grouped: &grouped,
+                    doing: &doing,
+                    own: &own,
+                    seed: settings.seed,
                 };
                 let queue = made.queue(n as u64, like, n % 3 == 0, &mut random);
                 lock(&known.ledgers).push(queue.ledger());
@@ -195,7 +215,9 @@ impl World {
             });
             World {
                 queues: queues.collect(),
-                steady: (0..2).map(|_| Steady::new(engine, &mut random)).collect(),
+                steady: (0..2)
+                    .map(|_| Steady::new(engine, settings, known, &mut random))
+                    .collect(),
                 waiting: known.waiting.clone(),
                 broken: known.broken.clone(),
                 shared: Cq::new(None),
@@ -208,6 +230,9 @@ impl World {
                 freezable_starts: AtomicU64::new(0),
                 threads_are_short: short,
                 grouped: grouped.clone(),
+                doing: doing.clone(),
+                own: own.clone(),
+                seed: settings.seed,
                 ends: AtomicBool::new(false),
                 graveyard: Mutex::default(),
                 ledgers: known.ledgers.clone(),
@@ -254,6 +279,9 @@ impl World {
             engine: &self.engine,
             short: self.threads_are_short,
             grouped: &self.grouped,
+            doing: &self.doing,
+            own: &self.own,
+            seed: self.seed,
         };
         let queue = made.queue(number, like, drains, random);
         let mut ledgers = lock(&self.ledgers);
@@ -281,7 +309,7 @@ impl World {
 }
 
 impl Steady {
-    fn new(engine: &Engine, random: &mut Random) -> Steady {
+    fn new(engine: &Engine, settings: &Settings, known: &Known, random: &mut Random) -> Steady {
         let scope = SCOPES[1 + random.below(SCOPES.len() - 1)];
         let strict = random.one_in(2);
         let wq = || {
@@ -296,11 +324,35 @@ impl Steady {
                 cpus.iter().for_each(|&cpu| reach[cpu] = cpus.clone());
             }
         }
+        let nodes = engine.topology().nodes().iter().map(|(node, cpus)| {
+            let reached = cpus.iter().flat_map(|cpu| reach[cpu].iter().copied());
+            (*node, settings.cpus_stay.then(|| reached.collect()))
+        });
         Steady {
+            of_node: nodes.collect(),
             wq: built(wq),
             shots: Arc::default(),
             reach,
+            broken: known.broken.clone(),
         }
+    }
+
+    /// Has it run once, from the node.
+    pub(crate) fn shoot_at(&self, node: u32, run: impl FnOnce() -> u64 + Send + 'static) {
+        let (cpus, broken) = (self.of_node[&node].clone(), self.broken.clone());
+        let run = Mutex::new(Some(run));
+        let work = Work::new(move || {
+            let is_near = cpus.as_ref().is_none_or(|cpus| os::runs_on(cpus));
+            broken.expect(is_near, || {
+                format!("steady: an item of node {node} runs elsewhere")
+            });
+            let run = lock(&run).take();
+            run.expect("it was queued once")();
+        });
+        let queued = self.wq.queue_on_node(node, &work).expect("a node");
+        let taken = queued.is_accepted();
+        self.broken
+            .expect(taken, || format!("steady: {queued:?} on node {node}"));
     }
 }
 
@@ -322,6 +374,9 @@ struct Making<'a> {
     /// A thread cannot be had at times.
     short: bool,
     grouped: &'a Arc<Grouped>,
+    doing: &'a Arc<Doing>,
+    own: &'a Arc<Own>,
+    seed: u64,
 }
 
 impl Making<'_> {
@@ -358,8 +413,22 @@ impl Making<'_> {
         let is_grouped =
             kind != WorkqueueKind::Bh && number.wrapping_mul(0x9e37_79b9) >> 7 & 3 == 0;
         let grouped = is_grouped.then(|| self.grouped.clone());
+        // Drawn apart too.
+        let mut apart = Random::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let own = (kind != WorkqueueKind::Bh && apart.one_in(8)).then(|| self.own.clone());
+        let workers_only = apart.one_in(6);
+        // Every other item, beginning with the first or the second.
+        let embeds = apart.one_in(3).then(|| apart.below(2));
         let builder = || {
             let builder = engine.workqueue(&name);
+            let builder = match &own {
+                Some(own) => builder.worker_threads(own.threads.clone()),
+                None => builder,
+            };
+            let builder = match workers_only {
+                true => builder.workers_only(),
+                false => builder,
+            };
             let builder = match &grouped {
                 Some(all) => builder.group(&all.group),
                 None => builder,
@@ -397,6 +466,7 @@ impl Making<'_> {
                 self.world.clone(),
                 freezable,
                 Class::of(n),
+                embeds == Some(n % 2) && Class::of(n) != Class::Raw,
                 seed,
             )
         };
@@ -415,6 +485,18 @@ impl Making<'_> {
             most_active,
             room: Arc::default(),
             grouped: grouped.clone(),
+            runners: Runners {
+                doing: self.doing.clone(),
+                workers_only: workers_only || own.is_some(),
+                own: own.clone(),
+            },
+            nodes: match kind {
+                WorkqueueKind::Unbound | WorkqueueKind::Ordered if nodes > 1 => {
+                    let cpus = 0..=engine.topology().max_cpu();
+                    cpus.map(|cpu| engine.topology().node_of(cpu)).collect()
+                }
+                _ => Vec::new(),
+            },
             lanes: (0..lanes).map(|_| Lane::default()).collect(),
             shots: Arc::default(),
         })
@@ -437,6 +519,12 @@ impl Queue {
         self.kind != WorkqueueKind::Bh
     }
 
+    /// The node to queue on instead of a CPU, now and then: by an item's number, so that no other draw changes.
+    pub(crate) fn node_for(&self, cpu: usize, number: u64) -> Option<u32> {
+        let node = self.nodes.get(cpu).copied().flatten();
+        node.filter(|_| number % 4 == 3)
+    }
+
     /// How many one-shot items of one lane may be active at the same time.
     pub(crate) fn most_in_lane(&self) -> usize {
         match self.kind {
@@ -449,6 +537,13 @@ impl Queue {
     /// Whether the one-shot items of a lane run in order.
     pub(crate) fn in_order(&self) -> bool {
         matches!(self.kind, WorkqueueKind::Ordered | WorkqueueKind::Bh)
+    }
+
+    /// When none of its items is pending or runs.
+    pub(crate) fn check_values(&self, broken: &Broken) {
+        self.items
+            .iter()
+            .for_each(|item| item.check_value(self, broken));
     }
 
     /// Armed timers may be dropped from now on, without a report to any caller.

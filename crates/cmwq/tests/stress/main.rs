@@ -91,6 +91,7 @@ fn run(test: &'static str, machine: &str, ops: u64, seed: u64, shortage: Option<
         queues: QUEUES,
         threads_are_short: shortage.is_some(),
         cpus_change: true,
+        cpus_stay: false,
     };
     let world = World::new(&engine, &settings, &known);
     let _deadline = Deadline::of_progress(test, progress.clone(), {
@@ -132,11 +133,13 @@ fn run(test: &'static str, machine: &str, ops: u64, seed: u64, shortage: Option<
     }
     drop(ledgers);
     known.broken.none();
-    let results = world.shared.results();
+    (0..QUEUES).for_each(|which| world.queue(which).check_values(&known.broken));
+    known.broken.none();
+    let (results, own) = (world.shared.results(), world.own.clone());
     drop(world);
     eventually(|| {
         let stats = engine.stats();
-        stats.pools == 0 && stats.workers == 0
+        stats.pools == 0 && stats.workers == 0 && own.are_gone()
     });
     assert_eq!(Arc::strong_count(&results), 1, "results are left");
     let stats = engine.stats();

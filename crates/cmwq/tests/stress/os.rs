@@ -28,6 +28,16 @@ pub(crate) fn compute(ns: u64) {
     }
 }
 
+/// A number of the calling thread, which is no other one's while it lives.
+pub(crate) fn thread() -> u64 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u64
+}
+
+/// Whether the caller runs on one of these CPUs, as far as can be told: the machine is not the topology's.
+pub(crate) fn runs_on(_cpus: &[usize]) -> bool {
+    true
+}
+
 /// For sections in which the library is called.
 pub(crate) fn lock_long<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     lock(mutex)
