@@ -121,6 +121,8 @@ impl FileStore {
     fn allocate(&self, flags: FallocateFlags, offset: u64, length: u64) -> io::Result<()> {
         rustix::fs::fallocate(&self.file, flags, offset, length).map_err(|error| match error {
             Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV => ErrorKind::Unsupported.into(),
+            // No whole sectors of a device.
+            Errno::INVAL => ErrorKind::Unsupported.into(),
             other => other.into(),
         })
     }
