@@ -340,6 +340,14 @@ impl Connection {
     /// Advances a request as far as possible now.
     fn advance(&self, job: &mut Job) -> Result<Next, Error> {
         let (request, operation) = (&job.request, job.operation?);
+        let only_answers = matches!(
+            operation,
+            Operation::Read | Operation::Cache | Operation::BlockStatus { .. }
+        );
+        if only_answers && self.replies.is_broken() {
+            // The socket may hold thousands of them, and the server may be waiting for their end.
+            return Err(Error::Shutdown);
+        }
         if job.buffer.is_none() && self.export.needs_buffer(&operation) {
             job.buffer = Some(self.pool.small());
         }

@@ -7,10 +7,25 @@
 use std::io;
 use std::net::{Shutdown, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{AddressFamily, sockopt};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+/// The URI of a Unix socket.
+pub(crate) fn unix_uri(path: &Path) -> String {
+    let mut uri = "nbd+unix:///?socket=".to_owned();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(byte.into()),
+            _ if byte.is_ascii_alphanumeric() => uri.push(byte.into()),
+            _ => uri += &format!("%{byte:02X}"),
+        }
+    }
+    uri
+}
 
 enum Socket {
     Unix(UnixListener),
@@ -30,6 +45,9 @@ impl Inherited {
         let wrong = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
         if !sockopt::socket_acceptconn(&socket)? {
             return Err(wrong("the socket does not listen"));
+        }
+        if sockopt::socket_type(&socket)? != SocketType::STREAM {
+            return Err(wrong("not a stream socket"));
         }
         let socket = match sockopt::socket_domain(&socket)? {
             AddressFamily::UNIX => Socket::Unix(socket.into()),
@@ -87,7 +105,7 @@ impl Inherited {
     pub(crate) fn uri(&self) -> io::Result<String> {
         Ok(match &self.socket {
             Socket::Unix(listener) => match listener.local_addr()?.as_pathname() {
-                Some(path) => format!("nbd+unix:///?socket={}", path.display()),
+                Some(path) => unix_uri(path),
                 None => "an unnamed Unix socket".to_owned(),
             },
             Socket::Tcp(listener) => format!("nbd://{}", listener.local_addr()?),

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::export::Data;
@@ -89,6 +90,8 @@ impl Reply {
 /// The replies of one connection that are ready.
 pub(crate) struct Replies {
     state: Mutex<State>,
+    /// The connection is broken: nothing can be sent any more.
+    broken: AtomicBool,
 }
 
 struct State {
@@ -101,8 +104,6 @@ struct State {
     sending: bool,
     /// Ready replies must be sent now.
     due: bool,
-    /// The connection is broken: nothing can be sent any more.
-    broken: bool,
     /// Requests of each batch that are not finished.
     unfinished: Box<[u16]>,
     next_batch: u16,
@@ -118,16 +119,21 @@ impl Replies {
                 spare: Vec::with_capacity(SLOTS),
                 sending: false,
                 due: false,
-                broken: false,
                 unfinished: vec![0; SLOTS].into(),
                 next_batch: 0,
             }),
+            broken: AtomicBool::new(false),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code panics under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a reply could not be sent: no client will get any other.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
     }
 
     /// Opens a batch of `requests`, all of which will be finished.
@@ -178,25 +184,22 @@ impl Replies {
             state.ready_bytes = 0;
             let spare = std::mem::take(&mut state.spare);
             let mut replies = std::mem::replace(&mut state.ready, spare);
-            let (begun, mut broken) = (state.begun, state.broken);
+            let begun = state.begun;
             drop(state);
-            let (mut sent, mut begun) = match broken {
-                true => (0, 0),
-                false => send_all(&replies, begun, full, to).unwrap_or_else(|_| {
-                    broken = true;
-                    (0, 0)
-                }),
+            let sent = match self.is_broken() {
+                true => None,
+                false => send_all(&replies, begun, full, to).ok(),
             };
-            if broken {
+            let (sent, begun) = sent.unwrap_or_else(|| {
+                self.broken.store(true, Ordering::Relaxed);
                 // Wakes the reader, which ends the connection.
                 let _ = rustix::net::shutdown(to.socket, rustix::net::Shutdown::Both);
-                (sent, begun) = (replies.len(), 0);
-            }
+                (replies.len(), 0)
+            });
             let used = replies.drain(..sent);
             to.pool
                 .give_back(used.map(|reply| (reply.slot, reply.buffer)));
             state = self.lock();
-            state.broken = broken;
             state.begun = begun;
             if !replies.is_empty() {
                 // What became ready meanwhile follows it.

@@ -2,10 +2,11 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,10 +19,11 @@ use rustix::net::sockopt;
 
 use crate::connection;
 use crate::export::Export;
-use crate::inherited::Inherited;
+use crate::inherited::{Inherited, unix_uri};
 use crate::negotiate::negotiate;
 use crate::scheduling::do_not_preempt;
 use crate::socket::Input;
+use crate::store::wait_for_lock;
 
 /// How long a client may take over each step of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
@@ -52,6 +54,7 @@ impl Listener {
         match endpoint {
             Endpoint::Tcp(address) => Ok(Listener::Tcp(TcpListener::bind(address)?)),
             Endpoint::Unix(path) => {
+                let _turn = lock_folder(path);
                 remove_stale(path)?;
                 // The mask belongs to the whole process: for the owner only, from the first moment on.
                 let mask = rustix::process::umask(Mode::from_raw_mode(0o177));
@@ -97,10 +100,7 @@ impl Listener {
 
     fn uri(&self) -> io::Result<String> {
         Ok(match self {
-            Listener::Unix(_, path) => {
-                let path = std::path::absolute(path)?;
-                format!("nbd+unix:///?socket={}", path.display())
-            }
+            Listener::Unix(_, path) => unix_uri(&std::path::absolute(path)?),
             Listener::Tcp(listener) => format!("nbd://{}", listener.local_addr()?),
             Listener::Inherited(listener) => listener.uri()?,
         })
@@ -112,12 +112,45 @@ fn prepare_tcp(stream: &OwnedFd) -> io::Result<()> {
     Ok(sockopt::set_socket_keepalive(stream, true)?)
 }
 
-impl Drop for Listener {
+/// The file of a socket of ours; dropping it removes it.
+struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn of(listener: &Listener) -> io::Result<Option<Self>> {
+        let Listener::Unix(_, path) = listener else {
+            return Ok(None);
+        };
+        Ok(Some(SocketFile {
+            path: path.clone(),
+            identity: identity(path)?,
+        }))
+    }
+}
+
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        if let Listener::Unix(_, path) = self {
-            let _ = std::fs::remove_file(path);
+        let _turn = lock_folder(&self.path);
+        // Another server may have taken the path since this one stopped listening.
+        if identity(&self.path).is_ok_and(|now| now == self.identity) {
+            let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+/// Device and inode.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
+}
+
+/// Servers that make or remove sockets in one folder take turns, as far as they may read it: otherwise two may find the same stale
+/// socket, and one removes what the other has just made.
+fn lock_folder(path: &Path) -> Option<File> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let folder = File::open(folder.unwrap_or(Path::new("."))).ok()?;
+    wait_for_lock(&folder, false).ok().map(|()| folder)
 }
 
 /// Removes a socket left behind by a server that is gone.
@@ -140,6 +173,9 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 
 /// A server. Dropping it stops it: nothing is accepted any more, requests in flight are answered, and the store is synced.
 pub struct Server {
+    /// Dropped before the listener, so that its inode is no other file's, and not with the last client's thread, which may outlive
+    /// the server for a moment.
+    _file: Option<SocketFile>,
     shared: Arc<Shared>,
     accepting: Option<std::thread::JoinHandle<()>>,
     uri: String,
@@ -176,6 +212,7 @@ impl Server {
         max_clients: usize,
     ) -> io::Result<Server> {
         let listener = Listener::bind(endpoint)?;
+        let file = SocketFile::of(&listener)?;
         let uri = listener.uri()?;
         let shared = Arc::new(Shared {
             export,
@@ -190,6 +227,7 @@ impl Server {
             .name("nbd-accept".to_owned())
             .spawn(move || acceptor.accept_all())?;
         Ok(Server {
+            _file: file,
             shared,
             accepting: Some(accepting),
             uri,
@@ -288,6 +326,10 @@ impl Shared {
         let socket = Arc::new(socket);
         let number = {
             let mut clients = self.clients();
+            if clients.stopping {
+                // `shut` would not find it.
+                return Ok(());
+            }
             if clients.sockets.len() >= self.max_clients {
                 return Err(io::Error::other(format!(
                     "{} clients are connected already, the most allowed",

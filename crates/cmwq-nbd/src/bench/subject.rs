@@ -65,15 +65,17 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    /// From now on the first signal to stop is only noted: the command unmounts and stops servers in order. The second one
-    /// ends the process.
+    /// From now on the first signal to stop is only noted: the command unmounts and stops servers in order. A Ctrl-C after it ends
+    /// the process; no other signal does, since timeout(1) sends SIGTERM twice, to its command and to its process group.
     pub(super) fn new(size: u64) -> Result<Self, CliError> {
         let interrupted = Arc::new(AtomicBool::new(false));
+        let failed = |error| CliError::new(format!("cannot wait for signals: {error}"));
+        let status = i32::from(CliError::EXIT_CODE);
+        // Before the flag: a first Ctrl-C finds it down.
+        signal_hook::flag::register_conditional_shutdown(libc::SIGINT, status, interrupted.clone())
+            .map_err(failed)?;
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            let status = i32::from(CliError::EXIT_CODE);
-            signal_hook::flag::register_conditional_shutdown(signal, status, interrupted.clone())
-                .and_then(|_| signal_hook::flag::register(signal, interrupted.clone()))
-                .map_err(|error| CliError::new(format!("cannot wait for signals: {error}")))?;
+            signal_hook::flag::register(signal, interrupted.clone()).map_err(failed)?;
         }
         let shared = Path::new("/dev/shm");
         let base = if shared.is_dir() {

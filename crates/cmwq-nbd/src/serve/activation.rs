@@ -19,7 +19,8 @@ pub(super) fn is_activated() -> bool {
 
 fn count() -> Option<String> {
     let pid = std::env::var("LISTEN_PID").ok()?;
-    (pid == std::process::id().to_string()).then(|| std::env::var("LISTEN_FDS").ok())?
+    let count = std::env::var("LISTEN_FDS").ok()?;
+    (pid == std::process::id().to_string() && count != "0").then_some(count)
 }
 
 /// The one socket that was passed.

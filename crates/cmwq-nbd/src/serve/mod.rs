@@ -77,6 +77,12 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 fn store(options: &Options) -> Result<Box<dyn Store>, CliError> {
     match &options.source {
         Source::Memory(size) => {
+            if size % options.sector_size as u64 != 0 {
+                return Err(CliError::new(format!(
+                    "--memory: {size} bytes are not whole sectors: it must be a multiple of --sector-size, {}",
+                    options.sector_size
+                )));
+            }
             let store = MemoryStore::new(*size)
                 .map_err(|error| CliError::new(format!("--memory {size}: {error}")))?;
             Ok(Box::new(store))

@@ -47,6 +47,18 @@ fn lock(file: &File, read_only: bool, mut again: impl FnMut() -> bool) -> io::Re
     }
 }
 
+/// Locks the file, and waits at most two seconds for it.
+pub(crate) fn wait_for_lock(file: &File, read_only: bool) -> io::Result<()> {
+    let mut attempts = 0..ATTEMPTS;
+    lock(file, read_only, || {
+        let again = attempts.next().is_some();
+        if again {
+            thread::sleep(BETWEEN_ATTEMPTS);
+        }
+        again
+    })
+}
+
 impl FileStore {
     /// Opens a file or a block device. Its size is read now and rounded down to a multiple of `block` bytes.
     ///
@@ -62,14 +74,7 @@ impl FileStore {
                 "neither a regular file nor a block device",
             ));
         }
-        let mut attempts = 0..ATTEMPTS;
-        lock(&file, read_only, || {
-            let again = attempts.next().is_some();
-            if again {
-                thread::sleep(BETWEEN_ATTEMPTS);
-            }
-            again
-        })?;
+        wait_for_lock(&file, read_only)?;
         let size = rustix::fs::seek(&file, SeekFrom::End(0))?;
         let size = size - size % u64::from(block);
         if size == 0 {
@@ -116,6 +121,8 @@ impl FileStore {
     fn allocate(&self, flags: FallocateFlags, offset: u64, length: u64) -> io::Result<()> {
         rustix::fs::fallocate(&self.file, flags, offset, length).map_err(|error| match error {
             Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV => ErrorKind::Unsupported.into(),
+            // No whole sectors of a device.
+            Errno::INVAL => ErrorKind::Unsupported.into(),
             other => other.into(),
         })
     }

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 pub use file::FileStore;
+pub(crate) use file::wait_for_lock;
 pub use memory::MemoryStore;
 
 /// What a stretch of an export is.

@@ -8,6 +8,8 @@ use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+
 use crate::common::{Client, Dir, pattern};
 
 /// The command with `socket` as descriptor 3, passed by the manager's protocol.
@@ -117,6 +119,10 @@ fn what_cannot_be_served_is_refused_in_a_line() {
     let dir = Dir::new();
     let listener = UnixListener::bind(dir.file("socket")).unwrap();
     let other = UnixDatagram::bind(dir.file("datagrams")).unwrap();
+    let packets = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    let address = SocketAddrUnix::new(dir.file("packets")).unwrap();
+    bind(&packets, &address).unwrap();
+    listen(&packets, 1).unwrap();
     let refusals = [
         (
             listener.try_clone().unwrap().into(),
@@ -131,6 +137,7 @@ fn what_cannot_be_served_is_refused_in_a_line() {
             "already",
         ),
         (OwnedFd::from(other), "1", &[], "does not listen"),
+        (packets, "1", &[], "stream"),
     ];
     for (socket, count, args, expected) in refusals {
         let output = ended(activated(socket, count, args).spawn().unwrap());

@@ -7,7 +7,7 @@
 //! | sabotage | caught by |
 //! |---|---|
 //! | a shard size is not handed to the server | `each_shard_size_is_a_server_of_its_own` |
-//! | signals are not waited for | `a_signal_leaves_nothing_behind` |
+//! | signals are not waited for; the second one ends the process | `a_signal_leaves_nothing_behind` |
 //! | the file system is not unmounted | `a_buffered_run_leaves_nothing_behind` |
 //! | the trial of a mount says yes whatever comes | `a_mount_that_is_refused_is_said_in_a_line` |
 
@@ -279,6 +279,8 @@ fn a_signal_leaves_nothing_behind() {
             }
             assert!(since.elapsed() < DEADLINE, "it does not stop");
             std::thread::sleep(Duration::from_millis(10));
+            // As timeout(1), which sends two.
+            signal(&child);
         };
         assert_eq!(status.code(), Some(2), "{status}");
         assert_nothing_left(id);

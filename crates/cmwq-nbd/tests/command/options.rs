@@ -1,7 +1,7 @@
 //! Options, sockets, and the end of the command.
 
-use super::served::{Served, path, terminate};
-use crate::common::{Client, Dir, pattern};
+use super::served::{Served, key_file, path, terminate};
+use crate::common::{Client, Deadline, Dir, pattern};
 use cmwq_nbd::protocol::command;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -61,6 +61,7 @@ fn refused(args: &[&str]) -> String {
 
 #[test]
 fn bad_options_are_refused_in_one_line() {
+    let _deadline = Deadline::long("bad options");
     let dir = Dir::new();
     let (short, missing, socket) = (dir.file("short"), dir.file("missing"), dir.file("file"));
     std::fs::write(&short, pattern(5, 65, 1)).unwrap();
@@ -87,6 +88,13 @@ fn bad_options_are_refused_in_one_line() {
     // What is no socket is not removed.
     assert!(at(&["--socket", path(&socket)]).contains("in use"));
     assert_eq!(std::fs::read(&socket).unwrap(), b"precious");
+    let key = key_file(&dir);
+    let halves = [
+        &["serve", "--memory", "512", "--sector-size", "4096"],
+        &cipher[3..],
+        &["--key-file", path(&key)],
+    ];
+    assert!(refused(&halves.concat()).contains("multiple of --sector-size, 4096"));
     let both = at(&["--io-uring"]);
     assert!(
         both.contains("--memory") && both.contains("--io-uring"),

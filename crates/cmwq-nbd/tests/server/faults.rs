@@ -1,12 +1,14 @@
 //! A store that fails, waits, or counts: what the server answers, and that it goes on.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use crate::common::{Dir, Random, Serving, cipher, pattern, serve, ways};
-use cmwq_nbd::protocol::command;
+use cmwq_nbd::protocol::{Request, command};
 use cmwq_nbd::store::{Extent, FileStore, MemoryStore, Store, ZeroOptions};
 
 const EIO: u32 = 5;
@@ -22,6 +24,7 @@ struct Control {
     /// Bytes written since the last sync, and syncs.
     unsynced: AtomicU32,
     syncs: AtomicU32,
+    reads: AtomicU32,
     /// While true, reads of offset 0 wait.
     closed: Mutex<bool>,
     opened: Condvar,
@@ -57,6 +60,7 @@ impl Store for Faulty {
     }
 
     fn read(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.control.reads.fetch_add(1, Ordering::Relaxed);
         if offset == 0 {
             cmwq::blocking(|| {
                 let closed = self.control.closed.lock().unwrap();
@@ -193,6 +197,70 @@ fn what_waits_for_the_disk_is_overtaken() {
     let mut answered: Vec<u64> = slow.iter().map(|_| client.receive().cookie).collect();
     answered.sort_unstable();
     assert_eq!(answered, slow);
+}
+
+#[test]
+fn reads_that_no_client_waits_for_are_not_carried_out() {
+    let (store, control) = Faulty::store();
+    let server = serve(store, None, false);
+    let mut client = server.client();
+    let read = Request {
+        command: command::READ,
+        flags: 0,
+        cookie: 1,
+        offset: 65536,
+        length: 65536,
+    };
+    // The socket holds them all; some may be read before the client leaves.
+    client
+        .stream
+        .write_all(&read.encode().repeat(5000))
+        .unwrap();
+    drop(client);
+    while server.server.clients() > 0 {
+        std::thread::yield_now();
+    }
+    let reads = control.reads.load(Ordering::Relaxed);
+    assert!(reads < 1000, "{reads} of 5000");
+}
+
+#[test]
+fn a_device_takes_zeroes_and_trims_of_any_length() {
+    let dir = Dir::new();
+    let image = dir.file("image");
+    std::fs::write(&image, pattern(0, SIZE as usize, 1)).unwrap();
+    let attach = ["-f", "--show"].map(std::ffi::OsStr::new);
+    let losetup = Command::new("losetup").args(attach).arg(&image).output();
+    let device = match losetup {
+        Ok(done) if done.status.success() => LoopDevice(String::from_utf8(done.stdout).unwrap()),
+        other => {
+            println!("a_device_takes_zeroes: skipped, because there is no loop device: {other:?}");
+            return;
+        }
+    };
+    for store in ways(Path::new(device.0.trim()), 1) {
+        let server = serve(store, None, false);
+        let mut client = server.client();
+        client.write(0, &pattern(0, 4096, 2)).unwrap();
+        client.ask(command::WRITE_ZEROES, 0, 1000, 3, &[]).unwrap();
+        client.ask(command::TRIM, 0, 2001, 7, &[]).unwrap();
+        let mut expected = pattern(0, 4096, 2);
+        expected[1000..1003].fill(0);
+        assert!(client.read(0, 2001).unwrap() == expected[..2001]);
+        server.server.stop().unwrap();
+    }
+}
+
+/// Detached when its last user is gone.
+struct LoopDevice(String);
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup")
+            .arg("-d")
+            .arg(self.0.trim())
+            .status();
+    }
 }
 
 #[test]

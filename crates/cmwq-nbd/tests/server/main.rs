@@ -6,3 +6,4 @@ mod disk_format;
 mod faults;
 mod fuzz;
 mod protocol;
+mod sockets;
