@@ -1,7 +1,7 @@
 //! Threads that wait for one another under the kernel's names: what `<linux/sched.h>`, wait queues and kernel threads stand on.
 
 use crate::attrs::Mask;
-use crate::call::abi;
+use crate::call::{Call, Failed, Wrong, abi};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
@@ -122,66 +122,88 @@ fn sleep(task: &Task, ns: u64) -> bool {
     }
 }
 
+/// Wakes the thread if its state is among these bits.
+fn wake(state: &AtomicU32, states: u32) -> bool {
+    let mut was = state.load(Ordering::SeqCst);
+    loop {
+        // A write in any case, so that what the waker did before is seen by the thread that reads the state next.
+        let to = if was & states != 0 { 0 } else { was };
+        match state.compare_exchange(was, to, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => break,
+            Err(now) => was = now,
+        }
+    }
+    if was & states == 0 {
+        return false;
+    }
+    // SAFETY: a futex of this process; one whose thread has gone wakes no thread.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            state.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        );
+    }
+    true
+}
+
+impl Call {
+    fn with_task<R: Failed>(&self, task: *mut Task, f: impl FnOnce(NonNull<Task>) -> R) -> R {
+        match NonNull::new(task) {
+            Some(task) => f(task),
+            None => self.wrong(Wrong::NullArgument, "the task is NULL"),
+        }
+    }
+}
+
 abi! {
     fn cmwq_current_task(_call) -> *mut Task {
         current().as_ptr()
     }
 
-    fn cmwq_task_get(_call, task: *mut Task) {
-        // SAFETY: the header asks for a task of which there is a reference.
-        unsafe { &(*task).refs }.fetch_add(1, Ordering::Relaxed);
+    fn cmwq_task_get(call, task: *mut Task) {
+        call.with_task(task, |task| {
+            // SAFETY: the header asks for a task of which there is a reference.
+            unsafe { task.as_ref() }.refs.fetch_add(1, Ordering::Relaxed);
+        })
     }
 
-    fn cmwq_task_put(_call, task: *mut Task) {
+    fn cmwq_task_put(call, task: *mut Task) {
         // SAFETY: the header asks for a reference of the caller's.
-        unsafe { put(task) };
+        call.with_task(task, |task| unsafe { put(task.as_ptr()) })
     }
 
-    fn cmwq_task_wake(_call, task: *mut Task, states: c_uint) -> bool {
+    fn cmwq_task_wake(call, task: *mut Task, states: c_uint) -> bool {
         // SAFETY: the header asks for a task of which there is a reference.
-        let state = unsafe { &(*task).state };
-        let mut was = state.load(Ordering::SeqCst);
-        loop {
-            // A write in any case, so that what the waker did before is seen by the thread that reads the state next.
-            let to = if was & states != 0 { 0 } else { was };
-            match state.compare_exchange(was, to, Ordering::SeqCst, Ordering::SeqCst) {
-                Ok(_) => break,
-                Err(now) => was = now,
-            }
-        }
-        if was & states == 0 {
-            return false;
-        }
-        // SAFETY: a futex of this process; one whose thread has gone wakes no thread.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                state.as_ptr(),
-                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                1,
-            );
-        }
-        true
+        call.with_task(task, |task| wake(&unsafe { task.as_ref() }.state, states))
     }
 
-    fn cmwq_task_bind(_call, task: *mut Task, cpu: c_int) -> c_int {
+    fn cmwq_task_bind(call, task: *mut Task, cpu: c_int) -> c_int {
         let Some(cpu) = usize::try_from(cpu).ok().filter(|&cpu| cpu < cmwq::topology::MAX_CPUS) else {
             return -libc::ENODEV;
         };
         let mut mask = [0u64; cmwq::topology::MAX_CPUS / 64];
         mask[cpu / 64] = 1 << (cpu % 64);
-        // SAFETY: the header asks for a task of which there is a reference; the mask is as long as is said.
-        let done = unsafe { libc::sched_setaffinity((*task).pid, size_of_val(&mask), mask.as_ptr().cast()) };
-        if done == 0 { 0 } else { -libc::ENODEV }
+        call.with_task(task, |task| {
+            // SAFETY: the header asks for a task of which there is a reference; the mask is as long as is said.
+            let done = unsafe { libc::sched_setaffinity(task.as_ref().pid, size_of_val(&mask), mask.as_ptr().cast()) };
+            if done == 0 { 0 } else { -libc::ENODEV }
+        })
     }
 
-    fn cmwq_task_allow(_call, task: *mut Task, cpus: *const Mask) -> c_int {
-        // SAFETY: the header asks for a task of which there is a reference, and for a set of CPUs.
-        let done = unsafe { libc::sched_setaffinity((*task).pid, size_of::<Mask>(), cpus.cast()) };
-        if done == 0 { 0 } else { -libc::EINVAL }
+    fn cmwq_task_allow(call, task: *mut Task, cpus: *const Mask) -> c_int {
+        call.with_task(task, |task| {
+            // SAFETY: the header asks for a task of which there is a reference, and for a set of CPUs.
+            let done = unsafe { libc::sched_setaffinity(task.as_ref().pid, size_of::<Mask>(), cpus.cast()) };
+            if done == 0 { 0 } else { -libc::EINVAL }
+        })
     }
 
-    fn cmwq_task_name(_call, name: *const c_char) {
+    fn cmwq_task_name(call, name: *const c_char) {
+        if name.is_null() {
+            return call.wrong(Wrong::NullArgument, "the name is NULL");
+        }
         // SAFETY: the header asks for a text; the system reads it up to its end, or 15 bytes.
         let bytes = unsafe {
             libc::prctl(libc::PR_SET_NAME, name);
