@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// `struct cmwq_task`: a thread, as others know it. It outlives the thread while there are references.
@@ -38,43 +39,56 @@ fn own_name() -> [u8; 16] {
     name
 }
 
-/// Of the thread: a reference that it gives back when it ends.
-struct Own(NonNull<Task>);
-
-impl Own {
-    fn new() -> Own {
-        let task = Box::new(Task {
-            state: AtomicU32::new(0),
-            refs: AtomicU32::new(1),
-            // SAFETY: takes no arguments and cannot fail.
-            pid: unsafe { libc::gettid() },
-            reserved: 0,
-            thread: Cell::new(std::ptr::null_mut()),
-            rcu_depth: Cell::new(0),
-            rcu_began: AtomicU64::new(0),
-            name: own_name().map(AtomicU8::new),
-        });
-        let task = NonNull::from(Box::leak(task));
-        crate::rcu::enrol(task);
-        Own(task)
-    }
-}
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        crate::rcu::discharge(self.0);
-        // SAFETY: the thread's own reference.
-        unsafe { put(self.0.as_ptr()) };
-    }
-}
-
 thread_local! {
-    static OWN: Own = Own::new();
+    /// The calling thread's. Without a destructor, so that those of other thread-local values find it.
+    static OWN: Cell<*mut Task> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// The calling thread's. A thread that ends has none any more: the process ends then, since no caller could go on.
+/// The calling thread's, if it has one.
+pub(crate) fn own() -> *mut Task {
+    OWN.get()
+}
+
+/// The calling thread's.
 pub(crate) fn current() -> NonNull<Task> {
-    OWN.with(|own| own.0)
+    NonNull::new(own()).unwrap_or_else(begin)
+}
+
+#[cold]
+fn begin() -> NonNull<Task> {
+    static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+    let key = *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: the destructor is given what is set below.
+        let failed = unsafe { libc::pthread_key_create(&mut key, Some(end)) };
+        assert!(failed == 0, "there are too many thread-specific keys");
+        key
+    });
+    let task = Box::new(Task {
+        state: AtomicU32::new(0),
+        refs: AtomicU32::new(1),
+        // SAFETY: takes no arguments and cannot fail.
+        pid: unsafe { libc::gettid() },
+        reserved: 0,
+        thread: Cell::new(std::ptr::null_mut()),
+        rcu_depth: Cell::new(0),
+        rcu_began: AtomicU64::new(0),
+        name: own_name().map(AtomicU8::new),
+    });
+    let task = NonNull::from(Box::leak(task));
+    OWN.set(task.as_ptr());
+    crate::rcu::enrol(task);
+    // SAFETY: the key is valid for ever.
+    unsafe { libc::pthread_setspecific(key, task.as_ptr().cast()) };
+    task
+}
+
+/// The thread ends, and gives back its reference. If the destructor of another key needs a task afterwards, this is called again for that one.
+extern "C" fn end(task: *mut c_void) {
+    OWN.set(std::ptr::null_mut());
+    crate::rcu::discharge(task.cast());
+    // SAFETY: the thread's own reference.
+    unsafe { put(task.cast()) };
 }
 
 /// # Safety
