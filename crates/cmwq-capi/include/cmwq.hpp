@@ -251,7 +251,7 @@ public:
 	}
 
 private:
-	template <typename F> friend auto scope(workqueue &wq, F &&func);
+	template <typename F> friend std::invoke_result_t<F, scope_items &> scope(workqueue &wq, F &&func);
 
 	struct base : cmwq_work {
 		base *below = nullptr; /* guarded by mutex_ */
@@ -320,20 +320,21 @@ private:
  * returns. Throws what `func` threw, or else what the first item that threw has thrown. In a work item the wait counts as blocking, so scopes
  * nest; but items that wait keep their places, and when as many wait as the workqueue's max_active, for items of the same workqueue, they wait for ever.
  */
-template <typename F> auto scope(workqueue &wq, F &&func)
+template <typename F> std::invoke_result_t<F, scope_items &> scope(workqueue &wq, F &&func)
 {
+	using R = std::invoke_result_t<F, scope_items &>;
 	scope_items items(wq.native_handle());
 
-	if constexpr (std::is_void_v<std::invoke_result_t<F, scope_items &>>) {
+	if constexpr (std::is_void_v<R>) {
 		std::forward<F>(func)(items);
 		items.join();
 		items.rethrow();
 	} else {
-		auto result = std::forward<F>(func)(items);
+		R result = std::forward<F>(func)(items);
 
 		items.join();
 		items.rethrow();
-		return result;
+		return std::forward<R>(result);
 	}
 }
 

@@ -1,6 +1,6 @@
 //! Many items at once, and the fates of items.
 
-use crate::call::{Call, Failed, Wrong, abi};
+use crate::call::{Call, Failed, Wrong, abi, set_errno};
 use crate::queue::{Wq, from_c};
 use crate::work::with_function;
 use cmwq::{Moved, Queued, RawWork, Refused};
@@ -102,7 +102,12 @@ impl Call {
                 // SAFETY: as above.
                 match unsafe { self.try_queue(wq, work) } {
                     ACCEPTED => accepted += 1,
-                    other => fate(index, other),
+                    other => {
+                        if other < 0 {
+                            set_errno(-other);
+                        }
+                        fate(index, other);
+                    }
                 }
             }
             return accepted;

@@ -229,6 +229,9 @@ abi! {
         let (Some(name), Some(attribute)) = (unsafe { (name_of(name), name_of(attribute)) }) else {
             return call.wrong(Wrong::NullArgument, "a string is NULL");
         };
+        if text.is_null() && size > 0 {
+            return call.wrong(Wrong::NullArgument, "the memory for the text is NULL");
+        }
         match live(&name).map(|queue| queue.attribute(&attribute)) {
             None => -c_long::from(libc::ENOENT),
             Some(Err(error)) => -c_long::from(error.errno.code()),

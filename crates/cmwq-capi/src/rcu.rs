@@ -31,13 +31,11 @@ fn readers() -> MutexGuard<'static, Vec<Enrolled>> {
 /// From now on grace periods wait for this thread's sections.
 pub(crate) fn enrol(task: NonNull<Task>) {
     watch_forks();
-    MINE.set(task.as_ptr());
     readers().push(Enrolled(task));
 }
 
-pub(crate) fn discharge(task: NonNull<Task>) {
-    MINE.set(std::ptr::null_mut());
-    readers().retain(|enrolled| enrolled.0 != task);
+pub(crate) fn discharge(task: *mut Task) {
+    readers().retain(|enrolled| enrolled.0.as_ptr() != task);
 }
 
 /// In a fork's child only the calling thread is left, and no thread holds the lock, since it was taken for the fork.
@@ -69,8 +67,7 @@ fn watch_forks() {
             return;
         }
         if let Some(mut readers) = release() {
-            let mine = MINE.get();
-            readers.retain(|enrolled| enrolled.0.as_ptr() == mine);
+            readers.retain(|enrolled| enrolled.0.as_ptr() == task::own());
         }
         // What waited was the parent's. Its item may stay pending for ever; the child has one of its own.
         WAITING.store(std::ptr::null_mut(), Ordering::Release);
@@ -85,11 +82,6 @@ fn watch_forks() {
         }
         WATCHED.store(true, Ordering::Release);
     }
-}
-
-thread_local! {
-    /// The calling thread's task, if it is enrolled.
-    static MINE: Cell<*mut Task> = const { Cell::new(std::ptr::null_mut()) };
 }
 
 fn synchronize() {

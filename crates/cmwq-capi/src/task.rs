@@ -1,11 +1,12 @@
 //! Threads that wait for one another under the kernel's names: what `<linux/sched.h>`, wait queues and kernel threads stand on.
 
 use crate::attrs::Mask;
-use crate::call::abi;
+use crate::call::{Call, Failed, Wrong, abi};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// `struct cmwq_task`: a thread, as others know it. It outlives the thread while there are references.
@@ -38,43 +39,56 @@ fn own_name() -> [u8; 16] {
     name
 }
 
-/// Of the thread: a reference that it gives back when it ends.
-struct Own(NonNull<Task>);
-
-impl Own {
-    fn new() -> Own {
-        let task = Box::new(Task {
-            state: AtomicU32::new(0),
-            refs: AtomicU32::new(1),
-            // SAFETY: takes no arguments and cannot fail.
-            pid: unsafe { libc::gettid() },
-            reserved: 0,
-            thread: Cell::new(std::ptr::null_mut()),
-            rcu_depth: Cell::new(0),
-            rcu_began: AtomicU64::new(0),
-            name: own_name().map(AtomicU8::new),
-        });
-        let task = NonNull::from(Box::leak(task));
-        crate::rcu::enrol(task);
-        Own(task)
-    }
-}
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        crate::rcu::discharge(self.0);
-        // SAFETY: the thread's own reference.
-        unsafe { put(self.0.as_ptr()) };
-    }
-}
-
 thread_local! {
-    static OWN: Own = Own::new();
+    /// The calling thread's. Without a destructor, so that those of other thread-local values find it.
+    static OWN: Cell<*mut Task> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// The calling thread's. A thread that ends has none any more: the process ends then, since no caller could go on.
+/// The calling thread's, if it has one.
+pub(crate) fn own() -> *mut Task {
+    OWN.get()
+}
+
+/// The calling thread's.
 pub(crate) fn current() -> NonNull<Task> {
-    OWN.with(|own| own.0)
+    NonNull::new(own()).unwrap_or_else(begin)
+}
+
+#[cold]
+fn begin() -> NonNull<Task> {
+    static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+    let key = *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: the destructor is given what is set below.
+        let failed = unsafe { libc::pthread_key_create(&mut key, Some(end)) };
+        assert!(failed == 0, "there are too many thread-specific keys");
+        key
+    });
+    let task = Box::new(Task {
+        state: AtomicU32::new(0),
+        refs: AtomicU32::new(1),
+        // SAFETY: takes no arguments and cannot fail.
+        pid: unsafe { libc::gettid() },
+        reserved: 0,
+        thread: Cell::new(std::ptr::null_mut()),
+        rcu_depth: Cell::new(0),
+        rcu_began: AtomicU64::new(0),
+        name: own_name().map(AtomicU8::new),
+    });
+    let task = NonNull::from(Box::leak(task));
+    OWN.set(task.as_ptr());
+    crate::rcu::enrol(task);
+    // SAFETY: the key is valid for ever.
+    unsafe { libc::pthread_setspecific(key, task.as_ptr().cast()) };
+    task
+}
+
+/// The thread ends, and gives back its reference. If the destructor of another key needs a task afterwards, this is called again for that one.
+extern "C" fn end(task: *mut c_void) {
+    OWN.set(std::ptr::null_mut());
+    crate::rcu::discharge(task.cast());
+    // SAFETY: the thread's own reference.
+    unsafe { put(task.cast()) };
 }
 
 /// # Safety
@@ -122,66 +136,88 @@ fn sleep(task: &Task, ns: u64) -> bool {
     }
 }
 
+/// Wakes the thread if its state is among these bits.
+fn wake(state: &AtomicU32, states: u32) -> bool {
+    let mut was = state.load(Ordering::SeqCst);
+    loop {
+        // A write in any case, so that what the waker did before is seen by the thread that reads the state next.
+        let to = if was & states != 0 { 0 } else { was };
+        match state.compare_exchange(was, to, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => break,
+            Err(now) => was = now,
+        }
+    }
+    if was & states == 0 {
+        return false;
+    }
+    // SAFETY: a futex of this process; one whose thread has gone wakes no thread.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            state.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        );
+    }
+    true
+}
+
+impl Call {
+    fn with_task<R: Failed>(&self, task: *mut Task, f: impl FnOnce(NonNull<Task>) -> R) -> R {
+        match NonNull::new(task) {
+            Some(task) => f(task),
+            None => self.wrong(Wrong::NullArgument, "the task is NULL"),
+        }
+    }
+}
+
 abi! {
     fn cmwq_current_task(_call) -> *mut Task {
         current().as_ptr()
     }
 
-    fn cmwq_task_get(_call, task: *mut Task) {
-        // SAFETY: the header asks for a task of which there is a reference.
-        unsafe { &(*task).refs }.fetch_add(1, Ordering::Relaxed);
+    fn cmwq_task_get(call, task: *mut Task) {
+        call.with_task(task, |task| {
+            // SAFETY: the header asks for a task of which there is a reference.
+            unsafe { task.as_ref() }.refs.fetch_add(1, Ordering::Relaxed);
+        })
     }
 
-    fn cmwq_task_put(_call, task: *mut Task) {
+    fn cmwq_task_put(call, task: *mut Task) {
         // SAFETY: the header asks for a reference of the caller's.
-        unsafe { put(task) };
+        call.with_task(task, |task| unsafe { put(task.as_ptr()) })
     }
 
-    fn cmwq_task_wake(_call, task: *mut Task, states: c_uint) -> bool {
+    fn cmwq_task_wake(call, task: *mut Task, states: c_uint) -> bool {
         // SAFETY: the header asks for a task of which there is a reference.
-        let state = unsafe { &(*task).state };
-        let mut was = state.load(Ordering::SeqCst);
-        loop {
-            // A write in any case, so that what the waker did before is seen by the thread that reads the state next.
-            let to = if was & states != 0 { 0 } else { was };
-            match state.compare_exchange(was, to, Ordering::SeqCst, Ordering::SeqCst) {
-                Ok(_) => break,
-                Err(now) => was = now,
-            }
-        }
-        if was & states == 0 {
-            return false;
-        }
-        // SAFETY: a futex of this process; one whose thread has gone wakes no thread.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                state.as_ptr(),
-                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                1,
-            );
-        }
-        true
+        call.with_task(task, |task| wake(&unsafe { task.as_ref() }.state, states))
     }
 
-    fn cmwq_task_bind(_call, task: *mut Task, cpu: c_int) -> c_int {
+    fn cmwq_task_bind(call, task: *mut Task, cpu: c_int) -> c_int {
         let Some(cpu) = usize::try_from(cpu).ok().filter(|&cpu| cpu < cmwq::topology::MAX_CPUS) else {
             return -libc::ENODEV;
         };
         let mut mask = [0u64; cmwq::topology::MAX_CPUS / 64];
         mask[cpu / 64] = 1 << (cpu % 64);
-        // SAFETY: the header asks for a task of which there is a reference; the mask is as long as is said.
-        let done = unsafe { libc::sched_setaffinity((*task).pid, size_of_val(&mask), mask.as_ptr().cast()) };
-        if done == 0 { 0 } else { -libc::ENODEV }
+        call.with_task(task, |task| {
+            // SAFETY: the header asks for a task of which there is a reference; the mask is as long as is said.
+            let done = unsafe { libc::sched_setaffinity(task.as_ref().pid, size_of_val(&mask), mask.as_ptr().cast()) };
+            if done == 0 { 0 } else { -libc::ENODEV }
+        })
     }
 
-    fn cmwq_task_allow(_call, task: *mut Task, cpus: *const Mask) -> c_int {
-        // SAFETY: the header asks for a task of which there is a reference, and for a set of CPUs.
-        let done = unsafe { libc::sched_setaffinity((*task).pid, size_of::<Mask>(), cpus.cast()) };
-        if done == 0 { 0 } else { -libc::EINVAL }
+    fn cmwq_task_allow(call, task: *mut Task, cpus: *const Mask) -> c_int {
+        call.with_task(task, |task| {
+            // SAFETY: the header asks for a task of which there is a reference, and for a set of CPUs.
+            let done = unsafe { libc::sched_setaffinity(task.as_ref().pid, size_of::<Mask>(), cpus.cast()) };
+            if done == 0 { 0 } else { -libc::EINVAL }
+        })
     }
 
-    fn cmwq_task_name(_call, name: *const c_char) {
+    fn cmwq_task_name(call, name: *const c_char) {
+        if name.is_null() {
+            return call.wrong(Wrong::NullArgument, "the name is NULL");
+        }
         // SAFETY: the header asks for a text; the system reads it up to its end, or 15 bytes.
         let bytes = unsafe {
             libc::prctl(libc::PR_SET_NAME, name);

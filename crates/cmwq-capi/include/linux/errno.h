@@ -9,7 +9,6 @@
 #if defined(__GNUC__)
 #pragma GCC system_header
 #endif
-#include <linux/cmwq_base.h>
 #if defined(__has_include_next)
 #if __has_include_next(<linux/errno.h>)
 #include_next <linux/errno.h>

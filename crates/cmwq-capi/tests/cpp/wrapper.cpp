@@ -153,6 +153,7 @@ void scopes(cmwq::workqueue &queue)
         return sum;
     });
     CHECK(result == 3 && ran == 300);
+    CHECK(&cmwq::scope(queue, [&](auto &) -> int & { return sum; }) == &sum);
     // The first exception comes out after all items have ended.
     ran = 0;
     try {

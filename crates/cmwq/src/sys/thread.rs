@@ -8,7 +8,8 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, Barrier};
+use std::os::unix::thread::JoinHandleExt;
+use std::thread::JoinHandle;
 
 /// Starts a thread with the signal mask of the [library's](super::signals) threads.
 pub(crate) fn spawn(name: &str, main: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -16,21 +17,23 @@ pub(crate) fn spawn(name: &str, main: impl FnOnce() + Send + 'static) -> io::Res
 }
 
 /// As [`spawn`], bound to `cpus` when this returns: a change of all threads' CPUs from then on (`taskset --all-tasks`, a cpuset) is not undone by a
-/// thread that binds itself late. If none of `cpus` is allowed any more, the thread has the caller's binding.
+/// thread that binds itself late. If none of `cpus` is allowed any more, the thread has the caller's binding. `main` must not end before.
+///
+/// The caller does not wait for the thread: it may be a constructor of what is being loaded by dlopen(), whose lock each new thread takes.
 pub(crate) fn spawn_bound(
     name: &str,
     cpus: &CpuSet,
     main: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
-    let (cpus, bound) = (cpus.clone(), Arc::new(Barrier::new(2)));
-    let theirs = bound.clone();
-    spawn(name, move || {
-        let _ = bind_current(&cpus);
-        theirs.wait();
-        drop(theirs);
-        main();
-    })?;
-    bound.wait();
+    let thread = start(name, None, main)?.as_pthread_t();
+    // SAFETY: a set of CPUs is plain data.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for cpu in cpus.iter().filter(|&cpu| cpu < KernelCpuSet::MAX_CPU) {
+        // SAFETY: the set has room for it.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
+    // SAFETY: the thread runs, and the set is valid for the call.
+    unsafe { libc::pthread_setaffinity_np(thread, size_of_val(&set), &set) };
     Ok(())
 }
 
@@ -40,16 +43,22 @@ pub(crate) fn spawn_with_stack(
     stack_size: Option<usize>,
     main: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
+    start(name, stack_size, main).map(drop)
+}
+
+fn start(
+    name: &str,
+    stack_size: Option<usize>,
+    main: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
     // A new thread inherits its creator's mask: changing it here leaves no window in which the worker has another one.
-    let mask = LibraryMask::enter();
+    let _mask = LibraryMask::enter();
     // The kernel keeps 15 bytes of a name; std would cut it as well, but at any byte.
     let mut thread = std::thread::Builder::new().name(cut(name).to_owned());
     if let Some(bytes) = stack_size {
         thread = thread.stack_size(bytes);
     }
-    let result = thread.spawn(main).map(drop);
-    drop(mask);
-    result
+    thread.spawn(main)
 }
 
 thread_local! {

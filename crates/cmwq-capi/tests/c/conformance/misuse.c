@@ -133,6 +133,16 @@ static void no_item_is_an_error(void **state)
 	cmwq_complete(NULL);
 	cmwq_wait_for_completion(NULL);
 	assert_int_equal(cmwq_schedule_on_each_cpu(NULL), -EINVAL);
+	errno = 0;
+	assert_int_equal(cmwq_queue_work_batch(wq, &(struct cmwq_work *){NULL}, 1), 0);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(cmwq_workqueue_read_attribute("misuse", "max_active", NULL, 8), -EINVAL);
+	cmwq_task_get(NULL);
+	cmwq_task_put(NULL);
+	assert_false(cmwq_task_wake(NULL, 1));
+	assert_int_equal(cmwq_task_bind(NULL, 0), -EINVAL);
+	assert_int_equal(cmwq_task_allow(NULL, NULL), -EINVAL);
+	cmwq_task_name(NULL);
 	assert_int_equal(cmwq_work_on_cpu(0, NULL, NULL), -EINVAL);
 	assert_int_equal(cmwq_apply_workqueue_attrs(wq, NULL), -EINVAL);
 	assert_null(cmwq_alloc_workqueue(NULL, CMWQ_WQ_UNBOUND, 0));

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Wait queues, kernel threads, semaphores for readers and writers, caches. */
+#include <pthread.h>
 #include <linux/delay.h>
 #include <linux/kernel.h>
 #include <linux/kthread.h>
+#include <linux/rcupdate.h>
 #include <linux/rwsem.h>
 #include <linux/slab.h>
 #include <linux/wait.h>
@@ -210,8 +212,46 @@ static void caches(void)
 	CHECK(PTR_ERR_OR_ZERO(ERR_PTR(-EBUSY)) == -EBUSY && PTR_ERR_OR_ZERO(&cache) == 0);
 }
 
+static pthread_key_t key;
+
+/* After the thread's task has gone. */
+static void at_the_end(void *data)
+{
+	rcu_read_lock();
+	CHECK(rcu_read_lock_held() && current->pid > 0);
+	rcu_read_unlock();
+	*(int *)data = 1;
+}
+
+static void *read_and_end(void *data)
+{
+	rcu_read_lock();
+	rcu_read_unlock();
+	pthread_setspecific(key, data);
+	return NULL;
+}
+
+static void ending_threads(void)
+{
+	int i, called = 0;
+	pthread_t thread;
+
+	/* The library's key comes first, so its destructor does. */
+	rcu_read_lock();
+	rcu_read_unlock();
+	CHECK(pthread_key_create(&key, at_the_end) == 0);
+	for (i = 0; i < 3; i++) {
+		called = 0;
+		CHECK(pthread_create(&thread, NULL, read_and_end, &called) == 0);
+		pthread_join(thread, NULL);
+		CHECK(called == 1);
+		synchronize_rcu();
+	}
+}
+
 int main(void)
 {
+	ending_threads();
 	wait_queues();
 	kernel_threads();
 	woken_early();

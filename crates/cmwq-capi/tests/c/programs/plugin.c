@@ -11,13 +11,26 @@ static void run(struct work_struct *work)
 	runs++;
 }
 
+static struct workqueue_struct *loaded;
+
+/* In the first plugin the library's first use, below the loader's lock, which every thread takes that starts. */
+__attribute__((constructor)) static void load(void)
+{
+	loaded = alloc_workqueue("%s-loaded", WQ_UNBOUND | WQ_MEM_RECLAIM, 0, NAME);
+}
+
+__attribute__((destructor)) static void unload(void)
+{
+	destroy_workqueue(loaded);
+}
+
 int plugin_work(struct workqueue_struct **shared)
 {
 	struct workqueue_struct *wq = alloc_workqueue("%s", WQ_UNBOUND, 0, NAME);
 	struct work_struct work;
 	int i;
 
-	if (!wq)
+	if (!wq || !loaded)
 		return -1;
 	INIT_WORK(&work, run);
 	for (i = 0; i < 100; i++) {

@@ -3,6 +3,8 @@
  * For race detectors: objects whose last owner frees them, data that readers and a writer share, values in attribute files. With -DRACE=N the
  * program leaves out, in one of them, what orders its accesses.
  */
+/* First: it includes <linux/errno.h>, which is ours. */
+#include <errno.h>
 #include <linux/kobject.h>
 #include <linux/kref.h>
 #include <linux/rwlock.h>
