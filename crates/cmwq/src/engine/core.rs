@@ -336,7 +336,7 @@ impl Engine {
         table.retired.add(stats);
         drop(table);
         pool.group().leave(pool);
-        Registry::process().remove(pool.id);
+        Registry::process().remove(pool);
         pool.shut_down();
     }
 

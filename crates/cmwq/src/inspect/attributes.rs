@@ -10,7 +10,7 @@ use crate::engine::{
     Errno, SetText, Setting, TextError, inval, leading_integer, parse_mask, possible_numbers, shown,
 };
 use crate::error::Error;
-use crate::workqueue::{ConcurrencyGroup, WQ_MAX_ACTIVE, WorkqueueKind};
+use crate::workqueue::{ConcurrencyGroup, WorkqueueKind};
 
 /// A line of the table.
 struct Attribute {
@@ -119,7 +119,7 @@ const TABLE: [Attribute; 8] = [
             })?;
             // A value above the maximum is clamped, with a warning.
             let value = usize::try_from(value).unwrap_or(usize::MAX);
-            changed(queue.set_max_active(value.min(WQ_MAX_ACTIVE + 1)))
+            changed(queue.set_max_active(value))
         }),
     },
     Attribute {

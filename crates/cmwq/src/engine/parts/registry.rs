@@ -5,7 +5,7 @@ use crate::sys::cpu;
 use crate::sys::epoch::{EpochPin, Epochs, Replaced, Shared};
 use crate::sys::fork::{self, ProcessLock, Side};
 use crate::sys::sync::Mutex;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// More would only cost memory: CPUs beyond this share epoch pins.
 const MAX_READERS: usize = 1024;
@@ -32,8 +32,8 @@ pub(crate) fn epochs() -> &'static Epochs {
 /// threads read. Writers copy the table.
 pub(crate) struct Registry {
     table: Shared<Vec<Option<Arc<Pool>>>>,
-    /// Numbers not in use. Number 0 is never given out: it means "no pool".
-    free: Mutex<Vec<u32>>,
+    /// Numbers of pools that were taken out, with those pools. Number 0 is never given out: it means "no pool".
+    free: Mutex<Vec<(u32, Weak<Pool>)>>,
 }
 
 impl Registry {
@@ -60,7 +60,8 @@ impl Registry {
     pub(crate) fn add(&self, make: impl FnOnce(u32) -> Arc<Pool>) -> Arc<Pool> {
         let mut free = self.free.lock();
         let mut table = self.copy();
-        let id = free.pop().unwrap_or(table.len() as u32);
+        let unused = free.iter().position(|(_, pool)| pool.strong_count() == 0);
+        let id = unused.map_or(table.len() as u32, |at| free.swap_remove(at).0);
         if id as usize == table.len() {
             table.push(None);
         }
@@ -70,13 +71,14 @@ impl Registry {
         pool
     }
 
-    /// Takes a pool out. Its number may be used again at once: an issuer whose item still names it finds another pool, which does not run the item.
-    pub(crate) fn remove(&self, id: u32) {
+    /// Takes a pool out. Its number is used again once no thread has the pool: a canceller that has found it by the number would take an item of
+    /// the next one off its lists, under the wrong lock. An issuer whose item still names it finds the next one, which does not run the item.
+    pub(crate) fn remove(&self, pool: &Arc<Pool>) {
         let mut free = self.free.lock();
         let mut table = self.copy();
-        table[id as usize] = None;
+        table[pool.id as usize] = None;
         self.put(table);
-        free.push(id);
+        free.push((pool.id, Arc::downgrade(pool)));
     }
 
     /// A copy of the table. The caller holds `free`'s lock, so no other thread replaces the table meanwhile.

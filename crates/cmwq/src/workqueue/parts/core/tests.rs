@@ -1,9 +1,9 @@
-//! Items for which a drain waits.
+//! Items for which a drain waits, and numbers of pools.
 
 use crate::Engine;
 use crate::engine::epochs;
 use crate::item::{Pending, closure};
-use crate::pool::stubs;
+use crate::pool::{Pool, stubs};
 use crate::sys::atomic::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -46,4 +46,22 @@ fn a_drain_waits_for_issuers_that_have_found_the_queue_open() {
         drop(pin);
         assert_eq!(drain.join().unwrap(), 1, "the drain has waited for it");
     });
+}
+
+/// A canceller finds an item's pool by its number, and locks it later. A pool workqueue that begins to wait is looked up by its pool's number.
+#[test]
+fn the_number_of_a_pool_is_not_used_again_while_a_thread_has_the_pool() {
+    let engine = Engine::builder().build().unwrap();
+    let pools = || -> Vec<Arc<Pool>> {
+        let wq = engine.workqueue("numbers").build().unwrap();
+        let members = wq.core.members();
+        members.iter().map(|pwq| pwq.pool.clone()).collect()
+    };
+    let gone = pools();
+    for _ in 0..10 {
+        let numbers = pools().into_iter().map(|pool| pool.id);
+        for number in numbers {
+            assert!(gone.iter().all(|pool| pool.id != number));
+        }
+    }
 }
