@@ -367,7 +367,8 @@ fn metrics_come_over_http_too_and_a_checker_finds_nothing_wrong() {
         text.contains("# UNIT cmwq_queue_cpu_seconds seconds"),
         "{text}"
     );
-    assert!(text.contains("cmwq_queue_enqueue_seconds_bucket"), "{text}");
+    let unbounded = "cmwq_queue_enqueue_seconds_bucket{le=\"+Inf\",";
+    assert!(text.contains(unbounded), "{text}");
 
     let address = endpoint.control.http().expect("asked for");
     let answer = http(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
