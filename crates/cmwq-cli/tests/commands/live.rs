@@ -1,6 +1,7 @@
 //! What goes on in a running process: traces, metrics, `top`.
 
 use crate::common::serve;
+use cmwq_control::Client;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,14 +15,16 @@ fn a_trace_that_is_interrupted_has_what_was_recorded() {
         .arg(&name)
         .spawn()
         .expect("it runs");
-    // Answered by the thread that the command asks too: it records from one of these on.
-    let is_recording = || {
+    let mut client = Client::connect_to(served.control.path()).expect("served");
+    let mut own = 0;
+    // It has begun to record, and read once, when it has asked for two things.
+    let mut is_recording = || {
         served.queue.spawn(|| {}).join().expect("no panic");
-        let requests = served.ok(&["list", "--format", "json"]);
-        let list: Value = serde_json::from_str(&requests).expect("JSON");
-        list[0]["endpoint"]["requests"].as_u64() > Some(20)
+        own += 1;
+        client.hello().expect("an answer").endpoint.requests >= own + 2
     };
     while !is_recording() {}
+    served.queue.spawn(|| {}).join().expect("no panic");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
     assert!(child.wait().expect("it ends").success());
