@@ -7,6 +7,7 @@ mod machine;
 mod mount;
 mod out_file;
 mod output;
+mod signals;
 mod sim;
 mod top;
 mod topology;

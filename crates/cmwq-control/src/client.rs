@@ -5,7 +5,8 @@ use crate::place;
 use crate::protocol::{Hello, Reply, Request, State, TraceChunk};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -69,15 +70,20 @@ impl Client {
         let read = (&mut self.reader)
             .take(MAX_REPLY_BYTES)
             .read_until(b'\n', &mut answer);
-        if let Err(error) = read {
-            return Err(ControlError::io(
-                &what,
-                sent.as_ref().err().unwrap_or(&error),
-            ));
-        }
         if answer.last() != Some(&b'\n') {
-            let why = "it ended the connection; has it ended itself?";
-            return Err(ControlError::new("EIO", format!("{what}: {why}")));
+            // What comes late would be taken for the answer to the next request.
+            let _ = self.reader.get_ref().shutdown(Shutdown::Both);
+            return Err(match read.map_err(|error| sent.err().unwrap_or(error)) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => ControlError::new(
+                    "EAGAIN",
+                    format!("{what}: no answer for {PATIENCE:?}; is it stopped?"),
+                ),
+                Err(error) => ControlError::io(&what, &error),
+                Ok(_) => {
+                    let why = "it ended the connection; has it ended itself?";
+                    ControlError::new("EIO", format!("{what}: {why}"))
+                }
+            });
         }
         let reply: Reply = serde_json::from_slice(&answer)
             .map_err(|error| ControlError::new("EBADMSG", format!("{what}: {error}")))?;
@@ -278,4 +284,25 @@ fn nobody(what: &str) -> ControlError {
     ControlError::noent(format!(
         "{what}; one does that was started with CMWQ_CONTROL=1, if it asks for it, and `cmwq list` shows them"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As from a process that was stopped while it was asked.
+    #[test]
+    fn an_answer_that_comes_too_late_is_not_taken_for_the_next_one() {
+        let (own, mut process) = UnixStream::pair().expect("a pair");
+        own.set_read_timeout(Some(Duration::from_millis(1)))
+            .expect("set");
+        let reader = BufReader::new(own);
+        let mut client = Client { pid: 7, reader };
+        let late = client.get("io", "nice").expect_err("it does not answer");
+        assert_eq!(late.errno, "EAGAIN");
+        assert!(late.message.contains("no answer for"), "{late}");
+        let _ = process.write_all(b"{\"result\":{\"value\":\"late\"}}\n");
+        let ended = client.get("io", "cpumask").expect_err("no answer to this");
+        assert_eq!(ended.errno, "EIO");
+    }
 }

@@ -9,7 +9,10 @@ pub(crate) fn answer(head: &[u8], counts: &EndpointCounts) -> Vec<u8> {
     let line = String::from_utf8_lossy(line);
     let mut words = line.split(' ');
     match (words.next(), words.next(), words.next()) {
-        (Some("GET"), Some("/metrics"), Some("HTTP/1.1" | "HTTP/1.0")) => {
+        // A scraper may be set to send parameters: they change nothing.
+        (Some("GET"), Some(target), Some("HTTP/1.1" | "HTTP/1.0"))
+            if target.split('?').next() == Some("/metrics") =>
+        {
             match metrics::render(counts) {
                 Ok(text) => with_type(200, metrics::CONTENT_TYPE, &text),
                 Err(error) => response(500, &format!("{error}\n")),

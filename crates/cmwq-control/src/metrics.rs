@@ -221,7 +221,7 @@ impl Writer<'_> {
 fn buckets(histogram: &LatencyHistogram) -> Vec<(f64, u64)> {
     let ends = ENQUEUE_BUCKETS_NS.iter().map(|&ns| (ns, ns as f64 / 1e9));
     let mut buckets: Vec<(u64, f64, u64)> = ends
-        .chain([(u64::MAX, f64::MAX)])
+        .chain([(u64::MAX, f64::INFINITY)])
         .map(|(ns, seconds)| (ns, seconds, 0))
         .collect();
     for (ns, count) in histogram.buckets() {

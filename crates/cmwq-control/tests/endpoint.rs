@@ -367,11 +367,17 @@ fn metrics_come_over_http_too_and_a_checker_finds_nothing_wrong() {
         text.contains("# UNIT cmwq_queue_cpu_seconds seconds"),
         "{text}"
     );
-    assert!(text.contains("cmwq_queue_enqueue_seconds_bucket"), "{text}");
+    let unbounded = "cmwq_queue_enqueue_seconds_bucket{le=\"+Inf\",";
+    assert!(text.contains(unbounded), "{text}");
 
     let address = endpoint.control.http().expect("asked for");
     let answer = http(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let with_query = http(address, "GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(
+        with_query.starts_with("HTTP/1.1 200 OK\r\n"),
+        "{with_query}"
+    );
     assert!(answer.contains("application/openmetrics-text") && answer.ends_with("# EOF\n"));
     assert!(http(address, "GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
     let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "y".repeat(20_000));

@@ -1,12 +1,18 @@
 //! `cmwq trace`: what happens in a process, event by event, as a file for Perfetto and chrome://tracing.
 
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use cmwq_control::{Client, ControlError};
+use signal_hook::flag::register_conditional_default;
 
 use super::chrome::Trace;
 use super::{ProcessArgs, refused};
 use crate::out_file::OutFile;
-use crate::output;
+use crate::{output, signals};
 use cmwq_command::CliError;
 
 const EXAMPLES: &str = "\
@@ -15,7 +21,8 @@ Examples:
   cmwq trace -o - | jq '.traceEvents | length'
 
 Open the file at https://ui.perfetto.dev or in chrome://tracing. Each pod is a process there and each of its workers a track; arrows lead \
-from where an item was queued to where it ran. Events that did not fit into a thread's buffer are counted and shown as lost.
+from where an item was queued to where it ran. Events that did not fit into a thread's buffer are counted and shown as lost. \
+Interrupted, it writes what it has.
 
 The same four events are USDT probes of provider cmwq: workqueue_queue_work, workqueue_activate_work, workqueue_execute_start, \
 workqueue_execute_end; for instance:
@@ -48,6 +55,8 @@ pub(crate) struct Args {
 
 /// An hour: the file is held in memory until its end.
 const MOST_SECONDS: f64 = 3600.0;
+/// The endpoint's limit on a thread's buffer.
+const MOST_BUFFERED: usize = 262_144;
 /// How often the buffers are emptied.
 const ROUND: Duration = Duration::from_millis(100);
 /// No more events are kept: a few gigabytes of text.
@@ -66,39 +75,34 @@ fn duration(text: &str) -> Result<Duration, CliError> {
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let duration = duration(&args.seconds)?;
-    let to_stdout = args.output.as_os_str() == "-";
-    if args.events == 0 {
-        return Err(CliError::new(
-            "--events: \"0\" is not possible: it must be a whole number from 1",
-        ));
+    if !(1..=MOST_BUFFERED).contains(&args.events) {
+        return Err(CliError::new(format!(
+            "--events: \"{}\" is not possible: it must be a whole number from 1 to {MOST_BUFFERED}",
+            args.events
+        )));
     }
+    let to_stdout = args.output.as_os_str() == "-";
     let mut client = args.process.connect()?;
     let file = match to_stdout {
         true => None,
         false => Some(OutFile::open("--output", &args.output)?),
     };
     let mut trace = Trace::new();
-    client.trace_start(args.events).map_err(refused)?;
-    let end = Instant::now() + duration;
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        std::thread::sleep(left.min(ROUND));
-        let round_end = Instant::now() + ROUND;
-        loop {
-            let chunk = client.trace_read().map_err(refused)?;
-            let more = chunk.more;
-            trace.add(chunk);
-            // A process that makes events faster than they are read is not followed for ever.
-            if !more || (left.is_zero() && Instant::now() > round_end + ROUND * 50) {
-                break;
-            }
-        }
-        if left.is_zero() || trace.len() >= MOST_EVENTS {
-            break;
-        }
+    let failed = |error: io::Error| CliError::new(format!("signals: {error}"));
+    let told_to_end = signals::told_to_end().map_err(failed)?;
+    let is_recorded = Arc::new(AtomicBool::new(false));
+    for signal in signals::SIGNALS {
+        // While the file is written a signal ends the command as usual.
+        register_conditional_default(signal, is_recorded.clone()).map_err(failed)?;
     }
-    client.trace_stop().map_err(refused)?;
+    client.trace_start(args.events).map_err(refused)?;
+    let recorded = record(&mut client, &mut trace, duration, &told_to_end).map_err(refused);
+    is_recorded.store(true, Ordering::Relaxed);
     let (events, lost) = (trace.len(), trace.lost());
+    // What a process did before it ended is written.
+    if recorded.is_err() && events == 0 {
+        return recorded;
+    }
     let text = trace.render();
     match file {
         None => output::print(&text)?,
@@ -114,5 +118,34 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
             ))?;
         }
     }
-    Ok(())
+    recorded
+}
+
+fn record(
+    client: &mut Client,
+    trace: &mut Trace,
+    duration: Duration,
+    told_to_end: &AtomicBool,
+) -> Result<(), ControlError> {
+    let end = Instant::now() + duration;
+    loop {
+        let left = match told_to_end.load(Ordering::Relaxed) {
+            true => Duration::ZERO,
+            false => end.saturating_duration_since(Instant::now()),
+        };
+        std::thread::sleep(left.min(ROUND));
+        let round_end = Instant::now() + ROUND;
+        loop {
+            let chunk = client.trace_read()?;
+            let more = chunk.more;
+            trace.add(chunk);
+            // A process that makes events faster than they are read is not followed for ever.
+            if !more || (left.is_zero() && Instant::now() > round_end + ROUND * 50) {
+                break;
+            }
+        }
+        if left.is_zero() || trace.len() >= MOST_EVENTS {
+            return client.trace_stop();
+        }
+    }
 }

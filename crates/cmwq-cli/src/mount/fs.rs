@@ -144,13 +144,10 @@ impl ControlFs {
         Ok(text.get(from..).unwrap_or_default().to_owned())
     }
 
-    fn store(&self, number: INodeNo, offset: u64, data: &[u8]) -> Result<(), Errno> {
+    /// One write is one value, wherever in the file: `>>` does what `>` does.
+    fn store(&self, number: INodeNo, data: &[u8]) -> Result<(), Errno> {
         let node = self.node(number)?;
         let text = std::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
-        // One write is one value.
-        if offset != 0 {
-            return Err(Errno::EINVAL);
-        }
         self.tree.write(&node, text).map_err(|error| errno(&error))
     }
 
@@ -244,14 +241,14 @@ impl Filesystem for ControlFs {
         _req: &Request,
         ino: INodeNo,
         _fh: FileHandle,
-        offset: u64,
+        _offset: u64,
         data: &[u8],
         _write_flags: WriteFlags,
         _flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.store(ino, offset, data) {
+        match self.store(ino, data) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(error),
         }

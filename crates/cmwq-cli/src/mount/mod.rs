@@ -8,13 +8,14 @@
 mod fs;
 mod tree;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::output;
+use crate::{output, signals};
 use cmwq_command::CliError;
+use rustix::mount::UnmountFlags;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,18 +47,14 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
             "/dev/fuse is missing; load the kernel module fuse, or give the container the device",
         ));
     }
-    if !dir.is_dir() {
-        return Err(failed("it is not a folder"));
+    match std::fs::metadata(dir) {
+        Ok(entry) if entry.is_dir() => {}
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(failed(&error.to_string()));
+        }
+        _ => return Err(failed("it is not a folder")),
     }
-    let end = Arc::new(AtomicBool::new(false));
-    for signal in [
-        signal_hook::consts::SIGINT,
-        signal_hook::consts::SIGTERM,
-        signal_hook::consts::SIGHUP,
-    ] {
-        signal_hook::flag::register(signal, end.clone())
-            .map_err(|error| failed(&error.to_string()))?;
-    }
+    let end = signals::told_to_end().map_err(|error| failed(&error.to_string()))?;
     let mut config = fuser::Config::default();
     config.mount_options = vec![
         fuser::MountOption::FSName("cmwq".to_owned()),
@@ -73,6 +70,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     }
     if session.guard.is_finished() {
         // Unmounted by another process.
+        return Ok(());
+    }
+    // Even if it is in use; for users other than root `fusermount3` does the same.
+    if rustix::mount::unmount(dir, UnmountFlags::DETACH).is_ok() {
         return Ok(());
     }
     session

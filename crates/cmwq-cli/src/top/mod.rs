@@ -12,8 +12,7 @@ mod view;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cmwq_control::Client;
@@ -22,6 +21,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::control::{ProcessArgs, refused};
+use crate::signals;
 use cmwq_command::CliError;
 use model::{Action, Model};
 
@@ -74,7 +74,10 @@ fn interval(text: &str) -> Result<Duration, CliError> {
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let interval = interval(&args.interval)?;
-    if args.snapshot.is_none() && !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
+    let can_draw = io::stdout().is_terminal()
+        && io::stdin().is_terminal()
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    if args.snapshot.is_none() && !can_draw {
         return Err(CliError::new(
             "top needs a terminal; `cmwq monitor` writes lines, and --snapshot FILE a picture",
         ));
@@ -120,14 +123,7 @@ impl Drop for Screen {
 fn on_screen(client: &mut Client, model: &mut Model, interval: Duration) -> Result<(), CliError> {
     let failed = |error: io::Error| CliError::new(format!("the terminal: {error}"));
     // Asked to end: noticed between two keys, and the terminal restored.
-    let end = Arc::new(AtomicBool::new(false));
-    for signal in [
-        signal_hook::consts::SIGINT,
-        signal_hook::consts::SIGTERM,
-        signal_hook::consts::SIGHUP,
-    ] {
-        signal_hook::flag::register(signal, end.clone()).map_err(failed)?;
-    }
+    let end = signals::told_to_end().map_err(failed)?;
     let mut terminal = ratatui::try_init().map_err(failed)?;
     let _screen = Screen;
     let mut next_look = Instant::now() + interval;

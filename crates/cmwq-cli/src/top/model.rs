@@ -296,8 +296,11 @@ impl Model {
 
     /// What a key does here, and what it asks the process for.
     pub(super) fn key(&mut self, key: KeyEvent) -> Action {
-        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
-            return Action::Quit;
+        if (key.modifiers).intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+            return match key.code {
+                KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => Action::Quit,
+                _ => Action::None,
+            };
         }
         if self.typing {
             match key.code {

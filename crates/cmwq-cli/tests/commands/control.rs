@@ -432,7 +432,13 @@ fn every_command_has_an_example_and_refuses_what_it_does_not_know() {
     std::fs::write(&file, "precious").expect("writable");
     refuse();
     assert_eq!(std::fs::read_to_string(&file).expect("there"), "precious");
-    for bad in [["--events", "0"], ["--seconds", "0"], ["--seconds", "nan"]] {
+    let events = ["0", "262145"].map(|count| ["--events", count]);
+    for bad in [
+        events[0],
+        events[1],
+        ["--seconds", "0"],
+        ["--seconds", "nan"],
+    ] {
         let line = served.refused(&[&["trace", "-p", "PID", "-o", "-"], &bad[..]].concat());
         assert!(line.contains(bad[0]), "{line}");
     }

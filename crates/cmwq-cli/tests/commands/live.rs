@@ -1,8 +1,38 @@
 //! What goes on in a running process: traces, metrics, `top`.
 
 use crate::common::serve;
+use cmwq_control::Client;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Not an empty file in place of what was recorded.
+#[test]
+fn a_trace_that_is_interrupted_has_what_was_recorded() {
+    let served = serve();
+    let name = served.dir.path().join("trace.json");
+    let mut child = served
+        .command(&["trace", "-p", "PID", "--seconds", "3600", "-o"])
+        .arg(&name)
+        .spawn()
+        .expect("it runs");
+    let mut client = Client::connect_to(served.control.path()).expect("served");
+    let mut own = 0;
+    // It has begun to record, and read once, when it has asked for two things.
+    let mut is_recording = || {
+        served.queue.spawn(|| {}).join().expect("no panic");
+        own += 1;
+        client.hello().expect("an answer").endpoint.requests >= own + 2
+    };
+    while !is_recording() {}
+    served.queue.spawn(|| {}).join().expect("no panic");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    assert!(child.wait().expect("it ends").success());
+    let file = std::fs::read_to_string(&name).expect("written");
+    let trace: Value = serde_json::from_str(&file).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("an array");
+    assert!(events.iter().any(|event| event["ph"] == "X"), "{file}");
+}
 
 #[test]
 fn a_trace_of_a_second_has_runs_tracks_and_arrows() {

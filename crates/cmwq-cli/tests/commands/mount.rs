@@ -92,6 +92,12 @@ fn the_mounted_files_are_the_kernels() {
     );
     assert_eq!(read("cpumask").expect("a file"), "f\n");
 
+    // Each write is a value, wherever the file's end is said to be.
+    assert!(shell(
+        "echo 3 >> io/nice && { echo 4; echo 5; } > io/nice && echo 2 > io/max_active"
+    ));
+    assert_eq!(read("io/nice").expect("a file"), "5\n");
+
     let errno = |path: &str, text: &str| {
         let result = std::fs::OpenOptions::new()
             .write(true)
@@ -124,11 +130,15 @@ fn the_mounted_files_are_the_kernels() {
         (mode("io/nice"), mode("io/per_cpu"), mode("io")),
         (0o644, 0o444, 0o755)
     );
+    let used = std::fs::File::open(own.join("io")).expect("a folder");
     drop(running);
-    assert!(
-        !own.exists(),
-        "it is unmounted when the command is told to end"
+    let left = std::fs::read_dir(&dir).map(Iterator::count);
+    assert_eq!(
+        left.expect("a folder"),
+        0,
+        "it is unmounted when the command is told to end, though it is in use"
     );
+    drop(used);
     let nowhere = served.refused(&["mount", "/nowhere"]);
     assert!(
         nowhere.contains("/nowhere: it is not a folder"),

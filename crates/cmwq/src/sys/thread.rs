@@ -25,7 +25,7 @@ pub(crate) fn spawn_bound(
     cpus: &CpuSet,
     main: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
-    let thread = start(name, None, main)?.as_pthread_t();
+    let thread = start(name, None, main)?;
     // SAFETY: a set of CPUs is plain data.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     for cpu in cpus.iter().filter(|&cpu| cpu < KernelCpuSet::MAX_CPU) {
@@ -33,7 +33,7 @@ pub(crate) fn spawn_bound(
         unsafe { libc::CPU_SET(cpu, &mut set) };
     }
     // SAFETY: the thread runs, and the set is valid for the call.
-    unsafe { libc::pthread_setaffinity_np(thread, size_of_val(&set), &set) };
+    unsafe { libc::pthread_setaffinity_np(thread.as_pthread_t(), size_of_val(&set), &set) };
     Ok(())
 }
 

@@ -193,6 +193,12 @@ fn keys_select_sort_filter_and_hold() {
         model.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)),
         Action::Quit
     );
+    // Control and A are no A.
+    for key in ['a', 'q', ' '] {
+        let key = KeyEvent::new(KeyCode::Char(key), KeyModifiers::CONTROL);
+        assert_eq!(model.key(key), Action::None);
+    }
+    assert!(model.is_held());
 }
 
 #[test]
