@@ -19,8 +19,19 @@ use args::{Options, Source};
 use cmwq_command::{CliError, output};
 use signals::Signals;
 
+/// Has long buffers go back to the system with their connection. By default glibc keeps them in its heaps once it has freed one, and
+/// they lie scattered there.
+fn give_long_buffers_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: sets a parameter of the allocator, which it cannot refuse.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let options = args.options()?;
+    give_long_buffers_back();
     // Before any thread is made: all inherit what this one blocks.
     let signals = Signals::block().map_err(CliError::new)?;
     let _control = match args.control {

@@ -105,6 +105,38 @@ fn bad_options_are_refused_in_one_line() {
 }
 
 #[test]
+fn memory_of_clients_that_have_gone_goes_back_to_the_system() {
+    let dir = Dir::new();
+    let image = dir.file("image");
+    std::fs::write(&image, [1; 1 << 20]).unwrap();
+    let served = Served::start(Dir::new(), &[path(&image)]);
+    let status = format!("/proc/{}/status", served.child.id());
+    // Waits, until the test's deadline.
+    let wait_for = |met: fn(u64) -> bool| loop {
+        let status = std::fs::read_to_string(&status).unwrap();
+        let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = rss.unwrap().trim().trim_end_matches(" kB");
+        if met(kib.parse::<u64>().unwrap() >> 10) {
+            return;
+        }
+        std::thread::yield_now();
+    };
+    for _ in 0..6 {
+        let clients = [(); 6].map(|()| {
+            let mut client = Client::connect(&served.socket(), true);
+            for _ in 0..64 {
+                client.send(command::READ, 0, 0, 1 << 20, &[]);
+            }
+            client
+        });
+        wait_for(|mib| mib > 6 * 50);
+        drop(clients);
+    }
+    wait_for(|mib| mib < 64);
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
 fn tcp_on_the_loopback() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_cmwq-nbd"))
         .args(["serve", "--memory", "1M", "--listen", "127.0.0.1:0"])
