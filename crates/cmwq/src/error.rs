@@ -132,6 +132,9 @@ impl fmt::Display for Error {
             Error::Incompatible { one, other } => {
                 write!(f, "a workqueue cannot be both {one} and {other}")
             }
+            Error::EmptyCpumask { given, allowed } if given.is_empty() => {
+                write!(f, "there is no CPU in the mask; allowed: {allowed}")
+            }
             Error::EmptyCpumask { given, allowed } => {
                 write!(f, "none of the CPUs '{given}' is there; allowed: {allowed}")
             }

@@ -116,7 +116,7 @@ const TABLE: [Parameter; 17] = [
         }),
         variable: Some(Variable {
             name: "CMWQ_UNBOUND_CPUS",
-            allowed: "a list of CPUs such as 0-3,8",
+            allowed: "a list of CPUs such as 0-3,8, none above 8191",
             read: |builder, text| {
                 fill(&mut builder.unbound_cpus, text, |text| {
                     CpuSet::parse_list(text).ok()
@@ -304,8 +304,13 @@ impl Engine {
     /// [`Errno::NoEnt`]: there is no such parameter; [`Errno::Acces`]: it is read-only; [`Errno::Inval`]: not a valid value; [`Errno::Range`] and
     /// [`Errno::Overflow`]: too large. Nothing is changed then.
     pub fn set_parameter(&self, name: &str, text: &str) -> Result<(), TextError> {
-        let Some(set) = find(name)?.set else {
-            let message = format!("{name} can only be read: it is fixed when the engine is built");
+        let own = find(name)?;
+        let Some(set) = own.set else {
+            let why = own
+                .variable
+                .as_ref()
+                .map_or("", |_| ": it is fixed when the engine is built");
+            let message = format!("{name} can only be read{why}");
             return Err(TextError::new(Errno::Acces, message));
         };
         set(self, text).map_err(|error| error.of(name))
@@ -424,6 +429,19 @@ mod tests {
             let expected = if writable { Errno::Inval } else { Errno::Acces };
             assert_eq!(error.errno, expected, "{name}: {error}");
         }
+    }
+
+    #[test]
+    fn what_is_refused_says_why() {
+        let engine = Engine::builder().build().unwrap();
+        let why = |name, text| engine.set_parameter(name, text).unwrap_err().message;
+        assert_eq!(
+            why("power_efficient", "Y"),
+            "power_efficient can only be read: it is fixed when the engine is built"
+        );
+        assert_eq!(why("running_limit", "1"), "running_limit can only be read");
+        let empty = why("cpumask", "0");
+        assert!(empty.contains("there is no CPU in the mask"), "{empty}");
     }
 
     /// A field that the program has set stays, and the variable is not read.

@@ -130,8 +130,16 @@ fn a_wrong_value_is_an_error_that_names_the_variable_and_what_is_allowed() {
             "4294967296",
             "a whole number from 0 to 4294967295",
         ),
-        ("CMWQ_UNBOUND_CPUS", "3-1", "a list of CPUs such as 0-3,8"),
-        ("CMWQ_UNBOUND_CPUS", "0xf", "a list of CPUs such as 0-3,8"),
+        (
+            "CMWQ_UNBOUND_CPUS",
+            "3-1",
+            "a list of CPUs such as 0-3,8, none above 8191",
+        ),
+        (
+            "CMWQ_UNBOUND_CPUS",
+            "0xf",
+            "a list of CPUs such as 0-3,8, none above 8191",
+        ),
     ] {
         let said = says(&[(variable, wrong)]);
         let line = said.lines().find(|line| line.starts_with("error: "));
