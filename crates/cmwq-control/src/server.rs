@@ -258,15 +258,18 @@ impl Server {
         }
     }
 
-    /// Answers one request of every client that has one and may.
+    /// Answers one request of every client that has one and may. Who was answered last comes last the next time: otherwise a client that asks all the
+    /// time would leave nothing of the common allowance to those behind it.
     fn answer_clients(&mut self, now: Instant) {
-        for client in &mut self.clients {
+        let mut answered = 0;
+        for (at, client) in self.clients.iter_mut().enumerate() {
             let connection = &mut client.connection;
             match connection.next_request_if(|own| {
                 own.until(now).is_none() && self.allowance.until(now).is_none()
             }) {
                 Ok(None) => {}
                 Ok(Some(line)) => {
+                    answered = at + 1;
                     self.allowance.spend();
                     connection.allowance.spend();
                     connection.last_request = now;
@@ -289,6 +292,7 @@ impl Server {
                 }
             }
         }
+        self.clients.rotate_left(answered);
     }
 
     fn answer_http_clients(&mut self, now: Instant) {

@@ -172,6 +172,30 @@ fn a_client_that_takes_no_answers_gets_no_more_of_them_and_delays_nobody() {
     assert!(answered < 100, "{answered} answers wait in memory");
 }
 
+/// All clients together get 200 answers a second.
+#[test]
+fn a_client_that_asks_all_the_time_leaves_others_their_turn() {
+    const ASKED: usize = 2_000;
+    let endpoint = Endpoint::new();
+    let mut greedy = connect(&endpoint);
+    let mut answers = BufReader::new(greedy.try_clone().expect("a socket"));
+    // The reader takes each answer, so the next request may be answered at once.
+    let reader = std::thread::spawn(move || {
+        let mut answer = String::new();
+        while answers.read_line(&mut answer).is_ok_and(|bytes| bytes > 0) {}
+    });
+    let requests = "{\"id\":1,\"method\":\"hello\"}\n".repeat(ASKED);
+    greedy.write_all(requests.as_bytes()).expect("sent");
+    let mut modest = endpoint.client();
+    while modest.hello().expect("an answer").endpoint.requests < 250 {}
+    // The burst is over: each answer takes 5 ms, and the client's patience is 5 s.
+    for _ in 0..10 {
+        modest.hello().expect("an answer");
+    }
+    greedy.shutdown(std::net::Shutdown::Both).expect("open");
+    reader.join().expect("no panic");
+}
+
 #[test]
 fn of_a_thousand_connections_those_that_are_too_many_are_told_so() {
     let endpoint = Endpoint::new();

@@ -64,7 +64,7 @@ fn the_same_seed_gives_the_same_run_of_cmwq() {
 fn pods_that_are_not_strict_leave_no_cpu_idle_that_one_pool_for_all_would_use() {
     let rates = |more: &[&str]| {
         let mut sums = [0.0; 3];
-        for seed in ["1", "2", "3"] {
+        for seed in ["1", "2", "3", "4", "5", "6"] {
             let arguments = "--machine 3900x --loop block-load --issuers 4 --items 1000 --scopes cache_shard,cache,system";
             let arguments: Vec<&str> = arguments.split(' ').chain(["--seed", seed]).collect();
             let rows = rows(&[&arguments, more].concat());
@@ -81,7 +81,10 @@ fn pods_that_are_not_strict_leave_no_cpu_idle_that_one_pool_for_all_would_use() 
     );
     assert!(cache > 0.99 * system, "{cache} against {system}");
     let [strict, ..] = rates(&["--strict"]);
-    assert!(strict < 0.95 * system, "{strict} against {system}");
+    assert!(
+        strict < 0.95 * cache_shard,
+        "{strict} against {cache_shard}"
+    );
 }
 
 /// More than forty times as many items as may be active: nine pods pass the credits on to each other. With portions of one credit it was 0.16 instead of
