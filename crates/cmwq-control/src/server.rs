@@ -258,8 +258,8 @@ impl Server {
         }
     }
 
-    /// Answers one request of every client that has one and may. Who was answered last comes last the next time: otherwise a client that asks all the
-    /// time would leave nothing of the common allowance to those behind it.
+    /// Answers one request of every client that has one and may. The client that was answered last comes last the next time: otherwise one that asks
+    /// all the time would leave nothing of the common allowance to those behind it.
     fn answer_clients(&mut self, now: Instant) {
         let mut answered = 0;
         for (at, client) in self.clients.iter_mut().enumerate() {
