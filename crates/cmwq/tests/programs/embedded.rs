@@ -118,7 +118,8 @@ impl Value {
         (disabled, removed)
     }
 
-    /// When no instance is left but perhaps one that a timer holds: none has kept its reference.
+    /// When no instance is left but perhaps one that a timer holds, or one that its timer has just started and that has armed the next: no other has
+    /// kept its reference.
     pub(crate) fn check(
         self: &Arc<Value>,
         may_be_armed: bool,
@@ -126,7 +127,7 @@ impl Value {
         whose: impl FnOnce() -> String,
     ) {
         let (held, busy) = (Arc::strong_count(self), self.busy());
-        broken.expect(held <= 1 + usize::from(may_be_armed), || {
+        broken.expect(held <= 1 + 2 * usize::from(may_be_armed), || {
             format!("{}: {held} references of a value ({busy:?})", whose())
         });
     }
