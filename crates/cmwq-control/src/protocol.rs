@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub const PROTOCOL_VERSION: u32 = 1;
 /// The longest request, with its newline.
 pub const MAX_REQUEST_BYTES: usize = 64 * 1024;
+/// The most events that a thread's buffer holds for a client that records a trace.
+pub const MAX_TRACE_EVENTS: usize = 256 * 1024;
 
 /// One line from the client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,15 +1,14 @@
 //! Recording for a client: it starts and stops at the client's request, and stops with its connection.
 
 use crate::error::ControlError;
-use crate::protocol::{TraceChunk, TraceThread};
+use crate::protocol::{MAX_TRACE_EVENTS, TraceChunk, TraceThread};
 use crate::state;
 use cmwq::Engine;
 use cmwq::observe::{Recording, ThreadTrace, TraceEvent, TraceKind, function_name};
 use std::collections::{HashMap, VecDeque};
 
-/// Events that each thread's buffer holds unless the client says otherwise, and at most.
+/// Events that each thread's buffer holds unless the client says otherwise.
 const DEFAULT_EVENTS: usize = 16 * 1024;
-const MAX_EVENTS: usize = 256 * 1024;
 /// Events in one answer: about two megabytes of text.
 const EVENTS_PER_CHUNK: usize = 20_000;
 
@@ -24,9 +23,9 @@ pub(crate) struct Tracer {
 impl Tracer {
     pub(crate) fn start(&mut self, events_per_thread: Option<usize>) -> Result<(), ControlError> {
         let events = events_per_thread.unwrap_or(DEFAULT_EVENTS);
-        if !(1..=MAX_EVENTS).contains(&events) {
+        if !(1..=MAX_TRACE_EVENTS).contains(&events) {
             return Err(ControlError::inval(format!(
-                "events_per_thread {events} is not possible: it must be a whole number from 1 to {MAX_EVENTS}"
+                "events_per_thread {events} is not possible: it must be a whole number from 1 to {MAX_TRACE_EVENTS}"
             )));
         }
         let recording = Recording::begin(events)

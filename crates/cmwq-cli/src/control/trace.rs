@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use cmwq_control::protocol::MAX_TRACE_EVENTS;
 use cmwq_control::{Client, ControlError};
 use signal_hook::flag::register_conditional_default;
 
@@ -55,8 +56,6 @@ pub(crate) struct Args {
 
 /// An hour: the file is held in memory until its end.
 const MOST_SECONDS: f64 = 3600.0;
-/// The endpoint's limit on a thread's buffer.
-const MOST_BUFFERED: usize = 262_144;
 /// How often the buffers are emptied.
 const ROUND: Duration = Duration::from_millis(100);
 /// No more events are kept: a few gigabytes of text.
@@ -75,9 +74,9 @@ fn duration(text: &str) -> Result<Duration, CliError> {
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let duration = duration(&args.seconds)?;
-    if !(1..=MOST_BUFFERED).contains(&args.events) {
+    if !(1..=MAX_TRACE_EVENTS).contains(&args.events) {
         return Err(CliError::new(format!(
-            "--events: \"{}\" is not possible: it must be a whole number from 1 to {MOST_BUFFERED}",
+            "--events: \"{}\" is not possible: it must be a whole number from 1 to {MAX_TRACE_EVENTS}",
             args.events
         )));
     }
