@@ -1,6 +1,8 @@
 //! Where an item goes that names no CPU, and which pool workqueue gets a free credit.
 
-use crate::harness::{Deadline, Door, counting, engine, eventually, held, own_name};
+use crate::harness::{
+    Deadline, Door, counting, engine, eventually, held, in_own_process, own_name, threads_named,
+};
 use cmwq::affinity::AffinityScope;
 use cmwq::topology::CpuSet;
 use cmwq::{Engine, Workqueue};
@@ -100,33 +102,48 @@ fn an_issuer_outside_the_mask_spreads_its_items_and_one_inside_keeps_them() {
     }
 }
 
+/// Whether all workers of the process but the calling one sleep.
+fn others_sleep() -> bool {
+    let own = rustix::thread::gettid().as_raw_nonzero().get();
+    threads_named("kworker/").into_iter().all(|(tid, _)| {
+        let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status"));
+        tid == own || status.is_ok_and(|status| status.contains("\nState:\tS"))
+    })
+}
+
 #[test]
 fn pool_workqueues_that_wait_for_a_place_take_turns() {
     const PODS: usize = 3;
-    let engine = engine("l3:3 core:1 pu:1");
-    let _deadline = Deadline::new("turns", &engine);
-    let wq = pods(&engine, 1);
-    let ran = Arc::new(Mutex::new(Vec::new()));
-    for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
-        let door = Door::new();
-        let _held = held(&wq, order[2], 1, &door);
-        door.wait_for(1);
-        // The pods have one, two and three items that wait.
-        for (more, cpu) in order.into_iter().enumerate() {
-            for n in 0..=more {
-                let ran = ran.clone();
-                let item = wq.spawn_on(cpu, move || ran.lock().unwrap().push((cpu, n)));
-                drop(item.unwrap());
+    in_own_process(|| {
+        let engine = engine("l3:3 core:1 pu:1");
+        let _deadline = Deadline::new("turns", &engine);
+        let wq = pods(&engine, 1);
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+            let door = Door::new();
+            let _held = held(&wq, order[2], 1, &door);
+            door.wait_for(1);
+            // The pods have one, two and three items that wait.
+            for (more, cpu) in order.into_iter().enumerate() {
+                for n in 0..=more {
+                    let ran = ran.clone();
+                    let item = wq.spawn_on(cpu, move || {
+                        // A worker that hands on a credit enters the pool workqueue in the line again afterwards.
+                        eventually(others_sleep);
+                        ran.lock().unwrap().push((cpu, n));
+                    });
+                    drop(item.unwrap());
+                }
+                // Accepted: the pool workqueue waits in line, behind those before it.
+                assert!(wq.is_congested(cpu).unwrap());
             }
-            // Accepted: the pool workqueue waits in line, behind those before it.
-            assert!(wq.is_congested(cpu).unwrap());
+            door.open.complete();
+            wq.flush().unwrap();
+            let ran = std::mem::take(&mut *ran.lock().unwrap());
+            let turns = (0..PODS).flat_map(|n| order[n..].iter().map(move |&cpu| (cpu, n)));
+            assert_eq!(ran, turns.collect::<Vec<_>>(), "one each, in line");
         }
-        door.open.complete();
-        wq.flush().unwrap();
-        let ran = std::mem::take(&mut *ran.lock().unwrap());
-        let turns = (0..PODS).flat_map(|n| order[n..].iter().map(move |&cpu| (cpu, n)));
-        assert_eq!(ran, turns.collect::<Vec<_>>(), "one each, in line");
-    }
+    });
 }
 
 #[test]
