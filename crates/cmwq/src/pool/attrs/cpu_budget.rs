@@ -135,6 +135,8 @@ pub(crate) struct CpuBudget {
     check_ns: AtomicU64,
     paused_until_ns: AtomicU64,
     pauses: AtomicU64,
+    /// The sum of all pauses, with what the last one still lasts.
+    paused_ns: AtomicU64,
     bucket: Mutex<Option<Bucket>>,
     /// Threads that pause sleep on it; it changes with the quota.
     changes: AtomicU32,
@@ -165,6 +167,14 @@ impl CpuBudget {
     /// How often threads have paused together.
     pub(crate) fn pauses(&self) -> u64 {
         self.pauses.load(Ordering::Relaxed)
+    }
+
+    /// How long threads have paused so far, in ns, and whether they pause now.
+    pub(in crate::pool) fn paused(&self, now_ns: u64) -> (u64, bool) {
+        let left_ns = self.paused_until_ns.load(Ordering::Relaxed);
+        let left_ns = left_ns.saturating_sub(now_ns);
+        let paused_ns = self.paused_ns.load(Ordering::Relaxed);
+        (paused_ns.saturating_sub(left_ns), left_ns > 0)
     }
 
     /// How long the caller has to pause before it runs an item.
@@ -198,6 +208,7 @@ impl CpuBudget {
             if pause > 0 {
                 self.paused_until_ns.store(now + pause, Ordering::Relaxed);
                 self.pauses.fetch_add(1, Ordering::Relaxed);
+                self.paused_ns.fetch_add(pause, Ordering::Relaxed);
                 found = true;
             }
             self.check_ns
@@ -220,6 +231,13 @@ impl CpuBudget {
         let long = clock::now_ns() + 30_000_000_000;
         self.paused_until_ns.store(long, Ordering::Relaxed);
         self.check_ns.store(long, Ordering::Relaxed);
+    }
+
+    /// As if a pause of so many ns had begun at `from_ns`.
+    #[cfg(all(test, not(cmwq_loom)))]
+    pub(in crate::pool) fn pauses_from(&self, from_ns: u64, ns: u64) {
+        self.paused_until_ns.store(from_ns + ns, Ordering::Relaxed);
+        self.paused_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
     /// Ends that.

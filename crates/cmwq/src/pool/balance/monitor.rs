@@ -55,6 +55,8 @@ struct Watched {
     /// When the last tick was, and when the next one is due.
     ticked_ns: u64,
     next_tick_ns: u64,
+    /// How long workers had paused below a CPU quota until the last tick.
+    paused_ns: u64,
     ticks: u64,
     calm_ticks: u32,
     /// Items have waited at a tick.
@@ -108,6 +110,7 @@ impl Watch {
             pool,
             ticked_ns: 0,
             next_tick_ns: 0,
+            paused_ns: 0,
             ticks: 0,
             calm_ticks: 0,
             contended: false,
@@ -130,14 +133,21 @@ impl Watch {
             let Some(pool) = watched.pool.upgrade() else {
                 return false;
             };
-            let passed_ns = now - watched.ticked_ns;
-            watched.ticked_ns = now;
+            // While workers pause no item ends, and yet the pool is as saturated as before.
+            let (paused_ns, pauses) = pool.attrs.params.cpu_budget.paused(now);
+            let paused_meanwhile_ns = paused_ns.saturating_sub(watched.paused_ns);
+            let passed_ns = (now - watched.ticked_ns).saturating_sub(paused_meanwhile_ns);
+            if paused_meanwhile_ns > 0 && watched.ticks > 2 && passed_ns < PERIOD_NS / 2 {
+                watched.next_tick_ns = now + PERIOD_NS;
+                return true;
+            }
+            (watched.ticked_ns, watched.paused_ns) = (now, paused_ns);
             watched.ticks += 1;
             let (keep, next_ns) = match (watched.ticks, pool.steals()) {
                 (1, false) => (pool.first_tick(watched), PERIOD_NS),
                 (1, true) => (pool.first_tick(watched), QUICK_NS),
                 (2, true) => (pool.second_tick(watched, passed_ns), PERIOD_NS - QUICK_NS),
-                _ => (pool.tick(watched, passed_ns), PERIOD_NS),
+                _ => (pool.tick(watched, passed_ns, pauses), PERIOD_NS),
             };
             watched.next_tick_ns = now + next_ns;
             keep
@@ -165,8 +175,8 @@ impl Pool {
         true
     }
 
-    /// Samples the pool after `passed_ns`. `false`: the monitor can drop it.
-    fn tick(self: &Arc<Self>, watched: &mut Watched, passed_ns: u64) -> bool {
+    /// Samples the pool after `passed_ns`, without pauses below a CPU quota. `false`: the monitor can drop it.
+    fn tick(self: &Arc<Self>, watched: &mut Watched, passed_ns: u64, pauses: bool) -> bool {
         // Dropped after the guard: wakers must be called with the lock free.
         let _wake;
         let mut guard = self.lock();
@@ -177,7 +187,7 @@ impl Pool {
         let (waiting, done) = guard.progress_since(watched);
         guard.note_standstill();
         // A pool with hogs may have more slots than its workers have taken yet.
-        let saturated = guard.running() >= guard.target() || guard.hogs.workers > 0;
+        let saturated = pauses || guard.running() >= guard.target() || guard.hogs.workers > 0;
         let contended = saturated && (waiting > 0 || guard.others_want_slots());
         guard.thief = Thief::None;
         if !contended {

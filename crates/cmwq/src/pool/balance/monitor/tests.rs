@@ -129,6 +129,43 @@ fn a_pool_is_looked_at_for_as_long_as_others_want_its_slot() {
 }
 
 #[test]
+fn a_pool_that_pauses_below_a_quota_stays_saturated_and_as_fast_as_it_was() {
+    const PART: u64 = PERIOD_NS / 4;
+    let pool = stubs::saturated(&Group::new(), 56, &[0], 20);
+    let mut watch = watch(&pool);
+    // Items of 20 us.
+    let mut runs_until = |now, ns: u64| {
+        pool.lock().stats.completed += ns / 20_000;
+        watch.tick(now);
+        pool.pending_wakeups.may_defer()
+    };
+    let mut now = START;
+    for nth in 0..4 {
+        now += PERIOD_NS;
+        assert_eq!(runs_until(now, PERIOD_NS), nth > 0, "tick {nth}");
+    }
+    // A pause has begun before each tick, and nothing runs.
+    let budget = &pool.attrs.params.cpu_budget;
+    pool.lock().counts.set_running(0);
+    for nth in 0..PROMPT_AFTER + 1 {
+        budget.pauses_from(now + 3 * PART, 2 * PART);
+        now += 4 * PART;
+        assert!(runs_until(now, 3 * PART), "pause {nth}");
+        now += PART;
+    }
+    // A long one: too little time is left to tell how fast items end.
+    budget.pauses_from(now, 100 * PERIOD_NS);
+    for _ in 0..50 {
+        now += PERIOD_NS;
+        assert!(runs_until(now, 0), "the pause lasts");
+    }
+    now += 51 * PERIOD_NS;
+    pool.lock().counts.set_running(1);
+    assert!(runs_until(now, PERIOD_NS), "it is not counted");
+    drop(pool.pending_wakeups.forbid(pool.id));
+}
+
+#[test]
 fn what_was_allowed_for_sleepers_goes_when_nothing_waits() {
     let pool = stubs::pool(53, 0);
     pool.lock().allow_sleepers(20, 20);
