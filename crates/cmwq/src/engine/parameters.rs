@@ -164,7 +164,10 @@ const TABLE: [Parameter; 17] = [
             let scope = AffinityScope::parse_kernel(text).map_err(|_| {
                 // Its own list has `default`, which is not allowed here.
                 let allowed = AffinityScope::CONCRETE_NAMES;
-                inval(format!("unknown affinity scope {}; allowed: {allowed}", shown(text)))
+                inval(format!(
+                    "unknown affinity scope {}; allowed: {allowed}",
+                    shown(text)
+                ))
             })?;
             engine.set_default_affinity_scope(scope).map_err(inval)
         }),
