@@ -11,7 +11,7 @@ mod svg;
 mod view;
 
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ use signal_hook::consts::{SIGCONT, SIGQUIT, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
 
 use crate::control::{ProcessArgs, refused};
+use crate::out_file::OutFile;
 use crate::signals;
 use cmwq_command::CliError;
 use model::{Action, Model};
@@ -86,10 +87,15 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         ));
     }
     let mut client = args.process.connect()?;
+    // That the file cannot be written is found out before the samples are taken.
+    let file = args.snapshot.as_ref();
+    let file = file
+        .map(|path| OutFile::open("--snapshot", path))
+        .transpose()?;
     let mut model = Model::new();
     model.look(client.state().map_err(refused)?);
-    match &args.snapshot {
-        Some(path) => snapshot(&mut client, &mut model, interval, path),
+    match file {
+        Some(file) => snapshot(&mut client, &mut model, interval, file),
         None => on_screen(&mut client, &mut model, interval),
     }
 }
@@ -98,20 +104,17 @@ fn snapshot(
     client: &mut Client,
     model: &mut Model,
     interval: Duration,
-    path: &Path,
+    file: OutFile,
 ) -> Result<(), CliError> {
     for _ in 1..SNAPSHOT_LOOKS {
         std::thread::sleep(interval);
         model.look(client.state().map_err(refused)?);
     }
-    let failed = |error: String| CliError::new(format!("--snapshot {}: {error}", path.display()));
-    let mut terminal =
-        Terminal::new(TestBackend::new(80, 24)).map_err(|error| failed(error.to_string()))?;
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).map_err(CliError::new)?;
     terminal
         .draw(|frame| view::draw(frame, model))
-        .map_err(|error| failed(error.to_string()))?;
-    std::fs::write(path, svg::render(terminal.backend().buffer()))
-        .map_err(|error| failed(error.to_string()))
+        .map_err(CliError::new)?;
+    file.write(&svg::render(terminal.backend().buffer()))
 }
 
 /// Restores the terminal on every way out; a panic's is the hook that `ratatui` sets.
