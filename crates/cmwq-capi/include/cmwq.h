@@ -531,6 +531,12 @@ void cmwq_rcu_barrier(void);
  * with no lock held, by any thread.
  */
 void cmwq_set_warning_handler(void (*handler)(const char *text, void *arg), void *arg);
+/*
+ * With CMWQ_CONTROL=1 in the environment, serves the endpoint at which `cmwq list`, `top` and the other commands look at the process and change
+ * its workqueues, until the process ends; with CMWQ_CONTROL_HTTP=127.0.0.1:PORT the metrics there as well. 1: it does; 0: not asked to;
+ * negative: it cannot (-EBUSY: it does already), with a warning that says why. The library itself reads neither variable.
+ */
+int cmwq_serve_control_if_asked(void);
 /* Freezable workqueues start nothing new. What is active goes on: ask _busy() until that is false. */
 int cmwq_freeze_workqueues_begin(void);
 bool cmwq_freeze_workqueues_busy(void);

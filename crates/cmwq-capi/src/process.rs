@@ -133,6 +133,21 @@ abi! {
         }
     }
 
+    fn cmwq_serve_control_if_asked(call) -> c_int {
+        match cmwq_control::serve_if_asked() {
+            Ok(None) => 0,
+            Ok(Some(control)) => {
+                // For as long as the process lives.
+                std::mem::forget(control);
+                1
+            }
+            Err(error) => {
+                call.warn(Wrong::Unsuitable, || error.to_string());
+                -error.code()
+            }
+        }
+    }
+
     fn cmwq_now_ns(_call) -> u64 {
         now_ns()
     }

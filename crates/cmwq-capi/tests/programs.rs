@@ -2,9 +2,11 @@
 
 mod common;
 
+use cmwq_control::Client;
 use common::{STRICT, built, cc, compile, crate_dir, folder, has_or_says, includes, run, succeeds};
 use std::fs;
-use std::process::Command;
+use std::io::Read;
+use std::process::{Command, Stdio};
 
 const GNU11: [&str; 1] = ["-std=gnu11"];
 /// Nothing but the standard, and nothing that is not declared: in our headers, too, where other warnings are off.
@@ -312,4 +314,40 @@ fn the_static_library_links_alone() {
         .arg(&program);
     succeeds(&mut command);
     assert_eq!(run::<&str>(&program, &[]), "hello from a worker\n");
+}
+
+#[test]
+fn a_program_that_is_asked_to_serve_does() {
+    let folder = folder("serves");
+    let program = compile(&folder, "tests/c/programs/serves.c", &cc(), &C11);
+    let started = |asked: &str| {
+        let mut command = Command::new(&program);
+        command
+            .env("CMWQ_CONTROL", asked)
+            .env("XDG_RUNTIME_DIR", &folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let mut child = started("1");
+    let mut said = [0; 2];
+    let stdout = child.stdout.as_mut().unwrap();
+    stdout.read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"1\n");
+    let socket = folder.join(format!("cmwq/{}.sock", child.id()));
+    let mut client = Client::connect_to(&socket).unwrap();
+    let name = |client: &mut Client| client.state().unwrap().engines[0].queues[0].name.clone();
+    assert_eq!(name(&mut client), "from_c");
+    client.set("from_c", "max_active", "3").unwrap();
+    assert_eq!(client.get("from_c", "max_active").unwrap(), "3");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+
+    for (asked, result, warned) in [("0", "0\n", ""), ("yes", "-22\n", "CMWQ_CONTROL is 'yes'")] {
+        let output = started(asked).wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), result);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains(warned), "{stderr}");
+    }
 }

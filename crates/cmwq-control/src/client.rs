@@ -5,11 +5,11 @@ use crate::place;
 use crate::protocol::{Hello, Reply, Request, State, TraceChunk};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,8 +25,11 @@ pub struct Client {
 
 impl Client {
     fn connect(pid: u32, path: &Path) -> Result<Client, ControlError> {
-        let failed = |error: &std::io::Error| ControlError::io(&format!("process {pid}"), error);
-        let socket = UnixStream::connect(path).map_err(|error| failed(&error))?;
+        let failed = |error: &io::Error| match error.kind() {
+            ErrorKind::WouldBlock => silent(&format!("process {pid}"), "accepts no connection"),
+            _ => ControlError::io(&format!("process {pid}"), error),
+        };
+        let socket = place::connect_at_once(path).map_err(|error| failed(&error))?;
         socket
             .set_read_timeout(Some(PATIENCE))
             .and_then(|()| socket.set_write_timeout(Some(PATIENCE)))
@@ -55,7 +58,13 @@ impl Client {
     /// # Errors
     /// The process's own, or what went wrong on the way.
     pub fn call(&mut self, method: &str, params: Value) -> Result<Value, ControlError> {
-        let what = format!("process {}", self.pid);
+        let sent = self.send(method, params)?;
+        self.receive(sent)
+    }
+
+    /// The inner result: whether the request went out. An answer sent before the process closed the connection says more
+    /// than the failed sending, and is still to be received.
+    fn send(&mut self, method: &str, params: Value) -> Result<io::Result<()>, ControlError> {
         let request = Request {
             method: method.to_owned(),
             params,
@@ -64,8 +73,11 @@ impl Client {
         let mut line =
             serde_json::to_vec(&request).map_err(|error| ControlError::inval(error.to_string()))?;
         line.push(b'\n');
-        // An answer sent before the process closed the connection says more than the failed sending.
-        let sent = self.reader.get_mut().write_all(&line);
+        Ok(self.reader.get_mut().write_all(&line))
+    }
+
+    fn receive(&mut self, sent: io::Result<()>) -> Result<Value, ControlError> {
+        let what = format!("process {}", self.pid);
         let mut answer = Vec::new();
         let read = (&mut self.reader)
             .take(MAX_REPLY_BYTES)
@@ -74,10 +86,9 @@ impl Client {
             // What comes late would be taken for the answer to the next request.
             let _ = self.reader.get_ref().shutdown(Shutdown::Both);
             return Err(match read.map_err(|error| sent.err().unwrap_or(error)) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => ControlError::new(
-                    "EAGAIN",
-                    format!("{what}: no answer for {PATIENCE:?}; is it stopped?"),
-                ),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    silent(&what, &format!("no answer for {PATIENCE:?}"))
+                }
                 Err(error) => ControlError::io(&what, &error),
                 Ok(_) => {
                     let why = "it ended the connection; has it ended itself?";
@@ -97,12 +108,18 @@ impl Client {
         }
     }
 
+    /// From now on answers are awaited until `end`; what has already come is taken then, too.
+    fn answer_until(&self, end: Instant) -> Result<(), ControlError> {
+        let left = end.saturating_duration_since(Instant::now());
+        // Zero would be no limit.
+        let left = left.max(Duration::from_millis(1));
+        let set = self.reader.get_ref().set_read_timeout(Some(left));
+        set.map_err(|error| ControlError::io(&format!("process {}", self.pid), &error))
+    }
+
     fn ask<T: DeserializeOwned>(&mut self, method: &str, params: Value) -> Result<T, ControlError> {
         let result = self.call(method, params)?;
-        serde_json::from_value(result).map_err(|error| {
-            let why = format!("process {}: {method}: {error}: another version?", self.pid);
-            ControlError::new("EBADMSG", why)
-        })
+        read_as(self.pid, method, result)
     }
 
     fn text(&mut self, method: &str, params: Value, field: &str) -> Result<String, ControlError> {
@@ -222,18 +239,58 @@ impl Client {
     }
 }
 
+fn read_as<T: DeserializeOwned>(pid: u32, method: &str, result: Value) -> Result<T, ControlError> {
+    serde_json::from_value(result).map_err(|error| {
+        let why = format!("process {pid}: {method}: {error}: another version?");
+        ControlError::new("EBADMSG", why)
+    })
+}
+
+/// A process that does not react, as one that is stopped.
+fn silent(what: &str, why: &str) -> ControlError {
+    ControlError::new("ETIMEDOUT", format!("{what}: {why}; is it stopped?"))
+}
+
+/// No process listens: a killed process left the socket behind.
+fn is_gone(error: &ControlError) -> bool {
+    error.errno == "ECONNREFUSED" || error.errno == "ENOENT"
+}
+
+/// The numbers of the processes that serve and that the caller may speak to. None is asked, so that one that is stopped is
+/// among them.
+pub fn serving() -> Vec<u32> {
+    let mut found: Vec<u32> = place::all_sockets()
+        .into_iter()
+        .filter(|(pid, path)| !matches!(Client::connect(*pid, path), Err(error) if is_gone(&error)))
+        .map(|(pid, _)| pid)
+        .collect();
+    found.sort_unstable();
+    found
+}
+
 /// Every process that serves and that the caller may speak to, by number; for a process that cannot be asked, the error.
 pub fn processes() -> Vec<(u32, Result<Hello, ControlError>)> {
-    let mut found: Vec<(u32, Result<Hello, ControlError>)> = place::all_sockets()
-        .into_iter()
-        .filter_map(|(pid, path)| {
-            match Client::connect(pid, &path).and_then(|mut client| client.hello()) {
-                // No process listens: a killed process left the socket behind.
-                Err(error) if error.errno == "ECONNREFUSED" || error.errno == "ENOENT" => None,
-                result => Some((pid, result)),
-            }
-        })
-        .collect();
+    // All are asked before the first answer is awaited: those that are stopped cost one wait together.
+    let asked = place::all_sockets().into_iter().map(|(pid, path)| {
+        let asked = Client::connect(pid, &path).and_then(|mut client| {
+            let sent = client.send("hello", json!({}))?;
+            Ok((client, sent))
+        });
+        (pid, asked)
+    });
+    let asked: Vec<_> = asked.collect();
+    let end = Instant::now() + PATIENCE;
+    let answered = asked.into_iter().filter_map(|(pid, asked)| {
+        let hello = asked.and_then(|(mut client, sent)| {
+            client.answer_until(end)?;
+            read_as(pid, "hello", client.receive(sent)?)
+        });
+        match hello {
+            Err(error) if is_gone(&error) => None,
+            hello => Some((pid, hello)),
+        }
+    });
+    let mut found: Vec<_> = answered.collect();
     found.sort_by_key(|(pid, _)| *pid);
     found
 }
@@ -254,7 +311,12 @@ pub fn connect(which: Option<&str>) -> Result<Client, ControlError> {
             _ => error,
         });
     }
-    let all = processes();
+    let mut all = processes();
+    if let (None, [(_, Err(_))]) = (which, all.as_slice())
+        && let Some((_, Err(error))) = all.pop()
+    {
+        return Err(error);
+    }
     let fitting: Vec<u32> = all
         .iter()
         .filter(|(_, hello)| match (which, hello) {
@@ -265,10 +327,14 @@ pub fn connect(which: Option<&str>) -> Result<Client, ControlError> {
         .map(|(pid, _)| *pid)
         .collect();
     match fitting.as_slice() {
-        [] => Err(nobody(&match which {
-            Some(name) => format!("no serving process is called {name:?}"),
-            None => "no process serves".to_owned(),
-        })),
+        [] => {
+            let errors = all.iter().filter_map(|(_, hello)| hello.as_ref().err());
+            let errors: String = errors.map(|error| format!("; {}", error.message)).collect();
+            Err(nobody(&match which {
+                Some(name) => format!("no serving process is called {name:?}{errors}"),
+                None => "no process serves".to_owned(),
+            }))
+        }
         [pid] => connect(Some(&pid.to_string())),
         several => {
             let numbers: Vec<String> = several.iter().map(u32::to_string).collect();
@@ -299,7 +365,7 @@ mod tests {
         let reader = BufReader::new(own);
         let mut client = Client { pid: 7, reader };
         let late = client.get("io", "nice").expect_err("it does not answer");
-        assert_eq!(late.errno, "EAGAIN");
+        assert_eq!(late.errno, "ETIMEDOUT");
         assert!(late.message.contains("no answer for"), "{late}");
         let _ = process.write_all(b"{\"result\":{\"value\":\"late\"}}\n");
         let ended = client.get("io", "cpumask").expect_err("no answer to this");

@@ -14,7 +14,7 @@ pub struct ControlError {
 }
 
 /// The names that are used, with their numbers.
-const NUMBERS: [(&str, i32); 13] = [
+const NUMBERS: [(&str, i32); 14] = [
     ("EACCES", libc::EACCES),
     ("EAGAIN", libc::EAGAIN),
     ("EBADMSG", libc::EBADMSG),
@@ -28,6 +28,7 @@ const NUMBERS: [(&str, i32); 13] = [
     ("EOVERFLOW", libc::EOVERFLOW),
     ("EPERM", libc::EPERM),
     ("ERANGE", libc::ERANGE),
+    ("ETIMEDOUT", libc::ETIMEDOUT),
 ];
 
 impl ControlError {

@@ -32,7 +32,7 @@ mod state;
 mod sys;
 mod trace;
 
-pub use client::{Client, connect, processes};
+pub use client::{Client, connect, processes, serving};
 pub use error::ControlError;
 
 use cmwq::observe::EnqueueTiming;

@@ -6,8 +6,10 @@
 use crate::error::ControlError;
 use rustix::fs::{FileType, Mode, lstat, mkdir};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -98,10 +100,24 @@ fn sockets_in(dir: &Path) -> Vec<(u32, PathBuf)> {
     sockets
 }
 
+/// Connects without waiting: a stopped process accepts nothing, and when as many clients as the system lets queue up have
+/// given up on it, one more would wait for as long as it is stopped.
+///
+/// # Errors
+/// The system's; [`WouldBlock`](io::ErrorKind::WouldBlock) if it would have to wait.
+pub(crate) fn connect_at_once(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let socket = UnixStream::from(socket);
+    socket.set_nonblocking(false)?;
+    Ok(socket)
+}
+
 /// Removes the sockets of ended processes from the process's own folder: no process listens on them any more.
 pub(crate) fn clean(dir: &Path) {
     for (_, path) in sockets_in(dir) {
-        let gone = UnixStream::connect(&path)
+        let gone = connect_at_once(&path)
             .is_err_and(|error| error.raw_os_error() == Some(libc::ECONNREFUSED));
         if gone {
             // Another process may have removed it first.

@@ -1,61 +1,69 @@
 //! The command `explore`.
 
+use crate::whole;
 use clap::Args;
-use cmwq_sim::explore::program::FaultSet;
+use cmwq_command::{CliError, output};
+use cmwq_sim::explore::program::{FaultSet, Program};
 use cmwq_sim::explore::{Case, Runner, Verdict, shrink};
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+
+/// A year: more is a slip of the hand.
+const MOST_SECONDS: u64 = 31_536_000;
+/// More processes at a time are a slip of the hand, too.
+const MOST_JOBS: usize = 1024;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// How many seeds
-    #[arg(long, default_value_t = 1000, conflicts_with = "seed")]
+    #[arg(long, default_value_t = 1000, conflicts_with = "seed", allow_hyphen_values = true, value_parser = whole(1, u64::MAX))]
     seeds: u64,
     /// The first of them
-    #[arg(long, default_value_t = 0, conflicts_with = "seed")]
+    #[arg(long, default_value_t = 0, conflicts_with = "seed", allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     from: u64,
     /// This seed only: replays a failure
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     seed: Option<u64>,
     /// Faults that may happen: preempt, stop, wakeups, threads, cpus, clock, fork, quota; or all, or none
     #[arg(long, default_value = "all", value_parser = FaultSet::parse)]
     faults: FaultSet,
     /// The schedule of a shrunk failure
-    #[arg(long, default_value_t = 0, requires = "seed")]
+    #[arg(long, default_value_t = 0, requires = "seed", allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     schedule: u64,
     /// The operations of a shrunk failure
-    #[arg(long, value_delimiter = ',', requires = "seed")]
+    #[arg(long, value_delimiter = ',', requires = "seed", allow_hyphen_values = true, value_parser = whole(0, usize::MAX))]
     ops: Option<Vec<usize>>,
     /// Processes at a time
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_hyphen_values = true, value_parser = whole(1, MOST_JOBS))]
     jobs: usize,
     /// Ends after so many seconds, with whatever seed it has come to
-    #[arg(long)]
+    #[arg(long, conflicts_with = "seed", allow_hyphen_values = true, value_parser = whole(1, MOST_SECONDS))]
     seconds: Option<u64>,
-    /// Runs that may be spent on shrinking the first failure
-    #[arg(long, default_value_t = 400)]
+    /// Runs that may be spent on shrinking the first failure; 0: it is not shrunk
+    #[arg(long, default_value_t = 400, allow_hyphen_values = true, value_parser = whole(0, usize::MAX))]
     shrink: usize,
     /// Goes on after a failure, which is not shrunk then
-    #[arg(long)]
+    #[arg(long, conflicts_with = "seed")]
     keep_going: bool,
     /// Runs each seed twice, and compares the runs operation by operation
-    #[arg(long)]
+    #[arg(long, conflicts_with = "seed")]
     twice: bool,
     /// Prints the program of the seed
     #[arg(long, requires = "seed")]
     show: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    match explore(arguments) {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("cmwq-sim: {error}");
-            ExitCode::from(2)
-        }
-    }
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    explore(arguments).map(|failures| match failures {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+/// Prints a line, if there is still a reader.
+fn say(line: &str) -> Result<(), CliError> {
+    output::print(&format!("{line}\n"))
 }
 
 /// What has been explored so far.
@@ -72,7 +80,8 @@ impl Count {
     fn tell(&mut self) {
         if self.said.elapsed() >= Duration::from_secs(10) {
             self.said = Instant::now();
-            eprintln!("{}", self.text());
+            // Without standard error it is not told.
+            let _ = writeln!(io::stderr(), "{}", self.text());
         }
     }
 
@@ -88,8 +97,12 @@ impl Count {
     }
 }
 
+fn no_process(error: io::Error) -> CliError {
+    CliError::new(format!("a process for a seed: {error}"))
+}
+
 /// The number of failures.
-fn explore(arguments: &Arguments) -> std::io::Result<usize> {
+fn explore(arguments: &Arguments) -> Result<usize, CliError> {
     let runner = Runner::new();
     if let Some(seed) = arguments.seed {
         return replay(&runner, arguments, seed);
@@ -105,13 +118,20 @@ fn explore(arguments: &Arguments) -> std::io::Result<usize> {
         .seconds
         .map(|seconds| count.began + Duration::from_secs(seconds));
     let times = if arguments.twice { 2 } else { 1 };
-    let seeds = arguments.from..arguments.from.saturating_add(arguments.seeds);
+    let (from, seeds) = (arguments.from, arguments.seeds);
+    let beyond = from.checked_add(seeds).ok_or_else(|| {
+        CliError::new(format!(
+            "--from {from} and --seeds {seeds}: the last seed would be beyond {}",
+            u64::MAX
+        ))
+    });
+    let seeds = from..beyond?;
     let cases = seeds.flat_map(|seed| {
         let case = Case::new(seed, arguments.faults);
         std::iter::repeat_n(case, times)
     });
     let mut first = None;
-    runner.run_all(cases, arguments.jobs, |case, verdict| {
+    let ran = runner.run_all(cases, arguments.jobs, |case, verdict| {
         let is_second = first.as_ref().is_some_and(|(of, _)| of == case);
         let differs = first
             .take()
@@ -134,20 +154,20 @@ fn explore(arguments: &Arguments) -> std::io::Result<usize> {
         count.tell();
         let in_time = end.is_none_or(|end| Instant::now() < end);
         in_time && (count.failures.is_empty() || arguments.keep_going)
-    })?;
+    });
+    ran.map_err(no_process)?;
     if arguments.keep_going {
         for (case, why) in &count.failures {
-            println!("FAILED {}: {why}", case.replay());
+            say(&format!("FAILED {}: {why}", case.replay()))?;
         }
     } else if let Some((case, why)) = count.failures.first() {
         report(&runner, arguments, case, why)?;
     }
-    println!("{}", count.text());
-    std::io::stdout().flush()?;
+    say(&count.text())?;
     Ok(count.failures.len())
 }
 
-fn replay(runner: &Runner, arguments: &Arguments, seed: u64) -> std::io::Result<usize> {
+fn replay(runner: &Runner, arguments: &Arguments, seed: u64) -> Result<usize, CliError> {
     let case = Case {
         seed,
         faults: arguments.faults,
@@ -157,17 +177,26 @@ fn replay(runner: &Runner, arguments: &Arguments, seed: u64) -> std::io::Result<
             .as_ref()
             .map(|ops| ops.iter().copied().collect()),
     };
-    if arguments.show {
-        println!("{:#?}", case.program());
+    let ops = Program::new(seed, arguments.faults).ops;
+    let is_there = |number: &usize| ops.iter().any(|op| op.number == *number);
+    let unknown = arguments.ops.iter().flatten().find(|op| !is_there(op));
+    if let Some(unknown) = unknown {
+        let last = ops.iter().map(|op| op.number).max().unwrap_or(0);
+        return Err(CliError::new(format!(
+            "--ops {unknown}: the program of this seed and these faults has operations 0 to {last}"
+        )));
     }
-    match runner.run(&case)? {
+    if arguments.show {
+        say(&format!("{:#?}", case.program()))?;
+    }
+    match runner.run(&case).map_err(no_process)? {
         Verdict::Passed(passed) => {
             let (hash, operations) = (passed.log_hash, passed.operations);
-            println!("passed: {operations} operations, log {hash:016x}");
+            say(&format!("passed: {operations} operations, log {hash:016x}"))?;
             Ok(0)
         }
         Verdict::Failed(why) if arguments.ops.is_some() => {
-            println!("FAILED {}: {why}", case.replay());
+            say(&format!("FAILED {}: {why}", case.replay()))?;
             Ok(1)
         }
         Verdict::Failed(why) => {
@@ -178,16 +207,19 @@ fn replay(runner: &Runner, arguments: &Arguments, seed: u64) -> std::io::Result<
 }
 
 /// Says how it failed, how to replay that, and what a smaller program is that fails too.
-fn report(runner: &Runner, arguments: &Arguments, case: &Case, why: &str) -> std::io::Result<()> {
-    println!("FAILED {}: {why}", case.replay());
-    std::io::stdout().flush()?;
+fn report(runner: &Runner, arguments: &Arguments, case: &Case, why: &str) -> Result<(), CliError> {
+    say(&format!("FAILED {}: {why}", case.replay()))?;
     if arguments.shrink > 0 {
-        let (small, why) = shrink(runner, case, why, arguments.jobs, arguments.shrink)?;
+        let shrunk = shrink(runner, case, why, arguments.jobs, arguments.shrink);
+        let (small, why) = shrunk.map_err(no_process)?;
         let (all, left) = (case.program().ops.len(), small.program().ops.len());
-        println!("shrunk from {all} operations to {left}: {why}");
-        println!("replay: {}", small.replay());
+        say(&format!("shrunk from {all} operations to {left}: {why}"))?;
+        say(&format!("replay: {}", small.replay()))?;
         for op in small.program().ops {
-            println!("  issuer {} {:?} (seed {:#x})", op.issuer, op.kind, op.seed);
+            say(&format!(
+                "  issuer {} {:?} (seed {:#x})",
+                op.issuer, op.kind, op.seed
+            ))?;
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 //! [`cmwq`] is the library itself, compiled for the virtual machine. [`kernel`] is a reference of the kernel's protocol, to be compared with [published figures](published). The machine is
 //! [`cmwq_vm`].
 
+pub mod apart;
 pub mod cmwq;
 pub mod explore;
 pub mod kernel;

@@ -4,7 +4,7 @@
 /// Prints a line. When the reader has closed the output, the command ends.
 macro_rules! say {
     ($($line:tt)*) => {
-        if writeln!(std::io::stdout(), $($line)*).is_err() {
+        if !cmwq_command::output::print_until_closed(&(format!($($line)*) + "\n"))? {
             return Ok(());
         }
     };
@@ -14,11 +14,13 @@ mod exploring;
 mod sim;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use cmwq_command::{CliError, output};
 use cmwq_sim::kernel::Latencies;
 use cmwq_sim::published::{P50_FACTOR, Role, Row};
-use serde::Serialize;
-use std::io::Write;
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 /// A run's addresses, and so its cache lines, depend on nothing else.
 #[global_allocator]
@@ -36,6 +38,9 @@ Exit status: 0 done, 2 a value was refused.";
 
 #[derive(Parser)]
 #[command(
+    name = "cmwq-sim",
+    arg_required_else_help = false,
+    version,
     about = "Runs workqueue engines on virtual machines of many CPUs, in virtual time",
     after_help = "Example: cmwq-sim sim --machine 9d64 --engine kernel --scopes cache,cache_shard"
 )]
@@ -74,7 +79,7 @@ pub(crate) enum LoopName {
     BlockLoad,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Percentiles {
     p50: u64,
     p90: u64,
@@ -99,56 +104,44 @@ struct Table<T> {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) if error.use_stderr() => return refused(&one_line(&error)),
-        Err(help) => help.exit(),
+    let result = match Arguments::try_parse() {
+        Ok(arguments) => match &arguments.command {
+            Command::Explore(arguments) => exploring::run(arguments),
+            Command::Sim(arguments) => sim::run(arguments).map(|()| ExitCode::SUCCESS),
+        },
+        Err(error) if error.use_stderr() => Err(CliError::from_clap(&error)),
+        Err(help) => output::print(&help.render().to_string()).map(|()| ExitCode::SUCCESS),
     };
-    let result = match &arguments.command {
-        Command::Explore(arguments) => return exploring::run(arguments),
-        Command::Sim(arguments) => sim::run(arguments),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => refused(&error),
-    }
-}
-
-fn refused(error: &str) -> ExitCode {
-    warn(error);
-    ExitCode::from(2)
+    result.unwrap_or_else(|error| {
+        warn(error);
+        ExitCode::from(CliError::EXIT_CODE)
+    })
 }
 
 /// A line on standard error.
-pub(crate) fn warn(error: &str) {
-    // Text of the user's may be in it: one line stays one line.
-    let line: String = error
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    // Without standard error there is no way to report anything.
-    let _ = writeln!(std::io::stderr(), "cmwq-sim: {line}");
+pub(crate) fn warn(message: impl std::fmt::Display) {
+    output::warn("cmwq-sim", message);
 }
 
-/// What the argument parser has to say, without its usage lines.
-fn one_line(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let lines = text
-        .lines()
-        .map(str::trim)
-        .take_while(|line| !line.is_empty());
-    let message = lines.collect::<Vec<_>>().join(" ");
-    let message = message.strip_prefix("error: ").unwrap_or(&message);
-    format!("{message}; see --help")
+/// Reads an option that is a whole number of this range.
+pub(crate) fn whole<T>(least: T, most: T) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + Display + Copy,
+{
+    move |text| {
+        let number = text.parse().ok();
+        let allowed = number.filter(|number| (least..=most).contains(number));
+        allowed.ok_or_else(|| format!("it must be a whole number from {least} to {most}"))
+    }
 }
 
-pub(crate) fn print_json(value: &impl Serialize) -> Result<(), String> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
+    let text = serde_json::to_string_pretty(value).map_err(CliError::new)?;
     say!("{text}");
     Ok(())
 }
 
-pub(crate) fn print_published(rows: Vec<Row>, format: Format) -> Result<(), String> {
+pub(crate) fn print_published(rows: Vec<Row>, format: Format) -> Result<(), CliError> {
     if format == Format::Json {
         return print_json(&Table { rows });
     }

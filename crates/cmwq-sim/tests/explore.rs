@@ -63,5 +63,37 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn what_is_wrong_with_the_arguments_is_said() {
-    assert_eq!(explore(&["--faults", "rain"]).0, Some(2));
+    for (arguments, named) in [
+        (&["--faults", "rain"][..], ["rain", "preempt"]),
+        (&["--seeds", "0"], ["'0'", "from 1"]),
+        (&["--seeds", "-5"], ["'-5'", "from 1"]),
+        (&["--jobs", "0"], ["'0'", "1024"]),
+        (&["--jobs", "1000000"], ["1000000", "1024"]),
+        (&["--seconds", "0"], ["'0'", "from 1"]),
+        (
+            &["--seconds", "18446744073709551615"],
+            ["18446744073709551615", "31536000"],
+        ),
+        (
+            &["--from", "18446744073709551615"],
+            ["18446744073709551615", "1000"],
+        ),
+        (&["--seed", "1", "--ops", "0,99999"], ["99999", "0 to "]),
+        (&["--seed", "1", "--twice"], ["--seed", "--twice"]),
+        (&["--seed", "1", "--seconds", "3"], ["--seed", "--seconds"]),
+        (&["--schedule", "1"], ["--seed", "required"]),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_cmwq-sim"))
+            .arg("explore")
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(
+            named.iter().all(|part| said.contains(part)),
+            "{arguments:?}: {said}"
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! `cmwq sim`: what it prints is a contract, and what it refuses is said in one line.
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn sim(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cmwq-sim"))
@@ -167,7 +167,13 @@ fn what_is_wrong_is_named_in_one_line() {
             ["--strict", "--engine cmwq"],
         ),
         (&["--items", "0"], ["0", "from 1"]),
+        (&["--items", "-1"], ["-1", "from 1"]),
         (&["--issuers", "5000"], ["5000", "4096"]),
+        (&["--seed", "x"], ["'x'", "from 0"]),
+        (
+            &["--published", "--items", "2000000"],
+            ["2000000", "1000000"],
+        ),
         (&["--loop", "walk"], ["walk", "block-load"]),
         (&["--published", "--sweep"], ["--sweep", "--seed"]),
         (
@@ -183,5 +189,96 @@ fn what_is_wrong_is_named_in_one_line() {
             named.iter().all(|part| said.contains(part)),
             "{arguments:?}: {said}"
         );
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let ended = |arguments: &[&str]| {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = Command::new(env!("CARGO_BIN_EXE_cmwq-sim"))
+            .args(arguments)
+            .stdout(full.unwrap())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("cannot write"), "{said}");
+    };
+    let small = [
+        "sim",
+        "--synthetic",
+        "core:2",
+        "--scopes",
+        "cpu",
+        "--items",
+        "5",
+    ];
+    ended(&small);
+    ended(&[&small[..], &["--format", "json"]].concat());
+    for arguments in [
+        &["--help"][..],
+        &["--version"],
+        &["sim", "--help"],
+        &["explore", "--help"],
+        &["explore", "--seeds", "1"],
+        &["explore", "--seed", "1", "--show"],
+    ] {
+        ended(arguments);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_command_quietly() {
+    for arguments in [
+        &["sim", "--help"][..],
+        &["explore", "--seed", "1", "--show"],
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cmwq-sim"))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{output:?}"
+        );
+    }
+}
+
+#[test]
+fn a_row_is_the_same_alone_and_among_others() {
+    let rows = |scopes: &str, sizes: &str| {
+        let machine = [
+            "--synthetic",
+            "l3:2 core:4",
+            "--items",
+            "20",
+            "--engine",
+            "both",
+        ];
+        let wanted = ["--scopes", scopes, "--shard-size", sizes];
+        table(&[&machine[..], &wanted].concat())["rows"].take()
+    };
+    let among = rows("cpu,smt,cache_shard,cache", "1,2");
+    for alone in [
+        rows("cache", "1"),
+        rows("cache_shard", "2"),
+        rows("cache_shard,cpu", "1"),
+    ] {
+        for row in alone.as_array().unwrap() {
+            let same = ["engine", "scope", "shard_size"];
+            let other = among
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|other| same.iter().all(|field| other[field] == row[field]));
+            let other = other.expect("the same row");
+            assert_eq!(row, other);
+        }
     }
 }

@@ -14,7 +14,7 @@ Examples:
   cmwq list
   cmwq list --format json
 
-A process serves if it asks cmwq-control to, as `cmwq bench --control` does. Root sees the processes of all users.";
+A process serves if it asks cmwq-control to, as `cmwq bench --control` does, or calls cmwq_serve_control_if_asked in C. Root sees the processes of all users.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -36,6 +36,8 @@ Columns of cmwq's own:
   lockwt   times that a thread had to wait for the lock of a pool;
            workqueues that share a pool share them
 
+JSON has the same as numbers, times in ns, and a timestamp: seconds of the monotonic clock (since the machine started), for rates.
+
 Counts of pools that are gone, after a change of attributes, are lost, as in the kernel.";
 
 #[derive(clap::Args)]

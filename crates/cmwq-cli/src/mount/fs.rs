@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -12,9 +13,9 @@ use fuser::{
     ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
-use super::tree::{Node, Tree};
+use super::tree::{Age, Node, Tree};
 
-/// Nothing is remembered: what is there may change at any moment.
+/// The system remembers nothing: what is there may change at any moment.
 const TTL: Duration = Duration::ZERO;
 /// As the kernel's own files claim to be.
 const FILE_BYTES: u64 = 4096;
@@ -54,6 +55,9 @@ impl Inodes {
 pub(super) struct ControlFs {
     tree: Tree,
     inodes: Mutex<Inodes>,
+    /// What was read last of each open file, from its beginning: one that is read in pieces is one answer.
+    contents: Mutex<HashMap<FileHandle, String>>,
+    next_handle: AtomicU64,
     uid: u32,
     gid: u32,
     mounted: SystemTime,
@@ -68,6 +72,8 @@ impl ControlFs {
         ControlFs {
             tree: Tree::default(),
             inodes: Mutex::default(),
+            contents: Mutex::default(),
+            next_handle: AtomicU64::new(0),
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
             mounted: SystemTime::now(),
@@ -137,9 +143,18 @@ impl ControlFs {
         Ok(())
     }
 
-    fn contents(&self, number: INodeNo, offset: u64) -> Result<String, Errno> {
-        let node = self.node(number)?;
-        let text = self.tree.read(&node).map_err(|error| errno(&error))?;
+    fn contents(&self, number: INodeNo, handle: FileHandle, offset: u64) -> Result<String, Errno> {
+        let known = || self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        let read_before = known().get(&handle).filter(|_| offset > 0).cloned();
+        let text = match read_before {
+            Some(text) => text,
+            None => {
+                let node = self.node(number)?;
+                let text = self.tree.read(&node).map_err(|error| errno(&error))?;
+                known().insert(handle, text.clone());
+                text
+            }
+        };
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         Ok(text.get(from..).unwrap_or_default().to_owned())
     }
@@ -151,9 +166,12 @@ impl ControlFs {
         self.tree.write(&node, text).map_err(|error| errno(&error))
     }
 
-    fn list(&self, number: INodeNo) -> Result<Vec<(u64, FileType, String)>, Errno> {
+    fn list(&self, number: INodeNo, age: Age) -> Result<Vec<(u64, FileType, String)>, Errno> {
         let folder = self.node(number)?;
-        let entries = self.tree.entries(&folder).map_err(|error| errno(&error))?;
+        let entries = self
+            .tree
+            .entries(&folder, age)
+            .map_err(|error| errno(&error))?;
         let dots = [".", ".."].map(|name| (number.0, FileType::Directory, name.to_owned()));
         let entries = entries.into_iter().map(|entry| {
             let kind = if entry.node.is_folder() {
@@ -214,7 +232,10 @@ impl Filesystem for ControlFs {
     fn open(&self, _req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         match self.opened(ino, flags) {
             // Read anew each time, and one write is one write.
-            Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO),
+            Ok(()) => {
+                let handle = FileHandle(self.next_handle.fetch_add(1, Ordering::Relaxed));
+                reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO);
+            }
             Err(error) => reply.error(error),
         }
     }
@@ -223,14 +244,14 @@ impl Filesystem for ControlFs {
         &self,
         _req: &Request,
         ino: INodeNo,
-        _fh: FileHandle,
+        fh: FileHandle,
         offset: u64,
         size: u32,
         _flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.contents(ino, offset) {
+        match self.contents(ino, fh, offset) {
             Ok(text) => reply.data(&text.as_bytes()[..text.len().min(size as usize)]),
             Err(error) => reply.error(error),
         }
@@ -265,6 +286,22 @@ impl Filesystem for ControlFs {
         reply.ok();
     }
 
+    fn release(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        contents.remove(&fh);
+        drop(contents);
+        reply.ok();
+    }
+
     fn readdir(
         &self,
         _req: &Request,
@@ -273,7 +310,11 @@ impl Filesystem for ControlFs {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let entries = match self.list(ino) {
+        let age = match offset {
+            0 => Age::New,
+            _ => Age::Remembered,
+        };
+        let entries = match self.list(ino, age) {
             Ok(entries) => entries,
             Err(error) => return reply.error(error),
         };

@@ -27,17 +27,20 @@ Examples:
 
 In the folder of each serving process: a folder for each workqueue with its attributes (see `cmwq get --help`), cpumask, cpumask_requested and \
 cpumask_isolated, and parameters/ (see `cmwq param --help`). A write that the kernel's file would refuse fails with the same error. \
+The files of a process that does not answer, as one that is stopped, fail with ETIMEDOUT after 5 s. \
 It ends with `umount`, or when it is interrupted. It needs /dev/fuse and, unless you are root, fusermount3 (package fuse3).";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// An empty folder
+    /// A folder; what it holds is hidden while the processes are shown in it
     dir: PathBuf,
 }
 
 /// How often the command polls whether it was unmounted or is to end.
 const LOOK: Duration = Duration::from_millis(100);
+/// One that waits for a process which does not answer leaves the others to the rest.
+const THREADS: usize = 8;
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let dir = &args.dir;
@@ -62,6 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         fuser::MountOption::NoDev,
         fuser::MountOption::NoExec,
     ];
+    config.n_threads = Some(THREADS);
     let session = fuser::spawn_mount(fs::ControlFs::new(), dir, &config)
         .map_err(|error| failed(&error.to_string()))?;
     output::print(&format!("mounted on {}\n", dir.display()))?;

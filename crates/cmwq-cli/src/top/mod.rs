@@ -11,16 +11,20 @@ mod svg;
 mod view;
 
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cmwq_control::Client;
-use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::{DefaultTerminal, Terminal};
+use rustix::process::{Signal, kill_current_process_group};
+use signal_hook::consts::{SIGCONT, SIGQUIT, SIGTSTP};
+use signal_hook::low_level::emulate_default_handler;
 
 use crate::control::{ProcessArgs, refused};
+use crate::out_file::OutFile;
 use crate::signals;
 use cmwq_command::CliError;
 use model::{Action, Model};
@@ -35,7 +39,7 @@ Examples:
 Colours of pods: green, CPUs to spare; yellow, none; red, and work waits. A scope with = before it is the default, whatever that is now.
 
 Keys: up, down or k, j select a workqueue · s sorts by the next column · / filters by a part of the name · a gives the selected workqueue the \
-next affinity scope, S turns its strictness over, + and - double and halve max_active · space holds the picture · q ends";
+next affinity scope, S turns its strictness over, + and - double and halve max_active · space holds the picture · Ctrl-Z suspends · q ends";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -83,10 +87,15 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         ));
     }
     let mut client = args.process.connect()?;
+    // That the file cannot be written is found out before the samples are taken.
+    let file = args.snapshot.as_ref();
+    let file = file
+        .map(|path| OutFile::open("--snapshot", path))
+        .transpose()?;
     let mut model = Model::new();
     model.look(client.state().map_err(refused)?);
-    match &args.snapshot {
-        Some(path) => snapshot(&mut client, &mut model, interval, path),
+    match file {
+        Some(file) => snapshot(&mut client, &mut model, interval, file),
         None => on_screen(&mut client, &mut model, interval),
     }
 }
@@ -95,20 +104,17 @@ fn snapshot(
     client: &mut Client,
     model: &mut Model,
     interval: Duration,
-    path: &Path,
+    file: OutFile,
 ) -> Result<(), CliError> {
     for _ in 1..SNAPSHOT_LOOKS {
         std::thread::sleep(interval);
         model.look(client.state().map_err(refused)?);
     }
-    let failed = |error: String| CliError::new(format!("--snapshot {}: {error}", path.display()));
-    let mut terminal =
-        Terminal::new(TestBackend::new(80, 24)).map_err(|error| failed(error.to_string()))?;
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).map_err(CliError::new)?;
     terminal
         .draw(|frame| view::draw(frame, model))
-        .map_err(|error| failed(error.to_string()))?;
-    std::fs::write(path, svg::render(terminal.backend().buffer()))
-        .map_err(|error| failed(error.to_string()))
+        .map_err(CliError::new)?;
+    file.write(&svg::render(terminal.backend().buffer()))
 }
 
 /// Restores the terminal on every way out; a panic's is the hook that `ratatui` sets.
@@ -120,14 +126,37 @@ impl Drop for Screen {
     }
 }
 
+/// After a stop: the shell had the terminal, and `crossterm` does not know it.
+fn screen_anew() -> io::Result<DefaultTerminal> {
+    ratatui::restore();
+    ratatui::try_init()
+}
+
 fn on_screen(client: &mut Client, model: &mut Model, interval: Duration) -> Result<(), CliError> {
     let failed = |error: io::Error| CliError::new(format!("the terminal: {error}"));
-    // Asked to end: noticed between two keys, and the terminal restored.
+    // Signals are noticed between two keys.
     let end = signals::told_to_end().map_err(failed)?;
+    let [quit, stop, cont] = [SIGQUIT, SIGTSTP, SIGCONT].map(signals::flag);
+    let (quit, stop, cont) = (
+        quit.map_err(failed)?,
+        stop.map_err(failed)?,
+        cont.map_err(failed)?,
+    );
     let mut terminal = ratatui::try_init().map_err(failed)?;
-    let _screen = Screen;
+    let screen = Screen;
     let mut next_look = Instant::now() + interval;
     while !end.load(Ordering::Relaxed) {
+        if quit.load(Ordering::Relaxed) {
+            drop(screen);
+            return emulate_default_handler(SIGQUIT).map_err(failed);
+        }
+        if stop.swap(false, Ordering::Relaxed) {
+            ratatui::restore();
+            emulate_default_handler(SIGTSTP).map_err(failed)?;
+        }
+        if cont.swap(false, Ordering::Relaxed) {
+            terminal = screen_anew().map_err(failed)?;
+        }
         terminal
             .draw(|frame| view::draw(frame, model))
             .map_err(failed)?;
@@ -150,6 +179,10 @@ fn on_screen(client: &mut Client, model: &mut Model, interval: Duration) -> Resu
         match model.key(key) {
             Action::None => {}
             Action::Quit => return Ok(()),
+            // As the terminal does where it sees to the key itself.
+            Action::Suspend => {
+                kill_current_process_group(Signal::TSTP).map_err(|error| failed(error.into()))?;
+            }
             Action::Set {
                 queue,
                 attribute,

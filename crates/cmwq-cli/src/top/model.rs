@@ -46,6 +46,8 @@ impl Sort {
 pub(super) enum Action {
     None,
     Quit,
+    /// Gives the terminal back for a while.
+    Suspend,
     Set {
         queue: String,
         attribute: &'static str,
@@ -299,6 +301,7 @@ impl Model {
         if (key.modifiers).intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
             return match key.code {
                 KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => Action::Quit,
+                KeyCode::Char('z') if key.modifiers == KeyModifiers::CONTROL => Action::Suspend,
                 _ => Action::None,
             };
         }

@@ -116,6 +116,19 @@ fn dump_has_the_kernels_sections_and_the_maps_fit() {
 }
 
 #[test]
+fn the_timestamp_of_a_monitor_is_the_time_since_the_machine_started() {
+    let served = serve();
+    let now = || rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).tv_sec as f64;
+    let before = now();
+    let json = served.ok(&["monitor", "-p", "PID", "-i", "0", "--format", "json", "io"]);
+    let line: Value = serde_json::from_str(&json).expect("one line");
+    let at = line["timestamp"].as_f64().expect("seconds");
+    assert!((before..=now() + 1.0).contains(&at), "{at}");
+    let help = served.ok(&["monitor", "--help"]);
+    assert!(help.contains("a timestamp: seconds"), "{help}");
+}
+
+#[test]
 fn monitor_has_the_kernels_columns() {
     let served = serve();
     let _bound = served

@@ -109,6 +109,16 @@ fn top_needs_a_terminal_or_draws_a_picture() {
     let name = file.to_str().expect("text");
     served.ok(&["top", "-p", "PID", "--interval", "0.1", "--snapshot", name]);
     let picture = std::fs::read_to_string(&file).expect("written");
+    let nowhere = served.refused(&[
+        "top",
+        "-p",
+        "PID",
+        "--interval",
+        "3600",
+        "--snapshot",
+        "/nowhere/x",
+    ]);
+    assert!(nowhere.contains("--snapshot /nowhere/x"), "{nowhere}");
     assert!(picture.starts_with("<svg") && picture.contains(&std::process::id().to_string()));
     assert!(
         served

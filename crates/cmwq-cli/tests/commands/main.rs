@@ -7,5 +7,6 @@ mod generate;
 mod groups;
 mod live;
 mod mount;
+mod silent;
 mod top;
 mod topology;

@@ -1,53 +1,91 @@
 //! The kernel's files of a running process, mounted.
 
-use crate::common::serve;
+use crate::common::{Served, serve};
+use cmwq_control::Client;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Ends a program that runs on.
-struct Running(Child);
+/// The command, and where it shows the processes. It ends with the value.
+pub(crate) struct Mounted {
+    pub(crate) dir: PathBuf,
+    child: Child,
+}
 
-impl Drop for Running {
+impl Mounted {
+    /// `None`: not permitted here.
+    pub(crate) fn new(served: &Served) -> Option<Mounted> {
+        if !Path::new("/dev/fuse").exists() {
+            println!("skipped, because /dev/fuse is not there");
+            return None;
+        }
+        let dir = served.dir.path().join("mnt");
+        std::fs::create_dir(&dir).expect("made");
+        let mut child = served
+            .command(&["mount", dir.to_str().expect("text")])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let mut said = [0; 7];
+        let stdout = child.stdout.as_mut().expect("piped");
+        if stdout.read_exact(&mut said).is_err() {
+            let mut why = String::new();
+            let _ = child.stderr.take().expect("piped").read_to_string(&mut why);
+            println!("skipped, because mounting is not permitted: {why}");
+            let _ = child.wait();
+            return None;
+        }
+        Some(Mounted { dir, child })
+    }
+}
+
+impl Drop for Mounted {
     fn drop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.0);
+        let pid = rustix::process::Pid::from_child(&self.child);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let _ = self.0.wait();
+        let _ = self.child.wait();
     }
 }
 
 #[test]
-fn the_mounted_files_are_the_kernels() {
-    if !Path::new("/dev/fuse").exists() {
-        println!("skipped, because /dev/fuse is not there");
-        return;
-    }
+fn a_file_is_read_with_few_requests() {
     let served = serve();
-    let dir = served.dir.path().join("mnt");
-    std::fs::create_dir(&dir).expect("made");
-    let name = dir.to_str().expect("text");
-    let mut child = served
-        .command(&["mount", name])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it runs");
-    let mut said = [0; 7];
-    if child
-        .stdout
-        .as_mut()
-        .expect("piped")
-        .read_exact(&mut said)
-        .is_err()
-    {
-        let mut why = String::new();
-        let _ = child.stderr.take().expect("piped").read_to_string(&mut why);
-        println!("skipped, because mounting is not permitted: {why}");
-        let _ = child.wait();
+    let Some(mounted) = Mounted::new(&served) else {
         return;
+    };
+    let own = mounted.dir.join(std::process::id().to_string());
+    let mut client = Client::connect_to(served.control.path()).expect("served");
+    let mut requests = || client.hello().expect("an answer").endpoint.requests;
+    let before = requests();
+    for _ in 0..20 {
+        assert_eq!(
+            std::fs::read_to_string(own.join("io/nice")).expect("a file"),
+            "0\n"
+        );
     }
-    let running = Running(child);
+    // One each, and up to three more if a second has passed since the last; one more is the second `hello`.
+    let asked = requests() - before;
+    assert!((20..=20 * 4 + 1).contains(&asked), "{asked} for 20 files");
+
+    // What was read is new each time, and a queue is seen at once.
+    served.queue.set_max_active(7).expect("allowed");
+    let read = |path: &str| std::fs::read_to_string(own.join(path));
+    assert_eq!(read("io/max_active").expect("a file"), "7\n");
+    let later = served.engine.workqueue("later").build().expect("a queue");
+    assert_eq!(read("later/per_cpu").expect("a file"), "0\n");
+    drop(later);
+    assert!(read("later/nice").is_err());
+}
+
+#[test]
+fn the_mounted_files_are_the_kernels() {
+    let served = serve();
+    let Some(running) = Mounted::new(&served) else {
+        return;
+    };
+    let dir = running.dir.clone();
     let own = dir.join(std::process::id().to_string());
     let read = |path: &str| std::fs::read_to_string(own.join(path));
     let shell = |script: &str| {

@@ -2,13 +2,14 @@
 
 use crate::common::serve;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
+use rustix::termios::{OptionalActions, Termios, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// A test that would hang ends after this.
 const PATIENCE: Timespec = Timespec {
@@ -52,6 +53,8 @@ impl OnTerminal {
             .args(["top", "-p", &std::process::id().to_string()])
             .env("XDG_RUNTIME_DIR", dir)
             .env("TERM", "xterm")
+            // What stops its group is not to stop the test.
+            .process_group(0)
             .stdin(side())
             .stdout(side())
             .stderr(side())
@@ -64,11 +67,7 @@ impl OnTerminal {
             shown: Vec::new(),
             child,
         };
-        top.read_until(ENTER);
-        // It draws: the terminal is not as it was.
-        top.read_until(b"queues");
-        let now = tcgetattr(&top.its).expect("its settings");
-        assert_ne!(now.local_modes, top.before.local_modes);
+        top.is_drawn();
         top
     }
 
@@ -93,10 +92,36 @@ impl OnTerminal {
         kill_process(pid, signal).expect("it lives");
     }
 
-    fn ends_restored(mut self) {
+    fn ends_restored(mut self) -> ExitStatus {
         self.read_until(LEAVE);
         // Before the terminal's settings are read.
-        self.child.wait().expect("it ends");
+        let status = self.child.wait().expect("it ends");
+        self.is_restored();
+        status
+    }
+
+    /// Until it is stopped, and once more when it is continued.
+    fn stops_and_continues(&mut self) {
+        self.read_until(LEAVE);
+        let pid = Pid::from_child(&self.child);
+        let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED)
+            .expect("it lives")
+            .expect("it stops");
+        assert!(status.stopped(), "{status:?}");
+        self.is_restored();
+        self.signal(Signal::CONT);
+        self.is_drawn();
+    }
+
+    fn is_drawn(&mut self) {
+        self.shown.clear();
+        self.read_until(ENTER);
+        self.read_until(b"queues");
+        let now = tcgetattr(&self.its).expect("its settings");
+        assert_ne!(now.local_modes, self.before.local_modes);
+    }
+
+    fn is_restored(&self) {
         let now = tcgetattr(&self.its).expect("its settings");
         assert_eq!(now.local_modes, self.before.local_modes);
         assert_eq!(now.input_modes, self.before.input_modes);
@@ -116,9 +141,36 @@ fn the_terminal_is_restored_however_it_ends() {
     top.ours.write_all(b"q").expect("a key");
     top.ends_restored();
 
+    let top = OnTerminal::start(served.dir.path());
+    top.signal(Signal::QUIT);
+    let status = top.ends_restored();
+    assert_eq!(status.signal(), Some(Signal::QUIT.as_raw()));
+
     // The inspected process is gone.
     let top = OnTerminal::start(served.dir.path());
     drop(served.control);
+    top.ends_restored();
+}
+
+#[test]
+fn the_terminal_is_given_back_while_it_is_stopped() {
+    let served = serve();
+    let mut top = OnTerminal::start(served.dir.path());
+    top.signal(Signal::TSTP);
+    top.stops_and_continues();
+    top.ours.write_all(b"\x1a").expect("Ctrl-Z");
+    top.stops_and_continues();
+
+    // Stopped without being asked, and the terminal's settings changed meanwhile, as shells do.
+    top.signal(Signal::STOP);
+    let pid = Pid::from_child(&top.child);
+    let stopped = waitpid(Some(pid), WaitOptions::UNTRACED);
+    assert!(stopped.expect("it lives").expect("it stops").1.stopped());
+    tcsetattr(&top.its, OptionalActions::Now, &top.before).expect("set");
+    top.signal(Signal::CONT);
+    top.is_drawn();
+    top.shown.clear();
+    top.ours.write_all(b"q").expect("a key");
     top.ends_restored();
 }
 

@@ -177,7 +177,11 @@ impl Runner {
             std::panic::set_hook(Box::new(move |info| {
                 // Where it was; what it says goes to the parent.
                 if let Some(at) = info.location() {
-                    eprintln!("cmwq-sim: seed {case_seed}: a panic at {at}");
+                    // Without standard error it is not told.
+                    let _ = writeln!(
+                        std::io::stderr(),
+                        "cmwq-sim: seed {case_seed}: a panic at {at}"
+                    );
                 }
             }));
             let text = match self.run_here(&case) {

@@ -10,9 +10,10 @@ use super::{Settings, WakeOrder, roundtrip};
 use crate::pods::Scope;
 use cmwq_vm::Stuck;
 use cmwq_vm::machine::Machine;
+use serde::{Deserialize, Serialize};
 
 /// Durations in ns, without the cache lines and the system's share of wake-ups, which the machine charges.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EngineCosts {
     /// Before the lock, in each enqueue.
     pub queue_ns: u64,

@@ -1,7 +1,7 @@
 //! The options.
 
 use super::machine;
-use crate::{Format, LoopName};
+use crate::{Format, LoopName, whole};
 use clap::{Args, ValueEnum};
 use cmwq_sim::kernel::{Rows, WakeOrder};
 use cmwq_sim::pods::Scope;
@@ -13,6 +13,7 @@ use std::path::PathBuf;
 const SWEEP: [usize; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 64, 128];
 /// What more items than these take is no more exact, and the virtual minute of a run would not do.
 const MOST_ITEMS: usize = 1_000_000;
+const MOST_ISSUERS: usize = 4096;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -25,7 +26,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "LIST", help = format!("Affinity scopes, of {} [default: all]", scopes().join(", ")))]
     scopes: Option<Vec<String>>,
     /// Cores of a cache shard, about; several give a row each [default: 8]
-    #[arg(long, value_delimiter = ',', value_name = "CORES")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "CORES",
+        allow_hyphen_values = true
+    )]
     shard_size: Option<Vec<String>>,
     /// The library's own code, the reference of the kernel's protocol, or both [default: cmwq; with --calibrate: kernel]
     #[arg(long, value_enum)]
@@ -40,13 +46,13 @@ pub(crate) struct Arguments {
     #[arg(long)]
     strict: bool,
     /// Issuers, one for each CPU and round again [default: one on each CPU; the kernel engine always has that]
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true, value_parser = whole(1, MOST_ISSUERS))]
     issuers: Option<usize>,
     /// Items of each issuer [default: 200; with --published: 400]
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true, value_parser = whole(1, MOST_ITEMS))]
     pub(super) items: Option<usize>,
     /// The seed of all random choices
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     pub(super) seed: u64,
     /// Runs cache shards of many sizes, and says which size to take
     #[arg(long, conflicts_with_all = ["scopes", "shard_size"])]
@@ -158,7 +164,7 @@ impl Arguments {
                 "{option} beside --published: that has machines and scopes of its own; allowed are --items, --seed, --format"
             ));
         }
-        at_most("--items", self.items.unwrap_or(1), MOST_ITEMS).map(drop)
+        Ok(())
     }
 }
 
@@ -226,8 +232,8 @@ impl Plan {
             engines,
             kind: arguments.kind,
             strict: arguments.strict,
-            issuers: at_most("--issuers", issuers, 4096)?,
-            items: at_most("--items", arguments.items.unwrap_or(200), MOST_ITEMS)?,
+            issuers,
+            items: arguments.items.unwrap_or(200),
             seed: arguments.seed,
             is_sweep: arguments.sweep,
             calibrate,
@@ -281,18 +287,6 @@ fn cores_of_a_cache(machine: &Machine) -> usize {
         .map(|place| count(place.llc))
         .max()
         .unwrap_or(1)
-}
-
-fn at_most(option: &str, number: usize, most: usize) -> Result<usize, String> {
-    match number {
-        0 => Err(format!(
-            "{option} 0: it must be a whole number from 1 to {most}"
-        )),
-        _ if number > most => Err(format!(
-            "{option} {number}: it must be a whole number from 1 to {most}"
-        )),
-        _ => Ok(number),
-    }
 }
 
 fn scope(name: &str) -> Result<&'static str, String> {

@@ -18,17 +18,18 @@ pub(crate) use args::Arguments;
 
 use crate::Format;
 use args::Plan;
+use cmwq_command::CliError;
 use indicatif::{ProgressBar, ProgressStyle};
 use rows::Table;
 use std::io::IsTerminal;
 use std::path::Path;
 
 /// Runs the subcommand.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
     if arguments.published {
         return published(arguments);
     }
-    let plan = Plan::new(arguments)?;
+    let plan = Plan::new(arguments).map_err(CliError::new)?;
     let page = arguments.html.as_deref();
     // That it cannot be written is found out before the work.
     let is_new = page.is_some_and(|path| !path.exists());
@@ -41,13 +42,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     result
 }
 
-fn tabulate(plan: &Plan, page: Option<&Path>, format: Format) -> Result<(), String> {
+fn tabulate(plan: &Plan, page: Option<&Path>, format: Format) -> Result<(), CliError> {
     let bar = bar(plan.rows().len());
-    let costs = rows::kernel_costs(plan)?;
+    let costs = rows::kernel_costs(plan).map_err(CliError::new)?;
     let mut table = Table::new(plan);
     for row in plan.rows() {
         bar.set_message(row.label());
-        table.rows.push(rows::run(plan, &row, costs.as_ref())?);
+        table
+            .rows
+            .push(rows::run(plan, &row, costs.as_ref()).map_err(CliError::new)?);
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -57,24 +60,24 @@ fn tabulate(plan: &Plan, page: Option<&Path>, format: Format) -> Result<(), Stri
     }
     if let Some(path) = page {
         std::fs::write(path, html::render(&table))
-            .map_err(|error| format!("--html {}: {error}", path.display()))?;
+            .map_err(|error| CliError::new(format!("--html {}: {error}", path.display())))?;
     }
     show::print(&table, format)
 }
 
-fn open(path: &Path) -> Result<(), String> {
+fn open(path: &Path) -> Result<(), CliError> {
     let mut options = std::fs::OpenOptions::new();
     let opened = options.append(true).create(true).open(path);
     opened.map(drop).map_err(|error| {
-        format!(
+        CliError::new(format!(
             "--html {}: cannot write: {error}; name a file that can be written",
             path.display()
-        )
+        ))
     })
 }
 
-fn published(arguments: &Arguments) -> Result<(), String> {
-    arguments.refuse_beside_published()?;
+fn published(arguments: &Arguments) -> Result<(), CliError> {
+    arguments.refuse_beside_published().map_err(CliError::new)?;
     let effort = cmwq_sim::published::Effort {
         items: arguments.items.unwrap_or(400),
         fit_items: arguments.items.unwrap_or(400),
@@ -86,7 +89,8 @@ fn published(arguments: &Arguments) -> Result<(), String> {
         bar.inc(1);
     });
     bar.finish_and_clear();
-    let rows = rows.map_err(|stuck| format!("a simulated run has no end: {stuck}"))?;
+    let rows =
+        rows.map_err(|stuck| CliError::new(format!("a simulated run has no end: {stuck}")))?;
     crate::print_published(rows, arguments.format)
 }
 

@@ -2,12 +2,13 @@
 
 use super::args::{Engines, Plan, Wanted};
 use crate::{LoopName, Percentiles};
+use cmwq_sim::apart;
 use cmwq_sim::cmwq::Loop;
 use cmwq_sim::kernel::{EngineCosts, Latencies, Model, Rows, Settings, fit, roundtrip};
 use cmwq_sim::pods::Scope;
 use cmwq_sim::published::Role;
 use cmwq_vm::Outcome;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The result.
 #[derive(Serialize)]
@@ -57,8 +58,20 @@ pub(super) struct Row {
     pub(super) cpus_per_pod: f64,
 }
 
+/// What the process of a row says of it.
+#[derive(Serialize, Deserialize)]
+struct Ran {
+    pods: usize,
+    items_per_s: f64,
+    enqueue_ns: Percentiles,
+    curve: Vec<u64>,
+    item: Account,
+    operations: u64,
+    log_hash: String,
+}
+
 /// Per item, all CPUs together.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Account {
     /// CPU time that was not idle.
     pub(super) busy_ns: f64,
@@ -67,7 +80,7 @@ pub(super) struct Account {
     /// What accesses waited for a line that others were using.
     pub(super) line_wait_ns: f64,
     /// What the kernel engine waited for locks of pools.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) lock_wait_ns: Option<f64>,
     pub(super) wakeups: f64,
     pub(super) switches: f64,
@@ -76,7 +89,7 @@ pub(super) struct Account {
 }
 
 /// What an item waits for lines at one place of the source, transfers included.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Wait {
     pub(super) at: String,
     pub(super) ns: f64,
@@ -184,20 +197,36 @@ pub(super) fn kernel_costs(plan: &Plan) -> Result<Option<EngineCosts>, String> {
         return Ok(Some(Model::of(&plan.machine).default_costs()));
     }
     let order = plan.wake.order();
-    fit(&plan.machine, plan.calibrate, order, plan.items, plan.seed)
-        .map(Some)
-        .map_err(|stuck| format!("a simulated run has no end: {stuck}"))
+    let fitted = apart::run(|| {
+        fit(&plan.machine, plan.calibrate, order, plan.items, plan.seed)
+            .map_err(|stuck| format!("a simulated run has no end: {stuck}"))
+    });
+    fitted.map(Some)
 }
 
-/// Runs one row.
+/// Runs one row. It is the same alone and among others.
 pub(super) fn run(plan: &Plan, row: &Wanted, costs: Option<&EngineCosts>) -> Result<Row, String> {
-    match costs {
+    let ran = apart::run(|| match costs {
         Some(costs) if row.is_kernel => of_kernel(plan, row, costs),
         _ => of_cmwq(plan, row),
-    }
+    })?;
+    Ok(Row {
+        engine: if row.is_kernel { "kernel" } else { "cmwq" },
+        scope: row.scope,
+        shard_size: row.shard_size,
+        pods: ran.pods,
+        items_per_s: ran.items_per_s,
+        enqueue_ns: ran.enqueue_ns,
+        item: ran.item,
+        role: None,
+        operations: ran.operations,
+        log_hash: ran.log_hash,
+        curve: ran.curve,
+        cpus_per_pod: plan.machine.cpus.len() as f64 / ran.pods.max(1) as f64,
+    })
 }
 
-fn of_cmwq(plan: &Plan, row: &Wanted) -> Result<Row, String> {
+fn of_cmwq(plan: &Plan, row: &Wanted) -> Result<Ran, String> {
     let run = cmwq_sim::cmwq::Plan {
         machine: plan.machine.clone(),
         scope: row
@@ -219,8 +248,6 @@ fn of_cmwq(plan: &Plan, row: &Wanted) -> Result<Row, String> {
     let ran = cmwq_sim::cmwq::run(&run).map_err(|failed| failed.to_string())?;
     let account = Account::new(&ran.outcome, None, plan.issuers * plan.items);
     Ok(filled(
-        plan,
-        row,
         ran.pods,
         ran.items_per_s,
         &ran.enqueue,
@@ -229,7 +256,7 @@ fn of_cmwq(plan: &Plan, row: &Wanted) -> Result<Row, String> {
     ))
 }
 
-fn of_kernel(plan: &Plan, row: &Wanted, costs: &EngineCosts) -> Result<Row, String> {
+fn of_kernel(plan: &Plan, row: &Wanted, costs: &EngineCosts) -> Result<Ran, String> {
     let scope = Scope::parse(row.scope, row.shard_size)
         .ok_or_else(|| format!("no scope {:?}", row.scope))?;
     let settings = Settings {
@@ -243,8 +270,6 @@ fn of_kernel(plan: &Plan, row: &Wanted, costs: &EngineCosts) -> Result<Row, Stri
     let items = plan.machine.cpus.len() * plan.items;
     let account = Account::new(&ran.outcome, Some(ran.locks.waited_ns), items);
     Ok(filled(
-        plan,
-        row,
         ran.pods,
         ran.items_per_s,
         &ran.enqueue,
@@ -254,26 +279,19 @@ fn of_kernel(plan: &Plan, row: &Wanted, costs: &EngineCosts) -> Result<Row, Stri
 }
 
 fn filled(
-    plan: &Plan,
-    row: &Wanted,
     pods: usize,
     items_per_s: f64,
     enqueue: &Latencies,
     item: Account,
     outcome: &Outcome,
-) -> Row {
-    Row {
-        engine: if row.is_kernel { "kernel" } else { "cmwq" },
-        scope: row.scope,
-        shard_size: row.shard_size,
+) -> Ran {
+    Ran {
         pods,
         items_per_s,
         enqueue_ns: Percentiles::of(enqueue),
+        curve: (0..100).map(|p| enqueue.percentile(p)).collect(),
         item,
-        role: None,
         operations: outcome.operations,
         log_hash: format!("{:016x}", outcome.log_hash),
-        curve: (0..100).map(|p| enqueue.percentile(p)).collect(),
-        cpus_per_pod: plan.machine.cpus.len() as f64 / pods.max(1) as f64,
     }
 }

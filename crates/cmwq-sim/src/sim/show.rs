@@ -2,9 +2,9 @@
 
 use super::rows::Table;
 use crate::Format;
-use std::io::Write;
+use cmwq_command::CliError;
 
-pub(super) fn print(table: &Table, format: Format) -> Result<(), String> {
+pub(super) fn print(table: &Table, format: Format) -> Result<(), CliError> {
     if format == Format::Json {
         return crate::print_json(table);
     }

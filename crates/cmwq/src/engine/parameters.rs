@@ -108,7 +108,7 @@ const TABLE: [Parameter; 17] = [
     },
     Parameter {
         name: "cpumask",
-        help: "CPUs on which items of unbound workqueues may run, as a mask",
+        help: "CPUs on which items of unbound workqueues may run, as a hexadecimal mask such as 3",
         get: |engine| mask(engine, &engine.unbound_cpumask()),
         set: Some(|engine, text| {
             let mask = parse_mask(text)?;
@@ -161,7 +161,14 @@ const TABLE: [Parameter; 17] = [
         help: "what the affinity scope default stands for",
         get: |engine| engine.default_affinity_scope().to_string(),
         set: Some(|engine, text| {
-            let scope = AffinityScope::parse_kernel(text).map_err(inval)?;
+            let scope = AffinityScope::parse_kernel(text).map_err(|_| {
+                // Its own list has `default`, which is not allowed here.
+                let allowed = AffinityScope::CONCRETE_NAMES;
+                inval(format!(
+                    "unknown affinity scope {}; allowed: {allowed}",
+                    shown(text)
+                ))
+            })?;
             engine.set_default_affinity_scope(scope).map_err(inval)
         }),
         variable: Some(Variable {

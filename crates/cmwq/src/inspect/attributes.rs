@@ -62,7 +62,7 @@ const TABLE: [Attribute; 8] = [
     },
     Attribute {
         name: "cpumask",
-        help: "CPUs on which items may run, as a mask",
+        help: "CPUs on which items may run, as a hexadecimal mask such as 3; 0: all that cpumask of the engine allows",
         access: unbound,
         get: |queue| {
             let all = queue.core.engine.topology().possible();

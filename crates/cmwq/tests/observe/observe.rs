@@ -230,6 +230,12 @@ fn parameters_show_what_was_written() {
         engine.set_parameter(name, written).expect(written);
         assert_eq!(engine.parameter(name).expect("there"), shown, "{name}");
     }
+    for refused in ["Numa", "default", ""] {
+        let error = engine.set_parameter("default_affinity_scope", refused);
+        let message = error.expect_err(refused).message;
+        let allowed = "allowed: cpu, smt, cache, cache_shard, numa, system";
+        assert!(message.ends_with(allowed), "{message}");
+    }
     assert_eq!(engine.parameter("cpumask_requested"), Ok("3".to_owned()));
     assert_eq!(engine.parameter("cpumask_isolated"), Ok("0".to_owned()));
     assert_eq!(engine.parameter("power_efficient"), Ok("N".to_owned()));
