@@ -3,7 +3,7 @@
 use clap::Args;
 use cmwq_sim::explore::program::FaultSet;
 use cmwq_sim::explore::{Case, Runner, Verdict, shrink};
-use std::io::Write;
+use std::io::{Write, stdout};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -137,13 +137,13 @@ fn explore(arguments: &Arguments) -> std::io::Result<usize> {
     })?;
     if arguments.keep_going {
         for (case, why) in &count.failures {
-            println!("FAILED {}: {why}", case.replay());
+            writeln!(stdout(), "FAILED {}: {why}", case.replay())?;
         }
     } else if let Some((case, why)) = count.failures.first() {
         report(&runner, arguments, case, why)?;
     }
-    println!("{}", count.text());
-    std::io::stdout().flush()?;
+    writeln!(stdout(), "{}", count.text())?;
+    stdout().flush()?;
     Ok(count.failures.len())
 }
 
@@ -158,16 +158,16 @@ fn replay(runner: &Runner, arguments: &Arguments, seed: u64) -> std::io::Result<
             .map(|ops| ops.iter().copied().collect()),
     };
     if arguments.show {
-        println!("{:#?}", case.program());
+        writeln!(stdout(), "{:#?}", case.program())?;
     }
     match runner.run(&case)? {
         Verdict::Passed(passed) => {
             let (hash, operations) = (passed.log_hash, passed.operations);
-            println!("passed: {operations} operations, log {hash:016x}");
+            writeln!(stdout(), "passed: {operations} operations, log {hash:016x}")?;
             Ok(0)
         }
         Verdict::Failed(why) if arguments.ops.is_some() => {
-            println!("FAILED {}: {why}", case.replay());
+            writeln!(stdout(), "FAILED {}: {why}", case.replay())?;
             Ok(1)
         }
         Verdict::Failed(why) => {
@@ -179,15 +179,21 @@ fn replay(runner: &Runner, arguments: &Arguments, seed: u64) -> std::io::Result<
 
 /// Says how it failed, how to replay that, and what a smaller program is that fails too.
 fn report(runner: &Runner, arguments: &Arguments, case: &Case, why: &str) -> std::io::Result<()> {
-    println!("FAILED {}: {why}", case.replay());
-    std::io::stdout().flush()?;
+    writeln!(stdout(), "FAILED {}: {why}", case.replay())?;
+    stdout().flush()?;
     if arguments.shrink > 0 {
         let (small, why) = shrink(runner, case, why, arguments.jobs, arguments.shrink)?;
         let (all, left) = (case.program().ops.len(), small.program().ops.len());
-        println!("shrunk from {all} operations to {left}: {why}");
-        println!("replay: {}", small.replay());
+        writeln!(stdout(), "shrunk from {all} operations to {left}: {why}")?;
+        writeln!(stdout(), "replay: {}", small.replay())?;
         for op in small.program().ops {
-            println!("  issuer {} {:?} (seed {:#x})", op.issuer, op.kind, op.seed);
+            writeln!(
+                stdout(),
+                "  issuer {} {:?} (seed {:#x})",
+                op.issuer,
+                op.kind,
+                op.seed
+            )?;
         }
     }
     Ok(())

@@ -4,8 +4,10 @@
 /// Prints a line. When the reader has closed the output, the command ends.
 macro_rules! say {
     ($($line:tt)*) => {
-        if writeln!(std::io::stdout(), $($line)*).is_err() {
-            return Ok(());
+        match writeln!(std::io::stdout(), $($line)*) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+            Err(error) => return Err(format!("cannot write to standard output: {error}")),
         }
     };
 }
@@ -36,6 +38,8 @@ Exit status: 0 done, 2 a value was refused.";
 
 #[derive(Parser)]
 #[command(
+    version,
+    arg_required_else_help = false,
     about = "Runs workqueue engines on virtual machines of many CPUs, in virtual time",
     after_help = "Example: cmwq-sim sim --machine 9d64 --engine kernel --scopes cache,cache_shard"
 )]

@@ -1,7 +1,7 @@
 //! `cmwq sim`: what it prints is a contract, and what it refuses is said in one line.
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn sim(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cmwq-sim"))
@@ -184,4 +184,37 @@ fn what_is_wrong_is_named_in_one_line() {
             "{arguments:?}: {said}"
         );
     }
+}
+
+#[test]
+fn a_full_disk_is_an_error_in_one_line_and_a_reader_that_left_is_none() {
+    let said = |arguments: &[&str], out: Stdio| {
+        let output = Command::new(env!("CARGO_BIN_EXE_cmwq-sim"))
+            .args(arguments)
+            .stdout(out)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), said)
+    };
+    let table = [&["sim"], &SMALL[..]].concat();
+    for arguments in [&table[..], &["explore", "--seeds", "1"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let (status, line) = said(arguments, full.unwrap().into());
+        assert_eq!(status, Some(2), "{line}");
+        assert!(
+            line.contains("No space left") && line.lines().count() == 1,
+            "{line}"
+        );
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(said(&table, writer.into()), (Some(0), String::new()));
+    let (status, line) = said(&[], Stdio::null());
+    assert_eq!(status, Some(2));
+    assert!(
+        line.contains("requires a subcommand") && line.lines().count() == 1,
+        "{line}"
+    );
+    assert_eq!(said(&["--version"], Stdio::null()).0, Some(0));
 }
