@@ -1,4 +1,4 @@
-//! Seeing and steering a running process that uses [cmwq](../cmwq/index.html).
+//! Seeing and steering a running process that uses [`cmwq`].
 //!
 //! A process that calls [`serve`] (or [`serve_if_asked`], and was started with `CMWQ_CONTROL=1`) listens on a Unix socket that only its
 //! own user and root can use. The command `cmwq` shows through it what a kernel shows of its workqueues, and changes what there can be

@@ -35,7 +35,11 @@ fn main() -> ExitCode {
     if let [option, seconds] = wanted.get(..2).unwrap_or_default()
         && option == "--rates"
     {
-        rates = seconds.parse().ok().map(Duration::from_secs);
+        let Ok(seconds) = seconds.parse() else {
+            eprintln!("cmwq-museum: --rates: {seconds:?} is no number of seconds");
+            return ExitCode::from(2);
+        };
+        rates = Some(Duration::from_secs(seconds));
         wanted.drain(..2);
     }
     if wanted.iter().any(|name| name == "--list") {

@@ -99,8 +99,9 @@ pub use workqueue::{
 #[cfg(not(cmwq_loom))]
 pub use workqueue::{NoSuchWorkqueue, WorkqueueHandle};
 
-/// Runs the README's examples as tests.
+/// Runs the examples of the READMEs as tests.
 #[cfg(doctest)]
+#[doc = include_str!("../README.md")]
 #[doc = include_str!("../../../README.md")]
 struct ReadmeDocTests;
 

@@ -14,7 +14,7 @@ The layout is that of the kernel's dump of all workqueues: every workqueue with 
 description, if it gave itself one) and for how long, what waits; then every pool with a worker that is not idle; hung is for how long \
 it has started nothing while something waits. Flags are 1 (BH), 2 (a worker is being created) and 4 (not bound to one CPU). At the end \
 each busy thread, and where it is in the kernel: its stack if that may be read, or else the system call in which it is. Functions are symbols where the program exports them, and otherwise a file \
-and an offset for `addr2line -f -e FILE OFFSET`.";
+and an offset for `addr2line -f -C -e FILE OFFSET`, which tells closures apart in programs built with -C symbol-mangling-version=v0.";
 
 #[derive(clap::Args)]
 #[command(after_help = BUSY_EXAMPLES)]

@@ -57,6 +57,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         }
         _ => return Err(failed("it is not a folder")),
     }
+    // What lies in it would be out of sight, and so would the files of another `cmwq mount`.
+    if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(failed("the folder is not empty"));
+    }
     let end = signals::told_to_end().map_err(|error| failed(&error.to_string()))?;
     let mut config = fuser::Config::default();
     config.mount_options = vec![

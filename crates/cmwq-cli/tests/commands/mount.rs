@@ -182,4 +182,7 @@ fn the_mounted_files_are_the_kernels() {
         nowhere.contains("/nowhere: it is not a folder"),
         "{nowhere}"
     );
+    std::fs::write(dir.join("own"), "").expect("a file");
+    let full = served.refused(&["mount", dir.to_str().expect("text")]);
+    assert!(full.contains("the folder is not empty"), "{full}");
 }

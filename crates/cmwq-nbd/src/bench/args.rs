@@ -29,8 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST")]
     scenarios: Option<String>,
 
-    /// A list of scopes to serve with: system, cache, cache_shard, cpu, smt, each also with -strict [default: those published]
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", help = format!("A list of scopes to serve with: {} [default: all]", SCOPES.join(", ")))]
     scopes: Option<String>,
 
     /// A list of shard sizes in cores: the scopes cache_shard and cache_shard-strict are measured with each [default:

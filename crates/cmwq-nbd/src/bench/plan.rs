@@ -1,6 +1,6 @@
 //! What is measured: loads, as published, and the servers that are put under them.
 
-/// Our server's scopes, in the order of the tables; `-strict`: requests stay in their pod.
+/// Our server's scopes, in the order of the published tables; `-strict`: requests stay in their pod.
 pub(super) const SCOPES: [&str; 7] = [
     "system",
     "cache",

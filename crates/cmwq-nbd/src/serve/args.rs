@@ -84,7 +84,7 @@ pub(crate) struct Args {
     #[arg(long)]
     strict: bool,
 
-    /// Requests in work at a time, for each NUMA node [default: 1024]
+    /// Requests in work at a time, shared out to the NUMA nodes [default: 1024]
     #[arg(long, value_name = "N")]
     max_active: Option<String>,
 

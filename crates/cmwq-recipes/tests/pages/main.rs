@@ -53,6 +53,8 @@ fn made_up_names_are_found() {
         "[a heading](guide.md#no-such-heading)",
         "[a heading of this page](#no-such-heading)",
         "![a picture](no-such-picture.svg)",
+        "[in the repository](https://github.com/cmwq/cmwq/blob/HEAD/docs/no-such-page.md)",
+        "[a heading there](https://github.com/cmwq/cmwq/blob/HEAD/docs/guide.md#no-such-heading)",
         "`crates/cmwq/src/no_such_file.rs`",
         "`pool/no_such_file.rs`",
         "`no_such_file.rs`",

@@ -14,6 +14,9 @@ const ENDINGS: [&str; 8] = [".rs", ".md", ".c", ".h", ".hpp", ".cpp", ".csv", ".
 /// The project's folders: what begins so must be there.
 const FOLDERS: [&str; 5] = ["crates/", "docs/", "scripts/", "benches/", ".ci/"];
 
+/// Pages for crates.io name the project's files so.
+const REPOSITORY: &str = "https://github.com/cmwq/cmwq/blob/HEAD/";
+
 pub(crate) struct Rules<'a> {
     sources: &'a Sources,
     anchors: BTreeMap<String, Vec<String>>,
@@ -45,12 +48,16 @@ impl<'a> Rules<'a> {
     }
 
     fn link(&self, page: &Page, target: &str) -> Result<(), String> {
-        if target.starts_with("https://") || target.starts_with("mailto:") {
+        let ours = target.strip_prefix(REPOSITORY);
+        if ours.is_none() && (target.starts_with("https://") || target.starts_with("mailto:")) {
             return Ok(());
         }
-        let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+        let link = ours.unwrap_or(target);
+        let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
         let path = if file.is_empty() {
             page.path.clone()
+        } else if ours.is_some() {
+            file.to_owned()
         } else {
             let folder = Path::new(&page.path).parent().expect("a folder");
             normal(&folder.join(file))

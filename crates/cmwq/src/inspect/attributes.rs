@@ -106,7 +106,7 @@ const TABLE: [Attribute; 8] = [
     },
     Attribute {
         name: "max_active",
-        help: "how many items may be active at once (of an unbound workqueue: for each node, by its CPUs)",
+        help: "how many items may be active at once (of an unbound workqueue: shared out to the nodes by their CPUs)",
         access: |queue| match queue.kind() {
             WorkqueueKind::Unbound | WorkqueueKind::PerCpu => Access::Free,
             WorkqueueKind::Ordered => Access::Fixed(Error::OrderedMaxActive.to_string()),

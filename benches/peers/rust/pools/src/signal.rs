@@ -103,7 +103,7 @@ impl Signal for Channel {
     }
 }
 
-/// How whoever ends the first of several items wakes the issuer, which then takes all of them.
+/// How the worker that ends the first of several items wakes the issuer, which then takes all of them.
 pub(crate) trait Call: Send + Sync + 'static {
     fn new() -> Self;
     /// Called by the issuer's thread before its first wait.

@@ -25,7 +25,7 @@ fn a_pending_item_that_is_being_disabled_is_moved_and_left_to_who_disables_it() 
         assert_eq!(wq.mod_delayed(&work, delay), Moved::Pending);
         assert!(work.is_pending(), "nobody would know that it was dropped");
         // The second half.
-        assert!(work.cancel(), "the removal is his who disables it");
+        assert!(work.cancel(), "the thread that disables it has removed it");
         // From here on moves are refused.
         assert_eq!(wq.mod_delayed(&work, delay), Moved::Disabled);
         assert!(!work.is_pending());
