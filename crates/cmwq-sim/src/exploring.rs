@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     /// This seed only: replays a failure
     #[arg(long)]
     seed: Option<u64>,
-    /// Faults that may happen: preempt, stop, wakeups, threads, cpus, clock, fork, quota; or all, or none
+    /// Faults that may happen: preempt, stop, wakeups, threads, cpus, clock, fork, quota, lag; or all, or none
     #[arg(long, default_value = "all", value_parser = FaultSet::parse)]
     faults: FaultSet,
     /// The schedule of a shrunk failure
