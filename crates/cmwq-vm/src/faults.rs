@@ -15,6 +15,10 @@ pub struct Faults {
     pub delay_ns: u64,
     /// Of visible operations: the thread loses its CPU to the next one that waits there.
     pub preempt_ppm: u32,
+    /// Of threads: one that [lags](lag) from its start, by `lag_ns`.
+    pub lag_ppm: u32,
+    /// See `lag_ppm`.
+    pub lag_ns: u64,
     /// Of visible operations: the CPU does nothing for `stop_ns`.
     pub stop_ppm: u32,
     /// See `stop_ppm`.
@@ -52,6 +56,14 @@ pub fn set_faults(faults: Faults) {
     });
 }
 
+/// Each visible operation of the calling thread takes up to `most_ns` longer from now on, as if it had the least share of its CPU.
+pub fn lag(most_ns: u64) {
+    with(|vm| {
+        vm.lag_ns = most_ns;
+        vm.threads[vm.tid.index()].lag_ns = most_ns;
+    });
+}
+
 /// Whether this thread creation is refused, or how long it takes more.
 ///
 /// # Errors
@@ -76,8 +88,14 @@ pub fn creation() -> std::io::Result<()> {
 #[cold]
 pub(crate) fn disturb() {
     let lost = with(|vm| {
-        vm.draw_undisturbed();
         let (cpu, faults) = (vm.cpu, vm.faults);
+        if vm.lag_ns > 0 {
+            vm.cpus[cpu].clock += vm.up_to(vm.lag_ns);
+        }
+        if vm.undisturbed != u64::MAX {
+            return false;
+        }
+        vm.draw_undisturbed();
         let which = vm.random.below(faults.disturbances_ppm().max(1)) as u32;
         if which < faults.stop_ppm {
             vm.cpus[cpu].clock += faults.stop_ns;
@@ -164,7 +182,14 @@ impl Vm {
     #[inline]
     pub(crate) fn is_disturbed(&mut self) -> bool {
         self.undisturbed = self.undisturbed.wrapping_sub(1);
-        self.undisturbed == u64::MAX
+        self.undisturbed == u64::MAX || self.lag_ns > 0
+    }
+
+    /// How much longer each visible operation of a new thread takes at most.
+    pub(crate) fn draw_lag(&mut self) -> u64 {
+        let faults = self.faults;
+        let lags = faults.lag_ppm > 0 && self.random.chance_ppm(faults.lag_ppm);
+        if lags { faults.lag_ns } else { 0 }
     }
 
     /// Draws ahead how many visible operations go undisturbed: one draw for each of them would take longer than the operation.

@@ -33,7 +33,7 @@ mod vm;
 mod window;
 
 pub use arena::Arena;
-pub use faults::{Faults, Quota, creation, online, quota, set_faults, set_online, set_quota};
+pub use faults::{Faults, Quota, creation, lag, online, quota, set_faults, set_online, set_quota};
 pub use fork::{ForkHandlers, Forked, at_fork, fork};
 pub use memory::{Access, Line, Wait};
 pub use random::Random;

@@ -65,6 +65,8 @@ pub(crate) struct Thread {
     pub(crate) left_at: u64,
     pub(crate) slice_ns: u64,
     pub(crate) nice: i32,
+    /// How much longer each of its visible operations takes at most.
+    pub(crate) lag_ns: u64,
     pub(crate) voluntary: i64,
     /// It is at its end, and has dropped its values.
     pub(crate) ending: bool,

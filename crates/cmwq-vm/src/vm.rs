@@ -102,6 +102,8 @@ pub(crate) struct Vm {
     pub(crate) failure: Option<Box<dyn Any + Send>>,
     pub(crate) limit_ns: u64,
     pub(crate) faults: Faults,
+    /// How much longer each visible operation of the thread that runs on the host now takes at most.
+    pub(crate) lag_ns: u64,
     /// After how many more visible operations the next one is disturbed.
     pub(crate) undisturbed: u64,
     /// What the clock says, and until when.
@@ -189,6 +191,7 @@ pub fn run(
                         .current
                         .expect("only busy CPUs have a next operation");
                     (vm.cpu, vm.tid) = (cpu, tid);
+                    vm.lag_ns = vm.threads[tid.index()].lag_ns;
                     let fiber = vm.threads[tid.index()].fiber.as_deref_mut();
                     let fiber: *mut Fiber = fiber.expect("a thread that runs has a stack");
                     fiber
@@ -333,6 +336,7 @@ impl Vm {
             failure: None,
             limit_ns,
             faults: Faults::default(),
+            lag_ns: 0,
             undisturbed: u64::MAX - 1,
             standing_clock: (0, 0),
             quota: None,
@@ -484,6 +488,7 @@ impl Vm {
         };
         let fiber = Fiber::new(main, |panic| with(|vm| vm.failure = Some(panic)), stack);
         let tid = Tid(u32::try_from(self.threads.len()).expect("fewer than 2^32 threads"));
+        let lag_ns = self.draw_lag();
         self.threads.push(Thread {
             name,
             state: State::Blocked,
@@ -501,6 +506,7 @@ impl Vm {
             left_at: 0,
             slice_ns: self.costs.slice_ns,
             nice: 0,
+            lag_ns,
             voluntary: 0,
             ending: false,
             locals: HashMap::new(),

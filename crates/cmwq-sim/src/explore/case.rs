@@ -117,7 +117,9 @@ fn bound_ns(faults: &Faults) -> u64 {
         0
     };
     let late = 20 * (faults.late_ns + faults.slow_ns + faults.clock_ns + faults.delay_ns);
-    50_000_000 + creation + stops + late
+    // A thread that lags may hold a lock, for so many operations.
+    let lag = 1_000 * faults.lag_ns;
+    50_000_000 + creation + stops + late + lag
 }
 
 fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
@@ -294,7 +296,10 @@ fn issue(program: &Program, topology: &Topology, world: &Arc<World>, state: &Arc
         let forks_after = fork_place(program, number, ops.len());
         let (in_item, faults) = (program.seed % 2 == 1, program.faults);
         let (topology, state) = (topology.clone(), state.clone());
+        // And every other one, not the same ones, lags if any thread does.
+        let lag_ns = faults.lag_ns * (number as u64 / 2 % 2 ^ program.seed >> 1 & 1);
         let main = move || {
+            cmwq_vm::lag(lag_ns);
             let _issuer = bound.then(|| world.engine.become_issuer(cpu));
             let mut issuer = Issuer::new(world);
             for done in 0..=ops.len() {

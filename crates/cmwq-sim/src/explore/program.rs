@@ -24,8 +24,8 @@ pub struct Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultSet(u32);
 
-const FAULTS: [&str; 8] = [
-    "preempt", "stop", "wakeups", "threads", "cpus", "clock", "fork", "quota",
+const FAULTS: [&str; 9] = [
+    "preempt", "stop", "wakeups", "threads", "cpus", "clock", "fork", "quota", "lag",
 ];
 
 impl FaultSet {
@@ -220,7 +220,23 @@ impl Program {
                 false => op,
             })
             .collect();
-        let faults = draw_faults(allowed, &mut random);
+        // Drawn apart, too.
+        let mut apart = Random::new(seed.wrapping_mul(0xa076_1d64_78bd_642f) ^ 0xc8a5);
+        let churns = apart.below(4) == 0;
+        let ops = Vec::into_iter(ops)
+            .map(|op| match churns && apart.below(3) == 0 {
+                true => Op {
+                    kind: Kind::Churn,
+                    ..op
+                },
+                false => op,
+            })
+            .collect();
+        let mut faults = draw_faults(allowed, &mut random);
+        if churns && allowed.has("lag") {
+            faults.lag_ppm = [0, 0, 50_000, 200_000][apart.below(4) as usize];
+            faults.lag_ns = [0, 10_000, 100_000, 1_000_000][apart.below(4) as usize];
+        }
         let forks = random.below(16) == 0 && allowed.has("fork");
         // What a few operations do to many queues does not meet.
         let queues = 1 + random.below((2 + count / 16).min(8)) as usize;

@@ -76,12 +76,15 @@ impl Issuer {
         let which = self.random.below(self.world.queue_count());
         let queue = self.world.queue(which);
         match kind {
-            Kind::QueueItem => self.queue_item(&queue),
+            Kind::QueueItem => self.queue_some_item(&queue),
             Kind::Spawn => self.spawn(&queue),
             Kind::Execute => self.execute(&queue),
             Kind::Shoot => self.shoot(&queue),
             Kind::JoinOne => self.join_one(),
-            Kind::HandleItem => self.handle_item(&queue),
+            Kind::HandleItem => {
+                let at = self.random.below(ITEMS_PER_QUEUE);
+                self.handle_item(&queue, at);
+            }
             Kind::Flush => {
                 queue.wq.flush().expect("not from an item of the queue");
                 self.check_mine(&queue, "flush");
@@ -110,6 +113,10 @@ impl Issuer {
             Kind::Batch => self.batch(&queue),
             Kind::Completions => self.completions(&queue),
             Kind::CpuLimit => self.change_cpu_limit(),
+            Kind::Churn => {
+                drop(queue);
+                self.churn();
+            }
             Kind::Rest => {
                 let us = [20, 300, 2_000, 30_000][self.random.below(4)];
                 os::sleep(Duration::from_micros(self.random.below(us) as u64));
@@ -118,8 +125,12 @@ impl Issuer {
         self.world.empty_graveyard();
     }
 
-    fn queue_item(&mut self, queue: &Arc<Queue>) {
+    fn queue_some_item(&mut self, queue: &Arc<Queue>) {
         let at = self.random.below(ITEMS_PER_QUEUE);
+        self.queue_item(queue, at);
+    }
+
+    pub(crate) fn queue_item(&mut self, queue: &Arc<Queue>, at: usize) {
         let item = &queue.items[at];
         if self.random.one_in(16) {
             let more = self.random.below(20) as u64;
@@ -143,8 +154,7 @@ impl Issuer {
     }
 
     /// Anything but queueing.
-    fn handle_item(&mut self, queue: &Arc<Queue>) {
-        let at = self.random.below(ITEMS_PER_QUEUE);
+    pub(crate) fn handle_item(&mut self, queue: &Arc<Queue>, at: usize) {
         let item = queue.items[at].clone();
         if item.class == Class::Plain {
             item.flush();
@@ -229,6 +239,10 @@ impl Issuer {
 
     fn change_attrs(&mut self, queue: &Queue) {
         let attrs = self.some_attrs();
+        self.apply(queue, attrs);
+    }
+
+    pub(crate) fn apply(&mut self, queue: &Queue, attrs: WorkqueueAttrs) {
         let unbound = matches!(queue.kind, WorkqueueKind::Unbound | WorkqueueKind::Ordered);
         let done = queue.wq.apply_attrs(attrs).is_ok() == unbound;
         self.world.broken.expect(done, || {
@@ -243,7 +257,7 @@ impl Issuer {
             .collect()
     }
 
-    fn some_attrs(&mut self) -> WorkqueueAttrs {
+    pub(crate) fn some_attrs(&mut self) -> WorkqueueAttrs {
         let cpumask = match self.random.below(4) {
             0 => None,
             // Also CPUs that do not exist, and nothing at all.
@@ -312,7 +326,7 @@ impl Issuer {
                 let queue = world.some_queue(&mut self.random);
                 kept.push(queue.clone());
                 match self.random.below(8) {
-                    0..3 => self.queue_item(&queue),
+                    0..3 => self.queue_some_item(&queue),
                     3..5 => self.spawn(&queue),
                     5 => queue.items[self.random.below(ITEMS_PER_QUEUE)].look(),
                     6 => self.change_limits(&queue),
@@ -363,7 +377,7 @@ impl Issuer {
     fn burst(&mut self, queue: &Arc<Queue>) {
         for _ in 0..self.random.below(200) {
             match self.random.below(4) {
-                0 => self.queue_item(queue),
+                0 => self.queue_some_item(queue),
                 1 => self.spawn(queue),
                 _ => self.execute(queue),
             }

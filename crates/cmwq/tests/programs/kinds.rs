@@ -53,9 +53,11 @@ pub enum Kind {
     Completions,
     /// Changes the limit on running workers, or the process's CPU quota.
     CpuLimit,
+    /// Has pools go and others come, or queues, cancels, moves and flushes one item again and again.
+    Churn,
 }
 
-/// How often each is drawn, beside the others. [`Kind::CpuLimit`] is drawn apart: most programs have no limit.
+/// How often each is drawn, beside the others. [`Kind::CpuLimit`] and [`Kind::Churn`] are drawn apart: most programs have none.
 pub(crate) const KINDS: [(Kind, u64); 24] = [
     (Kind::QueueItem, 300),
     (Kind::Spawn, 220),

@@ -11,6 +11,10 @@ impl Issuer {
     /// Replaces a queue that other threads use by a new one. The last user destroys the old one.
     pub(crate) fn replace(&mut self, which: usize) {
         let like = self.random.below(8);
+        self.replace_by(which, like);
+    }
+
+    fn replace_by(&mut self, which: usize, like: usize) {
         let drains = which.is_multiple_of(3);
         let new = self
             .world
@@ -19,6 +23,32 @@ impl Issuer {
         let old = self.world.replace(which, new);
         self.mine.remove(&old.number);
         old.may_lose_timers();
+    }
+
+    /// Of one queue in the program: its pools go and others come, since no other queue has their nice level, or one of its items is queued again and again,
+    /// and all else is done with it. Threads that do both meet items whose pool has just gone.
+    pub(crate) fn churn(&mut self) {
+        let queue = self.world.queue(0);
+        let unbound = matches!(queue.kind, WorkqueueKind::Unbound | WorkqueueKind::Ordered);
+        if !unbound {
+            drop(queue);
+            let like = self.random.below(2);
+            return self.replace_by(0, like);
+        }
+        let flips = self.random.one_in(2);
+        let at = [0, 2, 6, 7][self.random.below(4)];
+        for _ in 0..2 + self.random.below(16) {
+            if flips {
+                let mut attrs = self.some_attrs();
+                attrs.nice = self.random.below(5) as i32 - 5;
+                self.apply(&queue, attrs);
+            } else {
+                self.handle_item(&queue, at);
+            }
+            if self.random.one_in(2) {
+                self.queue_item(&queue, at);
+            }
+        }
     }
 
     /// Makes a queue, or fills and drops the one there is.
