@@ -1,6 +1,6 @@
 //! The kernel's files of a running process, mounted.
 
-use crate::common::{Served, serve};
+use crate::common::{Served, refused, serve};
 use cmwq_control::Client;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -183,6 +183,13 @@ fn the_mounted_files_are_the_kernels() {
         "{nowhere}"
     );
     std::fs::write(dir.join("own"), "").expect("a file");
-    let full = served.refused(&["mount", dir.to_str().expect("text")]);
+    // One that mounts runs on.
+    let mut command = Command::new("timeout");
+    let full = refused(command.args([
+        "60",
+        env!("CARGO_BIN_EXE_cmwq"),
+        "mount",
+        dir.to_str().expect("text"),
+    ]));
     assert!(full.contains("the folder is not empty"), "{full}");
 }

@@ -32,8 +32,10 @@ pub(crate) fn spawn_bound(
         // SAFETY: the set has room for it.
         unsafe { libc::CPU_SET(cpu, &mut set) };
     }
+    // musl's is a pointer.
+    let id = thread.as_pthread_t() as libc::pthread_t;
     // SAFETY: the thread runs, and the set is valid for the call.
-    unsafe { libc::pthread_setaffinity_np(thread.as_pthread_t(), size_of_val(&set), &set) };
+    unsafe { libc::pthread_setaffinity_np(id, size_of_val(&set), &set) };
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use plan::Settings;
 use process::{Figures, Watch};
 use programs::{Built, Program};
 use results::Results;
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,6 +34,12 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), String> {
+    let failed = |file: &Path, error| format!("--html {}: {error}", file.display());
+    if let Some(file) = &args.html {
+        // Asked before hours of measuring; what is there stays until then.
+        let there = OpenOptions::new().append(true).create(true).open(file);
+        there.map_err(|error| failed(file, error))?;
+    }
     let mut results = if args.from.is_empty() {
         let built = build(args)?;
         if args.list {
@@ -43,20 +50,21 @@ fn run(args: &Args) -> Result<(), String> {
         read(&args.from)?
     };
     results.compare();
-    if let Some(file) = &args.html {
-        std::fs::write(file, html::render(&results))
-            .map_err(|error| format!("{}: {error}", file.display()))?;
-    }
+    let page = match &args.html {
+        Some(file) => std::fs::write(file, html::render(&results)).map_err(|e| failed(file, e)),
+        None => Ok(()),
+    };
     match args.format {
-        Format::Text => print(&text::render(&results)),
+        Format::Text => print(&text::render(&results))?,
         Format::Json => {
             let json = serde_json::to_string_pretty(&results).map_err(|error| error.to_string())?;
-            print(&(json + "\n"))
+            print(&(json + "\n"))?;
         }
     }
+    page
 }
 
-/// Builds what can be built, says what cannot, and refuses peers that nobody knows.
+/// Builds what can be built, says what cannot, and refuses peers that no program offers.
 fn build(args: &Args) -> Result<Built, String> {
     let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let built = programs::build(&peers, &out_directory()?, args.only_cmwq)?;
@@ -160,5 +168,23 @@ fn print(text: &str) -> Result<(), String> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.to_string()),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_cannot_be_written_is_refused_before_anything_else() {
+        let line = [
+            "run",
+            "--html",
+            "/nowhere/page.html",
+            "--from",
+            "/nowhere/run.json",
+        ];
+        let error = run(&Args::parse_from(line)).expect_err("no such folder");
+        assert!(error.contains("--html /nowhere/page.html"), "{error}");
     }
 }
