@@ -245,8 +245,7 @@ impl DelayedWork {
     /// Disables the item until the guard is dropped: a pending instance is removed from timer or queue, and attempts to queue are refused
     /// and lost. Does not wait for a running instance. Several guards add up.
     pub fn disable(&self) -> DisableGuard {
-        self.work.as_raw().disable_once_more();
-        DisableGuard::new(self.work.clone(), self.cancel())
+        DisableGuard::new(self.work.clone(), || self.cancel())
     }
 
     /// As [`disable`](Self::disable), and waits until the function no longer runs.

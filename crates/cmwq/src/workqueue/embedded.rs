@@ -42,8 +42,7 @@ impl<T> EmbeddedWork<T> {
     /// Disables the item until the guard is dropped: a pending instance is removed, and attempts to queue are refused and lost. Does not
     /// wait for a running instance. Several guards add up.
     pub fn disable(&self) -> EmbeddedDisableGuard<'_, T> {
-        let removed = self.removed(self.as_raw().disable_work());
-        EmbeddedDisableGuard::new(self.as_raw(), removed)
+        EmbeddedDisableGuard::new(self.as_raw(), || self.cancel())
     }
 
     /// As [`disable`](Self::disable), and waits until the function no longer runs.
@@ -83,12 +82,19 @@ impl<T> fmt::Debug for EmbeddedWork<T> {
 pub struct EmbeddedDisableGuard<'a, T> {
     item: &'a RawWork,
     removed: Option<Arc<T>>,
+    /// `false`: the depth was at its maximum, and this guard has no step of it.
+    deeper: bool,
 }
 
 impl<'a, T> EmbeddedDisableGuard<'a, T> {
-    /// A guard of an item that was disabled just now.
-    pub(super) fn new(item: &'a RawWork, removed: Option<Arc<T>>) -> Self {
-        EmbeddedDisableGuard { item, removed }
+    /// A guard of an item that is disabled now. `cancel` removes a pending instance, and returns its reference.
+    pub(super) fn new(item: &'a RawWork, cancel: impl FnOnce() -> Option<Arc<T>>) -> Self {
+        let deeper = item.disable_once_more();
+        EmbeddedDisableGuard {
+            item,
+            removed: cancel(),
+            deeper,
+        }
     }
 
     /// The reference of the pending instance that was removed when the item was disabled, if any. Only the first call returns it.
@@ -100,7 +106,9 @@ impl<'a, T> EmbeddedDisableGuard<'a, T> {
 impl<T> Drop for EmbeddedDisableGuard<'_, T> {
     fn drop(&mut self) {
         // This guard disabled it, so enabling cannot warn.
-        self.item.enable_work();
+        if self.deeper {
+            self.item.enable_work();
+        }
     }
 }
 

@@ -109,8 +109,7 @@ impl<T> EmbeddedDelayedWork<T> {
     /// Disables the item until the guard is dropped: a pending instance is removed from timer or queue, and attempts to queue are refused
     /// and lost. Does not wait for a running instance. Several guards add up.
     pub fn disable(&self) -> EmbeddedDisableGuard<'_, T> {
-        self.raw().disable_once_more();
-        EmbeddedDisableGuard::new(self.raw(), self.cancel())
+        EmbeddedDisableGuard::new(self.raw(), || self.cancel())
     }
 
     /// As [`disable`](Self::disable), and waits until the function no longer runs.

@@ -69,8 +69,12 @@ impl RawDelayedWork {
 
     /// As [`DelayedWork::cancel_sync`](crate::DelayedWork::cancel_sync).
     pub fn cancel_sync(&self) -> bool {
-        let removed = self.disable_sync();
-        self.work.shallower();
+        let deeper = self.work.disable_once_more();
+        let removed = self.cancel();
+        wait_for_run(&self.work);
+        if deeper {
+            self.work.shallower();
+        }
         removed
     }
 

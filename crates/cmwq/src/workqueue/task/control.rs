@@ -199,9 +199,13 @@ impl RawWork {
     /// From the item's own function it only removes and warns: an item cannot wait for itself; see [`flush`](Self::flush) for which item
     /// counts as the own one.
     pub fn cancel_sync(&self) -> bool {
-        let removed = self.disable_sync();
+        let deeper = self.disable_once_more();
+        let removed = self.cancel();
+        wait_for_run(self);
         // Only the step of this call; other callers keep theirs.
-        self.shallower();
+        if deeper {
+            self.shallower();
+        }
         removed
     }
 
@@ -212,11 +216,13 @@ impl RawWork {
         disable(self, &registered)
     }
 
-    /// Increments the disable depth; a pending instance stays.
-    pub(crate) fn disable_once_more(&self) {
-        if !self.deeper() {
+    /// Increments the disable depth; a pending instance stays. `false`: the depth is at its maximum, and there is nothing to undo.
+    pub(crate) fn disable_once_more(&self) -> bool {
+        let deeper = self.deeper();
+        if !deeper {
             warn_once!("an item was disabled more than 65535 times: its depth stays");
         }
+        deeper
     }
 
     /// As [`disable_work`](Self::disable_work), and waits until the function no longer runs.
@@ -371,14 +377,14 @@ impl Work {
     /// Disables the item until the guard is dropped: a pending instance is removed, and attempts to queue are refused and lost. Does not
     /// wait for a running instance. Several guards add up.
     pub fn disable(&self) -> DisableGuard {
-        let removed = self.removed(self.as_raw().disable_work());
-        DisableGuard::new(self.clone(), removed)
+        DisableGuard::new(self.clone(), || self.cancel())
     }
 
     /// As [`disable`](Self::disable), and waits until the function no longer runs.
     pub fn disable_sync(&self) -> DisableGuard {
-        let removed = self.removed(self.as_raw().disable_sync());
-        DisableGuard::new(self.clone(), removed)
+        let guard = self.disable();
+        wait_for_run(self.as_raw());
+        guard
     }
 
     /// Waits for the last instance known at the call; see [`RawWork::flush`]. `Ok(false)`: there was no instance.
@@ -410,14 +416,18 @@ pub struct DisableGuard {
     /// `None` after it has been enabled again.
     work: Option<Work>,
     removed: bool,
+    /// `false`: the depth was at its maximum, and this guard has no step of it.
+    deeper: bool,
 }
 
 impl DisableGuard {
-    /// A guard of an item that was disabled just now; `removed`: a pending instance was removed.
-    pub(crate) fn new(work: Work, removed: bool) -> Self {
+    /// A guard of an item that is disabled now. `cancel` removes a pending instance, and returns whether there was one.
+    pub(crate) fn new(work: Work, cancel: impl FnOnce() -> bool) -> Self {
+        let deeper = work.as_raw().disable_once_more();
         DisableGuard {
             work: Some(work),
-            removed,
+            removed: cancel(),
+            deeper,
         }
     }
 
@@ -434,7 +444,7 @@ impl DisableGuard {
     /// The item, and whether it may be queued again.
     pub(crate) fn give_up(&mut self) -> Option<(Work, bool)> {
         let work = self.work.take()?;
-        let enabled = work.as_raw().enable_work();
+        let enabled = self.deeper && work.as_raw().enable_work();
         Some((work, enabled))
     }
 }
