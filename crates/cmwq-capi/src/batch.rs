@@ -1,6 +1,6 @@
 //! Many items at once, and the fates of items.
 
-use crate::call::{Call, Failed, Wrong, abi, set_errno};
+use crate::call::{Call, Wrong, abi, set_errno};
 use crate::queue::{Wq, from_c};
 use crate::work::with_function;
 use cmwq::{Moved, Queued, RawWork, Refused};
@@ -77,6 +77,12 @@ impl Call {
         n: usize,
         mut fate: impl FnMut(usize, c_int),
     ) -> usize {
+        let mut fate = |index, fate_of: c_int| {
+            if fate_of < 0 {
+                set_errno(-fate_of);
+            }
+            fate(index, fate_of);
+        };
         if n == 0 {
             return 0;
         }
@@ -89,7 +95,7 @@ impl Call {
                 "the array of items is NULL or misaligned",
             );
             (0..n).for_each(|index| fate(index, wrong));
-            return Failed::failed(Wrong::NullArgument);
+            return 0;
         }
         // SAFETY: by the contract.
         let works = unsafe { std::slice::from_raw_parts(works, n) };
@@ -102,12 +108,7 @@ impl Call {
                 // SAFETY: as above.
                 match unsafe { self.try_queue(wq, work) } {
                     ACCEPTED => accepted += 1,
-                    other => {
-                        if other < 0 {
-                            set_errno(-other);
-                        }
-                        fate(index, other);
-                    }
+                    other => fate(index, other),
                 }
             }
             return accepted;
@@ -126,11 +127,7 @@ impl Call {
             _ => {
                 let wrong: c_int = self.no_queue(wq);
                 (0..n).for_each(|index| fate(index, wrong));
-                Failed::failed(if wq.is_null() {
-                    Wrong::NullQueue
-                } else {
-                    Wrong::NoQueue
-                })
+                0
             }
         }
     }

@@ -41,7 +41,7 @@ where
     run_scope(queue, true, f)
 }
 
-/// As [`scope`]; with `all` it panics if the queue refused an item.
+/// As [`scope`]. Without `all`, no item is needed that the queue refuses, or that no worker has begun when `f` ends.
 fn run_scope<'env, F, R>(queue: &'env Workqueue, all: bool, f: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -92,6 +92,10 @@ impl<'scope> Scope<'scope, '_> {
             let Some(handle) = self.handles.lock().pop() else {
                 return panicked;
             };
+            if !all {
+                // It may not begin soon: the queue may be frozen.
+                handle.abort();
+            }
             let failed: Box<dyn Any + Send> = match handle.join_by(Some(&mut waiter)) {
                 Ok(()) => continue,
                 Err(JoinError::Panicked(payload)) => payload,
@@ -212,11 +216,6 @@ impl Workqueue {
                 s.spawn(work);
             }
             work();
-            // Nothing is left for those that have not begun, and they may not begin soon: the queue may be frozen.
-            s.handles
-                .lock()
-                .iter()
-                .for_each(|handle| _ = handle.abort());
         });
     }
 }

@@ -261,6 +261,9 @@ fn a_loop_ends_with_its_range_though_no_worker_can_begin() {
     engine.thaw_workqueues();
     let wq = engine.workqueue("t").ordered().build().unwrap();
     scope(&wq, |s| s.spawn(|| run(&wq)));
+    let panicking = || wq.for_each_chunk(0..1_000, chunks, |_| quiet_panic());
+    let caught = catch_unwind(AssertUnwindSafe(|| scope(&wq, |s| s.spawn(panicking))));
+    assert!(caught.is_err());
     assert_eq!(ran.into_inner(), 3_000);
 }
 

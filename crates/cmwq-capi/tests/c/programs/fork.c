@@ -48,12 +48,15 @@ static int stay_inside(void *data)
 
 static int child(struct workqueue_struct *inherited, struct work_struct *fresh, struct delayed_work *armed)
 {
+	struct cmwq_work *batch = (void *)fresh;
 	struct workqueue_struct *own;
 	struct delayed_work dwork;
 
 	errno = 0;
 	must(!queue_work(inherited, fresh) && errno == EPERM);
 	must(!work_pending(fresh));
+	errno = 0;
+	must(cmwq_queue_work_batch((void *)inherited, &batch, 1) == 0 && errno == EPERM);
 	must(cmwq_flush_workqueue((struct cmwq_workqueue *)(void *)inherited) == -EPERM);
 	must(!queue_delayed_work(inherited, &(struct delayed_work){.work = {.func = run}}, 5));
 	(void)armed;

@@ -131,6 +131,7 @@ impl<T> CompletionQueue<T> {
     ///
     /// # Panics
     /// The queue has no eventfd.
+    #[must_use = "an owner that sleeps although it was not armed may miss entries"]
     pub fn arm(&self) -> bool {
         assert!(
             self.bell.is_some(),
