@@ -82,4 +82,5 @@ pub(crate) use task::current::current;
 pub use task::current::{current_is_mem_reclaim, current_is_rescuer, current_work};
 #[cfg(not(cmwq_loom))]
 pub(crate) use wake::deferred::entry_of;
+pub(crate) use wake::deferred::in_waker;
 pub(crate) use wake::last_cpu::note as note_last_cpu;

@@ -298,7 +298,7 @@ impl WorkqueueHandle {
         if !self.slot().claim_end(self.generation()) {
             return Err(NoSuchWorkqueue);
         }
-        if queue.core.engine.is_inherited() || !queue.core.runs_here() {
+        if queue.core.engine.is_inherited() || !queue.core.ends_elsewhere() {
             self.end(&queue);
         } else {
             let engine = queue.core.engine.clone();

@@ -26,8 +26,8 @@ use std::sync::Arc;
 /// What the caller did before `queue` or `spawn` is visible to the item's function; what the function did is visible to every thread that
 /// waited for it.
 ///
-/// Dropping the queue waits until everything queued has run, and then releases its workers. If one of its own items drops it, a separate
-/// thread does that instead, since an item cannot wait for itself.
+/// Dropping the queue waits until everything queued has run, and then releases its workers. If one of its own items drops it, or a task's waker
+/// that the library calls, a separate thread does that instead, since these must not wait.
 #[derive(Debug)]
 pub struct Workqueue {
     pub(in crate::workqueue) core: Arc<WqCore>,
@@ -379,7 +379,7 @@ impl Workqueue {
 
 impl Drop for Workqueue {
     fn drop(&mut self) {
-        if self.core.engine.is_inherited() || !self.core.runs_here() {
+        if self.core.engine.is_inherited() || !self.core.ends_elsewhere() {
             self.end();
             return;
         }

@@ -2,11 +2,14 @@
 
 use crate::harness::{Deadline, Door, block_on, counting, engine, eventually, quiet_panic};
 use cmwq::{
-    Completion, Error, JoinError, NoSuchWorkqueue, RawWork, Work, WorkqueueAttrs, WorkqueueHandle,
+    Completion, Error, JoinError, NoSuchWorkqueue, RawWork, Work, Workqueue, WorkqueueAttrs,
+    WorkqueueHandle, wake_deferred,
 };
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_handle_is_a_future() {
@@ -207,5 +210,44 @@ fn a_name_with_a_nul_byte_is_refused_and_any_other_is_not() {
         let wq = engine.workqueue(name).mem_reclaim().build().unwrap();
         assert_eq!(wq.name(), name);
         assert_eq!(wq.spawn(|| 1).join().unwrap(), 1);
+    }
+}
+
+/// Counts its calls; the hundredth drops the queue.
+struct DropsQueue {
+    woken: AtomicUsize,
+    wq: Mutex<Option<Arc<Workqueue>>>,
+}
+
+impl Wake for DropsQueue {
+    fn wake(self: Arc<Self>) {
+        if self.woken.fetch_add(1, Ordering::SeqCst) == 99 {
+            let last = self.wq.lock().unwrap().take();
+            drop(last);
+        }
+    }
+}
+
+#[test]
+fn a_waker_may_drop_the_last_handle_of_a_queue_with_a_backlog() {
+    let engine = engine("l3:1 core:1 pu:1");
+    let _deadline = Deadline::new("a waker that drops a queue", &engine);
+    for builder in [engine.workqueue("t"), engine.workqueue("t").per_cpu()] {
+        let wq = Arc::new(builder.build().unwrap());
+        let waker = Arc::new(DropsQueue {
+            woken: AtomicUsize::new(0),
+            wq: Mutex::new(Some(wq.clone())),
+        });
+        for _ in 0..500 {
+            let waker = Waker::from(waker.clone());
+            let item = move || {
+                let begun = Instant::now();
+                while begun.elapsed() < Duration::from_micros(20) {}
+                wake_deferred(waker);
+            };
+            wq.execute(item).unwrap();
+        }
+        drop(wq);
+        eventually(|| waker.woken.load(Ordering::SeqCst) == 500);
     }
 }

@@ -37,8 +37,10 @@ use super::last_cpu;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
 use crate::sys::atomic::{self, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::bell::Ringer;
+use crate::sys::local::thread_local;
 use crate::sys::{clock, cpu, park};
 use crate::topology::CpuSet;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
@@ -52,6 +54,15 @@ const WORTH_NS: u64 = 15_000;
 const OFTEN_NS: u64 = 50_000;
 /// A wake-up that has been expired for longer is done from any CPU: more than the time between two items of a worker if items end often.
 const OVERDUE_NS: u64 = 60_000;
+
+thread_local! {
+    static IN_WAKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread calls a waker of a task. It may be a worker that has not counted its last item yet, or the monitor: it must not wait.
+pub(crate) fn in_waker() -> bool {
+    IN_WAKER.with(Cell::get)
+}
 
 /// The entry of an owner that waits for a bell. Words are aligned to 4, so it is none.
 #[cfg(not(cmwq_loom))]
@@ -80,10 +91,12 @@ pub(in crate::pool) unsafe fn wake(entry: usize) {
         let waker = std::ptr::with_exposed_provenance_mut::<Waker>(entry & !WAKER);
         // SAFETY: it comes from `Box::into_raw`, and is the caller's.
         let waker = unsafe { Box::from_raw(waker) };
+        let outer = IN_WAKER.with(|inside| inside.replace(true));
         // A waker that panics must not end a worker. Its payload may panic when it is dropped.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
             std::mem::forget(payload);
         }
+        IN_WAKER.with(|inside| inside.set(outer));
     } else if entry & 1 == 0 {
         park::wake_all_at(std::ptr::without_provenance(entry));
     } else {

@@ -10,6 +10,7 @@ use crate::engine::{Engine, Queue, epochs};
 use crate::error::Error;
 use crate::pool::{
     FrontEnd, Pool, PwqKey, PwqState, QueueStats, Rescue, Rescuer, Traits, WorkerThreads, current,
+    in_waker,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
@@ -126,6 +127,11 @@ impl WqCore {
     /// Whether the calling thread runs an item of this queue.
     pub(crate) fn runs_here(&self) -> bool {
         current().front == self.id()
+    }
+
+    /// Whether the calling thread must not wait for the end of this queue.
+    pub(crate) fn ends_elsewhere(&self) -> bool {
+        self.runs_here() || in_waker()
     }
 
     pub(crate) fn attrs(&self) -> WorkqueueAttrs {

@@ -305,7 +305,8 @@ impl<T> Callable for Reclaimed<'_, T> {
 /// handle, or the future that awaits it, is dropped. A closure that has begun always runs to its end.
 ///
 /// As a future it keeps one waker, that of the last poll, and wakes it at most once. A poll that has to wait may call wakers of other tasks that
-/// await items of the same pool, if those wake-ups were deferred: do not poll with a lock held that such a waker takes. What the closure did is visible after `join` has
+/// await items of the same pool, if those wake-ups were deferred: do not poll with a lock held that such a waker takes. A waker must not wait for items: a worker or
+/// the pool's monitor may call it. What the closure did is visible after `join` has
 /// returned, or the future is ready.
 #[must_use = "dropping a handle does not cancel the item, but its result is lost"]
 pub struct JoinHandle<T> {
