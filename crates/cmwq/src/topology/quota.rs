@@ -64,6 +64,7 @@ pub struct CpuQuota {
     throttling: Option<Throttling>,
     weight: Option<u64>,
     idle: bool,
+    hidden: bool,
 }
 
 impl GroupLimit {
@@ -116,6 +117,7 @@ impl CpuQuota {
     pub fn from_root(root: &Path) -> Self {
         let mut quota = CpuQuota::default();
         for group in &own_groups(root) {
+            quota.hidden |= group.hides_own;
             for (depth, dir) in group.with_ancestors().enumerate() {
                 let seen = below(root, dir);
                 if let Some((quota_us, period_us)) = limit_of(&seen) {
@@ -200,6 +202,9 @@ impl fmt::Display for CpuQuota {
         if self.idle {
             f.write_str(", idle class")?;
         }
+        if self.hidden {
+            f.write_str(", own group not visible")?;
+        }
         Ok(())
     }
 }
@@ -211,6 +216,8 @@ struct Group {
     mount: PathBuf,
     /// The group's folder: the mount, or one below it.
     dir: PathBuf,
+    /// The process's own group is not there: this is the mount instead.
+    hides_own: bool,
 }
 
 impl Group {
@@ -334,8 +341,11 @@ fn own_groups(root: &Path) -> Vec<Group> {
         let seen = |dir: &Path| below(root, dir).is_dir();
         let found = own.iter().filter_map(|mount| {
             let dir = mount.dir_of(&path).filter(|dir| seen(dir))?;
-            let mount = mount.point.clone();
-            Some(Group { mount, dir })
+            Some(Group {
+                mount: mount.point.clone(),
+                dir,
+                hides_own: false,
+            })
         });
         // The same group may be seen through several mounts: the one with the most groups above it counts.
         let widest = found.max_by_key(|group| group.with_ancestors().count());
@@ -345,6 +355,7 @@ fn own_groups(root: &Path) -> Vec<Group> {
             seen(&mount).then(|| Group {
                 dir: mount.clone(),
                 mount,
+                hides_own: true,
             })
         };
         widest.or_else(nearest)

@@ -255,6 +255,37 @@ fn case_25_the_engines_own_threads_are_bound_when_the_first_queue_is_built() {
     });
 }
 
+/// From the first worker on: no worker ever has a reason to sleep.
+#[test]
+fn case_25_a_cpu_that_is_taken_is_noticed_by_workers_that_never_sleep() {
+    in_own_process(|| {
+        let all = own_binding();
+        if all.len() == 1 {
+            eprintln!("skipped, because there is only one CPU");
+            return;
+        }
+        let engine = Engine::builder().build().unwrap();
+        let _deadline = Deadline::new("case 25", &engine);
+        let wq = Arc::new(engine.workqueue("bh").bh().build().unwrap());
+        let work = Arc::new(OnceLock::<Work>::new());
+        let again = (Arc::downgrade(&wq), Arc::downgrade(&work));
+        let item = Work::new(move || {
+            if let (Some(wq), Some(work)) = (again.0.upgrade(), again.1.upgrade()) {
+                let _ = wq.queue(work.get().expect("set before it is queued"));
+            }
+        });
+        work.set(item.clone()).expect("set once");
+        assert!(wq.queue(&item).is_accepted());
+        let one: CpuSet = all.iter().take(1).collect();
+        for cpus in [&one, &all] {
+            bind_process(cpus);
+            eventually(|| engine.usable_cpus() == *cpus);
+        }
+        drop(item.disable_sync());
+        drop(work);
+    });
+}
+
 #[test]
 fn case_25_workers_that_were_bound_elsewhere_come_back() {
     in_own_process(|| {

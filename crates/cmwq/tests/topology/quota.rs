@@ -126,6 +126,16 @@ fn a_container_sees_its_own_group_as_the_root() {
 }
 
 #[test]
+fn a_group_that_cannot_be_seen_is_said_to_be_hidden() {
+    // A cgroup namespace, below the mount of another one.
+    let root = FakeRoot::unified("/", "/../..");
+    root.write("sys/fs/cgroup/cpu.max", "max 100000\n");
+    root.write("sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
+    assert_eq!(root.read().to_string(), "none, own group not visible");
+    assert_eq!(FakeRoot::unified("/", "/").read().to_string(), "none");
+}
+
+#[test]
 fn nothing_above_the_mount_is_looked_at() {
     let root = FakeRoot::unified("/", "/");
     root.write("sys/fs/cpu.max", "1000 100000\n");

@@ -85,6 +85,7 @@ impl Pool {
     /// The life of worker `id`.
     pub(in crate::pool) fn work(self: &Arc<Self>, id: u32, handle: &WorkerHandle) {
         let mut worker = Worker::new(self, id, handle);
+        self.helper.woke();
         let mut guard = self.lock_beside_batches();
         guard.creating = false;
         {

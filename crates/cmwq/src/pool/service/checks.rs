@@ -42,8 +42,8 @@ impl CpuChecks {
         rests.is_err()
     }
 
-    /// As [`begin`](Self::begin), while a pool is saturated: its workers do not wake up, but work.
-    pub(in crate::pool) fn begin_saturated(&self) {
+    /// As [`begin`](Self::begin), while workers work that do not wake up, since they never sleep.
+    pub(in crate::pool) fn begin_busy(&self) {
         self.0.swap(QUIET, Ordering::Relaxed);
     }
 }
@@ -82,7 +82,7 @@ mod model {
             checks.woke();
             assert_eq!([checks.begin(), checks.begin()], [true, false]);
             checks.woke();
-            checks.begin_saturated();
+            checks.begin_busy();
             assert!(!checks.begin());
             assert!(checks.woke());
         });

@@ -32,6 +32,8 @@ pub(crate) trait Maintenance: Send + Sync {
 
 /// The time between two checks of the CPUs while the process is not idle.
 const CPU_CHECK_NS: u64 = 400_000_000;
+/// A process that has used as much CPU time since the last check is not idle, whether workers have woken up or not.
+const BUSY_NS: u64 = CPU_CHECK_NS / 50;
 
 #[derive(Default)]
 struct Requests {
@@ -147,6 +149,7 @@ impl Service {
         self.reporter.speak_for_current_thread();
         let mut watch = Watch::default();
         let mut timers = Timers::default();
+        let mut cpu_ns = 0;
         loop {
             let asked = self.take_requests();
             if asked.stop {
@@ -163,9 +166,9 @@ impl Service {
                 |pool| pool.get()?.cull(now),
             );
             if asked.check_cpus || timers.cpu_check.is_some_and(|at| at <= now) {
-                timers.cpu_check = self
-                    .check_cpus(!watch.is_empty())
-                    .then(|| now + CPU_CHECK_NS);
+                let before_ns = std::mem::replace(&mut cpu_ns, clock::process_cpu_ns());
+                let busy = !watch.is_empty() || cpu_ns.saturating_sub(before_ns) >= BUSY_NS;
+                timers.cpu_check = self.check_cpus(busy).then(|| now + CPU_CHECK_NS);
             }
             if asked.watchdog || timers.watchdog.is_some_and(|at| at <= now) {
                 timers.watchdog = self
@@ -207,9 +210,9 @@ impl Service {
     }
 
     /// Has the engine check its CPUs, unless nothing has happened since the last check. Returns whether to check again.
-    fn check_cpus(&self, saturated: bool) -> bool {
-        match saturated {
-            true => self.cpu_checks.begin_saturated(),
+    fn check_cpus(&self, busy: bool) -> bool {
+        match busy {
+            true => self.cpu_checks.begin_busy(),
             false if self.cpu_checks.begin() => {}
             false => return false,
         }

@@ -59,7 +59,7 @@ pub(crate) trait Helper: Send + Sync {
     fn watch(&self, pool: &Arc<Pool>);
     /// Too many workers are idle: check again when they have been idle for long.
     fn cull_later(&self, pool: &Arc<Pool>);
-    /// A worker has woken up, or ticks for work: the process is not idle.
+    /// A worker has started or woken up, or ticks for work: the process is not idle.
     fn woke(&self);
     /// A pool is in line for a running slot, the first one.
     fn slots_wanted(&self) {}
