@@ -3,7 +3,7 @@
 use crate::harness::{Deadline, Door, block_on, counting, engine, eventually, quiet_panic};
 use cmwq::{
     Completion, Error, JoinError, NoSuchWorkqueue, RawWork, Work, Workqueue, WorkqueueAttrs,
-    WorkqueueHandle, wake_deferred,
+    WorkqueueHandle, current_work, wake_deferred,
 };
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -213,7 +213,7 @@ fn a_name_with_a_nul_byte_is_refused_and_any_other_is_not() {
     }
 }
 
-/// Counts its calls; the hundredth drops the queue.
+/// Counts its calls; the first that is deferred, after the item, drops the queue.
 struct DropsQueue {
     woken: AtomicUsize,
     wq: Mutex<Option<Arc<Workqueue>>>,
@@ -221,7 +221,8 @@ struct DropsQueue {
 
 impl Wake for DropsQueue {
     fn wake(self: Arc<Self>) {
-        if self.woken.fetch_add(1, Ordering::SeqCst) == 99 {
+        self.woken.fetch_add(1, Ordering::SeqCst);
+        if current_work().is_none() {
             let last = self.wq.lock().unwrap().take();
             drop(last);
         }
@@ -236,18 +237,24 @@ fn a_waker_may_drop_the_last_handle_of_a_queue_with_a_backlog() {
         let wq = Arc::new(builder.build().unwrap());
         let waker = Arc::new(DropsQueue {
             woken: AtomicUsize::new(0),
-            wq: Mutex::new(Some(wq.clone())),
+            wq: Mutex::new(Some(wq)),
         });
-        for _ in 0..500 {
-            let waker = Waker::from(waker.clone());
-            let item = move || {
-                let begun = Instant::now();
-                while begun.elapsed() < Duration::from_micros(20) {}
-                wake_deferred(waker);
-            };
-            wq.execute(item).unwrap();
+        let mut queued = 0;
+        // The monitor allows deferring wake-ups once it has seen a backlog.
+        loop {
+            let wq = waker.wq.lock().unwrap();
+            let Some(wq) = &*wq else { break };
+            for _ in 0..50 {
+                let waker = Waker::from(waker.clone());
+                let item = move || {
+                    let begun = Instant::now();
+                    while begun.elapsed() < Duration::from_micros(20) {}
+                    wake_deferred(waker);
+                };
+                wq.execute(item).unwrap();
+                queued += 1;
+            }
         }
-        drop(wq);
-        eventually(|| waker.woken.load(Ordering::SeqCst) == 500);
+        eventually(|| waker.woken.load(Ordering::SeqCst) == queued);
     }
 }
