@@ -548,4 +548,49 @@ pub const PIECES: &[Piece] = &[
             "        let reclaim = || {\n            if !MUTANT {\n                drop(unsafe { embedded.item.reclaim() });\n            }\n        };",
         )],
     ),
+    line(
+        "unplugged-untold",
+        "an ordered queue's pool workqueue that is unplugged and has no credit does not enter the line",
+        &[edit(
+            "workqueue/parts/core.rs",
+            "            if waits {\n",
+            "            if waits && !MUTANT {\n",
+        )],
+    ),
+    line(
+        "cancelled-untold",
+        "threads that wait for an item are not told that it was cancelled",
+        &[edit(
+            "pool/lock/cancel.rs",
+            "        self.all_done(waiters);\n        Some((pending, ordered))",
+            "        if !MUTANT {\n            self.all_done(waiters);\n        }\n        Some((pending, ordered))",
+        )],
+    ),
+    line(
+        "older-run-forgotten",
+        "after the removal of an ordered queue's item the pool that still runs it is not found",
+        &[edit(
+            "workqueue/task/control.rs",
+            "if let Some(older) = ordered.and_then(",
+            "if let Some(older) = ordered.filter(|_| !MUTANT).and_then(",
+        )],
+    ),
+    line(
+        "route-kept",
+        "a thread goes on using its cached route after a grace period",
+        &[edit(
+            "sys/memory/epoch.rs",
+            "        if epoch != self.epoch {",
+            "        if !MUTANT && epoch != self.epoch {",
+        )],
+    ),
+    line(
+        "awaited-not-handed-on",
+        "threads that wait for a pending item are not told of its end",
+        &[edit(
+            "pool/lock/take.rs",
+            "        if !self.awaited.is_empty()\n            && let",
+            "        if !MUTANT\n            && !self.awaited.is_empty()\n            && let",
+        )],
+    ),
 ];

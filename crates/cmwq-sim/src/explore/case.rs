@@ -297,7 +297,8 @@ fn issue(program: &Program, topology: &Topology, world: &Arc<World>, state: &Arc
         let (in_item, faults) = (program.seed % 2 == 1, program.faults);
         let (topology, state) = (topology.clone(), state.clone());
         // And every other one, not the same ones, lags if any thread does.
-        let lag_ns = faults.lag_ns * ((number as u64 / 2 % 2) ^ ((program.seed >> 1) & 1));
+        let lag_ns =
+            faults.lag_ns * u64::from((number / 2 % 2 == 0) == (program.seed >> 1 & 1 == 1));
         let main = move || {
             cmwq_vm::lag(lag_ns);
             let _issuer = bound.then(|| world.engine.become_issuer(cpu));
