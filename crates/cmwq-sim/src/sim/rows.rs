@@ -160,7 +160,7 @@ impl Table {
             let fitted = measured.is_some();
             if let Some(rate) = measured.filter(|rate| (row.items_per_s / rate - 1.0).abs() > 0.15)
             {
-                crate::warn(&format!(
+                crate::warn(format!(
                     "--calibrate: the fit comes to {}={:.0}, measured was {rate:.0}: no costs of this model give that on this machine",
                     row.scope, row.items_per_s
                 ));
