@@ -4,6 +4,7 @@ mod activation;
 mod args;
 mod signals;
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use cmwq::{Engine, Workqueue};
@@ -32,6 +33,9 @@ fn give_long_buffers_back() {
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let options = args.options()?;
     give_long_buffers_back();
+    // Before signals are blocked: a key that comes through a pipe may never come.
+    let cipher = options.key_file.as_deref().map(Key::read).transpose();
+    let key = cipher.map_err(|error| CliError::new(format!("--key-file: {error}")))?;
     // Before any thread is made: all inherit what this one blocks.
     let signals = Signals::block().map_err(CliError::new)?;
     let _control = match args.control {
@@ -40,8 +44,6 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     }
     .transpose()
     .map_err(|error| CliError::new(format!("cannot serve: {error}")))?;
-    let cipher = options.key_file.as_deref().map(Key::read).transpose();
-    let key = cipher.map_err(|error| CliError::new(format!("--key-file: {error}")))?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let cipher = key
         .as_ref()
@@ -104,8 +106,17 @@ fn store(options: &Options) -> Result<Box<dyn Store>, CliError> {
             } else {
                 1
             };
-            let store = FileStore::open(path, options.read_only, block)
-                .map_err(|error| CliError::new(format!("{}: {error}", path.display())))?;
+            let store = FileStore::open(path, options.read_only, block).map_err(|error| {
+                let may_help = match error.kind() {
+                    ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+                        if !options.read_only =>
+                    {
+                        "; --read-only serves what may only be read"
+                    }
+                    _ => "",
+                };
+                CliError::new(format!("{}: {error}{may_help}", path.display()))
+            })?;
             if !options.io_uring {
                 return Ok(Box::new(store));
             }

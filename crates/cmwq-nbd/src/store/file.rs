@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -59,6 +59,18 @@ pub(crate) fn wait_for_lock(file: &File, read_only: bool) -> io::Result<()> {
     })
 }
 
+/// A block device that was set read-only: it can be opened for writing, and fails each write.
+fn is_read_only_device(file: &File) -> io::Result<bool> {
+    let metadata = file.metadata()?;
+    if !metadata.file_type().is_block_device() {
+        return Ok(false);
+    }
+    let [major, minor] = [rustix::fs::major, rustix::fs::minor].map(|part| part(metadata.rdev()));
+    let told = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro"));
+    // Where /sys does not tell, the writes will.
+    Ok(told.is_ok_and(|text| text.trim() == "1"))
+}
+
 impl FileStore {
     /// Opens a file or a block device. Its size is read now and rounded down to a multiple of `block` bytes.
     ///
@@ -67,12 +79,17 @@ impl FileStore {
     /// # Errors
     /// The system's; a file that stays in use by another server, or that is neither a file nor a block device.
     pub fn open(path: &Path, read_only: bool, block: u32) -> io::Result<FileStore> {
-        let file = File::options().read(true).write(!read_only).open(path)?;
-        let kind = file.metadata()?.file_type();
+        // Opening a pipe would wait for its other end.
+        let kind = std::fs::metadata(path)?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             return Err(io::Error::other(
                 "neither a regular file nor a block device",
             ));
+        }
+        let file = File::options().read(true).write(!read_only).open(path)?;
+        if !read_only && is_read_only_device(&file)? {
+            let why = "the device is read-only";
+            return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, why));
         }
         wait_for_lock(&file, read_only)?;
         let size = rustix::fs::seek(&file, SeekFrom::End(0))?;

@@ -105,6 +105,66 @@ fn bad_options_are_refused_in_one_line() {
 }
 
 #[test]
+fn a_pipe_is_no_disk_and_may_bring_the_key() {
+    let deadline = Deadline::long("pipes");
+    let dir = Dir::new();
+    let pipe = dir.file("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    // Nothing is ever written into it: it is not waited for.
+    for more in [&[][..], &["--read-only"]] {
+        let said = refused(&[&["serve", path(&pipe)], more].concat());
+        assert!(said.contains("neither a regular file nor"), "{said}");
+    }
+    drop(deadline);
+    // As from `<(...)` of a shell.
+    let writer = {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || std::fs::write(pipe, pattern(12345, 64, 77)))
+    };
+    let encrypted = ["--memory", "1M", "--cipher", "aes-xts-plain64"];
+    let served = Served::start(
+        dir,
+        &[&encrypted[..], &["--key-file", path(&pipe)]].concat(),
+    );
+    writer.join().unwrap().unwrap();
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn a_read_only_device_is_served_only_if_that_is_said() {
+    let deadline = Deadline::long("a read-only device");
+    let dir = Dir::new();
+    let image = dir.file("image");
+    std::fs::write(&image, [1; 1 << 20]).unwrap();
+    let made = std::process::Command::new("losetup")
+        .args(["--find", "--show", "--read-only", path(&image)])
+        .output();
+    let Some(made) = made.ok().filter(|made| made.status.success()) else {
+        println!("skipped, because losetup made no device");
+        return;
+    };
+    /// Gives the device back.
+    struct Loop(String);
+    impl Drop for Loop {
+        fn drop(&mut self) {
+            let _ = std::process::Command::new("losetup")
+                .args(["--detach", &self.0])
+                .status();
+        }
+    }
+    let device = Loop(String::from_utf8(made.stdout).unwrap().trim().to_owned());
+    let said = refused(&["serve", &device.0]);
+    assert!(
+        said.contains("the device is read-only; --read-only serves"),
+        "{said}"
+    );
+    drop(deadline);
+    let served = Served::start(dir, &[&device.0, "--read-only"]);
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
 fn memory_of_clients_that_have_gone_goes_back_to_the_system() {
     let dir = Dir::new();
     let image = dir.file("image");
