@@ -323,3 +323,45 @@ fn the_child_goes_under_its_own_thread_id() {
         result.unwrap();
     });
 }
+
+/// std's list of threads has a lock of its own, which a thread that begins or ends holds.
+#[test]
+fn a_child_can_start_threads_though_its_parents_begin_and_end() {
+    in_own_process(|| {
+        let engine = Engine::builder().build().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let noise: Vec<_> = (0..3)
+            .map(|_| {
+                let (engine, stop) = (engine.clone(), stop.clone());
+                std::thread::spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        // Its rescuer is a thread.
+                        drop(engine.workqueue("short").mem_reclaim().build());
+                    }
+                })
+            })
+            .collect();
+        let mut failed = Ok(());
+        for _ in 0..300 {
+            let (result, _) = in_child(|| {
+                let engine = Engine::builder()
+                    .build()
+                    .map_err(|error| error.to_string())?;
+                let own = engine
+                    .workqueue("child")
+                    .build()
+                    .map_err(|error| error.to_string())?;
+                expect("it runs", own.spawn(|| 4).join().ok() == Some(4))
+            });
+            failed = result;
+            if failed.is_err() {
+                break;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        for thread in noise {
+            thread.join().unwrap();
+        }
+        failed.unwrap();
+    });
+}

@@ -35,9 +35,12 @@ pub(crate) enum ProcessLock {
     TimingWanted,
     Warnings,
     Reports,
+    /// Last: a thread that holds another one may start a thread.
+    #[cfg_attr(cmwq_sim, allow(dead_code, reason = "its threads are not std's"))]
+    Threads,
 }
 
-const LOCKS: usize = ProcessLock::Reports as usize + 1;
+const LOCKS: usize = ProcessLock::Threads as usize + 1;
 
 /// Which of the two processes continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Threads: starting, naming, binding and watching them.
 
+use super::fork::{self, ProcessLock, Side};
 use super::signals::LibraryMask;
 use crate::topology::CpuSet;
 use rustix::thread::CpuSet as KernelCpuSet;
@@ -9,7 +10,9 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::thread::JoinHandleExt;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Starts a thread with the signal mask of the [library's](super::signals) threads.
 pub(crate) fn spawn(name: &str, main: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -53,6 +56,13 @@ fn start(
     stack_size: Option<usize>,
     main: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
+    let transit = Transit::begin();
+    let main = move || {
+        drop(transit);
+        main();
+        // std takes the thread off its list when this returns, and then drops the thread's values, this one first.
+        let _ = ENDS.try_with(|ends| ends.set(Some(Transit::begin())));
+    };
     // A new thread inherits its creator's mask: changing it here leaves no window in which the worker has another one.
     let _mask = LibraryMask::enter();
     // The kernel keeps 15 bytes of a name; std would cut it as well, but at any byte.
@@ -61,6 +71,59 @@ fn start(
         thread = thread.stack_size(bytes);
     }
     thread.spawn(main)
+}
+
+/// How many threads of the library begin or end: std keeps a list of all threads, which they change under a lock of std's own. If a process
+/// forked meanwhile, the lock would be held in the child for ever, and no thread could begin there.
+static IN_TRANSIT: Mutex<usize> = Mutex::new(0);
+static NO_MORE: Condvar = Condvar::new();
+
+/// How long a fork waits for threads in transit: not for ever, since it may hold up what they wait for (a constructor that dlopen() calls may fork).
+const LONGEST_TRANSIT: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// From the end of the thread's function on.
+    static ENDS: Cell<Option<Transit>> = const { Cell::new(None) };
+}
+
+/// A thread is in transit.
+struct Transit(());
+
+impl Transit {
+    /// No fork is under way when this returns, and none begins before it is dropped.
+    fn begin() -> Self {
+        fork::hold_during_forks(ProcessLock::Threads, || {
+            let mut in_transit = hold_during_fork(LONGEST_TRANSIT);
+            Box::new(move |side| {
+                if side == Side::Child {
+                    // Where they were is known in the parent only.
+                    *in_transit = 0;
+                }
+            })
+        });
+        *in_transit() += 1;
+        Transit(())
+    }
+}
+
+impl Drop for Transit {
+    fn drop(&mut self) {
+        let mut left = in_transit();
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            NO_MORE.notify_all();
+        }
+    }
+}
+
+fn in_transit() -> MutexGuard<'static, usize> {
+    IN_TRANSIT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For a fork: no thread is in transit when this returns, and none until the guard is dropped.
+fn hold_during_fork(longest: Duration) -> MutexGuard<'static, usize> {
+    let waited = NO_MORE.wait_timeout_while(in_transit(), longest, |left| *left > 0);
+    waited.unwrap_or_else(PoisonError::into_inner).0
 }
 
 thread_local! {
@@ -311,6 +374,8 @@ fn open_of_task(tid: i32, name: &str) -> Option<File> {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn the_switches_are_found_behind_any_number_of_groups() {
@@ -336,6 +401,25 @@ mod tests {
         assert_eq!(state_of(i32::MAX), ThreadState::Unknown);
         assert_eq!(state_of(current_tid()), ThreadState::Awake);
         assert_eq!(voluntary_switches_of(i32::MAX), None);
+    }
+
+    #[test]
+    fn a_fork_waits_for_threads_that_begin_or_end() {
+        let (transit, is_over) = (Transit::begin(), Arc::new(AtomicBool::new(false)));
+        let fork = std::thread::spawn({
+            let is_over = is_over.clone();
+            move || {
+                let _held = hold_during_fork(Duration::from_secs(3600));
+                is_over.load(Ordering::SeqCst)
+            }
+        });
+        is_over.store(true, Ordering::SeqCst);
+        drop(transit);
+        assert!(fork.join().unwrap());
+        // One that does not come to an end holds no fork up for ever.
+        let transit = Transit::begin();
+        drop(hold_during_fork(Duration::ZERO));
+        drop(transit);
     }
 
     #[test]
