@@ -376,6 +376,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
 
     #[test]
     fn the_switches_are_found_behind_any_number_of_groups() {
@@ -406,17 +407,31 @@ mod tests {
     #[test]
     fn a_fork_waits_for_threads_that_begin_or_end() {
         let (transit, is_over) = (Transit::begin(), Arc::new(AtomicBool::new(false)));
-        let fork = std::thread::spawn({
+        let forks = std::thread::spawn({
             let is_over = is_over.clone();
             move || {
-                let _held = hold_during_fork(Duration::from_secs(3600));
-                is_over.load(Ordering::SeqCst)
+                let begun = Instant::now();
+                // SAFETY: the child ends at once.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    // SAFETY: as above.
+                    unsafe { libc::_exit(0) };
+                }
+                let waited = is_over.load(Ordering::SeqCst) || begun.elapsed() >= LONGEST_TRANSIT;
+                // SAFETY: the child is the caller's.
+                assert_eq!(
+                    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) },
+                    child
+                );
+                waited
             }
         });
+        // Time enough for a fork that does not wait.
+        (0..1000).for_each(|_| std::thread::yield_now());
         is_over.store(true, Ordering::SeqCst);
         drop(transit);
-        assert!(fork.join().unwrap());
-        // One that does not come to an end holds no fork up for ever.
+        assert!(forks.join().unwrap());
+        // A thread that does not come to an end holds no fork up for ever.
         let transit = Transit::begin();
         drop(hold_during_fork(Duration::ZERO));
         drop(transit);
