@@ -2,7 +2,7 @@
 //!
 //! When a quota is used up, the system stops all threads of the process until the period (mostly 100 ms) ends, also event loops and other threads that
 //! need little. So between two items workers, and threads that run the items that they wait for, read the CPU time that the whole process has used, and
-//! sleep for some milliseconds when that is more than its share.
+//! sleep for a short while when that is more than its share.
 //!
 //! The bucket fills at a little less than the quota; how much less depends on whether the system throttles the process. The system forgets what a
 //! period leaves unused; so does the bucket, bit by bit. What it holds after a calm time lets a burst pass.
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// The used CPU time is read at most once in this time: that takes some hundred ns, and more with many threads.
 const CHECK_NS: u64 = 1_000_000;
 /// A pause lasts at least so long, and at least until so much has come in: a thread that sleeps often finds its caches and its CPU cold.
-const REFILL_NS: f64 = 1_000_000.0;
+const REFILL_NS: f64 = 500_000.0;
 /// A pause may make up for so many times what was used beyond the share since the last one ended: while workers pause, other threads go on. It is
 /// enough if those use up to three quarters of the share.
 const CATCH_UP: f64 = 4.0;
