@@ -419,10 +419,8 @@ mod tests {
                 }
                 let waited = is_over.load(Ordering::SeqCst) || begun.elapsed() >= LONGEST_TRANSIT;
                 // SAFETY: the child is the caller's.
-                assert_eq!(
-                    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) },
-                    child
-                );
+                let ended = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+                assert_eq!(ended, child);
                 waited
             }
         });
