@@ -16,6 +16,8 @@ use crate::sys::clock;
 use crate::sys::epoch::Shared;
 use crate::sys::fork::{self, ProcessLock, ProcessMutex};
 use crate::sys::sync::Mutex;
+#[cfg(not(cmwq_sim))]
+use crate::sys::{fork::Side, thread};
 use crate::topology::{CpuSet, Topology, process_cpus};
 use crate::trace::warn;
 use std::sync::{Arc, Weak};
@@ -40,6 +42,12 @@ impl EngineBuilder {
 
     /// Builds without warning: the caller may hold a lock.
     pub(in crate::engine) fn assemble(mut self) -> Result<Engine, Error> {
+        // Before any thread begins.
+        #[cfg(not(cmwq_sim))]
+        fork::hold_during_forks(ProcessLock::Threads, || {
+            let resume = thread::hold_during_fork();
+            Box::new(|side| resume(side == Side::Child))
+        });
         self.threads.as_ref().map_or(Ok(()), WorkerThreads::check)?;
         let mut topology = match self.topology.take() {
             Some(topology) => topology,
@@ -217,5 +225,43 @@ mod tests {
         assert_eq!(engine.watchdog_threshold(), Duration::from_secs(30));
         assert_eq!(engine.panic_on_stall(), 0);
         assert_eq!(engine.panic_on_stall_time(), Duration::ZERO);
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom), not(cmwq_sim)))]
+mod transit {
+    #![allow(unsafe_code, reason = "a fork")]
+
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
+
+    #[test]
+    fn a_fork_waits_for_threads_that_begin_or_end() {
+        let _engine = EngineBuilder::new().build().unwrap();
+        let (transit, is_over) = (thread::Transit::begin(), Arc::new(AtomicBool::new(false)));
+        let forks = std::thread::spawn({
+            let is_over = is_over.clone();
+            move || {
+                let begun = Instant::now();
+                // SAFETY: the child ends at once.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    // SAFETY: as above.
+                    unsafe { libc::_exit(0) };
+                }
+                let waited =
+                    is_over.load(Ordering::SeqCst) || begun.elapsed() >= thread::LONGEST_TRANSIT;
+                // SAFETY: the child is the caller's.
+                let ended = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+                assert_eq!(ended, child);
+                waited
+            }
+        });
+        // Time enough for a fork that does not wait.
+        (0..1000).for_each(|_| std::thread::yield_now());
+        is_over.store(true, Ordering::SeqCst);
+        drop(transit);
+        assert!(forks.join().unwrap());
     }
 }

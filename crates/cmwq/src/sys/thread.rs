@@ -1,6 +1,5 @@
 //! Threads: starting, naming, binding and watching them.
 
-use super::fork::{self, ProcessLock, Side};
 use super::signals::LibraryMask;
 use crate::topology::CpuSet;
 use rustix::thread::CpuSet as KernelCpuSet;
@@ -79,7 +78,7 @@ static IN_TRANSIT: Mutex<usize> = Mutex::new(0);
 static NO_MORE: Condvar = Condvar::new();
 
 /// How long a fork waits for threads in transit: not for ever, since it may hold up what they wait for (a constructor that dlopen() calls may fork).
-const LONGEST_TRANSIT: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_TRANSIT: Duration = Duration::from_secs(1);
 
 thread_local! {
     /// From the end of the thread's function on.
@@ -87,20 +86,11 @@ thread_local! {
 }
 
 /// A thread is in transit.
-struct Transit(());
+pub(crate) struct Transit(());
 
 impl Transit {
     /// No fork is under way when this returns, and none begins before it is dropped.
-    fn begin() -> Self {
-        fork::hold_during_forks(ProcessLock::Threads, || {
-            let mut in_transit = hold_during_fork(LONGEST_TRANSIT);
-            Box::new(move |side| {
-                if side == Side::Child {
-                    // Where they were is known in the parent only.
-                    *in_transit = 0;
-                }
-            })
-        });
+    pub(crate) fn begin() -> Self {
         *in_transit() += 1;
         Transit(())
     }
@@ -120,10 +110,21 @@ fn in_transit() -> MutexGuard<'static, usize> {
     IN_TRANSIT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For a fork: no thread is in transit when this returns, and none until the guard is dropped.
-fn hold_during_fork(longest: Duration) -> MutexGuard<'static, usize> {
+/// No thread is in transit when this returns, and none until the guard is dropped, unless one takes `longest`.
+fn hold_transits(longest: Duration) -> MutexGuard<'static, usize> {
     let waited = NO_MORE.wait_timeout_while(in_transit(), longest, |left| *left > 0);
     waited.unwrap_or_else(PoisonError::into_inner).0
+}
+
+/// For a fork: no thread of the library begins or ends when this returns, and none until what it returns is called, which is told whether
+/// this is the child: where threads in transit were is known in the parent only.
+pub(crate) fn hold_during_fork() -> impl FnOnce(bool) {
+    let mut in_transit = hold_transits(LONGEST_TRANSIT);
+    move |child| {
+        if child {
+            *in_transit = 0;
+        }
+    }
 }
 
 thread_local! {
@@ -374,9 +375,6 @@ fn open_of_task(tid: i32, name: &str) -> Option<File> {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Instant;
 
     #[test]
     fn the_switches_are_found_behind_any_number_of_groups() {
@@ -405,33 +403,9 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_waits_for_threads_that_begin_or_end() {
-        let (transit, is_over) = (Transit::begin(), Arc::new(AtomicBool::new(false)));
-        let forks = std::thread::spawn({
-            let is_over = is_over.clone();
-            move || {
-                let begun = Instant::now();
-                // SAFETY: the child ends at once.
-                let child = unsafe { libc::fork() };
-                if child == 0 {
-                    // SAFETY: as above.
-                    unsafe { libc::_exit(0) };
-                }
-                let waited = is_over.load(Ordering::SeqCst) || begun.elapsed() >= LONGEST_TRANSIT;
-                // SAFETY: the child is the caller's.
-                let ended = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
-                assert_eq!(ended, child);
-                waited
-            }
-        });
-        // Time enough for a fork that does not wait.
-        (0..1000).for_each(|_| std::thread::yield_now());
-        is_over.store(true, Ordering::SeqCst);
-        drop(transit);
-        assert!(forks.join().unwrap());
-        // A thread that does not come to an end holds no fork up for ever.
+    fn a_thread_that_does_not_come_to_an_end_holds_no_fork_up_for_ever() {
         let transit = Transit::begin();
-        drop(hold_during_fork(Duration::ZERO));
+        drop(hold_transits(Duration::ZERO));
         drop(transit);
     }
 

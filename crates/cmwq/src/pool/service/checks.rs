@@ -20,11 +20,12 @@ const BUSY: u32 = 2;
 pub(in crate::pool) struct CpuChecks(AtomicU32);
 
 impl CpuChecks {
+    /// The CPUs have just been read: a first check is to come, as after [`begin`](Self::begin).
     pub(in crate::pool) fn new() -> Self {
-        CpuChecks(AtomicU32::new(RESTING))
+        CpuChecks(AtomicU32::new(QUIET))
     }
 
-    /// A worker has woken up. `true`: the caller has to request a check, since none is to come.
+    /// A worker has started or woken up. `true`: the caller has to request a check, since none is to come.
     #[inline]
     pub(in crate::pool) fn woke(&self) -> bool {
         // Never a plain store: the service thread may rest since the load, and a store would hide from all workers that it does.
@@ -59,7 +60,8 @@ mod model {
     fn checks_that_rest_are_requested_by_the_next_worker_that_wakes_up() {
         loom::model(|| {
             let checks = Arc::new(CpuChecks::new());
-            assert!(checks.woke(), "they rest at first");
+            assert!(!checks.begin(), "no worker has woken up");
+            assert!(checks.woke(), "they rest");
             assert!(checks.begin(), "a worker has woken up");
             let workers = [0, 1].map(|_| {
                 let checks = checks.clone();

@@ -149,7 +149,8 @@ impl Service {
         self.reporter.speak_for_current_thread();
         let mut watch = Watch::default();
         let mut timers = Timers::default();
-        let mut cpu_ns = 0;
+        timers.cpu_check = Some(clock::now_ns() + CPU_CHECK_NS);
+        let mut cpu_ns = clock::process_cpu_ns();
         loop {
             let asked = self.take_requests();
             if asked.stop {
