@@ -52,7 +52,7 @@ fn tell<T: Serialize>(
     work: impl FnOnce() -> Result<T, String>,
     mut to: File,
 ) -> Result<(), io::Error> {
-    // SAFETY: no pointers. The child ends with its parent, whose result nobody waits for then.
+    // SAFETY: no pointers. The child ends with its parent: no process waits for its result then.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     to.write_all(&serde_json::to_vec(&work())?)
 }

@@ -42,7 +42,7 @@ impl Node {
     }
 }
 
-/// How long it is remembered what there is: a shell looks for each part of a path again. Contents are always asked for.
+/// How long the mount remembers which files there are: a shell looks up each part of a path anew. It requests contents each time.
 const REMEMBERED: Duration = Duration::from_secs(1);
 /// How long a process that did not answer is not asked again: whatever was to be read of it would wait for as long.
 const SILENCE: Duration = Duration::from_secs(5);

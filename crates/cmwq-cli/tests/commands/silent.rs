@@ -81,7 +81,7 @@ fn the_files_of_a_silent_process_hold_up_no_others() {
     let answer = asking.join().expect("no panic");
     assert_eq!(errno(answer), Some(Errno::BUSY.raw_os_error()));
 
-    // It answers no more. Whoever asks next is told so without asking.
+    // The process answers no more: the next read fails without a request.
     for path in ["io", "crypt", "cpumask"] {
         let answer = lookup(silent.join(path))();
         assert_eq!(errno(answer), Some(Errno::TIMEDOUT.raw_os_error()));
