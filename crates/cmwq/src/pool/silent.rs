@@ -86,8 +86,8 @@ impl Helper for NoHelper {
     fn watch(&self, _: &Arc<Pool>) {}
     fn cull_later(&self, _: &Arc<Pool>) {}
     fn woke(&self) {}
-    fn call_thief(&self, pool: &Arc<Pool>) {
-        pool.call_thief();
+    fn call_thieves(&self, pool: &Arc<Pool>, most: u32) {
+        pool.call_thieves(most);
     }
 }
 

@@ -7,6 +7,7 @@ use super::silent::{self, Made};
 use super::state::group::Group;
 use super::state::pool::{Inner, Pool};
 use super::state::worker::WorkerHandle;
+use super::task::busy::Executor;
 use super::task::call::run_item;
 use super::task::run::Task;
 use crate::item::{RawWork, Work};
@@ -88,7 +89,7 @@ pub(in crate::pool) fn saturated(
 
 /// Runs the first of what waits, on this thread. `false`: nothing waits.
 pub(in crate::pool) fn run_one(pool: &Arc<Pool>) -> bool {
-    let next = pool.lock().task_for_helper();
+    let next = pool.lock().next_task(Executor::worker());
     let Some(Task { started, run }) = next else {
         return false;
     };

@@ -7,6 +7,9 @@ use std::sync as imp;
 #[cfg(cmwq_loom)]
 use loom::sync as imp;
 
+#[cfg(not(cmwq_loom))]
+use super::task;
+
 pub(crate) use imp::MutexGuard;
 
 #[derive(Default)]
@@ -43,14 +46,27 @@ impl<T> Mutex<T> {
     pub(crate) fn lock_noting(&self) -> (MutexGuard<'_, T>, bool) {
         // The first step of `lock` is the same, so this costs nothing when the lock is free.
         #[cfg(not(cmwq_loom))]
-        match self.0.try_lock() {
-            Ok(guard) => return (guard, false),
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => {
-                return (poisoned.into_inner(), false);
-            }
-            Err(std::sync::TryLockError::WouldBlock) => {}
+        if let Some(guard) = self.try_lock() {
+            return (guard, false);
+        }
+        #[cfg(not(cmwq_loom))]
+        if let Some(guard) = self.spin() {
+            return (guard, true);
         }
         (self.lock(), cfg!(not(cmwq_loom)))
+    }
+
+    /// Waits for a few microseconds without sleeping. The standard library's lock does not spin once a thread sleeps for it: then all that come
+    /// sleep, and each holder has to wake one.
+    #[cfg(not(cmwq_loom))]
+    #[cold]
+    fn spin(&self) -> Option<MutexGuard<'_, T>> {
+        /// Pauses of the processor before each try: together some 100.
+        const PAUSES: [u32; 6] = [4, 8, 16, 24, 24, 24];
+        PAUSES.into_iter().find_map(|pauses| {
+            (0..pauses).for_each(|_| task::pause());
+            self.try_lock()
+        })
     }
 }
 

@@ -22,7 +22,7 @@ use crate::item::{WorkFn, address_of};
 use crate::pool::attrs::function_counts::worth_a_report;
 use crate::pool::attrs::kind::PoolFor;
 use crate::pool::lock::guard::PoolGuard;
-use crate::pool::state::group::{Thief, WORTH_STEALING_NS};
+use crate::pool::state::group::{LONG_ENOUGH_NS, Thief, WORTH_STEALING_NS};
 use crate::pool::state::hogs::Computing;
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
 use crate::pool::state::worker::{Busy, WorkerHandle, WorkerState};
@@ -186,6 +186,7 @@ impl Pool {
         let caller_slots = guard.tend_caller_slots();
         let (waiting, done) = guard.progress_since(watched);
         guard.note_standstill();
+        guard.lift_limit_of_crowding(done);
         // A pool with hogs may have more slots than its workers have taken yet.
         let saturated = pauses || guard.running() >= guard.target() || guard.hogs.workers > 0;
         let contended = saturated && (waiting > 0 || guard.others_want_slots());
@@ -231,9 +232,13 @@ impl Pool {
             // One item at a time, whatever it does.
             return true;
         }
-        _wake = self
-            .pending_wakeups
-            .allow(self.id, waiting, done, passed_ns);
+        // A CPU that finds nothing before the woken threads have queued more would idle.
+        let guests = guard.most_guests;
+        guard.most_guests = guard.guests;
+        let at_once = u64::from(guard.running() + guests);
+        _wake =
+            self.pending_wakeups
+                .allow(self.id, waiting.saturating_sub(at_once), done, passed_ns);
         self.question_all(guard, watched);
         if self.attrs.kind == PoolFor::Unbound {
             self.count_sleepers(&mut watched.sleepers);
@@ -369,19 +374,19 @@ impl Pool {
         if self.attrs.strict {
             return;
         }
-        let wait_ns = waiting
-            .saturating_mul(passed_ns)
-            .checked_div(done)
-            .unwrap_or(u64::MAX);
-        let wanted = waiting > 0 && wait_ns > WORTH_STEALING_NS;
+        let wait_ns = |waiting: u64| {
+            waiting
+                .saturating_mul(passed_ns)
+                .checked_div(done)
+                .unwrap_or(u64::MAX)
+        };
+        let at_once = u64::from(self.lock_beside_batches().running().max(1));
+        let wanted = waiting > 0
+            && wait_ns(at_once) >= LONG_ENOUGH_NS
+            && wait_ns(waiting) > WORTH_STEALING_NS;
         self.set_help_wanted(wanted);
         if wanted {
-            self.group()
-                .thieves_for(self)
-                .iter()
-                .filter(|other| other.send_help())
-                .take(waiting as usize)
-                .count();
+            self.ask_neighbours(waiting.min(u64::from(u32::MAX)) as u32);
         }
     }
 }

@@ -30,7 +30,8 @@ pub(in crate::pool) struct Asks {
     pub(in crate::pool) create_worker: bool,
     pub(in crate::pool) watch: bool,
     pub(in crate::pool) cull_later: bool,
-    pub(in crate::pool) thief: bool,
+    /// So many thieves.
+    pub(in crate::pool) thieves: u32,
     /// A slot was given back for which a pool is in line.
     pub(in crate::pool) hand_out_slots: bool,
     /// The pool is the first in line for a slot.
@@ -170,7 +171,7 @@ impl Inner {
     pub(in crate::pool) fn too_many_idle(&self) -> bool {
         let idle = self.idle().len();
         // Workers on their way out do not count, or the last ones to go would make the rest seem needed.
-        let busy = self.workers.len() - idle - self.leaving as usize;
+        let busy = self.nr_workers() - idle - self.leaving as usize;
         idle > KEPT_IDLE && (idle - KEPT_IDLE) * 4 >= busy
     }
 }

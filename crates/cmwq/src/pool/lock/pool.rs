@@ -12,6 +12,7 @@ use crate::pool::state::pool::{Charging, Helper, Holding, Inner, NICE_UNKNOWN, P
 use crate::pool::state::standstill::Standstill;
 use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::Slab;
+use crate::pool::wake::crowding::Crowding;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
 use crate::sys::brief_spin::BriefSpin;
 use crate::sys::fork;
@@ -67,6 +68,9 @@ impl Pool {
                 leaving: 0,
                 creating: false,
                 pace: Pace::default(),
+                crowding: Crowding::new(),
+                guests: 0,
+                most_guests: 0,
                 thief: Thief::None,
                 watched: false,
                 cull_armed: false,
@@ -105,6 +109,15 @@ impl Pool {
     pub(crate) fn lock_beside_batches(self: &Arc<Self>) -> PoolGuard<'_> {
         let (mut inner, waited) = self.inner.lock_noting();
         inner.stats.lock_waits += u64::from(waited);
+        PoolGuard::new(self, inner)
+    }
+
+    /// As [`lock_beside_batches`](Self::lock_beside_batches), for a worker that comes from an item.
+    #[inline]
+    pub(in crate::pool) fn lock_after_run(self: &Arc<Self>) -> PoolGuard<'_> {
+        let (mut inner, waited) = self.inner.lock_noting();
+        inner.stats.lock_waits += u64::from(waited);
+        inner.note_coming(waited);
         PoolGuard::new(self, inner)
     }
 

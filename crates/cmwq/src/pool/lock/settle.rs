@@ -1,7 +1,7 @@
 //! Settling: what the holder of a pool's lock does before it unlocks, and what it follows up afterwards. See `PROTOCOL.md`.
 
 use super::guard::{Asks, Event, PoolGuard, Rest};
-use crate::pool::state::group::{Thief, WORTH_STEALING_NS};
+use crate::pool::state::group::{LONG_ENOUGH_NS, Thief, WORTH_STEALING_NS};
 use crate::pool::state::pool::Pool;
 use std::sync::Arc;
 
@@ -74,7 +74,9 @@ impl PoolGuard<'_> {
         // If nothing else waits, something was published just now.
         let waiting = self.waiting().max(1);
         if self.thief == Thief::None && !self.calls_no_thief && self.is_worth_stealing(waiting) {
-            self.asks.thief = true;
+            // As many as it takes until the wait is short.
+            let at_once = self.pace.wait_ns(waiting, 1) / WORTH_STEALING_NS;
+            self.asks.thieves = (at_once as u32).saturating_sub(self.running()).max(1);
             self.thief = Thief::Called;
         }
     }
@@ -82,7 +84,9 @@ impl PoolGuard<'_> {
     /// Whether so many items will wait for longer than a neighbour's worker takes to come.
     fn is_worth_stealing(&self, waiting: usize) -> bool {
         let at_once = self.running().max(self.target());
-        self.pool.steals() && self.pace.wait_ns(waiting, at_once) > WORTH_STEALING_NS
+        self.pool.steals()
+            && self.pace.wait_ns(1, 1) >= LONG_ENOUGH_NS
+            && self.pace.wait_ns(waiting, at_once) > WORTH_STEALING_NS
     }
 
     /// Does what was noted, without the lock.
@@ -121,8 +125,8 @@ impl Asks {
         if self.cull_later {
             pool.helper.cull_later(pool);
         }
-        if self.thief {
-            pool.helper.call_thief(pool);
+        if self.thieves > 0 {
+            pool.helper.call_thieves(pool, self.thieves);
         }
         if self.slots {
             pool.helper.slots_wanted();

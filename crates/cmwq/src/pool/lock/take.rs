@@ -3,7 +3,6 @@
 use super::guard::{Event, PoolGuard};
 use crate::item::Pending;
 use crate::pool::queue::pwq::Accepted;
-use crate::pool::state::group::Thief;
 use crate::pool::state::pool::Inner;
 use crate::pool::task::busy::Executor;
 use crate::pool::task::run::{Run, Task};
@@ -193,15 +192,6 @@ impl PoolGuard<'_> {
         self.after(run.pwq, run.colour, ended);
         self.all_done(waiters);
         next
-    }
-
-    /// For a thief of another pool: one item, if there is one.
-    pub(in crate::pool) fn task_for_helper(&mut self) -> Option<Task> {
-        self.thief = Thief::None;
-        let task = self.next_task(Executor::worker())?;
-        self.stats.helps += 1;
-        self.pwqs[task.run.pwq].stats.helps += 1;
-        Some(task)
     }
 }
 

@@ -71,7 +71,7 @@ impl Helper for CullsThenWorks {
     fn watch(&self, _: &Arc<Pool>) {}
     fn cull_later(&self, _: &Arc<Pool>) {}
     fn woke(&self) {}
-    fn call_thief(&self, _: &Arc<Pool>) {}
+    fn call_thieves(&self, _: &Arc<Pool>, _: u32) {}
 }
 
 #[test]

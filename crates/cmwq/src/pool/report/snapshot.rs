@@ -93,7 +93,7 @@ fn worker((id, slot): (u32, &WorkerSlot)) -> state::WorkerState {
             WorkerState::Busy(Busy::Running) => "running",
             WorkerState::Busy(Busy::Blocked) => "blocked",
             WorkerState::Busy(Busy::CpuIntensive) => "cpu_intensive",
-            WorkerState::Away { .. } => "helping",
+            WorkerState::Away { .. } | WorkerState::Guest => "helping",
         },
     }
 }
@@ -203,7 +203,7 @@ impl PoolGuard<'_> {
             target: self.target() as usize,
             running: self.running() as usize,
             waiting: self.worklist.len(),
-            workers: self.workers.iter().map(worker).collect(),
+            workers: self.own_workers().map(worker).collect(),
             runs: Vec::new(),
             stats: self.stats,
         }
@@ -242,6 +242,7 @@ mod tests {
     use crate::engine::{Registry, epochs};
     use crate::pool::queue::pwq::Traits;
     use crate::pool::stubs;
+    use crate::pool::task::busy::Executor;
     use crate::pool::task::call::run_item;
     use crate::pool::task::run::Task;
 
@@ -269,7 +270,7 @@ mod tests {
         stubs::add_pwq(&pool, Traits::default(), 10);
         let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
         stubs::queue(&pool, pwq, &Work::new(|| ()));
-        let Task { started, run } = pool.lock().task_for_helper().expect("it waits");
+        let Task { started, run } = pool.lock().next_task(Executor::worker()).expect("it waits");
         let seven_s = 7_000_000_000;
         pool.lock().busy.get_mut(run.busy).since_ns -= seven_s;
         let seen = pool.snapshot();

@@ -38,7 +38,8 @@ pub(in crate::pool) struct Size {
     now: usize,
     /// Single items that must be short before `now` may grow.
     trial: u32,
-    /// When the batch, or the single item with others behind it, was begun; 0: not measured.
+    /// The batch, or the single item with others behind it, is measured; and when it was begun.
+    measures: bool,
     since_ns: u64,
 }
 
@@ -49,23 +50,33 @@ impl Size {
             most,
             now: if cfg!(cmwq_loom) { most } else { 1 },
             trial: 0,
+            measures: false,
             since_ns: 0,
         }
     }
 
-    fn begin(&mut self) -> u64 {
+    /// A batch is opened.
+    fn open(&mut self) -> u64 {
+        self.measures = true;
         self.since_ns = clock::now_ns();
         self.since_ns
+    }
+
+    /// A single item begins, with the lock free: what its release has set in motion does not count.
+    #[inline]
+    pub(in crate::pool) fn begin_item(&mut self) {
+        if self.measures {
+            self.since_ns = clock::now_ns();
+        }
     }
 
     /// The batch or item has ended. Returns how long it took, if that was measured.
     #[inline]
     pub(in crate::pool) fn learn(&mut self) -> Option<u64> {
-        let since_ns = std::mem::take(&mut self.since_ns);
-        if since_ns == 0 || cfg!(cmwq_loom) {
+        if !std::mem::take(&mut self.measures) || cfg!(cmwq_loom) {
             return None;
         }
-        let took_ns = clock::now_ns() - since_ns;
+        let took_ns = clock::now_ns() - self.since_ns;
         self.judge(took_ns);
         Some(took_ns)
     }
@@ -94,6 +105,16 @@ impl Size {
 pub(in crate::pool) enum Next {
     One(Task),
     Batch(Begun),
+}
+
+impl Next {
+    /// The pool workqueue, and how many items.
+    pub(super) fn taken(&self) -> (u32, u64) {
+        match self {
+            Next::One(task) => (task.run.pwq, 1),
+            Next::Batch(begun) => (begun.pwq, begun.len as u64),
+        }
+    }
 }
 
 /// What it has done.
@@ -139,9 +160,9 @@ impl PoolGuard<'_> {
             }
         }
         if size.most > 1 && self.worklist.len() + self.staged.len() > 1 {
-            let since_ns = size.begin();
+            size.measures = true;
             if size.now > 1
-                && let Some(begun) = self.open_worklist(id, size.now, since_ns)
+                && let Some(begun) = self.open_worklist(id, size)
             {
                 return Some(Next::Batch(begun));
             }
@@ -155,7 +176,7 @@ impl PoolGuard<'_> {
     }
 
     /// Opens a batch of the worker `id` with the first items of the worklist, if the first may be in one.
-    fn open_worklist(&mut self, id: u32, most: usize, since_ns: u64) -> Option<Begun> {
+    fn open_worklist(&mut self, id: u32, size: &mut Size) -> Option<Begun> {
         let inner: &mut Inner = self;
         let (place, colour) = inner.next_in_batch(None)?;
         if !inner.awaited.is_empty() || !inner.pwqs[place].may_batch() {
@@ -163,13 +184,13 @@ impl PoolGuard<'_> {
         }
         let handle = inner.workers[id].handle.clone();
         let mut len = 0;
-        while len < most && inner.next_in_batch(Some((place, colour))).is_some() {
+        while len < size.now && inner.next_in_batch(Some((place, colour))).is_some() {
             let item = inner.worklist.pop_front()?;
             let func = item.func();
             handle.batch.set(len, item, func);
             len += 1;
         }
-        Some(inner.open_batch(id, &handle, (place, colour), len, None, since_ns))
+        Some(inner.open_batch(id, &handle, (place, colour), len, None, size.open()))
     }
 
     /// Opens a batch of the worker `id` with the first staged items, if those are in a chunk and may be in a batch. They are now accepted and active,
@@ -192,7 +213,7 @@ impl PoolGuard<'_> {
         pwq.accept_at_once(len);
         let of = (place, pwq.colour());
         let handle = inner.workers[id].handle.clone();
-        Some(inner.open_batch(id, &handle, of, len, Some(part), size.begin()))
+        Some(inner.open_batch(id, &handle, of, len, Some(part), size.open()))
     }
 
     /// The accounting at the end of what worker `id` did. Returns what is scheduled behind its last item.

@@ -2,7 +2,7 @@
 
 use crate::pool::attrs::kind::PoolFor;
 use crate::pool::state::hogs::Computing;
-use crate::pool::state::member::as_worker;
+use crate::pool::state::member::{self, as_worker};
 use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::{Busy, WorkerState};
 use crate::pool::submit::{producer, spawn_history};
@@ -31,6 +31,10 @@ impl BlockGuard {
         }
         // The item may wait for one of these sleepers.
         pool.pending_wakeups.wake_in_item();
+        if let Some(host) = member::host() {
+            // What a thief has taken and not begun goes back.
+            drop(host.lock());
+        }
         let mut guard = pool.lock();
         // A thief has no slot to come back to: it goes on uncounted.
         guard.stop_counting_helper(id);

@@ -2,13 +2,13 @@
 
 use super::batch::{Next, Ran, Size};
 use super::bh;
+use super::steal::Stealing;
 use crate::item::Batch;
 use crate::pool::attrs::cpu_budget::Pause;
 use crate::pool::attrs::kind::PoolFor;
 use crate::pool::attrs::threads::{self, Hooked};
-use crate::pool::balance::help::{self, Neighbours};
+use crate::pool::balance::help;
 use crate::pool::lock::guard::PoolGuard;
-use crate::pool::state::hogs::Computing;
 use crate::pool::state::member::Membership;
 use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
@@ -33,21 +33,7 @@ impl Pool {
             in_item: AtomicBool::new(false),
             batch: CachePadded::new(Batch::new()),
         });
-        let slot = WorkerSlot {
-            handle: handle.clone(),
-            state: WorkerState::Starting,
-            runs: 0,
-            seen_runs: 0,
-            seen_cpu_ns: 0,
-            seen_counted: true,
-            computing: Computing::default(),
-            pwq: 0,
-            woken: false,
-            charged_cpu_ns: 0,
-            die: false,
-            batch: None,
-            interrupted: None,
-        };
+        let slot = WorkerSlot::new(handle.clone(), WorkerState::Starting);
         let id = self.lock().workers.insert(slot);
         (id, handle)
     }
@@ -83,7 +69,7 @@ impl Pool {
     }
 
     /// The life of worker `id`.
-    pub(in crate::pool) fn work(self: &Arc<Self>, id: u32, handle: &WorkerHandle) {
+    pub(in crate::pool) fn work(self: &Arc<Self>, id: u32, handle: &Arc<WorkerHandle>) {
         let mut worker = Worker::new(self, id, handle);
         self.helper.woke();
         let mut guard = self.lock_beside_batches();
@@ -116,7 +102,7 @@ impl Pool {
         }
     }
 
-    fn has_waiting(&self, guard: &PoolGuard<'_>) -> bool {
+    pub(super) fn has_waiting(&self, guard: &PoolGuard<'_>) -> bool {
         guard.has_waiting() || !self.inbox.is_empty()
     }
 
@@ -148,7 +134,7 @@ impl Pool {
 
     /// Runs an item or a batch, and what is scheduled behind it; the worker then searches again.
     #[inline]
-    fn run<'p>(
+    pub(super) fn run<'p>(
         self: &'p Arc<Self>,
         mut next: Next,
         id: u32,
@@ -157,6 +143,9 @@ impl Pool {
     ) -> PoolGuard<'p> {
         loop {
             let single = matches!(next, Next::One(_));
+            if single {
+                size.begin_item();
+            }
             handle.in_item.store(true, Ordering::Relaxed);
             let ran = match next {
                 Next::One(task) => self.run_one(task),
@@ -165,7 +154,7 @@ impl Pool {
             handle.in_item.store(false, Ordering::Relaxed);
             let took_ns = size.learn();
             self.pending_wakeups.wake_if_expired(&self.attrs.cpus);
-            let mut guard = self.lock_beside_batches();
+            let mut guard = self.lock_after_run();
             // Items of a batch are short: the worker has measured single ones.
             if single && let Some(took_ns) = took_ns {
                 guard.pace.note(took_ns);
@@ -208,7 +197,10 @@ impl Pool {
 impl Pool {
     /// Sleeps if the process has used more CPU time than its quota allows.
     #[inline]
-    fn pause_below_quota<'p>(self: &'p Arc<Self>, guard: PoolGuard<'p>) -> PoolGuard<'p> {
+    pub(super) fn pause_below_quota<'p>(
+        self: &'p Arc<Self>,
+        guard: PoolGuard<'p>,
+    ) -> PoolGuard<'p> {
         match self.attrs.params.cpu_budget.pause_due() {
             Some(pause) if self.has_waiting(&guard) => self.pause(guard, pause),
             _ => guard,
@@ -243,7 +235,7 @@ struct Worker<'p> {
     pool: &'p Arc<Pool>,
     id: u32,
     handle: &'p WorkerHandle,
-    neighbours: Neighbours,
+    stealing: Stealing,
     /// BH pools only.
     budget: Option<bh::Budget>,
     size: Size,
@@ -255,12 +247,12 @@ struct Worker<'p> {
 }
 
 impl<'p> Worker<'p> {
-    fn new(pool: &'p Arc<Pool>, id: u32, handle: &'p WorkerHandle) -> Self {
+    fn new(pool: &'p Arc<Pool>, id: u32, handle: &'p Arc<WorkerHandle>) -> Self {
         Worker {
             pool,
             id,
             handle,
-            neighbours: Neighbours::new(),
+            stealing: Stealing::new(pool, handle),
             budget: matches!(pool.attrs.kind, PoolFor::Bh(_)).then(bh::Budget::new),
             size: Size::new(pool.attrs.batch),
             boost: LatencyBoost::new(),
@@ -321,7 +313,7 @@ impl<'p> Worker<'p> {
         drop(guard);
         if pool.neighbours_want_help() {
             pool.attrs.params.cpu_budget.keep();
-            if help::away(pool, self.id, || pool.help(&mut self.neighbours)) {
+            if help::away(pool, self.id, || pool.steal(&mut self.stealing)) {
                 return (true, pool.lock_beside_batches());
             }
         }

@@ -32,8 +32,9 @@ impl Pool {
     fn strays(self: &Arc<Self>) -> Vec<(u32, Arc<WorkerHandle>)> {
         let (binding, workers): (_, Vec<_>) = {
             let guard = self.lock();
-            let workers = guard.workers.iter();
-            let workers = workers.map(|(id, worker)| (id, worker.handle.clone()));
+            let workers = guard
+                .own_workers()
+                .map(|(id, worker)| (id, worker.handle.clone()));
             (guard.binding.clone(), workers.collect())
         };
         // A system call for each, with the lock free. A worker that has not begun yet binds itself.

@@ -250,8 +250,8 @@ impl Helper for Service {
         self.ask(|requests| requests.cull.push((PoolRef::to(pool), at)));
     }
 
-    fn call_thief(&self, pool: &Arc<Pool>) {
-        pool.call_thief();
+    fn call_thieves(&self, pool: &Arc<Pool>, most: u32) {
+        pool.call_thieves(most);
     }
 
     fn slots_wanted(&self) {

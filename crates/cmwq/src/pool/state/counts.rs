@@ -18,6 +18,8 @@ use crate::pool::task::slab::SmallestFirst;
 pub(in crate::pool) struct Counts {
     /// Workers that run an item and are not known to be blocked.
     running: u32,
+    /// Workers that steal from other pools and do not count as running.
+    away: u32,
     /// Workers that are awake, or were picked to be woken, and look for work before they park.
     searching: u32,
     /// Ids of idle workers, the most recently idle last.
@@ -33,6 +35,7 @@ impl Counts {
     pub(in crate::pool) fn new(target: u32) -> Self {
         Counts {
             running: 0,
+            away: 0,
             searching: 0,
             idle: Vec::new(),
             target,
@@ -42,6 +45,10 @@ impl Counts {
     #[inline]
     pub(in crate::pool) fn running(&self) -> u32 {
         self.running
+    }
+
+    pub(in crate::pool) fn away(&self) -> u32 {
+        self.away
     }
 
     #[inline]
@@ -128,7 +135,10 @@ impl Counts {
         counts: bool,
     ) {
         self.leave_search(worker, WorkerState::Away { counts });
-        self.running += u32::from(counts);
+        match counts {
+            true => self.running += 1,
+            false => self.away += 1,
+        }
         worker.runs += 1;
     }
 
@@ -138,6 +148,7 @@ impl Counts {
         if worker.state == (WorkerState::Away { counts: true }) {
             worker.state = WorkerState::Away { counts: false };
             self.running -= 1;
+            self.away += 1;
         }
     }
 
@@ -146,6 +157,7 @@ impl Counts {
         self.transition_away_to_uncounted(worker);
         debug_assert_eq!(worker.state, WorkerState::Away { counts: false });
         worker.state = WorkerState::Searching;
+        self.away -= 1;
         self.searching += 1;
     }
 

@@ -13,6 +13,25 @@ thread_local! {
     static WORKER: RefCell<Option<(Arc<Pool>, u32)>> = const { RefCell::new(None) };
 }
 
+thread_local! {
+    /// The pool from which this worker steals now.
+    static HOST: RefCell<Option<Arc<Pool>>> = const { RefCell::new(None) };
+}
+
+/// Calls `f` while the calling worker steals from `host`.
+pub(in crate::pool) fn as_guest_of<R>(host: &Arc<Pool>, f: impl FnOnce() -> R) -> R {
+    HOST.with(|place| *place.borrow_mut() = Some(host.clone()));
+    let result = f();
+    let left = HOST.with(|place| place.borrow_mut().take());
+    drop(left);
+    result
+}
+
+/// The pool from which the calling worker steals now.
+pub(in crate::pool) fn host() -> Option<Arc<Pool>> {
+    HOST.try_with(|place| place.borrow().clone()).ok().flatten()
+}
+
 /// Makes the calling thread a worker of `pool` until dropped.
 pub(in crate::pool) struct Membership;
 
@@ -38,6 +57,7 @@ pub(crate) fn leave_in_child() {
     recorder::set_pool(None);
     // The pool is the parent's, and no thread here uses it. A thread that is ending has left already.
     let _ = WORKER.try_with(|worker| std::mem::forget(worker.borrow_mut().take()));
+    let _ = HOST.try_with(|host| std::mem::forget(host.borrow_mut().take()));
 }
 
 /// Calls `f` with the pool and the id of the worker that the calling thread is. A thread whose locals are being dropped is a worker no

@@ -14,6 +14,7 @@ use crate::pool::queue::pwq::{PoolWorkqueue, PwqKey, Traits};
 use crate::pool::queue::stats::{PoolCounts, QueueStats};
 use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::{Slab, SmallestFirst};
+use crate::pool::wake::crowding::Crowding;
 use crate::pool::wake::deferred::PendingWakeups;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
@@ -64,7 +65,7 @@ pub(crate) trait Helper: Send + Sync {
     /// A pool is in line for a running slot, the first one.
     fn slots_wanted(&self) {}
     /// More waits in the pool than it will soon run: have a neighbour steal.
-    fn call_thief(&self, pool: &Arc<Pool>);
+    fn call_thieves(&self, pool: &Arc<Pool>, most: u32);
 }
 
 /// A rescuer, which runs a pool workqueue's items when no worker can be created.
@@ -167,6 +168,11 @@ pub(crate) struct Inner {
     pub(in crate::pool) creating: bool,
     /// How long the items take.
     pub(in crate::pool) pace: Pace,
+    /// How many workers the lock can serve.
+    pub(in crate::pool) crowding: Crowding,
+    /// Thieves that run items here, and the most at a time since the monitor's last tick.
+    pub(in crate::pool) guests: u32,
+    pub(in crate::pool) most_guests: u32,
     /// Whether a worker of a neighbour is on its way to steal.
     pub(in crate::pool) thief: Thief,
     /// The monitor samples this pool.

@@ -5,6 +5,7 @@ use crate::item::Pending;
 use crate::pool::queue::pwq::{Accepted, Ended, PwqKey, make_active, tell_activated};
 use crate::pool::queue::stats::{PoolCounts, QueueStats};
 use crate::pool::queue::together::Together;
+use crate::pool::state::worker::{WorkerSlot, WorkerState};
 use std::sync::Arc;
 
 impl Inner {
@@ -206,6 +207,12 @@ impl Inner {
     }
 
     pub(crate) fn nr_workers(&self) -> usize {
-        self.workers.len()
+        self.workers.len() - self.guests as usize
+    }
+
+    /// The pool's workers, without its guests.
+    pub(in crate::pool) fn own_workers(&self) -> impl Iterator<Item = (u32, &WorkerSlot)> {
+        let workers = self.workers.iter();
+        workers.filter(|(_, worker)| worker.state != WorkerState::Guest)
     }
 }

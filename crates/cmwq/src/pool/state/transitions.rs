@@ -77,9 +77,31 @@ impl Inner {
     pub(in crate::pool) fn retarget(&mut self) {
         let target = match self.usable_cpus() {
             0 => 0,
-            cpus => target(cpus, self.sleepers, self.blockers) + self.hogs.extra,
+            cpus => {
+                let most = self.crowding.most();
+                target(cpus, self.sleepers, self.blockers).min(most) + self.hogs.extra
+            }
         };
         self.counts.set_target(target);
+    }
+
+    /// A worker comes from an item and has the lock. `waited`: another thread held it.
+    #[inline]
+    pub(in crate::pool) fn note_coming(&mut self, waited: bool) {
+        if self.crowding.note(waited)
+            && self
+                .crowding
+                .judge(self.counts.running(), self.cpus, self.pace.wait_ns(1, 1))
+        {
+            self.retarget();
+        }
+    }
+
+    /// The monitor's tick: so many items have ended since the last one.
+    pub(in crate::pool) fn lift_limit_of_crowding(&mut self, ended: u64) {
+        if self.crowding.tick(ended) {
+            self.retarget();
+        }
     }
 
     /// The pool is not saturated, or nothing waits: the extra running workers are given up bit by bit. `false`: so many run that one of them would
@@ -120,6 +142,9 @@ impl Inner {
         let slot = &mut self.workers[id];
         slot.runs += 1;
         slot.pwq = pwq;
+        if slot.state == WorkerState::Guest {
+            return;
+        }
         self.pwqs[pwq].stats.wakeups += u64::from(std::mem::take(&mut slot.woken));
         if cpu_intensive {
             self.counts.transition_searching_to_cpu_intensive(slot);
@@ -132,9 +157,11 @@ impl Inner {
     /// The item of worker `id` has ended: the worker is searching again.
     #[inline]
     pub(in crate::pool) fn end(&mut self, id: u32) {
-        let before = self
-            .counts
-            .transition_busy_to_searching(&mut self.workers[id]);
+        let slot = &mut self.workers[id];
+        if slot.state == WorkerState::Guest {
+            return;
+        }
+        let before = self.counts.transition_busy_to_searching(slot);
         if before == WorkerState::Busy(Busy::CpuIntensive) {
             self.hog_ended();
         }

@@ -44,6 +44,8 @@ pub(in crate::pool) enum WorkerState {
     },
     Searching,
     Busy(Busy),
+    /// A thief from another pool: it runs items here, and counts in none of the pool's numbers.
+    Guest,
     /// Steals from another pool. It counts as running in its own pool only under a limit over all pools, until its item blocks or lasts.
     Away {
         counts: bool,
@@ -71,6 +73,27 @@ pub(crate) struct WorkerHandle {
     pub(in crate::pool) in_item: AtomicBool,
     /// Its batch. Only the worker writes this line, apart from the thread that closes the batch.
     pub(in crate::pool) batch: CachePadded<Batch>,
+}
+
+impl WorkerSlot {
+    /// Of a worker that has run nothing here yet.
+    pub(in crate::pool) fn new(handle: Arc<WorkerHandle>, state: WorkerState) -> Self {
+        WorkerSlot {
+            handle,
+            state,
+            runs: 0,
+            seen_runs: 0,
+            seen_cpu_ns: 0,
+            seen_counted: true,
+            computing: Computing::default(),
+            pwq: 0,
+            woken: false,
+            charged_cpu_ns: 0,
+            die: false,
+            batch: None,
+            interrupted: None,
+        }
+    }
 }
 
 impl WorkerState {

@@ -68,10 +68,19 @@ impl<T> Mutex<T> {
     #[track_caller]
     pub(crate) fn lock_noting(&self) -> (MutexGuard<'_, T>, bool) {
         let free = self.take();
-        if !free {
+        if !free && !self.try_for_long() {
             self.wait();
         }
         (self.guard(), !free)
+    }
+
+    /// As the real lock of a pool: it tries for some time, also while other threads sleep for it.
+    #[track_caller]
+    fn try_for_long(&self) -> bool {
+        [4, 8, 16, 24, 24, 24].into_iter().any(|pauses| {
+            (0..pauses).for_each(|_| task::pause());
+            self.take()
+        })
     }
 
     #[track_caller]

@@ -51,17 +51,20 @@ fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_tick() {
 }
 
 #[test]
-fn a_pool_that_gets_on_wants_help_only_if_its_last_item_waits_for_longer_than_a_steal() {
-    // Between two ticks so many of the 100 that wait have ended.
-    for (ended, wants) in [
-        (0, true),
-        (100, true),
-        (3900, true),
-        (4001, false),
-        (100_000, false),
+fn a_pool_that_gets_on_wants_help_only_if_its_items_are_long_enough_and_the_last_waits_for_longer_than_a_steal()
+ {
+    // So many wait, and between two ticks so many have ended.
+    for (waiting, ended, wants) in [
+        (100, 0, true),
+        (100, 100, true),
+        (20, 790, true),
+        (20, 810, false),
+        (1000, 1900, true),
+        (1000, 2100, false),
+        (1000, 100_000, false),
     ] {
         let group = Group::new();
-        let pool = stubs::saturated(&group, 45, &[0], 100);
+        let pool = stubs::saturated(&group, 45, &[0], waiting);
         let neighbour = stubs::pool_on(&group, 46, &[1]);
         let mut watch = watch(&pool);
         let second = watch.tick(START).expect("it goes on");
@@ -69,7 +72,7 @@ fn a_pool_that_gets_on_wants_help_only_if_its_last_item_waits_for_longer_than_a_
         let third = START + PERIOD_NS;
         pool.lock().stats.completed += ended;
         watch.tick(third);
-        assert_eq!(wants_help(&pool), wants, "{ended}");
+        assert_eq!(wants_help(&pool), wants, "{waiting} wait, {ended} ended");
         assert_eq!(called(&[neighbour]), [46], "by the second");
     }
 }
