@@ -1,7 +1,7 @@
 //! What the commands `cmwq` and `cmwq-nbd` share: how they fail, how they print, their man pages and completions.
 //!
 //! It goes with the commands, and changes with them.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod cli_error;
 pub mod generate;
