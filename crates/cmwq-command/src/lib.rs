@@ -5,6 +5,8 @@
 
 mod cli_error;
 pub mod generate;
+mod number;
 pub mod output;
 
 pub use cli_error::CliError;
+pub use number::whole;
