@@ -37,6 +37,8 @@ pub(crate) struct Args {
 
 /// Replaces this process by the simulator. Returns only if that fails.
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    // The simulator finds /dev/null in its place.
+    cmwq_command::output::check()?;
     let program = beside().unwrap_or_else(|| PathBuf::from(PROGRAM));
     let error = Command::new(&program).arg("sim").args(&args.options).exec();
     Err(CliError::new(match error.kind() {

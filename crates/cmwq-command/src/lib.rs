@@ -1,10 +1,12 @@
 //! What the commands `cmwq` and `cmwq-nbd` share: how they fail, how they print, their man pages and completions.
 //!
 //! It goes with the commands, and changes with them.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod cli_error;
 pub mod generate;
+mod number;
 pub mod output;
 
 pub use cli_error::CliError;
+pub use number::whole;

@@ -33,6 +33,16 @@ struct Client {
     tracer: Tracer,
 }
 
+impl Client {
+    /// Whether nobody is left to take an answer.
+    fn is_gone(&self) -> bool {
+        // The poll reports a hang-up even if it is not requested.
+        let mut fd = [PollFd::new(&self.connection.socket, PollFlags::empty())];
+        let polled = poll(&mut fd, Some(&Timespec::default()));
+        self.connection.is_abandoned() || polled.is_ok() && fd[0].revents().contains(PollFlags::HUP)
+    }
+}
+
 pub(crate) struct Server {
     listener: UnixListener,
     http: Option<TcpListener>,
@@ -139,15 +149,8 @@ impl Server {
     fn wait(&mut self) -> Vec<Source> {
         let now = Instant::now();
         let mut due = self.ticks.next;
-        let mut sources = vec![Source::Stop, Source::Listener];
-        let mut fds = vec![
-            PollFd::new(&self.stop, PollFlags::IN),
-            PollFd::new(&self.listener, PollFlags::IN),
-        ];
-        if let Some(http) = &self.http {
-            sources.push(Source::Http);
-            fds.push(PollFd::new(http, PollFlags::IN));
-        }
+        let mut sources = vec![Source::Stop];
+        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
         let all_until = self.allowance.until(now);
         for (at, client) in self.clients.iter_mut().enumerate() {
             if client.connection.has_request() {
@@ -167,6 +170,13 @@ impl Server {
                 sources.push(Source::HttpClient(at));
                 fds.push(fd);
             }
+        }
+        // Behind the clients, which `accept` may drop: their numbers change.
+        sources.push(Source::Listener);
+        fds.push(PollFd::new(&self.listener, PollFlags::IN));
+        if let Some(http) = &self.http {
+            sources.push(Source::Http);
+            fds.push(PollFd::new(http, PollFlags::IN));
         }
         let timeout = due.saturating_duration_since(now);
         let timeout = Timespec {
@@ -209,6 +219,9 @@ impl Server {
                 }
             }
             if self.clients.len() >= MOST_CLIENTS {
+                self.clients.retain(|client| !client.is_gone());
+            }
+            if self.clients.len() >= MOST_CLIENTS {
                 self.counts.crowded_out += 1;
                 if !self.make_room(now) {
                     let why = format!("{MOST_CLIENTS} clients are connected already");
@@ -248,6 +261,7 @@ impl Server {
             if socket.set_nonblocking(true).is_err() {
                 continue;
             }
+            self.http_clients.retain(|client| !client.is_abandoned());
             if self.http_clients.len() >= MOST_HTTP_CLIENTS {
                 self.counts.crowded_out += 1;
                 turn_away(&socket, &http::response(503, "too many clients\n"));
@@ -370,4 +384,27 @@ fn line_of(reply: &crate::protocol::Reply) -> Vec<u8> {
     let mut line = serde_json::to_vec(reply).unwrap_or_default();
     line.push(b'\n');
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_that_have_closed_take_no_ones_place() {
+        let path = std::env::temp_dir().join(format!("cmwq-closed-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let stop = listener.try_clone().expect("a descriptor").into();
+        let mut server = Server::new(listener, None, stop).expect("a socket");
+        let connect = || UnixStream::connect(&path).expect("it listens");
+        let clients: Vec<_> = (0..MOST_CLIENTS).map(|_| connect()).collect();
+        server.accept(Instant::now());
+        assert_eq!(server.clients.len(), MOST_CLIENTS);
+        drop(clients);
+        let _one_more = connect();
+        std::fs::remove_file(&path).expect("its file");
+        server.accept(Instant::now());
+        assert_eq!(server.clients.len(), 1);
+        assert_eq!(server.counts.crowded_out, 0);
+    }
 }

@@ -1,8 +1,7 @@
 //! The command `explore`.
 
-use crate::whole;
 use clap::Args;
-use cmwq_command::{CliError, output};
+use cmwq_command::{CliError, output, whole};
 use cmwq_sim::explore::program::{FaultSet, Program};
 use cmwq_sim::explore::{Case, Runner, Verdict, shrink};
 use std::io::{self, Write};

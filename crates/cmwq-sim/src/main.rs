@@ -18,9 +18,7 @@ use cmwq_command::{CliError, output};
 use cmwq_sim::kernel::Latencies;
 use cmwq_sim::published::{P50_FACTOR, Role, Row};
 use serde::{Deserialize, Serialize};
-use std::fmt::Display;
 use std::process::ExitCode;
-use std::str::FromStr;
 
 /// A run's addresses, and so its cache lines, depend on nothing else.
 #[global_allocator]
@@ -121,18 +119,6 @@ fn main() -> ExitCode {
 /// A line on standard error.
 pub(crate) fn warn(message: impl std::fmt::Display) {
     output::warn("cmwq-sim", message);
-}
-
-/// Reads an option that is a whole number of this range.
-pub(crate) fn whole<T>(least: T, most: T) -> impl Fn(&str) -> Result<T, String> + Clone
-where
-    T: FromStr + PartialOrd + Display + Copy,
-{
-    move |text| {
-        let number = text.parse().ok();
-        let allowed = number.filter(|number| (least..=most).contains(number));
-        allowed.ok_or_else(|| format!("it must be a whole number from {least} to {most}"))
-    }
 }
 
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {

@@ -230,6 +230,18 @@ fn output_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
+fn a_closed_standard_output_is_an_error() {
+    let output = Command::new("sh")
+        .args(["-c", "exec \"$0\" --help >&-"])
+        .arg(env!("CARGO_BIN_EXE_cmwq-sim"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("it is closed"), "{said}");
+}
+
+#[test]
 fn a_reader_that_goes_away_ends_the_command_quietly() {
     for arguments in [
         &["sim", "--help"][..],

@@ -48,5 +48,5 @@ pub use scope::{Chunks, Scope, scope};
 pub use system::{SystemQueue, SystemWorkqueue, run_on_cpu, run_on_each_cpu};
 pub use task::abort::AbortOnDrop;
 pub use task::control::{DisableGuard, WorkBusy};
-pub use task::join::{JoinError, JoinHandle};
+pub use task::join::{JoinError, JoinHandle, PanicPayload};
 pub use task::queued::{Moved, Queued};

@@ -321,8 +321,13 @@ static inline void cmwq_rcu_work_ready(struct rcu_head *head)
 /* Queues it when all read-side sections that have begun have ended. It is pending meanwhile. */
 static inline bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *rwork)
 {
+	static char cmwq_said;
 	/* A year: callbacks come before. */
-	if (!cmwq_queue_delayed_work_ns(cmwq_of_workqueue(wq), cmwq_of_delayed(&rwork->cmwq_dwork), 31536000000000000ull))
+	int fate = cmwq_try_queue_delayed_work_ns(cmwq_of_workqueue(wq), cmwq_of_delayed(&rwork->cmwq_dwork), 31536000000000000ull);
+
+	if (fate == CMWQ_QUEUED_DISABLED && !__atomic_test_and_set(&cmwq_said, __ATOMIC_RELAXED))
+		fprintf(stderr, "queue_rcu_work: the item is disabled, which an rcu_work must not be: it is not queued\n");
+	if (fate != CMWQ_QUEUED_ACCEPTED)
 		return false;
 #if defined(CMWQ_TSAN) || defined(CMWQ_VALGRIND)
 	/* The callback before has read it, and the item was queued since. */

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Format, ProcessArgs, refused};
 use crate::output;
-use cmwq_command::CliError;
+use cmwq_command::{CliError, whole};
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -143,7 +143,7 @@ pub(crate) struct ParamArgs {
     process: ProcessArgs,
 
     /// The engine, where the process has several
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     engine: Option<u64>,
 
     /// The parameter, and its new value [default: show all]

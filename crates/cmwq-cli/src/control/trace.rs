@@ -14,7 +14,7 @@ use super::chrome::Trace;
 use super::{ProcessArgs, refused};
 use crate::out_file::OutFile;
 use crate::{output, signals};
-use cmwq_command::CliError;
+use cmwq_command::{CliError, whole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     seconds: String,
 
     /// Events that each thread's buffer holds; it is emptied about every 100 ms
-    #[arg(long, value_name = "N", default_value_t = 16 * 1024)]
+    #[arg(long, value_name = "N", default_value_t = 16 * 1024, allow_hyphen_values = true, value_parser = whole(1, MAX_TRACE_EVENTS))]
     events: usize,
 
     /// The file to write; -: standard output
@@ -74,12 +74,6 @@ fn duration(text: &str) -> Result<Duration, CliError> {
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let duration = duration(&args.seconds)?;
-    if !(1..=MAX_TRACE_EVENTS).contains(&args.events) {
-        return Err(CliError::new(format!(
-            "--events: \"{}\" is not possible: it must be a whole number from 1 to {MAX_TRACE_EVENTS}",
-            args.events
-        )));
-    }
     let to_stdout = args.output.as_os_str() == "-";
     let mut client = args.process.connect()?;
     let file = match to_stdout {

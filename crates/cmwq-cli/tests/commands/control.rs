@@ -445,13 +445,12 @@ fn every_command_has_an_example_and_refuses_what_it_does_not_know() {
     std::fs::write(&file, "precious").expect("writable");
     refuse();
     assert_eq!(std::fs::read_to_string(&file).expect("there"), "precious");
-    let events = ["0", "262145"].map(|count| ["--events", count]);
-    for bad in [
-        events[0],
-        events[1],
-        ["--seconds", "0"],
-        ["--seconds", "nan"],
-    ] {
+    for bad in ["0", "262145", "-1", "x", ""] {
+        let line = served.refused(&["trace", "-p", "PID", "-o", "-", "--events", bad]);
+        let named = format!("'{bad}' for '--events <N>': it must be a whole number from 1 to");
+        assert!(line.contains(&named), "{line}");
+    }
+    for bad in [["--seconds", "0"], ["--seconds", "nan"]] {
         let line = served.refused(&[&["trace", "-p", "PID", "-o", "-"], &bad[..]].concat());
         assert!(line.contains(bad[0]), "{line}");
     }

@@ -350,6 +350,29 @@ fn every_bad_argument_is_refused_in_one_line_that_names_it() {
 }
 
 #[test]
+fn a_closed_standard_output_is_an_error() {
+    for arguments in [
+        &["topology"][..],
+        &["--help"],
+        &["completions", "bash"],
+        &["sim", "--synthetic", "core:2"],
+    ] {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$0\" \"$@\" >&-"]);
+        let line = refused(command.arg(env!("CARGO_BIN_EXE_cmwq")).args(arguments));
+        assert!(line.contains("standard output: it is closed"), "{line}");
+    }
+    // Not so a process that writes nothing to it.
+    let mut null = cmwq(&["topology"]);
+    assert!(
+        null.stdout(Stdio::null())
+            .status()
+            .expect("it starts")
+            .success()
+    );
+}
+
+#[test]
 fn every_bad_variable_is_refused_in_one_line_that_names_it() {
     for (name, value, named) in [
         ("CMWQ_TOPOLOGY", "/no/such/dir", "\"/no/such/dir\""),

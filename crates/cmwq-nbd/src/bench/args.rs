@@ -46,15 +46,15 @@ pub(crate) struct Args {
     peers: Option<String>,
 
     /// Runs of each measurement, in turns [default: 3]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
     runs: Option<String>,
 
     /// Seconds of each single measurement [default: 5]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
     runtime: Option<String>,
 
     /// Size of the disk [default: 512M]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
 
     /// text or json [default: text]

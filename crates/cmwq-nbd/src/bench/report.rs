@@ -8,8 +8,8 @@ pub(super) struct Spread {
     pub(super) median: f64,
     pub(super) min: f64,
     pub(super) max: f64,
-    /// Standard deviation of the sample; 0 for a single run.
-    pub(super) stddev: f64,
+    /// Standard deviation of the sample; a single run has none.
+    pub(super) stddev: Option<f64>,
 }
 
 impl Spread {
@@ -25,11 +25,7 @@ impl Spread {
             median: f64::midpoint(sorted[(n - 1) / 2], sorted[n / 2]),
             min,
             max,
-            stddev: if n > 1 {
-                (squares / (n - 1) as f64).sqrt()
-            } else {
-                0.0
-            },
+            stddev: (n > 1).then(|| (squares / (n - 1) as f64).sqrt()),
         })
     }
 }
@@ -132,10 +128,10 @@ mod tests {
     fn spreads() {
         assert_eq!(Spread::of(&[]), None);
         let one = Spread::of(&[3.0]).unwrap();
-        assert_eq!((one.median, one.stddev), (3.0, 0.0));
+        assert_eq!((one.median, one.stddev), (3.0, None));
         let four = Spread::of(&[4.0, 1.0, 2.0, 3.0]).unwrap();
         assert_eq!((four.median, four.min, four.max), (2.5, 1.0, 4.0));
-        assert!((four.stddev - 1.290_994_4).abs() < 1e-6);
+        assert!((four.stddev.unwrap() - 1.290_994_4).abs() < 1e-6);
     }
 
     #[test]
@@ -144,6 +140,6 @@ mod tests {
         let delta = outcome(&[110.0, 220.0])
             .against(&outcome(&[100.0, 200.0]))
             .unwrap();
-        assert!((delta.median - 10.0).abs() < 1e-9 && delta.stddev < 1e-9);
+        assert!((delta.median - 10.0).abs() < 1e-9 && delta.stddev.unwrap() < 1e-9);
     }
 }

@@ -1,7 +1,8 @@
 //! Starting and stopping the servers.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -99,7 +100,11 @@ impl Workspace {
         let mut key = [0; 64];
         File::open("/dev/urandom")
             .and_then(|mut random| random.read_exact(&mut key))
-            .and_then(|()| std::fs::write(self.path("key"), key))
+            .and_then(|()| {
+                let mut options = OpenOptions::new();
+                let file = options.write(true).create_new(true).mode(0o600);
+                file.open(self.path("key"))?.write_all(&key)
+            })
             .map_err(|error| CliError::new(format!("cannot make a key: {error}")))
     }
 

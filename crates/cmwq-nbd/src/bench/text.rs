@@ -76,11 +76,15 @@ fn table_text(table: &Table) -> String {
 /// Median and standard deviation, as the published tables have them.
 pub(super) fn plus_minus(spread: Option<Spread>, digits: usize, unit: &str) -> String {
     spread.map_or_else(String::new, |spread| {
-        format!(
-            "{:.digits$}{unit} ±{:.digits$}",
-            spread.median, spread.stddev
-        )
+        let deviation = deviation(spread, digits);
+        format!("{:.digits$}{unit}{deviation}", spread.median)
     })
+}
+
+/// Nothing of a single run.
+fn deviation(spread: Spread, digits: usize) -> String {
+    let text = |stddev| format!(" ±{stddev:.digits$}");
+    spread.stddev.map_or_else(String::new, text)
 }
 
 /// Against the first, run by run; a `~` where the runs disagree on which is faster.
@@ -91,10 +95,21 @@ pub(super) fn delta(outcome: &Outcome, first: &Outcome) -> String {
     outcome.against(first).map_or_else(String::new, |delta| {
         let disagree = delta.min < 0.0 && delta.max > 0.0;
         format!(
-            "{}{:+.1}% ±{:.1}",
+            "{}{:+.1}%{}",
             if disagree { "~" } else { "" },
             delta.median,
-            delta.stddev
+            deviation(delta, 1)
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_run_has_no_deviation() {
+        assert_eq!(plus_minus(Spread::of(&[2.0]), 1, "%"), "2.0%");
+        assert_eq!(plus_minus(Spread::of(&[1.0, 3.0]), 1, ""), "2.0 ±1.4");
+    }
 }

@@ -25,7 +25,7 @@ const MAX_NAME: usize = 256;
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(after_help = "Examples:
   cmwq-nbd serve --memory 1G --socket /tmp/disk.sock
-  head -c 64 /dev/urandom > key; truncate --size 1G disk.img
+  head -c 64 /dev/urandom >key; chmod 600 key; truncate --size 1G disk.img
   cmwq-nbd serve disk.img --cipher aes-xts-plain64 --key-file key --socket /tmp/disk.sock
   nbdinfo 'nbd+unix:///?socket=/tmp/disk.sock'")]
 pub(crate) struct Args {
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     file: Option<PathBuf>,
 
     /// Serve SIZE bytes of memory instead, lost when the server ends; K, M, G and T are powers of 1024
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<String>,
 
     /// Read and write the file by io_uring: no worker waits for the disk
@@ -54,7 +54,12 @@ pub(crate) struct Args {
     key_file: Option<PathBuf>,
 
     /// Bytes that are encrypted together: 512 or 4096 [default: 512]
-    #[arg(long, value_name = "BYTES", requires = "cipher")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        requires = "cipher",
+        allow_hyphen_values = true
+    )]
     sector_size: Option<String>,
 
     /// Listen at a Unix socket; only its owner may connect
@@ -85,15 +90,15 @@ pub(crate) struct Args {
     strict: bool,
 
     /// Requests in work at a time, shared out to the NUMA nodes [default: 1024]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
     max_active: Option<String>,
 
     /// Cores in a cache shard, about [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
-    #[arg(long, value_name = "CORES")]
+    #[arg(long, value_name = "CORES", allow_hyphen_values = true)]
     shard_size: Option<String>,
 
     /// Clients at a time [default: 256]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
     connections: Option<String>,
 
     /// Serve the control endpoint, for `cmwq top`, `get`, `set` and the like (also with CMWQ_CONTROL=1)

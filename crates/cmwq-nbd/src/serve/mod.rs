@@ -4,7 +4,10 @@ mod activation;
 mod args;
 mod signals;
 
+use std::fs::{Metadata, metadata};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use cmwq::{Engine, Workqueue};
@@ -36,6 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     // Before signals are blocked: a key that comes through a pipe may never come.
     let cipher = options.key_file.as_deref().map(Key::read).transpose();
     let key = cipher.map_err(|error| CliError::new(format!("--key-file: {error}")))?;
+    options.key_file.as_deref().map(warn_of_readers);
     // Before any thread is made: all inherit what this one blocks.
     let signals = Signals::block().map_err(CliError::new)?;
     let _control = match args.control {
@@ -85,6 +89,17 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     server
         .stop()
         .map_err(|error| CliError::new(format!("cannot sync {}: {error}", options.name)))
+}
+
+/// A key that every user can read is used all the same, as by cryptsetup.
+fn warn_of_readers(key_file: &Path) {
+    let others = |file: Metadata| file.is_file() && file.mode() & 0o004 != 0;
+    if metadata(key_file).is_ok_and(others) {
+        let path = key_file.display();
+        crate::warn(format_args!(
+            "--key-file: every user can read {path}, and so decipher the disk: chmod 600 {path}"
+        ));
+    }
 }
 
 fn store(options: &Options) -> Result<Box<dyn Store>, CliError> {

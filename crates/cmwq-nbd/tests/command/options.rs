@@ -3,7 +3,9 @@
 use super::served::{Served, key_file, path, terminate};
 use crate::common::{Client, Deadline, Dir, pattern};
 use cmwq_nbd::protocol::command;
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -29,7 +31,6 @@ fn stopping_answers_what_is_in_flight_and_removes_the_socket() {
 
 #[test]
 fn the_socket_is_its_owners_and_the_key_is_told_nobody() {
-    use std::os::unix::fs::PermissionsExt;
     let served = Served::encrypted(1 << 20);
     let mode = std::fs::metadata(served.socket())
         .unwrap()
@@ -95,6 +96,18 @@ fn bad_options_are_refused_in_one_line() {
         &["--key-file", path(&key)],
     ];
     assert!(refused(&halves.concat()).contains("multiple of --sector-size, 4096"));
+    // A key that every user can read is used, with a line that says so.
+    std::fs::set_permissions(&key, Permissions::from_mode(0o604)).unwrap();
+    let done = Command::new(env!("CARGO_BIN_EXE_cmwq-nbd"))
+        .args(halves.concat())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8(done.stderr).unwrap();
+    let lines: Vec<&str> = errors.lines().collect();
+    assert!(
+        matches!(lines[..], [warning, refusal] if warning.contains("chmod 600") && refusal.contains("multiple")),
+        "{errors}"
+    );
     let both = at(&["--io-uring"]);
     assert!(
         both.contains("--memory") && both.contains("--io-uring"),
@@ -102,6 +115,33 @@ fn bad_options_are_refused_in_one_line() {
     );
     let served = Served::start(Dir::new(), &["--memory", "1M"]);
     assert!(at(&["--socket", path(&served.socket())]).contains("another server"));
+    let negative = at(&["--max-active", "-1"]) + &refused(&["serve", "--memory", "-1"]);
+    for part in [
+        "\"-1\" is not possible",
+        "from 1 to",
+        "\"-1\" is not a size",
+    ] {
+        assert!(negative.contains(part), "{negative}");
+    }
+}
+
+#[test]
+fn a_closed_standard_output_is_an_error() {
+    for arguments in [
+        &["--help"][..],
+        &["serve", "--memory", "1M", "--listen", "127.0.0.1:0"],
+    ] {
+        let _deadline = Deadline::long("closed output");
+        let output = Command::new("sh")
+            .args(["-c", "exec \"$0\" \"$@\" >&-"])
+            .arg(env!("CARGO_BIN_EXE_cmwq-nbd"))
+            .args(arguments)
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains("it is closed"), "{errors}");
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The command, serving, and other programs on it. What is not installed is skipped, with a line that says so.
 
 use crate::common::{Deadline, Dir, pattern};
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -135,6 +137,7 @@ pub(super) fn terminate(child: &Child) {
 pub(super) fn key_file(dir: &Dir) -> PathBuf {
     let key = dir.file("key");
     std::fs::write(&key, pattern(12345, 64, 77)).unwrap();
+    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
     key
 }
 

@@ -212,3 +212,33 @@ fn the_picture_has_the_layers() {
         .collect();
     assert_eq!(picture, layers);
 }
+
+#[test]
+fn every_script_has_a_help_with_an_example_and_refuses_unknown_options() {
+    let files = files(root());
+    let scripts = files.iter().filter(|path| {
+        path.starts_with("scripts/") || path.starts_with(".ci/") || path.ends_with("/install")
+    });
+    let scripts: Vec<_> = scripts.collect();
+    assert!(scripts.len() >= 20, "{scripts:?}");
+    for path in scripts {
+        let run = |option| {
+            let script = std::process::Command::new(root().join(path))
+                .arg(option)
+                .output();
+            let output = script.expect("a script");
+            (
+                output.status.code(),
+                String::from_utf8_lossy(&output.stdout).into_owned(),
+            )
+        };
+        assert_eq!(run("--no-such-option").0, Some(2), "{path}");
+        let (status, help) = run("--help");
+        assert_eq!(status, Some(0), "{path}");
+        // The one without options needs none.
+        assert!(
+            help.contains("xample") || path == ".ci/run",
+            "{path}: {help}"
+        );
+    }
+}

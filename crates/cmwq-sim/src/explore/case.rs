@@ -311,7 +311,7 @@ fn issue(program: &Program, topology: &Topology, world: &Arc<World>, state: &Arc
                         fork(Issuer::new(world), &topology, faults, &state);
                     });
                     if let Err(JoinError::Panicked(panic)) = forks.join() {
-                        resume_unwind(panic);
+                        resume_unwind(panic.into_inner());
                     }
                 } else if forks_after == Some(done) {
                     issuer = fork(issuer, &topology, faults, &state);

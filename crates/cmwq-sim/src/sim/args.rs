@@ -1,8 +1,9 @@
 //! The options.
 
 use super::machine;
-use crate::{Format, LoopName, whole};
+use crate::{Format, LoopName};
 use clap::{Args, ValueEnum};
+use cmwq_command::whole;
 use cmwq_sim::kernel::{Rows, WakeOrder};
 use cmwq_sim::pods::Scope;
 use cmwq_simulated::affinity::AffinityScope;

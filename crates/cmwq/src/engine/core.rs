@@ -303,15 +303,13 @@ impl Engine {
     }
 
     fn group_of(&self, table: &mut PoolTable, key: &PoolKey) -> Arc<Group<Pool>> {
-        let Some(effective) = &key.effective else {
+        let Some(name) = group_name(key) else {
             return Group::new();
         };
-        let name = (key.nice, effective.clone(), key.threads.clone());
         if let Some(group) = table.groups.get(&name).and_then(Weak::upgrade) {
             return group;
         }
         let group = Group::new();
-        table.groups.retain(|_, group| group.strong_count() > 0);
         table.groups.insert(name, Arc::downgrade(&group));
         group
     }
@@ -334,6 +332,12 @@ impl Engine {
         table.pools.remove(&key);
         let stats = pool.lock().stats();
         table.retired.add(stats);
+        let group = pool.group();
+        let mut others = table.pools.values();
+        let is_used = others.any(|entry| Arc::ptr_eq(entry.pool.group(), group));
+        // Dropped without the lock: hooks of threads, which may be the last of their kind, belong to the name.
+        let name = group_name(&key).filter(|_| !is_used);
+        let _unused = name.and_then(|name| table.groups.remove_entry(&name));
         drop(table);
         pool.group().leave(pool);
         Registry::process().remove(pool);
@@ -353,6 +357,12 @@ impl Engine {
             queue.set_frozen(true);
         }
     }
+}
+
+/// `None`: the pool is in no group with others.
+fn group_name(key: &PoolKey) -> Option<GroupName> {
+    let effective = key.effective.clone()?;
+    Some((key.nice, effective, key.threads.clone()))
 }
 
 impl std::fmt::Debug for Engine {

@@ -75,7 +75,8 @@ impl Engine {
 fn stall_report(stalled: &[Stall], dump: &Dump) -> String {
     let mut text = String::new();
     for &(list, ns) in stalled {
-        let seconds = ns as f64 / 1e9;
+        // The watchdog has suspected it for `ns`: the monitor may have seen it from the beginning.
+        let seconds = dump.hung_ns(list).map_or(ns, |hung| hung.max(ns)) as f64 / 1e9;
         let pool = dump.describe(list.pool());
         let why = dump.why_it_waits(list);
         // Writing to a string cannot fail.

@@ -13,8 +13,8 @@ pub enum Assumption {
     Cores,
     /// No cache of any CPU: a substitute stands for the last-level caches.
     Caches(Substitute),
-    /// No cache of any CPU of some cores, but caches of others: each of those cores has a last-level cache of its own.
-    SomeCaches,
+    /// No cache of some cores, but caches of others: a substitute stands for the last-level caches of those cores.
+    SomeCaches(Substitute),
     /// No nodes: all CPUs are on one.
     Nodes,
 }
@@ -47,7 +47,13 @@ impl fmt::Display for Assumption {
             Self::Caches(Substitute::Core) => {
                 "no cache information: each core is taken for a last-level cache"
             }
-            Self::SomeCaches => {
+            Self::SomeCaches(Substitute::Package) => {
+                "no cache information of some cores: those of a package are taken to share a last-level cache"
+            }
+            Self::SomeCaches(Substitute::Node) => {
+                "no cache information of some cores: those of a node are taken to share a last-level cache"
+            }
+            Self::SomeCaches(Substitute::Core) => {
                 "no cache information of some cores: each of them is taken for a last-level cache"
             }
             Self::Nodes => "no nodes: all CPUs are taken to be on node 0",

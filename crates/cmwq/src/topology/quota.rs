@@ -1,11 +1,11 @@
-//! The CPU quota of the process: the CPU time of its cgroup and of all groups above it, as seen from inside a container.
+//! The CPU quota of the process: the CPU time of its cgroup (threads may have groups of their own: that of the calling one) and of all groups above it, as seen from inside a container.
 //!
 //! These files are read below a root folder, which stands for `/` (`v2` for the unified hierarchy, `v1` for the `cpu` controller's own
 //! hierarchy; both are read, and a missing file sets no limit):
 //!
 //! ```text
 //! ROOT/
-//! ├── proc/self/cgroup             0::/app/web            v2
+//! ├── proc/thread-self/cgroup      0::/app/web            v2; without this file: proc/self/cgroup
 //! │                                4:cpu,cpuacct:/app     v1
 //! ├── proc/self/mountinfo          … / /sys/fs/cgroup … - cgroup2 …
 //! └── sys/fs/cgroup/app/web/
@@ -89,7 +89,7 @@ impl GroupLimit {
 }
 
 impl CpuQuota {
-    /// Reads the quota of the calling process. Files that cannot be read or understood set no limit.
+    /// Reads the quota of the calling process; where its threads are in groups of their own (threaded cgroups), of the calling thread. Files that cannot be read or understood set no limit.
     #[must_use]
     pub fn detect() -> Self {
         #[cfg(cmwq_sim)]
@@ -244,7 +244,7 @@ impl Hierarchy {
         }
     }
 
-    /// The process's path in the hierarchy, from `/proc/self/cgroup`.
+    /// The path in the hierarchy, from `/proc/thread-self/cgroup`.
     fn path_in(self, cgroup: &str) -> Option<PathBuf> {
         cgroup.lines().find_map(|line| {
             let (id, rest) = line.split_once(':')?;
@@ -326,7 +326,9 @@ fn unescape(text: &str) -> String {
 
 /// The process's group in each hierarchy that exists.
 fn own_groups(root: &Path) -> Vec<Group> {
-    let cgroup = read(&root.join("proc/self/cgroup"));
+    // A new thread is in its creator's group, so workers are in that of the engine's threads.
+    let of_thread = read(&root.join("proc/thread-self/cgroup"));
+    let cgroup = of_thread.or_else(|| read(&root.join("proc/self/cgroup")));
     let mountinfo = read(&root.join("proc/self/mountinfo")).unwrap_or_default();
     let mounts: Vec<Mount> = mountinfo.lines().filter_map(Mount::parse).collect();
     let group = |hierarchy: Hierarchy| {

@@ -98,7 +98,7 @@ impl<'scope> Scope<'scope, '_> {
             }
             let failed: Box<dyn Any + Send> = match handle.join_by(Some(&mut waiter)) {
                 Ok(()) => continue,
-                Err(JoinError::Panicked(payload)) => payload,
+                Err(JoinError::Panicked(payload)) => payload.into_inner(),
                 Err(error) if all => Box::new(error.to_string()),
                 Err(_) => continue,
             };

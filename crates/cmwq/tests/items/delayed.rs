@@ -1,9 +1,9 @@
 //! Delayed work: never early, modified, cancelled, flushed, in any number.
 
 use crate::harness::{Deadline, engine};
-use cmwq::{Completion, DelayedWork, Workqueue};
+use cmwq::{Completion, DelayedWork, WorkerThreads, Workqueue};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -110,4 +110,35 @@ fn a_million_timers_are_armed_and_cancelled() {
     }
     wq.flush().unwrap();
     assert!(items.iter().all(|work| !work.is_pending()));
+}
+
+/// Says on which thread it is dropped.
+struct Dropped(mpsc::Sender<Option<String>>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        let name = std::thread::current().name().map(str::to_owned);
+        self.0.send(name).expect("the test waits");
+    }
+}
+
+/// All timers would wait for a hook's destructor.
+#[test]
+fn the_timer_thread_does_not_drop_a_queue_of_which_its_timer_is_left() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("what is left", &engine);
+    let (sender, dropped) = mpsc::channel();
+    let said = Dropped(sender);
+    let threads = WorkerThreads::new().on_start(move |_| {
+        let _ = &said;
+    });
+    let wq = engine.workqueue("gone").worker_threads(threads).build();
+    let wq = wq.expect("a queue");
+    let (runs, work) = counter();
+    let soon = Duration::from_millis(50);
+    assert!(wq.queue_delayed(&work, soon).is_accepted());
+    drop(wq);
+    let on = dropped.recv().expect("it is dropped");
+    assert_ne!(on.as_deref(), Some("cmwq-timer"));
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
 }

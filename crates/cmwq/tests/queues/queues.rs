@@ -36,8 +36,17 @@ fn spawn_returns_the_value_and_the_panic() {
         .spawn(|| -> u32 { panic!("no such thing") })
         .join()
         .unwrap_err();
-    assert!(matches!(error, JoinError::Panicked(_)));
     assert!(error.to_string().contains("no such thing"));
+    // As `?` needs it in a function that returns such a box.
+    let error: Box<dyn std::error::Error + Send + Sync> = error.into();
+    let Ok(error) = error.downcast::<JoinError>() else {
+        panic!("another error")
+    };
+    let JoinError::Panicked(payload) = *error else {
+        panic!("{error}")
+    };
+    assert_eq!(payload.downcast_ref(), Some(&"no such thing"));
+    assert!(payload.into_inner().is::<&str>());
     assert_eq!(
         wq.spawn(|| 1).join().unwrap(),
         1,

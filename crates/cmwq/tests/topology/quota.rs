@@ -323,3 +323,17 @@ fn this_process_has_a_quota_or_none() {
         assert!(Path::new(&limit.group).is_dir());
     }
 }
+
+#[test]
+fn a_thread_in_a_group_of_its_own_has_that_groups_quota() {
+    // Threaded: the main thread is in another one.
+    let root = FakeRoot::unified("/app/main", "/");
+    root.write("sys/fs/cgroup/app/main/cpu.max", "50000 100000\n");
+    root.write("sys/fs/cgroup/app/workers/cpu.max", "150000 100000\n");
+    root.write("sys/fs/cgroup/app/cpu.max", "max 100000\n");
+    let main = tightest(50_000, 100_000, "/sys/fs/cgroup/app/main");
+    assert_eq!(root.limit(), main);
+    root.write("proc/thread-self/cgroup", "0::/app/workers\n");
+    let own = tightest(150_000, 100_000, "/sys/fs/cgroup/app/workers");
+    assert_eq!(root.limit(), own);
+}

@@ -68,11 +68,15 @@ fn in_place_of_caches_that_nobody_tells_of_are_packages() {
         lists(shards),
         ["0-3,16-19", "4-7,20-23", "8-11,24-27", "12-15,28-31"]
     );
-    // One cache that is known is enough: then the tree tells of caches.
-    tree.cache(5, L3, "0-7,16-23");
+    // The caches of some CPUs: the list names others, and the package is what the CPUs that are left have in common.
+    tree.cache(5, L3, "4-7,20-23");
     let m = tree.topology();
-    assert_eq!(m.assumed(), [Assumption::SomeCaches]);
-    assert_eq!(lists(m.llcs())[..2], ["0,16", "1,17"]);
+    assert_eq!(m.assumed(), [Assumption::SomeCaches(Substitute::Package)]);
+    assert_eq!(
+        m.assumed()[0].to_string(),
+        "no cache information of some cores: those of a package are taken to share a last-level cache"
+    );
+    assert_eq!(lists(m.llcs()), ["0-3,16-19", "4-7,20-23", "8-15,24-31"]);
     // Of one CPU of each core.
     (0..16).for_each(|cpu| tree.cache(cpu, L3, "0-31"));
     assert_eq!(tree.topology().assumed(), []);

@@ -21,16 +21,16 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
     /// Runs of each; medians, least and greatest of them are printed.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 5, allow_hyphen_values = true, value_parser = whole(1, 1000))]
     pub(crate) runs: u32,
     /// Numbers of issuers instead of each loop's own.
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_parser = whole(1, 1024))]
     pub(crate) issuers: Vec<u32>,
     /// Measured time of a run, in milliseconds.
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..=600_000))]
+    #[arg(long, default_value_t = 1000, allow_hyphen_values = true, value_parser = whole(10, 600_000))]
     pub(crate) time_ms: u32,
     /// How often a run is tried again if others used the CPUs meanwhile; the least disturbed counts.
-    #[arg(long, value_name = "TIMES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_name = "TIMES", default_value_t = 2, allow_hyphen_values = true, value_parser = whole(0, 100))]
     pub(crate) again: u32,
     /// One short run of each, with fewer issuers: that all works, not how fast it is.
     #[arg(long)]
@@ -50,6 +50,15 @@ pub(crate) struct Args {
     /// Say which peers there are, and measure nothing.
     #[arg(long)]
     pub(crate) list: bool,
+}
+
+/// Reads an option that is a whole number of this range.
+fn whole(least: u32, most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    move |text| {
+        let number = text.parse().ok();
+        let allowed = number.filter(|number| (least..=most).contains(number));
+        allowed.ok_or_else(|| format!("it must be a whole number from {least} to {most}"))
+    }
 }
 
 /// A loop.
@@ -237,6 +246,20 @@ mod tests {
         for lap in Lap::value_variants() {
             let named = args(&["--loops", lap.name()]).loops;
             assert!(named == [*lap], "{}", lap.name());
+        }
+    }
+
+    #[test]
+    fn a_number_out_of_range_is_refused_with_what_is_allowed() {
+        for option in ["--runs", "--issuers", "--time-ms", "--again"] {
+            for bad in ["", "-1", "x", "1.5", "4294967296"] {
+                let refused = Args::try_parse_from(["run", option, bad]).err();
+                let error = refused.expect("must be refused").to_string();
+                assert!(
+                    error.contains(&format!("'{bad}'")) && error.contains("a whole number from"),
+                    "{error}"
+                );
+            }
         }
     }
 

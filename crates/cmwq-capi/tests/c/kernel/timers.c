@@ -174,6 +174,9 @@ static void grace_periods(void)
 	struct workqueue_struct *wq = alloc_workqueue("rcu", WQ_UNBOUND, 0);
 	struct task_struct *readers[2], *task;
 	struct rcu_work rwork;
+	FILE *usual = stderr;
+	char *said;
+	size_t len;
 	int i;
 
 	RCU_INIT_POINTER(config, make(1));
@@ -219,6 +222,17 @@ static void grace_periods(void)
 		flush_rcu_work(&rwork);
 	}
 	CHECK(ran == 201 && kthread_stop(task) == 0);
+
+	/* A disabled one is refused, with one line. */
+	disable_work(&rwork.work);
+	stderr = open_memstream(&said, &len);
+	for (i = 0; i < 2; i++)
+		CHECK(!queue_rcu_work(wq, &rwork));
+	fclose(stderr);
+	stderr = usual;
+	CHECK(strstr(said, "disabled") && strchr(said, '\n') == said + len - 1);
+	free(said);
+	enable_work(&rwork.work);
 	destroy_workqueue(wq);
 }
 

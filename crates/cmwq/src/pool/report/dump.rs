@@ -41,6 +41,13 @@ impl Dump {
         }
     }
 
+    /// For how long the pool of a worklist has started nothing, as far as threads have seen that.
+    pub(crate) fn hung_ns(&self, list: WaitList) -> Option<u64> {
+        let pool = self.pools.iter().find(|pool| pool.state.id == list.pool());
+        let pool = pool.filter(|_| matches!(list, WaitList::Ready(_)));
+        pool?.state.hung_ns
+    }
+
     /// Why the items of a list wait, as far as the dump tells.
     pub(crate) fn why_it_waits(&self, list: WaitList) -> String {
         let pool = self.pools.iter().find(|pool| pool.state.id == list.pool());

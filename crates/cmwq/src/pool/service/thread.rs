@@ -158,15 +158,18 @@ impl Service {
             }
             let now = clock::now_ns();
             timers.asked(asked.create, asked.cull);
+            let mut check_cpus = asked.check_cpus;
             for pool in asked.watch {
                 watch.add(pool.into_weak());
+                // Its workers may have come back from a system call: without a wake-up.
+                check_cpus |= self.cpu_checks.woke();
             }
             timers.expire(
                 now,
                 |pool| pool.get().is_some_and(|pool| pool.mayday()),
                 |pool| pool.get()?.cull(now),
             );
-            if asked.check_cpus || timers.cpu_check.is_some_and(|at| at <= now) {
+            if check_cpus || timers.cpu_check.is_some_and(|at| at <= now) {
                 let before_ns = std::mem::replace(&mut cpu_ns, clock::process_cpu_ns());
                 let busy = !watch.is_empty() || cpu_ns.saturating_sub(before_ns) >= BUSY_NS;
                 timers.cpu_check = self.check_cpus(busy).then(|| now + CPU_CHECK_NS);
@@ -263,5 +266,46 @@ impl Helper for Service {
         if self.cpu_checks.woke() {
             self.ask(|requests| requests.check_cpus = true);
         }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::pool::stubs;
+    use crate::sys::atomic::{AtomicU32, Ordering};
+
+    struct Checks(AtomicU32);
+
+    impl Maintenance for Checks {
+        fn check_cpus(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        fn watchdog(self: Arc<Self>) -> Option<u64> {
+            None
+        }
+        fn tend_slots(self: Arc<Self>, _now_ns: u64) -> Option<u64> {
+            None
+        }
+    }
+
+    /// A worker that comes back from a system call and finds items does not wake up.
+    #[test]
+    fn a_saturated_pool_requests_checks_that_rest() {
+        let service = Service::new(thread::current_binding().unwrap());
+        let checks = Arc::new(Checks(AtomicU32::new(0)));
+        let maintenance: Arc<dyn Maintenance> = checks.clone();
+        service.set_maintenance(Arc::downgrade(&maintenance));
+        service.ensure_started().unwrap();
+        // Not in a spin, which would be work of the process.
+        let until = std::time::Instant::now() + Duration::from_secs(120);
+        while service.requests.lock().sleeps_until != Some(u64::MAX) {
+            assert!(std::time::Instant::now() < until, "they do not rest");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let before = checks.0.load(Ordering::Relaxed);
+        service.watch(&stubs::pool(1022, 0));
+        stubs::eventually(|| checks.0.load(Ordering::Relaxed) > before);
+        service.stop();
     }
 }

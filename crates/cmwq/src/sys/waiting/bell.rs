@@ -91,7 +91,9 @@ mod eventfd {
             let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             let free = |slot: &Slot| !slot.taken.swap(true, Ordering::Acquire);
             let Some(index) = SLOTS.iter().position(free) else {
-                return Err(io::Error::other(format!("all {MOST} bells are in use")));
+                return Err(io::Error::other(format!(
+                    "all {MOST} eventfds that completion queues may have are in use"
+                )));
             };
             SLOTS[index].rung.store(false, Ordering::Relaxed);
             SLOTS[index].fd.store(fd.as_raw_fd(), Ordering::SeqCst);

@@ -5,7 +5,7 @@
 mod files;
 pub(in crate::topology) use files::bytes_of;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -31,8 +31,8 @@ impl Topology {
     ///
     /// Parts that may be missing, and the assumption then ([`Topology::assumed`]): `online` (`present`, or else `possible`, or else the
     /// `cpuN` directories, without the CPUs whose own `cpuN/online` says 0); the sibling lists (every CPU is a core of its own); the caches
-    /// of all CPUs (a package is a cache, or else a node is), or of one CPU (it shares the LLC of its SMT siblings, and nothing more); the
-    /// nodes (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its cache of the highest level that holds data, which may
+    /// of a CPU (it shares the LLC of its SMT siblings, or of a CPU whose list names it; those that are left share one in a package, or
+    /// else in a node); the nodes (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its cache of the highest level that holds data, which may
     /// be an L2. A cache's list that leaves out its own CPU counts as missing. Where lists contradict each other, two CPUs share only what
     /// both lists say they share. Trailing blanks and NULs of a value are ignored. A file that cannot be read or understood counts as missing
     /// ([`Topology::faults`]).
@@ -77,10 +77,7 @@ impl Topology {
         let nodes = tree.nodes(&online);
         let packages = tree.packages(&online);
         let kinds = tree.kinds(root, &online);
-        let llcs = match tree.llcs(&online, &cores) {
-            Some(llcs) => llcs,
-            None => tree.in_place_of_caches(&online, &cores, &packages, &nodes),
-        };
+        let llcs = tree.llcs(&online, &cores, &packages, &nodes);
         let faults = tree.files.into_faults()?;
         let machine = Topology {
             injected,
@@ -182,44 +179,47 @@ impl Tree {
         partition(online, |cpu| siblings.get(&cpu).unwrap_or(NO_SET))
     }
 
-    /// `None`: no CPU has cache data.
-    fn llcs(&mut self, online: &CpuSet, cores: &[CpuSet]) -> Option<Vec<CpuSet>> {
-        let mut shared = HashMap::new();
-        for cpu in online {
-            if let Some(set) = self.llc_of(cpu) {
-                shared.insert(cpu, set);
-            }
-        }
-        if shared.is_empty() {
-            return None;
-        }
-        // A CPU without cache data joins the LLC of its siblings; without one, the core is its own LLC.
-        let mut all_known = true;
-        for core in cores {
-            let known = core.iter().find_map(|cpu| shared.get(&cpu));
-            all_known &= known.is_some();
-            let assumed = known.map_or_else(|| core.clone(), |set| set.union(core));
-            for cpu in core {
-                shared.entry(cpu).or_insert_with(|| assumed.clone());
-            }
-        }
-        if !all_known {
-            self.assumed.push(Assumption::SomeCaches);
-        }
-        let shares = |cpu| shared.get(&cpu).unwrap_or(NO_SET);
-        Some(partition(online, shares))
-    }
-
-    /// The substitute for LLCs where no CPU has cache data (a masked tree, some virtual machines and boards): the packages; for CPUs
-    /// without a known package the nodes, and else the cores.
-    fn in_place_of_caches(
+    /// A CPU without cache data joins the LLC of its siblings, else that of a CPU which shares its cache with it; what is left is guessed.
+    fn llcs(
         &mut self,
         online: &CpuSet,
         cores: &[CpuSet],
         packages: &[(u32, CpuSet)],
         nodes: &[(u32, CpuSet)],
     ) -> Vec<CpuSet> {
-        let numbered = |groups: &[(u32, CpuSet)]| disjoint(groups.to_vec(), online);
+        let read = online
+            .iter()
+            .filter_map(|cpu| Some((cpu, self.llc_of(cpu)?)));
+        let told: BTreeMap<usize, CpuSet> = read.collect();
+        let (mut shared, mut unknown) = (told.clone(), CpuSet::new());
+        for core in cores {
+            let of_sibling = core.iter().find_map(|cpu| told.get(&cpu));
+            let known = of_sibling.or_else(|| told.values().find(|set| set.intersects(core)));
+            let Some(known) = known else {
+                unknown = unknown.union(core);
+                continue;
+            };
+            for cpu in core {
+                shared.entry(cpu).or_insert_with(|| known.union(core));
+            }
+        }
+        for llc in self.in_place_of_caches(&unknown, told.is_empty(), cores, packages, nodes) {
+            shared.extend(llc.iter().map(|cpu| (cpu, llc.clone())));
+        }
+        partition(online, |cpu| shared.get(&cpu).unwrap_or(NO_SET))
+    }
+
+    /// The substitute for LLCs of CPUs without cache data (a masked tree, some virtual machines and boards): the packages; for CPUs
+    /// without a known package the nodes, and else the cores.
+    fn in_place_of_caches(
+        &mut self,
+        unknown: &CpuSet,
+        all_unknown: bool,
+        cores: &[CpuSet],
+        packages: &[(u32, CpuSet)],
+        nodes: &[(u32, CpuSet)],
+    ) -> Vec<CpuSet> {
+        let numbered = |groups: &[(u32, CpuSet)]| disjoint(groups.to_vec(), unknown);
         let packages = numbered(packages).into_iter();
         let nodes = numbered(nodes).into_iter();
         let cores = cores.iter().map(|core| (Substitute::Core, core.clone()));
@@ -227,7 +227,7 @@ impl Tree {
             .map(|(_, cpus)| (Substitute::Package, cpus))
             .chain(nodes.map(|(_, cpus)| (Substitute::Node, cpus)))
             .chain(cores);
-        let (mut left, mut llcs, mut widest) = (online.clone(), Vec::new(), None);
+        let (mut left, mut llcs, mut widest) = (unknown.clone(), Vec::new(), None);
         for (substitute, cpus) in candidates {
             let cpus = cpus.intersection(&left);
             if !cpus.is_empty() {
@@ -236,8 +236,14 @@ impl Tree {
                 llcs.push(cpus);
             }
         }
-        if let (Some(substitute), true) = (widest, online.len() > 1) {
-            self.assumed.push(Assumption::Caches(substitute));
+        match widest {
+            Some(substitute) if !all_unknown => {
+                self.assumed.push(Assumption::SomeCaches(substitute));
+            }
+            Some(substitute) if unknown.len() > 1 => {
+                self.assumed.push(Assumption::Caches(substitute));
+            }
+            _ => {}
         }
         llcs
     }

@@ -72,7 +72,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
         Some(move || {
             let result = catch_unwind(AssertUnwindSafe(func));
             let panicked = result.is_err();
-            ticket.deliver(result.map_err(JoinError::Panicked));
+            ticket.deliver(result.map_err(JoinError::panicked));
             if panicked {
                 // The engine counts the panic; the hook has printed its message already.
                 std::panic::resume_unwind(Box::new(REPORTED));

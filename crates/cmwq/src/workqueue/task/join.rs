@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-pub use super::join_error::JoinError;
+pub use super::join_error::{JoinError, PanicPayload};
 
 /// The item of one `spawn()`. The engine sees `raw`, the first field; the rest belongs to the closure and its handle.
 ///
@@ -142,7 +142,7 @@ impl<F, T> Task<F, T> {
         let Stage::Closure(func) = (unsafe { self.replace(Stage::Taken) }) else {
             return None;
         };
-        Some(catch_unwind(AssertUnwindSafe(func)).map_err(JoinError::Panicked))
+        Some(catch_unwind(AssertUnwindSafe(func)).map_err(JoinError::panicked))
     }
 
     /// Leaves the result to the handle.
@@ -166,7 +166,7 @@ impl<F, T> Task<F, T> {
         unsafe {
             let closure = self.replace(Stage::Taken);
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(closure)));
-            self.finish(Err(dropped.map_or_else(JoinError::Panicked, |()| why)));
+            self.finish(Err(dropped.map_or_else(JoinError::panicked, |()| why)));
         }
     }
 }

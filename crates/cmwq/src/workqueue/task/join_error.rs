@@ -1,5 +1,4 @@
 //! Why there is no result of an item.
-#![forbid(unsafe_code)]
 
 use crate::error::Refused;
 use std::any::Any;
@@ -8,7 +7,7 @@ use std::any::Any;
 #[non_exhaustive]
 pub enum JoinError {
     /// The closure panicked, with this payload.
-    Panicked(Box<dyn Any + Send>),
+    Panicked(PanicPayload),
     /// The queue refused the closure, which was dropped without running; or the closure will not run, since the queue belongs to the parent
     /// of this forked process.
     Refused(Refused),
@@ -16,6 +15,37 @@ pub enum JoinError {
     Taken,
     /// The closure was [aborted](crate::JoinHandle::abort) before it had begun, and dropped.
     Aborted,
+}
+
+/// What a closure panicked with. `Sync` whatever it is, so that a [`JoinError`] fits into `Box<dyn Error + Send + Sync>`.
+pub struct PanicPayload(Box<dyn Any + Send>);
+
+// SAFETY: through a shared reference only a reference to a type that is `Sync` itself can be had.
+unsafe impl Sync for PanicPayload {}
+
+impl PanicPayload {
+    /// The payload as `catch_unwind` gives it, for `resume_unwind`.
+    pub fn into_inner(self) -> Box<dyn Any + Send> {
+        self.0
+    }
+
+    /// The payload, if it is of this type; that of most panics is a `&str` or a `String`.
+    pub fn downcast_ref<T: Any + Sync>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl std::fmt::Debug for PanicPayload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("PanicPayload").finish_non_exhaustive()
+    }
+}
+
+impl JoinError {
+    /// What `catch_unwind` found.
+    pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Self {
+        JoinError::Panicked(PanicPayload(payload))
+    }
 }
 
 impl std::fmt::Debug for JoinError {

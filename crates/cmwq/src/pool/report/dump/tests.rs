@@ -154,3 +154,14 @@ fn what_waits_says_why_by_its_pool_or_by_its_limit() {
         "a worker is needed and has not been created"
     );
 }
+
+#[test]
+fn a_report_knows_how_long_a_worklist_has_waited() {
+    let mut hung = pool(7, PoolFor::Unbound);
+    hung.state.hung_ns = Some(45);
+    let dump = Dump::new(vec![pool(6, PoolFor::Unbound), hung]);
+    let hung = [6, 7, 8].map(|id| dump.hung_ns(WaitList::Ready(id)));
+    assert_eq!(hung, [None, Some(45), None]);
+    let inactive = WaitList::Inactive(7, crate::pool::PwqKey::none());
+    assert_eq!(dump.hung_ns(inactive), None);
+}
