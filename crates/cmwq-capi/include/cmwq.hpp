@@ -71,12 +71,10 @@ template <typename F> struct one_shot final : cmwq_work {
 	/* noexcept: an exception must not reach the library. */
 	static void run(cmwq_work *work) noexcept
 	{
+		/* Freed when it has returned, not before: an item that it makes could come to lie here, and would count as this one, which still runs. */
 		std::unique_ptr<one_shot> self(static_cast<one_shot *>(work));
 
-		/* Freed before it is called: what it holds goes when it returns, and not a moment later than that. */
-		F func(std::move(self->func));
-		self.reset();
-		func();
+		self->func();
 	}
 };
 

@@ -75,6 +75,15 @@ pub(crate) fn set_errno(value: i32) {
     unsafe { *libc::__errno_location() = value };
 }
 
+/// Calls what is no part of what the caller asked for, and leaves errno as it was.
+pub(crate) fn beside<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: as above.
+    let before = unsafe { *libc::__errno_location() };
+    let result = f();
+    set_errno(before);
+    result
+}
+
 impl Failed for bool {
     fn failed(wrong: Wrong) -> Self {
         set_errno(wrong.errno());

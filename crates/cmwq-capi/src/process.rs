@@ -1,8 +1,9 @@
 //! The calling thread, and the whole process.
 
-use crate::call::{Wrong, abi};
+use crate::call::{Wrong, abi, beside};
 use cmwq::{Engine, Error};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io::Write;
 
 /// The CPU that the caller is on.
 pub(crate) fn real_cpu() -> usize {
@@ -38,6 +39,11 @@ impl Handler {
         // SAFETY: the header asks for a function that may be called with a string and this argument.
         unsafe { (self.0)(text.as_ptr(), self.1) };
     }
+}
+
+/// Writes to standard error; where that cannot be written the text is lost.
+fn print(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 abi! {
@@ -87,7 +93,7 @@ abi! {
                 let handler = Handler(handler, arg);
                 cmwq::set_warning_handler(move |text| handler.call(text));
             }
-            None => cmwq::set_warning_handler(|text| eprintln!("cmwq: warning: {text}")),
+            None => cmwq::set_warning_handler(|text| print(&format!("cmwq: warning: {text}\n"))),
         }
     }
 
@@ -102,7 +108,7 @@ abi! {
     }
 
     fn cmwq_freeze_workqueues_busy(call) -> bool {
-        match Engine::global() {
+        match beside(Engine::global) {
             Ok(engine) => engine.freeze_workqueues_busy(),
             Err(error) => call.error::<bool>(&error),
         }
@@ -119,7 +125,7 @@ abi! {
     }
 
     fn cmwq_show_all_workqueues(call) {
-        let shown: Result<(), Error> = Engine::global().map(|engine| eprint!("{}", engine.dump()));
+        let shown: Result<(), Error> = Engine::global().map(|engine| print(&engine.dump().to_string()));
         if let Err(error) = shown {
             call.error::<()>(&error);
         }
@@ -127,7 +133,7 @@ abi! {
 
     fn cmwq_show_freezable_workqueues(call) {
         let shown: Result<(), Error> =
-            Engine::global().map(|engine| eprint!("{}", engine.dump_freezable()));
+            Engine::global().map(|engine| print(&engine.dump_freezable().to_string()));
         if let Err(error) = shown {
             call.error::<()>(&error);
         }

@@ -55,6 +55,8 @@ impl Call {
     pub(crate) fn no_queue<R: Failed>(&self, wq: *mut Wq) -> R {
         if wq.is_null() {
             self.wrong(Wrong::NullQueue, "the workqueue is NULL")
+        } else if let Some(error) = system::why_not(wq.addr() as u64) {
+            self.error(&error)
         } else {
             self.wrong(
                 Wrong::NoQueue,

@@ -69,6 +69,7 @@ fn watch_forks() {
         if let Some(mut readers) = release() {
             readers.retain(|enrolled| enrolled.0.as_ptr() == task::own());
         }
+        task::forked();
         // What waited was the parent's. Its item may stay pending for ever; the child has one of its own.
         WAITING.store(std::ptr::null_mut(), Ordering::Release);
         let own = Box::leak(Box::new(RawWork::new(run_callbacks)));

@@ -1,6 +1,6 @@
 //! The process's own workqueues, and what is built on them.
 
-use crate::call::{Call, Wrong, abi};
+use crate::call::{Call, Wrong, abi, beside};
 use crate::queue::{FIRST_HANDLE, Wq, cpu_from_c};
 use cmwq::{Engine, Error, Queued, RawWork, SystemQueue, SystemWorkqueue, WorkFn, WorkqueueHandle};
 use std::ffi::{c_int, c_long, c_uint, c_void};
@@ -48,10 +48,13 @@ fn watch_forks() {
 }
 
 pub(crate) fn handle_of(which: usize) -> Result<WorkqueueHandle, Error> {
+    let known = WorkqueueHandle::from_bits(HANDLES[which].load(Ordering::Acquire));
+    known.map_or_else(|| beside(|| make(which)), Ok)
+}
+
+#[cold]
+fn make(which: usize) -> Result<WorkqueueHandle, Error> {
     let cached = &HANDLES[which];
-    if let Some(handle) = WorkqueueHandle::from_bits(cached.load(Ordering::Acquire)) {
-        return Ok(handle);
-    }
     watch_forks();
     let handle = WorkqueueHandle::new(ALL[which].get()?)?;
     match cached.compare_exchange(0, handle.to_bits(), Ordering::AcqRel, Ordering::Acquire) {
@@ -70,12 +73,21 @@ const fn constant(which: usize) -> *mut Wq {
 }
 const _: () = assert!((ALL.len() as u64 + 1) * CONSTANT_STEP < FIRST_HANDLE);
 
-/// The workqueue that such a number stands for, made if there is none yet.
-#[cold]
-pub(crate) fn of_constant(bits: u64) -> Option<WorkqueueHandle> {
+/// The workqueue that such a number stands for, made if there is none yet; an error: it cannot be made.
+fn try_of_constant(bits: u64) -> Option<Result<WorkqueueHandle, Error>> {
     let which = (bits / CONSTANT_STEP).checked_sub(1)? as usize;
     let is_one = bits.is_multiple_of(CONSTANT_STEP) && which < ALL.len();
-    is_one.then(|| handle_of(which).ok())?
+    is_one.then(|| handle_of(which))
+}
+
+#[cold]
+pub(crate) fn of_constant(bits: u64) -> Option<WorkqueueHandle> {
+    try_of_constant(bits)?.ok()
+}
+
+/// Why there is no workqueue though this number stands for one.
+pub(crate) fn why_not(bits: u64) -> Option<Error> {
+    try_of_constant(bits)?.err()
 }
 
 /// A symbol that C reads a system workqueue from.

@@ -6,8 +6,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// `struct cmwq_task`: a thread, as others know it. It outlives the thread while there are references.
 #[repr(C)]
@@ -15,7 +14,8 @@ pub struct Task {
     /// 0: it runs; otherwise it sleeps or is about to. C programs set it in place.
     state: AtomicU32,
     refs: AtomicU32,
-    pid: c_int,
+    /// Of its thread, which is another one in the child of a fork.
+    pid: AtomicI32,
     reserved: u32,
     /// What a kernel thread is; belongs to the headers, and is freed with the task.
     thread: Cell<*mut c_void>,
@@ -54,21 +54,49 @@ pub(crate) fn current() -> NonNull<Task> {
     NonNull::new(own()).unwrap_or_else(begin)
 }
 
+fn own_tid() -> c_int {
+    // SAFETY: takes no arguments and cannot fail.
+    unsafe { libc::gettid() }
+}
+
+/// The calling thread has forked, and this is the child.
+pub(crate) fn forked() {
+    // SAFETY: the thread's own, if it has one.
+    if let Some(task) = unsafe { own().as_ref() } {
+        task.pid.store(own_tid(), Ordering::Relaxed);
+    }
+}
+
+/// The key whose destructor ends a thread's task.
+fn key() -> libc::pthread_key_t {
+    /// Plus one; 0: none. No Once: were it torn by a fork, the child would wait for it.
+    static KEY: AtomicU64 = AtomicU64::new(0);
+    let known = KEY.load(Ordering::Acquire);
+    if known != 0 {
+        return (known - 1) as libc::pthread_key_t;
+    }
+    let mut key = 0;
+    // SAFETY: the destructor is given what `begin` sets.
+    let failed = unsafe { libc::pthread_key_create(&mut key, Some(end)) };
+    assert!(failed == 0, "there are too many thread-specific keys");
+    let new = u64::from(key) + 1;
+    match KEY.compare_exchange(0, new, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => key,
+        Err(first) => {
+            // SAFETY: no thread has set anything by it.
+            unsafe { libc::pthread_key_delete(key) };
+            (first - 1) as libc::pthread_key_t
+        }
+    }
+}
+
 #[cold]
 fn begin() -> NonNull<Task> {
-    static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
-    let key = *KEY.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: the destructor is given what is set below.
-        let failed = unsafe { libc::pthread_key_create(&mut key, Some(end)) };
-        assert!(failed == 0, "there are too many thread-specific keys");
-        key
-    });
+    let key = key();
     let task = Box::new(Task {
         state: AtomicU32::new(0),
         refs: AtomicU32::new(1),
-        // SAFETY: takes no arguments and cannot fail.
-        pid: unsafe { libc::gettid() },
+        pid: AtomicI32::new(own_tid()),
         reserved: 0,
         thread: Cell::new(std::ptr::null_mut()),
         rcu_depth: Cell::new(0),
@@ -201,7 +229,7 @@ abi! {
         mask[cpu / 64] = 1 << (cpu % 64);
         call.with_task(task, |task| {
             // SAFETY: the header asks for a task of which there is a reference; the mask is as long as is said.
-            let done = unsafe { libc::sched_setaffinity(task.as_ref().pid, size_of_val(&mask), mask.as_ptr().cast()) };
+            let done = unsafe { libc::sched_setaffinity(task.as_ref().pid.load(Ordering::Relaxed), size_of_val(&mask), mask.as_ptr().cast()) };
             if done == 0 { 0 } else { -libc::ENODEV }
         })
     }
@@ -209,7 +237,7 @@ abi! {
     fn cmwq_task_allow(call, task: *mut Task, cpus: *const Mask) -> c_int {
         call.with_task(task, |task| {
             // SAFETY: the header asks for a task of which there is a reference, and for a set of CPUs.
-            let done = unsafe { libc::sched_setaffinity(task.as_ref().pid, size_of::<Mask>(), cpus.cast()) };
+            let done = unsafe { libc::sched_setaffinity(task.as_ref().pid.load(Ordering::Relaxed), size_of::<Mask>(), cpus.cast()) };
             if done == 0 { 0 } else { -libc::EINVAL }
         })
     }

@@ -171,6 +171,18 @@ fn a_fork_in_the_middle() {
 }
 
 #[test]
+fn the_first_use() {
+    let folder = folder("first_use");
+    let program = compile(&folder, "tests/c/programs/first_use.c", &cc(), &GNU11);
+    run::<&str>(&program, &[]);
+    let mut failing = Command::new(&program);
+    failing.env("CMWQ_TOPOLOGY", "nonsense").arg("fails");
+    let text = succeeds(&mut failing);
+    let told = "cmwq_queue_work: CMWQ_TOPOLOGY: bad synthetic topology";
+    assert!(text.contains(told), "{text}");
+}
+
+#[test]
 fn faults_are_handled_and_children_can_be_ended() {
     let folder = folder("signals");
     run::<&str>(

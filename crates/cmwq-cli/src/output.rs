@@ -48,6 +48,14 @@ pub(crate) fn printable(name: &str) -> String {
         .collect()
 }
 
+/// A text of several lines from elsewhere, as [`printable`].
+pub(crate) fn printable_lines(text: &str) -> String {
+    let is_safe = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    text.chars()
+        .map(|c| if is_safe(c) { c } else { '?' })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +64,6 @@ mod tests {
     fn names_from_elsewhere_stay_on_their_line() {
         assert_eq!(printable("io/0 é"), "io/0 é");
         assert_eq!(printable("a\nb\u{1b}[2J\u{9b}2J"), "a?b?[2J?2J");
+        assert_eq!(printable_lines("a\n\tb\u{1b}[2J\r"), "a\n\tb?[2J?");
     }
 }

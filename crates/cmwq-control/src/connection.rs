@@ -89,7 +89,7 @@ pub(crate) struct Connection<S> {
 
 impl<S: Read + Write> Connection<S> {
     pub(crate) fn new(socket: S, framing: Framing, most_bytes: usize, now: Instant) -> Self {
-        Connection {
+        let mut new = Connection {
             socket,
             framing,
             most_bytes,
@@ -103,7 +103,9 @@ impl<S: Read + Write> Connection<S> {
             waiting_since: None,
             last_request: now,
             allowance: Allowance::new(now),
-        }
+        };
+        new.note_waiting(now);
+        new
     }
 
     /// Whether anything is to be read: not while an answer waits to be taken, so a client has one request at a time.
@@ -253,7 +255,9 @@ impl<S: Read + Write> Connection<S> {
     }
 
     fn note_waiting(&mut self, now: Instant) {
-        let incomplete = !self.input.is_empty() && self.request_end().is_none();
+        // An HTTP client owes its request from the beginning.
+        let begun = matches!(self.framing, Framing::Http) || !self.input.is_empty();
+        let incomplete = begun && self.request_end().is_none();
         if incomplete || !self.output.is_empty() {
             self.waiting_since.get_or_insert(now);
         } else {
@@ -337,6 +341,19 @@ mod tests {
         assert_eq!(own.deadline(), Some(now + PATIENCE));
         drop(client);
         assert_eq!(own.flush(now), Progress::Closed);
+    }
+
+    #[test]
+    fn a_client_of_http_that_says_nothing_has_a_deadline() {
+        let (mut client, server) = UnixStream::pair().expect("sockets");
+        server.set_nonblocking(true).expect("a socket");
+        let now = Instant::now();
+        let mut own = Connection::new(server, Framing::Http, 100, now);
+        assert_eq!(own.deadline(), Some(now + PATIENCE));
+        assert_eq!(own.receive(now + PATIENCE / 2), Progress::Open);
+        client.write_all(b"GET").expect("sent");
+        own.receive(now + PATIENCE / 2);
+        assert_eq!(own.deadline(), Some(now + PATIENCE));
     }
 
     #[test]

@@ -60,8 +60,8 @@ static SERVING: Mutex<Option<u32>> = Mutex::new(None);
 pub struct Control {
     pid: u32,
     path: PathBuf,
-    /// The socket file's identity: another process could have replaced the file.
-    inode: u64,
+    /// `None`: removed.
+    file: Option<SocketFile>,
     http: Option<SocketAddr>,
     stop: rustix::fd::OwnedFd,
     thread: Option<JoinHandle<()>>,
@@ -108,15 +108,14 @@ impl ControlBuilder {
             return Err(ControlError::new("EBUSY", "the process serves already"));
         }
         let http = self.http.map(listen_http).transpose()?;
-        let dir = place::make_dir(self.dir.unwrap_or_else(place::own_dir))?;
-        place::clean(&dir);
-        let path = dir.join(place::socket_name(pid));
-        let (listener, inode) = listen(&path)?;
+        let http_address = http.as_ref().and_then(|http| http.local_addr().ok());
         let failed = |what: &str, error: std::io::Error| ControlError::io(what, &error);
         let stop =
             eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed("eventfd", error.into()))?;
-        let http_address = http.as_ref().and_then(|http| http.local_addr().ok());
         let for_thread = stop.try_clone().map_err(|error| failed("eventfd", error))?;
+        let dir = place::make_dir(self.dir.unwrap_or_else(place::own_dir))?;
+        place::clean(&dir);
+        let (listener, file) = SocketFile::listen(dir.join(place::socket_name(pid)))?;
         let server =
             Server::new(listener, http, for_thread).map_err(|error| failed("the socket", error))?;
         let thread = std::thread::Builder::new()
@@ -129,8 +128,8 @@ impl ControlBuilder {
         *serving = Some(pid);
         Ok(Control {
             pid,
-            path,
-            inode,
+            path: file.path.clone(),
+            file: Some(file),
             http: http_address,
             stop,
             thread: Some(thread),
@@ -182,19 +181,54 @@ fn listen_http(address: SocketAddr) -> Result<TcpListener, ControlError> {
     TcpListener::bind(address).map_err(|error| ControlError::io(&address.to_string(), &error))
 }
 
-/// A socket at `path`, in a folder that no other user can enter.
-fn listen(path: &Path) -> Result<(UnixListener, u64), ControlError> {
-    let failed = |error: std::io::Error| ControlError::io(&path.display().to_string(), &error);
-    match std::fs::remove_file(path) {
-        // Left behind by an ended process with the same pid.
-        Ok(()) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(failed(error)),
+/// The file of the socket. Dropping it removes it.
+#[derive(Debug)]
+struct SocketFile {
+    pid: u32,
+    path: PathBuf,
+    /// Its identity: another process could have replaced the file.
+    inode: u64,
+}
+
+impl SocketFile {
+    /// A socket at `path`, in a folder that no other user can enter.
+    fn listen(path: PathBuf) -> Result<(UnixListener, Self), ControlError> {
+        let shown = path.display().to_string();
+        let failed = |error: std::io::Error| ControlError::io(&shown, &error);
+        // It gets its name when it is listened on: another process that begins to serve removes what no process listens on.
+        let pid = std::process::id();
+        let hidden = path.with_file_name(format!(".{}", place::socket_name(pid)));
+        match std::fs::remove_file(&hidden) {
+            // Left behind by an ended process with the same pid.
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+        let listener = UnixListener::bind(&hidden).map_err(failed)?;
+        let inode = std::fs::symlink_metadata(&hidden).map_err(failed)?.ino();
+        let mut file = SocketFile {
+            pid,
+            path: hidden,
+            inode,
+        };
+        let owner_only = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&file.path, owner_only).map_err(failed)?;
+        std::fs::rename(&file.path, &path).map_err(failed)?;
+        file.path = path;
+        Ok((listener, file))
     }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
-    let inode = std::fs::symlink_metadata(path).map_err(failed)?.ino();
-    Ok((listener, inode))
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // In a fork's child it is the parent's.
+        let ours = self.pid == std::process::id()
+            && std::fs::symlink_metadata(&self.path)
+                .is_ok_and(|metadata| metadata.ino() == self.inode);
+        if ours {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Control {
@@ -215,18 +249,51 @@ impl Drop for Control {
         if self.pid != std::process::id() {
             return;
         }
+        // While it is listened on: another process that removes what no process listens on cannot take a later one for it.
+        drop(self.file.take());
         let one = 1_u64.to_ne_bytes();
         // A counter that is only ever raised once.
         let _ = rustix::io::write(&self.stop, &one);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let still_ours = std::fs::symlink_metadata(&self.path)
-            .is_ok_and(|metadata| metadata.ino() == self.inode);
-        if still_ours {
-            let _ = std::fs::remove_file(&self.path);
-        }
         let mut serving = SERVING.lock().unwrap_or_else(PoisonError::into_inner);
         *serving = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_socket_is_not_removed_before_it_is_listened_on() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join(place::socket_name(7));
+        let ends = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // As many processes do that begin to serve at the same time.
+            scope.spawn(|| {
+                while !ends.load(Ordering::Relaxed) {
+                    place::clean(dir.path());
+                }
+            });
+            let mut listeners = VecDeque::new();
+            let mut stays = |_| {
+                let (listener, _file) = SocketFile::listen(path.clone()).ok()?;
+                // What is being connected to is not closed: it would be another process's that has ended.
+                listeners.push_back(listener);
+                if listeners.len() > 100 {
+                    listeners.pop_front();
+                }
+                path.exists().then_some(())
+            };
+            let all = (0..5_000).map_while(&mut stays).count();
+            ends.store(true, Ordering::Relaxed);
+            assert_eq!(all, 5_000);
+        });
+        assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 0);
     }
 }

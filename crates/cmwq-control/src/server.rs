@@ -12,7 +12,7 @@ use cmwq::Engine;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
@@ -54,6 +54,8 @@ pub(crate) struct Server {
     allowance: Allowance,
     counts: EndpointCounts,
     ticks: Ticks,
+    /// No client is let in before: the process has no descriptor left, say.
+    accepts_from: Instant,
 }
 
 /// When CPU time is charged next.
@@ -114,6 +116,7 @@ impl Server {
                 next: now,
                 period: TICK,
             },
+            accepts_from: now,
         })
     }
 
@@ -171,12 +174,14 @@ impl Server {
                 fds.push(fd);
             }
         }
-        // Behind the clients, which `accept` may drop: their numbers change.
-        sources.push(Source::Listener);
-        fds.push(PollFd::new(&self.listener, PollFlags::IN));
-        if let Some(http) = &self.http {
-            sources.push(Source::Http);
-            fds.push(PollFd::new(http, PollFlags::IN));
+        // Behind the clients, which `accept` may drop: their numbers change. The ticks end this wait soon enough otherwise.
+        if now >= self.accepts_from {
+            sources.push(Source::Listener);
+            fds.push(PollFd::new(&self.listener, PollFlags::IN));
+            if let Some(http) = &self.http {
+                sources.push(Source::Http);
+                fds.push(PollFd::new(http, PollFlags::IN));
+            }
         }
         let timeout = due.saturating_duration_since(now);
         let timeout = Timespec {
@@ -197,8 +202,9 @@ impl Server {
     fn accept(&mut self, now: Instant) {
         // At most so many connections in one poll: the others wait for the next.
         for _ in 0..MOST_CLIENTS {
-            let Ok((socket, _)) = self.listener.accept() else {
-                return;
+            let socket = match self.listener.accept() {
+                Ok((socket, _)) => socket,
+                Err(error) => return self.not_accepted(&error, now),
             };
             if socket.set_nonblocking(true).is_err() {
                 continue;
@@ -236,6 +242,14 @@ impl Server {
         }
     }
 
+    /// A client that cannot be let in still waits, and would wake this thread repeatedly.
+    fn not_accepted(&mut self, error: &std::io::Error, now: Instant) {
+        let passes = [ErrorKind::WouldBlock, ErrorKind::Interrupted];
+        if !passes.contains(&error.kind()) {
+            self.accepts_from = now + SLOWEST_TICK;
+        }
+    }
+
     /// Ends the connection that has been silent longest.
     fn make_room(&mut self, now: Instant) -> bool {
         let silent = self
@@ -255,8 +269,9 @@ impl Server {
     fn accept_http(&mut self, now: Instant) {
         let Some(http) = &self.http else { return };
         for _ in 0..MOST_HTTP_CLIENTS {
-            let Ok((socket, _)) = http.accept() else {
-                return;
+            let socket = match http.accept() {
+                Ok((socket, _)) => socket,
+                Err(error) => return self.not_accepted(&error, now),
             };
             if socket.set_nonblocking(true).is_err() {
                 continue;
@@ -389,6 +404,7 @@ fn line_of(reply: &crate::protocol::Reply) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{EventfdFlags, eventfd};
 
     #[test]
     fn clients_that_have_closed_take_no_ones_place() {
@@ -406,5 +422,27 @@ mod tests {
         server.accept(Instant::now());
         assert_eq!(server.clients.len(), 1);
         assert_eq!(server.counts.crowded_out, 0);
+    }
+
+    #[test]
+    fn a_client_that_cannot_be_let_in_does_not_wake_the_thread_again_at_once() {
+        // It is readable, and accepts nothing, as a listener's without a free descriptor.
+        let (mut other, broken) = UnixStream::pair().expect("sockets");
+        other.write_all(b"client").expect("sent");
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
+        let listener = UnixListener::from(OwnedFd::from(broken));
+        let mut server = Server::new(listener, None, stop).expect("a server");
+        let wakes = |server: &mut Server| {
+            let ready = server.wait();
+            ready
+                .iter()
+                .any(|source| matches!(source, Source::Listener))
+        };
+        assert!(wakes(&mut server));
+        let now = Instant::now();
+        server.accept(now + Duration::from_secs(3600));
+        assert!(!wakes(&mut server));
+        server.accepts_from = now;
+        assert!(wakes(&mut server));
     }
 }

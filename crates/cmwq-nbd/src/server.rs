@@ -7,15 +7,17 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cmwq::Workqueue;
 use rustix::fs::Mode;
-use rustix::net::Shutdown;
-use rustix::net::sockopt;
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
 
 use crate::connection;
 use crate::export::Export;
@@ -89,8 +91,8 @@ impl Listener {
     fn shut(&self) {
         // A listening socket that is shut down accepts nothing more: `accept` returns.
         let _ = match self {
-            Listener::Unix(listener, _) => rustix::net::shutdown(listener, Shutdown::Both),
-            Listener::Tcp(listener) => rustix::net::shutdown(listener, Shutdown::Both),
+            Listener::Unix(listener, _) => net::shutdown(listener, Shutdown::Both),
+            Listener::Tcp(listener) => net::shutdown(listener, Shutdown::Both),
             Listener::Inherited(listener) => {
                 listener.stop();
                 Ok(())
@@ -159,16 +161,22 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     if !is_socket {
         return Ok(());
     }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path)
-        }
-        Ok(_) => Err(io::Error::new(
+    match connect_at_once(path) {
+        Err(Errno::CONNREFUSED) => std::fs::remove_file(path),
+        Ok(_) | Err(Errno::WOULDBLOCK) => Err(io::Error::new(
             io::ErrorKind::AddrInUse,
             "another server listens there",
         )),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
+}
+
+/// Connects without waiting: a stopped server accepts nothing, and as many clients as may wait for it do so.
+fn connect_at_once(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
 }
 
 /// A server. Dropping it stops it: nothing is accepted any more, requests in flight are answered, and the store is synced.
@@ -288,7 +296,7 @@ impl Drop for Server {
 fn hang_up(sockets: &[Arc<OwnedFd>], how: Shutdown) {
     for socket in sockets {
         // The client may have shut it down already.
-        let _ = rustix::net::shutdown(socket.as_fd(), how);
+        let _ = net::shutdown(socket.as_fd(), how);
     }
 }
 
@@ -434,4 +442,27 @@ fn note(message: &str) {
     use std::io::Write;
     // Without standard error there is no way to report anything.
     let _ = io::stderr().write_all(format!("cmwq-nbd: {message}\n").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_stopped_holds_up_no_other() {
+        let name = format!("cmwq-nbd-stopped-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let flags = SocketFlags::CLOEXEC;
+        let server = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let server = server.unwrap();
+        net::bind(&server, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        net::listen(&server, 0).unwrap();
+        let waiting: Vec<_> = std::iter::from_fn(|| connect_at_once(&path).ok()).collect();
+        assert!(!waiting.is_empty());
+        let refused = remove_stale(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        drop(server);
+        remove_stale(&path).unwrap();
+        assert!(!path.exists());
+    }
 }

@@ -57,7 +57,14 @@ static inline int cmwq_warn_on(int is, const char *file, int line)
 		}                                                          \
 		cmwq_is;                                                   \
 	})
-#define WARN_ONCE(condition, ...) WARN_ON_ONCE(condition)
+#define WARN_ONCE(condition, ...)                                          \
+	__extension__({                                                    \
+		static char cmwq_said;                                     \
+		int cmwq_is_so = !!(condition);                            \
+		if (cmwq_is_so && !__atomic_test_and_set(&cmwq_said, __ATOMIC_RELAXED)) \
+			WARN(1, __VA_ARGS__);                              \
+		cmwq_is_so;                                                \
+	})
 #define WARN_ON_ONCE(condition)                                            \
 	__extension__({                                                    \
 		static char cmwq_said;                                     \

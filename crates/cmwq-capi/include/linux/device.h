@@ -54,6 +54,8 @@ struct device {
 	void *driver_data;
 	pthread_mutex_t cmwq_lock;
 	struct cmwq_devres *cmwq_taken;
+	/* The parent once it was added: it has a reference of it to its end. */
+	struct device *cmwq_parent;
 };
 
 struct device_attribute {
@@ -106,7 +108,7 @@ static inline void cmwq_devres_release_all(struct device *dev)
 static inline void cmwq_device_release(struct kobject *kobj)
 {
 	struct device *dev = kobj_to_dev(kobj);
-	struct device *parent = dev->parent;
+	struct device *parent = dev->cmwq_parent;
 
 	cmwq_devres_release_all(dev);
 	if (dev->release)
@@ -157,6 +159,7 @@ static inline void device_initialize(struct device *dev)
 {
 	kobject_init(&dev->kobj, &cmwq_device_ktype);
 	pthread_mutex_init(&dev->cmwq_lock, NULL);
+	dev->cmwq_parent = NULL;
 }
 
 static inline int device_create_file(struct device *dev, const struct device_attribute *attr)
@@ -191,8 +194,8 @@ static inline int device_add(struct device *dev)
 		failed = sysfs_create_groups(&dev->kobj, dev->groups);
 	if (failed)
 		kobject_del(&dev->kobj);
-	else
-		get_device(dev->parent);
+	else if (!dev->cmwq_parent)
+		dev->cmwq_parent = get_device(dev->parent);
 	return failed;
 }
 

@@ -101,6 +101,8 @@ static inline void *cmwq_kthread_main(void *arg)
 	schedule();
 	if (thread->cpu >= 0)
 		cmwq_task_bind((struct cmwq_task *)(void *)thread->task, thread->cpu);
+	/* It may have been told to park before its function is called. */
+	kthread_parkme();
 	thread->result = kthread_should_stop() ? -EINTR : thread->func(thread->data);
 	complete_all(&thread->exited);
 	return NULL;

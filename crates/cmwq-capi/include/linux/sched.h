@@ -27,6 +27,7 @@
 #endif
 #include <linux/kernel.h>
 #include <linux/jiffies.h>
+#include <linux/cmwq_delay.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <string.h>
@@ -121,7 +122,7 @@ static inline long schedule_timeout(long timeout)
 		schedule();
 		return timeout;
 	}
-	cmwq_task_sleep_ns(timeout > 0 ? (unsigned long)timeout * 1000000ull : 0);
+	cmwq_task_sleep_ns(timeout > 0 ? cmwq_jiffies_to_ns((unsigned long)timeout) : 0);
 	left = (long)(end - jiffies);
 	return left < 0 ? 0 : left;
 }

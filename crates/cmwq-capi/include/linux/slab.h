@@ -61,10 +61,28 @@ static inline void *kcalloc(size_t n, size_t size, unsigned int flags)
 	return kmalloc_array(n, size, flags | __GFP_ZERO);
 }
 
+/* Overwrites all that malloc() gave from there on, which may be more than was asked for. */
+static inline void cmwq_zero_from(void *memory, size_t from)
+{
+	volatile char *bytes = (volatile char *)memory;
+	size_t end = malloc_usable_size(memory);
+
+	while (end > from)
+		bytes[--end] = 0;
+}
+
+/* With __GFP_ZERO what is new is zeros, if all that was asked for this memory had the flag. */
 static inline void *krealloc(const void *old, size_t size, unsigned int flags)
 {
-	(void)flags;
-	return realloc((void *)(uintptr_t)old, size);
+	size_t had = flags & __GFP_ZERO && old ? malloc_usable_size((void *)(uintptr_t)old) : 0;
+	char *memory = (char *)realloc((void *)(uintptr_t)old, size);
+
+	if (memory && flags & __GFP_ZERO) {
+		if (had < size)
+			memset(memory + had, 0, size - had);
+		cmwq_zero_from(memory, size);
+	}
+	return memory;
 }
 
 static inline void kfree(const void *memory)
@@ -210,11 +228,8 @@ static inline void *kvrealloc(const void *old, size_t size, unsigned int flags)
 /* All that malloc() gave is overwritten before it is freed. */
 static inline void kfree_sensitive(const void *memory)
 {
-	volatile char *at = (volatile char *)(uintptr_t)memory;
-	size_t left = memory ? malloc_usable_size((void *)(uintptr_t)memory) : 0;
-
-	while (left)
-		at[--left] = 0;
+	if (memory)
+		cmwq_zero_from((void *)(uintptr_t)memory, 0);
 	kfree(memory);
 }
 

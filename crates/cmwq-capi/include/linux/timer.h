@@ -24,6 +24,7 @@
 
 #include <linux/container_of.h>
 #include <linux/jiffies.h>
+#include <linux/cmwq_delay.h>
 #include <linux/types.h>
 #include <stdbool.h>
 
@@ -79,7 +80,7 @@ static inline int cmwq_timer_arm(struct timer_list *timer, int cpu, unsigned lon
 
 	/* Several threads may arm it at the same time. */
 	__atomic_store_n(&timer->expires, expires, __ATOMIC_RELAXED);
-	return cmwq_mod_delayed_work_on_ns(cpu, cmwq_system_workqueue(CMWQ_SYSTEM_BH), &timer->cmwq_dwork, left * 1000000ull);
+	return cmwq_mod_delayed_work_on_ns(cpu, cmwq_system_workqueue(CMWQ_SYSTEM_BH), &timer->cmwq_dwork, cmwq_jiffies_to_ns(left));
 }
 
 /* 1: it was pending, and is moved; 0: it was not, and is armed. One that is shut down stays so. */

@@ -254,10 +254,21 @@ void moves_and_order()
     CHECK(order.empty());
 }
 
+int fibonacci(cmwq::workqueue &queue, int n)
+{
+    if (n < 2)
+        return n;
+    auto last = queue.submit(fibonacci, std::ref(queue), n - 1);
+    int before = fibonacci(queue, n - 2);
+    return before + cmwq::blocking([&] { return last.get(); });
+}
+
 void blocking(cmwq::workqueue &queue)
 {
     CHECK(cmwq::blocking([] { return 5; }) == 5);
     CHECK(&cmwq::blocking(reference) == &global);
+    // Items of one function that wait for one another.
+    CHECK(queue.submit(fibonacci, std::ref(queue), 10).get() == 55);
     // An item that waits for the future of another one.
     auto answer = queue.submit([&] {
         auto inner = queue.submit([] { return 1; });

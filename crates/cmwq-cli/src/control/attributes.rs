@@ -82,13 +82,14 @@ fn print(result: &Value, format: Format) -> Result<(), CliError> {
         return output::print(&super::json(result)?);
     }
     if let Some(value) = result.get("value").and_then(Value::as_str) {
-        return output::print(&format!("{value}\n"));
+        return output::print(&format!("{}\n", output::printable(value)));
     }
     let mut text = String::new();
     let values = result.get("values").and_then(Value::as_object);
     for (name, value) in values.into_iter().flatten() {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{name}={}", value.as_str().unwrap_or_default());
+        let value = value.as_str().unwrap_or_default();
+        let _ = writeln!(text, "{}", output::printable(&format!("{name}={value}")));
     }
     output::print(&text)
 }

@@ -101,7 +101,7 @@ pub(crate) fn run(args: &BusyArgs) -> Result<(), CliError> {
         true => client.busy_freezable(),
         false => client.busy(),
     };
-    output::print(&text.map_err(refused)?)
+    output::print(&output::printable_lines(&text.map_err(refused)?))
 }
 
 const METRICS_EXAMPLES: &str = "\
@@ -120,5 +120,6 @@ pub(crate) struct MetricsArgs {
 
 pub(crate) fn metrics(args: &MetricsArgs) -> Result<(), CliError> {
     let mut client = args.process.connect()?;
-    output::print(&client.metrics().map_err(refused)?)
+    let text = client.metrics().map_err(refused)?;
+    output::print(&output::printable_lines(&text))
 }

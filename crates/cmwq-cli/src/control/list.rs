@@ -55,9 +55,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
                 hello.groups,
                 hello.workers,
                 hello.endpoint.requests,
-                hello.version
+                output::printable(&hello.version)
             ),
-            Err(error) => writeln!(text, "{pid:>8} {error}"),
+            Err(error) => writeln!(text, "{pid:>8} {}", output::printable(&error.to_string())),
         };
     }
     output::print(&text)

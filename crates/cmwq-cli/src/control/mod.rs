@@ -20,6 +20,7 @@ pub(crate) mod trace;
 use clap::ValueEnum;
 use cmwq_control::{Client, ControlError, connect};
 
+use crate::output;
 use cmwq_command::CliError;
 
 /// Which process.
@@ -47,7 +48,7 @@ pub(crate) enum Format {
 }
 
 pub(crate) fn refused(error: ControlError) -> CliError {
-    CliError::new(error.to_string())
+    CliError::new(output::printable(&error.to_string()))
 }
 
 /// As JSON to print: one object or array, and a newline.

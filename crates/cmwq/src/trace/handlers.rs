@@ -1,6 +1,7 @@
 //! The handlers of warnings and reports: standard error, or the program's.
 
 use crate::sys::fork::{ProcessLock, ProcessMutex};
+use std::io::Write;
 use std::sync::Arc;
 
 pub(in crate::trace) type Handler = Arc<dyn Fn(&str) + Send + Sync>;
@@ -44,10 +45,17 @@ fn replace(of: &'static ProcessMutex<Option<Handler>>, handler: Handler) {
 
 /// Delivers a warning on the calling thread.
 pub(in crate::trace) fn say_warning(text: &str) {
-    say(&WARNINGS, text, |text| eprintln!("cmwq: warning: {text}"));
+    say(&WARNINGS, text, |text| {
+        print(&format!("cmwq: warning: {text}\n"));
+    });
 }
 
 /// Delivers a report on the calling thread.
 pub(in crate::trace) fn say_report(text: &str) {
-    say(&REPORTS, text, |text| eprint!("cmwq: {text}"));
+    say(&REPORTS, text, |text| print(&format!("cmwq: {text}")));
+}
+
+/// Where standard error cannot be written (a pipe that no process reads, a full disk) the text is lost: `eprint!` would panic, in whatever the thread does.
+fn print(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -322,6 +322,15 @@ static void devices(void)
 	CHECK(wq && queue_work(wq, &work));
 	device_unregister(dev);
 	CHECK(last_run == &work && noted == 1 && kept == 0);
+
+	/* One that was never added has no reference of its parent. */
+	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
+	CHECK(dev && kref_read(&root->kobj.kref) == 1);
+	dev->parent = root;
+	dev->release = cmwq_root_device_free;
+	CHECK(device_register(dev) == -EINVAL);
+	put_device(dev);
+	CHECK(kref_read(&root->kobj.kref) == 1);
 	root_device_unregister(root);
 }
 

@@ -30,6 +30,7 @@
 #include <linux/slab.h>
 #include <linux/sort.h>
 #include <linux/spinlock.h>
+#include <linux/string.h>
 #include <linux/wait.h>
 
 #include "check.h"
@@ -195,6 +196,26 @@ static int odd_first(const void *a, const void *b)
 	return (x % 2 == 0) != (y % 2 == 0) ? (x % 2 == 0) - (y % 2 == 0) : x - y;
 }
 
+/* What is new in memory that has grown, also where it was longer once. */
+static void zeros(void)
+{
+	char *memory, *used = kmalloc(3000, GFP_KERNEL);
+	size_t size;
+
+	CHECK(used);
+	memset(used, 7, 3000);
+	kfree(used);
+	memory = krealloc(NULL, 3000, GFP_KERNEL | __GFP_ZERO);
+	CHECK(memory && !memchr_inv(memory, 0, 3000));
+	memset(memory, 7, 3000);
+	memory = krealloc(memory, 1000, GFP_KERNEL | __GFP_ZERO);
+	for (size = 1001; memory && size < 200000; size = size * 3 / 2) {
+		memory = krealloc(memory, size, GFP_KERNEL | __GFP_ZERO);
+		CHECK(memory && memory[999] == 7 && !memchr_inv(memory + 1000, 0, size - 1000));
+	}
+	kfree(memory);
+}
+
 static void memory(void)
 {
 	struct kmem_cache *cache = KMEM_CACHE(node, 0);
@@ -209,6 +230,7 @@ static void memory(void)
 	CHECK(text && !strcmp(text, "abc") && !krealloc_array(NULL, SIZE_MAX, 2, GFP_KERNEL));
 	kfree(text);
 	kfree(same);
+	zeros();
 	CHECK(kmem_cache_alloc_bulk(cache, GFP_KERNEL, 3, objects) == 3 && objects[0] != objects[2]);
 	kmem_cache_free_bulk(cache, 3, objects);
 	kmem_cache_destroy(cache);

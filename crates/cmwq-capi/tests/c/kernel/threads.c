@@ -97,6 +97,13 @@ static void kernel_threads(void)
 
 	task = kthread_create(beat, &beats, "never");
 	CHECK(kthread_stop(task) == -EINTR && beats == 0);
+	/* One that parks before it was ever woken. */
+	task = kthread_create(where, &at, "parked");
+	CHECK(kthread_park(task) == 0 && READ_ONCE(at) == -1);
+	kthread_unpark(task);
+	CHECK_SOON(READ_ONCE(at) >= 0);
+	CHECK(kthread_stop(task) == 0);
+	at = -1;
 	task = kthread_run(beat, &beats, "beat");
 	CHECK_SOON(READ_ONCE(beats) > 2);
 	for (round = 0; round < 200; round++) {

@@ -44,6 +44,10 @@ static void timers(void)
 	mod_timer(&ticker.timer, jiffies + 1000 * HZ);
 	CHECK(timer_reduce(&ticker.timer, jiffies + 2000 * HZ) == 1 && time_before(ticker.timer.expires, jiffies + 1500 * HZ));
 	CHECK(del_timer_sync(&ticker.timer) == 1);
+	/* So far that it is no number of nanoseconds. */
+	mod_timer(&ticker.timer, jiffies + (1ul << 60));
+	CHECK(smp_load_acquire(&ticker.fired) == 1 && cmwq_delayed_work_left_ns(&ticker.timer.cmwq_dwork) > 1ull << 60);
+	CHECK(del_timer_sync(&ticker.timer) == 1);
 	ticker.rearm = 1;
 	ticker.timer.expires = jiffies;
 	add_timer(&ticker.timer);

@@ -3,7 +3,7 @@
  * Functions of nothing but their arguments: numbers, texts, sets of CPUs, limits of rates.
  *
  * Seen to fail with: cpumask_local_spread() that ends after the last CPU; a rate without its burst; a splice that leaves a link back; int_sqrt() of
- * squares.
+ * squares; WARN_ONCE() without its text.
  */
 #include <linux/bug.h>
 #include <linux/compiler.h>
@@ -18,6 +18,7 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 #include <linux/topology.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -172,6 +173,30 @@ static void rates(void)
 	no_printk("never %d\n", nr_asked);
 }
 
+static int arguments(void)
+{
+	static int asked_for;
+
+	return ++asked_for;
+}
+
+/* The text, the first time only. */
+static void said_once(void)
+{
+	int i, kept = dup(2), fds[2];
+	char text[512] = "";
+
+	CHECK(kept >= 0 && !pipe(fds) && dup2(fds[1], 2) == 2);
+	for (i = 0; i < 3; i++)
+		CHECK(WARN_ONCE(i > 0, "argument %d\n", arguments()) == (i > 0));
+	CHECK(dup2(kept, 2) == 2);
+	CHECK(read(fds[0], text, sizeof(text) - 1) > 0 && strstr(text, "values.c") && strstr(text, "argument 1\n"));
+	CHECK(arguments() == 2);
+	close(kept);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 int main(void)
 {
 	int __UNIQUE_ID(mine) __maybe_unused = 0, __UNIQUE_ID(mine) __maybe_unused = 0, hidden = 3;
@@ -185,5 +210,6 @@ int main(void)
 	cpus();
 	lists();
 	rates();
+	said_once();
 	return 0;
 }

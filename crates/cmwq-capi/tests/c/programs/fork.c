@@ -52,6 +52,7 @@ static int child(struct workqueue_struct *inherited, struct work_struct *fresh, 
 	struct workqueue_struct *own;
 	struct delayed_work dwork;
 
+	must(current->pid == getpid());
 	errno = 0;
 	must(!queue_work(inherited, fresh) && errno == EPERM);
 	must(!work_pending(fresh));
@@ -118,7 +119,7 @@ int main(void)
 	struct delayed_work armed;
 	int round, status;
 
-	must(wq != NULL);
+	must(wq != NULL && current->pid == getpid());
 	INIT_WORK(&running, run);
 	INIT_WORK(&fresh, run);
 	INIT_DELAYED_WORK(&armed, run);
