@@ -116,15 +116,18 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
     }
 
     fn state(&self) -> &Mutex<State<T>> {
-        self.state.get_or_init(|| {
+        // Held before it is made: a thread that forks meanwhile has to wait for that, or its child would for ever.
+        let initialise = || {
             fork::hold_during_forks(ProcessLock::Timers, self.hold);
-            let wheel = Wheel::new(tick_of(clock::now_ns()));
-            Mutex::new(State {
-                wheel,
-                started: None,
-                sleeps_until: 0,
+            self.state.get_or_init(|| {
+                Mutex::new(State {
+                    wheel: Wheel::new(tick_of(clock::now_ns())),
+                    started: None,
+                    sleeps_until: 0,
+                })
             })
-        })
+        };
+        self.state.get().unwrap_or_else(initialise)
     }
 
     /// A fork's child has its parent's timers too; the queues refuse them when they expire.
