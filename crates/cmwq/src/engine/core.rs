@@ -80,8 +80,9 @@ pub(crate) trait Queue: Send + Sync {
     fn is_freezing(&self) -> bool;
 }
 
-/// What the pools of a group have in common: nice level, CPUs, settings of their threads.
-pub(in crate::engine) type GroupName = (i32, CpuSet, Option<WorkerThreads>);
+/// What the pools of a group have in common: nice level, CPUs, settings of their threads. These by their address, since an entry whose pools are gone is
+/// removed under the table's lock, where no destructor of the program's may run. A group that exists has pools, which keep the address from being reused.
+pub(in crate::engine) type GroupName = (i32, CpuSet, Option<usize>);
 
 #[derive(Default)]
 pub(in crate::engine) struct PoolTable {
@@ -306,7 +307,8 @@ impl Engine {
         let Some(effective) = &key.effective else {
             return Group::new();
         };
-        let name = (key.nice, effective.clone(), key.threads.clone());
+        let threads = key.threads.as_ref().map(WorkerThreads::address);
+        let name = (key.nice, effective.clone(), threads);
         if let Some(group) = table.groups.get(&name).and_then(Weak::upgrade) {
             return group;
         }

@@ -13,7 +13,7 @@ use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::sys::{clock, thread};
 use crate::topology::process_cpus;
-use crate::trace::Reporter;
+use crate::trace::{Reporter, caught};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ struct Left<R>(Vec<R>);
 impl<R> Drop for Left<R> {
     fn drop(&mut self) {
         for value in self.0.drain(..) {
-            forgiving(|| drop(value));
+            caught(|| drop(value));
         }
     }
 }
@@ -95,13 +95,6 @@ impl<R: Send + 'static> Left<R> {
             let _ = thread::spawn("cmwq-drop", || drop(self));
         }
     }
-}
-
-/// What `f` returns, unless it panics.
-fn forgiving<T>(f: impl FnOnce() -> T) -> Option<T> {
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-    // The panic's payload may panic when it is dropped.
-    result.map_err(std::mem::forget).ok()
 }
 
 impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
@@ -193,7 +186,7 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
                 match self.next(now_ns) {
                     Ok(value) => {
                         any = true;
-                        left.0.extend(forgiving(|| (self.expired)(value)).flatten());
+                        left.0.extend(caught(|| (self.expired)(value)).flatten());
                     }
                     Err(sleep) => break sleep,
                 }
