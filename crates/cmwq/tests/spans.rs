@@ -81,7 +81,7 @@ impl Subscriber for Keeper {
         let panics = seen
             .fields
             .get("queue")
-            .is_some_and(|name| name == "panics");
+            .is_some_and(|name| name == "span panics");
         assert!(!panics, "on purpose");
         let mut all = SEEN.lock().expect("no panic");
         all.get_or_insert_default().insert(id, seen);
@@ -193,7 +193,7 @@ fn every_run_is_a_span_that_names_its_queue_and_its_function() {
 #[test]
 fn an_item_runs_and_its_worker_goes_on_though_the_subscriber_panics() {
     let _alone = alone();
-    let queue = built("panics");
+    let queue = built("span panics");
     for number in 0..10 {
         assert_eq!(queue.spawn(move || number).join().expect("it runs"), number);
     }

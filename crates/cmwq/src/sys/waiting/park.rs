@@ -158,7 +158,9 @@ mod token {
                 {
                     shared.0.park();
                 }
-                wakers.map(|waker| waker.join().unwrap());
+                for waker in wakers {
+                    waker.join().unwrap();
+                }
             });
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::item::closure::Small;
-use crate::item::{Chunks, OpenChunk, RawWork};
+use crate::item::{Chunks, OpenChunk, RawWork, WorkFn};
 use crate::pool::state::worker::{Busy, WorkerState};
 use crate::pool::stubs::{nothing, raw_items};
 use crate::pool::task::call;
@@ -226,7 +226,8 @@ extern "C-unwind" fn second(_: NonNull<RawWork>) {
 /// overdrawn by then, all queues of the group would be asked for theirs, by their members.
 #[test]
 fn a_queue_comes_to_a_pool_where_another_one_of_its_group_has_an_open_batch() {
-    let items = [nothing, second, nothing].map(RawWork::new);
+    let funcs: [WorkFn; 3] = [nothing, second, nothing];
+    let items = funcs.map(RawWork::new);
     let engine = engine(1);
     let group = ConcurrencyGroup::new("group", 100);
     let queue = |name, nice| {
