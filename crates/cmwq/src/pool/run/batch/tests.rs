@@ -241,9 +241,13 @@ fn a_queue_comes_to_a_pool_where_another_one_of_its_group_has_an_open_batch() {
     let mut guard = pool.lock();
     accept(&mut guard, &items);
     let (next, taken) = hand.take(&mut guard);
+    // The monitor would close the batch at its next tick.
+    guard.watched = true;
     drop(guard);
+    let came = Arc::new(AtomicUsize::new(0));
     *SECOND.lock().expect("no panic") = Some(Box::new({
         let (runs, comes, group) = (runs.clone(), comes.clone(), group.clone());
+        let came = came.clone();
         move || {
             runs.set_max_active(1).expect("it has a limit");
             // As another thread has done that lowers the limit, and has not told the queues.
@@ -253,6 +257,7 @@ fn a_queue_comes_to_a_pool_where_another_one_of_its_group_has_an_open_batch() {
                 ..comes.attrs()
             };
             comes.apply_attrs(attrs).expect("legal attributes");
+            came.store(1, Ordering::SeqCst);
         }
     }));
     let ends = std::thread::spawn(move || hand.run(next));
@@ -266,6 +271,8 @@ fn a_queue_comes_to_a_pool_where_another_one_of_its_group_has_an_open_batch() {
         std::thread::yield_now();
     }
     ends.join().expect("no panic");
+    pool.lock().watched = false;
     runs.flush().expect("not from an item");
     assert_eq!((taken, runs.counts()), (3, (3, 3)));
+    assert_eq!(came.load(Ordering::SeqCst), 1);
 }
