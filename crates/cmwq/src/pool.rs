@@ -75,7 +75,6 @@ pub(crate) use submit::producer::{
 };
 pub(crate) use submit::spawn_history;
 pub(crate) use submit::spawn_history::Granted;
-pub(crate) use task::call::dispose;
 #[cfg(all(test, cmwq_loom))]
 pub(crate) use task::current::Current;
 pub(crate) use task::current::current;

@@ -1,7 +1,7 @@
 //! The feature `tracing`: `cargo test -p cmwq --features tracing --test spans`.
 //!
 //! Sabotage tried: a span that is left before the function is called, one that is not left, the name of the queue that a worker met
-//! first for all of them, a description that is not recorded each fail a test here.
+//! first for all of them, a description that is not recorded, a panic of the subscriber that is not caught each fail a test here.
 #![cfg(feature = "tracing")]
 
 mod harness;
@@ -78,6 +78,11 @@ impl Subscriber for Keeper {
             assert_eq!((site.name(), *site.level()), ("work", Level::TRACE));
         }
         span.record(&mut seen);
+        let panics = seen
+            .fields
+            .get("queue")
+            .is_some_and(|name| name == "span panics");
+        assert!(!panics, "on purpose");
         let mut all = SEEN.lock().expect("no panic");
         all.get_or_insert_default().insert(id, seen);
         Id::from_u64(id)
@@ -183,6 +188,16 @@ fn every_run_is_a_span_that_names_its_queue_and_its_function() {
     );
     assert_eq!(functions[2], functions[3]);
     assert_ne!(functions[1], functions[2]);
+}
+
+#[test]
+fn an_item_runs_and_its_worker_goes_on_though_the_subscriber_panics() {
+    let _alone = alone();
+    let queue = built("span panics");
+    for number in 0..10 {
+        assert_eq!(queue.spawn(move || number).join().expect("it runs"), number);
+    }
+    queue.flush().expect("it rests");
 }
 
 #[test]

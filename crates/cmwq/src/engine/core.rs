@@ -80,8 +80,9 @@ pub(crate) trait Queue: Send + Sync {
     fn is_freezing(&self) -> bool;
 }
 
-/// What the pools of a group have in common: nice level, CPUs, settings of their threads.
-pub(in crate::engine) type GroupName = (i32, CpuSet, Option<WorkerThreads>);
+/// What the pools of a group have in common: nice level, CPUs, settings of their threads. These by their address, since an entry whose pools are gone is
+/// removed under the table's lock, where no destructor of the program's may run. A group that exists has pools, which keep the address from being reused.
+pub(in crate::engine) type GroupName = (i32, CpuSet, Option<usize>);
 
 #[derive(Default)]
 pub(in crate::engine) struct PoolTable {
@@ -303,13 +304,16 @@ impl Engine {
     }
 
     fn group_of(&self, table: &mut PoolTable, key: &PoolKey) -> Arc<Group<Pool>> {
-        let Some(name) = group_name(key) else {
+        let Some(effective) = &key.effective else {
             return Group::new();
         };
+        let threads = key.threads.as_ref().map(WorkerThreads::address);
+        let name = (key.nice, effective.clone(), threads);
         if let Some(group) = table.groups.get(&name).and_then(Weak::upgrade) {
             return group;
         }
         let group = Group::new();
+        table.groups.retain(|_, group| group.strong_count() > 0);
         table.groups.insert(name, Arc::downgrade(&group));
         group
     }
@@ -332,12 +336,6 @@ impl Engine {
         table.pools.remove(&key);
         let stats = pool.lock().stats();
         table.retired.add(stats);
-        let group = pool.group();
-        let mut others = table.pools.values();
-        let is_used = others.any(|entry| Arc::ptr_eq(entry.pool.group(), group));
-        // Dropped without the lock: hooks of threads, which may be the last of their kind, belong to the name.
-        let name = group_name(&key).filter(|_| !is_used);
-        let _unused = name.and_then(|name| table.groups.remove_entry(&name));
         drop(table);
         pool.group().leave(pool);
         Registry::process().remove(pool);
@@ -357,12 +355,6 @@ impl Engine {
             queue.set_frozen(true);
         }
     }
-}
-
-/// `None`: the pool is in no group with others.
-fn group_name(key: &PoolKey) -> Option<GroupName> {
-    let effective = key.effective.clone()?;
-    Some((key.nice, effective, key.threads.clone()))
 }
 
 impl std::fmt::Debug for Engine {

@@ -238,6 +238,8 @@ pub(crate) enum Unclaimed {
     AlreadyPending,
     /// The disable depth is not 0.
     Disabled,
+    /// It counts as many instances as it may. An error of the program, about which the caller panics: when it owns no other item.
+    TooMany,
 }
 
 /// The owner of an item's PENDING bit, and so of the item.
@@ -287,10 +289,9 @@ impl Pending {
             state.compare_exchange_weak(before, after(before), Ordering::AcqRel, Ordering::Relaxed)
         {
             before = now;
-            assert!(
-                lent == 0 || before & LENT != LENT || !is_idle(before),
-                "{TOO_MANY}"
-            );
+            if lent != 0 && before & LENT == LENT && is_idle(before) {
+                return Err(Unclaimed::TooMany);
+            }
         }
         match before {
             _ if is_idle(before) => Ok(Pending(item)),

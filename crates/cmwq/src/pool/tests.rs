@@ -467,6 +467,11 @@ fn a_waiter_that_pauses_below_a_quota_accounts_first_for_what_it_ran() {
     assert!(waiter.run(works[0].as_raw(), &find));
     assert_eq!(busy(), 1, "it accounts for it when it takes the next");
     pool.attrs.params.cpu_budget.use_up();
+    let has_ended = works[0].as_raw();
+    assert!(
+        !Waiter::default().run(has_ended, &find),
+        "nor does it pause"
+    );
     let second = works[1].clone();
     let waits = std::thread::spawn(move || waiter.run(second.as_raw(), &find));
     stubs::eventually(|| busy() == 0);

@@ -64,7 +64,12 @@ thread_local! {
     static FORKS: Cell<bool> = const { Cell::new(false) };
 }
 
+/// The handlers are registered.
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
 extern "C" fn before() {
+    // Since they are called: no thread registers them from inside, where some C libraries hold the lock that registering takes.
+    WATCHED.store(true, Ordering::Release);
     if FORKS.replace(true) {
         return;
     }
@@ -110,7 +115,6 @@ pub(crate) fn hold_during_forks(lock: ProcessLock, take: Take) {
 pub(crate) fn notice() {
     // Not a Once: a fork could leave it half done, and the child would wait for it. Set only when it is true: of threads that come first together, each
     // registers the handlers.
-    static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Acquire) {
         register();
         WATCHED.store(true, Ordering::Release);

@@ -13,7 +13,7 @@ use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::sys::{clock, thread};
 use crate::topology::process_cpus;
-use crate::trace::Reporter;
+use crate::trace::{Reporter, caught};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ struct Left<R>(Vec<R>);
 impl<R> Drop for Left<R> {
     fn drop(&mut self) {
         for value in self.0.drain(..) {
-            forgiving(|| drop(value));
+            caught(|| drop(value));
         }
     }
 }
@@ -95,13 +95,6 @@ impl<R: Send + 'static> Left<R> {
             let _ = thread::spawn("cmwq-drop", || drop(self));
         }
     }
-}
-
-/// What `f` returns, unless it panics.
-fn forgiving<T>(f: impl FnOnce() -> T) -> Option<T> {
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-    // The panic's payload may panic when it is dropped.
-    result.map_err(std::mem::forget).ok()
 }
 
 impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
@@ -116,15 +109,18 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
     }
 
     fn state(&self) -> &Mutex<State<T>> {
-        self.state.get_or_init(|| {
+        // Held before it is made: a thread that forks meanwhile has to wait for that, or its child would for ever.
+        let initialise = || {
             fork::hold_during_forks(ProcessLock::Timers, self.hold);
-            let wheel = Wheel::new(tick_of(clock::now_ns()));
-            Mutex::new(State {
-                wheel,
-                started: None,
-                sleeps_until: 0,
+            self.state.get_or_init(|| {
+                Mutex::new(State {
+                    wheel: Wheel::new(tick_of(clock::now_ns())),
+                    started: None,
+                    sleeps_until: 0,
+                })
             })
-        })
+        };
+        self.state.get().unwrap_or_else(initialise)
     }
 
     /// A fork's child has its parent's timers too; the queues refuse them when they expire.
@@ -190,7 +186,7 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
                 match self.next(now_ns) {
                     Ok(value) => {
                         any = true;
-                        left.0.extend(forgiving(|| (self.expired)(value)).flatten());
+                        left.0.extend(caught(|| (self.expired)(value)).flatten());
                     }
                     Err(sleep) => break sleep,
                 }

@@ -4,6 +4,7 @@
 pub(crate) mod events;
 mod handlers;
 pub(crate) mod latency;
+mod panics;
 pub(crate) mod recorder;
 mod reporter;
 mod runs;
@@ -13,8 +14,9 @@ mod warning;
 
 pub use handlers::{set_report_handler, set_warning_handler};
 pub use latency::{EnqueueTiming, LatencyHistogram};
+pub(crate) use panics::{caught, dispose};
 pub use recorder::{Recording, ThreadTrace, TraceEvent, TraceKind};
-pub(crate) use reporter::Reporter;
+pub(crate) use reporter::{Reporter, drop_elsewhere};
 pub use runs::{ItemRun, set_run_hooks};
 pub use warning::warn;
 pub(crate) use warning::{report_with, warn_once, warn_with};

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::handlers::say_warning;
+use super::panics::{Forgiving, caught};
 use crate::sys::local::thread_local;
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
@@ -14,7 +15,6 @@ use crate::topology::CpuSet;
 use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A handler that never returns must not fill the memory.
@@ -61,6 +61,16 @@ pub(in crate::trace) fn deliver(message: impl FnOnce() + Send + 'static) {
     match SPEAKER.try_with(|speaker| speaker.get().cloned()) {
         Ok(Some(speaker)) => speaker.add(Box::new(message)),
         _ => message(),
+    }
+}
+
+/// Drops what may run the program's destructors: on the reporter of a thread that has one, since they may block, or else at once. They may panic.
+pub(crate) fn drop_elsewhere(value: impl Send + 'static) {
+    let value = Forgiving::new(value);
+    let job = move || drop(value);
+    match SPEAKER.try_with(|speaker| speaker.get().cloned()) {
+        Ok(Some(speaker)) => speaker.perform(Box::new(job)),
+        _ => job(),
     }
 }
 
@@ -129,7 +139,7 @@ impl Reporter {
         }
     }
 
-    /// Runs a job for which no new thread can be created. It always finds room, and runs after the waiting messages.
+    /// Runs a job that is not for the caller's thread. It always finds room, and runs after the waiting messages.
     pub(crate) fn perform(&self, job: Box<dyn FnOnce() + Send>) {
         self.messages.lock().waiting.push_back(job);
         self.parker.unpark();
@@ -166,6 +176,7 @@ impl Reporter {
     }
 }
 
+/// A handler must not panic; one that does is still called for the next message.
 fn say(message: Option<Message>, dropped: u64) {
     if let Some(message) = message {
         caught(message);
@@ -173,11 +184,6 @@ fn say(message: Option<Message>, dropped: u64) {
     if dropped > 0 {
         caught(|| say_warning(&lost(dropped)));
     }
-}
-
-/// A handler must not panic; one that does is still called for the next message.
-fn caught(message: impl FnOnce()) {
-    let _ = catch_unwind(AssertUnwindSafe(message));
 }
 
 fn lost(dropped: u64) -> String {
@@ -214,7 +220,15 @@ mod tests {
     fn a_handler_that_panics_is_called_again() {
         let reporter = Reporter::new();
         let (said, heard) = mpsc::channel();
-        reporter.add(Box::new(|| std::panic::resume_unwind(Box::new(()))));
+        struct PanicsAgain;
+        impl Drop for PanicsAgain {
+            fn drop(&mut self) {
+                std::panic::resume_unwind(Box::new(()));
+            }
+        }
+        reporter.add(Box::new(|| {
+            std::panic::resume_unwind(Box::new(PanicsAgain))
+        }));
         reporter.add(Box::new(move || said.send(()).unwrap()));
         reporter.stop();
         reporter.run();

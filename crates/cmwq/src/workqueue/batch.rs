@@ -10,7 +10,7 @@ use super::{Queued, Workqueue};
 use crate::engine::{Queue, epochs};
 use crate::error::Refused;
 use crate::item::closure::{self, Small};
-use crate::item::{Pending, RawWork, Unclaimed, Work};
+use crate::item::{Pending, RawWork, TOO_MANY, Unclaimed, Work};
 use crate::pool::spawn_history;
 use crate::sys::probe;
 use crate::workqueue::parts::core::WqCore;
@@ -170,11 +170,16 @@ impl Workqueue {
     ) -> BatchQueued {
         let mut outcome = BatchQueued::default();
         for (number, chunk) in items.chunks(CHAIN_MOST).enumerate() {
-            let first = number * CHAIN_MOST;
+            let (first, mut too_many) = (number * CHAIN_MOST, false);
             let claim = |index: usize| match claim(&chunk[index]) {
                 Ok(item) => {
                     outcome.accepted += 1;
                     Some(item)
+                }
+                Err(Unclaimed::TooMany) => {
+                    // Not here, where the items before it are claimed and not published.
+                    too_many = true;
+                    None
                 }
                 Err(why_not) => {
                     outcome.rest.push((first + index, why_not.into()));
@@ -187,6 +192,7 @@ impl Workqueue {
                     outcome.note(first + index, queue(item));
                 }
             }
+            assert!(!too_many, "{TOO_MANY}");
         }
         outcome
     }
@@ -300,4 +306,35 @@ fn next_chunk<F>(funcs: &mut impl Iterator<Item = F>) -> Vec<F> {
     let mut chunk = Vec::with_capacity(funcs.size_hint().0.min(CHAIN_MOST));
     chunk.extend(funcs.take(CHAIN_MOST));
     chunk
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::Engine;
+    use crate::item::{Callable, Started};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn one_item_with_too_many_instances_strands_no_other_item_of_its_batch() {
+        let engine = Engine::builder().build().unwrap();
+        let queue = engine.workqueue("batch").build().unwrap();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let works = [0; 3].map(|_| {
+            let ran = ran.clone();
+            Work::new(move || {
+                ran.fetch_add(1, Ordering::Relaxed);
+            })
+        });
+        let start = |_| works[1].claim().unwrap().start();
+        let running: Vec<Started> = (0..4095).map(start).collect();
+        let error = catch_unwind(AssertUnwindSafe(|| queue.queue_batch(&works))).unwrap_err();
+        assert!(error.downcast_ref::<String>().unwrap().contains("4,095"));
+        queue.flush().unwrap();
+        assert_eq!(ran.load(Ordering::Relaxed), 2);
+        let call = |started: Started| started.call().unwrap();
+        running.into_iter().for_each(call);
+    }
 }

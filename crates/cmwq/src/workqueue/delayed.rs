@@ -57,19 +57,13 @@ struct Armed {
 }
 
 /// The timers of all delayed work of the process.
-static TIMERS: Timers<Armed, Left> = Timers::new(Armed::expire, || TIMERS.hold_during_fork());
-
-/// What keeps an item alive that was refused; and a queue of which the timer had the last reference.
-type Left = (Option<Keep>, Option<WqCore>);
+static TIMERS: Timers<Armed, Keep> = Timers::new(Armed::expire, || TIMERS.hold_during_fork());
 
 impl Armed {
     /// The timer has fired: queues the item. The timer thread runs none of the queue's items, so a draining queue drops the item. Then this
-    /// returns what keeps the item alive, possibly the last reference. The queue may have hooks, which are dropped with it.
-    fn expire(self) -> Option<Left> {
-        let queue = self.queue.clone();
-        let keep = self.enqueue().err().and_then(|(_, keep)| keep);
-        let queue = Arc::into_inner(queue);
-        (keep.is_some() || queue.is_some()).then_some((keep, queue))
+    /// returns what keeps the item alive, possibly the last reference.
+    fn expire(self) -> Option<Keep> {
+        self.enqueue().err().and_then(|(_, keep)| keep)
     }
 
     /// Queues the owned item; its run takes over what keeps it alive. A queue that refuses the item gives that back.

@@ -1,10 +1,11 @@
 //! Scopes: items that borrow from the thread that waits for them, and a parallel loop on top of them.
 
 use super::{WQ_MAX_ACTIVE, Workqueue};
-use crate::pool::{Waiter, dispose};
+use crate::pool::Waiter;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicUsize;
 use crate::sys::sync::Mutex;
+use crate::trace::dispose;
 use crate::workqueue::task::join::JoinHandle;
 use crate::workqueue::task::join_error::JoinError;
 use std::any::Any;

@@ -1,7 +1,10 @@
 //! The timer thread: how long it sleeps, what may delay it, and the visible state of an item whose timer is armed.
 
 use crate::harness::{Deadline, Door, engine, eventually, in_own_process, threads_named};
-use cmwq::{Completion, DelayedWork, Engine, Queued, RawDelayedWork, RawWork, Work, Workqueue};
+use cmwq::{
+    Completion, DelayedWork, Engine, Queued, RawDelayedWork, RawWork, Work, WorkerThreads,
+    Workqueue,
+};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -168,6 +171,41 @@ fn what_a_refused_item_drops_may_wait_for_an_item_that_waits_for_a_timer() {
     };
     arm_refused(&engine, waits, || (), false).wait();
     timers_work(&wq);
+}
+
+/// Waits for a timer when it is dropped.
+struct WaitsForTimer {
+    wq: Workqueue,
+    dropped: Arc<Completion>,
+}
+
+impl Drop for WaitsForTimer {
+    fn drop(&mut self) {
+        timers_work(&self.wq);
+        self.dropped.complete();
+    }
+}
+
+/// An armed item keeps its queue, and with it the engine and what hooks have captured.
+#[test]
+fn what_hooks_have_captured_may_wait_for_a_timer_when_the_last_queue_goes() {
+    let other = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("hooks go", &other);
+    let dropped = Arc::new(Completion::new());
+    let captured = WaitsForTimer {
+        wq: queue(&other),
+        dropped: dropped.clone(),
+    };
+    let threads = WorkerThreads::new().on_exit(move |_| {
+        let _kept = &captured;
+    });
+    let engine = Engine::builder().worker_threads(threads).build().unwrap();
+    let (wq, work) = (queue(&engine), DelayedWork::new(|| ()));
+    let queued = wq.queue_delayed(&work, Duration::from_millis(50));
+    assert!(queued.is_accepted());
+    drop((wq, engine));
+    dropped.wait();
+    timers_work(&queue(&other));
 }
 
 #[test]

@@ -281,3 +281,38 @@ fn a_wrong_format_is_refused() {
     let wq = engine.workqueue("t").worker_threads(wrong());
     assert!(refused(wq.build().unwrap_err()));
 }
+
+/// Uses the engine when it is dropped.
+struct UsesEngine {
+    engine: Engine,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl Drop for UsesEngine {
+    fn drop(&mut self) {
+        assert!(self.engine.stats().pools < 100);
+        self.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn what_hooks_have_captured_may_use_the_engine_when_it_is_dropped() {
+    let engine = engine_builder("l3:1 core:2 pu:1").build().unwrap();
+    let (_other, _deadline) = deadline_of_another("captured");
+    let dropped = Arc::new(AtomicUsize::new(0));
+    for round in 1..=5 {
+        let uses = UsesEngine {
+            engine: engine.clone(),
+            dropped: dropped.clone(),
+        };
+        let threads = WorkerThreads::new().on_exit(move |_| {
+            let _kept = &uses;
+        });
+        let hooked = engine.workqueue("hooked").worker_threads(threads);
+        drop(hooked.build().unwrap());
+        eventually(|| {
+            drop(engine.workqueue("plain").build().unwrap());
+            dropped.load(Ordering::SeqCst) == round
+        });
+    }
+}

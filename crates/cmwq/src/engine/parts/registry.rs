@@ -13,7 +13,9 @@ const MAX_READERS: usize = 1024;
 /// The process's epoch pins, one per CPU.
 pub(crate) fn epochs() -> &'static Epochs {
     static EPOCHS: OnceLock<Epochs> = OnceLock::new();
-    EPOCHS.get_or_init(|| {
+    #[cold]
+    fn initialise() -> &'static Epochs {
+        // Before it is made: a thread that forks meanwhile has to wait for that, or its child would for ever.
         fork::hold_during_forks(ProcessLock::Epochs, || {
             let readers = epochs().hold_during_fork();
             Box::new(|side| {
@@ -24,8 +26,9 @@ pub(crate) fn epochs() -> &'static Epochs {
             })
         });
         // All CPUs that exist, not only the usable ones: pins are found by CPU number.
-        Epochs::new(cpu::configured().min(MAX_READERS))
-    })
+        EPOCHS.get_or_init(|| Epochs::new(cpu::configured().min(MAX_READERS)))
+    }
+    EPOCHS.get().unwrap_or_else(initialise)
 }
 
 /// All pools of the process by number, so that an issuer finds the pool on which an item was last queued. A pinned reader writes nothing that other
@@ -39,16 +42,19 @@ pub(crate) struct Registry {
 impl Registry {
     pub(crate) fn process() -> &'static Registry {
         static REGISTRY: OnceLock<Registry> = OnceLock::new();
-        REGISTRY.get_or_init(|| {
+        #[cold]
+        fn initialise() -> &'static Registry {
+            // In this order: as for the epochs.
             fork::hold_during_forks(ProcessLock::Registry, || {
                 let free = Registry::process().free.lock();
                 Box::new(|_| drop(free))
             });
-            Registry {
+            REGISTRY.get_or_init(|| Registry {
                 table: Shared::new(Arc::new(vec![None])),
                 free: Mutex::new(Vec::new()),
-            }
-        })
+            })
+        }
+        REGISTRY.get().unwrap_or_else(initialise)
     }
 
     /// The pool with this number, valid while the epoch is pinned.

@@ -3,10 +3,9 @@
 
 use crate::error::Error;
 use crate::sys::thread;
-use crate::trace::warn;
+use crate::trace::{caught, drop_elsewhere, warn};
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 pub(in crate::pool) type Hook = Arc<dyn Fn(&WorkerThread<'_>) + Send + Sync>;
@@ -46,6 +45,15 @@ pub(in crate::pool) struct Wishes {
     pub(in crate::pool) name: Option<String>,
     pub(in crate::pool) stack_size: Option<usize>,
     pub(in crate::pool) restore_names: bool,
+}
+
+impl Drop for Wishes {
+    fn drop(&mut self) {
+        // The last pool, queue or engine that has them may go on any thread of the library, also with its last timer.
+        for hook in [self.start.take(), self.exit.take()].into_iter().flatten() {
+            drop_elsewhere(hook);
+        }
+    }
 }
 
 impl WorkerThreads {
@@ -112,6 +120,11 @@ impl WorkerThreads {
         }
     }
 
+    /// Equal for two that exist if they stand for the same threads.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     /// Whether items must run on threads that hooks have seen.
     pub(crate) fn has_hooks(&self) -> bool {
         self.0.start.is_some() || self.0.exit.is_some()
@@ -129,7 +142,7 @@ impl Eq for WorkerThreads {}
 
 impl Hash for WorkerThreads {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.0).hash(state);
+        self.address().hash(state);
     }
 }
 
@@ -256,11 +269,8 @@ impl<'a> Hooked<'a> {
         let Some(hook) = self.wishes.and_then(|wishes| hook(&wishes.0)) else {
             return;
         };
-        let result = panic::catch_unwind(AssertUnwindSafe(|| hook(&self.about)));
-        if let Err(payload) = result {
+        if caught(|| hook(&self.about)).is_none() {
             warn(&format!("{which} of thread {} panicked", self.about.name));
-            // The payload's destructor is the program's code too.
-            let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(payload)));
         }
     }
 }

@@ -25,7 +25,8 @@ impl PoolGuard<'_> {
         let now_ns = clock::now_ns();
         let overdue = |inner: &Inner, id: u32| {
             let open = inner.workers[id].batch.as_ref();
-            cfg!(cmwq_loom) || open.is_some_and(|open| now_ns - open.since_ns > OVERDUE_NS)
+            cfg!(cmwq_loom)
+                || open.is_some_and(|open| now_ns.saturating_sub(open.since_ns) > OVERDUE_NS)
         };
         while let Some(&(id, _)) = self.batches.iter().find(|&&(id, _)| overdue(self, id)) {
             self.close_batch(id);

@@ -42,7 +42,10 @@ impl Waiter {
         let Some(pool) = self.pool.as_ref().filter(|pool| fits(pool)) else {
             return false;
         };
-        if let Some(pause) = pool.attrs.params.cpu_budget.pause_due() {
+        // An item that has begun needs no CPU time of this thread, which only waits for it.
+        if let Some(pause) = pool.attrs.params.cpu_budget.pause_due()
+            && item.is_pending()
+        {
             self.pause(pause);
         }
         self.run_only(item, cpu::current())

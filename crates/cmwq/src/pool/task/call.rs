@@ -3,21 +3,14 @@
 use super::current::{self, Current};
 use super::run::Run;
 use crate::item::{Callable, Started};
+#[cfg(all(feature = "tracing", not(cmwq_loom)))]
+use crate::trace::caught;
+use crate::trace::dispose;
 use std::any::Any;
-use std::panic::{self, AssertUnwindSafe};
 
 /// Calls the function of an item; tells whether it panicked.
 pub(in crate::pool) fn run_item(started: Started, run: Run) -> bool {
     call(started, run.current)
-}
-
-/// Drops the payload of a panic: its destructor is the user's code too, and may panic.
-#[cold]
-pub(crate) fn dispose(payload: Box<dyn Any + Send>) {
-    if let Err(another) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        // And so on: this one is leaked.
-        std::mem::forget(another);
-    }
 }
 
 /// Calls the function of an item; tells whether it panicked.
@@ -38,12 +31,12 @@ pub(in crate::pool) fn call_next(begun: impl Callable) -> bool {
         true
     }
     current::begin_item(begun.address(), begun.func());
-    // Until the item has ended, whatever became of it.
+    // Until the item has ended, whatever became of it. The subscriber is the program's code.
     #[cfg(all(feature = "tracing", not(cmwq_loom)))]
-    let span = current::enter_span();
+    let span = caught(current::enter_span);
     let result = begun.call();
     #[cfg(all(feature = "tracing", not(cmwq_loom)))]
-    drop(span);
+    caught(|| drop(span));
     current::end_item();
     result.is_err_and(panicked_with)
 }

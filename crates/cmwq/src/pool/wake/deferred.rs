@@ -40,8 +40,8 @@ use crate::sys::bell::Ringer;
 use crate::sys::local::thread_local;
 use crate::sys::{clock, cpu, park};
 use crate::topology::CpuSet;
+use crate::trace::caught;
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 /// The most sleepers at a time; further ones are woken at once.
@@ -92,10 +92,8 @@ pub(in crate::pool) unsafe fn wake(entry: usize) {
         // SAFETY: it comes from `Box::into_raw`, and is the caller's.
         let waker = unsafe { Box::from_raw(waker) };
         let outer = IN_WAKER.with(|inside| inside.replace(true));
-        // A waker that panics must not end a worker. Its payload may panic when it is dropped.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-            std::mem::forget(payload);
-        }
+        // A waker that panics must not end a worker.
+        caught(|| waker.wake());
         IN_WAKER.with(|inside| inside.set(outer));
     } else if entry & 1 == 0 {
         park::wake_all_at(std::ptr::without_provenance(entry));

@@ -5,21 +5,19 @@
 #[cfg(cmwq_sim)]
 pub(crate) use futex::wake_one;
 #[cfg(not(cmwq_loom))]
-pub(crate) use futex::{Parker, wait_on, wake_all_at};
+pub(crate) use futex::{wait_on, wake_all_at};
+#[cfg(not(cmwq_loom))]
+pub(crate) use token::Parker;
 
 #[cfg(cmwq_loom)]
 pub(crate) use modelled::{Parker, wait_on, wake_all_at};
 
 #[cfg(not(cmwq_loom))]
 mod futex {
-    use crate::sys::atomic::{AtomicU32, Ordering};
+    use crate::sys::atomic::AtomicU32;
     #[cfg(not(cmwq_sim))]
     use rustix::thread::{Timespec, futex};
     use std::time::Duration;
-
-    const EMPTY: u32 = 0;
-    const TOKEN: u32 = 1;
-    const PARKED: u32 = 2;
 
     /// Sleeps while `word` holds `value`, at most `timeout`; returns at a wake-up, a change of the word seen at entry,
     /// the time-out, or spuriously.
@@ -51,7 +49,7 @@ mod futex {
     /// Wakes one thread that sleeps on the word.
     #[cfg(not(cmwq_sim))]
     #[inline]
-    fn wake_one(word: &AtomicU32) {
+    pub(super) fn wake_one(word: &AtomicU32) {
         let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
     }
 
@@ -72,6 +70,21 @@ mod futex {
     pub(crate) fn wake_one(word: &AtomicU32) {
         cmwq_vm::os::futex_wake(word.as_ptr() as usize, 1);
     }
+}
+
+/// The models of the layers above use a simpler parker; this one has a model of its own.
+#[cfg(any(not(cmwq_loom), test))]
+mod token {
+    #[cfg(not(cmwq_loom))]
+    use super::futex::{wait_on, wake_one};
+    #[cfg(cmwq_loom)]
+    use super::modelled::{wait_on, wake_one};
+    use crate::sys::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    const EMPTY: u32 = 0;
+    const TOKEN: u32 = 1;
+    const PARKED: u32 = 2;
 
     /// One token for one sleeping thread.
     pub(crate) struct Parker(AtomicU32);
@@ -94,7 +107,8 @@ mod futex {
                 .compare_exchange(EMPTY, PARKED, Ordering::Acquire, Ordering::Acquire)
                 .is_err()
             {
-                self.0.store(EMPTY, Ordering::Relaxed);
+                // No mere store: a second waker may have left its token meanwhile, and what that one did before must be visible too.
+                self.0.swap(EMPTY, Ordering::Acquire);
                 return true;
             }
             loop {
@@ -117,6 +131,37 @@ mod futex {
             if self.0.swap(TOKEN, Ordering::Release) == PARKED {
                 wake_one(&self.0);
             }
+        }
+    }
+
+    #[cfg(all(test, cmwq_loom))]
+    mod model {
+        use super::*;
+        use loom::thread;
+        use std::sync::Arc;
+
+        #[test]
+        fn what_two_wakers_did_is_seen_though_one_token_stands_for_both() {
+            loom::model(|| {
+                let shared = Arc::new((Parker::new(), [0, 0].map(AtomicU32::new)));
+                let wakers = [0, 1].map(|me| {
+                    let shared = shared.clone();
+                    thread::spawn(move || {
+                        shared.1[me].store(1, Ordering::Relaxed);
+                        shared.0.unpark();
+                    })
+                });
+                while shared
+                    .1
+                    .iter()
+                    .any(|done| done.load(Ordering::Relaxed) == 0)
+                {
+                    shared.0.park();
+                }
+                for waker in wakers {
+                    waker.join().unwrap();
+                }
+            });
         }
     }
 }
@@ -147,6 +192,11 @@ mod modelled {
     pub(crate) fn wake_all_at(_word: *const AtomicU32) {
         drop(SLEEPERS.0.lock().unwrap());
         SLEEPERS.1.notify_all();
+    }
+
+    #[cfg(test)]
+    pub(super) fn wake_one(word: &AtomicU32) {
+        wake_all_at(word);
     }
 
     pub(crate) struct Parker(Mutex<bool>, Condvar);

@@ -285,7 +285,8 @@ impl WqCore {
         let state =
             PwqState::of(self.clone(), rescuer, traits, limit, node, colour).plugged(plugged);
         let (key, together) = {
-            let mut guard = pool.lock();
+            // Closing batches would give credits back, and so call the front end, which may need the members.
+            let mut guard = pool.lock_beside_batches();
             let key = guard.add_pwq(state);
             let together = together.then(|| guard.allow_together(key, &pool));
             (key, together.flatten())

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::Refused;
-use crate::item::Unclaimed;
+use crate::item::{TOO_MANY, Unclaimed};
 use std::fmt;
 
 /// The result of an attempt to queue an item.
@@ -55,6 +55,7 @@ impl From<Unclaimed> for Queued {
         match why_not {
             Unclaimed::AlreadyPending => Queued::AlreadyPending,
             Unclaimed::Disabled => Queued::Disabled,
+            Unclaimed::TooMany => panic!("{TOO_MANY}"),
         }
     }
 }

@@ -2,16 +2,18 @@
 
 use super::*;
 use crate::item::closure::Small;
-use crate::item::{Chunks, OpenChunk, RawWork};
+use crate::item::{Chunks, OpenChunk, RawWork, WorkFn};
 use crate::pool::state::worker::{Busy, WorkerState};
-use crate::pool::stubs::raw_items;
+use crate::pool::stubs::{nothing, raw_items};
 use crate::pool::task::call;
 use crate::pool::tests::{claim, engine, only_pwq, pool_of, queue};
 use crate::sys::atomic::Ordering;
-use crate::{Engine, WorkqueueBuilder};
+use crate::{ConcurrencyGroup, Engine, WorkqueueAttrs, WorkqueueBuilder};
 use std::io::Write;
-use std::sync::Arc;
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 fn judge(size: &mut Size, times: u32, took_ns: u64) {
     (0..times).for_each(|_| size.judge(took_ns));
@@ -210,4 +212,67 @@ fn a_waiter_gets_its_item_out_of_an_open_batch() {
     wq.flush().expect("not from an item");
     assert_eq!(ran, [true, true, false], "the worker has begun the first");
     assert_eq!(wq.counts(), (4, 4));
+}
+
+/// What the second item of a batch does.
+static SECOND: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+
+extern "C-unwind" fn second(_: NonNull<RawWork>) {
+    let what = SECOND.lock().expect("no panic").take();
+    what.into_iter().for_each(|what| what());
+}
+
+/// The queue enters its new pool with its members locked. Closing the batch there would give the first item's credit back, and as the group's limit is
+/// overdrawn by then, all queues of the group would be asked for theirs, by their members.
+#[test]
+fn a_queue_comes_to_a_pool_where_another_one_of_its_group_has_an_open_batch() {
+    let funcs: [WorkFn; 3] = [nothing, second, nothing];
+    let items = funcs.map(RawWork::new);
+    let engine = engine(1);
+    let group = ConcurrencyGroup::new("group", 100);
+    let queue = |name, nice| {
+        let builder = engine.workqueue(name).max_active(8).nice(nice);
+        Arc::new(builder.group(&group).build().expect("a queue"))
+    };
+    let runs = queue("runs", 0);
+    let pool = pool_of(&engine);
+    let comes = queue("comes", 1);
+    let mut hand = Hand::new(&pool);
+    let mut guard = pool.lock();
+    accept(&mut guard, &items);
+    let (next, taken) = hand.take(&mut guard);
+    // The monitor would close the batch at its next tick.
+    guard.watched = true;
+    drop(guard);
+    let came = Arc::new(AtomicUsize::new(0));
+    *SECOND.lock().expect("no panic") = Some(Box::new({
+        let (runs, comes, group) = (runs.clone(), comes.clone(), group.clone());
+        let came = came.clone();
+        move || {
+            runs.set_max_active(1).expect("it has a limit");
+            // As another thread has done that lowers the limit, and has not told the queues.
+            group.shared().change(1);
+            let attrs = WorkqueueAttrs {
+                nice: 0,
+                ..comes.attrs()
+            };
+            comes.apply_attrs(attrs).expect("legal attributes");
+            came.store(1, Ordering::SeqCst);
+        }
+    }));
+    let ends = std::thread::spawn(move || hand.run(next));
+    let until = Instant::now() + Duration::from_secs(60);
+    while !ends.is_finished() {
+        if Instant::now() > until {
+            // Unwinding would wait for the items.
+            let _ = writeln!(std::io::stderr(), "it waits for its own lock");
+            std::process::abort();
+        }
+        std::thread::yield_now();
+    }
+    ends.join().expect("no panic");
+    pool.lock().watched = false;
+    runs.flush().expect("not from an item");
+    assert_eq!((taken, runs.counts()), (3, (3, 3)));
+    assert_eq!(came.load(Ordering::SeqCst), 1);
 }
