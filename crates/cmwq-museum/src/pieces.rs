@@ -702,6 +702,15 @@ pub const PIECES: &[Piece] = &[
         )],
     ),
     line(
+        "flush-beside-slots",
+        "a flush does not see what runs in caller slots",
+        &[edit(
+            "pool/state/pwqs.rs",
+            "        self.close_all_caller_slots(key);\n        let Some(pwq) = self.pwq_mut(key) else {\n            return false;\n        };\n        pwq.colours.transition_current",
+            "        if !MUTANT {\n            self.close_all_caller_slots(key);\n        }\n        let Some(pwq) = self.pwq_mut(key) else {\n            return false;\n        };\n        pwq.colours.transition_current",
+        )],
+    ),
+    line(
         "drain-refuses-its-own",
         "a drain refuses what the queue's own items queue",
         &[edit(
