@@ -576,6 +576,33 @@ pub const PIECES: &[Piece] = &[
         )],
     ),
     line(
+        "one-flip",
+        "a grace period flips the phase once",
+        &[edit(
+            "sys/memory/epoch.rs",
+            "        for _ in 0..2 {\n            let old = self",
+            "        for _ in 0..if MUTANT { 1 } else { 2 } {\n            let old = self",
+        )],
+    ),
+    line(
+        "closed-at-once",
+        "a drain does not wait for issuers that have found the queue open",
+        &[edit(
+            "workqueue/draining.rs",
+            "        self.closed.fetch_add(1, Ordering::SeqCst);\n        epochs().synchronize();",
+            "        self.closed.fetch_add(1, Ordering::SeqCst);\n        if !MUTANT {\n            epochs().synchronize();\n        }",
+        )],
+    ),
+    line(
+        "called-once",
+        "a pool workqueue calls its rescuer once only",
+        &[edit(
+            "pool/service/rescuer.rs",
+            "            pwq.mayday = false;",
+            "            pwq.mayday = MUTANT;",
+        )],
+    ),
+    line(
         "route-kept",
         "a thread goes on using its cached route after a grace period",
         &[edit(
@@ -591,6 +618,123 @@ pub const PIECES: &[Piece] = &[
             "pool/lock/take.rs",
             "        if !self.awaited.is_empty()\n            && let",
             "        if !MUTANT\n            && !self.awaited.is_empty()\n            && let",
+        )],
+    ),
+    line(
+        "timer-of-another",
+        "a timer is stopped by its number, though the number is another timer's by now",
+        &[edit(
+            "timer/wheel.rs",
+            "if entry.serial != key.serial ||",
+            "if (entry.serial != key.serial && !MUTANT) ||",
+        )],
+    ),
+    line(
+        "first-moves-down",
+        "of the timers that move to a finer level of the wheel only the first does",
+        &[edit(
+            "timer/wheel.rs",
+            "                self.link(index);\n                index = next;",
+            "                self.link(index);\n                index = if MUTANT { NONE } else { next };",
+        )],
+    ),
+    line(
+        "timer-too-early",
+        "a timer expires in the tick of its deadline, before that has passed",
+        &[edit(
+            "timer/service.rs",
+            "tick_of(now.saturating_add(delay_ns)) + 1;",
+            "tick_of(now.saturating_add(delay_ns)) + u64::from(!MUTANT);",
+        )],
+    ),
+    line(
+        "enabled-by-one",
+        "one guard that is dropped enables an item that others disable",
+        &[edit(
+            "item/raw.rs",
+            "state.checked_sub(DISABLE_STEP);",
+            "state.checked_sub(if MUTANT { state & !(DISABLE_STEP - 1) | DISABLE_STEP } else { DISABLE_STEP });",
+        )],
+    ),
+    line(
+        "escapes-its-cancel",
+        "a cancel that waits does not keep the item from queueing itself",
+        &[edit(
+            "workqueue/task/control.rs",
+            "        let deeper = self.disable_once_more();\n        let removed = self.cancel();\n        wait_for_run(self);",
+            "        let deeper = !MUTANT && self.disable_once_more();\n        let removed = self.cancel();\n        wait_for_run(self);",
+        )],
+    ),
+    line(
+        "made-while-frozen",
+        "a queue that is made while all are frozen is not",
+        &[edit(
+            "engine/core.rs",
+            "        if *frozen {\n            queue.set_frozen(true);",
+            "        if *frozen && !MUTANT {\n            queue.set_frozen(true);",
+        )],
+    ),
+    line(
+        "ordered-from-anywhere",
+        "an ordered queue takes items by the caller's CPU while its slots are replaced one by one",
+        &[edit(
+            "workqueue/queueing.rs",
+            "        let cpu = if self.ordered() {",
+            "        let cpu = if self.ordered() && !MUTANT {",
+        )],
+    ),
+    line(
+        "put-back-other-colour",
+        "items of a closed batch that were not begun end under another colour",
+        &[edit(
+            "pool/lock/batches.rs",
+            "            item.accept(open.colour);",
+            "            item.accept(if MUTANT { (open.colour + 1) % 16 } else { open.colour });",
+        )],
+    ),
+    line(
+        "batch-not-closed",
+        "an item that comes again does not close the batch that may still run it",
+        &[edit(
+            "pool/lock/batches.rs",
+            "        if noted == 0 {",
+            "        if noted == 0 || MUTANT {",
+        )],
+    ),
+    line(
+        "flush-beside-slots",
+        "a flush does not see what runs in caller slots",
+        &[edit(
+            "pool/state/pwqs.rs",
+            "        self.close_all_caller_slots(key);\n        let Some(pwq) = self.pwq_mut(key) else {\n            return false;\n        };\n        pwq.colours.transition_current",
+            "        if !MUTANT {\n            self.close_all_caller_slots(key);\n        }\n        let Some(pwq) = self.pwq_mut(key) else {\n            return false;\n        };\n        pwq.colours.transition_current",
+        )],
+    ),
+    line(
+        "drain-refuses-its-own",
+        "a drain refuses what the queue's own items queue",
+        &[edit(
+            "workqueue/queueing.rs",
+            "if self.closed.load(Ordering::SeqCst) != 0 && !self.runs_here()",
+            "if self.closed.load(Ordering::SeqCst) != 0 && (MUTANT || !self.runs_here())",
+        )],
+    ),
+    line(
+        "joins-tight-uncounted",
+        "a queue that joins a group whose limit is reached hoards its credits",
+        &[edit(
+            "pool/queue/credits.rs",
+            "        if state.tight {\n            store",
+            "        if state.tight && !MUTANT {\n            store",
+        )],
+    ),
+    line(
+        "overdrawn-and-served",
+        "a limit that is overdrawn lets pool workqueues go on with credits of items that end",
+        &[edit(
+            "pool/queue/credits.rs",
+            "        if self.free.load(Ordering::Relaxed) < 0 {\n            // A lowered limit is overdrawn.\n            return 0;",
+            "        if !MUTANT && self.free.load(Ordering::Relaxed) < 0 {\n            // A lowered limit is overdrawn.\n            return 0;",
         )],
     ),
 ];

@@ -22,6 +22,9 @@ const CHUNK: usize = 4 << 20;
 /// Blocks are powers of two, from 16 bytes to a chunk, aligned to their size up to a page.
 const CLASSES: usize = CHUNK.trailing_zeros() as usize + 1;
 
+/// So much of a freed block is overwritten.
+const SPOILT: usize = 512;
+
 /// See the module.
 pub struct Arena;
 
@@ -133,6 +136,10 @@ unsafe impl GlobalAlloc for Arena {
         if is_inside() {
             FREE.with(|lists| {
                 let list = &lists[class(layout)];
+                // What still uses it finds no address and no sensible number.
+                let spoilt = layout.size().min(SPOILT);
+                // SAFETY: the block is free, and has so many bytes.
+                unsafe { block.write_bytes(0xa5, spoilt) };
                 // SAFETY: the block is free, of 16 bytes at least, and aligned to that.
                 unsafe { block.cast::<*mut u8>().write(list.get()) };
                 list.set(block);

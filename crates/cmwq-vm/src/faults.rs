@@ -5,6 +5,7 @@
 use crate::set::Cpus;
 use crate::thread::{State, Tid};
 use crate::vm::{Timer, Vm, suspend, with};
+use std::panic::Location;
 
 /// How often each fault happens, in parts per million of its occasions, and for how long at most. All are 0 at first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +20,13 @@ pub struct Faults {
     pub lag_ppm: u32,
     /// See `lag_ppm`.
     pub lag_ns: u64,
+    /// Of steps, from one place in the sources where a thread accesses memory to the next: those at which threads are held back, every other time, by up
+    /// to `step_ns`. A step that is seldom done is as likely to be one of them as one that is done all the time.
+    pub step_ppm: u32,
+    /// See `step_ppm`. Short times are as likely as long ones.
+    pub step_ns: u64,
+    /// Which steps these are.
+    pub step_choice: u64,
     /// Of visible operations: the CPU does nothing for `stop_ns`.
     pub stop_ppm: u32,
     /// See `stop_ppm`.
@@ -56,11 +64,12 @@ pub fn set_faults(faults: Faults) {
     });
 }
 
-/// Each visible operation of the calling thread takes up to `most_ns` longer from now on, as if it had the least share of its CPU.
-pub fn lag(most_ns: u64) {
+/// Each visible operation of the calling thread takes up to `lag_ns` of the machine's [`Faults`] longer from now on, as if it had the least share of its
+/// CPU; or none does.
+pub fn lag(lags: bool) {
     with(|vm| {
-        vm.lag_ns = most_ns;
-        vm.threads[vm.tid.index()].lag_ns = most_ns;
+        vm.lag_ns = if lags { vm.faults.lag_ns } else { 0 };
+        vm.threads[vm.tid.index()].lag_ns = vm.lag_ns;
     });
 }
 
@@ -183,6 +192,21 @@ impl Vm {
     pub(crate) fn is_disturbed(&mut self) -> bool {
         self.undisturbed = self.undisturbed.wrapping_sub(1);
         self.undisturbed == u64::MAX || self.lag_ns > 0
+    }
+
+    /// The running thread is about to access memory at a place in the sources: it is held back if the step from its last place is one of those.
+    #[cold]
+    pub(crate) fn step_to(&mut self, place: &Location<'_>) {
+        let here = u64::from(place.line()) << 16 ^ u64::from(place.column()) << 8;
+        let here = (here ^ place.file().len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let last = std::mem::replace(&mut self.threads[self.tid.index()].place, here);
+        let step = last.rotate_left(32) ^ here ^ self.faults.step_choice;
+        let drawn = step.wrapping_mul(0xd134_2543_de82_ef95) >> 32;
+        let is_chosen = (drawn * 1_000_000) >> 32 < u64::from(self.faults.step_ppm);
+        if is_chosen && self.random.below(2) == 0 {
+            let cpu = self.cpu;
+            self.cpus[cpu].clock += self.up_to(self.faults.step_ns);
+        }
     }
 
     /// How much longer each visible operation of a new thread takes at most.

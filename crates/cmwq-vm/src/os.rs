@@ -140,6 +140,9 @@ pub fn touch(address: usize, kind: Access) {
     let place = Location::caller();
     with(|vm| {
         let cpu = vm.cpu;
+        if vm.faults.step_ppm > 0 {
+            vm.step_to(place);
+        }
         let ns = vm.rounded(vm.costs.between_ps);
         let ns = vm.computing(cpu, ns);
         vm.cpus[cpu].clock = vm.lines.compute(cpu, ns, vm.now(), &vm.costs);

@@ -67,6 +67,8 @@ pub(crate) struct Thread {
     pub(crate) nice: i32,
     /// How much longer each of its visible operations takes at most.
     pub(crate) lag_ns: u64,
+    /// Where in the sources it accessed memory last, if that matters.
+    pub(crate) place: u64,
     pub(crate) voluntary: i64,
     /// It is at its end, and has dropped its values.
     pub(crate) ending: bool,

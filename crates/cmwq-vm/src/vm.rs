@@ -507,6 +507,7 @@ impl Vm {
             slice_ns: self.costs.slice_ns,
             nice: 0,
             lag_ns,
+            place: 0,
             voluntary: 0,
             ending: false,
             locals: HashMap::new(),

@@ -2,6 +2,8 @@
 
 use super::library::topology::CpuSet;
 use super::programs::Random;
+/// What the engine takes for the time.
+pub(crate) use cmwq_vm::os::now_ns as clock_ns;
 pub(crate) use cmwq_vm::os::work as compute;
 pub(crate) use cmwq_vm::os::{
     current, idle_for, observe_ns, set_probe, sleep, spawn, threads_named, wake, yield_now,
@@ -23,6 +25,8 @@ pub(crate) fn sleep_until(holds: impl Fn() -> bool) {
         sleep_unless_woken();
     }
 }
+
+pub(crate) use cmwq_vm::lag;
 
 /// A number of the calling thread.
 pub(crate) fn thread() -> u64 {

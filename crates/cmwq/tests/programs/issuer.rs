@@ -385,7 +385,7 @@ impl Issuer {
     }
 
     /// After a flush: everything that this thread queued before has run.
-    fn check_mine(&mut self, queue: &Queue, after: &str) {
+    pub(crate) fn check_mine(&mut self, queue: &Queue, after: &str) {
         let Some(mine) = self.mine.get_mut(&queue.number) else {
             return;
         };

@@ -76,7 +76,7 @@ pub(crate) const KINDS: [(Kind, u64); 24] = [
     (Kind::Everywhere, 6),
     (Kind::Release, 45),
     (Kind::Replace, 8),
-    (Kind::Own, 8),
+    (Kind::Own, 20),
     (Kind::Burst, 3),
     (Kind::SpawnAndJoin, 6),
     (Kind::Steady, 80),

@@ -9,7 +9,9 @@
 //! queue's owner without delay; ordered and BH queues keep their order; an issuer is owed a run that
 //! sees what it did before; a flush waits for all that its caller queued; nothing of a frozen queue starts; an item runs on threads of its queue's own,
 //! where it has any, on no thread that does something else if it is for workers only, and near the node that was named; a value of which items
-//! are fields is kept by pending instances and by nothing else.
+//! are fields is kept by pending instances and by nothing else; as many items as a raised limit says are active at the same time, and what becomes active after
+//! it was lowered keeps to it; an item that queues itself does not escape from a cancel that waits; no timer fires before its time; a drain refuses what other
+//! threads queue; a rescuer runs its own queue's items only.
 #![allow(dead_code, unused_imports, reason = "each of the two uses a part")]
 
 mod batches;

@@ -3,7 +3,9 @@
 use super::bodies::{compute, sleep_until};
 use super::issuer::{Issuer, answer, body, join, next_of};
 use super::library::affinity::AffinityScope;
-use super::library::{Engine, JoinHandle, Queued, RawWork, Work, WorkqueueKind};
+use super::library::{
+    Engine, JoinHandle, Queued, RawWork, Work, WorkqueueKind, current_is_rescuer,
+};
 use super::model::Token;
 use super::world::{Queue, built};
 use super::{Broken, Random, os};
@@ -153,9 +155,16 @@ impl Issuer {
 
     /// Spawns and joins at once, so often that the caller slot is used, with something else in between now and then.
     pub(crate) fn spawn_and_join(&mut self, queue: &Arc<Queue>) {
-        for _ in 0..self.random.below(40) {
-            let (value, handle) = self.spawn_numbered(queue, Some(0));
-            match self.random.below(32) {
+        // Else so often that there is never a slot.
+        let earns_a_slot = self.random.one_in(2);
+        for round in 0..self.random.below(if earns_a_slot { 100 } else { 40 }) {
+            // An item that names its CPU is in no caller slot.
+            let (value, handle) = self.spawn_numbered(queue, None);
+            if earns_a_slot && round % 24 < 20 {
+                self.join(value, handle);
+                continue;
+            }
+            match self.random.below(if earns_a_slot { 10 } else { 32 }) {
                 0 => drop(handle),
                 1 if self.handles.len() < 64 => self.handles.push((value, handle)),
                 2 => {
@@ -171,6 +180,15 @@ impl Issuer {
                     os::on_another_thread(move || join(&broken, value, handle));
                 }
                 5..8 => self.wait_for(value, handle),
+                9 => {
+                    let flushed = queue.clone();
+                    os::on_another_thread(move || {
+                        flushed.wq.flush().expect("not from an item of the queue");
+                    });
+                    self.world.broken.expect(handle.is_finished(), || {
+                        format!("{}: flushed by another thread, and not ended", queue.name)
+                    });
+                }
                 8 => self.abort(queue, handle),
                 _ => self.join(value, handle),
             }
@@ -194,6 +212,9 @@ impl Issuer {
             let run = move || {
                 waiting.end(number, os::observe_ns());
                 token.runs(&broken);
+                broken.expect(!current_is_rescuer(), || {
+                    "steady: an item runs on the rescuer of another queue".into()
+                });
                 compute(&mut Random::new(seed));
                 seed
             };

@@ -1,11 +1,11 @@
 //! Which threads run items: those of a queue's own, and on a queue of workers only none that does something else meanwhile.
 
 use super::broken::quiet_panic;
-use super::library::WorkerThreads;
+use super::library::{WorkerThreads, current_is_rescuer};
 use super::model::lock;
 use super::{Broken, os};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// How deep each thread is in steps of an issuer and in items.
 #[derive(Default)]
@@ -93,6 +93,8 @@ pub(crate) struct Runners {
     /// Not on a thread that does something else meanwhile.
     pub(crate) workers_only: bool,
     pub(crate) own: Option<Arc<Own>>,
+    /// The thread of its rescuer, if it has one, once an item has run there.
+    pub(crate) rescuer: Option<Arc<OnceLock<u64>>>,
 }
 
 impl Runners {
@@ -106,6 +108,18 @@ impl Runners {
         broken.expect(right, || {
             format!("{name}: an item runs on a thread that is not the queue's own")
         });
+        broken.expect(self.may_rescue(), || {
+            format!("{name}: an item runs on the rescuer of another queue")
+        });
         does
+    }
+
+    /// Whether the calling thread is no rescuer, or the queue's own.
+    fn may_rescue(&self) -> bool {
+        !current_is_rescuer()
+            || self
+                .rescuer
+                .as_ref()
+                .is_some_and(|rescuer| *rescuer.get_or_init(os::thread) == os::thread())
     }
 }

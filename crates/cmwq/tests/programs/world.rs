@@ -95,6 +95,13 @@ impl Ledger {
         });
     }
 
+    /// At the very end: no item is left, though its run may have been the last to use it.
+    pub(crate) fn is_freed(&self) -> bool {
+        self.accounts
+            .iter()
+            .all(|account| Arc::strong_count(account) == 1)
+    }
+
     /// The numbers that stay the same when everything is quiescent.
     pub(crate) fn state(&self) -> Vec<String> {
         let accounts = self.accounts.iter().map(|account| account.describe());
@@ -163,6 +170,8 @@ pub(crate) struct World {
     pub(crate) broken: Arc<Broken>,
     pub(crate) cpus: Vec<usize>,
     pub(crate) cpus_change: bool,
+    /// See [`Settings`].
+    pub(crate) cpus_stay: bool,
     queues: Vec<Mutex<Arc<Queue>>>,
     pub(crate) steady: Vec<Steady>,
     pub(crate) waiting: Arc<Waiting>,
@@ -183,7 +192,7 @@ pub(crate) struct World {
     pub(crate) grouped: Arc<Grouped>,
     pub(crate) doing: Arc<Doing>,
     pub(crate) own: Arc<Own>,
-    seed: u64,
+    pub(crate) seed: u64,
     /// A completion queue that all issuers own.
     pub(crate) shared: Cq,
     pub(crate) ledgers: Arc<Mutex<Vec<Ledger>>>,
@@ -222,6 +231,7 @@ impl World {
                 broken: known.broken.clone(),
                 shared: Cq::new(None),
                 cpus_change: settings.cpus_change,
+                cpus_stay: settings.cpus_stay,
                 made: AtomicU64::new(settings.queues as u64),
                 helper: built(|| engine.workqueue("helper")),
                 bh: cpus.iter().map(|_| <[Arc<Room>; 2]>::default()).collect(),
@@ -489,6 +499,7 @@ impl Making<'_> {
                 doing: self.doing.clone(),
                 workers_only: workers_only || own.is_some(),
                 own: own.clone(),
+                rescuer: reclaims.then(Arc::default),
             },
             nodes: match kind {
                 WorkqueueKind::Unbound | WorkqueueKind::Ordered if nodes > 1 => {

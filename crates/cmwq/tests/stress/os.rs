@@ -18,6 +18,11 @@ pub(crate) fn observe_ns() -> u64 {
     BEGAN.elapsed().as_nanos() as u64
 }
 
+pub(crate) use observe_ns as clock_ns;
+
+/// Whether the calling thread is slow from now on, where that can be had.
+pub(crate) fn lag(_lags: bool) {}
+
 pub(crate) fn compute(ns: u64) {
     let (began, time) = (
         Instant::now(),

@@ -339,6 +339,26 @@ mod tests {
     }
 
     #[test]
+    fn items_that_wait_where_those_of_the_caller_did_are_not_the_rescuers() {
+        let (pool, rescuer) = (stubs::pool(1, u64::MAX), Rescuer::new(CpuSet::new()));
+        let gone = silent::add_pwq(&pool, Traits::default(), 1, Some(rescuer.clone()));
+        stubs::queue(&pool, gone, &Work::new(|| ()));
+        assert!(pool.mayday(), "a worker was asked for and does not come");
+        stubs::run_all(&pool);
+        assert!(pool.lock().retire_pwq(gone));
+        let other = stubs::add_pwq(&pool, Traits::default(), 1);
+        assert_eq!(other.place, gone.place, "its index is used again");
+        let item = Work::new(|| ());
+        stubs::queue(&pool, other, &item);
+        assert!(pool.mayday(), "a worker is needed again");
+        rescuer.stop();
+        let thread = std::thread::spawn(move || rescuer.run());
+        thread.join().unwrap();
+        assert!(item.is_pending(), "another queue's rescuer has run it");
+        stubs::run_all(&pool);
+    }
+
+    #[test]
     fn a_thread_that_got_the_id_of_a_rescuer_that_is_gone_is_left_alone() {
         let all = thread::current_binding().unwrap();
         let rescuer = Rescuer::new(all.clone());
