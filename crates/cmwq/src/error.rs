@@ -85,7 +85,7 @@ pub enum Error {
     },
 }
 
-/// The values of [`CpuLimit`].
+/// The values of [`CpuLimit`](crate::CpuLimit).
 pub(crate) const CPU_LIMITS: &str = "auto, none, a number of workers from 1 to 4294967295";
 
 impl fmt::Display for Error {

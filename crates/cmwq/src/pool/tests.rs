@@ -70,6 +70,9 @@ fn own_id(pool: &Arc<Pool>) -> u32 {
 
 /// Calls `test` in an item, on a worker of the pool.
 fn in_item(wq: &Workqueue, pool: &Arc<Pool>, test: impl FnOnce(&Arc<Pool>) + Send + 'static) {
+    // Its two workers sleep first, the spare too: a worker that finds nothing to do performs the deferred wake-ups.
+    wq.execute(|| ()).expect("it is accepted");
+    stubs::eventually(|| pool.lock().idle().len() == 2);
     let pool = pool.clone();
     // Not by a wait that could run the item on this thread.
     let ran = wq.spawn_on(0, move || test(&pool)).expect("a CPU");

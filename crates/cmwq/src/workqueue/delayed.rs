@@ -149,8 +149,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Moves the item, in any state, to run after `delay`: see [`Workqueue::mod_delayed`]. `removed` takes back the reference of an instance that was
-    /// pending; `armed` makes the timer's content.
+    /// Moves the item, in any state, to run after `delay`: see [`mod_delayed`](super::Workqueue::mod_delayed). `removed` takes back the
+    /// reference of an instance that was pending; `armed` makes the timer's content.
     fn move_by(
         self,
         by: &WqCore,

@@ -288,7 +288,8 @@ fn without_proc_blocked_workers_are_found_by_their_clocks() {
         let heard = Heard::warnings();
         let engine = Engine::builder().build().expect("an engine");
         let _deadline = Deadline::new("no /proc", &engine);
-        assert!(std::fs::read("/proc/self/stat").is_err());
+        // Emulators answer for some files there themselves.
+        assert!(std::fs::read_dir("/proc/self/task").is_err());
         use_everything(&engine);
         assert!(engine.stats().blocked_seen > 0);
         assert_eq!(heard.count(""), 0, "{:?}", heard.with(""));

@@ -1,6 +1,6 @@
 //! A chain: items that one thread publishes with a single exchange on the inbox.
 //!
-//! Its nodes link as those of an inbox do, each to the one before it: single items, and [chunks](super::chunk) that the thread has filled before
+//! Its nodes link as those of an inbox do, each to the one before it: single items, and [chunks](super::entries) that the thread has filled before
 //! any other thread knows them. A chunk holds items of one function that no open batch can hold as well: see [`Chain::add`].
 //!
 //! The first items go into the chunk that the thread has open, as long as they fit: no exchange publishes them, but one addition to that chunk's

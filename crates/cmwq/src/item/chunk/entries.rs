@@ -2,7 +2,7 @@
 //! nothing is lost.
 //!
 //! Single items in an inbox link to each other: the taker has to read each item's own line before it knows the next, with the pool's lock held.
-//! A chunk is an array instead, of addresses of items, or of [small closures](super::closure). It lies in the inbox like an item, and its maker
+//! A chunk is an array instead, of addresses of items, or of [small closures](crate::item::closure). It lies in the inbox like an item, and its maker
 //! adds to it until it is taken. The taker gets up to [`MOST`] items without touching one.
 //!
 //! One word counts the entries. The maker writes the next entry, and then counts it; the lock holder that takes the chunk closes it. Both are

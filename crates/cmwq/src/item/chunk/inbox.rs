@@ -2,7 +2,7 @@
 //!
 //! One word: the address of the newest item, each item linking to the one before it, or nothing. Publishing is one compare-exchange. The lock
 //! holder takes the whole chain with one swap and reverses it, so items come out in the order in which they were published. A node may be a
-//! [chunk](super::chunk) of items instead of an item.
+//! [chunk](super::entries) of items instead of an item.
 //!
 //! The lowest bit of an *empty* inbox is [`NOTIFY`]: "the next issuer must make sure that a worker is woken". It is in the same word as the
 //! items, so setting it (only while there are none) and publishing cannot miss each other: that is the whole no-lost-wake-up argument on

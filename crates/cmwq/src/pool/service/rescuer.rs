@@ -68,7 +68,7 @@ impl Rescuer {
         Ok(rescuer)
     }
 
-    /// A rescuer whose thread has to call [`run`](Self::run).
+    /// A rescuer whose thread has to call [`serve`](Self::serve).
     pub(in crate::pool) fn new(rest: CpuSet) -> Arc<Rescuer> {
         Arc::new(Rescuer {
             requests: Mutex::new(Requests {

@@ -92,8 +92,8 @@ impl Inner {
         ended
     }
 
-    /// From now on items are accepted under `next`. `true`: items of `old`, the colour before, are in flight, and [`FrontEnd::colour_done`]
-    /// will be called when the last of them has ended. A pool workqueue that is gone has none.
+    /// From now on items are accepted under `next`. `true`: items of `old`, the colour before, are in flight, and
+    /// [`colour_done`](crate::pool::FrontEnd::colour_done) will be called when the last of them has ended. A pool workqueue that is gone has none.
     pub(crate) fn advance_colour(&mut self, key: PwqKey, old: u32, next: u32) -> bool {
         self.close_all_caller_slots(key);
         let Some(pwq) = self.pwq_mut(key) else {

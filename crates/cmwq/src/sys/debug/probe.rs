@@ -2,7 +2,7 @@
 //!
 //! The hot paths read the switch, a line that is written only when a tool attaches or detaches, and branch to a cold function if it is not 0.
 //! Half of it is the probes' *semaphore*, which tools such as bpftrace and perf raise (through the kernel) while they are attached; the other
-//! half holds this process's own [bits](bits). A probe is one `nop` in the cold function and a note in the program's file that names its
+//! half holds this process's own [bits]. A probe is one `nop` in the cold function and a note in the program's file that names its
 //! address and the registers of its arguments.
 
 use crate::sys::atomic::Ordering;

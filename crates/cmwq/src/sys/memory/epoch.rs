@@ -12,7 +12,7 @@
 //! reader counted in (the classic two-flip argument of user-space RCU and SRCU).
 //!
 //! **Epochs.** What a reader finds stays the same as long as no grace period begins. A reader that owns what it has found need not be pinned to
-//! *use* it, and may find it once in an [epoch](epoch) instead of each time: it reads the epoch before the look-up, and uses the result as long as
+//! *use* it, and may find it once in an [epoch] instead of each time: it reads the epoch before the look-up, and uses the result as long as
 //! the epoch is the same. A reader that does not own what it has found may use it again ([`Kept`]) under a later pin, if the epoch, read under
 //! that pin, is still the same.
 //!
