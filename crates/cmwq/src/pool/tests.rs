@@ -1,7 +1,5 @@
-//! The pool's bookkeeping, step by step, on pools of real engines whose lock the test holds. The models (`model`) check concurrent threads;
-//! here one thread sets up a state that is rare by chance, and checks the next step.
-//!
-//! Each test failed with its line broken: see `SABOTAGES.md`.
+//! The pool's bookkeeping, step by step, on pools of real engines whose lock the test holds: one thread sets up a state that is rare by chance, and
+//! checks the next step. Each test failed with its line broken: see `SABOTAGES.md`.
 
 use super::lock::guard::PoolGuard;
 use super::state::pool::Pool;
@@ -30,8 +28,10 @@ use std::task::{Context, Wake, Waker};
 pub(super) fn engine(cpus: usize) -> Engine {
     let topology = format!("l3:1 core:{cpus} pu:1");
     let topology = Topology::from_synthetic(&topology).expect("a valid description");
-    let builder = Engine::builder().topology(topology);
-    builder.build().expect("an engine")
+    Engine::builder()
+        .topology(topology)
+        .build()
+        .expect("an engine")
 }
 
 /// Such an engine, and a queue on it that has run nothing yet.
@@ -453,7 +453,9 @@ fn a_worker_that_pauses_below_a_quota_performs_its_deferred_wake_ups_first() {
 
 #[test]
 fn a_waiter_that_pauses_below_a_quota_accounts_first_for_what_it_ran() {
-    let pool = stubs::pool_on(&Group::new(), 903, &[0, 1]);
+    // On whichever CPU the test runs.
+    let cpus: Vec<usize> = thread::current_binding().unwrap().iter().collect();
+    let pool = stubs::pool_on(&Group::new(), 903, &cpus);
     let traits = Traits {
         waiters_run: true,
         ..Traits::default()
@@ -483,21 +485,4 @@ fn a_waiter_that_pauses_below_a_quota_accounts_first_for_what_it_ran() {
     assert!(waits.join().expect("it ran"));
 }
 
-mod raw {
-    //! The only unsafe code: claiming items on the test's stack.
-    #![allow(unsafe_code)]
-    use super::*;
-    use crate::item::Pending;
-    use std::ptr::NonNull;
-
-    /// Claimed, with this destination. The caller flushes the queue before the item goes.
-    pub(in crate::pool) fn claim(item: &RawWork, pool: u32, pwq: u32) -> Pending {
-        // SAFETY: as the caller has promised.
-        let claimed = unsafe { Pending::claim(NonNull::from(item)) };
-        let Ok(mut item) = claimed else {
-            panic!("it is idle")
-        };
-        item.set_destination(pool, pwq);
-        item
-    }
-}
+mod raw;

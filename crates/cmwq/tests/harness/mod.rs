@@ -242,6 +242,13 @@ impl Drop for Alive {
     }
 }
 
+/// Binds the calling thread to those of these CPUs that it may use, if there are any.
+pub(crate) fn bind_to(cpus: &[usize]) {
+    let mut set = rustix::thread::CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
 /// Holds as many CPUs of a pod until it is opened.
 pub(crate) fn hold(wq: &Workqueue, cpus: usize) -> Arc<Door> {
     let door = Door::new();

@@ -6,7 +6,7 @@
 //! that the chunk is closed (m); its issuer adds to a chunk behind an entry with a handle; a task drops its closure though the copy is used; an
 //! entry with a handle goes behind what was published after it (o).
 
-use crate::harness::{Alive, Deadline, block_on, engine, eventually, hold, number, seed};
+use crate::harness::{Alive, Deadline, bind_to, block_on, engine, eventually, hold, number, seed};
 use cmwq::{Engine, JoinError, JoinHandle, Workqueue};
 use std::future::Future;
 use std::pin::pin;
@@ -137,6 +137,8 @@ fn each_runs_once_and_is_dropped_once_whatever_becomes_of_its_handle() {
 fn a_handle_that_was_kept_gives_the_result() {
     let Fixture { engine, wq } = fixture("l3:1 core:2 pu:1", 1024);
     let _deadline = Deadline::new("kept handles", &engine);
+    // Only a thread on a CPU of the pod runs what it waits for.
+    bind_to(&[0, 1]);
     for round in 0..100 {
         let ran = Arc::new(AtomicUsize::new(0));
         let door = hold(&wq, 2);

@@ -300,7 +300,9 @@ mod tests {
             let pool = Registry::process().find(id, &pin);
             pool.expect("it is in use").clone()
         };
-        // The spare that the item asked for may be on its way.
+        // Its worker may not have put the item down, and the spare that it asked for may be on
+        // its way.
+        stubs::eventually(|| !engine.dump().to_string().contains("workqueue t"));
         stubs::eventually(|| !pool.lock().creating);
         let seen = pool.snapshot();
         assert_eq!(
