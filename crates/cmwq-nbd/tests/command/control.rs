@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::common::{Client, Dir, pattern};
+use crate::served::key_file;
 use cmwq_nbd::protocol::command;
 
 const QUEUE: &str = "kcryptd/disk";
@@ -19,8 +20,7 @@ struct Served {
 }
 
 fn serve_command(dir: &Dir) -> Command {
-    let bytes = pattern(12345, 64, 77);
-    std::fs::write(dir.file("key"), bytes).unwrap();
+    let key = key_file(dir);
     let runtime = dir.file("runtime");
     std::fs::create_dir(&runtime).unwrap();
     std::fs::set_permissions(&runtime, std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -29,7 +29,7 @@ fn serve_command(dir: &Dir) -> Command {
         .args(["serve", "--memory", "1M", "--name", "disk", "--socket"])
         .arg(dir.file("socket"))
         .args(["--cipher", "aes-xts-plain64", "--key-file"])
-        .arg(dir.file("key"))
+        .arg(key)
         .env("XDG_RUNTIME_DIR", runtime)
         .env_remove("CMWQ_CONTROL")
         .stdout(Stdio::piped());

@@ -55,14 +55,15 @@ impl Neighbours {
 }
 
 impl Pool {
-    /// Wakes idle workers of this pool as thieves, as far as it has CPUs to spare, `most` at most. If none is idle, a new one will steal. Returns how many
-    /// come.
-    pub(in crate::pool) fn send_help(self: &Arc<Self>, most: u32) -> u32 {
+    /// Wakes idle workers of this pool as thieves, as far as it has CPUs to spare, `most` at most. If none is idle, a new one will steal. Beside `long`
+    /// items others start, as beside CPU hogs: thieves that are away do not count then. Returns how many come.
+    pub(in crate::pool) fn send_help(self: &Arc<Self>, most: u32, long: bool) -> u32 {
         let mut guard = self.lock_beside_batches();
         guard.calls_no_thief = true;
         // A searching worker steals by itself. Hogs and thieves use CPUs too.
         let coming = guard.searching().min(most);
-        let computing = guard.running() + guard.counts.away() + guard.hogs.workers;
+        let away = if long { 0 } else { guard.counts.away() };
+        let computing = guard.running() + away + guard.hogs.workers;
         let cpus = guard.target().saturating_sub(guard.hogs.extra);
         let free = cpus.saturating_sub(computing + guard.searching());
         let mut more = (most - coming).min(free);
@@ -87,20 +88,24 @@ impl Pool {
     #[cold]
     pub(in crate::pool) fn call_thieves(self: &Arc<Self>, most: u32) {
         self.set_help_wanted(true);
-        if self.ask_neighbours(most) == 0 {
+        let long = self.lock_beside_batches().pace.wait_ns(1, 1) >= LONG_NS;
+        if self.ask_neighbours(most, long) == 0 {
             self.lock_beside_batches().thief = Thief::NoneIdle;
         }
     }
 
     /// Returns how many thieves come.
-    pub(in crate::pool) fn ask_neighbours(self: &Arc<Self>, most: u32) -> u32 {
+    pub(in crate::pool) fn ask_neighbours(self: &Arc<Self>, most: u32, long: bool) -> u32 {
         let neighbours = self.group().neighbours_of(self);
         let left = neighbours.iter().try_fold(most, |left, other| {
-            (left > 0).then(|| left - other.send_help(left).min(left))
+            (left > 0).then(|| left - other.send_help(left, long).min(left))
         });
         most - left.unwrap_or(0)
     }
 }
+
+/// Items that take longer are long: none of them ends between two ticks of the monitor.
+const LONG_NS: u64 = 2_000_000;
 
 /// While away, the worker does not count as searching in its own pool; as running only under a limit over all pools.
 pub(in crate::pool) fn away(pool: &Arc<Pool>, id: u32, f: impl FnOnce() -> bool) -> bool {
@@ -150,7 +155,7 @@ mod tests {
             drop(guard);
             pool
         };
-        let sends = |pool: &Arc<Pool>| (pool.send_help(1), pool.lock().creating);
+        let sends = |pool: &Arc<Pool>| (pool.send_help(1, false), pool.lock().creating);
         assert_eq!(sends(&pool(|_, _| ())), (1, true));
         let blocked = pool(|inner, id| inner.step_out(id, Busy::Blocked));
         assert_eq!(sends(&blocked), (1, true));
@@ -174,6 +179,7 @@ mod tests {
         let full = pool(away);
         full.lock().counts.set_running(1);
         assert_eq!(sends(&full), (0, false), "its other worker steals");
+        assert_eq!(full.send_help(1, true), 1, "what is long");
         let searches = pool(|inner, id| inner.end(id));
         assert_eq!(sends(&searches), (1, false), "it comes by itself");
         let dying = pool(|inner, _| inner.dying = true);
@@ -189,7 +195,7 @@ mod tests {
             (0..8).for_each(|since| drop(stubs::idle(pool, since)));
         }
         let called = |most| {
-            let comes = pools[0].ask_neighbours(most);
+            let comes = pools[0].ask_neighbours(most, false);
             (comes, [1, 2].map(|number| pools[number].lock().searching()))
         };
         assert_eq!(called(2), (2, [2, 0]));

@@ -158,18 +158,19 @@ impl Service {
             }
             let now = clock::now_ns();
             timers.asked(asked.create, asked.cull);
-            let mut check_cpus = asked.check_cpus;
             for pool in asked.watch {
                 watch.add(pool.into_weak());
-                // Its workers may have come back from a system call: without a wake-up.
-                check_cpus |= self.cpu_checks.woke();
+                // Its workers may have come back from a system call: without a wake-up. The monitor is needed first.
+                if self.cpu_checks.woke() {
+                    timers.cpu_check.get_or_insert(now + CPU_CHECK_NS);
+                }
             }
             timers.expire(
                 now,
                 |pool| pool.get().is_some_and(|pool| pool.mayday()),
                 |pool| pool.get()?.cull(now),
             );
-            if check_cpus || timers.cpu_check.is_some_and(|at| at <= now) {
+            if asked.check_cpus || timers.cpu_check.is_some_and(|at| at <= now) {
                 let before_ns = std::mem::replace(&mut cpu_ns, clock::process_cpu_ns());
                 let busy = !watch.is_empty() || cpu_ns.saturating_sub(before_ns) >= BUSY_NS;
                 timers.cpu_check = self.check_cpus(busy).then(|| now + CPU_CHECK_NS);
