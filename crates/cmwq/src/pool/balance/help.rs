@@ -208,6 +208,21 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_that_was_woken_and_waits_for_its_cpu_holds_up_no_steal() {
+        for (running, called) in [(0, false), (1, true)] {
+            let group = Group::new();
+            let pool = stubs::saturated(&group, 7, &[0, 1], 50);
+            let neighbour = stubs::pool_on(&group, 8, &[2, 3]);
+            let mut guard = pool.lock();
+            guard.pace.note(1_000_000);
+            guard.counts.set_running(running);
+            guard.counts.set_searching(1);
+            drop(guard);
+            assert_eq!(neighbour.lock().creating, called, "{running} run");
+        }
+    }
+
+    #[test]
     fn a_pool_that_is_found_busy_looks_for_no_thief_in_turn() {
         let group = Group::new();
         // Each has a backlog that is worth a steal, and no CPU to spare.

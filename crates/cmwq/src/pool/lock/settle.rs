@@ -25,6 +25,10 @@ impl PoolGuard<'_> {
         if self.searching() > 0 {
             if self.running() < target && self.has_waiting() {
                 self.pool.inbox.tell_accepted();
+                // A worker that was woken may wait for its CPU.
+                if self.running() + self.searching() >= target {
+                    self.call_thieves();
+                }
             }
             return;
         }
@@ -71,6 +75,11 @@ impl PoolGuard<'_> {
             return self.wake_or_want();
         }
         self.watch();
+        self.call_thieves();
+    }
+
+    /// Has neighbours' workers called, if what waits is worth it.
+    fn call_thieves(&mut self) {
         // If nothing else waits, something was published just now.
         let waiting = self.waiting().max(1);
         if self.thief == Thief::None && !self.calls_no_thief && self.is_worth_stealing(waiting) {
