@@ -16,8 +16,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Virtual time after which a run is one that hangs: 20 minutes.
-const LIMIT_NS: u64 = 1_200_000_000_000;
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// Virtual minutes after which a run is one that hangs. Where threads are refused each worker takes some seconds, and a program of drains an hour.
+fn limit_minutes(program: &Program) -> u64 {
+    match program.faults.refuse_ppm {
+        0 => 20,
+        _ => 120,
+    }
+}
+
 /// Host time after which the child of a fork is one that hangs.
 const CHILD_SECONDS: u32 = 30;
 /// How long what was accepted may take at the end, when no thread touches the engine any more.
@@ -55,7 +63,8 @@ pub(super) fn run(program: &Program, topology: Topology, schedule: u64) -> Resul
     let machine = program.machine();
     // This process runs no other one.
     cmwq_vm::machine::limit_cpus(machine.cpus.len());
-    let run = || cmwq_vm::run(&machine, seed, LIMIT_NS, main);
+    let minutes = limit_minutes(program);
+    let run = || cmwq_vm::run(&machine, seed, minutes * MINUTE_NS, main);
     let result = match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(outcome)) => Ok(Passed {
             log_hash: outcome.log_hash,
@@ -64,7 +73,7 @@ pub(super) fn run(program: &Program, topology: Topology, schedule: u64) -> Resul
         Ok(Err(stuck)) => {
             let how = match stuck {
                 Stuck::Deadlock(names) => format!("all sleep: {}", names.join(", ")),
-                Stuck::TooLong => "no end within 20 virtual minutes".to_owned(),
+                Stuck::TooLong => format!("no end within {minutes} virtual minutes"),
             };
             let stage = *lock(&state.stage);
             Err(format!("hang, {stage}: {how}{}", state.known.open()))
