@@ -53,10 +53,10 @@ impl Engine {
         let mut limit = self.0.limit.lock();
         let passed_ns = clock::now_ns().saturating_sub(limit.read_ns);
         if limit.setting == CpuLimit::Auto && passed_ns >= REREAD_NS {
-            limit.read();
+            let throttled = limit.read_again();
             self.apply(&mut limit);
-            if let Some(throttled) = limit.throttled() {
-                self.0.params.cpu_budget.learn(throttled);
+            if let Some((throttled_us, passed_us)) = throttled {
+                self.0.params.cpu_budget.learn(throttled_us, passed_us);
             }
         }
     }

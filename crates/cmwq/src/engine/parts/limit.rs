@@ -67,10 +67,8 @@ pub(crate) struct Limit {
     quota: Option<GroupLimit>,
     pub(in crate::engine) read_ns: u64,
     short_spins: Option<ShortSpins>,
-    /// Periods in which the process was throttled, as read at `read_ns`.
-    nr_throttled: Option<u64>,
-    /// Whether they had become more then.
-    throttled: Option<bool>,
+    /// How long the process had been throttled then, in us, summed over CPUs, if the system tells.
+    throttled_us: Option<u64>,
 }
 
 impl Limit {
@@ -80,8 +78,7 @@ impl Limit {
             quota: None,
             read_ns: 0,
             short_spins: None,
-            nr_throttled: None,
-            throttled: None,
+            throttled_us: None,
         };
         limit.read();
         limit
@@ -99,9 +96,7 @@ impl Limit {
     fn note(&mut self, opened: bool, quota: &CpuQuota) {
         if opened {
             self.quota = quota.limit().cloned();
-            let now = quota.throttling().map(|told| told.nr_throttled);
-            let before = std::mem::replace(&mut self.nr_throttled, now);
-            self.throttled = before.zip(now).map(|(before, now)| now > before);
+            self.throttled_us = quota.throttling().map(|told| told.throttled_us);
         }
     }
 
@@ -138,9 +133,20 @@ impl Limit {
         })
     }
 
-    /// Whether the process was throttled between the last two readings, if the system tells.
-    pub(in crate::engine) fn throttled(&self) -> Option<bool> {
-        self.throttled
+    /// Reads the quota again. For how long the process was throttled since the last reading, and how long ago that was, both in us; if the system
+    /// tells.
+    pub(in crate::engine) fn read_again(&mut self) -> Option<(u64, u64)> {
+        let (before_ns, before_us) = (self.read_ns, self.throttled_us);
+        self.read();
+        Some((
+            self.throttled_since(before_us)?,
+            (self.read_ns - before_ns) / 1000,
+        ))
+    }
+
+    /// `None` also if the process is in another group now that was throttled for a shorter time.
+    fn throttled_since(&self, before_us: Option<u64>) -> Option<u64> {
+        self.throttled_us?.checked_sub(before_us?)
     }
 
     /// Spins are short while there is less CPU time than `cpus` CPUs have.
@@ -174,8 +180,7 @@ mod tests {
             quota,
             read_ns: 0,
             short_spins: None,
-            nr_throttled: None,
-            throttled: None,
+            throttled_us: None,
         }
     }
 
@@ -218,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_the_process_was_throttled_shows_from_one_reading_to_the_next() {
+    fn for_how_long_the_process_was_throttled_shows_from_one_reading_to_the_next() {
         // A tree of system files without /proc.
         let root = std::env::temp_dir().join(format!("cmwq-limit-{}", std::process::id()));
         let group = root.join("sys/fs/cgroup");
@@ -227,12 +232,16 @@ mod tests {
         let mut read = |stat: &str| {
             std::fs::write(group.join("cpu.max"), "100000 100000\n").unwrap();
             std::fs::write(group.join("cpu.stat"), stat).unwrap();
+            let before_us = limit.throttled_us;
             limit.note(true, &CpuQuota::from_root(&root));
-            limit.throttled()
+            limit.throttled_since(before_us)
         };
-        let stat = |times| format!("nr_periods 9\nnr_throttled {times}\nthrottled_usec 5\n");
-        let found = [3, 3, 4, 4].map(|times| read(&stat(times)));
-        assert_eq!(found, [None, Some(false), Some(true), Some(false)]);
+        let stat = |us| format!("nr_periods 9\nnr_throttled 5\nthrottled_usec {us}\n");
+        let found = [3, 3, 40, 40, 7].map(|us| read(&stat(us)));
+        assert_eq!(found, [None, Some(0), Some(37), Some(0), None]);
+        // Version 1 counts ns.
+        let v1 = |ns| format!("nr_periods 9\nnr_throttled 5\nthrottled_time {ns}\n");
+        assert_eq!(read(&v1(9_000)), Some(2));
         assert_eq!(read("usage_usec 7\n"), None, "the system does not tell");
         std::fs::remove_dir_all(&root).unwrap();
     }

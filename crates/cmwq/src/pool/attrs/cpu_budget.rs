@@ -4,8 +4,9 @@
 //! need little. So between two items workers, and threads that run the items that they wait for, read the CPU time that the whole process has used, and
 //! sleep for a short while when that is more than its share.
 //!
-//! The bucket fills at a little less than the quota; how much less depends on whether the system throttles the process. The system forgets what a
-//! period leaves unused; so does the bucket, bit by bit. What it holds after a calm time lets a burst pass.
+//! The bucket fills at a little less than the quota; how much less depends on how long the system throttles the process: what is left over should
+//! cost no more than that. The system forgets what a period leaves unused; so does the bucket, bit by bit. What it holds after a calm time lets a
+//! burst pass.
 //!
 //! Threads of the program that compute empty the bucket too, and do not pause. So how long a pause may last depends on what was used since the last
 //! pause ended, and not on the debt alone: a worker keeps a part of the time in any case. Time in which the system throttles the process is no
@@ -21,7 +22,7 @@ use std::time::Duration;
 /// The used CPU time is read at most once in this time: that takes some hundred ns, and more with many threads.
 const CHECK_NS: u64 = 1_000_000;
 /// A pause lasts at least so long, and at least until so much has come in: a thread that sleeps often finds its caches and its CPU cold.
-const REFILL_NS: f64 = 500_000.0;
+const REFILL_NS: f64 = 1_500_000.0;
 /// A pause may make up for so many times what was used beyond the share since the last one ended: while workers pause, other threads go on. It is
 /// enough if those use up to three quarters of the share.
 const CATCH_UP: f64 = 4.0;
@@ -33,8 +34,8 @@ const CALM: f64 = 0.125;
 const TICK_US: f64 = 4_000.0;
 /// The part of the quota that is left over: at first; at least; and at most, when the system throttles the process nevertheless. It hands a quota out in
 /// slices of 5 ms, and of what lies on one CPU others have nothing.
-const SLACK: f64 = 0.04;
-const MIN_SLACK: f64 = 0.01;
+const SLACK: f64 = 0.01;
+const MIN_SLACK: f64 = 0.0025;
 const MAX_SLACK: f64 = 0.0625;
 
 /// What a process may use of the CPUs.
@@ -90,9 +91,11 @@ impl Bucket {
         self.share.quota_us as f64 * (1.0 - self.slack) / self.share.period_us as f64
     }
 
-    /// Whether the process was throttled lately, for about a second.
-    fn learn(&mut self, throttled: bool) {
-        let slack = self.slack * if throttled { 2.0 } else { 0.97 };
+    /// For how long the process was throttled lately: so many us, summed over CPUs, in so many us; about a second.
+    fn learn(&mut self, throttled_us: u64, passed_us: u64) {
+        let quota_us = passed_us as f64 * self.share.quota_us as f64 / self.share.period_us as f64;
+        let costs_more = throttled_us as f64 > self.slack * quota_us;
+        let slack = self.slack * if costs_more { 2.0 } else { 0.95 };
         self.slack = slack.clamp(MIN_SLACK, MAX_SLACK);
     }
 
@@ -157,10 +160,10 @@ impl CpuBudget {
         park::wake_all_at(&self.changes);
     }
 
-    /// Whether the system has throttled the process since the last call, about a second ago.
-    pub(crate) fn learn(&self, throttled: bool) {
+    /// For how long the system has throttled the process since the last call, summed over CPUs, and how long ago that was; in us.
+    pub(crate) fn learn(&self, throttled_us: u64, passed_us: u64) {
         if let Some(bucket) = self.bucket.lock().as_mut() {
-            bucket.learn(throttled);
+            bucket.learn(throttled_us, passed_us);
         }
     }
 
@@ -336,16 +339,19 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_throttled_leaves_more_over_and_later_less_again() {
-        let mut bucket = bucket(1.0);
-        let slack = |bucket: &mut Bucket, throttled| {
+    fn a_process_leaves_more_over_when_throttling_costs_more_than_that_and_later_less_again() {
+        let mut bucket = bucket(0.5);
+        let slack = |bucket: &mut Bucket, throttled_us| {
             for _ in 0..100 {
-                bucket.learn(throttled);
+                bucket.learn(throttled_us, 1_000_000);
             }
-            1.0 - bucket.rate()
+            1.0 - bucket.rate() / 0.5
         };
-        assert!((slack(&mut bucket, true) - MAX_SLACK).abs() < 1e-9);
-        assert!((slack(&mut bucket, false) - MIN_SLACK).abs() < 1e-9);
+        assert!((slack(&mut bucket, 100_000) - MAX_SLACK).abs() < 1e-9);
+        assert!((slack(&mut bucket, 0) - MIN_SLACK).abs() < 1e-9);
+        // 10 ms of the 500 that a second brings: 2 %.
+        let balanced = slack(&mut bucket, 10_000);
+        assert!((0.018..=0.04).contains(&balanced), "{balanced}");
     }
 
     #[test]
@@ -404,7 +410,7 @@ mod tests {
         let (mut now, mut used) = (bucket.at_ns, bucket.used_ns);
         for _ in 0..50 {
             (now, used) = (now + 100 * MS, used + 50 * MS);
-            bucket.learn(true);
+            bucket.learn(50_000, 100_000);
             let pause = bucket.note(now, used);
             assert!(pause <= 30 * MS, "{pause}");
             (now, used) = (now + pause, used + pause / 2);
