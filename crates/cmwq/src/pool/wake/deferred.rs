@@ -10,12 +10,12 @@
 //! pool that the monitor does not sample never defers. The delay stays for the first few ticks at which no CPU is in demand. A worker that finds
 //! nothing to do wakes all, so a long delay leaves no CPU idle.
 //!
-//! A sleeper whose delay has expired is woken by a worker on the CPU that the sleeper [parked](last_cpu) on, which costs a fraction of a wake-up
-//! across CPUs. If none has come by a little later, or if that is no CPU of the pod, any worker wakes it.
+//! A little before the delay expires a sleeper is woken by a worker on the CPU that the sleeper [parked](last_cpu) on, which costs a fraction of a
+//! wake-up across CPUs. If none has come by until it expires, or if that is no CPU of the pod, any worker wakes it.
 //!
 //! **Invariant.** An entered sleeper is woken: by the worker that entered it, after its item, if that worker finds nothing to do or if the wake-up is
-//! overdue; before that worker declares that it blocks; by another worker that finds it expired; and, if all of them are in items that do not end, by
-//! the monitor at its first tick at which it is overdue. So it does not matter what the rest of the item does, nor what the item behind it waits for.
+//! expired; before that worker declares that it blocks; by another worker that finds it expired; and, if all of them are in items that do not end, by
+//! the monitor at its first tick at which it has expired. So it does not matter what the rest of the item does, nor what the item behind it waits for.
 //! The monitor may have forbidden deferring and gone meanwhile: so the worker that enters a sleeper checks again afterwards whether it may, and wakes
 //! all if not.
 //!
@@ -52,8 +52,9 @@ const LATEST_NS: u64 = 500_000;
 const WORTH_NS: u64 = 15_000;
 /// If items end more rarely, sleepers are woken at once: workers come by too rarely to find expired wake-ups.
 const OFTEN_NS: u64 = 50_000;
-/// A wake-up that has been expired for longer is done from any CPU: more than the time between two items of a worker if items end often.
-const OVERDUE_NS: u64 = 60_000;
+/// So long before a wake-up expires a worker on the sleeper's CPU does it already, but at the earliest after half of the delay: more than the time
+/// between two items of a worker if items end often.
+const NEAR_NS: u64 = 60_000;
 
 thread_local! {
     static IN_WAKER: Cell<bool> = const { Cell::new(false) };
@@ -192,18 +193,14 @@ impl PendingWakeups {
         self.any.load(Ordering::Relaxed) != 0
     }
 
-    /// How long the first has been expired; `None`: it is not.
+    /// How long ago the first was entered.
     #[inline]
-    fn due_for_ns(&self) -> Option<u64> {
+    fn entered_for_ns(&self) -> u64 {
         // The model checker has no time.
-        if !self.is_any() || cfg!(cmwq_loom) {
-            return None;
+        match self.is_any() && !cfg!(cmwq_loom) {
+            true => clock::now_ns().saturating_sub(self.since_ns.load(Ordering::Relaxed)),
+            false => 0,
         }
-        let since_ns = self.since_ns.load(Ordering::Relaxed);
-        let within_ns = self.within_ns.load(Ordering::Relaxed);
-        clock::now_ns()
-            .saturating_sub(since_ns)
-            .checked_sub(within_ns)
     }
 
     /// Wakes all, if there are any.
@@ -249,14 +246,15 @@ impl PendingWakeups {
         if !self.is_any() {
             return;
         }
-        if !self.may_defer() {
+        let within_ns = self.within_ns.load(Ordering::Relaxed);
+        if within_ns == 0 {
             // Deferring is forbidden: no worker may come by on the other CPUs.
             return self.wake_all();
         }
-        match self.due_for_ns() {
-            None => {}
-            Some(0..OVERDUE_NS) => self.wake_near(pod),
-            Some(_) => self.wake_entered(),
+        match due(self.entered_for_ns(), within_ns) {
+            Due::None => {}
+            Due::Near => self.wake_near(pod),
+            Due::All => self.wake_entered(),
         }
     }
 
@@ -287,11 +285,10 @@ impl PendingWakeups {
         if late_ns == 0 {
             return self.forbid(pool);
         }
-        // A worker wakes those that are not overdue, without an interrupt to another CPU, or the next tick does.
-        let overdue = self.due_for_ns().is_some_and(|ns| ns >= OVERDUE_NS);
-        self.within_ns.store(late_ns, Ordering::Relaxed);
+        // A worker wakes those that have not expired, without an interrupt to another CPU, or the next tick does.
+        let expired = self.entered_for_ns() >= self.within_ns.swap(late_ns, Ordering::Relaxed);
         backlog(pool).store(true, Ordering::Relaxed);
-        WakeAll((overdue && self.is_any()).then_some(self))
+        WakeAll((expired && self.is_any()).then_some(self))
     }
 
     /// From now on all are woken at once.
@@ -332,6 +329,23 @@ fn backlog(pool: u32) -> &'static AtomicBool {
 
 pub(in crate::pool) fn has_backlog(pool: u32) -> bool {
     backlog(pool).load(Ordering::Relaxed)
+}
+
+/// Whom a worker wakes that has ended an item.
+#[derive(Debug, PartialEq)]
+enum Due {
+    None,
+    /// The sleepers of its CPU.
+    Near,
+    All,
+}
+
+fn due(entered_for_ns: u64, within_ns: u64) -> Due {
+    match within_ns.saturating_sub(entered_for_ns) {
+        0 => Due::All,
+        left_ns if left_ns <= NEAR_NS.min(within_ns / 2) => Due::Near,
+        _ => Due::None,
+    }
 }
 
 /// How long a wake-up may wait if so many items are `in_flight`: queued, or about to be by those who are woken.
@@ -402,7 +416,7 @@ mod tests {
 
     /// No thread sleeps on this word.
     #[test]
-    fn the_monitor_leaves_those_who_are_not_overdue_to_workers() {
+    fn the_monitor_leaves_those_who_have_not_expired_to_workers() {
         // No pool of this process has such a number.
         const POOL: u32 = 1022;
         let pending_wakeups = PendingWakeups::default();
@@ -418,10 +432,21 @@ mod tests {
         assert!(pending_wakeups.is_any());
         pending_wakeups.since_ns.store(0, Ordering::Relaxed);
         look(400);
-        assert!(!pending_wakeups.is_any(), "nobody has told who is overdue");
+        assert!(!pending_wakeups.is_any(), "nobody has told who has expired");
         enter(u64::MAX);
         look(0);
         assert!(!pending_wakeups.is_any(), "there is no backlog any more");
+    }
+
+    /// Where no worker runs on the sleeper's CPU, the delay must not be longer than the backlog lasts.
+    #[test]
+    fn workers_near_wake_before_the_delay_expires_and_all_others_when_it_does() {
+        let due = |us: u64| due(us * 1000, 300_000);
+        assert_eq!([0, 239].map(due), [Due::None, Due::None]);
+        assert_eq!([240, 299].map(due), [Due::Near, Due::Near]);
+        assert_eq!([300, 1000].map(due), [Due::All, Due::All]);
+        let short = |us: u64| super::due(us * 1000, 20_000);
+        assert_eq!([9, 10, 20].map(short), [Due::None, Due::Near, Due::All]);
     }
 
     #[test]
