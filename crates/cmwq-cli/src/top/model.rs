@@ -58,6 +58,7 @@ pub(super) enum Action {
 /// A workqueue as it is shown.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
+    serial: u64,
     pub(super) key: String,
     pub(super) kind: String,
     pub(super) scope: String,
@@ -92,7 +93,10 @@ pub(super) struct Model {
     seen: HashMap<u64, Seen>,
     /// By queue and function: the longest run in any sample.
     slowest: HashMap<(String, String), Item>,
+    /// A row.
     selected: usize,
+    /// The queue that the user has selected, wherever its row goes; `None`: the first row, whichever queue has it.
+    chosen: Option<u64>,
     sort: Sort,
     filter: String,
     /// The filter is being typed.
@@ -114,6 +118,7 @@ impl Model {
             seen: HashMap::new(),
             slowest: HashMap::new(),
             selected: 0,
+            chosen: None,
             sort: Sort::Rate,
             filter: String::new(),
             typing: false,
@@ -184,7 +189,22 @@ impl Model {
                 *slowest = item;
             }
         }
-        self.selected = self.selected.min(self.rows().len().saturating_sub(1));
+        self.find_chosen();
+    }
+
+    /// The order of the rows may have changed.
+    fn find_chosen(&mut self) {
+        let rows = self.rows();
+        let chosen = rows.iter().position(|row| Some(row.serial) == self.chosen);
+        self.selected = chosen.unwrap_or_else(|| {
+            self.chosen = None;
+            self.selected.min(rows.len().saturating_sub(1))
+        });
+    }
+
+    fn select(&mut self, row: usize) {
+        self.selected = row;
+        self.chosen = self.rows().get(row).map(|row| row.serial);
     }
 
     pub(super) fn say(&mut self, message: String) {
@@ -236,6 +256,7 @@ impl Model {
         let in_flight = queue.started.saturating_sub(queue.completed);
         let running = usize::try_from(in_flight).unwrap_or(usize::MAX);
         Row {
+            serial: queue.serial,
             key: queue.key.clone(),
             kind: queue.kind.clone(),
             scope: scope.map_or_else(|| "-".to_owned(), |scope| short_scope(scope)),
@@ -318,16 +339,19 @@ impl Model {
                 KeyCode::Char(c) => self.filter.push(c),
                 _ => {}
             }
-            self.selected = 0;
+            (self.selected, self.chosen) = (0, None);
             return Action::None;
         }
         self.message.clear();
         let last = self.rows().len().saturating_sub(1);
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
-            KeyCode::Down | KeyCode::Char('j') => self.selected = (self.selected + 1).min(last),
-            KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected.saturating_sub(1),
-            KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Down | KeyCode::Char('j') => self.select((self.selected + 1).min(last)),
+            KeyCode::Up | KeyCode::Char('k') => self.select(self.selected.saturating_sub(1)),
+            KeyCode::Char('s') => {
+                self.sort = self.sort.next();
+                self.find_chosen();
+            }
             KeyCode::Char('/') => self.typing = true,
             KeyCode::Char(' ') => self.held = !self.held,
             KeyCode::Char('a') => return self.change("affinity_scope", next_scope),
@@ -358,6 +382,7 @@ impl Model {
         attribute: &'static str,
         next: impl FnOnce(&str) -> Option<String>,
     ) -> Action {
+        self.select(self.selected);
         let rows = self.rows();
         let Some(row) = rows.get(self.selected) else {
             return Action::None;

@@ -233,6 +233,40 @@ fn keys_change_what_the_selected_queue_has() {
 }
 
 #[test]
+fn a_selected_queue_stays_selected_wherever_its_row_goes() {
+    let rows =
+        |model: &Model| -> Vec<String> { model.rows().into_iter().map(|row| row.key).collect() };
+    // In which the slow queue was faster since the sample before.
+    let other_order = || {
+        let mut state = state(4);
+        state.engines[0].queues[0].started += 5_000;
+        state
+    };
+    for (keys, expected) in [
+        // The second row.
+        (vec![KeyCode::Down], "slow"),
+        // A queue that the user has changed may be changed further.
+        (vec![KeyCode::Char('+')], "fast"),
+    ] {
+        let mut model = model();
+        assert_eq!(rows(&model), ["fast", "slow"]);
+        for key in keys {
+            press(&mut model, key);
+        }
+        model.look(other_order());
+        assert_eq!(rows(&model), ["slow", "fast"]);
+        let Action::Set { queue, .. } = press(&mut model, KeyCode::Char('-')) else {
+            panic!("no change");
+        };
+        assert_eq!(queue, expected);
+    }
+    // Without a choice the first row is selected: the view begins there.
+    let mut model = model();
+    model.look(other_order());
+    assert_eq!(model.selected(), 0);
+}
+
+#[test]
 fn a_queue_that_went_takes_its_history_along_and_the_slowest_item_stays() {
     let mut model = model();
     let mut later = state(4);
