@@ -1,7 +1,7 @@
 //! A file that an option names for a result: opened before the work begins, filled at its end.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use cmwq_command::CliError;
@@ -19,13 +19,16 @@ pub(crate) struct OutFile {
 impl OutFile {
     /// Opens it: that it cannot be written is found out now.
     pub(crate) fn open(option: &'static str, path: &Path) -> Result<Self, CliError> {
-        let is_new = !path.exists();
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(|error| refused(option, path, &error))?;
+        let open = |new: bool| {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).create_new(new).open(path)
+        };
+        // What a dangling link names is made, but the link was there before.
+        let (file, is_new) = match open(true) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => (open(false), false),
+            made => (made, true),
+        };
+        let file = file.map_err(|error| refused(option, path, &error))?;
         Ok(OutFile {
             option,
             path: path.to_owned(),
@@ -63,5 +66,32 @@ impl Drop for OutFile {
             // Nothing more can be done about a file that will not go.
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_made_goes_when_nothing_comes_of_it() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (old, new, link) = (
+            dir.path().join("old"),
+            dir.path().join("new"),
+            dir.path().join("link"),
+        );
+        std::fs::write(&old, "text").expect("a file");
+        std::os::unix::fs::symlink(dir.path().join("nothing"), &link).expect("a link");
+        for path in [&old, &new, &link] {
+            drop(OutFile::open("--html", path).expect("it can be written"));
+        }
+        assert_eq!(std::fs::read_to_string(&old).expect("left"), "text");
+        assert!(!new.exists() && link.is_symlink());
+        OutFile::open("--html", &link)
+            .expect("it can be written")
+            .write("a")
+            .expect("written");
+        assert_eq!(std::fs::read_to_string(&link).expect("written"), "a");
     }
 }
