@@ -89,7 +89,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", help = format!("Scopes to measure, in this order [default: {}]", scope_names(&PUBLISHED_ORDER).replace(' ', "")))]
     scopes: Option<String>,
 
-    /// Cores per cache shard; a list runs cache_shard once per size [default: 8]
+    /// Cores per cache shard; a list runs cache_shard once per size [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     shard_size: Option<String>,
 
