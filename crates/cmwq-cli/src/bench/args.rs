@@ -44,7 +44,8 @@ its 99 % confidence interval, by order statistics: from the k-th smallest to the
 binomial distribution, which assumes nothing about the noise. Where it contains 1 the runs cannot tell which is \
 faster, and no ratio is shown. It takes 8 runs or more.
 
-Without --items a short calibration picks the number of items so that everything ends in 15 seconds or less.";
+Without --items a short calibration picks the number of items, at least 100, so that everything ends in 15 seconds \
+or less if it can: thousands of runs take longer.";
 
 const AFTER_LONG_HELP: &str = "\
 Examples:
