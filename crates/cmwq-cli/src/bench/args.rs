@@ -54,7 +54,7 @@ Examples:
   cmwq bench --scopes cache_shard,cache --shard-size 1,2,4,8,16,32
   cmwq bench --synthetic 'l3:2 core:1 pu:1' --format json
 
-JSON (--format json), one object:
+JSON, one object:
   format            \"cmwq-bench\"
   version           2; fields may be added, a changed meaning changes it
   date, command     UTC; a command line that measures the same again
@@ -68,7 +68,7 @@ JSON (--format json), one object:
                     (null without cache), enqueue_ns and round_trip_ns (each
                     .p50 .p90 .p95 .p99), workers_created,
                     wakeups_per_item, helps_per_item, cpu_percent;
-                    runs[] holds the single measurements
+                    runs[] holds the single measurements;
                     ratio_to_cache.interval: {low, high, confidence} for the
                     median; null with fewer than 8 runs, and for cache
                     itself and what has the same pods
