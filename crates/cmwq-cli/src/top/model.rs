@@ -9,6 +9,9 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 /// Samples that a sparkline shows: as many as its column is wide.
 pub(super) const HISTORY: usize = 8;
 
+/// Runs that are remembered as the slowest: more than a screen shows. Short-lived queues have ever new names.
+const SLOWEST: usize = 32;
+
 /// What the workqueues are sorted by, the largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
@@ -188,6 +191,9 @@ impl Model {
             if item.for_ns >= slowest.for_ns {
                 *slowest = item;
             }
+        }
+        for item in self.slowest().into_iter().skip(SLOWEST) {
+            self.slowest.remove(&(item.queue, item.function));
         }
         self.find_chosen();
     }

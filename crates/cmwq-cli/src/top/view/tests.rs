@@ -267,6 +267,24 @@ fn a_selected_queue_stays_selected_wherever_its_row_goes() {
 }
 
 #[test]
+fn the_slowest_runs_are_kept_and_no_others() {
+    let mut model = Model::new();
+    for seconds in 1..100 {
+        let mut state = state(seconds);
+        let run = &mut state.engines[0].pools[0].runs[0];
+        run.queue = format!("request#{seconds}");
+        // The fiftieth is the slowest.
+        run.for_ns = 1_000 - seconds.abs_diff(50);
+        model.look(state);
+    }
+    let slowest = model.slowest();
+    assert_eq!(
+        (slowest[0].queue.as_str(), slowest.len()),
+        ("request#50", 32)
+    );
+}
+
+#[test]
 fn a_queue_that_went_takes_its_history_along_and_the_slowest_item_stays() {
     let mut model = model();
     let mut later = state(4);
