@@ -86,6 +86,8 @@ pub(super) struct Item {
 /// A queue's rates between samples.
 #[derive(Default)]
 struct Seen {
+    /// At the last sample: items started, CPU time, helps.
+    counts: [u64; 3],
     items_per_s: VecDeque<f64>,
     cpu_percent: f64,
     helps_per_s: f64,
@@ -93,6 +95,8 @@ struct Seen {
 
 pub(super) struct Model {
     state: State,
+    /// The time of the last sample.
+    sampled_ns: Option<u64>,
     seen: HashMap<u64, Seen>,
     /// By queue and function: the longest run in any sample.
     slowest: HashMap<(String, String), Item>,
@@ -118,6 +122,7 @@ impl Model {
                 engines: Vec::new(),
                 groups: Vec::new(),
             },
+            sampled_ns: None,
             seen: HashMap::new(),
             slowest: HashMap::new(),
             selected: 0,
@@ -155,33 +160,34 @@ impl Model {
         value.map(String::as_str)
     }
 
-    /// Takes a new state in.
+    /// Takes a new sample in.
     pub(super) fn look(&mut self, state: State) {
-        let before: HashMap<u64, Queue> = std::mem::take(&mut self.state.engines)
-            .into_iter()
-            .flat_map(|engine| engine.queues)
-            .map(|queue| (queue.serial, queue))
-            .collect();
-        let seconds = state.at_ns.saturating_sub(self.state.at_ns) as f64 / 1e9;
-        let first = self.state.pid == 0;
-        let rate = |now: u64, before: u64| match seconds > 0.0 && !first {
-            true => now.saturating_sub(before) as f64 / seconds,
-            false => 0.0,
-        };
+        let before_ns = self.sampled_ns.replace(state.at_ns);
+        let seconds = before_ns.map(|before| state.at_ns.saturating_sub(before) as f64 / 1e9);
         for queue in state.engines.iter().flat_map(|engine| &engine.queues) {
             let seen = self.seen.entry(queue.serial).or_default();
+            let counts = [queue.started, queue.cpu_ns, queue.helps];
             // A queue that was not there began with nothing.
-            let was = before.get(&queue.serial);
-            let of = |count: fn(&Queue) -> u64| rate(count(queue), was.map_or(0, count));
-            if !first {
-                seen.items_per_s.push_back(of(|queue| queue.started));
-            }
+            let before = std::mem::replace(&mut seen.counts, counts);
+            let Some(seconds) = seconds else {
+                continue;
+            };
+            let rate = |at: usize| match seconds > 0.0 {
+                true => counts[at].saturating_sub(before[at]) as f64 / seconds,
+                false => 0.0,
+            };
+            seen.items_per_s.push_back(rate(0));
             if seen.items_per_s.len() > HISTORY {
                 seen.items_per_s.pop_front();
             }
-            seen.cpu_percent = of(|queue| queue.cpu_ns) / 1e7;
-            seen.helps_per_s = of(|queue| queue.helps);
+            seen.cpu_percent = rate(1) / 1e7;
+            seen.helps_per_s = rate(2);
         }
+        self.show(state);
+    }
+
+    /// Takes a state in that is no sample: rates stay those between samples.
+    pub(super) fn show(&mut self, state: State) {
         self.state = state;
         let alive: Vec<u64> = self.queues().map(|queue| queue.serial).collect();
         self.seen.retain(|serial, _| alive.contains(serial));

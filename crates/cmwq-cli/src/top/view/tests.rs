@@ -267,6 +267,31 @@ fn a_selected_queue_stays_selected_wherever_its_row_goes() {
 }
 
 #[test]
+fn what_a_key_changes_is_shown_at_once_and_the_rates_stay() {
+    let mut model = model();
+    let mut changed = state(3);
+    changed.at_ns += 1_000_000;
+    for queue in &mut changed.engines[0].queues {
+        let attribute = queue.attributes.get_mut("affinity_scope");
+        *attribute.expect("it has one") = "smt".to_owned();
+    }
+    model.show(changed);
+    let fast = &model.rows()[0];
+    assert_eq!(
+        (fast.key.as_str(), fast.scope.as_str()),
+        ("fast", "smt"),
+        "its scope is the new one"
+    );
+    assert_eq!(
+        (fast.items_per_s, &fast.history[..]),
+        (1000.0, &[1000; 2][..])
+    );
+    // The next sample counts from the last one on.
+    model.look(state(4));
+    assert_eq!(model.rows()[0].history, [1000; 3]);
+}
+
+#[test]
 fn the_slowest_runs_are_kept_and_no_others() {
     let mut model = Model::new();
     for seconds in 1..100 {
