@@ -1,6 +1,7 @@
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.BrokenBarrierException;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.atomic.AtomicLong;
@@ -47,7 +48,8 @@ final class Loops {
             System.out.flush();
             readLine();
         }
-        String line = String.format("{\"items\":%d,\"seconds\":%.9f,\"cpu_s\":%.9f,\"spin_ns\":%d", result.sum.items,
+        // Of no locale: a point in the numbers.
+        String line = String.format(Locale.ROOT, "{\"items\":%d,\"seconds\":%.9f,\"cpu_s\":%.9f,\"spin_ns\":%d", result.sum.items,
                 result.wallNs / 1e9, result.cpuNs / 1e9, spinNs);
         line += result.sum.enqueue.percentiles("enqueue") + result.sum.latency.percentiles("latency")
                 + result.sum.sleeper.percentiles("sleeper") + result.sum.told.percentiles("told");

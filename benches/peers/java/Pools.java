@@ -1,5 +1,4 @@
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ForkJoinTask;
@@ -13,6 +12,9 @@ final class Pools {
 
         /** Queues it and returns a handle to wait on. */
         Handle spawn(Runnable item);
+
+        /** How many threads it has. */
+        int threads();
 
         @Override
         void close();
@@ -31,8 +33,8 @@ final class Pools {
             default -> new Fixed(options.workers);
         };
         // Threads that the main thread starts may use all CPUs; those that a pinned issuer starts could not.
-        CountDownLatch all = new CountDownLatch(options.workers);
-        for (int worker = 0; worker < options.workers; worker++) {
+        CountDownLatch all = new CountDownLatch(pool.threads());
+        for (int worker = 0; worker < pool.threads(); worker++) {
             pool.submit(() -> {
                 all.countDown();
                 try {
@@ -56,8 +58,13 @@ final class Pools {
         private final boolean helps;
 
         ForkJoin(Options options) {
-            pool = new ForkJoinPool(options.workers);
             helps = options.mode.equals("help");
+            pool = helps ? ForkJoinPool.commonPool() : new ForkJoinPool(options.workers);
+        }
+
+        @Override
+        public int threads() {
+            return pool.getParallelism();
         }
 
         @Override
@@ -78,12 +85,16 @@ final class Pools {
     }
 
     private static final class Fixed implements Pool {
-        private final ExecutorService pool;
+        private final ThreadPoolExecutor pool;
 
         Fixed(int workers) {
-            ThreadPoolExecutor executor = (ThreadPoolExecutor) Executors.newFixedThreadPool(workers);
-            executor.prestartAllCoreThreads();
-            pool = executor;
+            pool = (ThreadPoolExecutor) Executors.newFixedThreadPool(workers);
+            pool.prestartAllCoreThreads();
+        }
+
+        @Override
+        public int threads() {
+            return pool.getCorePoolSize();
         }
 
         @Override

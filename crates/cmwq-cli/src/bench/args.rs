@@ -44,7 +44,8 @@ its 99 % confidence interval, by order statistics: from the k-th smallest to the
 binomial distribution, which assumes nothing about the noise. Where it contains 1 the runs cannot tell which is \
 faster, and no ratio is shown. It takes 8 runs or more.
 
-Without --items a short calibration picks the number of items so that everything ends in 15 seconds or less.";
+Without --items a short calibration picks the number of items, at least 100, so that everything ends in 15 seconds \
+or less if it can: thousands of runs take longer.";
 
 const AFTER_LONG_HELP: &str = "\
 Examples:
@@ -53,7 +54,7 @@ Examples:
   cmwq bench --scopes cache_shard,cache --shard-size 1,2,4,8,16,32
   cmwq bench --synthetic 'l3:2 core:1 pu:1' --format json
 
-JSON (--format json), one object:
+JSON, one object:
   format            \"cmwq-bench\"
   version           2; fields may be added, a changed meaning changes it
   date, command     UTC; a command line that measures the same again
@@ -67,7 +68,7 @@ JSON (--format json), one object:
                     (null without cache), enqueue_ns and round_trip_ns (each
                     .p50 .p90 .p95 .p99), workers_created,
                     wakeups_per_item, helps_per_item, cpu_percent;
-                    runs[] holds the single measurements
+                    runs[] holds the single measurements;
                     ratio_to_cache.interval: {low, high, confidence} for the
                     median; null with fewer than 8 runs, and for cache
                     itself and what has the same pods
@@ -89,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", help = format!("Scopes to measure, in this order [default: {}]", scope_names(&PUBLISHED_ORDER).replace(' ', "")))]
     scopes: Option<String>,
 
-    /// Cores per cache shard; a list runs cache_shard once per size [default: 8]
+    /// Cores per cache shard; a list runs cache_shard once per size [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     shard_size: Option<String>,
 

@@ -130,13 +130,13 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
             measured: &measured,
         },
     );
-    if let Some(page) = page {
-        page.write(&html::render(&report))?;
-    }
+    let written = page.map_or(Ok(()), |page| page.write(&html::render(&report)));
+    // What was measured is shown whatever becomes of the page.
     output::print(&match options.format {
         Format::Text => format!("\n{}", table::render(&report)),
         Format::Json => json::render(&report)?,
-    })
+    })?;
+    written
 }
 
 /// The CPU of each issuer: the allowed CPUs in turn.

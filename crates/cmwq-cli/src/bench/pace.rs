@@ -17,7 +17,7 @@ const TARGET_S: f64 = 12.0;
 const LIMIT_S: f64 = 14.0;
 
 /// Fewer items than this per issuer measure only the start.
-const LEAST_ITEMS: u64 = 100;
+pub(super) const LEAST_ITEMS: u64 = 100;
 
 /// Items of one calibration measurement, over all issuers.
 const CALIBRATION_ITEMS: u64 = 4096;

@@ -1,11 +1,13 @@
 //! The results in the form that the table, the JSON and the page are made from.
 
+use std::ffi::OsString;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
+use cmwq::Engine;
 use cmwq::affinity::AffinityScope;
-use cmwq::topology::CpuSet;
+use cmwq::topology::{CpuSet, TOPOLOGY_VARIABLE};
 
 use super::args::Options;
 use super::date::utc;
@@ -244,7 +246,8 @@ impl RunResult {
 
 /// A command line that measures the same again, calibrated values spelled out. Where the output went is left away.
 fn command_line(options: &Options, machine: &MachineArgs, settings: &Settings) -> String {
-    let mut line = format!(
+    let mut line = variables(machine, |name| std::env::var_os(name));
+    line += &format!(
         "cmwq bench --threads {} --items {} --runs {}",
         settings.threads, settings.items, settings.runs
     );
@@ -266,6 +269,19 @@ fn command_line(options: &Options, machine: &MachineArgs, settings: &Settings) -
         line += &format!(" --synthetic {}", quoted(text));
     }
     line
+}
+
+/// The variables that the engines read, as far as `value_of` knows them, in front of a command.
+fn variables(machine: &MachineArgs, value_of: impl Fn(&str) -> Option<OsString>) -> String {
+    let is_chosen = machine.sysfs_root.is_some() || machine.synthetic.is_some();
+    let topology = (!is_chosen).then_some(TOPOLOGY_VARIABLE);
+    let parameters = Engine::parameter_settings().into_iter();
+    topology
+        .into_iter()
+        .chain(parameters.filter_map(|setting| setting.variable))
+        .filter_map(|name| Some((name, value_of(name).filter(|value| !value.is_empty())?)))
+        .map(|(name, value)| format!("{name}={} ", quoted(&value.to_string_lossy())))
+        .collect()
 }
 
 /// A word as a shell takes it.
@@ -436,5 +452,26 @@ pub(super) mod tests {
              --synthetic 'l3:2 pu:1'"
         );
         assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+
+    #[test]
+    fn the_command_has_the_variables_that_the_engines_read() {
+        let set = |name: &str| {
+            let value = match name {
+                "CMWQ_TOPOLOGY" => "l3:2 pu:1",
+                "CMWQ_CACHE_SHARD_SIZE" => "4",
+                "CMWQ_CPU_LIMIT" => "",
+                _ => return None,
+            };
+            Some(value.into())
+        };
+        let mut machine = MachineArgs::default();
+        assert_eq!(
+            variables(&machine, set),
+            "CMWQ_TOPOLOGY='l3:2 pu:1' CMWQ_CACHE_SHARD_SIZE=4 "
+        );
+        machine.synthetic = Some("pu:1".into());
+        assert_eq!(variables(&machine, set), "CMWQ_CACHE_SHARD_SIZE=4 ");
+        assert_eq!(variables(&machine, |_| None), "");
     }
 }

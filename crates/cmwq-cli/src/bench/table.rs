@@ -2,6 +2,7 @@
 
 use super::host::count;
 use super::interval::{LEAST_RUNS, Ratio};
+use super::pace::LEAST_ITEMS;
 use super::report::{ConfigResult, Report};
 
 /// The lines above the tables, known before the first measurement.
@@ -21,7 +22,11 @@ pub(super) fn head(
         if strict { "strict" } else { "non-strict" }
     );
     if calibrated {
-        text += "items: calibrated so that all ends within about 15 s; published: --items 50000\n";
+        text += match items <= LEAST_ITEMS {
+            true => "items: calibrated; so few, so many runs may still take more than 15 s",
+            false => "items: calibrated so that all ends within about 15 s",
+        };
+        text += "; published: --items 50000\n";
     }
     text
 }
@@ -359,5 +364,9 @@ mod tests {
             "A machine\n1 issuer, 12,000 items each, 3 runs, non-strict\n\
              items: calibrated so that all ends within about 15 s; published: --items 50000\n"
         );
+        let text = head("A machine", 1, LEAST_ITEMS, true, 9_999, false);
+        let said =
+            "items: calibrated; so few, so many runs may still take more than 15 s; published";
+        assert!(text.lines().any(|line| line.starts_with(said)), "{text}");
     }
 }

@@ -139,7 +139,8 @@ impl Trace {
         out: &mut Out,
     ) {
         let tid = thread.tid;
-        let mut running: Option<Event> = None;
+        // The innermost run last: an item that waits for another one may run it.
+        let mut running: Vec<Event> = Vec::new();
         for (at, event) in thread.events.iter().enumerate() {
             let flow = flows.get(&(tid, at));
             match event.1 {
@@ -173,14 +174,18 @@ impl Trace {
                     }));
                 }
                 START => {
-                    running = Some(*event);
+                    if thread.lost > 0 {
+                        // The end of what seems to run may be what was lost.
+                        running.clear();
+                    }
+                    running.push(*event);
                     if let Some(flow) = flow {
                         out.flow("f", pid, tid, event.0, *flow);
                     }
                 }
                 END => {
                     // One that began before the recording has no beginning here.
-                    if let Some(start) = running.take() {
+                    if let Some(start) = running.pop_if(|start| start.2 == event.2) {
                         self.run(pid, tid, &start, event.0, out);
                     }
                 }
@@ -188,7 +193,7 @@ impl Trace {
             }
         }
         let last = thread.events.last().map_or(0, |event| event.0);
-        if let Some(start) = running {
+        for start in running {
             self.run(pid, tid, &start, last, out);
         }
         if thread.lost > 0 {
@@ -377,6 +382,38 @@ mod tests {
             .iter()
             .find(|event| event["cat"] == "workqueue_execute");
         assert_eq!(run.expect("drawn to the end")["dur"], json!(0.06));
+    }
+
+    #[test]
+    fn an_item_that_runs_inside_another_one_is_a_slice_inside_its_slice() {
+        let (outer, inner) = (0x1000, 0x2000);
+        let events = rendered(vec![TraceChunk {
+            threads: vec![thread(
+                5,
+                Some(1),
+                vec![
+                    (1_000, START, outer, 2, 3, -1, -1),
+                    (2_000, QUEUE, inner, 4, 3, -1, -1),
+                    (3_000, START, inner, 4, 3, -1, -1),
+                    (5_000, END, inner, 4, 3, -1, -1),
+                    (8_000, END, outer, 2, 3, -1, -1),
+                ],
+            )],
+            ..TraceChunk::default()
+        }]);
+        let mut runs: Vec<_> = events
+            .iter()
+            .filter(|event| event["cat"] == "workqueue_execute")
+            .map(|event| (&event["args"]["work"], &event["ts"], &event["dur"]))
+            .collect();
+        runs.sort_by_key(|(work, ..)| work.as_str());
+        assert_eq!(
+            runs,
+            [
+                (&json!("0x1000"), &json!(0.0), &json!(7.0)),
+                (&json!("0x2000"), &json!(2.0), &json!(2.0)),
+            ]
+        );
     }
 
     #[test]

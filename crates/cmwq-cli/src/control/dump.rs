@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     if !state.groups.is_empty() {
         text += &groups(&state.groups);
     }
-    output::print(&text)
+    output::print(&output::printable_lines(&text))
 }
 
 fn heading(title: &str) -> String {

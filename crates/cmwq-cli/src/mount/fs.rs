@@ -143,7 +143,7 @@ impl ControlFs {
         Ok(())
     }
 
-    fn contents(&self, number: INodeNo, handle: FileHandle, offset: u64) -> Result<String, Errno> {
+    fn contents(&self, number: INodeNo, handle: FileHandle, offset: u64) -> Result<Vec<u8>, Errno> {
         let known = || self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         let read_before = known().get(&handle).filter(|_| offset > 0).cloned();
         let text = match read_before {
@@ -156,7 +156,8 @@ impl ControlFs {
             }
         };
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        Ok(text.get(from..).unwrap_or_default().to_owned())
+        // A piece may begin inside a character.
+        Ok(text.as_bytes().get(from..).unwrap_or_default().to_owned())
     }
 
     /// One write is one value, wherever in the file: `>>` does what `>` does.
@@ -252,7 +253,7 @@ impl Filesystem for ControlFs {
         reply: ReplyData,
     ) {
         match self.contents(ino, fh, offset) {
-            Ok(text) => reply.data(&text.as_bytes()[..text.len().min(size as usize)]),
+            Ok(text) => reply.data(&text[..text.len().min(size as usize)]),
             Err(error) => reply.error(error),
         }
     }

@@ -193,7 +193,7 @@ fn on_screen(client: &mut Client, model: &mut Model, interval: Duration) -> Resu
                     Ok(()) => format!("{queue}: {attribute} = {value}"),
                     Err(error) => error.to_string(),
                 });
-                model.look(client.state().map_err(refused)?);
+                model.show(client.state().map_err(refused)?);
             }
         }
     }

@@ -9,6 +9,9 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 /// Samples that a sparkline shows: as many as its column is wide.
 pub(super) const HISTORY: usize = 8;
 
+/// Runs that are remembered as the slowest: more than a screen shows. Short-lived queues have ever new names.
+const SLOWEST: usize = 32;
+
 /// What the workqueues are sorted by, the largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
@@ -58,6 +61,7 @@ pub(super) enum Action {
 /// A workqueue as it is shown.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
+    serial: u64,
     pub(super) key: String,
     pub(super) kind: String,
     pub(super) scope: String,
@@ -82,6 +86,8 @@ pub(super) struct Item {
 /// A queue's rates between samples.
 #[derive(Default)]
 struct Seen {
+    /// At the last sample: items started, CPU time, helps.
+    counts: [u64; 3],
     items_per_s: VecDeque<f64>,
     cpu_percent: f64,
     helps_per_s: f64,
@@ -89,10 +95,15 @@ struct Seen {
 
 pub(super) struct Model {
     state: State,
+    /// The time of the last sample.
+    sampled_ns: Option<u64>,
     seen: HashMap<u64, Seen>,
     /// By queue and function: the longest run in any sample.
     slowest: HashMap<(String, String), Item>,
+    /// A row.
     selected: usize,
+    /// The queue that the user has selected, wherever its row goes; `None`: the first row, whichever queue has it.
+    chosen: Option<u64>,
     sort: Sort,
     filter: String,
     /// The filter is being typed.
@@ -111,9 +122,11 @@ impl Model {
                 engines: Vec::new(),
                 groups: Vec::new(),
             },
+            sampled_ns: None,
             seen: HashMap::new(),
             slowest: HashMap::new(),
             selected: 0,
+            chosen: None,
             sort: Sort::Rate,
             filter: String::new(),
             typing: false,
@@ -147,33 +160,34 @@ impl Model {
         value.map(String::as_str)
     }
 
-    /// Takes a new state in.
+    /// Takes a new sample in.
     pub(super) fn look(&mut self, state: State) {
-        let before: HashMap<u64, Queue> = std::mem::take(&mut self.state.engines)
-            .into_iter()
-            .flat_map(|engine| engine.queues)
-            .map(|queue| (queue.serial, queue))
-            .collect();
-        let seconds = state.at_ns.saturating_sub(self.state.at_ns) as f64 / 1e9;
-        let first = self.state.pid == 0;
-        let rate = |now: u64, before: u64| match seconds > 0.0 && !first {
-            true => now.saturating_sub(before) as f64 / seconds,
-            false => 0.0,
-        };
+        let before_ns = self.sampled_ns.replace(state.at_ns);
+        let seconds = before_ns.map(|before| state.at_ns.saturating_sub(before) as f64 / 1e9);
         for queue in state.engines.iter().flat_map(|engine| &engine.queues) {
             let seen = self.seen.entry(queue.serial).or_default();
+            let counts = [queue.started, queue.cpu_ns, queue.helps];
             // A queue that was not there began with nothing.
-            let was = before.get(&queue.serial);
-            let of = |count: fn(&Queue) -> u64| rate(count(queue), was.map_or(0, count));
-            if !first {
-                seen.items_per_s.push_back(of(|queue| queue.started));
-            }
+            let before = std::mem::replace(&mut seen.counts, counts);
+            let Some(seconds) = seconds else {
+                continue;
+            };
+            let rate = |at: usize| match seconds > 0.0 {
+                true => counts[at].saturating_sub(before[at]) as f64 / seconds,
+                false => 0.0,
+            };
+            seen.items_per_s.push_back(rate(0));
             if seen.items_per_s.len() > HISTORY {
                 seen.items_per_s.pop_front();
             }
-            seen.cpu_percent = of(|queue| queue.cpu_ns) / 1e7;
-            seen.helps_per_s = of(|queue| queue.helps);
+            seen.cpu_percent = rate(1) / 1e7;
+            seen.helps_per_s = rate(2);
         }
+        self.show(state);
+    }
+
+    /// Takes a state in that is no sample: rates stay those between samples.
+    pub(super) fn show(&mut self, state: State) {
         self.state = state;
         let alive: Vec<u64> = self.queues().map(|queue| queue.serial).collect();
         self.seen.retain(|serial, _| alive.contains(serial));
@@ -184,7 +198,25 @@ impl Model {
                 *slowest = item;
             }
         }
-        self.selected = self.selected.min(self.rows().len().saturating_sub(1));
+        for item in self.slowest().into_iter().skip(SLOWEST) {
+            self.slowest.remove(&(item.queue, item.function));
+        }
+        self.find_chosen();
+    }
+
+    /// The order of the rows may have changed.
+    fn find_chosen(&mut self) {
+        let rows = self.rows();
+        let chosen = rows.iter().position(|row| Some(row.serial) == self.chosen);
+        self.selected = chosen.unwrap_or_else(|| {
+            self.chosen = None;
+            self.selected.min(rows.len().saturating_sub(1))
+        });
+    }
+
+    fn select(&mut self, row: usize) {
+        self.selected = row;
+        self.chosen = self.rows().get(row).map(|row| row.serial);
     }
 
     pub(super) fn say(&mut self, message: String) {
@@ -236,6 +268,7 @@ impl Model {
         let in_flight = queue.started.saturating_sub(queue.completed);
         let running = usize::try_from(in_flight).unwrap_or(usize::MAX);
         Row {
+            serial: queue.serial,
             key: queue.key.clone(),
             kind: queue.kind.clone(),
             scope: scope.map_or_else(|| "-".to_owned(), |scope| short_scope(scope)),
@@ -318,16 +351,19 @@ impl Model {
                 KeyCode::Char(c) => self.filter.push(c),
                 _ => {}
             }
-            self.selected = 0;
+            (self.selected, self.chosen) = (0, None);
             return Action::None;
         }
         self.message.clear();
         let last = self.rows().len().saturating_sub(1);
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
-            KeyCode::Down | KeyCode::Char('j') => self.selected = (self.selected + 1).min(last),
-            KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected.saturating_sub(1),
-            KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Down | KeyCode::Char('j') => self.select((self.selected + 1).min(last)),
+            KeyCode::Up | KeyCode::Char('k') => self.select(self.selected.saturating_sub(1)),
+            KeyCode::Char('s') => {
+                self.sort = self.sort.next();
+                self.find_chosen();
+            }
             KeyCode::Char('/') => self.typing = true,
             KeyCode::Char(' ') => self.held = !self.held,
             KeyCode::Char('a') => return self.change("affinity_scope", next_scope),
@@ -358,6 +394,7 @@ impl Model {
         attribute: &'static str,
         next: impl FnOnce(&str) -> Option<String>,
     ) -> Action {
+        self.select(self.selected);
         let rows = self.rows();
         let Some(row) = rows.get(self.selected) else {
             return Action::None;

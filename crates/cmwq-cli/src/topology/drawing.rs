@@ -132,12 +132,14 @@ impl Artist<'_> {
 
     fn legend(&self, columns: usize) -> Lines {
         let topology = self.topology();
-        let mut lines = vec!["Inside the boxes: each core, by the CPUs it consists of".to_string()];
+        let wrapped = |text: &str| {
+            let words: Vec<String> = text.split(' ').map(String::from).collect();
+            wrap(&words, columns)
+        };
+        let mut lines = wrapped("Inside the boxes: each core, by the CPUs it consists of");
         let mut say = |cpus: &CpuSet, what: &str| {
             if !cpus.is_empty() {
-                let text = format!("{what} {cpus}");
-                let words: Vec<String> = text.split(' ').map(String::from).collect();
-                lines.extend(wrap(&words, columns));
+                lines.extend(wrapped(&format!("{what} {cpus}")));
             }
         };
         say(

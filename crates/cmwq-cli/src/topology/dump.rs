@@ -11,10 +11,10 @@ pub(super) fn all_scopes(view: &View, columns: usize) -> String {
     let allowed = view.topology.allowed();
     let mut out = String::from("Affinity Scopes\n===============\n");
     let mask = allowed.to_mask_of(view.topology.max_cpu() + 1);
-    let mut line = format!("wq_unbound_cpumask={allowed}");
+    let mut line = format!("wq_unbound_cpumask={mask} ({allowed})");
     // A mask of many groups says nothing to the eye that the list does not.
-    if line.len() + mask.len() < columns {
-        line = format!("wq_unbound_cpumask={mask} ({allowed})");
+    if line.len() > columns {
+        line = format!("wq_unbound_cpumask={allowed}");
     }
     out.push_str(&line);
     out.push('\n');

@@ -443,6 +443,21 @@ fn standard_output_that_cannot_be_written_is_an_error() {
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("cmwq: cannot write"));
 }
 
+/// The measurement may have taken hours.
+#[test]
+fn results_are_printed_though_their_page_cannot_be_written() {
+    let run = ["--items", "5", "--runs", "1", "--scopes", "cpu"];
+    let output = bench(&run)
+        .args(["--format", "json", "--html", "/dev/full"])
+        .output()
+        .expect("it starts");
+    assert_eq!(output.status.code(), Some(2));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(complaint.contains("--html /dev/full"), "{complaint}");
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(results["results"][0]["label"], "cpu");
+}
+
 #[test]
 fn help_has_an_example_and_the_json_contract() {
     let help = succeed(&["--help"]);

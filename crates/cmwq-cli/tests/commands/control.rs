@@ -160,10 +160,11 @@ fn monitor_has_the_kernels_columns() {
     };
     let (io, bound) = (words("io"), words("bound"));
     assert_eq!(io[1..3], ["10", "0"]);
-    assert_eq!(
-        (io[4], io[6], io[7]),
-        ("-", "0", "0"),
-        "unbound, with a rescuer"
+    // The rescuer is called where a new worker takes long to come.
+    let is_number = |text: &str| text.parse::<u64>().is_ok();
+    assert!(
+        io[4] == "-" && is_number(io[6]) && is_number(io[7]),
+        "unbound, with a rescuer: {io:?}"
     );
     assert_eq!(
         (bound[4], bound[6], bound[7]),
@@ -338,8 +339,10 @@ fn busy_names_what_runs() {
             && text.contains(" (held) for "),
         "{text}"
     );
+    // 6: the rescuer runs it, and a worker is still being created.
+    let flags = [" flags=0x4 ", " flags=0x6 "];
     assert!(
-        text.contains(" flags=0x4 ") && text.contains("in_flight=1 refcnt=2\n"),
+        flags.iter().any(|flags| text.contains(flags)) && text.contains("in_flight=1 refcnt=2\n"),
         "{text}"
     );
     // The thread, and where it is: the system decides how much of that it shows.

@@ -4,6 +4,7 @@ use crate::common::serve;
 use cmwq_control::Client;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Not an empty file in place of what was recorded.
 #[test]
@@ -43,11 +44,10 @@ fn a_trace_of_a_second_has_runs_tracks_and_arrows() {
     let said = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                served
-                    .queue
-                    .spawn(std::thread::yield_now)
-                    .join()
-                    .expect("no panic");
+                // For so long this thread does not run it itself: a worker does.
+                let mut item = served.queue.spawn(std::thread::yield_now);
+                let ended = item.join_timeout(Duration::from_secs(60));
+                ended.expect("a worker runs it").expect("no panic");
                 std::thread::yield_now();
             }
         });

@@ -1,6 +1,7 @@
 //! The kernel's files of a running process, mounted.
 
 use crate::common::{Served, refused, serve};
+use cmwq::ConcurrencyGroup;
 use cmwq_control::Client;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -77,6 +78,24 @@ fn a_file_is_read_with_few_requests() {
     assert_eq!(read("later/per_cpu").expect("a file"), "0\n");
     drop(later);
     assert!(read("later/nice").is_err());
+}
+
+#[test]
+fn a_file_that_is_read_in_pieces_is_read_to_its_end() {
+    let served = serve();
+    let Some(mounted) = Mounted::new(&served) else {
+        return;
+    };
+    let group = ConcurrencyGroup::new("größe", 4);
+    let grouped = served.engine.workqueue("grouped").group(&group).build();
+    let _grouped = grouped.expect("a queue");
+    let own = mounted.dir.join(std::process::id().to_string());
+    let mut file = std::fs::File::open(own.join("grouped/group")).expect("a file");
+    let (mut text, mut piece) = (Vec::new(), [0]);
+    while file.read(&mut piece).expect("a piece") > 0 {
+        text.push(piece[0]);
+    }
+    assert_eq!(String::from_utf8_lossy(&text), "größe\n");
 }
 
 #[test]

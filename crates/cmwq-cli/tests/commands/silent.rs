@@ -2,8 +2,10 @@
 
 use crate::common::{Served, serve};
 use crate::mount::Mounted;
+use cmwq_control::Client;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, listen, socket};
+use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -47,6 +49,39 @@ fn a_list_shows_processes_that_do_not_answer() {
         refused.contains("\"its-name\"; process 4100000: no answer"),
         "{refused}"
     );
+}
+
+/// The process may be another user's.
+#[test]
+fn no_text_of_a_process_controls_the_terminal() {
+    let served = serve();
+    let mut client = Client::connect_to(served.control.path()).expect("served");
+    let mut state = client.call("state", json!({})).expect("an answer");
+    let engine = &mut state["engines"][0];
+    for text in ["cpus", "pod_cpus", "kind"] {
+        engine["pools"][0][text] = json!("\u{1b}[2J");
+    }
+    engine["queues"][0]["kind"] = json!("\u{1b}[2J");
+    engine["scopes"][0]["name"] = json!("\u{1b}[2J");
+    engine["parameters"]["cpumask"] = json!("\u{1b}[2J");
+    let listener = UnixListener::bind(socket_of(&served, SILENT)).expect("it listens");
+    let said = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut asked = String::new();
+            loop {
+                let (connection, _) = listener.accept().expect("a client");
+                let mut reader = BufReader::new(&connection);
+                // A connection without a request is of a process that looked whether it serves.
+                if reader.read_line(&mut asked).is_ok_and(|read| read > 0) {
+                    let answer = format!("{}\n", json!({ "result": state }));
+                    (&connection).write_all(answer.as_bytes()).expect("sent");
+                    return;
+                }
+            }
+        });
+        served.ok(&["dump", "-p", &SILENT.to_string()])
+    });
+    assert!(said.contains("?[2J") && !said.contains('\u{1b}'), "{said}");
 }
 
 #[test]

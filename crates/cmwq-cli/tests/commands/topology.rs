@@ -217,6 +217,18 @@ fn the_text_draws_the_machine_and_lists_every_scope() {
 }
 
 #[test]
+fn no_line_is_wider_than_the_terminal() {
+    for machine in ["pack:2 core:1 pu:1", "l3:4 core:4 pu:8"] {
+        for columns in [40, 60, 61, 62] {
+            let mut command = cmwq(&["topology", "--synthetic", machine]);
+            let shown = said(command.env("COLUMNS", columns.to_string()));
+            let widest = shown.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(columns), "{widest:?} of {columns}:\n{shown}");
+        }
+    }
+}
+
+#[test]
 fn alike_parts_of_a_large_machine_are_drawn_once() {
     let shown = said(&mut cmwq(&[
         "topology",

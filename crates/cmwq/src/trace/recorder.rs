@@ -54,6 +54,9 @@ pub struct TraceEvent {
     pub cpu: i32,
 }
 
+// As `Recording::begin` says.
+const _: () = assert!(size_of::<TraceEvent>() == 48);
+
 /// What one thread has recorded.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -199,7 +202,7 @@ pub struct Recording(());
 
 impl Recording {
     /// Begins. Each thread keeps the first `events_per_thread` events since the last [`take`](Self::take) and counts the rest; an event takes
-    /// 56 bytes. `None`: another recording runs.
+    /// 48 bytes. `None`: another recording runs.
     pub fn begin(events_per_thread: usize) -> Option<Recording> {
         let mut buffers = BUFFERS.lock();
         if buffers.recording {

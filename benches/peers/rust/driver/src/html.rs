@@ -232,8 +232,8 @@ mod tests {
                 lap: "roundtrip".to_owned(),
                 issuers: 2,
                 entries: vec![
-                    entry("cmwq", "join", &[3e6, 4e6]),
-                    entry("rayon", "park", &[1e6, 2e6]),
+                    entry("cmwq", "join", &[2e6, 4e6]),
+                    entry("rayon", "park", &[5e5, 1.5e6]),
                     entry("onetbb", "help", &[9e6, 9e6]),
                     entry("broken", "park", &[]),
                 ],

@@ -119,8 +119,11 @@ impl Entry {
             .map(|figures| figures.get(key).copied())
             .collect::<Option<_>>()?;
         values.sort_by(f64::total_cmp);
+        // Of an even number: the mean of the middle two.
+        let lower = *values.get(values.len().checked_sub(1)? / 2)?;
+        let upper = *values.get(values.len() / 2)?;
         Some(Spread {
-            median: *values.get((values.len().checked_sub(1)?) / 2)?,
+            median: f64::midpoint(lower, upper),
             min: *values.first()?,
             max: *values.last()?,
         })
@@ -291,6 +294,9 @@ mod tests {
             .spread("rate")
             .unwrap();
         assert_eq!((spread.median, spread.min, spread.max), (2.0, 1.0, 3.0));
+        let median = |runs: &[f64]| Some(entry("a", "park", "rate", runs).spread("rate")?.median);
+        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
+        assert_eq!((median(&[7.0]), median(&[])), (Some(7.0), None));
         let mut some = entry("a", "park", "rate", &[1.0]);
         some.runs.push(Figures::new());
         assert!(some.spread("rate").is_none());

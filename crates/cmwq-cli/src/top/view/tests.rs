@@ -233,6 +233,83 @@ fn keys_change_what_the_selected_queue_has() {
 }
 
 #[test]
+fn a_selected_queue_stays_selected_wherever_its_row_goes() {
+    let rows =
+        |model: &Model| -> Vec<String> { model.rows().into_iter().map(|row| row.key).collect() };
+    // In which the slow queue was faster since the sample before.
+    let other_order = || {
+        let mut state = state(4);
+        state.engines[0].queues[0].started += 5_000;
+        state
+    };
+    for (keys, expected) in [
+        // The second row.
+        (vec![KeyCode::Down], "slow"),
+        // A queue that the user has changed may be changed further.
+        (vec![KeyCode::Char('+')], "fast"),
+    ] {
+        let mut model = model();
+        assert_eq!(rows(&model), ["fast", "slow"]);
+        for key in keys {
+            press(&mut model, key);
+        }
+        model.look(other_order());
+        assert_eq!(rows(&model), ["slow", "fast"]);
+        let Action::Set { queue, .. } = press(&mut model, KeyCode::Char('-')) else {
+            panic!("no change");
+        };
+        assert_eq!(queue, expected);
+    }
+    // Without a choice the first row is selected: the view begins there.
+    let mut model = model();
+    model.look(other_order());
+    assert_eq!(model.selected(), 0);
+}
+
+#[test]
+fn what_a_key_changes_is_shown_at_once_and_the_rates_stay() {
+    let mut model = model();
+    let mut changed = state(3);
+    changed.at_ns += 1_000_000;
+    for queue in &mut changed.engines[0].queues {
+        let attribute = queue.attributes.get_mut("affinity_scope");
+        *attribute.expect("it has one") = "smt".to_owned();
+    }
+    model.show(changed);
+    let fast = &model.rows()[0];
+    assert_eq!(
+        (fast.key.as_str(), fast.scope.as_str()),
+        ("fast", "smt"),
+        "its scope is the new one"
+    );
+    assert_eq!(
+        (fast.items_per_s, &fast.history[..]),
+        (1000.0, &[1000; 2][..])
+    );
+    // The next sample counts from the last one on.
+    model.look(state(4));
+    assert_eq!(model.rows()[0].history, [1000; 3]);
+}
+
+#[test]
+fn the_slowest_runs_are_kept_and_no_others() {
+    let mut model = Model::new();
+    for seconds in 1..100 {
+        let mut state = state(seconds);
+        let run = &mut state.engines[0].pools[0].runs[0];
+        run.queue = format!("request#{seconds}");
+        // The fiftieth is the slowest.
+        run.for_ns = 1_000 - seconds.abs_diff(50);
+        model.look(state);
+    }
+    let slowest = model.slowest();
+    assert_eq!(
+        (slowest[0].queue.as_str(), slowest.len()),
+        ("request#50", 32)
+    );
+}
+
+#[test]
 fn a_queue_that_went_takes_its_history_along_and_the_slowest_item_stays() {
     let mut model = model();
     let mut later = state(4);
