@@ -76,9 +76,12 @@ impl Snapshot {
             snapshot.quota_pauses.push(pauses);
             snapshot.engines.push((labels, engine.stats()));
             for queue in engine.queue_states() {
-                let key = keys.get(&queue.serial).unwrap_or(&queue.name).clone();
-                groups.note(&queue, &key);
-                let labels = vec![("engine", serial.clone()), ("queue", key)];
+                // One that was made meanwhile has no key yet; its name may be another's.
+                let Some(key) = keys.get(&queue.serial) else {
+                    continue;
+                };
+                groups.note(&queue, key);
+                let labels = vec![("engine", serial.clone()), ("queue", key.clone())];
                 snapshot.queues.push((labels, queue));
             }
             for pool in engine.pool_states() {
@@ -486,3 +489,39 @@ const ENDPOINT_COUNTERS: [Metric<EndpointCounts, u64>; 5] = [
         |counts| counts.cut_off,
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cmwq::Workqueue;
+    use std::collections::HashSet;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn queues_that_come_and_go_meanwhile_make_no_sample_twice() {
+        let ends = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let queue = || Workqueue::builder("same").build().expect("a queue");
+                while !ends.load(Ordering::Relaxed) {
+                    let _two = (queue(), queue());
+                }
+            });
+            let mut twice = None;
+            for _ in 0..3_000 {
+                let text = render(&EndpointCounts::default()).expect("text");
+                let mut seen = HashSet::new();
+                let samples = text.lines().filter_map(|line| line.rsplit_once(' '));
+                twice = samples
+                    .map(|(sample, _)| sample)
+                    .find(|sample| !sample.starts_with('#') && !seen.insert(*sample))
+                    .map(str::to_owned);
+                if twice.is_some() {
+                    break;
+                }
+            }
+            ends.store(true, Ordering::Relaxed);
+            assert_eq!(twice, None);
+        });
+    }
+}
