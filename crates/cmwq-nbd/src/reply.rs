@@ -2,7 +2,7 @@
 //!
 //! One thread at a time sends, and also sends what becomes ready meanwhile. Requests that came in one read of the socket form a
 //! batch, and their replies are sent together: the worker that finishes the last one sends them.
-//! Batches are used only where no request waits for a disk, and are bounded in number and bytes.
+//! Batches are used only where no request waits for a disk, are bounded in number and bytes, and have no long request.
 #![forbid(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
