@@ -103,7 +103,11 @@ pub(crate) fn failed(id: Value, error: ControlError) -> Reply {
 fn params<T: DeserializeOwned>(request: &Request) -> Result<T, ControlError> {
     let given = match &request.params {
         Value::Null => json!({}),
-        given => given.clone(),
+        given @ Value::Object(_) => given.clone(),
+        _ => {
+            let message = format!("params of {}: they must be an object", request.method);
+            return Err(ControlError::inval(message));
+        }
     };
     serde_json::from_value(given)
         .map_err(|error| ControlError::inval(format!("params of {}: {error}", request.method)))
@@ -230,22 +234,27 @@ fn find(key: &str) -> Result<LiveQueue, ControlError> {
         1 => Ok(all.swap_remove(named[0]).2),
         0 => {
             let keys: Vec<&str> = all.iter().map(|(own, ..)| own.as_str()).collect();
-            let keys = match keys.len() {
-                0 => "none".to_owned(),
-                1..=20 => keys.join(", "),
-                more => format!("{} and {} more", keys[..20].join(", "), more - 20),
-            };
             Err(ControlError::noent(format!(
-                "there is no workqueue {shown:?}; there are: {keys}"
+                "there is no workqueue {shown:?}; there are: {}",
+                listed(&keys, ", ")
             )))
         }
         _ => {
             let keys: Vec<&str> = named.iter().map(|&at| all[at].0.as_str()).collect();
             Err(ControlError::inval(format!(
                 "several workqueues are called {shown:?}: say which, {}",
-                keys.join(" or ")
+                listed(&keys, " or ")
             )))
         }
+    }
+}
+
+/// Not more than make a line.
+fn listed(keys: &[&str], between: &str) -> String {
+    match keys.len() {
+        0 => "none".to_owned(),
+        1..=20 => keys.join(between),
+        more => format!("{} and {} more", keys[..20].join(between), more - 20),
     }
 }
 
@@ -350,6 +359,8 @@ mod tests {
             "{\"method\":\"hello\",\"params\":{\"a\":1}}",
             "{\"method\":\"get\",\"params\":{}}",
             "{\"method\":\"get\",\"params\":[]}",
+            "{\"method\":\"hello\",\"params\":[]}",
+            "{\"method\":\"get\",\"params\":[\"a\",\"nice\"]}",
             "{\"method\":\"set\",\"params\":{\"queue\":\"a\",\"attribute\":\"nice\",\"value\":5}}",
             "{\"method\":\"trace_read\"}",
             "{\"method\":\"trace_stop\"}",

@@ -4,12 +4,13 @@ use crate::error::ControlError;
 use crate::protocol::{self, EndpointCounts};
 use crate::state::{Groups, keyed_queues};
 use cmwq::Engine;
-use cmwq::observe::{LatencyHistogram, PoolState, QueueState};
+use cmwq::observe::{LatencyHistogram, PoolState, QueueState, QueueStats};
 use cmwq::topology::{CpuQuota, Throttling};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -41,19 +42,56 @@ struct Snapshot {
 
 pub(crate) fn render(endpoint: &EndpointCounts) -> Result<String, ControlError> {
     let mut registry = Registry::with_prefix("cmwq");
-    registry.register_collector(Box::new(Snapshot::take(*endpoint)));
+    let snapshot = RISEN.with_borrow_mut(|risen| Snapshot::take(*endpoint, risen));
+    registry.register_collector(Box::new(snapshot));
     let mut text = String::new();
     text::encode(&mut text, &registry)
         .map_err(|error| ControlError::new("EIO", format!("metrics: {error}")))?;
     Ok(text)
 }
 
+thread_local! {
+    /// Of the endpoint's thread.
+    static RISEN: RefCell<Risen> = RefCell::default();
+}
+
+/// By how much the counters of queues have risen from one scrape to the next, by the queue's number. The library's sums go down when attributes
+/// change, and a counter that goes down but not to 0 looks as if it had counted all that is left anew.
+#[derive(Default)]
+struct Risen(HashMap<u64, [QueueStats; 2]>);
+
+impl Risen {
+    /// What is shown instead of `stats`.
+    fn raise(&mut self, serial: u64, mut stats: QueueStats) -> QueueStats {
+        let [before, shown] = self.0.entry(serial).or_default();
+        let fields: [fn(&mut QueueStats) -> &mut u64; 11] = [
+            |stats| &mut stats.started,
+            |stats| &mut stats.completed,
+            |stats| &mut stats.cpu_ns,
+            |stats| &mut stats.cpu_intensive,
+            |stats| &mut stats.cm_wakeups,
+            |stats| &mut stats.wakeups,
+            |stats| &mut stats.helps,
+            |stats| &mut stats.waiter_runs,
+            |stats| &mut stats.mayday,
+            |stats| &mut stats.rescued,
+            |stats| &mut stats.limit_visits,
+        ];
+        for field in fields {
+            *field(shown) += field(&mut stats).saturating_sub(*field(before));
+        }
+        *before = stats;
+        *shown
+    }
+}
+
 impl Snapshot {
-    fn take(endpoint: EndpointCounts) -> Self {
+    fn take(endpoint: EndpointCounts, risen: &mut Risen) -> Self {
         let keys: HashMap<u64, String> = keyed_queues()
             .into_iter()
             .map(|(key, _, queue)| (queue.serial(), key))
             .collect();
+        risen.0.retain(|serial, _| keys.contains_key(serial));
         let mut snapshot = Snapshot {
             queues: Vec::new(),
             pools: Vec::new(),
@@ -75,10 +113,14 @@ impl Snapshot {
             let pauses = (labels.clone(), engine.cpu_quota_pauses());
             snapshot.quota_pauses.push(pauses);
             snapshot.engines.push((labels, engine.stats()));
-            for queue in engine.queue_states() {
-                let key = keys.get(&queue.serial).unwrap_or(&queue.name).clone();
-                groups.note(&queue, &key);
-                let labels = vec![("engine", serial.clone()), ("queue", key)];
+            for mut queue in engine.queue_states() {
+                // One that was made meanwhile has no key yet; its name may be another's.
+                let Some(key) = keys.get(&queue.serial) else {
+                    continue;
+                };
+                groups.note(&queue, key);
+                queue.stats = risen.raise(queue.serial, queue.stats);
+                let labels = vec![("engine", serial.clone()), ("queue", key.clone())];
                 snapshot.queues.push((labels, queue));
             }
             for pool in engine.pool_states() {
@@ -486,3 +528,66 @@ const ENDPOINT_COUNTERS: [Metric<EndpointCounts, u64>; 5] = [
         |counts| counts.cut_off,
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cmwq::Workqueue;
+    use std::collections::HashSet;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_counter_does_not_go_down_when_attributes_change() {
+        let queue = Workqueue::builder("changes").build().expect("a queue");
+        let started = || {
+            let text = render(&EndpointCounts::default()).expect("text");
+            let sample = text.lines().find_map(|line| {
+                let of_it = line.starts_with("cmwq_queue_items_started_total");
+                let (_, value) = line.split_once("queue=\"changes\"} ")?;
+                of_it.then(|| value.parse::<u64>().expect("a number"))
+            });
+            sample.expect("the queue's")
+        };
+        let run = |items: u64| {
+            for _ in 0..items {
+                queue.spawn(|| ()).join().expect("done");
+            }
+        };
+        run(10);
+        assert_eq!(started(), 10);
+        let mut attrs = queue.attrs();
+        attrs.nice += 1;
+        queue.apply_attrs(attrs).expect("possible");
+        assert_eq!((started(), queue.counts().0), (10, 0));
+        run(3);
+        assert_eq!(started(), 13);
+    }
+
+    #[test]
+    fn queues_that_come_and_go_meanwhile_make_no_sample_twice() {
+        let ends = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let queue = || Workqueue::builder("same").build().expect("a queue");
+                while !ends.load(Ordering::Relaxed) {
+                    let _two = (queue(), queue());
+                }
+            });
+            let mut twice = None;
+            for _ in 0..1_000 {
+                let text = render(&EndpointCounts::default()).expect("text");
+                let mut seen = HashSet::new();
+                let samples = text.lines().filter_map(|line| line.rsplit_once(' '));
+                twice = samples
+                    .map(|(sample, _)| sample)
+                    .find(|sample| !sample.starts_with('#') && !seen.insert(*sample))
+                    .map(str::to_owned);
+                if twice.is_some() {
+                    break;
+                }
+            }
+            ends.store(true, Ordering::Relaxed);
+            assert_eq!(twice, None);
+        });
+    }
+}

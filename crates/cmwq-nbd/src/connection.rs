@@ -232,6 +232,11 @@ impl Reader<'_> {
             batch: Batch::NONE,
             ended: None,
         });
+        if request.length as usize > SMALL {
+            // In no batch: the others would not be answered before it is done.
+            self.queue(slot);
+            return Ok(());
+        }
         let parsed = match self.is_carried_out(&request, input) {
             true => &mut self.short,
             false => &mut self.long,
@@ -272,20 +277,22 @@ impl Reader<'_> {
         self.in_a_row <= KEEPS_UP
     }
 
+    fn queue(&self, slot: u16) {
+        let queued = self.queue.queue(&self.items[usize::from(slot)]);
+        if !queued.is_accepted() {
+            // The queue is being destroyed: answered here.
+            self.connection.refuse(slot);
+        }
+    }
+
     /// Queues the requests read so far, and carries out the short ones.
     fn dispatch(&mut self) {
         let connection = self.connection;
         connection.open_batch(&self.long);
-        for slot in self.long.drain(..) {
-            if !self
-                .queue
-                .queue(&self.items[usize::from(slot)])
-                .is_accepted()
-            {
-                // The queue is being destroyed: answered here.
-                connection.refuse(slot);
-            }
+        for &slot in &self.long {
+            self.queue(slot);
         }
+        self.long.clear();
         connection.open_batch(&self.short);
         let mut is_sent = true;
         for slot in self.short.drain(..) {

@@ -101,10 +101,10 @@ impl Pool {
     }
 
     /// Takes back slots and buffers of answered requests.
-    pub(crate) fn give_back(&self, used: impl Iterator<Item = (u16, Option<Buffer>)>) {
+    pub(crate) fn give_back(&self, used: impl Iterator<Item = (Option<u16>, Option<Buffer>)>) {
         let mut inner = self.lock();
         for (slot, buffer) in used {
-            inner.slots.push(slot);
+            inner.slots.extend(slot);
             if let Some(buffer) = buffer {
                 if buffer.len() == SMALL {
                     inner.small.push(buffer);

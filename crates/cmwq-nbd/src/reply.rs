@@ -2,7 +2,7 @@
 //!
 //! One thread at a time sends, and also sends what becomes ready meanwhile. Requests that came in one read of the socket form a
 //! batch, and their replies are sent together: the worker that finishes the last one sends them.
-//! Batches are used only where no request waits for a disk, and are bounded in number and bytes.
+//! Batches are used only where no request waits for a disk, are bounded in number and bytes, and have no long request.
 #![forbid(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
@@ -162,23 +162,34 @@ impl Replies {
             }
             None => true,
         };
+        // The reader, which does not wait, runs no item.
+        let running = (full == Full::Wait).then_some(reply.slot);
         state.ready_bytes += reply.data.len();
         state.ready.push(reply);
         state.due |=
             ends_batch || state.ready_bytes >= ENOUGH_BYTES || state.ready.len() >= MAX_TOGETHER;
-        self.send(state, full, to)
+        self.send(state, running, full, to)
     }
 
     /// Sends what is due, and waits for the client where it must.
     pub(crate) fn send_due(&self, to: &Client<'_>) {
-        self.send(self.lock(), Full::Wait, to);
+        self.send(self.lock(), None, Full::Wait, to);
     }
 
-    fn send<'a>(&'a self, mut state: MutexGuard<'a, State>, full: Full, to: &Client<'_>) -> bool {
+    /// `running`: the slot whose item the caller runs. It becomes free last: while there is more and more to send the item does not end,
+    /// and the next request of the slot, queued meanwhile, would wait for that.
+    fn send<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        running: Option<u16>,
+        full: Full,
+        to: &Client<'_>,
+    ) -> bool {
         if state.sending {
             return true;
         }
         state.sending = true;
+        let mut is_kept = false;
         while state.due {
             state.due = false;
             state.ready_bytes = 0;
@@ -196,9 +207,11 @@ impl Replies {
                 let _ = rustix::net::shutdown(to.socket, rustix::net::Shutdown::Both);
                 (replies.len(), 0)
             });
-            let used = replies.drain(..sent);
-            to.pool
-                .give_back(used.map(|reply| (reply.slot, reply.buffer)));
+            to.pool.give_back(replies.drain(..sent).map(|reply| {
+                let is_running = Some(reply.slot) == running;
+                is_kept |= is_running;
+                ((!is_running).then_some(reply.slot), reply.buffer)
+            }));
             state = self.lock();
             state.begun = begun;
             if !replies.is_empty() {
@@ -213,6 +226,10 @@ impl Replies {
             state.spare = replies;
         }
         state.sending = false;
+        drop(state);
+        if is_kept {
+            to.pool.give_back(std::iter::once((running, None)));
+        }
         true
     }
 }

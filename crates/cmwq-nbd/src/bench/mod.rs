@@ -11,6 +11,7 @@ mod report;
 mod subject;
 mod text;
 
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -35,8 +36,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let options = args.options()?;
     fio::check()?;
     if let Some(path) = &options.html {
-        // Found out before an hour has passed.
-        std::fs::write(path, "").map_err(|error| {
+        // Found out before an hour has passed; the page of an earlier run stays until there is another.
+        let mut file = File::options();
+        file.append(true).create(true).open(path).map_err(|error| {
             CliError::new(format!("--html: cannot write {}: {error}", path.display()))
         })?;
     }

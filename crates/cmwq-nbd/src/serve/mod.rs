@@ -23,19 +23,19 @@ use args::{Options, Source};
 use cmwq_command::{CliError, output};
 use signals::Signals;
 
-/// Has long buffers go back to the system with their connection. By default glibc keeps them in its heaps once it has freed one, and
+/// Has buffers, also those that slots keep, go back to the system with their connection. By default glibc keeps them in its heaps once it has freed one, and
 /// they lie scattered there.
-fn give_long_buffers_back() {
+fn give_buffers_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: sets a parameter of the allocator, which it cannot refuse.
     unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 64 << 10);
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let options = args.options()?;
-    give_long_buffers_back();
+    give_buffers_back();
     // Before signals are blocked: a key that comes through a pipe may never come.
     let cipher = options.key_file.as_deref().map(Key::read).transpose();
     let key = cipher.map_err(|error| CliError::new(format!("--key-file: {error}")))?;

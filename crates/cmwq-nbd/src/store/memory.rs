@@ -210,7 +210,13 @@ impl Store for MemoryStore {
         })
     }
 
-    fn zero(&self, offset: u64, length: u64, _options: ZeroOptions) -> io::Result<()> {
+    fn zero(&self, offset: u64, length: u64, options: ZeroOptions) -> io::Result<()> {
+        if !options.may_trim {
+            return self.write_with(offset, length as usize, |_, piece| {
+                piece.fill(0);
+                Ok(())
+            });
+        }
         self.pieces(offset, length)
             .try_for_each(|piece| self.clear(&piece))
     }

@@ -384,3 +384,18 @@ fn a_mount_that_is_refused_is_said_in_a_line() {
         );
     }
 }
+
+#[test]
+fn a_run_that_fails_keeps_the_page_of_an_earlier_one() {
+    if !has_fio("the page of an earlier run") {
+        return;
+    }
+    let page = std::env::temp_dir().join(format!("cmwq-nbd-page-{}", std::process::id()));
+    std::fs::write(&page, "earlier").unwrap();
+    let html = page.to_str().unwrap();
+    // This scope is none of the scenario's.
+    let output = bench(&["--scenarios", "4k", "--scopes", "cpu", "--html", html]).output();
+    assert_eq!(output.unwrap().status.code(), Some(2));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "earlier");
+    std::fs::remove_file(&page).unwrap();
+}

@@ -225,18 +225,22 @@ fn memory_of_clients_that_have_gone_goes_back_to_the_system() {
             std::thread::yield_now();
         }
     };
-    for _ in 0..6 {
-        let clients = [(); 6].map(|()| {
-            let mut client = Client::connect(&served.socket(), true);
-            for _ in 0..64 {
-                client.send(command::READ, 0, 0, 1 << 20, &[]);
-            }
-            client
-        });
-        wait_for(|mib| mib > 6 * 50);
-        drop(clients);
+    // Long buffers, and those that each slot has.
+    for (many, requests, length) in [(6, 64, 1 << 20), (16, 250, 64 << 10)] {
+        for _ in 0..6 {
+            let clients = (0..many).map(|_| {
+                let mut client = Client::connect(&served.socket(), true);
+                for _ in 0..requests {
+                    client.send(command::READ, 0, 0, length, &[]);
+                }
+                client
+            });
+            let clients: Vec<Client> = clients.collect();
+            wait_for(|mib| mib > 190);
+            drop(clients);
+        }
+        wait_for(|mib| mib < 64);
     }
-    wait_for(|mib| mib < 64);
     assert_eq!(served.stop(), 0);
 }
 

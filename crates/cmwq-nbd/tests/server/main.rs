@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod disk_format;
+mod fairness;
 mod faults;
 mod fuzz;
 mod protocol;

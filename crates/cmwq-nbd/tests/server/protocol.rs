@@ -225,6 +225,13 @@ fn holes_are_told_where_they_read_as_zeroes() {
         .ask(command::TRIM, 0, 128 << 10, 64 << 10, &[])
         .unwrap();
     assert_eq!(extents(&mut client, 0, SIZE as u32, 0), [(1 << 20, 3)]);
+    // What must be no hole takes its memory now.
+    for (flags, kind) in [(NO_HOLE, 0), (0, 3)] {
+        client
+            .ask(command::WRITE_ZEROES, flags, 0, 64 << 10, &[])
+            .unwrap();
+        assert_eq!(extents(&mut client, 0, 64 << 10, 0), [(64 << 10, kind)]);
+    }
     // A hole does not decipher to zeroes.
     let server = serve(memory(SIZE), Some(cipher(64, 512)), false);
     assert_eq!(
