@@ -311,6 +311,19 @@ bool cmwq_queue_delayed_work_on_ns(int cpu, struct cmwq_workqueue *wq, struct cm
 bool cmwq_mod_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
 bool cmwq_mod_delayed_work_on_ns(int cpu, struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
 
+enum cmwq_mod_if {
+	CMWQ_MOD_ALWAYS = 0,
+	/* If it is pending; an idle one stays idle. */
+	CMWQ_MOD_IF_PENDING = 1,
+	/* Unless its timer runs no longer than the new delay. */
+	CMWQ_MOD_IF_LATER = 2
+};
+/*
+ * The same, if the item is as `which` says, which is checked and done in one step. `*noted = value` is stored, unless NULL, if it is moved or queued, while no
+ * other thread can. true: it was pending.
+ */
+bool cmwq_mod_delayed_work_if_ns(int which, int cpu, struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns, unsigned long *noted, unsigned long value);
+
 /* What became of an item that was to be queued. */
 enum cmwq_queued {
 	/* One new instance was accepted and will run. */

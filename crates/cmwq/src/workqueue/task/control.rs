@@ -106,26 +106,38 @@ pub(crate) fn remove_with(
     None
 }
 
+/// Why a thread does not become the owner of an item.
+pub(crate) enum NotGrabbed {
+    /// Its timer stays armed as it is.
+    Kept,
+    /// In a fork's child it is the parent's for ever.
+    Inherited,
+}
+
 /// Becomes the owner of the item in order to queue it elsewhere. Returns whether it was pending. `whole` is its address, from a pointer with which its function may access
-/// the whole that contains it. `None`: in a fork's child it is the parent's for ever.
+/// the whole that contains it. `kept`: whether `disarm` has found the timer armed and left it.
 pub(crate) fn grab(
     item: &RawWork,
     whole: NonNull<RawWork>,
     disarm: &impl Fn() -> Option<Pending>,
-) -> Option<(Pending, bool)> {
+    kept: &impl Fn() -> bool,
+) -> Result<(Pending, bool), NotGrabbed> {
     debug_assert_eq!(whole.addr().get(), item.address());
     let mut moment = Moment::default();
     loop {
         // SAFETY: the item is borrowed until this returns; the thread that gets the claim gives it up within the borrow, or queues the item
         // as any other.
         if let Some(idle) = unsafe { Pending::claim_idle(whole) } {
-            return Some((idle, false));
+            return Ok((idle, false));
         }
         if let Some(removed) = try_remove(item, &registered, disarm) {
-            return Some((removed, true));
+            return Ok((removed, true));
+        }
+        if kept() {
+            return Err(NotGrabbed::Kept);
         }
         if !moment.pass(item) {
-            return None;
+            return Err(NotGrabbed::Inherited);
         }
     }
 }
