@@ -375,7 +375,7 @@ bool cmwq_disable_work(struct cmwq_work *work);
 bool cmwq_disable_work_sync(struct cmwq_work *work);
 /* true: the item may be queued again. What was refused meanwhile is lost. */
 bool cmwq_enable_work(struct cmwq_work *work);
-/* Enables, and queues if that made it possible. true: it was queued. */
+/* Enables, and queues if that made it possible. true: it was queued. With no workqueue, or one of the parent of a fork, the item stays as it is. */
 bool cmwq_enable_and_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work);
 /* Queued or on its timer, and not started. A hint. */
 bool cmwq_work_pending(const struct cmwq_work *work);

@@ -214,10 +214,7 @@ abi! {
         // SAFETY: as above.
         unsafe {
             call.with_function(work, |item| {
-                if from_c(wq).is_none_or(|handle| handle.get().is_err()) {
-                    return call.no_queue(wq);
-                }
-                item.as_ref().enable_work() && call.queue(wq, item)
+                call.with(wq, |queue| call.queued(queue.enable_and_queue_raw(item)))
             })
         }
     }
