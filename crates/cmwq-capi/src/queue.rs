@@ -69,7 +69,7 @@ impl Call {
         match result {
             Ok(()) => 0,
             // The library has warned.
-            Err(FlushError::OwnItem) => Failed::failed(Wrong::OwnItem),
+            Err(FlushError::OwnItem | FlushError::InWaker) => Failed::failed(Wrong::OwnItem),
             Err(FlushError::TimedOut) => -libc::ETIMEDOUT,
             Err(why) => self.wrong(Wrong::Forked, &why.to_string()),
         }

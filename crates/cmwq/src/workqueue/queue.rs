@@ -297,7 +297,7 @@ impl Workqueue {
     /// itself it waits once.
     ///
     /// # Errors
-    /// [`FlushError::OwnItem`] if called from an item of this very queue; [`FlushError::Forked`] in a fork's child.
+    /// [`FlushError::OwnItem`] if called from an item of this very queue; [`FlushError::InWaker`]; [`FlushError::Forked`] in a fork's child.
     pub fn flush(&self) -> Result<(), FlushError> {
         self.core.flush()
     }

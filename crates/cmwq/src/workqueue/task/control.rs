@@ -3,7 +3,7 @@
 use crate::engine::{Registry, epochs};
 use crate::error::FlushError;
 use crate::item::{Completion, Pending, RawWork, Seat, Work};
-use crate::pool::{BlockGuard, Pool, Waiter, current};
+use crate::pool::{BlockGuard, Pool, Waiter, current, in_waker};
 use crate::sys::{clock, fork, task};
 use crate::trace::warn_once;
 use crate::workqueue::parts::memory_reclaim;
@@ -187,8 +187,20 @@ fn wait_until(done: &Completion, deadline_ns: Option<u64>) -> Result<(), FlushEr
     is_done.then_some(()).ok_or(FlushError::TimedOut)
 }
 
-/// Waits until the item's function no longer runs, unless called from that function.
+/// A waker may be called by a worker that still counts as running its last item or as searching, or by the monitor: no other thread would take its place.
+pub(in crate::workqueue) fn not_in_waker() -> Result<(), FlushError> {
+    if in_waker() {
+        warn_once!("a waker of a task waits for items, which might never end");
+        return Err(FlushError::InWaker);
+    }
+    Ok(())
+}
+
+/// Waits until the item's function no longer runs, unless called from that function or from a waker.
 pub(crate) fn wait_for_run(item: &RawWork) {
+    if not_in_waker().is_err() {
+        return;
+    }
     if current().is(item) {
         warn_once!(
             "cancel or disable with wait was called from the item's own function, which cannot wait for itself"
@@ -208,7 +220,7 @@ impl RawWork {
     /// Removes a pending instance and waits until the function no longer runs. Meanwhile the item is disabled, so that an item cannot
     /// escape by requeueing itself. Returns whether a pending instance was removed, not whether it waited.
     ///
-    /// From the item's own function it only removes and warns: an item cannot wait for itself; see [`flush`](Self::flush) for which item
+    /// From the item's own function, and from a waker of a task that the library calls, it only removes and warns: an item cannot wait for itself; see [`flush`](Self::flush) for which item
     /// counts as the own one.
     pub fn cancel_sync(&self) -> bool {
         let deeper = self.disable_once_more();
@@ -275,7 +287,7 @@ impl RawWork {
     /// [`RawDelayedWork::flush`](crate::RawDelayedWork::flush).
     ///
     /// # Errors
-    /// [`FlushError::OwnItem`]; [`FlushError::Forked`]: in a child process, the pending instance is the parent's.
+    /// [`FlushError::OwnItem`]; [`FlushError::InWaker`]; [`FlushError::Forked`]: in a child process, the pending instance is the parent's.
     pub fn flush(&self) -> Result<bool, FlushError> {
         self.flush_with(run_as_waiter, None)
     }
@@ -307,6 +319,7 @@ impl RawWork {
             );
             return Err(FlushError::OwnItem);
         }
+        not_in_waker()?;
         if (current().reclaim || memory_reclaim::is_marked())
             && let Some(Some(queue)) = with_last_pool(self, &registered, |pool| {
                 pool.lock().front_of(pool.id, self)
