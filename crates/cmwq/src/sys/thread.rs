@@ -235,12 +235,16 @@ pub(crate) fn nice_of_current() -> Option<i32> {
 
 /// How often the calling thread has slept voluntarily.
 #[cfg(all(any(test, debug_assertions), not(cmwq_loom)))]
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "other targets have 32 bits here, and are refused with one line"
+)]
 pub(crate) fn voluntary_switches() -> i64 {
     // SAFETY: the call fills in plain data; it cannot fail with these arguments.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
-        usage.ru_nvcsw
+        usage.ru_nvcsw as i64
     }
 }
 
