@@ -1,7 +1,7 @@
 //! Items with a timer.
 
 use crate::call::{Call, Failed, Wrong, abi};
-use crate::queue::{Wq, cpu_from_c};
+use crate::handle::{CPU_ANY, Wq, cpu_from_c};
 use cmwq::{Error, MoveIf, Moved, Queued, RawDelayedWork, RawWork, Workqueue};
 use std::ffi::c_int;
 use std::mem::{align_of, size_of};
@@ -121,7 +121,7 @@ abi! {
         let delay = Duration::from_nanos(delay_ns);
         // SAFETY: the header asks for an item that stays until its function is called.
         unsafe {
-            call.delay(crate::queue::CPU_ANY, wq, dwork, |queue, cpu, item| {
+            call.delay(CPU_ANY, wq, dwork, |queue, cpu, item| {
                 Ok(call.fate(queue.queue_delayed_raw(cpu, item, delay)?))
             })
         }
@@ -131,7 +131,7 @@ abi! {
         let delay = Duration::from_nanos(delay_ns);
         // SAFETY: as above.
         unsafe {
-            call.delay(crate::queue::CPU_ANY, wq, dwork, |queue, cpu, item| {
+            call.delay(CPU_ANY, wq, dwork, |queue, cpu, item| {
                 Ok(call.fate_of_moved(queue.mod_delayed_raw(cpu, item, delay)?))
             })
         }
@@ -139,7 +139,7 @@ abi! {
 
     fn cmwq_queue_delayed_work_ns(call, wq: *mut Wq, dwork: *mut RawDelayedWork, delay_ns: u64) -> bool {
         // SAFETY: the header asks for an item that stays until its function is called.
-        unsafe { call.queue_delayed(crate::queue::CPU_ANY, wq, dwork, delay_ns) }
+        unsafe { call.queue_delayed(CPU_ANY, wq, dwork, delay_ns) }
     }
 
     fn cmwq_queue_delayed_work_on_ns(call, cpu: c_int, wq: *mut Wq, dwork: *mut RawDelayedWork, delay_ns: u64) -> bool {
@@ -149,7 +149,7 @@ abi! {
 
     fn cmwq_mod_delayed_work_ns(call, wq: *mut Wq, dwork: *mut RawDelayedWork, delay_ns: u64) -> bool {
         // SAFETY: as above.
-        unsafe { call.mod_delayed(crate::queue::CPU_ANY, wq, dwork, delay_ns) }
+        unsafe { call.mod_delayed(CPU_ANY, wq, dwork, delay_ns) }
     }
 
     fn cmwq_mod_delayed_work_on_ns(call, cpu: c_int, wq: *mut Wq, dwork: *mut RawDelayedWork, delay_ns: u64) -> bool {

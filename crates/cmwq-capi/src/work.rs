@@ -1,7 +1,8 @@
 //! Items without a timer.
 
 use crate::call::{Call, Failed, Wrong, abi};
-use crate::queue::{Wq, cpu_from_c, from_c};
+use crate::handle::{Wq, cpu_from_c};
+use crate::queue::from_c;
 use cmwq::{Error, FlushError, Queued, RawWork, Refused};
 use std::ffi::{c_int, c_uint};
 use std::mem::{align_of, size_of};

@@ -7,12 +7,12 @@ use serde::Serialize;
 use cmwq::affinity::AffinityScope;
 use cmwq::topology::CpuSet;
 
-use super::args::Options;
+use super::args::{Options, PUBLISHED_ORDER};
 use super::date::utc;
 use super::host::Machine;
 use super::interval::Ratio;
 use super::measure::Measured;
-use super::plan::{Config, PUBLISHED_ORDER};
+use super::plan::Config;
 use super::stats::{Latency, Spread};
 use crate::machine::MachineArgs;
 
