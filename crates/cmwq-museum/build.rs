@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::{env, fs, io};
 
-include!("src/pieces.rs");
+#[allow(dead_code, unreachable_pub, reason = "the program uses the rest")]
+#[path = "src/pieces/mod.rs"]
+mod pieces;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=src/pieces.rs");
+    println!("cargo::rerun-if-changed=src/pieces");
     println!("cargo::rerun-if-changed=../cmwq/src");
     println!("cargo::rustc-cfg=cmwq_sim");
     println!("cargo::rustc-link-arg-bins=-no-pie");
@@ -17,7 +19,7 @@ fn main() {
     let _ = fs::remove_dir_all(&copy);
     copy_tree(Path::new("../cmwq/src"), &copy).expect("the sources can be copied");
     let mut without_a_place = Vec::new();
-    for (number, piece) in PIECES.iter().enumerate() {
+    for (number, piece) in pieces::all().enumerate() {
         let question = format!("crate::mutation::is({number})");
         for edit in piece.edits {
             let path = copy.join(edit.file);

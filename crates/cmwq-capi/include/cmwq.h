@@ -311,6 +311,19 @@ bool cmwq_queue_delayed_work_on_ns(int cpu, struct cmwq_workqueue *wq, struct cm
 bool cmwq_mod_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
 bool cmwq_mod_delayed_work_on_ns(int cpu, struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
 
+enum cmwq_mod_if {
+	CMWQ_MOD_ALWAYS = 0,
+	/* If it is pending; an idle one stays idle. */
+	CMWQ_MOD_IF_PENDING = 1,
+	/* Unless its timer runs no longer than the new delay. */
+	CMWQ_MOD_IF_LATER = 2
+};
+/*
+ * The same, if the item is as `which` says, which is checked and done in one step. `*noted = value` is stored, unless NULL, if it is moved or queued, while no
+ * other thread can. true: it was pending.
+ */
+bool cmwq_mod_delayed_work_if_ns(int which, int cpu, struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns, unsigned long *noted, unsigned long value);
+
 /* What became of an item that was to be queued. */
 enum cmwq_queued {
 	/* One new instance was accepted and will run. */
@@ -362,7 +375,7 @@ bool cmwq_disable_work(struct cmwq_work *work);
 bool cmwq_disable_work_sync(struct cmwq_work *work);
 /* true: the item may be queued again. What was refused meanwhile is lost. */
 bool cmwq_enable_work(struct cmwq_work *work);
-/* Enables, and queues if that made it possible. true: it was queued. */
+/* Enables, and queues if that made it possible. true: it was queued. With no workqueue, or one of the parent of a fork, the item stays as it is. */
 bool cmwq_enable_and_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work);
 /* Queued or on its timer, and not started. A hint. */
 bool cmwq_work_pending(const struct cmwq_work *work);

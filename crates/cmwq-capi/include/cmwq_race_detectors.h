@@ -228,6 +228,13 @@ static inline bool cmwq_told_mod_delayed_work_on_ns(int cpu, struct cmwq_workque
 	return cmwq_mod_delayed_work_on_ns(cpu, wq, dwork, delay_ns);
 }
 
+static inline bool cmwq_told_mod_delayed_work_if_ns(int which, int cpu, struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns,
+	unsigned long *noted, unsigned long value)
+{
+	cmwq_told_release(dwork);
+	return cmwq_mod_delayed_work_if_ns(which, cpu, wq, dwork, delay_ns, noted, value);
+}
+
 static inline int cmwq_told_try_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work)
 {
 	cmwq_told_release(work);
@@ -425,6 +432,8 @@ static inline int cmwq_told_destroy_workqueue(struct cmwq_workqueue *wq)
 #define cmwq_queue_delayed_work_on_ns(cpu, wq, dwork, delay_ns) cmwq_told_queue_delayed_work_on_ns((cpu), (wq), (dwork), (delay_ns))
 #define cmwq_mod_delayed_work_ns(wq, dwork, delay_ns) cmwq_told_mod_delayed_work_ns((wq), (dwork), (delay_ns))
 #define cmwq_mod_delayed_work_on_ns(cpu, wq, dwork, delay_ns) cmwq_told_mod_delayed_work_on_ns((cpu), (wq), (dwork), (delay_ns))
+#define cmwq_mod_delayed_work_if_ns(which, cpu, wq, dwork, delay_ns, noted, value) \
+	cmwq_told_mod_delayed_work_if_ns((which), (cpu), (wq), (dwork), (delay_ns), (noted), (value))
 #define cmwq_complete(done) cmwq_told_complete((done))
 #define cmwq_complete_all(done) cmwq_told_complete_all((done))
 #define cmwq_flush_work(work) cmwq_told_flush_work((work))

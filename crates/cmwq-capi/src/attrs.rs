@@ -1,7 +1,7 @@
 //! Attributes of unbound workqueues, and sets of CPUs.
 
 use crate::call::{Wrong, abi};
-use crate::queue::Wq;
+use crate::handle::Wq;
 use cmwq::affinity::AffinityScope;
 use cmwq::topology::CpuSet;
 use cmwq::{Engine, WorkqueueAttrs};

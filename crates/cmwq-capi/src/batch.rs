@@ -1,7 +1,8 @@
 //! Many items at once, and the fates of items.
 
 use crate::call::{Call, Wrong, abi, set_errno};
-use crate::queue::{Wq, from_c};
+use crate::handle::Wq;
+use crate::queue::from_c;
 use crate::work::with_function;
 use cmwq::{Moved, Queued, RawWork, Refused};
 use std::ffi::c_int;

@@ -1,7 +1,7 @@
 //! Completion queues.
 
 use crate::call::{Call, Failed, Wrong, abi, set_errno};
-use crate::queue::Wq;
+use crate::handle::Wq;
 use cmwq::{Completed, CompletionQueue, NotPosted, NotSubmitted, Poster, Refused};
 use std::ffi::{c_int, c_uint, c_void};
 use std::os::fd::AsRawFd;

@@ -1,11 +1,12 @@
 //! Items with a timer.
 
-use crate::call::{Call, Failed, abi};
-use crate::queue::{Wq, cpu_from_c};
-use cmwq::{Error, Moved, Queued, RawDelayedWork, RawWork, Workqueue};
+use crate::call::{Call, Failed, Wrong, abi};
+use crate::handle::{CPU_ANY, Wq, cpu_from_c};
+use cmwq::{Error, MoveIf, Moved, Queued, RawDelayedWork, RawWork, Workqueue};
 use std::ffi::c_int;
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 // What cmwq.h says of its layout.
@@ -76,16 +77,40 @@ impl Call {
         dwork: *mut RawDelayedWork,
         delay_ns: u64,
     ) -> bool {
+        let nothing = (std::ptr::null_mut(), 0);
+        // SAFETY: by the caller's promise.
+        unsafe { self.mod_delayed_if(MoveIf::Always, cpu, wq, dwork, delay_ns, nothing) }
+    }
+
+    /// `note`: what to store where, unless NULL, while the item is the caller's.
+    unsafe fn mod_delayed_if(
+        &self,
+        which: MoveIf,
+        cpu: c_int,
+        wq: *mut Wq,
+        dwork: *mut RawDelayedWork,
+        delay_ns: u64,
+        (noted, value): (*mut u64, u64),
+    ) -> bool {
+        let note = || {
+            // SAFETY: by the caller's promise, a place for it; C programs access it in the same manner.
+            let noted = (!noted.is_null()).then(|| unsafe { AtomicU64::from_ptr(noted) });
+            // A race detector knows the store that the caller has made before.
+            if let Some(noted) = noted.filter(|noted| noted.load(Ordering::Relaxed) != value) {
+                noted.store(value, Ordering::Relaxed);
+            }
+        };
         // SAFETY: by the caller's promise.
         unsafe {
             self.delay(cpu, wq, dwork, |queue, cpu, item| {
                 let delay = Duration::from_nanos(delay_ns);
-                let moved = queue.mod_delayed_raw(cpu, item, delay)?;
-                if let Moved::Refused { why, .. } = moved {
+                let moved = queue.mod_delayed_raw_if(which, cpu, item, delay, note)?;
+                if let Some(Moved::Refused { why, .. }) = moved {
                     // For its warning and errno.
                     self.queued(Queued::Refused(why));
                 }
-                Ok(moved.was_pending())
+                // Only a pending item is kept.
+                Ok(moved.map_or(which == MoveIf::Later, Moved::was_pending))
             })
         }
     }
@@ -96,7 +121,7 @@ abi! {
         let delay = Duration::from_nanos(delay_ns);
         // SAFETY: the header asks for an item that stays until its function is called.
         unsafe {
-            call.delay(crate::queue::CPU_ANY, wq, dwork, |queue, cpu, item| {
+            call.delay(CPU_ANY, wq, dwork, |queue, cpu, item| {
                 Ok(call.fate(queue.queue_delayed_raw(cpu, item, delay)?))
             })
         }
@@ -106,7 +131,7 @@ abi! {
         let delay = Duration::from_nanos(delay_ns);
         // SAFETY: as above.
         unsafe {
-            call.delay(crate::queue::CPU_ANY, wq, dwork, |queue, cpu, item| {
+            call.delay(CPU_ANY, wq, dwork, |queue, cpu, item| {
                 Ok(call.fate_of_moved(queue.mod_delayed_raw(cpu, item, delay)?))
             })
         }
@@ -114,7 +139,7 @@ abi! {
 
     fn cmwq_queue_delayed_work_ns(call, wq: *mut Wq, dwork: *mut RawDelayedWork, delay_ns: u64) -> bool {
         // SAFETY: the header asks for an item that stays until its function is called.
-        unsafe { call.queue_delayed(crate::queue::CPU_ANY, wq, dwork, delay_ns) }
+        unsafe { call.queue_delayed(CPU_ANY, wq, dwork, delay_ns) }
     }
 
     fn cmwq_queue_delayed_work_on_ns(call, cpu: c_int, wq: *mut Wq, dwork: *mut RawDelayedWork, delay_ns: u64) -> bool {
@@ -124,12 +149,23 @@ abi! {
 
     fn cmwq_mod_delayed_work_ns(call, wq: *mut Wq, dwork: *mut RawDelayedWork, delay_ns: u64) -> bool {
         // SAFETY: as above.
-        unsafe { call.mod_delayed(crate::queue::CPU_ANY, wq, dwork, delay_ns) }
+        unsafe { call.mod_delayed(CPU_ANY, wq, dwork, delay_ns) }
     }
 
     fn cmwq_mod_delayed_work_on_ns(call, cpu: c_int, wq: *mut Wq, dwork: *mut RawDelayedWork, delay_ns: u64) -> bool {
         // SAFETY: as above.
         unsafe { call.mod_delayed(cpu, wq, dwork, delay_ns) }
+    }
+
+    fn cmwq_mod_delayed_work_if_ns(call, which: c_int, cpu: c_int, wq: *mut Wq, dwork: *mut RawDelayedWork, delay_ns: u64, noted: *mut u64, value: u64) -> bool {
+        let which = match which {
+            0 => MoveIf::Always,
+            1 => MoveIf::Pending,
+            2 => MoveIf::Later,
+            _ => return call.wrong(Wrong::Unsuitable, "no enum cmwq_mod_if"),
+        };
+        // SAFETY: as above.
+        unsafe { call.mod_delayed_if(which, cpu, wq, dwork, delay_ns, (noted, value)) }
     }
 
     fn cmwq_delayed_work_left_ns(call, dwork: *const RawDelayedWork) -> u64 {

@@ -1,7 +1,7 @@
 //! From the kernel's flags to a workqueue, by the kernel's rules.
 
 use crate::call::{Call, Wrong};
-use crate::queue::{Wq, to_c};
+use crate::handle::{Wq, to_c};
 use cmwq::{Engine, Error, WQ_MAX_ACTIVE, Workqueue, WorkqueueBuilder, WorkqueueHandle};
 
 pub(crate) const BH: u32 = 1 << 0;

@@ -1,7 +1,7 @@
 //! Limits that several workqueues share.
 
 use crate::call::{Wrong, abi};
-use crate::queue::name_of;
+use crate::handle::name_of;
 use cmwq::ConcurrencyGroup;
 use std::ffi::{c_char, c_int};
 

@@ -17,6 +17,7 @@ mod cq;
 mod delayed;
 mod flags;
 mod group;
+mod handle;
 mod process;
 mod queue;
 mod rcu;

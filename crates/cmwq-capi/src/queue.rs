@@ -3,22 +3,13 @@
 use crate::call::{Call, Failed, Wrong, abi};
 use crate::flags;
 use crate::group::Group;
+use crate::handle::{FIRST_HANDLE, Wq, cpu_from_c, name_of};
 use crate::system;
 use crate::threads::Threads;
 use cmwq::observe::LiveQueue;
 use cmwq::{Engine, FlushError, Workqueue, WorkqueueBuilder, WorkqueueHandle};
-use std::ffi::{CStr, c_char, c_int, c_long, c_uint};
+use std::ffi::{c_char, c_int, c_long, c_uint};
 use std::sync::Arc;
-
-/// What C has of a workqueue: a pointer that points nowhere and whose value is a [`WorkqueueHandle`].
-#[repr(C)]
-pub struct Wq {
-    _nothing: [u8; 0],
-}
-
-pub(crate) fn to_c(handle: WorkqueueHandle) -> *mut Wq {
-    std::ptr::without_provenance_mut(handle.to_bits() as usize)
-}
 
 #[inline]
 pub(crate) fn from_c(wq: *mut Wq) -> Option<WorkqueueHandle> {
@@ -27,18 +18,6 @@ pub(crate) fn from_c(wq: *mut Wq) -> Option<WorkqueueHandle> {
         return system::of_constant(bits);
     }
     WorkqueueHandle::from_bits(bits)
-}
-
-/// No handle is below: what is, is NULL or stands for a [system workqueue](system), whichever process asks.
-pub(crate) const FIRST_HANDLE: u64 = 4096;
-
-/// "Any CPU" in C.
-pub(crate) const CPU_ANY: c_int = 8192;
-
-/// A CPU's number from C; `None`: any.
-pub(crate) fn cpu_from_c(cpu: c_int) -> Option<usize> {
-    // A negative one becomes a number that no machine has.
-    (cpu != CPU_ANY).then_some(cpu as usize)
 }
 
 impl Call {
@@ -69,7 +48,7 @@ impl Call {
         match result {
             Ok(()) => 0,
             // The library has warned.
-            Err(FlushError::OwnItem) => Failed::failed(Wrong::OwnItem),
+            Err(FlushError::OwnItem | FlushError::InWaker) => Failed::failed(Wrong::OwnItem),
             Err(FlushError::TimedOut) => -libc::ETIMEDOUT,
             Err(why) => self.wrong(Wrong::Forked, &why.to_string()),
         }
@@ -81,17 +60,6 @@ impl Call {
             Err(error) => self.error(&error),
         }
     }
-}
-
-/// # Safety
-/// `name` is NULL or a string that ends with 0.
-pub(crate) unsafe fn name_of(name: *const c_char) -> Option<String> {
-    if name.is_null() {
-        return None;
-    }
-    // SAFETY: by the caller's promise.
-    let name = unsafe { CStr::from_ptr(name) };
-    Some(name.to_string_lossy().into_owned())
 }
 
 /// `struct cmwq_workqueue_options`.

@@ -1,7 +1,7 @@
 //! Hooks around every run of an item.
 
 use crate::call::{Wrong, abi};
-use crate::queue::Wq;
+use crate::handle::Wq;
 use cmwq::observe::{ItemRun, set_run_hooks};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;

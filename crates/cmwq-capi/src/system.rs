@@ -1,7 +1,7 @@
 //! The process's own workqueues, and what is built on them.
 
 use crate::call::{Call, Wrong, abi, beside};
-use crate::queue::{FIRST_HANDLE, Wq, cpu_from_c};
+use crate::handle::{FIRST_HANDLE, Wq, cpu_from_c};
 use cmwq::{Engine, Error, Queued, RawWork, SystemQueue, SystemWorkqueue, WorkFn, WorkqueueHandle};
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::ptr::NonNull;

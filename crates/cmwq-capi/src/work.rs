@@ -1,7 +1,8 @@
 //! Items without a timer.
 
 use crate::call::{Call, Failed, Wrong, abi};
-use crate::queue::{Wq, cpu_from_c, from_c};
+use crate::handle::{Wq, cpu_from_c};
+use crate::queue::from_c;
 use cmwq::{Error, FlushError, Queued, RawWork, Refused};
 use std::ffi::{c_int, c_uint};
 use std::mem::{align_of, size_of};
@@ -214,10 +215,7 @@ abi! {
         // SAFETY: as above.
         unsafe {
             call.with_function(work, |item| {
-                if from_c(wq).is_none_or(|handle| handle.get().is_err()) {
-                    return call.no_queue(wq);
-                }
-                item.as_ref().enable_work() && call.queue(wq, item)
+                call.with(wq, |queue| call.queued(queue.enable_and_queue_raw(item)))
             })
         }
     }

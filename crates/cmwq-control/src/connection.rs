@@ -1,5 +1,7 @@
 //! One client: its input so far, the output that it has not read yet, and the time limits of both.
 
+use crate::sys::ClosedInChild;
+use rustix::fd::AsFd;
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
@@ -68,6 +70,8 @@ pub(crate) enum Progress {
 
 /// The buffers of one connection. `S` is its socket, which does not block.
 pub(crate) struct Connection<S> {
+    // Before the socket.
+    closed_in_child: Option<ClosedInChild>,
     pub(crate) socket: S,
     framing: Framing,
     most_bytes: usize,
@@ -90,6 +94,7 @@ pub(crate) struct Connection<S> {
 impl<S: Read + Write> Connection<S> {
     pub(crate) fn new(socket: S, framing: Framing, most_bytes: usize, now: Instant) -> Self {
         let mut new = Connection {
+            closed_in_child: None,
             socket,
             framing,
             most_bytes,
@@ -106,6 +111,15 @@ impl<S: Read + Write> Connection<S> {
         };
         new.note_waiting(now);
         new
+    }
+
+    /// A fork's child does not keep it open.
+    pub(crate) fn closed_in_child(mut self) -> Self
+    where
+        S: AsFd,
+    {
+        self.closed_in_child = Some(ClosedInChild::new(&self.socket));
+        self
     }
 
     /// Whether anything is to be read: not while an answer waits to be taken, so a client has one request at a time.

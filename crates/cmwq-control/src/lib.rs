@@ -42,7 +42,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 /// The variable that asks for an endpoint.
@@ -50,15 +50,39 @@ pub const CONTROL_VARIABLE: &str = "CMWQ_CONTROL";
 /// The variable that asks for metrics over HTTP too: a loopback address and a port, such as `127.0.0.1:9464`.
 pub const HTTP_VARIABLE: &str = "CMWQ_CONTROL_HTTP";
 
-/// The process that serves, and thereby whether one does: one endpoint a process.
-static SERVING: Mutex<Option<u32>> = Mutex::new(None);
+/// The process that serves, and thereby whether one does: one endpoint a process. A fork's child does not serve, whatever its parent did.
+static SERVING: AtomicU32 = AtomicU32::new(0);
+
+/// The right of a process to serve.
+#[derive(Debug)]
+struct Serving(u32);
+
+impl Serving {
+    fn claim() -> Option<Self> {
+        let pid = std::process::id();
+        let before = SERVING.swap(pid, Ordering::AcqRel);
+        (before != pid).then_some(Serving(pid))
+    }
+
+    fn is_ours(&self) -> bool {
+        self.0 == std::process::id()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // In a fork's child it is the parent's.
+        if self.is_ours() {
+            SERVING.store(0, Ordering::Release);
+        }
+    }
+}
 
 /// Serves until it is dropped: on the socket `PID.sock` in `$XDG_RUNTIME_DIR/cmwq`, or, where that variable is not set, in
 /// `/tmp/cmwq-UID`.
 #[derive(Debug)]
 #[must_use = "the process serves only while it lives"]
 pub struct Control {
-    pid: u32,
     path: PathBuf,
     /// `None`: removed.
     file: Option<SocketFile>,
@@ -66,6 +90,8 @@ pub struct Control {
     stop: rustix::fd::OwnedFd,
     thread: Option<JoinHandle<()>>,
     _timing: EnqueueTiming,
+    // Last: no other endpoint begins before this one has ended.
+    serving: Serving,
 }
 
 /// How to serve.
@@ -101,12 +127,8 @@ impl ControlBuilder {
     /// `EBUSY`: the process serves already. `EPERM`: the folder for the sockets is not the user's own. What the system says when the
     /// socket or the thread cannot be made.
     pub fn serve(self) -> Result<Control, ControlError> {
-        let mut serving = SERVING.lock().unwrap_or_else(PoisonError::into_inner);
-        let pid = std::process::id();
-        // A fork's child does not serve, whatever its parent did.
-        if *serving == Some(pid) {
-            return Err(ControlError::new("EBUSY", "the process serves already"));
-        }
+        let serving = Serving::claim()
+            .ok_or_else(|| ControlError::new("EBUSY", "the process serves already"))?;
         let http = self.http.map(listen_http).transpose()?;
         let http_address = http.as_ref().and_then(|http| http.local_addr().ok());
         let failed = |what: &str, error: std::io::Error| ControlError::io(what, &error);
@@ -115,7 +137,7 @@ impl ControlBuilder {
         let for_thread = stop.try_clone().map_err(|error| failed("eventfd", error))?;
         let dir = place::make_dir(self.dir.unwrap_or_else(place::own_dir))?;
         place::clean(&dir);
-        let (listener, file) = SocketFile::listen(dir.join(place::socket_name(pid)))?;
+        let (listener, file) = SocketFile::listen(dir.join(place::socket_name(serving.0)))?;
         let server =
             Server::new(listener, http, for_thread).map_err(|error| failed("the socket", error))?;
         let thread = std::thread::Builder::new()
@@ -125,15 +147,14 @@ impl ControlBuilder {
                 server.run();
             })
             .map_err(|error| failed("the endpoint's thread", error))?;
-        *serving = Some(pid);
         Ok(Control {
-            pid,
             path: file.path.clone(),
             file: Some(file),
             http: http_address,
             stop,
             thread: Some(thread),
             _timing: EnqueueTiming::begin(),
+            serving,
         })
     }
 }
@@ -245,8 +266,9 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // In a fork's child the thread is not there, and the socket is the parent's.
-        if self.pid != std::process::id() {
+        // In a fork's child the thread is not there, and the socket is the parent's. One that the child has started may have the thread's id.
+        if !self.serving.is_ours() {
+            std::mem::forget(self.thread.take());
             return;
         }
         // While it is listened on: another process that removes what no process listens on cannot take a later one for it.
@@ -257,8 +279,6 @@ impl Drop for Control {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let mut serving = SERVING.lock().unwrap_or_else(PoisonError::into_inner);
-        *serving = None;
     }
 }
 
@@ -266,7 +286,7 @@ impl Drop for Control {
 mod tests {
     use super::*;
     use std::collections::VecDeque;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn a_socket_is_not_removed_before_it_is_listened_on() {

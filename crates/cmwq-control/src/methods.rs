@@ -303,9 +303,7 @@ fn param(param: &Param) -> Result<Value, ControlError> {
     let engine = &engines[0];
     match (&param.name, &param.value) {
         (Some(name), Some(value)) => {
-            for engine in &engines {
-                engine.set_parameter(name, value)?;
-            }
+            Engine::set_parameter_of(&engines, name, value)?;
             Ok(json!({}))
         }
         (Some(name), None) => Ok(json!({ "value": engine.parameter(name)? })),

@@ -7,6 +7,7 @@ use crate::http;
 use crate::methods::{answer, failed};
 use crate::place;
 use crate::protocol::{EndpointCounts, MAX_REQUEST_BYTES};
+use crate::sys::ClosedInChild;
 use crate::trace::Tracer;
 use cmwq::Engine;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -44,6 +45,8 @@ impl Client {
 }
 
 pub(crate) struct Server {
+    // Before what they name.
+    _closed_in_child: [Option<ClosedInChild>; 2],
     listener: UnixListener,
     http: Option<TcpListener>,
     /// Readable when the thread is to end.
@@ -105,6 +108,10 @@ impl Server {
         }
         let now = Instant::now();
         Ok(Server {
+            _closed_in_child: [
+                Some(ClosedInChild::new(&listener)),
+                http.as_ref().map(ClosedInChild::new),
+            ],
             listener,
             http,
             stop,
@@ -236,7 +243,8 @@ impl Server {
                 }
             }
             self.clients.push(Client {
-                connection: Connection::new(socket, Framing::Lines, MAX_REQUEST_BYTES, now),
+                connection: Connection::new(socket, Framing::Lines, MAX_REQUEST_BYTES, now)
+                    .closed_in_child(),
                 tracer: Tracer::default(),
             });
         }
@@ -283,7 +291,7 @@ impl Server {
                 continue;
             }
             let connection = Connection::new(socket, Framing::Http, MOST_HTTP_BYTES, now);
-            self.http_clients.push(connection);
+            self.http_clients.push(connection.closed_in_child());
         }
     }
 

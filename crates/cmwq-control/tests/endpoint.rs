@@ -237,6 +237,31 @@ fn parameters_are_an_engines() {
 }
 
 #[test]
+fn a_parameter_that_one_engine_refuses_is_changed_in_none() {
+    let endpoint = Endpoint::new();
+    let mut client = endpoint.client();
+    let one = engine();
+    let small = Topology::from_synthetic("l3:1 core:1 pu:1").expect("a valid description");
+    let small = Engine::builder()
+        .topology(small)
+        .build()
+        .expect("an engine");
+    let error = client
+        .set_parameter(None, "cpumask", "2")
+        .expect_err("one has no such CPU");
+    let who = format!("cpumask of engine {}: none of the CPUs", small.serial());
+    assert!(
+        error.errno == "EINVAL" && error.message.starts_with(&who),
+        "{error}"
+    );
+    assert_eq!(one.parameter("cpumask").as_deref(), Ok("f"));
+    client
+        .set_parameter(None, "cpumask", "1")
+        .expect("both have it");
+    assert_eq!(one.parameter("cpumask").as_deref(), Ok("1"));
+}
+
+#[test]
 fn what_runs_is_shown_with_its_queue() {
     let endpoint = Endpoint::new();
     let engine = engine();

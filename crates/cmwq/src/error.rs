@@ -176,6 +176,8 @@ impl From<TopologyError> for Error {
 pub enum FlushError {
     /// The caller is the item itself, or an item of the queue: it would wait for itself.
     OwnItem,
+    /// The caller is a waker of a task that the library calls, perhaps on a worker between two items: it might wait for that worker.
+    InWaker,
     /// The queue belongs to the process that this one was forked from: its workers do not exist here.
     Forked,
     /// The deadline has passed, and the item has not ended. Only calls that take a timeout return this.
@@ -188,6 +190,7 @@ impl fmt::Display for FlushError {
             FlushError::OwnItem => {
                 f.write_str("an item cannot wait for itself, nor for the whole of its workqueue")
             }
+            FlushError::InWaker => f.write_str("a waker of a task cannot wait for items"),
             FlushError::Forked => Refused::Forked.fmt(f),
             FlushError::TimedOut => f.write_str("the item has not ended within the time allowed"),
         }

@@ -91,10 +91,10 @@ pub use sys::signals::reset_signal_mask;
 pub use workqueue::{
     AbortOnDrop, BatchQueued, BatchRefused, Chunks, Completed, CompletionQueue,
     CompletionQueueBuilder, ConcurrencyGroup, DelayedWork, DisableGuard, EmbeddedDelayedWork,
-    EmbeddedDisableGuard, JoinError, JoinHandle, Moved, NotPosted, NotSubmitted, PanicPayload,
-    Poster, Queued, RawDelayedWork, Scope, SystemQueue, SystemWorkqueue, WQ_DFL_ACTIVE,
-    WQ_MAX_ACTIVE, WorkBusy, Workqueue, WorkqueueAttrs, WorkqueueBuilder, WorkqueueKind,
-    in_memory_reclaim, run_on_cpu, run_on_each_cpu, scope, set_worker_desc,
+    EmbeddedDisableGuard, JoinError, JoinHandle, MoveIf, Moved, NotPosted, NotSubmitted,
+    PanicPayload, Poster, Queued, RawDelayedWork, Scope, SystemQueue, SystemWorkqueue,
+    WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkBusy, Workqueue, WorkqueueAttrs, WorkqueueBuilder,
+    WorkqueueKind, in_memory_reclaim, run_on_cpu, run_on_each_cpu, scope, set_worker_desc,
 };
 #[cfg(not(cmwq_loom))]
 pub use workqueue::{NoSuchWorkqueue, WorkqueueHandle};

@@ -32,7 +32,7 @@ pub use builder::WorkqueueBuilder;
 pub use completion_queue::{
     Completed, CompletionQueue, CompletionQueueBuilder, NotPosted, NotSubmitted, Poster,
 };
-pub use delayed::{DelayedWork, EmbeddedDelayedWork, RawDelayedWork};
+pub use delayed::{DelayedWork, EmbeddedDelayedWork, MoveIf, RawDelayedWork};
 pub use describe::set_worker_desc;
 pub use embedded::EmbeddedDisableGuard;
 #[cfg(not(cmwq_loom))]

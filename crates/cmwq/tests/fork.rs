@@ -10,7 +10,7 @@ use cmwq::{
 use harness::{Deadline, in_own_process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
 /// Runs `child` in a forked process; its answer is the exit status. A child that hangs is killed by its alarm. What the
@@ -321,5 +321,62 @@ fn the_child_goes_under_its_own_thread_id() {
             expect("its parent's is not", !all.contains(&parent))
         });
         result.unwrap();
+    });
+}
+
+/// What a thread uses for the first time while another one forks is whole in the child. The handler of this test is called after the library's,
+/// since it is registered before them.
+#[test]
+fn a_first_use_in_the_middle_of_a_fork_is_not_caught_half_way() {
+    static USER: AtomicI32 = AtomicI32::new(0);
+    static FORKS: AtomicBool = AtomicBool::new(false);
+    extern "C" fn prepare() {
+        let user = USER.load(Ordering::Acquire);
+        if user == 0 || FORKS.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // Until it waits for the end of the fork.
+        let mut asleep = 0;
+        while asleep < 1_000 {
+            let stat = std::fs::read_to_string(format!("/proc/self/task/{user}/stat"));
+            let sleeps = stat.is_ok_and(|stat| {
+                let after_name = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+                after_name.is_some_and(|rest| rest.starts_with('S'))
+            });
+            asleep = if sleeps { asleep + 1 } else { 0 };
+            std::thread::yield_now();
+        }
+    }
+    in_own_process(|| {
+        // SAFETY: the handler may be called on any thread that forks.
+        let registered = unsafe { libc::pthread_atfork(Some(prepare), None, None) };
+        assert_eq!(registered, 0);
+        let engine = Engine::builder().build().unwrap();
+        let wq = engine.workqueue("noticed").build().unwrap();
+        wq.spawn(|| ()).join().unwrap();
+        let user = std::thread::spawn(|| {
+            // SAFETY: asks for a number.
+            USER.store(unsafe { libc::gettid() }, Ordering::Release);
+            while !FORKS.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            SystemWorkqueue::Dfl
+                .get()
+                .unwrap()
+                .spawn(|| 3)
+                .join()
+                .unwrap()
+        });
+        while USER.load(Ordering::Acquire) == 0 {
+            std::thread::yield_now();
+        }
+        let (result, _) = in_child(|| {
+            let own = SystemWorkqueue::Dfl
+                .get()
+                .map_err(|error| error.to_string())?;
+            expect("it runs", own.spawn(|| 4).join().ok() == Some(4))
+        });
+        result.unwrap();
+        assert_eq!(user.join().unwrap(), 3);
     });
 }

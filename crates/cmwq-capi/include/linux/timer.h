@@ -74,32 +74,33 @@ static inline int timer_pending(const struct timer_list *timer)
 	return cmwq_work_pending(&timer->cmwq_dwork.work);
 }
 
-static inline int cmwq_timer_arm(struct timer_list *timer, int cpu, unsigned long expires)
+/* The last of several threads at the same time sets `expires` too. The timer is not touched afterwards: its function may have freed it. */
+static inline int cmwq_timer_arm(int which, struct timer_list *timer, int cpu, unsigned long expires)
 {
 	unsigned long now = jiffies, left = time_after(expires, now) ? expires - now : 0;
 
-	/* Several threads may arm it at the same time. */
-	__atomic_store_n(&timer->expires, expires, __ATOMIC_RELAXED);
-	return cmwq_mod_delayed_work_on_ns(cpu, cmwq_system_workqueue(CMWQ_SYSTEM_BH), &timer->cmwq_dwork, cmwq_jiffies_to_ns(left));
+	return cmwq_mod_delayed_work_if_ns(which, cpu, cmwq_system_workqueue(CMWQ_SYSTEM_BH), &timer->cmwq_dwork, cmwq_jiffies_to_ns(left),
+		&timer->expires, expires);
 }
 
 /* 1: it was pending, and is moved; 0: it was not, and is armed. One that is shut down stays so. */
 static inline int mod_timer(struct timer_list *timer, unsigned long expires)
 {
-	return cmwq_timer_arm(timer, CMWQ_CPU_ANY, expires);
+	/* Where a race detector sees it. */
+	__atomic_store_n(&timer->expires, expires, __ATOMIC_RELAXED);
+	return cmwq_timer_arm(CMWQ_MOD_ALWAYS, timer, CMWQ_CPU_ANY, expires);
 }
 
+/* One that is not pending stays so. */
 static inline int mod_timer_pending(struct timer_list *timer, unsigned long expires)
 {
-	return timer_pending(timer) && mod_timer(timer, expires);
+	return cmwq_timer_arm(CMWQ_MOD_IF_PENDING, timer, CMWQ_CPU_ANY, expires);
 }
 
 /* Only to an earlier time. */
 static inline int timer_reduce(struct timer_list *timer, unsigned long expires)
 {
-	if (timer_pending(timer) && !time_before(expires, __atomic_load_n(&timer->expires, __ATOMIC_RELAXED)))
-		return 1;
-	return mod_timer(timer, expires);
+	return cmwq_timer_arm(CMWQ_MOD_IF_LATER, timer, CMWQ_CPU_ANY, expires);
 }
 
 static inline void add_timer(struct timer_list *timer)
@@ -109,7 +110,7 @@ static inline void add_timer(struct timer_list *timer)
 
 static inline void add_timer_on(struct timer_list *timer, int cpu)
 {
-	cmwq_timer_arm(timer, cpu, timer->expires);
+	cmwq_timer_arm(CMWQ_MOD_ALWAYS, timer, cpu, timer->expires);
 }
 
 /* 1: it was pending. The function may still run; with _sync it does not any more. */

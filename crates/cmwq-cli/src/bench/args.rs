@@ -10,7 +10,14 @@ use cmwq::affinity::{AffinityScope, effective_shard_size};
 use crate::machine::{MachineArgs, scope_names};
 use cmwq_command::CliError;
 
-use super::plan::PUBLISHED_ORDER;
+/// Every scope in the order of the published runs: `cache_shard` before `cache`.
+pub(super) const PUBLISHED_ORDER: [AffinityScope; AffinityScope::CONCRETE.len()] = {
+    let mut order = AffinityScope::CONCRETE;
+    let at = AffinityScope::Cache.index() - 1;
+    assert!(matches!(order[at + 1], AffinityScope::CacheShard));
+    order.swap(at, at + 1);
+    order
+};
 
 /// Items each issuer queues in the published runs, and the most that calibration picks.
 pub(super) const PUBLISHED_ITEMS: u64 = 50_000;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use super::args::PUBLISHED_ORDER;
 use super::host::count;
 use super::interval::{LEAST_RUNS, Ratio};
-use super::plan::PUBLISHED_ORDER;
 use super::report::{ConfigResult, LatencySpread, Report};
 use super::stats::Spread;
 use super::svg::{self, Bar, Curve, escape};

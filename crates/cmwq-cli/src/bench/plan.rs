@@ -5,15 +5,6 @@ use cmwq::topology::CpuSet;
 
 use super::args::Options;
 
-/// Every scope in the order of the published runs: `cache_shard` before `cache`.
-pub(super) const PUBLISHED_ORDER: [AffinityScope; AffinityScope::CONCRETE.len()] = {
-    let mut order = AffinityScope::CONCRETE;
-    let at = AffinityScope::Cache.index() - 1;
-    assert!(matches!(order[at + 1], AffinityScope::CacheShard));
-    order.swap(at, at + 1);
-    order
-};
-
 /// One thing that is measured once per run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Config {
@@ -95,6 +86,7 @@ pub(super) fn turns(measured: &[usize], runs: usize) -> Vec<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::args::PUBLISHED_ORDER;
     use super::*;
     use crate::bench::args::{Args, Options};
     use cmwq::topology::Topology;

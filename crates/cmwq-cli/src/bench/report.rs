@@ -9,12 +9,12 @@ use cmwq::Engine;
 use cmwq::affinity::AffinityScope;
 use cmwq::topology::{CpuSet, TOPOLOGY_VARIABLE};
 
-use super::args::Options;
+use super::args::{Options, PUBLISHED_ORDER};
 use super::date::utc;
 use super::host::Machine;
 use super::interval::Ratio;
 use super::measure::Measured;
-use super::plan::{Config, PUBLISHED_ORDER};
+use super::plan::Config;
 use super::stats::{Latency, Spread};
 use crate::machine::MachineArgs;
 

@@ -36,15 +36,22 @@ impl Engine {
     /// [`Error::EmptyCpumask`] if the topology has none of `cpus`; nothing is changed then. [`Error::Forked`].
     pub fn set_unbound_cpumask(&self, cpus: &CpuSet) -> Result<(), Error> {
         self.must_be_ours()?;
-        let requested = cpus.intersection(self.topology().cpus());
-        if requested.is_empty() {
-            return Err(Error::EmptyCpumask {
-                given: cpus.to_string(),
-                allowed: self.topology().cpus().to_string(),
-            });
-        }
+        let requested = self.requestable(cpus)?;
         self.change_cpus(|set| set.requested = requested);
         Ok(())
+    }
+
+    /// Those of `cpus` that the topology has.
+    pub(super) fn requestable(&self, cpus: &CpuSet) -> Result<CpuSet, Error> {
+        let all = self.topology().cpus();
+        let requested = cpus.intersection(all);
+        match requested.is_empty() {
+            false => Ok(requested),
+            true => Err(Error::EmptyCpumask {
+                given: cpus.to_string(),
+                allowed: all.to_string(),
+            }),
+        }
     }
 
     /// Whether items of unbound workqueues that name no CPU go round all CPUs: see

@@ -7,7 +7,7 @@
 use super::builder::EngineBuilder;
 use super::core::Engine;
 use super::text::{
-    Errno, SetText, TextError, inval, parse_mask, possible_numbers, shown, switch, unsigned,
+    Errno, TextError, inval, parse_mask, possible_numbers, seconds, shown, switch, u32_of, unsigned,
 };
 use crate::affinity::AffinityScope;
 use crate::error::{CPU_LIMITS, Error};
@@ -19,9 +19,26 @@ struct Parameter {
     name: &'static str,
     help: &'static str,
     get: fn(&Engine) -> String,
-    /// `None`: fixed when the engine is built.
-    set: Option<SetText<Engine>>,
+    /// Checks a text for an engine, without changing anything. `None`: fixed when the engine is built.
+    check: Option<Check>,
     variable: Option<Variable>,
+}
+
+/// What setting it does. The only error left is that the engine belongs to the parent of a fork.
+type Change = Box<dyn FnOnce(&Engine) -> Result<(), Error>>;
+type Check = fn(&Engine, &str) -> Result<Change, TextError>;
+
+fn change(change: impl FnOnce(&Engine) + 'static) -> Result<Change, TextError> {
+    try_change(|engine| {
+        change(engine);
+        Ok(())
+    })
+}
+
+fn try_change(
+    change: impl FnOnce(&Engine) -> Result<(), Error> + 'static,
+) -> Result<Change, TextError> {
+    Ok(Box::new(change))
 }
 
 /// An environment variable: the first value of a parameter that the program has not set.
@@ -38,7 +55,7 @@ const TABLE: [Parameter; 17] = [
         name: "cache_shard_size",
         help: "cores of a cache shard, about",
         get: |engine| engine.cache_shard_size().to_string(),
-        set: None,
+        check: None,
         variable: Some(Variable {
             name: "CMWQ_CACHE_SHARD_SIZE",
             allowed: "a whole number of cores",
@@ -49,10 +66,9 @@ const TABLE: [Parameter; 17] = [
         name: "cpu_intensive_thresh_us",
         help: "microseconds on a CPU an item may compute before others start beside it; 0: never",
         get: |engine| engine.cpu_intensive_threshold().as_micros().to_string(),
-        set: Some(|engine, text| {
-            let us = unsigned(text, u64::MAX / 1000)?;
-            engine.set_cpu_intensive_threshold(Duration::from_micros(us));
-            Ok(())
+        check: Some(|_, text| {
+            let threshold = Duration::from_micros(unsigned(text, u64::MAX / 1000)?);
+            change(move |engine| engine.set_cpu_intensive_threshold(threshold))
         }),
         variable: Some(Variable {
             name: "CMWQ_CPU_INTENSIVE_THRESH_US",
@@ -68,9 +84,9 @@ const TABLE: [Parameter; 17] = [
         name: "cpu_intensive_warning_thresh",
         help: "how often a function is a CPU hog before it is reported; 0: never",
         get: |engine| engine.cpu_intensive_warning_threshold().to_string(),
-        set: Some(|engine, text| {
-            engine.set_cpu_intensive_warning_threshold(u32_of(text)?);
-            Ok(())
+        check: Some(|_, text| {
+            let count = u32_of(text)?;
+            change(move |engine| engine.set_cpu_intensive_warning_threshold(count))
         }),
         variable: Some(Variable {
             name: "CMWQ_CPU_INTENSIVE_WARNING_THRESH",
@@ -82,9 +98,10 @@ const TABLE: [Parameter; 17] = [
         name: "cpu_limit",
         help: "how many workers may run at once: auto (the CPU quota), none, or a number",
         get: |engine| engine.cpu_limit().to_string(),
-        set: Some(|engine, text| {
+        check: Some(|_, text| {
             let setting = text.strip_suffix('\n').unwrap_or(text).parse();
-            engine.set_cpu_limit(setting.map_err(inval)?).map_err(inval)
+            let setting = setting.map_err(inval)?;
+            try_change(move |engine| engine.set_cpu_limit(setting))
         }),
         variable: Some(Variable {
             name: "CMWQ_CPU_LIMIT",
@@ -96,23 +113,24 @@ const TABLE: [Parameter; 17] = [
         name: "cpu_quota",
         help: "the CPU quota of the process's control group",
         get: |engine| engine.cpu_quota().to_string(),
-        set: None,
+        check: None,
         variable: None,
     },
     Parameter {
         name: "cpu_quota_pauses",
         help: "how often workers paused so that the process does not use up its CPU quota",
         get: |engine| engine.cpu_quota_pauses().to_string(),
-        set: None,
+        check: None,
         variable: None,
     },
     Parameter {
         name: "cpumask",
         help: "CPUs on which items of unbound workqueues may run, as a hexadecimal mask such as 3",
         get: |engine| mask(engine, &engine.unbound_cpumask()),
-        set: Some(|engine, text| {
+        check: Some(|engine, text| {
             let mask = parse_mask(text)?;
-            engine.set_unbound_cpumask(&mask).map_err(inval)
+            engine.requestable(&mask).map_err(inval)?;
+            try_change(move |engine| engine.set_unbound_cpumask(&mask))
         }),
         variable: Some(Variable {
             name: "CMWQ_UNBOUND_CPUS",
@@ -135,21 +153,24 @@ const TABLE: [Parameter; 17] = [
                 &engine.topology().possible().difference(cpus.usable()),
             )
         },
-        set: None,
+        check: None,
         variable: None,
     },
     Parameter {
         name: "cpumask_requested",
         help: "cpumask as it was written",
         get: |engine| mask(engine, &engine.requested_unbound_cpumask()),
-        set: None,
+        check: None,
         variable: None,
     },
     Parameter {
         name: "debug_force_rr_cpu",
         help: "items of unbound workqueues that name no CPU go round all CPUs (Y, N)",
         get: |engine| yes_no(engine.debug_force_rr_cpu()),
-        set: Some(|engine, text| engine.set_debug_force_rr_cpu(switch(text)?).map_err(inval)),
+        check: Some(|_, text| {
+            let on = switch(text)?;
+            try_change(move |engine| engine.set_debug_force_rr_cpu(on))
+        }),
         variable: Some(Variable {
             name: "CMWQ_DEBUG_FORCE_RR_CPU",
             allowed: SWITCH,
@@ -160,7 +181,7 @@ const TABLE: [Parameter; 17] = [
         name: "default_affinity_scope",
         help: "what the affinity scope default stands for",
         get: |engine| engine.default_affinity_scope().to_string(),
-        set: Some(|engine, text| {
+        check: Some(|_, text| {
             let scope = AffinityScope::parse_kernel(text).map_err(|_| {
                 // Its own list has `default`, which is not allowed here.
                 let allowed = AffinityScope::CONCRETE_NAMES;
@@ -169,7 +190,7 @@ const TABLE: [Parameter; 17] = [
                     shown(text)
                 ))
             })?;
-            engine.set_default_affinity_scope(scope).map_err(inval)
+            try_change(move |engine| engine.set_default_affinity_scope(scope))
         }),
         variable: Some(Variable {
             name: "CMWQ_DEFAULT_AFFINITY_SCOPE",
@@ -186,7 +207,7 @@ const TABLE: [Parameter; 17] = [
         name: "mix_core_kinds",
         help: "whether a cache shard may hold cores of several kinds (Y, N)",
         get: |engine| yes_no(engine.mixes_core_kinds()),
-        set: None,
+        check: None,
         variable: Some(Variable {
             name: "CMWQ_MIX_CORE_KINDS",
             allowed: SWITCH,
@@ -197,9 +218,9 @@ const TABLE: [Parameter; 17] = [
         name: "panic_on_stall",
         help: "the number of the stall report that aborts the process; 0: none",
         get: |engine| engine.panic_on_stall().to_string(),
-        set: Some(|engine, text| {
-            engine.set_panic_on_stall(u32_of(text)?);
-            Ok(())
+        check: Some(|_, text| {
+            let count = u32_of(text)?;
+            change(move |engine| engine.set_panic_on_stall(count))
         }),
         variable: Some(Variable {
             name: "CMWQ_PANIC_ON_STALL",
@@ -211,9 +232,9 @@ const TABLE: [Parameter; 17] = [
         name: "panic_on_stall_time",
         help: "seconds of a stall after which its report aborts the process; 0: never",
         get: |engine| engine.panic_on_stall_time().as_secs().to_string(),
-        set: Some(|engine, text| {
-            engine.set_panic_on_stall_time(seconds(text)?);
-            Ok(())
+        check: Some(|_, text| {
+            let time = seconds(text)?;
+            change(move |engine| engine.set_panic_on_stall_time(time))
         }),
         variable: Some(Variable {
             name: "CMWQ_PANIC_ON_STALL_TIME",
@@ -225,7 +246,7 @@ const TABLE: [Parameter; 17] = [
         name: "power_efficient",
         help: "power-efficient per-CPU workqueues are unbound (Y, N)",
         get: |engine| yes_no(engine.is_power_efficient()),
-        set: None,
+        check: None,
         variable: Some(Variable {
             name: "CMWQ_POWER_EFFICIENT",
             allowed: SWITCH,
@@ -239,16 +260,16 @@ const TABLE: [Parameter; 17] = [
             let limit = engine.running_limit();
             limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string())
         },
-        set: None,
+        check: None,
         variable: None,
     },
     Parameter {
         name: "watchdog_thresh",
         help: "seconds after which a pool that starts nothing is reported as stalled; 0: never",
         get: |engine| engine.watchdog_threshold().as_secs().to_string(),
-        set: Some(|engine, text| {
-            engine.set_watchdog_threshold(seconds(text)?);
-            Ok(())
+        check: Some(|_, text| {
+            let threshold = seconds(text)?;
+            change(move |engine| engine.set_watchdog_threshold(threshold))
         }),
         variable: Some(Variable {
             name: "CMWQ_WATCHDOG_THRESH",
@@ -292,7 +313,7 @@ impl Engine {
     pub fn parameter_settings() -> Vec<Setting> {
         let settings = TABLE.iter().map(|own| Setting {
             variable: own.variable.as_ref().map(|variable| variable.name),
-            ..Setting::new(own.name, own.help, own.set.is_some())
+            ..Setting::new(own.name, own.help, own.check.is_some())
         });
         settings.collect()
     }
@@ -311,8 +332,16 @@ impl Engine {
     /// [`Errno::NoEnt`]: there is no such parameter; [`Errno::Acces`]: it is read-only; [`Errno::Inval`]: not a valid value; [`Errno::Range`] and
     /// [`Errno::Overflow`]: too large. Nothing is changed then.
     pub fn set_parameter(&self, name: &str, text: &str) -> Result<(), TextError> {
+        Self::set_parameter_of(std::slice::from_ref(self), name, text)
+    }
+
+    /// Changes a parameter of several engines. If one of them refuses the text, none is changed.
+    ///
+    /// # Errors
+    /// As [`set_parameter`](Self::set_parameter); if there are several, the message has the [number](Self::serial) of the one that refuses.
+    pub fn set_parameter_of(engines: &[Engine], name: &str, text: &str) -> Result<(), TextError> {
         let own = find(name)?;
-        let Some(set) = own.set else {
+        let Some(check) = own.check else {
             let why = own
                 .variable
                 .as_ref()
@@ -320,7 +349,18 @@ impl Engine {
             let message = format!("{name} can only be read{why}");
             return Err(TextError::new(Errno::Acces, message));
         };
-        set(self, text).map_err(|error| error.of(name))
+        let of = |engine: &Engine, error: TextError| match engines {
+            [_] => error.of(name),
+            _ => error.of(&format!("{name} of engine {}", engine.serial())),
+        };
+        let mut changes = Vec::new();
+        for engine in engines {
+            changes.push(check(engine, text).map_err(|error| of(engine, error))?);
+        }
+        for (engine, change) in engines.iter().zip(changes) {
+            change(engine).map_err(|error| of(engine, inval(error)))?;
+        }
+        Ok(())
     }
 }
 
@@ -391,17 +431,6 @@ fn zero_or_one(text: &str) -> Option<bool> {
         "1" => Some(true),
         _ => None,
     }
-}
-
-fn u32_of(text: &str) -> Result<u32, TextError> {
-    let number = unsigned(text, u32::MAX.into())?;
-    Ok(u32::try_from(number).unwrap_or(u32::MAX))
-}
-
-/// Twice as much must still be a number of nanoseconds.
-fn seconds(text: &str) -> Result<Duration, TextError> {
-    let number = unsigned(text, u64::MAX / 4_000_000_000)?;
-    Ok(Duration::from_secs(number))
 }
 
 fn yes_no(on: bool) -> String {

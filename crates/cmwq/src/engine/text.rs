@@ -3,6 +3,7 @@
 
 use crate::topology::{CpuSet, CpuSetError};
 use std::fmt;
+use std::time::Duration;
 
 /// A setter of a `T` by text.
 pub(crate) type SetText<T> = fn(&T, &str) -> Result<(), TextError>;
@@ -134,6 +135,17 @@ pub(crate) fn unsigned(text: &str, most: u64) -> Result<u64, TextError> {
             Err(TextError::new(Errno::Range, message))
         }
     }
+}
+
+pub(crate) fn u32_of(text: &str) -> Result<u32, TextError> {
+    let number = unsigned(text, u32::MAX.into())?;
+    Ok(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+/// Twice as much must still be a number of nanoseconds.
+pub(crate) fn seconds(text: &str) -> Result<Duration, TextError> {
+    let number = unsigned(text, u64::MAX / 4_000_000_000)?;
+    Ok(Duration::from_secs(number))
 }
 
 /// A switch as the kernel's module parameters parse it: only the beginning counts, `1`, `y`, `t` and `on`, or `0`, `n`, `f` and `of`, in either case.

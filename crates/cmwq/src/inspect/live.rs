@@ -77,8 +77,8 @@ impl LiveQueue {
         self.core.attrs()
     }
 
-    /// As [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs), with `change` editing the current attributes. No other thread changes
-    /// them in between.
+    /// As [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs), with `change` editing the current attributes. Those that it leaves stay
+    /// as they are, also if another thread changes them meanwhile; of two changes of one attribute the last holds.
     ///
     /// # Errors
     /// As [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs).

@@ -73,20 +73,52 @@ extern "C" fn before() {
     if FORKS.replace(true) {
         return;
     }
-    let held = TAKE.iter().filter_map(|take| {
-        let take = take.load(Ordering::Acquire);
-        // SAFETY: a pointer that is not null was a `Take` in `hold_during_forks`; both have the size of a pointer.
-        (!take.is_null()).then(|| unsafe { std::mem::transmute::<*mut (), Take>(take) }())
-    });
     // A thread that is ending has no `HELD` any more: then it holds nothing.
-    let _ = HELD.try_with(|place| place.borrow_mut().extend(held));
+    let _ = HELD.try_with(|place| place.replace(hold_all()));
+}
+
+fn takes() -> impl Iterator<Item = Take> {
+    let entered = TAKE.iter().map(|take| take.load(Ordering::Acquire));
+    let entered = entered.filter(|take| !take.is_null());
+    // SAFETY: it was a `Take` in `hold_during_forks`; both have the size of a pointer.
+    entered.map(|take| unsafe { std::mem::transmute::<*mut (), Take>(take) })
+}
+
+/// Takes all locks that are entered, and keeps others from being entered until the fork is over.
+fn hold_all() -> Vec<Held> {
+    loop {
+        let mut held: Vec<Held> = takes().map(|take| take()).collect();
+        // Behind all others: a thread that holds one of them may enter another.
+        let entering = entering();
+        if takes().count() == held.len() {
+            held.push(Box::new(move |_| drop(entering)));
+            return held;
+        }
+        // One was entered meanwhile, and its place may be before these.
+        drop(entering);
+        release(held, Side::Parent);
+    }
+}
+
+fn release(held: Vec<Held>, side: Side) {
+    for lock in held.into_iter().rev() {
+        lock(side);
+    }
 }
 
 fn after(side: Side) {
     let held = HELD.try_with(|place| place.take()).unwrap_or_default();
-    for lock in held.into_iter().rev() {
-        lock(side);
-    }
+    release(held, side);
+}
+
+/// Guards the entries of [`TAKE`].
+static ENTERING: Mutex<()> = Mutex::new(());
+
+fn entering() -> MutexGuard<'static, ()> {
+    let entering = ENTERING.lock();
+    #[cfg(not(cmwq_sim))]
+    let entering = entering.unwrap_or_else(PoisonError::into_inner);
+    entering
 }
 
 extern "C" fn in_parent() {
@@ -107,8 +139,13 @@ extern "C" fn in_child() {
 
 /// From now on forks are noticed, and the thread that forks holds this lock meanwhile. To be called before the lock is first taken.
 pub(crate) fn hold_during_forks(lock: ProcessLock, take: Take) {
-    TAKE[lock as usize].store(take as *mut (), Ordering::Release);
     notice();
+    let place = &TAKE[lock as usize];
+    if place.load(Ordering::Acquire).is_null() {
+        // No thread that forks has passed this lock by when this returns.
+        let _entering = entering();
+        place.store(take as *mut (), Ordering::Release);
+    }
 }
 
 /// From now on forks change the [generation].

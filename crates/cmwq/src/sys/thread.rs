@@ -67,7 +67,8 @@ fn start(
     // The kernel keeps 15 bytes of a name; std would cut it as well, but at any byte.
     let mut thread = std::thread::Builder::new().name(cut(name).to_owned());
     if let Some(bytes) = stack_size {
-        thread = thread.stack_size(bytes);
+        // std panics at sizes that overflow when they are rounded up. No address space has room for this one either: an error.
+        thread = thread.stack_size(bytes.min(1 << 56));
     }
     thread.spawn(main)
 }
@@ -234,12 +235,16 @@ pub(crate) fn nice_of_current() -> Option<i32> {
 
 /// How often the calling thread has slept voluntarily.
 #[cfg(all(any(test, debug_assertions), not(cmwq_loom)))]
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "other targets have 32 bits here, and are refused with one line"
+)]
 pub(crate) fn voluntary_switches() -> i64 {
     // SAFETY: the call fills in plain data; it cannot fail with these arguments.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
-        usage.ru_nvcsw
+        usage.ru_nvcsw as i64
     }
 }
 

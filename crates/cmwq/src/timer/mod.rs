@@ -4,4 +4,4 @@
 mod service;
 mod wheel;
 
-pub(crate) use service::{TimerKey, Timers};
+pub(crate) use service::{Disarmed, TimerKey, Timers};

@@ -58,6 +58,24 @@ struct State<T> {
     sleeps_until: u64,
 }
 
+impl<T> State<T> {
+    fn disarm(&mut self, at: &TimerKey) -> Option<T> {
+        match at.key.swap(0, Ordering::Relaxed) {
+            0 => None,
+            key => self.wheel.cancel(Key::unpack(key)),
+        }
+    }
+}
+
+/// What a timer that was to be stopped was found to be.
+pub(crate) enum Disarmed<T> {
+    /// It is not armed, or not any more.
+    Nothing,
+    /// It expires early enough, and stays armed.
+    Kept,
+    Taken(T),
+}
+
 /// Timers that hand a `T` to a function when they expire. Another thread drops what the function returns.
 pub(crate) struct Timers<T: Send + 'static, R: Send + 'static> {
     state: OnceLock<Mutex<State<T>>>,
@@ -65,6 +83,14 @@ pub(crate) struct Timers<T: Send + 'static, R: Send + 'static> {
     expired: fn(T) -> Option<R>,
     /// Calls [`hold_during_fork`](Self::hold_during_fork) of the static that holds this.
     hold: fn() -> Held,
+}
+
+fn ns_of(delay: Duration) -> u64 {
+    u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn expires_ms(now_ns: u64, delay_ns: u64) -> u64 {
+    now_ns / NS_PER_MS + delay_ns.div_ceil(NS_PER_MS)
 }
 
 fn tick_of(ns: u64) -> u64 {
@@ -138,7 +164,7 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
     /// Arms `value` to expire when `delay` has passed, and notes its key. Starts the thread if necessary; gives the value back if that
     /// is impossible.
     pub(crate) fn arm(&'static self, delay: Duration, at: &TimerKey, value: T) -> Result<(), T> {
-        let delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+        let delay_ns = ns_of(delay);
         let mut state = self.state().lock();
         if state.started != Some(fork::generation()) {
             if thread::spawn("cmwq-timer", move || self.run()).is_err() {
@@ -151,8 +177,8 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         let deadline = tick_of(now.saturating_add(delay_ns)) + 1;
         let key = state.wheel.arm(deadline, value);
         at.key.store(key.pack(), Ordering::Relaxed);
-        let expires_ms = now / NS_PER_MS + delay_ns.div_ceil(NS_PER_MS);
-        at.expires_ms.store(expires_ms, Ordering::Relaxed);
+        at.expires_ms
+            .store(expires_ms(now, delay_ns), Ordering::Relaxed);
         let earlier = deadline < state.sleeps_until;
         drop(state);
         if earlier {
@@ -163,11 +189,18 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
 
     /// Takes back what is armed under the key in `at`; `None` if nothing is any more.
     pub(crate) fn disarm(&self, at: &TimerKey) -> Option<T> {
+        self.state().lock().disarm(at)
+    }
+
+    /// The same, unless it expires within `delay` anyway: then it stays armed.
+    pub(crate) fn disarm_unless_within(&self, delay: Duration, at: &TimerKey) -> Disarmed<T> {
         let mut state = self.state().lock();
-        match at.key.swap(0, Ordering::Relaxed) {
-            0 => None,
-            key => state.wheel.cancel(Key::unpack(key)),
+        let key = Key::unpack(at.key.load(Ordering::Relaxed));
+        let latest_ms = expires_ms(clock::now_ns(), ns_of(delay));
+        if state.wheel.is_armed(key) && at.expires_ms.load(Ordering::Relaxed) <= latest_ms {
+            return Disarmed::Kept;
         }
+        state.disarm(at).map_or(Disarmed::Nothing, Disarmed::Taken)
     }
 
     fn run(&self) {

@@ -94,10 +94,15 @@ impl<T> Wheel<T> {
         key
     }
 
+    /// Whether an entry has neither expired nor been cancelled.
+    pub(crate) fn is_armed(&self, key: Key) -> bool {
+        let entry = self.entries.get(key.index as usize);
+        entry.is_some_and(|entry| entry.serial == key.serial && entry.value.is_some())
+    }
+
     /// Removes an entry; `None` if it has expired or was cancelled.
     pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
-        let entry = self.entries.get(key.index as usize)?;
-        if entry.serial != key.serial || entry.value.is_none() {
+        if !self.is_armed(key) {
             return None;
         }
         self.unlink(key.index);

@@ -124,6 +124,9 @@ impl Buffers {
     }
 }
 
+/// What a thread keeps at most, however many are asked for.
+const MOST_EVENTS: usize = 1 << 20;
+
 /// Events that each buffer holds.
 static CAPACITY: AtomicUsize = AtomicUsize::new(0);
 
@@ -139,6 +142,13 @@ pub(crate) fn set_pool(pool: Option<u32>) {
     let _ = POOL.try_with(|own| own.set(pool));
 }
 
+/// Room for the events of a thread: none if there is no memory for it.
+fn room() -> Vec<TraceEvent> {
+    let mut events = Vec::new();
+    let _ = events.try_reserve_exact(CAPACITY.load(Ordering::Relaxed));
+    events
+}
+
 fn new_buffer() -> Arc<Buffer> {
     let buffer = Arc::new(Buffer {
         tid: thread::current_tid(),
@@ -146,7 +156,7 @@ fn new_buffer() -> Arc<Buffer> {
         name: OnceLock::new(),
         pool: POOL.try_with(Cell::get).unwrap_or(None),
         inner: Mutex::new(Inner {
-            events: Vec::with_capacity(CAPACITY.load(Ordering::Relaxed)),
+            events: room(),
             lost: 0,
         }),
     });
@@ -170,7 +180,8 @@ pub(in crate::trace) fn record(event: TraceEvent) {
         }
         let buffer = own.get_or_insert_with(new_buffer);
         let mut inner = buffer.lock();
-        if inner.events.len() < CAPACITY.load(Ordering::Relaxed) {
+        let capacity = CAPACITY.load(Ordering::Relaxed);
+        if inner.events.len() < capacity.min(inner.events.capacity()) {
             inner.events.push(event);
         } else {
             inner.lost += 1;
@@ -201,18 +212,18 @@ pub(in crate::trace) fn event(
 pub struct Recording(());
 
 impl Recording {
-    /// Begins. Each thread keeps the first `events_per_thread` events since the last [`take`](Self::take) and counts the rest; an event takes
-    /// 48 bytes. `None`: another recording runs.
+    /// Begins. Each thread keeps the first `events_per_thread` events, 2^20 at most, since the last [`take`](Self::take) and counts the rest; an event
+    /// takes 48 bytes. `None`: another recording runs.
     pub fn begin(events_per_thread: usize) -> Option<Recording> {
         let mut buffers = BUFFERS.lock();
         if buffers.recording {
             return None;
         }
         buffers.recording = true;
-        CAPACITY.store(events_per_thread, Ordering::Relaxed);
+        CAPACITY.store(events_per_thread.min(MOST_EVENTS), Ordering::Relaxed);
         for buffer in &buffers.of_threads {
             let mut inner = buffer.lock();
-            inner.events = Vec::with_capacity(events_per_thread);
+            inner.events = room();
             inner.lost = 0;
         }
         probe::set(bits::RECORD, true);
@@ -221,7 +232,6 @@ impl Recording {
 
     /// What has been recorded since the beginning, or since the last call.
     pub fn take(&self) -> Vec<ThreadTrace> {
-        let capacity = CAPACITY.load(Ordering::Relaxed);
         let mut buffers = BUFFERS.lock();
         let mut taken = Vec::new();
         buffers.of_threads.retain(|buffer| {
@@ -233,7 +243,7 @@ impl Recording {
                     tid: buffer.tid,
                     name: buffer.name().to_owned(),
                     pool: buffer.pool,
-                    events: std::mem::replace(&mut inner.events, Vec::with_capacity(capacity)),
+                    events: std::mem::replace(&mut inner.events, room()),
                     lost: std::mem::take(&mut inner.lost),
                 });
             }

@@ -9,12 +9,13 @@ mod queue;
 use super::Queued;
 use crate::error::{FlushError, Refused};
 use crate::item::{Lent, Pending, RawWork, TOO_MANY, Work};
-use crate::timer::{TimerKey, Timers};
+use crate::timer::{Disarmed, TimerKey, Timers};
 use crate::trace::warn_once;
 use crate::workqueue::parts::core::WqCore;
-use crate::workqueue::task::control::{self, DisableGuard, WorkBusy, wait_for_run};
+use crate::workqueue::task::control::{self, DisableGuard, NotGrabbed, WorkBusy, wait_for_run};
 use crate::workqueue::task::queued::Moved;
 use std::any::Any;
+use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -55,6 +56,23 @@ struct Armed {
     queue: Arc<WqCore>,
     cpu: Option<usize>,
 }
+
+/// Which delayed items [`mod_delayed_raw_if`](super::Workqueue::mod_delayed_raw_if) moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveIf {
+    /// All.
+    Always,
+    /// Pending ones. An idle item stays idle.
+    Pending,
+    /// All but those whose timer runs no longer than the new delay.
+    Later,
+}
+
+/// The queue, or the item, is that of a fork's parent.
+const INHERITED: Moved = Moved::Refused {
+    why: Refused::Forked,
+    was_pending: false,
+};
 
 /// The timers of all delayed work of the process.
 static TIMERS: Timers<Armed, Keep> = Timers::new(Armed::expire, || TIMERS.hold_during_fork());
@@ -129,10 +147,14 @@ struct Parts<'a> {
 impl Parts<'_> {
     /// Takes the item back from the timer. What kept it alive there is left to the caller, as for an item on a queue.
     fn disarm(self) -> Option<Pending> {
-        let Armed { mut item, keep, .. } = TIMERS.disarm(self.timer)?;
+        TIMERS.disarm(self.timer).map(Self::taken)
+    }
+
+    fn taken(armed: Armed) -> Pending {
+        let Armed { mut item, keep, .. } = armed;
         item.disarm();
         std::mem::forget(keep);
-        Some(item)
+        item
     }
 
     /// Removes a pending instance, whose reference the caller takes back.
@@ -158,14 +180,46 @@ impl Parts<'_> {
         removed: impl FnOnce(),
         armed: impl FnOnce(Pending) -> Armed,
     ) -> Moved {
-        let ours = by.engine.must_be_ours().ok();
-        let grabbed = ours.and_then(|()| control::grab(self.work, self.whole, &|| self.disarm()));
-        let Some((item, was_pending)) = grabbed else {
-            // The queue, or the item, is that of a fork's parent.
-            return Moved::Refused {
-                why: Refused::Forked,
-                was_pending: false,
-            };
+        self.move_if(MoveIf::Always, by, delay, removed, armed)
+            .unwrap_or(INHERITED)
+    }
+
+    /// The same if the item is as it has to be. `None`: it is not, and stays as it is.
+    fn move_if(
+        self,
+        which: MoveIf,
+        by: &WqCore,
+        delay: Duration,
+        removed: impl FnOnce(),
+        armed: impl FnOnce(Pending) -> Armed,
+    ) -> Option<Moved> {
+        if by.engine.is_inherited() {
+            return Some(INHERITED);
+        }
+        let grabbed = match which {
+            MoveIf::Always => control::grab(self.work, self.whole, &|| self.disarm(), &|| false),
+            MoveIf::Pending => {
+                let disarm = || self.disarm();
+                let item = control::remove_with(self.work, &control::registered, &disarm)?;
+                Ok((item, true))
+            }
+            MoveIf::Later => {
+                let kept = Cell::new(false);
+                let disarm = || match TIMERS.disarm_unless_within(delay, self.timer) {
+                    Disarmed::Taken(armed) => Some(Self::taken(armed)),
+                    Disarmed::Kept => {
+                        kept.set(true);
+                        None
+                    }
+                    Disarmed::Nothing => None,
+                };
+                control::grab(self.work, self.whole, &disarm, &|| kept.get())
+            }
+        };
+        let (item, was_pending) = match grabbed {
+            Ok(grabbed) => grabbed,
+            Err(NotGrabbed::Kept) => return None,
+            Err(NotGrabbed::Inherited) => return Some(INHERITED),
         };
         if was_pending {
             removed();
@@ -173,9 +227,10 @@ impl Parts<'_> {
             // If it was pending, a thread that disables it now has not become its owner yet, and will remove the moved instance: dropping it
             // here would lose the removal.
             item.release();
-            return Moved::Disabled;
+            return Some(Moved::Disabled);
         }
-        Moved::new(was_pending, armed(item).start(self.timer, delay, true))
+        let started = armed(item).start(self.timer, delay, true);
+        Some(Moved::new(was_pending, started))
     }
 
     /// Queues at once an item that waits for its timer, then waits with `flush`.

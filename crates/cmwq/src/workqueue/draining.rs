@@ -3,6 +3,7 @@
 use super::parts::core::WqCore;
 use super::parts::flush::says_that_it_takes_long;
 use super::parts::pwq::Pwq;
+use super::task::control::not_in_waker;
 use crate::engine::epochs;
 use crate::error::FlushError;
 use crate::pool::{BlockGuard, FrontEnd};
@@ -23,6 +24,7 @@ impl WqCore {
             );
             return Err(FlushError::OwnItem);
         }
+        not_in_waker()?;
         self.check_dependency(None);
         Ok(())
     }

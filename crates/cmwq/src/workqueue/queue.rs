@@ -232,6 +232,24 @@ impl Workqueue {
         unsafe { self.queue_raw_from(None, item) }
     }
 
+    /// As [`queue_raw`](Self::queue_raw), for a disabled item: as [`RawWork::enable_work`], and queues the item if that enabled it.
+    /// [`Queued::Disabled`]: it did not. On a queue of the parent of a fork it stays disabled.
+    ///
+    /// # Safety
+    /// As for [`queue_raw`](Self::queue_raw).
+    pub unsafe fn enable_and_queue_raw(&self, item: NonNull<RawWork>) -> Queued {
+        if self.core.engine.is_inherited() {
+            return Queued::Refused(Refused::Forked);
+        }
+        // SAFETY: by the caller's promise.
+        unsafe {
+            match item.as_ref().enable_work() {
+                true => self.queue_raw(item),
+                false => Queued::Disabled,
+            }
+        }
+    }
+
     /// As [`queue_raw`](Self::queue_raw), from the pod of `cpu` instead of from the caller's.
     ///
     /// # Errors
@@ -279,7 +297,7 @@ impl Workqueue {
     /// itself it waits once.
     ///
     /// # Errors
-    /// [`FlushError::OwnItem`] if called from an item of this very queue; [`FlushError::Forked`] in a fork's child.
+    /// [`FlushError::OwnItem`] if called from an item of this very queue; [`FlushError::InWaker`]; [`FlushError::Forked`] in a fork's child.
     pub fn flush(&self) -> Result<(), FlushError> {
         self.core.flush()
     }

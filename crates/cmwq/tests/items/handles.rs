@@ -2,12 +2,12 @@
 
 use crate::harness::{Deadline, Door, block_on, counting, engine, eventually, quiet_panic};
 use cmwq::{
-    Completion, Error, JoinError, NoSuchWorkqueue, RawWork, Work, Workqueue, WorkqueueAttrs,
-    WorkqueueHandle, current_work, wake_deferred,
+    Completion, Error, FlushError, JoinError, NoSuchWorkqueue, RawWork, Work, Workqueue,
+    WorkqueueAttrs, WorkqueueHandle, current_work, wake_deferred,
 };
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -229,6 +229,21 @@ impl Wake for DropsQueue {
     }
 }
 
+/// Queues items that hand over the waker. The monitor allows deferring wake-ups once it has seen a backlog. Returns how many were queued.
+fn hand_over(wq: &Workqueue, waker: &Arc<impl Wake + Send + Sync + 'static>) -> usize {
+    const ITEMS: usize = 50;
+    for _ in 0..ITEMS {
+        let waker = Waker::from(waker.clone());
+        let item = move || {
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_micros(20) {}
+            wake_deferred(waker);
+        };
+        wq.execute(item).unwrap();
+    }
+    ITEMS
+}
+
 #[test]
 fn a_waker_may_drop_the_last_handle_of_a_queue_with_a_backlog() {
     let engine = engine("l3:1 core:1 pu:1");
@@ -240,21 +255,50 @@ fn a_waker_may_drop_the_last_handle_of_a_queue_with_a_backlog() {
             wq: Mutex::new(Some(wq)),
         });
         let mut queued = 0;
-        // The monitor allows deferring wake-ups once it has seen a backlog.
         loop {
             let wq = waker.wq.lock().unwrap();
             let Some(wq) = &*wq else { break };
-            for _ in 0..50 {
-                let waker = Waker::from(waker.clone());
-                let item = move || {
-                    let begun = Instant::now();
-                    while begun.elapsed() < Duration::from_micros(20) {}
-                    wake_deferred(waker);
-                };
-                wq.execute(item).unwrap();
-                queued += 1;
-            }
+            queued += hand_over(wq, &waker);
         }
         eventually(|| waker.woken.load(Ordering::SeqCst) == queued);
+    }
+}
+
+/// Waits, in the calls that are deferred, for what its worker may have claimed.
+struct Waits {
+    wq: Weak<Workqueue>,
+    work: Work,
+    waited: AtomicUsize,
+}
+
+impl Wake for Waits {
+    fn wake(self: Arc<Self>) {
+        let Some(wq) = self.wq.upgrade().filter(|_| current_work().is_none()) else {
+            return;
+        };
+        assert_eq!(wq.flush(), Err(FlushError::InWaker));
+        assert_eq!(wq.drain(), Err(FlushError::InWaker));
+        let _ = wq.queue(&self.work);
+        assert_eq!(self.work.flush(), Err(FlushError::InWaker));
+        self.work.cancel_sync();
+        self.waited.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_waker_does_not_wait() {
+    let engine = engine("l3:1 core:1 pu:1");
+    let _deadline = Deadline::new("a waker that waits", &engine);
+    for builder in [engine.workqueue("t"), engine.workqueue("t").per_cpu()] {
+        let wq = Arc::new(builder.build().unwrap());
+        let waker = Arc::new(Waits {
+            wq: Arc::downgrade(&wq),
+            work: Work::new(|| ()),
+            waited: AtomicUsize::new(0),
+        });
+        while waker.waited.load(Ordering::SeqCst) == 0 {
+            hand_over(&wq, &waker);
+        }
+        wq.flush().unwrap();
     }
 }

@@ -93,6 +93,30 @@ fn the_default_scope_takes_and_shows_what_the_kernels_file_did() {
 }
 
 #[test]
+fn what_changes_attributes_may_use_the_queue_and_change_others_of_them() {
+    let engine = engine("l3:1 core:4 pu:1");
+    let _deadline = Deadline::new("a change within a change", &engine);
+    let queue = engine.workqueue("wq").build().expect("a queue");
+    let wq = live(&engine, "wq");
+    let changed = wq.change_attrs(|attrs| {
+        assert_eq!(queue.spawn(|| 1).join().ok(), Some(1));
+        assert_eq!((queue.attrs(), queue.max_active()), (attrs.clone(), 1024));
+        queue.set_max_active(5).expect("it has a limit");
+        wq.change_attrs(|attrs| (attrs.affinity_strict, attrs.nice) = (true, 3))
+            .expect("valid");
+        attrs.nice = 7;
+    });
+    changed.expect("valid");
+    let now = queue.attrs();
+    assert_eq!(
+        (now.affinity_strict, now.nice, queue.max_active()),
+        (true, 7, 5)
+    );
+    let refused = wq.change_attrs(|attrs| (attrs.affinity_strict, attrs.nice) = (false, 20));
+    assert!(refused.is_err() && queue.attrs() == now);
+}
+
+#[test]
 fn refusals_have_the_kernels_error_numbers() {
     let engine = engine("l3:1 core:4 pu:1");
     let _deadline = Deadline::new("refusals", &engine);

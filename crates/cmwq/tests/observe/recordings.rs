@@ -53,6 +53,24 @@ fn a_timer_that_is_armed_tells_nothing_until_its_item_is_queued() {
 }
 
 #[test]
+fn more_room_than_there_is_memory_is_cut_to_what_a_thread_can_have() {
+    let _alone = alone();
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("recordings", &engine);
+    let wq = engine.workqueue("much").build().unwrap();
+    let queue_one = || assert_eq!(wq.execute(|| ()), Ok(()));
+    for most in [10, usize::MAX, usize::MAX / 56, 1 << 45] {
+        let recording = Recording::begin(most).expect("none is going on");
+        for _ in 0..2 {
+            // This thread's buffer is older than the second recording; the other's is as old as the thread.
+            queue_one();
+            std::thread::scope(|scope| scope.spawn(queue_one).join()).unwrap();
+            assert_eq!(queued(&recording, &engine), 2, "{most}");
+        }
+    }
+}
+
+#[test]
 fn an_item_that_is_dropped_or_was_pending_tells_nothing() {
     let _alone = alone();
     let engine = engine("l3:1 core:2 pu:1");

@@ -3,7 +3,8 @@
 use super::bodies::{block, compute};
 use super::broken::quiet_panic;
 use super::completions::Cq;
-use super::items::{Class, Held, Owed};
+use super::disabled::Held;
+use super::items::{Class, Owed};
 use super::library::topology::CpuSet;
 use super::library::{CpuLimit, JoinHandle, WorkqueueAttrs, WorkqueueKind};
 use super::model::Shots;

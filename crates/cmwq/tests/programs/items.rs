@@ -3,16 +3,14 @@
 
 use super::bodies::{block, compute};
 use super::broken::quiet_panic;
-use super::embedded::{DisabledValue, Value};
-use super::library::{
-    DelayedWork, DisableGuard, FlushError, Moved, Queued, RawWork, Work, WorkqueueKind,
-};
+use super::embedded::Value;
+use super::library::{DelayedWork, FlushError, Moved, Queued, Work, WorkqueueKind};
 use super::model::{Account, lock};
 use super::os::lock_long;
+use super::raw::RawCell;
 use super::world::{Queue, World};
 use super::{Broken, Random};
 use std::collections::VecDeque;
-use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Mutex, Weak};
@@ -68,62 +66,17 @@ pub(crate) enum Owed {
     Pending(u64),
 }
 
-enum Handle {
+pub(super) enum Handle {
     Work(Work),
     Delayed(DelayedWork),
     Raw(Arc<RawCell>),
     Embedded(Arc<Value>),
 }
 
-/// An item in memory of our own. Each accepted instance holds a reference.
-#[repr(C)]
-struct RawCell {
-    raw: RawWork,
-    body: Box<dyn Fn() + Send + Sync>,
-}
-
-/// # Safety
-/// `item` is the first field of a `RawCell`, and a reference was left for this run.
-unsafe extern "C-unwind" fn run_raw(item: NonNull<RawWork>) {
-    // SAFETY: by this function's contract.
-    let cell = unsafe { Arc::from_raw(item.cast::<RawCell>().as_ptr().cast_const()) };
-    (cell.body)();
-}
-
-impl RawCell {
-    fn lend(self: &Arc<Self>) -> NonNull<RawWork> {
-        let at = Arc::into_raw(self.clone()).cast_mut().cast();
-        NonNull::new(at).expect("an address")
-    }
-
-    fn unlend(self: &Arc<Self>, lent: bool) -> bool {
-        if lent {
-            // SAFETY: the instance that held a reference is not going to run.
-            unsafe { Arc::decrement_strong_count(Arc::as_ptr(self)) };
-        }
-        lent
-    }
-
-    fn queue(self: &Arc<Self>, queue: &Queue) -> bool {
-        // SAFETY: the reference lent keeps the cell alive until its function has run.
-        let queued = unsafe { queue.wq.queue_raw(self.lend()) };
-        self.unlend(queued != Queued::Accepted);
-        queued == Queued::Accepted
-    }
-
-    fn queue_on_node(self: &Arc<Self>, queue: &Queue, node: Option<u32>) -> bool {
-        // SAFETY: as in `queue`.
-        let queued = node.map(|node| unsafe { queue.wq.queue_raw_on_node(node, self.lend()) });
-        let accepted = queued.is_some_and(|queued| queued.expect("a node").is_accepted());
-        self.unlend(!accepted);
-        accepted
-    }
-}
-
 pub(crate) struct Item {
     pub(crate) account: Arc<Account>,
     pub(crate) class: Class,
-    handle: Handle,
+    pub(super) handle: Handle,
     /// How often it may still requeue itself.
     pub(crate) requeues: AtomicU64,
     /// On an ordered queue: the numbers of the instances that have not run.
@@ -168,10 +121,7 @@ impl Item {
                 handle: match class {
                     _ if embeds => Handle::Embedded(Value::new(class.is_delayed(), body)),
                     Class::Plain | Class::Work => Handle::Work(Work::new(body)),
-                    Class::Raw => Handle::Raw(Arc::new(RawCell {
-                        raw: RawWork::new(run_raw),
-                        body: Box::new(body),
-                    })),
+                    Class::Raw => Handle::Raw(RawCell::new(body)),
                     _ => Handle::Delayed(DelayedWork::new(body)),
                 },
                 requeues: AtomicU64::new(0),
@@ -434,100 +384,12 @@ impl Item {
             Handle::Embedded(value) => value.look(),
         }
     }
-
-    pub(crate) fn disable(
-        self: &Arc<Self>,
-        queue: &Arc<Queue>,
-        sync: bool,
-        broken: &Broken,
-    ) -> Held {
-        let guard = match &self.handle {
-            Handle::Work(work) if sync => Guard::Handle(work.disable_sync()),
-            Handle::Work(work) => Guard::Handle(work.disable()),
-            Handle::Delayed(work) if sync => Guard::Handle(work.disable_sync()),
-            Handle::Delayed(work) => Guard::Handle(work.disable()),
-            Handle::Raw(cell) => {
-                let removed = match sync {
-                    true => cell.raw.disable_sync(),
-                    false => cell.raw.disable_work(),
-                };
-                self.account.remove(cell.unlend(removed));
-                Guard::Raw(cell.clone())
-            }
-            Handle::Embedded(value) => {
-                let (guard, removed) = value.disable(sync);
-                self.account.remove(removed);
-                Guard::Embedded(guard)
-            }
-        };
-        if let Guard::Handle(guard) = &guard {
-            self.account.remove(guard.removed_pending());
-        }
-        broken.expect(!(sync && self.account.is_inside()), || {
-            format!("{}: disabled, waited for, and runs", queue.name)
-        });
-        Held {
-            queue: queue.clone(),
-            item: self.clone(),
-            guard,
-            runs: sync.then(|| self.account.runs()),
-        }
-    }
 }
 
 pub(super) fn delay(random: &mut Random) -> Duration {
     match random.below(4) {
         0 => Duration::ZERO,
         _ => Duration::from_micros(random.below(4000) as u64),
-    }
-}
-
-/// What keeps an item disabled.
-enum Guard {
-    Handle(DisableGuard),
-    Raw(Arc<RawCell>),
-    Embedded(DisabledValue),
-}
-
-/// An item that is disabled.
-pub(crate) struct Held {
-    pub(crate) queue: Arc<Queue>,
-    item: Arc<Item>,
-    guard: Guard,
-    /// How often it had run when no run was left.
-    runs: Option<u64>,
-}
-
-impl Held {
-    /// Enables it again, and queues it perhaps.
-    pub(crate) fn let_go(self, broken: &Broken, random: &mut Random) {
-        let account = &self.item.account;
-        if let Some(before) = self.runs {
-            let now = account.runs();
-            broken.expect(now == before && !account.is_inside(), || {
-                let (name, class) = (&self.queue.name, self.item.class);
-                format!("{name}: ran while disabled ({class:?}): {before} runs before, {now} after")
-            });
-        }
-        let queue_it = random.one_in(2);
-        match self.guard {
-            Guard::Handle(guard) if queue_it => {
-                account.flag.fetch_add(1, Relaxed);
-                account.accept(self.queue.wq.enable_and_queue(guard).is_accepted());
-            }
-            Guard::Handle(guard) => drop(guard),
-            Guard::Raw(cell) => {
-                if cell.raw.enable_work() && queue_it {
-                    account.accept(cell.queue(&self.queue));
-                }
-            }
-            Guard::Embedded(guard) => {
-                drop(guard);
-                if queue_it {
-                    self.item.queue(&self.queue, None, random);
-                }
-            }
-        }
     }
 }
 

@@ -17,6 +17,7 @@
 mod batches;
 mod bodies;
 mod completions;
+mod disabled;
 mod embedded;
 mod forked;
 mod grouped;
@@ -25,6 +26,7 @@ mod issuer;
 mod items;
 mod kinds;
 mod model;
+mod raw;
 mod shots;
 mod threads;
 mod turnover;

@@ -59,7 +59,7 @@ static void timers(void)
 	CHECK(ticker.fired == 0);
 }
 
-static struct timer_list shared;
+static struct timer_list shared, late;
 static int nr_fired;
 
 static void count(struct timer_list *timer)
@@ -98,6 +98,42 @@ static void armed_by_several(void)
 	mod_timer(&shared, jiffies);
 	CHECK_SOON(!timer_pending(&shared) && READ_ONCE(nr_fired) > 0);
 	timer_delete_sync(&shared);
+}
+
+static unsigned long start;
+
+static int change(void *unused)
+{
+	(void)unused;
+	while (!kthread_should_stop()) {
+		mod_timer_pending(&shared, start + 100 * HZ);
+		timer_reduce(&late, start + 500 * HZ);
+	}
+	return 0;
+}
+
+/* What another thread does beside it arms no timer that was deleted, and moves none to a later time. */
+static void changed_by_another(void)
+{
+	struct task_struct *task;
+	int i;
+
+	timer_setup(&shared, count, 0);
+	timer_setup(&late, count, 0);
+	nr_fired = 0;
+	start = jiffies;
+	task = kthread_run(change, NULL, "change");
+	for (i = 0; i < 20000; i++) {
+		mod_timer(&shared, start + 1000 * HZ);
+		CHECK(timer_delete(&shared) == 1 && !timer_pending(&shared));
+		mod_timer(&late, start + 1000 * HZ);
+		timer_reduce(&late, start + 300 * HZ);
+		CHECK(time_before_eq(READ_ONCE(late.expires), start + 300 * HZ));
+		CHECK(cmwq_delayed_work_left_ns(&late.cmwq_dwork) < 301 * NSEC_PER_SEC);
+	}
+	CHECK(!timer_pending(&shared) && mod_timer_pending(&shared, start) == 0 && !timer_pending(&shared));
+	kthread_stop(task);
+	CHECK(timer_delete_sync(&late) == 1 && READ_ONCE(nr_fired) == 0);
 }
 
 struct config {
@@ -320,6 +356,7 @@ int main(void)
 {
 	timers();
 	armed_by_several();
+	changed_by_another();
 	grace_periods();
 	freed_at_once();
 	return 0;

@@ -58,6 +58,10 @@ static int child(struct workqueue_struct *inherited, struct work_struct *fresh, 
 	must(!work_pending(fresh));
 	errno = 0;
 	must(cmwq_queue_work_batch((void *)inherited, &batch, 1) == 0 && errno == EPERM);
+	/* Not queued, and so not enabled. */
+	disable_work(fresh);
+	errno = 0;
+	must(!enable_and_queue_work(inherited, fresh) && errno == EPERM);
 	must(cmwq_flush_workqueue((struct cmwq_workqueue *)(void *)inherited) == -EPERM);
 	must(!queue_delayed_work(inherited, &(struct delayed_work){.work = {.func = run}}, 5));
 	(void)armed;
@@ -67,6 +71,7 @@ static int child(struct workqueue_struct *inherited, struct work_struct *fresh, 
 	runs = 0;
 	own = alloc_workqueue("child", WQ_UNBOUND, 0);
 	must(own != NULL);
+	must(!queue_work(own, fresh) && enable_work(fresh));
 	must(queue_work(own, fresh));
 	flush_work(fresh);
 	must(runs == 1);

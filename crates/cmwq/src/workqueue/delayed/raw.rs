@@ -1,6 +1,6 @@
 //! Delayed items in their user's memory.
 
-use super::{Armed, Parts};
+use super::{Armed, INHERITED, MoveIf, Parts};
 use crate::error::{Error, FlushError};
 use crate::item::{Pending, RawWork};
 use crate::timer::TimerKey;
@@ -164,14 +164,38 @@ impl Workqueue {
         item: NonNull<RawDelayedWork>,
         delay: Duration,
     ) -> Result<Moved, Error> {
+        // SAFETY: by the caller's promise.
+        let moved = unsafe { self.mod_delayed_raw_if(MoveIf::Always, cpu, item, delay, || ())? };
+        Ok(moved.unwrap_or(INHERITED))
+    }
+
+    /// As [`mod_delayed_raw`](Self::mod_delayed_raw), if the item is as `which` says: that is checked and done in one step. `None`: it is not, and
+    /// stays as it is. `owned` is called before the item is queued, while no other thread can move it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    ///
+    /// # Safety
+    /// As for [`queue_delayed_raw`](Self::queue_delayed_raw).
+    pub unsafe fn mod_delayed_raw_if(
+        &self,
+        which: MoveIf,
+        cpu: Option<usize>,
+        item: NonNull<RawDelayedWork>,
+        delay: Duration,
+        owned: impl FnOnce(),
+    ) -> Result<Option<Moved>, Error> {
         cpu.map_or(Ok(()), |cpu| self.must_have(cpu))?;
         // SAFETY: valid by the caller's promise; the borrows are not used once the item may run.
         let parts = Parts {
             whole: item.cast(),
             ..unsafe { item.as_ref() }.parts()
         };
-        let armed = |claimed| self.armed_raw(cpu, claimed);
-        Ok(parts.move_by(&self.core, delay, || (), armed))
+        let armed = |claimed| {
+            owned();
+            self.armed_raw(cpu, claimed)
+        };
+        Ok(parts.move_if(which, &self.core, delay, || (), armed))
     }
 
     fn armed_raw(&self, cpu: Option<usize>, item: Pending) -> Armed {

@@ -30,6 +30,33 @@ impl WorkqueueAttrs {
             Err(Error::Nice(self.nice))
         }
     }
+
+    /// Takes over what has been edited, and leaves the rest as it is.
+    pub(crate) fn take_over(&mut self, before: &Self, edited: Self) {
+        fn one<T: PartialEq>(own: &mut T, before: &T, edited: T) {
+            if edited != *before {
+                *own = edited;
+            }
+        }
+        let WorkqueueAttrs {
+            nice,
+            cpumask,
+            affinity_scope,
+            affinity_strict,
+        } = edited;
+        one(&mut self.nice, &before.nice, nice);
+        one(&mut self.cpumask, &before.cpumask, cpumask);
+        one(
+            &mut self.affinity_scope,
+            &before.affinity_scope,
+            affinity_scope,
+        );
+        one(
+            &mut self.affinity_strict,
+            &before.affinity_strict,
+            affinity_strict,
+        );
+    }
 }
 
 /// `max_active` when 0 is asked for.

@@ -153,21 +153,35 @@ impl WqCore {
 
     /// Builds all that the new attributes need, then switches every slot.
     pub(crate) fn apply(self: &Arc<Self>, attrs: WorkqueueAttrs) -> Result<(), Error> {
-        self.change(|own| *own = attrs)
+        self.must_have_attrs()?;
+        self.set_attrs(|own| *own = attrs)
     }
 
-    /// As [`apply`](Self::apply), with `change` editing the attributes; no other thread changes them in between.
+    /// As [`apply`](Self::apply), for those attributes that `change` edits.
     pub(crate) fn change(
         self: &Arc<Self>,
         change: impl FnOnce(&mut WorkqueueAttrs),
     ) -> Result<(), Error> {
+        self.must_have_attrs()?;
+        let before = self.attrs();
+        let mut edited = before.clone();
+        // Without the lock: it is foreign code, which may use this queue.
+        change(&mut edited);
+        self.set_attrs(|own| own.take_over(&before, edited))
+    }
+
+    fn must_have_attrs(&self) -> Result<(), Error> {
         self.engine.must_be_ours()?;
-        if !self.kind.is_unbound() {
-            return Err(self.exclude("attributes"));
+        match self.kind.is_unbound() {
+            true => Ok(()),
+            false => Err(self.exclude("attributes")),
         }
+    }
+
+    fn set_attrs(self: &Arc<Self>, set: impl FnOnce(&mut WorkqueueAttrs)) -> Result<(), Error> {
         let mut control = self.control.lock();
         let mut attrs = control.attrs.clone();
-        change(&mut attrs);
+        set(&mut attrs);
         attrs.check()?;
         control.attrs = attrs;
         self.follow(&mut control);

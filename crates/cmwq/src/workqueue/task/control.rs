@@ -3,7 +3,7 @@
 use crate::engine::{Registry, epochs};
 use crate::error::FlushError;
 use crate::item::{Completion, Pending, RawWork, Seat, Work};
-use crate::pool::{BlockGuard, Pool, Waiter, current};
+use crate::pool::{BlockGuard, Pool, Waiter, current, in_waker};
 use crate::sys::{clock, fork, task};
 use crate::trace::warn_once;
 use crate::workqueue::parts::memory_reclaim;
@@ -106,26 +106,38 @@ pub(crate) fn remove_with(
     None
 }
 
+/// Why a thread does not become the owner of an item.
+pub(crate) enum NotGrabbed {
+    /// Its timer stays armed as it is.
+    Kept,
+    /// In a fork's child it is the parent's for ever.
+    Inherited,
+}
+
 /// Becomes the owner of the item in order to queue it elsewhere. Returns whether it was pending. `whole` is its address, from a pointer with which its function may access
-/// the whole that contains it. `None`: in a fork's child it is the parent's for ever.
+/// the whole that contains it. `kept`: whether `disarm` has found the timer armed and left it.
 pub(crate) fn grab(
     item: &RawWork,
     whole: NonNull<RawWork>,
     disarm: &impl Fn() -> Option<Pending>,
-) -> Option<(Pending, bool)> {
+    kept: &impl Fn() -> bool,
+) -> Result<(Pending, bool), NotGrabbed> {
     debug_assert_eq!(whole.addr().get(), item.address());
     let mut moment = Moment::default();
     loop {
         // SAFETY: the item is borrowed until this returns; the thread that gets the claim gives it up within the borrow, or queues the item
         // as any other.
         if let Some(idle) = unsafe { Pending::claim_idle(whole) } {
-            return Some((idle, false));
+            return Ok((idle, false));
         }
         if let Some(removed) = try_remove(item, &registered, disarm) {
-            return Some((removed, true));
+            return Ok((removed, true));
+        }
+        if kept() {
+            return Err(NotGrabbed::Kept);
         }
         if !moment.pass(item) {
-            return None;
+            return Err(NotGrabbed::Inherited);
         }
     }
 }
@@ -175,8 +187,20 @@ fn wait_until(done: &Completion, deadline_ns: Option<u64>) -> Result<(), FlushEr
     is_done.then_some(()).ok_or(FlushError::TimedOut)
 }
 
-/// Waits until the item's function no longer runs, unless called from that function.
+/// A waker may be called by a worker that still counts as running its last item or as searching, or by the monitor: no other thread would take its place.
+pub(in crate::workqueue) fn not_in_waker() -> Result<(), FlushError> {
+    if in_waker() {
+        warn_once!("a waker of a task waits for items, which might never end");
+        return Err(FlushError::InWaker);
+    }
+    Ok(())
+}
+
+/// Waits until the item's function no longer runs, unless called from that function or from a waker.
 pub(crate) fn wait_for_run(item: &RawWork) {
+    if not_in_waker().is_err() {
+        return;
+    }
     if current().is(item) {
         warn_once!(
             "cancel or disable with wait was called from the item's own function, which cannot wait for itself"
@@ -196,7 +220,7 @@ impl RawWork {
     /// Removes a pending instance and waits until the function no longer runs. Meanwhile the item is disabled, so that an item cannot
     /// escape by requeueing itself. Returns whether a pending instance was removed, not whether it waited.
     ///
-    /// From the item's own function it only removes and warns: an item cannot wait for itself; see [`flush`](Self::flush) for which item
+    /// From the item's own function, and from a waker of a task that the library calls, it only removes and warns: an item cannot wait for itself; see [`flush`](Self::flush) for which item
     /// counts as the own one.
     pub fn cancel_sync(&self) -> bool {
         let deeper = self.disable_once_more();
@@ -263,7 +287,7 @@ impl RawWork {
     /// [`RawDelayedWork::flush`](crate::RawDelayedWork::flush).
     ///
     /// # Errors
-    /// [`FlushError::OwnItem`]; [`FlushError::Forked`]: in a child process, the pending instance is the parent's.
+    /// [`FlushError::OwnItem`]; [`FlushError::InWaker`]; [`FlushError::Forked`]: in a child process, the pending instance is the parent's.
     pub fn flush(&self) -> Result<bool, FlushError> {
         self.flush_with(run_as_waiter, None)
     }
@@ -295,6 +319,7 @@ impl RawWork {
             );
             return Err(FlushError::OwnItem);
         }
+        not_in_waker()?;
         if (current().reclaim || memory_reclaim::is_marked())
             && let Some(Some(queue)) = with_last_pool(self, &registered, |pool| {
                 pool.lock().front_of(pool.id, self)

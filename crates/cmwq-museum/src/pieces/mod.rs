@@ -1,0 +1,74 @@
+//! The museum: known failures of this field, re-created as mutations of the library, and mutations of lines that are essential. Also read by
+//! build.rs. In `to`, MUTANT stands for the question whether the piece is active.
+
+mod items;
+mod known;
+mod limits;
+mod pools;
+mod timers;
+mod waits;
+
+/// One change of the sources. `from` stands there exactly once.
+pub struct Edit {
+    /// Below `crates/cmwq/src`.
+    pub file: &'static str,
+    /// What stands there.
+    pub from: &'static str,
+    /// What stands there instead.
+    pub to: &'static str,
+}
+
+/// One piece.
+pub struct Piece {
+    /// On the command line.
+    pub name: &'static str,
+    /// Whether it is a known failure of the field, or an essential line of ours.
+    pub known: bool,
+    /// What is wrong.
+    pub what: &'static str,
+    /// Faults under which it is looked for.
+    pub faults: &'static str,
+    /// Seeds within which it must be found.
+    pub budget: u64,
+    /// The change.
+    pub edits: &'static [Edit],
+}
+
+const fn known(name: &'static str, what: &'static str, edits: &'static [Edit]) -> Piece {
+    Piece {
+        name,
+        known: true,
+        what,
+        faults: "all",
+        budget: 2000,
+        edits,
+    }
+}
+
+const fn line(name: &'static str, what: &'static str, edits: &'static [Edit]) -> Piece {
+    Piece {
+        name,
+        known: false,
+        what,
+        faults: "all",
+        budget: 2000,
+        edits,
+    }
+}
+
+const fn edit(file: &'static str, from: &'static str, to: &'static str) -> Edit {
+    Edit { file, from, to }
+}
+
+/// All of them. The place of one is its number.
+pub fn all() -> impl Iterator<Item = &'static Piece> {
+    let themes = [
+        known::PIECES,
+        pools::PIECES,
+        limits::PIECES,
+        waits::PIECES,
+        items::PIECES,
+        timers::PIECES,
+    ];
+    themes.into_iter().flatten()
+}

@@ -1,0 +1,42 @@
+//! Timers.
+
+use super::{Piece, edit, line};
+
+pub(super) const PIECES: &[Piece] = &[
+    line(
+        "earlier-timer-sleeps",
+        "the timers' thread is not woken for a timer that is earlier than all others",
+        &[edit(
+            "timer/service.rs",
+            "        if earlier {\n            self.parker().unpark();",
+            "        if earlier && !MUTANT {\n            self.parker().unpark();",
+        )],
+    ),
+    line(
+        "timer-of-another",
+        "a timer is stopped by its number, though the number is another timer's by now",
+        &[edit(
+            "timer/wheel.rs",
+            "entry.serial == key.serial &&",
+            "(entry.serial == key.serial || MUTANT) &&",
+        )],
+    ),
+    line(
+        "first-moves-down",
+        "of the timers that move to a finer level of the wheel only the first does",
+        &[edit(
+            "timer/wheel.rs",
+            "                self.link(index);\n                index = next;",
+            "                self.link(index);\n                index = if MUTANT { NONE } else { next };",
+        )],
+    ),
+    line(
+        "timer-too-early",
+        "a timer expires in the tick of its deadline, before that has passed",
+        &[edit(
+            "timer/service.rs",
+            "tick_of(now.saturating_add(delay_ns)) + 1;",
+            "tick_of(now.saturating_add(delay_ns)) + u64::from(!MUTANT);",
+        )],
+    ),
+];
