@@ -274,7 +274,8 @@ impl Tree {
                 Some(set) => best = Some((level, set)),
                 None if without_it.get() => {
                     let path = index.join("shared_cpu_list");
-                    self.files.parse_fault(path, format!("CPU {cpu} is not in it"));
+                    self.files
+                        .parse_fault(path, format!("CPU {cpu} is not in it"));
                 }
                 None => {}
             }
