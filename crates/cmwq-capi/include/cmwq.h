@@ -146,7 +146,7 @@ enum cmwq_wq_flags {
  * Makes a workqueue. `name` is shown by tools; 31 bytes of it are kept. `max_active`: how many items may be active at the same
  * time (per CPU of a per-CPU queue, for each NUMA node by its share of the CPUs of an unbound one); 0 is the default, 1024; out of
  * 1..2048 is cut to that, with a warning. NULL and errno: EINVAL (flags that do not go together, unknown flags), EAGAIN (its
- * rescuer, or the first threads of the library, cannot be created), ENOMEM (65536 workqueues exist).
+ * rescuer, or the first threads of the library, cannot be created), EMFILE (nor can the machine be read), ENOMEM (65536 workqueues exist).
  */
 struct cmwq_workqueue *cmwq_alloc_workqueue(const char *name, unsigned int flags, int max_active);
 /* As above; its items run one at a time, in the order in which they were queued. FREEZABLE, MEM_RECLAIM, HIGHPRI, SYSFS go with it. */

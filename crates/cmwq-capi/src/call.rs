@@ -1,6 +1,7 @@
 //! What every function of the ABI has: a name, warnings that are said once, errno, and a net under it for panics.
 
 use cmwq::Error;
+use cmwq::topology::TopologyError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -33,6 +34,7 @@ pub(crate) enum Wrong {
     SystemQueue,
     Unsuitable,
     NoMemory,
+    NoFile,
     Panicked,
 }
 
@@ -46,6 +48,7 @@ impl Wrong {
             Wrong::NoThread => libc::EAGAIN,
             Wrong::OwnItem => libc::EDEADLK,
             Wrong::NoMemory => libc::ENOMEM,
+            Wrong::NoFile => libc::EMFILE,
             Wrong::Panicked => libc::EFAULT,
             _ => libc::EINVAL,
         }
@@ -59,6 +62,11 @@ impl Wrong {
             Error::Forked => Wrong::Forked,
             Error::Thread(_) => Wrong::NoThread,
             Error::TooManyHandles { .. } => Wrong::NoMemory,
+            Error::Topology(TopologyError::Read { error, .. }) => match error.raw_os_error() {
+                Some(libc::EMFILE | libc::ENFILE) => Wrong::NoFile,
+                Some(libc::ENOMEM) => Wrong::NoMemory,
+                _ => Wrong::Unsuitable,
+            },
             _ => Wrong::Unsuitable,
         }
     }

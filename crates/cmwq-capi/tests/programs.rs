@@ -175,6 +175,7 @@ fn the_first_use() {
     let folder = folder("first_use");
     let program = compile(&folder, "tests/c/programs/first_use.c", &cc(), &GNU11);
     run::<&str>(&program, &[]);
+    run(&program, &["no-files"]);
     let mut failing = Command::new(&program);
     failing.env("CMWQ_TOPOLOGY", "nonsense").arg("fails");
     let text = succeeds(&mut failing);

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use cmwq::CpuLimit;
 use cmwq::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
-use cmwq::topology::Topology;
+use cmwq::topology::{CpuSet, Topology};
 
 use crate::output;
 use cmwq_command::CliError;
@@ -12,6 +13,12 @@ use cmwq_command::CliError;
 const SHARD_SIZE_VARIABLE: &str = "CMWQ_CACHE_SHARD_SIZE";
 /// What the scope `default` stands for.
 const DEFAULT_SCOPE_VARIABLE: &str = "CMWQ_DEFAULT_AFFINITY_SCOPE";
+/// Whether cache shards mix kinds of cores.
+const MIX_VARIABLE: &str = "CMWQ_MIX_CORE_KINDS";
+/// How many workers may run at once.
+const LIMIT_VARIABLE: &str = "CMWQ_CPU_LIMIT";
+/// The CPUs for unbound items.
+const UNBOUND_VARIABLE: &str = "CMWQ_UNBOUND_CPUS";
 
 /// The options that choose the machine.
 #[derive(clap::Args, Debug, Clone, Default)]
@@ -26,14 +33,21 @@ pub(crate) struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// The chosen machine: by the options, or else by `CMWQ_TOPOLOGY`, or else this one.
+    /// The chosen machine: by the options, or else by `CMWQ_TOPOLOGY`, or else this one. With `CMWQ_MIX_CORE_KINDS=1` without its kinds of cores.
     pub(crate) fn topology(&self) -> Result<Topology, CliError> {
         let (option, topology) = match (&self.sysfs_root, &self.synthetic) {
             (Some(dir), _) => ("--sysfs-root: ", Topology::from_sysfs(dir)),
             (None, Some(text)) => ("--synthetic: ", Topology::from_synthetic(text)),
             (None, None) => ("", Topology::detect()),
         };
-        topology.map_err(|error| CliError::new(format!("{option}{error}")))
+        let topology = topology.map_err(|error| CliError::new(format!("{option}{error}")))?;
+        match variable(MIX_VARIABLE)?.as_deref() {
+            None | Some("0") => Ok(topology),
+            Some("1") => Ok(topology.mixing_core_kinds()),
+            Some(text) => Err(CliError::new(format!(
+                "{MIX_VARIABLE}: {text:?} is not a switch: it must be 0 or 1"
+            ))),
+        }
     }
 }
 
@@ -99,6 +113,26 @@ pub(crate) fn default_scope() -> Result<AffinityScope, CliError> {
             )))
         }
     }
+}
+
+/// How many workers may run at once: by `CMWQ_CPU_LIMIT`, or else as the quota says.
+pub(crate) fn cpu_limit() -> Result<CpuLimit, CliError> {
+    let limit = variable(LIMIT_VARIABLE)?.map(|text| text.parse());
+    let limit = limit.transpose();
+    let limit = limit.map_err(|error| CliError::new(format!("{LIMIT_VARIABLE}: {error}")))?;
+    Ok(limit.unwrap_or_default())
+}
+
+/// The CPUs for unbound items: those of `CMWQ_UNBOUND_CPUS` that are there, or else all that the process may use.
+pub(crate) fn unbound_cpus(topology: &Topology) -> Result<CpuSet, CliError> {
+    let allowed = topology.allowed().clone();
+    let Some(text) = variable(UNBOUND_VARIABLE)? else {
+        return Ok(allowed);
+    };
+    let wanted = CpuSet::parse_list(&text)
+        .map_err(|error| CliError::new(format!("{UNBOUND_VARIABLE}: {error}")))?;
+    let there = wanted.intersection(&allowed);
+    Ok(if there.is_empty() { allowed } else { there })
 }
 
 /// The value of an environment variable; an empty one counts as unset.

@@ -1,5 +1,6 @@
 //! A machine as boxes in boxes: packages, nodes, last-level caches, cache shards, and cores by their CPUs.
 
+use cmwq::CpuLimit;
 use cmwq::affinity::AffinityScope;
 use cmwq::topology::{CpuQuota, CpuSet, Topology};
 
@@ -100,6 +101,9 @@ impl Artist<'_> {
             Some(limit) => {
                 let (threads, cpus) = (limit.threads() as usize, self.topology().allowed().len());
                 let effect = match threads {
+                    _ if self.view.limit != CpuLimit::Auto => {
+                        format!("not followed, as CMWQ_CPU_LIMIT is {}", self.view.limit)
+                    }
                     _ if limit.cpus() >= cpus as f64 => "not below the CPUs".to_owned(),
                     _ if threads >= cpus => "workers pause before it is used up".to_owned(),
                     1 => "at most 1 worker runs at once".to_owned(),

@@ -8,13 +8,13 @@ use super::boxes::wrap;
 
 /// Every scope, the default one marked.
 pub(super) fn all_scopes(view: &View, columns: usize) -> String {
-    let allowed = view.topology.allowed();
+    let unbound = &view.unbound;
     let mut out = String::from("Affinity Scopes\n===============\n");
-    let mask = allowed.to_mask_of(view.topology.max_cpu() + 1);
-    let mut line = format!("wq_unbound_cpumask={mask} ({allowed})");
+    let mask = unbound.to_mask_of(view.topology.max_cpu() + 1);
+    let mut line = format!("wq_unbound_cpumask={mask} ({unbound})");
     // A mask of many groups says nothing to the eye that the list does not.
     if line.len() > columns {
-        line = format!("wq_unbound_cpumask={allowed}");
+        line = format!("wq_unbound_cpumask={unbound}");
     }
     out.push_str(&line);
     out.push('\n');

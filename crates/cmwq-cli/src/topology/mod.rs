@@ -6,11 +6,12 @@ mod dump;
 mod json;
 
 use clap::ValueEnum;
+use cmwq::CpuLimit;
 use cmwq::affinity::{AffinityScope, Pods};
-use cmwq::topology::{CpuQuota, Topology};
+use cmwq::topology::{CpuQuota, CpuSet, Topology};
 
-use crate::machine::scope_names;
-use crate::machine::{MachineArgs, ShardSizeArgs, default_scope};
+use crate::machine::{MachineArgs, ShardSizeArgs};
+use crate::machine::{cpu_limit, default_scope, scope_names, unbound_cpus};
 use crate::output;
 use cmwq_command::CliError;
 
@@ -24,6 +25,9 @@ Environment:
   CMWQ_TOPOLOGY                the machine: a directory like /sys, or a description
   CMWQ_CACHE_SHARD_SIZE        cores in a cache shard, as for --shard-size
   CMWQ_DEFAULT_AFFINITY_SCOPE  the scope that is marked as the default
+  CMWQ_MIX_CORE_KINDS          1: cache shards hold cores of several kinds
+  CMWQ_CPU_LIMIT               whether the CPU quota is followed
+  CMWQ_UNBOUND_CPUS            the CPUs for unbound items
   COLUMNS                      the width of the text";
 
 #[derive(clap::Args)]
@@ -54,6 +58,9 @@ struct View {
     topology: Topology,
     /// Of this process; of a described machine nothing is known.
     quota: Option<CpuQuota>,
+    limit: CpuLimit,
+    /// For items of unbound queues.
+    unbound: CpuSet,
     default_scope: AffinityScope,
     /// In cores.
     shard_size: usize,
@@ -83,10 +90,13 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let scopes = AffinityScope::CONCRETE
         .map(|scope| Pods::build(&topology, scope, shard_size))
         .into();
+    let (limit, unbound) = (cpu_limit()?, unbound_cpus(&topology)?);
     let quota = (!topology.is_injected()).then(CpuQuota::detect);
     let view = View {
         topology,
         quota,
+        limit,
+        unbound,
         default_scope,
         shard_size,
         scopes,

@@ -21,6 +21,9 @@ pub(crate) fn cmwq(args: &[&str]) -> Command {
         "CMWQ_TOPOLOGY",
         "CMWQ_CACHE_SHARD_SIZE",
         "CMWQ_DEFAULT_AFFINITY_SCOPE",
+        "CMWQ_MIX_CORE_KINDS",
+        "CMWQ_CPU_LIMIT",
+        "CMWQ_UNBOUND_CPUS",
         "COLUMNS",
     ] {
         command.env_remove(name);

@@ -118,6 +118,15 @@ fn the_environment_sets_machine_shard_size_and_default_scope() {
             .len(),
         4
     );
+    // What an engine takes from the environment.
+    let text = said(
+        cmwq(&["topology", "--synthetic", "core:4"])
+            .env("CMWQ_UNBOUND_CPUS", "1-2,9")
+            .env("CMWQ_MIX_CORE_KINDS", "1"),
+    );
+    assert!(text.contains("wq_unbound_cpumask=6 (1-2)"), "{text}");
+    let text = said(cmwq(&["topology", "--synthetic", "core:4"]).env("CMWQ_UNBOUND_CPUS", "8191"));
+    assert!(text.contains("wq_unbound_cpumask=f (0-3)"), "{text}");
     // Options go before variables.
     let value = json_of(
         cmwq(&[
@@ -189,6 +198,22 @@ fn a_sysfs_tree_is_a_machine() {
         refused.contains("cpu/online") && refused.contains("2-banana"),
         "{refused}"
     );
+}
+
+#[test]
+fn kinds_of_cores_are_mixed_if_the_environment_says_so() {
+    let root = tempfile::tempdir().expect("directory");
+    let cpus = root.path().join("devices/system/cpu");
+    for (number, capacity) in [1024, 400, 1024].iter().enumerate() {
+        let dir = cpus.join(format!("cpu{number}"));
+        fs::create_dir_all(&dir).expect("directory");
+        fs::write(dir.join("cpu_capacity"), format!("{capacity}\n")).expect("file");
+    }
+    let path = root.path().to_str().expect("UTF-8");
+    let arguments = ["topology", "--sysfs-root", path, "--scope", "cache_shard"];
+    let kinds = ["0", "1"].map(|mix| said(cmwq(&arguments).env("CMWQ_MIX_CORE_KINDS", mix)));
+    assert!(kinds[0].contains("[0]=0,2 [1]=1\n"), "{}", kinds[0]);
+    assert!(kinds[1].contains("[0]=0-2\n"), "{}", kinds[1]);
 }
 
 #[test]
@@ -392,6 +417,9 @@ fn every_bad_variable_is_refused_in_one_line_that_names_it() {
         ("CMWQ_CACHE_SHARD_SIZE", "1e3", "\"1e3\""),
         ("CMWQ_DEFAULT_AFFINITY_SCOPE", "default", "\"default\""),
         ("CMWQ_DEFAULT_AFFINITY_SCOPE", "NUMA", "\"NUMA\""),
+        ("CMWQ_MIX_CORE_KINDS", "yes", "\"yes\""),
+        ("CMWQ_CPU_LIMIT", "0", "\"0\""),
+        ("CMWQ_UNBOUND_CPUS", "3-1", "\"3-1\""),
     ] {
         let line = refusal(cmwq(&["topology"]).env(name, value));
         assert!(line.starts_with(&format!("{name}: ")), "{line}");

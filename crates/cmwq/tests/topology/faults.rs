@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::common::{FakeSysfs, L2, L3, lists};
-use cmwq::topology::{Assumption, TopologyError};
+use cmwq::topology::{Assumption, CpuSet, TopologyError};
 
 /// The first file at fault of a tree that is read nevertheless, with the tree's directory as ROOT.
 fn fault_of(tree: &FakeSysfs) -> String {
@@ -168,12 +168,17 @@ fn a_cache_that_its_own_cpu_does_not_share_is_none() {
         tree.cache(cpu, L2, ["0-1", "2-3"][cpu / 2]);
         tree.cache(cpu, L3, "");
     }
-    assert_eq!(lists(tree.topology().llcs()), ["0-1", "2-3"]);
+    let machine = tree.topology();
+    assert_eq!(lists(machine.llcs()), ["0-1", "2-3"]);
+    assert_eq!(machine.faults().len(), 4, "{:?}", machine.faults());
+    assert!(machine.faults()[0].ends_with("/index3/shared_cpu_list\": CPU 0 is not in it"));
     // Or the list is of no use, but the mask is.
     for cpu in 0..4 {
         tree.write(&format!("cpu/cpu{cpu}/cache/index3/shared_cpu_map"), "f");
     }
-    assert_eq!(lists(tree.topology().llcs()), ["0-3"]);
+    let machine = tree.topology();
+    assert_eq!(lists(machine.llcs()), ["0-3"]);
+    assert_eq!(machine.faults(), [""; 0]);
 }
 
 #[test]
@@ -196,6 +201,29 @@ fn an_empty_list_of_cpus_tells_nothing() {
     tree.write("cpu/possible", "0-3");
     assert_eq!(tree.topology().online().to_string(), "0-3");
     assert!(tree.topology().assumed().contains(&Assumption::Online));
+}
+
+#[test]
+fn siblings_and_nodes_below_empty_files_are_assumed() {
+    let tree = FakeSysfs::online("0-3");
+    for cpu in 0..4 {
+        tree.siblings(cpu, "");
+        tree.cache(cpu, L3, "0-3");
+    }
+    tree.node(0, "");
+    let machine = tree.topology();
+    assert_eq!(lists(machine.cores()), ["0", "1", "2", "3"]);
+    let all = (0, CpuSet::from_iter(0..4));
+    assert_eq!(machine.nodes(), [all]);
+    assert_eq!(machine.assumed(), [Assumption::Cores, Assumption::Nodes]);
+    // Only the older of two names is hidden.
+    for cpu in 0..4 {
+        let list = ["0-1", "2-3"][cpu / 2];
+        tree.write(&format!("cpu/cpu{cpu}/topology/core_cpus_list"), list);
+    }
+    let machine = tree.topology();
+    assert_eq!(lists(machine.cores()), ["0-1", "2-3"]);
+    assert_eq!(machine.assumed(), [Assumption::Nodes]);
 }
 
 #[test]

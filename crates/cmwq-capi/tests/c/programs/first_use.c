@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "../kernel/check.h"
@@ -31,6 +32,23 @@ static void stderr_is_a_broken_pipe(void)
 	dup2(kept, 2);
 }
 
+/* The machine cannot be read: what comes first fails, and what comes later does not. */
+static void no_file_is_left(void)
+{
+	struct rlimit most, none;
+	struct cmwq_workqueue *wq;
+
+	CHECK(getrlimit(RLIMIT_NOFILE, &most) == 0);
+	none = most;
+	none.rlim_cur = 0;
+	CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	errno = 0;
+	CHECK(!cmwq_alloc_workqueue("early", CMWQ_WQ_UNBOUND, 0) && errno == EMFILE);
+	CHECK(setrlimit(RLIMIT_NOFILE, &most) == 0);
+	wq = cmwq_alloc_workqueue("late", CMWQ_WQ_UNBOUND, 0);
+	CHECK(wq && cmwq_destroy_workqueue(wq) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct cmwq_work work = CMWQ_WORK_INIT(run);
@@ -39,6 +57,10 @@ int main(int argc, char **argv)
 		errno = 0;
 		CHECK(!cmwq_queue_work(cmwq_system_dfl_wq, &work) && errno == EINVAL && !cmwq_work_pending(&work));
 		CHECK(cmwq_flush_workqueue(cmwq_system_dfl_wq) == -EINVAL);
+		return 0;
+	}
+	if (argc > 1 && !strcmp(argv[1], "no-files")) {
+		no_file_is_left();
 		return 0;
 	}
 	cmwq_disable_work(&work);

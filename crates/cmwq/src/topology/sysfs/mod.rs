@@ -5,6 +5,7 @@
 mod files;
 pub(in crate::topology) use files::bytes_of;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,8 +33,8 @@ impl Topology {
     /// Parts that may be missing, and the assumption then ([`Topology::assumed`]): `online` (`present`, or else `possible`, or else the
     /// `cpuN` directories, without the CPUs whose own `cpuN/online` says 0); the sibling lists (every CPU is a core of its own); the caches
     /// of a CPU (it shares the LLC of its SMT siblings, or of a CPU whose list names it; those that are left share one in a package, or
-    /// else in a node); the nodes (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its cache of the highest level that holds data, which may
-    /// be an L2. A cache's list that leaves out its own CPU counts as missing. Where lists contradict each other, two CPUs share only what
+    /// else in a node); the nodes, or their CPUs (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its cache of the highest level that holds data, which may
+    /// be an L2. A cache's list that leaves out its own CPU counts as missing, and so does an empty list of siblings. Where lists contradict each other, two CPUs share only what
     /// both lists say they share. Trailing blanks and NULs of a value are ignored. A file that cannot be read or understood counts as missing
     /// ([`Topology::faults`]).
     ///
@@ -169,7 +170,8 @@ impl Tree {
         let mut siblings = HashMap::new();
         for cpu in online {
             let dir = self.of_cpu(cpu, "topology");
-            if let Some(set) = self.files.first_set(&dir, &FILES, |_| true) {
+            let told = |set: &CpuSet| !set.is_empty();
+            if let Some(set) = self.files.first_set(&dir, &FILES, told) {
                 siblings.insert(cpu, set);
             }
         }
@@ -263,11 +265,19 @@ impl Tree {
                 continue;
             }
             // Some firmware leaves the set of a cache empty.
-            let set = self
-                .files
-                .first_set(&index, &FILES, |set| set.contains(cpu));
-            if let Some(set) = set {
-                best = Some((level, set));
+            let without_it = Cell::new(false);
+            let set = self.files.first_set(&index, &FILES, |set| {
+                without_it.set(!set.contains(cpu));
+                set.contains(cpu)
+            });
+            match set {
+                Some(set) => best = Some((level, set)),
+                None if without_it.get() => {
+                    let path = index.join("shared_cpu_list");
+                    self.files
+                        .parse_fault(path, format!("CPU {cpu} is not in it"));
+                }
+                None => {}
             }
         }
         best.map(|(_, set)| set)
@@ -286,8 +296,8 @@ impl Tree {
                 nodes.push((number, set));
             }
         }
-        if nodes.is_empty() {
-            nodes.push((ONLY_NODE, online.clone()));
+        if !nodes.iter().any(|(_, cpus)| cpus.intersects(online)) {
+            nodes = vec![(ONLY_NODE, online.clone())];
             if online.len() > 1 {
                 self.assumed.push(Assumption::Nodes);
             }
