@@ -1,7 +1,7 @@
 //! Reusable items of every make, and what their functions do: queue others and themselves, compute, block with and without saying so,
 //! cancel themselves, panic.
 
-use super::bodies::{block, compute};
+use super::bodies::{block, compute, linger};
 use super::broken::quiet_panic;
 use super::embedded::{DisabledValue, Value};
 use super::library::{
@@ -126,6 +126,8 @@ pub(crate) struct Item {
     handle: Handle,
     /// How often it may still requeue itself.
     pub(crate) requeues: AtomicU64,
+    /// Its runs last for up to so many us longer, so that what other threads do falls into them.
+    pub(crate) lingers_us: AtomicU64,
     /// On an ordered queue: the numbers of the instances that have not run.
     numbers: Mutex<VecDeque<u64>>,
 }
@@ -175,6 +177,7 @@ impl Item {
                     _ => Handle::Delayed(DelayedWork::new(body)),
                 },
                 requeues: AtomicU64::new(0),
+                lingers_us: AtomicU64::new(0),
                 numbers: Mutex::default(),
             }
         })
@@ -330,7 +333,8 @@ impl Item {
         self.account.remove(removed);
     }
 
-    pub(crate) fn cancel_sync(&self) {
+    pub(crate) fn cancel_sync(&self, broken: &Broken) {
+        let run = self.account.present_run();
         let removed = match &self.handle {
             Handle::Work(work) => work.cancel_sync(),
             Handle::Delayed(work) => work.cancel_sync(),
@@ -338,6 +342,9 @@ impl Item {
             Handle::Embedded(value) => value.cancel_sync(),
         };
         self.account.remove(removed);
+        broken.expect(self.account.runs() >= run, || {
+            format!("{:?}: a cancel that waits has left run {run}", self.class)
+        });
     }
 
     pub(crate) fn flush(&self) {
@@ -573,6 +580,7 @@ impl Item {
         compute(random);
         if queue.may_block() {
             block(world, random);
+            linger(self.lingers_us.load(Relaxed), random);
         }
         let ends = world.ends.load(Relaxed);
         if !ends && random.one_in(8) {
