@@ -10,11 +10,11 @@ use super::library::{
 use super::model::{Account, lock};
 use super::os::lock_long;
 use super::world::{Queue, World};
-use super::{Broken, Random};
+use super::{Broken, Random, os};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -128,6 +128,8 @@ pub(crate) struct Item {
     pub(crate) requeues: AtomicU64,
     /// Its runs last for up to so many us longer, so that what other threads do falls into them.
     pub(crate) lingers_us: AtomicU64,
+    /// Its runs are short, most of them.
+    pub(crate) is_brief: AtomicBool,
     /// On an ordered queue: the numbers of the instances that have not run.
     numbers: Mutex<VecDeque<u64>>,
 }
@@ -178,6 +180,7 @@ impl Item {
                 },
                 requeues: AtomicU64::new(0),
                 lingers_us: AtomicU64::new(0),
+                is_brief: AtomicBool::new(false),
                 numbers: Mutex::default(),
             }
         })
@@ -577,6 +580,11 @@ impl Item {
         let counted = queue.room.enter(&world.broken, queue.most_active, what);
         let grouped = queue.grouped.as_ref().map(|all| all.enter(&world.broken));
         self.expect_its_turn(queue, &world.broken);
+        if self.is_brief.load(Relaxed) {
+            // Undeclared: a batch stays open.
+            let ns = [0, 100, 100, 100, 100, 100, 3_000, 20_000][random.below(8)];
+            return os::compute(ns);
+        }
         compute(random);
         if queue.may_block() {
             block(world, random);

@@ -35,6 +35,7 @@ impl Issuer {
             0 => self.churn_limits(),
             1 if self.world.queue_count() > 1 => self.change_places(),
             2 => self.churn_slots(),
+            3 => self.churn_batches(),
             _ => self.churn_pools(),
         }
         os::lag(false);
@@ -81,9 +82,16 @@ impl Issuer {
                     0 => self.flush_or_pause(&queue),
                     1 | 2 => self.spawn(&queue),
                     3 => self.spawn_and_join(&queue),
+                    4..8 if queue.in_order() => self.spawn(&queue),
                     _ => self.handle_item(&queue, at),
                 }
                 if self.random.one_in(2) {
+                    // Those that have waited for one run would all queue the next at its end.
+                    self.pause();
+                }
+                if self.random.one_in(2) {
+                    // What is claimed and on no list yet stays so for longer than the run lasts.
+                    os::lag(self.random.one_in(2));
                     self.queue_item(&queue, at);
                 }
             }
@@ -125,12 +133,41 @@ impl Issuer {
         }
     }
 
+    /// A few items come again and again, so short that workers take several at once, and no thread waits for any: that would end the batches.
+    fn churn_batches(&mut self) {
+        let fits = |queue: &Arc<Queue>| {
+            queue.kind == WorkqueueKind::Unbound && queue.max_active > 2 && queue.grouped.is_none()
+        };
+        let mut queues = (0..self.world.queue_count()).map(|which| self.world.queue(which));
+        let Some(queue) = queues.find(fits) else {
+            return self.replace_by(0, 0);
+        };
+        let all_at_once: Vec<usize> = (0..queue.items.len())
+            .filter(|&at| !queue.items[at].class.is_delayed())
+            .collect();
+        for &at in &all_at_once {
+            queue.items[at].is_brief.store(true, Relaxed);
+        }
+        for _ in 0..20 + self.random.below(200) {
+            let at = all_at_once[self.random.below(all_at_once.len())];
+            match self.random.below(32) {
+                0 => os::sleep(Duration::from_micros(self.random.below(20) as u64)),
+                _ => self.queue_item(&queue, at),
+            }
+        }
+    }
+
     /// Waits for the queue, or as long as threads that lag need for a few steps.
     fn flush_or_pause(&mut self, queue: &Queue) {
         if self.random.one_in(3) {
             queue.wq.flush().expect("not from an item of the queue");
             return self.check_mine(queue, "flush");
         }
+        self.pause();
+    }
+
+    /// As long as threads that lag need for a few steps.
+    fn pause(&mut self) {
         let most_us = [10, 100, 1_000][self.random.below(3)];
         os::sleep(Duration::from_micros(self.random.below(most_us) as u64));
     }
