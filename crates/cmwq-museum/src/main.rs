@@ -118,6 +118,9 @@ fn find(runner: &Runner, piece: &Piece) -> std::io::Result<Option<(u64, String)>
     Ok(found)
 }
 
+/// How often a piece is found at most before its rate is told.
+const ENOUGH: u32 = 10;
+
 /// How often the piece is found, and how long it takes on average: by seeds that pass, since a failure ends a search.
 fn rate(runner: &Runner, piece: &Piece, time: Duration) -> std::io::Result<String> {
     let faults = FaultSet::parse(piece.faults).expect("the pieces name faults that there are");
@@ -139,7 +142,7 @@ fn rate(runner: &Runner, piece: &Piece, time: Duration) -> std::io::Result<Strin
                 in_failed += took;
             }
         }
-        began.elapsed() < time
+        began.elapsed() < time && failed < ENOUGH
     })?;
     let each = f64::from(failed.max(1));
     let once = if failed > 0 { "once in" } else { "not in" };

@@ -70,6 +70,8 @@ struct Count {
     began: Instant,
     seeds: u64,
     operations: u64,
+    /// Of one seed.
+    most_operations: u64,
     failures: Vec<(Case, String)>,
     said: Instant,
 }
@@ -87,9 +89,10 @@ impl Count {
     fn text(&self) -> String {
         let seconds = self.began.elapsed().as_secs_f64();
         format!(
-            "explored {} seeds, {} operations, {} failures, {:.0} seeds/s",
+            "explored {} seeds, {} operations (at most {} in one), {} failures, {:.0} seeds/s",
             self.seeds,
             self.operations,
+            self.most_operations,
             self.failures.len(),
             self.seeds as f64 / seconds.max(0.001),
         )
@@ -110,6 +113,7 @@ fn explore(arguments: &Arguments) -> Result<usize, CliError> {
         began: Instant::now(),
         seeds: 0,
         operations: 0,
+        most_operations: 0,
         failures: Vec::new(),
         said: Instant::now(),
     };
@@ -139,7 +143,10 @@ fn explore(arguments: &Arguments) -> Result<usize, CliError> {
             count.seeds += 1;
         }
         match &verdict {
-            Verdict::Passed(passed) => count.operations += passed.operations,
+            Verdict::Passed(passed) => {
+                count.operations += passed.operations;
+                count.most_operations = count.most_operations.max(passed.operations);
+            }
             Verdict::Failed(why) if !is_second => count.failures.push((case.clone(), why.clone())),
             Verdict::Failed(_) => {}
         }

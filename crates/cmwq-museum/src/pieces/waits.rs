@@ -139,6 +139,24 @@ pub(super) const PIECES: &[Piece] = &[
         )],
     ),
     line(
+        "retired-with-slots",
+        "a pool workqueue retires with its caller slots open",
+        &[edit(
+            "pool/state/pwqs.rs",
+            "    pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {\n        self.close_all_caller_slots(key);",
+            "    pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {\n        if !MUTANT {\n            self.close_all_caller_slots(key);\n        }",
+        )],
+    ),
+    line(
+        "on-its-way-unseen",
+        "a flush of an item that runs does not wait for the instance on its way to a list",
+        &[edit(
+            "workqueue/task/control.rs",
+            "pending.is_none() && is_known && self.is_queued();",
+            "pending.is_none() && is_known && self.is_queued() && !MUTANT;",
+        )],
+    ),
+    line(
         "drain-refuses-its-own",
         "a drain refuses what the queue's own items queue",
         &[edit(

@@ -485,4 +485,5 @@ fn a_waiter_that_pauses_below_a_quota_accounts_first_for_what_it_ran() {
     assert!(waits.join().expect("it ran"));
 }
 
+mod flush;
 mod raw;

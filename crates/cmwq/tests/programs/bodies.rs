@@ -54,6 +54,20 @@ pub(crate) fn block(world: &World, random: &mut Random) {
     }
 }
 
+/// Lasts for up to so many us, in one of the ways that there are, most of the time.
+pub(crate) fn linger(most_us: u64, random: &mut Random) {
+    if most_us == 0 {
+        return;
+    }
+    let time = Duration::from_micros(random.below(most_us as usize) as u64);
+    match random.below(8) {
+        0 => os::compute(time.as_nanos() as u64),
+        1 | 2 => os::sleep(time),
+        3..6 => blocking(|| os::sleep(time)),
+        _ => {}
+    }
+}
+
 /// The caller sleeps until the condition holds: `first` the first time, and twice as long each further time, up to 5 ms.
 pub(crate) fn sleep_until(first: Duration, mut holds: impl FnMut() -> bool) {
     let mut pause = first;

@@ -169,7 +169,7 @@ impl Issuer {
         }
         match self.random.below(10) {
             0..2 => item.cancel(),
-            2 if item.class != Class::Moved => item.cancel_sync(),
+            2 if item.class != Class::Moved => item.cancel_sync(&self.world.broken),
             3..5 if item.class != Class::Moved => {
                 if self.held.len() < 6 {
                     let sync = self.random.one_in(2);
@@ -187,7 +187,7 @@ impl Issuer {
         }
     }
 
-    fn release_one(&mut self) {
+    pub(crate) fn release_one(&mut self) {
         if !self.held.is_empty() {
             let at = self.random.below(self.held.len());
             let held = self.held.swap_remove(at);
@@ -353,6 +353,7 @@ impl Issuer {
     }
 
     fn look(&mut self, queue: &Queue) {
+        self.world.observe();
         match self.random.below(6) {
             0 => drop(self.world.engine.dump().to_string()),
             1 => drop((self.world.engine.stats(), self.world.engine.pool_states())),

@@ -1,7 +1,7 @@
 //! Reusable items of every make, and what their functions do: queue others and themselves, compute, block with and without saying so,
 //! cancel themselves, panic.
 
-use super::bodies::{block, compute};
+use super::bodies::{block, compute, linger};
 use super::broken::quiet_panic;
 use super::embedded::Value;
 use super::library::{DelayedWork, FlushError, Moved, Queued, Work, WorkqueueKind};
@@ -9,10 +9,11 @@ use super::model::{Account, lock};
 use super::os::lock_long;
 use super::raw::RawCell;
 use super::world::{Queue, World};
-use super::{Broken, Random};
+use super::{Broken, Random, os};
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicU64;
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -79,6 +80,10 @@ pub(crate) struct Item {
     pub(super) handle: Handle,
     /// How often it may still requeue itself.
     pub(crate) requeues: AtomicU64,
+    /// Its runs last for up to so many us longer, so that what other threads do falls into them.
+    pub(crate) lingers_us: AtomicU64,
+    /// Its runs are short, most of them.
+    pub(crate) is_brief: AtomicBool,
     /// On an ordered queue: the numbers of the instances that have not run.
     numbers: Mutex<VecDeque<u64>>,
 }
@@ -125,6 +130,8 @@ impl Item {
                     _ => Handle::Delayed(DelayedWork::new(body)),
                 },
                 requeues: AtomicU64::new(0),
+                lingers_us: AtomicU64::new(0),
+                is_brief: AtomicBool::new(false),
                 numbers: Mutex::default(),
             }
         })
@@ -280,7 +287,8 @@ impl Item {
         self.account.remove(removed);
     }
 
-    pub(crate) fn cancel_sync(&self) {
+    pub(crate) fn cancel_sync(&self, broken: &Broken) {
+        let run = self.account.present_run();
         let removed = match &self.handle {
             Handle::Work(work) => work.cancel_sync(),
             Handle::Delayed(work) => work.cancel_sync(),
@@ -288,6 +296,9 @@ impl Item {
             Handle::Embedded(value) => value.cancel_sync(),
         };
         self.account.remove(removed);
+        broken.expect(self.account.runs() >= run, || {
+            format!("{:?}: a cancel that waits has left run {run}", self.class)
+        });
     }
 
     pub(crate) fn flush(&self) {
@@ -432,9 +443,15 @@ impl Item {
         let counted = queue.room.enter(&world.broken, queue.most_active, what);
         let grouped = queue.grouped.as_ref().map(|all| all.enter(&world.broken));
         self.expect_its_turn(queue, &world.broken);
+        if self.is_brief.load(Relaxed) {
+            // Undeclared: a batch stays open.
+            let ns = [0, 100, 100, 100, 100, 100, 3_000, 20_000][random.below(8)];
+            return os::compute(ns);
+        }
         compute(random);
         if queue.may_block() {
             block(world, random);
+            linger(self.lingers_us.load(Relaxed), random);
         }
         let ends = world.ends.load(Relaxed);
         if !ends && random.one_in(8) {

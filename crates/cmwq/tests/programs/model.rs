@@ -57,6 +57,13 @@ impl Account {
         self.runs.load(Acquire)
     }
 
+    /// The number of the run that goes on, or else of the last one: when that has ended there were so many runs, or more.
+    pub(crate) fn present_run(&self) -> u64 {
+        // In this order: a run that begins in between is one more.
+        let ended = self.runs();
+        ended + u64::from(self.is_inside())
+    }
+
     pub(crate) fn is_inside(&self) -> bool {
         self.inside.load(Relaxed)
     }

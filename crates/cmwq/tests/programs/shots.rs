@@ -157,10 +157,12 @@ impl Issuer {
     pub(crate) fn spawn_and_join(&mut self, queue: &Arc<Queue>) {
         // Else so often that there is never a slot.
         let earns_a_slot = self.random.one_in(2);
+        // It has the slot for the last few of them, or for most.
+        let at_once = [20, 80][self.random.below(2)];
         for round in 0..self.random.below(if earns_a_slot { 100 } else { 40 }) {
             // An item that names its CPU is in no caller slot.
             let (value, handle) = self.spawn_numbered(queue, None);
-            if earns_a_slot && round % 24 < 20 {
+            if earns_a_slot && round % (at_once + 4) < at_once {
                 self.join(value, handle);
                 continue;
             }

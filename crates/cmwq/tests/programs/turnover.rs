@@ -6,7 +6,7 @@ use super::library::{DelayedWork, JoinHandle, Work, WorkqueueAttrs, WorkqueueKin
 use super::model::lock;
 use super::world::Queue;
 use super::{Issuer, Random, os};
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -34,6 +34,8 @@ impl Issuer {
         match self.world.seed % 8 {
             0 => self.churn_limits(),
             1 if self.world.queue_count() > 1 => self.change_places(),
+            2 => self.churn_slots(),
+            3 => self.churn_batches(),
             _ => self.churn_pools(),
         }
         os::lag(false);
@@ -54,8 +56,16 @@ impl Issuer {
         let flips = self.random.one_in(2);
         // One item in the program, or they do not meet.
         let at = [0, 2, 6, 7][self.world.seed as usize / 8 % 4];
+        if self.random.one_in(2) {
+            let most_us = [0, 10, 100, 1_000, 4_000][self.random.below(5)];
+            queue.items[at].lingers_us.store(most_us, Relaxed);
+        }
         for _ in 0..2 + self.random.below(16) {
-            os::lag(self.random.one_in(6));
+            os::lag(self.random.one_in(4));
+            if self.random.one_in(2) {
+                // While it is disabled nothing meets anything.
+                self.release_one();
+            }
             if flips {
                 let mut attrs = self.some_attrs();
                 attrs.nice = self.random.below(5) as i32 - 5;
@@ -63,17 +73,86 @@ impl Issuer {
                 // They wait for a worker of the new pool.
                 self.queue_item(&queue, at);
                 self.spawn(&queue);
-                self.flush_or_pause(&queue);
+                match self.random.one_in(4) {
+                    true => self.handle_item(&queue, at),
+                    false => self.flush_or_pause(&queue),
+                }
             } else {
                 match self.random.below(16) {
                     0 => self.flush_or_pause(&queue),
                     1 | 2 => self.spawn(&queue),
                     3 => self.spawn_and_join(&queue),
+                    4..8 if queue.in_order() => self.spawn(&queue),
                     _ => self.handle_item(&queue, at),
                 }
                 if self.random.one_in(2) {
+                    // Those that have waited for one run would all queue the next at its end.
+                    self.pause();
+                }
+                if self.random.one_in(2) {
+                    // What is claimed and on no list yet stays so for longer than the run lasts.
+                    os::lag(self.random.one_in(2));
                     self.queue_item(&queue, at);
                 }
+            }
+        }
+    }
+
+    /// Threads spawn on one queue and join at once, for which they have caller slots, while another does what closes those.
+    fn churn_slots(&mut self) {
+        let fits = |queue: &Arc<Queue>| {
+            queue.kind == WorkqueueKind::Unbound && !queue.runners.workers_only
+        };
+        let mut queues = (0..self.world.queue_count()).map(|which| self.world.queue(which));
+        let Some(queue) = queues.find(fits) else {
+            return self.replace_by(0, 0);
+        };
+        for _ in 0..1 + self.random.below(4) {
+            // Only threads of such pools have slots.
+            let attrs = WorkqueueAttrs {
+                nice: 0,
+                affinity_strict: false,
+                ..self.some_attrs()
+            };
+            let limit = 1 + self.random.below(queue.max_active);
+            let time = Duration::from_micros(self.random.below(200) as u64);
+            let (changed, what) = (queue.clone(), self.random.below(3));
+            let broken = self.world.broken.clone();
+            // It waits for no item: items wait for the helper's.
+            let change = move || {
+                blocking(|| os::sleep(time));
+                let done = match what {
+                    0 => changed.wq.set_max_active(limit).is_ok(),
+                    _ => changed.wq.apply_attrs(attrs).is_ok(),
+                };
+                broken.expect(done, || format!("{}: refused a change", changed.name));
+            };
+            let other = self.world.helper.spawn(change);
+            self.spawn_and_join(&queue);
+            other.join().expect("it does not panic");
+        }
+    }
+
+    /// A few items come again and again, so short that workers take several at once, and no thread waits for any: that would end the batches.
+    fn churn_batches(&mut self) {
+        let fits = |queue: &Arc<Queue>| {
+            queue.kind == WorkqueueKind::Unbound && queue.max_active > 2 && queue.grouped.is_none()
+        };
+        let mut queues = (0..self.world.queue_count()).map(|which| self.world.queue(which));
+        let Some(queue) = queues.find(fits) else {
+            return self.replace_by(0, 0);
+        };
+        let all_at_once: Vec<usize> = (0..queue.items.len())
+            .filter(|&at| !queue.items[at].class.is_delayed())
+            .collect();
+        for &at in &all_at_once {
+            queue.items[at].is_brief.store(true, Relaxed);
+        }
+        for _ in 0..20 + self.random.below(200) {
+            let at = all_at_once[self.random.below(all_at_once.len())];
+            match self.random.below(32) {
+                0 => os::sleep(Duration::from_micros(self.random.below(20) as u64)),
+                _ => self.queue_item(&queue, at),
             }
         }
     }
@@ -84,6 +163,11 @@ impl Issuer {
             queue.wq.flush().expect("not from an item of the queue");
             return self.check_mine(queue, "flush");
         }
+        self.pause();
+    }
+
+    /// As long as threads that lag need for a few steps.
+    fn pause(&mut self) {
         let most_us = [10, 100, 1_000][self.random.below(3)];
         os::sleep(Duration::from_micros(self.random.below(most_us) as u64));
     }

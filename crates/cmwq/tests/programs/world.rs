@@ -4,10 +4,12 @@ use super::completions::Cq;
 use super::grouped::Grouped;
 use super::items::{Class, Item};
 use super::library::affinity::AffinityScope;
+use super::library::observe::Recording;
 use super::library::{
     Engine, Error, WQ_MAX_ACTIVE, Work, Workqueue, WorkqueueBuilder, WorkqueueKind,
 };
 use super::model::{Account, Room, Shots, Waiting, lock};
+use super::os::lock_long;
 use super::threads::{Doing, Own, Runners};
 use super::{Broken, Random, os};
 use std::collections::BTreeMap;
@@ -193,6 +195,8 @@ pub(crate) struct World {
     pub(crate) doing: Arc<Doing>,
     pub(crate) own: Arc<Own>,
     pub(crate) seed: u64,
+    /// In one of eight worlds: what is recorded, at times.
+    recording: Option<Mutex<Option<Recording>>>,
     /// A completion queue that all issuers own.
     pub(crate) shared: Cq,
     pub(crate) ledgers: Arc<Mutex<Vec<Ledger>>>,
@@ -244,6 +248,9 @@ impl World {
                 own: own.clone(),
                 seed: settings.seed,
                 ends: AtomicBool::new(false),
+                recording: Random::new(settings.seed ^ 0x7ace)
+                    .one_in(8)
+                    .then(|| Mutex::new(Recording::begin(64))),
                 graveyard: Mutex::default(),
                 ledgers: known.ledgers.clone(),
                 engine: engine.clone(),
@@ -265,6 +272,21 @@ impl World {
 
     pub(crate) fn some_cpu(&self, random: &mut Random) -> usize {
         self.cpus[random.below(self.cpus.len())]
+    }
+
+    /// Events are recorded from now on, or no longer.
+    pub(crate) fn observe(&self) {
+        let Some(recording) = &self.recording else {
+            return;
+        };
+        let mut recording = lock_long(recording);
+        *recording = match recording.take() {
+            Some(running) => {
+                drop(running.take());
+                None
+            }
+            None => Recording::begin(64),
+        };
     }
 
     /// Drops a reference of a queue without waiting for its end.

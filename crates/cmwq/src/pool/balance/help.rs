@@ -7,6 +7,7 @@
 use crate::pool::state::group::{Group, Thief};
 use crate::pool::state::pool::{Inner, Pool};
 use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicBool;
 use std::sync::{Arc, Weak};
 
 impl Group<Pool> {
@@ -29,6 +30,7 @@ impl Group<Pool> {
 pub(in crate::pool) struct Neighbours {
     version: u64,
     nearest_first: Vec<Weak<Pool>>,
+    wants: Vec<Arc<AtomicBool>>,
 }
 
 impl Neighbours {
@@ -36,21 +38,29 @@ impl Neighbours {
         Neighbours {
             version: 0,
             nearest_first: Vec::new(),
+            wants: Vec::new(),
         }
     }
 
     pub(in crate::pool) fn of(&mut self, pool: &Pool) -> &[Weak<Pool>] {
         let version = pool.group.version.load(Ordering::Acquire);
         if version != self.version {
-            self.nearest_first = pool
-                .group
-                .neighbours_of(pool)
+            let neighbours = pool.group.neighbours_of(pool);
+            self.nearest_first = neighbours.iter().map(Arc::downgrade).collect();
+            self.wants = neighbours
                 .iter()
-                .map(Arc::downgrade)
+                .map(|one| one.help_wanted.clone())
                 .collect();
             self.version = version;
         }
         &self.nearest_first
+    }
+
+    /// Whether one of them wants help, or there may be others by now. The shared counter also counts pools that are no neighbours: their pods overlap. Under
+    /// a pool's lock, where no pool may be dropped.
+    pub(in crate::pool) fn want_help(&self, pool: &Pool) -> bool {
+        pool.group.version.load(Ordering::Acquire) != self.version
+            || self.wants.iter().any(|wants| wants.load(Ordering::Relaxed))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::pool::state::standstill::Standstill;
 use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::Slab;
 use crate::pool::wake::crowding::Crowding;
-use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
+use crate::sys::atomic::plain::AtomicI32;
 use crate::sys::brief_spin::BriefSpin;
 use crate::sys::fork;
 use crate::sys::map::HashMap;
@@ -87,7 +87,7 @@ impl Pool {
             pending_wakeups: CachePadded::default(),
             helper,
             group,
-            help_wanted: AtomicBool::new(false),
+            help_wanted: Arc::default(),
         });
         // Settles: an empty pool makes the first issuer ask for a worker.
         drop(pool.lock());

@@ -30,6 +30,11 @@ impl Stealing {
             size: Size::new(pool.attrs.batch),
         }
     }
+
+    /// Whether there is a victim.
+    pub(in crate::pool) fn finds(&self, pool: &Pool) -> bool {
+        pool.neighbours_want_help() && self.neighbours.want_help(pool)
+    }
 }
 
 impl Pool {
@@ -183,6 +188,22 @@ mod tests {
             assert_eq!(*ran.lock(), [2]);
             stubs::run_all(&other);
         });
+    }
+
+    /// Their pods overlap: it would never find anything there, and never sleep.
+    #[test]
+    fn a_worker_sleeps_though_a_pool_that_is_no_neighbour_wants_help() {
+        let group = Group::new();
+        let [one] = pods(&group, [(1, 0)]);
+        let both = stubs::pool_on(&group, 2, &[0, 1]);
+        both.set_help_wanted(true);
+        one.start_worker().expect("a thread");
+        stubs::eventually(|| one.lock().idle().len() == 1);
+        let mut guard = one.lock();
+        guard.dying = true;
+        guard.wake_idle();
+        drop(guard);
+        stubs::eventually(|| one.lock().workers.len() == 0);
     }
 
     #[test]

@@ -178,12 +178,14 @@ impl Pool {
         Ran::One { run, panicked }
     }
 
-    /// Spins on the inbox for as long as has paid off lately. `expects_one`: the worker took a single item last.
-    fn wait_awake(&self, expects_one: bool) {
+    /// Spins on the inbox for as long as has paid off lately. `expects_one`: the worker took a single item last. `for_a_steal`: no pool wants help that it
+    /// has no part in.
+    fn wait_awake(&self, expects_one: bool, for_a_steal: bool) {
         // The next issuer need not call a worker.
         self.inbox.drop_notify();
         // A cheap poll sees an item sooner: each case has its own loop.
-        let found = match (self.attrs.params.slots.is_limited(), self.steals()) {
+        let steals = for_a_steal && self.steals();
+        let found = match (self.attrs.params.slots.is_limited(), steals) {
             (true, _) => self.spin_unless_slots_are_wanted(),
             (false, true) => self.spin_for_work_or_a_steal(),
             (false, false) => self.spin_budget.wait(|| self.inbox.has_news()),
@@ -311,7 +313,8 @@ impl<'p> Worker<'p> {
         let yields_slot = guard.others_want_slots();
         pool.inbox.none_accepted();
         drop(guard);
-        if pool.neighbours_want_help() {
+        let wanted = pool.neighbours_want_help();
+        if wanted {
             pool.attrs.params.cpu_budget.keep();
             if help::away(pool, self.id, || pool.steal(&mut self.stealing)) {
                 return (true, pool.lock_beside_batches());
@@ -319,11 +322,11 @@ impl<'p> Worker<'p> {
         }
         if alone && !yields_slot {
             pool.helper.woke();
-            pool.wait_awake(self.took_one);
+            pool.wait_awake(self.took_one, !wanted);
         }
         let guard = pool.lock_beside_batches();
         // The lock was free meanwhile, so check again.
-        let finds_work = pool.has_waiting(&guard) || pool.neighbours_want_help();
+        let finds_work = pool.has_waiting(&guard) || self.stealing.finds(pool);
         let found = guard.dying || (guard.running() < guard.target() && finds_work);
         (found, guard)
     }

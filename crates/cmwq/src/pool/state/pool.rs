@@ -129,7 +129,7 @@ pub(crate) struct Pool {
     pub(in crate::pool) helper: Arc<dyn Helper>,
     pub(in crate::pool) group: Arc<Group<Pool>>,
     /// More waits here than this pod's CPUs will soon run: set by the monitor, read by idle neighbours.
-    pub(in crate::pool) help_wanted: AtomicBool,
+    pub(in crate::pool) help_wanted: Arc<AtomicBool>,
 }
 
 /// What the pool's lock guards.
