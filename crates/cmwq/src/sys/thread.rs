@@ -67,8 +67,7 @@ fn start(
     // The kernel keeps 15 bytes of a name; std would cut it as well, but at any byte.
     let mut thread = std::thread::Builder::new().name(cut(name).to_owned());
     if let Some(bytes) = stack_size {
-        // std panics at sizes that overflow when they are rounded up. No address space has room for this one either: an error.
-        thread = thread.stack_size(bytes.min(1 << 56));
+        thread = thread.stack_size(bytes);
     }
     thread.spawn(main)
 }

@@ -268,23 +268,6 @@ fn stacks_are_as_large_as_was_said() {
 }
 
 #[test]
-fn stacks_that_no_memory_has_room_for_are_as_if_there_could_be_no_thread() {
-    for size in [usize::MAX, usize::MAX - 4095, 1 << 62, 1 << 47] {
-        let threads = WorkerThreads::new().stack_size(size);
-        let engine = engine_builder("l3:1 core:1 pu:1")
-            .worker_threads(threads)
-            .build()
-            .unwrap();
-        let _deadline = Deadline::new("stacks", &engine);
-        let wq = engine.workqueue("t").build().unwrap();
-        // Run by the thread that waits.
-        assert_eq!(wq.spawn(|| 1).join().ok(), Some(1), "{size}");
-        let reclaim = engine.workqueue("r").mem_reclaim().build();
-        assert!(matches!(reclaim, Err(Error::Thread(_))), "{size}");
-    }
-}
-
-#[test]
 fn a_wrong_format_is_refused() {
     let wrong = || WorkerThreads::new().name("worker %d");
     let refused = |error: Error| matches!(error, Error::ThreadName(name) if name == "worker %d");
