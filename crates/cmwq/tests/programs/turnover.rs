@@ -62,8 +62,8 @@ impl Issuer {
         }
         for _ in 0..2 + self.random.below(16) {
             os::lag(self.random.one_in(4));
-            if self.random.one_in(2) {
-                // While it is disabled nothing meets anything.
+            if self.random.one_in(8) {
+                // While it is disabled hardly anything meets.
                 self.release_one();
             }
             if flips {
