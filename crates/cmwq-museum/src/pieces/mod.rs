@@ -40,7 +40,7 @@ const fn known(name: &'static str, what: &'static str, edits: &'static [Edit]) -
         known: true,
         what,
         faults: "all",
-        budget: 2000,
+        budget: 10_000,
         edits,
     }
 }
@@ -51,7 +51,7 @@ const fn line(name: &'static str, what: &'static str, edits: &'static [Edit]) ->
         known: false,
         what,
         faults: "all",
-        budget: 2000,
+        budget: 10_000,
         edits,
     }
 }
