@@ -83,9 +83,10 @@ static void run_call(struct work_struct *work)
 	spin_lock_irqsave(&runner_lock, flags);
 	list_del_init(&call->domain_list);
 	list_del_init(&call->global_list);
+	/* Under the lock: a waiter that finds the lists empty finds no call counted. */
+	atomic_dec(&nr_calls);
 	spin_unlock_irqrestore(&runner_lock, flags);
 	kfree(call);
-	atomic_dec(&nr_calls);
 	wake_up(&call_done);
 }
 
