@@ -32,9 +32,8 @@ const MAX_PAUSE_NS: f64 = 250_000_000.0;
 const CALM: f64 = 0.125;
 /// The system charges running threads at its ticks, 4 ms apart.
 const TICK_US: f64 = 4_000.0;
-/// The part of the quota that is left over: at first; at least; and at most, when the system throttles the process nevertheless. It hands a quota out in
-/// slices of 5 ms, and of what lies on one CPU others have nothing.
-const SLACK: f64 = 0.01;
+/// The part of the quota that is left over: at first and at least; and at most, when the system throttles the process nevertheless. It hands a quota out
+/// in slices of 5 ms, and of what lies on one CPU others have nothing.
 const MIN_SLACK: f64 = 0.0025;
 const MAX_SLACK: f64 = 0.0625;
 
@@ -72,7 +71,7 @@ impl Bucket {
     fn new(share: Share, now_ns: u64, used_ns: u64) -> Self {
         Bucket {
             share,
-            slack: SLACK,
+            slack: MIN_SLACK,
             level_ns: 0.0,
             at_ns: now_ns,
             used_ns,
