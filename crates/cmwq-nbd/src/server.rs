@@ -179,6 +179,16 @@ fn connect_at_once(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
+/// The queues that a server works with.
+#[derive(Debug)]
+pub struct Queues {
+    /// Carries out each request as an item. None of them waits for a client.
+    pub requests: Workqueue,
+    /// Sends the replies that clients do not take at once: an item for each such client, which waits for it. Of `max_active` clients
+    /// that never read, others wait that read slowly.
+    pub replies: Workqueue,
+}
+
 /// A server. Dropping it stops it: nothing is accepted any more, requests in flight are answered, and the store is synced.
 pub struct Server {
     /// Dropped before the listener, so that its inode is no other file's, and not with the last client's thread, which may outlive
@@ -191,7 +201,7 @@ pub struct Server {
 
 struct Shared {
     export: Arc<Export>,
-    queue: Workqueue,
+    queues: Arc<Queues>,
     listener: Listener,
     max_clients: usize,
     clients: Mutex<Clients>,
@@ -208,14 +218,14 @@ struct Clients {
 }
 
 impl Server {
-    /// Listens at `endpoint` and serves `export`, each request as an item of `queue`. At most `max_clients` are connected at a
+    /// Listens at `endpoint` and serves `export`, each request as an item. At most `max_clients` are connected at a
     /// time; more are turned away.
     ///
     /// # Errors
     /// The system's: an address that cannot be had.
     pub fn start(
         export: Arc<Export>,
-        queue: Workqueue,
+        queues: Queues,
         endpoint: &Endpoint,
         max_clients: usize,
     ) -> io::Result<Server> {
@@ -224,7 +234,7 @@ impl Server {
         let uri = listener.uri()?;
         let shared = Arc::new(Shared {
             export,
-            queue,
+            queues: Arc::new(queues),
             listener,
             max_clients,
             clients: Mutex::default(),
@@ -249,7 +259,7 @@ impl Server {
 
     /// The queue that carries the requests out.
     pub fn queue(&self) -> &Workqueue {
-        &self.shared.queue
+        &self.shared.queues.requests
     }
 
     /// Clients that are connected.
@@ -371,8 +381,8 @@ impl Shared {
         let mut input = Input::new();
         let served = self.handshake(&socket, &mut input).and_then(|session| {
             session.map_or(Ok(()), |session| {
-                let export = self.export.clone();
-                connection::serve(socket, &mut input, export, session, &self.queue)
+                let (export, queues) = (self.export.clone(), self.queues.clone());
+                connection::serve(socket, &mut input, export, session, queues)
             })
         });
         if let Err(error) = served {
