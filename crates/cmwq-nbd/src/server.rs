@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cmwq::Workqueue;
 use rustix::fs::Mode;
@@ -23,6 +23,7 @@ use crate::connection;
 use crate::export::Export;
 use crate::inherited::{Inherited, unix_uri};
 use crate::negotiate::negotiate;
+use crate::note::{LastNote, note};
 use crate::scheduling::do_not_preempt;
 use crate::socket::Input;
 use crate::store::wait_for_lock;
@@ -316,6 +317,7 @@ impl Shared {
     }
 
     fn accept_all(self: Arc<Self>) {
+        let mut noted = LastNote::default();
         loop {
             let accepted = self.listener.accept();
             if self.clients().stopping {
@@ -330,7 +332,10 @@ impl Shared {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     // Usually out of descriptors: wait until one is free.
-                    note(&format!("cannot accept a client: {error}"));
+                    let message = format!("cannot accept a client: {error}");
+                    if noted.is_news(&message, Instant::now()) {
+                        note(&message);
+                    }
                     let clients = self.clients();
                     let _ = self.gone.wait_timeout(clients, Duration::from_millis(100));
                 }
@@ -445,13 +450,6 @@ fn is_end(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
     )
-}
-
-/// A line on standard error, in one piece.
-fn note(message: &str) {
-    use std::io::Write;
-    // Without standard error there is no way to report anything.
-    let _ = io::stderr().write_all(format!("cmwq-nbd: {message}\n").as_bytes());
 }
 
 #[cfg(test)]
