@@ -102,7 +102,8 @@ fn hung_when_asked_after(wait: Duration) -> u64 {
     let dump = engine.dump().to_string();
     door.open.complete();
     wq.flush().unwrap();
-    assert!(hung <= most, "{hung} of {most} ns");
+    // By the coarse clock, whose ticks are 10 ms apart at most.
+    assert!(hung <= most + 10_000_000, "{hung} of {most} ns");
     assert!(hung == 0 || dump.contains(" hung="), "{dump}");
     hung
 }
