@@ -6,80 +6,29 @@
 
 use crate::call::{Wrong, abi};
 use crate::system;
-use crate::task::{self, Task};
+use crate::task;
 use cmwq::{Queued, RawWork};
-use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 static PERIOD: AtomicU64 = AtomicU64::new(1);
 
-/// A task that is enrolled: it stays valid until it is discharged, under the same lock.
-struct Enrolled(NonNull<Task>);
-
-// SAFETY: others only look at its atomics.
-unsafe impl Send for Enrolled {}
-
-static READERS: Mutex<Vec<Enrolled>> = Mutex::new(Vec::new());
-
-fn readers() -> MutexGuard<'static, Vec<Enrolled>> {
-    READERS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// From now on grace periods wait for this thread's sections.
-pub(crate) fn enrol(task: NonNull<Task>) {
-    watch_forks();
-    readers().push(Enrolled(task));
-}
-
-pub(crate) fn discharge(task: *mut Task) {
-    readers().retain(|enrolled| enrolled.0.as_ptr() != task);
-}
-
-/// In a fork's child only the calling thread is left, and no thread holds the lock, since it was taken for the fork.
+/// The child of a fork has callbacks of its own.
 fn watch_forks() {
-    static HELD: AtomicPtr<MutexGuard<'static, Vec<Enrolled>>> =
-        AtomicPtr::new(std::ptr::null_mut());
     static WATCHED: AtomicBool = AtomicBool::new(false);
-    fn release() -> Option<Box<MutexGuard<'static, Vec<Enrolled>>>> {
-        let held = HELD.swap(std::ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: `before` has put it there, and the swap gives it to one.
-        (!held.is_null()).then(|| unsafe { Box::from_raw(held) })
-    }
-    thread_local! {
-        /// The thread forks. The handlers may be registered more than once: the first call counts.
-        static FORKS: Cell<bool> = const { Cell::new(false) };
-    }
-    extern "C" fn before() {
-        if !FORKS.replace(true) {
-            HELD.store(Box::into_raw(Box::new(readers())), Ordering::Release);
-        }
-    }
-    extern "C" fn in_parent() {
-        if FORKS.replace(false) {
-            drop(release());
-        }
-    }
+    // May be registered more than once.
     extern "C" fn in_child() {
-        if !FORKS.replace(false) {
-            return;
-        }
-        if let Some(mut readers) = release() {
-            readers.retain(|enrolled| enrolled.0.as_ptr() == task::own());
-        }
-        task::forked();
         // What waited was the parent's. Its item may stay pending for ever; the child has one of its own.
         WAITING.store(std::ptr::null_mut(), Ordering::Release);
         let own = Box::leak(Box::new(RawWork::new(run_callbacks)));
         OF_CHILD.store(own, Ordering::Release);
     }
-    // Set only when it is true: a thread that finds it set relies on the handlers.
+    // Set only when it is true: a thread that finds it set relies on the handler.
     if !WATCHED.load(Ordering::Acquire) {
-        // SAFETY: the handlers hold a lock over the fork and do nothing else.
+        // SAFETY: the handler allocates, which glibc and musl permit there.
         unsafe {
-            libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child));
+            libc::pthread_atfork(None, None, Some(in_child));
         }
         WATCHED.store(true, Ordering::Release);
     }
@@ -92,11 +41,8 @@ fn synchronize() {
     fence(Ordering::SeqCst);
     let mut pause = Duration::from_micros(5);
     loop {
-        let waits = readers().iter().any(|enrolled| {
-            // SAFETY: enrolled, and the lock is held.
-            let began = unsafe { enrolled.0.as_ref() }
-                .rcu_began
-                .load(Ordering::SeqCst);
+        let waits = task::any(|task| {
+            let began = task.rcu_began.load(Ordering::SeqCst);
             began != 0 && began < period
         });
         if !waits {

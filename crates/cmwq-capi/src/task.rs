@@ -6,7 +6,10 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering,
+};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// `struct cmwq_task`: a thread, as others know it. It outlives the thread while there are references.
 #[repr(C)]
@@ -44,14 +47,9 @@ thread_local! {
     static OWN: Cell<*mut Task> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// The calling thread's, if it has one.
-pub(crate) fn own() -> *mut Task {
-    OWN.get()
-}
-
 /// The calling thread's.
 pub(crate) fn current() -> NonNull<Task> {
-    NonNull::new(own()).unwrap_or_else(begin)
+    NonNull::new(OWN.get()).unwrap_or_else(begin)
 }
 
 fn own_tid() -> c_int {
@@ -59,11 +57,70 @@ fn own_tid() -> c_int {
     unsafe { libc::gettid() }
 }
 
-/// The calling thread has forked, and this is the child.
-pub(crate) fn forked() {
-    // SAFETY: the thread's own, if it has one.
-    if let Some(task) = unsafe { own().as_ref() } {
-        task.pid.store(own_tid(), Ordering::Relaxed);
+/// A task on the list of all: it stays valid until it is taken off, under the same lock.
+struct Listed(NonNull<Task>);
+
+// SAFETY: others only look at its atomics.
+unsafe impl Send for Listed {}
+
+/// The tasks of all threads.
+static ALL: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
+
+fn all() -> MutexGuard<'static, Vec<Listed>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether any thread's task is so.
+pub(crate) fn any(is_so: impl Fn(&Task) -> bool) -> bool {
+    // SAFETY: listed, and the lock is held.
+    all()
+        .iter()
+        .any(|listed| is_so(unsafe { listed.0.as_ref() }))
+}
+
+/// In a fork's child only the calling thread is left, and no thread holds the lock, since it was taken for the fork.
+fn watch_forks() {
+    static HELD: AtomicPtr<MutexGuard<'static, Vec<Listed>>> = AtomicPtr::new(std::ptr::null_mut());
+    static WATCHED: AtomicBool = AtomicBool::new(false);
+    fn release() -> Option<Box<MutexGuard<'static, Vec<Listed>>>> {
+        let held = HELD.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: `before` has put it there, and the swap gives it to one.
+        (!held.is_null()).then(|| unsafe { Box::from_raw(held) })
+    }
+    thread_local! {
+        /// The thread forks. The handlers may be registered more than once: the first call counts.
+        static FORKS: Cell<bool> = const { Cell::new(false) };
+    }
+    extern "C" fn before() {
+        if !FORKS.replace(true) {
+            HELD.store(Box::into_raw(Box::new(all())), Ordering::Release);
+        }
+    }
+    extern "C" fn in_parent() {
+        if FORKS.replace(false) {
+            drop(release());
+        }
+    }
+    extern "C" fn in_child() {
+        if !FORKS.replace(false) {
+            return;
+        }
+        let own = OWN.get();
+        if let Some(mut all) = release() {
+            all.retain(|listed| listed.0.as_ptr() == own);
+        }
+        // SAFETY: the thread's own, if it has one.
+        if let Some(task) = unsafe { own.as_ref() } {
+            task.pid.store(own_tid(), Ordering::Relaxed);
+        }
+    }
+    // Set only when it is true: a thread that finds it set relies on the handlers.
+    if !WATCHED.load(Ordering::Acquire) {
+        // SAFETY: the handlers hold a lock over the fork and do nothing else.
+        unsafe {
+            libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child));
+        }
+        WATCHED.store(true, Ordering::Release);
     }
 }
 
@@ -105,7 +162,8 @@ fn begin() -> NonNull<Task> {
     });
     let task = NonNull::from(Box::leak(task));
     OWN.set(task.as_ptr());
-    crate::rcu::enrol(task);
+    watch_forks();
+    all().push(Listed(task));
     // SAFETY: the key is valid for ever.
     unsafe { libc::pthread_setspecific(key, task.as_ptr().cast()) };
     task
@@ -114,7 +172,7 @@ fn begin() -> NonNull<Task> {
 /// The thread ends, and gives back its reference. If the destructor of another key needs a task afterwards, this is called again for that one.
 extern "C" fn end(task: *mut c_void) {
     OWN.set(std::ptr::null_mut());
-    crate::rcu::discharge(task.cast());
+    all().retain(|listed| listed.0.as_ptr() != task.cast());
     // SAFETY: the thread's own reference.
     unsafe { put(task.cast()) };
 }

@@ -3,7 +3,8 @@
 //! The reader takes a slot for each request, fills it in, and queues the slot's work item. The item is made once, with the
 //! connection, and queued again for each request that gets its slot. The worker that runs it sends the reply and frees the
 //! slot. Short requests for memory take less time than the wake-up of a worker: the reader carries them out itself, unless it
-//! has more of them than it keeps up with.
+//! has more of them than it keeps up with. Neither waits for the client: what its socket does not take is sent by an item of another
+//! queue, so that clients that read slowly use up none of what the queue of the requests allows at a time.
 //!
 //! With io_uring the item ends when the transfer is submitted, and is queued again when the transfer is done, as dm-crypt's
 //! items are around the disk. A client that reads no replies fills all slots, and then the reader stops reading from it.
@@ -15,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope};
 
-use cmwq::{Work, Workqueue};
+use cmwq::{EmbeddedWork, Work, Workqueue};
 
 use crate::export::{Data, Export, Next};
 use crate::negotiate::Session;
@@ -24,7 +25,8 @@ use crate::protocol::{Error, Limits, Operation, ReplyHeader, Request, command};
 use crate::reply::{Batch, Client, MAX_BATCH, Payload, Replies, Reply};
 use crate::ring::{Action, Ended, Ring, Transfer};
 use crate::scheduling::block_signals;
-use crate::socket::{Full, Input};
+use crate::server::Queues;
+use crate::socket::Input;
 
 /// Requests of at most this length are short.
 const SHORT: u32 = 8 << 10;
@@ -39,6 +41,9 @@ struct Connection {
     jobs: Box<[Mutex<Option<Job>>]>,
     pool: Pool,
     replies: Replies,
+    queues: Arc<Queues>,
+    /// Sends what the socket did not take, on the queue of the replies.
+    sender: EmbeddedWork<Connection>,
     /// Reads and writes the file, if by io_uring.
     ring: Option<Ring>,
 }
@@ -64,7 +69,7 @@ pub(crate) fn serve(
     input: &mut Input,
     export: Arc<Export>,
     session: Session,
-    queue: &Workqueue,
+    queues: Arc<Queues>,
 ) -> io::Result<()> {
     let ring = export.ring(SLOTS)?;
     let connection = Arc::new(Connection {
@@ -75,19 +80,16 @@ pub(crate) fn serve(
         jobs: (0..SLOTS).map(|_| Mutex::new(None)).collect(),
         pool: Pool::new(),
         replies: Replies::new(),
+        queues,
+        sender: EmbeddedWork::new(|connection: Arc<Connection>| connection.send_due()),
     });
+    let queue = &connection.queues.requests;
     let items: Vec<Work> = (0..SLOTS)
         .map(|slot| {
             let connection = connection.clone();
-            Work::new(move || {
-                connection.run(slot as u16, Full::Wait);
-            })
+            Work::new(move || connection.run(slot as u16))
         })
         .collect();
-    let sender = {
-        let connection = connection.clone();
-        Work::new(move || connection.send_due())
-    };
     std::thread::scope(|scope| {
         let _in_flight = InFlight::begin(scope, &connection, &items, queue)?;
         let mut reader = Reader {
@@ -96,7 +98,6 @@ pub(crate) fn serve(
                 .export
                 .limits(session.structured, session.block_status),
             items: &items,
-            sender: &sender,
             queue,
             carries_out: carries_out_short(&connection.export, queue),
             short: Vec::with_capacity(MAX_BATCH),
@@ -125,7 +126,7 @@ struct InFlight<'a>(&'a Connection);
 impl<'scope> InFlight<'scope> {
     fn begin(
         scope: &'scope Scope<'scope, '_>,
-        connection: &'scope Connection,
+        connection: &'scope Arc<Connection>,
         items: &'scope [Work],
         queue: &'scope Workqueue,
     ) -> io::Result<Self> {
@@ -137,7 +138,7 @@ impl<'scope> InFlight<'scope> {
                     connection.take_back(slot, ended);
                     if !queue.queue(&items[usize::from(slot)]).is_accepted() {
                         // The queue is being destroyed: finished here.
-                        connection.run(slot, Full::Wait);
+                        connection.run(slot);
                     }
                 });
             })?;
@@ -156,12 +157,10 @@ impl Drop for InFlight<'_> {
 }
 
 struct Reader<'a> {
-    connection: &'a Connection,
+    connection: &'a Arc<Connection>,
     limits: Limits,
     /// By slot.
     items: &'a [Work],
-    /// Sends replies that the reader would have to wait with.
-    sender: &'a Work,
     queue: &'a Workqueue,
     /// Whether the reader carries out short requests.
     carries_out: bool,
@@ -294,13 +293,8 @@ impl Reader<'_> {
         }
         self.long.clear();
         connection.open_batch(&self.short);
-        let mut is_sent = true;
         for slot in self.short.drain(..) {
-            is_sent &= connection.run(slot, Full::Return);
-        }
-        // The reader goes on reading: the client may send before it takes its replies.
-        if !is_sent && !self.queue.queue(self.sender).will_run() {
-            connection.send_due();
+            connection.run(slot);
         }
     }
 }
@@ -330,17 +324,17 @@ impl Connection {
         }
     }
 
-    /// Carries out, or goes on with, the request of a slot. `false`: there are replies to send, and the socket is [full](Full::Return).
-    fn run(&self, slot: u16, full: Full) -> bool {
+    /// Carries out, or goes on with, the request of a slot.
+    fn run(self: &Arc<Self>, slot: u16) {
         let Some(mut job) = self.job(slot).take() else {
-            return true;
+            return;
         };
         // The request is answered also after a panic.
         let advance = || self.advance(&mut job);
         match catch_unwind(AssertUnwindSafe(advance)).unwrap_or(Err(Error::Io)) {
-            Ok(Next::Transfer(action)) => self.transfer(slot, job, action, full),
-            Ok(Next::Answer(data)) => self.answer(slot, job, Ok(data), full),
-            Err(error) => self.answer(slot, job, Err(error), full),
+            Ok(Next::Transfer(action)) => self.transfer(slot, job, action),
+            Ok(Next::Answer(data)) => self.answer(slot, job, Ok(data)),
+            Err(error) => self.answer(slot, job, Err(error)),
         }
     }
 
@@ -378,7 +372,7 @@ impl Connection {
     }
 
     /// Gives a request's range and buffer to the ring.
-    fn transfer(&self, slot: u16, mut job: Job, action: Action, full: Full) -> bool {
+    fn transfer(self: &Arc<Self>, slot: u16, mut job: Job, action: Action) {
         let Request { offset, length, .. } = job.request;
         let transfer = match (action, &self.ring) {
             (Action::Sync, Some(_)) => Some(Transfer::sync()),
@@ -389,12 +383,11 @@ impl Connection {
             (_, None) => None,
         };
         let (Some(ring), Some(transfer)) = (&self.ring, transfer) else {
-            return self.answer(slot, job, Err(Error::Io), full);
+            return self.answer(slot, job, Err(Error::Io));
         };
         // First: the transfer may end at once.
         *self.job(slot) = Some(job);
         ring.submit(slot, transfer);
-        true
     }
 
     /// Takes a finished transfer back from the ring.
@@ -405,13 +398,13 @@ impl Connection {
         }
     }
 
-    fn refuse(&self, slot: u16) {
+    fn refuse(self: &Arc<Self>, slot: u16) {
         if let Some(job) = self.job(slot).take() {
-            self.answer(slot, job, Err(Error::Shutdown), Full::Wait);
+            self.answer(slot, job, Err(Error::Shutdown));
         }
     }
 
-    fn answer(&self, slot: u16, job: Job, result: Result<Data, Error>, full: Full) -> bool {
+    fn answer(self: &Arc<Self>, slot: u16, job: Job, result: Result<Data, Error>) {
         let Request {
             command,
             cookie,
@@ -436,7 +429,15 @@ impl Connection {
             slot,
             buffer: job.buffer,
         };
-        self.replies.finish(reply, job.batch, full, &self.client())
+        let is_sent = self.replies.finish(reply, job.batch, &self.client());
+        // The reader goes on reading, since the client may send before it takes its replies, and workers go on with other clients'.
+        if !is_sent {
+            let replies = &self.queues.replies;
+            let queued = replies.queue_embedded(self, |connection| &connection.sender);
+            if !queued.will_run() {
+                self.send_due();
+            }
+        }
     }
 
     fn send_due(&self) {

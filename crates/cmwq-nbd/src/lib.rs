@@ -11,6 +11,7 @@ pub mod export;
 mod inherited;
 pub mod key;
 mod negotiate;
+mod note;
 mod pool;
 pub mod protocol;
 mod reply;

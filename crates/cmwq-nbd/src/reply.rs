@@ -151,9 +151,9 @@ impl Replies {
         }
     }
 
-    /// Takes the reply of a finished request, and sends what is due. `false`: the socket is [full](Full::Return), and some
-    /// thread must call [`send_due`](Self::send_due) and wait.
-    pub(crate) fn finish(&self, reply: Reply, batch: Batch, full: Full, to: &Client<'_>) -> bool {
+    /// Takes the reply of a finished request, and sends what is due and what the socket takes. `false`: it is full, and some thread
+    /// must call [`send_due`](Self::send_due) and wait.
+    pub(crate) fn finish(&self, reply: Reply, batch: Batch, to: &Client<'_>) -> bool {
         let mut state = self.lock();
         let ends_batch = match state.unfinished.get_mut(usize::from(batch.0)) {
             Some(left) => {
@@ -162,13 +162,12 @@ impl Replies {
             }
             None => true,
         };
-        // The reader, which does not wait, runs no item.
-        let running = (full == Full::Wait).then_some(reply.slot);
+        let running = Some(reply.slot);
         state.ready_bytes += reply.data.len();
         state.ready.push(reply);
         state.due |=
             ends_batch || state.ready_bytes >= ENOUGH_BYTES || state.ready.len() >= MAX_TOGETHER;
-        self.send(state, running, full, to)
+        self.send(state, running, Full::Return, to)
     }
 
     /// Sends what is due, and waits for the client where it must.
@@ -189,7 +188,7 @@ impl Replies {
             return true;
         }
         state.sending = true;
-        let mut is_kept = false;
+        let (mut is_kept, mut is_sent) = (false, true);
         while state.due {
             state.due = false;
             state.ready_bytes = 0;
@@ -219,9 +218,9 @@ impl Replies {
                 replies.append(&mut state.ready);
                 state.ready_bytes = replies.iter().map(|reply| reply.data.len()).sum();
                 state.due = true;
-                state.sending = false;
                 state.spare = std::mem::replace(&mut state.ready, replies);
-                return false;
+                is_sent = false;
+                break;
             }
             state.spare = replies;
         }
@@ -230,7 +229,7 @@ impl Replies {
         if is_kept {
             to.pool.give_back(std::iter::once((running, None)));
         }
-        true
+        is_sent
     }
 }
 
@@ -306,7 +305,7 @@ mod tests {
             let reply = reply(slot, &pool);
             expected.extend(reply.header.bytes());
             expected.extend([slot as u8; 8192]);
-            refused += usize::from(!replies.finish(reply, Batch::NONE, Full::Return, &client));
+            refused += usize::from(!replies.finish(reply, Batch::NONE, &client));
         }
         assert!(
             refused > 50,

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cmwq::Workqueue;
 use rustix::fs::Mode;
@@ -23,6 +23,7 @@ use crate::connection;
 use crate::export::Export;
 use crate::inherited::{Inherited, unix_uri};
 use crate::negotiate::negotiate;
+use crate::note::{LastNote, note};
 use crate::scheduling::do_not_preempt;
 use crate::socket::Input;
 use crate::store::wait_for_lock;
@@ -179,6 +180,16 @@ fn connect_at_once(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
+/// The queues that a server works with.
+#[derive(Debug)]
+pub struct Queues {
+    /// Carries out each request as an item. None of them waits for a client.
+    pub requests: Workqueue,
+    /// Sends the replies that clients do not take at once: an item for each such client, which waits for it. Of `max_active` clients
+    /// that never read, others wait that read slowly.
+    pub replies: Workqueue,
+}
+
 /// A server. Dropping it stops it: nothing is accepted any more, requests in flight are answered, and the store is synced.
 pub struct Server {
     /// Dropped before the listener, so that its inode is no other file's, and not with the last client's thread, which may outlive
@@ -191,7 +202,7 @@ pub struct Server {
 
 struct Shared {
     export: Arc<Export>,
-    queue: Workqueue,
+    queues: Arc<Queues>,
     listener: Listener,
     max_clients: usize,
     clients: Mutex<Clients>,
@@ -208,14 +219,14 @@ struct Clients {
 }
 
 impl Server {
-    /// Listens at `endpoint` and serves `export`, each request as an item of `queue`. At most `max_clients` are connected at a
+    /// Listens at `endpoint` and serves `export`, each request as an item. At most `max_clients` are connected at a
     /// time; more are turned away.
     ///
     /// # Errors
     /// The system's: an address that cannot be had.
     pub fn start(
         export: Arc<Export>,
-        queue: Workqueue,
+        queues: Queues,
         endpoint: &Endpoint,
         max_clients: usize,
     ) -> io::Result<Server> {
@@ -224,7 +235,7 @@ impl Server {
         let uri = listener.uri()?;
         let shared = Arc::new(Shared {
             export,
-            queue,
+            queues: Arc::new(queues),
             listener,
             max_clients,
             clients: Mutex::default(),
@@ -249,7 +260,7 @@ impl Server {
 
     /// The queue that carries the requests out.
     pub fn queue(&self) -> &Workqueue {
-        &self.shared.queue
+        &self.shared.queues.requests
     }
 
     /// Clients that are connected.
@@ -306,6 +317,7 @@ impl Shared {
     }
 
     fn accept_all(self: Arc<Self>) {
+        let mut noted = LastNote::default();
         loop {
             let accepted = self.listener.accept();
             if self.clients().stopping {
@@ -320,7 +332,10 @@ impl Shared {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     // Usually out of descriptors: wait until one is free.
-                    note(&format!("cannot accept a client: {error}"));
+                    let message = format!("cannot accept a client: {error}");
+                    if noted.is_news(&message, Instant::now()) {
+                        note(&message);
+                    }
                     let clients = self.clients();
                     let _ = self.gone.wait_timeout(clients, Duration::from_millis(100));
                 }
@@ -371,8 +386,8 @@ impl Shared {
         let mut input = Input::new();
         let served = self.handshake(&socket, &mut input).and_then(|session| {
             session.map_or(Ok(()), |session| {
-                let export = self.export.clone();
-                connection::serve(socket, &mut input, export, session, &self.queue)
+                let (export, queues) = (self.export.clone(), self.queues.clone());
+                connection::serve(socket, &mut input, export, session, queues)
             })
         });
         if let Err(error) = served {
@@ -435,13 +450,6 @@ fn is_end(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
     )
-}
-
-/// A line on standard error, in one piece.
-fn note(message: &str) {
-    use std::io::Write;
-    // Without standard error there is no way to report anything.
-    let _ = io::stderr().write_all(format!("cmwq-nbd: {message}\n").as_bytes());
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@
 //! # Warm-up
 //!
 //! The published procedure has none, and neither has a measurement here. Before the first measurement every
-//! configuration runs a few thousand items whose figures are thrown away (with `--items`, at most as many as were
-//! asked for): this warms the process and the CPUs, and gives the pace of a run without `--items`. Since
+//! configuration runs a few thousand items in two turns whose figures are thrown away (with `--items`, at most as many each as
+//! were asked for): this warms the process and the CPUs, and gives the pace of a run without `--items`. Since
 //! every measurement has an engine of its own, the workers it creates are counted from nothing, and creating them is
 //! part of what is measured.
 
@@ -199,7 +199,8 @@ fn measure_all(
     let mut costs = Vec::with_capacity(distinct.len());
     for &index in &distinct {
         bar.set_message(format!("calibrating {}", configs[index].label()));
-        costs.push(timed(setting, &configs[index], warm_up_items)?.1);
+        let cost = || timed(setting, &configs[index], warm_up_items).map(|(_, cost)| cost);
+        costs.push(cost()?.least(cost()?));
         bar.inc(1);
     }
     let most = args::most_items(threads);

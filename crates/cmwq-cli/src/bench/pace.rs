@@ -1,7 +1,7 @@
 //! How many items: enough to measure, few enough to end in time.
 //!
-//! Only runs without `--items` are paced. A calibration measures the cost of a turn under each configuration, and from that
-//! the number of items that fills [`TARGET_S`]. A machine may turn out slower than it calibrated (a virtual CPU that starts
+//! Only runs without `--items` are paced. A calibration measures the cost of a turn under each configuration, twice, and from
+//! the cheaper ones the number of items that fills [`TARGET_S`]: one spoiled turn must not lower the items of all. A machine may turn out slower than it calibrated (a virtual CPU that starts
 //! to halt makes a round trip fifteen times dearer), so the plan is made again before every turn and cut when the whole
 //! would pass [`LIMIT_S`]. Turns give rates and percentiles, so turns of different lengths can stand beside each other;
 //! the number of items of each one is in the JSON.
@@ -19,8 +19,8 @@ const LIMIT_S: f64 = 14.0;
 /// Fewer items than this per issuer measure only the start.
 pub(super) const LEAST_ITEMS: u64 = 100;
 
-/// Items of one calibration measurement, over all issuers.
-const CALIBRATION_ITEMS: u64 = 4096;
+/// Items of one calibration measurement, over all issuers: half of what a configuration runs to warm up.
+const CALIBRATION_ITEMS: u64 = 2048;
 
 /// Weight of the latest turn in what a turn is expected to cost: one spoiled turn must not cut the rest.
 const LATEST_WEIGHT: f64 = 0.3;
@@ -45,6 +45,14 @@ impl Cost {
         Cost {
             fixed_s: whole.saturating_sub(measured).as_secs_f64(),
             item_s: measured.as_secs_f64() / items.max(1) as f64,
+        }
+    }
+
+    /// The lower of both costs.
+    pub(super) fn least(self, other: Self) -> Self {
+        Cost {
+            fixed_s: self.fixed_s.min(other.fixed_s),
+            item_s: self.item_s.min(other.item_s),
         }
     }
 }
@@ -220,6 +228,24 @@ mod tests {
             cost(if turn == 12 { 300e-6 } else { 71e-6 })
         });
         assert!(all.iter().all(|&items| items == all[0]), "{all:?}");
+    }
+
+    #[test]
+    fn a_single_spoiled_calibration_lowers_nothing() {
+        let items = |first: Cost, again| {
+            let mut costs = vec![cost(71e-6); 6];
+            costs[3] = first.least(again);
+            Pace::new(costs, 21, u64::MAX, 0.0).items
+        };
+        let steady = items(cost(71e-6), cost(71e-6));
+        assert_eq!(items(cost(71e-5), cost(71e-6)), steady);
+        let slow_start = Cost {
+            fixed_s: 0.3,
+            item_s: 71e-6,
+        };
+        assert_eq!(items(slow_start, cost(71e-6)), steady);
+        assert_eq!(items(cost(71e-6), slow_start), steady);
+        assert!(items(cost(71e-5), cost(71e-5)) < steady, "it is slower");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod report;
 mod subject;
 mod text;
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -106,12 +107,12 @@ fn measure(options: &Options) -> Result<Report, CliError> {
                 // Each run begins with another one.
                 let nth = (nth + run) % subjects.len();
                 progress.show(run, load, subjects[nth]);
-                let measured = patiently(load, subjects[nth], options, &workspace)?;
+                let measured = patiently(load, subjects[nth], options, &workspace, &progress)?;
                 table.outcomes[nth].runs.push(measured);
             }
         }
     }
-    progress.end();
+    drop(progress);
     Ok(Report {
         tool: concat!("cmwq-nbd ", env!("CARGO_PKG_VERSION")),
         machine: machine::description(),
@@ -183,6 +184,7 @@ fn patiently(
     subject: Subject,
     options: &Options,
     workspace: &Workspace,
+    progress: &Progress,
 ) -> Result<Run, CliError> {
     let mut left = ATTEMPTS;
     loop {
@@ -190,7 +192,7 @@ fn patiently(
         match one(load, subject, options, workspace) {
             // Whatever failed may have been stopped by the same signal.
             _ if workspace.is_interrupted() => return Err(subject::interrupted()),
-            Err(error) if left > 0 => crate::warn(format_args!("{error}; once more")),
+            Err(error) if left > 0 => progress.warn(format_args!("{error}; once more")),
             done => return done,
         }
     }
@@ -245,13 +247,14 @@ fn one(
     })
 }
 
-/// A line on standard error that says what is running; on a terminal always the same line.
+/// A line on standard error that says what is running; on a terminal always the same line, which goes when this is dropped.
 struct Progress {
     all: usize,
     done: usize,
     each: Duration,
     since: Instant,
     in_place: bool,
+    line: String,
 }
 
 impl Progress {
@@ -262,6 +265,7 @@ impl Progress {
             each: runtime + OVERHEAD,
             since: Instant::now(),
             in_place: io::stderr().is_terminal(),
+            line: String::new(),
         }
     }
 
@@ -272,7 +276,7 @@ impl Progress {
         };
         let left = each * (self.all - self.done) as u32;
         self.done += 1;
-        let line = format!(
+        self.line = format!(
             "{}/{} (about {} s left): run {}: {}: {} ({})",
             self.done,
             self.all,
@@ -282,18 +286,31 @@ impl Progress {
             subject.label(),
             subject.kind()
         );
-        let mut out = io::stderr().lock();
-        // Without standard error there is no way to report anything.
-        let _ = if self.in_place {
-            write!(out, "\r\x1b[K{line}")
+        if self.in_place {
+            self.replace(&self.line);
         } else {
-            writeln!(out, "{line}")
-        };
+            // Without standard error there is no way to report anything.
+            let _ = writeln!(io::stderr(), "{}", self.line);
+        }
     }
 
-    fn end(&self) {
+    /// On a terminal: writes `line` in place of what is there.
+    fn replace(&self, line: &str) {
         if self.in_place {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            let _ = write!(io::stderr(), "\r\x1b[K{line}");
         }
+    }
+
+    /// A line of its own, above the one that says what is running.
+    fn warn(&self, message: impl Display) {
+        self.replace("");
+        crate::warn(message);
+        self.replace(&self.line);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.replace("");
     }
 }

@@ -10,11 +10,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use cmwq::{Engine, Workqueue};
+use cmwq::{Engine, WQ_MAX_ACTIVE};
 use cmwq_nbd::cipher::Cipher;
 use cmwq_nbd::export::Export;
 use cmwq_nbd::key::Key;
-use cmwq_nbd::server::Server;
+use cmwq_nbd::server::{Queues, Server};
 use cmwq_nbd::store::{FileStore, MemoryStore, Store};
 
 pub(crate) use args::{Args, size, whole_number};
@@ -58,12 +58,12 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     // What is needed of it is in the cipher.
     drop(key);
     let store = store(&options)?;
-    let queue = queue(&options, encrypted.is_some())?;
+    let queues = queues(&options, encrypted.is_some())?;
     let export = Export::new(&options.name, store, cipher, options.read_only);
     let export = Arc::new(export);
     let server = Server::start(
         export.clone(),
-        queue,
+        queues,
         &options.endpoint,
         options.connections,
     )
@@ -143,25 +143,32 @@ fn store(options: &Options) -> Result<Box<dyn Store>, CliError> {
     }
 }
 
-/// Named as dm-crypt names its queue, and of the same kind: unbound; and with a rescuer, since memory may be needed to write
-/// memory out to this very disk. `CPU_INTENSIVE` has no meaning there.
-fn queue(options: &Options, encrypted: bool) -> Result<Workqueue, CliError> {
+/// That of the requests is named as dm-crypt names its queue, and of the same kind: unbound. Both have a rescuer, since memory may be
+/// needed to write memory out to this very disk. `CPU_INTENSIVE` has no meaning there.
+fn queues(options: &Options, encrypted: bool) -> Result<Queues, CliError> {
     let queue_error = |error: cmwq::Error| CliError::new(error.to_string());
     let mut engine = Engine::builder();
     if let Some(cores) = options.shard_size {
         engine = engine.cache_shard_size(cores);
     }
     let engine = engine.build().map_err(queue_error)?;
-    let prefix = if encrypted { "kcryptd" } else { "nbd" };
-    let mut name = format!("{prefix}/{}", options.name);
-    let most = (0..=31).rev().find(|&end| name.is_char_boundary(end));
-    name.truncate(most.unwrap_or(0));
-    engine
-        .workqueue(&name)
-        .mem_reclaim()
-        .max_active(options.max_active)
-        .affinity_scope(options.scope)
-        .affinity_strict(options.strict)
-        .build()
-        .map_err(queue_error)
+    let queue = |prefix: &str, max_active| {
+        let mut name = format!("{prefix}/{}", options.name);
+        let most = (0..=31).rev().find(|&end| name.is_char_boundary(end));
+        name.truncate(most.unwrap_or(0));
+        let queue = engine.workqueue(&name).mem_reclaim();
+        queue.max_active(max_active)
+    };
+    let requests = queue(
+        if encrypted { "kcryptd" } else { "nbd" },
+        options.max_active,
+    )
+    .affinity_scope(options.scope)
+    .affinity_strict(options.strict);
+    Ok(Queues {
+        requests: requests.build().map_err(queue_error)?,
+        replies: queue("replies", WQ_MAX_ACTIVE)
+            .build()
+            .map_err(queue_error)?,
+    })
 }

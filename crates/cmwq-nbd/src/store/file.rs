@@ -28,6 +28,7 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(10);
 pub struct FileStore {
     file: File,
     size: u64,
+    is_device: bool,
     by_io_uring: bool,
 }
 
@@ -71,6 +72,16 @@ fn is_read_only_device(file: &File) -> io::Result<bool> {
     Ok(told.is_ok_and(|text| text.trim() == "1"))
 }
 
+/// How the system may be asked for zeroes, in this order. On a device that has no command for zeroes it writes them out, unless a hole is asked
+/// for: that fails there.
+fn ways_to_zero(options: ZeroOptions, is_device: bool) -> impl Iterator<Item = FallocateFlags> {
+    let hole = options.may_trim.then_some(FallocateFlags::PUNCH_HOLE);
+    let range = !(options.only_fast && is_device);
+    let range = range.then_some(FallocateFlags::ZERO_RANGE);
+    let ways = hole.into_iter().chain(range);
+    ways.map(|way| way | FallocateFlags::KEEP_SIZE)
+}
+
 impl FileStore {
     /// Opens a file or a block device. Its size is read now and rounded down to a multiple of `block` bytes.
     ///
@@ -103,6 +114,7 @@ impl FileStore {
         Ok(FileStore {
             file,
             size,
+            is_device: kind.is_block_device(),
             by_io_uring: false,
         })
     }
@@ -169,13 +181,7 @@ impl Store for FileStore {
 
     fn zero(&self, offset: u64, length: u64, options: ZeroOptions) -> io::Result<()> {
         cmwq::blocking(|| {
-            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            let range = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
-            let ways = [(options.may_trim, hole), (true, range)];
-            for (allowed, flags) in ways {
-                if !allowed {
-                    continue;
-                }
+            for flags in ways_to_zero(options, self.is_device) {
                 match self.allocate(flags, offset, length) {
                     Err(error) if error.kind() == ErrorKind::Unsupported => {}
                     done => return done,
@@ -250,6 +256,26 @@ mod tests {
         let memory = rustix::fs::memfd_create("image", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
         [(); 2].map(|()| File::options().read(true).write(true).open(&path).unwrap())
+    }
+
+    #[test]
+    fn what_must_be_fast_is_not_left_to_a_device_that_may_write_it_out() {
+        use FallocateFlags as Flags;
+        let ways = |may_trim, only_fast, is_device| {
+            let options = ZeroOptions {
+                may_trim,
+                only_fast,
+            };
+            ways_to_zero(options, is_device).collect::<Vec<_>>()
+        };
+        let [hole, range] =
+            [Flags::PUNCH_HOLE, Flags::ZERO_RANGE].map(|way| way | Flags::KEEP_SIZE);
+        for (only_fast, is_device) in [(false, false), (true, false), (false, true)] {
+            assert_eq!(ways(true, only_fast, is_device), [hole, range]);
+            assert_eq!(ways(false, only_fast, is_device), [range]);
+        }
+        assert_eq!(ways(true, true, true), [hole]);
+        assert_eq!(ways(false, true, true), []);
     }
 
     #[test]

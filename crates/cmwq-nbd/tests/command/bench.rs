@@ -11,10 +11,12 @@
 //! | the file system is not unmounted | `a_buffered_run_leaves_nothing_behind` |
 //! | the trial of a mount says yes whatever comes | `a_mount_that_is_refused_is_said_in_a_line` |
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 /// For things that take a moment.
@@ -320,6 +322,45 @@ fn programs(name: &str, names: &[&str]) -> PathBuf {
     dir
 }
 
+/// One more program in there, of the shell.
+fn program(dir: &Path, name: &str, script: &str) {
+    std::fs::write(dir.join(name), format!("#!/bin/sh\n{script}\n")).expect("writable");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(dir.join(name), mode).expect("ours");
+}
+
+#[test]
+fn on_a_terminal_an_error_begins_its_line() {
+    let path = programs("fio-fails", &[]);
+    let fails = r#"[ "$1" = --enghelp=nbd ] && exit 0; echo 'fio: not today' >&2; exit 1"#;
+    program(&path, "fio", fails);
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let terminal = openpt(flags).expect("a terminal");
+    grantpt(&terminal).expect("granted");
+    unlockpt(&terminal).expect("unlocked");
+    let name = ptsname(&terminal, Vec::new()).expect("its name");
+    let its = std::fs::File::options()
+        .write(true)
+        .open(name.to_str().expect("text"))
+        .expect("its other side");
+    let mut child = bench(&["--runs", "1", "--runtime", "1", "--scenarios", "3"])
+        .env("PATH", &path)
+        .stderr(its)
+        .spawn()
+        .expect("it starts");
+    let mut said = Vec::new();
+    // Fails once the other side is closed.
+    let _ = std::fs::File::from(terminal).read_to_end(&mut said);
+    assert_eq!(child.wait().expect("ours").code(), Some(2));
+    let said = text(&said);
+    let errors: Vec<&str> = said.split("cmwq-nbd: ").collect();
+    assert_eq!(errors.len(), 1 + 3, "one for each attempt: {said:?}");
+    for before in &errors[..3] {
+        assert!(before.ends_with("\r\x1b[K"), "{said:?}");
+    }
+    std::fs::remove_dir_all(path).expect("ours");
+}
+
 /// What is said if all there is to measure cannot be: status 2 and one line.
 fn nothing_to_measure(path: &Path, args: &[&str]) -> String {
     let output = bench(args).env("PATH", path).output().expect("it starts");
@@ -364,10 +405,7 @@ fn a_mount_that_is_refused_is_said_in_a_line() {
         return;
     }
     let path = programs("no-mount", &needed);
-    let refuses = "#!/bin/sh\necho 'mount: not today' >&2\nexit 32\n";
-    std::fs::write(path.join("mount"), refuses).expect("writable");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(path.join("mount"), mode).expect("ours");
+    program(&path, "mount", "echo 'mount: not today' >&2\nexit 32");
     let said = nothing_to_measure(&path, &["--scenarios", "buffered"]);
     let reasons = [
         "not today",

@@ -20,7 +20,7 @@ use cmwq_nbd::cipher::Cipher;
 use cmwq_nbd::export::Export;
 use cmwq_nbd::key::Key;
 use cmwq_nbd::protocol::{OPTION_MAGIC, Request, command, handshake, option, option_reply};
-use cmwq_nbd::server::{Endpoint, Server};
+use cmwq_nbd::server::{Endpoint, Queues, Server};
 use cmwq_nbd::store::{FileStore, MemoryStore, Store};
 
 /// A directory that goes with the test.
@@ -106,14 +106,30 @@ pub(crate) struct Serving {
 }
 
 pub(crate) fn serve(store: Box<dyn Store>, cipher: Option<Cipher>, read_only: bool) -> Serving {
+    start(Export::new("disk", store, cipher, read_only), 0)
+}
+
+/// A server that carries out so many requests at a time.
+pub(crate) fn serve_limited(store: Box<dyn Store>, max_active: usize) -> Serving {
+    start(Export::new("disk", store, None, false), max_active)
+}
+
+pub(crate) fn queues(max_active: usize) -> Queues {
+    let queue = |name, max_active| {
+        let queue = Workqueue::builder(name).mem_reclaim();
+        queue.max_active(max_active).build().unwrap()
+    };
+    Queues {
+        requests: queue("kcryptd/test", max_active),
+        replies: queue("replies/test", 64),
+    }
+}
+
+fn start(export: Export, max_active: usize) -> Serving {
     let dir = Dir::new();
     let socket = dir.file("socket");
-    let export = Arc::new(Export::new("disk", store, cipher, read_only));
-    let queue = Workqueue::builder("kcryptd/test")
-        .mem_reclaim()
-        .build()
-        .unwrap();
-    let server = Server::start(export, queue, &Endpoint::Unix(socket.clone()), 64).unwrap();
+    let endpoint = Endpoint::Unix(socket.clone());
+    let server = Server::start(Arc::new(export), queues(max_active), &endpoint, 64).unwrap();
     Serving {
         server,
         socket,

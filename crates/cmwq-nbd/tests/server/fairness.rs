@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex};
 
-use crate::common::{Client, memory, serve};
+use crate::common::{Client, Dir, memory, serve, serve_limited, ways};
 use cmwq_nbd::protocol::{Request, command};
 use cmwq_nbd::store::{Extent, MemoryStore, Store, ZeroOptions};
 
@@ -134,4 +134,39 @@ fn a_long_request_delays_no_reply_of_those_that_came_with_it() {
     assert_eq!((first.cookie, first.data.len()), (2, 16 << 10));
     drop(gate);
     assert_eq!(client.receive().cookie, 1);
+}
+
+#[test]
+fn clients_that_read_no_replies_keep_no_other_waiting() {
+    // Long reads: the reader leaves them to workers, and a few fill a socket.
+    const LENGTH: u32 = 1 << 20;
+    const CLIENTS: usize = 2;
+    let dir = Dir::new();
+    let path = dir.file("image");
+    std::fs::write(&path, vec![7; LENGTH as usize]).unwrap();
+    let stores = std::iter::once(memory(LENGTH.into())).chain(ways(&path, 1));
+    for store in stores {
+        let server = serve_limited(store, CLIENTS);
+        let silent: Vec<Client> = (0..CLIENTS)
+            .map(|_| {
+                let mut client = server.client();
+                for _ in 0..32 {
+                    client.send(command::READ, 0, 0, LENGTH, &[]);
+                }
+                // Its requests are being carried out.
+                client.receive();
+                client
+            })
+            .collect();
+        let mut other = server.client();
+        for _ in 0..50 {
+            assert_eq!(other.read(0, LENGTH).unwrap().len(), LENGTH as usize);
+        }
+        // What was not read yet is all there.
+        for mut client in silent {
+            for _ in 1..32 {
+                assert_eq!(client.receive().error, 0);
+            }
+        }
+    }
 }

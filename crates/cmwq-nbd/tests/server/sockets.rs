@@ -3,8 +3,7 @@
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Barrier};
 
-use crate::common::{Client, Deadline, Dir, memory, serve};
-use cmwq::Workqueue;
+use crate::common::{Client, Deadline, Dir, memory, queues, serve};
 use cmwq_nbd::export::Export;
 use cmwq_nbd::server::{Endpoint, Server};
 
@@ -12,9 +11,8 @@ use cmwq_nbd::server::{Endpoint, Server};
 fn the_uri_of_any_path_is_one() {
     let dir = Dir::new();
     let export = Arc::new(Export::new("disk", memory(1 << 20), None, false));
-    let queue = Workqueue::builder("nbd/test").build().unwrap();
     let endpoint = Endpoint::Unix(dir.file("a b#%\u{e9}&"));
-    let server = Server::start(export, queue, &endpoint, 1).unwrap();
+    let server = Server::start(export, queues(0), &endpoint, 1).unwrap();
     let uri = server.uri();
     assert!(uri.ends_with("/a%20b%23%25%C3%A9%26"), "{uri}");
 }
@@ -49,11 +47,10 @@ fn of_servers_that_find_a_stale_socket_at_the_same_time_one_gets_the_path() {
         let servers: Vec<_> = std::thread::scope(|scope| {
             let threads = [(); 4].map(|()| {
                 let export = Arc::new(Export::new("disk", memory(1 << 20), None, false));
-                let queue = Workqueue::builder("nbd/test").build().unwrap();
                 let (endpoint, together) = (Endpoint::Unix(socket.clone()), &together);
                 scope.spawn(move || {
                     together.wait();
-                    Server::start(export, queue, &endpoint, 64)
+                    Server::start(export, queues(0), &endpoint, 64)
                 })
             });
             threads.map(|thread| thread.join().unwrap()).into()

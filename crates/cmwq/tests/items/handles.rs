@@ -2,8 +2,8 @@
 
 use crate::harness::{Deadline, Door, block_on, counting, engine, eventually, quiet_panic};
 use cmwq::{
-    Completion, Error, FlushError, JoinError, NoSuchWorkqueue, RawWork, Work, Workqueue,
-    WorkqueueAttrs, WorkqueueHandle, current_work, wake_deferred,
+    Completion, Error, FlushError, JoinError, JoinHandle, NoSuchWorkqueue, RawWork, Work,
+    Workqueue, WorkqueueAttrs, WorkqueueHandle, current_work, wake_deferred,
 };
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -268,6 +268,8 @@ fn a_waker_may_drop_the_last_handle_of_a_queue_with_a_backlog() {
 struct Waits {
     wq: Weak<Workqueue>,
     work: Work,
+    /// Of an item that has not ended.
+    handle: Mutex<Option<JoinHandle<()>>>,
     waited: AtomicUsize,
 }
 
@@ -281,6 +283,10 @@ impl Wake for Waits {
         let _ = wq.queue(&self.work);
         assert_eq!(self.work.flush(), Err(FlushError::InWaker));
         self.work.cancel_sync();
+        if let Some(handle) = self.handle.lock().unwrap().take() {
+            let refused = handle.join().unwrap_err();
+            assert!(matches!(refused, JoinError::InWaker), "{refused}");
+        }
         self.waited.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -291,14 +297,18 @@ fn a_waker_does_not_wait() {
     let _deadline = Deadline::new("a waker that waits", &engine);
     for builder in [engine.workqueue("t"), engine.workqueue("t").per_cpu()] {
         let wq = Arc::new(builder.build().unwrap());
+        let gate = Arc::new(Completion::new());
+        let opened = gate.clone();
         let waker = Arc::new(Waits {
             wq: Arc::downgrade(&wq),
             work: Work::new(|| ()),
+            handle: Mutex::new(Some(wq.spawn(move || opened.wait()))),
             waited: AtomicUsize::new(0),
         });
         while waker.waited.load(Ordering::SeqCst) == 0 {
             hand_over(&wq, &waker);
         }
+        gate.complete();
         wq.flush().unwrap();
     }
 }

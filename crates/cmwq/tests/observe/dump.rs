@@ -102,8 +102,9 @@ fn hung_when_asked_after(wait: Duration) -> u64 {
     let dump = engine.dump().to_string();
     door.open.complete();
     wq.flush().unwrap();
-    assert!(hung <= most, "{hung} of {most} ns");
-    assert!(hung == 0 || dump.contains(" nice=0 hung="), "{dump}");
+    // By the coarse clock, whose ticks are 10 ms apart at most.
+    assert!(hung <= most + 10_000_000, "{hung} of {most} ns");
+    assert!(hung == 0 || dump.contains(" hung="), "{dump}");
     hung
 }
 

@@ -1,18 +1,12 @@
 //! What is not in a recording: items that were not queued.
 
+use crate::alone;
 use crate::harness::{Deadline, Door, engine, eventually};
 use cmwq::observe::{Recording, TraceKind};
 use cmwq::{DelayedWork, Engine, Queued, Refused, Work};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(3600);
-
-/// One recording at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The events of queueing on the engine's only queue since the last call.
 fn queued(recording: &Recording, engine: &Engine) -> usize {

@@ -21,7 +21,8 @@ use std::time::Duration;
 
 /// The used CPU time is read at most once in this time: that takes some hundred ns, and more with many threads.
 const CHECK_NS: u64 = 1_000_000;
-/// A pause lasts at least so long, and at least until so much has come in: a thread that sleeps often finds its caches and its CPU cold.
+/// A pause lasts at least so long, and until so much has come in, or as much as a bucket that is full in [`CALM`] holds: a thread that sleeps often
+/// finds its caches and its CPU cold.
 const REFILL_NS: f64 = 1_500_000.0;
 /// A pause may make up for so many times what was used beyond the share since the last one ended: while workers pause, other threads go on. It is
 /// enough if those use up to three quarters of the share.
@@ -30,6 +31,8 @@ const CATCH_UP: f64 = 4.0;
 const MAX_PAUSE_NS: f64 = 250_000_000.0;
 /// After a part of the period of this size, without use, the bucket is two thirds full.
 const CALM: f64 = 0.125;
+/// No tick is slowed down more.
+const MOST_SLOWED: u64 = 50;
 /// The system charges running threads at its ticks, 4 ms apart.
 const TICK_US: f64 = 4_000.0;
 /// The part of the quota that is left over: at first and at least; and at most, when the system throttles the process nevertheless. It hands a quota out
@@ -50,6 +53,13 @@ impl Share {
     fn tolerance_ns(&self) -> f64 {
         let quota_us = self.quota_us as f64;
         1000.0 * (quota_us / 50.0).max(TICK_US.min(quota_us / 16.0))
+    }
+
+    /// What is done every few ms on any machine is done so many times more rarely below a quota of less than a quarter of a CPU, of which it would use
+    /// up a large part.
+    fn slows(&self) -> u64 {
+        let quarters = self.period_us.div_ceil(4 * self.quota_us.max(1));
+        quarters.min(MOST_SLOWED)
     }
 }
 
@@ -121,7 +131,8 @@ impl Bucket {
         let ran = now_ns.saturating_sub(self.resumed_ns) as f64;
         let used = used_ns.saturating_sub(self.used_until_resumed_ns) as f64;
         let at_most = CATCH_UP * (used / rate - ran);
-        let pause = debt_ns / rate + REFILL_NS / rate.min(1.0);
+        let refill_ns = (REFILL_NS / rate.min(1.0)).min(calm_ns.max(REFILL_NS));
+        let pause = debt_ns / rate + refill_ns;
         let pause = pause.min(at_most).min(MAX_PAUSE_NS) as u64;
         self.resume(now_ns, used_ns);
         pause
@@ -140,6 +151,8 @@ pub(crate) struct CpuBudget {
     /// The sum of all pauses, with what the last one still lasts.
     paused_ns: AtomicU64,
     bucket: Mutex<Option<Bucket>>,
+    /// 0: there is no quota.
+    slower: AtomicU64,
     /// Threads that pause sleep on it; it changes with the quota.
     changes: AtomicU32,
 }
@@ -153,6 +166,8 @@ impl CpuBudget {
         }
         *bucket = share.map(|share| Bucket::new(share, clock::now_ns(), clock::process_cpu_ns()));
         self.on.store(share.is_some(), Ordering::Relaxed);
+        self.slower
+            .store(share.map_or(0, |share| share.slows()), Ordering::Relaxed);
         self.paused_until_ns.store(0, Ordering::Relaxed);
         self.check_ns.store(0, Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Relaxed);
@@ -166,17 +181,22 @@ impl CpuBudget {
         }
     }
 
+    /// By how much the monitor's ticks are slowed down.
+    pub(in crate::pool) fn slows_ticks(&self) -> u64 {
+        self.slower.load(Ordering::Relaxed).max(1)
+    }
+
     /// How often threads have paused together.
     pub(crate) fn pauses(&self) -> u64 {
         self.pauses.load(Ordering::Relaxed)
     }
 
-    /// How long threads have paused so far, in ns, and whether they pause now.
-    pub(in crate::pool) fn paused(&self, now_ns: u64) -> (u64, bool) {
+    /// How long threads have paused so far, and how much longer they pause now, in ns.
+    pub(in crate::pool) fn paused(&self, now_ns: u64) -> (u64, u64) {
         let left_ns = self.paused_until_ns.load(Ordering::Relaxed);
         let left_ns = left_ns.saturating_sub(now_ns);
         let paused_ns = self.paused_ns.load(Ordering::Relaxed);
-        (paused_ns.saturating_sub(left_ns), left_ns > 0)
+        (paused_ns.saturating_sub(left_ns), left_ns)
     }
 
     /// How long the caller has to pause before it runs an item.
@@ -297,6 +317,15 @@ mod tests {
             used[period] += busy;
             total += busy * MS as f64;
             now += MS;
+        }
+    }
+
+    #[test]
+    fn of_a_small_quota_little_is_left_over() {
+        for quota in [0.01, 0.02, 0.05, 0.1] {
+            let (used, _) = simulate(&mut bucket(quota), 1.0, 100);
+            let part = used.iter().sum::<f64>() / (100.0 * 100.0 * quota);
+            assert!((0.8..1.0).contains(&part), "{quota}: {part}");
         }
     }
 

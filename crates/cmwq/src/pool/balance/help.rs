@@ -70,6 +70,9 @@ impl Pool {
     pub(in crate::pool) fn send_help(self: &Arc<Self>, most: u32, long: bool) -> u32 {
         let mut guard = self.lock_beside_batches();
         guard.calls_no_thief = true;
+        if guard.dying {
+            return 0;
+        }
         // A searching worker steals by itself. Hogs and thieves use CPUs too.
         let coming = guard.searching().min(most);
         let away = if long { 0 } else { guard.counts.away() };
@@ -81,11 +84,8 @@ impl Pool {
             // Each of them needs a slot.
             more = more.min(1);
         }
-        if guard.dying || coming == 0 && more == 0 && !guard.borrow_slot_to_help() {
-            return 0;
-        }
-        if coming == 0 {
-            more = more.max(1);
+        if coming == 0 && more == 0 && guard.borrow_slot_to_help() {
+            more = 1;
         }
         let woken = (0..more).take_while(|_| guard.wake_idle()).count() as u32;
         if woken < more {

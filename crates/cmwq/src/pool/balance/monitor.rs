@@ -31,7 +31,8 @@ use crate::sys::{symbol, thread};
 use crate::trace::warn_with;
 use std::sync::{Arc, Weak};
 
-/// The time between two ticks: a blocked worker is found after at most two.
+/// The time between two ticks: a blocked worker is found after at most two. Below a small CPU quota it is
+/// [longer](crate::pool::attrs::cpu_budget::CpuBudget::slows_ticks).
 const PERIOD_NS: u64 = 2_000_000;
 /// Less CPU time than this in one period counts as none: going to sleep takes some.
 const ASLEEP_BELOW_NS: u64 = PERIOD_NS / 10;
@@ -134,20 +135,22 @@ impl Watch {
                 return false;
             };
             // While workers pause no item ends, and yet the pool is as saturated as before.
-            let (paused_ns, pauses) = pool.attrs.params.cpu_budget.paused(now);
+            let (paused_ns, left_ns) = pool.attrs.params.cpu_budget.paused(now);
             let paused_meanwhile_ns = paused_ns.saturating_sub(watched.paused_ns);
             let passed_ns = (now - watched.ticked_ns).saturating_sub(paused_meanwhile_ns);
-            if paused_meanwhile_ns > 0 && watched.ticks > 2 && passed_ns < PERIOD_NS / 2 {
-                watched.next_tick_ns = now + PERIOD_NS;
+            let period_ns = PERIOD_NS * pool.attrs.params.cpu_budget.slows_ticks();
+            if paused_meanwhile_ns > 0 && watched.ticks > 2 && passed_ns < period_ns / 2 {
+                // There would be nothing to do before, and each tick uses up a part of the quota.
+                watched.next_tick_ns = now + left_ns + period_ns;
                 return true;
             }
             (watched.ticked_ns, watched.paused_ns) = (now, paused_ns);
             watched.ticks += 1;
             let (keep, next_ns) = match (watched.ticks, pool.steals()) {
-                (1, false) => (pool.first_tick(watched), PERIOD_NS),
+                (1, false) => (pool.first_tick(watched), period_ns),
                 (1, true) => (pool.first_tick(watched), QUICK_NS),
-                (2, true) => (pool.second_tick(watched, passed_ns), PERIOD_NS - QUICK_NS),
-                _ => (pool.tick(watched, passed_ns, pauses), PERIOD_NS),
+                (2, true) => (pool.second_tick(watched, passed_ns), period_ns - QUICK_NS),
+                _ => (pool.tick(watched, passed_ns, left_ns > 0), period_ns),
             };
             watched.next_tick_ns = now + next_ns;
             keep

@@ -17,7 +17,7 @@ thread_local! {
 
 impl Completion {
     /// Waits until it is done: first spins, for as long as that has paid off lately, then parks. On a worker this counts as blocking: the pool runs
-    /// another in its place.
+    /// another in its place. A waker of a task must not wait for what items complete: its thread may be the worker that would run them.
     pub fn wait(&self) {
         self.wait_until(None);
     }

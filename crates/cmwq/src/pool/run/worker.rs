@@ -56,15 +56,11 @@ impl Pool {
             }
             hooked.end();
         });
-        let mut guard = self.lock();
-        match result {
-            Ok(()) => guard.stats.workers_created += 1,
-            Err(_) => {
-                guard.stats.create_failures += 1;
-                guard.workers.remove(id);
-            }
+        if result.is_err() {
+            let mut guard = self.lock();
+            guard.stats.create_failures += 1;
+            guard.workers.remove(id);
         }
-        drop(guard);
         result
     }
 
@@ -74,6 +70,8 @@ impl Pool {
         self.helper.woke();
         let mut guard = self.lock_beside_batches();
         guard.creating = false;
+        // By the worker itself: whatever it does comes after this.
+        guard.stats.workers_created += 1;
         {
             let inner: &mut Inner = &mut guard;
             let slot = &mut inner.workers[id];

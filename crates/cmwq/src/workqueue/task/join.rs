@@ -324,12 +324,12 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     /// [`JoinError::Panicked`] with the closure's panic payload; [`JoinError::Refused`] if the queue refused it; [`JoinError::Taken`] if
-    /// the handle was polled to completion before.
+    /// the handle was polled to completion before; [`JoinError::InWaker`].
     pub fn join(self) -> Result<T, JoinError> {
         self.join_by(None)
     }
 
-    /// As [`join`](Self::join). `waiter`: of a thread that joins several.
+    /// As [`join`](Self::join). `waiter`: of a thread that joins several, and waits in any case.
     #[inline]
     pub(crate) fn join_by(self, mut waiter: Option<&mut Waiter>) -> Result<T, JoinError> {
         let shared = self.task.shared();
@@ -343,6 +343,9 @@ impl<T> JoinHandle<T> {
             Reclaimed { task, item }
         });
         if !ran && !done {
+            if waiter.is_none() && control::not_in_waker().is_err() {
+                return Err(JoinError::InWaker);
+            }
             let mut own = Waiter::default();
             let waiter = waiter.unwrap_or(&mut own);
             waiter.run_or_wait(task.raw(), control::registered, &shared.done);

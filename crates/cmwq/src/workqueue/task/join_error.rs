@@ -1,6 +1,6 @@
 //! Why there is no result of an item.
 
-use crate::error::Refused;
+use crate::error::{FlushError, Refused};
 use std::any::Any;
 
 /// Why there is no result.
@@ -13,6 +13,9 @@ pub enum JoinError {
     Refused(Refused),
     /// The result was taken already: the handle was polled to completion before.
     Taken,
+    /// The caller is a waker of a task that the library calls, perhaps on the worker that would run the closure. The handle is gone, and the
+    /// closure runs all the same.
+    InWaker,
     /// The closure was [aborted](crate::JoinHandle::abort) before it had begun, and dropped.
     Aborted,
 }
@@ -58,6 +61,7 @@ impl std::fmt::Display for JoinError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             JoinError::Refused(refused) => refused.fmt(f),
+            JoinError::InWaker => FlushError::InWaker.fmt(f),
             JoinError::Taken => f.write_str("the result was taken already"),
             JoinError::Aborted => f.write_str("it was aborted before it had begun"),
             JoinError::Panicked(payload) => {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Work;
+use crate::pool::attrs::cpu_budget::Share;
 use crate::pool::attrs::params::Params;
 use crate::pool::queue::pwq::Traits;
 use crate::pool::state::group::Group;
@@ -139,13 +140,13 @@ fn a_pool_that_pauses_below_a_quota_stays_saturated_and_as_fast_as_it_was() {
     // Items of 20 us.
     let mut runs_until = |now, ns: u64| {
         pool.lock().stats.completed += ns / 20_000;
-        watch.tick(now);
-        pool.pending_wakeups.may_defer()
+        let next = watch.tick(now).expect("it is watched");
+        (pool.pending_wakeups.may_defer(), next)
     };
     let mut now = START;
     for nth in 0..4 {
         now += PERIOD_NS;
-        assert_eq!(runs_until(now, PERIOD_NS), nth > 0, "tick {nth}");
+        assert_eq!(runs_until(now, PERIOD_NS).0, nth > 0, "tick {nth}");
     }
     // A pause has begun before each tick, and nothing runs.
     let budget = &pool.attrs.params.cpu_budget;
@@ -153,18 +154,44 @@ fn a_pool_that_pauses_below_a_quota_stays_saturated_and_as_fast_as_it_was() {
     for nth in 0..PROMPT_AFTER + 1 {
         budget.pauses_from(now + 3 * PART, 2 * PART);
         now += 4 * PART;
-        assert!(runs_until(now, 3 * PART), "pause {nth}");
+        assert!(runs_until(now, 3 * PART).0, "pause {nth}");
         now += PART;
     }
     // A long one: too little time is left to tell how fast items end.
     budget.pauses_from(now, 100 * PERIOD_NS);
+    let ends = now + 100 * PERIOD_NS;
     for _ in 0..50 {
         now += PERIOD_NS;
-        assert!(runs_until(now, 0), "the pause lasts");
+        let (may_defer, next) = runs_until(now, 0);
+        assert!(may_defer, "the pause lasts");
+        assert!(next > ends, "a tick would only use up CPU time");
     }
     now += 51 * PERIOD_NS;
     pool.lock().counts.set_running(1);
-    assert!(runs_until(now, PERIOD_NS), "it is not counted");
+    assert!(runs_until(now, PERIOD_NS).0, "it is not counted");
+    drop(pool.pending_wakeups.forbid(pool.id));
+}
+
+#[test]
+fn below_a_small_quota_ticks_are_rare() {
+    let pool = stubs::saturated(&Group::new(), 57, &[0], 20);
+    let mut watch = watch(&pool);
+    let mut now = START;
+    let mut periods = |quota_us| {
+        let period_us = 100_000;
+        let share = Share {
+            quota_us,
+            period_us,
+        };
+        pool.attrs.params.cpu_budget.set(Some(share));
+        let passed_ns = watch.tick(now).expect("it is watched") - now;
+        now += passed_ns;
+        passed_ns / PERIOD_NS
+    };
+    // The first two ticks follow each other at once.
+    let _ = [(); 2].map(|()| periods(100_000));
+    let found = [100_000, 25_000, 10_000, 1_000, 100].map(periods);
+    assert_eq!(found, [1, 1, 3, 25, 50]);
     drop(pool.pending_wakeups.forbid(pool.id));
 }
 
