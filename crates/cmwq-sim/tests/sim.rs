@@ -91,6 +91,22 @@ fn a_sweep_names_a_size_that_it_has_run() {
 }
 
 #[test]
+fn a_sweep_says_of_larger_sizes_only_what_it_has_seen() {
+    let said = |machine| {
+        let more = ["--engine", "kernel", "--sweep", "--items", "20"];
+        let output = sim(&[&["--synthetic", machine], &more[..]].concat());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let all = said("l3:1 core:1");
+    assert!(all.ends_with("items/s; no larger ones were run\n"), "{all}");
+    let lost = said("l3:1 core:16");
+    assert!(
+        lost.ends_with("; larger ones lose more than a twentieth\n"),
+        "{lost}"
+    );
+}
+
+#[test]
 fn calibrated_rows_come_out_as_they_were_measured() {
     let more = [
         "--scopes",

@@ -8,6 +8,8 @@ use std::collections::BinaryHeap;
 pub(crate) type Key = u64;
 
 const TIE_BITS: u32 = 12;
+/// The last time that a key can have.
+pub(crate) const LAST_NS: u64 = Key::MAX >> TIE_BITS;
 /// After everything.
 pub(crate) const NEVER: Key = Key::MAX;
 

@@ -216,7 +216,7 @@ pub fn spawn(
     })
 }
 
-/// The calling thread may run on these CPUs only. `false`: none of them exists.
+/// A thread may run on these CPUs only from now on. `false`: none of them is there, or the thread never was.
 pub fn set_affinity(tid: Tid, cpus: Cpus) -> bool {
     visible(5);
     let (valid, moves) = with(|vm| {

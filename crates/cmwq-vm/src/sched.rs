@@ -144,7 +144,7 @@ impl Vm {
                     self.enqueue(tid, cpu, at);
                 }
             }
-            Timer::Probe => unreachable!("it is no thread's"),
+            Timer::Probe | Timer::Limit => unreachable!("they are no thread's"),
             Timer::Timeout(tid, sleeps) => {
                 let thread = &mut self.threads[tid.index()];
                 if thread.state == State::Blocked && thread.sleeps == sleeps {

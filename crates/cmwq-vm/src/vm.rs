@@ -1,6 +1,6 @@
 //! The machine at work: its state, and the loop that lets the CPU with the smallest clock go on.
 
-use crate::events::{Events, NEVER, Next, key};
+use crate::events::{Events, LAST_NS, NEVER, Next, key};
 use crate::faults::Faults;
 use crate::machine::{Costs, Distances, Machine};
 use crate::memory::{Access, Line, Lines, Wait, Waits};
@@ -32,6 +32,8 @@ pub(crate) enum Timer {
     Late(Tid, usize),
     /// The probe is called.
     Probe,
+    /// The limit of virtual time is reached, whether anything else comes or not.
+    Limit,
 }
 
 pub(crate) struct Cpu {
@@ -182,6 +184,7 @@ pub fn run(
     let main = with(|vm| vm.spawn("main".to_owned(), all, Box::new(main), 0));
     let main = main.expect("memory for a stack");
     with(|vm| vm.make_runnable(main, 0, 0));
+    with(Vm::arm_limit);
     loop {
         let next = with(|vm| vm.events.next());
         match next {
@@ -210,19 +213,14 @@ pub fn run(
             }
             Next::Timer(at, timer) => {
                 if with(|vm| at > vm.limit_ns) {
-                    return Err(Stuck::TooLong);
+                    return Err(with(Vm::stuck));
                 }
                 match timer {
                     Timer::Probe => look(at),
                     timer => with(|vm| vm.fire(at, timer)),
                 }
             }
-            Next::Nothing => {
-                return Err(Stuck::Deadlock(with(|vm| {
-                    let blocked = vm.threads.iter().filter(|t| t.state == State::Blocked);
-                    blocked.map(|thread| thread.name.clone()).collect()
-                })));
-            }
+            Next::Nothing => return Err(with(Vm::stuck)),
         }
     }
 }
@@ -472,6 +470,23 @@ impl Vm {
             self.lines
                 .prefetch(line, to_write, cpu, now, costs, distances);
         }
+    }
+
+    /// Threads that spin need no other timer: without this one they would go on for ever. It draws no random number, so it changes no run that ends.
+    fn arm_limit(&mut self) {
+        if self.limit_ns < LAST_NS {
+            self.events
+                .add_timer(key(self.limit_ns + 1, 0), Timer::Limit);
+        }
+    }
+
+    /// Why the run has no end, when nothing comes any more within the limit.
+    fn stuck(&mut self) -> Stuck {
+        if !matches!(self.events.next(), Next::Nothing) {
+            return Stuck::TooLong;
+        }
+        let blocked = self.threads.iter().filter(|t| t.state == State::Blocked);
+        Stuck::Deadlock(blocked.map(|thread| thread.name.clone()).collect())
     }
 
     pub(crate) fn spawn(

@@ -199,6 +199,28 @@ fn a_deadlock_is_told_with_the_names_of_those_that_sleep() {
     assert_eq!(names, ["main", "sleeper"]);
 }
 
+/// No timer is under way then, and a thread that is alone never waits for its turn.
+#[test]
+fn threads_that_spin_for_ever_reach_the_limit_of_virtual_time() {
+    let machine = exact("two-vcpus");
+    for threads in 1..4 {
+        let spins = || loop {
+            os::pause();
+        };
+        let stuck = cmwq_vm::run(&machine, 1, 1_000_000, move || {
+            for _ in 1..threads {
+                os::spawn("spins", None, spins).unwrap();
+            }
+            spins();
+        });
+        assert_eq!(stuck, Err(Stuck::TooLong), "{threads} threads");
+    }
+    // A thread whose timer comes later is in no deadlock.
+    let sleeps = || os::sleep(Duration::from_secs(1));
+    let stuck = cmwq_vm::run(&machine, 1, 1_000_000, sleeps);
+    assert_eq!(stuck, Err(Stuck::TooLong));
+}
+
 #[test]
 fn a_panic_of_a_virtual_thread_comes_out() {
     let machine = exact("two-vcpus");

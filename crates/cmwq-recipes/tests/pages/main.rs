@@ -242,3 +242,67 @@ fn every_script_has_a_help_with_an_example_and_refuses_unknown_options() {
         );
     }
 }
+
+/// What a developer's shell holds must not change what is tested or measured.
+#[test]
+fn scripts_that_clear_the_environment_clear_every_parameter() {
+    let settings = cmwq::Engine::parameter_settings();
+    let variables = settings.iter().filter_map(|setting| setting.variable);
+    let variables: Vec<_> = variables
+        .chain([cmwq::topology::TOPOLOGY_VARIABLE])
+        .collect();
+    let mut clearing = 0;
+    for path in files(root()) {
+        if !path.starts_with("scripts/") && !path.starts_with(".ci/") || path.ends_with('/') {
+            continue;
+        }
+        let text = fs::read_to_string(root().join(&path)).expect("a script");
+        let text = text.replace("\\\n", " ");
+        let Some(line) = text.lines().find(|line| line.starts_with("unset CMWQ_")) else {
+            continue;
+        };
+        clearing += 1;
+        for variable in &variables {
+            let clears = line.split_whitespace().any(|word| word == *variable);
+            assert!(clears, "{path} leaves {variable}");
+        }
+    }
+    assert!(clearing >= 4, "{clearing}");
+}
+
+#[test]
+fn an_exploration_that_is_refused_says_why_and_counts_nothing() {
+    let folder = std::env::temp_dir().join(format!("cmwq-explored-{}", std::process::id()));
+    fs::create_dir_all(folder.join("release")).expect("a folder");
+    // In the place of the programs that the script calls.
+    let program = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a program");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(path, mode).expect("its mode");
+    };
+    program("cargo", "exit 0");
+    let explore = |text: &str, seconds: &str| {
+        program("release/cmwq-sim", text);
+        let path = std::env::var("PATH").expect("a path");
+        let output = std::process::Command::new(root().join("scripts/explore"))
+            .arg(seconds)
+            .env("PATH", format!("{}:{path}", folder.display()))
+            .env("CARGO_TARGET_DIR", &folder)
+            .env("CMWQ_EXPLORED", folder.join("explored"))
+            .output()
+            .expect("the script runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let explored = fs::read_to_string(folder.join("explored")).ok();
+        (output.status.code(), said, explored)
+    };
+    let refused = explore("echo 'cmwq-sim: no fault rain' >&2; exit 2", "5");
+    let said = "cmwq-sim: no fault rain\n".to_owned();
+    assert_eq!(refused, (Some(2), said, None));
+    let found = explore("echo 'explored 7 seeds, 1 failures'; exit 1", "09");
+    assert_eq!(found, (Some(1), String::new(), Some("7\n".to_owned())));
+    fs::write(folder.join("explored"), "some").expect("a file");
+    let (status, said, _) = explore("exit 0", "5");
+    assert!(status == Some(2) && said.contains("no number"), "{said}");
+    fs::remove_dir_all(folder).expect("it goes");
+}

@@ -1,6 +1,6 @@
 //! The table as text and as JSON.
 
-use super::rows::Table;
+use super::rows::{Row, Table};
 use crate::Format;
 use cmwq_command::CliError;
 
@@ -72,8 +72,13 @@ pub(super) fn print(table: &Table, format: Format) -> Result<(), CliError> {
         }
     }
     for best in &table.best {
+        let is_larger = |row: &Row| row.engine == best.engine && row.shard_size > best.shard_size;
+        let others = match table.rows.iter().any(is_larger) {
+            true => "larger ones lose more than a twentieth",
+            false => "no larger ones were run",
+        };
         say!(
-            "{}: shards of {} cores, {:.0} items/s; larger ones lose more than a twentieth",
+            "{}: shards of {} cores, {:.0} items/s; {others}",
             best.engine,
             best.shard_size,
             best.items_per_s

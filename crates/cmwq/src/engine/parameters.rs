@@ -7,7 +7,8 @@
 use super::builder::EngineBuilder;
 use super::core::Engine;
 use super::text::{
-    Errno, TextError, inval, parse_mask, possible_numbers, seconds, shown, switch, u32_of, unsigned,
+    Errno, TextError, inval, parse_mask, possible_numbers, seconds, shown, switch, u32_of,
+    unsigned, whole,
 };
 use crate::affinity::AffinityScope;
 use crate::error::{CPU_LIMITS, Error};
@@ -65,7 +66,7 @@ const TABLE: [Parameter; 17] = [
     Parameter {
         name: "cpu_intensive_thresh_us",
         help: "microseconds on a CPU an item may compute before others start beside it; 0: never",
-        get: |engine| engine.cpu_intensive_threshold().as_micros().to_string(),
+        get: |engine| whole(engine.cpu_intensive_threshold(), Duration::as_micros),
         check: Some(|_, text| {
             let threshold = Duration::from_micros(unsigned(text, u64::MAX / 1000)?);
             change(move |engine| engine.set_cpu_intensive_threshold(threshold))
@@ -231,7 +232,7 @@ const TABLE: [Parameter; 17] = [
     Parameter {
         name: "panic_on_stall_time",
         help: "seconds of a stall after which its report aborts the process; 0: never",
-        get: |engine| engine.panic_on_stall_time().as_secs().to_string(),
+        get: |engine| whole(engine.panic_on_stall_time(), Duration::as_secs),
         check: Some(|_, text| {
             let time = seconds(text)?;
             change(move |engine| engine.set_panic_on_stall_time(time))
@@ -266,7 +267,7 @@ const TABLE: [Parameter; 17] = [
     Parameter {
         name: "watchdog_thresh",
         help: "seconds after which a pool that starts nothing is reported as stalled; 0: never",
-        get: |engine| engine.watchdog_threshold().as_secs().to_string(),
+        get: |engine| whole(engine.watchdog_threshold(), Duration::as_secs),
         check: Some(|_, text| {
             let threshold = seconds(text)?;
             change(move |engine| engine.set_watchdog_threshold(threshold))

@@ -142,6 +142,12 @@ pub(crate) fn u32_of(text: &str) -> Result<u32, TextError> {
     Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
+/// A time in whole units. Less than one is 1: 0 would mean "never".
+pub(crate) fn whole<U: Into<u128>>(time: Duration, units: fn(&Duration) -> U) -> String {
+    let units: u128 = units(&time).into();
+    units.max(u128::from(!time.is_zero())).to_string()
+}
+
 /// Twice as much must still be a number of nanoseconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, TextError> {
     let number = unsigned(text, u64::MAX / 4_000_000_000)?;

@@ -58,6 +58,7 @@ fn start(
     let transit = Transit::begin();
     let main = move || {
         drop(transit);
+        take_nice_of_process();
         main();
         // std takes the thread off its list when this returns, and then drops the thread's values, this one first.
         let _ = ENDS.try_with(|ends| ends.set(Some(Transit::begin())));
@@ -273,6 +274,16 @@ pub(crate) fn set_nice_current(nice: i32) -> io::Result<()> {
         Some(rustix::thread::gettid()),
         nice,
     )?)
+}
+
+/// Gives the calling thread the nice level of the process, as far as permitted. A new thread has that of its creator, which may be any thread of
+/// the program: of the first one that makes a queue or arms a timer all later workers and timers would have it.
+fn take_nice_of_process() {
+    let process = rustix::process::getpriority_process(Some(rustix::process::getpid())).ok();
+    if let Some(nice) = process.filter(|_| process != nice_of_current()) {
+        // Not permitted: it stays with that of its creator.
+        let _ = set_nice_current(nice);
+    }
 }
 
 /// CPU time used so far by thread `tid` of this process, in ns; `None` when the thread no longer exists.

@@ -4,6 +4,7 @@ use crate::harness::{Deadline, engine};
 use crate::live;
 use cmwq::observe::{Errno, LiveQueue};
 use serde_json::Value;
+use std::time::Duration;
 
 fn recorded_writes() -> Value {
     let recorded: Value =
@@ -241,6 +242,17 @@ fn parameters_show_what_was_written() {
         ("cpumask", "3", "3"),
     ] {
         engine.set_parameter(name, written).expect(written);
+        assert_eq!(engine.parameter(name).expect("there"), shown, "{name}");
+    }
+    // A time that the program has set in parts of a unit is not "never".
+    engine.set_watchdog_threshold(Duration::from_millis(1));
+    engine.set_panic_on_stall_time(Duration::from_millis(2500));
+    engine.set_cpu_intensive_threshold(Duration::from_nanos(7));
+    for (name, shown) in [
+        ("watchdog_thresh", "1"),
+        ("panic_on_stall_time", "2"),
+        ("cpu_intensive_thresh_us", "1"),
+    ] {
         assert_eq!(engine.parameter(name).expect("there"), shown, "{name}");
     }
     for refused in ["Numa", "default", ""] {

@@ -183,6 +183,46 @@ fn a_queue_says_how_nice_its_workers_really_are() {
     }
 }
 
+/// Any thread of the program may be the first that makes a queue or arms a timer.
+#[test]
+fn the_librarys_threads_are_as_nice_as_the_process_whichever_thread_starts_them() {
+    use rustix::process::{Pid, getpriority_process, setpriority_process};
+    in_own_process(|| {
+        let process = getpriority_process(None).unwrap();
+        let nicer = (process + 5).min(19);
+        let on_a_nicer_thread = std::thread::spawn(move || {
+            setpriority_process(None, nicer).unwrap();
+            if setpriority_process(None, process).is_err() {
+                return None;
+            }
+            setpriority_process(None, nicer).unwrap();
+            let engine = engine("l3:1 core:2 pu:1");
+            let wq = engine.workqueue("t").workers_only().build().unwrap();
+            let delayed = DelayedWork::new(|| ());
+            assert!(
+                wq.queue_delayed(&delayed, Duration::from_secs(600))
+                    .is_accepted()
+            );
+            Some((engine, wq, delayed))
+        });
+        let Some((engine, wq, delayed)) = on_a_nicer_thread.join().unwrap() else {
+            println!("skipped, because nice levels cannot be raised");
+            return;
+        };
+        let _deadline = Deadline::new("nice as the process", &engine);
+        let nice_of = |tid| getpriority_process(Pid::from_raw(tid)).ok();
+        let nice = || getpriority_process(None).unwrap();
+        assert_eq!(wq.spawn(nice).join().unwrap(), process);
+        assert!(threads_named("cmwq-").len() >= 4);
+        eventually(|| {
+            let all = threads_named("cmwq-").into_iter();
+            all.filter_map(|(tid, _)| nice_of(tid))
+                .all(|nice| nice == process)
+        });
+        delayed.cancel();
+    });
+}
+
 #[test]
 fn a_process_ends_with_its_own_status_whatever_is_queued() {
     let main = || {
