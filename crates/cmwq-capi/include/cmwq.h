@@ -169,7 +169,7 @@ int cmwq_workqueue_set_max_active(struct cmwq_workqueue *wq, int max_active);
 int cmwq_workqueue_set_min_active(struct cmwq_workqueue *wq, int min_active);
 /*
  * Writes one of the files that the kernel has for a workqueue, such as "affinity_scope" or "max_active", by its rules, or reads it (with
- * a newline; returns how long it is). `name`: a workqueue of the process. -ENOENT, -EACCES, -EINVAL, -EOVERFLOW, as the file would.
+ * a newline, without a NUL; returns how long it is). `name`: a workqueue of the process. -ENOENT, -EACCES, -EINVAL, -EOVERFLOW, as the file would.
  */
 int cmwq_workqueue_write_attribute(const char *name, const char *attribute, const char *text);
 long cmwq_workqueue_read_attribute(const char *name, const char *attribute, char *text, size_t size);

@@ -19,14 +19,19 @@ use crate::sys::sync::Mutex;
 #[cfg(not(cmwq_sim))]
 use crate::sys::{fork::Side, thread};
 use crate::topology::{CpuSet, Topology, process_cpus};
-use crate::trace::warn;
+use crate::trace::{warn, warn_once};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// How long a worker may be idle before it may be culled.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
-pub(crate) const FORCE_RR_WARNING: &str =
-    "debug_force_rr_cpu is on: items that name no CPU are spread over all, expect to lose speed";
+
+/// Once in a process, as in the kernel.
+pub(crate) fn warn_of_force_rr() {
+    warn_once!(
+        "debug_force_rr_cpu is on: items that name no CPU are spread over all, expect to lose speed"
+    );
+}
 
 impl EngineBuilder {
     /// Builds the engine. No thread is started before its first workqueue is built.
@@ -167,7 +172,7 @@ impl Engine {
     fn warn_of_parameters(&self) {
         self.0.warnings.iter().for_each(|text| warn(text));
         if self.debug_force_rr_cpu() {
-            warn(FORCE_RR_WARNING);
+            warn_of_force_rr();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! CPUs that come and go while the process runs, and the mask of unbound items.
 
-use super::build::FORCE_RR_WARNING;
+use super::build::warn_of_force_rr;
 use super::core::EngineCore;
 use super::{Engine, epochs};
 use crate::engine::parts::cpus::Set;
@@ -9,7 +9,6 @@ use crate::pool::{Maintenance, Pool};
 use crate::sys::epoch::Replaced;
 use crate::sys::{blocks, thread};
 use crate::topology::CpuSet;
-use crate::trace::warn;
 use std::sync::Arc;
 
 impl Engine {
@@ -68,7 +67,7 @@ impl Engine {
         self.must_be_ours()?;
         self.change_cpus(|set| set.force_round_robin = on);
         if on {
-            warn(FORCE_RR_WARNING);
+            warn_of_force_rr();
         }
         Ok(())
     }

@@ -43,9 +43,10 @@ fn replace(of: &'static ProcessMutex<Option<Handler>>, handler: Handler) {
     drop(old);
 }
 
-/// Delivers a warning on the calling thread.
+/// Delivers a warning on the calling thread, on one line: it may quote what the program gave, such as a workqueue's name.
 pub(in crate::trace) fn say_warning(text: &str) {
-    say(&WARNINGS, text, |text| {
+    let line = text.replace(|c: char| c.is_control(), " ");
+    say(&WARNINGS, &line, |text| {
         print(&format!("cmwq: warning: {text}\n"));
     });
 }

@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::pool::WorkerThreads;
 use crate::topology::CpuSet;
-use crate::trace::warn;
+use crate::trace::warn_once;
 use crate::workqueue::parts::attrs::{HIGHPRI_NICE, NAME_MAX, WorkqueueAttrs, clamp_max_active};
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::group::ConcurrencyGroup;
@@ -211,8 +211,7 @@ impl WorkqueueBuilder {
             }
         }
         let mut flags = self.wanted.flags;
-        // With hooks, items run only on threads for which the hooks were called.
-        flags.workers_only |= threads.as_ref().is_some_and(WorkerThreads::has_hooks);
+        flags.workers_only |= threads.as_ref().is_some_and(WorkerThreads::run_all);
         if flags.power_efficient && engine.is_power_efficient() {
             kind = WorkqueueKind::Unbound;
         }
@@ -238,9 +237,7 @@ fn cut_name(mut name: String) -> String {
         while !name.is_char_boundary(end) {
             end -= 1;
         }
-        warn(&format!(
-            "workqueue name '{name}' is cut to {NAME_MAX} bytes"
-        ));
+        warn_once!("workqueue name '{name}' is cut to {NAME_MAX} bytes");
         name.truncate(end);
     }
     name

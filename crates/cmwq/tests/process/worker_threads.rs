@@ -265,6 +265,12 @@ fn stacks_are_as_large_as_was_said() {
     let wq = engine.workqueue("t").per_cpu().build().unwrap();
     let size = wq.spawn(stack_size).join().unwrap();
     assert!((SIZE..SIZE + (1 << 20)).contains(&size), "{size}");
+    // A thread that waits has another stack: it runs nothing itself.
+    let unbound = engine.workqueue("u").build().unwrap();
+    for _ in 0..100 {
+        let size = unbound.spawn(stack_size).join().unwrap();
+        assert!((SIZE..SIZE + (1 << 20)).contains(&size), "{size}");
+    }
 }
 
 #[test]

@@ -139,6 +139,12 @@ fn numbers_and_names_out_of_range_are_cut_with_a_warning() {
         let long = format!("{}äb", "x".repeat(30));
         let wq = engine.workqueue(&long).build().unwrap();
         assert_eq!((wq.name().len(), heard.count("is cut")), (30, 1));
+        let wq = engine.workqueue(&"y".repeat(40)).build().unwrap();
+        assert_eq!((wq.name().len(), heard.count("is cut")), (31, 1), "once");
+        // A warning is one line, whatever the name is.
+        let lines = engine.workqueue("two\nlines").max_active(3_000).build();
+        assert_eq!(lines.unwrap().name(), "two\nlines");
+        assert_eq!(heard.count("workqueue two lines: max_active 3000"), 1);
         let error = engine.workqueue("t").nice(20).build().unwrap_err();
         assert!(matches!(error, Error::Nice(20)));
     });

@@ -125,7 +125,9 @@ fn forced_round_robin_uses_every_cpu_and_says_so() {
             .build()
             .unwrap();
         let _deadline = Deadline::new("round robin", &engine);
-        assert_eq!(heard.count("debug_force_rr_cpu"), 1);
+        engine.set_debug_force_rr_cpu(false).unwrap();
+        engine.set_debug_force_rr_cpu(true).unwrap();
+        assert_eq!(heard.count("debug_force_rr_cpu"), 1, "once in a process");
         let wq = engine
             .workqueue("t")
             .affinity_scope(AffinityScope::Cpu)

@@ -94,7 +94,8 @@ impl WorkerThreads {
     }
 
     /// Sets the size of their stacks in bytes, at least what the system asks for. The default is Rust's: the environment variable
-    /// `RUST_MIN_STACK`, or 2 MiB. (`ulimit -s` means the main thread, here as with any thread that Rust starts.)
+    /// `RUST_MIN_STACK`, or 2 MiB. (`ulimit -s` means the main thread, here as with any thread that Rust starts.) With a size set, a thread
+    /// that waits for an item does not run it itself, since its own stack may be smaller.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         Arc::make_mut(&mut self.0).stack_size = Some(bytes);
         self
@@ -125,9 +126,9 @@ impl WorkerThreads {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// Whether items must run on threads that hooks have seen.
-    pub(crate) fn has_hooks(&self) -> bool {
-        self.0.start.is_some() || self.0.exit.is_some()
+    /// Whether no other thread may run an item: hooks have not seen it, or its stack may be too small.
+    pub(crate) fn run_all(&self) -> bool {
+        self.0.start.is_some() || self.0.exit.is_some() || self.0.stack_size.is_some()
     }
 }
 
