@@ -103,7 +103,8 @@ fn hung_when_asked_after(wait: Duration) -> u64 {
     door.open.complete();
     wq.flush().unwrap();
     assert!(hung <= most, "{hung} of {most} ns");
-    assert!(hung == 0 || dump.contains(" nice=0 hung="), "{dump}");
+    // Behind "nice=0", or "(runs at 5)" in a process of that nice level.
+    assert!(hung == 0 || dump.contains(" hung="), "{dump}");
     hung
 }
 
