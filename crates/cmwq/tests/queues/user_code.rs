@@ -1,7 +1,9 @@
 //! What the user's code may do where the library calls it, or where it calls the library: in functions that reuse their item's memory, in
 //! destructors of a thread's locals, in destructors of what handlers have captured.
 
-use crate::harness::{Deadline, Door, Heard, engine, eventually, in_own_process};
+use crate::harness::{
+    Deadline, Door, Heard, engine, engine_without_hogs, eventually, in_own_process,
+};
 use cmwq::{Completion, Engine, Queued, RawWork, Work, Workqueue};
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -180,7 +182,7 @@ fn works(wq: &Workqueue) -> usize {
 fn a_destructor_of_a_threads_local_may_wait_for_items() {
     in_own_process(|| {
         // One CPU, which an item occupies: so a waiter runs its item itself.
-        let engine = engine("l3:1 core:1 pu:1");
+        let engine = engine_without_hogs("l3:1 core:1 pu:1");
         let _deadline = Deadline::new("the end of a thread", &engine);
         let wq = Arc::new(engine.workqueue("t").build().unwrap());
         let door = Door::new();
