@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 
 /// Forks. The child does as it is told, and is ended by its alarm if it hangs.
 fn fork(child: impl FnOnce() -> bool) -> libc::pid_t {
@@ -17,7 +17,7 @@ fn fork(child: impl FnOnce() -> bool) -> libc::pid_t {
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         // SAFETY: sets a timer whose signal ends the process.
-        unsafe { libc::alarm(60) };
+        unsafe { libc::alarm(100) };
         let is_well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
         // SAFETY: ends the process at once.
         unsafe { libc::_exit(i32::from(!is_well.unwrap_or(false))) }

@@ -32,16 +32,17 @@ fn a_group_is_shown_with_its_queues_and_what_they_hold_and_its_limit_can_be_chan
     let bound = engine.workqueue("bound").per_cpu().group(&other);
     let bound = bound.build().expect("a queue");
 
-    // Three items for two credits: one queue waits.
+    // Three items for two credits: one queue waits. All from one CPU, so that they are accepted in this order.
     let begun: Vec<Arc<Completion>> = (0..3).map(|_| Arc::default()).collect();
     let end = Arc::new(Completion::new());
     let queues = [&fast, &fast, &slow];
     let items = queues.iter().zip(&begun).map(|(queue, begun)| {
         let (begun, end) = (begun.clone(), end.clone());
-        queue.spawn(move || {
+        let item = queue.spawn_on(0, move || {
             begun.complete();
             end.wait();
-        })
+        });
+        item.expect("a CPU")
     });
     let items: Vec<_> = items.collect();
     begun[0].wait();

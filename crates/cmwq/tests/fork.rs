@@ -21,7 +21,7 @@ fn in_child<F: FnOnce() -> Result<(), String>>(child: F) -> (Result<(), String>,
         -1 => (Err("fork failed".into()), Some(child)),
         0 => {
             // SAFETY: sets a timer whose signal ends the process.
-            unsafe { libc::alarm(30) };
+            unsafe { libc::alarm(100) };
             let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
             let status = match answer {
                 Ok(Ok(())) => 0,

@@ -1,19 +1,18 @@
 //! What goes on in a running process: traces, metrics, `top`.
 
-use crate::common::serve;
+use crate::common::{Served, serve};
 use cmwq_control::Client;
 use serde_json::Value;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Stdio;
 use std::time::Duration;
 
-/// Not an empty file in place of what was recorded.
-#[test]
-fn a_trace_that_is_interrupted_has_what_was_recorded() {
-    let served = serve();
+/// What it says, and the events of a trace that is interrupted when `items` have run after it began.
+fn traced(served: &Served, items: usize) -> (String, Vec<Value>) {
     let name = served.dir.path().join("trace.json");
-    let mut child = served
+    let child = served
         .command(&["trace", "-p", "PID", "--seconds", "3600", "-o"])
         .arg(&name)
+        .stdout(Stdio::piped())
         .spawn()
         .expect("it runs");
     let mut client = Client::connect_to(served.control.path()).expect("served");
@@ -25,42 +24,39 @@ fn a_trace_that_is_interrupted_has_what_was_recorded() {
         client.hello().expect("an answer").endpoint.requests >= own + 2
     };
     while !is_recording() {}
-    served.queue.spawn(|| {}).join().expect("no panic");
+    for _ in 0..items {
+        // For so long this thread does not run it itself: a worker does.
+        let mut item = served.queue.spawn(std::thread::yield_now);
+        let ended = item.join_timeout(Duration::from_secs(60));
+        ended.expect("a worker runs it").expect("no panic");
+    }
+    served.queue.flush().expect("not from an item");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
-    assert!(child.wait().expect("it ends").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success());
     let file = std::fs::read_to_string(&name).expect("written");
-    let trace: Value = serde_json::from_str(&file).expect("JSON");
-    let events = trace["traceEvents"].as_array().expect("an array");
-    assert!(events.iter().any(|event| event["ph"] == "X"), "{file}");
+    let mut trace: Value = serde_json::from_str(&file).expect("JSON");
+    let Value::Array(events) = trace["traceEvents"].take() else {
+        panic!("no array: {file}");
+    };
+    (String::from_utf8_lossy(&output.stdout).into_owned(), events)
+}
+
+/// Not an empty file in place of what was recorded.
+#[test]
+fn a_trace_that_is_interrupted_has_what_was_recorded() {
+    let (_, events) = traced(&serve(), 1);
+    assert!(events.iter().any(|event| event["ph"] == "X"), "{events:?}");
 }
 
 #[test]
-fn a_trace_of_a_second_has_runs_tracks_and_arrows() {
+fn a_trace_has_runs_tracks_and_arrows() {
     let served = serve();
-    let file = served.dir.path().join("trace.json");
-    let name = file.to_str().expect("text");
-    let stop = AtomicBool::new(false);
-    let said = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                // For so long this thread does not run it itself: a worker does.
-                let mut item = served.queue.spawn(std::thread::yield_now);
-                let ended = item.join_timeout(Duration::from_secs(60));
-                ended.expect("a worker runs it").expect("no panic");
-                std::thread::yield_now();
-            }
-        });
-        let said = served.ok(&["trace", "-p", "PID", "--seconds", "0.3", "-o", name]);
-        stop.store(true, Ordering::Relaxed);
-        said
-    });
+    let (said, events) = traced(&served, 20);
     assert!(said.contains(" events"), "{said}");
-    let file = std::fs::read_to_string(&file).expect("written");
-    let trace: Value = serde_json::from_str(&file).expect("JSON");
-    let events = trace["traceEvents"].as_array().expect("an array");
     let count = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
-    assert!(count("X") > 10 && count("s") > 0 && count("s") == count("f"));
+    assert!(count("X") >= 20 && count("s") > 0 && count("s") == count("f"));
     let names: Vec<&str> = events
         .iter()
         .filter_map(|event| event["args"]["name"].as_str())
@@ -75,6 +71,11 @@ fn a_trace_of_a_second_has_runs_tracks_and_arrows() {
         names.iter().any(|name| name.starts_with("kworker/u")),
         "{names:?}"
     );
+    // It ends by itself, too.
+    let name = served.dir.path().join("short.json");
+    let name = name.to_str().expect("text");
+    let said = served.ok(&["trace", "-p", "PID", "--seconds", "0.1", "-o", name]);
+    assert!(said.contains(" events"), "{said}");
     assert!(
         served
             .refused(&["trace", "-p", "PID", "--seconds", "0", "-o", name])

@@ -25,6 +25,13 @@ pub(crate) fn engine(synthetic: &str) -> Engine {
         .expect("an engine")
 }
 
+/// The same, and it takes no item for a CPU hog: as long as items compute on all its CPUs, however long that takes, no worker takes another.
+pub(crate) fn engine_without_hogs(synthetic: &str) -> Engine {
+    let engine = engine(synthetic);
+    engine.set_cpu_intensive_threshold(Duration::ZERO);
+    engine
+}
+
 /// Whether the library runs far slower than it was made to: what it does only if a thread is fast enough cannot be expected then.
 /// `CMWQ_TEST_SLOW=1`, set by `scripts/race-detector`.
 pub(crate) fn is_slow() -> bool {
@@ -244,12 +251,15 @@ impl Drop for Alive {
 
 /// Binds the calling thread to those of these CPUs that it may use, if there are any.
 pub(crate) fn bind_to(cpus: &[usize]) {
+    let own = rustix::thread::sched_getaffinity(None).expect("its CPUs");
     let mut set = rustix::thread::CpuSet::new();
-    cpus.iter().for_each(|&cpu| set.set(cpu));
+    let usable = cpus.iter().filter(|&&cpu| own.is_set(cpu));
+    usable.for_each(|&cpu| set.set(cpu));
+    // Of an empty set it is an error.
     let _ = rustix::thread::sched_setaffinity(None, &set);
 }
 
-/// Holds as many CPUs of a pod until it is opened.
+/// Holds as many CPUs of a pod until it is opened, or, unless it is of an engine without CPU hogs, for some milliseconds.
 pub(crate) fn hold(wq: &Workqueue, cpus: usize) -> Arc<Door> {
     let door = Door::new();
     for _ in 0..cpus {

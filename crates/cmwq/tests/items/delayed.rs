@@ -42,10 +42,6 @@ fn a_delayed_item_runs_and_never_early() {
         });
         let queued = Instant::now();
         assert!(wq.queue_delayed(&work, delay).is_accepted());
-        assert!(
-            !wq.queue_delayed(&work, Duration::ZERO).is_accepted(),
-            "pending while its timer runs"
-        );
         done.wait();
         let after = started.lock().unwrap().unwrap() - queued;
         assert!(
@@ -70,6 +66,10 @@ fn an_armed_item_is_invisible_to_flush_and_can_be_cancelled() {
     let (wq, _deadline) = queue("an armed item");
     let (runs, work) = counter();
     assert!(wq.queue_delayed(&work, LONG).is_accepted());
+    assert!(
+        !wq.queue_delayed(&work, Duration::ZERO).is_accepted(),
+        "pending while its timer runs"
+    );
     wq.flush().unwrap();
     assert!(work.is_pending());
     assert!(work.cancel());
@@ -127,18 +127,24 @@ impl Drop for Dropped {
 fn the_timer_thread_does_not_drop_a_queue_of_which_its_timer_is_left() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("what is left", &engine);
-    let (sender, dropped) = mpsc::channel();
-    let said = Dropped(sender);
-    let threads = WorkerThreads::new().on_start(move |_| {
-        let _ = &said;
-    });
-    let wq = engine.workqueue("gone").worker_threads(threads).build();
-    let wq = wq.expect("a queue");
-    let (runs, work) = counter();
-    let soon = Duration::from_millis(50);
-    assert!(wq.queue_delayed(&work, soon).is_accepted());
-    drop(wq);
-    let on = dropped.recv().expect("it is dropped");
-    assert_ne!(on.as_deref(), Some("cmwq-timer"));
-    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    let mut soon = Duration::from_millis(50);
+    loop {
+        let (sender, dropped) = mpsc::channel();
+        let said = Dropped(sender);
+        let threads = WorkerThreads::new().on_start(move |_| {
+            let _ = &said;
+        });
+        let wq = engine.workqueue("gone").worker_threads(threads).build();
+        let wq = wq.expect("a queue");
+        let (runs, work) = counter();
+        assert!(wq.queue_delayed(&work, soon).is_accepted());
+        drop(wq);
+        let on = dropped.recv().expect("it is dropped");
+        assert_ne!(on.as_deref(), Some("cmwq-timer"));
+        if runs.load(Ordering::SeqCst) == 0 {
+            break;
+        }
+        // On a busy machine it has run before its queue was dropped: once more, with more time.
+        soon *= 4;
+    }
 }

@@ -6,7 +6,9 @@
 //! that the chunk is closed (m); its issuer adds to a chunk behind an entry with a handle; a task drops its closure though the copy is used; an
 //! entry with a handle goes behind what was published after it (o).
 
-use crate::harness::{Alive, Deadline, bind_to, block_on, engine, eventually, hold, number, seed};
+use crate::harness::{
+    Alive, Deadline, bind_to, block_on, engine_without_hogs, eventually, hold, number, seed,
+};
 use cmwq::{Engine, JoinError, JoinHandle, Workqueue};
 use std::future::Future;
 use std::pin::pin;
@@ -20,7 +22,7 @@ struct Fixture {
 }
 
 fn fixture(topology: &str, max_active: usize) -> Fixture {
-    let engine = engine(topology);
+    let engine = engine_without_hogs(topology);
     let builder = engine.workqueue("t").max_active(max_active);
     let wq = builder.build().unwrap();
     Fixture { engine, wq }

@@ -1,6 +1,8 @@
 //! Items that are part of a value in an `Arc`: what keeps the value alive, and what comes back.
 
-use crate::harness::{Alive, Deadline, Door, Heard, engine, eventually, hold, in_own_process};
+use crate::harness::{
+    Alive, Deadline, Door, Heard, engine, engine_without_hogs, eventually, hold, in_own_process,
+};
 use cmwq::{
     EmbeddedDelayedWork, EmbeddedWork, Engine, Error, FlushError, Moved, Queued, Refused, Workqueue,
 };
@@ -385,7 +387,7 @@ impl Drop for Careful {
 fn a_value_that_its_own_item_drops_may_cancel_the_item() {
     in_own_process(|| {
         let _heard = Heard::warnings();
-        let engine = engine("l3:1 core:2 pu:1");
+        let engine = engine_without_hogs("l3:1 core:2 pu:1");
         let _deadline = Deadline::new("own destructor", &engine);
         let wq = engine.workqueue("t").build().unwrap();
         let cancelled = Arc::new(AtomicUsize::new(0));

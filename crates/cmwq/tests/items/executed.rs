@@ -1,7 +1,7 @@
 //! `execute`: closures without a handle. Each runs once and is dropped once, whichever thread takes it and however it travels, and all
 //! that holds for a queue's items holds for them.
 
-use crate::harness::{Alive, Deadline, Door, engine, hold, in_own_process};
+use crate::harness::{Alive, Deadline, Door, engine, engine_without_hogs, hold, in_own_process};
 use cmwq::{Refused, Work, Workqueue, blocking};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -252,7 +252,7 @@ fn nothing() {}
 
 #[test]
 fn what_a_draining_queues_items_may_do_the_next_item_of_their_worker_may_not() {
-    let engine = engine("l3:1 core:2 pu:1");
+    let engine = engine_without_hogs("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("a drain", &engine);
     let wq = Arc::new(engine.workqueue("t").build().unwrap());
     let other = engine.workqueue("other").build().unwrap();

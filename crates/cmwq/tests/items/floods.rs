@@ -1,7 +1,7 @@
 //! Many short items at once, which workers claim in batches: none is lost, none runs twice at once, limits hold,
 //! and a waiter for one of them does not wait for long ones behind it.
 
-use crate::harness::{Deadline, Door, engine};
+use crate::harness::{Deadline, Door, engine, engine_without_hogs};
 use cmwq::{NoSuchWorkqueue, Queued, RawWork, Work, WorkqueueHandle, blocking};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -238,7 +238,7 @@ unsafe extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
 
 #[test]
 fn a_flood_by_a_handle_ends_when_its_queue_does() {
-    let engine = engine("l3:1 core:2 pu:1");
+    let engine = engine_without_hogs("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("a handle", &engine);
     let items: Vec<RawWork> = (0..100).map(|_| RawWork::new(nothing)).collect();
     for round in 0..50 {

@@ -6,7 +6,8 @@
 //! (`who_polls_is_forgotten_with_the_task` in `workqueue/join.rs`).
 
 use crate::harness::{
-    Broken, Deadline, Door, counting, engine, eventually, held, is_slow, quiet_panic,
+    Broken, Deadline, Door, counting, engine, engine_without_hogs, eventually, held, is_slow,
+    quiet_panic,
 };
 use cmwq::topology::CpuSet;
 use cmwq::{Completion, Engine, Refused, Work, Workqueue, WorkqueueBuilder};
@@ -17,7 +18,7 @@ use std::thread::{self, ThreadId};
 /// One pod of one CPU, of which the tests' threads are issuers too: so a waiter may run its item, and one item that computes
 /// keeps all others from beginning.
 fn one_cpu() -> Engine {
-    engine("l3:1 core:1 pu:1")
+    engine_without_hogs("l3:1 core:1 pu:1")
 }
 
 fn who() -> ThreadId {

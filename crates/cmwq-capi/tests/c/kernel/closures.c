@@ -191,7 +191,7 @@ static void read_begin(struct work_struct *work)
 
 	CHECK(read->step++ == 0);
 	if (read->number % 4 == 0) {
-		CHECK(closure_wait(&bucket, &read->cl) && !closure_wait(&bucket, &read->cl));
+		CHECK(closure_wait(&bucket, &read->cl));
 		atomic_inc(&nr_waited);
 	}
 	continue_at(&read->cl, read_issue, wq);
@@ -214,6 +214,11 @@ int main(void)
 	wq = alloc_workqueue("closures", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	CHECK(wq);
 	init_llist_head(&bucket.list);
+	/* Once on one list; here nobody wakes it in between. */
+	closure_init(&reads[0].cl, NULL);
+	CHECK(closure_wait(&bucket, &reads[0].cl) && !closure_wait(&bucket, &reads[0].cl));
+	closure_wake_up(&bucket);
+	CHECK(atomic_read(&reads[0].cl.remaining) == 1);
 	memset(&all, 0, sizeof(all));
 	closure_init(&all.cl, NULL);
 	for (i = 0; i < NR_READS; i++) {

@@ -131,8 +131,8 @@ int main(void)
 		/* What looks now does nothing. */
 		cmwq_flush_delayed_work(&cmwq_cpuhp.look);
 		CHECK(cpumask_test_cpu((unsigned int)last, &started) && cpumask_test_cpu((unsigned int)last, &a.cpus));
-		cpus_read_unlock();
 		gone = atomic_read(&nr_torn) + 1;
+		cpus_read_unlock();
 		CHECK_SOON(atomic_read(&nr_torn) == gone);
 		cpus_read_lock();
 		CHECK(cpumask_weight(&started) == online - 1 && cpumask_equal(&started, &a.cpus) && cpumask_equal(&started, &b.cpus));

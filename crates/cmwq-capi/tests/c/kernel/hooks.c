@@ -30,9 +30,10 @@ static void end(const struct cmwq_worker *worker, void *arg)
 {
 	CHECK(worker->name && arg == &nr_registered);
 	CHECK(registered-- == 1);
-	atomic_fetch_sub(&nr_registered, 1);
+	/* The last first: where none is registered, no rescuer is. */
 	if (worker->rescuer_of)
 		atomic_fetch_sub(&nr_rescuers, 1);
+	atomic_fetch_sub(&nr_registered, 1);
 }
 
 static void run(struct cmwq_work *work)

@@ -104,7 +104,7 @@ static void grace_periods(void)
 	pid = fork();
 	must(pid >= 0);
 	if (pid == 0) {
-		alarm(20);
+		alarm(100);
 		call_rcu(&of_child, call);
 		rcu_barrier();
 		synchronize_rcu();
@@ -139,7 +139,7 @@ int main(void)
 		pid = fork();
 		must(pid >= 0);
 		if (pid == 0) {
-			alarm(20);
+			alarm(100);
 			_exit(child(wq, &fresh, &armed));
 		}
 		must(waitpid(pid, &status, 0) == pid);

@@ -41,7 +41,7 @@ static void forks(struct work_struct *work)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		alarm(10);
+		alarm(100);
 		_exit(child());
 	}
 	if (pid < 0 || waitpid(pid, &forker->status, 0) != pid)

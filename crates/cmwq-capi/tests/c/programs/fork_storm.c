@@ -100,7 +100,7 @@ int main(void)
 		pid_t pid = fork();
 
 		if (pid == 0) {
-			alarm(30);
+			alarm(100);
 			_exit(child());
 		}
 		failed = pid < 0 || waitpid(pid, &status, 0) != pid || status != 0;
