@@ -384,3 +384,35 @@ fn prepare_thread(pool: &Arc<Pool>, handle: &WorkerHandle) {
         pool.nice.store(nice, Ordering::Relaxed);
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::Work;
+    use crate::pool::queue::pwq::Traits;
+    use crate::pool::stubs;
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn a_worker_is_counted_before_it_runs_an_item() {
+        let pool = stubs::pool(1023, 0);
+        let pwq = stubs::add_pwq(&pool, Traits::default(), 1);
+        let counted = Arc::new(AtomicU64::new(0));
+        let (of_item, its_pool) = (counted.clone(), pool.clone());
+        let work = Work::new(move || {
+            let created = its_pool.lock_beside_batches().stats.workers_created;
+            of_item.store(created, Ordering::Relaxed);
+        });
+        stubs::queue(&pool, pwq, &work);
+        let its_pool = pool.clone();
+        let worker = std::thread::spawn(move || {
+            let (id, handle) = its_pool.enroll();
+            let _membership = Membership::enter(&its_pool, id);
+            its_pool.work(id, &handle);
+        });
+        stubs::eventually(|| pool.lock().pwqs[pwq.place].stats.completed == 1);
+        assert_eq!(counted.load(Ordering::Relaxed), 1);
+        pool.shut_down();
+        stubs::eventually(|| worker.is_finished());
+    }
+}
