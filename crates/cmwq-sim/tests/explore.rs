@@ -20,7 +20,7 @@ const FOUND: &[(&str, &str)] = &[
         "an item moved by mod_delayed was lost if the timer thread could not be created",
     ),
     (
-        "1315",
+        "2642",
         "a queue dropped from its own item was never destroyed if no thread could be created",
     ),
     (
