@@ -219,16 +219,18 @@ mod tests {
 
     #[test]
     fn a_worker_that_was_woken_and_waits_for_its_cpu_holds_up_no_steal() {
-        for (running, called) in [(0, false), (1, true)] {
+        // Not all CPUs of the pod have a worker: issuers may use the others. What waits is worth a steal, or not.
+        for (running, waiting, called) in [(1, 50, true), (0, 50, true), (0, 1, false)] {
             let group = Group::new();
-            let pool = stubs::saturated(&group, 7, &[0, 1], 50);
+            let pool = stubs::saturated(&group, 7, &[0, 1], waiting);
             let neighbour = stubs::pool_on(&group, 8, &[2, 3]);
             let mut guard = pool.lock();
-            guard.pace.note(1_000_000);
+            guard.pace.note(50_000);
             guard.counts.set_running(running);
             guard.counts.set_searching(1);
             drop(guard);
-            assert_eq!(neighbour.lock().creating, called, "{running} run");
+            let called_now = neighbour.lock().creating;
+            assert_eq!(called_now, called, "{running} run, {waiting} wait");
         }
     }
 

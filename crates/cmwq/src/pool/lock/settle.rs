@@ -25,10 +25,8 @@ impl PoolGuard<'_> {
         if self.searching() > 0 {
             if self.running() < target && self.has_waiting() {
                 self.pool.inbox.tell_accepted();
-                // A worker that was woken may wait for its CPU.
-                if self.running() + self.searching() >= target {
-                    self.call_thieves();
-                }
+                // A worker that was woken may wait for its CPU, and others are woken only after it. What is worth a steal is too much for all CPUs of the pod.
+                self.call_thieves();
             }
             return;
         }
