@@ -213,11 +213,10 @@ fn the_librarys_threads_are_as_nice_as_the_process_whichever_thread_starts_them(
         let nice_of = |tid| getpriority_process(Pid::from_raw(tid)).ok();
         let nice = || getpriority_process(None).unwrap();
         assert_eq!(wq.spawn(nice).join().unwrap(), process);
-        assert!(threads_named("cmwq-").len() >= 4);
+        // Each names itself, some time after it was started.
         eventually(|| {
-            let all = threads_named("cmwq-").into_iter();
-            all.filter_map(|(tid, _)| nice_of(tid))
-                .all(|nice| nice == process)
+            let all = threads_named("cmwq-");
+            all.len() >= 4 && all.iter().all(|&(tid, _)| nice_of(tid) == Some(process))
         });
         delayed.cancel();
     });
