@@ -73,6 +73,7 @@ fn made_up_names_are_found() {
         "`cmwq bench --no-such-option`",
         "`--no-such-option`",
         "`cargo run --example no_such_example`",
+        "`cargo run --example batch_cost`",
         "`cargo test -p no-such-crate`",
         "`<linux/no_such_header.h>`",
         "```sh\ncmwq no-such-command\n```",
