@@ -293,6 +293,9 @@ abi! {
     }
 
     fn cmwq_task_allow(call, task: *mut Task, cpus: *const Mask) -> c_int {
+        if cpus.is_null() {
+            return call.wrong(Wrong::NullArgument, "the CPUs are NULL");
+        }
         call.with_task(task, |task| {
             // SAFETY: the header asks for a task of which there is a reference, and for a set of CPUs.
             let done = unsafe { libc::sched_setaffinity(task.as_ref().pid.load(Ordering::Relaxed), size_of::<Mask>(), cpus.cast()) };

@@ -179,6 +179,13 @@ fn a_static_program_is_static_and_may_have_another_rust_library_beside() {
     let mut ours: Vec<&str> = ours.split_whitespace().collect();
     // The C library's start of a static PIE fails if there is one.
     ours.retain(|flag| !flag.contains("-rpath"));
+    // What it does not use is not in it: the linker warns of programs with `getaddrinfo`.
+    let mut command = Command::new(cc());
+    command
+        .arg("-static")
+        .arg(crate_dir().join("examples/hello.c"));
+    command.args(&ours).arg("-o").arg(&program);
+    assert_eq!(succeeds(&mut command), "");
     let libother = folder.join("libother.a");
     let other = [libother.to_str().unwrap()];
     // Whichever library comes first.

@@ -5,6 +5,7 @@ pub(crate) use cmwq_command::output::{print, print_until_closed};
 use std::fmt::Display;
 use std::io;
 
+use ratatui::text::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Columns where neither `COLUMNS` nor a terminal gives them.
@@ -48,6 +49,27 @@ pub(crate) fn printable(name: &str) -> String {
         .collect()
 }
 
+/// The columns of a terminal that a text takes: some characters take two, some none.
+fn width(text: &str) -> usize {
+    Span::raw(text).width()
+}
+
+/// A name from elsewhere, [`printable`], and blanks up to so many columns.
+pub(crate) fn padded(name: &str, columns: usize) -> String {
+    let name = printable(name);
+    let blanks = columns.saturating_sub(width(&name));
+    name + &" ".repeat(blanks)
+}
+
+/// As [`padded`], and without what is too much at the front.
+pub(crate) fn end_in_columns(name: &str, columns: usize) -> String {
+    let mut end = name.chars();
+    while width(&printable(end.as_str())) > columns {
+        end.next();
+    }
+    padded(end.as_str(), columns)
+}
+
 /// A text of several lines from elsewhere, as [`printable`].
 pub(crate) fn printable_lines(text: &str) -> String {
     let is_safe = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
@@ -65,5 +87,21 @@ mod tests {
         assert_eq!(printable("io/0 é"), "io/0 é");
         assert_eq!(printable("a\nb\u{1b}[2J\u{9b}2J"), "a?b?[2J?2J");
         assert_eq!(printable_lines("a\n\tb\u{1b}[2J\r"), "a\n\tb?[2J?");
+    }
+
+    #[test]
+    fn names_of_wide_characters_stay_in_their_column() {
+        for (name, kept) in [
+            ("io", "io    "),
+            ("名前", "名前  "),
+            ("a名前b", "a名前b"),
+            ("ab名前x", "b名前x"),
+            ("名前名前", "前名前"),
+            ("e\u{301}", "e\u{301}     "),
+            ("a\nb", "a?b   "),
+        ] {
+            assert_eq!(end_in_columns(name, 6), kept);
+        }
+        assert_eq!(padded("名前", 3), "名前");
     }
 }

@@ -111,16 +111,18 @@ fn as_it_is(roff: &mut Roff, lines: &str) {
     roff.control("fi", []);
 }
 
-/// A list of names, each with its meaning behind two blanks or more; a line that begins further to the right goes on with the meaning.
+/// A list of names, each with its meaning behind two blanks or more, or below it; a line that begins further to the right goes on with the meaning.
 fn list(roff: &mut Roff, lines: &str) {
     for line in lines.lines() {
         let name = line
             .strip_prefix("  ")
             .filter(|name| !name.starts_with(' '));
-        if let Some((name, meaning)) = name.and_then(|line| line.split_once("  ")) {
-            roff.control("TP", [])
-                .text([roman(name)])
-                .text([roman(meaning.trim())]);
+        if let Some(line) = name {
+            let (name, meaning) = line.split_once("  ").unwrap_or((line, ""));
+            roff.control("TP", []).text([roman(name)]);
+            if !meaning.is_empty() {
+                roff.text([roman(meaning.trim())]);
+            }
         } else {
             roff.text([roman(line.trim())]);
         }

@@ -348,7 +348,7 @@ pub fn connect(which: Option<&str>) -> Result<Client, ControlError> {
 
 fn nobody(what: &str) -> ControlError {
     ControlError::noent(format!(
-        "{what}; one does that was started with CMWQ_CONTROL=1, if it asks for it, and `cmwq list` shows them"
+        "{what}; a program serves its user and root if it calls serve_if_asked and was started with CMWQ_CONTROL=1: see `cmwq list`"
     ))
 }
 

@@ -20,11 +20,13 @@ Exit status: 0 done, 2 a value was refused or the command failed. `cmwq-nbd COMM
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
+  mkdir -p ~/.local/share/bash-completion/completions
   cmwq-nbd completions bash >~/.local/share/bash-completion/completions/cmwq-nbd
   source <(cmwq-nbd completions zsh)
+  mkdir -p ~/.config/fish/completions
   cmwq-nbd completions fish >~/.config/fish/completions/cmwq-nbd.fish
 
-The first and the last hold for shells that start afterwards. The Debian package brings all three.";
+What is written holds for shells that start afterwards. The Debian package brings all three.";
 
 const MAN_EXAMPLES: &str = "\
 Examples:

@@ -122,7 +122,12 @@ impl fmt::Display for Error {
             }
             Error::Nice(nice) => write!(f, "nice level {nice} is out of range; allowed: -20 to 19"),
             Error::NoSuchCpu { cpu, allowed } => {
-                write!(f, "there is no CPU {cpu}; allowed: {allowed}")
+                // From C it may be a negative number.
+                write!(
+                    f,
+                    "there is no CPU {}; allowed: {allowed}",
+                    cpu.cast_signed()
+                )
             }
             Error::Binding { cpu, source } => {
                 write!(f, "the thread cannot be bound to CPU {cpu}: {source}")

@@ -17,10 +17,9 @@ Examples:
 
 The names and the values are those of the kernel's files in /sys/devices/virtual/workqueue/NAME/.";
 
-/// Examples, and a line for each setting.
+/// Examples, and each setting with its meaning below it, whose lines stay to the right of the names however narrow the terminal is.
 fn with_settings(examples: &str, title: &str, settings: &[Setting]) -> String {
     let mut text = format!("{examples}\n\n{title}:");
-    let widest = settings.iter().map(|setting| setting.name.len()).max();
     for Setting {
         name,
         help,
@@ -29,11 +28,7 @@ fn with_settings(examples: &str, title: &str, settings: &[Setting]) -> String {
     } in settings
     {
         // Writing to a string cannot fail.
-        let _ = write!(
-            text,
-            "\n  {name:width$}  {help}",
-            width = widest.unwrap_or(0)
-        );
+        let _ = write!(text, "\n  {name}\n          {help}");
         if let Some(variable) = variable {
             let _ = write!(text, " [{variable}]");
         }

@@ -209,9 +209,7 @@ fn place(pool: &Pool, masks: &Masks) -> String {
 const NAME_COLUMNS: usize = 24;
 
 pub(super) fn name_column(name: &str) -> String {
-    let skipped = name.chars().count().saturating_sub(NAME_COLUMNS);
-    let end: String = name.chars().skip(skipped).collect();
-    format!("{:NAME_COLUMNS$}", output::printable(&end))
+    output::end_in_columns(name, NAME_COLUMNS)
 }
 
 fn cpu_to_pool(engine: &Engine) -> String {

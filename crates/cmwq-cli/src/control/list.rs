@@ -48,8 +48,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         let _ = match hello {
             Ok(hello) => writeln!(
                 text,
-                "{pid:>8} {:16} {:>6} {:>6} {:>6} {:>7} {:>8} {}",
-                output::printable(&hello.name),
+                "{pid:>8} {} {:>6} {:>6} {:>6} {:>7} {:>8} {}",
+                output::padded(&hello.name, 16),
                 hello.uid,
                 hello.queues,
                 hello.groups,

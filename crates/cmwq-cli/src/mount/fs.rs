@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use cmwq_control::ControlError;
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    INodeNo, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
 use super::tree::{Age, Node, Tree};
@@ -239,6 +239,20 @@ impl Filesystem for ControlFs {
             }
             Err(error) => reply.error(error),
         }
+    }
+
+    /// A shell's `>` makes a file that is not there, where a name is mistyped: refused as in the kernel's folders.
+    fn create(
+        &self,
+        _req: &Request,
+        _parent: INodeNo,
+        _name: &OsStr,
+        _mode: u32,
+        _umask: u32,
+        _flags: i32,
+        reply: ReplyCreate,
+    ) {
+        reply.error(Errno::EACCES);
     }
 
     fn read(

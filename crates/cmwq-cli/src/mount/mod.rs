@@ -33,7 +33,7 @@ It ends with `umount`, or when it is interrupted. It needs /dev/fuse and, unless
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A folder; what it holds is hidden while the processes are shown in it
+    /// An empty folder
     dir: PathBuf,
 }
 
@@ -70,8 +70,18 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         fuser::MountOption::NoExec,
     ];
     config.n_threads = Some(THREADS);
-    let session = fuser::spawn_mount(fs::ControlFs::new(), dir, &config)
-        .map_err(|error| failed(&error.to_string()))?;
+    let session = fuser::spawn_mount(fs::ControlFs::new(), dir, &config).map_err(|error| {
+        let privileged = rustix::process::geteuid().is_root();
+        failed(&match error.kind() {
+            // The system's words do not say what of.
+            ErrorKind::NotFound | ErrorKind::PermissionDenied if !privileged => {
+                format!(
+                    "{error}; users other than root need /dev/fuse and fusermount3 (package fuse3)"
+                )
+            }
+            _ => error.to_string(),
+        })
+    })?;
     output::print(&format!("mounted on {}\n", dir.display()))?;
     while !end.load(Ordering::Relaxed) && !session.guard.is_finished() {
         std::thread::sleep(LOOK);

@@ -15,6 +15,10 @@ use crate::control::latency;
 const PODS_LINES: u16 = 5;
 /// Lines for the items, with the frame.
 const ITEMS_LINES: u16 = 6;
+/// The columns of the workqueues: their least widths, and which are left out first where the terminal is narrow.
+const WIDTHS: [u16; 10] = [8, 9, 12, 7, 4, 5, 4, 7, 5, 8];
+const NAME: usize = 0;
+const FIRST_TO_GO: [usize; 9] = [9, 8, 1, 2, 7, 6, 5, 4, 3];
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
@@ -26,7 +30,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    frame.render_widget(headline(model), head);
+    frame.render_widget(headline(model, usize::from(head.width)), head);
     draw_pods(frame, pods, model);
     draw_queues(frame, queues, model);
     draw_items(frame, items, model);
@@ -42,7 +46,8 @@ fn short(number: f64) -> String {
     }
 }
 
-fn headline(model: &Model) -> Paragraph<'static> {
+/// As much as has room: half a number would be another number.
+fn headline(model: &Model, width: usize) -> Paragraph<'static> {
     let (pid, name) = model.process();
     let rows = model.rows();
     let rate: f64 = rows.iter().map(|row| row.items_per_s).sum();
@@ -53,13 +58,24 @@ fn headline(model: &Model) -> Paragraph<'static> {
         .map(|engine| engine.totals.lock_waits)
         .sum();
     let limit = model.limit();
-    let held = if model.is_held() { " · HELD" } else { "" };
-    let text = format!(
-        " {name} {pid} · {} items/s · {} queues · {} pools · {workers} workers{limit} · {waits} lock waits{held}",
-        short(rate),
-        rows.len(),
-        model.pools().count(),
-    );
+    let mut text = format!(" {name} {pid}");
+    if model.is_held() {
+        text += " · HELD";
+    }
+    let parts = [
+        format!("{} items/s", short(rate)),
+        format!("{} queues", rows.len()),
+        format!("{} pools", model.pools().count()),
+        format!("{workers} workers{limit}"),
+        format!("{waits} lock waits"),
+    ];
+    for part in parts {
+        let longer = format!("{text} · {part}");
+        if Span::raw(longer.as_str()).width() > width {
+            break;
+        }
+        text = longer;
+    }
     // Eighty columns are too few for both.
     let lines = [Some(text), model.quota().map(|quota| format!(" {quota}"))];
     let lines: Vec<Line<'_>> = lines.into_iter().flatten().map(Line::from).collect();
@@ -156,6 +172,26 @@ fn sparkline(history: &[u64]) -> String {
     history.iter().map(bar).collect()
 }
 
+/// Which columns have room in a line, with a blank between two.
+fn columns(room: u16) -> Vec<usize> {
+    let mut columns: Vec<usize> = (0..WIDTHS.len()).collect();
+    for gone in FIRST_TO_GO {
+        let taken: u16 = columns.iter().map(|&at| WIDTHS[at] + 1).sum();
+        if taken <= room + 1 {
+            break;
+        }
+        columns.retain(|&at| at != gone);
+    }
+    columns
+}
+
+/// What stands in these columns.
+fn kept<'c>(columns: &[usize], cells: [Cell<'c>; WIDTHS.len()]) -> Vec<Cell<'c>> {
+    let cells = cells.into_iter().enumerate();
+    let kept = cells.filter(|(at, _)| columns.contains(at));
+    kept.map(|(_, cell)| cell).collect()
+}
+
 fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let rows = model.rows();
     let (filter, typing) = model.filter();
@@ -163,6 +199,7 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         ("", false) => format!(" workqueues by {} ", model.sort().name()),
         (filter, _) => format!(" workqueues by {}, with \"{filter}\" ", model.sort().name()),
     };
+    let columns = columns(area.width.saturating_sub(2));
     let room = area.height.saturating_sub(3) as usize;
     // The selected one is always in sight.
     let first = (model.selected() + 1).saturating_sub(room);
@@ -178,22 +215,22 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
                 Style::new()
             };
             let number = |text: String| Cell::from(Line::from(text).right_aligned());
-            Row::new([
+            let cells = [
                 Cell::from(row.key.clone()),
                 Cell::from(row.kind.clone()),
                 Cell::from(row.scope.clone()),
                 number(short(row.items_per_s)),
-                number(row.in_flight.to_string()),
+                number(short(row.in_flight as f64)),
                 number(short(row.waiting as f64)),
-                number(format!("{:.0}", row.cpu_percent)),
+                number(short(row.cpu_percent)),
                 number(latency(row.p99_ns)),
                 number(short(row.helps_per_s)),
                 Cell::from(sparkline(&row.history)).style(Style::new().fg(Color::Cyan)),
-            ])
-            .style(style)
+            ];
+            Row::new(kept(&columns, cells)).style(style)
         });
     let head = |text: &'static str| Cell::from(Line::from(text).right_aligned());
-    let header = Row::new([
+    let header = [
         Cell::from("name"),
         Cell::from("type"),
         Cell::from("scope"),
@@ -204,20 +241,12 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         head("enq p99"),
         head("helps"),
         Cell::from("trend"),
-    ])
-    .style(Style::new().add_modifier(Modifier::BOLD));
-    let widths = [
-        Constraint::Min(8),
-        Constraint::Length(9),
-        Constraint::Length(12),
-        Constraint::Length(7),
-        Constraint::Length(4),
-        Constraint::Length(5),
-        Constraint::Length(4),
-        Constraint::Length(7),
-        Constraint::Length(5),
-        Constraint::Length(8),
     ];
+    let header = Row::new(kept(&columns, header)).style(Style::new().add_modifier(Modifier::BOLD));
+    let widths = columns.iter().map(|&at| match at {
+        NAME => Constraint::Min(WIDTHS[NAME]),
+        at => Constraint::Length(WIDTHS[at]),
+    });
     let table = Table::new(shown, widths)
         .header(header)
         .block(Block::bordered().title(title));

@@ -19,7 +19,8 @@ const EXAMPLES: &str = "\
 Examples:
   cmwq topology
   cmwq topology --synthetic 'pack:2 l3:4 core:8 pu:2' --scope cache_shard
-  cmwq topology --sysfs-root ./saved-sys --shard-size 4 --format json
+  cp -r --parents /sys/devices/system .    # on another machine
+  cmwq topology --sysfs-root ./sys --shard-size 4 --format json
 
 Environment:
   CMWQ_TOPOLOGY                the machine: a directory like /sys, or a description

@@ -311,6 +311,26 @@ fn every_attribute_and_parameter_of_the_tables_is_in_the_endpoint_the_commands_a
     }
 }
 
+/// On a narrow terminal too, what a setting means does not look like the name of another one.
+#[test]
+fn a_list_of_settings_in_a_help_has_names_at_its_margin_only() {
+    let named = |settings: Vec<Setting>| settings.into_iter().map(|setting| setting.name);
+    let attributes: Vec<&str> = named(LiveQueue::attribute_settings()).collect();
+    let parameters: Vec<&str> = named(Engine::parameter_settings()).collect();
+    for (command, title, names) in [
+        ("get", "Attributes:", &attributes),
+        ("param", "Parameters", &parameters),
+    ] {
+        for columns in ["60", "100"] {
+            let help = said(cmwq(&[command, "--help"]).env("COLUMNS", columns));
+            let (_, list) = help.split_once(&format!("\n{title}")).expect("a list");
+            let at_margin = list.lines().filter_map(|line| line.strip_prefix("  "));
+            let at_margin = at_margin.filter(|line| !line.starts_with(' '));
+            assert_eq!(&at_margin.collect::<Vec<_>>(), names, "{list}");
+        }
+    }
+}
+
 /// Completes when it is dropped: an assertion that fails leaves no queue waiting for its items.
 struct Ends(Arc<Completion>);
 

@@ -58,6 +58,7 @@ fn each_subcommand_has_a_man_page_that_names_its_options() {
     }
     for (page, word) in [
         ("cmwq-monitor.1", ".TP\nlockwt\n"),
+        ("cmwq-param.1", ".TP\nwatchdog_thresh\nseconds after"),
         ("cmwq-dump.1", ".SH NOTES\n"),
         ("cmwq.1", ".SH \"EXIT STATUS\"\n"),
         ("cmwq.1", "affinity scope"),
@@ -90,6 +91,39 @@ fn bash_completes_what_the_completions_say() {
     for shell in ["zsh", "fish"] {
         let (code, script, _) = ran(&["completions", shell]);
         assert!(code == Some(0) && script.contains("topology"), "{shell}");
+    }
+}
+
+/// For a user who has none of the folders yet.
+#[test]
+fn the_examples_of_completions_and_man_pages_can_be_pasted() {
+    let home = tempfile::tempdir().expect("a folder");
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_cmwq"));
+    let programs = program.parent().expect("a folder").to_str().expect("UTF-8");
+    let path = std::env::var("PATH").unwrap_or_default();
+    for command in ["completions", "man"] {
+        let (_, help, _) = ran(&[command, "--help"]);
+        let (_, examples) = help.split_once("Examples:\n").expect("examples");
+        let examples = examples.split("\n\n").next().expect("their end");
+        for line in examples.lines() {
+            if line.contains("zsh") || line.trim_start().starts_with("man ") {
+                continue;
+            }
+            let output = Command::new("bash")
+                .args(["--norc", "-o", "pipefail", "-c", line])
+                .env("HOME", home.path())
+                .env("PATH", format!("{programs}:{path}"))
+                .output()
+                .expect("bash");
+            assert!(output.status.success(), "{line}: {output:?}");
+        }
+    }
+    for made in [
+        ".local/share/bash-completion/completions/cmwq",
+        ".config/fish/completions/cmwq.fish",
+        ".local/share/man/man1/cmwq-top.1",
+    ] {
+        assert!(home.path().join(made).exists(), "{made}");
     }
 }
 

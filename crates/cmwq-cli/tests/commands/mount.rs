@@ -1,10 +1,11 @@
 //! The kernel's files of a running process, mounted.
 
-use crate::common::{Served, refused, serve};
+use crate::common::{Served, cmwq, refused, serve};
 use cmwq::ConcurrencyGroup;
 use cmwq_control::Client;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -48,6 +49,29 @@ impl Drop for Mounted {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let _ = self.child.wait();
     }
+}
+
+/// What the system says of a helper that is missing could be meant of the folder.
+#[test]
+fn a_user_who_may_not_mount_is_told_what_is_needed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(dir.path(), open).expect("the own folder");
+    let mut command = cmwq(&["mount", dir.path().to_str().expect("text")]);
+    command.env("FUSERMOUNT_PATH", "/nowhere/fusermount3");
+    if rustix::process::geteuid().is_root() {
+        // Nobody, who may not be allowed to run what root has built.
+        command.uid(65_534);
+        if let Err(error) = command.output() {
+            println!("skipped: {error}");
+            return;
+        }
+    }
+    let refused = refused(&mut command);
+    assert!(
+        refused.contains("fusermount3") || refused.contains("/dev/fuse is missing"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -175,6 +199,10 @@ fn the_mounted_files_are_the_kernels() {
         code(Errno::RANGE)
     );
     assert_eq!(errno("io/none", "1\n"), code(Errno::NOENT));
+    // As a shell's `>` opens it.
+    let made = std::fs::write(own.join("io/none"), "1\n");
+    let made = made.expect_err("no file is made").raw_os_error();
+    assert_eq!(made, Some(code(Errno::ACCESS)));
     assert_eq!(errno("cpumask_requested", "1\n"), code(Errno::ACCESS));
     let mode = |path: &str| {
         std::fs::metadata(own.join(path))

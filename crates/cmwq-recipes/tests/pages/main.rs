@@ -3,7 +3,8 @@
 //!
 //! Seen to fail: a link to a missing file and to a missing heading, a made-up path, function, type, method, variable, command and
 //! option (`made_up_names_are_found`); a README of more than 150 lines; more than 25,000 words; 41 entries of the glossary; a decision without a
-//! state, or of two pages; a changed figure of the chart; an excuse that no page needs.
+//! state, or of two pages; a changed figure of the chart; an excuse that no page needs; a block of Rust with hidden
+//! lines.
 
 mod foreign;
 mod page;
@@ -72,6 +73,7 @@ fn made_up_names_are_found() {
         "`cmwq bench --no-such-option`",
         "`--no-such-option`",
         "`cargo run --example no_such_example`",
+        "`cargo run --example batch_cost`",
         "`cargo test -p no-such-crate`",
         "`<linux/no_such_header.h>`",
         "```sh\ncmwq no-such-command\n```",
@@ -94,6 +96,27 @@ fn made_up_names_are_found() {
     ];
     let complaints = Rules::new(&sources, &pages).check(&pages[0]);
     assert!(complaints.is_empty(), "{complaints:?}");
+}
+
+/// A reader of the text sees lines that rustdoc hides, and cannot compile them.
+#[test]
+fn rust_of_a_page_can_be_pasted() {
+    let (mut blocks, mut complaints) = (0, Vec::new());
+    // Which shows parts of programs, and says of which.
+    for page in pages()
+        .iter()
+        .filter(|page| page.path != "docs/adopting.md")
+    {
+        for block in page.text.split("\n```rust\n").skip(1) {
+            let block = block.split("\n```").next().expect("its end");
+            blocks += 1;
+            if !block.contains("fn main()") || block.lines().any(|line| line.starts_with("# ")) {
+                complaints.push(format!("{}: no whole program:\n{block}", page.path));
+            }
+        }
+    }
+    assert!(blocks >= 8, "{blocks}");
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
 }
 
 #[test]

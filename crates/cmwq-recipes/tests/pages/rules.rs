@@ -14,6 +14,9 @@ const ENDINGS: [&str; 8] = [".rs", ".md", ".c", ".h", ".hpp", ".cpp", ".csv", ".
 /// The project's folders: what begins so must be there.
 const FOLDERS: [&str; 5] = ["crates/", "docs/", "scripts/", "benches/", ".ci/"];
 
+/// Where cargo looks for an example or a test if no package is named.
+const DEFAULT_PACKAGE: &str = "cmwq-cli";
+
 /// Pages for crates.io name the project's files so.
 const REPOSITORY: &str = "https://github.com/cmwq/cmwq/blob/HEAD/";
 
@@ -177,19 +180,18 @@ impl<'a> Rules<'a> {
     fn cargo(&self, words: &[&str]) -> Result<(), String> {
         let end = words.iter().position(|word| *word == "--");
         let (cargo, rest) = words.split_at(end.unwrap_or(words.len()));
+        let package = cargo.iter().skip_while(|word| **word != "-p").nth(1);
+        let package = package.unwrap_or(&DEFAULT_PACKAGE);
+        let has_target = |folder: &str, name: &str| {
+            let path = format!("crates/{package}/{folder}/{name}");
+            let files = [format!("{path}.rs"), format!("{path}/main.rs")];
+            files.iter().any(|file| self.sources.has_path(file))
+        };
         for pair in cargo.windows(2) {
             let there = match pair[0] {
                 "-p" => self.sources.has_package(pair[1]),
-                "--example" => {
-                    self.sources.has_path(&format!("examples/{}.rs", pair[1]))
-                        || self
-                            .sources
-                            .has_path(&format!("examples/{}/main.rs", pair[1]))
-                }
-                "--test" => {
-                    self.sources.has_path(&format!("tests/{}.rs", pair[1]))
-                        || self.sources.has_path(&format!("tests/{}/main.rs", pair[1]))
-                }
+                "--example" => has_target("examples", pair[1]),
+                "--test" => has_target("tests", pair[1]),
                 _ => true,
             };
             if !there {

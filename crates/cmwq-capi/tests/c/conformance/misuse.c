@@ -141,6 +141,8 @@ static void no_item_is_an_error(void **state)
 	cmwq_task_put(NULL);
 	assert_false(cmwq_task_wake(NULL, 1));
 	assert_int_equal(cmwq_task_bind(NULL, 0), -EINVAL);
+	assert_int_equal(cmwq_task_allow(cmwq_current_task(), NULL), -EINVAL);
+	assert_int_equal(warnings("cmwq_task_allow: the CPUs are NULL"), 1);
 	assert_int_equal(cmwq_task_allow(NULL, NULL), -EINVAL);
 	cmwq_task_name(NULL);
 	assert_int_equal(cmwq_work_on_cpu(0, NULL, NULL), -EINVAL);

@@ -159,6 +159,47 @@ fn a_small_or_a_large_screen_is_no_reason_to_fail() {
 }
 
 #[test]
+fn a_narrow_screen_shows_fewer_numbers_and_none_without_its_first_or_last_digits() {
+    let mut state = state(4);
+    // The widest that a column has room for, and wider ones.
+    for queue in &mut state.engines[0].queues {
+        queue.started += 4_000_000;
+        queue.completed = queue.started - 123_456;
+        queue.cpu_ns += 8_192_000_000_000;
+        queue.enqueue_p99_ns = Some(9_876_000);
+    }
+    let mut model = model();
+    model.look(state);
+    press(&mut model, KeyCode::Char(' '));
+    let words = |line: &str| -> Vec<String> {
+        let words = line.split(|c: char| c.is_whitespace() || "\"│·".contains(c));
+        let words = words.filter(|word| word.contains(|c: char| c.is_ascii_digit()));
+        words.map(str::to_owned).collect()
+    };
+    let lines = |width| {
+        let screen = screen(&model, width, 24);
+        let mut lines = screen.lines().map(str::to_owned);
+        let head = lines.next().expect("the head");
+        let row = lines.find(|line| line.starts_with("\"│fast"));
+        (head, row.expect("its row"))
+    };
+    let (wide_head, wide_row) = lines(200);
+    for number in ["4001k", "123k", "819k", "9876us"] {
+        assert!(wide_row.contains(number), "{number} in {wide_row}");
+    }
+    for width in 30..=200 {
+        let (head, row) = lines(width);
+        assert!(head.contains("HELD"), "{head}");
+        for (narrow, wide) in [(head, &wide_head), (row, &wide_row)] {
+            let all = words(wide);
+            for word in words(&narrow) {
+                assert!(all.contains(&word), "{word} at {width}: {narrow}, {wide}");
+            }
+        }
+    }
+}
+
+#[test]
 fn keys_select_sort_filter_and_hold() {
     let mut model = model();
     let names =
