@@ -364,10 +364,7 @@ impl Connection {
                 Ok(Next::Answer(data))
             }
             (Some(_), None) => self.export.begin(request, operation, buffer),
-            (Some(_), Some((action, result))) => {
-                result?;
-                self.export.proceed(action, request, operation, buffer)
-            }
+            (Some(_), Some(ended)) => self.export.proceed(ended, request, operation, buffer),
         }
     }
 

@@ -181,6 +181,25 @@ fn flush_and_fua_are_answered_after_the_sync() {
 }
 
 #[test]
+fn after_a_sync_that_failed_no_flush_succeeds() {
+    let (store, control) = Faulty::store();
+    let server = serve(store, None, false);
+    let (mut one, mut other) = (server.client(), server.client());
+    other.write(0, &[1; 4096]).unwrap();
+    // The system reports a failure once, and forgets what it could not write.
+    *control.error.lock().unwrap() = Some(ErrorKind::StorageFull);
+    assert_eq!(one.ask(command::FLUSH, 0, 0, 0, &[]), Err(ENOSPC));
+    *control.error.lock().unwrap() = None;
+    for mut client in [one, other, server.client()] {
+        assert_eq!(client.ask(command::FLUSH, 0, 0, 0, &[]), Err(EIO));
+        assert_eq!(client.ask(command::WRITE, FUA, 0, 1, &[2]), Err(EIO));
+        assert_eq!(client.ask(command::WRITE, 0, 0, 1, &[3]), Ok(vec![]));
+        assert_eq!(client.read(0, 1), Ok(vec![3]));
+    }
+    assert!(server.server.stop().is_err());
+}
+
+#[test]
 fn what_waits_for_the_disk_is_overtaken() {
     let (store, control) = Faulty::store();
     let server = serve(store, Some(cipher(64, 512)), false);
