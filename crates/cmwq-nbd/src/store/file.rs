@@ -228,8 +228,11 @@ impl Store for FileStore {
         let data = rustix::fs::seek(&self.file, SeekFrom::Data(offset));
         let (until, hole) = match data {
             Ok(data) if data > offset => (data, true),
-            // No data up to the file's end.
-            Err(Errno::NXIO) => (end, true),
+            // No data up to the file's end, which may have come nearer: behind it nothing can be read.
+            Err(Errno::NXIO) => match rustix::fs::seek(&self.file, SeekFrom::End(0)) {
+                Ok(size) if size > offset => (size, true),
+                _ => (end, false),
+            },
             // Data here, or a file system that cannot tell.
             _ => {
                 let until = rustix::fs::seek(&self.file, SeekFrom::Hole(offset));

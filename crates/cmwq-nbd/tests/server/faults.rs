@@ -297,6 +297,13 @@ fn a_file_that_has_become_short_is_an_error_and_no_zeroes() {
         assert_eq!(client.read(4096, 512), Err(EIO));
         assert_eq!(client.read(512 << 10, 4096), Err(EIO));
         assert_eq!(client.read(0, 4096).unwrap(), vec![7; 4096]);
+        // No zeroes: a client that copies the disk must not skip it.
+        for (offset, length) in [(0, 1 << 20), (4096, 4096), (1 << 19, 4096)] {
+            let extents = client.ask(command::BLOCK_STATUS, 0, offset, length, &[]);
+            for extent in extents.unwrap().chunks(8) {
+                assert_eq!(extent[4..], [0; 4], "{length} at {offset}");
+            }
+        }
         // Writing makes it long again.
         client.write(1 << 19, &[8; 512]).unwrap();
         assert_eq!(client.read(1 << 19, 512).unwrap(), vec![8; 512]);
