@@ -170,6 +170,11 @@ impl Export {
         Ok(data)
     }
 
+    /// Reads what is stored, as it is, if that needs no waiting. `true`: it is done, and [`proceed`](Self::proceed) comes next.
+    pub(crate) fn read_at_once(&self, request: &Request, buffer: &mut [u8]) -> bool {
+        self.store.read_at_once(request.offset, buffer)
+    }
+
     /// As [`execute`](Self::execute), but stops where it would have to wait for a file.
     pub(crate) fn begin(
         &self,
