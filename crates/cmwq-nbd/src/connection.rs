@@ -2,9 +2,10 @@
 //!
 //! The reader takes a slot for each request, fills it in, and queues the slot's work item. The item is made once, with the
 //! connection, and queued again for each request that gets its slot. The worker that runs it sends the reply and frees the
-//! slot. Short requests for memory take less time than the wake-up of a worker: the reader carries them out itself, unless it
-//! has more of them than it keeps up with. Neither waits for the client: what its socket does not take is sent by an item of another
-//! queue, so that clients that read slowly use up none of what the queue of the requests allows at a time.
+//! slot. Short requests for memory, and several short reads that the page cache answers, take less time than the wake-up of a worker:
+//! the reader carries them out itself, unless it has more of them than it keeps up with. Neither waits for the client: what its
+//! socket does not take is sent by an item of another queue, so that clients that read slowly use up none of what the queue of
+//! the requests allows at a time.
 //!
 //! With io_uring the item ends when the transfer is submitted, and is queued again when the transfer is done, as dm-crypt's
 //! items are around the disk. A client that reads no replies fills all slots, and then the reader stops reading from it.
@@ -55,7 +56,7 @@ struct Job {
     /// The data of a write, or the buffer of a long read.
     buffer: Option<Buffer>,
     batch: Batch,
-    /// The result of its last transfer.
+    /// The result of its last transfer, or that of a read at once.
     ended: Option<(Action, io::Result<()>)>,
 }
 
@@ -99,7 +100,7 @@ pub(crate) fn serve(
                 .limits(session.structured, session.block_status),
             items: &items,
             queue,
-            carries_out: carries_out_short(&connection.export, queue),
+            carries_out: carries_out_short(queue),
             short: Vec::with_capacity(MAX_BATCH),
             long: Vec::with_capacity(MAX_BATCH),
             in_a_row: 0,
@@ -110,14 +111,11 @@ pub(crate) fn serve(
     })
 }
 
-/// Whether a reader may carry out short requests: none waits for a disk, and the queue asks for no particular treatment of its
-/// items, as for caller-runs joins. Asked once, when a client connects.
-fn carries_out_short(export: &Export, queue: &Workqueue) -> bool {
+/// Whether a reader may carry out short requests: the queue asks for no particular treatment of its items, as for caller-runs
+/// joins. Asked once, when a client connects.
+fn carries_out_short(queue: &Workqueue) -> bool {
     let attrs = queue.attrs();
-    export.memory().is_some()
-        && !attrs.affinity_strict
-        && attrs.cpumask.is_none()
-        && attrs.nice == 0
+    !attrs.affinity_strict && attrs.cpumask.is_none() && attrs.nice == 0
 }
 
 /// Finishes the requests in flight: dropping it waits for them.
@@ -231,17 +229,19 @@ impl Reader<'_> {
             batch: Batch::NONE,
             ended: None,
         });
-        if request.length as usize > SMALL {
+        let is_carried_out = self.is_carried_out(&request, operation, input);
+        let is_long = request.length as usize > SMALL;
+        if !is_carried_out && (is_long || !self.connection.may_batch()) {
             // In no batch: the others would not be answered before it is done.
             self.queue(slot);
             return Ok(());
         }
-        let parsed = match self.is_carried_out(&request, input) {
+        let parsed = match is_carried_out {
             true => &mut self.short,
             false => &mut self.long,
         };
         parsed.push(slot);
-        if parsed.len() == MAX_BATCH || !self.connection.may_batch() {
+        if parsed.len() == MAX_BATCH {
             self.dispatch();
         }
         Ok(())
@@ -263,9 +263,16 @@ impl Reader<'_> {
         self.connection.pool.large(length)
     }
 
-    /// Whether the reader carries a request out itself.
-    fn is_carried_out(&mut self, request: &Request, input: &Input) -> bool {
-        if !self.carries_out || request.length > SHORT {
+    /// Whether the reader carries a request out itself, if it need not wait.
+    fn is_carried_out(
+        &mut self,
+        request: &Request,
+        operation: Result<Operation, Error>,
+        input: &Input,
+    ) -> bool {
+        let is_quick = request.length <= SHORT
+            && (self.connection.may_batch() || matches!(operation, Ok(Operation::Read)));
+        if !self.carries_out || !is_quick {
             return false;
         }
         self.in_a_row = if input.emptied() {
@@ -292,10 +299,23 @@ impl Reader<'_> {
             self.queue(slot);
         }
         self.long.clear();
-        connection.open_batch(&self.short);
-        for slot in self.short.drain(..) {
+        let mut short = std::mem::take(&mut self.short);
+        if !connection.may_batch() {
+            // Of a client that waits for each answer the workers are quicker: they poll for its next request, and their CPU stays awake.
+            let is_one = short.len() == 1;
+            short.retain(|&slot| {
+                let is_read = !is_one && connection.read_at_once(slot);
+                if !is_read {
+                    self.queue(slot);
+                }
+                is_read
+            });
+        }
+        connection.open_batch(&short);
+        for slot in short.drain(..) {
             connection.run(slot);
         }
+        self.short = short;
     }
 }
 
@@ -306,14 +326,31 @@ impl Connection {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replies are batched only where no request waits for a disk.
+    /// No request waits for a disk: their replies may wait for each other.
     fn may_batch(&self) -> bool {
         self.export.memory().is_some()
     }
 
+    /// Tries a short read of a file without waiting for the disk. `true`: it is done.
+    fn read_at_once(&self, slot: u16) -> bool {
+        let mut job = self.job(slot);
+        let Some(job) = &mut *job else {
+            return true;
+        };
+        let buffer = job.buffer.get_or_insert_with(|| self.pool.small());
+        let buffer = &mut buffer[..job.request.length as usize];
+        // After a panic a worker tries.
+        let read = || self.export.read_at_once(&job.request, buffer);
+        let is_read = catch_unwind(AssertUnwindSafe(read)).unwrap_or(false);
+        if is_read {
+            job.ended = Some((Action::Read, Ok(())));
+        }
+        is_read
+    }
+
     /// Has the requests that came together answered together.
     fn open_batch(&self, slots: &[u16]) {
-        if slots.len() < 2 || !self.may_batch() {
+        if slots.len() < 2 {
             return;
         }
         let batch = self.replies.open_batch(slots.len());
@@ -359,14 +396,11 @@ impl Connection {
         let buffer = job.buffer.as_deref_mut();
         let buffer = buffer.map_or(&mut [][..], |buffer| &mut buffer[..length]);
         match (&self.ring, job.ended.take()) {
-            (None, _) => {
+            (_, Some(ended)) => self.export.proceed(ended, request, operation, buffer),
+            (Some(_), None) => self.export.begin(request, operation, buffer),
+            (None, None) => {
                 let data = self.export.execute(request, operation, buffer)?;
                 Ok(Next::Answer(data))
-            }
-            (Some(_), None) => self.export.begin(request, operation, buffer),
-            (Some(_), Some((action, result))) => {
-                result?;
-                self.export.proceed(action, request, operation, buffer)
             }
         }
     }

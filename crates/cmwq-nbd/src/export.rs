@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cipher::Cipher;
+use crate::note::note;
 use crate::protocol::{Error, Limits, Operation, Request};
 use crate::ring::{Action, Ring};
 use crate::store::{Extent, MemoryStore, Store, ZeroOptions};
@@ -22,6 +24,8 @@ pub struct Export {
     store: Box<dyn Store>,
     cipher: Option<Cipher>,
     read_only: bool,
+    /// A sync has failed.
+    lost: AtomicBool,
 }
 
 /// Data of a request that is carried out.
@@ -62,6 +66,7 @@ impl Export {
             store,
             cipher,
             read_only,
+            lost: AtomicBool::new(false),
         }
     }
 
@@ -103,7 +108,22 @@ impl Export {
         if self.read_only {
             return Ok(());
         }
-        self.store.sync()
+        self.synced(self.store.sync())
+    }
+
+    /// The answer to a sync that has ended. After one that failed no other succeeds: the system reports an error once, forgets what it could
+    /// not write, and the next sync, perhaps another client's, finds nothing to do. (One that runs at the same time may still be answered before this is known.)
+    fn synced(&self, result: io::Result<()>) -> io::Result<()> {
+        match &result {
+            Err(error) if !self.lost.swap(true, Ordering::Relaxed) => note(&format!(
+                "a sync failed: {error}; every flush fails until the server is started again"
+            )),
+            Ok(()) if self.lost.load(Ordering::Relaxed) => {
+                return Err(io::Error::other("an earlier sync failed"));
+            }
+            _ => {}
+        }
+        result
     }
 
     pub(crate) fn limits(&self, structured: bool, block_status: bool) -> Limits {
@@ -150,6 +170,11 @@ impl Export {
         Ok(data)
     }
 
+    /// Reads what is stored, as it is, if that needs no waiting. `true`: it is done, and [`proceed`](Self::proceed) comes next.
+    pub(crate) fn read_at_once(&self, request: &Request, buffer: &mut [u8]) -> bool {
+        self.store.read_at_once(request.offset, buffer)
+    }
+
     /// As [`execute`](Self::execute), but stops where it would have to wait for a file.
     pub(crate) fn begin(
         &self,
@@ -173,14 +198,18 @@ impl Export {
         }
     }
 
-    /// Goes on with a request whose `action` is done.
+    /// Goes on with a request whose `action` has ended.
     pub(crate) fn proceed(
         &self,
-        action: Action,
+        (action, result): (Action, io::Result<()>),
         request: &Request,
         operation: Operation,
         buffer: &mut [u8],
     ) -> Result<Next, Error> {
+        match action {
+            Action::Sync => self.synced(result)?,
+            Action::Read | Action::Write => result?,
+        }
         match action {
             Action::Read => {
                 if let Some(cipher) = &self.cipher {
@@ -344,7 +373,7 @@ mod tests {
         let mut next = export.begin(&request, operation, &mut buffer[..512]);
         while let Next::Transfer(action) = next.unwrap() {
             done.push(action);
-            next = export.proceed(action, &request, operation, &mut buffer[..512]);
+            next = export.proceed((action, Ok(())), &request, operation, &mut buffer[..512]);
         }
         done
     }
@@ -375,5 +404,28 @@ mod tests {
         }
         let read_only = Export::new("disk", store(), None, true);
         assert_eq!(actions(&read_only, Operation::Flush), []);
+    }
+
+    #[test]
+    fn by_io_uring_too_no_sync_succeeds_after_one_that_failed() {
+        let store = Box::new(MemoryStore::new(4096).unwrap());
+        let export = Export::new("disk", store, None, false);
+        let flush = Request {
+            command: command::FLUSH,
+            flags: 0,
+            cookie: 0,
+            offset: 0,
+            length: 0,
+        };
+        let ends_with = |result| {
+            let ended = (Action::Sync, result);
+            let next = export.proceed(ended, &flush, Operation::Flush, &mut []);
+            next.map(|_| ())
+        };
+        assert_eq!(ends_with(Ok(())), Ok(()));
+        let full = io::ErrorKind::StorageFull;
+        assert_eq!(ends_with(Err(full.into())), Err(Error::NoSpace));
+        assert_eq!(ends_with(Ok(())), Err(Error::Io));
+        assert!(export.sync().is_err(), "the server's last");
     }
 }

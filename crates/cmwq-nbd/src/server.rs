@@ -271,7 +271,7 @@ impl Server {
     /// Stops the server. Data reported durable are so already; all other written data become durable now.
     ///
     /// # Errors
-    /// The store's, from its last sync.
+    /// The store's, from its last sync or one before that failed.
     pub fn stop(mut self) -> io::Result<()> {
         self.shut();
         self.shared.export.sync()

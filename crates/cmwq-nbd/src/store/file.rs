@@ -29,6 +29,8 @@ pub struct FileStore {
     file: File,
     size: u64,
     is_device: bool,
+    /// The system reads what is in its page cache and refuses the rest (not in tmpfs).
+    tells_cached: bool,
     by_io_uring: bool,
 }
 
@@ -72,6 +74,16 @@ fn is_read_only_device(file: &File) -> io::Result<bool> {
     Ok(told.is_ok_and(|text| text.trim() == "1"))
 }
 
+/// Reads as much as the page cache has.
+fn read_cached(file: &File, offset: u64, buf: &mut [u8]) -> rustix::io::Result<usize> {
+    rustix::io::preadv2(
+        file,
+        &mut [IoSliceMut::new(buf)],
+        offset,
+        ReadWriteFlags::NOWAIT,
+    )
+}
+
 /// How the system may be asked for zeroes, in this order. On a device that has no command for zeroes it writes them out, unless a hole is asked
 /// for: that fails there.
 fn ways_to_zero(options: ZeroOptions, is_device: bool) -> impl Iterator<Item = FallocateFlags> {
@@ -111,10 +123,12 @@ impl FileStore {
                 path.display()
             )));
         }
+        let told = read_cached(&file, 0, &mut [0]);
         Ok(FileStore {
             file,
             size,
             is_device: kind.is_block_device(),
+            tells_cached: told != Err(Errno::OPNOTSUPP),
             by_io_uring: false,
         })
     }
@@ -132,14 +146,8 @@ impl FileStore {
     /// Reads what the page cache has; stops where it would have to wait for the disk.
     fn read_cached(&self, offset: u64, buf: &mut [u8]) -> usize {
         let mut done = 0;
-        while done < buf.len() {
-            let mut rest = [IoSliceMut::new(&mut buf[done..])];
-            match rustix::io::preadv2(
-                &self.file,
-                &mut rest,
-                offset + done as u64,
-                ReadWriteFlags::NOWAIT,
-            ) {
+        while self.tells_cached && done < buf.len() {
+            match read_cached(&self.file, offset + done as u64, &mut buf[done..]) {
                 Ok(0) | Err(_) => break,
                 Ok(n) => done += n,
             }
@@ -172,6 +180,10 @@ impl Store for FileStore {
             self.file
                 .read_exact_at(&mut buf[done..], offset + done as u64)
         })
+    }
+
+    fn read_at_once(&self, offset: u64, buf: &mut [u8]) -> bool {
+        self.read_cached(offset, buf) == buf.len()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -228,8 +240,11 @@ impl Store for FileStore {
         let data = rustix::fs::seek(&self.file, SeekFrom::Data(offset));
         let (until, hole) = match data {
             Ok(data) if data > offset => (data, true),
-            // No data up to the file's end.
-            Err(Errno::NXIO) => (end, true),
+            // No data up to the file's end, which may have come nearer: behind it nothing can be read.
+            Err(Errno::NXIO) => match rustix::fs::seek(&self.file, SeekFrom::End(0)) {
+                Ok(size) if size > offset => (size, true),
+                _ => (end, false),
+            },
             // Data here, or a file system that cannot tell.
             _ => {
                 let until = rustix::fs::seek(&self.file, SeekFrom::Hole(offset));

@@ -40,6 +40,11 @@ pub trait Store: Send + Sync {
     /// The system's.
     fn read(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
 
+    /// Fills `buf` if that needs no waiting. `false`: it does, or the store cannot tell, and what is in `buf` is of no use.
+    fn read_at_once(&self, _offset: u64, _buf: &mut [u8]) -> bool {
+        false
+    }
+
     /// Writes all of `data`: a later `read` sees it.
     ///
     /// # Errors

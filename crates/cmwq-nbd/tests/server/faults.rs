@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use crate::common::{Dir, Random, Serving, cipher, pattern, serve, ways};
+use crate::common::{Answer, Dir, Random, Serving, cipher, pattern, serve, ways};
 use cmwq_nbd::protocol::{Request, command};
 use cmwq_nbd::store::{Extent, FileStore, MemoryStore, Store, ZeroOptions};
 
@@ -25,6 +25,8 @@ struct Control {
     unsynced: AtomicU32,
     syncs: AtomicU32,
     reads: AtomicU32,
+    /// Every other 4096 bytes can be read at once.
+    at_once: AtomicBool,
     /// While true, reads of offset 0 wait.
     closed: Mutex<bool>,
     opened: Condvar,
@@ -69,6 +71,15 @@ impl Store for Faulty {
         }
         self.fault()?;
         self.inner.read(offset, buf)
+    }
+
+    fn read_at_once(&self, offset: u64, buf: &mut [u8]) -> bool {
+        assert!(!self.control.panics.load(Ordering::Relaxed), "told to");
+        buf.fill(0xee);
+        let is_here = (offset / 4096).is_multiple_of(2);
+        self.control.at_once.load(Ordering::Relaxed)
+            && is_here
+            && self.inner.read(offset, buf).is_ok()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -145,6 +156,12 @@ fn a_request_whose_function_panics_is_answered() {
     control.panics.store(true, Ordering::Relaxed);
     assert_eq!(client.write(0, &[1; 512]), Err(EIO));
     assert_eq!(client.read(0, 512), Err(EIO));
+    assert_eq!(client.read(0, 65536), Err(EIO));
+    client.stream.write_all(&reads(2)).unwrap();
+    client.expect_reads(0..=1, 4096);
+    for _ in 0..2 {
+        assert_eq!(client.receive().error, EIO);
+    }
     control.panics.store(false, Ordering::Relaxed);
     client.write(0, &[1; 512]).unwrap();
 }
@@ -178,6 +195,25 @@ fn flush_and_fua_are_answered_after_the_sync() {
         server.server.stop().unwrap();
         assert_eq!((unsynced(), control.syncs.load(Ordering::Relaxed)), (0, 5));
     }
+}
+
+#[test]
+fn after_a_sync_that_failed_no_flush_succeeds() {
+    let (store, control) = Faulty::store();
+    let server = serve(store, None, false);
+    let (mut one, mut other) = (server.client(), server.client());
+    other.write(0, &[1; 4096]).unwrap();
+    // The system reports a failure once, and forgets what it could not write.
+    *control.error.lock().unwrap() = Some(ErrorKind::StorageFull);
+    assert_eq!(one.ask(command::FLUSH, 0, 0, 0, &[]), Err(ENOSPC));
+    *control.error.lock().unwrap() = None;
+    for mut client in [one, other, server.client()] {
+        assert_eq!(client.ask(command::FLUSH, 0, 0, 0, &[]), Err(EIO));
+        assert_eq!(client.ask(command::WRITE, FUA, 0, 1, &[2]), Err(EIO));
+        assert_eq!(client.ask(command::WRITE, 0, 0, 1, &[3]), Ok(vec![]));
+        assert_eq!(client.read(0, 1), Ok(vec![3]));
+    }
+    assert!(server.server.stop().is_err());
 }
 
 #[test]
@@ -222,6 +258,39 @@ fn reads_that_no_client_waits_for_are_not_carried_out() {
     }
     let reads = control.reads.load(Ordering::Relaxed);
     assert!(reads < 1000, "{reads} of 5000");
+}
+
+/// Requests to read so many times 4096 bytes; the cookies are their places.
+fn reads(requests: u64) -> Vec<u8> {
+    let reads = (0..requests).map(|n| Request {
+        command: command::READ,
+        flags: 0,
+        cookie: n,
+        offset: n * 4096,
+        length: 4096,
+    });
+    reads.flat_map(|read| read.encode()).collect()
+}
+
+#[test]
+fn of_reads_that_come_together_some_may_wait() {
+    const READS: u64 = 200;
+    for encrypted in [false, true] {
+        let (store, control) = Faulty::store();
+        let server = serve(store, encrypted.then(|| cipher(64, 512)), false);
+        let mut client = server.client();
+        let data = pattern(0, SIZE as usize, 1);
+        client.write(0, &data).unwrap();
+        control.at_once.store(true, Ordering::Relaxed);
+        client.stream.write_all(&reads(READS)).unwrap();
+        client.expect_reads(0..=READS - 1, 4096);
+        for _ in 0..READS {
+            let Answer { cookie, data, .. } = client.receive();
+            assert!(data == pattern(cookie * 4096, 4096, 1), "{cookie}");
+        }
+        let waited = u64::from(control.reads.load(Ordering::Relaxed));
+        assert!((READS / 2..READS).contains(&waited), "{waited}");
+    }
 }
 
 #[test]
@@ -278,6 +347,13 @@ fn a_file_that_has_become_short_is_an_error_and_no_zeroes() {
         assert_eq!(client.read(4096, 512), Err(EIO));
         assert_eq!(client.read(512 << 10, 4096), Err(EIO));
         assert_eq!(client.read(0, 4096).unwrap(), vec![7; 4096]);
+        // No zeroes: a client that copies the disk must not skip it.
+        for (offset, length) in [(0, 1 << 20), (4096, 4096), (1 << 19, 4096)] {
+            let extents = client.ask(command::BLOCK_STATUS, 0, offset, length, &[]);
+            for extent in extents.unwrap().chunks(8) {
+                assert_eq!(extent[4..], [0; 4], "{length} at {offset}");
+            }
+        }
         // Writing makes it long again.
         client.write(1 << 19, &[8; 512]).unwrap();
         assert_eq!(client.read(1 << 19, 512).unwrap(), vec![8; 512]);
