@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
 
-use crate::common::{Client, Dir, pattern};
+use crate::common::{Client, Deadline, Dir, pattern};
 
 /// The command with `socket` as descriptor 3, passed by the manager's protocol.
 fn activated(socket: OwnedFd, count: &str, args: &[&str]) -> Command {
@@ -101,6 +101,7 @@ fn a_passed_socket_outlives_the_server() {
 
 #[test]
 fn a_passed_tcp_socket_is_served() {
+    let _deadline = Deadline::long("a passed TCP socket");
     let manager = Manager::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

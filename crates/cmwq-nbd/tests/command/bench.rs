@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::Deadline;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
@@ -135,6 +136,7 @@ fn labels(table: &Value) -> Vec<&str> {
 
 #[test]
 fn each_shard_size_is_a_server_of_its_own() {
+    let _deadline = Deadline::long("a server for each shard size");
     if !has_fio("each_shard_size_is_a_server_of_its_own") {
         return;
     }
@@ -184,6 +186,7 @@ fn why_not(report: &Value) -> Option<String> {
 
 #[test]
 fn a_buffered_run_leaves_nothing_behind() {
+    let _deadline = Deadline::long("a buffered run");
     if !has_fio("a_buffered_run_leaves_nothing_behind") {
         return;
     }
@@ -331,6 +334,7 @@ fn program(dir: &Path, name: &str, script: &str) {
 
 #[test]
 fn on_a_terminal_an_error_begins_its_line() {
+    let _deadline = Deadline::long("an error on a terminal");
     let path = programs("fio-fails", &[]);
     let fails = r#"[ "$1" = --enghelp=nbd ] && exit 0; echo 'fio: not today' >&2; exit 1"#;
     program(&path, "fio", fails);
@@ -378,6 +382,7 @@ fn nothing_to_measure(path: &Path, args: &[&str]) -> String {
 
 #[test]
 fn a_program_that_is_missing_is_said_in_a_line() {
+    let _deadline = Deadline::long("missing programs");
     if !has_fio("a_program_that_is_missing_is_said_in_a_line") {
         return;
     }
@@ -391,6 +396,7 @@ fn a_program_that_is_missing_is_said_in_a_line() {
 
 #[test]
 fn a_mount_that_is_refused_is_said_in_a_line() {
+    let _deadline = Deadline::long("a refused mount");
     let test = "a_mount_that_is_refused_is_said_in_a_line";
     let needed = [
         "fio",
@@ -425,6 +431,7 @@ fn a_mount_that_is_refused_is_said_in_a_line() {
 
 #[test]
 fn a_run_that_fails_keeps_the_page_of_an_earlier_one() {
+    let _deadline = Deadline::long("a run that fails");
     if !has_fio("the page of an earlier run") {
         return;
     }

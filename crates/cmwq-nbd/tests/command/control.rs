@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::common::{Client, Dir, pattern};
+use crate::common::{Client, Deadline, Dir, pattern};
 use crate::served::key_file;
 use cmwq_nbd::protocol::command;
 
@@ -17,6 +17,7 @@ const SIZE: u64 = 1 << 20;
 struct Served {
     child: Child,
     dir: Dir,
+    _deadline: Deadline,
 }
 
 fn serve_command(dir: &Dir) -> Command {
@@ -38,6 +39,7 @@ fn serve_command(dir: &Dir) -> Command {
 
 impl Served {
     fn start(change: impl FnOnce(&mut Command)) -> Served {
+        let deadline = Deadline::long("a test of the server's control");
         let dir = Dir::new();
         let mut command = serve_command(&dir);
         change(&mut command);
@@ -47,7 +49,11 @@ impl Served {
             .read_line(&mut line)
             .unwrap();
         assert!(line.starts_with("serving disk"), "{line}");
-        Served { child, dir }
+        Served {
+            child,
+            dir,
+            _deadline: deadline,
+        }
     }
 
     fn endpoint(&self) -> std::path::PathBuf {
@@ -143,6 +149,7 @@ fn the_environment_asks_for_it_too_and_nothing_is_served_unasked() {
 
 #[test]
 fn what_cannot_be_served_is_one_line() {
+    let _deadline = Deadline::long("what cannot be served");
     let dir = Dir::new();
     let refused = |change: &dyn Fn(&mut Command), dir: &Dir| {
         let mut command = serve_command(dir);

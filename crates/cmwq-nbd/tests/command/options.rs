@@ -246,6 +246,7 @@ fn memory_of_clients_that_have_gone_goes_back_to_the_system() {
 
 #[test]
 fn tcp_on_the_loopback() {
+    let _deadline = Deadline::long("TCP");
     let mut child = Command::new(env!("CARGO_BIN_EXE_cmwq-nbd"))
         .args(["serve", "--memory", "1M", "--listen", "127.0.0.1:0"])
         .stdout(Stdio::piped())
