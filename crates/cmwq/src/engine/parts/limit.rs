@@ -66,7 +66,7 @@ pub(crate) struct Limit {
     /// As read at `read_ns`.
     quota: Option<GroupLimit>,
     pub(in crate::engine) read_ns: u64,
-    short_spins: Option<ShortSpins>,
+    pub(in crate::engine) short_spins: Option<ShortSpins>,
     /// How long the process had been throttled then, in us, summed over CPUs, if the system tells.
     throttled_us: Option<u64>,
 }
