@@ -234,6 +234,7 @@ struct cmwq_worker {
  * them, and threads that wait leave them to the workers. Both hooks may use the library; neither may wait for an item of the pool
  * that the thread is for, nor throw. Workers end when they were idle for minutes, or some time after the last workqueue of their pool is gone: destroying it
  * does not wait for that, and the end of the process calls no hook. So `arg` stays valid, and the code stays loaded, as long as the process.
+ * All these threads have the scheduling policy of the process's first thread, whichever thread makes them; if that is a real-time policy, SCHED_OTHER.
  */
 struct cmwq_thread_attrs {
 	uint32_t size;           /* sizeof(struct cmwq_thread_attrs) */

@@ -372,6 +372,26 @@ mod tests {
     }
 
     #[test]
+    fn a_request_without_params_is_told_which_it_lacks() {
+        let said = |line: &str| {
+            let counts = EndpointCounts::default();
+            let reply = answer(line.as_bytes(), &mut Tracer::default(), &counts);
+            reply.error.map(|error| error.message)
+        };
+        let lacks = |method: &str, field: &str| {
+            Some(format!("params of {method}: missing field `{field}`"))
+        };
+        assert_eq!(said(r#"{"method":"get"}"#), lacks("get", "queue"));
+        assert_eq!(
+            said(r#"{"method":"set","params":{"queue":"a"}}"#),
+            lacks("set", "attribute")
+        );
+        for method in ["hello", "queues", "state", "busy", "metrics"] {
+            assert_eq!(said(&format!(r#"{{"method":"{method}"}}"#)), None);
+        }
+    }
+
+    #[test]
     fn the_id_comes_back() {
         let line = b"{\"method\":\"nonsense\",\"id\":[1,\"a\"]}";
         let reply = answer(line, &mut Tracer::default(), &EndpointCounts::default());

@@ -43,4 +43,5 @@ pub use cpuset::{CpuSet, Iter};
 pub use cpuset_error::{CpuSetError, MAX_CPUS};
 pub use error::TopologyError;
 pub use machine::{TOPOLOGY_VARIABLE, Topology};
+pub(crate) use quota::FollowedQuota;
 pub use quota::{CpuQuota, GroupLimit, Throttling};

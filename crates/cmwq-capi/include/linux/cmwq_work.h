@@ -68,6 +68,10 @@ CMWQ_ASSERT(sizeof(struct delayed_work) == sizeof(struct cmwq_delayed_work), "la
 CMWQ_ASSERT(offsetof(struct delayed_work, timer) == offsetof(struct cmwq_delayed_work, private_timer), "layout of delayed_work");
 CMWQ_ASSERT(offsetof(struct cmwq_delayed_timer, expires) == 8, "layout of delayed_work");
 
+/*
+ * For programs that also call <cmwq.h> themselves, whose types are others: these turn a pointer into that to the same thing there, such as in
+ * cmwq_try_queue_work(cmwq_of_workqueue(wq), cmwq_of_work(&work)). They cost nothing.
+ */
 static inline struct cmwq_work *cmwq_of_work(const struct work_struct *work)
 {
 	return (struct cmwq_work *)(uintptr_t)work;

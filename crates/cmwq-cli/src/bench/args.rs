@@ -118,6 +118,9 @@ pub(crate) struct Args {
     html: Option<PathBuf>,
 
     /// Serve the control endpoint, for `cmwq top` and the like (also with CMWQ_CONTROL=1)
+    ///
+    /// Each measurement has an engine and a workqueue of its own, with the scope that is to be measured. What `cmwq set` and `cmwq param` change
+    /// is changed for the measurement that runs, which its figures do not tell, and for none after it.
     #[arg(long)]
     pub(super) control: bool,
 

@@ -12,7 +12,6 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cmwq::Workqueue;
@@ -24,29 +23,15 @@ use cmwq_nbd::server::{Endpoint, Queues, Server};
 use cmwq_nbd::store::{FileStore, MemoryStore, Store};
 
 /// A directory that goes with the test.
-pub(crate) struct Dir(PathBuf);
+pub(crate) struct Dir(tempfile::TempDir);
 
 impl Dir {
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "cmwq-nbd-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        );
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Dir(path)
+        Dir(tempfile::tempdir().unwrap())
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.0.path().join(name)
     }
 }
 
@@ -168,7 +153,7 @@ pub(crate) struct Client {
 }
 
 /// Nothing here takes as long: a hang becomes a failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Client {
     /// Says hello, and nothing more.

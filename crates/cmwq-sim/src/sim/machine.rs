@@ -3,6 +3,7 @@
 use cmwq_simulated::topology::Topology;
 use cmwq_vm::machine::{Costs, MAX_CPUS, Machine, PRESETS, Place, preset};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The greatest figure of a cost.
@@ -115,7 +116,7 @@ fn set_cost(costs: &mut Costs, key: &str, value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// CPUs are numbered anew, without gaps.
+/// CPUs, nodes and packages are numbered anew, in the same order without gaps: a system's own numbers have more bits than a machine's.
 fn machine(name: &str, topology: &Topology, costs: Costs) -> Result<Machine, String> {
     let online: Vec<usize> = topology.online().iter().collect();
     if online.len() > MAX_CPUS {
@@ -124,12 +125,15 @@ fn machine(name: &str, topology: &Topology, costs: Costs) -> Result<Machine, Str
             "{count} CPUs are too many: at most {MAX_CPUS} can be simulated"
         ));
     }
+    // These have no gaps.
     let number = |of: Option<usize>| of.unwrap_or(0) as u16;
+    let nodes = numbered_anew(&online, |cpu| topology.node_of(cpu));
+    let packages = numbered_anew(&online, |cpu| topology.package_of(cpu));
     let cpus = online.iter().map(|&cpu| Place {
         core: number(topology.core_of(cpu)),
         llc: number(topology.llc_of(cpu)),
-        node: topology.node_of(cpu).unwrap_or(0) as u16,
-        package: topology.package_of(cpu).unwrap_or(0) as u16,
+        node: nodes(cpu),
+        package: packages(cpu),
     });
     Ok(Machine {
         name: name.to_owned(),
@@ -138,9 +142,41 @@ fn machine(name: &str, topology: &Topology, costs: Costs) -> Result<Machine, Str
     })
 }
 
+/// A CPU of no group is in group 0.
+fn numbered_anew(cpus: &[usize], group: impl Fn(usize) -> Option<u32>) -> impl Fn(usize) -> u16 {
+    let number = move |cpu| group(cpu).unwrap_or(0);
+    let all: BTreeSet<u32> = cpus.iter().map(|&cpu| number(cpu)).collect();
+    move |cpu| all.range(..number(cpu)).count() as u16
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_and_packages_of_any_numbers_are_told_apart() {
+        let tree = tempfile::tempdir().expect("a folder");
+        let write = |file: &str, text: &str| {
+            let file = tree.path().join("devices/system").join(file);
+            std::fs::create_dir_all(file.parent().expect("a folder")).expect("it is made");
+            std::fs::write(file, text).expect("it is written");
+        };
+        write("cpu/online", "0-2,8000\n");
+        for (cpu, package) in [(0, 1_u32), (1, 65_537), (2, 65_536), (8000, u32::MAX >> 1)] {
+            let file = format!("cpu/cpu{cpu}/topology/physical_package_id");
+            write(&file, &package.to_string());
+        }
+        for (node, cpus) in [(7, "0"), (65_543, "1-2"), (65_536 * 3 + 7, "8000")] {
+            write(&format!("node/node{node}/cpulist"), cpus);
+        }
+        let machine = named(tree.path().to_str().expect("text")).expect("a machine");
+        let places = machine
+            .cpus
+            .iter()
+            .map(|place| (place.core, place.node, place.package));
+        let places: Vec<_> = places.collect();
+        assert_eq!(places, [(0, 0, 0), (1, 1, 2), (2, 1, 1), (3, 2, 3)]);
+    }
 
     #[test]
     fn a_file_gives_shape_and_costs() {

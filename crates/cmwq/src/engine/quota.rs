@@ -48,16 +48,15 @@ impl Engine {
         self.0.params.cpu_budget.pauses()
     }
 
-    /// Reads the quota again when that is due; the number of CPUs may have changed too.
+    /// Reads the quota again when that is due. Whatever is set, the number of CPUs may have changed.
     pub(crate) fn follow_quota(&self) {
         let mut limit = self.0.limit.lock();
         let passed_ns = clock::now_ns().saturating_sub(limit.read_ns);
-        if limit.setting == CpuLimit::Auto && passed_ns >= REREAD_NS {
-            let throttled = limit.read_again();
-            self.apply(&mut limit);
-            if let Some((throttled_us, passed_us)) = throttled {
-                self.0.params.cpu_budget.learn(throttled_us, passed_us);
-            }
+        let due = limit.setting == CpuLimit::Auto && passed_ns >= REREAD_NS;
+        let throttled = due.then(|| limit.read_again()).flatten();
+        self.apply(&mut limit);
+        if let Some((throttled_us, passed_us)) = throttled {
+            self.0.params.cpu_budget.learn(throttled_us, passed_us);
         }
     }
 

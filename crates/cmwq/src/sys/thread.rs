@@ -58,6 +58,7 @@ fn start(
     let transit = Transit::begin();
     let main = move || {
         drop(transit);
+        take_policy_of_process();
         take_nice_of_process();
         main();
         // std takes the thread off its list when this returns, and then drops the thread's values, this one first.
@@ -283,6 +284,32 @@ fn take_nice_of_process() {
     if let Some(nice) = process.filter(|_| process != nice_of_current()) {
         // Not permitted: it stays with that of its creator.
         let _ = set_nice_current(nice);
+    }
+}
+
+/// Gives the calling thread the scheduling policy of the process, as far as permitted, for the same reason; of a real-time process the ordinary
+/// one. Workers spin and yield, which at a real-time priority would keep all other threads from their CPU.
+fn take_policy_of_process() {
+    if cfg!(cmwq_loom) {
+        return;
+    }
+    // The system's own calls: musl's functions refuse always.
+    let policy_of = |tid: libc::c_int| {
+        // SAFETY: it only returns a number.
+        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, tid) };
+        policy as libc::c_int & !libc::SCHED_RESET_ON_FORK
+    };
+    let process = rustix::process::getpid().as_raw_nonzero().get();
+    let wanted = match policy_of(process) {
+        libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE => libc::SCHED_OTHER,
+        other => other,
+    };
+    if policy_of(0) != wanted {
+        let priority: libc::c_int = 0;
+        // SAFETY: 0 is the calling thread; the priority is only read. Not permitted: it keeps that of its creator.
+        unsafe {
+            libc::syscall(libc::SYS_sched_setscheduler, 0, wanted, &raw const priority);
+        }
     }
 }
 

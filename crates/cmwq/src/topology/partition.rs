@@ -5,9 +5,9 @@ use super::cpuset::CpuSet;
 
 /// Cuts `cpus` into groups. `shares(cpu)` is the system's list for `cpu`; the lists ought to agree.
 ///
-/// Where they do not, the result depends on the lists alone: in ascending order, each CPU without a group founds one, with those CPUs of
-/// its list that have no group yet and whose own lists name it. So a CPU that another CPU lists, but that does not list that CPU, stays
-/// apart; and a CPU is always in its own group.
+/// Where they do not, two CPUs of one group still name each other: in ascending order, each CPU without a group founds one, and of the CPUs
+/// of its list without a group, in ascending order, each one joins that all members list and that lists all members. So the result depends on
+/// the lists alone, and a CPU that no other CPU agrees with is a group.
 pub(in crate::topology) fn partition<'a>(
     cpus: &CpuSet,
     shares: impl Fn(usize) -> &'a CpuSet,
@@ -19,9 +19,12 @@ pub(in crate::topology) fn partition<'a>(
             continue;
         }
         let mut group = CpuSet::from_iter([cpu]);
-        for peer in &shares(cpu).intersection(&ungrouped) {
-            if shares(peer).contains(cpu) {
+        let mut listed = shares(cpu).intersection(&ungrouped);
+        while let Some(peer) = listed.first() {
+            listed.remove(peer);
+            if group.is_subset(shares(peer)) {
                 group.insert(peer);
+                listed = listed.intersection(shares(peer));
             }
         }
         ungrouped = ungrouped.difference(&group);
@@ -50,6 +53,15 @@ mod tests {
     #[test]
     fn overlapping_lists_go_to_the_lowest_founder() {
         assert_eq!(groups(&["0-1", "0-2", "1-2"]), ["0-1", "2"]);
+    }
+
+    #[test]
+    fn all_cpus_of_a_group_list_each_other() {
+        assert_eq!(groups(&["0-2", "0-1", "0,2"]), ["0-1", "2"]);
+        assert_eq!(groups(&["0-3", "0-1", "0,2-3", "0,2-3"]), ["0-1", "2-3"]);
+        // Not listed by one that joined before.
+        assert_eq!(groups(&["0-2", "0-1", "0-2"]), ["0-1", "2"]);
+        assert_eq!(groups(&["0-2", "1", "0-2"]), ["0,2", "1"]);
     }
 
     #[test]

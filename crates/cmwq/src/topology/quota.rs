@@ -115,22 +115,27 @@ impl CpuQuota {
     /// As [`detect`](Self::detect), with the files below `root` instead of those below `/`.
     #[must_use]
     pub fn from_root(root: &Path) -> Self {
-        let mut quota = CpuQuota::default();
-        for group in &own_groups(root) {
+        let groups = own_groups(root, cgroup_file(root).as_deref());
+        let mut quota = Self::of_groups(root, &groups);
+        for group in &groups {
+            let seen = below(root, &group.dir);
             quota.hidden |= group.hides_own;
-            for (depth, dir) in group.with_ancestors().enumerate() {
-                let seen = below(root, dir);
-                if let Some((quota_us, period_us)) = limit_of(&seen) {
-                    quota.tighten(GroupLimit {
-                        group: dir.to_path_buf(),
-                        quota_us,
-                        period_us,
-                    });
-                }
-                if depth == 0 {
-                    quota.weight = quota.weight.or_else(|| number(&seen.join("cpu.weight")));
-                    quota.idle |= number(&seen.join("cpu.idle")) == Some(1);
-                }
+            quota.weight = quota.weight.or_else(|| number(&seen.join("cpu.weight")));
+            quota.idle |= number(&seen.join("cpu.idle")) == Some(1);
+        }
+        quota
+    }
+
+    /// What limits, and nothing that is only displayed.
+    fn of_groups(root: &Path, groups: &[Group]) -> Self {
+        let mut quota = CpuQuota::default();
+        for dir in groups.iter().flat_map(Group::with_ancestors) {
+            if let Some((quota_us, period_us)) = limit_of(&below(root, dir)) {
+                quota.tighten(GroupLimit {
+                    group: dir.to_path_buf(),
+                    quota_us,
+                    period_us,
+                });
             }
         }
         quota.throttling = quota
@@ -170,6 +175,37 @@ impl CpuQuota {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.idle
+    }
+}
+
+/// Reads the quota again and again, at less than half the cost: the groups are looked for only when the process is in others than before, or
+/// none had a limit.
+#[derive(Default)]
+pub(crate) struct FollowedQuota {
+    /// The groups if one has a limit, and the file that named them.
+    last: Option<(Option<String>, Vec<Group>)>,
+}
+
+impl FollowedQuota {
+    /// As [`CpuQuota::detect`], without what is only displayed.
+    pub(crate) fn read(&mut self) -> CpuQuota {
+        #[cfg(cmwq_sim)]
+        if cmwq_vm::is_inside() {
+            return CpuQuota::of_virtual_machine();
+        }
+        self.read_from(Path::new("/"))
+    }
+
+    pub(crate) fn read_from(&mut self, root: &Path) -> CpuQuota {
+        let now = cgroup_file(root);
+        let last = self.last.take().filter(|(cgroup, _)| *cgroup == now);
+        let (cgroup, groups) = last.unwrap_or_else(|| {
+            let groups = own_groups(root, now.as_deref());
+            (now, groups)
+        });
+        let quota = CpuQuota::of_groups(root, &groups);
+        self.last = quota.limit().map(|_| (cgroup, groups));
+        quota
     }
 }
 
@@ -324,16 +360,20 @@ fn unescape(text: &str) -> String {
     plain
 }
 
-/// The process's group in each hierarchy that exists.
-fn own_groups(root: &Path) -> Vec<Group> {
+/// The file that names the process's groups.
+fn cgroup_file(root: &Path) -> Option<String> {
     // A new thread is in its creator's group, so workers are in that of the engine's threads.
     let of_thread = read(&root.join("proc/thread-self/cgroup"));
-    let cgroup = of_thread.or_else(|| read(&root.join("proc/self/cgroup")));
+    of_thread.or_else(|| read(&root.join("proc/self/cgroup")))
+}
+
+/// The process's group in each hierarchy that exists.
+fn own_groups(root: &Path, cgroup: Option<&str>) -> Vec<Group> {
     let mountinfo = read(&root.join("proc/self/mountinfo")).unwrap_or_default();
     let mounts: Vec<Mount> = mountinfo.lines().filter_map(Mount::parse).collect();
     let group = |hierarchy: Hierarchy| {
         // Without `/proc`, assume the root of the container.
-        let path = match &cgroup {
+        let path = match cgroup {
             Some(text) => hierarchy.path_in(text)?,
             None => PathBuf::from("/"),
         };

@@ -43,10 +43,21 @@ fn replace(of: &'static ProcessMutex<Option<Handler>>, handler: Handler) {
     drop(old);
 }
 
+/// A text from outside, such as a workqueue's name, as a part of a line: control characters are escaped, `\n` and the like.
+pub(crate) fn on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+    }
+    line
+}
+
 /// Delivers a warning on the calling thread, on one line: it may quote what the program gave, such as a workqueue's name.
 pub(in crate::trace) fn say_warning(text: &str) {
-    let line = text.replace(|c: char| c.is_control(), " ");
-    say(&WARNINGS, &line, |text| {
+    say(&WARNINGS, &on_one_line(text), |text| {
         print(&format!("cmwq: warning: {text}\n"));
     });
 }

@@ -12,6 +12,7 @@ mod runs;
 pub(crate) mod spans;
 mod warning;
 
+pub(crate) use handlers::on_one_line;
 pub use handlers::{set_report_handler, set_warning_handler};
 pub use latency::{EnqueueTiming, LatencyHistogram};
 pub(crate) use panics::{caught, dispose};

@@ -155,7 +155,7 @@ fn nor_where_the_call_is_not_known_at_all() {
 }
 
 /// What only makes it faster, or is for the C library.
-const FASTER: [i64; 9] = [
+const FASTER: [i64; 11] = [
     libc::SYS_sched_setattr,
     libc::SYS_sched_getattr,
     libc::SYS_membarrier,
@@ -165,6 +165,8 @@ const FASTER: [i64; 9] = [
     libc::SYS_io_uring_setup,
     libc::SYS_setpriority,
     libc::SYS_getpriority,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_getscheduler,
 ];
 
 #[test]

@@ -222,6 +222,70 @@ fn the_librarys_threads_are_as_nice_as_the_process_whichever_thread_starts_them(
     });
 }
 
+/// The scheduling policy of a thread; 0 is the calling one.
+fn policy_of(tid: i32) -> i64 {
+    // SAFETY: it only returns a number.
+    unsafe { libc::syscall(libc::SYS_sched_getscheduler, tid) }
+}
+
+/// Whether the system permits it.
+fn set_policy(tid: i32, policy: i32, priority: i32) -> bool {
+    // SAFETY: the priority is only read.
+    unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            tid,
+            policy,
+            &raw const priority,
+        ) == 0
+    }
+}
+
+/// The policies of the library's threads if a thread of this policy makes the first queue; `None`: it may not have it.
+fn policies_below(policy: i32, priority: i32) -> Option<Vec<i64>> {
+    let on_its_thread = std::thread::spawn(move || {
+        if !set_policy(0, policy, priority) {
+            println!("left out, because policy {policy} is not permitted");
+            return None;
+        }
+        let engine = engine("l3:1 core:2 pu:1");
+        let deadline = Deadline::new("policies", &engine);
+        let wq = engine.workqueue("t").workers_only().mem_reclaim();
+        let wq = wq.build().unwrap();
+        Some((engine, deadline, wq))
+    });
+    let (_engine, _deadline, wq) = on_its_thread.join().unwrap()?;
+    let mut policies = vec![wq.spawn(|| policy_of(0)).join().unwrap()];
+    // Each names itself when it has its policy.
+    eventually(|| threads_named("cmwq-").len() >= 3 && !threads_named("kworker/R").is_empty());
+    let all = [threads_named("cmwq-"), threads_named("kworker/R")].concat();
+    policies.extend(all.iter().map(|&(tid, _)| policy_of(tid)));
+    policies.dedup();
+    Some(policies)
+}
+
+#[test]
+fn the_librarys_threads_have_the_policy_of_the_process_but_no_real_time_one() {
+    in_own_process(|| {
+        const OTHER: i64 = libc::SCHED_OTHER as i64;
+        const BATCH: i64 = libc::SCHED_BATCH as i64;
+        let process = std::process::id() as i32;
+        for (policy, priority) in [
+            (libc::SCHED_BATCH, 0),
+            (libc::SCHED_FIFO, 1),
+            (libc::SCHED_RR, 1),
+        ] {
+            let found = policies_below(policy, priority);
+            assert!(found.is_none_or(|found| found == [OTHER]), "{policy}");
+        }
+        if set_policy(process, libc::SCHED_FIFO, 1) {
+            assert_eq!(policies_below(libc::SCHED_FIFO, 1), Some(vec![OTHER]));
+        }
+        assert!(set_policy(process, libc::SCHED_BATCH, 0));
+        assert_eq!(policies_below(libc::SCHED_OTHER, 0), Some(vec![BATCH]));
+    });
+}
+
 #[test]
 fn a_process_ends_with_its_own_status_whatever_is_queued() {
     let main = || {

@@ -1,7 +1,7 @@
 //! Machines with several kinds of cores, and odd corners of `/sys`, from fake trees.
 //!
 //! Sabotages tried: kinds ignored when shards are cut; shards numbered from 0 for each kind; capacities that differ by a little are kinds;
-//! a kind whose CPUs are all offline is kept.
+//! a kind whose CPUs are all offline is kept; CPUs that no list has come last in any case.
 
 use crate::common::{FakeSysfs, L2, L3, lists};
 use cmwq::Engine;
@@ -27,6 +27,10 @@ fn one_cache() -> FakeSysfs {
     }
     tree.node(0, "0-31");
     tree
+}
+
+fn lists_of<const N: usize>(lists: [&str; N]) -> Vec<String> {
+    lists.map(str::to_owned).into()
 }
 
 /// Beside `devices/system`.
@@ -84,7 +88,36 @@ fn capacities_tell_of_kinds_where_nothing_else_does() {
     assert_eq!(shards(&m, 8), ["0-3", "4-6", "7"]);
     // Lists that name kinds take precedence.
     kind(&tree, "cpu_atom", "0-3");
-    assert_eq!(lists(tree.topology().core_kinds()), ["0-3", "4-7"]);
+    assert_eq!(lists(tree.topology().core_kinds()), ["4-7", "0-3"]);
+}
+
+#[test]
+fn cpus_that_no_list_has_are_a_kind_of_their_own() {
+    let tree = FakeSysfs::online("0-7");
+    for cpu in 0..8 {
+        tree.cache(cpu, L3, "0-7");
+    }
+    let kinds = || {
+        let m = tree.topology();
+        (lists(m.core_kinds()), shards(&m, 8))
+    };
+    // The slow ones only: the others are the fast ones.
+    kind(&tree, "cpu_atom", "0-3");
+    assert_eq!(
+        kinds(),
+        (lists_of(["4-7", "0-3"]), lists_of(["0-3", "4-7"]))
+    );
+    kind(&tree, "cpu_lowpower", "2-3");
+    kind(&tree, "cpu_atom", "0-1");
+    assert_eq!(kinds().0, ["4-7", "0-1", "2-3"]);
+    // All fast ones are named: the others are slower than what is named.
+    kind(&tree, "cpu_core", "4-5");
+    assert_eq!(kinds().0, ["4-5", "0-1", "2-3", "6-7"]);
+    // None of them is online.
+    kind(&tree, "cpu_core", "");
+    assert_eq!(kinds().0, ["0-1", "2-3", "4-7"]);
+    kind(&tree, "cpu_atom", "0-7");
+    assert!(kinds().0.is_empty());
 }
 
 #[test]

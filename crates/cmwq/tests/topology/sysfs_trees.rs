@@ -306,6 +306,11 @@ fn lists_that_contradict_each_other_are_settled_the_same_way_every_time() {
         ]
     );
     assert_eq!(m, tree.topology());
+    // All of a core's CPUs agree, not only each of them with the first one.
+    tree.siblings(0, "0-2");
+    tree.siblings(1, "0-1");
+    tree.siblings(2, "0,2");
+    assert_eq!(lists(tree.topology().cores()), ["0-1", "2", "3"]);
 }
 
 #[test]

@@ -55,21 +55,21 @@ int main(void)
 	CHECK(closure.ran == 100);
 
 	INIT_DELAYED_WORK(&dwork, finish);
-	CHECK(cmwq_delayed_work_left_ns((struct cmwq_delayed_work *)(void *)&dwork) == 0);
+	CHECK(cmwq_delayed_work_left_ns(cmwq_of_delayed(&dwork)) == 0);
 	CHECK(atomic_long_read(&dwork.work.data) == 0);
 	before = jiffies;
 	CHECK(queue_delayed_work(wq, &dwork, 100 * HZ));
 	after = jiffies;
 	CHECK(*work_data_bits(&dwork.work) & WORK_STRUCT_PENDING);
 	CHECK(time_in_range(dwork.timer.expires, before + 100 * HZ, after + 100 * HZ));
-	CHECK(cmwq_delayed_work_left_ns((struct cmwq_delayed_work *)(void *)&dwork) > 30000000000ull);
+	CHECK(cmwq_delayed_work_left_ns(cmwq_of_delayed(&dwork)) > 30000000000ull);
 	before = jiffies;
 	CHECK(mod_delayed_work(wq, &dwork, 50 * HZ));
 	after = jiffies;
 	CHECK(time_in_range(dwork.timer.expires, before + 50 * HZ, after + 50 * HZ));
-	CHECK(cmwq_delayed_work_left_ns((struct cmwq_delayed_work *)(void *)&dwork) <= 50000000000ull);
+	CHECK(cmwq_delayed_work_left_ns(cmwq_of_delayed(&dwork)) <= 50000000000ull);
 	CHECK(cancel_delayed_work_sync(&dwork));
-	CHECK(cmwq_delayed_work_left_ns((struct cmwq_delayed_work *)(void *)&dwork) == 0);
+	CHECK(cmwq_delayed_work_left_ns(cmwq_of_delayed(&dwork)) == 0);
 	CHECK(!(*work_data_bits(&dwork.work) & WORK_STRUCT_PENDING));
 	destroy_workqueue(wq);
 	return 0;

@@ -30,7 +30,7 @@ static void use_all(void)
 	INIT_WORK_ONSTACK(&work, run);
 	for (i = 0; i < NR; i++) {
 		CHECK(*all[i] == cmwq_system_workqueue((enum cmwq_system)i));
-		CHECK(cmwq_queue_work(*all[i], (struct cmwq_work *)(void *)&work));
+		CHECK(cmwq_queue_work(*all[i], cmwq_of_work(&work)));
 		flush_work(&work);
 	}
 	CHECK(nr_run == before + NR);

@@ -63,9 +63,10 @@ impl WorkerThreads {
     }
 
     /// Calls `hook` on every thread that runs items, once, before its first item: on workers and on
-    /// [rescuers](crate::WorkqueueBuilder::mem_reclaim). The thread has its name, its CPUs and its nice level by then. The hook holds no
-    /// lock of the library and may use it. But the pool cannot use the worker until the hook returns, and a hook that waits for an item of
-    /// the same pool may wait for itself.
+    /// [rescuers](crate::WorkqueueBuilder::mem_reclaim). The thread has its name, its CPUs and its nice level by then, and the
+    /// scheduling policy of the process's first thread: if that is a real-time policy, `SCHED_OTHER`. The hook holds no lock of the library
+    /// and may use it. But the pool cannot use the worker until the hook returns, and a hook that waits for an item of the same pool may
+    /// wait for itself.
     ///
     /// No other thread runs an item of these workqueues: a thread that waits for an item does not run it itself then (as with
     /// [`workers_only`](crate::WorkqueueBuilder::workers_only)). The timer thread runs no item, it queues them.

@@ -4,6 +4,7 @@ use super::snapshot::{MOST_LISTED, PwqSnapshot, RunSnapshot};
 use super::threads;
 use crate::pool::{PoolFor, PoolSnapshot, PoolState, WaitList};
 use crate::sys::symbol;
+use crate::trace::on_one_line;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -15,7 +16,13 @@ pub struct Dump {
 }
 
 impl Dump {
-    pub(crate) fn new(pools: Vec<PoolSnapshot>) -> Self {
+    pub(crate) fn new(mut pools: Vec<PoolSnapshot>) -> Self {
+        for pwq in pools.iter_mut().flat_map(|pool| &mut pool.pwqs) {
+            pwq.queue = on_one_line(&pwq.queue);
+            if let Some((name, ..)) = &mut pwq.group {
+                *name = on_one_line(name);
+            }
+        }
         Dump {
             pools,
             freezable_only: false,

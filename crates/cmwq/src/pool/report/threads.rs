@@ -1,5 +1,6 @@
 //! What threads of this process do, as far as the system tells. The threads themselves are not involved.
 
+use crate::trace::on_one_line;
 use std::fmt::Write as _;
 use std::fs;
 
@@ -18,7 +19,8 @@ pub(in crate::pool) fn describe(text: &mut String, tid: i32) {
         return;
     };
     let name = read("comm");
-    let _ = write!(text, "  {tid} {} state {state}", name.trim_end());
+    let name = on_one_line(name.trim_end());
+    let _ = write!(text, "  {tid} {name} state {state}");
     // "0": in no function.
     match read("wchan").trim_end() {
         "" | "0" => {}

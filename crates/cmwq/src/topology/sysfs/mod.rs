@@ -38,8 +38,8 @@ impl Topology {
     /// both lists say they share. Trailing blanks and NULs of a value are ignored. A file that cannot be read or understood counts as missing
     /// ([`Topology::faults`]).
     ///
-    /// Kinds of cores ([`Topology::core_kinds`]) come from `devices/cpu_core/cpus` and the like on x86, or from each CPU's `cpu_capacity`;
-    /// implausible values there mean one kind. Dies and clusters are not read: no scope is cut by them.
+    /// Kinds of cores ([`Topology::core_kinds`]) come from `devices/cpu_core/cpus` and the like on x86, where CPUs that none of these lists are
+    /// another kind, the fastest if `cpu_core` is missing; or from each CPU's `cpu_capacity`. Implausible values there mean one kind. Dies and clusters are not read: no scope is cut by them.
     ///
     /// With `/sys` itself, [`Topology::allowed`] is the affinity mask of the process cut to the online CPUs. A CPU in that mask counts as
     /// online whatever a container's view of `/sys` says, also without `/sys`. Any other root is an injected topology.
@@ -328,6 +328,7 @@ impl Tree {
             let path = root.join("devices").join(name).join("cpus");
             self.files.set(&path, Form::List)
         });
+        let fastest_is_named = by_name[0].is_some();
         let mut left = online.clone();
         let mut kinds = Vec::new();
         for kind in by_name.into_iter().flatten() {
@@ -338,7 +339,9 @@ impl Tree {
         if kinds.iter().all(CpuSet::is_empty) {
             kinds = by_capacity(left.iter().map(|cpu| (cpu, self.capacity_of(cpu))));
         } else {
-            kinds.push(left);
+            // CPUs that no file lists are one more kind. Where the fastest has no file, they are taken for it.
+            let at = if fastest_is_named { kinds.len() } else { 0 };
+            kinds.insert(at, left);
         }
         kinds.retain(|kind| !kind.is_empty());
         if kinds.len() < 2 { Vec::new() } else { kinds }

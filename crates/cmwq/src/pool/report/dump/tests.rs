@@ -135,6 +135,25 @@ pool 4: cpus=4 flags=0x0 per-CPU nice=0 workers=0 manager: none yet
 }
 
 #[test]
+fn names_of_any_characters_are_a_part_of_their_line() {
+    let mut one = pool(3, PoolFor::Unbound);
+    let mut odd = pwq(0, "a\nworkqueue b: flagged\u{1b}[2J é");
+    odd.group = Some(("x\ty".to_owned(), 2, 1));
+    one.pwqs = vec![odd];
+    let dump = Dump::new(vec![one]).to_string();
+    let lines: Vec<&str> = dump.lines().collect();
+    assert_eq!(
+        lines[1],
+        r"workqueue a\nworkqueue b: flagged\u{1b}[2J é: flagged"
+    );
+    assert!(
+        lines[2].ends_with(r"; group x\ty admits 2, 1 held"),
+        "{dump}"
+    );
+    assert_eq!(lines.len(), 4, "{dump}");
+}
+
+#[test]
 fn what_waits_says_why_by_its_pool_or_by_its_limit() {
     let mut pools = pools();
     (pools[0].state.running, pools[0].state.target) = (2, 3);
