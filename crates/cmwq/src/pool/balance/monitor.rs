@@ -22,7 +22,7 @@ use crate::item::{WorkFn, address_of};
 use crate::pool::attrs::function_counts::worth_a_report;
 use crate::pool::attrs::kind::PoolFor;
 use crate::pool::lock::guard::PoolGuard;
-use crate::pool::state::group::{LONG_ENOUGH_NS, Thief, WORTH_STEALING_NS};
+use crate::pool::state::group::{LONG_ENOUGH_NS, WORTH_STEALING_NS};
 use crate::pool::state::hogs::Computing;
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
 use crate::pool::state::worker::{Busy, WorkerHandle, WorkerState};
@@ -193,7 +193,7 @@ impl Pool {
         // A pool with hogs may have more slots than its workers have taken yet.
         let saturated = pauses || guard.running() >= guard.target() || guard.hogs.workers > 0;
         let contended = saturated && (waiting > 0 || guard.others_want_slots());
-        guard.thief = Thief::None;
+        guard.thieves_called = false;
         if !contended {
             self.set_help_wanted(false);
             // If items block, a pod is calm at one tick and full at the next.

@@ -5,7 +5,7 @@ use crate::item::{List, OldestBatch, Seat, Taken};
 use crate::pool::attrs::kind::{Binding, PoolAttrs};
 use crate::pool::queue::stats::{PoolCounts, QueueStats};
 use crate::pool::state::counts::Counts;
-use crate::pool::state::group::{Group, Thief};
+use crate::pool::state::group::Group;
 use crate::pool::state::hogs::Hogs;
 use crate::pool::state::pace::Pace;
 use crate::pool::state::pool::{Charging, Helper, Holding, Inner, NICE_UNKNOWN, Pool};
@@ -71,7 +71,7 @@ impl Pool {
                 crowding: Crowding::new(),
                 guests: 0,
                 most_guests: 0,
-                thief: Thief::None,
+                thieves_called: false,
                 watched: false,
                 cull_armed: false,
                 cpu_accounting: Charging::default(),

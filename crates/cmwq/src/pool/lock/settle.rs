@@ -1,7 +1,7 @@
 //! Settling: what the holder of a pool's lock does before it unlocks, and what it follows up afterwards. See `PROTOCOL.md`.
 
 use super::guard::{Asks, Event, PoolGuard, Rest};
-use crate::pool::state::group::{LONG_ENOUGH_NS, Thief, WORTH_STEALING_NS};
+use crate::pool::state::group::{LONG_ENOUGH_NS, WORTH_STEALING_NS};
 use crate::pool::state::pool::Pool;
 use std::sync::Arc;
 
@@ -80,11 +80,11 @@ impl PoolGuard<'_> {
     fn call_thieves(&mut self) {
         // If nothing else waits, something was published just now.
         let waiting = self.waiting().max(1);
-        if self.thief == Thief::None && !self.calls_no_thief && self.is_worth_stealing(waiting) {
+        if !self.thieves_called && !self.calls_no_thief && self.is_worth_stealing(waiting) {
             // As many as it takes until the wait is short.
             let at_once = self.pace.wait_ns(waiting, 1) / WORTH_STEALING_NS;
             self.asks.thieves = (at_once as u32).saturating_sub(self.running()).max(1);
-            self.thief = Thief::Called;
+            self.thieves_called = true;
         }
     }
 

@@ -5,7 +5,6 @@
 
 use super::batch::Size;
 use crate::pool::balance::help::Neighbours;
-use crate::pool::state::group::Thief;
 use crate::pool::state::member;
 use crate::pool::state::pool::Pool;
 use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
@@ -62,7 +61,7 @@ impl Pool {
         let id = guard.workers.insert(slot);
         guard.guests += 1;
         guard.most_guests = guard.most_guests.max(guard.guests);
-        guard.thief = Thief::None;
+        guard.thieves_called = false;
         // Under a limit over all pools a thief uses a slot of its own pool, where the monitor watches how long its items take.
         let most = if guard.is_limited() { 1 } else { VISIT };
         let mut taken = 0;
@@ -82,7 +81,7 @@ impl Pool {
         guard.workers.remove(id);
         guard.guests -= 1;
         // It can be called again.
-        guard.thief = Thief::None;
+        guard.thieves_called = false;
         let none_left = !self.has_waiting(&guard);
         drop(guard);
         if none_left {

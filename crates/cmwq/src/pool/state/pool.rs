@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::counts::Counts;
-use super::group::{Group, Thief};
+use super::group::Group;
 use super::hogs::Hogs;
 use super::pace::Pace;
 use super::standstill::Standstill;
@@ -173,8 +173,9 @@ pub(crate) struct Inner {
     /// Thieves that run items here, and the most at a time since the monitor's last tick.
     pub(in crate::pool) guests: u32,
     pub(in crate::pool) most_guests: u32,
-    /// Whether a worker of a neighbour is on its way to steal.
-    pub(in crate::pool) thief: Thief,
+    /// Thieves were called, and none has come yet. When one comes and more is left, the release of the lock calls again. If no neighbour has a CPU to
+    /// spare, the monitor's next tick ends this.
+    pub(in crate::pool) thieves_called: bool,
     /// The monitor samples this pool.
     pub(in crate::pool) watched: bool,
     /// A check of the idle workers is scheduled.
