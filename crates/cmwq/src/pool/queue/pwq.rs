@@ -145,8 +145,7 @@ impl<O> PoolWorkqueue<O> {
 
     /// Takes a credit for a caller slot, if one is at hand and nothing waits for one.
     pub(in crate::pool) fn place_for_caller_slot(&mut self) -> bool {
-        let in_demand = self.waiting || !self.inactive.is_empty() || self.limit.is_tight();
-        !in_demand && !self.plugged && !self.retired && self.use_credit()
+        self.may_pass() && !self.limit.is_tight() && !self.retired && self.use_credit()
     }
 
     /// A caller slot no longer uses its credit.
@@ -209,6 +208,12 @@ impl<O> PoolWorkqueue<O> {
         !self.colours.is_flushing() && !self.retired && !self.plugged && !self.mayday
     }
 
+    /// Whether an item that is accepted now may become active, if there is a credit: inactive items are never overtaken.
+    #[inline]
+    pub(in crate::pool) fn may_pass(&self) -> bool {
+        self.inactive.is_empty() && !self.waiting && !self.plugged
+    }
+
     /// Uses a credit for one more active item, and takes a portion from the store if none is at hand.
     #[inline]
     pub(in crate::pool) fn use_credit(&mut self) -> bool {
@@ -226,7 +231,7 @@ impl<O> PoolWorkqueue<O> {
 
     /// Whether items may become active past the worklist, with nothing to report.
     pub(in crate::pool) fn may_take_chunks(&self) -> bool {
-        self.may_batch() && self.inactive.is_empty() && !self.waiting
+        self.may_batch() && self.may_pass()
     }
 
     /// Accepts closures of a chunk, which have to wait. `true`: the pool workqueue begins to wait for a credit.
@@ -251,9 +256,7 @@ impl<O> PoolWorkqueue<O> {
 
     /// Whether an item that is accepted now has to wait. If not, a credit is at hand.
     pub(in crate::pool) fn makes_wait(&mut self) -> bool {
-        // Inactive items are never overtaken.
-        let may_pass = self.inactive.is_empty() && !self.waiting && !self.plugged;
-        !may_pass || self.credits_at_hand(1) == 0
+        !self.may_pass() || self.credits_at_hand(1) == 0
     }
 
     /// Accepts so many items, which are active at once: there are credits for them.

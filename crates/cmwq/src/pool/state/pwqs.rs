@@ -42,8 +42,7 @@ impl Inner {
         let pwq = &mut self.pwqs[item.pwq()];
         item.accept(pwq.colour());
         pwq.one_more_in_flight();
-        // Inactive items are never overtaken.
-        if pwq.inactive.is_empty() && !pwq.waiting && !pwq.plugged && pwq.use_credit() {
+        if pwq.may_pass() && pwq.use_credit() {
             tell_activated(&item);
             return Accepted::Active(item);
         }
