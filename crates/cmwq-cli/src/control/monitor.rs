@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         let state = client.state().map_err(refused)?;
         let text = match args.format {
             Format::Text => table(&state, &patterns),
-            Format::Json => lines(&state, &patterns)?,
+            Format::Json => lines(&state, &patterns),
         };
         if !output::print_until_closed(&text)? {
             return Ok(());
@@ -187,7 +187,7 @@ fn table(state: &State, patterns: &[Regex]) -> String {
     text
 }
 
-fn lines(state: &State, patterns: &[Regex]) -> Result<String, CliError> {
+fn lines(state: &State, patterns: &[Regex]) -> String {
     let mut text = String::new();
     for queue in chosen(state, patterns) {
         let line = json!({
@@ -213,7 +213,7 @@ fn lines(state: &State, patterns: &[Regex]) -> Result<String, CliError> {
         text += &line.to_string();
         text.push('\n');
     }
-    Ok(text)
+    text
 }
 
 #[cfg(test)]

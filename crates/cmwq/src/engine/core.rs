@@ -97,6 +97,22 @@ impl PoolTable {
         let entries = self.pools.values();
         entries.map(|entry| entry.pool.clone()).collect()
     }
+
+    /// The pools that steal from each other, for a new pool of `key` to join.
+    fn group_of(&mut self, key: &PoolKey) -> Arc<Group<Pool>> {
+        let Some(effective) = &key.effective else {
+            return Group::new();
+        };
+        let threads = key.threads.as_ref().map(WorkerThreads::address);
+        let name = (key.nice, effective.clone(), threads);
+        if let Some(group) = self.groups.get(&name).and_then(Weak::upgrade) {
+            return group;
+        }
+        let group = Group::new();
+        self.groups.retain(|_, group| group.strong_count() > 0);
+        self.groups.insert(name, Arc::downgrade(&group));
+        group
+    }
 }
 
 pub(in crate::engine) struct Entry {
@@ -266,7 +282,7 @@ impl Engine {
             entry.users += 1;
             return entry.pool.clone();
         }
-        let group = self.group_of(&mut table, key);
+        let group = table.group_of(key);
         let first_cpu = key.pod.first().unwrap_or(0);
         let attrs = PoolAttrs {
             kind: key.kind,
@@ -301,21 +317,6 @@ impl Engine {
             },
         );
         pool
-    }
-
-    fn group_of(&self, table: &mut PoolTable, key: &PoolKey) -> Arc<Group<Pool>> {
-        let Some(effective) = &key.effective else {
-            return Group::new();
-        };
-        let threads = key.threads.as_ref().map(WorkerThreads::address);
-        let name = (key.nice, effective.clone(), threads);
-        if let Some(group) = table.groups.get(&name).and_then(Weak::upgrade) {
-            return group;
-        }
-        let group = Group::new();
-        table.groups.retain(|_, group| group.strong_count() > 0);
-        table.groups.insert(name, Arc::downgrade(&group));
-        group
     }
 
     /// Ends a use of a pool. With its last use the pool goes: its workers exit.
