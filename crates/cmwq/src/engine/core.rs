@@ -40,9 +40,10 @@ pub(crate) struct EngineCore {
     pub(in crate::engine) shard_size: usize,
     /// Warnings about its parameters, for once it is in place.
     pub(in crate::engine) warnings: Box<[String]>,
-    /// An index into [`AffinityScope::CONCRETE`].
+    /// The [index](AffinityScope::index) of a scope that is not `default`.
     pub(in crate::engine) default_scope: AtomicU32,
-    pub(in crate::engine) pods: [OnceLock<Pods>; AffinityScope::CONCRETE.len()],
+    /// By the scope's index.
+    pub(in crate::engine) pods: [OnceLock<Pods>; AffinityScope::ALL.len()],
     pub(in crate::engine) pools: Mutex<PoolTable>,
     pub(in crate::engine) queues: Mutex<Vec<Weak<dyn Queue>>>,
     /// Serialises changes of the default scope.
@@ -149,7 +150,7 @@ impl Engine {
 
     /// The scope that stands for [`AffinityScope::Default`] now.
     pub fn default_affinity_scope(&self) -> AffinityScope {
-        AffinityScope::CONCRETE[self.0.default_scope.load(Ordering::Relaxed) as usize]
+        AffinityScope::ALL[self.0.default_scope.load(Ordering::Relaxed) as usize]
     }
 
     /// Changes the default scope. Unordered workqueues whose scope is `default` follow at once: queued items finish on the old pools, later ones go
@@ -159,12 +160,13 @@ impl Engine {
     /// [`Error::DefaultScope`] if `scope` is itself `default`, as in the kernel; [`Error::Forked`].
     pub fn set_default_affinity_scope(&self, scope: AffinityScope) -> Result<(), Error> {
         self.must_be_ours()?;
-        let index = AffinityScope::CONCRETE
-            .iter()
-            .position(|&s| s == scope)
-            .ok_or(Error::DefaultScope)?;
+        if scope == AffinityScope::Default {
+            return Err(Error::DefaultScope);
+        }
         let _one_at_a_time = self.0.default_scope_change.lock();
-        self.0.default_scope.store(index as u32, Ordering::Relaxed);
+        self.0
+            .default_scope
+            .store(scope.index() as u32, Ordering::Relaxed);
         for queue in self.queues() {
             queue.follow_default_scope();
         }
@@ -189,11 +191,8 @@ impl Engine {
     /// The pods of a scope; `Default` is resolved now.
     pub fn pods(&self, scope: AffinityScope) -> &Pods {
         let scope = scope.or_default(self.default_affinity_scope());
-        let index = AffinityScope::CONCRETE
-            .iter()
-            .position(|&s| s == scope)
-            .unwrap_or(0);
-        self.0.pods[index].get_or_init(|| Pods::build(&self.0.topology, scope, self.0.shard_size))
+        self.0.pods[scope.index()]
+            .get_or_init(|| Pods::build(&self.0.topology, scope, self.0.shard_size))
     }
 
     /// What the engine has counted since it was built. In a fork's child: zeros, since the counts are the parent's.
