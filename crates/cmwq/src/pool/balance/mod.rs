@@ -5,3 +5,4 @@ pub(in crate::pool) mod help;
 pub(in crate::pool) mod hogs;
 pub(in crate::pool) mod monitor;
 pub(in crate::pool) mod sleepers;
+mod suspects;
