@@ -5,8 +5,8 @@ use super::colours::Colours;
 use super::credits::NodeLimit;
 use super::held::HeldCredits;
 use super::inactive::Inactive;
+use super::pwq_chunks::PwqChunks;
 use super::stats::QueueStats;
-use super::together::Together;
 use crate::item::{List, Part, Pending, address_of};
 use crate::pool::task::current::Current;
 use crate::trace::events;
@@ -71,7 +71,7 @@ pub(crate) struct PoolWorkqueue<O> {
     pub(in crate::pool) plugged: bool,
     pub(in crate::pool) serial: u64,
     /// Its chunks, if it may have any.
-    pub(in crate::pool) together: Option<Arc<Together>>,
+    pub(in crate::pool) chunks: Option<Arc<PwqChunks>>,
     /// Open caller slots; each holds a credit.
     pub(in crate::pool) caller_slots: Vec<Arc<CallerSlot>>,
     /// Caller slots that were closed during a run which has not ended yet.
@@ -103,7 +103,7 @@ impl<O> PoolWorkqueue<O> {
             retired: false,
             plugged: false,
             serial: 0,
-            together: None,
+            chunks: None,
             caller_slots: Vec::new(),
             closed_caller_slots: Vec::new(),
             stats: QueueStats::default(),

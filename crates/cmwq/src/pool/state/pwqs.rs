@@ -3,8 +3,8 @@
 use super::pool::{Inner, Pool, PwqState};
 use crate::item::Pending;
 use crate::pool::queue::pwq::{Accepted, Ended, PwqKey, make_active, tell_activated};
+use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::queue::stats::{PoolCounts, QueueStats};
-use crate::pool::queue::together::Together;
 use crate::pool::state::worker::{WorkerSlot, WorkerState};
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ impl Inner {
     }
 
     /// From now on, items of this pool workqueue may be published in chunks.
-    pub(crate) fn allow_together(&mut self, key: PwqKey, pool: &Pool) -> Option<Arc<Together>> {
-        let together = Arc::new(Together::new(pool.id, key.place, &pool.oldest_batch));
-        self.pwq_mut(key)?.together = Some(together.clone());
-        Some(together)
+    pub(crate) fn allow_chunks(&mut self, key: PwqKey, pool: &Pool) -> Option<Arc<PwqChunks>> {
+        let chunks = Arc::new(PwqChunks::new(pool.id, key.place, &pool.oldest_batch));
+        self.pwq_mut(key)?.chunks = Some(chunks.clone());
+        Some(chunks)
     }
 
     pub(in crate::pool) fn pwq_mut(&mut self, key: PwqKey) -> Option<&mut PwqState> {

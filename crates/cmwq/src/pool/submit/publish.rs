@@ -9,7 +9,7 @@ use super::producer::with;
 use super::producer::{FLOODS_AFTER, Producer};
 use crate::item::closure::Small;
 use crate::item::{Chunks, Load, Pending, Pushed, WithHandle};
-use crate::pool::queue::together::Together;
+use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::state::pool::Pool;
 use std::sync::Arc;
 
@@ -17,13 +17,10 @@ impl Pool {
     /// Frees chunks that were not used since the last call.
     pub(crate) fn trim_chunks(self: &Arc<Self>) {
         let guard = self.lock_beside_batches();
-        let together = guard
-            .pwqs
-            .iter()
-            .filter_map(|(_, pwq)| pwq.together.as_ref());
-        for together in together {
-            together.items.trim();
-            together.closures.trim();
+        let chunks = guard.pwqs.iter().filter_map(|(_, pwq)| pwq.chunks.as_ref());
+        for chunks in chunks {
+            chunks.items.trim();
+            chunks.closures.trim();
         }
     }
 
@@ -36,11 +33,11 @@ impl Pool {
         });
     }
 
-    /// As [`publish`](Self::publish), in a chunk if that is of use. `together`: of the pool workqueue of the item's destination.
+    /// As [`publish`](Self::publish), in a chunk if that is of use. `chunks`: of the pool workqueue of the item's destination.
     #[inline]
-    pub(crate) fn publish_together(self: &Arc<Self>, item: Pending, together: &Together) {
+    pub(crate) fn publish_in_chunk(self: &Arc<Self>, item: Pending, chunks: &PwqChunks) {
         self.with_producer(item, |producer, item| {
-            self.publish_at(producer, item, &together.items);
+            self.publish_at(producer, item, &chunks.items);
         });
     }
 
@@ -74,11 +71,11 @@ impl Pool {
         }
     }
 
-    /// As [`publish_together`](Self::publish_together), a closure, if that is of use. `true`: it is published.
+    /// As [`publish_in_chunk`](Self::publish_in_chunk), a closure, if that is of use. `true`: it is published.
     #[inline]
-    pub(crate) fn publish_closure(self: &Arc<Self>, closure: &Small, together: &Together) -> bool {
+    pub(crate) fn publish_closure(self: &Arc<Self>, closure: &Small, chunks: &PwqChunks) -> bool {
         with(|producer| {
-            let chunks = &*together.closures;
+            let chunks = &*chunks.closures;
             let published = producer.in_a_row.get() >= FLOODS_AFTER
                 && (producer.open.add_closure(chunks.serial(), closure)
                     || self.begin_chunk(producer, closure, chunks).is_ok());
@@ -97,11 +94,11 @@ impl Pool {
         self: &Arc<Self>,
         closure: &Small,
         item: Pending,
-        together: &Together,
+        chunks: &PwqChunks,
     ) -> Result<(), Pending> {
         let mut item = Some(item);
         with(|producer| {
-            let chunks = &*together.closures;
+            let chunks = &*chunks.closures;
             if producer.in_a_row.get() < FLOODS_AFTER {
                 return;
             }

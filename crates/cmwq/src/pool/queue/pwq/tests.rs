@@ -92,8 +92,8 @@ fn closures_that_wait_for_a_credit_stay_in_their_chunk_and_keep_their_place() {
     {
         let mut guard = pool.lock();
         let place = only_pwq(&guard);
-        let together = guard.pwqs[place].together.clone().expect("it has chunks");
-        let chunks = &together.closures;
+        let chunks = guard.pwqs[place].chunks.clone().expect("it has chunks");
+        let chunks = &chunks.closures;
         let publish = |nth: std::ops::Range<usize>| {
             let open = OpenChunk::none();
             let _ = pool.inbox.push_in_chunk(&note(nth.start), chunks, &open);
