@@ -72,6 +72,6 @@ impl Pool {
             // Workers sleep, and take the chunk before the next batch.
             open.leave();
         }
-        self.see_to(pushed);
+        self.notify_if_due(pushed);
     }
 }

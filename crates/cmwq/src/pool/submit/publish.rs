@@ -51,7 +51,7 @@ impl Pool {
         });
         // The thread is on its way out.
         if let Some(item) = item {
-            self.see_to(self.inbox.push(item));
+            self.notify_if_due(self.inbox.push(item));
         }
     }
 
@@ -126,7 +126,7 @@ impl Pool {
             return Err(load);
         }
         let pushed = self.inbox.push_in_chunk(load, chunks, &producer.open);
-        self.see_to(pushed);
+        self.notify_if_due(pushed);
         Ok(())
     }
 
@@ -138,13 +138,13 @@ impl Pool {
             // Workers sleep, so what came before has not waited. (The model checker's threads publish too little to flood otherwise.)
             producer.in_a_row.set(0);
         }
-        self.see_to(pushed);
+        self.notify_if_due(pushed);
     }
 
     #[inline]
-    pub(in crate::pool) fn see_to(self: &Arc<Self>, pushed: Pushed) {
+    pub(in crate::pool) fn notify_if_due(self: &Arc<Self>, pushed: Pushed) {
         if pushed == Pushed::MustNotify {
-            self.call_somebody();
+            self.notify();
         }
     }
 
@@ -170,7 +170,7 @@ impl Pool {
     }
 
     /// The duty of an issuer that took the mark.
-    fn call_somebody(self: &Arc<Self>) {
+    fn notify(self: &Arc<Self>) {
         // A worker that ends a short item soon takes the lock, and with it what was published. Then the inbox is empty, as it has not been
         // since this issuer's exchange: the thread that emptied it held the lock after that, and has settled or will. That saves the system
         // call that wakes another worker, and that worker's fight for the CPU and the lock.
