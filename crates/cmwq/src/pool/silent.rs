@@ -1,11 +1,11 @@
-//! Pools of tests and models, and stand-ins for what is around them: a queue that ignores what it is told, and a helper that creates no worker.
+//! Pools of tests and models, and stand-ins for what is around them: a queue that ignores what it is told, and a service that creates no worker.
 
 use super::attrs::kind::{Binding, Place, PoolAttrs, PoolFor};
 use super::attrs::params::Params;
 use super::queue::credits::NodeLimit;
 use super::queue::pwq::{PwqKey, Traits};
 use super::state::group::Group;
-use super::state::pool::{FrontEnd, Helper, Pool, PwqState, Rescue};
+use super::state::pool::{FrontEnd, Pool, PoolService, PwqState, Rescue};
 use crate::item::{RawWork, WorkFn};
 use crate::topology::CpuSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(in crate::pool) struct Made {
     /// What it shares with the other pools of an engine.
     pub(in crate::pool) params: Arc<Params>,
     pub(in crate::pool) group: Arc<Group<Pool>>,
-    pub(in crate::pool) helper: Arc<dyn Helper>,
+    pub(in crate::pool) service: Arc<dyn PoolService>,
 }
 
 impl Default for Made {
@@ -33,7 +33,7 @@ impl Default for Made {
             idle_timeout_ns: 0,
             params: Arc::default(),
             group: Group::new(),
-            helper: Arc::new(NoHelper),
+            service: Arc::new(NoService),
         }
     }
 }
@@ -60,7 +60,7 @@ impl Made {
             params: self.params,
             threads: None,
         };
-        let pool = Pool::new(id, attrs, binding, self.helper, self.group.clone());
+        let pool = Pool::new(id, attrs, binding, self.service, self.group.clone());
         self.group.join(&pool);
         pool
     }
@@ -79,9 +79,9 @@ pub(in crate::pool) fn add_pwq(
 }
 
 /// Creates no worker: the pool has only the workers that it has.
-pub(in crate::pool) struct NoHelper;
+pub(in crate::pool) struct NoService;
 
-impl Helper for NoHelper {
+impl PoolService for NoService {
     fn create_worker(&self, _: &Arc<Pool>) {}
     fn watch(&self, _: &Arc<Pool>) {}
     fn cull_later(&self, _: &Arc<Pool>) {}

@@ -8,7 +8,7 @@ use crate::pool::state::counts::Counts;
 use crate::pool::state::group::Group;
 use crate::pool::state::hogs::Hogs;
 use crate::pool::state::pace::Pace;
-use crate::pool::state::pool::{Charging, Helper, Holding, Inner, NICE_UNKNOWN, Pool};
+use crate::pool::state::pool::{Charging, Holding, Inner, NICE_UNKNOWN, Pool, PoolService};
 use crate::pool::state::standstill::Standstill;
 use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::Slab;
@@ -28,7 +28,7 @@ impl Pool {
         id: u32,
         attrs: PoolAttrs,
         binding: Binding,
-        helper: Arc<dyn Helper>,
+        service: Arc<dyn PoolService>,
         group: Arc<Group<Pool>>,
     ) -> Arc<Pool> {
         // On one CPU the issuer needs that CPU to publish.
@@ -85,7 +85,7 @@ impl Pool {
             spin_budget: CachePadded::new(SpinBudget::up_to(polls)),
             returns: CachePadded::new(BriefSpin::new()),
             pending_wakeups: CachePadded::default(),
-            helper,
+            service,
             group,
             help_wanted: Arc::default(),
         });

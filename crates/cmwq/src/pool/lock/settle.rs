@@ -124,19 +124,19 @@ impl Drop for PoolGuard<'_> {
 impl Asks {
     fn ask(self, pool: &Arc<Pool>) {
         if self.create_worker {
-            pool.helper.create_worker(pool);
+            pool.service.create_worker(pool);
         }
         if self.watch {
-            pool.helper.watch(pool);
+            pool.service.watch(pool);
         }
         if self.cull_later {
-            pool.helper.cull_later(pool);
+            pool.service.cull_later(pool);
         }
         if self.thieves > 0 {
-            pool.helper.call_thieves(pool, self.thieves);
+            pool.service.call_thieves(pool, self.thieves);
         }
         if self.slots {
-            pool.helper.slots_wanted();
+            pool.service.slots_wanted();
         }
         if self.hand_out_slots {
             pool.attrs.params.slots.hand_out(0);

@@ -67,7 +67,7 @@ impl Pool {
     /// The life of worker `id`.
     pub(in crate::pool) fn work(self: &Arc<Self>, id: u32, handle: &Arc<WorkerHandle>) {
         let mut worker = Worker::new(self, id, handle);
-        self.helper.woke();
+        self.service.woke();
         let mut guard = self.lock_beside_batches();
         guard.creating = false;
         // By the worker itself: whatever it does comes after this.
@@ -319,7 +319,7 @@ impl<'p> Worker<'p> {
             }
         }
         if alone && !yields_slot {
-            pool.helper.woke();
+            pool.service.woke();
             pool.wait_awake(self.took_one, !wanted);
         }
         let guard = pool.lock_beside_batches();
@@ -349,7 +349,7 @@ impl<'p> Worker<'p> {
         self.boost.sleep(since_ns);
         self.name.restore();
         self.handle.parker.park();
-        pool.helper.woke();
+        pool.service.woke();
         if let Some(budget) = &mut self.budget {
             budget.renew();
         }

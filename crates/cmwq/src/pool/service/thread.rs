@@ -10,7 +10,7 @@ use super::creator::Creator;
 use super::deadlines::PoolRef;
 use super::timers::{Timers, mayday_after};
 use crate::pool::balance::monitor::Watch;
-use crate::pool::state::pool::{Helper, Pool};
+use crate::pool::state::pool::{Pool, PoolService};
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::sys::{clock, thread};
@@ -228,7 +228,7 @@ impl Service {
     }
 }
 
-impl Helper for Service {
+impl PoolService for Service {
     fn create_worker(&self, pool: &Arc<Pool>) {
         let asked_ns = clock::now_ns();
         self.creator.ask(pool);

@@ -53,7 +53,7 @@ pub(crate) trait FrontEnd: Send + Sync {
 }
 
 /// What a pool may ask for. Called with no pool's lock held.
-pub(crate) trait Helper: Send + Sync {
+pub(crate) trait PoolService: Send + Sync {
     /// Create one worker; the pool counts it as coming.
     fn create_worker(&self, pool: &Arc<Pool>);
     /// The pool is saturated: sample it periodically.
@@ -126,7 +126,7 @@ pub(crate) struct Pool {
     pub(in crate::pool) returns: CachePadded<BriefSpin>,
     /// Deferred wake-ups: what these sleepers wait for has completed.
     pub(in crate::pool) pending_wakeups: CachePadded<PendingWakeups>,
-    pub(in crate::pool) helper: Arc<dyn Helper>,
+    pub(in crate::pool) service: Arc<dyn PoolService>,
     pub(in crate::pool) group: Arc<Group<Pool>>,
     /// More waits here than this pod's CPUs will soon run: set by the monitor, read by idle neighbours.
     pub(in crate::pool) help_wanted: Arc<AtomicBool>,
