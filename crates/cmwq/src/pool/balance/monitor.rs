@@ -125,7 +125,7 @@ impl Pool {
         let saturated = guard.running() >= guard.target();
         drop(guard);
         if saturated {
-            self.consider_help(waiting, done, passed_ns);
+            self.consider_stealing(waiting, done, passed_ns);
         }
         true
     }
@@ -136,7 +136,7 @@ impl Pool {
         let _wake;
         let mut guard = self.lock();
         if guard.is_limited() {
-            guard.stop_counting_lasting_helpers();
+            guard.stop_counting_lasting_thieves();
         }
         let caller_slots = guard.tend_caller_slots();
         let (waiting, done) = guard.progress_since(watched);
@@ -167,7 +167,7 @@ impl Pool {
             self.count_sleepers(&mut watched.sleepers);
         }
         self.make_room_beside_hogs(done, passed_ns);
-        self.consider_help(waiting, done, passed_ns);
+        self.consider_stealing(waiting, done, passed_ns);
         true
     }
 
@@ -181,7 +181,7 @@ impl Pool {
         // In this order: wakers must be called with the lock free.
         let _wake;
         let mut guard = guard;
-        self.set_help_wanted(false);
+        self.set_wants_thieves(false);
         // If items block, a pod is calm at one tick and full at the next.
         _wake = match watched.calm_ticks < PROMPT_AFTER {
             true => self.pending_wakeups.all(),
@@ -217,7 +217,7 @@ impl Pool {
     }
 
     /// Calls thieves if `waiting` items are more than this pod will get to soon: `done` items have ended in `passed_ns`.
-    fn consider_help(self: &Arc<Self>, waiting: u64, done: u64, passed_ns: u64) {
+    fn consider_stealing(self: &Arc<Self>, waiting: u64, done: u64, passed_ns: u64) {
         if self.attrs.strict {
             return;
         }
@@ -231,7 +231,7 @@ impl Pool {
         let wanted = waiting > 0
             && wait_ns(at_once) >= LONG_ENOUGH_NS
             && wait_ns(waiting) > WORTH_STEALING_NS;
-        self.set_help_wanted(wanted);
+        self.set_wants_thieves(wanted);
         if wanted {
             self.ask_neighbours(waiting.min(u64::from(u32::MAX)) as u32, done == 0);
         }

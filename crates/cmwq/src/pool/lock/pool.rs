@@ -87,7 +87,7 @@ impl Pool {
             pending_wakeups: CachePadded::default(),
             service,
             group,
-            help_wanted: Arc::default(),
+            wants_thieves: Arc::default(),
         });
         // Settles: an empty pool makes the first issuer ask for a worker.
         drop(pool.lock());

@@ -7,7 +7,7 @@ use crate::item::Batch;
 use crate::pool::attrs::cpu_budget::Pause;
 use crate::pool::attrs::kind::PoolFor;
 use crate::pool::attrs::threads::{self, Hooked};
-use crate::pool::balance::help;
+use crate::pool::balance::thieves;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::member::Membership;
 use crate::pool::state::pool::{Inner, Pool};
@@ -176,7 +176,7 @@ impl Pool {
         Ran::One { run, panicked }
     }
 
-    /// Spins on the inbox for as long as has paid off lately. `expects_one`: the worker took a single item last. `for_a_steal`: no pool wants help that it
+    /// Spins on the inbox for as long as has paid off lately. `expects_one`: the worker took a single item last. `for_a_steal`: no pool wants thieves that it
     /// has no part in.
     fn wait_awake(&self, expects_one: bool, for_a_steal: bool) {
         // The next issuer need not call a worker.
@@ -218,14 +218,14 @@ impl Pool {
     /// Spins for the pool's own work, or a victim.
     #[inline(never)]
     fn spin_for_work_or_a_steal(&self) -> bool {
-        let finds = || self.inbox.has_news() || self.neighbours_want_help();
+        let finds = || self.inbox.has_news() || self.has_victims();
         self.spin_budget.wait(finds)
     }
 
     /// The worker holds a slot: the spin also ends when another pool needs it.
     #[inline(never)]
     fn spin_unless_slots_are_wanted(&self) -> bool {
-        let finds = || self.inbox.has_news() || self.neighbours_want_help();
+        let finds = || self.inbox.has_news() || self.has_victims();
         self.spin_budget.wait(|| finds() || self.slots_are_wanted()) && self.inbox.has_news()
     }
 }
@@ -311,10 +311,10 @@ impl<'p> Worker<'p> {
         let yields_slot = guard.others_want_slots();
         pool.inbox.none_accepted();
         drop(guard);
-        let wanted = pool.neighbours_want_help();
+        let wanted = pool.has_victims();
         if wanted {
             pool.attrs.params.cpu_budget.keep();
-            if help::away(pool, self.id, || pool.steal(&mut self.stealing)) {
+            if thieves::away(pool, self.id, || pool.steal(&mut self.stealing)) {
                 return (true, pool.lock_beside_batches());
             }
         }

@@ -55,7 +55,7 @@ impl<P> Group<P> {
         self.len.load(Ordering::Relaxed) > 1
     }
 
-    pub(in crate::pool) fn count_wanted(&self, one_more: bool) {
+    pub(in crate::pool) fn count_victims(&self, one_more: bool) {
         self.wanted
             .fetch_add(if one_more { 1 } else { -1 }, Ordering::Relaxed);
     }

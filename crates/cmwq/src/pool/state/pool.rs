@@ -129,7 +129,7 @@ pub(crate) struct Pool {
     pub(in crate::pool) service: Arc<dyn PoolService>,
     pub(in crate::pool) group: Arc<Group<Pool>>,
     /// More waits here than this pod's CPUs will soon run: set by the monitor, read by idle neighbours.
-    pub(in crate::pool) help_wanted: Arc<AtomicBool>,
+    pub(in crate::pool) wants_thieves: Arc<AtomicBool>,
 }
 
 /// What the pool's lock guards.
@@ -212,9 +212,9 @@ impl Pool {
 
     /// Whether any neighbour has a backlog: one read of a line that rarely changes.
     #[inline]
-    pub(in crate::pool) fn neighbours_want_help(&self) -> bool {
+    pub(in crate::pool) fn has_victims(&self) -> bool {
         self.steals() && {
-            let own = self.help_wanted.load(Ordering::Relaxed);
+            let own = self.wants_thieves.load(Ordering::Relaxed);
             self.group.wanted.load(Ordering::Relaxed) > i32::from(own)
         }
     }
@@ -223,16 +223,16 @@ impl Pool {
         &self.group
     }
 
-    pub(in crate::pool) fn set_help_wanted(&self, wanted: bool) {
-        if self.help_wanted.swap(wanted, Ordering::Relaxed) != wanted {
-            self.group.count_wanted(wanted);
+    pub(in crate::pool) fn set_wants_thieves(&self, wanted: bool) {
+        if self.wants_thieves.swap(wanted, Ordering::Relaxed) != wanted {
+            self.group.count_victims(wanted);
         }
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.set_help_wanted(false);
+        self.set_wants_thieves(false);
         let slots = self.inner.lock().slots;
         self.attrs.params.slots.drop_held(slots);
         // The next pool of this number has none.

@@ -17,8 +17,8 @@ fn watch(pool: &Arc<Pool>) -> Watch {
     watch
 }
 
-fn wants_help(pool: &Pool) -> bool {
-    pool.help_wanted.load(Ordering::Relaxed)
+fn wants_thieves(pool: &Pool) -> bool {
+    pool.wants_thieves.load(Ordering::Relaxed)
 }
 
 /// Those of these pools that were asked to send a thief: none has a worker, so each asked for one.
@@ -37,9 +37,9 @@ fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_tick() {
     let next = watch.tick(START).expect("it goes on");
     assert!((START + 1..START + 50_000).contains(&next), "{next}");
     assert_eq!(watch.tick(next - 1), Some(next));
-    assert!(!wants_help(&pool) && called(&neighbours).is_empty());
+    assert!(!wants_thieves(&pool) && called(&neighbours).is_empty());
     assert_eq!(watch.tick(next), Some(START + 2_000_000), "2 ms");
-    assert!(wants_help(&pool));
+    assert!(wants_thieves(&pool));
     assert_eq!(
         called(&neighbours),
         [43, 44],
@@ -48,7 +48,7 @@ fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_tick() {
     // It is taken back at the first look at which nothing waits.
     stubs::run_all(&pool);
     assert_eq!(watch.tick(START + PERIOD_NS), Some(START + 2 * PERIOD_NS));
-    assert!(!wants_help(&pool));
+    assert!(!wants_thieves(&pool));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_pool_that_gets_on_wants_help_only_if_its_items_are_long_enough_and_the_last
         let third = START + PERIOD_NS;
         pool.lock().stats.completed += ended;
         watch.tick(third);
-        assert_eq!(wants_help(&pool), wants, "{waiting} wait, {ended} ended");
+        assert_eq!(wants_thieves(&pool), wants, "{waiting} wait, {ended} ended");
         assert_eq!(called(&[neighbour]), [46], "by the second");
     }
 }
@@ -90,7 +90,7 @@ fn a_pool_without_neighbours_and_one_that_is_not_saturated_ask_for_no_thief() {
     let mut calm = watch(&pool);
     let second = calm.tick(START).expect("it goes on");
     calm.tick(second);
-    assert!(!wants_help(&pool) && called(&[neighbour]).is_empty());
+    assert!(!wants_thieves(&pool) && called(&[neighbour]).is_empty());
 }
 
 #[test]
