@@ -41,7 +41,7 @@ mod tests;
 
 pub(crate) use attrs::cpu_budget::Share;
 pub use attrs::kind::PoolFor;
-pub(crate) use attrs::kind::{Binding, Place, PoolAttrs};
+pub(crate) use attrs::kind::{Binding, PoolAttrs, Position};
 pub(crate) use attrs::params::Params;
 pub use attrs::threads::{WorkerThread, WorkerThreads};
 pub use lock::later::{defers_wakes, wake_deferred};

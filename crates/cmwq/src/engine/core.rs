@@ -9,7 +9,7 @@ use crate::engine::parts::stats::EngineStats;
 use crate::engine::parts::watchdog::Watchdog;
 use crate::error::Error;
 use crate::item::MOST_IN_BATCH;
-use crate::pool::{Group, Params, Place, Pool, PoolAttrs, PoolFor, Service, WorkerThreads};
+use crate::pool::{Group, Params, Pool, PoolAttrs, PoolFor, Position, Service, WorkerThreads};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::epoch::{EpochPin, Shared};
@@ -288,7 +288,7 @@ impl Engine {
             nice: key.nice,
             strict: key.is_strict(),
             cpus: key.pod.clone(),
-            place: Place {
+            position: Position {
                 llc: self.0.topology.llc_of(first_cpu).unwrap_or(0),
                 node: self.0.topology.node_of(first_cpu),
                 first_cpu,

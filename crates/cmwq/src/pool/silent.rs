@@ -1,6 +1,6 @@
 //! Pools of tests and models, and stand-ins for what is around them: a queue that ignores what it is told, and a service that creates no worker.
 
-use super::attrs::kind::{Binding, Place, PoolAttrs, PoolFor};
+use super::attrs::kind::{Binding, PoolAttrs, PoolFor, Position};
 use super::attrs::params::Params;
 use super::queue::credits::NodeLimit;
 use super::queue::pwq::{PwqKey, Traits};
@@ -45,16 +45,16 @@ impl Made {
             cpus: self.cpus.clone(),
             associated: self.kind != PoolFor::Unbound,
         };
-        let place = Place {
+        let position = Position {
             first_cpu: self.cpus.first().unwrap_or(0),
-            ..Place::default()
+            ..Position::default()
         };
         let attrs = PoolAttrs {
             kind: self.kind,
             nice: 0,
             strict: self.strict,
             cpus: self.cpus,
-            place,
+            position,
             batch: self.batch,
             idle_timeout_ns: self.idle_timeout_ns,
             params: self.params,

@@ -5,7 +5,7 @@ use super::lock::guard::PoolGuard;
 use super::state::pool::Pool;
 use super::state::worker::{Busy, WorkerState};
 use crate::engine::{Registry, epochs};
-use crate::item::{RawWork, Seat};
+use crate::item::{ListKind, RawWork};
 use crate::pool::lock::later::{defers_wakes, wake_deferred};
 use crate::pool::queue::pwq::Traits;
 use crate::pool::run::block::BlockGuard;
@@ -365,16 +365,16 @@ fn who_waits_in_line_takes_no_credit_past_it() {
         let limit = guard.pwqs[place].limit.clone();
         let accept = |guard: &mut PoolGuard<'_>, item: &RawWork| {
             guard.accept_item(claim(item, pool.id, place));
-            item.place().seat
+            item.location().list
         };
-        assert_eq!(accept(&mut guard, active), Seat::Worklist);
-        assert_eq!(accept(&mut guard, cancelled), Seat::Inactive);
+        assert_eq!(accept(&mut guard, active), ListKind::Worklist);
+        assert_eq!(accept(&mut guard, cancelled), ListKind::Inactive);
         // It stays in line, though what it waited with is gone.
         let taken = guard.take_out(pool.id, cancelled);
         taken.expect("it waits").0.release();
         // As when the limit is raised: the credit is for the first in line, in whatever pool.
         limit.give(1);
-        assert_eq!(accept(&mut guard, late), Seat::Inactive);
+        assert_eq!(accept(&mut guard, late), ListKind::Inactive);
         limit.give(-1);
     }
     wq.flush().expect("not from an item");
@@ -396,8 +396,8 @@ fn a_limit_that_is_overdrawn_gives_nothing_on() {
         for item in &items {
             guard.accept_item(claim(item, pool.id, place));
         }
-        let seats = |items: &[RawWork; 4]| items.each_ref().map(|item| item.place().seat);
-        let (worklist, inactive) = (Seat::Worklist, Seat::Inactive);
+        let seats = |items: &[RawWork; 4]| items.each_ref().map(|item| item.location().list);
+        let (worklist, inactive) = (ListKind::Worklist, ListKind::Inactive);
         assert_eq!(seats(&items), [worklist, worklist, inactive, inactive]);
         limit.give(-1);
         // The first active one goes: its credit is what was overdrawn.

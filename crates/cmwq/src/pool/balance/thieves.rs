@@ -21,7 +21,7 @@ impl Group<Pool> {
             .filter_map(Weak::upgrade)
             .collect();
         others.retain(|other| !other.attrs.cpus.intersects(&pool.attrs.cpus));
-        others.sort_by_key(|other| pool.attrs.place.distance(other.attrs.place));
+        others.sort_by_key(|other| pool.attrs.position.distance(other.attrs.position));
         others
     }
 }

@@ -1,7 +1,7 @@
 //! A pool is made, locked and shut down.
 
 use super::guard::PoolGuard;
-use crate::item::{List, OldestBatch, Seat, Taken};
+use crate::item::{List, ListKind, OldestBatch, Taken};
 use crate::pool::attrs::kind::{Binding, PoolAttrs};
 use crate::pool::queue::stats::{PoolCounts, QueueStats};
 use crate::pool::state::counts::Counts;
@@ -57,7 +57,7 @@ impl Pool {
                 hogs: Hogs::default(),
                 counts: Counts::new(cpus.min(slots)),
                 staged: Taken::default(),
-                worklist: List::new(Seat::Worklist),
+                worklist: List::new(ListKind::Worklist),
                 awaited: HashMap::default(),
                 pwqs: Slab::new(),
                 next_serial: 0,

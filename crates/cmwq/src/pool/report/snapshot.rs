@@ -157,7 +157,7 @@ impl PoolGuard<'_> {
     fn pwq_snapshots(&self) -> Vec<PwqSnapshot> {
         let mut pending: HashMap<u32, Vec<usize>> = HashMap::default();
         for item in self.worklist.iter().take(MOST_LISTED) {
-            let own = pending.entry(item.place().pwq()).or_default();
+            let own = pending.entry(item.location().pwq()).or_default();
             own.push(address_of(item.func()));
         }
         let pwqs = self.pwqs.iter().map(|(place, pwq)| PwqSnapshot {
@@ -198,7 +198,7 @@ impl PoolGuard<'_> {
             pod: pool.attrs.cpus.clone(),
             cpus: pool.attrs.cpus.clone(),
             strict: pool.attrs.strict,
-            node: pool.attrs.place.node,
+            node: pool.attrs.position.node,
             binding: (*self.binding).clone(),
             target: self.target() as usize,
             running: self.running() as usize,

@@ -278,7 +278,7 @@ impl Inner {
     #[inline]
     fn next_in_batch(&self, of: Option<(u32, u32)>) -> Option<(u32, u32)> {
         let (next, colour) = self.worklist.front()?;
-        let its_own = (next.place().pwq(), colour);
+        let its_own = (next.location().pwq(), colour);
         let fits = of.is_none_or(|of| of == its_own);
         let runs = !self.busy.is_empty() && self.busy.find(next.address(), next.func()).is_some();
         (fits && !runs).then_some(its_own)

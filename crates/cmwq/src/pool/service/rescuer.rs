@@ -236,7 +236,7 @@ impl Pool {
         if guard.needs_worker() {
             let inner: &mut Inner = &mut guard;
             for item in inner.worklist.iter() {
-                let place = item.place().pwq();
+                let place = item.location().pwq();
                 let pwq = &mut inner.pwqs[place];
                 if let Some(rescuer) = &pwq.owner.rescuer
                     && !pwq.mayday
