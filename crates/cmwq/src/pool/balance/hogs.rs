@@ -103,7 +103,7 @@ mod tests {
         let mut guard = pool.lock();
         guard.drain();
         for &id in &ids {
-            guard.begin(id, pwq.place, false);
+            guard.begin(id, pwq.index, false);
             guard.step_out(id, Busy::CpuIntensive);
         }
         drop(guard);

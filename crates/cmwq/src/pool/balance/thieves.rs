@@ -158,7 +158,7 @@ mod tests {
             let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
             let (id, _) = stubs::searching(&pool);
             let mut guard = pool.lock();
-            guard.begin(id, pwq.place, false);
+            guard.begin(id, pwq.index, false);
             prepare(&mut guard, id);
             drop(guard);
             pool

@@ -42,7 +42,7 @@ impl PoolGuard<'_> {
                 &mut self.busy.get_mut(run).scheduled
             }
         };
-        // SAFETY: this pool's lock is held; the item says that it is on this pool's list of this seat, and there is one worklist, one
+        // SAFETY: this pool's lock is held; the item says that it is on this pool's list of this kind, and there is one worklist, one
         // inactive list for its pool workqueue, and one private list for its run.
         #[allow(unsafe_code)]
         let pending = unsafe { list.remove(item) };

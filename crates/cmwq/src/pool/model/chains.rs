@@ -17,7 +17,7 @@ fn publish_batch(
     pool.publish_batch(chunks, |batch| {
         for item in items {
             if let Ok(mut pending) = item.claim() {
-                pending.set_destination(pool.id, pwq.place);
+                pending.set_destination(pool.id, pwq.index);
                 batch.add(pending);
                 accepted += 1;
             }

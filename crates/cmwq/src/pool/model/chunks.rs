@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicUsize;
 pub(super) fn pool_with_chunks(cpus: usize) -> (Arc<Pool>, PwqKey, Arc<PwqChunks>) {
     let pool = batching_pool(1, cpus);
     let pwq = add_pwq(&pool, None);
-    let chunks = Arc::new(PwqChunks::new(pool.id, pwq.place, &pool.oldest_batch));
+    let chunks = Arc::new(PwqChunks::new(pool.id, pwq.index, &pool.oldest_batch));
     (pool, pwq, chunks)
 }
 
@@ -40,7 +40,7 @@ fn publish(pool: &Arc<Pool>, pwq: PwqKey, chunks: &PwqChunks, item: &Arc<Item>) 
     let Ok(mut pending) = claimed else {
         return false;
     };
-    pending.set_destination(pool.id, pwq.place);
+    pending.set_destination(pool.id, pwq.index);
     pool.publish_in_chunk(pending, chunks);
     note_route(chunks, ISSUER, epoch());
     true
@@ -289,7 +289,7 @@ fn execute(pool: &Arc<Pool>, pwq: PwqKey, chunks: &PwqChunks, closure: Small) {
         note_route(chunks, ISSUER, epoch());
     } else {
         let mut item = closure.into_item();
-        item.set_destination(pool.id, pwq.place);
+        item.set_destination(pool.id, pwq.index);
         pool.publish_in_chunk(item, chunks);
     }
 }
@@ -329,13 +329,13 @@ fn spawn(pool: &Arc<Pool>, pwq: PwqKey, chunks: &PwqChunks, closure: &Small, ite
     let pending = item.claim().unwrap_or_else(|_| unreachable!("it is new"));
     let again = publish_with_handle_again(ISSUER, closure, pending);
     let published = again.or_else(|mut pending| -> Result<(), Pending> {
-        pending.set_destination(pool.id, pwq.place);
+        pending.set_destination(pool.id, pwq.index);
         pool.publish_with_handle(closure, pending, chunks)?;
         note_route(chunks, ISSUER, epoch());
         Ok(())
     });
     if let Err(mut pending) = published {
-        pending.set_destination(pool.id, pwq.place);
+        pending.set_destination(pool.id, pwq.index);
         pool.publish_in_chunk(pending, chunks);
     }
 }

@@ -103,7 +103,7 @@ fn queue(pool: &Arc<Pool>, pwq: PwqKey, item: &Arc<Item>) -> bool {
     let Ok(mut pending) = item.claim() else {
         return false;
     };
-    pending.set_destination(pool.id, pwq.place);
+    pending.set_destination(pool.id, pwq.index);
     pool.publish(pending);
     true
 }

@@ -166,7 +166,7 @@ mod raw {
         let Ok(mut item) = (unsafe { Pending::claim(item) }) else {
             return false;
         };
-        item.set_destination(pool.id, pwq.place);
+        item.set_destination(pool.id, pwq.index);
         pool.publish(item);
         true
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PwqKey {
     /// Its index, which items carry: it keeps its meaning while an item is in flight.
-    pub(crate) place: u32,
+    pub(crate) index: u32,
     pub(in crate::pool) serial: u64,
 }
 
@@ -25,7 +25,7 @@ impl PwqKey {
     /// That of no pool workqueue.
     pub(crate) fn none() -> Self {
         PwqKey {
-            place: u32::MAX,
+            index: u32::MAX,
             serial: 0,
         }
     }
@@ -144,12 +144,12 @@ impl<O> PoolWorkqueue<O> {
     }
 
     /// Takes a credit for a caller slot, if one is at hand and nothing waits for one.
-    pub(in crate::pool) fn place_for_caller_slot(&mut self) -> bool {
+    pub(in crate::pool) fn take_credit_for_caller_slot(&mut self) -> bool {
         self.may_pass() && !self.limit.is_tight() && !self.retired && self.use_credit()
     }
 
     /// A caller slot no longer uses its credit.
-    pub(in crate::pool) fn leave_place(&mut self) {
+    pub(in crate::pool) fn return_credit(&mut self) {
         self.credits.transition_used_to_unused(1);
         if self.limit.is_tight() {
             self.give_back_unused();

@@ -26,7 +26,7 @@ impl Dump {
     pub(crate) fn of_freezable(mut self) -> Self {
         for pool in &mut self.pools {
             pool.pwqs.retain(|pwq| pwq.freezable);
-            let left: Vec<u32> = pool.pwqs.iter().map(|pwq| pwq.place).collect();
+            let left: Vec<u32> = pool.pwqs.iter().map(|pwq| pwq.index).collect();
             pool.runs.retain(|run| left.contains(&run.pwq));
         }
         self.freezable_only = true;
@@ -64,7 +64,7 @@ impl Dump {
                 "no worker takes it".to_owned()
             };
         };
-        match pool.pwqs.iter().find(|pwq| pwq.place == key.place) {
+        match pool.pwqs.iter().find(|pwq| pwq.index == key.index) {
             Some(pwq) if pwq.plugged => format!(
                 "workqueue {} is ordered, and its items of before a change of attributes come first",
                 pwq.queue
@@ -217,7 +217,7 @@ impl fmt::Display for Dump {
                 let runs: Vec<&RunSnapshot> = pool
                     .runs
                     .iter()
-                    .filter(|run| run.pwq == pwq.place)
+                    .filter(|run| run.pwq == pwq.index)
                     .collect();
                 if !runs.is_empty() {
                     write_runs(f, &runs)?;

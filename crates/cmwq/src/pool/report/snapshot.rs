@@ -32,7 +32,7 @@ pub(crate) struct RunSnapshot {
 
 /// One pool workqueue.
 pub(crate) struct PwqSnapshot {
-    pub(crate) place: u32,
+    pub(crate) index: u32,
     pub(crate) queue: String,
     pub(crate) flags: String,
     pub(crate) active: usize,
@@ -131,12 +131,12 @@ impl PoolGuard<'_> {
                 },
             }
         });
-        let in_caller_slots = self.pwqs.iter().flat_map(|(place, pwq)| {
+        let in_caller_slots = self.pwqs.iter().flat_map(|(index, pwq)| {
             pwq.caller_slots_with_runs().filter_map(move |caller_slot| {
                 let (func, tid, since_ns) = caller_slot.running()?;
                 let description = caller_slot.description();
                 Some(RunSnapshot {
-                    pwq: place,
+                    pwq: index,
                     is_described: description.is_some(),
                     state: RunState {
                         tid,
@@ -160,8 +160,8 @@ impl PoolGuard<'_> {
             let own = pending.entry(item.location().pwq()).or_default();
             own.push(address_of(item.func()));
         }
-        let pwqs = self.pwqs.iter().map(|(place, pwq)| PwqSnapshot {
-            place,
+        let pwqs = self.pwqs.iter().map(|(index, pwq)| PwqSnapshot {
+            index,
             queue: pwq.owner.front.name().to_owned(),
             flags: pwq.owner.front.flags(),
             active: pwq.nr_active(),
@@ -169,7 +169,7 @@ impl PoolGuard<'_> {
             references: pwq.references(),
             freezable: pwq.owner.front.is_freezable(),
             mayday: pwq.mayday,
-            pending: pending.remove(&place).unwrap_or_default(),
+            pending: pending.remove(&index).unwrap_or_default(),
             inactive: listed(pwq.inactive.funcs()),
             nr_inactive: pwq.inactive.len(),
             admits: pwq.limit.admits(),
@@ -274,7 +274,7 @@ mod tests {
         let seven_s = 7_000_000_000;
         pool.lock().busy.get_mut(run.busy).since_ns -= seven_s;
         let seen = pool.snapshot();
-        assert_eq!((seen.runs.len(), seen.runs[0].pwq), (1, pwq.place));
+        assert_eq!((seen.runs.len(), seen.runs[0].pwq), (1, pwq.index));
         let for_ns = seen.runs[0].state.for_ns;
         assert!(for_ns >= seven_s, "{for_ns}");
         assert_eq!(

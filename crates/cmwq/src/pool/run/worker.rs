@@ -178,7 +178,7 @@ impl Pool {
 
     /// Spins on the inbox for as long as has paid off lately. `expects_one`: the worker took a single item last. `for_a_steal`: no pool wants thieves that it
     /// has no part in.
-    fn wait_awake(&self, expects_one: bool, for_a_steal: bool) {
+    fn spin(&self, expects_one: bool, for_a_steal: bool) {
         // The next issuer need not call a worker.
         self.inbox.drop_notify();
         // A cheap poll sees an item sooner: each case has its own loop.
@@ -320,7 +320,7 @@ impl<'p> Worker<'p> {
         }
         if alone && !yields_slot {
             pool.service.woke();
-            pool.wait_awake(self.took_one, !wanted);
+            pool.spin(self.took_one, !wanted);
         }
         let guard = pool.lock_beside_batches();
         // The lock was free meanwhile, so check again.
@@ -410,7 +410,7 @@ mod tests {
             let _membership = Membership::enter(&its_pool, id);
             its_pool.work(id, &handle);
         });
-        stubs::eventually(|| pool.lock().pwqs[pwq.place].stats.completed == 1);
+        stubs::eventually(|| pool.lock().pwqs[pwq.index].stats.completed == 1);
         assert_eq!(counted.load(Ordering::Relaxed), 1);
         pool.shut_down();
         stubs::eventually(|| worker.is_finished());

@@ -158,10 +158,10 @@ impl Pool {
     ) -> Result<(), Pending> {
         let mut guard = self.lock();
         match guard.runs_for(&item, front_id) {
-            Some(place) => {
+            Some(index) => {
                 // What was published before goes before.
                 guard.drain();
-                item.set_destination(self.id, place);
+                item.set_destination(self.id, index);
                 guard.accept_item(item);
                 Ok(())
             }

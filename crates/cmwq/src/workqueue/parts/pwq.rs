@@ -48,7 +48,7 @@ impl Pwq {
         let Some(chunks) = &self.chunks else {
             return Err(item);
         };
-        item.set_destination(self.pool.id, self.key.place);
+        item.set_destination(self.pool.id, self.key.index);
         self.pool.publish_with_handle(closure, item, chunks)
     }
 
@@ -63,7 +63,7 @@ impl Pwq {
     /// Queues an item that the caller owns.
     #[inline]
     pub(crate) fn publish(&self, mut item: Pending) {
-        item.set_destination(self.pool.id, self.key.place);
+        item.set_destination(self.pool.id, self.key.index);
         match &self.chunks {
             Some(chunks) => self.pool.publish_in_chunk(item, chunks),
             None => self.pool.publish(item),
@@ -90,7 +90,7 @@ impl Pwq {
             Ok(()) => return,
             Err(not_there) => item = not_there,
         }
-        item.set_destination(self.pool.id, self.key.place);
+        item.set_destination(self.pool.id, self.key.index);
         batch.add(item);
     }
 
