@@ -47,7 +47,7 @@ pub(super) struct Measured {
     pub(super) round_trip: Latency,
     pub(super) workers_created: u64,
     pub(super) wakeups_per_item: f64,
-    pub(super) helps_per_item: f64,
+    pub(super) stolen_per_item: f64,
     pub(super) cpu_percent: f64,
 }
 
@@ -215,7 +215,7 @@ pub(super) fn measure(
         round_trip: Latency::of(merged.round_trip_ns),
         workers_created: end.stats.workers_created,
         wakeups_per_item: per_item(end.stats.wakeups, stats_before.wakeups),
-        helps_per_item: per_item(end.stats.helps, stats_before.helps),
+        stolen_per_item: per_item(end.stats.stolen, stats_before.stolen),
         cpu_percent: if available_s > 0.0 {
             cpu.as_secs_f64() / available_s * 100.0
         } else {

@@ -25,13 +25,13 @@ Columns, as in the kernel's wq_monitor:
   CPUitsv  items that used the CPU for too long (per-CPU workqueues)
   CMW/RPR  workers that took over because an item blocked; the kernel shows
            repatriations for unbound workqueues, whose concurrency cmwq
-           manages too: it moves work instead of workers, see helps
+           manages too: it moves work instead of workers, see stolen
   mayday   calls for the rescuer
   rescued  items that the rescuer ran
 
 Columns of cmwq's own:
   enq p50, p99  the time that queue() took, of about every 64th call
-  helps    items that idle pods ran for busy ones
+  stolen   items that idle pods ran for busy ones
   wake/it  workers woken, by items
   lockwt   times that a thread had to wait for the lock of a pool;
            workqueues that share a pool share them
@@ -149,7 +149,7 @@ fn table(state: &State, patterns: &[Regex]) -> String {
         "rescued",
         "enq p50",
         "enq p99",
-        "helps",
+        "stolen",
         "wake/it",
         "lockwt"
     );
@@ -179,7 +179,7 @@ fn table(state: &State, patterns: &[Regex]) -> String {
             unless(!rescuer, queue.rescued),
             latency(queue.enqueue_p50_ns),
             latency(queue.enqueue_p99_ns),
-            queue.helps,
+            queue.stolen,
             wakes,
             queue.lock_waits,
         );
@@ -205,7 +205,7 @@ fn lines(state: &State, patterns: &[Regex]) -> String {
             "enqueue_timed": queue.enqueue_timed,
             "enqueue_p50_ns": queue.enqueue_p50_ns,
             "enqueue_p99_ns": queue.enqueue_p99_ns,
-            "helps": queue.helps,
+            "stolen": queue.stolen,
             "waiter_runs": queue.waiter_runs,
             "wakeups": queue.wakeups,
             "lock_waits": queue.lock_waits,

@@ -93,7 +93,7 @@ fn worker((id, slot): (u32, &WorkerSlot)) -> state::WorkerState {
             WorkerState::Busy(Busy::Running) => "running",
             WorkerState::Busy(Busy::Blocked) => "blocked",
             WorkerState::Busy(Busy::CpuIntensive) => "cpu_intensive",
-            WorkerState::Away { .. } | WorkerState::Guest => "helping",
+            WorkerState::Away { .. } | WorkerState::Guest => "stealing",
         },
     }
 }

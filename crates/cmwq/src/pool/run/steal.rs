@@ -72,8 +72,8 @@ impl Pool {
             };
             let (pwq, items) = next.taken();
             guard.begin(id, pwq, false);
-            guard.stats.helps += items;
-            guard.pwqs[pwq].stats.helps += items;
+            guard.stats.stolen += items;
+            guard.pwqs[pwq].stats.stolen += items;
             drop(guard);
             guard = self.run(next, id, handle, size);
             taken += 1;
@@ -233,14 +233,14 @@ mod tests {
         victim.set_wants_thieves(true);
         as_thief(&own, |thief| assert!(own.steal(thief)));
         let expected = [
-            (vec!["helping"], (1, 0, 0), 1, 0),
+            (vec!["stealing"], (1, 0, 0), 1, 0),
             (vec![], (0, 0, 0), 0, 1),
         ];
         assert_eq!(*seen.lock(), expected);
         assert_eq!(victim.lock().workers.len(), 0, "it has left");
         assert_eq!(own.lock().counts.away(), 0);
         let stats = victim.lock().stats;
-        assert_eq!((stats.helps, stats.completed), (1, 1));
+        assert_eq!((stats.stolen, stats.completed), (1, 1));
     }
 
     #[test]
