@@ -73,7 +73,7 @@ pub(in crate::pool) fn add_pwq(
     limit: i32,
     rescuer: Option<Arc<dyn Rescue>>,
 ) -> PwqKey {
-    let limit = Arc::new(NodeLimit::new(limit, 1));
+    let limit = Arc::new(NodeLimit::new(limit));
     let state = PwqState::of(Arc::new(NoFront), rescuer, traits, limit, 0, 0);
     pool.lock().add_pwq(state)
 }
