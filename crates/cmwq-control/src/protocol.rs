@@ -158,7 +158,7 @@ pub struct Totals {
     pub create_failures: u64,
     /// Workers found blocked without having declared it.
     pub blocked_seen: u64,
-    /// CPU time charged, in ns.
+    /// CPU time of its items, in ns.
     pub cpu_ns: u64,
 }
 

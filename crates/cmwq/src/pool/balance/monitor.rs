@@ -36,11 +36,11 @@ const FORGET_QUIET_AFTER: u32 = 5;
 const PROMPT_AFTER: u32 = 3;
 
 #[derive(Default)]
-pub(in crate::pool) struct Watch {
-    pools: Vec<Watched>,
+pub(in crate::pool) struct Monitor {
+    pools: Vec<MonitoredPool>,
 }
 
-struct Watched {
+struct MonitoredPool {
     pool: Weak<Pool>,
     /// When the last tick was, and when the next one is due.
     ticked_ns: u64,
@@ -57,9 +57,9 @@ struct Watched {
     next_suspect: usize,
 }
 
-impl Watch {
+impl Monitor {
     pub(in crate::pool) fn add(&mut self, pool: Weak<Pool>) {
-        self.pools.push(Watched {
+        self.pools.push(MonitoredPool {
             pool,
             ticked_ns: 0,
             next_tick_ns: 0,
@@ -113,13 +113,13 @@ impl Watch {
 
 impl Pool {
     /// The first tick only notes how many items have ended.
-    fn first_tick(self: &Arc<Self>, watched: &mut Watched) -> bool {
+    fn first_tick(self: &Arc<Self>, watched: &mut MonitoredPool) -> bool {
         watched.completed = self.lock_beside_batches().stats.completed;
         true
     }
 
     /// The second tick comes soon after the first: it only tells whether items wait.
-    fn second_tick(self: &Arc<Self>, watched: &mut Watched, passed_ns: u64) -> bool {
+    fn second_tick(self: &Arc<Self>, watched: &mut MonitoredPool, passed_ns: u64) -> bool {
         let mut guard = self.lock();
         let (waiting, done) = guard.progress_since(watched);
         let saturated = guard.running() >= guard.target();
@@ -131,7 +131,7 @@ impl Pool {
     }
 
     /// Samples the pool after `passed_ns`, without pauses below a CPU quota. `false`: the monitor can drop it.
-    fn tick(self: &Arc<Self>, watched: &mut Watched, passed_ns: u64, pauses: bool) -> bool {
+    fn tick(self: &Arc<Self>, watched: &mut MonitoredPool, passed_ns: u64, pauses: bool) -> bool {
         // Dropped after the guard: wakers must be called with the lock free.
         let _wake;
         let mut guard = self.lock();
@@ -175,7 +175,7 @@ impl Pool {
     fn calm_tick(
         self: &Arc<Self>,
         guard: PoolGuard<'_>,
-        watched: &mut Watched,
+        watched: &mut MonitoredPool,
         caller_slots: bool,
     ) -> bool {
         // In this order: wakers must be called with the lock free.
@@ -240,7 +240,7 @@ impl Pool {
 
 impl PoolGuard<'_> {
     /// How many items wait, and how many have ended since the last tick.
-    fn progress_since(&mut self, watched: &mut Watched) -> (u64, u64) {
+    fn progress_since(&mut self, watched: &mut MonitoredPool) -> (u64, u64) {
         // A long inbox is reversed by a worker, which has it in its cache.
         if !self.has_waiting() {
             self.collect();

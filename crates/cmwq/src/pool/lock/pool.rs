@@ -8,7 +8,7 @@ use crate::pool::state::counts::Counts;
 use crate::pool::state::group::Group;
 use crate::pool::state::hogs::Hogs;
 use crate::pool::state::pace::Pace;
-use crate::pool::state::pool::{Charging, Holding, Inner, NICE_UNKNOWN, Pool, PoolService};
+use crate::pool::state::pool::{CpuAccounting, Holding, Inner, NICE_UNKNOWN, Pool, PoolService};
 use crate::pool::state::standstill::Standstill;
 use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::Slab;
@@ -74,7 +74,7 @@ impl Pool {
                 thieves_called: false,
                 watched: false,
                 cull_armed: false,
-                cpu_accounting: Charging::default(),
+                cpu_accounting: CpuAccounting::default(),
                 dying: false,
                 standstill: Standstill::default(),
                 stats: PoolCounts::default(),

@@ -9,7 +9,7 @@ pub struct QueueStats {
     pub started: u64,
     /// Items completed.
     pub completed: u64,
-    /// CPU time of its items, in ns, as [charged](crate::Engine::account_cpu_time).
+    /// CPU time of its items, in ns, as [accounted](crate::Engine::account_cpu_time).
     pub cpu_ns: u64,
     /// Items that became CPU hogs.
     pub cpu_intensive: u64,

@@ -181,7 +181,7 @@ pub(crate) struct Inner {
     /// A check of the idle workers is scheduled.
     pub(in crate::pool) cull_armed: bool,
     /// How far CPU time is accounted.
-    pub(in crate::pool) cpu_accounting: Charging,
+    pub(in crate::pool) cpu_accounting: CpuAccounting,
     /// No workqueue uses the pool any more: workers exit instead of going idle.
     pub(in crate::pool) dying: bool,
     /// For how long nothing has been started while something waits.
@@ -253,7 +253,7 @@ pub(in crate::pool) struct Holding {
 
 /// How far a pool's CPU time is accounted.
 #[derive(Default)]
-pub(in crate::pool) struct Charging {
+pub(in crate::pool) struct CpuAccounting {
     pub(in crate::pool) begun: bool,
     /// Ticks so far.
     pub(in crate::pool) ticks: usize,

@@ -11,10 +11,10 @@ use crate::sys::atomic::Ordering;
 
 const START: u64 = 1_000_000_000;
 
-fn watch(pool: &Arc<Pool>) -> Watch {
-    let mut watch = Watch::default();
-    watch.add(Arc::downgrade(pool));
-    watch
+fn monitor(pool: &Arc<Pool>) -> Monitor {
+    let mut monitor = Monitor::default();
+    monitor.add(Arc::downgrade(pool));
+    monitor
 }
 
 fn wants_thieves(pool: &Pool) -> bool {
@@ -33,12 +33,12 @@ fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_tick() {
     let pool = stubs::saturated(&group, 41, &[0], 2);
     let neighbours =
         [(42, 3), (43, 1), (44, 2)].map(|(id, cpu)| stubs::pool_on(&group, id, &[cpu]));
-    let mut watch = watch(&pool);
-    let next = watch.tick(START).expect("it goes on");
+    let mut monitor = monitor(&pool);
+    let next = monitor.tick(START).expect("it goes on");
     assert!((START + 1..START + 50_000).contains(&next), "{next}");
-    assert_eq!(watch.tick(next - 1), Some(next));
+    assert_eq!(monitor.tick(next - 1), Some(next));
     assert!(!wants_thieves(&pool) && called(&neighbours).is_empty());
-    assert_eq!(watch.tick(next), Some(START + 2_000_000), "2 ms");
+    assert_eq!(monitor.tick(next), Some(START + 2_000_000), "2 ms");
     assert!(wants_thieves(&pool));
     assert_eq!(
         called(&neighbours),
@@ -47,7 +47,7 @@ fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_tick() {
     );
     // It is taken back at the first look at which nothing waits.
     stubs::run_all(&pool);
-    assert_eq!(watch.tick(START + PERIOD_NS), Some(START + 2 * PERIOD_NS));
+    assert_eq!(monitor.tick(START + PERIOD_NS), Some(START + 2 * PERIOD_NS));
     assert!(!wants_thieves(&pool));
 }
 
@@ -67,12 +67,12 @@ fn a_pool_that_gets_on_wants_help_only_if_its_items_are_long_enough_and_the_last
         let group = Group::new();
         let pool = stubs::saturated(&group, 45, &[0], waiting);
         let neighbour = stubs::pool_on(&group, 46, &[1]);
-        let mut watch = watch(&pool);
-        let second = watch.tick(START).expect("it goes on");
-        watch.tick(second);
+        let mut monitor = monitor(&pool);
+        let second = monitor.tick(START).expect("it goes on");
+        monitor.tick(second);
         let third = START + PERIOD_NS;
         pool.lock().stats.completed += ended;
-        watch.tick(third);
+        monitor.tick(third);
         assert_eq!(wants_thieves(&pool), wants, "{waiting} wait, {ended} ended");
         assert_eq!(called(&[neighbour]), [46], "by the second");
     }
@@ -81,13 +81,13 @@ fn a_pool_that_gets_on_wants_help_only_if_its_items_are_long_enough_and_the_last
 #[test]
 fn a_pool_without_neighbours_and_one_that_is_not_saturated_ask_for_no_thief() {
     let pool = stubs::saturated(&Group::new(), 47, &[0], 2);
-    let mut alone = watch(&pool);
+    let mut alone = monitor(&pool);
     assert_eq!(alone.tick(START), Some(START + PERIOD_NS));
     let group = Group::new();
     let pool = stubs::saturated(&group, 48, &[0], 2);
     let neighbour = stubs::pool_on(&group, 49, &[1]);
     pool.lock().counts.set_running(0);
-    let mut calm = watch(&pool);
+    let mut calm = monitor(&pool);
     let second = calm.tick(START).expect("it goes on");
     calm.tick(second);
     assert!(!wants_thieves(&pool) && called(&[neighbour]).is_empty());
@@ -97,20 +97,20 @@ fn a_pool_without_neighbours_and_one_that_is_not_saturated_ask_for_no_thief() {
 fn a_pool_where_nothing_waits_any_more_is_forgotten_after_25_looks() {
     let pool = stubs::saturated(&Group::new(), 50, &[0], 1);
     pool.lock().watched = true;
-    let mut watch = watch(&pool);
+    let mut monitor = monitor(&pool);
     let mut now = START;
-    let tick = |watch: &mut Watch, now: &mut u64| {
-        let next = watch.tick(*now);
+    let tick = |monitor: &mut Monitor, now: &mut u64| {
+        let next = monitor.tick(*now);
         *now += PERIOD_NS;
         next.is_some()
     };
     for _ in 0..100 {
-        assert!(tick(&mut watch, &mut now), "something waits");
+        assert!(tick(&mut monitor, &mut now), "something waits");
     }
     stubs::run_all(&pool);
-    let ticks = (1..100).find(|_| !tick(&mut watch, &mut now));
+    let ticks = (1..100).find(|_| !tick(&mut monitor, &mut now));
     assert_eq!(ticks, Some(FORGET_AFTER));
-    assert!(watch.is_empty() && !pool.lock().watched);
+    assert!(monitor.is_empty() && !pool.lock().watched);
 }
 
 #[test]
@@ -126,8 +126,8 @@ fn a_pool_is_looked_at_for_as_long_as_others_want_its_slot() {
     assert_eq!(params.slots.usage(), (1, 1));
     holds.lock().counts.set_running(1);
     stubs::run_all(&holds);
-    let mut watch = watch(&holds);
-    let tick = |nth| watch.tick(START + nth * PERIOD_NS);
+    let mut monitor = monitor(&holds);
+    let tick = |nth| monitor.tick(START + nth * PERIOD_NS);
     assert!((0..100).map(tick).all(|next| next.is_some()));
     drop(waits);
 }
@@ -136,11 +136,11 @@ fn a_pool_is_looked_at_for_as_long_as_others_want_its_slot() {
 fn a_pool_that_pauses_below_a_quota_stays_saturated_and_as_fast_as_it_was() {
     const PART: u64 = PERIOD_NS / 4;
     let pool = stubs::saturated(&Group::new(), 56, &[0], 20);
-    let mut watch = watch(&pool);
+    let mut monitor = monitor(&pool);
     // Items of 20 us.
     let mut runs_until = |now, ns: u64| {
         pool.lock().stats.completed += ns / 20_000;
-        let next = watch.tick(now).expect("it is watched");
+        let next = monitor.tick(now).expect("it is watched");
         (pool.pending_wakeups.may_defer(), next)
     };
     let mut now = START;
@@ -175,7 +175,7 @@ fn a_pool_that_pauses_below_a_quota_stays_saturated_and_as_fast_as_it_was() {
 #[test]
 fn below_a_small_quota_ticks_are_rare() {
     let pool = stubs::saturated(&Group::new(), 57, &[0], 20);
-    let mut watch = watch(&pool);
+    let mut monitor = monitor(&pool);
     let mut now = START;
     let mut periods = |quota_us| {
         let period_us = 100_000;
@@ -184,7 +184,7 @@ fn below_a_small_quota_ticks_are_rare() {
             period_us,
         };
         pool.attrs.params.cpu_budget.set(Some(share));
-        let passed_ns = watch.tick(now).expect("it is watched") - now;
+        let passed_ns = monitor.tick(now).expect("it is watched") - now;
         now += passed_ns;
         passed_ns / PERIOD_NS
     };
@@ -200,10 +200,10 @@ fn what_was_allowed_for_sleepers_goes_when_nothing_waits() {
     let pool = stubs::pool(53, 0);
     pool.lock().allow_sleepers(20, 20);
     assert!(pool.lock().target() > 22);
-    let mut watch = watch(&pool);
+    let mut monitor = monitor(&pool);
     let targets: Vec<u32> = (0..20)
         .map(|nth| {
-            watch.tick(START + nth * PERIOD_NS);
+            monitor.tick(START + nth * PERIOD_NS);
             pool.lock().target()
         })
         .collect();
@@ -226,19 +226,19 @@ fn what_is_allowed_for_sleepers_stays_while_it_is_used() {
     guard.allow_sleepers(4, 0);
     guard.counts.set_running(8);
     drop(guard);
-    let mut watch = watch(&pool);
+    let mut monitor = monitor(&pool);
     let mut now = START;
     // The last target, whether it changed on the way, and whether the monitor has kept the pool.
     let mut ticks_with = |running| {
         pool.lock().counts.set_running(running);
         let targets = (0..2 * u64::from(FORGET_AFTER)).map(|_| {
             now += PERIOD_NS;
-            watch.tick(now);
+            monitor.tick(now);
             pool.lock().target()
         });
         let targets: Vec<u32> = targets.collect();
         let last = targets[targets.len() - 1];
-        (last, targets[0] != last, !watch.is_empty())
+        (last, targets[0] != last, !monitor.is_empty())
     };
     assert_eq!(ticks_with(8), (10, false, true));
     // One has ended, and none has followed it.
