@@ -156,9 +156,7 @@ impl Pool {
             return true;
         }
         // A CPU that finds nothing before the woken threads have queued more would idle.
-        let guests = guard.most_guests;
-        guard.most_guests = guard.guests;
-        let at_once = u64::from(guard.running() + guests);
+        let at_once = u64::from(guard.running() + guard.guests);
         _wake =
             self.pending_wakeups
                 .allow(self.id, waiting.saturating_sub(at_once), done, passed_ns);

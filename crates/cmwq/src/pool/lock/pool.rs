@@ -70,7 +70,6 @@ impl Pool {
                 pace: Pace::default(),
                 crowding: Crowding::new(),
                 guests: 0,
-                most_guests: 0,
                 thieves_called: false,
                 watched: false,
                 cull_armed: false,

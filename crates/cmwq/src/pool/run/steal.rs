@@ -60,7 +60,6 @@ impl Pool {
         let slot = WorkerSlot::new(handle.clone(), WorkerState::Guest);
         let id = guard.workers.insert(slot);
         guard.guests += 1;
-        guard.most_guests = guard.most_guests.max(guard.guests);
         guard.thieves_called = false;
         // Under a limit over all pools a thief uses a slot of its own pool, where the monitor watches how long its items take.
         let most = if guard.is_limited() { 1 } else { VISIT };

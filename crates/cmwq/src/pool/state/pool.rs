@@ -170,9 +170,8 @@ pub(crate) struct Inner {
     pub(in crate::pool) pace: Pace,
     /// How many workers the lock can serve.
     pub(in crate::pool) crowding: Crowding,
-    /// Thieves that run items here, and the most at a time since the monitor's last tick.
+    /// Thieves that run items here.
     pub(in crate::pool) guests: u32,
-    pub(in crate::pool) most_guests: u32,
     /// Thieves were called, and none has come yet. When one comes and more is left, the release of the lock calls again. If no neighbour has a CPU to
     /// spare, the monitor's next tick ends this.
     pub(in crate::pool) thieves_called: bool,
