@@ -94,21 +94,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::warn(error);
-            ExitCode::from(CliError::EXIT_CODE)
-        }
-    }
+    cmwq_command::run("cmwq", |cli: Cli| run(cli).map(|()| ExitCode::SUCCESS))
 }
 
-fn run() -> Result<(), CliError> {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) if error.use_stderr() => return Err(CliError::from_clap(&error)),
-        Err(help) => return output::print(&help.render().to_string()),
-    };
+fn run(cli: Cli) -> Result<(), CliError> {
     match cli.command {
         Command::Topology(args) => topology::run(&args),
         Command::Bench(args) => bench::run(&args),

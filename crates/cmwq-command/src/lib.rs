@@ -1,4 +1,4 @@
-//! What the commands `cmwq` and `cmwq-nbd` share: how they fail, how they print, their man pages and completions.
+//! What the commands `cmwq` and `cmwq-nbd` share: how they begin and fail, how they print, their man pages and completions.
 //!
 //! It goes with the commands, and changes with them.
 #![deny(unsafe_code)]
@@ -7,6 +7,8 @@ mod cli_error;
 pub mod generate;
 mod number;
 pub mod output;
+mod run;
 
 pub use cli_error::CliError;
 pub use number::whole;
+pub use run::run;

@@ -71,7 +71,7 @@ impl Risen {
             |stats| &mut stats.cpu_intensive,
             |stats| &mut stats.cm_wakeups,
             |stats| &mut stats.wakeups,
-            |stats| &mut stats.helps,
+            |stats| &mut stats.stolen,
             |stats| &mut stats.waiter_runs,
             |stats| &mut stats.mayday,
             |stats| &mut stats.rescued,
@@ -388,9 +388,9 @@ const QUEUE_COUNTERS: [Metric<QueueState, u64>; 8] = [
         |queue| queue.stats.wakeups,
     ),
     (
-        "queue_helped_items",
-        "Items that neighbours of the pod ran",
-        |queue| queue.stats.helps,
+        "queue_stolen_items",
+        "Items that workers of other pods stole and ran",
+        |queue| queue.stats.stolen,
     ),
     (
         "queue_waiter_run_items",
@@ -458,9 +458,9 @@ const POOL_COUNTERS: [Metric<PoolState, u64>; 4] = [
         pool.stats.wakeups
     }),
     (
-        "pool_helped_items",
-        "Items that neighbours of the pod ran",
-        |pool| pool.stats.helps,
+        "pool_stolen_items",
+        "Items that workers of other pods stole and ran",
+        |pool| pool.stats.stolen,
     ),
     (
         "pool_lock_waits",

@@ -147,7 +147,7 @@ pub struct Totals {
     /// Idle workers woken.
     pub wakeups: u64,
     /// Items that workers of other pods stole and ran.
-    pub helps: u64,
+    pub stolen: u64,
     /// Times that a pool's lock was waited for.
     pub lock_waits: u64,
     /// Workers that exist, that were created, and attempts that failed.
@@ -158,7 +158,7 @@ pub struct Totals {
     pub create_failures: u64,
     /// Workers found blocked without having declared it.
     pub blocked_seen: u64,
-    /// CPU time charged, in ns.
+    /// CPU time of its items, in ns.
     pub cpu_ns: u64,
 }
 
@@ -224,7 +224,7 @@ pub struct Pool {
     /// Idle workers woken.
     pub wakeups: u64,
     /// Items that workers of other pods stole and ran.
-    pub helps: u64,
+    pub stolen: u64,
     /// Times that its lock was waited for.
     pub lock_waits: u64,
 }
@@ -236,7 +236,7 @@ pub struct Worker {
     pub id: u32,
     /// Its thread.
     pub tid: i32,
-    /// `starting`, `idle`, `searching`, `running`, `blocked`, `cpu_intensive` or `helping`.
+    /// `starting`, `idle`, `searching`, `running`, `blocked`, `cpu_intensive` or `stealing`.
     pub doing: String,
 }
 
@@ -307,7 +307,7 @@ pub struct Queue {
     /// Items that it ran.
     pub rescued: u64,
     /// Items that workers of other pods stole and ran.
-    pub helps: u64,
+    pub stolen: u64,
     /// Items that their waiters ran (caller-runs joins).
     pub waiter_runs: u64,
     /// Workers woken for it.

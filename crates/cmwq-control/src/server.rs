@@ -25,7 +25,7 @@ const MOST_HTTP_CLIENTS: usize = 8;
 const SILENT: Duration = Duration::from_secs(1);
 /// An HTTP request's head.
 const MOST_HTTP_BYTES: usize = 8 * 1024;
-/// How often CPU time is charged while items run, and at most when none do.
+/// How often CPU time is accounted while items run, and at most when none do.
 const TICK: Duration = Duration::from_millis(10);
 const SLOWEST_TICK: Duration = Duration::from_millis(100);
 
@@ -61,7 +61,7 @@ pub(crate) struct Server {
     accepts_from: Instant,
 }
 
-/// When CPU time is charged next.
+/// When CPU time is accounted next.
 struct Ticks {
     next: Instant,
     period: Duration,

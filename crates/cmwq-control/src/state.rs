@@ -162,7 +162,7 @@ fn engine_state(
             completed: stats.completed,
             panics: stats.panics,
             wakeups: stats.wakeups,
-            helps: stats.helps,
+            stolen: stats.stolen,
             lock_waits: stats.lock_waits,
             workers: stats.workers,
             workers_created: stats.workers_created,
@@ -214,7 +214,7 @@ fn queue_state(state: QueueState, key: &str, live: &LiveQueue) -> protocol::Queu
         cm_wakeups: stats.cm_wakeups,
         mayday: stats.mayday,
         rescued: stats.rescued,
-        helps: stats.helps,
+        stolen: stats.stolen,
         waiter_runs: stats.waiter_runs,
         wakeups: stats.wakeups,
         lock_waits: stats.lock_waits,
@@ -275,7 +275,7 @@ fn pool_state(pool: PoolState, names: &HashMap<usize, String>) -> protocol::Pool
         started: pool.stats.started,
         completed: pool.stats.completed,
         wakeups: pool.stats.wakeups,
-        helps: pool.stats.helps,
+        stolen: pool.stats.stolen,
         lock_waits: pool.stats.lock_waits,
     }
 }

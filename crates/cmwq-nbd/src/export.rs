@@ -75,11 +75,6 @@ impl Export {
         &self.name
     }
 
-    /// Whether what is stored is ciphered.
-    pub fn is_encrypted(&self) -> bool {
-        self.cipher.is_some()
-    }
-
     /// Whether nothing may be changed.
     pub fn is_read_only(&self) -> bool {
         self.read_only

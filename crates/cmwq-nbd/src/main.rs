@@ -57,13 +57,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            warn(error);
-            ExitCode::from(CliError::EXIT_CODE)
-        }
-    }
+    cmwq_command::run("cmwq-nbd", |cli: Cli| run(cli).map(|()| ExitCode::SUCCESS))
 }
 
 /// Writes a line to standard error.
@@ -71,12 +65,7 @@ fn warn(message: impl Display) {
     output::warn("cmwq-nbd", message);
 }
 
-fn run() -> Result<(), CliError> {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) if error.use_stderr() => return Err(CliError::from_clap(&error)),
-        Err(help) => return output::print(&help.render().to_string()),
-    };
+fn run(cli: Cli) -> Result<(), CliError> {
     match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -102,17 +102,11 @@ struct Table<T> {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::try_parse() {
-        Ok(arguments) => match &arguments.command {
+    cmwq_command::run("cmwq-sim", |arguments: Arguments| {
+        match &arguments.command {
             Command::Explore(arguments) => exploring::run(arguments),
             Command::Sim(arguments) => sim::run(arguments).map(|()| ExitCode::SUCCESS),
-        },
-        Err(error) if error.use_stderr() => Err(CliError::from_clap(&error)),
-        Err(help) => output::print(&help.render().to_string()).map(|()| ExitCode::SUCCESS),
-    };
-    result.unwrap_or_else(|error| {
-        warn(error);
-        ExitCode::from(CliError::EXIT_CODE)
+        }
     })
 }
 

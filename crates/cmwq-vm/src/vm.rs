@@ -189,26 +189,8 @@ pub fn run(
         let next = with(|vm| vm.events.next());
         match next {
             Next::Cpu(cpu) => {
-                let fiber = with(|vm| {
-                    let tid = vm.cpus[cpu]
-                        .current
-                        .expect("only busy CPUs have a next operation");
-                    (vm.cpu, vm.tid) = (cpu, tid);
-                    vm.lag_ns = vm.threads[tid.index()].lag_ns;
-                    let fiber = vm.threads[tid.index()].fiber.as_deref_mut();
-                    let fiber: *mut Fiber = fiber.expect("a thread that runs has a stack");
-                    fiber
-                });
-                // SAFETY: the fiber is in a box that stays where it is until the thread has ended, which is seen below; no
-                // reference to the machine or the thread exists meanwhile.
-                if unsafe { (*fiber).resume() } {
-                    let ended = with(Vm::exit);
-                    if let Some(failure) = with(|vm| vm.failure.take()) {
-                        std::panic::resume_unwind(failure);
-                    }
-                    if ended == main {
-                        return Ok(with(|vm| vm.outcome()));
-                    }
+                if go_on(cpu) == Some(main) {
+                    return Ok(with(|vm| vm.outcome()));
                 }
             }
             Next::Timer(at, timer) => {
@@ -223,6 +205,30 @@ pub fn run(
             Next::Nothing => return Err(with(Vm::stuck)),
         }
     }
+}
+
+/// The current thread of `cpu` goes on until its next operation. Returns it if it has ended.
+fn go_on(cpu: usize) -> Option<Tid> {
+    let fiber = with(|vm| {
+        let tid = vm.cpus[cpu]
+            .current
+            .expect("only busy CPUs have a next operation");
+        (vm.cpu, vm.tid) = (cpu, tid);
+        vm.lag_ns = vm.threads[tid.index()].lag_ns;
+        let fiber = vm.threads[tid.index()].fiber.as_deref_mut();
+        let fiber: *mut Fiber = fiber.expect("a thread that runs has a stack");
+        fiber
+    });
+    // SAFETY: the fiber is in a box that stays where it is until the thread has ended, which is seen below; no reference to the machine or
+    // the thread exists meanwhile.
+    if !unsafe { (*fiber).resume() } {
+        return None;
+    }
+    let ended = with(Vm::exit);
+    if let Some(failure) = with(|vm| vm.failure.take()) {
+        std::panic::resume_unwind(failure);
+    }
+    Some(ended)
 }
 
 /// Calls the probe, which is no thread.

@@ -88,7 +88,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         at(50),
         at(90),
         at(99),
-        engine.stats().helps
+        engine.stats().stolen
     );
     Ok(())
 }

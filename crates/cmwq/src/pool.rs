@@ -41,7 +41,7 @@ mod tests;
 
 pub(crate) use attrs::cpu_budget::Share;
 pub use attrs::kind::PoolFor;
-pub(crate) use attrs::kind::{Binding, Place, PoolAttrs};
+pub(crate) use attrs::kind::{Binding, PoolAttrs, Position};
 pub(crate) use attrs::params::Params;
 pub use attrs::threads::{WorkerThread, WorkerThreads};
 pub use lock::later::{defers_wakes, wake_deferred};
@@ -50,8 +50,8 @@ pub(crate) use queue::caller_slot::CallerSlot;
 pub(crate) use queue::colours::COLOURS;
 pub(crate) use queue::credits::{NodeLimit, SharedLimit, Short};
 pub(crate) use queue::pwq::{PwqKey, Traits};
+pub(crate) use queue::pwq_chunks::PwqChunks;
 pub use queue::stats::{PoolCounts, QueueStats};
-pub(crate) use queue::together::Together;
 pub use report::dump::Dump;
 pub(crate) use report::snapshot::PoolSnapshot;
 pub(crate) use report::stall::{Progress, WaitList, Waits};

@@ -42,7 +42,7 @@ Measure each affinity scope with the published micro-benchmark.
 One issuer thread per allowed CPU, pinned to it, queues one item, waits until it has run, and repeats. All issuers \
 start together. Reported per scope: items per second, the time inside queue() (enqueue latency) and the time from \
 queue() to the completion seen (round trip), each as p50, p90, p95 and p99 in nanoseconds, the workers created, \
-wake-ups and helps per item, and the CPU time used as a percentage of what the CPUs could give. Each figure is the \
+wake-ups and stolen items per item, and the CPU time used as a percentage of what the CPUs could give. Each figure is the \
 median over the runs; the scopes take short turns, so that a machine that drifts does so for all of them. Scopes \
 that cut this machine into the same pods are the same thing, and are measured once.
 
@@ -74,7 +74,7 @@ JSON, one object:
                     and {median, min, max} of: items_per_s, ratio_to_cache
                     (null without cache), enqueue_ns and round_trip_ns (each
                     .p50 .p90 .p95 .p99), workers_created,
-                    wakeups_per_item, helps_per_item, cpu_percent;
+                    wakeups_per_item, stolen_per_item, cpu_percent;
                     runs[] holds the single measurements;
                     ratio_to_cache.interval: {low, high, confidence} for the
                     median; null with fewer than 8 runs, and for cache

@@ -234,7 +234,7 @@ fn tables(page: &mut String, report: &Report) {
         heads += "<th>vs cache</th>";
     }
     heads +=
-        "<th>pods</th><th>wakes per item</th><th>helps per item</th><th>workers</th><th>CPU</th>";
+        "<th>pods</th><th>wakes per item</th><th>stolen per item</th><th>workers</th><th>CPU</th>";
     table(page, report, "", &heads, |page, result| {
         cell(page, result.items_per_s, grouped);
         match result.ratio_to_cache {
@@ -244,7 +244,7 @@ fn tables(page: &mut String, report: &Report) {
         }
         let _ = write!(page, "<td>{}</td>", result.pods);
         cell(page, result.wakeups_per_item, |value| format!("{value:.3}"));
-        cell(page, result.helps_per_item, |value| format!("{value:.3}"));
+        cell(page, result.stolen_per_item, |value| format!("{value:.3}"));
         cell(page, result.workers_created, grouped);
         cell(page, result.cpu_percent, |value| format!("{value:.0}%"));
     });

@@ -52,7 +52,7 @@ mod tests {
             "ratio_to_cache",
             "workers_created",
             "wakeups_per_item",
-            "helps_per_item",
+            "stolen_per_item",
             "cpu_percent",
         ] {
             assert!(result[field]["median"].is_number(), "results.{field}");

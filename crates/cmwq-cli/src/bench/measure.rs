@@ -47,7 +47,7 @@ pub(super) struct Measured {
     pub(super) round_trip: Latency,
     pub(super) workers_created: u64,
     pub(super) wakeups_per_item: f64,
-    pub(super) helps_per_item: f64,
+    pub(super) stolen_per_item: f64,
     pub(super) cpu_percent: f64,
 }
 
@@ -63,6 +63,7 @@ pub(super) struct Setting<'a> {
 }
 
 /// What an issuer shares with its item. Alone on its cache lines: issuers must not slow each other.
+#[derive(Default)]
 #[repr(align(128))]
 struct Seat {
     done: Completion,
@@ -101,6 +102,13 @@ impl Samples {
         samples.enqueue_ns.try_reserve_exact(items as usize)?;
         samples.round_trip_ns.try_reserve_exact(items as usize)?;
         Ok(samples)
+    }
+
+    /// Adds those of one issuer.
+    fn add(&mut self, own: &Samples) {
+        self.enqueue_ns.extend_from_slice(&own.enqueue_ns);
+        self.round_trip_ns.extend_from_slice(&own.round_trip_ns);
+        self.refused += own.refused;
     }
 
     /// Touches the memory from the CPU that will fill it: no page fault inside the measured loop.
@@ -168,14 +176,7 @@ pub(super) fn measure(
         engine,
         gate: Gate::default(),
         items,
-        seats: (0..threads)
-            .map(|_| {
-                Arc::new(Seat {
-                    done: Completion::new(),
-                    executed: AtomicU64::new(0),
-                })
-            })
-            .collect(),
+        seats: (0..threads).map(|_| Arc::default()).collect(),
         running: AtomicUsize::new(threads),
         abandoned: AtomicBool::new(false),
     });
@@ -195,30 +196,14 @@ pub(super) fn measure(
     let cpu = end.cpu.saturating_sub(cpu_before);
 
     for issuer in issuers {
-        let Ok(Some(samples)) = issuer.join() else {
-            return Err(failed(
-                "finish the measurement",
-                "an issuer thread ended early".to_owned(),
-            ));
-        };
-        merged.enqueue_ns.extend_from_slice(&samples.enqueue_ns);
-        merged
-            .round_trip_ns
-            .extend_from_slice(&samples.round_trip_ns);
-        merged.refused += samples.refused;
+        let ended = "an issuer thread ended early";
+        let samples = issuer.join().ok().flatten();
+        merged.add(&samples.ok_or_else(|| failed("finish the measurement", ended.to_owned()))?);
     }
     end.flushed.map_err(|error| failed("flush", error))?;
     let total = threads as u64 * items;
-    let executed = executed(&shared);
-    if executed != total || merged.refused != 0 {
-        return Err(failed(
-            "trust the measurement",
-            format!(
-                "{total} items were queued, {executed} ran and {} were refused as still pending",
-                merged.refused
-            ),
-        ));
-    }
+    check(executed(&shared), total, merged.refused)
+        .map_err(|why| failed("trust the measurement", why))?;
 
     let per_item = |after: u64, before: u64| after.saturating_sub(before) as f64 / total as f64;
     let available_s = elapsed.as_secs_f64() * setting.real_cpus as f64;
@@ -230,13 +215,23 @@ pub(super) fn measure(
         round_trip: Latency::of(merged.round_trip_ns),
         workers_created: end.stats.workers_created,
         wakeups_per_item: per_item(end.stats.wakeups, stats_before.wakeups),
-        helps_per_item: per_item(end.stats.helps, stats_before.helps),
+        stolen_per_item: per_item(end.stats.stolen, stats_before.stolen),
         cpu_percent: if available_s > 0.0 {
             cpu.as_secs_f64() / available_s * 100.0
         } else {
             0.0
         },
     })
+}
+
+/// Whether each item that was queued has run.
+fn check(executed: u64, total: u64, refused: u64) -> Result<(), String> {
+    match executed == total && refused == 0 {
+        true => Ok(()),
+        false => Err(format!(
+            "{total} items were queued, {executed} ran and {refused} were refused as still pending"
+        )),
+    }
 }
 
 type Issuer = JoinHandle<Option<Samples>>;

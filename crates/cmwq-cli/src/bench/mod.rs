@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let report = Report::new(
         &options,
         &args.machine,
-        machine.clone(),
+        machine,
         cpus.len(),
         &Measurements {
             configs: &configs,

@@ -59,7 +59,7 @@ pub(super) struct ConfigResult {
     pub(super) round_trip_ns: LatencySpread,
     pub(super) workers_created: Spread,
     pub(super) wakeups_per_item: Spread,
-    pub(super) helps_per_item: Spread,
+    pub(super) stolen_per_item: Spread,
     pub(super) cpu_percent: Spread,
     pub(super) runs: Vec<RunResult>,
     #[serde(skip)]
@@ -87,7 +87,7 @@ pub(super) struct RunResult {
     pub(super) round_trip_ns: Latency,
     pub(super) workers_created: u64,
     pub(super) wakeups_per_item: f64,
-    pub(super) helps_per_item: f64,
+    pub(super) stolen_per_item: f64,
     pub(super) cpu_percent: f64,
 }
 
@@ -192,7 +192,7 @@ impl ConfigResult {
             round_trip_ns: LatencySpread::new(runs.iter().map(|run| &run.round_trip)),
             workers_created: spread(|run| run.workers_created as f64),
             wakeups_per_item: spread(|run| run.wakeups_per_item),
-            helps_per_item: spread(|run| run.helps_per_item),
+            stolen_per_item: spread(|run| run.stolen_per_item),
             cpu_percent: spread(|run| run.cpu_percent),
             runs: runs.iter().map(RunResult::new).collect(),
             config,
@@ -238,7 +238,7 @@ impl RunResult {
             round_trip_ns: run.round_trip.clone(),
             workers_created: run.workers_created,
             wakeups_per_item: run.wakeups_per_item,
-            helps_per_item: run.helps_per_item,
+            stolen_per_item: run.stolen_per_item,
             cpu_percent: run.cpu_percent,
         }
     }
@@ -314,7 +314,7 @@ pub(super) mod tests {
             round_trip: latency(4),
             workers_created: 4,
             wakeups_per_item: 0.5,
-            helps_per_item: 0.0,
+            stolen_per_item: 0.0,
             cpu_percent: 87.5,
         }
     }

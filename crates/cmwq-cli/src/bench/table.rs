@@ -118,7 +118,7 @@ fn costs(report: &Report) -> String {
         Column::new("", "pods"),
         Column::new("", "workers"),
         Column::new("per item", "wakes"),
-        Column::new("per item", "helps"),
+        Column::new("per item", "stolen"),
         Column::new("", "CPU"),
     ]);
     let rows = report.measured().map(|result| {
@@ -126,7 +126,7 @@ fn costs(report: &Report) -> String {
         row.push(result.pods.to_string());
         row.push(grouped(result.workers_created.median));
         row.push(format!("{:.3}", result.wakeups_per_item.median));
-        row.push(format!("{:.3}", result.helps_per_item.median));
+        row.push(format!("{:.3}", result.stolen_per_item.median));
         row.push(format!("{:.0}%", result.cpu_percent.median));
         Row::Cells(row)
     });

@@ -351,7 +351,7 @@ mod tests {
             started: 0,
             completed: 0,
             wakeups: 0,
-            helps: 0,
+            stolen: 0,
             lock_waits: 0,
         };
         let line = |manager| worker_pool(&pool(manager), 2, &Masks { numbers: 32 });

@@ -25,13 +25,13 @@ Columns, as in the kernel's wq_monitor:
   CPUitsv  items that used the CPU for too long (per-CPU workqueues)
   CMW/RPR  workers that took over because an item blocked; the kernel shows
            repatriations for unbound workqueues, whose concurrency cmwq
-           manages too: it moves work instead of workers, see helps
+           manages too: it moves work instead of workers, see stolen
   mayday   calls for the rescuer
   rescued  items that the rescuer ran
 
 Columns of cmwq's own:
   enq p50, p99  the time that queue() took, of about every 64th call
-  helps    items that idle pods ran for busy ones
+  stolen   items that idle pods ran for busy ones
   wake/it  workers woken, by items
   lockwt   times that a thread had to wait for the lock of a pool;
            workqueues that share a pool share them
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         let state = client.state().map_err(refused)?;
         let text = match args.format {
             Format::Text => table(&state, &patterns),
-            Format::Json => lines(&state, &patterns)?,
+            Format::Json => lines(&state, &patterns),
         };
         if !output::print_until_closed(&text)? {
             return Ok(());
@@ -149,7 +149,7 @@ fn table(state: &State, patterns: &[Regex]) -> String {
         "rescued",
         "enq p50",
         "enq p99",
-        "helps",
+        "stolen",
         "wake/it",
         "lockwt"
     );
@@ -179,7 +179,7 @@ fn table(state: &State, patterns: &[Regex]) -> String {
             unless(!rescuer, queue.rescued),
             latency(queue.enqueue_p50_ns),
             latency(queue.enqueue_p99_ns),
-            queue.helps,
+            queue.stolen,
             wakes,
             queue.lock_waits,
         );
@@ -187,7 +187,7 @@ fn table(state: &State, patterns: &[Regex]) -> String {
     text
 }
 
-fn lines(state: &State, patterns: &[Regex]) -> Result<String, CliError> {
+fn lines(state: &State, patterns: &[Regex]) -> String {
     let mut text = String::new();
     for queue in chosen(state, patterns) {
         let line = json!({
@@ -205,7 +205,7 @@ fn lines(state: &State, patterns: &[Regex]) -> Result<String, CliError> {
             "enqueue_timed": queue.enqueue_timed,
             "enqueue_p50_ns": queue.enqueue_p50_ns,
             "enqueue_p99_ns": queue.enqueue_p99_ns,
-            "helps": queue.helps,
+            "stolen": queue.stolen,
             "waiter_runs": queue.waiter_runs,
             "wakeups": queue.wakeups,
             "lock_waits": queue.lock_waits,
@@ -213,7 +213,7 @@ fn lines(state: &State, patterns: &[Regex]) -> Result<String, CliError> {
         text += &line.to_string();
         text.push('\n');
     }
-    Ok(text)
+    text
 }
 
 #[cfg(test)]

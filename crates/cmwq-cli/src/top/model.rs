@@ -86,7 +86,7 @@ pub(super) struct Item {
 /// A queue's rates between samples.
 #[derive(Default)]
 struct Seen {
-    /// At the last sample: items started, CPU time, helps.
+    /// At the last sample: items started, CPU time, items stolen.
     counts: [u64; 3],
     items_per_s: VecDeque<f64>,
     cpu_percent: f64,
@@ -166,7 +166,7 @@ impl Model {
         let seconds = before_ns.map(|before| state.at_ns.saturating_sub(before) as f64 / 1e9);
         for queue in state.engines.iter().flat_map(|engine| &engine.queues) {
             let seen = self.seen.entry(queue.serial).or_default();
-            let counts = [queue.started, queue.cpu_ns, queue.helps];
+            let counts = [queue.started, queue.cpu_ns, queue.stolen];
             // A queue that was not there began with nothing.
             let before = std::mem::replace(&mut seen.counts, counts);
             let Some(seconds) = seconds else {

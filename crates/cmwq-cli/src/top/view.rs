@@ -239,7 +239,7 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         head("wait"),
         head("CPU%"),
         head("enq p99"),
-        head("helps"),
+        head("steal"),
         Cell::from("trend"),
     ];
     let header = Row::new(kept(&columns, header)).style(Style::new().add_modifier(Modifier::BOLD));

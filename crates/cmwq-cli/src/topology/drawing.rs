@@ -50,6 +50,22 @@ struct Part {
 }
 
 impl Part {
+    fn new<N: TryInto<usize>>(
+        kind: &'static str,
+        number: Option<N>,
+        more: String,
+        cpus: CpuSet,
+        shape: String,
+    ) -> Self {
+        Part {
+            kind,
+            number: number.and_then(|number| number.try_into().ok()),
+            more,
+            cpus,
+            shape,
+        }
+    }
+
     fn name(&self) -> String {
         match self.number {
             Some(number) => format!("{} {number}", self.kind),
@@ -174,7 +190,7 @@ impl Artist<'_> {
                 [node] => format!(" · {}", node.name()),
                 _ => String::new(),
             };
-            self.part(kind, number, more, cpus, joined(&nodes))
+            Part::new(kind, number, more, cpus, joined(&nodes))
         })
         .collect();
         self.draw_parts(parts, 1, columns, &|part, width| {
@@ -194,7 +210,7 @@ impl Artist<'_> {
             .map(|(number, cpus)| {
                 let kind = if number.is_some() { "node" } else { "no node" };
                 let shape = joined(&self.caches(&cpus));
-                self.part(kind, number, String::new(), cpus, shape)
+                Part::new(kind, number, String::new(), cpus, shape)
             })
             .collect()
     }
@@ -209,7 +225,7 @@ impl Artist<'_> {
                     [shard] => format!(" · {}", shard.name()),
                     _ => String::new(),
                 };
-                self.part("LLC", number, more, cpus, joined(&shards))
+                Part::new("LLC", number, more, cpus, joined(&shards))
             })
             .collect()
     }
@@ -236,7 +252,7 @@ impl Artist<'_> {
                     .iter()
                     .map(|(_, cpus)| self.core_shape(cpus))
                     .collect();
-                self.part("shard", number, String::new(), cpus, cores.join(" "))
+                Part::new("shard", number, String::new(), cpus, cores.join(" "))
             })
             .collect()
     }
@@ -247,23 +263,6 @@ impl Artist<'_> {
         cpus.iter()
             .map(|cpu| if allowed.contains(cpu) { 'a' } else { 'n' })
             .collect()
-    }
-
-    fn part<N: TryInto<usize>>(
-        &self,
-        kind: &'static str,
-        number: Option<N>,
-        more: String,
-        cpus: CpuSet,
-        shape: String,
-    ) -> Part {
-        Part {
-            kind,
-            number: number.and_then(|number| number.try_into().ok()),
-            more,
-            cpus,
-            shape,
-        }
     }
 
     /// The cores of a shard, each by its CPUs; those that are not allowed in parentheses.

@@ -17,8 +17,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a new item overtakes those that wait for a credit",
         &[edit(
             "pool/state/pwqs.rs",
-            "        if pwq.inactive.is_empty() && !pwq.waiting && !pwq.plugged && pwq.use_credit() {",
-            "        let first = pwq.inactive.is_empty() && !pwq.waiting;\n        if (first || MUTANT) && !pwq.plugged && pwq.use_credit() {",
+            "        if pwq.may_pass() && pwq.use_credit() {",
+            "        if (pwq.may_pass() || MUTANT && !pwq.plugged) && pwq.use_credit() {",
         )],
     ),
     line(

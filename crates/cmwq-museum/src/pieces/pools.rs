@@ -35,8 +35,8 @@ pub(super) const PIECES: &[Piece] = &[
         "the rescuer is not called",
         &[edit(
             "pool/service/rescuer.rs",
-            "                    calls.push((rescuer.clone(), place));",
-            "                    if !MUTANT {\n                        calls.push((rescuer.clone(), place));\n                    }",
+            "                    calls.push((rescuer.clone(), index));",
+            "                    if !MUTANT {\n                        calls.push((rescuer.clone(), index));\n                    }",
         )],
     ),
     line(

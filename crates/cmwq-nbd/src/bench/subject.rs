@@ -167,6 +167,16 @@ impl Workspace {
             .map_err(|error| CliError::new(format!("{path}: {error}")))
     }
 
+    /// This program as a server, without a cipher.
+    fn ours(&self) -> Result<Command, CliError> {
+        let own = std::env::current_exe()
+            .map_err(|error| CliError::new(format!("cannot find its own program: {error}")))?;
+        let mut command = Command::new(own);
+        let (size, socket) = (self.size.to_string(), self.text("socket"));
+        command.args(["serve", "--memory", &size, "--socket", &socket]);
+        Ok(command)
+    }
+
     /// How to start `subject`. Its files are made anew, so that no run depends on an earlier one.
     fn command(&self, subject: Subject) -> Result<Command, CliError> {
         let socket = self.text("socket");
@@ -183,28 +193,19 @@ impl Workspace {
         };
         let passphrase = format!("passphrase={PASSPHRASE}");
         Ok(match subject {
-            Subject::Ours { .. } | Subject::OursPlain => {
-                let own = std::env::current_exe().map_err(|error| {
-                    CliError::new(format!("cannot find its own program: {error}"))
-                })?;
-                let mut command = Command::new(own);
-                command.args(["serve", "--memory", &size, "--socket", &socket]);
-                if let Subject::Ours { scope, shard_size } = subject {
-                    let strict = scope.strip_suffix("-strict");
-                    command.args([
-                        "--cipher",
-                        "aes-xts-plain64",
-                        "--key-file",
-                        &self.text("key"),
-                    ]);
-                    command.args(["--affinity-scope", strict.unwrap_or(scope)]);
-                    command.args(strict.map(|_| "--strict"));
-                    if let Some(size) = shard_size {
-                        command.args(["--shard-size", &size.to_string()]);
-                    }
+            Subject::Ours { scope, shard_size } => {
+                let mut command = self.ours()?;
+                let key = self.text("key");
+                command.args(["--cipher", "aes-xts-plain64", "--key-file", &key]);
+                let strict = scope.strip_suffix("-strict");
+                command.args(["--affinity-scope", strict.unwrap_or(scope)]);
+                command.args(strict.map(|_| "--strict"));
+                if let Some(size) = shard_size {
+                    command.args(["--shard-size", &size.to_string()]);
                 }
                 command
             }
+            Subject::OursPlain => self.ours()?,
             Subject::Peer("nbdkit-memory") => {
                 let mut command = nbdkit();
                 command.args(["memory", &size]);

@@ -191,15 +191,11 @@ impl Program {
             _ => 2 + random.below(6),
         };
         let issuers = issuers.min(count / 2) as usize;
-        let mut weights = KINDS;
-        for (_, weight) in &mut weights {
-            // Each program leaves out some kinds, and has more of others.
-            *weight = *weight * [0, 1, 1, 2, 4][random.below(5) as usize] / 2;
-        }
+        let weights = draw_weights(&mut random);
         // Drawn whether it is allowed or not: the operations do not depend on the faults.
         let cpus_change = random.below(3) == 0 && allowed.has("cpus");
         let total: u64 = weights.iter().map(|(_, weight)| weight).sum::<u64>().max(1);
-        let ops: Vec<Op> = (0..count as usize)
+        let mut ops: Vec<Op> = (0..count as usize)
             .map(|number| Op {
                 number,
                 issuer: random.below(issuers as u64) as usize,
@@ -210,56 +206,32 @@ impl Program {
         // Drawn apart: programs without a quota are what they were before there were quotas.
         let mut apart = Random::new(seed.wrapping_mul(0xd134_2543_de82_ef95) ^ 0x0915);
         let has_quota = apart.below(4) == 0 && allowed.has("quota");
-        let ops = ops
-            .into_iter()
-            .map(|op| match has_quota && apart.below(24) == 0 {
-                true => Op {
-                    kind: Kind::CpuLimit,
-                    ..op
-                },
-                false => op,
-            })
-            .collect();
+        replace_some(&mut ops, || {
+            (has_quota && apart.below(24) == 0).then_some(Kind::CpuLimit)
+        });
         // Drawn apart, too.
         let mut apart = Random::new(seed.wrapping_mul(0xa076_1d64_78bd_642f) ^ 0xc8a5);
         let churns = apart.below(4) == 0;
-        let ops = Vec::into_iter(ops)
-            .map(|op| match churns && apart.below(3) == 0 {
-                true => Op {
-                    kind: Kind::Churn,
-                    ..op
-                },
-                false => op,
-            })
-            .collect();
+        replace_some(&mut ops, || {
+            (churns && apart.below(3) == 0).then_some(Kind::Churn)
+        });
         // Of what is seldom drawn, several seldom meet: in some programs a few kinds are most of the operations.
         let mut apart = Random::new(seed.wrapping_mul(0xe703_7ed1_a0b4_28db) ^ 0xf0c5);
         let favours = apart.below(4) == 0;
         let favoured: Vec<Kind> = (0..2 + apart.below(4))
             .map(|_| KINDS[apart.below(KINDS.len() as u64) as usize].0)
             .collect();
-        let ops = Vec::into_iter(ops)
-            .map(|op| match favours && apart.below(3) > 0 {
-                true => Op {
-                    kind: favoured[apart.below(favoured.len() as u64) as usize],
-                    ..op
-                },
-                false => op,
-            })
-            .collect();
+        replace_some(&mut ops, || {
+            (favours && apart.below(3) > 0)
+                .then(|| favoured[apart.below(favoured.len() as u64) as usize])
+        });
         let mut faults = draw_faults(allowed, &mut random);
         if (churns || favours) && allowed.has("lag") {
             faults.lag_ppm = [0, 0, 50_000, 200_000][apart.below(4) as usize];
             faults.lag_ns = [0, 100_000, 300_000, 1_000_000][apart.below(4) as usize];
         }
-        // Drawn apart, as all that came later.
-        let mut apart = Random::new(seed.wrapping_mul(0x9fb2_1c65_1e98_df25) ^ 0x57e9);
-        let held_back = [0, 0, 10_000, 50_000][apart.below(4) as usize];
-        let held_back_ns = [10_000, 100_000, 300_000, 1_000_000][apart.below(4) as usize];
         if allowed.has("steps") {
-            faults.step_ppm = held_back;
-            faults.step_ns = held_back_ns;
-            faults.step_choice = apart.bits();
+            draw_steps(seed, &mut faults);
         }
         let forks = random.below(16) == 0 && allowed.has("fork");
         // What a few operations do to many queues does not meet.
@@ -296,6 +268,32 @@ impl Program {
                 .iter()
                 .any(|op| matches!(op.kind, Kind::ChangeCpus))
     }
+}
+
+/// How often each kind is drawn: a program leaves out some, and has more of others.
+fn draw_weights(random: &mut Random) -> [(Kind, u64); KINDS.len()] {
+    let mut weights = KINDS;
+    for (_, weight) in &mut weights {
+        *weight = *weight * [0, 1, 1, 2, 4][random.below(5) as usize] / 2;
+    }
+    weights
+}
+
+/// Calls `other` for each operation, which becomes one of the kind that it returns.
+fn replace_some(ops: &mut [Op], mut other: impl FnMut() -> Option<Kind>) {
+    for op in ops {
+        if let Some(kind) = other() {
+            op.kind = kind;
+        }
+    }
+}
+
+/// Drawn apart, as all that came later.
+fn draw_steps(seed: u64, faults: &mut Faults) {
+    let mut apart = Random::new(seed.wrapping_mul(0x9fb2_1c65_1e98_df25) ^ 0x57e9);
+    faults.step_ppm = [0, 0, 10_000, 50_000][apart.below(4) as usize];
+    faults.step_ns = [10_000, 100_000, 300_000, 1_000_000][apart.below(4) as usize];
+    faults.step_choice = apart.bits();
 }
 
 fn draw_faults(allowed: FaultSet, random: &mut Random) -> Faults {

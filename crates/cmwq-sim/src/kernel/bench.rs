@@ -3,7 +3,7 @@
 use super::{Completion, Item, Queue, Settings};
 use cmwq_vm::machine::Machine;
 use cmwq_vm::os::{self, access};
-use cmwq_vm::{Access, Cpus, LockTotals, Outcome, Stuck};
+use cmwq_vm::{Access, Cpus, Line, LockTotals, Outcome, Stuck};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -75,47 +75,13 @@ pub fn roundtrip(
         });
         for cpu in 0..issuers {
             let (queue, shared) = (queue.clone(), shared.clone());
-            let main = move || {
-                let done = Rc::new(Completion::new());
-                let of_item = done.clone();
-                let item = Item::new(move || {
-                    access(counter, Access::Update);
-                    of_item.complete();
-                });
-                let mut begin = 0;
-                for number in 0..warm_up + items {
-                    if number == warm_up {
-                        begin = os::observe_ns();
-                    }
-                    os::work(issuer_ns);
-                    done.reset();
-                    let before = os::now_ns();
-                    let _ = queue.queue(&item);
-                    let after = os::now_ns();
-                    if number >= warm_up {
-                        let ns = u32::try_from(after - before).unwrap_or(u32::MAX);
-                        shared.latencies.borrow_mut().push(ns);
-                    }
-                    done.wait();
-                }
-                shared.spans.borrow_mut().push((begin, os::observe_ns()));
-                shared.left.set(shared.left.get() - 1);
-                if shared.left.get() == 0 {
-                    shared.all_done.complete();
-                }
-            };
+            let main = move || shared.issue(&queue, counter, issuer_ns, warm_up, items);
             os::spawn(&format!("issuer{cpu}"), Some(Cpus::from_iter([cpu])), main)
                 .expect("memory for a stack");
         }
         shared.all_done.wait();
         let latencies = Latencies::new(shared.latencies.take());
-        // Each issuer's own rate while it was at it: what comes before the last has begun and after the first has ended does not distort them much.
-        let rate: f64 = shared
-            .spans
-            .borrow()
-            .iter()
-            .map(|&(begin, end)| items as f64 * 1e9 / (end - begin).max(1) as f64)
-            .sum();
+        let rate = shared.rate(items);
         *place.borrow_mut() = Some((
             latencies,
             rate,
@@ -143,4 +109,54 @@ struct Shared {
     spans: RefCell<Vec<(u64, u64)>>,
     left: Cell<usize>,
     all_done: Completion,
+}
+
+impl Shared {
+    /// An issuer's life: it queues its one item, waits for it, and so on.
+    fn issue(
+        &self,
+        queue: &Rc<Queue>,
+        counter: Line,
+        issuer_ns: u64,
+        warm_up: usize,
+        items: usize,
+    ) {
+        let done = Rc::new(Completion::new());
+        let of_item = done.clone();
+        let item = Item::new(move || {
+            access(counter, Access::Update);
+            of_item.complete();
+        });
+        let mut begin = 0;
+        for number in 0..warm_up + items {
+            if number == warm_up {
+                begin = os::observe_ns();
+            }
+            os::work(issuer_ns);
+            done.reset();
+            let before = os::now_ns();
+            let _ = queue.queue(&item);
+            let after = os::now_ns();
+            if number >= warm_up {
+                let ns = u32::try_from(after - before).unwrap_or(u32::MAX);
+                self.latencies.borrow_mut().push(ns);
+            }
+            done.wait();
+        }
+        self.spans.borrow_mut().push((begin, os::observe_ns()));
+        self.left.set(self.left.get() - 1);
+        if self.left.get() == 0 {
+            self.all_done.complete();
+        }
+    }
+
+    /// The sum of each issuer's own rate while it was at it: what comes before the last has begun and after the first has ended does not distort it
+    /// much.
+    fn rate(&self, items: usize) -> f64 {
+        self.spans
+            .borrow()
+            .iter()
+            .map(|&(begin, end)| items as f64 * 1e9 / (end - begin).max(1) as f64)
+            .sum()
+    }
 }

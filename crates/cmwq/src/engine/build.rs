@@ -6,7 +6,7 @@ use super::core::{Engine, EngineCore, PoolTable};
 use super::parameters::read_variables;
 use crate::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
 use crate::engine::parts::cpus::{Cpus, Set};
-use crate::engine::parts::limit::Limit;
+use crate::engine::parts::limit::{CpuLimit, Limit};
 use crate::engine::parts::watchdog::{self, Watchdog};
 use crate::error::Error;
 use crate::pool::{Maintenance, Params, Service, WorkerThreads};
@@ -49,10 +49,7 @@ impl EngineBuilder {
     pub(in crate::engine) fn assemble(mut self) -> Result<Engine, Error> {
         // Before any thread begins.
         #[cfg(not(cmwq_sim))]
-        fork::hold_during_forks(ProcessLock::Threads, || {
-            let resume = thread::hold_during_fork();
-            Box::new(|side| resume(side == Side::Child))
-        });
+        hold_threads_during_forks();
         self.threads.as_ref().map_or(Ok(()), WorkerThreads::check)?;
         let mut topology = match self.topology.take() {
             Some(topology) => topology,
@@ -65,22 +62,17 @@ impl EngineBuilder {
         }
         let shard_size = self.shard_size.unwrap_or(DEFAULT_SHARD_SIZE);
         let default_scope = self.default_scope.unwrap_or(AffinityScope::INITIAL_DEFAULT);
-        let default_scope = AffinityScope::CONCRETE
-            .iter()
-            .position(|&s| s == default_scope)
-            .ok_or(Error::DefaultScope)?;
-        let power_efficient = self.power_efficient.unwrap_or(false);
+        if default_scope == AffinityScope::Default {
+            return Err(Error::DefaultScope);
+        }
         let mut warnings = Vec::new();
         if shard_size == 0 {
             warnings.push("cache_shard_size 0 is not possible: 1 is used".to_owned());
         }
-        let params = Params::default();
-        let cpu_limit = self.cpu_limit.unwrap_or_default();
         let unbound_cpus = match &self.unbound_cpus {
             Some(wanted) => unbound_of(wanted, &topology, &mut warnings),
             None => topology.cpus().clone(),
         };
-        let watchdog = Watchdog::new(self.watchdog.unwrap_or(watchdog::THRESHOLD));
         let usable = usable_cpus(&topology);
         let set = Set {
             real: usable.clone(),
@@ -88,16 +80,8 @@ impl EngineBuilder {
             force_round_robin: self.force_rr.unwrap_or(false),
         };
         let cpus = Cpus::new(&topology, set);
-        let mut limit = Limit::new(cpu_limit);
-        limit.shorten_spins(usable.len());
-        params.cpu_budget.set(limit.share(usable.len()));
-        let workers = limit.workers(usable.len());
-        params.slots.set_limit(workers);
-        // The service thread may run wherever the process ever could, so that it sees CPUs come back.
-        let service = Service::new(match topology.is_injected() {
-            true => usable,
-            false => usable.union(&topology.possible().difference(topology.online())),
-        });
+        let (limit, params) = limited(self.cpu_limit.unwrap_or_default(), usable.len());
+        let service = Service::new(service_cpus(&topology, usable));
         static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
         let core = Arc::new(EngineCore {
             serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
@@ -106,7 +90,7 @@ impl EngineBuilder {
             cpus_change: Mutex::new(()),
             shard_size: effective_shard_size(shard_size),
             warnings: warnings.into_boxed_slice(),
-            default_scope: AtomicU32::new(default_scope as u32),
+            default_scope: AtomicU32::new(default_scope.index() as u32),
             pods: Default::default(),
             pools: Mutex::new(PoolTable::default()),
             queues: Mutex::new(Vec::new()),
@@ -114,10 +98,10 @@ impl EngineBuilder {
             service: service.clone(),
             params: Arc::new(params),
             limit: Mutex::new(limit),
-            power_efficient,
+            power_efficient: self.power_efficient.unwrap_or(false),
             mix_core_kinds,
             frozen: Mutex::new(false),
-            watchdog,
+            watchdog: Watchdog::new(self.watchdog.unwrap_or(watchdog::THRESHOLD)),
             idle_timeout_ns: clock::saturated_ns(self.idle_timeout.unwrap_or(IDLE_TIMEOUT)),
             threads: self.threads,
             topology,
@@ -192,6 +176,31 @@ pub(crate) fn global() -> Result<Engine, Error> {
     // The handler of warnings may use the engine.
     engine.warn_of_parameters();
     Ok(engine)
+}
+
+#[cfg(not(cmwq_sim))]
+fn hold_threads_during_forks() {
+    fork::hold_during_forks(ProcessLock::Threads, || {
+        let resume = thread::hold_during_fork();
+        Box::new(|side| resume(side == Side::Child))
+    });
+}
+
+/// A limit for a process that may use so many CPUs, and the parameters of pools that obey it.
+fn limited(cpu_limit: CpuLimit, cpus: usize) -> (Limit, Params) {
+    let (mut limit, params) = (Limit::new(cpu_limit), Params::default());
+    limit.shorten_spins(cpus);
+    params.cpu_budget.set(limit.share(cpus));
+    params.slots.set_limit(limit.workers(cpus));
+    (limit, params)
+}
+
+/// Wherever the process ever could run, so that the service thread sees CPUs come back.
+fn service_cpus(topology: &Topology, usable: CpuSet) -> CpuSet {
+    match topology.is_injected() {
+        true => usable,
+        false => usable.union(&topology.possible().difference(topology.online())),
+    }
 }
 
 /// The real CPUs that threads of this process can be bound to, whichever thread calls.

@@ -9,7 +9,7 @@ use crate::engine::parts::stats::EngineStats;
 use crate::engine::parts::watchdog::Watchdog;
 use crate::error::Error;
 use crate::item::MOST_IN_BATCH;
-use crate::pool::{Group, Params, Place, Pool, PoolAttrs, PoolFor, Service, WorkerThreads};
+use crate::pool::{Group, Params, Pool, PoolAttrs, PoolFor, Position, Service, WorkerThreads};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::epoch::{EpochPin, Shared};
@@ -40,9 +40,10 @@ pub(crate) struct EngineCore {
     pub(in crate::engine) shard_size: usize,
     /// Warnings about its parameters, for once it is in place.
     pub(in crate::engine) warnings: Box<[String]>,
-    /// An index into [`AffinityScope::CONCRETE`].
+    /// The [index](AffinityScope::index) of a scope that is not `default`.
     pub(in crate::engine) default_scope: AtomicU32,
-    pub(in crate::engine) pods: [OnceLock<Pods>; AffinityScope::CONCRETE.len()],
+    /// By the scope's index.
+    pub(in crate::engine) pods: [OnceLock<Pods>; AffinityScope::ALL.len()],
     pub(in crate::engine) pools: Mutex<PoolTable>,
     pub(in crate::engine) queues: Mutex<Vec<Weak<dyn Queue>>>,
     /// Serialises changes of the default scope.
@@ -97,6 +98,22 @@ impl PoolTable {
         let entries = self.pools.values();
         entries.map(|entry| entry.pool.clone()).collect()
     }
+
+    /// The pools that steal from each other, for a new pool of `key` to join.
+    fn group_of(&mut self, key: &PoolKey) -> Arc<Group<Pool>> {
+        let Some(effective) = &key.effective else {
+            return Group::new();
+        };
+        let threads = key.threads.as_ref().map(WorkerThreads::address);
+        let name = (key.nice, effective.clone(), threads);
+        if let Some(group) = self.groups.get(&name).and_then(Weak::upgrade) {
+            return group;
+        }
+        let group = Group::new();
+        self.groups.retain(|_, group| group.strong_count() > 0);
+        self.groups.insert(name, Arc::downgrade(&group));
+        group
+    }
 }
 
 pub(in crate::engine) struct Entry {
@@ -133,7 +150,7 @@ impl Engine {
 
     /// The scope that stands for [`AffinityScope::Default`] now.
     pub fn default_affinity_scope(&self) -> AffinityScope {
-        AffinityScope::CONCRETE[self.0.default_scope.load(Ordering::Relaxed) as usize]
+        AffinityScope::ALL[self.0.default_scope.load(Ordering::Relaxed) as usize]
     }
 
     /// Changes the default scope. Unordered workqueues whose scope is `default` follow at once: queued items finish on the old pools, later ones go
@@ -143,12 +160,13 @@ impl Engine {
     /// [`Error::DefaultScope`] if `scope` is itself `default`, as in the kernel; [`Error::Forked`].
     pub fn set_default_affinity_scope(&self, scope: AffinityScope) -> Result<(), Error> {
         self.must_be_ours()?;
-        let index = AffinityScope::CONCRETE
-            .iter()
-            .position(|&s| s == scope)
-            .ok_or(Error::DefaultScope)?;
+        if scope == AffinityScope::Default {
+            return Err(Error::DefaultScope);
+        }
         let _one_at_a_time = self.0.default_scope_change.lock();
-        self.0.default_scope.store(index as u32, Ordering::Relaxed);
+        self.0
+            .default_scope
+            .store(scope.index() as u32, Ordering::Relaxed);
         for queue in self.queues() {
             queue.follow_default_scope();
         }
@@ -173,11 +191,8 @@ impl Engine {
     /// The pods of a scope; `Default` is resolved now.
     pub fn pods(&self, scope: AffinityScope) -> &Pods {
         let scope = scope.or_default(self.default_affinity_scope());
-        let index = AffinityScope::CONCRETE
-            .iter()
-            .position(|&s| s == scope)
-            .unwrap_or(0);
-        self.0.pods[index].get_or_init(|| Pods::build(&self.0.topology, scope, self.0.shard_size))
+        self.0.pods[scope.index()]
+            .get_or_init(|| Pods::build(&self.0.topology, scope, self.0.shard_size))
     }
 
     /// What the engine has counted since it was built. In a fork's child: zeros, since the counts are the parent's.
@@ -266,14 +281,14 @@ impl Engine {
             entry.users += 1;
             return entry.pool.clone();
         }
-        let group = self.group_of(&mut table, key);
+        let group = table.group_of(key);
         let first_cpu = key.pod.first().unwrap_or(0);
         let attrs = PoolAttrs {
             kind: key.kind,
             nice: key.nice,
             strict: key.is_strict(),
             cpus: key.pod.clone(),
-            place: Place {
+            position: Position {
                 llc: self.0.topology.llc_of(first_cpu).unwrap_or(0),
                 node: self.0.topology.node_of(first_cpu),
                 first_cpu,
@@ -301,21 +316,6 @@ impl Engine {
             },
         );
         pool
-    }
-
-    fn group_of(&self, table: &mut PoolTable, key: &PoolKey) -> Arc<Group<Pool>> {
-        let Some(effective) = &key.effective else {
-            return Group::new();
-        };
-        let threads = key.threads.as_ref().map(WorkerThreads::address);
-        let name = (key.nice, effective.clone(), threads);
-        if let Some(group) = table.groups.get(&name).and_then(Weak::upgrade) {
-            return group;
-        }
-        let group = Group::new();
-        table.groups.retain(|_, group| group.strong_count() > 0);
-        table.groups.insert(name, Arc::downgrade(&group));
-        group
     }
 
     /// Ends a use of a pool. With its last use the pool goes: its workers exit.

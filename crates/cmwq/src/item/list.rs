@@ -1,13 +1,13 @@
 //! The list of pending items that a pool's lock guards: first in, first out, any item removable.
 
-use super::location::Seat;
+use super::location::ListKind;
 use super::raw::{Pending, RawWork, link};
 use std::ptr::NonNull;
 
 /// An intrusive list. It owns every item on it, as the [`Pending`] that was pushed, and notes in each item that it is on this list.
 pub(crate) struct List {
     /// What it notes: which list of a pool, of a pool workqueue or of a run this is.
-    seat: Seat,
+    kind: ListKind,
     first: Option<NonNull<RawWork>>,
     last: Option<NonNull<RawWork>>,
     len: usize,
@@ -19,9 +19,9 @@ pub(crate) struct List {
 unsafe impl Send for List {}
 
 impl List {
-    pub(crate) const fn new(seat: Seat) -> Self {
+    pub(crate) const fn new(kind: ListKind) -> Self {
         List {
-            seat,
+            kind,
             first: None,
             last: None,
             len: 0,
@@ -50,7 +50,7 @@ impl List {
                 None => self.first = Some(item),
             }
             let item = item.as_ref();
-            item.set_place(item.place().seated(self.seat));
+            item.set_location(item.location().on_list(self.kind));
         }
         self.last = Some(item);
         self.len += 1;
@@ -68,7 +68,7 @@ impl List {
                 None => self.last = Some(item),
             }
             let item = item.as_ref();
-            item.set_place(item.place().seated(self.seat));
+            item.set_location(item.location().on_list(self.kind));
         }
         self.first = Some(item);
         self.len += 1;
@@ -99,8 +99,8 @@ impl List {
     /// Removes any item.
     ///
     /// # Safety
-    /// `item` is on this very list: it notes this list's seat, and the caller found the list by the rest of the item's
-    /// place, under the lock that guards both.
+    /// `item` is on this very list: it notes this list's kind, and the caller found the list by the rest of the item's
+    /// location, under the lock that guards both.
     pub(crate) unsafe fn remove(&mut self, item: &RawWork) -> Pending {
         let item = NonNull::from(item);
         // SAFETY: the list owns `item`, by the caller's promise, and its neighbours.
@@ -157,7 +157,7 @@ impl List {
         while let Some(item) = next {
             // SAFETY: the list owns its items; the cursor is one of them, or it would have been cleared.
             unsafe {
-                if item.as_ref().place().pwq() == pwq {
+                if item.as_ref().location().pwq() == pwq {
                     return Some(item);
                 }
                 next = link::next(item);
@@ -178,8 +178,8 @@ impl List {
         }
         // SAFETY: the list owned it, and hands it out once.
         unsafe {
-            let place = item.as_ref().place();
-            item.as_ref().set_place(place.seated(Seat::None));
+            let location = item.as_ref().location();
+            item.as_ref().set_location(location.on_list(ListKind::None));
             // Nothing that a later owner could mistake for the number of a batch.
             link::set_prev(item, None);
             Pending::from_raw(item)
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn the_items_of_one_pool_workqueue_are_found_in_order_among_others() {
         let items: Vec<RawWork> = (0..9).map(|_| RawWork::new(nothing)).collect();
-        let mut list = List::new(Seat::Worklist);
+        let mut list = List::new(ListKind::Worklist);
         for (n, item) in items.iter().enumerate() {
             // SAFETY: the items outlive the list, and every claim is released below.
             let mut item = unsafe { Pending::claim(NonNull::from(item)) }.expect("idle");
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(take(&mut list, 1), Some(at(7)));
         assert_eq!(take(&mut list, 1), Some(at(2)));
         assert_eq!(take(&mut list, 1), None);
-        // An item is found though the search has passed its place.
+        // An item is found though the search has passed it.
         list.push_back(claim(4, 1));
         list.push_back(claim(0, 0));
         assert_eq!(take(&mut list, 1), Some(at(4)));
@@ -244,15 +244,15 @@ mod tests {
     fn any_item_can_be_taken_out_and_the_rest_keeps_its_order() {
         let items: Vec<RawWork> = (0..5).map(|_| RawWork::new(nothing)).collect();
         for taken in 0..5 {
-            let mut list = List::new(Seat::Worklist);
+            let mut list = List::new(ListKind::Worklist);
             for item in &items {
                 // SAFETY: the items outlive the list, and every claim is released below.
                 list.push_back(unsafe { Pending::claim(NonNull::from(item)) }.expect("idle"));
-                assert_eq!(item.place().seat, Seat::Worklist);
+                assert_eq!(item.location().list, ListKind::Worklist);
             }
             // SAFETY: it was pushed above.
             unsafe { list.remove(&items[taken]) }.release();
-            assert_eq!(items[taken].place().seat, Seat::None);
+            assert_eq!(items[taken].location().list, ListKind::None);
             let mut rest = Vec::new();
             while let Some(item) = list.pop_front() {
                 rest.push(item.address());

@@ -6,7 +6,7 @@
 
 /// The list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seat {
+pub(crate) enum ListKind {
     /// None: idle, running, or on its way.
     None,
     /// The pool's worklist.
@@ -18,30 +18,30 @@ pub(crate) enum Seat {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     pool: u32,
     pwq: u32,
-    pub(crate) seat: Seat,
+    pub(crate) list: ListKind,
 }
 
 const PWQ_BITS: u32 = 30;
 /// In place of a pool workqueue's number: a timer has the item.
 const ARMED: u32 = (1 << PWQ_BITS) - 1;
 
-impl Place {
+impl Location {
     /// The destination is a pool workqueue; the item is on no list yet.
     #[inline]
     pub(crate) fn in_transit(pool: u32, pwq: u32) -> Self {
-        Place {
+        Location {
             pool,
             pwq,
-            seat: Seat::None,
+            list: ListKind::None,
         }
     }
 
     /// A timer has it; `pool` is where it was last queued.
     pub(in crate::item) fn armed(pool: u32) -> Self {
-        Place::in_transit(pool, ARMED)
+        Location::in_transit(pool, ARMED)
     }
 
     /// Whether a timer has it.
@@ -61,32 +61,35 @@ impl Place {
     }
 
     #[inline]
-    pub(crate) fn seated(self, seat: Seat) -> Self {
-        Place { seat, ..self }
+    pub(crate) fn on_list(self, list: ListKind) -> Self {
+        Location { list, ..self }
     }
 
     #[inline]
     pub(in crate::item) fn pack(self) -> u64 {
-        u64::from(self.pool) << 32 | u64::from(self.pwq) << 2 | self.seat as u64
+        u64::from(self.pool) << 32 | u64::from(self.pwq) << 2 | self.list as u64
     }
 
     #[inline]
     pub(in crate::item) fn unpack(word: u64) -> Self {
-        let seat = match word & 3 {
-            0 => Seat::None,
-            1 => Seat::Worklist,
-            2 => Seat::Inactive,
-            _ => Seat::Scheduled,
+        let list = match word & 3 {
+            0 => ListKind::None,
+            1 => ListKind::Worklist,
+            2 => ListKind::Inactive,
+            _ => ListKind::Scheduled,
         };
-        Place {
+        Location {
             pool: (word >> 32) as u32,
             pwq: (word as u32) >> 2,
-            seat,
+            list,
         }
     }
 }
 
-const _: () = assert!(PWQ_BITS + 2 == 32, "place and seat share half a word");
+const _: () = assert!(
+    PWQ_BITS + 2 == 32,
+    "the pool workqueue and the list share half a word"
+);
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
@@ -94,20 +97,25 @@ mod tests {
 
     #[test]
     fn a_place_survives_its_word() {
-        for seat in [Seat::None, Seat::Worklist, Seat::Inactive, Seat::Scheduled] {
+        for list in [
+            ListKind::None,
+            ListKind::Worklist,
+            ListKind::Inactive,
+            ListKind::Scheduled,
+        ] {
             for (pool, pwq) in [(0, 0), (1, 2), (u32::MAX, (1 << PWQ_BITS) - 1)] {
-                let place = Place::in_transit(pool, pwq).seated(seat);
-                assert_eq!(Place::unpack(place.pack()), place);
+                let location = Location::in_transit(pool, pwq).on_list(list);
+                assert_eq!(Location::unpack(location.pack()), location);
             }
         }
         for pool in [0, 7, u32::MAX] {
-            let armed = Place::unpack(Place::armed(pool).pack());
-            assert!(armed.is_armed() && armed.pool() == pool && armed.seat == Seat::None);
-            assert!(!Place::in_transit(pool, 0).is_armed());
+            let armed = Location::unpack(Location::armed(pool).pack());
+            assert!(armed.is_armed() && armed.pool() == pool && armed.list == ListKind::None);
+            assert!(!Location::in_transit(pool, 0).is_armed());
         }
         assert_eq!(
-            Place::unpack(0),
-            Place::in_transit(0, 0),
+            Location::unpack(0),
+            Location::in_transit(0, 0),
             "zeroed memory is an idle item"
         );
     }

@@ -21,7 +21,7 @@ pub use completion::Completion;
 pub use embedded::EmbeddedWork;
 pub(crate) use item_slot::{Found, ItemSlot};
 pub(crate) use list::List;
-pub(crate) use location::Seat;
+pub(crate) use location::ListKind;
 pub(crate) use raw::{Callable, Pending, Started, TOO_MANY, Unclaimed, address_of};
 pub use raw::{RawWork, WorkFn};
 pub(crate) use ticket::{OldestBatch, ReadOldest, ticket};

@@ -11,7 +11,7 @@
 //! ever claims: a [one-shot](Pending::one_shot) item, of which only its queue knows the address.
 
 pub(in crate::item) mod link;
-use super::location::Place;
+use super::location::Location;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
@@ -41,9 +41,9 @@ pub struct RawWork {
     next: Guarded<*mut RawWork>,
     prev: Guarded<*mut RawWork>,
     func: Guarded<Option<WorkFn>>,
-    /// Where it is, and which pool it was last queued on: a [`Place`]. The owner writes it; a thread that searches the item reads it, and has to
+    /// Where it is, and which pool it was last queued on: a [`Location`]. The owner writes it; a thread that searches the item reads it, and has to
     /// check it again under that pool's lock.
-    place: AtomicU64,
+    location: AtomicU64,
 }
 
 // What the C ABI promises.
@@ -80,7 +80,7 @@ macro_rules! new_item {
         RawWork {
             state: AtomicU32::new($state),
             colour: Guarded::new(0),
-            place: AtomicU64::new(0),
+            location: AtomicU64::new(0),
             func: Guarded::new($func),
             next: Guarded::new(std::ptr::null_mut()),
             prev: Guarded::new(std::ptr::null_mut()),
@@ -149,14 +149,14 @@ impl RawWork {
 
     /// Where it is. Only a hint, unless the lock of the pool that it names is held.
     #[inline]
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn location(&self) -> Location {
         // Relaxed: checked again under the lock.
-        Place::unpack(self.place.load(Ordering::Relaxed))
+        Location::unpack(self.location.load(Ordering::Relaxed))
     }
 
     #[inline]
-    pub(in crate::item) fn set_place(&self, place: Place) {
-        self.place.store(place.pack(), Ordering::Relaxed);
+    pub(in crate::item) fn set_location(&self, location: Location) {
+        self.location.store(location.pack(), Ordering::Relaxed);
     }
 
     /// The address, to compare with what runs.
@@ -353,18 +353,18 @@ impl Pending {
     #[inline]
     pub(crate) fn last_pool(&self) -> u32 {
         // The last owner's store happened before this owner's claim.
-        self.item().place().pool()
+        self.item().location().pool()
     }
 
     /// Sets the item's destination: pool workqueue `pwq` of pool `pool`.
     #[inline]
     pub(crate) fn set_destination(&mut self, pool: u32, pwq: u32) {
-        self.item().set_place(Place::in_transit(pool, pwq));
+        self.item().set_location(Location::in_transit(pool, pwq));
     }
 
     /// A timer has it from now on: no thread need wait for it to come to a list.
     pub(crate) fn arm(&mut self) {
-        self.item().set_place(Place::armed(self.last_pool()));
+        self.item().set_location(Location::armed(self.last_pool()));
     }
 
     /// The timer no longer has it.
@@ -374,13 +374,13 @@ impl Pending {
 
     /// Restores `pool` as the pool that it was last queued on. For an item on no list, about to be released.
     pub(crate) fn send_back(&mut self, pool: u32) {
-        self.item().set_place(Place::in_transit(pool, 0));
+        self.item().set_location(Location::in_transit(pool, 0));
     }
 
     /// The pool workqueue of its [destination](Self::set_destination).
     #[inline]
     pub(crate) fn pwq(&self) -> u32 {
-        self.item().place().pwq()
+        self.item().location().pwq()
     }
 
     /// Records the flush colour of its acceptance.

@@ -1,11 +1,11 @@
-//! Pools of tests and models, and stand-ins for what is around them: a queue that ignores what it is told, and a helper that creates no worker.
+//! Pools of tests and models, and stand-ins for what is around them: a queue that ignores what it is told, and a service that creates no worker.
 
-use super::attrs::kind::{Binding, Place, PoolAttrs, PoolFor};
+use super::attrs::kind::{Binding, PoolAttrs, PoolFor, Position};
 use super::attrs::params::Params;
 use super::queue::credits::NodeLimit;
 use super::queue::pwq::{PwqKey, Traits};
 use super::state::group::Group;
-use super::state::pool::{FrontEnd, Helper, Pool, PwqState, Rescue};
+use super::state::pool::{FrontEnd, Pool, PoolService, PwqState, Rescue};
 use crate::item::{RawWork, WorkFn};
 use crate::topology::CpuSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(in crate::pool) struct Made {
     /// What it shares with the other pools of an engine.
     pub(in crate::pool) params: Arc<Params>,
     pub(in crate::pool) group: Arc<Group<Pool>>,
-    pub(in crate::pool) helper: Arc<dyn Helper>,
+    pub(in crate::pool) service: Arc<dyn PoolService>,
 }
 
 impl Default for Made {
@@ -33,7 +33,7 @@ impl Default for Made {
             idle_timeout_ns: 0,
             params: Arc::default(),
             group: Group::new(),
-            helper: Arc::new(NoHelper),
+            service: Arc::new(NoService),
         }
     }
 }
@@ -45,22 +45,22 @@ impl Made {
             cpus: self.cpus.clone(),
             associated: self.kind != PoolFor::Unbound,
         };
-        let place = Place {
+        let position = Position {
             first_cpu: self.cpus.first().unwrap_or(0),
-            ..Place::default()
+            ..Position::default()
         };
         let attrs = PoolAttrs {
             kind: self.kind,
             nice: 0,
             strict: self.strict,
             cpus: self.cpus,
-            place,
+            position,
             batch: self.batch,
             idle_timeout_ns: self.idle_timeout_ns,
             params: self.params,
             threads: None,
         };
-        let pool = Pool::new(id, attrs, binding, self.helper, self.group.clone());
+        let pool = Pool::new(id, attrs, binding, self.service, self.group.clone());
         self.group.join(&pool);
         pool
     }
@@ -73,15 +73,15 @@ pub(in crate::pool) fn add_pwq(
     limit: i32,
     rescuer: Option<Arc<dyn Rescue>>,
 ) -> PwqKey {
-    let limit = Arc::new(NodeLimit::new(limit, 1));
+    let limit = Arc::new(NodeLimit::new(limit));
     let state = PwqState::of(Arc::new(NoFront), rescuer, traits, limit, 0, 0);
     pool.lock().add_pwq(state)
 }
 
 /// Creates no worker: the pool has only the workers that it has.
-pub(in crate::pool) struct NoHelper;
+pub(in crate::pool) struct NoService;
 
-impl Helper for NoHelper {
+impl PoolService for NoService {
     fn create_worker(&self, _: &Arc<Pool>) {}
     fn watch(&self, _: &Arc<Pool>) {}
     fn cull_later(&self, _: &Arc<Pool>) {}

@@ -62,7 +62,7 @@ pub(in crate::pool) fn add_pwq(pool: &Arc<Pool>, traits: Traits, limit: i32) -> 
 /// Queues an item that is idle.
 pub(in crate::pool) fn queue(pool: &Arc<Pool>, pwq: PwqKey, work: &Work) {
     let mut pending = work.claim().expect("idle");
-    pending.set_destination(pool.id, pwq.place);
+    pending.set_destination(pool.id, pwq.index);
     pool.publish(pending);
 }
 

@@ -5,7 +5,7 @@ use super::lock::guard::PoolGuard;
 use super::state::pool::Pool;
 use super::state::worker::{Busy, WorkerState};
 use crate::engine::{Registry, epochs};
-use crate::item::{RawWork, Seat};
+use crate::item::{ListKind, RawWork};
 use crate::pool::lock::later::{defers_wakes, wake_deferred};
 use crate::pool::queue::pwq::Traits;
 use crate::pool::run::block::BlockGuard;
@@ -53,9 +53,9 @@ pub(super) fn pool_of(engine: &Engine) -> Arc<Pool> {
 
 /// The only pool workqueue of the pool.
 pub(super) fn only_pwq(guard: &PoolGuard<'_>) -> u32 {
-    let mut places = guard.pwqs.iter().map(|(place, _)| place);
-    let only = places.next().expect("the queue has one");
-    assert!(places.next().is_none(), "and no other");
+    let mut indices = guard.pwqs.iter().map(|(index, _)| index);
+    let only = indices.next().expect("the queue has one");
+    assert!(indices.next().is_none(), "and no other");
     only
 }
 
@@ -327,8 +327,8 @@ fn a_waker_that_panics_ends_no_worker() {
 fn the_monitor_looks_at_a_pool_with_a_caller_slot() {
     let (_engine, _wq, pool) = queue(1, 8);
     let mut guard = pool.lock();
-    let place = only_pwq(&guard);
-    let key = guard.key_of(place);
+    let index = only_pwq(&guard);
+    let key = guard.key_of(index);
     assert!(!guard.watched);
     let caller_slot = guard
         .open_caller_slot(key)
@@ -344,9 +344,9 @@ fn there_is_no_caller_slot_on_the_way_out_of_a_pool() {
     let [item] = stubs::raw_items();
     let (_engine, wq, pool) = queue(1, 8);
     let mut guard = pool.lock();
-    let place = only_pwq(&guard);
-    let key = guard.key_of(place);
-    guard.accept_item(claim(&item, pool.id, place));
+    let index = only_pwq(&guard);
+    let key = guard.key_of(index);
+    guard.accept_item(claim(&item, pool.id, index));
     assert!(!guard.retire_pwq(key), "it has an item");
     assert!(guard.open_caller_slot(key).is_none());
     drop(guard);
@@ -361,20 +361,20 @@ fn who_waits_in_line_takes_no_credit_past_it() {
     let (_engine, wq, pool) = queue(1, 1);
     {
         let mut guard = pool.lock();
-        let place = only_pwq(&guard);
-        let limit = guard.pwqs[place].limit.clone();
+        let index = only_pwq(&guard);
+        let limit = guard.pwqs[index].limit.clone();
         let accept = |guard: &mut PoolGuard<'_>, item: &RawWork| {
-            guard.accept_item(claim(item, pool.id, place));
-            item.place().seat
+            guard.accept_item(claim(item, pool.id, index));
+            item.location().list
         };
-        assert_eq!(accept(&mut guard, active), Seat::Worklist);
-        assert_eq!(accept(&mut guard, cancelled), Seat::Inactive);
+        assert_eq!(accept(&mut guard, active), ListKind::Worklist);
+        assert_eq!(accept(&mut guard, cancelled), ListKind::Inactive);
         // It stays in line, though what it waited with is gone.
         let taken = guard.take_out(pool.id, cancelled);
         taken.expect("it waits").0.release();
         // As when the limit is raised: the credit is for the first in line, in whatever pool.
         limit.give(1);
-        assert_eq!(accept(&mut guard, late), Seat::Inactive);
+        assert_eq!(accept(&mut guard, late), ListKind::Inactive);
         limit.give(-1);
     }
     wq.flush().expect("not from an item");
@@ -391,13 +391,13 @@ fn a_limit_that_is_overdrawn_gives_nothing_on() {
     let (_engine, wq, pool) = queue(1, 2);
     {
         let mut guard = pool.lock();
-        let place = only_pwq(&guard);
-        let limit = guard.pwqs[place].limit.clone();
+        let index = only_pwq(&guard);
+        let limit = guard.pwqs[index].limit.clone();
         for item in &items {
-            guard.accept_item(claim(item, pool.id, place));
+            guard.accept_item(claim(item, pool.id, index));
         }
-        let seats = |items: &[RawWork; 4]| items.each_ref().map(|item| item.place().seat);
-        let (worklist, inactive) = (Seat::Worklist, Seat::Inactive);
+        let seats = |items: &[RawWork; 4]| items.each_ref().map(|item| item.location().list);
+        let (worklist, inactive) = (ListKind::Worklist, ListKind::Inactive);
         assert_eq!(seats(&items), [worklist, worklist, inactive, inactive]);
         limit.give(-1);
         // The first active one goes: its credit is what was overdrawn.
@@ -432,7 +432,7 @@ fn a_worker_that_pauses_below_a_quota_performs_its_deferred_wake_ups_first() {
     for work in [&first, &second] {
         stubs::queue(&pool, pwq, work);
     }
-    let ended = |count| pool.lock().pwqs[pwq.place].stats.completed == count;
+    let ended = |count| pool.lock().pwqs[pwq.index].stats.completed == count;
     let worker = std::thread::spawn({
         let pool = pool.clone();
         move || {

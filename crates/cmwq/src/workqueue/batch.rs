@@ -12,8 +12,10 @@ use crate::error::Refused;
 use crate::item::closure::{self, Small};
 use crate::item::{Pending, RawWork, TOO_MANY, Unclaimed, Work};
 use crate::pool::spawn_history;
+use crate::sys::epoch::EpochPin;
 use crate::sys::probe;
 use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::parts::pwq::Pwq;
 use crate::workqueue::task::join::{JoinHandle, Task};
 use std::fmt;
 use std::ptr::NonNull;
@@ -74,6 +76,23 @@ impl fmt::Display for BatchRefused {
 impl std::error::Error for BatchRefused {}
 
 impl WqCore {
+    /// Calls `publish` with the destination of all that the calling thread queues in a row. `false`, also from `publish`: nothing was published, and the
+    /// caller has to queue the items one by one.
+    fn with_batch_route(&self, publish: impl FnOnce(&Pwq, &EpochPin<'_>) -> bool) -> bool {
+        // Tracing needs the events of each item.
+        if probe::switch() != 0 {
+            return false;
+        }
+        spawn_history::let_go();
+        let issuer = self.issuer();
+        let pin = epochs().pin(issuer.cpu);
+        match self.route_in_batch(&pin, issuer) {
+            Ok(Some((pwq, _))) => publish(pwq, &pin),
+            // If they are refused, each reports why when it is queued by itself.
+            Ok(None) | Err(_) => false,
+        }
+    }
+
     /// Publishes up to [`CHAIN_MOST`] items with one exchange. Calls `claim` for the indices 0 to `count` - 1 in turn; `claim` keeps the
     /// items that it cannot claim. `false`: the caller has to queue them one by one; nothing was claimed.
     fn publish_chain_of(
@@ -82,51 +101,39 @@ impl WqCore {
         prefetch: impl Fn(usize),
         mut claim: impl FnMut(usize) -> Option<Pending>,
     ) -> bool {
-        // Tracing needs the events of each item: queue them one by one.
-        if count < 2 || probe::switch() != 0 {
-            return false;
-        }
-        spawn_history::let_go();
-        let issuer = self.issuer();
-        let pin = epochs().pin(issuer.cpu);
-        // Refused: each item reports why when it is queued by itself.
-        let Ok(Some((pwq, _))) = self.route_in_batch(&pin, issuer) else {
-            return false;
-        };
         let (ordered, front) = (self.ordered(), self.id());
-        pwq.publish_batch(|batch| {
-            (0..AHEAD.min(count)).for_each(&prefetch);
-            for index in 0..count {
-                if index + AHEAD < count {
-                    prefetch(index + AHEAD);
+        let add_all = |pwq: &Pwq, pin: &EpochPin<'_>| {
+            pwq.publish_batch(|batch| {
+                (0..AHEAD.min(count)).for_each(&prefetch);
+                for index in 0..count {
+                    if index + AHEAD < count {
+                        prefetch(index + AHEAD);
+                    }
+                    if let Some(item) = claim(index) {
+                        pwq.add_to_batch(batch, item, front, |pool| {
+                            (!ordered).then(|| pool_of_process(pool, pin)).flatten()
+                        });
+                    }
                 }
-                if let Some(item) = claim(index) {
-                    pwq.add_to_batch(batch, item, front, |pool| {
-                        (!ordered).then(|| pool_of_process(pool, &pin)).flatten()
-                    });
-                }
-            }
-        });
-        true
+            });
+            true
+        };
+        count > 1 && self.with_batch_route(add_all)
     }
 
     /// Publishes small closures in chunks; `funcs` is empty then. `false`: the caller has to queue them as items.
     fn publish_closures<F: FnOnce() + Send + 'static>(&self, funcs: &mut Vec<F>) -> bool {
-        if !Small::fits::<F>() || funcs.len() < 2 || probe::switch() != 0 {
+        if !Small::fits::<F>() || funcs.len() < 2 {
             return false;
         }
-        spawn_history::let_go();
-        let issuer = self.issuer();
-        let pin = epochs().pin(issuer.cpu);
-        let Ok(Some((pwq, _))) = self.route_in_batch(&pin, issuer) else {
-            return false;
-        };
-        pwq.publish_closures(|add| {
-            for func in funcs.drain(..) {
-                if let Ok(small) = Small::of(func) {
-                    add(small);
+        self.with_batch_route(|pwq, _| {
+            pwq.publish_closures(|add| {
+                for func in funcs.drain(..) {
+                    if let Ok(small) = Small::of(func) {
+                        add(small);
+                    }
                 }
-            }
+            })
         })
     }
 }

@@ -150,7 +150,7 @@ impl Workqueue {
     {
         // SAFETY: the copy is used only if the handle is dropped in time, and then the task forgets its own.
         let copy = unsafe { Small::copy_of(&func) };
-        self.spawn_by(func, |item| match copy {
+        queue_task(Task::new(func), |item| match copy {
             Some(closure) => self.core.spawn_to_be_dropped(&closure, item),
             None => self.core.spawn(item),
         })
@@ -190,22 +190,10 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.spawn_by(func, |item| match cpu {
+        queue_task(Task::new(func), |item| match cpu {
             None => self.core.spawn(item),
             named => self.core.queue(named, item),
         })
-    }
-
-    fn spawn_by<F, T>(
-        &self,
-        func: F,
-        queue: impl FnOnce(Pending) -> Result<(), Refused>,
-    ) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        queue_task(Task::new(func), queue)
     }
 
     /// As [`spawn`](Self::spawn), for a closure that may borrow.

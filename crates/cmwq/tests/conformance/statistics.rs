@@ -88,7 +88,7 @@ fn case_29_items_that_a_neighbour_ran_are_counted_where_they_belong() {
         handle.join().unwrap();
     }
     assert_eq!(counts(&engine, &wq), (2, 2));
-    assert_eq!(engine.stats().helps, 1);
+    assert_eq!(engine.stats().stolen, 1);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn case_29_counts_of_a_strict_queue_are_its_pods_own() {
         handle.join().unwrap();
     }
     assert_eq!(counts(&engine, &wq), (400, 400));
-    assert_eq!(engine.stats().helps, 0);
+    assert_eq!(engine.stats().stolen, 0);
 }
 
 #[test]

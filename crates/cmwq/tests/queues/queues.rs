@@ -206,7 +206,7 @@ fn a_flooded_pod_is_helped_by_its_idle_neighbour() {
     for handle in handles {
         handle.join().unwrap();
     }
-    assert!(engine.stats().helps >= 1);
+    assert!(engine.stats().stolen >= 1);
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn state(seconds: u64) -> State {
         cm_wakeups: 0,
         mayday: 0,
         rescued: 0,
-        helps: 0,
+        stolen: 0,
         waiter_runs: 0,
         wakeups: 0,
         lock_waits: 0,
@@ -79,7 +79,7 @@ fn state(seconds: u64) -> State {
         started: 0,
         completed: 0,
         wakeups: 0,
-        helps: 0,
+        stolen: 0,
         lock_waits: 0,
     };
     State {

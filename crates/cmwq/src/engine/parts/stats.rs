@@ -18,7 +18,7 @@ pub struct EngineStats {
     /// Idle workers picked and woken, for any reason: to run an item, to steal one, or to exit.
     pub wakeups: u64,
     /// Items that workers of other pools stole and ran.
-    pub helps: u64,
+    pub stolen: u64,
     /// Items started.
     pub started: u64,
     /// Items completed.
@@ -51,7 +51,7 @@ impl EngineStats {
         self.workers_created += pool.workers_created;
         self.create_failures += pool.create_failures;
         self.wakeups += pool.wakeups;
-        self.helps += pool.helps;
+        self.stolen += pool.stolen;
         self.started += queues.started;
         self.completed += queues.completed;
         self.panics += pool.panics;

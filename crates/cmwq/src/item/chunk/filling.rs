@@ -22,20 +22,13 @@ pub(in crate::item) struct Filling {
 impl Chunks {
     /// A chunk with `load` in it, which is handed on.
     pub(in crate::item) fn begin_filling<L: Load>(&self, load: &L) -> Filling {
-        debug_assert!(self.serial.contents == L::CONTENTS && L::COUNTED == 1);
-        let filling = Filling {
+        debug_assert!(L::COUNTED == 1);
+        Filling {
             of: self.serial,
-            chunk: self.take_spare(),
+            chunk: self.begin(load),
             number: load.number(),
             filled: 1,
-        };
-        // SAFETY: no other thread has it.
-        unsafe {
-            filling.chunk.about.number.set(load.number());
-            filling.chunk.about.in_blocks.set(load.is_in_block());
-            load.put(&filling.chunk, 0);
         }
-        filling
     }
 }
 

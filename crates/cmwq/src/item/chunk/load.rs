@@ -1,6 +1,6 @@
 //! What can be added to a chunk: items, small closures, and closures with a handle, which are both as long as the handle exists.
 
-use super::entries::{Chunk, Contents, HANDLE, TOGETHER};
+use super::entries::{Chunk, Chunks, Contents, HANDLE, TOGETHER};
 use crate::item::closure::Small;
 use crate::item::raw::{Pending, address_of};
 
@@ -23,6 +23,21 @@ pub(crate) trait Load {
     /// # Safety
     /// The caller owns the entry.
     unsafe fn put(&self, chunk: &Chunk, place: usize);
+}
+
+impl Chunks {
+    /// A chunk with `load`, which is handed on, as its first entry, and with no counts yet.
+    pub(in crate::item) fn begin<L: Load>(&self, load: &L) -> Box<Chunk> {
+        debug_assert!(self.serial.contents == L::CONTENTS);
+        let chunk = self.take_spare();
+        // SAFETY: no other thread has it.
+        unsafe {
+            chunk.about.number.set(load.number());
+            chunk.about.in_blocks.set(load.is_in_block());
+            load.put(&chunk, 0);
+        }
+        chunk
+    }
 }
 
 impl Load for Pending {

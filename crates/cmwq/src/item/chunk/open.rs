@@ -247,13 +247,7 @@ impl Chunks {
     /// A chunk with `load` in it, which is handed on, to be published instead, and open to the calling thread.
     pub(in crate::item) fn make<L: Load>(&self, load: L, open: &Open) -> NonNull<RawWork> {
         open.leave();
-        let chunk = self.take_spare();
-        // SAFETY: no other thread has it.
-        unsafe {
-            chunk.about.number.set(load.number());
-            chunk.about.in_blocks.set(load.is_in_block());
-            load.put(&chunk, 0);
-        }
+        let chunk = self.begin(&load);
         // Relaxed: the chunk is published as a whole. One hold is the maker's, the other the future taker's.
         chunk.holds.store(2, Ordering::Relaxed);
         chunk.filled.store(L::COUNTED, Ordering::Relaxed);

@@ -28,7 +28,7 @@ pub(crate) struct PoolAttrs {
     /// The pod, in the CPU numbers of the topology.
     pub(crate) cpus: CpuSet,
     /// Where the pod lies, to find the nearest victim.
-    pub(crate) place: Place,
+    pub(crate) position: Position,
     /// How many items a worker takes at once at most.
     pub(crate) batch: usize,
     /// How long a worker may be idle before it may be culled, in ns.
@@ -51,15 +51,15 @@ pub(crate) struct Binding {
 
 /// Where a pod lies on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) llc: usize,
     pub(crate) node: Option<u32>,
     pub(crate) first_cpu: usize,
 }
 
-impl Place {
+impl Position {
     /// Larger is farther: another LLC, another node, then by CPU number, so that not all thieves choose alike.
-    pub(in crate::pool) fn distance(self, other: Place) -> (u8, usize) {
+    pub(in crate::pool) fn distance(self, other: Position) -> (u8, usize) {
         let level = match (self.llc == other.llc, self.node == other.node) {
             (true, true) => 0,
             (_, true) => 1,

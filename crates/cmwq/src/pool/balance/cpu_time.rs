@@ -39,11 +39,11 @@ impl Pool {
             let Some(slot) = inner.workers.get_mut(id) else {
                 continue;
             };
-            let used = cpu_ns.saturating_sub(slot.charged_cpu_ns);
+            let used = cpu_ns.saturating_sub(slot.accounted_cpu_ns);
             if begins {
-                slot.charged_cpu_ns = cpu_ns;
+                slot.accounted_cpu_ns = cpu_ns;
             } else if matches!(slot.state, WorkerState::Busy(_)) {
-                slot.charged_cpu_ns = cpu_ns;
+                slot.accounted_cpu_ns = cpu_ns;
                 // While the worker is busy, `pwq` is that of its own item.
                 inner.pwqs[slot.pwq].stats.cpu_ns += used;
             }

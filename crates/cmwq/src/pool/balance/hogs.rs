@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::Work;
     use crate::pool::attrs::params::Params;
-    use crate::pool::balance::monitor::Watch;
+    use crate::pool::balance::monitor::Monitor;
     use crate::pool::queue::pwq::Traits;
     use crate::pool::silent::Made;
     use crate::pool::state::worker::Busy;
@@ -103,7 +103,7 @@ mod tests {
         let mut guard = pool.lock();
         guard.drain();
         for &id in &ids {
-            guard.begin(id, pwq.place, false);
+            guard.begin(id, pwq.index, false);
             guard.step_out(id, Busy::CpuIntensive);
         }
         drop(guard);
@@ -161,10 +161,10 @@ mod tests {
         pool.lock().end(one);
         assert_eq!(targets(&pool, 1), [2 + 4]);
         stubs::run_all(&pool);
-        let mut watch = Watch::default();
-        watch.add(Arc::downgrade(&pool));
-        watch.tick(1_000_000_000);
-        watch.tick(1_002_000_000);
+        let mut monitor = Monitor::default();
+        monitor.add(Arc::downgrade(&pool));
+        monitor.tick(1_000_000_000);
+        monitor.tick(1_002_000_000);
         assert_eq!(pool.lock().target(), 2 + 1);
     }
 
@@ -211,10 +211,10 @@ mod tests {
         // The same at a tick at which no item waits.
         assert_eq!(extra(98, 0), 16);
         stubs::run_all(&pool);
-        let mut watch = Watch::default();
-        watch.add(Arc::downgrade(&pool));
-        watch.tick(1_000_000_000);
-        watch.tick(1_002_000_000);
+        let mut monitor = Monitor::default();
+        monitor.add(Arc::downgrade(&pool));
+        monitor.tick(1_000_000_000);
+        monitor.tick(1_002_000_000);
         assert!(!pool.lock().hogs.steps_beyond_limit(98_000_000));
         assert!(pool.lock().hogs.steps_beyond_limit(2_000_000));
     }
@@ -223,11 +223,11 @@ mod tests {
     fn a_hogged_pool_counts_as_saturated_before_its_extra_slots_are_used() {
         let (pool, _) = hogged(&Arc::default(), 20);
         assert_eq!(pool.lock().running(), 0);
-        let mut watch = Watch::default();
-        watch.add(Arc::downgrade(&pool));
+        let mut monitor = Monitor::default();
+        monitor.add(Arc::downgrade(&pool));
         let mut now = 1_000_000_000;
         for _ in 0..4 {
-            now = watch.tick(now).expect("it goes on");
+            now = monitor.tick(now).expect("it goes on");
         }
         assert!(pool.lock().target() > 6);
     }

@@ -12,7 +12,7 @@ impl PoolGuard<'_> {
     /// A caller slot for the calling thread, if a credit is at hand. `None`: the queue is at its limit, or on its way out of this pool.
     pub(crate) fn open_caller_slot(&mut self, key: PwqKey) -> Option<Arc<CallerSlot>> {
         let pwq = self.pwq_mut(key)?;
-        if !pwq.traits.waiters_run || !pwq.place_for_caller_slot() {
+        if !pwq.traits.waiters_run || !pwq.take_credit_for_caller_slot() {
             return None;
         }
         let caller_slot = CallerSlot::new();
@@ -38,24 +38,24 @@ impl PoolGuard<'_> {
         Err(description)
     }
 
-    /// Closes the caller slot of pool workqueue `place` that holds `item`, if there is one: the item is on the worklist then.
-    pub(in crate::pool) fn fetch_from_caller_slot(&mut self, place: u32, item: &RawWork) {
-        if self.pwqs.get_mut(place).is_some() {
-            self.close_caller_slots(place, |caller_slot| caller_slot.item_slot.holds(item));
+    /// Closes the caller slot of pool workqueue `index` that holds `item`, if there is one: the item is on the worklist then.
+    pub(in crate::pool) fn fetch_from_caller_slot(&mut self, index: u32, item: &RawWork) {
+        if self.pwqs.get_mut(index).is_some() {
+            self.close_caller_slots(index, |caller_slot| caller_slot.item_slot.holds(item));
         }
     }
 
     /// At every tick of the monitor: closes the caller slots that hold an item, or where nothing has moved. Tells whether some are left.
     pub(in crate::pool) fn tend_caller_slots(&mut self) -> bool {
         let with_caller_slots =
-            |(place, pwq): (u32, &PwqState)| (!pwq.caller_slots.is_empty()).then_some(place);
-        let places: Vec<u32> = self.pwqs.iter().filter_map(with_caller_slots).collect();
-        for &place in &places {
-            self.close_caller_slots(place, CallerSlot::rests);
+            |(index, pwq): (u32, &PwqState)| (!pwq.caller_slots.is_empty()).then_some(index);
+        let indices: Vec<u32> = self.pwqs.iter().filter_map(with_caller_slots).collect();
+        for &index in &indices {
+            self.close_caller_slots(index, CallerSlot::rests);
         }
-        places
+        indices
             .iter()
-            .any(|&place| !self.pwqs[place].caller_slots.is_empty())
+            .any(|&index| !self.pwqs[index].caller_slots.is_empty())
     }
 }
 
@@ -65,19 +65,19 @@ impl Pool {
         let mut guard = self.lock();
         let colour = caller_slot.colour.load(Ordering::Relaxed);
         // The run is in flight, so the pool workqueue is still there.
-        let pwq = &mut guard.pwqs[key.place];
+        let pwq = &mut guard.pwqs[key.index];
         pwq.closed_caller_slots
             .retain(|other| !std::ptr::eq(&**other, caller_slot));
         pwq.stats.add_waiter_runs(caller_slot.count());
-        let ended = guard.leave_flight(key.place, colour, 1, 1);
-        guard.after(key.place, colour, ended);
+        let ended = guard.leave_flight(key.index, colour, 1, 1);
+        guard.after(key.index, colour, ended);
     }
 
     /// Publishes the item in the calling thread's caller slot, and closes the slot.
     pub(crate) fn close_caller_slot(self: &Arc<Self>, key: PwqKey, caller_slot: &Arc<CallerSlot>) {
         let mut guard = self.lock();
         if guard.pwq_mut(key).is_some() {
-            guard.close_caller_slots(key.place, |other| std::ptr::eq(other, &**caller_slot));
+            guard.close_caller_slots(key.index, |other| std::ptr::eq(other, &**caller_slot));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Finding an item in its pool: taking out a pending one, and waiting for its end.
 
 use super::guard::PoolGuard;
-use crate::item::{Completion, Pending, RawWork, Seat};
+use crate::item::{Completion, ListKind, Pending, RawWork};
 use crate::pool::state::pool::FrontEnd;
 use std::sync::Arc;
 
@@ -15,34 +15,34 @@ impl PoolGuard<'_> {
     ) -> Option<(Pending, Option<Arc<dyn FrontEnd>>)> {
         // Published items are on no list yet.
         self.drain();
-        let place = item.place();
+        let location = item.location();
         let pending = self.unlink(pool, item)?;
-        let pwq = &self.pwqs[place.pwq()];
+        let pwq = &self.pwqs[location.pwq()];
         let ordered = pwq.traits.ordered.then(|| pwq.owner.front.clone());
-        let active = u32::from(place.seat != Seat::Inactive);
-        let ended = self.leave_flight(place.pwq(), pending.colour(), 1, active);
+        let active = u32::from(location.list != ListKind::Inactive);
+        let ended = self.leave_flight(location.pwq(), pending.colour(), 1, active);
         let waiters = self.awaited.remove(&item.address()).unwrap_or_default();
-        self.after(place.pwq(), pending.colour(), ended);
+        self.after(location.pwq(), pending.colour(), ended);
         self.all_done(waiters);
         Some((pending, ordered))
     }
 
     /// Takes a pending item off its list in this pool, number `pool`.
     pub(in crate::pool) fn unlink(&mut self, pool: u32, item: &RawWork) -> Option<Pending> {
-        let place = item.place();
-        if place.pool() != pool {
+        let location = item.location();
+        if location.pool() != pool {
             return None;
         }
-        let list = match place.seat {
-            Seat::None => return None,
-            Seat::Worklist => &mut self.worklist,
-            Seat::Inactive => self.pwqs[place.pwq()].inactive.items(),
-            Seat::Scheduled => {
+        let list = match location.list {
+            ListKind::None => return None,
+            ListKind::Worklist => &mut self.worklist,
+            ListKind::Inactive => self.pwqs[location.pwq()].inactive.items(),
+            ListKind::Scheduled => {
                 let run = self.busy.find(item.address(), item.func())?;
                 &mut self.busy.get_mut(run).scheduled
             }
         };
-        // SAFETY: this pool's lock is held; the item says that it is on this pool's list of this seat, and there is one worklist, one
+        // SAFETY: this pool's lock is held; the item says that it is on this pool's list of this kind, and there is one worklist, one
         // inactive list for its pool workqueue, and one private list for its run.
         #[allow(unsafe_code)]
         let pending = unsafe { list.remove(item) };
@@ -52,8 +52,8 @@ impl PoolGuard<'_> {
     /// A completion for the pending instance of `item`: it has run or was cancelled. `None`: no instance is on a list.
     pub(crate) fn await_pending(&mut self, pool: u32, item: &RawWork) -> Option<Arc<Completion>> {
         self.drain();
-        let place = item.place();
-        if place.pool() != pool || place.seat == Seat::None {
+        let location = item.location();
+        if location.pool() != pool || location.list == ListKind::None {
             return None;
         }
         let done = Arc::new(Completion::new());
@@ -75,9 +75,9 @@ impl PoolGuard<'_> {
     /// The queue that `item` waits on, or runs for, in this pool.
     pub(crate) fn front_of(&mut self, pool: u32, item: &RawWork) -> Option<Arc<dyn FrontEnd>> {
         self.drain();
-        let place = item.place();
-        let pwq = if place.pool() == pool && place.seat != Seat::None {
-            place.pwq()
+        let location = item.location();
+        let pwq = if location.pool() == pool && location.list != ListKind::None {
+            location.pwq()
         } else {
             let run = self.busy.find(item.address(), item.func())?;
             self.busy.get(run).pwq

@@ -95,15 +95,15 @@ impl<'p> PoolGuard<'p> {
 
     /// Notes what the end of an item set in motion.
     #[inline]
-    pub(in crate::pool) fn after(&mut self, place: u32, colour: u32, ended: Ended) {
+    pub(in crate::pool) fn after(&mut self, index: u32, colour: u32, ended: Ended) {
         if !(ended.colour_done || ended.credits_freed || ended.gone) {
             return;
         }
-        let front = self.pwqs[place].owner.front.clone();
-        let node = self.pwqs[place].node;
-        let key = self.key_of(place);
+        let front = self.pwqs[index].owner.front.clone();
+        let node = self.pwqs[index].node;
+        let key = self.key_of(index);
         if ended.gone {
-            self.remove_pwq(place);
+            self.remove_pwq(index);
         }
         if ended.colour_done {
             self.note(Event::ColourDone(front.clone(), colour));

@@ -1,14 +1,14 @@
 //! A pool is made, locked and shut down.
 
 use super::guard::PoolGuard;
-use crate::item::{List, OldestBatch, Seat, Taken};
+use crate::item::{List, ListKind, OldestBatch, Taken};
 use crate::pool::attrs::kind::{Binding, PoolAttrs};
 use crate::pool::queue::stats::{PoolCounts, QueueStats};
 use crate::pool::state::counts::Counts;
-use crate::pool::state::group::{Group, Thief};
+use crate::pool::state::group::Group;
 use crate::pool::state::hogs::Hogs;
 use crate::pool::state::pace::Pace;
-use crate::pool::state::pool::{Charging, Helper, Holding, Inner, NICE_UNKNOWN, Pool};
+use crate::pool::state::pool::{CpuAccounting, Holding, Inner, NICE_UNKNOWN, Pool, PoolService};
 use crate::pool::state::standstill::Standstill;
 use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::Slab;
@@ -28,7 +28,7 @@ impl Pool {
         id: u32,
         attrs: PoolAttrs,
         binding: Binding,
-        helper: Arc<dyn Helper>,
+        service: Arc<dyn PoolService>,
         group: Arc<Group<Pool>>,
     ) -> Arc<Pool> {
         // On one CPU the issuer needs that CPU to publish.
@@ -57,7 +57,7 @@ impl Pool {
                 hogs: Hogs::default(),
                 counts: Counts::new(cpus.min(slots)),
                 staged: Taken::default(),
-                worklist: List::new(Seat::Worklist),
+                worklist: List::new(ListKind::Worklist),
                 awaited: HashMap::default(),
                 pwqs: Slab::new(),
                 next_serial: 0,
@@ -70,11 +70,10 @@ impl Pool {
                 pace: Pace::default(),
                 crowding: Crowding::new(),
                 guests: 0,
-                most_guests: 0,
-                thief: Thief::None,
+                thieves_called: false,
                 watched: false,
                 cull_armed: false,
-                cpu_accounting: Charging::default(),
+                cpu_accounting: CpuAccounting::default(),
                 dying: false,
                 standstill: Standstill::default(),
                 stats: PoolCounts::default(),
@@ -85,9 +84,9 @@ impl Pool {
             spin_budget: CachePadded::new(SpinBudget::up_to(polls)),
             returns: CachePadded::new(BriefSpin::new()),
             pending_wakeups: CachePadded::default(),
-            helper,
+            service,
             group,
-            help_wanted: Arc::default(),
+            wants_thieves: Arc::default(),
         });
         // Settles: an empty pool makes the first issuer ask for a worker.
         drop(pool.lock());

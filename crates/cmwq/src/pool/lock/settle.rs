@@ -1,7 +1,7 @@
 //! Settling: what the holder of a pool's lock does before it unlocks, and what it follows up afterwards. See `PROTOCOL.md`.
 
 use super::guard::{Asks, Event, PoolGuard, Rest};
-use crate::pool::state::group::{LONG_ENOUGH_NS, Thief, WORTH_STEALING_NS};
+use crate::pool::state::group::{LONG_ENOUGH_NS, WORTH_STEALING_NS};
 use crate::pool::state::pool::Pool;
 use std::sync::Arc;
 
@@ -80,11 +80,11 @@ impl PoolGuard<'_> {
     fn call_thieves(&mut self) {
         // If nothing else waits, something was published just now.
         let waiting = self.waiting().max(1);
-        if self.thief == Thief::None && !self.calls_no_thief && self.is_worth_stealing(waiting) {
+        if !self.thieves_called && !self.calls_no_thief && self.is_worth_stealing(waiting) {
             // As many as it takes until the wait is short.
             let at_once = self.pace.wait_ns(waiting, 1) / WORTH_STEALING_NS;
             self.asks.thieves = (at_once as u32).saturating_sub(self.running()).max(1);
-            self.thief = Thief::Called;
+            self.thieves_called = true;
         }
     }
 
@@ -124,19 +124,19 @@ impl Drop for PoolGuard<'_> {
 impl Asks {
     fn ask(self, pool: &Arc<Pool>) {
         if self.create_worker {
-            pool.helper.create_worker(pool);
+            pool.service.create_worker(pool);
         }
         if self.watch {
-            pool.helper.watch(pool);
+            pool.service.watch(pool);
         }
         if self.cull_later {
-            pool.helper.cull_later(pool);
+            pool.service.cull_later(pool);
         }
         if self.thieves > 0 {
-            pool.helper.call_thieves(pool, self.thieves);
+            pool.service.call_thieves(pool, self.thieves);
         }
         if self.slots {
-            pool.helper.slots_wanted();
+            pool.service.slots_wanted();
         }
         if self.hand_out_slots {
             pool.attrs.params.slots.hand_out(0);

@@ -179,7 +179,7 @@ impl PoolGuard<'_> {
                 self.holding.in_line = true;
                 // A neighbour's worker that searches need not be woken.
                 if pool.steals() {
-                    pool.set_help_wanted(true);
+                    pool.set_wants_thieves(true);
                 }
                 if !tended {
                     self.asks.slots = true;
@@ -190,7 +190,7 @@ impl PoolGuard<'_> {
     }
 
     /// For a worker that is about to steal from another pool: a slot if one is free.
-    pub(in crate::pool) fn borrow_slot_to_help(&mut self) -> bool {
+    pub(in crate::pool) fn borrow_slot_to_steal(&mut self) -> bool {
         let free = self.is_limited()
             && self.slots < self.cpus
             && self.holding.owed == 0

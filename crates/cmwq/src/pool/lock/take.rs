@@ -56,25 +56,25 @@ impl PoolGuard<'_> {
     /// Accepts what is left of the oldest chunk, if it is closures that have to wait.
     fn accept_closures_that_wait(&mut self) -> bool {
         let inner: &mut Inner = self;
-        let Some(place) = inner.staged.pwq_of_closures() else {
+        let Some(index) = inner.staged.pwq_of_closures() else {
             return false;
         };
-        if !inner.pwqs[place].makes_wait() {
+        if !inner.pwqs[index].makes_wait() {
             return false;
         }
         let Some(part) = inner.staged.take_chunk() else {
             return false;
         };
-        if inner.pwqs[place].accept_part(part) {
-            self.must_wait(place);
+        if inner.pwqs[index].accept_part(part) {
+            self.must_wait(index);
         }
         true
     }
 
     /// A pool workqueue begins to wait for a credit.
-    fn must_wait(&mut self, place: u32) {
-        let front = self.pwqs[place].owner.front.clone();
-        let key = self.key_of(place);
+    fn must_wait(&mut self, index: u32) {
+        let front = self.pwqs[index].owner.front.clone();
+        let key = self.key_of(index);
         self.note(Event::MustWait(front, key));
     }
 
@@ -91,12 +91,12 @@ impl PoolGuard<'_> {
         if !self.batches.is_empty() {
             self.close_batch_of(&item);
         }
-        let place = item.pwq();
+        let index = item.pwq();
         match self.accept(item) {
             Accepted::Active(item) => Some(item),
             Accepted::Inactive => None,
             Accepted::BeginsToWait => {
-                self.must_wait(place);
+                self.must_wait(index);
                 None
             }
         }

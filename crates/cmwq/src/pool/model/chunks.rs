@@ -4,7 +4,7 @@
 use super::*;
 use crate::item::Callable;
 use crate::item::closure::Small;
-use crate::pool::queue::together::Together;
+use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::submit::producer::{
     Issuer, claim_and_publish_again, drop_handle, note_route, publish_closure_again,
     publish_with_handle_again, wait_begins,
@@ -15,11 +15,11 @@ use crate::sys::epoch::epoch;
 use std::sync::atomic::AtomicUsize;
 
 /// A pool whose workers take all that they find, with a pool workqueue and its chunks.
-pub(super) fn pool_with_chunks(cpus: usize) -> (Arc<Pool>, PwqKey, Arc<Together>) {
+pub(super) fn pool_with_chunks(cpus: usize) -> (Arc<Pool>, PwqKey, Arc<PwqChunks>) {
     let pool = batching_pool(1, cpus);
     let pwq = add_pwq(&pool, None);
-    let together = Arc::new(Together::new(pool.id, pwq.place, &pool.oldest_batch));
-    (pool, pwq, together)
+    let chunks = Arc::new(PwqChunks::new(pool.id, pwq.index, &pool.oldest_batch));
+    (pool, pwq, chunks)
 }
 
 /// The threads of these models queue from nowhere else.
@@ -30,7 +30,7 @@ const ISSUER: Issuer = Issuer {
 };
 
 /// As a queue does it; epoch pins and pool workqueues have models of their own.
-fn publish(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, item: &Arc<Item>) -> bool {
+fn publish(pool: &Arc<Pool>, pwq: PwqKey, chunks: &PwqChunks, item: &Arc<Item>) -> bool {
     let claimed = match claim_and_publish_again(ISSUER, || item.claim()) {
         Some(Ok(Ok(()))) => return true,
         Some(Ok(Err(pending))) => Ok(pending),
@@ -40,27 +40,27 @@ fn publish(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, item: &Arc<Item>)
     let Ok(mut pending) = claimed else {
         return false;
     };
-    pending.set_destination(pool.id, pwq.place);
-    pool.publish_together(pending, together);
-    note_route(together, ISSUER, epoch());
+    pending.set_destination(pool.id, pwq.index);
+    pool.publish_in_chunk(pending, chunks);
+    note_route(chunks, ISSUER, epoch());
     true
 }
 
 /// Publishes them one after the other.
-pub(super) fn publish_all(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, items: &[Arc<Item>]) {
+pub(super) fn publish_all(pool: &Arc<Pool>, pwq: PwqKey, chunks: &PwqChunks, items: &[Arc<Item>]) {
     for item in items {
-        assert!(publish(pool, pwq, together, item));
+        assert!(publish(pool, pwq, chunks, item));
     }
 }
 
 #[test]
 fn what_one_thread_publishes_together_runs_once_each() {
     explore(3, || {
-        let (pool, pwq, together) = pool_with_chunks(1);
+        let (pool, pwq, chunks) = pool_with_chunks(1);
         let done = Arc::new(Parker::new());
         let items = items::<4>(&done);
         let worker = start(&pool);
-        publish_all(&pool, pwq, &together, &items);
+        publish_all(&pool, pwq, &chunks, &items);
         wait_all(&items, &done);
         finish(&pool, [worker]);
         assert_eq!(items.map(|item| item.runs()), [1; 4]);
@@ -73,14 +73,14 @@ fn what_one_thread_publishes_together_runs_once_each() {
 #[test]
 fn what_two_threads_publish_together_runs_once_each() {
     explore(2, || {
-        let (pool, pwq, together) = pool_with_chunks(1);
+        let (pool, pwq, chunks) = pool_with_chunks(1);
         let done = Arc::new(Parker::new());
         let (mine, others) = (items::<3>(&done), items::<2>(&done));
         let other = thread::spawn({
-            let (pool, together, others) = (pool.clone(), together.clone(), others.clone());
-            move || publish_all(&pool, pwq, &together, &others)
+            let (pool, chunks, others) = (pool.clone(), chunks.clone(), others.clone());
+            move || publish_all(&pool, pwq, &chunks, &others)
         });
-        publish_all(&pool, pwq, &together, &mine);
+        publish_all(&pool, pwq, &chunks, &mine);
         let worker = start(&pool);
         wait_all(mine.iter().chain(&others), &done);
         other.join().unwrap();
@@ -102,12 +102,12 @@ pub(super) fn assert_accepted_in_order(pool: &Arc<Pool>, items: &[Arc<Item>]) {
 #[test]
 fn what_one_thread_publishes_is_accepted_in_that_order() {
     explore(2, || {
-        let (pool, pwq, together) = pool_with_chunks(1);
+        let (pool, pwq, chunks) = pool_with_chunks(1);
         let items = items::<6>(&Arc::new(Parker::new()));
         // Alone, in a chunk, and then alone again, though the chunk has free entries.
-        publish_all(&pool, pwq, &together, &items[..2]);
+        publish_all(&pool, pwq, &chunks, &items[..2]);
         wait_begins();
-        publish_all(&pool, pwq, &together, &items[2..]);
+        publish_all(&pool, pwq, &chunks, &items[2..]);
         assert_accepted_in_order(&pool, &items);
         let worker = start(&pool);
         finish(&pool, [worker]);
@@ -118,16 +118,16 @@ fn what_one_thread_publishes_is_accepted_in_that_order() {
 #[test]
 fn who_drains_sees_what_was_published_together_before() {
     explore(3, || {
-        let (pool, pwq, together) = pool_with_chunks(1);
+        let (pool, pwq, chunks) = pool_with_chunks(1);
         let done = Arc::new(Parker::new());
         let items = items::<3>(&done);
         let told = Arc::new(AtomicUsize::new(0));
         let publisher = thread::spawn({
-            let (pool, together, items, told) =
-                (pool.clone(), together.clone(), items.clone(), told.clone());
+            let (pool, chunks, items, told) =
+                (pool.clone(), chunks.clone(), items.clone(), told.clone());
             move || {
                 for item in &items {
-                    assert!(publish(&pool, pwq, &together, item));
+                    assert!(publish(&pool, pwq, &chunks, item));
                     // The models' own book-keeping; loom switches threads only when the item is published.
                     told.fetch_add(1, Ordering::Relaxed);
                 }
@@ -153,19 +153,19 @@ fn who_drains_sees_what_was_published_together_before() {
 #[test]
 fn a_chunk_is_not_used_again_while_its_maker_may_write_to_it() {
     explore(2, || {
-        let (pool, pwq, together) = pool_with_chunks(1);
+        let (pool, pwq, chunks) = pool_with_chunks(1);
         let done = Arc::new(Parker::new());
         let (mine, others) = (items::<4>(&done), items::<3>(&done));
         // Takes what is there, and makes a chunk.
         let other = thread::spawn({
-            let (pool, together, others) = (pool.clone(), together.clone(), others.clone());
+            let (pool, chunks, others) = (pool.clone(), chunks.clone(), others.clone());
             move || {
                 pool.lock().drain();
-                publish_all(&pool, pwq, &together, &others);
+                publish_all(&pool, pwq, &chunks, &others);
             }
         });
         // The chunk may be emptied before the last ones are added.
-        publish_all(&pool, pwq, &together, &mine);
+        publish_all(&pool, pwq, &chunks, &mine);
         other.join().unwrap();
         let worker = start(&pool);
         wait_all(mine.iter().chain(&others), &done);
@@ -178,18 +178,18 @@ fn a_chunk_is_not_used_again_while_its_maker_may_write_to_it() {
 #[test]
 fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_chunk() {
     explore(2, || {
-        let (pool, pwq, together) = pool_with_chunks(2);
+        let (pool, pwq, chunks) = pool_with_chunks(2);
         let (begun, go_on) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
         let done = Arc::new(Parker::new());
         let again = Item::waiting(&Touched::new(), &begun, &go_on);
         let [alone, behind, one, two, three, four, before] = items::<7>(&done);
-        publish_all(&pool, pwq, &together, &[alone.clone(), again.clone()]);
+        publish_all(&pool, pwq, &chunks, &[alone.clone(), again.clone()]);
         let first = start(&pool);
         // Enrolled now, since that closes batches.
         let (id, handle) = pool.enroll();
         begun.park();
         // This gets an entry of the chunk that is run.
-        assert!(publish(&pool, pwq, &together, &behind));
+        assert!(publish(&pool, pwq, &chunks, &behind));
         let second = thread::spawn({
             let pool = pool.clone();
             move || pool.work(id, &handle)
@@ -204,8 +204,8 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_chunk() {
             assert!(queue(&pool, pwq, item));
         }
         // In an open chunk, if no worker takes it at once.
-        assert!(publish(&pool, pwq, &together, &before));
-        assert!(publish(&pool, pwq, &together, &again));
+        assert!(publish(&pool, pwq, &chunks, &before));
+        assert!(publish(&pool, pwq, &chunks, &again));
         wait(&four, 1, &done);
         go_on.unpark();
         begun.park();
@@ -219,12 +219,12 @@ fn an_item_that_runs_in_an_open_batch_is_not_published_in_a_chunk() {
 #[test]
 fn an_item_that_comes_again_goes_behind_what_is_left_of_its_batch() {
     explore(2, || {
-        let (pool, pwq, together) = pool_with_chunks(2);
+        let (pool, pwq, chunks) = pool_with_chunks(2);
         let (begun, go_on) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
         let blocked = Item::waiting(&Touched::new(), &begun, &go_on);
         let [alone, again, left] = items::<3>(&Arc::new(Parker::new()));
         let items = [alone, again.clone(), blocked, left.clone()];
-        publish_all(&pool, pwq, &together, &items);
+        publish_all(&pool, pwq, &chunks, &items);
         let worker = start(&pool);
         begun.park();
         assert!(queue(&pool, pwq, &again));
@@ -246,7 +246,7 @@ fn an_item_that_comes_again_goes_behind_what_is_left_of_its_batch() {
 #[test]
 fn what_is_behind_a_blocked_item_of_a_chunk_runs_when_the_monitor_has_looked() {
     explore(2, || {
-        let (pool, pwq, together) = pool_with_chunks(2);
+        let (pool, pwq, chunks) = pool_with_chunks(2);
         let (begun, last_done) = (Arc::new(Parker::new()), Arc::new(Parker::new()));
         let done = Arc::new(Parker::new());
         let first = Item::new(&Touched::new(), Some(&done));
@@ -254,7 +254,7 @@ fn what_is_behind_a_blocked_item_of_a_chunk_runs_when_the_monitor_has_looked() {
         let last = Item::new(&Touched::new(), Some(&last_done));
         let items = [first, blocked, last];
         let workers = [start(&pool), start(&pool)];
-        publish_all(&pool, pwq, &together, &items);
+        publish_all(&pool, pwq, &chunks, &items);
         begun.park();
         // As the monitor does.
         drop(pool.lock());
@@ -281,23 +281,23 @@ fn closure(touched: &Arc<Touched>, called: &Arc<Called>) -> Small {
 }
 
 /// Publishes it in a chunk, or as an item.
-fn execute(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: Small) {
+fn execute(pool: &Arc<Pool>, pwq: PwqKey, chunks: &PwqChunks, closure: Small) {
     if publish_closure_again(ISSUER, &closure) {
         return;
     }
-    if pool.publish_closure(&closure, together) {
-        note_route(together, ISSUER, epoch());
+    if pool.publish_closure(&closure, chunks) {
+        note_route(chunks, ISSUER, epoch());
     } else {
         let mut item = closure.into_item();
-        item.set_destination(pool.id, pwq.place);
-        pool.publish_together(item, together);
+        item.set_destination(pool.id, pwq.index);
+        pool.publish_in_chunk(item, chunks);
     }
 }
 
 #[test]
 fn closures_are_called_once_whoever_takes_them() {
     explore(2, || {
-        let (pool, pwq, together) = pool_with_chunks(1);
+        let (pool, pwq, chunks) = pool_with_chunks(1);
         let called = Arc::new(Called {
             times: AtomicUsize::new(0),
             done: Parker::new(),
@@ -310,7 +310,7 @@ fn closures_are_called_once_whoever_takes_them() {
             move || pool.lock().drain()
         });
         for touched in &touched {
-            execute(&pool, pwq, &together, closure(touched, &called));
+            execute(&pool, pwq, &chunks, closure(touched, &called));
         }
         drainer.join().unwrap();
         while called.times.load(Ordering::Relaxed) < 4 {
@@ -325,18 +325,18 @@ fn closures_are_called_once_whoever_takes_them() {
 }
 
 /// As a queue does it for a thread that drops the handles of what it spawns.
-fn spawn(pool: &Arc<Pool>, pwq: PwqKey, together: &Together, closure: &Small, item: &Arc<Item>) {
+fn spawn(pool: &Arc<Pool>, pwq: PwqKey, chunks: &PwqChunks, closure: &Small, item: &Arc<Item>) {
     let pending = item.claim().unwrap_or_else(|_| unreachable!("it is new"));
     let again = publish_with_handle_again(ISSUER, closure, pending);
     let published = again.or_else(|mut pending| -> Result<(), Pending> {
-        pending.set_destination(pool.id, pwq.place);
-        pool.publish_with_handle(closure, pending, together)?;
-        note_route(together, ISSUER, epoch());
+        pending.set_destination(pool.id, pwq.index);
+        pool.publish_with_handle(closure, pending, chunks)?;
+        note_route(chunks, ISSUER, epoch());
         Ok(())
     });
     if let Err(mut pending) = published {
-        pending.set_destination(pool.id, pwq.place);
-        pool.publish_together(pending, together);
+        pending.set_destination(pool.id, pwq.index);
+        pool.publish_in_chunk(pending, chunks);
     }
 }
 
@@ -345,7 +345,7 @@ fn what_has_a_handle_runs_once_as_one_or_the_other() {
     // Across all executions, which loom does not see.
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
     explore(3, || {
-        let (pool, pwq, together) = pool_with_chunks(1);
+        let (pool, pwq, chunks) = pool_with_chunks(1);
         let called = Arc::new(Called {
             times: AtomicUsize::new(0),
             done: Parker::new(),
@@ -359,12 +359,12 @@ fn what_has_a_handle_runs_once_as_one_or_the_other() {
             let pool = pool.clone();
             move || pool.lock().drain()
         });
-        assert!(publish(&pool, pwq, &together, &before));
-        spawn(&pool, pwq, &together, &once, &dropped);
+        assert!(publish(&pool, pwq, &chunks, &before));
+        spawn(&pool, pwq, &chunks, &once, &dropped);
         let is_closure = drop_handle(dropped.raw().address());
         seen[usize::from(is_closure)].fetch_add(1, Ordering::Relaxed);
-        spawn(&pool, pwq, &together, &never, &kept);
-        assert!(publish(&pool, pwq, &together, &last));
+        spawn(&pool, pwq, &chunks, &never, &kept);
+        assert!(publish(&pool, pwq, &chunks, &last));
         drainer.join().unwrap();
         let worker = start(&pool);
         wait_all([&before, &kept, &last], &done);

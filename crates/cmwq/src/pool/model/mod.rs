@@ -19,7 +19,7 @@ use crate::item::{MOST_IN_BATCH, Pending, RawWork};
 use crate::pool::attrs::params::Params;
 use crate::pool::queue::pwq::{PwqKey, Traits};
 use crate::pool::silent::{self, Made};
-use crate::pool::state::pool::{Helper, Pool, Rescue};
+use crate::pool::state::pool::{Pool, PoolService, Rescue};
 use crate::sys::atomic::Ordering;
 use crate::sys::park::Parker;
 use loom::thread;
@@ -103,7 +103,7 @@ fn queue(pool: &Arc<Pool>, pwq: PwqKey, item: &Arc<Item>) -> bool {
     let Ok(mut pending) = item.claim() else {
         return false;
     };
-    pending.set_destination(pool.id, pwq.place);
+    pending.set_destination(pool.id, pwq.index);
     pool.publish(pending);
     true
 }

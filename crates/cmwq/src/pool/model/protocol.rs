@@ -64,7 +64,7 @@ struct CullsThenWorks {
     asked: Parker,
 }
 
-impl Helper for CullsThenWorks {
+impl PoolService for CullsThenWorks {
     fn create_worker(&self, _: &Arc<Pool>) {
         self.asked.unpark();
     }
@@ -81,7 +81,7 @@ fn a_worker_let_go_while_an_item_is_published_strands_nothing() {
             asked: Parker::new(),
         });
         let made = Made {
-            helper: service.clone(),
+            service: service.clone(),
             ..made(1)
         };
         let pool = made.pool(1);
@@ -166,7 +166,7 @@ mod raw {
         let Ok(mut item) = (unsafe { Pending::claim(item) }) else {
             return false;
         };
-        item.set_destination(pool.id, pwq.place);
+        item.set_destination(pool.id, pwq.index);
         pool.publish(item);
         true
     }

@@ -33,8 +33,8 @@ pub(crate) struct NodeLimit {
 const MAX_PORTION: i32 = 32;
 
 impl NodeLimit {
-    /// `holders`: how many pool workqueues share the limit, so that they cannot hoard more than a quarter of it.
-    pub(crate) fn new(limit: i32, holders: usize) -> Self {
+    /// Of one pool workqueue; [`set_portion`](Self::set_portion) for more.
+    pub(crate) fn new(limit: i32) -> Self {
         let node = NodeLimit {
             free: CachePadded::new(AtomicI32::new(limit)),
             waiting: CachePadded::new(AtomicUsize::new(0)),
@@ -42,7 +42,7 @@ impl NodeLimit {
             limit: AtomicI32::new(limit),
             shared: None,
         };
-        node.set_portion(limit, holders);
+        node.set_portion(limit, 1);
         node
     }
 
@@ -50,7 +50,7 @@ impl NodeLimit {
     pub(crate) fn behind(limit: i32, shared: Option<&Arc<SharedLimit>>) -> Arc<Self> {
         let node = Arc::new(NodeLimit {
             shared: shared.cloned(),
-            ..NodeLimit::new(limit, 1)
+            ..NodeLimit::new(limit)
         });
         if let Some(shared) = shared {
             shared.stand_behind(&node);
@@ -73,6 +73,7 @@ impl NodeLimit {
         self.limit.load(Ordering::Relaxed)
     }
 
+    /// `holders`: how many pool workqueues share the limit, so that they cannot hoard more than a quarter of it.
     pub(crate) fn set_portion(&self, limit: i32, holders: usize) {
         let share = limit / (4 * holders.max(1) as i32);
         self.portion
@@ -289,9 +290,15 @@ impl SharedLimit {
 mod tests {
     use super::NodeLimit;
 
+    fn shared_by_four(limit: i32) -> NodeLimit {
+        let node = NodeLimit::new(limit);
+        node.set_portion(limit, 4);
+        node
+    }
+
     #[test]
     fn a_small_limit_is_handed_out_one_by_one() {
-        let node = NodeLimit::new(3, 4);
+        let node = shared_by_four(3);
         assert_eq!(
             [
                 node.take_portion(),
@@ -307,7 +314,7 @@ mod tests {
 
     #[test]
     fn portions_leave_three_quarters_to_the_others() {
-        let node = NodeLimit::new(64, 4);
+        let node = shared_by_four(64);
         assert_eq!(node.take_portion(), 4);
         node.one_more_waits();
         assert_eq!(node.take_portion(), 1, "while somebody waits nobody hoards");
@@ -315,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_lowered_limit_is_overdrawn_until_credits_come_back() {
-        let node = NodeLimit::new(2, 1);
+        let node = NodeLimit::new(2);
         assert_eq!(node.take_own(2), 2);
         node.change(2, 1);
         assert_eq!(node.admits(), 1);

@@ -4,7 +4,7 @@
 //! than its turn, all in one holding of the pool's lock.
 #![forbid(unsafe_code)]
 
-use crate::item::{List, Part, Pending, Seat, WorkFn};
+use crate::item::{List, ListKind, Part, Pending, WorkFn};
 use std::collections::VecDeque;
 
 pub(in crate::pool) struct Inactive {
@@ -18,7 +18,7 @@ pub(in crate::pool) struct Inactive {
 impl Inactive {
     pub(in crate::pool) fn new() -> Self {
         Inactive {
-            items: List::new(Seat::Inactive),
+            items: List::new(ListKind::Inactive),
             parts: VecDeque::new(),
             in_parts: 0,
         }

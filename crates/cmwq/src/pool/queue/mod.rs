@@ -6,5 +6,5 @@ pub(in crate::pool) mod credits;
 pub(in crate::pool) mod held;
 pub(in crate::pool) mod inactive;
 pub(in crate::pool) mod pwq;
+pub(in crate::pool) mod pwq_chunks;
 pub(in crate::pool) mod stats;
-pub(in crate::pool) mod together;

@@ -5,8 +5,8 @@ use super::colours::Colours;
 use super::credits::NodeLimit;
 use super::held::HeldCredits;
 use super::inactive::Inactive;
+use super::pwq_chunks::PwqChunks;
 use super::stats::QueueStats;
-use super::together::Together;
 use crate::item::{List, Part, Pending, address_of};
 use crate::pool::task::current::Current;
 use crate::trace::events;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PwqKey {
     /// Its index, which items carry: it keeps its meaning while an item is in flight.
-    pub(crate) place: u32,
+    pub(crate) index: u32,
     pub(in crate::pool) serial: u64,
 }
 
@@ -25,7 +25,7 @@ impl PwqKey {
     /// That of no pool workqueue.
     pub(crate) fn none() -> Self {
         PwqKey {
-            place: u32::MAX,
+            index: u32::MAX,
             serial: 0,
         }
     }
@@ -71,7 +71,7 @@ pub(crate) struct PoolWorkqueue<O> {
     pub(in crate::pool) plugged: bool,
     pub(in crate::pool) serial: u64,
     /// Its chunks, if it may have any.
-    pub(in crate::pool) together: Option<Arc<Together>>,
+    pub(in crate::pool) chunks: Option<Arc<PwqChunks>>,
     /// Open caller slots; each holds a credit.
     pub(in crate::pool) caller_slots: Vec<Arc<CallerSlot>>,
     /// Caller slots that were closed during a run which has not ended yet.
@@ -103,7 +103,7 @@ impl<O> PoolWorkqueue<O> {
             retired: false,
             plugged: false,
             serial: 0,
-            together: None,
+            chunks: None,
             caller_slots: Vec::new(),
             closed_caller_slots: Vec::new(),
             stats: QueueStats::default(),
@@ -144,13 +144,12 @@ impl<O> PoolWorkqueue<O> {
     }
 
     /// Takes a credit for a caller slot, if one is at hand and nothing waits for one.
-    pub(in crate::pool) fn place_for_caller_slot(&mut self) -> bool {
-        let in_demand = self.waiting || !self.inactive.is_empty() || self.limit.is_tight();
-        !in_demand && !self.plugged && !self.retired && self.use_credit()
+    pub(in crate::pool) fn take_credit_for_caller_slot(&mut self) -> bool {
+        self.may_pass() && !self.limit.is_tight() && !self.retired && self.use_credit()
     }
 
     /// A caller slot no longer uses its credit.
-    pub(in crate::pool) fn leave_place(&mut self) {
+    pub(in crate::pool) fn return_credit(&mut self) {
         self.credits.transition_used_to_unused(1);
         if self.limit.is_tight() {
             self.give_back_unused();
@@ -209,6 +208,12 @@ impl<O> PoolWorkqueue<O> {
         !self.colours.is_flushing() && !self.retired && !self.plugged && !self.mayday
     }
 
+    /// Whether an item that is accepted now may become active, if there is a credit: inactive items are never overtaken.
+    #[inline]
+    pub(in crate::pool) fn may_pass(&self) -> bool {
+        self.inactive.is_empty() && !self.waiting && !self.plugged
+    }
+
     /// Uses a credit for one more active item, and takes a portion from the store if none is at hand.
     #[inline]
     pub(in crate::pool) fn use_credit(&mut self) -> bool {
@@ -226,7 +231,7 @@ impl<O> PoolWorkqueue<O> {
 
     /// Whether items may become active past the worklist, with nothing to report.
     pub(in crate::pool) fn may_take_chunks(&self) -> bool {
-        self.may_batch() && self.inactive.is_empty() && !self.waiting
+        self.may_batch() && self.may_pass()
     }
 
     /// Accepts closures of a chunk, which have to wait. `true`: the pool workqueue begins to wait for a credit.
@@ -251,9 +256,7 @@ impl<O> PoolWorkqueue<O> {
 
     /// Whether an item that is accepted now has to wait. If not, a credit is at hand.
     pub(in crate::pool) fn makes_wait(&mut self) -> bool {
-        // Inactive items are never overtaken.
-        let may_pass = self.inactive.is_empty() && !self.waiting && !self.plugged;
-        !may_pass || self.credits_at_hand(1) == 0
+        !self.may_pass() || self.credits_at_hand(1) == 0
     }
 
     /// Accepts so many items, which are active at once: there are credits for them.

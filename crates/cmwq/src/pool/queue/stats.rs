@@ -9,7 +9,7 @@ pub struct QueueStats {
     pub started: u64,
     /// Items completed.
     pub completed: u64,
-    /// CPU time of its items, in ns, as [charged](crate::Engine::account_cpu_time).
+    /// CPU time of its items, in ns, as [accounted](crate::Engine::account_cpu_time).
     pub cpu_ns: u64,
     /// Items that became CPU hogs.
     pub cpu_intensive: u64,
@@ -20,7 +20,7 @@ pub struct QueueStats {
     /// Items that the rescuer ran.
     pub rescued: u64,
     /// Items that workers of other pods stole and ran.
-    pub helps: u64,
+    pub stolen: u64,
     /// Items that threads waiting for them ran (caller-runs joins).
     pub waiter_runs: u64,
     /// Workers that were woken and then first ran an item of it.
@@ -47,7 +47,7 @@ impl QueueStats {
         self.cm_wakeups += other.cm_wakeups;
         self.mayday += other.mayday;
         self.rescued += other.rescued;
-        self.helps += other.helps;
+        self.stolen += other.stolen;
         self.waiter_runs += other.waiter_runs;
         self.wakeups += other.wakeups;
         self.limit_visits += other.limit_visits;
@@ -66,7 +66,7 @@ pub struct PoolCounts {
     /// Idle workers woken, for any reason.
     pub wakeups: u64,
     /// Items that workers of other pods stole and ran.
-    pub helps: u64,
+    pub stolen: u64,
     /// Times that a thread waited for its lock.
     pub lock_waits: u64,
     /// Workers created.

@@ -33,7 +33,7 @@ impl Dump {
     pub(crate) fn of_freezable(mut self) -> Self {
         for pool in &mut self.pools {
             pool.pwqs.retain(|pwq| pwq.freezable);
-            let left: Vec<u32> = pool.pwqs.iter().map(|pwq| pwq.place).collect();
+            let left: Vec<u32> = pool.pwqs.iter().map(|pwq| pwq.index).collect();
             pool.runs.retain(|run| left.contains(&run.pwq));
         }
         self.freezable_only = true;
@@ -71,7 +71,7 @@ impl Dump {
                 "no worker takes it".to_owned()
             };
         };
-        match pool.pwqs.iter().find(|pwq| pwq.place == key.place) {
+        match pool.pwqs.iter().find(|pwq| pwq.index == key.index) {
             Some(pwq) if pwq.plugged => format!(
                 "workqueue {} is ordered, and its items of before a change of attributes come first",
                 pwq.queue
@@ -193,6 +193,58 @@ fn write_runs(f: &mut fmt::Formatter<'_>, runs: &[&RunSnapshot]) -> fmt::Result 
     writeln!(f)
 }
 
+/// What a pool workqueue has in flight, and what runs and waits of it.
+fn write_pwq(f: &mut fmt::Formatter<'_>, pool: &PoolSnapshot, pwq: &PwqSnapshot) -> fmt::Result {
+    let mayday = if pwq.mayday { " MAYDAY" } else { "" };
+    writeln!(
+        f,
+        "  pwq: {} active={} in_flight={} refcnt={}{mayday}{}",
+        Described(&pool.state),
+        pwq.active,
+        pwq.in_flight,
+        pwq.references,
+        OfGroup(pwq),
+    )?;
+    let own = |run: &&RunSnapshot| run.pwq == pwq.index;
+    let runs: Vec<&RunSnapshot> = pool.runs.iter().filter(own).collect();
+    if !runs.is_empty() {
+        write_runs(f, &runs)?;
+    }
+    let nr_pending = pwq.active.saturating_sub(runs.len());
+    for (what, funcs, all) in [
+        ("pending", &pwq.pending, nr_pending),
+        ("inactive", &pwq.inactive, pwq.nr_inactive),
+    ] {
+        if !funcs.is_empty() {
+            write!(f, "    {what}:")?;
+            write_funcs(f, funcs, all)?;
+        }
+    }
+    Ok(())
+}
+
+/// A pool and its workers.
+fn write_pool(f: &mut fmt::Formatter<'_>, pool: &PoolSnapshot) -> fmt::Result {
+    write!(f, "{}", Described(&pool.state))?;
+    if let Some(ns) = pool.state.hung_ns {
+        write!(f, " hung={}s", ns / 1_000_000_000)?;
+    }
+    write!(f, " workers={}", pool.state.workers.len())?;
+    match pool.state.manager {
+        // Asked for, and not begun.
+        Some(0) => f.write_str(" manager: none yet")?,
+        Some(tid) => write!(f, " manager: {tid}")?,
+        None => {}
+    }
+    if !pool.idle.is_empty() {
+        f.write_str(" idle:")?;
+        for tid in &pool.idle {
+            write!(f, " {tid}")?;
+        }
+    }
+    writeln!(f)
+}
+
 impl fmt::Display for Dump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.freezable_only {
@@ -211,58 +263,14 @@ impl fmt::Display for Dump {
         for ((name, flags), pwqs) in queues {
             writeln!(f, "workqueue {name}: {flags}")?;
             for (pool, pwq) in pwqs {
-                let mayday = if pwq.mayday { " MAYDAY" } else { "" };
-                writeln!(
-                    f,
-                    "  pwq: {} active={} in_flight={} refcnt={}{mayday}{}",
-                    Described(&pool.state),
-                    pwq.active,
-                    pwq.in_flight,
-                    pwq.references,
-                    OfGroup(pwq),
-                )?;
-                let runs: Vec<&RunSnapshot> = pool
-                    .runs
-                    .iter()
-                    .filter(|run| run.pwq == pwq.place)
-                    .collect();
-                if !runs.is_empty() {
-                    write_runs(f, &runs)?;
-                }
-                let nr_pending = pwq.active.saturating_sub(runs.len());
-                for (what, funcs, all) in [
-                    ("pending", &pwq.pending, nr_pending),
-                    ("inactive", &pwq.inactive, pwq.nr_inactive),
-                ] {
-                    if !funcs.is_empty() {
-                        write!(f, "    {what}:")?;
-                        write_funcs(f, funcs, all)?;
-                    }
-                }
+                write_pwq(f, pool, pwq)?;
             }
         }
         if self.freezable_only {
             return Ok(());
         }
         for pool in self.pools.iter().filter(|pool| pool.is_busy()) {
-            write!(f, "{}", Described(&pool.state))?;
-            if let Some(ns) = pool.state.hung_ns {
-                write!(f, " hung={}s", ns / 1_000_000_000)?;
-            }
-            write!(f, " workers={}", pool.state.workers.len())?;
-            match pool.state.manager {
-                // Asked for, and not begun.
-                Some(0) => f.write_str(" manager: none yet")?,
-                Some(tid) => write!(f, " manager: {tid}")?,
-                None => {}
-            }
-            if !pool.idle.is_empty() {
-                f.write_str(" idle:")?;
-                for tid in &pool.idle {
-                    write!(f, " {tid}")?;
-                }
-            }
-            writeln!(f)?;
+            write_pool(f, pool)?;
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ pub(crate) struct RunSnapshot {
 
 /// One pool workqueue.
 pub(crate) struct PwqSnapshot {
-    pub(crate) place: u32,
+    pub(crate) index: u32,
     pub(crate) queue: String,
     pub(crate) flags: String,
     pub(crate) active: usize,
@@ -93,7 +93,7 @@ fn worker((id, slot): (u32, &WorkerSlot)) -> state::WorkerState {
             WorkerState::Busy(Busy::Running) => "running",
             WorkerState::Busy(Busy::Blocked) => "blocked",
             WorkerState::Busy(Busy::CpuIntensive) => "cpu_intensive",
-            WorkerState::Away { .. } | WorkerState::Guest => "helping",
+            WorkerState::Away { .. } | WorkerState::Guest => "stealing",
         },
     }
 }
@@ -131,12 +131,12 @@ impl PoolGuard<'_> {
                 },
             }
         });
-        let in_caller_slots = self.pwqs.iter().flat_map(|(place, pwq)| {
+        let in_caller_slots = self.pwqs.iter().flat_map(|(index, pwq)| {
             pwq.caller_slots_with_runs().filter_map(move |caller_slot| {
                 let (func, tid, since_ns) = caller_slot.running()?;
                 let description = caller_slot.description();
                 Some(RunSnapshot {
-                    pwq: place,
+                    pwq: index,
                     is_described: description.is_some(),
                     state: RunState {
                         tid,
@@ -157,11 +157,11 @@ impl PoolGuard<'_> {
     fn pwq_snapshots(&self) -> Vec<PwqSnapshot> {
         let mut pending: HashMap<u32, Vec<usize>> = HashMap::default();
         for item in self.worklist.iter().take(MOST_LISTED) {
-            let own = pending.entry(item.place().pwq()).or_default();
+            let own = pending.entry(item.location().pwq()).or_default();
             own.push(address_of(item.func()));
         }
-        let pwqs = self.pwqs.iter().map(|(place, pwq)| PwqSnapshot {
-            place,
+        let pwqs = self.pwqs.iter().map(|(index, pwq)| PwqSnapshot {
+            index,
             queue: pwq.owner.front.name().to_owned(),
             flags: pwq.owner.front.flags(),
             active: pwq.nr_active(),
@@ -169,7 +169,7 @@ impl PoolGuard<'_> {
             references: pwq.references(),
             freezable: pwq.owner.front.is_freezable(),
             mayday: pwq.mayday,
-            pending: pending.remove(&place).unwrap_or_default(),
+            pending: pending.remove(&index).unwrap_or_default(),
             inactive: listed(pwq.inactive.funcs()),
             nr_inactive: pwq.inactive.len(),
             admits: pwq.limit.admits(),
@@ -198,7 +198,7 @@ impl PoolGuard<'_> {
             pod: pool.attrs.cpus.clone(),
             cpus: pool.attrs.cpus.clone(),
             strict: pool.attrs.strict,
-            node: pool.attrs.place.node,
+            node: pool.attrs.position.node,
             binding: (*self.binding).clone(),
             target: self.target() as usize,
             running: self.running() as usize,
@@ -274,7 +274,7 @@ mod tests {
         let seven_s = 7_000_000_000;
         pool.lock().busy.get_mut(run.busy).since_ns -= seven_s;
         let seen = pool.snapshot();
-        assert_eq!((seen.runs.len(), seen.runs[0].pwq), (1, pwq.place));
+        assert_eq!((seen.runs.len(), seen.runs[0].pwq), (1, pwq.index));
         let for_ns = seen.runs[0].state.for_ns;
         assert!(for_ns >= seven_s, "{for_ns}");
         assert_eq!(

@@ -60,10 +60,10 @@ impl PoolGuard<'_> {
             progress: Progress::new(self.started_in_turn(), first),
             behind_front: None,
         });
-        let inactive = self.pwqs.iter().filter_map(|(place, pwq)| {
+        let inactive = self.pwqs.iter().filter_map(|(index, pwq)| {
             let first = pwq.inactive.head()?;
             (pwq.limit.admits() > 0).then(|| Waits {
-                list: WaitList::Inactive(id, self.key_of(place)),
+                list: WaitList::Inactive(id, self.key_of(index)),
                 progress: Progress::new(pwq.nr_moved(), first),
                 behind_front: pwq.plugged.then(|| pwq.front_id()),
             })

@@ -56,7 +56,7 @@ pub struct WorkerState {
     pub id: u32,
     /// The kernel's id of its thread; 0: the thread has not begun.
     pub tid: i32,
-    /// `starting`, `idle`, `searching`, `running`, `blocked`, `cpu_intensive` or `helping`.
+    /// `starting`, `idle`, `searching`, `running`, `blocked`, `cpu_intensive` or `stealing`.
     pub doing: &'static str,
 }
 

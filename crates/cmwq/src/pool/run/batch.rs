@@ -178,27 +178,27 @@ impl PoolGuard<'_> {
     /// Opens a batch of the worker `id` with the first items of the worklist, if the first may be in one.
     fn open_worklist(&mut self, id: u32, size: &mut Size) -> Option<Begun> {
         let inner: &mut Inner = self;
-        let (place, colour) = inner.next_in_batch(None)?;
-        if !inner.awaited.is_empty() || !inner.pwqs[place].may_batch() {
+        let (index, colour) = inner.next_in_batch(None)?;
+        if !inner.awaited.is_empty() || !inner.pwqs[index].may_batch() {
             return None;
         }
         let handle = inner.workers[id].handle.clone();
         let mut len = 0;
-        while len < size.now && inner.next_in_batch(Some((place, colour))).is_some() {
+        while len < size.now && inner.next_in_batch(Some((index, colour))).is_some() {
             let item = inner.worklist.pop_front()?;
             let func = item.func();
             handle.batch.set(len, item, func);
             len += 1;
         }
-        Some(inner.open_batch(id, &handle, (place, colour), len, None, size.open()))
+        Some(inner.open_batch(id, &handle, (index, colour), len, None, size.open()))
     }
 
     /// Opens a batch of the worker `id` with the first staged items, if those are in a chunk and may be in a batch. They are now accepted and active,
     /// and no other thread touches them.
     fn open_chunk(&mut self, id: u32, size: &mut Size) -> Option<Begun> {
         let inner: &mut Inner = self;
-        let place = inner.staged.pwq_of_chunk()?;
-        let pwq = &mut inner.pwqs[place];
+        let index = inner.staged.pwq_of_chunk()?;
+        let pwq = &mut inner.pwqs[index];
         // A tracer is told of each item that becomes active.
         if !inner.awaited.is_empty() || !pwq.may_take_chunks() || probe::events_wanted() {
             return None;
@@ -211,7 +211,7 @@ impl PoolGuard<'_> {
             .split_chunk(most, (!busy.is_empty()).then_some(rests))?;
         let len = part.len();
         pwq.accept_at_once(len);
-        let of = (place, pwq.colour());
+        let of = (index, pwq.colour());
         let handle = inner.workers[id].handle.clone();
         Some(inner.open_batch(id, &handle, of, len, Some(part), size.open()))
     }
@@ -278,7 +278,7 @@ impl Inner {
     #[inline]
     fn next_in_batch(&self, of: Option<(u32, u32)>) -> Option<(u32, u32)> {
         let (next, colour) = self.worklist.front()?;
-        let its_own = (next.place().pwq(), colour);
+        let its_own = (next.location().pwq(), colour);
         let fits = of.is_none_or(|of| of == its_own);
         let runs = !self.busy.is_empty() && self.busy.find(next.address(), next.func()).is_some();
         (fits && !runs).then_some(its_own)

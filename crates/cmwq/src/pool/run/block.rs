@@ -37,7 +37,7 @@ impl BlockGuard {
         }
         let mut guard = pool.lock();
         // A thief has no slot to come back to: it goes on uncounted.
-        guard.stop_counting_helper(id);
+        guard.stop_counting_thief(id);
         // A thief, a worker that the monitor has found asleep, and a CPU-intensive one do not count as running.
         let counted = guard.workers[id].state == WorkerState::Busy(Busy::Running);
         if counted {

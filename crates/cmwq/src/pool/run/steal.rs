@@ -4,8 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::batch::Size;
-use crate::pool::balance::help::Neighbours;
-use crate::pool::state::group::Thief;
+use crate::pool::balance::thieves::Neighbours;
 use crate::pool::state::member;
 use crate::pool::state::pool::Pool;
 use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
@@ -33,7 +32,7 @@ impl Stealing {
 
     /// Whether there is a victim.
     pub(in crate::pool) fn finds(&self, pool: &Pool) -> bool {
-        pool.neighbours_want_help() && self.neighbours.want_help(pool)
+        pool.has_victims() && self.neighbours.want_thieves(pool)
     }
 }
 
@@ -44,7 +43,7 @@ impl Pool {
             let Some(victim) = victim.upgrade() else {
                 continue;
             };
-            if victim.help_wanted.load(Ordering::Relaxed)
+            if victim.wants_thieves.load(Ordering::Relaxed)
                 && member::as_guest_of(&victim, || {
                     victim.host(self, &thief.handle, &mut thief.size)
                 })
@@ -61,8 +60,7 @@ impl Pool {
         let slot = WorkerSlot::new(handle.clone(), WorkerState::Guest);
         let id = guard.workers.insert(slot);
         guard.guests += 1;
-        guard.most_guests = guard.most_guests.max(guard.guests);
-        guard.thief = Thief::None;
+        guard.thieves_called = false;
         // Under a limit over all pools a thief uses a slot of its own pool, where the monitor watches how long its items take.
         let most = if guard.is_limited() { 1 } else { VISIT };
         let mut taken = 0;
@@ -73,8 +71,8 @@ impl Pool {
             };
             let (pwq, items) = next.taken();
             guard.begin(id, pwq, false);
-            guard.stats.helps += items;
-            guard.pwqs[pwq].stats.helps += items;
+            guard.stats.stolen += items;
+            guard.pwqs[pwq].stats.stolen += items;
             drop(guard);
             guard = self.run(next, id, handle, size);
             taken += 1;
@@ -82,11 +80,11 @@ impl Pool {
         guard.workers.remove(id);
         guard.guests -= 1;
         // It can be called again.
-        guard.thief = Thief::None;
+        guard.thieves_called = false;
         let none_left = !self.has_waiting(&guard);
         drop(guard);
         if none_left {
-            self.set_help_wanted(false);
+            self.set_wants_thieves(false);
         }
         taken > 0
     }
@@ -101,7 +99,7 @@ impl Pool {
 mod tests {
     use super::*;
     use crate::Work;
-    use crate::pool::balance::help;
+    use crate::pool::balance::thieves;
     use crate::pool::queue::pwq::{PwqKey, Traits};
     use crate::pool::run::block::BlockGuard;
     use crate::pool::silent::Made;
@@ -124,14 +122,14 @@ mod tests {
         stubs::queue(pool, pwq, &Work::new(run));
     }
 
-    /// The pool wants help with so many items.
-    fn wants_help(pool: &Arc<Pool>, items: usize, ran: &Ran) {
+    /// The pool wants thieves for so many items.
+    fn wants_thieves(pool: &Arc<Pool>, items: usize, ran: &Ran) {
         let pwq = stubs::add_pwq(pool, Traits::default(), 100);
         for _ in 0..items {
             let (id, ran) = (pool.id, ran.clone());
             queue(pool, pwq, move || ran.lock().push(id));
         }
-        pool.set_help_wanted(true);
+        pool.set_wants_thieves(true);
     }
 
     /// A worker of `pool` that steals on the calling thread: `f` gets it.
@@ -139,7 +137,7 @@ mod tests {
         let (id, handle) = stubs::searching(pool);
         let _membership = Membership::enter(pool, id);
         let mut result = None;
-        help::away(pool, id, || {
+        thieves::away(pool, id, || {
             result = Some(f(&mut Stealing::new(pool, &handle)));
             true
         });
@@ -154,10 +152,10 @@ mod tests {
         let ran = Ran::default();
         // The nearest of all wants none. Of two that are as far the one that came first is nearer.
         for (victim, items) in [(3, 2), (2, 1), (4, 1)] {
-            wants_help(&pools[victim], items, &ran);
+            wants_thieves(&pools[victim], items, &ran);
         }
-        wants_help(&pools[1], 1, &ran);
-        pools[1].set_help_wanted(false);
+        wants_thieves(&pools[1], 1, &ran);
+        pools[1].set_wants_thieves(false);
         let wanted = || group.wanted.load(Ordering::Relaxed);
         as_thief(&pools[0], |thief| {
             for (expected, left) in [([5].as_slice(), 2), (&[5, 3], 1), (&[5, 3, 4, 4], 0)] {
@@ -180,9 +178,9 @@ mod tests {
         as_thief(&own, |thief| {
             assert!(!own.steal(thief));
             let [other] = pods(&group, [(2, 1)]);
-            wants_help(&other, 1, &ran);
+            wants_thieves(&other, 1, &ran);
             assert!(own.steal(thief));
-            wants_help(&other, 1, &ran);
+            wants_thieves(&other, 1, &ran);
             group.leave(&other);
             assert!(!own.steal(thief), "it is no neighbour any more");
             assert_eq!(*ran.lock(), [2]);
@@ -196,7 +194,7 @@ mod tests {
         let group = Group::new();
         let [one] = pods(&group, [(1, 0)]);
         let both = stubs::pool_on(&group, 2, &[0, 1]);
-        both.set_help_wanted(true);
+        both.set_wants_thieves(true);
         one.start_worker().expect("a thread");
         stubs::eventually(|| one.lock().idle().len() == 1);
         let mut guard = one.lock();
@@ -231,17 +229,17 @@ mod tests {
             }
         };
         queue(&victim, pwq, look);
-        victim.set_help_wanted(true);
+        victim.set_wants_thieves(true);
         as_thief(&own, |thief| assert!(own.steal(thief)));
         let expected = [
-            (vec!["helping"], (1, 0, 0), 1, 0),
+            (vec!["stealing"], (1, 0, 0), 1, 0),
             (vec![], (0, 0, 0), 0, 1),
         ];
         assert_eq!(*seen.lock(), expected);
         assert_eq!(victim.lock().workers.len(), 0, "it has left");
         assert_eq!(own.lock().counts.away(), 0);
         let stats = victim.lock().stats;
-        assert_eq!((stats.helps, stats.completed), (1, 1));
+        assert_eq!((stats.stolen, stats.completed), (1, 1));
     }
 
     #[test]
@@ -258,7 +256,7 @@ mod tests {
                 queue(&own, at_home, move || ran.lock().push(1));
             }
         });
-        wants_help(&victim, 3, &ran);
+        wants_thieves(&victim, 3, &ran);
         as_thief(&own, |thief| {
             assert!(own.steal(thief));
             assert_eq!(*ran.lock(), [0; 0], "its own pool has an item");
@@ -300,7 +298,7 @@ mod tests {
                 }
             });
         }
-        victim.set_help_wanted(true);
+        victim.set_wants_thieves(true);
         as_thief(&own, |thief| while own.steal(thief) {});
         assert_eq!(begun.load(Ordering::Relaxed), all);
         let (begun, waits) = waiting.lock().expect("a batch was open");

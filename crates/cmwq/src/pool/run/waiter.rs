@@ -7,7 +7,7 @@
 //! credit are accounted for as ever. So a thread that flushes, cancels or queues the item meanwhile sees what it would see otherwise.
 #![forbid(unsafe_code)]
 
-use crate::item::{Completion, RawWork, Seat};
+use crate::item::{Completion, ListKind, RawWork};
 use crate::pool::attrs::cpu_budget::Pause;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::pool::Pool;
@@ -32,7 +32,7 @@ impl Waiter {
         item: &RawWork,
         find: impl FnOnce(u32) -> Option<Arc<Pool>>,
     ) -> bool {
-        let id = item.place().pool();
+        let id = item.location().pool();
         if self.pool.as_ref().is_none_or(|pool| pool.id != id) {
             self.settle();
             self.pool = (id != 0).then(|| find(id)).flatten();
@@ -126,13 +126,13 @@ impl Pool {
 impl PoolGuard<'_> {
     fn task_for_waiter(&mut self, pool: u32, item: &RawWork, cpu: Option<usize>) -> Option<Task> {
         self.drain();
-        if item.place().pool() == pool {
-            self.fetch_from_caller_slot(item.place().pwq(), item);
+        if item.location().pool() == pool {
+            self.fetch_from_caller_slot(item.location().pwq(), item);
         }
-        let place = item.place();
-        if place.pool() != pool
-            || place.seat != Seat::Worklist
-            || !self.pwqs[place.pwq()].traits.waiters_run
+        let location = item.location();
+        if location.pool() != pool
+            || location.list != ListKind::Worklist
+            || !self.pwqs[location.pwq()].traits.waiters_run
             || !cpu.is_none_or(|cpu| self.binding.contains(cpu))
         {
             return None;

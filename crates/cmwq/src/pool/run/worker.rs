@@ -7,7 +7,7 @@ use crate::item::Batch;
 use crate::pool::attrs::cpu_budget::Pause;
 use crate::pool::attrs::kind::PoolFor;
 use crate::pool::attrs::threads::{self, Hooked};
-use crate::pool::balance::help;
+use crate::pool::balance::thieves;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::member::Membership;
 use crate::pool::state::pool::{Inner, Pool};
@@ -67,7 +67,7 @@ impl Pool {
     /// The life of worker `id`.
     pub(in crate::pool) fn work(self: &Arc<Self>, id: u32, handle: &Arc<WorkerHandle>) {
         let mut worker = Worker::new(self, id, handle);
-        self.helper.woke();
+        self.service.woke();
         let mut guard = self.lock_beside_batches();
         guard.creating = false;
         // By the worker itself: whatever it does comes after this.
@@ -176,9 +176,9 @@ impl Pool {
         Ran::One { run, panicked }
     }
 
-    /// Spins on the inbox for as long as has paid off lately. `expects_one`: the worker took a single item last. `for_a_steal`: no pool wants help that it
+    /// Spins on the inbox for as long as has paid off lately. `expects_one`: the worker took a single item last. `for_a_steal`: no pool wants thieves that it
     /// has no part in.
-    fn wait_awake(&self, expects_one: bool, for_a_steal: bool) {
+    fn spin(&self, expects_one: bool, for_a_steal: bool) {
         // The next issuer need not call a worker.
         self.inbox.drop_notify();
         // A cheap poll sees an item sooner: each case has its own loop.
@@ -218,14 +218,14 @@ impl Pool {
     /// Spins for the pool's own work, or a victim.
     #[inline(never)]
     fn spin_for_work_or_a_steal(&self) -> bool {
-        let finds = || self.inbox.has_news() || self.neighbours_want_help();
+        let finds = || self.inbox.has_news() || self.has_victims();
         self.spin_budget.wait(finds)
     }
 
     /// The worker holds a slot: the spin also ends when another pool needs it.
     #[inline(never)]
     fn spin_unless_slots_are_wanted(&self) -> bool {
-        let finds = || self.inbox.has_news() || self.neighbours_want_help();
+        let finds = || self.inbox.has_news() || self.has_victims();
         self.spin_budget.wait(|| finds() || self.slots_are_wanted()) && self.inbox.has_news()
     }
 }
@@ -311,16 +311,16 @@ impl<'p> Worker<'p> {
         let yields_slot = guard.others_want_slots();
         pool.inbox.none_accepted();
         drop(guard);
-        let wanted = pool.neighbours_want_help();
+        let wanted = pool.has_victims();
         if wanted {
             pool.attrs.params.cpu_budget.keep();
-            if help::away(pool, self.id, || pool.steal(&mut self.stealing)) {
+            if thieves::away(pool, self.id, || pool.steal(&mut self.stealing)) {
                 return (true, pool.lock_beside_batches());
             }
         }
         if alone && !yields_slot {
-            pool.helper.woke();
-            pool.wait_awake(self.took_one, !wanted);
+            pool.service.woke();
+            pool.spin(self.took_one, !wanted);
         }
         let guard = pool.lock_beside_batches();
         // The lock was free meanwhile, so check again.
@@ -349,7 +349,7 @@ impl<'p> Worker<'p> {
         self.boost.sleep(since_ns);
         self.name.restore();
         self.handle.parker.park();
-        pool.helper.woke();
+        pool.service.woke();
         if let Some(budget) = &mut self.budget {
             budget.renew();
         }
@@ -410,7 +410,7 @@ mod tests {
             let _membership = Membership::enter(&its_pool, id);
             its_pool.work(id, &handle);
         });
-        stubs::eventually(|| pool.lock().pwqs[pwq.place].stats.completed == 1);
+        stubs::eventually(|| pool.lock().pwqs[pwq.index].stats.completed == 1);
         assert_eq!(counted.load(Ordering::Relaxed), 1);
         pool.shut_down();
         stubs::eventually(|| worker.is_finished());

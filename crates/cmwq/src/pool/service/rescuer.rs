@@ -194,11 +194,11 @@ impl Rescuer {
         }
         loop {
             let head = guard.worklist.head();
-            let item = guard.worklist.take_next_of(pwq.place)?;
+            let item = guard.worklist.take_next_of(pwq.index)?;
             let overtakes = head != Some(item.address());
             if let Some(task) = guard.start_or_hand_over(item, Executor::rescuer()) {
                 guard.overtook += u64::from(overtakes);
-                guard.pwqs[pwq.place].stats.rescued += 1;
+                guard.pwqs[pwq.index].stats.rescued += 1;
                 return Some(task);
             }
         }
@@ -236,20 +236,20 @@ impl Pool {
         if guard.needs_worker() {
             let inner: &mut Inner = &mut guard;
             for item in inner.worklist.iter() {
-                let place = item.place().pwq();
-                let pwq = &mut inner.pwqs[place];
+                let index = item.location().pwq();
+                let pwq = &mut inner.pwqs[index];
                 if let Some(rescuer) = &pwq.owner.rescuer
                     && !pwq.mayday
                 {
                     pwq.mayday = true;
                     pwq.stats.mayday += 1;
-                    calls.push((rescuer.clone(), place));
+                    calls.push((rescuer.clone(), index));
                 }
             }
         }
         let calls: Vec<_> = calls
             .into_iter()
-            .map(|(rescuer, place)| (rescuer, guard.key_of(place)))
+            .map(|(rescuer, index)| (rescuer, guard.key_of(index)))
             .collect();
         drop(guard);
         for (rescuer, pwq) in calls {
@@ -347,7 +347,7 @@ mod tests {
         stubs::run_all(&pool);
         assert!(pool.lock().retire_pwq(gone));
         let other = stubs::add_pwq(&pool, Traits::default(), 1);
-        assert_eq!(other.place, gone.place, "its index is used again");
+        assert_eq!(other.index, gone.index, "its index is used again");
         let item = Work::new(|| ());
         stubs::queue(&pool, other, &item);
         assert!(pool.mayday(), "a worker is needed again");

@@ -9,8 +9,8 @@ use super::checks::CpuChecks;
 use super::creator::Creator;
 use super::deadlines::PoolRef;
 use super::timers::{Timers, mayday_after};
-use crate::pool::balance::monitor::Watch;
-use crate::pool::state::pool::{Helper, Pool};
+use crate::pool::balance::monitor::Monitor;
+use crate::pool::state::pool::{Pool, PoolService};
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::sys::{clock, thread};
@@ -147,7 +147,7 @@ impl Service {
 
     fn run(self: Arc<Self>) {
         self.reporter.speak_for_current_thread();
-        let mut watch = Watch::default();
+        let mut monitor = Monitor::default();
         let mut timers = Timers::default();
         timers.cpu_check = Some(clock::now_ns() + CPU_CHECK_NS);
         let mut cpu_ns = clock::process_cpu_ns();
@@ -159,7 +159,7 @@ impl Service {
             let now = clock::now_ns();
             timers.asked(asked.create, asked.cull);
             for pool in asked.watch {
-                watch.add(pool.into_weak());
+                monitor.add(pool.into_weak());
                 // Its workers may have come back from a system call: without a wake-up. The monitor is needed first.
                 if self.cpu_checks.woke() {
                     timers.cpu_check.get_or_insert(now + CPU_CHECK_NS);
@@ -172,7 +172,7 @@ impl Service {
             );
             if asked.check_cpus || timers.cpu_check.is_some_and(|at| at <= now) {
                 let before_ns = std::mem::replace(&mut cpu_ns, clock::process_cpu_ns());
-                let busy = !watch.is_empty() || cpu_ns.saturating_sub(before_ns) >= BUSY_NS;
+                let busy = !monitor.is_empty() || cpu_ns.saturating_sub(before_ns) >= BUSY_NS;
                 timers.cpu_check = self.check_cpus(busy).then(|| now + CPU_CHECK_NS);
             }
             if asked.watchdog || timers.watchdog.is_some_and(|at| at <= now) {
@@ -185,7 +185,7 @@ impl Service {
                     .maintenance()
                     .and_then(|maintenance| maintenance.tend_slots(now));
             }
-            let next_look = watch.tick(clock::now_ns());
+            let next_look = monitor.tick(clock::now_ns());
             self.sleep_until(timers.earliest(next_look));
         }
     }
@@ -228,7 +228,7 @@ impl Service {
     }
 }
 
-impl Helper for Service {
+impl PoolService for Service {
     fn create_worker(&self, pool: &Arc<Pool>) {
         let asked_ns = clock::now_ns();
         self.creator.ask(pool);

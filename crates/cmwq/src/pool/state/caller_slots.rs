@@ -13,16 +13,16 @@ impl Inner {
             .pwq_mut(key)
             .is_some_and(|pwq| !pwq.caller_slots.is_empty())
         {
-            self.close_caller_slots(key.place, |_| true);
+            self.close_caller_slots(key.index, |_| true);
         }
     }
 
     pub(in crate::pool) fn close_caller_slots(
         &mut self,
-        place: u32,
+        index: u32,
         which: impl Fn(&CallerSlot) -> bool,
     ) {
-        let pwq = &mut self.pwqs[place];
+        let pwq = &mut self.pwqs[index];
         let worklist = &mut self.worklist;
         for caller_slot in std::mem::take(&mut pwq.caller_slots) {
             if !which(&caller_slot) {
@@ -31,7 +31,7 @@ impl Inner {
             }
             caller_slot.colour.store(pwq.colour(), Ordering::Relaxed);
             match caller_slot.item_slot.close() {
-                Found::Nothing => pwq.leave_place(),
+                Found::Nothing => pwq.return_credit(),
                 Found::Run => {
                     pwq.one_more_in_flight();
                     pwq.closed_caller_slots.push(caller_slot.clone());

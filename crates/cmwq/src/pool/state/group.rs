@@ -12,18 +12,6 @@ pub(in crate::pool) const WORTH_STEALING_NS: u64 = 50_000;
 /// Items that are shorter are not worth a steal, however many wait: their pool's lock is the limit, and thieves would take it too.
 pub(in crate::pool) const LONG_ENOUGH_NS: u64 = 1_000;
 
-/// Whether a worker of a neighbour is on its way to steal from a pool. Thieves are called one at a time: when one comes and more is left,
-/// the release of the lock calls the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::pool) enum Thief {
-    /// No.
-    None,
-    /// Yes.
-    Called,
-    /// No neighbour had a CPU to spare. The monitor's next tick ends this.
-    NoneIdle,
-}
-
 /// The pools that may steal from each other: non-strict, of one nice level, for one set of CPUs.
 pub(crate) struct Group<P> {
     pub(in crate::pool) members: Mutex<Vec<Weak<P>>>,
@@ -67,7 +55,7 @@ impl<P> Group<P> {
         self.len.load(Ordering::Relaxed) > 1
     }
 
-    pub(in crate::pool) fn count_wanted(&self, one_more: bool) {
+    pub(in crate::pool) fn count_victims(&self, one_more: bool) {
         self.wanted
             .fetch_add(if one_more { 1 } else { -1 }, Ordering::Relaxed);
     }

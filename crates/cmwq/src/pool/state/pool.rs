@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::counts::Counts;
-use super::group::{Group, Thief};
+use super::group::Group;
 use super::hogs::Hogs;
 use super::pace::Pace;
 use super::standstill::Standstill;
@@ -53,7 +53,7 @@ pub(crate) trait FrontEnd: Send + Sync {
 }
 
 /// What a pool may ask for. Called with no pool's lock held.
-pub(crate) trait Helper: Send + Sync {
+pub(crate) trait PoolService: Send + Sync {
     /// Create one worker; the pool counts it as coming.
     fn create_worker(&self, pool: &Arc<Pool>);
     /// The pool is saturated: sample it periodically.
@@ -126,10 +126,10 @@ pub(crate) struct Pool {
     pub(in crate::pool) returns: CachePadded<BriefSpin>,
     /// Deferred wake-ups: what these sleepers wait for has completed.
     pub(in crate::pool) pending_wakeups: CachePadded<PendingWakeups>,
-    pub(in crate::pool) helper: Arc<dyn Helper>,
+    pub(in crate::pool) service: Arc<dyn PoolService>,
     pub(in crate::pool) group: Arc<Group<Pool>>,
     /// More waits here than this pod's CPUs will soon run: set by the monitor, read by idle neighbours.
-    pub(in crate::pool) help_wanted: Arc<AtomicBool>,
+    pub(in crate::pool) wants_thieves: Arc<AtomicBool>,
 }
 
 /// What the pool's lock guards.
@@ -170,17 +170,17 @@ pub(crate) struct Inner {
     pub(in crate::pool) pace: Pace,
     /// How many workers the lock can serve.
     pub(in crate::pool) crowding: Crowding,
-    /// Thieves that run items here, and the most at a time since the monitor's last tick.
+    /// Thieves that run items here.
     pub(in crate::pool) guests: u32,
-    pub(in crate::pool) most_guests: u32,
-    /// Whether a worker of a neighbour is on its way to steal.
-    pub(in crate::pool) thief: Thief,
+    /// Thieves were called, and none has come yet. When one comes and more is left, the release of the lock calls again. If no neighbour has a CPU to
+    /// spare, the monitor's next tick ends this.
+    pub(in crate::pool) thieves_called: bool,
     /// The monitor samples this pool.
     pub(in crate::pool) watched: bool,
     /// A check of the idle workers is scheduled.
     pub(in crate::pool) cull_armed: bool,
     /// How far CPU time is accounted.
-    pub(in crate::pool) cpu_accounting: Charging,
+    pub(in crate::pool) cpu_accounting: CpuAccounting,
     /// No workqueue uses the pool any more: workers exit instead of going idle.
     pub(in crate::pool) dying: bool,
     /// For how long nothing has been started while something waits.
@@ -211,9 +211,9 @@ impl Pool {
 
     /// Whether any neighbour has a backlog: one read of a line that rarely changes.
     #[inline]
-    pub(in crate::pool) fn neighbours_want_help(&self) -> bool {
+    pub(in crate::pool) fn has_victims(&self) -> bool {
         self.steals() && {
-            let own = self.help_wanted.load(Ordering::Relaxed);
+            let own = self.wants_thieves.load(Ordering::Relaxed);
             self.group.wanted.load(Ordering::Relaxed) > i32::from(own)
         }
     }
@@ -222,16 +222,16 @@ impl Pool {
         &self.group
     }
 
-    pub(in crate::pool) fn set_help_wanted(&self, wanted: bool) {
-        if self.help_wanted.swap(wanted, Ordering::Relaxed) != wanted {
-            self.group.count_wanted(wanted);
+    pub(in crate::pool) fn set_wants_thieves(&self, wanted: bool) {
+        if self.wants_thieves.swap(wanted, Ordering::Relaxed) != wanted {
+            self.group.count_victims(wanted);
         }
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.set_help_wanted(false);
+        self.set_wants_thieves(false);
         let slots = self.inner.lock().slots;
         self.attrs.params.slots.drop_held(slots);
         // The next pool of this number has none.
@@ -252,7 +252,7 @@ pub(in crate::pool) struct Holding {
 
 /// How far a pool's CPU time is accounted.
 #[derive(Default)]
-pub(in crate::pool) struct Charging {
+pub(in crate::pool) struct CpuAccounting {
     pub(in crate::pool) begun: bool,
     /// Ticks so far.
     pub(in crate::pool) ticks: usize,

@@ -3,8 +3,8 @@
 use super::pool::{Inner, Pool, PwqState};
 use crate::item::Pending;
 use crate::pool::queue::pwq::{Accepted, Ended, PwqKey, make_active, tell_activated};
+use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::queue::stats::{PoolCounts, QueueStats};
-use crate::pool::queue::together::Together;
 use crate::pool::state::worker::{WorkerSlot, WorkerState};
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ impl Inner {
     pub(crate) fn add_pwq(&mut self, pwq: PwqState) -> PwqKey {
         self.next_serial += 1;
         let serial = self.next_serial;
-        let place = self.pwqs.insert(pwq.numbered(serial));
-        PwqKey { place, serial }
+        let index = self.pwqs.insert(pwq.numbered(serial));
+        PwqKey { index, serial }
     }
 
     /// From now on, items of this pool workqueue may be published in chunks.
-    pub(crate) fn allow_together(&mut self, key: PwqKey, pool: &Pool) -> Option<Arc<Together>> {
-        let together = Arc::new(Together::new(pool.id, key.place, &pool.oldest_batch));
-        self.pwq_mut(key)?.together = Some(together.clone());
-        Some(together)
+    pub(crate) fn allow_chunks(&mut self, key: PwqKey, pool: &Pool) -> Option<Arc<PwqChunks>> {
+        let chunks = Arc::new(PwqChunks::new(pool.id, key.index, &pool.oldest_batch));
+        self.pwq_mut(key)?.chunks = Some(chunks.clone());
+        Some(chunks)
     }
 
     pub(in crate::pool) fn pwq_mut(&mut self, key: PwqKey) -> Option<&mut PwqState> {
         self.pwqs
-            .get_mut(key.place)
+            .get_mut(key.index)
             .filter(|pwq| pwq.serial == key.serial)
     }
 
-    pub(in crate::pool) fn key_of(&self, place: u32) -> PwqKey {
+    pub(in crate::pool) fn key_of(&self, index: u32) -> PwqKey {
         PwqKey {
-            place,
-            serial: self.pwqs[place].serial,
+            index,
+            serial: self.pwqs[index].serial,
         }
     }
 
@@ -42,8 +42,7 @@ impl Inner {
         let pwq = &mut self.pwqs[item.pwq()];
         item.accept(pwq.colour());
         pwq.one_more_in_flight();
-        // Inactive items are never overtaken.
-        if pwq.inactive.is_empty() && !pwq.waiting && !pwq.plugged && pwq.use_credit() {
+        if pwq.may_pass() && pwq.use_credit() {
             tell_activated(&item);
             return Accepted::Active(item);
         }
@@ -114,7 +113,7 @@ impl Inner {
     /// last waiting item was cancelled and it is gone; the caller keeps the credits.
     pub(crate) fn activate_some(&mut self, key: PwqKey, credits: i32) -> Option<bool> {
         self.pwq_mut(key)?;
-        let pwq = &mut self.pwqs[key.place];
+        let pwq = &mut self.pwqs[key.index];
         pwq.credits.transition_store_to_unused(credits);
         for _ in 0..credits {
             let Some(item) = pwq.inactive.pop_front() else {
@@ -151,12 +150,12 @@ impl Inner {
         if pwq.colours.in_flight() > 0 {
             return false;
         }
-        self.remove_pwq(key.place);
+        self.remove_pwq(key.index);
         true
     }
 
-    pub(in crate::pool) fn remove_pwq(&mut self, place: u32) {
-        let mut pwq = self.pwqs.remove(place);
+    pub(in crate::pool) fn remove_pwq(&mut self, index: u32) {
+        let mut pwq = self.pwqs.remove(index);
         if pwq.waiting {
             // The items that waited were cancelled.
             pwq.limit.one_less_waits();

@@ -168,20 +168,20 @@ impl Inner {
     }
 
     /// Worker `id`, if it is a thief in another pool, does not count here any more.
-    pub(in crate::pool) fn stop_counting_helper(&mut self, id: u32) {
+    pub(in crate::pool) fn stop_counting_thief(&mut self, id: u32) {
         self.counts
             .transition_away_to_uncounted(&mut self.workers[id]);
     }
 
     /// For the monitor: thieves that run the same item of another pool as at the last sample do not count any more.
-    pub(in crate::pool) fn stop_counting_lasting_helpers(&mut self) {
+    pub(in crate::pool) fn stop_counting_lasting_thieves(&mut self) {
         let counts = |worker: &WorkerSlot| worker.state == WorkerState::Away { counts: true };
-        let helpers = self.workers.iter().filter(|(_, worker)| counts(worker));
-        let helpers: Vec<u32> = helpers.map(|(id, _)| id).collect();
-        for id in helpers {
+        let thieves = self.workers.iter().filter(|(_, worker)| counts(worker));
+        let thieves: Vec<u32> = thieves.map(|(id, _)| id).collect();
+        for id in thieves {
             let worker = &mut self.workers[id];
             if std::mem::replace(&mut worker.seen_runs, worker.runs) == worker.runs {
-                self.stop_counting_helper(id);
+                self.stop_counting_thief(id);
             }
         }
     }

@@ -28,7 +28,7 @@ pub(in crate::pool) struct WorkerSlot {
     /// It was woken up and has not run an item since.
     pub(in crate::pool) woken: bool,
     /// How much of the thread's CPU time is accounted to queues.
-    pub(in crate::pool) charged_cpu_ns: u64,
+    pub(in crate::pool) accounted_cpu_ns: u64,
     pub(in crate::pool) die: bool,
     /// Its batch, while that is open.
     pub(in crate::pool) batch: Option<Open>,
@@ -88,7 +88,7 @@ impl WorkerSlot {
             computing: Computing::default(),
             pwq: 0,
             woken: false,
-            charged_cpu_ns: 0,
+            accounted_cpu_ns: 0,
             die: false,
             batch: None,
             interrupted: None,

@@ -4,7 +4,7 @@ use super::producer::{with, with_open};
 use crate::item::closure::Small;
 use crate::item::{Chain, OpenChunk, Pending, Pushed, ReadOldest};
 use crate::pool::Pool;
-use crate::pool::queue::together::Together;
+use crate::pool::queue::pwq_chunks::PwqChunks;
 use std::sync::Arc;
 
 /// The items of a batch while its issuer claims them.
@@ -29,17 +29,17 @@ impl Claimed<'_> {
 }
 
 impl Pool {
-    /// Publishes the items that `give` adds, which go to the pool workqueue of `together`, and wakes a worker if that is this issuer's duty.
+    /// Publishes the items that `give` adds, which go to the pool workqueue of `chunks`, and wakes a worker if that is this issuer's duty.
     #[inline]
     pub(crate) fn publish_batch(
         self: &Arc<Self>,
-        together: Option<&Together>,
+        chunks: Option<&PwqChunks>,
         give: impl FnOnce(&mut Claimed<'_>),
     ) {
         with_open(|open| {
             let mut claimed = Claimed {
                 pool: self,
-                chain: Chain::new(together.map(|together| &*together.items), open),
+                chain: Chain::new(chunks.map(|chunks| &*chunks.items), open),
                 oldest: self.oldest_batch.read(),
             };
             give(&mut claimed);
@@ -50,12 +50,12 @@ impl Pool {
     /// Publishes the closures that `give` adds, in chunks.
     pub(crate) fn publish_closures(
         self: &Arc<Self>,
-        together: &Together,
+        chunks: &PwqChunks,
         give: impl FnOnce(&mut dyn FnMut(Small)),
     ) {
         with_open(|open| {
             let mut chain = Chain::new(None, open);
-            give(&mut |closure| chain.add_closure(&together.closures, &closure));
+            give(&mut |closure| chain.add_closure(&chunks.closures, &closure));
             self.publish_chain(chain, open);
         });
     }
@@ -72,6 +72,6 @@ impl Pool {
             // Workers sleep, and take the chunk before the next batch.
             open.leave();
         }
-        self.see_to(pushed);
+        self.notify_if_due(pushed);
     }
 }

@@ -4,7 +4,7 @@
 use crate::item::ChunksSerial as Serial;
 use crate::item::closure::Small;
 use crate::item::{OpenChunk, Pending, Pushed, RawWork};
-use crate::pool::queue::together::Together;
+use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::wake::deferred;
 use crate::sys::epoch::epoch;
 #[cfg(not(cmwq_loom))]
@@ -221,10 +221,10 @@ pub(crate) fn claim_and_publish_again<E>(
 /// The calling thread has published something as `issuer`, and has found, in `epoch`, the destination of all that it publishes next. If it
 /// has a chunk there now, the route is cached.
 #[inline]
-pub(crate) fn note_route(together: &Together, issuer: Issuer, epoch: usize) {
+pub(crate) fn note_route(chunks: &PwqChunks, issuer: Issuer, epoch: usize) {
     with(|producer| {
         if let Some(to) = producer.open.of()
-            && (to == together.items.serial() || to == together.closures.serial())
+            && (to == chunks.items.serial() || to == chunks.closures.serial())
         {
             producer.route.set(Some(Route { issuer, epoch, to }));
         }

@@ -9,7 +9,7 @@ use super::producer::with;
 use super::producer::{FLOODS_AFTER, Producer};
 use crate::item::closure::Small;
 use crate::item::{Chunks, Load, Pending, Pushed, WithHandle};
-use crate::pool::queue::together::Together;
+use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::state::pool::Pool;
 use std::sync::Arc;
 
@@ -17,13 +17,10 @@ impl Pool {
     /// Frees chunks that were not used since the last call.
     pub(crate) fn trim_chunks(self: &Arc<Self>) {
         let guard = self.lock_beside_batches();
-        let together = guard
-            .pwqs
-            .iter()
-            .filter_map(|(_, pwq)| pwq.together.as_ref());
-        for together in together {
-            together.items.trim();
-            together.closures.trim();
+        let chunks = guard.pwqs.iter().filter_map(|(_, pwq)| pwq.chunks.as_ref());
+        for chunks in chunks {
+            chunks.items.trim();
+            chunks.closures.trim();
         }
     }
 
@@ -36,11 +33,11 @@ impl Pool {
         });
     }
 
-    /// As [`publish`](Self::publish), in a chunk if that is of use. `together`: of the pool workqueue of the item's destination.
+    /// As [`publish`](Self::publish), in a chunk if that is of use. `chunks`: of the pool workqueue of the item's destination.
     #[inline]
-    pub(crate) fn publish_together(self: &Arc<Self>, item: Pending, together: &Together) {
+    pub(crate) fn publish_in_chunk(self: &Arc<Self>, item: Pending, chunks: &PwqChunks) {
         self.with_producer(item, |producer, item| {
-            self.publish_at(producer, item, &together.items);
+            self.publish_at(producer, item, &chunks.items);
         });
     }
 
@@ -54,7 +51,7 @@ impl Pool {
         });
         // The thread is on its way out.
         if let Some(item) = item {
-            self.see_to(self.inbox.push(item));
+            self.notify_if_due(self.inbox.push(item));
         }
     }
 
@@ -74,11 +71,11 @@ impl Pool {
         }
     }
 
-    /// As [`publish_together`](Self::publish_together), a closure, if that is of use. `true`: it is published.
+    /// As [`publish_in_chunk`](Self::publish_in_chunk), a closure, if that is of use. `true`: it is published.
     #[inline]
-    pub(crate) fn publish_closure(self: &Arc<Self>, closure: &Small, together: &Together) -> bool {
+    pub(crate) fn publish_closure(self: &Arc<Self>, closure: &Small, chunks: &PwqChunks) -> bool {
         with(|producer| {
-            let chunks = &*together.closures;
+            let chunks = &*chunks.closures;
             let published = producer.in_a_row.get() >= FLOODS_AFTER
                 && (producer.open.add_closure(chunks.serial(), closure)
                     || self.begin_chunk(producer, closure, chunks).is_ok());
@@ -97,11 +94,11 @@ impl Pool {
         self: &Arc<Self>,
         closure: &Small,
         item: Pending,
-        together: &Together,
+        chunks: &PwqChunks,
     ) -> Result<(), Pending> {
         let mut item = Some(item);
         with(|producer| {
-            let chunks = &*together.closures;
+            let chunks = &*chunks.closures;
             if producer.in_a_row.get() < FLOODS_AFTER {
                 return;
             }
@@ -129,7 +126,7 @@ impl Pool {
             return Err(load);
         }
         let pushed = self.inbox.push_in_chunk(load, chunks, &producer.open);
-        self.see_to(pushed);
+        self.notify_if_due(pushed);
         Ok(())
     }
 
@@ -141,13 +138,13 @@ impl Pool {
             // Workers sleep, so what came before has not waited. (The model checker's threads publish too little to flood otherwise.)
             producer.in_a_row.set(0);
         }
-        self.see_to(pushed);
+        self.notify_if_due(pushed);
     }
 
     #[inline]
-    pub(in crate::pool) fn see_to(self: &Arc<Self>, pushed: Pushed) {
+    pub(in crate::pool) fn notify_if_due(self: &Arc<Self>, pushed: Pushed) {
         if pushed == Pushed::MustNotify {
-            self.call_somebody();
+            self.notify();
         }
     }
 
@@ -161,10 +158,10 @@ impl Pool {
     ) -> Result<(), Pending> {
         let mut guard = self.lock();
         match guard.runs_for(&item, front_id) {
-            Some(place) => {
+            Some(index) => {
                 // What was published before goes before.
                 guard.drain();
-                item.set_destination(self.id, place);
+                item.set_destination(self.id, index);
                 guard.accept_item(item);
                 Ok(())
             }
@@ -173,7 +170,7 @@ impl Pool {
     }
 
     /// The duty of an issuer that took the mark.
-    fn call_somebody(self: &Arc<Self>) {
+    fn notify(self: &Arc<Self>) {
         // A worker that ends a short item soon takes the lock, and with it what was published. Then the inbox is empty, as it has not been
         // since this issuer's exchange: the thread that emptied it held the lock after that, and has settled or will. That saves the system
         // call that wakes another worker, and that worker's fight for the CPU and the lock.

@@ -161,7 +161,7 @@ pub(crate) fn spawn(
             && let Some(own) = level.caller_slot_for(issuer, grant)
             && let Some(mut mine) = item.take()
         {
-            mine.set_destination(own.pool_id, own.key.place);
+            mine.set_destination(own.pool_id, own.key.index);
             item = own.caller_slot.item_slot.put(mine).err();
             spawn_history.in_caller_slot = item.is_none();
         }

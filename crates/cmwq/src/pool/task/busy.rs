@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::slab::Slab;
-use crate::item::{Completion, List, Seat, WorkFn, address_of};
+use crate::item::{Completion, List, ListKind, WorkFn, address_of};
 use crate::sys::map::HashMap;
 use crate::sys::{clock, thread};
 use std::sync::Arc;
@@ -129,7 +129,7 @@ impl BusyTable {
             address,
             func,
             pwq,
-            scheduled: List::new(Seat::Scheduled),
+            scheduled: List::new(ListKind::Scheduled),
             waiters: Vec::new(),
             by,
             since_ns: clock::coarse_ns(),

@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 
 /// Gives out the most recently freed number first, or the smallest.
 pub(crate) struct Slab<T, const SMALLEST_FIRST: bool = false> {
-    places: Vec<Option<T>>,
+    entries: Vec<Option<T>>,
     /// Free numbers; the last is given out next.
     free: Vec<u32>,
 }
@@ -16,29 +16,29 @@ pub(crate) type SmallestFirst<T> = Slab<T, true>;
 impl<T, const SMALLEST_FIRST: bool> Slab<T, SMALLEST_FIRST> {
     pub(crate) fn new() -> Self {
         Slab {
-            places: Vec::new(),
+            entries: Vec::new(),
             free: Vec::new(),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.entries.len() - self.free.len()
     }
 
     #[inline]
     pub(crate) fn insert(&mut self, value: T) -> u32 {
         if let Some(key) = self.free.pop() {
-            self.places[key as usize] = Some(value);
+            self.entries[key as usize] = Some(value);
             return key;
         }
-        self.places.push(Some(value));
-        (self.places.len() - 1) as u32
+        self.entries.push(Some(value));
+        (self.entries.len() - 1) as u32
     }
 
     /// Takes out the entry at `key`. Panics if there is none.
     #[inline]
     pub(crate) fn remove(&mut self, key: u32) -> T {
-        let value = self.places[key as usize]
+        let value = self.entries[key as usize]
             .take()
             .expect("nothing at this key");
         if SMALLEST_FIRST {
@@ -51,14 +51,14 @@ impl<T, const SMALLEST_FIRST: bool> Slab<T, SMALLEST_FIRST> {
     }
 
     pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut T> {
-        self.places.get_mut(key as usize)?.as_mut()
+        self.entries.get_mut(key as usize)?.as_mut()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.places
+        self.entries
             .iter()
             .enumerate()
-            .filter_map(|(key, place)| Some((key as u32, place.as_ref()?)))
+            .filter_map(|(key, entry)| Some((key as u32, entry.as_ref()?)))
     }
 }
 
@@ -67,7 +67,7 @@ impl<T, const SMALLEST_FIRST: bool> Index<u32> for Slab<T, SMALLEST_FIRST> {
 
     #[inline]
     fn index(&self, key: u32) -> &T {
-        self.places[key as usize]
+        self.entries[key as usize]
             .as_ref()
             .expect("nothing at this key")
     }
@@ -76,7 +76,7 @@ impl<T, const SMALLEST_FIRST: bool> Index<u32> for Slab<T, SMALLEST_FIRST> {
 impl<T, const SMALLEST_FIRST: bool> IndexMut<u32> for Slab<T, SMALLEST_FIRST> {
     #[inline]
     fn index_mut(&mut self, key: u32) -> &mut T {
-        self.places[key as usize]
+        self.entries[key as usize]
             .as_mut()
             .expect("nothing at this key")
     }

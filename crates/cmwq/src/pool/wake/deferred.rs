@@ -45,7 +45,7 @@ use std::cell::Cell;
 use std::task::Waker;
 
 /// The most sleepers at a time; further ones are woken at once.
-const PLACES: usize = 32;
+const SLOTS: usize = 32;
 /// The longest delay.
 const LATEST_NS: u64 = 500_000;
 /// Less than the cost of two wake-ups is not worth it.
@@ -86,7 +86,7 @@ fn is_waker(entry: usize) -> bool {
 /// Wakes the threads that sleep on the word at this address, rings this bell, or calls this waker.
 ///
 /// # Safety
-/// The entry is the caller's: it was taken out of its place, or never entered.
+/// The entry is the caller's: it was taken out of its slot, or never entered.
 pub(in crate::pool) unsafe fn wake(entry: usize) {
     if is_waker(entry) {
         let waker = std::ptr::with_exposed_provenance_mut::<Waker>(entry & !WAKER);
@@ -107,7 +107,7 @@ pub(in crate::pool) unsafe fn wake(entry: usize) {
 #[derive(Default)]
 pub(in crate::pool) struct PendingWakeups {
     /// Addresses of the words that threads sleep on, [bells](entry_of), or boxes of wakers; 0: none.
-    places: [AtomicUsize; PLACES],
+    slots: [AtomicUsize; SLOTS],
     /// 1: a sleeper was entered since all were last woken. Changed only by read-modify-writes, so that the worker that takes it sees all that was
     /// entered before: the entries release, and each continues the release of the earlier ones.
     any: AtomicU32,
@@ -129,9 +129,8 @@ impl PendingWakeups {
             return false;
         }
         // Release: the worker that takes a waker out reads it. Of words and bells only the number is used.
-        let entered = self.places.iter().any(|place| {
-            place
-                .compare_exchange(0, word, Ordering::Release, Ordering::Relaxed)
+        let entered = self.slots.iter().any(|slot| {
+            slot.compare_exchange(0, word, Ordering::Release, Ordering::Relaxed)
                 .is_ok()
         });
         if entered {
@@ -159,17 +158,16 @@ impl PendingWakeups {
             return true;
         }
         // The monitor may have come by before the entry. If it came by afterwards, it has taken the waker, and calls it.
-        let reclaim = |place: &AtomicUsize| {
-            place
-                .compare_exchange(entry, 0, Ordering::Acquire, Ordering::Relaxed)
+        let reclaim = |slot: &AtomicUsize| {
+            slot.compare_exchange(entry, 0, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
         };
-        !self.places.iter().any(reclaim)
+        !self.slots.iter().any(reclaim)
     }
 
     #[cfg(all(test, not(cmwq_loom)))]
     pub(in crate::pool) fn entered(&self) -> Vec<usize> {
-        let words = self.places.iter().map(|at| at.load(Ordering::Relaxed));
+        let words = self.slots.iter().map(|at| at.load(Ordering::Relaxed));
         words.filter(|&word| word != 0).collect()
     }
 
@@ -221,8 +219,8 @@ impl PendingWakeups {
     /// Wakes the entries that `wanted` accepts. `false`: others are left.
     fn wake_those(&self, wanted: impl Fn(usize) -> bool) -> bool {
         let mut all = true;
-        for place in &self.places {
-            let word = place.load(Ordering::Relaxed);
+        for slot in &self.slots {
+            let word = slot.load(Ordering::Relaxed);
             if word == 0 {
                 continue;
             }
@@ -231,9 +229,9 @@ impl PendingWakeups {
                 continue;
             }
             // If another worker has taken it meanwhile, that worker wakes it. Acquire: pairs with the release of a waker's entry.
-            let taken = place.compare_exchange(word, 0, Ordering::Acquire, Ordering::Relaxed);
+            let taken = slot.compare_exchange(word, 0, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_ok() {
-                // SAFETY: just taken out of its place.
+                // SAFETY: just taken out of its slot.
                 unsafe { wake(word) };
             }
         }
@@ -278,7 +276,7 @@ impl PendingWakeups {
         period_ns: u64,
     ) -> WakeAll<'_> {
         let entered = self
-            .places
+            .slots
             .iter()
             .filter(|at| at.load(Ordering::Relaxed) != 0);
         let late_ns = deferral_ns(waiting + entered.count() as u64, done, period_ns);

@@ -129,8 +129,8 @@ impl SpinBudget {
         };
         let (polls, after_a_yield) = self.round();
         let polls = polls.min(most.polls);
-        let turns = YieldEpoch::here();
-        turns.take_one();
+        let epoch = YieldEpoch::here();
+        epoch.advance();
         let mut start = clock::now_ns();
         loop {
             for _ in 0..polls {
@@ -139,7 +139,7 @@ impl SpinBudget {
                     return self.paid_off(&budget, polls * 2);
                 }
             }
-            let (yielded, turns_before) = (clock::now_ns(), turns.number());
+            let (yielded, epoch_before) = (clock::now_ns(), epoch.number());
             if deadline_ns.is_some_and(|deadline| deadline.saturating_sub(yielded) < NEAR_NS) {
                 // That says nothing about the spin budget.
                 return false;
@@ -147,7 +147,7 @@ impl SpinBudget {
             yield_now();
             let now = clock::now_ns();
             let away = now - yielded;
-            let theirs = away > AWAY_NS && turns.number().wrapping_sub(turns_before) >= MANY_EPOCHS;
+            let theirs = away > AWAY_NS && epoch.number().wrapping_sub(epoch_before) >= MANY_EPOCHS;
             if theirs {
                 start += away;
             }
@@ -309,12 +309,12 @@ mod tests {
     fn the_time_of_others_that_wait_and_get_on_is_not_the_waiters() {
         let cpu = cpu::current().unwrap_or(0);
         thread::bind_current(&CpuSet::from_iter([cpu])).expect("it runs there");
-        // Yields take far longer than any spin budget, and meanwhile other threads advance the yield epoch by `turns`.
-        let wait = |spin_budget: &SpinBudget, turns: u32| {
+        // Yields take far longer than any spin budget, and meanwhile other threads advance the yield epoch by `epochs`.
+        let wait = |spin_budget: &SpinBudget, epochs: u32| {
             let yields = Cell::new(0);
             let yield_now = || {
                 yields.set(yields.get() + 1);
-                (0..turns).for_each(|_| YieldEpoch::here().take_one());
+                (0..epochs).for_each(|_| YieldEpoch::here().advance());
                 let from = clock::now_ns();
                 while clock::now_ns() - from <= PREEMPTED_NS {}
             };
@@ -324,10 +324,10 @@ mod tests {
             )
         };
         // The host's preemptions and other tests on this CPU may spoil some attempts.
-        let comes_out = |turns, result, preempted| {
+        let comes_out = |epochs, result, preempted| {
             (0..20).any(|_| {
                 let spin_budget = SpinBudget::new();
-                let result_now = wait(&spin_budget, turns);
+                let result_now = wait(&spin_budget, epochs);
                 // A result that is there after the time of others may have been there for long: that says nothing about the rounds.
                 assert_eq!(spin_budget.polls.load(Ordering::Relaxed), MAX_POLLS);
                 result_now == result && spin_budget.preempted.load(Ordering::Relaxed) == preempted
@@ -349,7 +349,7 @@ mod tests {
             || yields.get() == MOST,
             || {
                 yields.set(yields.get() + 1);
-                (0..MANY_EPOCHS).for_each(|_| YieldEpoch::here().take_one());
+                (0..MANY_EPOCHS).for_each(|_| YieldEpoch::here().advance());
                 let from = clock::now_ns();
                 while clock::now_ns() - from <= 2 * AWAY_NS {}
             },

@@ -34,7 +34,7 @@ impl YieldEpoch {
 
     /// Advances it: the caller begins to spin.
     #[inline]
-    pub(super) fn take_one(self) {
+    pub(super) fn advance(self) {
         // Threads on other CPUs have lines of their own, and those on this CPU do not write at the same time.
         self.0
             .store(self.number().wrapping_add(1), Ordering::Relaxed);

@@ -33,7 +33,7 @@ impl Biased {
     /// Spawns.
     fn put(&self, item: &Item) -> bool {
         let mut pending = item.claim().unwrap();
-        pending.set_destination(self.pool.id, self.pwq.key.place);
+        pending.set_destination(self.pool.id, self.pwq.key.index);
         match self.caller_slot.item_slot.put(pending) {
             Ok(()) => true,
             Err(pending) => {

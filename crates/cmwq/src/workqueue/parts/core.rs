@@ -287,7 +287,7 @@ impl WqCore {
         let plugged = self.ordered() && !members.is_empty();
         // Chunks are for pools whose workers claim batches. On a pool of one CPU items run one after the other, in an order that threads
         // may observe.
-        let together = !self.ordered() && pool.attrs.batch > 1 && pool.attrs.cpus.len() > 1;
+        let in_chunks = !self.ordered() && pool.attrs.batch > 1 && pool.attrs.cpus.len() > 1;
         let traits = Traits {
             ordered: self.ordered(),
             cpu_intensive: self.flags.cpu_intensive && self.kind == WorkqueueKind::PerCpu,
@@ -298,14 +298,14 @@ impl WqCore {
         let limit = self.limits.of(node);
         let state =
             PwqState::of(self.clone(), rescuer, traits, limit, node, colour).plugged(plugged);
-        let (key, together) = {
+        let (key, chunks) = {
             // Closing batches would give credits back, and so call the front end, which may need the members.
             let mut guard = pool.lock_beside_batches();
             let key = guard.add_pwq(state);
-            let together = together.then(|| guard.allow_together(key, &pool));
-            (key, together.flatten())
+            let chunks = in_chunks.then(|| guard.allow_chunks(key, &pool));
+            (key, chunks.flatten())
         };
-        let pwq = Pwq::new(pool, key, node, together);
+        let pwq = Pwq::new(pool, key, node, chunks);
         members.push(pwq.clone());
         pwq
     }

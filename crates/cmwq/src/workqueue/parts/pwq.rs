@@ -2,7 +2,7 @@
 
 use crate::item::Pending;
 use crate::item::closure::Small;
-use crate::pool::{Claimed, Issuer, Pool, PwqKey, Together, note_route};
+use crate::pool::{Claimed, Issuer, Pool, PwqChunks, PwqKey, note_route};
 use std::sync::Arc;
 
 /// A pool workqueue, as seen by its queue.
@@ -13,7 +13,7 @@ pub(crate) struct Pwq {
     /// The index of the queue's limit against which its items count.
     pub(crate) node: usize,
     /// The chunks for its items and closures, if they may be published in chunks.
-    together: Option<Arc<Together>>,
+    chunks: Option<Arc<PwqChunks>>,
 }
 
 impl Pwq {
@@ -21,21 +21,21 @@ impl Pwq {
         pool: Arc<Pool>,
         key: PwqKey,
         node: usize,
-        together: Option<Arc<Together>>,
+        chunks: Option<Arc<PwqChunks>>,
     ) -> Arc<Self> {
         Arc::new(Pwq {
             pool,
             key,
             node,
-            together,
+            chunks,
         })
     }
 
     /// Publishes a closure in a chunk, not visible as an item. `false`: not possible here.
     #[inline]
     pub(crate) fn publish_closure(&self, closure: &Small) -> bool {
-        let together = self.together.as_ref();
-        together.is_some_and(|together| self.pool.publish_closure(closure, together))
+        let chunks = self.chunks.as_ref();
+        chunks.is_some_and(|chunks| self.pool.publish_closure(closure, chunks))
     }
 
     /// The same for a closure with a handle, which is `item` while the handle exists. Gives `item` back if not possible.
@@ -45,27 +45,27 @@ impl Pwq {
         closure: &Small,
         mut item: Pending,
     ) -> Result<(), Pending> {
-        let Some(together) = &self.together else {
+        let Some(chunks) = &self.chunks else {
             return Err(item);
         };
-        item.set_destination(self.pool.id, self.key.place);
-        self.pool.publish_with_handle(closure, item, together)
+        item.set_destination(self.pool.id, self.key.index);
+        self.pool.publish_with_handle(closure, item, chunks)
     }
 
     /// See [`note_route`].
     #[inline]
     pub(crate) fn note_route(&self, issuer: Issuer, epoch: usize) {
-        if let Some(together) = &self.together {
-            note_route(together, issuer, epoch);
+        if let Some(chunks) = &self.chunks {
+            note_route(chunks, issuer, epoch);
         }
     }
 
     /// Queues an item that the caller owns.
     #[inline]
     pub(crate) fn publish(&self, mut item: Pending) {
-        item.set_destination(self.pool.id, self.key.place);
-        match &self.together {
-            Some(together) => self.pool.publish_together(item, together),
+        item.set_destination(self.pool.id, self.key.index);
+        match &self.chunks {
+            Some(chunks) => self.pool.publish_in_chunk(item, chunks),
             None => self.pool.publish(item),
         }
     }
@@ -73,7 +73,7 @@ impl Pwq {
     /// Publishes the items that `give` [adds](Self::add_to_batch).
     #[inline]
     pub(crate) fn publish_batch(&self, give: impl FnOnce(&mut Claimed<'_>)) {
-        self.pool.publish_batch(self.together.as_deref(), give);
+        self.pool.publish_batch(self.chunks.as_deref(), give);
     }
 
     /// Adds an item that the caller owns to a [batch](Self::publish_batch) of this pool workqueue, unless the item has to go to the pool that
@@ -90,17 +90,17 @@ impl Pwq {
             Ok(()) => return,
             Err(not_there) => item = not_there,
         }
-        item.set_destination(self.pool.id, self.key.place);
+        item.set_destination(self.pool.id, self.key.index);
         batch.add(item);
     }
 
     /// Publishes the closures that `give` adds in chunks, not visible as items. `false`: not possible here, and `give` was not called.
     pub(crate) fn publish_closures(&self, give: impl FnOnce(&mut dyn FnMut(Small))) -> bool {
-        let together = self.together.as_ref();
-        let Some(together) = together else {
+        let chunks = self.chunks.as_ref();
+        let Some(chunks) = chunks else {
             return false;
         };
-        self.pool.publish_closures(together, give);
+        self.pool.publish_closures(chunks, give);
         true
     }
 

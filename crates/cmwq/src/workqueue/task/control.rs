@@ -2,7 +2,7 @@
 
 use crate::engine::{Registry, epochs};
 use crate::error::FlushError;
-use crate::item::{Completion, Pending, RawWork, Seat, Work};
+use crate::item::{Completion, ListKind, Pending, RawWork, Work};
 use crate::pool::{BlockGuard, Pool, Waiter, current, in_waker};
 use crate::sys::{clock, fork, task};
 use crate::trace::warn_once;
@@ -45,7 +45,7 @@ impl Moment {
         self.passed = self.passed.saturating_add(1);
         fork::generation() == 0
             || self.passed < Self::PATIENCE
-            || registered(item.place().pool()).is_some()
+            || registered(item.location().pool()).is_some()
     }
 }
 
@@ -55,7 +55,7 @@ fn with_last_pool<R>(
     find: &impl Fn(u32) -> Option<Arc<Pool>>,
     f: impl FnOnce(&Arc<Pool>) -> R,
 ) -> Option<R> {
-    match item.place().pool() {
+    match item.location().pool() {
         0 => None,
         id => Some(f(&find(id)?)),
     }
@@ -71,7 +71,7 @@ fn try_remove(
     if armed.is_some() {
         return armed;
     }
-    if item.place().is_armed() {
+    if item.location().is_armed() {
         // It is on no list: no pool to lock.
         return None;
     }
@@ -366,7 +366,7 @@ impl RawWork {
 
     /// Whether it is pending, and not on a timer: it is on a list, or on its way to one.
     fn is_queued(&self) -> bool {
-        self.is_pending() && !self.place().is_armed()
+        self.is_pending() && !self.location().is_armed()
     }
 
     /// Whether it is pending, and whether it runs (looked up in its last pool only). A hint.
@@ -374,7 +374,7 @@ impl RawWork {
         let running =
             with_last_pool(self, &registered, |pool| pool.lock().runs(self)).unwrap_or(false);
         WorkBusy {
-            pending: self.is_pending() || self.place().seat != Seat::None,
+            pending: self.is_pending() || self.location().list != ListKind::None,
             running,
         }
     }

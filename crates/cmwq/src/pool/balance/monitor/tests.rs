@@ -7,18 +7,18 @@ use crate::pool::attrs::params::Params;
 use crate::pool::queue::pwq::Traits;
 use crate::pool::state::group::Group;
 use crate::pool::stubs;
-use std::sync::mpsc;
+use crate::sys::atomic::Ordering;
 
 const START: u64 = 1_000_000_000;
 
-fn watch(pool: &Arc<Pool>) -> Watch {
-    let mut watch = Watch::default();
-    watch.add(Arc::downgrade(pool));
-    watch
+fn monitor(pool: &Arc<Pool>) -> Monitor {
+    let mut monitor = Monitor::default();
+    monitor.add(Arc::downgrade(pool));
+    monitor
 }
 
-fn wants_help(pool: &Pool) -> bool {
-    pool.help_wanted.load(Ordering::Relaxed)
+fn wants_thieves(pool: &Pool) -> bool {
+    pool.wants_thieves.load(Ordering::Relaxed)
 }
 
 /// Those of these pools that were asked to send a thief: none has a worker, so each asked for one.
@@ -33,13 +33,13 @@ fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_tick() {
     let pool = stubs::saturated(&group, 41, &[0], 2);
     let neighbours =
         [(42, 3), (43, 1), (44, 2)].map(|(id, cpu)| stubs::pool_on(&group, id, &[cpu]));
-    let mut watch = watch(&pool);
-    let next = watch.tick(START).expect("it goes on");
+    let mut monitor = monitor(&pool);
+    let next = monitor.tick(START).expect("it goes on");
     assert!((START + 1..START + 50_000).contains(&next), "{next}");
-    assert_eq!(watch.tick(next - 1), Some(next));
-    assert!(!wants_help(&pool) && called(&neighbours).is_empty());
-    assert_eq!(watch.tick(next), Some(START + 2_000_000), "2 ms");
-    assert!(wants_help(&pool));
+    assert_eq!(monitor.tick(next - 1), Some(next));
+    assert!(!wants_thieves(&pool) && called(&neighbours).is_empty());
+    assert_eq!(monitor.tick(next), Some(START + 2_000_000), "2 ms");
+    assert!(wants_thieves(&pool));
     assert_eq!(
         called(&neighbours),
         [43, 44],
@@ -47,8 +47,8 @@ fn what_waits_is_offered_to_neighbours_within_100_us_of_the_first_tick() {
     );
     // It is taken back at the first look at which nothing waits.
     stubs::run_all(&pool);
-    assert_eq!(watch.tick(START + PERIOD_NS), Some(START + 2 * PERIOD_NS));
-    assert!(!wants_help(&pool));
+    assert_eq!(monitor.tick(START + PERIOD_NS), Some(START + 2 * PERIOD_NS));
+    assert!(!wants_thieves(&pool));
 }
 
 #[test]
@@ -67,13 +67,13 @@ fn a_pool_that_gets_on_wants_help_only_if_its_items_are_long_enough_and_the_last
         let group = Group::new();
         let pool = stubs::saturated(&group, 45, &[0], waiting);
         let neighbour = stubs::pool_on(&group, 46, &[1]);
-        let mut watch = watch(&pool);
-        let second = watch.tick(START).expect("it goes on");
-        watch.tick(second);
+        let mut monitor = monitor(&pool);
+        let second = monitor.tick(START).expect("it goes on");
+        monitor.tick(second);
         let third = START + PERIOD_NS;
         pool.lock().stats.completed += ended;
-        watch.tick(third);
-        assert_eq!(wants_help(&pool), wants, "{waiting} wait, {ended} ended");
+        monitor.tick(third);
+        assert_eq!(wants_thieves(&pool), wants, "{waiting} wait, {ended} ended");
         assert_eq!(called(&[neighbour]), [46], "by the second");
     }
 }
@@ -81,36 +81,36 @@ fn a_pool_that_gets_on_wants_help_only_if_its_items_are_long_enough_and_the_last
 #[test]
 fn a_pool_without_neighbours_and_one_that_is_not_saturated_ask_for_no_thief() {
     let pool = stubs::saturated(&Group::new(), 47, &[0], 2);
-    let mut alone = watch(&pool);
+    let mut alone = monitor(&pool);
     assert_eq!(alone.tick(START), Some(START + PERIOD_NS));
     let group = Group::new();
     let pool = stubs::saturated(&group, 48, &[0], 2);
     let neighbour = stubs::pool_on(&group, 49, &[1]);
     pool.lock().counts.set_running(0);
-    let mut calm = watch(&pool);
+    let mut calm = monitor(&pool);
     let second = calm.tick(START).expect("it goes on");
     calm.tick(second);
-    assert!(!wants_help(&pool) && called(&[neighbour]).is_empty());
+    assert!(!wants_thieves(&pool) && called(&[neighbour]).is_empty());
 }
 
 #[test]
 fn a_pool_where_nothing_waits_any_more_is_forgotten_after_25_looks() {
     let pool = stubs::saturated(&Group::new(), 50, &[0], 1);
     pool.lock().watched = true;
-    let mut watch = watch(&pool);
+    let mut monitor = monitor(&pool);
     let mut now = START;
-    let tick = |watch: &mut Watch, now: &mut u64| {
-        let next = watch.tick(*now);
+    let tick = |monitor: &mut Monitor, now: &mut u64| {
+        let next = monitor.tick(*now);
         *now += PERIOD_NS;
         next.is_some()
     };
     for _ in 0..100 {
-        assert!(tick(&mut watch, &mut now), "something waits");
+        assert!(tick(&mut monitor, &mut now), "something waits");
     }
     stubs::run_all(&pool);
-    let ticks = (1..100).find(|_| !tick(&mut watch, &mut now));
+    let ticks = (1..100).find(|_| !tick(&mut monitor, &mut now));
     assert_eq!(ticks, Some(FORGET_AFTER));
-    assert!(watch.is_empty() && !pool.lock().watched);
+    assert!(monitor.is_empty() && !pool.lock().watched);
 }
 
 #[test]
@@ -126,8 +126,8 @@ fn a_pool_is_looked_at_for_as_long_as_others_want_its_slot() {
     assert_eq!(params.slots.usage(), (1, 1));
     holds.lock().counts.set_running(1);
     stubs::run_all(&holds);
-    let mut watch = watch(&holds);
-    let tick = |nth| watch.tick(START + nth * PERIOD_NS);
+    let mut monitor = monitor(&holds);
+    let tick = |nth| monitor.tick(START + nth * PERIOD_NS);
     assert!((0..100).map(tick).all(|next| next.is_some()));
     drop(waits);
 }
@@ -136,11 +136,11 @@ fn a_pool_is_looked_at_for_as_long_as_others_want_its_slot() {
 fn a_pool_that_pauses_below_a_quota_stays_saturated_and_as_fast_as_it_was() {
     const PART: u64 = PERIOD_NS / 4;
     let pool = stubs::saturated(&Group::new(), 56, &[0], 20);
-    let mut watch = watch(&pool);
+    let mut monitor = monitor(&pool);
     // Items of 20 us.
     let mut runs_until = |now, ns: u64| {
         pool.lock().stats.completed += ns / 20_000;
-        let next = watch.tick(now).expect("it is watched");
+        let next = monitor.tick(now).expect("it is watched");
         (pool.pending_wakeups.may_defer(), next)
     };
     let mut now = START;
@@ -175,7 +175,7 @@ fn a_pool_that_pauses_below_a_quota_stays_saturated_and_as_fast_as_it_was() {
 #[test]
 fn below_a_small_quota_ticks_are_rare() {
     let pool = stubs::saturated(&Group::new(), 57, &[0], 20);
-    let mut watch = watch(&pool);
+    let mut monitor = monitor(&pool);
     let mut now = START;
     let mut periods = |quota_us| {
         let period_us = 100_000;
@@ -184,7 +184,7 @@ fn below_a_small_quota_ticks_are_rare() {
             period_us,
         };
         pool.attrs.params.cpu_budget.set(Some(share));
-        let passed_ns = watch.tick(now).expect("it is watched") - now;
+        let passed_ns = monitor.tick(now).expect("it is watched") - now;
         now += passed_ns;
         passed_ns / PERIOD_NS
     };
@@ -200,10 +200,10 @@ fn what_was_allowed_for_sleepers_goes_when_nothing_waits() {
     let pool = stubs::pool(53, 0);
     pool.lock().allow_sleepers(20, 20);
     assert!(pool.lock().target() > 22);
-    let mut watch = watch(&pool);
+    let mut monitor = monitor(&pool);
     let targets: Vec<u32> = (0..20)
         .map(|nth| {
-            watch.tick(START + nth * PERIOD_NS);
+            monitor.tick(START + nth * PERIOD_NS);
             pool.lock().target()
         })
         .collect();
@@ -226,129 +226,22 @@ fn what_is_allowed_for_sleepers_stays_while_it_is_used() {
     guard.allow_sleepers(4, 0);
     guard.counts.set_running(8);
     drop(guard);
-    let mut watch = watch(&pool);
+    let mut monitor = monitor(&pool);
     let mut now = START;
     // The last target, whether it changed on the way, and whether the monitor has kept the pool.
     let mut ticks_with = |running| {
         pool.lock().counts.set_running(running);
         let targets = (0..2 * u64::from(FORGET_AFTER)).map(|_| {
             now += PERIOD_NS;
-            watch.tick(now);
+            monitor.tick(now);
             pool.lock().target()
         });
         let targets: Vec<u32> = targets.collect();
         let last = targets[targets.len() - 1];
-        (last, targets[0] != last, !watch.is_empty())
+        (last, targets[0] != last, !monitor.is_empty())
     };
     assert_eq!(ticks_with(8), (10, false, true));
     // One has ended, and none has followed it.
     assert_eq!(ticks_with(7), (7, false, true));
     assert_eq!(ticks_with(0), (2, true, false));
-}
-
-/// A thread that computes for a moment each time it is asked to, and sleeps in between.
-struct Thread {
-    tid: i32,
-    ask: mpsc::Sender<()>,
-    done: mpsc::Receiver<i32>,
-}
-
-impl Thread {
-    fn new() -> Self {
-        let ((ask, asked), (tell, done)) = (mpsc::channel(), mpsc::channel());
-        std::thread::spawn(move || {
-            let tid = thread::current_tid();
-            while tell.send(tid).is_ok() && asked.recv().is_ok() {
-                let until = thread::cpu_time_of_current_ns() + 2 * ASLEEP_BELOW_NS;
-                while thread::cpu_time_of_current_ns() < until {}
-            }
-        });
-        let tid = done.recv().expect("it has begun");
-        let own = Thread { tid, ask, done };
-        own.falls_asleep();
-        own
-    }
-
-    fn falls_asleep(&self) {
-        let asleep = |_| {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-            thread::state_of(self.tid) == thread::ThreadState::Asleep
-        };
-        assert!((0..60_000).any(asleep), "it waits to be asked");
-    }
-
-    fn computes(&self) {
-        self.ask.send(()).expect("it is there");
-        self.done.recv().expect("it has computed");
-        self.falls_asleep();
-    }
-}
-
-/// A pool with one worker, which runs an item; to the monitor it is this thread.
-fn runs_on(thread: &Thread, id: u32) -> (Arc<Pool>, u32, Arc<WorkerHandle>) {
-    let pool = stubs::pool(id, 0);
-    let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
-    let (id, handle) = stubs::searching(&pool);
-    handle.tid.store(thread.tid as u32, Ordering::Relaxed);
-    handle.in_item.store(true, Ordering::Relaxed);
-    pool.lock().begin(id, pwq.place, false);
-    (pool, id, handle)
-}
-
-#[test]
-fn an_item_that_has_waited_while_the_monitor_looked_at_it_is_no_hog() {
-    let thread = Thread::new();
-    let (pool, id, handle) = runs_on(&thread, 55);
-    // It has not slept since the measurement began, and has computed for a second.
-    let sleeps = thread::voluntary_switches_of(thread.tid);
-    let mut computing = Computing::restart(0);
-    assert!(!computing.exceeds(0, 0, || sleeps));
-    let question = || {
-        let suspect = Suspect {
-            id,
-            handle: handle.clone(),
-            runs: 1,
-            seen_runs: 1,
-            seen_cpu_ns: 0,
-            seen_counted: true,
-            computing,
-            busy: Busy::Running,
-            tid: thread.tid,
-            cpu_ns: 1_000_000_000,
-        };
-        pool.question(suspect, false);
-        pool.lock().workers[id].state
-    };
-    // A declared wait ends.
-    pool.lock().workers[id].computing = Computing::default();
-    assert_eq!(question(), WorkerState::Busy(Busy::Running));
-    let now = pool.lock().workers[id].computing;
-    assert_eq!(now, Computing::default(), "the measurement begins anew");
-    pool.lock().workers[id].computing = computing;
-    assert_eq!(question(), WorkerState::Busy(Busy::CpuIntensive));
-}
-
-#[test]
-fn a_blocked_worker_counts_again_when_its_clock_has_moved_between_two_looks_and_it_is_awake() {
-    let thread = Thread::new();
-    let (pool, id, handle) = runs_on(&thread, 54);
-    let mut watch = watch(&pool);
-    let mut question = || {
-        pool.question_all(pool.lock(), &mut watch.pools[0]);
-        pool.lock().running()
-    };
-    assert_eq!(question(), 1);
-    // Outside an item a worker is awake, as far as the monitor sees.
-    let seems_awake = |awake: bool| handle.in_item.store(!awake, Ordering::Relaxed);
-    seems_awake(true);
-    thread.computes();
-    pool.lock().step_out(id, Busy::Blocked);
-    assert_eq!(question(), 0, "it may have computed before it blocked");
-    seems_awake(false);
-    thread.computes();
-    assert_eq!(question(), 0, "it has computed, and sleeps again");
-    seems_awake(true);
-    assert_eq!(question(), 0, "it stands still");
-    thread.computes();
-    assert_eq!(question(), 1);
 }

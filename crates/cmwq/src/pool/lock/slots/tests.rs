@@ -180,14 +180,14 @@ fn a_thief_gets_a_slot_only_if_one_is_free_and_its_pool_has_a_cpu_for_it_and_owe
     assert_eq!(params.slots.usage(), (2, 0));
     let mut guard = pools[0].0.lock();
     guard.hands_out_nothing = true;
-    assert!(!guard.borrow_slot_to_help(), "none is free");
+    assert!(!guard.borrow_slot_to_steal(), "none is free");
     params.slots.set_limit(Some(8));
     guard.holding.owed = 1;
-    assert!(!guard.borrow_slot_to_help(), "it owes one");
+    assert!(!guard.borrow_slot_to_steal(), "it owes one");
     guard.holding.owed = 0;
-    assert!(guard.borrow_slot_to_help());
+    assert!(guard.borrow_slot_to_steal());
     assert_eq!((guard.slots, guard.cpus), (2, 2));
-    assert!(!guard.borrow_slot_to_help(), "no CPU is left");
+    assert!(!guard.borrow_slot_to_steal(), "no CPU is left");
     drop(guard);
     // No worker has come to use it.
     pools.iter().for_each(run);

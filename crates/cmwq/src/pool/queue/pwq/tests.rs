@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex};
 fn a_caller_slot_gets_no_place_that_others_wait_for() {
     let (_engine, _wq, pool) = queue(1, 8);
     let mut guard = pool.lock();
-    let place = only_pwq(&guard);
-    let pwq = guard.pwqs.get_mut(place).expect("it is there");
+    let index = only_pwq(&guard);
+    let pwq = guard.pwqs.get_mut(index).expect("it is there");
     let limit = pwq.limit.clone();
     let is_granted = |pwq: &mut PwqState| {
-        let granted = pwq.place_for_caller_slot();
+        let granted = pwq.take_credit_for_caller_slot();
         if granted {
-            pwq.leave_place();
+            pwq.return_credit();
         }
         granted
     };
@@ -41,13 +41,13 @@ fn a_pool_workqueue_in_the_line_goes_on_by_itself_for_some_items_and_then_gives_
     // Portions of four.
     let (_engine, _wq, pool) = queue(1, 16);
     let mut guard = pool.lock();
-    let (number, place) = (pool.id, only_pwq(&guard));
-    let pwq = guard.pwqs.get_mut(place).expect("it is there");
+    let (number, index) = (pool.id, only_pwq(&guard));
+    let pwq = guard.pwqs.get_mut(index).expect("it is there");
     let limit = pwq.limit.clone();
     assert!(pwq.use_credit(), "all are free");
     pwq.credits.transition_used_to_unused(1);
     for item in &works {
-        pwq.inactive.push_back(claim(item, number, place));
+        pwq.inactive.push_back(claim(item, number, index));
     }
     assert!(pwq.begin_waiting());
     let goes_on = |pwq: &mut PwqState| {
@@ -91,9 +91,9 @@ fn closures_that_wait_for_a_credit_stay_in_their_chunk_and_keep_their_place() {
     };
     {
         let mut guard = pool.lock();
-        let place = only_pwq(&guard);
-        let together = guard.pwqs[place].together.clone().expect("it has chunks");
-        let chunks = &together.closures;
+        let index = only_pwq(&guard);
+        let chunks = guard.pwqs[index].chunks.clone().expect("it has chunks");
+        let chunks = &chunks.closures;
         let publish = |nth: std::ops::Range<usize>| {
             let open = OpenChunk::none();
             let _ = pool.inbox.push_in_chunk(&note(nth.start), chunks, &open);
@@ -105,22 +105,22 @@ fn closures_that_wait_for_a_credit_stay_in_their_chunk_and_keep_their_place() {
         // How many wait, and how many of them as items.
         let wait = |guard: &mut PoolGuard<'_>| {
             guard.drain();
-            let inactive = &mut guard.pwqs[place].inactive;
+            let inactive = &mut guard.pwqs[index].inactive;
             assert_eq!(inactive.funcs().count(), inactive.len());
             assert!(inactive.head().is_some());
             (inactive.len(), inactive.items().len())
         };
-        guard.accept_item(claim(&active, pool.id, place));
+        guard.accept_item(claim(&active, pool.id, index));
         publish(0..3);
         assert_eq!(wait(&mut guard), (3, 0));
         publish(3..5);
         assert_eq!(wait(&mut guard), (5, 0));
         // An item may be cancelled, so it is on the list, and those before it are too.
-        guard.accept_item(claim(&between, pool.id, place));
+        guard.accept_item(claim(&between, pool.id, index));
         assert_eq!(wait(&mut guard), (6, 6));
         publish(5..8);
         assert_eq!(wait(&mut guard), (9, 6));
-        assert_eq!(guard.pwqs[place].nr_in_flight(), 10);
+        assert_eq!(guard.pwqs[index].nr_in_flight(), 10);
         let taken = guard.take_out(pool.id, &between);
         taken.expect("it waits").0.release();
         assert_eq!(wait(&mut guard), (8, 5));

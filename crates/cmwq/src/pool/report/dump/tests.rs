@@ -35,9 +35,9 @@ fn pool(id: u32, kind: PoolFor) -> PoolSnapshot {
     }
 }
 
-fn pwq(place: u32, queue: &str) -> PwqSnapshot {
+fn pwq(index: u32, queue: &str) -> PwqSnapshot {
     PwqSnapshot {
-        place,
+        index,
         queue: queue.to_owned(),
         flags: "flagged".to_owned(),
         active: 1,

@@ -104,11 +104,11 @@ impl Hand {
 
 /// Accepts them all for the pool's only pool workqueue. The caller flushes its queue before it drops the items.
 fn accept(guard: &mut PoolGuard<'_>, items: &[RawWork]) -> u32 {
-    let (pool, place) = (guard.pool.id, only_pwq(guard));
+    let (pool, index) = (guard.pool.id, only_pwq(guard));
     for item in items {
-        guard.accept_item(claim(item, pool, place));
+        guard.accept_item(claim(item, pool, index));
     }
-    place
+    index
 }
 
 #[test]
@@ -141,10 +141,10 @@ fn takes_of_two(build: fn(&Engine) -> WorkqueueBuilder, called: bool) -> usize {
     let pool = pool_of(&engine);
     let mut hand = Hand::new(&pool);
     let mut guard = pool.lock();
-    let place = accept(&mut guard, &items);
-    guard.pwqs[place].mayday = called;
+    let index = accept(&mut guard, &items);
+    guard.pwqs[index].mayday = called;
     let (next, taken) = hand.take(&mut guard);
-    guard.pwqs[place].mayday = false;
+    guard.pwqs[index].mayday = false;
     drop(guard);
     hand.run(next);
     wq.flush().expect("not from an item");
@@ -164,8 +164,8 @@ fn no_more_of_a_chunk_are_taken_than_may_be_active() {
     let (_engine, wq, pool) = queue(1, 2);
     let mut hand = Hand::new(&pool);
     let mut guard = pool.lock();
-    let place = only_pwq(&guard);
-    let chunks = Chunks::of_closures(pool.id, place, &pool.oldest_batch);
+    let index = only_pwq(&guard);
+    let chunks = Chunks::of_closures(pool.id, index, &pool.oldest_batch);
     let open = OpenChunk::none();
     let closure = || {
         let ran = ran.clone();
@@ -182,7 +182,7 @@ fn no_more_of_a_chunk_are_taken_than_may_be_active() {
     let (next, taken) = hand.take(&mut guard);
     // The others wait for a credit.
     let more = guard.next_task(Executor::worker());
-    let key = guard.key_of(place);
+    let key = guard.key_of(index);
     let waiting = guard.pwq_counts(key).1;
     if taken != 2 || more.is_some() || waiting != 2 {
         // These items never end, and unwinding would wait for them. Not `eprintln`: a test's output is captured, and lost on abort.

@@ -5,15 +5,15 @@ use crate::item::{Chunks, OldestBatch};
 use std::sync::Arc;
 
 /// The chunks of one pool workqueue.
-pub(crate) struct Together {
+pub(crate) struct PwqChunks {
     pub(in crate::pool) items: Arc<Chunks>,
     pub(in crate::pool) closures: Arc<Chunks>,
 }
 
-impl Together {
+impl PwqChunks {
     /// For pool workqueue `pwq` of this pool.
     pub(crate) fn new(pool: u32, pwq: u32, oldest: &OldestBatch) -> Self {
-        Together {
+        PwqChunks {
             items: Chunks::of_items(pool, pwq, oldest),
             closures: Chunks::of_closures(pool, pwq, oldest),
         }

@@ -1,9 +1,9 @@
-//! What helping between pods brings, and what it costs where nobody needs it: items of about 20 us on four pods of one CPU each.
+//! What stealing between pods brings, and what it costs where nobody needs it: items of about 20 us on four pods of one CPU each.
 //!
-//! `cargo run --release -p cmwq --example helping`
+//! `cargo run --release -p cmwq --example stealing`
 //!
 //! *One pod*: all items are queued from the first pod, 256 in flight. Strict, that pod's CPU does all of it, and the others idle; not strict, idle
-//! neighbours come to help. *All pods*: the same number in flight, spread over the pods. Nobody needs help then, and what the helping costs shows:
+//! neighbours steal. *All pods*: the same number in flight, spread over the pods. No pod needs thieves then, and what stealing costs shows:
 //! items that a neighbour ran, and the rate. The two kinds of queue take turns.
 
 use cmwq::topology::Topology;
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 runs[0].rate,
                 runs[RUNS - 1].rate,
                 median.cpu.as_secs_f64() * 1e6,
-                median.helped * 100.0
+                median.stolen * 100.0
             );
         }
     }
@@ -51,14 +51,14 @@ struct Run {
     /// CPU time of the process for each item.
     cpu: Duration,
     /// The share of the items that a neighbour ran.
-    helped: f64,
+    stolen: f64,
 }
 
 fn measure(strict: bool, issuing_pods: usize, steps: u64) -> Result<Run, Box<dyn Error>> {
     let topology = Topology::from_synthetic(&format!("l3:{PODS} core:1 pu:1"))?;
     let engine = Engine::builder().topology(topology).build()?;
     let queue = engine
-        .workqueue("helping")
+        .workqueue("stealing")
         .affinity_strict(strict)
         .build()?;
     let items: Vec<(Arc<Completion>, Work)> = (0..IN_FLIGHT)
@@ -73,14 +73,14 @@ fn measure(strict: bool, issuing_pods: usize, steps: u64) -> Result<Run, Box<dyn
         })
         .collect();
     rounds(&queue, &items, issuing_pods, ITEMS / 10);
-    let helps = engine.stats().helps;
+    let stolen = engine.stats().stolen;
     let (start, cpu) = (Instant::now(), cpu_time());
     rounds(&queue, &items, issuing_pods, ITEMS);
     let (took, cpu) = (start.elapsed(), cpu_time() - cpu);
     Ok(Run {
         rate: ITEMS as f64 / took.as_secs_f64(),
         cpu: cpu / ITEMS as u32,
-        helped: (engine.stats().helps - helps) as f64 / ITEMS as f64,
+        stolen: (engine.stats().stolen - stolen) as f64 / ITEMS as f64,
     })
 }
 

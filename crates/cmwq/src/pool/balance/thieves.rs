@@ -4,7 +4,7 @@
 //! for victims only when its own pool has nothing; otherwise it reads one shared counter, which is zero while there is no victim. How a thief works:
 //! `run/steal.rs`.
 
-use crate::pool::state::group::{Group, Thief};
+use crate::pool::state::group::Group;
 use crate::pool::state::pool::{Inner, Pool};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicBool;
@@ -21,7 +21,7 @@ impl Group<Pool> {
             .filter_map(Weak::upgrade)
             .collect();
         others.retain(|other| !other.attrs.cpus.intersects(&pool.attrs.cpus));
-        others.sort_by_key(|other| pool.attrs.place.distance(other.attrs.place));
+        others.sort_by_key(|other| pool.attrs.position.distance(other.attrs.position));
         others
     }
 }
@@ -49,16 +49,16 @@ impl Neighbours {
             self.nearest_first = neighbours.iter().map(Arc::downgrade).collect();
             self.wants = neighbours
                 .iter()
-                .map(|one| one.help_wanted.clone())
+                .map(|one| one.wants_thieves.clone())
                 .collect();
             self.version = version;
         }
         &self.nearest_first
     }
 
-    /// Whether one of them wants help, or there may be others by now. The shared counter also counts pools that are no neighbours: their pods overlap. Under
+    /// Whether one of them wants thieves, or there may be others by now. The shared counter also counts pools that are no neighbours: their pods overlap. Under
     /// a pool's lock, where no pool may be dropped.
-    pub(in crate::pool) fn want_help(&self, pool: &Pool) -> bool {
+    pub(in crate::pool) fn want_thieves(&self, pool: &Pool) -> bool {
         pool.group.version.load(Ordering::Acquire) != self.version
             || self.wants.iter().any(|wants| wants.load(Ordering::Relaxed))
     }
@@ -67,7 +67,7 @@ impl Neighbours {
 impl Pool {
     /// Wakes idle workers of this pool as thieves, as far as it has CPUs to spare, `most` at most. If none is idle, a new one will steal. Beside `long`
     /// items others start, as beside CPU hogs: thieves that are away do not count then. Returns how many come.
-    pub(in crate::pool) fn send_help(self: &Arc<Self>, most: u32, long: bool) -> u32 {
+    pub(in crate::pool) fn send_thieves(self: &Arc<Self>, most: u32, long: bool) -> u32 {
         let mut guard = self.lock_beside_batches();
         guard.calls_no_thief = true;
         if guard.dying {
@@ -84,7 +84,7 @@ impl Pool {
             // Each of them needs a slot.
             more = more.min(1);
         }
-        if coming == 0 && more == 0 && guard.borrow_slot_to_help() {
+        if coming == 0 && more == 0 && guard.borrow_slot_to_steal() {
             more = 1;
         }
         let woken = (0..more).take_while(|_| guard.wake_idle()).count() as u32;
@@ -97,18 +97,16 @@ impl Pool {
     /// Calls so many thieves from the nearest neighbours that have CPUs to spare.
     #[cold]
     pub(in crate::pool) fn call_thieves(self: &Arc<Self>, most: u32) {
-        self.set_help_wanted(true);
+        self.set_wants_thieves(true);
         let long = self.lock_beside_batches().pace.wait_ns(1, 1) >= LONG_NS;
-        if self.ask_neighbours(most, long) == 0 {
-            self.lock_beside_batches().thief = Thief::NoneIdle;
-        }
+        self.ask_neighbours(most, long);
     }
 
     /// Returns how many thieves come.
     pub(in crate::pool) fn ask_neighbours(self: &Arc<Self>, most: u32, long: bool) -> u32 {
         let neighbours = self.group().neighbours_of(self);
         let left = neighbours.iter().try_fold(most, |left, other| {
-            (left > 0).then(|| left - other.send_help(left, long).min(left))
+            (left > 0).then(|| left - other.send_thieves(left, long).min(left))
         });
         most - left.unwrap_or(0)
     }
@@ -127,12 +125,12 @@ pub(in crate::pool) fn away(pool: &Arc<Pool>, id: u32, f: impl FnOnce() -> bool)
         let worker = &mut inner.workers[id];
         inner.counts.transition_searching_to_away(worker, counts);
     }
-    let helped = f();
+    let stole = f();
     let mut guard = pool.lock();
     let inner: &mut Inner = &mut guard;
     let worker = &mut inner.workers[id];
     inner.counts.transition_away_to_searching(worker);
-    helped
+    stole
 }
 
 #[cfg(all(test, not(cmwq_loom)))]
@@ -160,12 +158,12 @@ mod tests {
             let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
             let (id, _) = stubs::searching(&pool);
             let mut guard = pool.lock();
-            guard.begin(id, pwq.place, false);
+            guard.begin(id, pwq.index, false);
             prepare(&mut guard, id);
             drop(guard);
             pool
         };
-        let sends = |pool: &Arc<Pool>| (pool.send_help(1, false), pool.lock().creating);
+        let sends = |pool: &Arc<Pool>| (pool.send_thieves(1, false), pool.lock().creating);
         assert_eq!(sends(&pool(|_, _| ())), (1, true));
         let blocked = pool(|inner, id| inner.step_out(id, Busy::Blocked));
         assert_eq!(sends(&blocked), (1, true));
@@ -189,7 +187,7 @@ mod tests {
         let full = pool(away);
         full.lock().counts.set_running(1);
         assert_eq!(sends(&full), (0, false), "its other worker steals");
-        assert_eq!(full.send_help(1, true), 1, "what is long");
+        assert_eq!(full.send_thieves(1, true), 1, "what is long");
         let searches = pool(|inner, id| inner.end(id));
         assert_eq!(sends(&searches), (1, false), "it comes by itself");
         let dying = pool(|inner, _| inner.dying = true);
@@ -248,12 +246,8 @@ mod tests {
             pool
         });
         pools[0].call_thieves(1);
-        let thief = |pool: &Arc<Pool>| {
-            let mut guard = pool.lock();
-            guard.calls_no_thief = true;
-            guard.thief
-        };
-        assert_eq!(thief(&pools[0]), Thief::NoneIdle);
-        assert_eq!(thief(&pools[1]), Thief::None);
+        let mut guard = pools[1].lock();
+        guard.calls_no_thief = true;
+        assert!(!guard.thieves_called);
     }
 }
