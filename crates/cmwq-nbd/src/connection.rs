@@ -2,7 +2,7 @@
 //!
 //! The reader takes a slot for each request, fills it in, and queues the slot's work item. The item is made once, with the
 //! connection, and queued again for each request that gets its slot. The worker that runs it sends the reply and frees the
-//! slot. Short requests for memory, and several short reads that the page cache answers, take less time than the wake-up of a worker:
+//! slot. Short requests for memory, and sixteen short reads at a time that the page cache answers, take less time than the wake-up of a worker:
 //! the reader carries them out itself, unless it has more of them than it keeps up with. Neither waits for the client: what its
 //! socket does not take is sent by an item of another queue, so that clients that read slowly use up none of what the queue of
 //! the requests allows at a time.
@@ -301,10 +301,10 @@ impl Reader<'_> {
         self.long.clear();
         let mut short = std::mem::take(&mut self.short);
         if !connection.may_batch() {
-            // Of a client that waits for each answer the workers are quicker: they poll for its next request, and their CPU stays awake.
-            let is_one = short.len() == 1;
+            // Of fewer that come together the workers are quicker: they poll for the client's next requests, beside it.
+            let is_full = short.len() == MAX_BATCH;
             short.retain(|&slot| {
-                let is_read = !is_one && connection.read_at_once(slot);
+                let is_read = is_full && connection.read_at_once(slot);
                 if !is_read {
                     self.queue(slot);
                 }
