@@ -178,7 +178,7 @@ impl CpuQuota {
     }
 }
 
-/// Reads the quota again and again, at less than half the cost: the groups are looked for only when the process is in others than before, or
+/// Reads the quota again and again, and looks for the groups only when the process is in others than before, or
 /// none had a limit.
 #[derive(Default)]
 pub(crate) struct FollowedQuota {
