@@ -144,7 +144,7 @@ fn numbers_and_names_out_of_range_are_cut_with_a_warning() {
         // A warning is one line, whatever the name is.
         let lines = engine.workqueue("two\nlines").max_active(3_000).build();
         assert_eq!(lines.unwrap().name(), "two\nlines");
-        assert_eq!(heard.count("workqueue two lines: max_active 3000"), 1);
+        assert_eq!(heard.count("workqueue two\\nlines: max_active 3000"), 1);
         let error = engine.workqueue("t").nice(20).build().unwrap_err();
         assert!(matches!(error, Error::Nice(20)));
     });
