@@ -383,6 +383,8 @@ fn busy_names_what_runs() {
         .freezable()
         .build()
         .expect("a queue");
+    // If this test fails, before the queue, whose end waits for its item.
+    let end = end;
     let begun_too = Arc::new(Completion::new());
     let (running, ended) = (begun_too.clone(), end.0.clone());
     let stops = freezable.spawn(move || {
@@ -392,7 +394,8 @@ fn busy_names_what_runs() {
     begun_too.wait();
     let text = served.ok(&["busy", "-p", "PID", "--freezable"]);
     assert!(
-        text.contains("workqueue stops?[2J: unbound freezable") && !text.contains("workqueue io"),
+        text.contains(r"workqueue stops\u{1b}[2J: unbound freezable")
+            && !text.contains("workqueue io"),
         "{text}"
     );
     let json = served.ok(&["busy", "-p", "PID", "--freezable", "--format", "json"]);
