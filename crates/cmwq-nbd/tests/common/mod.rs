@@ -153,7 +153,7 @@ pub(crate) struct Client {
 }
 
 /// Nothing here takes as long: a hang becomes a failure.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Client {
     /// Says hello, and nothing more.

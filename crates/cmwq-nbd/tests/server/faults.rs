@@ -157,9 +157,10 @@ fn a_request_whose_function_panics_is_answered() {
     assert_eq!(client.write(0, &[1; 512]), Err(EIO));
     assert_eq!(client.read(0, 512), Err(EIO));
     assert_eq!(client.read(0, 65536), Err(EIO));
-    client.stream.write_all(&reads(2)).unwrap();
-    client.expect_reads(0..=1, 4096);
-    for _ in 0..2 {
+    // More than sixteen together, of which the reader tries some.
+    client.stream.write_all(&reads(40)).unwrap();
+    client.expect_reads(0..=39, 4096);
+    for _ in 0..40 {
         assert_eq!(client.receive().error, EIO);
     }
     control.panics.store(false, Ordering::Relaxed);
