@@ -10,6 +10,7 @@ use crate::sys::bell::Bell;
 use crate::sys::local::thread_local;
 use crate::sys::spin::SpinBudget;
 use crate::sys::{clock, park};
+use crate::trace::dispose;
 #[cfg(not(cmwq_loom))]
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -322,9 +323,9 @@ impl<T> Drop for CompletionQueue<T> {
         if last {
             let ready = std::mem::take(&mut owners.ready);
             drop(owners);
-            // With the lock free, and closed: dropping runs the user's code, which may panic.
+            // With the lock free, and closed: dropping runs foreign code.
             let posted = self.inner.posts.close();
-            drop(ready);
+            ready.into_iter().for_each(dispose);
             drop(posted);
         } else if *self.armed.get_mut() {
             self.step_down(&mut owners);
