@@ -6,12 +6,12 @@
 //!   panicked is said once.
 //! - [`Foreign`] keeps what will be called later. What is inside cannot be got at by other means.
 //!
-//! Here is the library's only `catch_unwind`. The test `foreign` looks for any other one, for stored functions and wakers that are not in a [`Foreign`],
-//! and for public functions that take foreign code and are not in its list.
+//! Here is the library's only `catch_unwind`. A test (`tests/layers/foreign.rs`) looks for any other one, for functions and wakers that are kept elsewhere than
+//! in a [`Foreign`], and for public functions that take foreign code and are not in its list.
 //!
 //! **Foreign code may use the library, and may wait.** So its caller holds no lock of the library, and owns no item that is
-//! [claimed](crate::item::Pending): another thread that cancels such an item, or the foreign code itself, would spin until it is released. In debug builds
-//! each call checks that ([`claims`]). Threads of the library that others wait for have a [reporter](super::reporter), which calls it in
+//! claimed: another thread that cancels such an item, or the foreign code itself, would spin until it is released. In debug builds
+//! each call checks that ([`claims`]), and so does every test. Threads of the library that others wait for have a [reporter](super::reporter), which calls it in
 //! their place.
 
 use super::reporter::{self, Reporter};

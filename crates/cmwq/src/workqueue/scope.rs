@@ -64,7 +64,7 @@ where
             resume_unwind(payload)
         }
         (Err(payload), another) => {
-            another.into_iter().for_each(dispose);
+            dispose(another);
             resume_unwind(payload)
         }
     }
@@ -112,7 +112,8 @@ impl<'scope> Scope<'scope, '_> {
                 panicked = Some(failed);
                 continue;
             }
-            // Its destructor may wait for the item that this thread has just run.
+            // Now, since an item of the scope may wait for what its destructor does. And the destructor may wait for the item that this thread
+            // has run last.
             waiter.settle();
             dispose(failed);
         }
