@@ -79,3 +79,35 @@ fn the_reporter_ends_after_the_workers_of_its_engine() {
         eventually(|| crate::harness::threads_named("kworker").is_empty());
     });
 }
+
+/// The reporter is the parent's: in the child a warning is delivered at once.
+#[test]
+fn a_child_of_a_worker_hears_its_warnings() {
+    in_own_process(|| {
+        const HEARD: i32 = 42;
+        cmwq::set_warning_handler(|text| {
+            if text.contains("in the child") {
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(HEARD) };
+            }
+        });
+        let engine = Engine::builder().build().unwrap();
+        let _deadline = Deadline::new("a child", &engine);
+        let wq = engine.workqueue("t").workers_only().build().unwrap();
+        let child = wq.spawn(|| {
+            // SAFETY: the child only warns, and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                cmwq::warn("in the child");
+                // SAFETY: as above.
+                unsafe { libc::_exit(1) };
+            }
+            child
+        });
+        let (child, mut status) = (child.join().unwrap(), 0);
+        assert!(child > 0, "it has forked");
+        // SAFETY: waits for the child, and writes to `status`.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(libc::WEXITSTATUS(status), HEARD);
+    });
+}
