@@ -15,7 +15,7 @@ use super::location::Location;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
-use crate::sys::claims::Claim;
+use crate::sys::holds::Hold;
 use crate::sys::prefetch;
 use std::ptr::NonNull;
 
@@ -245,7 +245,7 @@ pub(crate) enum Unclaimed {
 
 /// The owner of an item's PENDING bit, and so of the item.
 #[must_use = "a pending item must be handed on, started or released"]
-pub(crate) struct Pending(NonNull<RawWork>, Claim);
+pub(crate) struct Pending(NonNull<RawWork>, Hold);
 
 // SAFETY: ownership of an item may move between threads: its fields are plain data and `RawWork` is Send and Sync.
 unsafe impl Send for Pending {}
@@ -295,7 +295,7 @@ impl Pending {
             }
         }
         match before {
-            _ if is_idle(before) => Ok(Pending(item, Claim::new())),
+            _ if is_idle(before) => Ok(Pending(item, Hold::new())),
             _ if before & PENDING != 0 => Err(Unclaimed::AlreadyPending),
             _ => Err(Unclaimed::Disabled),
         }
@@ -313,7 +313,7 @@ impl Pending {
         unsafe { item.as_ref() }
             .state
             .store(PENDING | ONE_SHOT, Ordering::Relaxed);
-        Pending(item, Claim::new())
+        Pending(item, Hold::new())
     }
 
     /// Takes the PENDING bit of an idle item in order to queue it elsewhere, whatever its disable depth.
@@ -325,7 +325,7 @@ impl Pending {
         let before = unsafe { item.as_ref() }
             .state
             .fetch_or(PENDING, Ordering::AcqRel);
-        (before & PENDING == 0).then(|| Pending(item, Claim::new()))
+        (before & PENDING == 0).then(|| Pending(item, Hold::new()))
     }
 
     #[inline]
@@ -461,7 +461,7 @@ impl Pending {
     /// `item` came from [`into_raw`](Self::into_raw) and no other caller took it back.
     #[inline]
     pub(in crate::item) unsafe fn from_raw(item: NonNull<RawWork>) -> Pending {
-        Pending(item, Claim::new())
+        Pending(item, Hold::new())
     }
 }
 

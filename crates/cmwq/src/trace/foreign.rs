@@ -11,12 +11,12 @@
 //!
 //! **Foreign code may use the library, and may wait.** So its caller holds no lock of the library, and owns no item that is
 //! claimed: another thread that cancels such an item, or the foreign code itself, would spin until it is released. In debug builds
-//! each call checks that ([`claims`]), and so does every test. Threads of the library that others wait for have a [reporter](super::reporter), which calls it in
+//! each call checks that ([`holds`]), and so does every test. Threads of the library that others wait for have a [reporter](super::reporter), which calls it in
 //! their place.
 
 use super::reporter::{self, Reporter};
-use crate::sys::claims;
 use crate::sys::fork::{ProcessLock, ProcessMutex};
+use crate::sys::holds;
 use std::any::Any;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,7 +57,7 @@ impl Callee {
 /// Calls the function of an item. Returns its panic.
 #[inline(always)]
 pub(crate) fn run<T>(code: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
-    claims::none_is_held();
+    holds::none_is_held();
     catch_unwind(AssertUnwindSafe(code))
 }
 
