@@ -191,7 +191,7 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         let cpus = process_cpus().ok();
         let cpus = cpus.map_or_else(thread::current_binding, Ok)?;
         let reporter = new_reporter();
-        reporter.ensure_started(&cpus)?;
+        reporter.ensure_started("cmwq-t-reporter", &cpus)?;
         let speaker = reporter.speaker();
         // It ends when the timer thread does: at once if that cannot be created.
         reporter.stop();

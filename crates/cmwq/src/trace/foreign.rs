@@ -93,8 +93,7 @@ pub(crate) fn dispose_elsewhere(value: impl Send + 'static) {
 fn panicked(callee: Callee, payload: Box<dyn Any + Send>) {
     static SAID: AtomicU32 = AtomicU32::new(0);
     match callee {
-        // A payload's destructor may panic with another payload, and so on: that one is leaked.
-        Callee::Destructor => std::mem::forget(payload),
+        Callee::Destructor => drop_payload(payload),
         _ => dispose_elsewhere(payload),
     }
     let bit = 1 << callee as u32;
@@ -106,6 +105,17 @@ fn panicked(callee: Callee, payload: Box<dyn Any + Send>) {
         Callee::WarningHandler => print(&format!("cmwq: warning: {text}\n")),
         _ => reporter::deliver(move || say_warning(&text)),
     }
+}
+
+/// Drops what a destructor panicked with. That may panic with another payload, and so on.
+fn drop_payload(payload: Box<dyn Any + Send>) {
+    /// One that goes on and on is leaked.
+    const MOST: usize = 8;
+    let mut next = Some(payload);
+    for _ in 0..MOST {
+        next = next.and_then(|payload| run(|| drop(payload)).err());
+    }
+    std::mem::forget(next);
 }
 
 /// Foreign code that the library keeps.
@@ -249,18 +259,24 @@ mod tests {
 
     #[test]
     fn a_payload_may_panic_when_it_is_dropped_and_the_next_one_too() {
-        struct PanicsAgain(u32);
+        /// The last one is dropped without a panic.
+        struct PanicsAgain(u32, Arc<()>);
         impl Drop for PanicsAgain {
             fn drop(&mut self) {
                 if self.0 > 0 {
-                    resume_unwind(Box::new(PanicsAgain(self.0 - 1)));
+                    resume_unwind(Box::new(PanicsAgain(self.0 - 1, self.1.clone())));
                 }
             }
         }
+        let there = Arc::new(());
         for depth in 0..4 {
-            let panics = || resume_unwind(Box::new(PanicsAgain(depth)));
+            let panics = || resume_unwind(Box::new(PanicsAgain(depth, there.clone())));
             assert_eq!(call::<()>(Callee::Waker, panics), None);
+            assert_eq!(Arc::strong_count(&there), 1, "a payload leaked");
         }
+        // It never ends.
+        let panics = || resume_unwind(Box::new(PanicsAgain(1_000, there.clone())));
+        assert_eq!(call::<()>(Callee::Waker, panics), None);
         assert_eq!(call(Callee::Waker, || 7), Some(7));
     }
 

@@ -125,12 +125,12 @@ impl Reporter {
         })
     }
 
-    /// Starts the thread, on `cpus`, if it does not run yet.
-    pub(crate) fn ensure_started(self: &Arc<Self>, cpus: &CpuSet) -> io::Result<()> {
+    /// Starts the thread, called `name`, on `cpus`, if it does not run yet.
+    pub(crate) fn ensure_started(self: &Arc<Self>, name: &str, cpus: &CpuSet) -> io::Result<()> {
         let mut messages = self.messages.lock();
         if !messages.started {
             let reporter = self.clone();
-            thread::spawn_bound("cmwq-reporter", cpus, move || reporter.run())?;
+            thread::spawn_bound(name, cpus, move || reporter.run())?;
             messages.started = true;
         }
         Ok(())

@@ -120,7 +120,7 @@ impl Service {
     pub(crate) fn ensure_started(self: &Arc<Self>) -> io::Result<()> {
         let mut requests = self.requests.lock();
         if !requests.started {
-            self.reporter.ensure_started(&self.cpus)?;
+            self.reporter.ensure_started("cmwq-reporter", &self.cpus)?;
             self.creator.ensure_started(&self.cpus, &self.reporter)?;
             let (service, speaker) = (self.clone(), self.speaker());
             thread::spawn_bound("cmwq-service", &self.cpus, move || {
