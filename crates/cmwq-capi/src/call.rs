@@ -190,9 +190,7 @@ impl Call {
     pub(crate) fn run<R: Failed>(&'static self, body: impl FnOnce(&'static Call) -> R) -> R {
         match caught(|| body(self)) {
             Some(result) => result,
-            None => {
-                self.wrong(Wrong::Panicked, "panicked, which is a bug of cmwq")
-            }
+            None => self.wrong(Wrong::Panicked, "panicked, which is a bug of cmwq"),
         }
     }
 }

@@ -43,7 +43,7 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("engine/parameters.rs", "fn(", 3),
     ("engine/text.rs", "fn(", 2),
     ("inspect/attributes.rs", "fn(", 3),
-    ("pool/service/creator.rs", "dyn FnOnce", 2),
+    ("pool/service/creator.rs", "dyn FnOnce", 1),
     ("pool/submit/chain.rs", "dyn FnMut", 1),
     ("sys/fork.rs", "dyn FnOnce", 1),
     ("sys/fork.rs", "fn(", 2),

@@ -26,11 +26,13 @@ struct Requests {
     stop: bool,
 }
 
+type Work = Box<dyn FnOnce() + Send>;
+
 /// A job that waits for a thread of its own.
 struct Job {
     name: &'static str,
     /// Taken by the thread that does it. A thread that cannot be created takes nothing with it.
-    what: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>,
+    what: Arc<Mutex<Option<Work>>>,
 }
 
 impl Job {
@@ -90,7 +92,7 @@ impl Creator {
     }
 
     /// Has a thread created for a job: now, or as soon as one can be. No other thread waits for it.
-    pub(in crate::pool) fn perform(&self, name: &'static str, what: Box<dyn FnOnce() + Send>) {
+    pub(in crate::pool) fn perform(&self, name: &'static str, what: Work) {
         let what = Arc::new(Mutex::new(Some(what)));
         self.requests.lock().jobs.push(Job { name, what });
         self.parker.unpark();
