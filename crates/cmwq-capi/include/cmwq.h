@@ -542,7 +542,8 @@ void cmwq_rcu_barrier(void);
 
 /*
  * Sends warnings (one line each, without a newline) to `handler` instead of to standard error; NULL: back to that. It is called
- * with no lock held, by any thread.
+ * with no lock held, by the thread whose call the warning is about; for workers and the library's other threads a thread of the library that does
+ * nothing else calls it, so there it may come a little later.
  */
 void cmwq_set_warning_handler(void (*handler)(const char *text, void *arg), void *arg);
 /*

@@ -92,6 +92,14 @@ pub(crate) fn beside<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
+/// What `code` returns; `None`: it has panicked. The library's only `catch_unwind`, as a test of the sources checks.
+#[inline]
+pub(crate) fn caught<R>(code: impl FnOnce() -> R) -> Option<R> {
+    let result = catch_unwind(AssertUnwindSafe(code));
+    // The payload's destructor is foreign code, too.
+    result.map_err(std::mem::forget).ok()
+}
+
 impl Failed for bool {
     fn failed(wrong: Wrong) -> Self {
         set_errno(wrong.errno());
@@ -180,13 +188,9 @@ impl Call {
     /// Runs the function's body.
     #[inline]
     pub(crate) fn run<R: Failed>(&'static self, body: impl FnOnce(&'static Call) -> R) -> R {
-        match catch_unwind(AssertUnwindSafe(|| body(self))) {
-            Ok(result) => result,
-            Err(panic) => {
-                // Its destructor is foreign code, too.
-                std::mem::forget(panic);
-                self.wrong(Wrong::Panicked, "panicked, which is a bug of cmwq")
-            }
+        match caught(|| body(self)) {
+            Some(result) => result,
+            None => self.wrong(Wrong::Panicked, "panicked, which is a bug of cmwq"),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! grace period raises the counter and then waits until every thread has noted 0 or the new value. A section that began before either is seen by
 //! that, or has noted its value after the look; then the fences on both sides make it see what was done before the counter was raised.
 
-use crate::call::{Wrong, abi};
+use crate::call::{Wrong, abi, caught};
 use crate::system;
 use crate::task;
 use cmwq::{Queued, RawWork};
@@ -97,7 +97,12 @@ unsafe extern "C-unwind" fn run_callbacks(_item: NonNull<RawWork>) {
                 Some(func) if (func as usize) < MOST_OFFSET => {
                     libc::free(head.as_ptr().byte_sub(func as usize).cast());
                 }
-                Some(func) => func(head.as_ptr()),
+                // Those behind it are called whatever it does.
+                Some(func) => {
+                    if caught(|| func(head.as_ptr())).is_none() {
+                        cmwq::warn("a callback of cmwq_call_rcu panicked");
+                    }
+                }
                 // An offset of 0.
                 None => libc::free(head.as_ptr().cast()),
             }

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-type Hook = unsafe extern "C" fn(*const c_void, usize);
+type Hook = unsafe extern "C-unwind" fn(*const c_void, usize);
 
 static HOOKS: OnceLock<(Hook, Hook)> = OnceLock::new();
 

@@ -52,7 +52,7 @@
 //! target `cmwq` and the name `work`. Its fields are `queue` and `function` (as [`observe::function_name`] has it), and `description`,
 //! recorded when the item calls [`set_worker_desc`] outside of spans of its own. What the item logs is inside the span. When a waiting thread
 //! runs an item itself, the span is a child of the span in which that thread waits; otherwise it is a root. Subscribers are called on the
-//! thread that runs the item, and must not panic. While no subscriber wants that level the feature costs each item a load and a branch;
+//! thread that runs the item; if one panics, that is caught, and warned of once. While no subscriber wants that level the feature costs each item a load and a branch;
 //! without the feature, nothing.
 
 #![deny(unsafe_op_in_unsafe_fn)]

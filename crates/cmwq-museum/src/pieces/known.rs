@@ -95,9 +95,9 @@ pub(super) const PIECES: &[Piece] = &[
         "never-destroyed",
         "a queue that is dropped from its own item is never destroyed if no thread can be created (found by exploration in this library)",
         &[edit(
-            "pool/service/thread.rs",
-            "            self.reporter.perform(Box::new(move || perform(&job)));",
-            "            if !MUTANT {\n                self.reporter.perform(Box::new(move || perform(&job)));\n            }",
+            "pool/service/creator.rs",
+            "        self.refused.extend(refused);",
+            "        if MUTANT {\n            refused.for_each(drop);\n        } else {\n            self.refused.extend(refused);\n        }",
         )],
     ),
     known(

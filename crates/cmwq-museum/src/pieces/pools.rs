@@ -62,8 +62,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a thread that ends does not call its hook",
         &[edit(
             "pool/attrs/threads.rs",
-            "        self.call(\"on_exit\", |wishes| wishes.exit.as_ref());",
-            "        if !MUTANT {\n            self.call(\"on_exit\", |wishes| wishes.exit.as_ref());\n        }",
+            "        self.call(Callee::ExitHook, |wishes| wishes.exit.as_ref());",
+            "        if !MUTANT {\n            self.call(Callee::ExitHook, |wishes| wishes.exit.as_ref());\n        }",
         )],
     ),
     line(

@@ -1,12 +1,13 @@
 //! Closures without a handle. Small ones travel in a [chunk](super::chunk) as bytes, and become items only when a thread has to see them as
 //! such. All others are items of their own, in reused memory.
 
-use super::raw::{Callable, Pending, RawWork, WorkFn};
+use super::callable::Callable;
+use super::raw::{Pending, RawWork, WorkFn};
 use crate::sys::blocks;
+use crate::trace::foreign;
 use std::alloc::Layout;
 use std::any::Any;
 use std::mem::MaybeUninit;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 /// Room for a small closure.
@@ -223,8 +224,6 @@ impl Callable for Small {
     #[inline]
     fn call(self) -> Result<(), Box<dyn Any + Send>> {
         // SAFETY: payload and kind belong together, and `self` is used up.
-        catch_unwind(AssertUnwindSafe(|| unsafe {
-            (self.kind.call)(&self.payload)
-        }))
+        foreign::run(|| unsafe { (self.kind.call)(&self.payload) })
     }
 }

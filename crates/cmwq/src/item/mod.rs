@@ -1,6 +1,7 @@
 //! The work item: its state machine, the lists that it is on, and the handles that wait for it.
 
 mod batch;
+mod callable;
 mod chunk;
 pub(crate) mod closure;
 mod completion;
@@ -13,6 +14,7 @@ mod ticket;
 mod work;
 
 pub(crate) use batch::{Batch, MOST as MOST_IN_BATCH};
+pub(crate) use callable::Callable;
 pub(crate) use chunk::{
     Chain, Chunks, ChunksSerial, FoundInChunk, Inbox, Load, OpenChunk, Part, Pushed, Taken,
     WithHandle,
@@ -22,7 +24,7 @@ pub use embedded::EmbeddedWork;
 pub(crate) use item_slot::{Found, ItemSlot};
 pub(crate) use list::List;
 pub(crate) use location::ListKind;
-pub(crate) use raw::{Callable, Pending, Started, TOO_MANY, Unclaimed, address_of};
+pub(crate) use raw::{Pending, Started, TOO_MANY, Unclaimed, address_of};
 pub use raw::{RawWork, WorkFn};
 pub(crate) use ticket::{OldestBatch, ReadOldest, ticket};
 pub(crate) use work::Lent;

@@ -15,6 +15,7 @@ use super::location::Location;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
+use crate::sys::holds::Hold;
 use crate::sys::prefetch;
 use std::ptr::NonNull;
 
@@ -244,7 +245,7 @@ pub(crate) enum Unclaimed {
 
 /// The owner of an item's PENDING bit, and so of the item.
 #[must_use = "a pending item must be handed on, started or released"]
-pub(crate) struct Pending(NonNull<RawWork>);
+pub(crate) struct Pending(NonNull<RawWork>, Hold);
 
 // SAFETY: ownership of an item may move between threads: its fields are plain data and `RawWork` is Send and Sync.
 unsafe impl Send for Pending {}
@@ -294,7 +295,7 @@ impl Pending {
             }
         }
         match before {
-            _ if is_idle(before) => Ok(Pending(item)),
+            _ if is_idle(before) => Ok(Pending(item, Hold::new())),
             _ if before & PENDING != 0 => Err(Unclaimed::AlreadyPending),
             _ => Err(Unclaimed::Disabled),
         }
@@ -312,7 +313,7 @@ impl Pending {
         unsafe { item.as_ref() }
             .state
             .store(PENDING | ONE_SHOT, Ordering::Relaxed);
-        Pending(item)
+        Pending(item, Hold::new())
     }
 
     /// Takes the PENDING bit of an idle item in order to queue it elsewhere, whatever its disable depth.
@@ -324,7 +325,7 @@ impl Pending {
         let before = unsafe { item.as_ref() }
             .state
             .fetch_or(PENDING, Ordering::AcqRel);
-        (before & PENDING == 0).then_some(Pending(item))
+        (before & PENDING == 0).then(|| Pending(item, Hold::new()))
     }
 
     #[inline]
@@ -364,11 +365,13 @@ impl Pending {
 
     /// A timer has it from now on: no thread need wait for it to come to a list.
     pub(crate) fn arm(&mut self) {
+        self.1.leave();
         self.item().set_location(Location::armed(self.last_pool()));
     }
 
     /// The timer no longer has it.
     pub(crate) fn disarm(&mut self) {
+        self.1.take_back();
         self.send_back(self.last_pool());
     }
 
@@ -458,43 +461,15 @@ impl Pending {
     /// `item` came from [`into_raw`](Self::into_raw) and no other caller took it back.
     #[inline]
     pub(in crate::item) unsafe fn from_raw(item: NonNull<RawWork>) -> Pending {
-        Pending(item)
+        Pending(item, Hold::new())
     }
 }
 
 /// An item whose PENDING bit was cleared and whose function is about to be called: the last use of its memory.
 pub(crate) struct Started {
-    item: NonNull<RawWork>,
-    func: Option<WorkFn>,
+    pub(in crate::item) item: NonNull<RawWork>,
+    pub(in crate::item) func: Option<WorkFn>,
 }
 
 // SAFETY: as for `Pending`.
 unsafe impl Send for Started {}
-
-/// An item or closure that a thread has begun.
-pub(crate) trait Callable {
-    fn address(&self) -> usize;
-    /// The function that will be called.
-    fn func(&self) -> Option<WorkFn>;
-    /// Calls it. Returns its panic. The item may be freed when this returns.
-    fn call(self) -> Result<(), Box<dyn std::any::Any + Send>>;
-}
-
-impl Callable for Started {
-    #[inline]
-    fn address(&self) -> usize {
-        self.item.addr().get()
-    }
-
-    #[inline]
-    fn func(&self) -> Option<WorkFn> {
-        self.func
-    }
-
-    fn call(self) -> Result<(), Box<dyn std::any::Any + Send>> {
-        let Started { item, func } = self;
-        let Some(func) = func else { return Ok(()) };
-        // SAFETY: `claim`'s caller promised that the item is valid until its function is called, which happens here, once.
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unsafe { func(item) }))
-    }
-}

@@ -3,6 +3,7 @@
 use super::raw::{Pending, RawWork, Unclaimed};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicUsize;
+use crate::trace::foreign;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
@@ -128,8 +129,9 @@ impl<F: ?Sized> Drop for Lent<F> {
     fn drop(&mut self) {
         // SAFETY: the reference keeps it alive until here.
         if unsafe { self.0.as_ref() }.raw.unlend() {
+            // The function may be panicking, and what it has captured may panic as well.
             // SAFETY: no handle and no reference is left; the memory came from a Box.
-            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+            foreign::dispose(unsafe { Box::from_raw(self.0.as_ptr()) });
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::pool::stubs;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::thread;
 use crate::topology::Topology;
+use crate::trace::Foreign;
 use crate::{Engine, Work, Workqueue};
 pub(super) use raw::claim;
 use std::pin::Pin;
@@ -205,12 +206,16 @@ fn await_wake(task: &Locks) {
     stubs::eventually(|| task.woken.load(Ordering::Acquire) != 0);
 }
 
-fn task_of(pool: &Arc<Pool>) -> (Arc<Locks>, Box<Waker>) {
+fn boxed(waker: Waker) -> Box<Foreign<Waker>> {
+    Box::new(Foreign::new(waker))
+}
+
+fn task_of(pool: &Arc<Pool>) -> (Arc<Locks>, Waker) {
     let task = Arc::new(Locks {
         pool: pool.clone(),
         woken: AtomicU32::new(0),
     });
-    let waker = Box::new(Waker::from(task.clone()));
+    let waker = Waker::from(task.clone());
     (task, waker)
 }
 
@@ -221,7 +226,7 @@ fn a_waker_is_called_after_the_item_and_not_in_a_block_that_the_item_declares() 
     let entered = task.clone();
     in_item(&wq, &pool, move |pool| {
         drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
-        Pool::wake_task(waker);
+        Pool::wake_task(boxed(waker));
         drop(BlockGuard::enter());
         assert_eq!(entered.woken.load(Ordering::Relaxed), 0);
         assert!(pool.pending_wakeups.is_any());
@@ -244,17 +249,17 @@ fn a_waker_that_an_item_hands_over_is_deferred_behind_a_backlog_only() {
     // On no worker.
     drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
     assert!(!defers_wakes());
-    wake_deferred(Waker::clone(&waker));
+    wake_deferred(waker.clone());
     assert_eq!(woken(&task), 1);
     drop(pool.pending_wakeups.forbid(pool.id));
     let entered = task.clone();
     in_item(&wq, &pool, move |pool| {
         assert!(!defers_wakes(), "there is no backlog");
-        wake_deferred(Waker::clone(&waker));
+        wake_deferred(waker.clone());
         assert_eq!(woken(&entered), 2);
         drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
         assert!(defers_wakes());
-        wake_deferred(*waker);
+        wake_deferred(waker);
         assert_eq!(woken(&entered), 2, "the item goes on first");
         entered.woken.store(0, Ordering::Relaxed);
     });
@@ -271,7 +276,7 @@ fn the_monitor_calls_the_waker_of_an_item_that_does_not_end_and_holds_no_lock() 
     let (entered, another) = (task.clone(), wq.clone());
     in_item(&wq, &pool, move |pool| {
         drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
-        Pool::wake_task(waker);
+        Pool::wake_task(boxed(waker));
         // It waits, as the pool has one CPU: so the monitor samples the pool.
         another.execute(|| ()).expect("it is accepted");
         await_wake(&entered);
@@ -287,7 +292,7 @@ fn who_polls_a_handle_calls_the_wakers_that_are_deferred() {
     let (entered, another) = (task.clone(), wq.clone());
     in_item(&wq, &pool, move |pool| {
         drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
-        Pool::wake_task(waker);
+        Pool::wake_task(boxed(waker));
         // It waits, as the pool has one CPU.
         let mut handle = another.spawn(|| ());
         let polled = Pin::new(&mut handle).poll(&mut Context::from_waker(Waker::noop()));
@@ -311,7 +316,7 @@ fn a_waker_that_panics_ends_no_worker() {
     let first = worker.clone();
     in_item(&wq, &pool, move |pool| {
         drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
-        Pool::wake_task(Box::new(Waker::from(Arc::new(Panics))));
+        Pool::wake_task(boxed(Waker::from(Arc::new(Panics))));
         first.store(thread::current_tid() as u32, Ordering::Relaxed);
     });
     in_item(&wq, &pool, |pool| {

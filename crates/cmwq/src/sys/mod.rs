@@ -31,6 +31,6 @@ mod debug;
 mod memory;
 mod waiting;
 
-pub(crate) use debug::{probe, symbol};
+pub(crate) use debug::{holds, probe, symbol};
 pub(crate) use memory::{blocks, cell, epoch, free_list, prefetch};
 pub(crate) use waiting::{bell, brief_spin, park, short_spins, spin};

@@ -1,7 +1,8 @@
 //! The process's timers: one wheel, and one thread that sleeps until the next expiry. The first timer starts it.
 //!
-//! **The timer thread runs none of the user's destructors, calls no handler, and holds one entry at a time.** All timers of the process would
-//! wait for a destructor, which may itself wait for an item that waits for its timer. And a thread that cancels an item searches the wheel and
+//! **The timer thread calls no foreign code, and holds one entry at a time.** A [reporter](crate::trace::Reporter) of its own, started with it, drops what is left of
+//! expired entries and delivers the warnings. Otherwise all timers of the process would
+//! wait for a destructor or a handler, which may itself wait for an item that waits for its timer. And a thread that cancels an item searches the wheel and
 //! the queues for it: if the timer thread took all due entries out of the wheel together, then whatever it calls could wait for ever for one
 //! of those that it has not reached.
 
@@ -13,7 +14,9 @@ use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::sys::{clock, thread};
 use crate::topology::process_cpus;
-use crate::trace::{Reporter, caught};
+use crate::trace::foreign::dispose_elsewhere;
+use crate::trace::new_reporter;
+use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -76,7 +79,7 @@ pub(crate) enum Disarmed<T> {
     Taken(T),
 }
 
-/// Timers that hand a `T` to a function when they expire. Another thread drops what the function returns.
+/// Timers that hand a `T` to a function when they expire, which calls no foreign code. The reporter drops what the function returns.
 pub(crate) struct Timers<T: Send + 'static, R: Send + 'static> {
     state: OnceLock<Mutex<State<T>>>,
     parker: OnceLock<Parker>,
@@ -101,26 +104,6 @@ fn tick_of(ns: u64) -> u64 {
 fn until(tick: u64, now_ns: u64) -> Duration {
     let begins_ns = tick.saturating_mul(1 << TICK_SHIFT);
     Duration::from_nanos(begins_ns.saturating_sub(now_ns).max(1))
-}
-
-/// Values that may run the user's destructors when they are dropped. They may panic.
-struct Left<R>(Vec<R>);
-
-impl<R> Drop for Left<R> {
-    fn drop(&mut self) {
-        for value in self.0.drain(..) {
-            caught(|| drop(value));
-        }
-    }
-}
-
-impl<R: Send + 'static> Left<R> {
-    /// Drops them on a thread of its own, or on the calling one if no thread can be created.
-    fn drop_elsewhere(self) {
-        if !self.0.is_empty() {
-            let _ = thread::spawn("cmwq-drop", || drop(self));
-        }
-    }
 }
 
 impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
@@ -161,13 +144,13 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         self.parker.get_or_init(Parker::new)
     }
 
-    /// Arms `value` to expire when `delay` has passed, and notes its key. Starts the thread if necessary; gives the value back if that
-    /// is impossible.
+    /// Arms `value` to expire when `delay` has passed, and notes its key. Starts the thread, and the reporter that it may need, if necessary; gives the
+    /// value back if that is impossible.
     pub(crate) fn arm(&'static self, delay: Duration, at: &TimerKey, value: T) -> Result<(), T> {
         let delay_ns = ns_of(delay);
         let mut state = self.state().lock();
         if state.started != Some(fork::generation()) {
-            if thread::spawn("cmwq-timer", move || self.run()).is_err() {
+            if self.start().is_err() {
                 return Err(value);
             }
             state.started = Some(fork::generation());
@@ -203,29 +186,36 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         state.disarm(at).map_or(Disarmed::Nothing, Disarmed::Taken)
     }
 
+    fn start(&'static self) -> io::Result<()> {
+        // Not bound to the CPU of the issuer that arms the first timer.
+        let cpus = process_cpus().ok();
+        let cpus = cpus.map_or_else(thread::current_binding, Ok)?;
+        let reporter = new_reporter();
+        reporter.ensure_started("cmwq-t-reporter", &cpus)?;
+        let speaker = reporter.speaker();
+        // It ends when the timer thread does: at once if that cannot be created.
+        reporter.stop();
+        thread::spawn_bound("cmwq-timer", &cpus, move || {
+            let _speaks = speaker.speak();
+            self.run();
+        })
+    }
+
     fn run(&self) {
-        // Not bound to the CPU of the issuer that armed the first timer.
-        if let Ok(cpus) = process_cpus() {
-            let _ = thread::bind_current(&cpus);
-        }
-        // Another thread delivers warnings: a handler may wait for a timer.
-        let reporter = Reporter::new();
-        reporter.speak_for_current_thread();
         loop {
             let now_ns = clock::now_ns();
-            let mut left = Left(Vec::new());
             let mut any = false;
             let sleep = loop {
                 match self.next(now_ns) {
                     Ok(value) => {
                         any = true;
-                        left.0.extend(caught(|| (self.expired)(value)).flatten());
+                        if let Some(left) = (self.expired)(value) {
+                            dispose_elsewhere(left);
+                        }
                     }
                     Err(sleep) => break sleep,
                 }
             };
-            left.drop_elsewhere();
-            reporter.say_elsewhere();
             // Expiring takes time: new entries may be due.
             if !any {
                 self.parker().park_for(sleep);
@@ -261,19 +251,5 @@ mod tests {
         assert_eq!(until(1_000, now_ns), Duration::from_nanos(1));
         let tick = Duration::from_nanos(1 << TICK_SHIFT);
         assert_eq!(until(1_001, now_ns), tick - Duration::from_nanos(5));
-    }
-
-    #[test]
-    fn all_that_is_left_is_dropped_though_some_of_it_panics() {
-        struct Panics<'t>(&'t std::cell::Cell<u32>);
-        impl Drop for Panics<'_> {
-            fn drop(&mut self) {
-                self.0.set(self.0.get() + 1);
-                std::panic::resume_unwind(Box::new("on purpose"));
-            }
-        }
-        let dropped = std::cell::Cell::new(0);
-        drop(Left((0..3).map(|_| Panics(&dropped)).collect()));
-        assert_eq!(dropped.get(), 3);
     }
 }

@@ -2,9 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod events;
-mod handlers;
+pub(crate) mod foreign;
 pub(crate) mod latency;
-mod panics;
 pub(crate) mod recorder;
 mod reporter;
 mod runs;
@@ -12,12 +11,11 @@ mod runs;
 pub(crate) mod spans;
 mod warning;
 
-pub(crate) use handlers::on_one_line;
-pub use handlers::{set_report_handler, set_warning_handler};
+pub(crate) use foreign::{Callee, Foreign, dispose, new_reporter, on_one_line};
+pub use foreign::{set_report_handler, set_warning_handler};
 pub use latency::{EnqueueTiming, LatencyHistogram};
-pub(crate) use panics::{caught, dispose};
 pub use recorder::{Recording, ThreadTrace, TraceEvent, TraceKind};
-pub(crate) use reporter::{Reporter, drop_elsewhere};
+pub(crate) use reporter::{Reporter, Speaker};
 pub use runs::{ItemRun, set_run_hooks};
 pub use warning::warn;
 pub(crate) use warning::{report_with, warn_once, warn_with};

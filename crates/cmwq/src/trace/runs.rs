@@ -1,6 +1,7 @@
 //! Hooks around every run of an item, for tools that follow what threads see of one another, such as ThreadSanitizer.
 #![forbid(unsafe_code)]
 
+use super::foreign::{Callee, Foreign};
 use crate::sys::probe::{self, bits};
 use std::sync::OnceLock;
 
@@ -17,8 +18,8 @@ pub struct ItemRun {
 }
 
 struct Hooks {
-    begin: fn(ItemRun),
-    end: fn(ItemRun),
+    begin: Foreign<fn(ItemRun)>,
+    end: Foreign<fn(ItemRun)>,
 }
 
 static HOOKS: OnceLock<Hooks> = OnceLock::new();
@@ -26,8 +27,9 @@ static HOOKS: OnceLock<Hooks> = OnceLock::new();
 /// From now on `begin` is called before the function of every item, on the thread that runs it, and `end` after it, before any waiter of the item
 /// continues. Each item is then reported by itself, which is slower. `false`: there are hooks already, and they stay.
 ///
-/// The hooks must not use the library, and must not panic.
+/// The hooks must not use the library. A panic of a hook is caught, and warned of once; the item runs all the same.
 pub fn set_run_hooks(begin: fn(ItemRun), end: fn(ItemRun)) -> bool {
+    let (begin, end) = (Foreign::new(begin), Foreign::new(end));
     let first = HOOKS.set(Hooks { begin, end }).is_ok();
     probe::set(bits::RUNS, true);
     first
@@ -42,12 +44,14 @@ fn hooks() -> Option<&'static Hooks> {
 
 pub(in crate::trace) fn begin(item: usize, func: usize, queue: usize) {
     if let Some(hooks) = hooks() {
-        (hooks.begin)(ItemRun { item, func, queue });
+        let run = ItemRun { item, func, queue };
+        hooks.begin.call(Callee::RunHook, |hook| hook(run));
     }
 }
 
 pub(in crate::trace) fn end(item: usize, func: usize, queue: usize) {
     if let Some(hooks) = hooks() {
-        (hooks.end)(ItemRun { item, func, queue });
+        let run = ItemRun { item, func, queue };
+        hooks.end.call(Callee::RunHook, |hook| hook(run));
     }
 }

@@ -1,6 +1,6 @@
 //! Warnings (one line) and reports (several lines): to standard error, or to the program's handlers.
 
-use super::handlers::{say_report, say_warning};
+use super::foreign::{say_report, say_warning};
 use super::reporter::deliver;
 
 /// Warns (one line, without a newline) as the library itself does: for layers on top of it.
@@ -21,7 +21,7 @@ macro_rules! warn_once {
 }
 pub(crate) use warn_once;
 
-/// As [`warn`]. On the engine's service thread the reporter builds the text: the names of functions come from the dynamic loader, which may be
+/// As [`warn`]. For the library's own threads the reporter builds the text: the names of functions come from the dynamic loader, which may be
 /// waiting for the program's own constructors.
 pub(crate) fn warn_with(text: impl FnOnce() -> String + Send + 'static) {
     deliver(move || {

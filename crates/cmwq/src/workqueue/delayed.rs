@@ -110,14 +110,19 @@ impl Armed {
         if delay.is_zero() {
             return self.enqueue_now();
         }
-        match self.arm(timer, delay) {
-            Ok(()) => Queued::Accepted,
+        let queued = match self.arm(timer, delay) {
+            Ok(()) => return Queued::Accepted,
             Err(armed) if moved => armed.enqueue_now(),
             Err(armed) => {
                 armed.item.release();
                 Queued::Refused(Refused::NoTimer)
             }
-        }
+        };
+        // Not before: the item is claimed until here, and the handler may cancel it.
+        warn_once!(
+            "the timer thread cannot be created: delayed work is refused, or queued at once if it is moved"
+        );
+        queued
     }
 
     /// Arms the timer. Gives the content back if there can be no timer.
@@ -126,9 +131,6 @@ impl Armed {
         self.cpu = Some(self.cpu.unwrap_or_else(|| self.queue.issuing_cpu()));
         self.item.arm();
         TIMERS.arm(delay, timer, self).map_err(|mut armed| {
-            warn_once!(
-                "the timer thread cannot be created: delayed work is refused, or queued at once if it is moved"
-            );
             armed.item.disarm();
             armed
         })

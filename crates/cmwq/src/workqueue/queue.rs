@@ -43,6 +43,19 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    queue_task_alone(task, queue);
+    handle
+}
+
+/// Queues the task with `queue`; the caller has its handle.
+#[inline]
+fn queue_task_alone<F, T>(
+    task: Reference<Task<F, T>>,
+    queue: impl FnOnce(Pending) -> Result<(), Refused>,
+) where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
     let raw = Task::into_raw(task);
     // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
     let item = unsafe { Pending::one_shot(raw) };
@@ -50,7 +63,6 @@ where
         // SAFETY: the queue did not use the reference.
         unsafe { Task::<F, T>::reject(raw, why) };
     }
-    handle
 }
 
 impl Workqueue {
@@ -196,17 +208,19 @@ impl Workqueue {
         })
     }
 
-    /// As [`spawn`](Self::spawn), for a closure that may borrow.
+    /// As [`spawn`](Self::spawn), for a closure that may borrow. `hold` gets the handle before the item is queued.
     ///
     /// # Safety
-    /// The borrowed values exist until the handle has been joined.
+    /// The borrowed values exist until the handle has been joined, also if this unwinds.
     pub(in crate::workqueue) unsafe fn spawn_within<F: FnOnce() + Send>(
         &self,
         func: F,
-    ) -> JoinHandle<()> {
+        hold: impl FnOnce(JoinHandle<()>),
+    ) {
         // SAFETY: by the contract.
-        let task = unsafe { Task::new_within(func) };
-        queue_task(task, |item| self.core.spawn(item))
+        let (task, handle) = unsafe { Task::new_within(func) };
+        hold(handle);
+        queue_task_alone(task, |item| self.core.spawn(item));
     }
 
     /// Queues an item whose memory is the caller's.

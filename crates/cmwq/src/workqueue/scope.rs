@@ -5,13 +5,13 @@ use crate::pool::Waiter;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicUsize;
 use crate::sys::sync::Mutex;
-use crate::trace::dispose;
+use crate::trace::{dispose, foreign};
 use crate::workqueue::task::join::JoinHandle;
 use crate::workqueue::task::join_error::JoinError;
 use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 
 /// Runs `f`, which may [spawn](Scope::spawn) items on `queue` that borrow what outlives the call, as [`std::thread::scope`] does with
 /// threads. Returns when all of them have ended.
@@ -53,14 +53,18 @@ where
         scope: PhantomData,
         env: PhantomData,
     };
-    let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    let result = foreign::run(|| f(&scope));
     // In any case: items borrow from here.
     let panicked = scope.join_all(all);
     match (result, panicked) {
         (Ok(result), None) => result,
-        (Ok(_), Some(payload)) => resume_unwind(payload),
+        (Ok(result), Some(payload)) => {
+            // Not while the panic unwinds: a second one would end the process then.
+            dispose(result);
+            resume_unwind(payload)
+        }
         (Err(payload), another) => {
-            another.into_iter().for_each(dispose);
+            dispose(another);
             resume_unwind(payload)
         }
     }
@@ -78,10 +82,11 @@ pub struct Scope<'scope, 'env: 'scope> {
 impl<'scope> Scope<'scope, '_> {
     /// Runs `func` as a one-shot item. May be called by items of the scope as well.
     pub fn spawn<F: FnOnce() + Send + 'scope>(&'scope self, func: F) {
+        // The scope has the handle before the queue has the item: whatever happens then, the item is waited for.
+        let hold = |handle| self.handles.lock().push(handle);
         // SAFETY: `scope` joins the handle before it returns or unwinds, and values that live for 'scope exist until then. The handle is
         // never given away.
-        let handle = unsafe { self.queue.spawn_within(func) };
-        self.handles.lock().push(handle);
+        unsafe { self.queue.spawn_within(func, hold) };
     }
 
     /// Waits for all items, including those that items spawn meanwhile; does not unwind. Returns the payload of the first panic that it found.
@@ -103,10 +108,14 @@ impl<'scope> Scope<'scope, '_> {
                 Err(error) if all => Box::new(error.to_string()),
                 Err(_) => continue,
             };
-            match &panicked {
-                None => panicked = Some(failed),
-                Some(_) => dispose(failed),
+            if panicked.is_none() {
+                panicked = Some(failed);
+                continue;
             }
+            // Now, since an item of the scope may wait for what its destructor does. And the destructor may wait for the item that this thread
+            // has run last.
+            waiter.settle();
+            dispose(failed);
         }
     }
 }

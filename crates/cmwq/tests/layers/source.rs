@@ -74,6 +74,12 @@ impl Sources {
         Sources { modules, exports }
     }
 
+    /// Each file, and its text without comments, strings and tests.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        let texts = self.modules.values();
+        texts.map(|(file, text)| (file.as_str(), text.as_str()))
+    }
+
     /// For each file that imports anything: the files that it imports from, and by which path.
     pub(crate) fn imports(&self) -> BTreeMap<String, BTreeMap<String, String>> {
         let mut all = BTreeMap::new();

@@ -1,6 +1,8 @@
 //! BH workqueues.
 
-use crate::harness::{Deadline, Door, Heard, engine, held, in_own_process, own_name, settle_with};
+use crate::harness::{
+    Deadline, Door, Heard, engine, eventually, held, in_own_process, own_name, settle_with,
+};
 use cmwq::Work;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -77,6 +79,7 @@ fn a_bh_item_that_goes_to_sleep_is_named_once() {
             assert!(wq.queue(&sleeper).is_accepted());
             wq.flush().unwrap();
         }
+        eventually(|| heard.count("went to sleep") > 0);
         let told = heard.with("went to sleep");
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].contains("BH workqueue soft"), "{told:?}");

@@ -17,8 +17,8 @@ fn an_item_that_waits_for_its_own_queue_or_for_itself_is_told() {
             let own = Err(FlushError::OwnItem);
             assert_eq!(results.join().unwrap(), (own, own));
         }
-        assert_eq!(heard.count("waits for the whole queue"), 1);
-        assert_eq!(heard.count("workqueue own"), 1);
+        eventually(|| heard.count("waits for the whole queue") == 1);
+        eventually(|| heard.count("workqueue own") == 1);
         let me: Arc<std::sync::OnceLock<Work>> = Arc::default();
         let results = Arc::new(Mutex::new(Vec::new()));
         let work = Work::new({
@@ -38,8 +38,8 @@ fn an_item_that_waits_for_its_own_queue_or_for_itself_is_told() {
         }
         let told = (Err(FlushError::OwnItem), false);
         assert_eq!(*results.lock().unwrap(), [told; 3]);
-        assert_eq!(heard.count("flush was called from the item's own"), 1);
-        assert_eq!(heard.count("cancel or disable with wait was called"), 1);
+        eventually(|| heard.count("flush was called from the item's own") == 1);
+        eventually(|| heard.count("cancel or disable with wait was called") == 1);
         assert_eq!(engine.stats().panics, 0);
         assert_eq!(current_work(), None);
     });
@@ -80,6 +80,7 @@ fn waiting_for_a_queue_without_a_rescuer_is_warned_of_where_memory_is_freed() {
                 .join()
                 .unwrap();
         }
+        eventually(|| heard.count("which has a rescuer, waits for") > 0);
         let told = heard.with("which has a rescuer, waits for");
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].contains("workqueue frees") && told[0].contains("workqueue plain"));

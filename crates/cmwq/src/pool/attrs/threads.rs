@@ -3,12 +3,13 @@
 
 use crate::error::Error;
 use crate::sys::thread;
-use crate::trace::{caught, drop_elsewhere, warn};
+use crate::trace::foreign::dispose_elsewhere;
+use crate::trace::{Callee, Foreign};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-pub(in crate::pool) type Hook = Arc<dyn Fn(&WorkerThread<'_>) + Send + Sync>;
+pub(in crate::pool) type Hook = Foreign<Arc<dyn Fn(&WorkerThread<'_>) + Send + Sync>>;
 
 /// Thread names as in the kernel: of workers, of workers of unbound pools, and of rescuers.
 pub(in crate::pool) const NAME: &str = "kworker/%p:%i%h";
@@ -51,7 +52,7 @@ impl Drop for Wishes {
     fn drop(&mut self) {
         // The last pool, queue or engine that has them may go on any thread of the library, also with its last timer.
         for hook in [self.start.take(), self.exit.take()].into_iter().flatten() {
-            drop_elsewhere(hook);
+            dispose_elsewhere(hook);
         }
     }
 }
@@ -71,9 +72,9 @@ impl WorkerThreads {
     /// No other thread runs an item of these workqueues: a thread that waits for an item does not run it itself then (as with
     /// [`workers_only`](crate::WorkqueueBuilder::workers_only)). The timer thread runs no item, it queues them.
     ///
-    /// A panic of the hook is caught and warned of; the thread goes on.
+    /// A panic of the hook is caught, and warned of once; the thread goes on.
     pub fn on_start(mut self, hook: impl Fn(&WorkerThread<'_>) + Send + Sync + 'static) -> Self {
-        Arc::make_mut(&mut self.0).start = Some(Arc::new(hook));
+        Arc::make_mut(&mut self.0).start = Some(Foreign::new(Arc::new(hook)));
         self
     }
 
@@ -81,7 +82,7 @@ impl WorkerThreads {
     /// workqueue of their pool is gone: destroying a workqueue does not wait for it. The end of the process calls no hook. Panics are
     /// handled as with [`on_start`](Self::on_start).
     pub fn on_exit(mut self, hook: impl Fn(&WorkerThread<'_>) + Send + Sync + 'static) -> Self {
-        Arc::make_mut(&mut self.0).exit = Some(Arc::new(hook));
+        Arc::make_mut(&mut self.0).exit = Some(Foreign::new(Arc::new(hook)));
         self
     }
 
@@ -258,21 +259,18 @@ impl<'a> Hooked<'a> {
         about: WorkerThread<'a>,
     ) -> Self {
         let hooked = Hooked { wishes, about };
-        hooked.call("on_start", |wishes| wishes.start.as_ref());
+        hooked.call(Callee::StartHook, |wishes| wishes.start.as_ref());
         hooked
     }
 
     /// Calls the hook for the end.
     pub(in crate::pool) fn end(self) {
-        self.call("on_exit", |wishes| wishes.exit.as_ref());
+        self.call(Callee::ExitHook, |wishes| wishes.exit.as_ref());
     }
 
-    fn call(&self, which: &str, hook: impl FnOnce(&Wishes) -> Option<&Hook>) {
-        let Some(hook) = self.wishes.and_then(|wishes| hook(&wishes.0)) else {
-            return;
-        };
-        if caught(|| hook(&self.about)).is_none() {
-            warn(&format!("{which} of thread {} panicked", self.about.name));
+    fn call(&self, which: Callee, hook: impl FnOnce(&Wishes) -> Option<&Hook>) {
+        if let Some(hook) = self.wishes.and_then(|wishes| hook(&wishes.0)) {
+            hook.call(which, |hook| hook(&self.about));
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::item::Completion;
 use crate::pool::queue::pwq::{Ended, PwqKey};
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
 use crate::pool::state::worker::WorkerHandle;
+use crate::sys::holds::Hold;
 use crate::sys::sync::MutexGuard;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -42,6 +43,8 @@ pub(crate) struct PoolGuard<'p> {
     pub(in crate::pool) pool: &'p Arc<Pool>,
     /// `None` only while the guard is being dropped.
     pub(in crate::pool) inner: Option<MutexGuard<'p, Inner>>,
+    /// As long as `inner` is there.
+    pub(in crate::pool) hold: Hold,
     pub(in crate::pool) wake: Option<Arc<WorkerHandle>>,
     pub(in crate::pool) asks: Asks,
     /// The lock holder searches for a thief itself. A pool that it finds busy must not search for one in turn, and so on through all pools.
@@ -81,6 +84,7 @@ impl<'p> PoolGuard<'p> {
         PoolGuard {
             pool,
             inner: Some(inner),
+            hold: Hold::new(),
             wake: None,
             asks: Asks::default(),
             calls_no_thief: false,

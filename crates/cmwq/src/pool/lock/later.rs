@@ -11,6 +11,7 @@ use crate::sys::atomic::AtomicU32;
 #[cfg(not(cmwq_loom))]
 use crate::sys::bell::Ringer;
 use crate::sys::park;
+use crate::trace::{Callee, Foreign};
 use std::task::Waker;
 
 impl Pool {
@@ -20,7 +21,7 @@ impl Pool {
     }
 
     /// The task of this waker awaits what the calling worker's item has done. It is woken now or a little later.
-    pub(crate) fn wake_task(waker: Box<Waker>) {
+    pub(crate) fn wake_task(waker: Box<Foreign<Waker>>) {
         let entry = deferred::entry_of_waker(waker);
         if !member::in_item_of(|pool| pool.pending_wakeups.enter_waker(entry)).unwrap_or(false) {
             // SAFETY: it was not entered, or taken back.
@@ -52,7 +53,7 @@ pub fn defers_wakes() -> bool {
 ///
 /// Otherwise the waker is called at once: outside of items, where items wait for no CPU, and in items of BH queues. An item that goes
 /// on after this call must not wait for the task: a deferred wake-up takes up to some milliseconds if the worker does not come to another item.
-/// A panic of a deferred waker ends nothing.
+/// A panic of the waker is caught, and warned of once.
 ///
 /// ```
 /// use cmwq::{Workqueue, wake_deferred};
@@ -67,10 +68,11 @@ pub fn defers_wakes() -> bool {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn wake_deferred(waker: Waker) {
+    let waker = Foreign::new(waker);
     if defers_wakes() {
         Pool::wake_task(Box::new(waker));
     } else {
-        waker.wake();
+        waker.call_once(Callee::Waker, Waker::wake);
     }
 }
 

@@ -20,6 +20,7 @@ use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
 use crate::sys::park::Parker;
 use crate::sys::thread::ThreadName;
 use crate::sys::{clock, task, thread};
+use crate::trace::Speaker;
 use crossbeam_utils::CachePadded;
 use std::io;
 use std::sync::Arc;
@@ -45,7 +46,10 @@ impl Pool {
         let pool = self.clone();
         let name = self.worker_name(id);
         let its_name = name.clone();
+        let speaker = self.service.speaker();
         let result = threads::spawn(self.attrs.threads.as_ref(), &name, move || {
+            // Until its very end: the pool cannot use it while a handler runs, and a handler may wait for the pool.
+            let _speaks = speaker.map(Speaker::speak);
             prepare_thread(&pool, &handle);
             // Outside its work the thread is not the pool's: hooks may block as any thread may.
             let about = pool.about_worker(id, &its_name);

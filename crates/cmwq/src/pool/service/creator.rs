@@ -1,4 +1,4 @@
-//! The creator: one thread of each engine that only creates workers. The system may block the thread that creates a thread, for memory or a frozen
+//! The creator: one thread of each engine that only creates threads: workers, and threads for jobs that may take long. The system may block the thread that creates a thread, for memory or a frozen
 //! control group; the service thread goes on meanwhile, and calls the rescuers.
 #![forbid(unsafe_code)]
 
@@ -21,8 +21,31 @@ const COOLDOWN_NS: u64 = 1_000_000_000;
 #[derive(Default)]
 struct Requests {
     asked: Vec<PoolRef>,
+    jobs: Vec<Job>,
     started: bool,
     stop: bool,
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// A job that waits for a thread of its own.
+struct Job {
+    name: &'static str,
+    /// Taken by the thread that does it. A thread that cannot be created takes nothing with it.
+    what: Arc<Mutex<Option<Work>>>,
+}
+
+impl Job {
+    /// `false`: no thread can be created now.
+    fn starts(&self) -> bool {
+        let what = self.what.clone();
+        let does = move || {
+            // In a statement of its own, so that the lock is free again.
+            let what = what.lock().take();
+            what.into_iter().for_each(|what| what());
+        };
+        thread::spawn(self.name, does).is_ok()
+    }
 }
 
 pub(in crate::pool) struct Creator {
@@ -46,9 +69,9 @@ impl Creator {
     ) -> io::Result<()> {
         let mut requests = self.requests.lock();
         if !requests.started {
-            let (creator, reporter) = (self.clone(), reporter.clone());
+            let (creator, speaker) = (self.clone(), reporter.speaker());
             thread::spawn_bound("cmwq-creator", cpus, move || {
-                reporter.speak_for_current_thread();
+                let _speaks = speaker.speak();
                 creator.run();
             })?;
             requests.started = true;
@@ -68,8 +91,16 @@ impl Creator {
         self.parker.unpark();
     }
 
+    /// Has a thread created for a job: now, or as soon as one can be. No other thread waits for it.
+    pub(in crate::pool) fn perform(&self, name: &'static str, what: Work) {
+        let what = Arc::new(Mutex::new(Some(what)));
+        self.requests.lock().jobs.push(Job { name, what });
+        self.parker.unpark();
+    }
+
     fn run(&self) {
         let mut attempts = Attempts::default();
+        let mut jobs = Jobs::default();
         loop {
             {
                 let mut requests = self.requests.lock();
@@ -77,11 +108,15 @@ impl Creator {
                     return;
                 }
                 attempts.first.extend(requests.asked.drain(..));
+                jobs.first.append(&mut requests.jobs);
             }
+            jobs.start(clock::now_ns(), Job::starts);
             let Some(next) = attempts.next(clock::now_ns()) else {
-                let timeout = attempts
-                    .cooling
-                    .earliest()
+                let again = [attempts.cooling.earliest(), jobs.again_at()];
+                let timeout = again
+                    .into_iter()
+                    .flatten()
+                    .min()
                     .map(|at| Duration::from_nanos(at.saturating_sub(clock::now_ns()).max(1)));
                 self.parker.park_for(timeout);
                 continue;
@@ -129,11 +164,72 @@ impl<P: PartialEq> Attempts<P> {
     }
 }
 
+/// The jobs that have no thread yet. It reads no clock.
+struct Jobs<J> {
+    first: Vec<J>,
+    /// No thread could be created for these.
+    refused: Vec<J>,
+    refused_ns: u64,
+}
+
+impl<J> Default for Jobs<J> {
+    fn default() -> Self {
+        Jobs {
+            first: Vec::new(),
+            refused: Vec::new(),
+            refused_ns: 0,
+        }
+    }
+}
+
+impl<J> Jobs<J> {
+    /// Starts the new ones, and the others if they have rested.
+    fn start(&mut self, now: u64, starts: impl Fn(&J) -> bool) {
+        if self.again_at().is_some_and(|at| at <= now) {
+            self.first.splice(0..0, self.refused.drain(..));
+        }
+        let refused = self.first.extract_if(.., |job| !starts(job));
+        let before = self.refused.len();
+        self.refused.extend(refused);
+        self.first.clear();
+        if self.refused.len() > before {
+            self.refused_ns = now;
+        }
+    }
+
+    fn again_at(&self) -> Option<u64> {
+        (!self.refused.is_empty()).then(|| self.refused_ns + COOLDOWN_NS)
+    }
+}
+
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_job_for_which_no_thread_can_be_created_is_kept_and_tried_again_a_second_later() {
+        let mut jobs = Jobs::default();
+        let started = Mutex::new(Vec::new());
+        let starts = |job: &u32| {
+            started.lock().push(*job);
+            true
+        };
+        let start = 5 * SECOND;
+        jobs.first.extend([1, 2]);
+        jobs.start(start, |&job| job != 1);
+        assert_eq!(jobs.again_at(), Some(start + SECOND));
+        jobs.first.push(3);
+        jobs.start(start + SECOND - 1, starts);
+        assert_eq!(*started.lock(), [3], "a new one at once");
+        jobs.start(start + SECOND, |_| false);
+        assert_eq!(jobs.again_at(), Some(start + 2 * SECOND));
+        jobs.first.push(4);
+        jobs.start(start + 2 * SECOND, starts);
+        assert_eq!(*started.lock(), [3, 1, 4]);
+        assert_eq!(jobs.again_at(), None);
+    }
 
     #[test]
     fn a_refused_creation_is_tried_again_a_second_later_and_others_need_not_wait() {

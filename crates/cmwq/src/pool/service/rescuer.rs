@@ -19,6 +19,7 @@ use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::sys::thread::{self, ThreadName};
 use crate::topology::CpuSet;
+use crate::trace::Speaker;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -47,11 +48,12 @@ struct Requests {
 }
 
 impl Rescuer {
-    /// Starts the rescuer of the queue `name`; it rests on `rest`. `wishes`: the program's settings of the thread.
+    /// Starts the rescuer of the queue `name`; it rests on `rest`. `wishes`: the program's settings of the thread. `speaker`: of the engine's reporter.
     pub(crate) fn start(
         name: &str,
         rest: CpuSet,
         wishes: Option<&WorkerThreads>,
+        speaker: Speaker,
     ) -> io::Result<Arc<Rescuer>> {
         let rescuer = Self::new(rest);
         let its_own = rescuer.clone();
@@ -59,6 +61,7 @@ impl Rescuer {
         let name = threads::rescuer_name(wishes, name, NICE);
         let its_name = name.clone();
         threads::spawn(wishes, &name, move || {
+            let _speaks = speaker.speak();
             its_own.prepare();
             let about = threads::rescuer(&its_name, &queue, NICE);
             let hooked = Hooked::begin(own_wishes.as_ref(), about);

@@ -3,7 +3,7 @@
 //! come or gone, and whether pools are stalled.
 //!
 //! Two threads beside it do what may block, and sleep without requests as well: the [creator](super::creator) creates the workers, so that no issuer
-//! ever does, and the [reporter](Reporter) calls the program's handlers. No thread waits for either.
+//! ever does, and the [reporter](Reporter) calls the program's handlers in place of all of them. No thread waits for either.
 
 use super::checks::CpuChecks;
 use super::creator::Creator;
@@ -15,7 +15,7 @@ use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::sys::{clock, thread};
 use crate::topology::CpuSet;
-use crate::trace::Reporter;
+use crate::trace::{Reporter, Speaker, new_reporter};
 use std::io;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl Service {
             cpus,
             parker: Parker::new(),
             creator: Creator::new(),
-            reporter: Reporter::new(),
+            reporter: new_reporter(),
             maintenance: OnceLock::new(),
             cpu_checks: CpuChecks::new(),
         })
@@ -101,21 +101,18 @@ impl Service {
         self.ask(|requests| requests.watchdog = true);
     }
 
-    /// Does `job` on a new thread, or on the reporter's if no thread can be created.
-    pub(crate) fn perform_elsewhere(&self, name: &str, job: impl FnOnce() + Send + 'static) {
-        let job = Arc::new(Mutex::new(Some(job)));
-        let perform = move |job: &Mutex<Option<_>>| {
-            // In a statement of its own, so that the lock is free again.
-            let job = job.lock().take();
-            if let Some(job) = job {
-                let job: Box<dyn FnOnce() + Send> = Box::new(job);
-                job();
-            }
-        };
-        let of_thread = job.clone();
-        if thread::spawn(name, move || perform(&of_thread)).is_err() {
-            self.reporter.perform(Box::new(move || perform(&job)));
-        }
+    /// Does `job` on a new thread, as soon as one can be created. `job` keeps the engine.
+    pub(crate) fn perform_elsewhere(
+        &self,
+        name: &'static str,
+        job: impl FnOnce() + Send + 'static,
+    ) {
+        self.creator.perform(name, Box::new(job));
+    }
+
+    /// For a thread that is about to be started, and leaves its warnings to the reporter.
+    pub(crate) fn speaker(&self) -> Speaker {
+        self.reporter.speaker()
     }
 
     /// Starts those of its threads that do not run yet: all before they are needed, since the service thread may not wait for their creation, which
@@ -123,17 +120,20 @@ impl Service {
     pub(crate) fn ensure_started(self: &Arc<Self>) -> io::Result<()> {
         let mut requests = self.requests.lock();
         if !requests.started {
-            self.reporter.ensure_started(&self.cpus)?;
+            self.reporter.ensure_started("cmwq-reporter", &self.cpus)?;
             self.creator.ensure_started(&self.cpus, &self.reporter)?;
-            let service = self.clone();
-            thread::spawn_bound("cmwq-service", &self.cpus, move || service.run())?;
+            let (service, speaker) = (self.clone(), self.speaker());
+            thread::spawn_bound("cmwq-service", &self.cpus, move || {
+                let _speaks = speaker.speak();
+                service.run();
+            })?;
             (requests.started, requests.watchdog) = (true, true);
         }
         Ok(())
     }
 
-    /// Ends the threads. Requests that are not done are dropped; reports are not. The caller does not wait for the threads: the creator may be in the
-    /// middle of a creation, and the reporter in a handler.
+    /// Ends the threads. Requests that are not done are dropped; reports are not, nor are jobs, since each of them keeps the engine. The caller does not
+    /// wait for the threads: the creator may be in the middle of a creation, and the reporter in a handler.
     pub(crate) fn stop(&self) {
         self.ask(|requests| requests.stop = true);
         self.creator.stop();
@@ -146,7 +146,6 @@ impl Service {
     }
 
     fn run(self: Arc<Self>) {
-        self.reporter.speak_for_current_thread();
         let mut monitor = Monitor::default();
         let mut timers = Timers::default();
         timers.cpu_check = Some(clock::now_ns() + CPU_CHECK_NS);
@@ -260,6 +259,10 @@ impl PoolService for Service {
 
     fn slots_wanted(&self) {
         self.ask(|requests| requests.slots = true);
+    }
+
+    fn speaker(&self) -> Option<Speaker> {
+        Some(self.reporter.speaker())
     }
 
     #[inline]

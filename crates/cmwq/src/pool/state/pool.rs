@@ -25,6 +25,7 @@ use crate::sys::map::HashMap;
 use crate::sys::spin::SpinBudget;
 use crate::sys::sync::Mutex;
 use crate::topology::CpuSet;
+use crate::trace::Speaker;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
@@ -64,6 +65,10 @@ pub(crate) trait PoolService: Send + Sync {
     fn woke(&self);
     /// A pool is in line for a running slot, the first one.
     fn slots_wanted(&self) {}
+    /// For a worker that is about to be started: it leaves warnings to the engine's reporter.
+    fn speaker(&self) -> Option<Speaker> {
+        None
+    }
     /// More waits in the pool than it will soon run: have a neighbour steal.
     fn call_thieves(&self, pool: &Arc<Pool>, most: u32);
 }

@@ -3,9 +3,9 @@
 use super::current::{self, Current};
 use super::run::Run;
 use crate::item::{Callable, Started};
-#[cfg(all(feature = "tracing", not(cmwq_loom)))]
-use crate::trace::caught;
 use crate::trace::dispose;
+#[cfg(all(feature = "tracing", not(cmwq_loom)))]
+use crate::trace::{Callee, foreign};
 use std::any::Any;
 
 /// Calls the function of an item; tells whether it panicked.
@@ -33,10 +33,10 @@ pub(in crate::pool) fn call_next(begun: impl Callable) -> bool {
     current::begin_item(begun.address(), begun.func());
     // Until the item has ended, whatever became of it. The subscriber is the program's code.
     #[cfg(all(feature = "tracing", not(cmwq_loom)))]
-    let span = caught(current::enter_span);
+    let span = foreign::call(Callee::Subscriber, current::enter_span);
     let result = begun.call();
     #[cfg(all(feature = "tracing", not(cmwq_loom)))]
-    caught(|| drop(span));
+    foreign::call(Callee::Subscriber, || drop(span));
     current::end_item();
     result.is_err_and(panicked_with)
 }

@@ -93,9 +93,10 @@ pub(in crate::pool) fn enter_queue(what: Current) -> Current {
 pub(in crate::pool) fn begin_item(item: usize, func: Option<WorkFn>) {
     let func = address_of(func);
     CURRENT.with(|running| {
-        events::execute_start(item, func, running.front.get());
+        // First: what a hook of the event does is done by this item.
         running.item.set(item);
         running.func.set(func);
+        events::execute_start(item, func, running.front.get());
     });
 }
 

@@ -40,7 +40,7 @@ use crate::sys::bell::Ringer;
 use crate::sys::local::thread_local;
 use crate::sys::{clock, cpu, park};
 use crate::topology::CpuSet;
-use crate::trace::caught;
+use crate::trace::{Callee, Foreign};
 use std::cell::Cell;
 use std::task::Waker;
 
@@ -75,7 +75,7 @@ pub(crate) fn entry_of(ringer: Ringer) -> usize {
 const WAKER: usize = 2;
 
 /// The entry of a task's waker.
-pub(in crate::pool) fn entry_of_waker(waker: Box<Waker>) -> usize {
+pub(in crate::pool) fn entry_of_waker(waker: Box<Foreign<Waker>>) -> usize {
     Box::into_raw(waker).expose_provenance() | WAKER
 }
 
@@ -89,12 +89,11 @@ fn is_waker(entry: usize) -> bool {
 /// The entry is the caller's: it was taken out of its slot, or never entered.
 pub(in crate::pool) unsafe fn wake(entry: usize) {
     if is_waker(entry) {
-        let waker = std::ptr::with_exposed_provenance_mut::<Waker>(entry & !WAKER);
+        let waker = std::ptr::with_exposed_provenance_mut::<Foreign<Waker>>(entry & !WAKER);
         // SAFETY: it comes from `Box::into_raw`, and is the caller's.
         let waker = unsafe { Box::from_raw(waker) };
         let outer = IN_WAKER.with(|inside| inside.replace(true));
-        // A waker that panics must not end a worker.
-        caught(|| waker.wake());
+        waker.call_once(Callee::Waker, Waker::wake);
         IN_WAKER.with(|inside| inside.set(outer));
     } else if entry & 1 == 0 {
         park::wake_all_at(std::ptr::without_provenance(entry));

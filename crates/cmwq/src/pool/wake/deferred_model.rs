@@ -93,7 +93,7 @@ fn two_wakers(meanwhile: fn(&PendingWakeups), afterwards: fn(&PendingWakeups)) {
         pending_wakeups.within_ns.store(1, Ordering::Relaxed);
         let tasks = [0, 1].map(|_| Arc::new(Counts(AtomicU32::new(0))));
         let end_item = |pending_wakeups: &PendingWakeups, task: &Arc<Counts>| {
-            let waker = Box::new(Waker::from(task.clone()));
+            let waker = Box::new(Foreign::new(Waker::from(task.clone())));
             let entry = entry_of_waker(waker);
             if !pending_wakeups.enter_waker(entry) {
                 // SAFETY: it was not entered, or taken back.

@@ -23,6 +23,7 @@
 
 use crate::sys::atomic::{AtomicPtr, AtomicUsize, Ordering, seq_cst_for_loom};
 use crate::sys::fork::{Held, Side};
+use crate::sys::holds::Hold;
 use crate::sys::sync::Mutex;
 use crate::sys::task;
 use crossbeam_utils::CachePadded;
@@ -66,6 +67,7 @@ pub(crate) struct EpochPin<'g> {
     counter: &'g AtomicUsize,
     /// The thread that pinned unpins, so that the pin stays short.
     _not_send: PhantomData<*const ()>,
+    _hold: Hold,
 }
 
 impl Epochs {
@@ -92,6 +94,7 @@ impl Epochs {
         EpochPin {
             counter,
             _not_send: PhantomData,
+            _hold: Hold::new(),
         }
     }
 

@@ -10,8 +10,10 @@ use crate::sys::bell::Bell;
 use crate::sys::local::thread_local;
 use crate::sys::spin::SpinBudget;
 use crate::sys::{clock, park};
+use crate::trace::{dispose, foreign};
 #[cfg(not(cmwq_loom))]
 use std::os::fd::BorrowedFd;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -322,10 +324,18 @@ impl<T> Drop for CompletionQueue<T> {
         if last {
             let ready = std::mem::take(&mut owners.ready);
             drop(owners);
-            // With the lock free, and closed: dropping runs the user's code, which may panic.
+            // With the lock free, and closed: dropping runs foreign code, and each entry is dropped whatever the others do.
             let posted = self.inner.posts.close();
-            drop(ready);
-            drop(posted);
+            let entries = ready.into_iter().chain(posted);
+            let mut panics = entries.filter_map(|entry| foreign::run(|| drop(entry)).err());
+            let first = panics.next();
+            panics.for_each(dispose);
+            // The owner drops its own results. But a second panic would end the process.
+            match first {
+                Some(payload) if std::thread::panicking() => dispose(payload),
+                Some(payload) => resume_unwind(payload),
+                None => {}
+            }
         } else if *self.armed.get_mut() {
             self.step_down(&mut owners);
             match owners.armed > 0 {

@@ -3,6 +3,7 @@
 
 use crate::sys::atomic::{AtomicPtr, Ordering};
 use crate::sys::blocks;
+use crate::trace::dispose;
 use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -235,13 +236,7 @@ impl<T> Iterator for Taken<T> {
 
 impl<T> Drop for Taken<T> {
     fn drop(&mut self) {
-        /// Drops the rest even if dropping a value panics.
-        struct Rest<'t, T>(&'t mut Taken<T>);
-        impl<T> Drop for Rest<'_, T> {
-            fn drop(&mut self) {
-                self.0.for_each(drop);
-            }
-        }
-        Rest(self).0.for_each(drop);
+        // One by one: the destructor of any of them may panic.
+        self.for_each(dispose);
     }
 }

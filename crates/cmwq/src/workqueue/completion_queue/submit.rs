@@ -3,11 +3,11 @@
 use super::queue::{FULL, Inner};
 use super::{Completed, CompletionQueue};
 use crate::error::Refused;
+use crate::trace::foreign;
 use crate::workqueue::task::join::REPORTED;
 use crate::workqueue::task::join_error::JoinError;
 use crate::workqueue::{BatchRefused, Workqueue};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Why an item was not submitted to a [`CompletionQueue`]. Its closure was dropped, and there will be no entry.
@@ -70,7 +70,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
             token,
         };
         Some(move || {
-            let result = catch_unwind(AssertUnwindSafe(func));
+            let result = foreign::run(func);
             let panicked = result.is_err();
             ticket.deliver(result.map_err(JoinError::panicked));
             if panicked {

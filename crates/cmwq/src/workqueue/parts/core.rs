@@ -68,7 +68,10 @@ impl WqCore {
     ) -> Result<Arc<Self>, Error> {
         let rescuer = flags
             .mem_reclaim
-            .then(|| Rescuer::start(&name, engine.resting_place(), threads.as_ref()))
+            .then(|| {
+                let speaker = engine.service().speaker();
+                Rescuer::start(&name, engine.resting_place(), threads.as_ref(), speaker)
+            })
             .transpose()
             .map_err(Error::Thread)?;
         static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);

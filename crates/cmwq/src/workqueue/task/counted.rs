@@ -82,9 +82,19 @@ impl<T: Counted + ?Sized> Drop for Reference<T> {
         }
         // SAFETY: this was the last reference.
         unsafe {
-            let layout = Layout::for_value(self.0.as_ref());
+            let _memory = Memory(self.0.cast(), Layout::for_value(self.0.as_ref()));
             self.0.drop_in_place();
-            blocks::give(self.0.cast(), layout);
         }
+    }
+}
+
+/// The memory of a value that is being dropped. It is given back also if the value's destructor, which may be foreign code, panics.
+struct Memory(NonNull<u8>, Layout);
+
+impl Drop for Memory {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: it was taken for a value of this layout, which is gone.
+        unsafe { blocks::give(self.0, self.1) };
     }
 }

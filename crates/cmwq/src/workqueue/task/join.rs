@@ -8,11 +8,11 @@ use crate::item::{Callable, Pending, RawWork, WorkFn};
 use crate::pool::{Waiter, backlogged_pool, spawn_history};
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::fork;
+use crate::trace::foreign;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::future::Future;
 use std::mem::offset_of;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
@@ -142,7 +142,7 @@ impl<F, T> Task<F, T> {
         let Stage::Closure(func) = (unsafe { self.replace(Stage::Taken) }) else {
             return None;
         };
-        Some(catch_unwind(AssertUnwindSafe(func)).map_err(JoinError::panicked))
+        Some(foreign::run(func).map_err(JoinError::panicked))
     }
 
     /// Leaves the result to the handle.
@@ -165,7 +165,7 @@ impl<F, T> Task<F, T> {
         // SAFETY: by the contract.
         unsafe {
             let closure = self.replace(Stage::Taken);
-            let dropped = catch_unwind(AssertUnwindSafe(|| drop(closure)));
+            let dropped = foreign::run(|| drop(closure));
             self.finish(Err(dropped.map_or_else(JoinError::panicked, |()| why)));
         }
     }

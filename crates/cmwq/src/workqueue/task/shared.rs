@@ -3,6 +3,7 @@
 use crate::item::Completion;
 use crate::pool::Pool;
 use crate::sys::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::trace::Foreign;
 use std::task::Waker;
 
 /// The part of a task that does not depend on the closure and its result.
@@ -10,7 +11,7 @@ pub(super) struct Shared {
     pub(super) done: Completion,
     pub(super) references: AtomicU32,
     /// The waker of the polling task, in a box; null: no task polls.
-    waker: AtomicPtr<Waker>,
+    waker: AtomicPtr<Foreign<Waker>>,
 }
 
 impl Shared {
@@ -26,8 +27,9 @@ impl Shared {
     pub(super) fn register(&self, waker: &Waker) -> bool {
         let known = self.take_waker();
         let waker = match known {
-            Some(known) if known.will_wake(waker) => known,
-            _ => Box::new(waker.clone()),
+            Some(known) if known.is(|known| known.will_wake(waker)) => known,
+            // The caller's own waker, on the caller's behalf: a panic is the caller's.
+            _ => Box::new(Foreign::new(waker.clone())),
         };
         self.waker.store(Box::into_raw(waker), Ordering::Release);
         // The thread that completes it after this finds a waiter, and with it the waker.
@@ -41,7 +43,7 @@ impl Shared {
         }
     }
 
-    fn take_waker(&self) -> Option<Box<Waker>> {
+    fn take_waker(&self) -> Option<Box<Foreign<Waker>>> {
         let waker = self.waker.swap(std::ptr::null_mut(), Ordering::AcqRel);
         // SAFETY: the pointer came from Box::into_raw, and the swap made this thread its owner.
         (!waker.is_null()).then(|| unsafe { Box::from_raw(waker) })

@@ -1,0 +1,84 @@
+//! Whether the calling thread holds something that foreign code must not find held, counted in debug builds only: a claimed item, a pool's lock, an
+//! epoch's pin.
+//!
+//! Other threads that cancel, flush or move a claimed item spin until its owner has handed it on. An owner that calls foreign code meanwhile makes them
+//! spin for as long as that takes, and itself for ever if the foreign code does the same. With a lock or a pin it is no better.
+#![forbid(unsafe_code)]
+
+#[cfg(all(debug_assertions, not(cmwq_loom)))]
+mod counted {
+    use crate::sys::local::thread_local;
+    use std::cell::Cell;
+
+    thread_local! {
+        static HELD: Cell<i64> = const { Cell::new(0) };
+    }
+
+    /// A thread that is ending may have none any more.
+    fn add(number: i64) {
+        let _ = HELD.try_with(|held| held.set(held.get() + number));
+    }
+
+    /// Part of what stands for it.
+    pub(crate) struct Hold {
+        is_held: bool,
+    }
+
+    impl Hold {
+        #[inline]
+        pub(crate) fn new() -> Self {
+            add(1);
+            Hold { is_held: true }
+        }
+
+        /// It is not held any more, or by no thread: a timer has the item, and hands it on when asked to.
+        pub(crate) fn leave(&mut self) {
+            if std::mem::take(&mut self.is_held) {
+                add(-1);
+            }
+        }
+
+        /// It is the calling thread's again.
+        pub(crate) fn take_back(&mut self) {
+            if !std::mem::replace(&mut self.is_held, true) {
+                add(1);
+            }
+        }
+    }
+
+    impl Drop for Hold {
+        fn drop(&mut self) {
+            self.leave();
+        }
+    }
+
+    /// Foreign code is about to be called.
+    pub(crate) fn none_is_held() {
+        let held = HELD.try_with(Cell::get).unwrap_or(0);
+        assert_eq!(
+            held, 0,
+            "foreign code is called while an item is claimed, a pool locked or an epoch pinned"
+        );
+    }
+}
+
+#[cfg(not(all(debug_assertions, not(cmwq_loom))))]
+mod counted {
+    pub(crate) struct Hold;
+
+    impl Hold {
+        #[inline(always)]
+        pub(crate) fn new() -> Self {
+            Hold
+        }
+        #[inline(always)]
+        pub(crate) fn leave(&mut self) {}
+        #[inline(always)]
+        pub(crate) fn take_back(&mut self) {}
+    }
+
+    #[inline(always)]
+    pub(crate) fn none_is_held() {}
+}
+
+pub(crate) use counted::{Hold, none_is_held};
