@@ -33,6 +33,13 @@ pub enum Error {
     Name(String),
     /// A format for thread names that is not valid: see [`WorkerThreads::name`](crate::WorkerThreads::name).
     ThreadName(String),
+    /// A [stack size](crate::WorkerThreads::stack_size) with which no thread can be created.
+    StackSize {
+        /// The size in bytes.
+        bytes: usize,
+        /// The largest size that the system would have granted at that moment.
+        most: usize,
+    },
     /// A nice level outside -20..=19.
     Nice(i32),
     /// A CPU that the topology does not have.
@@ -120,6 +127,10 @@ impl fmt::Display for Error {
                     "the format of thread names is {name:?}; allowed: any text without a NUL byte, with %p, %i, %h and %%"
                 )
             }
+            Error::StackSize { bytes, most } => write!(
+                f,
+                "a thread with a stack of {bytes} bytes cannot be created; allowed: at most {most} bytes now"
+            ),
             Error::Nice(nice) => write!(f, "nice level {nice} is out of range; allowed: -20 to 19"),
             Error::NoSuchCpu { cpu, allowed } => {
                 // From C it may be a negative number.

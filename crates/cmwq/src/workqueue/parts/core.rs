@@ -1,6 +1,6 @@
 //! The workqueue's core: its pool workqueues, the slot of each CPU, and the callbacks of its pools.
 
-use super::attrs::WorkqueueAttrs;
+use super::attrs::{WorkqueueAttrs, clamp_max_active};
 use super::flush::Flush;
 use super::kind::{Flags, WorkqueueKind};
 use super::limits::Limits;
@@ -369,6 +369,7 @@ impl WqCore {
             _ => {}
         }
         self.engine.must_be_ours()?;
+        let max_active = clamp_max_active(&self.name, max_active);
         self.change_limits(|limits| limits.set_max_active(max_active));
         Ok(())
     }

@@ -25,6 +25,7 @@ use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::fork;
 use crate::sys::sync::Mutex;
+use crate::trace::warn;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -85,12 +86,20 @@ pub(crate) trait Member: Send + Sync {
 /// The largest limit of a group; more is cut to it.
 const MOST: usize = 1 << 20;
 
-fn within_range(max_active: usize) -> i32 {
-    max_active.clamp(1, MOST) as i32
+/// The value within the range that is nearest to `wanted`; a warning says if it is another one.
+fn within_range(name: &str, wanted: usize) -> i32 {
+    let used = wanted.clamp(1, MOST);
+    if used != wanted {
+        warn(&format!(
+            "group {name}: max_active {wanted} is out of range, {used} is used (1 to {MOST})"
+        ));
+    }
+    used as i32
 }
 
 impl ConcurrencyGroup {
-    /// A group without workqueues. `name`: shown in dumps. `max_active`: 1 to 1,048,576; other values are clamped to this range.
+    /// A group without workqueues. `name`: shown in dumps. `max_active`: 1 to 1,048,576; another value is taken for the nearest one of
+    /// this range, with a warning. (A group has no default that 0 could mean.)
     pub fn new(name: &str, max_active: usize) -> Self {
         // There may be no engine yet.
         fork::notice();
@@ -98,7 +107,7 @@ impl ConcurrencyGroup {
             // Relaxed: only uniqueness matters.
             serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             born: fork::generation(),
-            shared: SharedLimit::new(name.to_owned(), within_range(max_active)),
+            shared: SharedLimit::new(name.to_owned(), within_range(name, max_active)),
             ring: Mutex::new(VecDeque::new()),
             queues: Mutex::new(Vec::new()),
         }))
@@ -114,7 +123,7 @@ impl ConcurrencyGroup {
         self.state().max_active
     }
 
-    /// Changes the limit while items flow. After lowering it, active items go on, and no item becomes active until enough have ended.
+    /// Changes the limit while items flow, within the same range as [`new`](Self::new). After lowering it, active items go on, and no item becomes active until enough have ended.
     ///
     /// # Errors
     /// [`Error::Forked`] in a child process: the group is its parent's.
@@ -122,7 +131,7 @@ impl ConcurrencyGroup {
         if self.is_inherited() {
             return Err(Error::Forked);
         }
-        self.0.shared.change(within_range(max_active));
+        self.0.shared.change(within_range(self.name(), max_active));
         self.serve(None);
         Ok(())
     }
