@@ -190,7 +190,8 @@ impl From<TopologyError> for Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlushError {
-    /// The caller is the item itself, or an item of the queue: it would wait for itself.
+    /// The caller is the item itself, or an item of the queue, or an item that the calling thread runs while one of those waits for it: the
+    /// caller would wait for itself.
     OwnItem,
     /// The caller is a waker of a task that the library calls, perhaps on a worker between two items: it might wait for that worker.
     InWaker,

@@ -3,10 +3,11 @@
 use crate::engine::{Registry, epochs};
 use crate::error::FlushError;
 use crate::item::{Completion, ListKind, Pending, RawWork, Work};
-use crate::pool::{BlockGuard, Pool, Waiter, current, in_waker};
+use crate::pool::{BlockGuard, Pool, Waiter, current};
 use crate::sys::{clock, fork, task};
 use crate::trace::warn_once;
 use crate::workqueue::parts::memory_reclaim;
+use crate::workqueue::task::own_wait::{is_own, may_flush, not_in_waker};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -187,21 +188,12 @@ fn wait_until(done: &Completion, deadline_ns: Option<u64>) -> Result<(), FlushEr
     is_done.then_some(()).ok_or(FlushError::TimedOut)
 }
 
-/// A waker may be called by a worker that still counts as running its last item or as searching, or by the monitor: no other thread would take its place.
-pub(in crate::workqueue) fn not_in_waker() -> Result<(), FlushError> {
-    if in_waker() {
-        warn_once!("a waker of a task waits for items, which might never end");
-        return Err(FlushError::InWaker);
-    }
-    Ok(())
-}
-
 /// Waits until the item's function no longer runs, unless called from that function or from a waker.
 pub(crate) fn wait_for_run(item: &RawWork) {
     if not_in_waker().is_err() {
         return;
     }
-    if current().is(item) {
+    if is_own(item) {
         warn_once!(
             "cancel or disable with wait was called from the item's own function, which cannot wait for itself"
         );
@@ -278,7 +270,8 @@ impl RawWork {
     /// the function did is visible afterwards. The calling thread may run a pending instance that no worker has taken, see
     /// [`workers_only`](crate::WorkqueueBuilder::workers_only).
     ///
-    /// From the item's own function it returns an error at once and warns: an item cannot wait for itself. The own item is the one with the
+    /// From the item's own function it returns an error at once and warns: an item cannot wait for itself. So it does in an item that the
+    /// calling thread runs while the own function waits for that one. The own item is the one with the
     /// address and the function of the item that the calling thread runs. So a function that has freed its item may wait for another item
     /// at the same address, unless that has the same function too: such an item is taken for the first one. On the same workqueue it does
     /// not start before the first run has ended either.
@@ -313,13 +306,7 @@ impl RawWork {
         run: impl Fn(&RawWork) -> bool,
         deadline_ns: Option<u64>,
     ) -> Result<bool, FlushError> {
-        if current().is(self) {
-            warn_once!(
-                "flush was called from the item's own function, which cannot wait for itself"
-            );
-            return Err(FlushError::OwnItem);
-        }
-        not_in_waker()?;
+        may_flush(self)?;
         if (current().reclaim || memory_reclaim::is_marked())
             && let Some(Some(queue)) = with_last_pool(self, &registered, |pool| {
                 pool.lock().front_of(pool.id, self)
