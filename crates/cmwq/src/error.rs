@@ -191,7 +191,7 @@ impl From<TopologyError> for Error {
 #[non_exhaustive]
 pub enum FlushError {
     /// The caller is the item itself, or an item of the queue, or an item that the calling thread runs while one of those waits for it: the
-    /// caller would wait for itself.
+    /// caller would wait for itself. Or the item that it waits for cannot [begin](crate::RawWork::flush) before the caller ends.
     OwnItem,
     /// The caller is a waker of a task that the library calls, perhaps on a worker between two items: it might wait for that worker.
     InWaker,
@@ -201,12 +201,12 @@ pub enum FlushError {
     TimedOut,
 }
 
+pub(crate) const OWN_ITEM: &str = "an item cannot wait for itself, for the whole of its workqueue, or for an item that cannot begin before it ends";
+
 impl fmt::Display for FlushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FlushError::OwnItem => {
-                f.write_str("an item cannot wait for itself, nor for the whole of its workqueue")
-            }
+            FlushError::OwnItem => f.write_str(OWN_ITEM),
             FlushError::InWaker => f.write_str("a waker of a task cannot wait for items"),
             FlushError::Forked => Refused::Forked.fmt(f),
             FlushError::TimedOut => f.write_str("the item has not ended within the time allowed"),

@@ -17,6 +17,7 @@
 //! Locks, in this order: a workqueue's own; the ring's; those of a store's waiting list and of a pool; the shared limit's.
 #![forbid(unsafe_code)]
 
+use super::limits::is_used_up;
 use super::node::{self, Node, Served};
 use super::pwq::Pwq;
 use crate::error::Error;
@@ -46,7 +47,8 @@ use std::sync::{Arc, Weak};
 /// - **Rescuers** run items that have a credit. So a [`mem_reclaim`](crate::WorkqueueBuilder::mem_reclaim) workqueue depends on the other
 ///   workqueues of its group, as if they were one workqueue: its group must not contain a workqueue that may wait for it.
 /// - **Items that wait for each other**: an item keeps its credit while it waits. If items that hold all credits wait for items of the same
-///   group, none of them ends; the same holds for `max_active` of one workqueue.
+///   group, none of them ends; the same holds for `max_active` of one workqueue. If all those items run on one thread, as a single one does,
+///   the wait is an [error](crate::JoinError::OwnItem).
 /// - BH workqueues have no limit, and no group.
 ///
 /// ```
@@ -170,6 +172,23 @@ impl ConcurrencyGroup {
         queues.push(queue);
     }
 
+    /// Its queues that exist.
+    fn queues(&self) -> Vec<Arc<dyn Member>> {
+        let queues = self.0.queues.lock();
+        queues.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether the items that the thread `tid` runs use up the limit.
+    pub(super) fn is_used_up_by(&self, tid: i32) -> bool {
+        let (limit, _) = self.0.shared.limit_and_held();
+        let pwqs: Vec<_> = self
+            .queues()
+            .iter()
+            .flat_map(|queue| queue.pwqs())
+            .collect();
+        is_used_up(limit, pwqs.iter(), tid)
+    }
+
     /// Gives free credits to the waiters. `entering`: a store that may have begun to wait, or whose own limit may have freed a credit.
     pub(crate) fn serve(&self, mut entering: Option<&Arc<Node>>) {
         loop {
@@ -187,11 +206,7 @@ impl ConcurrencyGroup {
                 return;
             }
             // A thread that gives a credit back from here on serves the ring. Credits held unused are collected here.
-            let queues: Vec<_> = {
-                let queues = self.0.queues.lock();
-                queues.iter().filter_map(Weak::upgrade).collect()
-            };
-            for queue in queues {
+            for queue in self.queues() {
                 node::collect(&queue.pwqs());
             }
         }

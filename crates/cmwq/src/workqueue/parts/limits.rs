@@ -156,6 +156,20 @@ impl Limits {
             })
     }
 
+    /// Whether the items that the thread `tid` runs use up the limit with index `node` (`None`: any), or that of the group. A frozen queue
+    /// has no limit that could be used up.
+    pub(crate) fn is_used_up_by(
+        &self,
+        members: &[Arc<Pwq>],
+        node: Option<usize>,
+        tid: i32,
+    ) -> bool {
+        let counts = |pwq: &&Arc<Pwq>| node.is_none_or(|node| pwq.node == node);
+        let limit = node.map_or(1, |node| self.nodes[node].limit.admits());
+        is_used_up(limit, members.iter().filter(counts), tid)
+            || self.group().is_some_and(|group| group.is_used_up_by(tid))
+    }
+
     /// Fits the portions of credits to the number of pool workqueues that share a limit.
     pub(crate) fn share_among(&self, members: &[Arc<Pwq>]) {
         for (index, node) in self.nodes.iter().enumerate() {
@@ -197,6 +211,22 @@ impl Limits {
             self.serve(node);
         }
     }
+}
+
+/// Whether the thread `tid` runs as many items of these as `limit` admits. A limit of 0 is that of a frozen queue.
+pub(super) fn is_used_up<'p>(
+    limit: i32,
+    mut pwqs: impl Iterator<Item = &'p Arc<Pwq>>,
+    tid: i32,
+) -> bool {
+    let mut left = match usize::try_from(limit) {
+        Ok(limit @ 1..) => limit,
+        _ => return false,
+    };
+    pwqs.any(|pwq| {
+        left = left.saturating_sub(pwq.pool.lock().runs_of_thread(pwq.key, tid));
+        left == 0
+    })
 }
 
 impl Numbers {

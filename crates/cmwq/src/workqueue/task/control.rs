@@ -7,7 +7,7 @@ use crate::pool::{BlockGuard, Pool, Waiter, current};
 use crate::sys::{clock, fork, task};
 use crate::trace::warn_once;
 use crate::workqueue::parts::memory_reclaim;
-use crate::workqueue::task::own_wait::{is_own, may_flush, not_in_waker};
+use crate::workqueue::task::own_wait::{is_own, may_flush, may_wait_behind, not_in_waker};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -276,35 +276,41 @@ impl RawWork {
     /// at the same address, unless that has the same function too: such an item is taken for the first one. On the same workqueue it does
     /// not start before the first run has ended either.
     ///
+    /// It is the same error if the pending instance cannot begin before the calling item ends: if the workqueue is
+    /// [ordered](crate::WorkqueueBuilder::ordered), or the items that the calling thread runs have all places of its `max_active` or its
+    /// [group](crate::ConcurrencyGroup).
+    ///
     /// It does not see an instance whose timer is armed, and does not queue it, unlike
     /// [`RawDelayedWork::flush`](crate::RawDelayedWork::flush).
     ///
     /// # Errors
     /// [`FlushError::OwnItem`]; [`FlushError::InWaker`]; [`FlushError::Forked`]: in a child process, the pending instance is the parent's.
     pub fn flush(&self) -> Result<bool, FlushError> {
-        self.flush_with(run_as_waiter, None)
+        self.flush_with(run_as_waiter, None, true)
     }
 
-    /// As [`flush`](Self::flush), but the calling thread runs nothing itself.
+    /// As [`flush`](Self::flush), but the calling thread runs nothing itself. And it waits, with a warning, for an instance that cannot begin
+    /// before the calling item ends, as the kernel's `flush_work` does: another thread may raise the limit or cancel the instance.
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
     pub fn flush_by_workers(&self) -> Result<bool, FlushError> {
-        self.flush_with(|_| false, None)
+        self.flush_with(|_| false, None, false)
     }
 
-    /// As [`flush_by_workers`](Self::flush_by_workers), for at most `timeout`.
+    /// As [`flush`](Self::flush), for at most `timeout`; the calling thread runs nothing itself.
     ///
     /// # Errors
     /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.
     pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
-        self.flush_with(|_| false, Some(clock::deadline_after(timeout)))
+        self.flush_with(|_| false, Some(clock::deadline_after(timeout)), true)
     }
 
     fn flush_with(
         &self,
         run: impl Fn(&RawWork) -> bool,
         deadline_ns: Option<u64>,
+        refuses: bool,
     ) -> Result<bool, FlushError> {
         may_flush(self)?;
         if (current().reclaim || memory_reclaim::is_marked())
@@ -323,6 +329,10 @@ impl RawWork {
             if is_known && run(self) {
                 return Ok(true);
             }
+            // Before a completion is left for it, and again when it has been accepted.
+            if is_known && !may_wait_behind(self) && refuses {
+                return Err(FlushError::OwnItem);
+            }
             let found = with_last_pool(self, &registered, |pool| {
                 let mut guard = pool.lock();
                 let pending = guard.await_pending(pool.id, self);
@@ -334,6 +344,9 @@ impl RawWork {
                 }
             });
             if let Some(Some(done)) = found {
+                if refuses && !may_wait_behind(self) {
+                    return Err(FlushError::OwnItem);
+                }
                 return wait_until(&done, deadline_ns).map(|()| true);
             }
             if !is_known {

@@ -305,7 +305,9 @@ impl<T> Callable for Reclaimed<'_, T> {
 /// [`abort`](JoinHandle::abort) takes back a closure that has not begun, and [`abort_on_drop`](JoinHandle::abort_on_drop) does so when the
 /// handle, or the future that awaits it, is dropped. A closure that has begun always runs to its end.
 ///
-/// Inside the closure itself, and inside what it runs while it joins another one, `join` is an [error](JoinError::OwnItem). A poll there is
+/// Inside the closure itself, and inside what it runs while it joins another one, `join` is an [error](JoinError::OwnItem). So it is in an
+/// item that has the place which the closure waits for: that of an [ordered](crate::WorkqueueBuilder::ordered) workqueue, or all places of
+/// its `max_active` or its [group](crate::ConcurrencyGroup), as far as items that the calling thread runs have them. A poll there is
 /// pending, since an item may well run an executor, among whose tasks one awaits the item; but to block on the future there, in an executor's
 /// `block_on`, waits for ever.
 ///
@@ -351,11 +353,11 @@ impl<T> JoinHandle<T> {
             if waiter.is_none() && not_in_waker().is_err() {
                 return Err(JoinError::InWaker);
             }
-            // A scope waits in any case, since its items borrow. It never waits for itself: the items that it waits for have no handles.
-            let alone = waiter.is_none();
+            // What a scope waits for borrows: it is waited for, or does not run.
+            let is_scope = waiter.is_some();
             let mut own = Waiter::default();
             let waiter = waiter.unwrap_or(&mut own);
-            let may_wait = || !alone || may_join(task.raw());
+            let may_wait = || may_join(task.raw()) || (is_scope && !self.abort());
             if !waiter.run_or_wait(task.raw(), control::registered, &shared.done, may_wait) {
                 return Err(JoinError::OwnItem);
             }
