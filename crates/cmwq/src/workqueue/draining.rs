@@ -68,7 +68,7 @@ impl WqCore {
             {
                 return;
             }
-            flushes += 1;
+            flushes = flushes.saturating_add(1);
             if says_that_it_takes_long(flushes) {
                 warn(&format!(
                     "workqueue {}: draining takes long, {flushes} flushes so far",
