@@ -2,8 +2,8 @@
 
 use crate::harness::{Deadline, Door, Heard, engine, eventually, held, in_own_process};
 use cmwq::{
-    Chunks, ConcurrencyGroup, DelayedWork, EmbeddedDelayedWork, EmbeddedWork, Engine, FlushError,
-    JoinError, JoinHandle, Work, Workqueue, WorkqueueBuilder, scope,
+    Chunks, CompletionQueue, ConcurrencyGroup, DelayedWork, EmbeddedDelayedWork, EmbeddedWork,
+    Engine, FlushError, JoinError, JoinHandle, Work, Workqueue, WorkqueueBuilder, scope,
 };
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -447,4 +447,47 @@ fn a_wait_for_a_place_that_another_item_has_goes_on() {
     eventually(|| begun.load(Ordering::SeqCst));
     engine.thaw_workqueues();
     assert_eq!(waits.join().unwrap(), 8);
+}
+
+/// The only item of a completion queue waits for an entry of that queue.
+#[test]
+fn an_item_cannot_wait_for_its_own_entry() {
+    in_own_process(|| {
+        let heard = Heard::warnings();
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("own entry", &engine);
+        let wq = Arc::new(engine.workqueue("t").build().unwrap());
+        let inner = Arc::new(engine.workqueue("inner").build().unwrap());
+        for way in Way::both(&inner) {
+            let done = Arc::new(CompletionQueue::new());
+            let other = Door::new();
+            let (queue, open) = (Arc::downgrade(&done), other.clone());
+            let waits = move || {
+                let queue = queue.upgrade().unwrap();
+                way.call(move || {
+                    let mut entries = Vec::new();
+                    // The other item's entry comes.
+                    open.open.complete();
+                    let first = queue.wait(8, &mut entries);
+                    let more = (
+                        queue.wait(8, &mut entries),
+                        queue.wait_timeout(8, &mut entries, LONG),
+                    );
+                    (first, more)
+                })
+            };
+            let pass = other.clone();
+            done.submit(&wq, 1, move || {
+                pass.pass();
+                (0, (0, 0))
+            })
+            .unwrap();
+            other.wait_for(1);
+            done.submit(&wq, 2, waits).unwrap();
+            eventually(|| wq.flush().is_ok());
+            let entry = done.try_next().expect("its own, at last");
+            assert_eq!((entry.token, entry.result.unwrap()), (2, (1, (0, 0))));
+        }
+        assert_eq!(heard.count("waits for its own entry"), 1);
+    });
 }
