@@ -158,7 +158,7 @@ struct cmwq_workqueue *cmwq_alloc_ordered_workqueue(const char *name, unsigned i
 int cmwq_destroy_workqueue(struct cmwq_workqueue *wq);
 /*
  * Waits until everything queued before the call has run; not for what is queued later, nor for armed timers. -EDEADLK: called from
- * one of the queue's own items.
+ * one of the queue's own items, or from an item that the same thread runs while one of those waits for it.
  */
 int cmwq_flush_workqueue(struct cmwq_workqueue *wq);
 /* Waits until the queue is empty. Meanwhile only its own items may queue on it; what others queue is dropped. Errors as above. */
@@ -364,17 +364,24 @@ size_t cmwq_queue_work_batch_fates(struct cmwq_workqueue *wq, struct cmwq_work *
 
 /*
  * Waits for the pending instance, or else for the running one. false: there was none. The item of a delayed one whose timer is armed is not
- * pending in this sense: cmwq_flush_delayed_work() is for that.
+ * pending in this sense: cmwq_flush_delayed_work() is for that. From the item's own function, and from one that the same thread runs
+ * while that waits for it, it returns false at once, with a warning and errno EDEADLK: an item cannot wait for itself. For an item that
+ * cannot begin before the calling one ends (of the same ordered workqueue, or the caller has the only place of max_active or a group) it
+ * warns and waits, as in the kernel: another thread may cancel that item or raise the limit.
  */
 bool cmwq_flush_work(struct cmwq_work *work);
 /*
  * The same, for `timeout_ns` nanoseconds at most. 1: there was one, and it has ended. 0: there was none. -ETIMEDOUT: it has not ended by then, and must be left where it is
- * (or taken back, by cmwq_cancel_work(), if it has not begun). -EDEADLK: called from the item's own function. -EPERM: in a forked child, the instance is the parent's.
+ * (or taken back, by cmwq_cancel_work(), if it has not begun). -EDEADLK: called from the item's own function, or for an item that
+ * cannot begin before the calling one ends; it is still pending then. -EPERM: in a forked child, the instance is the parent's.
  */
 int cmwq_flush_work_timeout_ns(struct cmwq_work *work, uint64_t timeout_ns);
 /* Removes a pending instance; true: one was removed. Does not wait for a running one. */
 bool cmwq_cancel_work(struct cmwq_work *work);
-/* The same, and waits until the function does not run any more; one that queues itself cannot escape. */
+/*
+ * The same, and waits until the function does not run any more; one that queues itself cannot escape. In that very function it only removes,
+ * with a warning.
+ */
 bool cmwq_cancel_work_sync(struct cmwq_work *work);
 /* Removes a pending instance; the item cannot be queued until it was enabled as often as it was disabled. true: one was removed. */
 bool cmwq_disable_work(struct cmwq_work *work);
