@@ -17,8 +17,7 @@
 //! Locks, in this order: a workqueue's own; the ring's; those of a store's waiting list and of a pool; the shared limit's.
 #![forbid(unsafe_code)]
 
-use super::limits::is_used_up;
-use super::node::{self, Node, Served};
+use super::node::{self, Node, Served, is_used_up};
 use super::pwq::Pwq;
 use crate::error::Error;
 use crate::pool::SharedLimit;

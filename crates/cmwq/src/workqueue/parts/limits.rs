@@ -3,7 +3,7 @@
 use super::attrs::{WQ_DFL_MIN_ACTIVE, WorkqueueAttrs};
 use super::group::ConcurrencyGroup;
 use super::kind::WorkqueueKind;
-use super::node::{Node, Served, collect};
+use super::node::{Node, Served, collect, is_used_up};
 use super::pwq::Pwq;
 use crate::engine::Engine;
 use crate::pool::{NodeLimit, Pool, PoolFor, PwqKey};
@@ -211,22 +211,6 @@ impl Limits {
             self.serve(node);
         }
     }
-}
-
-/// Whether the thread `tid` runs as many items of these as `limit` admits. A limit of 0 is that of a frozen queue.
-pub(super) fn is_used_up<'p>(
-    limit: i32,
-    mut pwqs: impl Iterator<Item = &'p Arc<Pwq>>,
-    tid: i32,
-) -> bool {
-    let mut left = match usize::try_from(limit) {
-        Ok(limit @ 1..) => limit,
-        _ => return false,
-    };
-    pwqs.any(|pwq| {
-        left = left.saturating_sub(pwq.pool.lock().runs_of_thread(pwq.key, tid));
-        left == 0
-    })
 }
 
 impl Numbers {

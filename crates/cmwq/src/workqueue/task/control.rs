@@ -1,12 +1,12 @@
 //! Operations on an item in any state: cancel, disable, enable, flush.
 
-use crate::engine::{Registry, epochs};
 use crate::error::FlushError;
 use crate::item::{Completion, ListKind, Pending, RawWork, Work};
 use crate::pool::{BlockGuard, Pool, Waiter, current};
 use crate::sys::{clock, fork, task};
 use crate::trace::warn_once;
 use crate::workqueue::parts::memory_reclaim;
+pub(crate) use crate::workqueue::task::own_wait::registered;
 use crate::workqueue::task::own_wait::{is_own, may_flush, may_wait_behind, not_in_waker};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -19,14 +19,6 @@ pub struct WorkBusy {
     pub pending: bool,
     /// Its function runs.
     pub running: bool,
-}
-
-/// The pool with this number, if there is one in this process.
-pub(crate) fn registered(id: u32) -> Option<Arc<Pool>> {
-    // Unpin before a pool's lock is taken: releasing that lock may start a wait for a grace period.
-    let pin = epochs().pin(0);
-    let pool = Registry::process().find(id, &pin)?;
-    (!pool.is_inherited()).then(|| pool.clone())
 }
 
 /// Waits a moment for the owner of a pending item that is on no list.

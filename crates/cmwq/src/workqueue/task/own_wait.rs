@@ -5,12 +5,21 @@
 //! them has.
 #![forbid(unsafe_code)]
 
-use super::control::registered;
+use crate::engine::{Registry, epochs};
 use crate::error::FlushError;
 use crate::item::{ListKind, RawWork};
-use crate::pool::{current_work, in_waker, is_on_stack};
+use crate::pool::{Pool, current_work, in_waker, is_on_stack};
 use crate::sys::thread;
 use crate::trace::warn_once;
+use std::sync::Arc;
+
+/// The pool with this number, if there is one in this process.
+pub(crate) fn registered(id: u32) -> Option<Arc<Pool>> {
+    // Unpin before a pool's lock is taken: releasing that lock may start a wait for a grace period.
+    let pin = epochs().pin(0);
+    let pool = Registry::process().find(id, &pin)?;
+    (!pool.is_inherited()).then(|| pool.clone())
+}
 
 /// Whether the calling thread runs this item, perhaps inside of which it runs another one.
 pub(in crate::workqueue) fn is_own(item: &RawWork) -> bool {
