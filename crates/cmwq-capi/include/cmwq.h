@@ -243,8 +243,8 @@ struct cmwq_worker {
 struct cmwq_thread_attrs {
 	uint32_t size;           /* sizeof(struct cmwq_thread_attrs) */
 	uint32_t flags;          /* CMWQ_THREADS_... */
-	/* In bytes; 0: 2 MiB, or what RUST_MIN_STACK says. `ulimit -s` means the main thread only. A small one is rounded up. */
-	uint64_t stack_size;
+	/* A stack that is smaller than what the system asks for is rounded up. */
+	uint64_t stack_size;     /* in bytes; 0: 2 MiB, or what RUST_MIN_STACK says. `ulimit -s` means the main thread only. */
 	/*
 	 * Their names; NULL: as in the kernel. %p is the pool as in the kernel's names ("3" for a CPU, "b3" for its BH items, "u7" for pool 7;
 	 * "R" for a rescuer), %i the worker's number (of a rescuer: its workqueue), %h "H" if the nice level is below 0, %% is "%".
