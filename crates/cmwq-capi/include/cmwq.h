@@ -144,8 +144,8 @@ enum cmwq_wq_flags {
 
 /*
  * Makes a workqueue. `name` is shown by tools; 31 bytes of it are kept. `max_active`: how many items may be active at the same
- * time (per CPU of a per-CPU queue, for each NUMA node by its share of the CPUs of an unbound one); 0 is the default, 1024; out of
- * 1..2048 is cut to that, with a warning. NULL and errno: EINVAL (flags that do not go together, unknown flags), EAGAIN (its
+ * time (per CPU of a per-CPU queue, for each NUMA node by its share of the CPUs of an unbound one); 0 is the default, 1024
+ * (here only, not in cmwq_workqueue_set_max_active()); a value out of 1..2048 is cut to that, with a warning. NULL and errno: EINVAL (flags that do not go together, unknown flags), EAGAIN (its
  * rescuer, or the first threads of the library, cannot be created), EMFILE (nor can the machine be read), ENOMEM (65536 workqueues exist).
  */
 struct cmwq_workqueue *cmwq_alloc_workqueue(const char *name, unsigned int flags, int max_active);
@@ -158,14 +158,18 @@ struct cmwq_workqueue *cmwq_alloc_ordered_workqueue(const char *name, unsigned i
 int cmwq_destroy_workqueue(struct cmwq_workqueue *wq);
 /*
  * Waits until everything queued before the call has run; not for what is queued later, nor for armed timers. -EDEADLK: called from
- * one of the queue's own items.
+ * one of the queue's own items, or from an item that the same thread runs while one of those waits for it.
  */
 int cmwq_flush_workqueue(struct cmwq_workqueue *wq);
 /* Waits until the queue is empty. Meanwhile only its own items may queue on it; what others queue is dropped. Errors as above. */
 int cmwq_drain_workqueue(struct cmwq_workqueue *wq);
-/* Changes the limit. -EINVAL: an ordered or BH queue, which have none to change. */
+/*
+ * Changes the limit, which is 1 to 2048: 0 and a negative value are taken for 1, a larger one for 2048, with a warning. (The file of
+ * the same name, cmwq_workqueue_write_attribute(), refuses 0 and negative values, as the kernel's does.) -EINVAL: an ordered or BH queue,
+ * which have none to change.
+ */
 int cmwq_workqueue_set_max_active(struct cmwq_workqueue *wq, int max_active);
-/* How many items may be active on each NUMA node in any case; 8 or max_active at first. -EINVAL: not an unordered unbound queue. */
+/* How many items may be active on each NUMA node in any case; 8 or max_active at first. Cut to 0..max_active. -EINVAL: not an unordered unbound queue. */
 int cmwq_workqueue_set_min_active(struct cmwq_workqueue *wq, int min_active);
 /*
  * Writes one of the files that the kernel has for a workqueue, such as "affinity_scope" or "max_active", by its rules, or reads it (with
@@ -239,6 +243,7 @@ struct cmwq_worker {
 struct cmwq_thread_attrs {
 	uint32_t size;           /* sizeof(struct cmwq_thread_attrs) */
 	uint32_t flags;          /* CMWQ_THREADS_... */
+	/* A stack that is smaller than what the system asks for is rounded up. */
 	uint64_t stack_size;     /* in bytes; 0: 2 MiB, or what RUST_MIN_STACK says. `ulimit -s` means the main thread only. */
 	/*
 	 * Their names; NULL: as in the kernel. %p is the pool as in the kernel's names ("3" for a CPU, "b3" for its BH items, "u7" for pool 7;
@@ -252,7 +257,7 @@ struct cmwq_thread_attrs {
 
 #define CMWQ_THREAD_ATTRS_INIT {sizeof(struct cmwq_thread_attrs), 0, 0, NULL, NULL, NULL, NULL}
 
-/* Threads that workqueues can be given. NULL and errno: EINVAL (no size, unknown flags, a wrong format). Copies `attrs`. */
+/* Threads that workqueues can be given. NULL and errno: EINVAL (no size, unknown flags, a wrong format, a stack with which no thread can be created). Copies `attrs`. */
 struct cmwq_threads;
 struct cmwq_threads *cmwq_alloc_threads(const struct cmwq_thread_attrs *attrs);
 /* Workqueues that were given them keep what they need. NULL is allowed. */
@@ -269,7 +274,8 @@ int cmwq_set_default_threads(const struct cmwq_threads *threads);
  * A limit on how many items of several workqueues may be active at the same time, in addition to each one's max_active. When it is reached,
  * places that become free go to the workqueues that wait in turn, one item each. It counts over all NUMA nodes, so a group of one
  * workqueue is a total of that. An item that waits keeps its place: items that have all places and wait for others of the group wait
- * for ever. docs/c.md says what it means to ordered, frozen and MEM_RECLAIM workqueues. `max_active`: 1 or more. NULL and errno: EINVAL.
+ * for ever. docs/c.md says what it means to ordered, frozen and MEM_RECLAIM workqueues. `max_active`: 1 or more; more than 1048576 is cut to
+ * that, with a warning. NULL and errno: EINVAL.
  */
 struct cmwq_group;
 struct cmwq_group *cmwq_alloc_group(const char *name, int max_active);
@@ -358,17 +364,24 @@ size_t cmwq_queue_work_batch_fates(struct cmwq_workqueue *wq, struct cmwq_work *
 
 /*
  * Waits for the pending instance, or else for the running one. false: there was none. The item of a delayed one whose timer is armed is not
- * pending in this sense: cmwq_flush_delayed_work() is for that.
+ * pending in this sense: cmwq_flush_delayed_work() is for that. From the item's own function, and from one that the same thread runs
+ * while that waits for it, it returns false at once, with a warning and errno EDEADLK: an item cannot wait for itself. For an item that
+ * cannot begin before the calling one ends (of the same ordered workqueue, or the caller has the only place of max_active or a group) it
+ * warns and waits, as in the kernel: another thread may cancel that item or raise the limit.
  */
 bool cmwq_flush_work(struct cmwq_work *work);
 /*
  * The same, for `timeout_ns` nanoseconds at most. 1: there was one, and it has ended. 0: there was none. -ETIMEDOUT: it has not ended by then, and must be left where it is
- * (or taken back, by cmwq_cancel_work(), if it has not begun). -EDEADLK: called from the item's own function. -EPERM: in a forked child, the instance is the parent's.
+ * (or taken back, by cmwq_cancel_work(), if it has not begun). -EDEADLK: called from the item's own function, or for an item that
+ * cannot begin before the calling one ends; it is still pending then. -EPERM: in a forked child, the instance is the parent's.
  */
 int cmwq_flush_work_timeout_ns(struct cmwq_work *work, uint64_t timeout_ns);
 /* Removes a pending instance; true: one was removed. Does not wait for a running one. */
 bool cmwq_cancel_work(struct cmwq_work *work);
-/* The same, and waits until the function does not run any more; one that queues itself cannot escape. */
+/*
+ * The same, and waits until the function does not run any more; one that queues itself cannot escape. In that very function it only removes,
+ * with a warning.
+ */
 bool cmwq_cancel_work_sync(struct cmwq_work *work);
 /* Removes a pending instance; the item cannot be queued until it was enabled as often as it was disabled. true: one was removed. */
 bool cmwq_disable_work(struct cmwq_work *work);

@@ -298,6 +298,15 @@ private:
 				item.reset(newest_);
 				newest_ = item->below;
 			}
+			/* In an item: one that cannot begin before that ends is taken back, unless it has begun meanwhile. */
+			if (cmwq_current_work() != nullptr) {
+				if (cmwq_flush_work_timeout_ns(item.get(), UINT64_MAX) != -EDEADLK)
+					continue;
+				if (cmwq_cancel_work(item.get())) {
+					threw(std::make_exception_ptr(std::system_error(EDEADLK, std::generic_category(), "cmwq::scope")));
+					continue;
+				}
+			}
 			cmwq_flush_work(item.get());
 		}
 	}
@@ -317,6 +326,8 @@ private:
  * Calls func(items) with a scope_items whose items may refer to what outlives this call. Returns when all of them have ended, what `func`
  * returns. Throws what `func` threw, or else what the first item that threw has thrown. In a work item the wait counts as blocking, so scopes
  * nest; but items that wait keep their places, and when as many wait as the workqueue's max_active, for items of the same workqueue, they wait for ever.
+ * If the caller itself has the only place (of max_active, of a group, of an ordered workqueue), the items do not run, and it throws
+ * std::system_error with EDEADLK.
  */
 template <typename F> std::invoke_result_t<F, scope_items &> scope(workqueue &wq, F &&func)
 {

@@ -64,7 +64,10 @@ size_t cmwq_cq_drain(struct cmwq_cq *cq, struct cmwq_cqe entries[], size_t max);
  * nothing was changed; or it has no eventfd (errno EINVAL).
  */
 bool cmwq_cq_arm(struct cmwq_cq *cq);
-/* As cmwq_cq_drain(), and waits for the first entry; in a work function another item runs meanwhile. Needs no eventfd. */
+/*
+ * As cmwq_cq_drain(), and waits for the first entry; in a work function another item runs meanwhile. Needs no eventfd. 0, with a warning, if
+ * the wait would never end: in a function that cmwq_cq_execute() was given for this queue, when it has no other such function and no clone.
+ */
 size_t cmwq_cq_wait(struct cmwq_cq *cq, struct cmwq_cqe entries[], size_t max);
 /* The same, for `timeout_ns` nanoseconds at most. 0: there was nothing. */
 size_t cmwq_cq_wait_timeout_ns(struct cmwq_cq *cq, struct cmwq_cqe entries[], size_t max, uint64_t timeout_ns);

@@ -2,7 +2,7 @@
 
 use crate::call::{Call, Failed, Wrong, abi, set_errno};
 use crate::handle::Wq;
-use cmwq::{Completed, CompletionQueue, NotPosted, NotSubmitted, Poster, Refused};
+use cmwq::{Completed, CompletionQueue, NotPosted, NotSubmitted, Refused};
 use std::ffi::{c_int, c_uint, c_void};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -12,7 +12,6 @@ const EVENTFD: c_uint = 1;
 /// What C has of a completion queue: one owner.
 pub struct Cq {
     queue: CompletionQueue<i64>,
-    poster: Poster<i64>,
 }
 
 /// An entry as C sees it.
@@ -40,8 +39,7 @@ impl Func {
 
 impl Cq {
     fn to_c(queue: CompletionQueue<i64>) -> *mut Cq {
-        let poster = queue.poster();
-        Box::into_raw(Box::new(Cq { queue, poster }))
+        Box::into_raw(Box::new(Cq { queue }))
     }
 }
 
@@ -142,7 +140,7 @@ abi! {
     fn cmwq_cq_post(call, cq: *mut Cq, token: u64, result: i64) -> c_int {
         // SAFETY: as above.
         unsafe {
-            call.with_cq(cq, |cq| match cq.poster.post(token, result) {
+            call.with_cq(cq, |cq| match cq.queue.post(token, result) {
                 Ok(()) => 0,
                 Err(NotPosted::Full(_)) => -libc::ENOSPC,
                 // It has an owner: this one.

@@ -179,7 +179,7 @@ abi! {
 
     fn cmwq_flush_delayed_work(call, dwork: *mut RawDelayedWork) -> bool {
         // SAFETY: the header asks for a delayed item.
-        unsafe { call.with_function(dwork.cast(), |item| item.cast::<RawDelayedWork>().as_ref().flush_by_workers().unwrap_or(false)) }
+        unsafe { call.with_function(dwork.cast(), |item| call.flushed_for_ever(item.cast::<RawDelayedWork>().as_ref().flush_by_workers())) }
     }
 
     fn cmwq_flush_delayed_work_timeout_ns(call, dwork: *mut RawDelayedWork, timeout_ns: u64) -> c_int {

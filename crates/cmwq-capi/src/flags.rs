@@ -106,7 +106,15 @@ fn build(
         _ => builder.bh(),
     };
     if order == Order::Free && flags & BH == 0 {
-        builder = builder.max_active(clamp_max_active(call, name, max_active));
+        // 0 is the default here, and only here.
+        builder = match max_active {
+            0 => builder,
+            given => {
+                let used = clamp_max_active(given);
+                warn_if_clamped(call, name, given, used);
+                builder.max_active(used)
+            }
+        };
     }
     if flags & FREEZABLE != 0 {
         builder = builder.freezable();
@@ -155,16 +163,16 @@ fn kind(call: &'static Call, name: &str, flags: u32, order: Order, saves_power: 
     }
 }
 
-/// 0 stands for the default; out of range is cut, with a warning.
-pub(crate) fn clamp_max_active(call: &Call, name: &str, max_active: i32) -> usize {
-    match usize::try_from(max_active) {
-        Ok(fits @ 0..=WQ_MAX_ACTIVE) => fits,
-        wrong => {
-            let used = if wrong.is_ok() { WQ_MAX_ACTIVE } else { 1 };
-            call.warn(Wrong::MaxActive, || {
-                format!("workqueue {name}: max_active {max_active} is out of range, {used} is used (1 to {WQ_MAX_ACTIVE})")
-            });
-            used
-        }
+/// The value within the range that is nearest to `given`.
+pub(crate) fn clamp_max_active(given: i32) -> usize {
+    usize::try_from(given).unwrap_or(0).clamp(1, WQ_MAX_ACTIVE)
+}
+
+/// Says that another value is used, if it is.
+pub(crate) fn warn_if_clamped(call: &Call, name: &str, given: i32, used: usize) {
+    if usize::try_from(given) != Ok(used) {
+        call.warn(Wrong::MaxActive, || {
+            format!("workqueue {name}: max_active {given} is out of range, {used} is used (1 to {WQ_MAX_ACTIVE})")
+        });
     }
 }

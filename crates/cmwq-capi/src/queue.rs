@@ -171,8 +171,13 @@ abi! {
 
     fn cmwq_workqueue_set_max_active(call, wq: *mut Wq, max_active: c_int) -> c_int {
         call.with(wq, |queue| {
-            let max_active = flags::clamp_max_active(call, queue.name(), max_active);
-            call.changed(queue.set_max_active(max_active))
+            // Here, and not in the library, which would not be told of a negative value.
+            let used = flags::clamp_max_active(max_active);
+            let changed = queue.set_max_active(used);
+            if changed.is_ok() {
+                flags::warn_if_clamped(call, queue.name(), max_active, used);
+            }
+            call.changed(changed)
         })
     }
 

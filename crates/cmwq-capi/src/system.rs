@@ -2,7 +2,10 @@
 
 use crate::call::{Call, Wrong, abi, beside};
 use crate::handle::{FIRST_HANDLE, Wq, cpu_from_c};
-use cmwq::{Engine, Error, Queued, RawWork, SystemQueue, SystemWorkqueue, WorkFn, WorkqueueHandle};
+use cmwq::{
+    Engine, Error, JoinError, Queued, RawWork, SystemQueue, SystemWorkqueue, WorkFn,
+    WorkqueueHandle,
+};
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -221,6 +224,7 @@ abi! {
         };
         match cmwq::run_on_cpu(cpu, run) {
             Ok(Ok(value)) => value,
+            Ok(Err(error @ JoinError::OwnItem)) => call.wrong(Wrong::OwnItem, &error.to_string()),
             Ok(Err(error)) => call.wrong(Wrong::Unsuitable, &error.to_string()),
             Err(error) => call.error(&error),
         }

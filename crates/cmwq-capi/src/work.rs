@@ -109,6 +109,16 @@ impl Call {
         }
     }
 
+    /// What C is told of a wait that has no error number: whether there was anything.
+    pub(crate) fn flushed_for_ever(&self, result: Result<bool, FlushError>) -> bool {
+        match result {
+            Ok(waited) => waited,
+            // The library has warned.
+            Err(FlushError::OwnItem | FlushError::InWaker) => Failed::failed(Wrong::OwnItem),
+            Err(_) => false,
+        }
+    }
+
     /// Says that an item is queued as if no CPU had been named.
     #[cold]
     pub(crate) fn no_cpu(&self, error: &Error) {
@@ -177,7 +187,7 @@ abi! {
 
     fn cmwq_flush_work(call, work: *mut RawWork) -> bool {
         // SAFETY: the header asks for an item.
-        unsafe { call.with_function(work, |item| item.as_ref().flush_by_workers().unwrap_or(false)) }
+        unsafe { call.with_function(work, |item| call.flushed_for_ever(item.as_ref().flush_by_workers())) }
     }
 
     fn cmwq_flush_work_timeout_ns(call, work: *mut RawWork, timeout_ns: u64) -> c_int {

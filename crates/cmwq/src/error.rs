@@ -33,6 +33,13 @@ pub enum Error {
     Name(String),
     /// A format for thread names that is not valid: see [`WorkerThreads::name`](crate::WorkerThreads::name).
     ThreadName(String),
+    /// A [stack size](crate::WorkerThreads::stack_size) with which no thread can be created.
+    StackSize {
+        /// The size in bytes.
+        bytes: usize,
+        /// The largest size that the system would have granted at that moment.
+        most: usize,
+    },
     /// A nice level outside -20..=19.
     Nice(i32),
     /// A CPU that the topology does not have.
@@ -120,6 +127,10 @@ impl fmt::Display for Error {
                     "the format of thread names is {name:?}; allowed: any text without a NUL byte, with %p, %i, %h and %%"
                 )
             }
+            Error::StackSize { bytes, most } => write!(
+                f,
+                "a thread with a stack of {bytes} bytes cannot be created; allowed: at most {most} bytes now"
+            ),
             Error::Nice(nice) => write!(f, "nice level {nice} is out of range; allowed: -20 to 19"),
             Error::NoSuchCpu { cpu, allowed } => {
                 // From C it may be a negative number.
@@ -179,7 +190,8 @@ impl From<TopologyError> for Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlushError {
-    /// The caller is the item itself, or an item of the queue: it would wait for itself.
+    /// The caller is the item itself, or an item of the queue, or an item that the calling thread runs while one of those waits for it: the
+    /// caller would wait for itself. Or the item that it waits for cannot [begin](crate::RawWork::flush) before the caller ends.
     OwnItem,
     /// The caller is a waker of a task that the library calls, perhaps on a worker between two items: it might wait for that worker.
     InWaker,
@@ -189,12 +201,12 @@ pub enum FlushError {
     TimedOut,
 }
 
+pub(crate) const OWN_ITEM: &str = "an item cannot wait for itself, for the whole of its workqueue, or for an item that cannot begin before it ends";
+
 impl fmt::Display for FlushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FlushError::OwnItem => {
-                f.write_str("an item cannot wait for itself, nor for the whole of its workqueue")
-            }
+            FlushError::OwnItem => f.write_str(OWN_ITEM),
             FlushError::InWaker => f.write_str("a waker of a task cannot wait for items"),
             FlushError::Forked => Refused::Forked.fmt(f),
             FlushError::TimedOut => f.write_str("the item has not ended within the time allowed"),

@@ -77,7 +77,7 @@ pub(crate) use submit::spawn_history;
 pub(crate) use submit::spawn_history::Granted;
 #[cfg(all(test, cmwq_loom))]
 pub(crate) use task::current::Current;
-pub(crate) use task::current::current;
+pub(crate) use task::current::{current, is_on_stack};
 pub use task::current::{current_is_mem_reclaim, current_is_rescuer, current_work};
 #[cfg(not(cmwq_loom))]
 pub(crate) use wake::deferred::entry_of;

@@ -37,7 +37,6 @@ pub use describe::set_worker_desc;
 pub use embedded::EmbeddedDisableGuard;
 #[cfg(not(cmwq_loom))]
 pub use handle::{NoSuchWorkqueue, WorkqueueHandle};
-pub(crate) use parts::attrs::clamp_max_active;
 pub use parts::attrs::{WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkqueueAttrs};
 pub(crate) use parts::core::WqCore;
 pub use parts::group::{ConcurrencyGroup, GroupState};

@@ -10,6 +10,7 @@
 #endif
 #include <linux/cmwq_base.h>
 #if !defined(CMWQ_NO_KTHREAD) && !defined(CMWQ_NO_LIST_HEAD) && !defined(CMWQ_NO_LIST) && !defined(CMWQ_NO_TIMER)
+#include <linux/bug.h>
 #include <linux/completion.h>
 #include <linux/kthread.h>
 #include <linux/list.h>
@@ -222,36 +223,54 @@ static inline void cmwq_kthread_flush_fn(struct kthread_work *work)
 	complete(&container_of(work, struct cmwq_kthread_flush, work)->done);
 }
 
-/* Waits until all that is queued has run. */
+/* Whether the caller is the worker's own thread, which would wait for itself. With the lock. */
+static inline bool cmwq_kthread_is_own(const struct kthread_worker *worker)
+{
+	return worker->task == current;
+}
+
+#define cmwq_kthread_warn_of_own(own) WARN_ONCE((own), "a work of a kthread_worker waits for its own worker, which would never end\n")
+
+/* Waits until all that is queued has run. From the worker's own thread it warns and returns. */
 static inline void kthread_flush_worker(struct kthread_worker *worker)
 {
 	struct cmwq_kthread_flush flush;
+	bool own;
 
+	pthread_mutex_lock(&worker->lock);
+	own = cmwq_kthread_is_own(worker);
+	pthread_mutex_unlock(&worker->lock);
+	if (cmwq_kthread_warn_of_own(own))
+		return;
 	kthread_init_work(&flush.work, cmwq_kthread_flush_fn);
 	init_completion(&flush.done);
 	kthread_queue_work(worker, &flush.work);
 	wait_for_completion(&flush.done);
 }
 
-/* Waits for the pending instance, or else for the running one. */
+/* Waits for the pending instance, or else for the running one. From the worker's own thread it warns and returns. */
 static inline void kthread_flush_work(struct kthread_work *work)
 {
 	struct kthread_worker *worker = __atomic_load_n(&work->worker, __ATOMIC_ACQUIRE);
 	struct cmwq_kthread_flush flush;
-	bool waits = true;
+	bool waits = true, own;
 
 	if (!worker)
 		return;
 	kthread_init_work(&flush.work, cmwq_kthread_flush_fn);
 	init_completion(&flush.done);
 	pthread_mutex_lock(&worker->lock);
-	if (!list_empty(&work->node))
+	own = cmwq_kthread_is_own(worker) && (!list_empty(&work->node) || worker->current_work == work);
+	if (own)
+		waits = false;
+	else if (!list_empty(&work->node))
 		cmwq_kthread_insert(worker, &flush.work, work->node.next);
 	else if (worker->current_work == work)
 		cmwq_kthread_insert(worker, &flush.work, worker->work_list.next);
 	else
 		waits = false;
 	pthread_mutex_unlock(&worker->lock);
+	cmwq_kthread_warn_of_own(own);
 	if (waits)
 		wait_for_completion(&flush.done);
 }
@@ -279,7 +298,7 @@ static inline bool cmwq_kthread_cancel(struct kthread_work *work, struct kthread
 	return pending;
 }
 
-/* Removes a pending instance and waits for a running one; true: one was removed. */
+/* Removes a pending instance and waits for a running one, unless the caller is that, which warns; true: one was removed. */
 static inline bool kthread_cancel_work_sync(struct kthread_work *work)
 {
 	return cmwq_kthread_cancel(work, NULL);

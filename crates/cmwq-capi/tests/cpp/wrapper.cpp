@@ -178,6 +178,15 @@ void scopes(cmwq::workqueue &queue)
     } catch (const std::domain_error &) {
         CHECK(ran == 11);
     }
+    // Items that need the place of the item that opens the scope do not run.
+    {
+        cmwq::workqueue one("one place", CMWQ_WQ_UNBOUND, 1);
+        int before = ran;
+        auto nested = [&] {
+            return error_of([&] { cmwq::scope(one, [&](auto &s) { s.spawn([&] { ran++; }); }); });
+        };
+        CHECK(one.submit(nested).get() == EDEADLK && ran == before);
+    }
     // However many there are, an item costs no more than itself.
     std::size_t before = allocated;
     cmwq::scope(queue, [&](auto &s) {

@@ -96,7 +96,6 @@ impl LiveQueue {
     /// # Errors
     /// As [`Workqueue::set_max_active`](crate::Workqueue::set_max_active).
     pub fn set_max_active(&self, max_active: usize) -> Result<(), Error> {
-        let max_active = crate::workqueue::clamp_max_active(self.name(), max_active);
         self.core.set_max_active(max_active)
     }
 

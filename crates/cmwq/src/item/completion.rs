@@ -16,7 +16,7 @@ const ALL: u32 = 1 << 31;
 ///
 /// [`complete`](Completion::complete) lets every waiter continue, whether it comes before or after, until the completion is
 /// [`reinit`](Completion::reinit)ialised. [`complete_one`](Completion::complete_one) lets one waiter continue, and counts: as many waits return
-/// as there were calls. Neither makes a system call when no thread waits. What the completing thread did before is visible to a thread after
+/// as there were calls, up to 2^29 - 1 that no thread has waited for: one more, and every waiter may continue. Neither makes a system call when no thread waits. What the completing thread did before is visible to a thread after
 /// its `wait`.
 ///
 /// All-zero memory is a completion that is not done: 4 bytes, aligned to 4.

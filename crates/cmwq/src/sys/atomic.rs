@@ -10,7 +10,9 @@ pub(crate) use std::sync::atomic::Ordering;
 
 /// Atomics of the standard library under any back end: for ids and flags that no protocol depends on.
 pub(crate) mod plain {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, fence,
+    };
 }
 
 /// Orders two `SeqCst` accesses to different locations under loom, which treats `SeqCst` accesses as `AcqRel`.

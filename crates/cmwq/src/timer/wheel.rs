@@ -11,7 +11,7 @@ const SLOTS: usize = 1 << SLOT_BITS;
 const LEVELS: usize = 11;
 const NONE: u32 = u32::MAX;
 
-/// Names an armed entry, for ever: numbers are reused, serials are not.
+/// Names an armed entry, for ever: an entry's number is used again with the next serial, and after the last serial not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     index: u32,
@@ -33,7 +33,7 @@ impl Key {
 
 struct Entry<T> {
     deadline: u64,
-    /// Grows when the number is reused; never 0, so that no key packs to 0.
+    /// Grows when the number is used again, and never wraps: see [`Wheel::release`]. Not 0 in a key, so that no key packs to 0.
     serial: u32,
     slot: u16,
     prev: u32,
@@ -70,19 +70,9 @@ impl<T> Wheel<T> {
 
     /// Arms an entry. A deadline that has passed expires at the next tick.
     pub(crate) fn arm(&mut self, deadline: u64, value: T) -> Key {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry {
-                deadline: 0,
-                serial: 0,
-                slot: 0,
-                prev: NONE,
-                next: NONE,
-                value: None,
-            });
-            (self.entries.len() - 1) as u32
-        });
+        let index = self.free.pop().unwrap_or_else(|| self.new_entry());
         let entry = &mut self.entries[index as usize];
-        entry.serial = entry.serial.wrapping_add(1).max(1);
+        entry.serial += 1;
         entry.deadline = deadline.max(self.now + 1);
         entry.value = Some(value);
         let key = Key {
@@ -92,6 +82,23 @@ impl<T> Wheel<T> {
         self.armed += 1;
         self.link(index);
         key
+    }
+
+    /// Makes an entry with a number that was never used.
+    fn new_entry(&mut self) -> u32 {
+        let index = u32::try_from(self.entries.len()).ok();
+        let index = index.filter(|&index| index != NONE);
+        // So many entries take 200 GB of memory, and their items at least as much again.
+        let index = index.expect("fewer than 2^32 - 1 timers are armed at the same time");
+        self.entries.push(Entry {
+            deadline: 0,
+            serial: 0,
+            slot: 0,
+            prev: NONE,
+            next: NONE,
+            value: None,
+        });
+        index
     }
 
     /// Whether an entry has neither expired nor been cancelled.
@@ -184,10 +191,15 @@ impl<T> Wheel<T> {
         }
     }
 
+    /// Frees an entry that is linked no more. One whose serials are used up stays as it is: an old key would name the next timer of that
+    /// number. So the wheel loses one entry with every 2^32 timers.
     fn release(&mut self, index: u32) -> Option<T> {
         self.armed -= 1;
-        self.free.push(index);
-        self.entries[index as usize].value.take()
+        let entry = &mut self.entries[index as usize];
+        if entry.serial < u32::MAX {
+            self.free.push(index);
+        }
+        entry.value.take()
     }
 }
 
@@ -261,6 +273,23 @@ mod tests {
                 prop_assert_eq!(wheel.len(), model.len());
             }
         }
+    }
+
+    /// As after 2^32 - 1 armings of one number, which the test leaves out.
+    #[test]
+    fn a_key_never_names_another_entry_though_serials_are_used_up() {
+        let mut wheel = Wheel::new(0);
+        let old = wheel.arm(5, 'x');
+        assert_eq!(wheel.expire(5), Some('x'));
+        // The last serial of this number is still good.
+        wheel.entries[0].serial = u32::MAX - 1;
+        let last = wheel.arm(9, 'y');
+        assert_eq!(last.index, 0);
+        assert_eq!((wheel.cancel(old), wheel.cancel(last)), (None, Some('y')));
+        let new = wheel.arm(9, 'z');
+        assert!(!wheel.is_armed(old) && !wheel.is_armed(last));
+        assert_eq!((wheel.cancel(old), wheel.cancel(last)), (None, None));
+        assert_eq!((wheel.cancel(new), wheel.len()), (Some('z'), 0));
     }
 
     #[test]

@@ -7,7 +7,9 @@ use crate::error::Error;
 use crate::pool::WorkerThreads;
 use crate::topology::CpuSet;
 use crate::trace::warn_once;
-use crate::workqueue::parts::attrs::{HIGHPRI_NICE, NAME_MAX, WorkqueueAttrs, clamp_max_active};
+use crate::workqueue::parts::attrs::{
+    HIGHPRI_NICE, NAME_MAX, WQ_DFL_ACTIVE, WorkqueueAttrs, clamp_max_active,
+};
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::group::ConcurrencyGroup;
 use crate::workqueue::parts::kind::{Deprecated, Wanted, WorkqueueKind};
@@ -87,7 +89,8 @@ impl WorkqueueBuilder {
     }
 
     /// How many items may be active (started or ready to start) at the same time: for an unbound queue per NUMA node by its share of the
-    /// CPUs, for a per-CPU queue per CPU. 0, the default, means [`WQ_DFL_ACTIVE`](crate::WQ_DFL_ACTIVE); more than
+    /// CPUs, for a per-CPU queue per CPU. 0, the default, means [`WQ_DFL_ACTIVE`](crate::WQ_DFL_ACTIVE) here, but not where
+    /// the limit of an existing queue is [changed](Workqueue::set_max_active); more than
     /// [`WQ_MAX_ACTIVE`](crate::WQ_MAX_ACTIVE) is cut to that, with a warning. 1 does not make a queue ordered: see
     /// [`ordered`](Self::ordered).
     pub fn max_active(mut self, max_active: usize) -> Self {
@@ -221,6 +224,7 @@ impl WorkqueueBuilder {
         let max_active = match (kind, self.wanted.max_active) {
             (WorkqueueKind::Ordered, 0 | 1) => 1,
             (WorkqueueKind::Ordered, _) => return Err(Error::OrderedMaxActive),
+            (_, 0) => WQ_DFL_ACTIVE,
             (_, wanted) => clamp_max_active(&self.name, wanted),
         };
         engine.service().ensure_started().map_err(Error::Thread)?;

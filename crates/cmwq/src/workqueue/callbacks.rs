@@ -114,6 +114,12 @@ impl FrontEnd for WqCore {
         runs.map(|pool| pool.id)
     }
 
+    fn is_used_up_by(&self, node: usize, tid: i32) -> bool {
+        // Every item of an ordered queue waits for the one that runs, wherever that is.
+        let node = (!self.ordered()).then_some(node);
+        self.limits.is_used_up_by(&self.members(), node, tid)
+    }
+
     fn colour_done(&self, colour: u32) {
         self.flush.colour_done(colour);
     }

@@ -13,6 +13,7 @@ use crate::timer::{Disarmed, TimerKey, Timers};
 use crate::trace::warn_once;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::task::control::{self, DisableGuard, NotGrabbed, WorkBusy, wait_for_run};
+use crate::workqueue::task::own_wait::may_flush;
 use crate::workqueue::task::queued::Moved;
 use std::any::Any;
 use std::cell::Cell;
@@ -240,6 +241,7 @@ impl Parts<'_> {
         self,
         flush: impl FnOnce(&RawWork) -> Result<bool, FlushError>,
     ) -> Result<bool, FlushError> {
+        may_flush(self.work)?;
         let armed = TIMERS.disarm(self.timer);
         let queued = armed.is_some_and(|armed| armed.enqueue().is_ok());
         // It may have ended already, but it was pending at the call.

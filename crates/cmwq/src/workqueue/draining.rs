@@ -3,7 +3,7 @@
 use super::parts::core::WqCore;
 use super::parts::flush::says_that_it_takes_long;
 use super::parts::pwq::Pwq;
-use super::task::control::not_in_waker;
+use super::task::own_wait::not_in_waker;
 use crate::engine::epochs;
 use crate::error::FlushError;
 use crate::pool::{BlockGuard, FrontEnd};
@@ -17,7 +17,7 @@ impl WqCore {
         if self.engine.is_inherited() {
             return Err(FlushError::Forked);
         }
-        if self.runs_here() {
+        if self.waits_here() {
             warn_once!(
                 "workqueue {}: one of its own items waits for the whole queue, which would never end",
                 self.name
@@ -68,7 +68,7 @@ impl WqCore {
             {
                 return;
             }
-            flushes += 1;
+            flushes = flushes.saturating_add(1);
             if says_that_it_takes_long(flushes) {
                 warn(&format!(
                     "workqueue {}: draining takes long, {flushes} flushes so far",

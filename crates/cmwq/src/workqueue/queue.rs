@@ -4,7 +4,7 @@ use crate::error::{Error, FlushError, Refused};
 use crate::item::closure::Small;
 use crate::item::{Pending, RawWork, Work};
 use crate::pool::{floods, publish_begins, spawn_history};
-use crate::workqueue::parts::attrs::{WorkqueueAttrs, clamp_max_active};
+use crate::workqueue::parts::attrs::WorkqueueAttrs;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::kind::WorkqueueKind;
 use crate::workqueue::task::control::DisableGuard;
@@ -331,14 +331,14 @@ impl Workqueue {
         self.core.limits_given()[0]
     }
 
-    /// Changes the limit. After lowering it, active items stay active; raising it lets waiting items start, in their order. 0 and too large
-    /// values are treated as by [`WorkqueueBuilder::max_active`](crate::WorkqueueBuilder::max_active).
+    /// Changes the limit. After lowering it, active items stay active; raising it lets waiting items start, in their order. The limit is 1
+    /// to [`WQ_MAX_ACTIVE`](crate::WQ_MAX_ACTIVE): 0 is taken for 1 and a larger value for the maximum, with a warning. (Only when a queue
+    /// is [built](crate::WorkqueueBuilder::max_active), 0 means the default.)
     ///
     /// # Errors
     /// [`Error::OrderedMaxActive`] on an ordered queue; [`Error::Incompatible`] on a BH queue, which has no limit.
     pub fn set_max_active(&self, max_active: usize) -> Result<(), Error> {
-        self.core
-            .set_max_active(clamp_max_active(&self.core.name, max_active))
+        self.core.set_max_active(max_active)
     }
 
     /// How many items may be active on each NUMA node in any case, so that items that wait for each other make progress. Initially the

@@ -18,7 +18,8 @@ use std::panic::resume_unwind;
 ///
 /// The calling thread runs items of the scope that no worker has begun (caller-runs join), instead of sleeping. On a worker the wait counts
 /// as blocking, so scopes nest: an item may open another scope, on any queue whose `max_active` has credits for the items that it waits
-/// for. (An item of an ordered queue that opens a scope on that very queue would wait for ever.)
+/// for. An item of the scope that can begin only when the item ends which has opened the scope (both of one ordered queue, or the limit is
+/// used up by items that the calling thread runs) is dropped without running, and that is an error.
 ///
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -34,7 +35,7 @@ use std::panic::resume_unwind;
 ///
 /// # Panics
 /// If `f` or an item panics, after all items have ended: with the payload of `f`, or else of one of the items. If the queue refused an item,
-/// since it is draining or belongs to the parent of a fork.
+/// since it is draining or belongs to the parent of a fork, or if an item [waited for the caller's own end](JoinError::OwnItem).
 pub fn scope<'env, F, R>(queue: &'env Workqueue, f: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,

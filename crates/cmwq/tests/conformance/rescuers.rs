@@ -429,3 +429,29 @@ fn case_19_a_creation_that_takes_long_calls_the_rescuer_too_and_holds_up_nothing
         assert_eq!(len(&stalled), 20);
     });
 }
+
+#[test]
+fn case_19_an_item_that_a_rescuer_runs_cannot_wait_for_itself() {
+    in_own_process(|| {
+        let _heard = Heard::warnings();
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("case 19, own item", &engine);
+        let wq = Arc::new(engine.workqueue("reclaim").mem_reclaim().build().unwrap());
+        let shortage = Shortage::of_all();
+        let slot = Arc::new(Mutex::new(None::<cmwq::JoinHandle<()>>));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (own, note, queue) = (slot.clone(), told.clone(), wq.clone());
+        *slot.lock().unwrap() = Some(wq.spawn(move || {
+            eventually(|| own.lock().unwrap().is_some());
+            let own = own.lock().unwrap().take().unwrap();
+            let joined = matches!(own.join(), Err(JoinError::OwnItem));
+            let flushed = queue.flush() == Err(cmwq::FlushError::OwnItem);
+            note.lock()
+                .unwrap()
+                .push((current_is_rescuer(), joined, flushed));
+        }));
+        eventually(|| !told.lock().unwrap().is_empty());
+        assert_eq!(*told.lock().unwrap(), [(true, true, true)]);
+        drop(shortage);
+    });
+}

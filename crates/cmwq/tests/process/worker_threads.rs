@@ -274,6 +274,51 @@ fn stacks_are_as_large_as_was_said() {
 }
 
 #[test]
+fn a_stack_that_cannot_be_had_is_refused_when_the_queue_is_built() {
+    let engine = engine_builder("l3:1 core:1 pu:1").build().unwrap();
+    let _deadline = Deadline::new("no stack", &engine);
+    // More than the address space; and more than what a rounding up of the size leaves a number for.
+    for bytes in [usize::MAX, usize::MAX - 4096, 1 << 62, 1 << 50] {
+        let threads = || WorkerThreads::new().stack_size(bytes);
+        let errors = [
+            threads().check().unwrap_err(),
+            engine
+                .workqueue("t")
+                .worker_threads(threads())
+                .build()
+                .unwrap_err(),
+            Engine::builder()
+                .worker_threads(threads())
+                .build()
+                .unwrap_err(),
+        ];
+        for error in errors {
+            let Error::StackSize { bytes: given, most } = error else {
+                panic!("{error}");
+            };
+            assert_eq!(given, bytes);
+            // What is said to be allowed can be had.
+            assert!((1 << 20..1 << 50).contains(&most), "{most}");
+            let text = error.to_string();
+            assert!(
+                text.contains(&bytes.to_string()) && text.contains(&most.to_string()),
+                "{text}"
+            );
+        }
+    }
+    // A small one is rounded up to what the system asks for.
+    for bytes in [0, 1, 1 << 20] {
+        let threads = WorkerThreads::new().stack_size(bytes);
+        let wq = engine
+            .workqueue("t")
+            .worker_threads(threads)
+            .build()
+            .unwrap();
+        assert_eq!(wq.spawn(|| 6 * 7).join().unwrap(), 42);
+    }
+}
+
+#[test]
 fn a_wrong_format_is_refused() {
     let wrong = || WorkerThreads::new().name("worker %d");
     let refused = |error: Error| matches!(error, Error::ThreadName(name) if name == "worker %d");

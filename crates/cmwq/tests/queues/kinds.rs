@@ -3,7 +3,10 @@
 use crate::harness::{Deadline, Heard, engine, in_own_process, own_name};
 use cmwq::affinity::AffinityScope;
 use cmwq::topology::{CpuSet, Topology};
-use cmwq::{Engine, Error, WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, Work, WorkqueueBuilder, WorkqueueKind};
+use cmwq::{
+    ConcurrencyGroup, Engine, Error, WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, Work, WorkqueueBuilder,
+    WorkqueueKind,
+};
 
 type Change = fn(WorkqueueBuilder) -> WorkqueueBuilder;
 
@@ -133,8 +136,39 @@ fn numbers_and_names_out_of_range_are_cut_with_a_warning() {
         assert_eq!((wq.max_active(), heard.count("2049")), (WQ_MAX_ACTIVE, 1));
         wq.set_max_active(4_000).unwrap();
         assert_eq!((wq.max_active(), heard.count("4000")), (WQ_MAX_ACTIVE, 1));
+        let said = heard.count("out of range");
         wq.set_max_active(0).unwrap();
-        assert_eq!(wq.max_active(), WQ_DFL_ACTIVE);
+        let now = (wq.max_active(), heard.count("max_active 0 is out of range"));
+        assert_eq!(now, (1, 1), "the default is for new queues only");
+        assert_eq!(heard.count("out of range"), said + 1);
+        let live = engine.live_queues().remove(0);
+        live.set_max_active(usize::MAX).unwrap();
+        assert_eq!(
+            (live.max_active(), wq.max_active()),
+            (WQ_MAX_ACTIVE, WQ_MAX_ACTIVE)
+        );
+        live.set_max_active(0).unwrap();
+        assert_eq!(
+            (live.max_active(), heard.count("out of range")),
+            (1, said + 3)
+        );
+        // Built with 0: the default, and nothing to warn of.
+        let default = engine.workqueue("d").max_active(0).build().unwrap();
+        assert_eq!(
+            (default.max_active(), heard.count("out of range")),
+            (WQ_DFL_ACTIVE, said + 3)
+        );
+        // An error changes nothing, so there is nothing to warn of either.
+        let ordered = engine.workqueue("o").ordered().build().unwrap();
+        assert!(ordered.set_max_active(0).is_err());
+        assert_eq!(heard.count("out of range"), said + 3);
+        let group = ConcurrencyGroup::new("g", 0);
+        assert_eq!(
+            (group.max_active(), heard.count("group g: max_active 0")),
+            (1, 1)
+        );
+        group.set_max_active(usize::MAX).unwrap();
+        assert_eq!((group.max_active(), heard.count("group g")), (1 << 20, 2));
         // 30 bytes, and one letter of two that does not fit.
         let long = format!("{}äb", "x".repeat(30));
         let wq = engine.workqueue(&long).build().unwrap();

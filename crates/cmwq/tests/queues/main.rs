@@ -9,6 +9,7 @@ mod hogs;
 mod kinds;
 mod limit;
 mod on_cpus;
+mod own_items;
 mod queues;
 mod scopes;
 mod selection;

@@ -131,7 +131,7 @@ static void drain_takes_chained_items_and_drops_others(void **state)
 struct own {
 	struct work_struct work;
 	struct workqueue_struct *wq;
-	int flushed, item_flushed, cancelled;
+	int flushed, item_flushed, cancelled, timed, error;
 };
 
 static void wait_for_oneself(struct work_struct *work)
@@ -139,7 +139,10 @@ static void wait_for_oneself(struct work_struct *work)
 	struct own *own = container_of(work, struct own, work);
 
 	own->flushed = cmwq_flush_workqueue((struct cmwq_workqueue *)(void *)own->wq);
+	errno = 0;
 	own->item_flushed = flush_work(work);
+	own->error = errno;
+	own->timed = cmwq_flush_work_timeout_ns((struct cmwq_work *)(void *)work, UINT64_MAX);
 	own->cancelled = cancel_work_sync(work);
 }
 
@@ -153,7 +156,61 @@ static void waiting_for_oneself_is_noticed(void **state)
 	destroy_workqueue(own.wq);
 	assert_int_equal(own.flushed, -EDEADLK);
 	assert_false(own.item_flushed);
+	assert_int_equal(own.error, EDEADLK);
+	assert_int_equal(own.timed, -EDEADLK);
 	assert_false(own.cancelled);
+}
+
+struct behind {
+	struct work_struct work;
+	struct workqueue_struct *wq, *other;
+	struct probe probe;
+	int timed, again;
+};
+
+static void wait_for_what_is_behind(struct work_struct *work)
+{
+	struct behind *own = container_of(work, struct behind, work);
+	struct cmwq_work *probe = (struct cmwq_work *)(void *)&own->probe.work;
+
+	queue_work(own->other, &own->probe.work);
+	own->timed = cmwq_flush_work_timeout_ns(probe, UINT64_MAX);
+	own->again = cmwq_flush_work_timeout_ns(probe, 0);
+}
+
+/* Of one ordered workqueue, and of two with a group: the item that is waited for needs the place of the one that waits. */
+static void waiting_for_what_needs_the_own_place_is_noticed(void **state)
+{
+	struct cmwq_workqueue_options options = CMWQ_WORKQUEUE_OPTIONS_INIT;
+	struct behind own = {.timed = 1};
+	int i;
+
+	(void)state;
+	options.group = cmwq_alloc_group("one place", 1);
+	for (i = 0; i < 2; i++) {
+		struct cmwq_workqueue *grouped[2];
+
+		if (i == 0) {
+			own.wq = own.other = alloc_ordered_workqueue("ordered", 0);
+		} else {
+			grouped[0] = cmwq_alloc_workqueue_with("first", CMWQ_WQ_UNBOUND, 0, &options);
+			grouped[1] = cmwq_alloc_workqueue_with("second", CMWQ_WQ_UNBOUND, 0, &options);
+			own.wq = (struct workqueue_struct *)(void *)grouped[0];
+			own.other = (struct workqueue_struct *)(void *)grouped[1];
+		}
+		probe_init(&own.probe);
+		INIT_WORK(&own.work, wait_for_what_is_behind);
+		queue_work(own.wq, &own.work);
+		flush_work(&own.work);
+		assert_int_equal(own.timed, -EDEADLK);
+		assert_int_equal(own.again, -EDEADLK);
+		flush_work(&own.probe.work);
+		assert_int_equal(own.probe.runs, 1);
+		destroy_workqueue(own.wq);
+		if (own.other != own.wq)
+			destroy_workqueue(own.other);
+	}
+	cmwq_free_group(options.group);
 }
 
 static void end_own_queue(struct work_struct *work)
@@ -183,6 +240,7 @@ int flush_tests(void)
 		cmocka_unit_test(many_flushers_return_with_a_steady_producer),
 		cmocka_unit_test(drain_takes_chained_items_and_drops_others),
 		cmocka_unit_test(waiting_for_oneself_is_noticed),
+		cmocka_unit_test(waiting_for_what_needs_the_own_place_is_noticed),
 		cmocka_unit_test(a_queue_may_be_destroyed_from_its_own_item),
 	};
 

@@ -62,6 +62,16 @@ static void flags_follow_the_rules(void **state)
 	assert_int_equal(warnings("both WQ_PERCPU and WQ_UNBOUND"), 1);
 }
 
+/* As the file shows it. */
+static const char *limit_of(const char *name)
+{
+	static char text[16];
+	long len = cmwq_workqueue_read_attribute(name, "max_active", text, sizeof(text) - 1);
+
+	text[len < 0 ? 0 : len] = 0;
+	return text;
+}
+
 static void limits_out_of_range_are_cut(void **state)
 {
 	struct workqueue_struct *wq;
@@ -73,6 +83,20 @@ static void limits_out_of_range_are_cut(void **state)
 	workqueue_set_min_active(wq, 3);
 	destroy_workqueue(wq);
 	assert_int_equal(warnings("out of range"), 2);
+	/* 0 is the default of a new queue only. Each function warns once of a value out of range, and has done so. */
+	wq = alloc_workqueue("limits", WQ_UNBOUND | WQ_SYSFS, 0);
+	assert_string_equal(limit_of("limits"), "1024\n");
+	workqueue_set_max_active(wq, 7);
+	workqueue_set_max_active(wq, 0);
+	assert_string_equal(limit_of("limits"), "1\n");
+	workqueue_set_max_active(wq, 7);
+	workqueue_set_max_active(wq, -3);
+	assert_string_equal(limit_of("limits"), "1\n");
+	assert_int_equal(cmwq_workqueue_write_attribute("limits", "max_active", "7"), 0);
+	assert_int_equal(cmwq_workqueue_write_attribute("limits", "max_active", "0"), -EINVAL);
+	assert_string_equal(limit_of("limits"), "7\n");
+	assert_int_equal(warnings("out of range"), 2);
+	destroy_workqueue(wq);
 	/* An ordered queue has none to change. */
 	wq = alloc_ordered_workqueue("limit", 0);
 	assert_int_equal(cmwq_workqueue_set_max_active((struct cmwq_workqueue *)(void *)wq, 4), -EINVAL);

@@ -100,6 +100,11 @@ static void wrong(void)
 
 	errno = 0;
 	CHECK(!cmwq_alloc_threads(NULL) && errno == EINVAL);
+	/* A stack that can never be had. */
+	attrs.stack_size = 1ull << 60;
+	errno = 0;
+	CHECK(!cmwq_alloc_threads(&attrs) && errno == EINVAL);
+	attrs.stack_size = 0;
 	attrs.name_format = "worker %d";
 	CHECK(!cmwq_alloc_threads(&attrs));
 	attrs.name_format = NULL;

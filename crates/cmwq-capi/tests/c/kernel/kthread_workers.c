@@ -241,9 +241,40 @@ static void delayed(void)
 	kthread_destroy_worker(worker);
 }
 
+/* A work that waits for itself and for its worker is told so, and goes on. */
+static struct job later;
+
+static void wait_for_oneself(struct kthread_work *work)
+{
+	struct kthread_worker *worker = work->worker;
+
+	kthread_queue_work(worker, &later.work);
+	kthread_flush_work(work);
+	kthread_flush_work(&later.work);
+	kthread_flush_worker(worker);
+	CHECK(!kthread_cancel_work_sync(work) && !later.nr_runs);
+	container_of(work, struct job, work)->nr_runs++;
+}
+
+static void not_for_oneself(void)
+{
+	struct kthread_worker *worker = kthread_run_worker(0, "itself");
+	struct job job = {.nr_runs = 0};
+
+	CHECK(!IS_ERR(worker));
+	runner = NULL;
+	kthread_init_work(&later.work, run);
+	kthread_init_work(&job.work, wait_for_oneself);
+	CHECK(kthread_queue_work(worker, &job.work));
+	kthread_flush_worker(worker);
+	CHECK(job.nr_runs == 1 && later.nr_runs == 1);
+	kthread_destroy_worker(worker);
+}
+
 int main(void)
 {
 	in_order();
+	not_for_oneself();
 	pending_and_cancelled();
 	flushed_in_its_place();
 	on_one_cpu();

@@ -105,6 +105,14 @@ static bool is_readable(int fd, int timeout_ms)
 	return poll(&pollfd, 1, timeout_ms) == 1;
 }
 
+/* Waits for the only entry that is still to come: its own. */
+static int64_t wait_for_own_entry(void *cq)
+{
+	struct cmwq_cqe entry;
+
+	return (int64_t)cmwq_cq_wait((struct cmwq_cq *)cq, &entry, 1);
+}
+
 static void completion_queues(void)
 {
 	struct cmwq_workqueue *wq = cmwq_alloc_workqueue("results", CMWQ_WQ_UNBOUND, 0);
@@ -136,6 +144,9 @@ static void completion_queues(void)
 	cmwq_cq_destroy(other);
 	CHECK(cmwq_cq_drain(cq, entries, 64) == 0);
 	CHECK(cmwq_cq_wait_timeout_ns(cq, entries, 64, 1000000) == 0);
+
+	CHECK(cmwq_cq_execute(cq, wq, wait_for_own_entry, cq, 3) == 0);
+	CHECK(cmwq_cq_wait(cq, entries, 64) == 1 && entries[0].token == 3 && entries[0].result == 0);
 
 	CHECK(cmwq_cq_fd(small) == -EINVAL);
 	CHECK(!cmwq_cq_arm(small) && errno == EINVAL);

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::error::Error;
-use crate::sys::thread;
+use crate::sys::{stack_size, thread};
 use crate::trace::foreign::dispose_elsewhere;
 use crate::trace::{Callee, Foreign};
 use std::fmt;
@@ -95,7 +95,8 @@ impl WorkerThreads {
         self
     }
 
-    /// Sets the size of their stacks in bytes, at least what the system asks for. The default is Rust's: the environment variable
+    /// Sets the size of their stacks in bytes; one that is smaller than what the system asks for is rounded up to that. A size with which no
+    /// thread can be created is an [error](Error::StackSize) when the engine or the workqueue is built. The default is Rust's: the environment variable
     /// `RUST_MIN_STACK`, or 2 MiB. (`ulimit -s` means the main thread, here as with any thread that Rust starts.) With a size set, a thread
     /// that waits for an item does not run it itself, since its own stack may be smaller.
     pub fn stack_size(mut self, bytes: usize) -> Self {
@@ -110,16 +111,22 @@ impl WorkerThreads {
         self
     }
 
-    /// Checks the format of the names.
+    /// Checks the format of the names and the size of the stacks.
     ///
     /// # Errors
-    /// [`Error::ThreadName`] if the [format of the names](Self::name) has an unknown `%` sequence or a NUL byte.
+    /// [`Error::ThreadName`] if the [format of the names](Self::name) has an unknown `%` sequence or a NUL byte; [`Error::StackSize`] if
+    /// the system grants no thread such a [stack](Self::stack_size).
     pub fn check(&self) -> Result<(), Error> {
-        match self.0.name.as_deref() {
-            Some(format) if format.contains('\0') || expand(format, "", "", "").is_none() => {
-                Err(Error::ThreadName(format.to_owned()))
+        if let Some(format) = self.0.name.as_deref()
+            && (format.contains('\0') || expand(format, "", "", "").is_none())
+        {
+            return Err(Error::ThreadName(format.to_owned()));
+        }
+        match self.0.stack_size {
+            Some(bytes) => {
+                stack_size::check(bytes).map_err(|most| Error::StackSize { bytes, most })
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 

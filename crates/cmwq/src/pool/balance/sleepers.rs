@@ -43,7 +43,9 @@ impl Sleepers {
 
     /// Learns that `now` workers are known to be blocked. Returns the average.
     fn learn_blocked(&mut self, now: usize) -> u32 {
-        self.blocked = (self.blocked * 7 + now as u32 * WHOLE) / 8;
+        let now = now as u64 * u64::from(WHOLE);
+        let smoothed = (u64::from(self.blocked) * 7 + now) / 8;
+        self.blocked = u32::try_from(smoothed).unwrap_or(u32::MAX);
         self.blocked / WHOLE
     }
 

@@ -2,7 +2,9 @@
 
 use super::guard::PoolGuard;
 use crate::item::{Completion, ListKind, Pending, RawWork};
+use crate::pool::queue::pwq::PwqKey;
 use crate::pool::state::pool::FrontEnd;
+use crate::pool::task::busy::Running;
 use std::sync::Arc;
 
 impl PoolGuard<'_> {
@@ -83,6 +85,33 @@ impl PoolGuard<'_> {
             self.busy.get(run).pwq
         };
         Some(self.pwqs[pwq].owner.front.clone())
+    }
+
+    /// The queue of `item`, and by what index it knows the item's limit, if the item waits for a credit in this pool.
+    pub(crate) fn waits_for_credit(
+        &mut self,
+        pool: u32,
+        item: &RawWork,
+    ) -> Option<(Arc<dyn FrontEnd>, usize)> {
+        self.drain();
+        let location = item.location();
+        (location.pool() == pool && location.list == ListKind::Inactive).then(|| {
+            let pwq = &self.pwqs[location.pwq()];
+            (pwq.owner.front.clone(), pwq.node)
+        })
+    }
+
+    /// How many items of this pool workqueue the thread `tid` runs. Each has a credit.
+    pub(crate) fn runs_of_thread(&mut self, key: PwqKey, tid: i32) -> usize {
+        let Some(pwq) = self.pwq_mut(key) else {
+            return 0;
+        };
+        let slots = pwq.caller_slots_with_runs();
+        let in_slots = slots
+            .filter(|slot| slot.tid == tid && slot.item_slot.runs())
+            .count();
+        let is_own = |run: &&Running| run.pwq == key.index && run.by.tid == tid;
+        in_slots + self.busy.iter().filter(is_own).count()
     }
 
     /// Whether this pool runs `item`.

@@ -83,7 +83,8 @@ impl PoolGuard<'_> {
         if !self.thieves_called && !self.calls_no_thief && self.is_worth_stealing(waiting) {
             // As many as it takes until the wait is short.
             let at_once = self.pace.wait_ns(waiting, 1) / WORTH_STEALING_NS;
-            self.asks.thieves = (at_once as u32).saturating_sub(self.running()).max(1);
+            let most = u32::try_from(at_once).unwrap_or(u32::MAX);
+            self.asks.thieves = most.saturating_sub(self.running()).max(1);
             self.thieves_called = true;
         }
     }

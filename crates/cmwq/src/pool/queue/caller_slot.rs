@@ -20,7 +20,7 @@
 #![forbid(unsafe_code)]
 
 use crate::item::{Callable, ItemSlot};
-use crate::pool::task::call::call;
+use crate::pool::task::call::call_as_waiter;
 use crate::pool::task::current::Current;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
@@ -72,7 +72,7 @@ impl CallerSlot {
     #[inline]
     pub(crate) fn run(&self, begun: impl Callable, current: Current) -> (bool, bool) {
         self.func.store(current.func as u64, Ordering::Relaxed);
-        let panicked = call(begun, current);
+        let panicked = call_as_waiter(begun, current);
         let runs = self.runs.load(Ordering::Relaxed);
         // Before the end: a thread that finds the caller slot empty finds all runs counted.
         self.runs.store(runs + 1, Ordering::Relaxed);

@@ -12,9 +12,9 @@ pub(in crate::pool) struct Colours {
     /// The colour under which items are accepted.
     current: u32,
     /// Items accepted and not ended, for each colour.
-    in_flight: [u32; COLOURS],
+    in_flight: [u64; COLOURS],
     /// Their sum.
-    total: u32,
+    total: u64,
     /// A bit for each colour whose end the front end waits for.
     flushing: u16,
 }
@@ -36,7 +36,7 @@ impl Colours {
 
     /// Items accepted and not ended.
     #[inline]
-    pub(in crate::pool) fn in_flight(&self) -> u32 {
+    pub(in crate::pool) fn in_flight(&self) -> u64 {
         self.total
     }
 
@@ -49,8 +49,8 @@ impl Colours {
     /// `items` are accepted, under the current colour.
     #[inline]
     pub(in crate::pool) fn transition_none_to_in_flight(&mut self, items: u32) {
-        self.in_flight[self.current as usize] += items;
-        self.total += items;
+        self.in_flight[self.current as usize] += u64::from(items);
+        self.total += u64::from(items);
     }
 
     /// `items` of `colour` are not in flight any more. `true`: they were the last ones, and the front end waits for that.
@@ -60,6 +60,7 @@ impl Colours {
         colour: u32,
         items: u32,
     ) -> bool {
+        let items = u64::from(items);
         debug_assert!(
             self.in_flight[colour as usize] >= items,
             "an item ends under the colour that it was accepted under"
@@ -94,6 +95,22 @@ impl Colours {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::Colours;
+
+    /// A closure that waits takes 24 bytes: a machine with 128 GiB of memory holds more of them than 32 bits count.
+    #[test]
+    fn more_items_are_in_flight_than_32_bits_count() {
+        let mut colours = Colours::new(0);
+        colours.transition_none_to_in_flight(u32::MAX);
+        colours.transition_none_to_in_flight(1);
+        assert_eq!(colours.in_flight(), 1 << 32);
+        assert!(
+            colours.transition_current_to_flushing(0, 1),
+            "they are in flight"
+        );
+        assert!(!colours.transition_in_flight_to_none(0, u32::MAX));
+        assert!(colours.transition_in_flight_to_none(0, 1));
+        assert_eq!(colours.in_flight(), 0);
+    }
 
     #[test]
     #[cfg(debug_assertions)]

@@ -12,7 +12,7 @@ use crate::pool::attrs::cpu_budget::Pause;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::pool::Pool;
 use crate::pool::task::busy::Executor;
-use crate::pool::task::call::run_item;
+use crate::pool::task::call::call_as_waiter;
 use crate::pool::task::run::{Run, Task};
 use crate::sys::cpu;
 use std::sync::Arc;
@@ -60,18 +60,24 @@ impl Waiter {
         }
     }
 
-    /// As [`run`](Self::run), or waits until the item is done.
+    /// As [`run`](Self::run), or waits until the item is done, if it `may_wait` for it. `false`: it may not.
     #[inline(never)]
     pub(crate) fn run_or_wait(
         &mut self,
         item: &RawWork,
         find: impl FnOnce(u32) -> Option<Arc<Pool>>,
         done: &Completion,
-    ) {
-        if !self.run(item, find) {
-            self.settle();
+        may_wait: impl FnOnce() -> bool,
+    ) -> bool {
+        if self.run(item, find) {
+            return true;
+        }
+        self.settle();
+        let waits = may_wait();
+        if waits {
             done.wait();
         }
+        waits
     }
 
     /// Runs `item`, and no other one, on the calling thread, which is on `cpu` if that is known.
@@ -79,7 +85,7 @@ impl Waiter {
         let Some(Task { started, run }) = self.take(item, cpu) else {
             return false;
         };
-        self.ended = Some((run, run_item(started, run)));
+        self.ended = Some((run, call_as_waiter(started, run.current)));
         true
     }
 

@@ -43,6 +43,11 @@ pub(crate) trait FrontEnd: Send + Sync {
     fn check_dependency(&self, func: Option<WorkFn>);
     /// The pool other than `but` that runs `item` for the queue.
     fn pool_that_runs(&self, item: &RawWork, but: u32) -> Option<u32>;
+    /// Whether the items that the thread `tid` runs have used up a limit that the queue's items on `node` count against: then no other item of
+    /// those becomes active before one of them ends. Called with no pool's lock held.
+    fn is_used_up_by(&self, _node: usize, _tid: i32) -> bool {
+        false
+    }
     /// The last item of a colour that is being flushed has ended, on one of the queue's pool workqueues.
     fn colour_done(&self, colour: u32);
     /// A pool workqueue has an inactive item and no credit: enter it in the line for credits, and find it one.

@@ -165,7 +165,7 @@ impl Inner {
     }
 
     /// How many of its items are accepted and have not ended.
-    pub(crate) fn in_flight(&mut self, key: PwqKey) -> u32 {
+    pub(crate) fn in_flight(&mut self, key: PwqKey) -> u64 {
         self.close_all_caller_slots(key);
         self.pwq_mut(key).map_or(0, |pwq| pwq.colours.in_flight())
     }

@@ -22,6 +22,12 @@ pub(in crate::pool) fn call(begun: impl Callable, current: Current) -> bool {
     panicked
 }
 
+/// As [`call`], for a thread that waits for the item.
+#[inline]
+pub(in crate::pool) fn call_as_waiter(begun: impl Callable, current: Current) -> bool {
+    current::as_waiter(current, || call_next(begun))
+}
+
 /// Calls the function of an item of the queue that the thread has [entered](current::enter_queue); tells whether it panicked.
 #[inline]
 pub(in crate::pool) fn call_next(begun: impl Callable) -> bool {

@@ -1,5 +1,8 @@
 //! What the current thread runs: noted when it enters a queue and when it begins an item.
-#![forbid(unsafe_code)]
+//!
+//! An item may wait for another one and run it, on the same thread (caller-runs join). So a thread runs a stack of items, of which the last one makes
+//! progress and the others wait for it. The thread keeps the stack as a list through the frames of its calls. A worker's own run is at the bottom, and
+//! costs nothing for that.
 
 use crate::item::{RawWork, WorkFn, address_of};
 use crate::sys::local::thread_local;
@@ -45,6 +48,8 @@ struct Running {
     func: Cell<usize>,
     front: Cell<usize>,
     reclaim: Cell<bool>,
+    /// What it ran when it began to run an item for which it waits; null: it runs none.
+    outer: Cell<*const Outer>,
 }
 
 impl Running {
@@ -54,6 +59,7 @@ impl Running {
             func: Cell::new(0),
             front: Cell::new(0),
             reclaim: Cell::new(false),
+            outer: Cell::new(std::ptr::null()),
         }
     }
 
@@ -88,6 +94,57 @@ pub(in crate::pool) fn enter_queue(what: Current) -> Current {
     })
 }
 
+#[inline]
+pub(in crate::pool) fn leave_queue(outer: Current) {
+    CURRENT.with(|running| running.set(outer));
+}
+
+/// What a waiting thread ran before it entered the queue of an item that it runs itself, in the frame of [`as_waiter`].
+struct Outer {
+    what: Current,
+    outer: *const Outer,
+}
+
+impl Drop for Outer {
+    #[inline]
+    fn drop(&mut self) {
+        leave_queue(self.what);
+        CURRENT.with(|running| running.outer.set(self.outer));
+    }
+}
+
+/// Calls `f`, in which the calling thread runs an item of the queue of `what` for which it waits, perhaps inside another item.
+#[inline]
+pub(in crate::pool) fn as_waiter<R>(what: Current, f: impl FnOnce() -> R) -> R {
+    let outer = Outer {
+        what: enter_queue(what),
+        outer: CURRENT.with(|running| running.outer.get()),
+    };
+    // Until it is dropped the value stays where it is, and is only read.
+    CURRENT.with(|running| running.outer.set(&outer));
+    f()
+}
+
+/// Whether `is` holds for what the calling thread runs, or for an item further down its stack, which waits for that.
+pub(crate) fn is_on_stack(is: impl Fn(Current) -> bool) -> bool {
+    if is(current()) {
+        return true;
+    }
+    let mut outer = CURRENT.with(|running| running.outer.get());
+    loop {
+        // SAFETY: null, or the value of a call of `as_waiter` that this thread has not left: its end takes the pointer back.
+        #[allow(unsafe_code)]
+        let frame = unsafe { outer.as_ref() };
+        let Some(frame) = frame else {
+            return false;
+        };
+        if is(frame.what) {
+            return true;
+        }
+        outer = frame.outer;
+    }
+}
+
 /// The calling thread begins an item of that queue.
 #[inline]
 pub(in crate::pool) fn begin_item(item: usize, func: Option<WorkFn>) {
@@ -115,11 +172,6 @@ pub(in crate::pool) fn end_item() {
         let was = current();
         (was.item, was.func, was.front)
     });
-}
-
-#[inline]
-pub(in crate::pool) fn leave_queue(outer: Current) {
-    CURRENT.with(|running| running.set(outer));
 }
 
 /// What the calling thread runs.
@@ -157,6 +209,9 @@ pub(in crate::pool) fn become_rescuer() {
 
 /// The calling thread ran something in the process that this one was forked from. Here it does not.
 pub(in crate::pool) fn leave_in_child() {
-    CURRENT.with(|running| running.set(Current::default()));
+    CURRENT.with(|running| {
+        running.set(Current::default());
+        running.outer.set(std::ptr::null());
+    });
     RESCUER.set(false);
 }

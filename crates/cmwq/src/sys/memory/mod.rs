@@ -5,5 +5,6 @@ pub(crate) mod cell;
 pub(crate) mod epoch;
 pub(crate) mod free_list;
 pub(crate) mod prefetch;
+pub(crate) mod stack_size;
 #[cfg(all(test, cmwq_loom))]
 mod stacks;

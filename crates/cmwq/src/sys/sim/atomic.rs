@@ -9,7 +9,9 @@ pub(crate) use std::sync::atomic::Ordering;
 
 /// Hints, ids and flags that no protocol depends on: not charged.
 pub(crate) mod plain {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, fence,
+    };
 }
 
 /// The machine is sequentially consistent anyway.

@@ -2,7 +2,7 @@
 
 use super::posts::{FD, THREAD};
 use super::queue::{Inner, Owners};
-use super::{Completed, CompletionQueueBuilder, Poster};
+use super::{Completed, CompletionQueueBuilder, NotPosted, Poster};
 use crate::pool::{self, BlockGuard, spawn_history};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicBool;
@@ -10,7 +10,7 @@ use crate::sys::bell::Bell;
 use crate::sys::local::thread_local;
 use crate::sys::spin::SpinBudget;
 use crate::sys::{clock, park};
-use crate::trace::{dispose, foreign};
+use crate::trace::{dispose, foreign, warn_once};
 #[cfg(not(cmwq_loom))]
 use std::os::fd::BorrowedFd;
 use std::panic::resume_unwind;
@@ -78,6 +78,9 @@ thread_local! {
     static SPIN_BUDGET: SpinBudget = const { SpinBudget::new() };
 }
 
+/// How long an item of the queue sleeps before it looks again whether another one can still post.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 impl<T> CompletionQueueBuilder<T> {
     /// # Errors
     /// The eventfd cannot be created. Only for a queue with an eventfd.
@@ -111,6 +114,14 @@ impl<T> CompletionQueue<T> {
     /// A handle that posts to this queue.
     pub fn poster(&self) -> Poster<T> {
         Poster(self.inner.clone())
+    }
+
+    /// As [`Poster::post`].
+    ///
+    /// # Errors
+    /// As [`Poster::post`].
+    pub fn post(&self, token: u64, value: T) -> Result<(), NotPosted<T>> {
+        self.inner.post_value(token, value)
     }
 
     /// The eventfd, if the queue was [built](CompletionQueueBuilder::eventfd) with one. It is readable when there are entries and an owner
@@ -229,13 +240,13 @@ impl<T> CompletionQueue<T> {
     }
 
     /// As [`drain`](Self::drain), but waits for the first entry: spins for as long as that has paid off lately, then sleeps. On a worker
-    /// this counts as blocking: the pool runs another worker instead. Returns 0 only if `max` is 0, or in a
-    /// child of `fork`.
+    /// this counts as blocking: the pool runs another worker instead. Returns 0 only if `max` is 0, in a child of `fork`, or, with a warning, if
+    /// the wait would never end: in an item that was submitted to this very queue, when there is no other item, owner or poster of it.
     pub fn wait(&self, max: usize, entries: &mut Vec<Completed<T>>) -> usize {
         self.wait_until(max, entries, None)
     }
 
-    /// As [`wait`](Self::wait), for at most `timeout`. 0: there was no entry.
+    /// As [`wait`](Self::wait), for at most `timeout`. 0: there was no entry, or it would wait for itself.
     pub fn wait_timeout(
         &self,
         max: usize,
@@ -266,13 +277,26 @@ impl<T> CompletionQueue<T> {
         }
         let mut blocked = None;
         loop {
+            // Before entries are looked for: the last poster may have posted one and gone.
+            let waits_for_caller = self.inner.waits_for_caller();
             let drained = self.drain(max, entries);
             let left_ns = deadline_ns.map(|deadline| deadline.saturating_sub(clock::now_ns()));
             if drained > 0 || left_ns == Some(0) {
                 return drained;
             }
+            if waits_for_caller {
+                warn_once!(
+                    "an item waits for its own entry in a completion queue, which would never come"
+                );
+                return 0;
+            }
             blocked.get_or_insert_with(BlockGuard::enter);
-            self.sleep(left_ns.map(Duration::from_nanos));
+            let left = left_ns.map(Duration::from_nanos);
+            // No poster that goes wakes the caller.
+            self.sleep(match self.inner.has_items_here() {
+                true => Some(left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN))),
+                false => left,
+            });
         }
     }
 

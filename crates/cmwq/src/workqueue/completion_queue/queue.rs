@@ -182,6 +182,37 @@ pub enum NotPosted<T> {
     Closed(T),
 }
 
+impl<T> Inner<T> {
+    /// See [`Poster::post`].
+    pub(in crate::workqueue) fn post_value(
+        &self,
+        token: u64,
+        value: T,
+    ) -> Result<(), NotPosted<T>> {
+        if self.is_inherited() {
+            return Err(NotPosted::Closed(value));
+        }
+        if !self.reserve() {
+            // The capacity of entries that were dropped at the close does not come back.
+            return Err(match self.posts.is_closed() {
+                true => NotPosted::Closed(value),
+                false => NotPosted::Full(value),
+            });
+        }
+        let result = Ok(value);
+        match self.post(Completed { token, result }) {
+            Ok(()) => Ok(()),
+            Err(Completed {
+                result: Ok(value), ..
+            }) => {
+                self.release(1);
+                Err(NotPosted::Closed(value))
+            }
+            Err(_) => unreachable!("a value was posted"),
+        }
+    }
+}
+
 impl<T> Poster<T> {
     /// Posts a token and a result. What the caller did before is visible to the owner that drains it.
     ///
@@ -192,27 +223,7 @@ impl<T> Poster<T> {
     /// # Errors
     /// The queue is full, or has no owner any more.
     pub fn post(&self, token: u64, value: T) -> Result<(), NotPosted<T>> {
-        if self.0.is_inherited() {
-            return Err(NotPosted::Closed(value));
-        }
-        if !self.0.reserve() {
-            // The capacity of entries that were dropped at the close does not come back.
-            return Err(match self.0.posts.is_closed() {
-                true => NotPosted::Closed(value),
-                false => NotPosted::Full(value),
-            });
-        }
-        let result = Ok(value);
-        match self.0.post(Completed { token, result }) {
-            Ok(()) => Ok(()),
-            Err(Completed {
-                result: Ok(value), ..
-            }) => {
-                self.0.release(1);
-                Err(NotPosted::Closed(value))
-            }
-            Err(_) => unreachable!("a value was posted"),
-        }
+        self.0.post_value(token, value)
     }
 }
 

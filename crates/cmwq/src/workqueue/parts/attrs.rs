@@ -59,7 +59,7 @@ impl WorkqueueAttrs {
     }
 }
 
-/// `max_active` when 0 is asked for.
+/// `max_active` of a queue that is built with 0, or without a limit.
 pub const WQ_DFL_ACTIVE: usize = 1024;
 /// The largest `max_active`.
 pub const WQ_MAX_ACTIVE: usize = 2048;
@@ -72,16 +72,14 @@ pub(crate) const BH_NICE: i32 = -10;
 /// Bytes of a name that are kept.
 pub(crate) const NAME_MAX: usize = 31;
 
-/// 0 becomes the default; more than the maximum is cut to it, with a warning.
+/// The value within the range that is nearest to `wanted`; a warning says if it is another one. 0 is below the range: that it
+/// stands for the default when a queue is built is up to the builder.
 pub(crate) fn clamp_max_active(name: &str, wanted: usize) -> usize {
-    match wanted {
-        0 => WQ_DFL_ACTIVE,
-        1..=WQ_MAX_ACTIVE => wanted,
-        _ => {
-            warn(&format!(
-                "workqueue {name}: max_active {wanted} is out of range, {WQ_MAX_ACTIVE} is used (1 to {WQ_MAX_ACTIVE})"
-            ));
-            WQ_MAX_ACTIVE
-        }
+    let used = wanted.clamp(1, WQ_MAX_ACTIVE);
+    if used != wanted {
+        warn(&format!(
+            "workqueue {name}: max_active {wanted} is out of range, {used} is used (1 to {WQ_MAX_ACTIVE})"
+        ));
     }
+    used
 }

@@ -1,6 +1,6 @@
 //! The workqueue's core: its pool workqueues, the slot of each CPU, and the callbacks of its pools.
 
-use super::attrs::WorkqueueAttrs;
+use super::attrs::{WorkqueueAttrs, clamp_max_active};
 use super::flush::Flush;
 use super::kind::{Flags, WorkqueueKind};
 use super::limits::Limits;
@@ -10,7 +10,7 @@ use crate::engine::{Engine, Queue, epochs};
 use crate::error::Error;
 use crate::pool::{
     FrontEnd, Pool, PwqKey, PwqState, QueueStats, Rescue, Rescuer, Traits, WorkerThreads, current,
-    in_waker,
+    in_waker, is_on_stack,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
@@ -132,9 +132,15 @@ impl WqCore {
         current().front == self.id()
     }
 
+    /// Whether the calling thread runs an item of this queue, perhaps inside of which it runs one of another queue. Then a wait for the whole
+    /// of this queue would never end.
+    pub(crate) fn waits_here(&self) -> bool {
+        is_on_stack(|what| what.front == self.id())
+    }
+
     /// Whether the calling thread must not wait for the end of this queue.
     pub(crate) fn ends_elsewhere(&self) -> bool {
-        self.runs_here() || in_waker()
+        self.waits_here() || in_waker()
     }
 
     pub(crate) fn attrs(&self) -> WorkqueueAttrs {
@@ -372,6 +378,7 @@ impl WqCore {
             _ => {}
         }
         self.engine.must_be_ours()?;
+        let max_active = clamp_max_active(&self.name, max_active);
         self.change_limits(|limits| limits.set_max_active(max_active));
         Ok(())
     }

@@ -17,7 +17,7 @@
 //! Locks, in this order: a workqueue's own; the ring's; those of a store's waiting list and of a pool; the shared limit's.
 #![forbid(unsafe_code)]
 
-use super::node::{self, Node, Served};
+use super::node::{self, Node, Served, is_used_up};
 use super::pwq::Pwq;
 use crate::error::Error;
 use crate::pool::SharedLimit;
@@ -25,6 +25,7 @@ use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::fork;
 use crate::sys::sync::Mutex;
+use crate::trace::warn;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -45,7 +46,8 @@ use std::sync::{Arc, Weak};
 /// - **Rescuers** run items that have a credit. So a [`mem_reclaim`](crate::WorkqueueBuilder::mem_reclaim) workqueue depends on the other
 ///   workqueues of its group, as if they were one workqueue: its group must not contain a workqueue that may wait for it.
 /// - **Items that wait for each other**: an item keeps its credit while it waits. If items that hold all credits wait for items of the same
-///   group, none of them ends; the same holds for `max_active` of one workqueue.
+///   group, none of them ends; the same holds for `max_active` of one workqueue. If all those items run on one thread, as a single one does,
+///   the wait is an [error](crate::JoinError::OwnItem).
 /// - BH workqueues have no limit, and no group.
 ///
 /// ```
@@ -85,12 +87,20 @@ pub(crate) trait Member: Send + Sync {
 /// The largest limit of a group; more is cut to it.
 const MOST: usize = 1 << 20;
 
-fn within_range(max_active: usize) -> i32 {
-    max_active.clamp(1, MOST) as i32
+/// The value within the range that is nearest to `wanted`; a warning says if it is another one.
+fn within_range(name: &str, wanted: usize) -> i32 {
+    let used = wanted.clamp(1, MOST);
+    if used != wanted {
+        warn(&format!(
+            "group {name}: max_active {wanted} is out of range, {used} is used (1 to {MOST})"
+        ));
+    }
+    used as i32
 }
 
 impl ConcurrencyGroup {
-    /// A group without workqueues. `name`: shown in dumps. `max_active`: 1 to 1,048,576; other values are clamped to this range.
+    /// A group without workqueues. `name`: shown in dumps. `max_active`: 1 to 1,048,576; another value is taken for the nearest one of
+    /// this range, with a warning. (A group has no default that 0 could mean.)
     pub fn new(name: &str, max_active: usize) -> Self {
         // There may be no engine yet.
         fork::notice();
@@ -98,7 +108,7 @@ impl ConcurrencyGroup {
             // Relaxed: only uniqueness matters.
             serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             born: fork::generation(),
-            shared: SharedLimit::new(name.to_owned(), within_range(max_active)),
+            shared: SharedLimit::new(name.to_owned(), within_range(name, max_active)),
             ring: Mutex::new(VecDeque::new()),
             queues: Mutex::new(Vec::new()),
         }))
@@ -114,7 +124,7 @@ impl ConcurrencyGroup {
         self.state().max_active
     }
 
-    /// Changes the limit while items flow. After lowering it, active items go on, and no item becomes active until enough have ended.
+    /// Changes the limit while items flow, within the same range as [`new`](Self::new). After lowering it, active items go on, and no item becomes active until enough have ended.
     ///
     /// # Errors
     /// [`Error::Forked`] in a child process: the group is its parent's.
@@ -122,7 +132,7 @@ impl ConcurrencyGroup {
         if self.is_inherited() {
             return Err(Error::Forked);
         }
-        self.0.shared.change(within_range(max_active));
+        self.0.shared.change(within_range(self.name(), max_active));
         self.serve(None);
         Ok(())
     }
@@ -161,6 +171,23 @@ impl ConcurrencyGroup {
         queues.push(queue);
     }
 
+    /// Its queues that exist.
+    fn queues(&self) -> Vec<Arc<dyn Member>> {
+        let queues = self.0.queues.lock();
+        queues.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether the items that the thread `tid` runs use up the limit.
+    pub(super) fn is_used_up_by(&self, tid: i32) -> bool {
+        let (limit, _) = self.0.shared.limit_and_held();
+        let pwqs: Vec<_> = self
+            .queues()
+            .iter()
+            .flat_map(|queue| queue.pwqs())
+            .collect();
+        is_used_up(limit, pwqs.iter(), tid)
+    }
+
     /// Gives free credits to the waiters. `entering`: a store that may have begun to wait, or whose own limit may have freed a credit.
     pub(crate) fn serve(&self, mut entering: Option<&Arc<Node>>) {
         loop {
@@ -178,11 +205,7 @@ impl ConcurrencyGroup {
                 return;
             }
             // A thread that gives a credit back from here on serves the ring. Credits held unused are collected here.
-            let queues: Vec<_> = {
-                let queues = self.0.queues.lock();
-                queues.iter().filter_map(Weak::upgrade).collect()
-            };
-            for queue in queues {
+            for queue in self.queues() {
                 node::collect(&queue.pwqs());
             }
         }

@@ -3,7 +3,7 @@
 use super::attrs::{WQ_DFL_MIN_ACTIVE, WorkqueueAttrs};
 use super::group::ConcurrencyGroup;
 use super::kind::WorkqueueKind;
-use super::node::{Node, Served, collect};
+use super::node::{Node, Served, collect, is_used_up};
 use super::pwq::Pwq;
 use crate::engine::Engine;
 use crate::pool::{NodeLimit, Pool, PoolFor, PwqKey};
@@ -154,6 +154,20 @@ impl Limits {
                 guard.drain();
                 guard.pwq_load(pwq.key).0 > 0
             })
+    }
+
+    /// Whether the items that the thread `tid` runs use up the limit with index `node` (`None`: any), or that of the group. A frozen queue
+    /// has no limit that could be used up.
+    pub(crate) fn is_used_up_by(
+        &self,
+        members: &[Arc<Pwq>],
+        node: Option<usize>,
+        tid: i32,
+    ) -> bool {
+        let counts = |pwq: &&Arc<Pwq>| node.is_none_or(|node| pwq.node == node);
+        let limit = node.map_or(1, |node| self.nodes[node].limit.admits());
+        is_used_up(limit, members.iter().filter(counts), tid)
+            || self.group().is_some_and(|group| group.is_used_up_by(tid))
     }
 
     /// Fits the portions of credits to the number of pool workqueues that share a limit.

@@ -106,3 +106,19 @@ impl Node {
         self.line.lock().handing_on > 0
     }
 }
+
+/// Whether the thread `tid` runs as many items of these as `limit` admits. A limit of 0 is that of a frozen queue.
+pub(super) fn is_used_up<'p>(
+    limit: i32,
+    mut pwqs: impl Iterator<Item = &'p Arc<Pwq>>,
+    tid: i32,
+) -> bool {
+    let mut left = match usize::try_from(limit) {
+        Ok(limit @ 1..) => limit,
+        _ => return false,
+    };
+    pwqs.any(|pwq| {
+        left = left.saturating_sub(pwq.pool.lock().runs_of_thread(pwq.key, tid));
+        left == 0
+    })
+}

@@ -1,12 +1,13 @@
 //! Operations on an item in any state: cancel, disable, enable, flush.
 
-use crate::engine::{Registry, epochs};
 use crate::error::FlushError;
 use crate::item::{Completion, ListKind, Pending, RawWork, Work};
-use crate::pool::{BlockGuard, Pool, Waiter, current, in_waker};
+use crate::pool::{BlockGuard, Pool, Waiter, current};
 use crate::sys::{clock, fork, task};
 use crate::trace::warn_once;
 use crate::workqueue::parts::memory_reclaim;
+pub(crate) use crate::workqueue::task::own_wait::registered;
+use crate::workqueue::task::own_wait::{is_own, may_flush, may_wait_behind, not_in_waker};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +19,6 @@ pub struct WorkBusy {
     pub pending: bool,
     /// Its function runs.
     pub running: bool,
-}
-
-/// The pool with this number, if there is one in this process.
-pub(crate) fn registered(id: u32) -> Option<Arc<Pool>> {
-    // Unpin before a pool's lock is taken: releasing that lock may start a wait for a grace period.
-    let pin = epochs().pin(0);
-    let pool = Registry::process().find(id, &pin)?;
-    (!pool.is_inherited()).then(|| pool.clone())
 }
 
 /// Waits a moment for the owner of a pending item that is on no list.
@@ -187,21 +180,12 @@ fn wait_until(done: &Completion, deadline_ns: Option<u64>) -> Result<(), FlushEr
     is_done.then_some(()).ok_or(FlushError::TimedOut)
 }
 
-/// A waker may be called by a worker that still counts as running its last item or as searching, or by the monitor: no other thread would take its place.
-pub(in crate::workqueue) fn not_in_waker() -> Result<(), FlushError> {
-    if in_waker() {
-        warn_once!("a waker of a task waits for items, which might never end");
-        return Err(FlushError::InWaker);
-    }
-    Ok(())
-}
-
 /// Waits until the item's function no longer runs, unless called from that function or from a waker.
 pub(crate) fn wait_for_run(item: &RawWork) {
     if not_in_waker().is_err() {
         return;
     }
-    if current().is(item) {
+    if is_own(item) {
         warn_once!(
             "cancel or disable with wait was called from the item's own function, which cannot wait for itself"
         );
@@ -278,10 +262,15 @@ impl RawWork {
     /// the function did is visible afterwards. The calling thread may run a pending instance that no worker has taken, see
     /// [`workers_only`](crate::WorkqueueBuilder::workers_only).
     ///
-    /// From the item's own function it returns an error at once and warns: an item cannot wait for itself. The own item is the one with the
+    /// From the item's own function it returns an error at once and warns: an item cannot wait for itself. So it does in an item that the
+    /// calling thread runs while the own function waits for that one. The own item is the one with the
     /// address and the function of the item that the calling thread runs. So a function that has freed its item may wait for another item
     /// at the same address, unless that has the same function too: such an item is taken for the first one. On the same workqueue it does
     /// not start before the first run has ended either.
+    ///
+    /// It is the same error if the pending instance cannot begin before the calling item ends: if the workqueue is
+    /// [ordered](crate::WorkqueueBuilder::ordered), or the items that the calling thread runs have all places of its `max_active` or its
+    /// [group](crate::ConcurrencyGroup).
     ///
     /// It does not see an instance whose timer is armed, and does not queue it, unlike
     /// [`RawDelayedWork::flush`](crate::RawDelayedWork::flush).
@@ -289,37 +278,33 @@ impl RawWork {
     /// # Errors
     /// [`FlushError::OwnItem`]; [`FlushError::InWaker`]; [`FlushError::Forked`]: in a child process, the pending instance is the parent's.
     pub fn flush(&self) -> Result<bool, FlushError> {
-        self.flush_with(run_as_waiter, None)
+        self.flush_with(run_as_waiter, None, true)
     }
 
-    /// As [`flush`](Self::flush), but the calling thread runs nothing itself.
+    /// As [`flush`](Self::flush), but the calling thread runs nothing itself. And it waits, with a warning, for an instance that cannot begin
+    /// before the calling item ends, as the kernel's `flush_work` does: another thread may raise the limit or cancel the instance.
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
     pub fn flush_by_workers(&self) -> Result<bool, FlushError> {
-        self.flush_with(|_| false, None)
+        self.flush_with(|_| false, None, false)
     }
 
-    /// As [`flush_by_workers`](Self::flush_by_workers), for at most `timeout`.
+    /// As [`flush`](Self::flush), for at most `timeout`; the calling thread runs nothing itself.
     ///
     /// # Errors
     /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.
     pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
-        self.flush_with(|_| false, Some(clock::deadline_after(timeout)))
+        self.flush_with(|_| false, Some(clock::deadline_after(timeout)), true)
     }
 
     fn flush_with(
         &self,
         run: impl Fn(&RawWork) -> bool,
         deadline_ns: Option<u64>,
+        refuses: bool,
     ) -> Result<bool, FlushError> {
-        if current().is(self) {
-            warn_once!(
-                "flush was called from the item's own function, which cannot wait for itself"
-            );
-            return Err(FlushError::OwnItem);
-        }
-        not_in_waker()?;
+        may_flush(self)?;
         if (current().reclaim || memory_reclaim::is_marked())
             && let Some(Some(queue)) = with_last_pool(self, &registered, |pool| {
                 pool.lock().front_of(pool.id, self)
@@ -336,6 +321,10 @@ impl RawWork {
             if is_known && run(self) {
                 return Ok(true);
             }
+            // Before a completion is left for it, and again when it has been accepted.
+            if is_known && !may_wait_behind(self) && refuses {
+                return Err(FlushError::OwnItem);
+            }
             let found = with_last_pool(self, &registered, |pool| {
                 let mut guard = pool.lock();
                 let pending = guard.await_pending(pool.id, self);
@@ -347,6 +336,9 @@ impl RawWork {
                 }
             });
             if let Some(Some(done)) = found {
+                if refuses && !may_wait_behind(self) {
+                    return Err(FlushError::OwnItem);
+                }
                 return wait_until(&done, deadline_ns).map(|()| true);
             }
             if !is_known {

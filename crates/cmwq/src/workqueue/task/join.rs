@@ -2,6 +2,7 @@
 
 use super::control;
 use super::counted::{Counted, Reference};
+use super::own_wait::{may_join, not_in_waker};
 use super::shared::Shared;
 use crate::error::Refused;
 use crate::item::{Callable, Pending, RawWork, WorkFn};
@@ -304,6 +305,12 @@ impl<T> Callable for Reclaimed<'_, T> {
 /// [`abort`](JoinHandle::abort) takes back a closure that has not begun, and [`abort_on_drop`](JoinHandle::abort_on_drop) does so when the
 /// handle, or the future that awaits it, is dropped. A closure that has begun always runs to its end.
 ///
+/// Inside the closure itself, and inside what it runs while it joins another one, `join` is an [error](JoinError::OwnItem). So it is in an
+/// item that has the place which the closure waits for: that of an [ordered](crate::WorkqueueBuilder::ordered) workqueue, or all places of
+/// its `max_active` or its [group](crate::ConcurrencyGroup), as far as items that the calling thread runs have them. A poll there is
+/// pending, since an item may well run an executor, among whose tasks one awaits the item; but to block on the future there, in an executor's
+/// `block_on`, waits for ever.
+///
 /// As a future it keeps one waker, that of the last poll, and wakes it at most once. A poll that has to wait may call wakers of other tasks that
 /// await items of the same pool, if those wake-ups were deferred: do not poll with a lock held that such a waker takes. A waker must not wait for items: a worker or
 /// the pool's monitor may call it. What the closure did is visible after `join` has
@@ -324,7 +331,7 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     /// [`JoinError::Panicked`] with the closure's panic payload; [`JoinError::Refused`] if the queue refused it; [`JoinError::Taken`] if
-    /// the handle was polled to completion before; [`JoinError::InWaker`].
+    /// the handle was polled to completion before; [`JoinError::OwnItem`] from inside the closure itself; [`JoinError::InWaker`].
     pub fn join(self) -> Result<T, JoinError> {
         self.join_by(None)
     }
@@ -343,24 +350,32 @@ impl<T> JoinHandle<T> {
             Reclaimed { task, item }
         });
         if !ran && !done {
-            if waiter.is_none() && control::not_in_waker().is_err() {
+            if waiter.is_none() && not_in_waker().is_err() {
                 return Err(JoinError::InWaker);
             }
+            // What a scope waits for borrows: it is waited for, or does not run.
+            let is_scope = waiter.is_some();
             let mut own = Waiter::default();
             let waiter = waiter.unwrap_or(&mut own);
-            waiter.run_or_wait(task.raw(), control::registered, &shared.done);
+            let may_wait = || may_join(task.raw()) || (is_scope && !self.abort());
+            if !waiter.run_or_wait(task.raw(), control::registered, &shared.done, may_wait) {
+                return Err(JoinError::OwnItem);
+            }
         }
         // SAFETY: it is done, or ran on this thread, and this is the handle.
         unsafe { self.task.take_result() }
     }
 
-    /// As [`join`](Self::join), for at most `timeout`. `None`: it has not ended yet, and the handle can be joined again. The calling thread
-    /// does not run the closure, which might take longer.
+    /// As [`join`](Self::join), for at most `timeout`. `None`: it has not ended yet, and the handle can be joined again. So it can after
+    /// [`JoinError::OwnItem`]. The calling thread does not run the closure, which might take longer.
     pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<T, JoinError>> {
         spawn_history::let_go_of(self.task.raw());
         let shared = self.task.shared();
         if !shared.done.is_done() && self.born != fork::generation() {
             return Some(Err(JoinError::Refused(Refused::Forked)));
+        }
+        if !shared.done.is_done() && !may_join(self.task.raw()) {
+            return Some(Err(JoinError::OwnItem));
         }
         if !shared.done.wait_timeout(timeout) {
             return None;

@@ -1,6 +1,6 @@
 //! Why there is no result of an item.
 
-use crate::error::{FlushError, Refused};
+use crate::error::{FlushError, OWN_ITEM, Refused};
 use std::any::Any;
 
 /// Why there is no result.
@@ -16,6 +16,10 @@ pub enum JoinError {
     /// The caller is a waker of a task that the library calls, perhaps on the worker that would run the closure. The handle is gone, and the
     /// closure runs all the same.
     InWaker,
+    /// The caller would wait for itself: it is the closure, or an item that the closure runs while it joins that; or it is an item with the
+    /// place that the closure [needs to begin](crate::JoinHandle). [`join`](crate::JoinHandle::join) has dropped the handle; the closure runs all the
+    /// same, and its result will be dropped.
+    OwnItem,
     /// The closure was [aborted](crate::JoinHandle::abort) before it had begun, and dropped.
     Aborted,
 }
@@ -62,6 +66,7 @@ impl std::fmt::Display for JoinError {
         match self {
             JoinError::Refused(refused) => refused.fmt(f),
             JoinError::InWaker => FlushError::InWaker.fmt(f),
+            JoinError::OwnItem => f.write_str(OWN_ITEM),
             JoinError::Taken => f.write_str("the result was taken already"),
             JoinError::Aborted => f.write_str("it was aborted before it had begun"),
             JoinError::Panicked(payload) => {

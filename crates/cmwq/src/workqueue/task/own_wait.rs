@@ -1,0 +1,84 @@
+//! Waits that would never end: an item that waits for itself, and a waker that waits for items.
+//!
+//! A thread runs a stack of items if one of them waits for another one and runs it (caller-runs join). The items further down wait for the last
+//! one, so a wait of the last one for any of them is a wait for itself. So is a wait for an item that can become active only with a credit that one of
+//! them has.
+#![forbid(unsafe_code)]
+
+use crate::engine::{Registry, epochs};
+use crate::error::FlushError;
+use crate::item::{ListKind, RawWork};
+use crate::pool::{Pool, current_work, in_waker, is_on_stack};
+use crate::sys::thread;
+use crate::trace::warn_once;
+use std::sync::Arc;
+
+/// The pool with this number, if there is one in this process.
+pub(crate) fn registered(id: u32) -> Option<Arc<Pool>> {
+    // Unpin before a pool's lock is taken: releasing that lock may start a wait for a grace period.
+    let pin = epochs().pin(0);
+    let pool = Registry::process().find(id, &pin)?;
+    (!pool.is_inherited()).then(|| pool.clone())
+}
+
+/// Whether the calling thread runs this item, perhaps inside of which it runs another one.
+pub(in crate::workqueue) fn is_own(item: &RawWork) -> bool {
+    is_on_stack(|what| what.is(item))
+}
+
+/// A waker may be called by a worker that still counts as running its last item or as searching, or by the monitor: no other thread would take its place.
+pub(in crate::workqueue) fn not_in_waker() -> Result<(), FlushError> {
+    if in_waker() {
+        warn_once!("a waker of a task waits for items, which might never end");
+        return Err(FlushError::InWaker);
+    }
+    Ok(())
+}
+
+/// Whether the caller may wait for an instance of the item.
+pub(in crate::workqueue) fn may_flush(item: &RawWork) -> Result<(), FlushError> {
+    if is_own(item) {
+        warn_once!("flush was called from the item's own function, which cannot wait for itself");
+        return Err(FlushError::OwnItem);
+    }
+    not_in_waker()
+}
+
+/// Whether the item cannot begin before an item ends that the calling thread runs: it waits for a place that those have. Its queue is ordered,
+/// or they use up its `max_active` or its group's.
+#[cold]
+fn is_behind_caller(item: &RawWork) -> bool {
+    if current_work().is_none() {
+        // Outside of items the thread has no place.
+        return false;
+    }
+    let pool = registered(item.location().pool());
+    let waits = pool.and_then(|pool| pool.lock().waits_for_credit(pool.id, item));
+    let is_behind =
+        waits.is_some_and(|(queue, node)| queue.is_used_up_by(node, thread::current_tid()));
+    if is_behind {
+        warn_once!(
+            "an item waits for one that cannot begin before it ends: it has the place that the other one waits for (an ordered workqueue, max_active, or a group)"
+        );
+    }
+    is_behind
+}
+
+/// Whether the caller, which is about to sleep, may wait for the pending instance of an item that was accepted. Locks nothing unless that has no place.
+pub(in crate::workqueue) fn may_wait_behind(item: &RawWork) -> bool {
+    item.location().list != ListKind::Inactive || !is_behind_caller(item)
+}
+
+/// Whether the caller, which is about to sleep, may wait for a task.
+#[cold]
+pub(in crate::workqueue) fn may_join(task: &RawWork) -> bool {
+    if is_own(task) {
+        warn_once!(
+            "join was called from inside the closure that it waits for, which cannot wait for itself"
+        );
+        return false;
+    }
+    // If it is published and no more, looking for it accepts it.
+    let is_published = task.location().list == ListKind::None && task.is_pending();
+    !(is_published && is_behind_caller(task)) && may_wait_behind(task)
+}
