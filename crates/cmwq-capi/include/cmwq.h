@@ -46,6 +46,9 @@
 /* Of the layouts and functions that a compiled program counts on; the number in the library's name. 0 had items of 40 bytes. */
 #define CMWQ_ABI 1
 
+/* Of functions whose answer a correct program must look at: compilers warn of a call that ignores it. */
+#define CMWQ_MUST_CHECK __attribute__((__warn_unused_result__))
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -105,8 +108,44 @@ static inline void cmwq_init_delayed_work(struct cmwq_delayed_work *dwork, cmwq_
 	dwork->private_reserved[1] = 0;
 }
 
+/*
+ * The offset of `member`, to which `ptr` must point: a pointer to another type is an error when the program is compiled, wherever
+ * this header is installed. Qualifiers may differ, and void * is accepted.
+ */
+#ifdef __cplusplus
+extern "C++" {
+/* The header does without <type_traits>, so that it may be included within extern "C". */
+template <typename T> struct cmwq_unqualified { typedef T type; };
+template <typename T> struct cmwq_unqualified<const T> { typedef T type; };
+template <typename T> struct cmwq_unqualified<volatile T> { typedef T type; };
+template <typename T> struct cmwq_unqualified<const volatile T> { typedef T type; };
+template <typename Pointer> struct cmwq_pointed;
+template <typename T> struct cmwq_pointed<T *> { typedef typename cmwq_unqualified<T>::type type; };
+template <typename A, typename B> struct cmwq_same { static constexpr bool value = false; };
+template <typename A> struct cmwq_same<A, A> { static constexpr bool value = true; };
+
+template <typename Pointer, typename Member> struct cmwq_points_to {
+	typedef typename cmwq_pointed<typename cmwq_unqualified<Pointer>::type>::type pointed;
+
+	static_assert(cmwq_same<pointed, typename cmwq_unqualified<Member>::type>::value || cmwq_same<pointed, void>::value,
+		      "the pointer must point to a member of this type");
+	static constexpr size_t nothing = 0;
+};
+}
+#define CMWQ_MEMBER_OFFSET(ptr, type, member) \
+	(offsetof(type, member) + cmwq_points_to<__typeof__(ptr), __typeof__(static_cast<type *>(nullptr)->member)>::nothing)
+#else
+#define CMWQ_POINTS_TO(ptr, type) __builtin_types_compatible_p(__typeof__(__extension__ *(ptr)), type)
+#define CMWQ_MEMBER_OFFSET(ptr, type, member)                                                                     \
+	(offsetof(type, member) + 0 * sizeof(struct {                                                             \
+		_Static_assert(CMWQ_POINTS_TO(ptr, __typeof__(((type *)0)->member)) || CMWQ_POINTS_TO(ptr, void), \
+			       "the pointer must point to a member of this type");                                \
+		int cmwq_unused;                                                                                  \
+	}))
+#endif
+
 /* The structure that `member` is embedded in. */
-#define CMWQ_CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define CMWQ_CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr) - CMWQ_MEMBER_OFFSET(ptr, type, member)))
 
 /* ---- workqueues ---- */
 
@@ -148,9 +187,9 @@ enum cmwq_wq_flags {
  * (here only, not in cmwq_workqueue_set_max_active()); a value out of 1..2048 is cut to that, with a warning. NULL and errno: EINVAL (flags that do not go together, unknown flags), EAGAIN (its
  * rescuer, or the first threads of the library, cannot be created), EMFILE (nor can the machine be read), ENOMEM (65536 workqueues exist).
  */
-struct cmwq_workqueue *cmwq_alloc_workqueue(const char *name, unsigned int flags, int max_active);
+CMWQ_MUST_CHECK struct cmwq_workqueue *cmwq_alloc_workqueue(const char *name, unsigned int flags, int max_active);
 /* As above; its items run one at a time, in the order in which they were queued. FREEZABLE, MEM_RECLAIM, HIGHPRI, SYSFS go with it. */
-struct cmwq_workqueue *cmwq_alloc_ordered_workqueue(const char *name, unsigned int flags);
+CMWQ_MUST_CHECK struct cmwq_workqueue *cmwq_alloc_ordered_workqueue(const char *name, unsigned int flags);
 /*
  * Runs everything that is queued (waits), then ends the workqueue. Cancel delayed items before: a timer that fires later is
  * dropped with a warning. From one of the queue's own items it returns at once and ends it on a thread of its own.
@@ -176,7 +215,7 @@ int cmwq_workqueue_set_min_active(struct cmwq_workqueue *wq, int min_active);
  * a newline, without a NUL; returns how long it is). `name`: a workqueue of the process. -ENOENT, -EACCES, -EINVAL, -EOVERFLOW, as the file would.
  */
 int cmwq_workqueue_write_attribute(const char *name, const char *attribute, const char *text);
-long cmwq_workqueue_read_attribute(const char *name, const char *attribute, char *text, size_t size);
+CMWQ_MUST_CHECK long cmwq_workqueue_read_attribute(const char *name, const char *attribute, char *text, size_t size);
 /* Whether an item queued from `cpu` (CMWQ_CPU_ANY: from here) would have to wait for a place. A hint. */
 bool cmwq_workqueue_congested(int cpu, struct cmwq_workqueue *wq);
 
@@ -259,14 +298,14 @@ struct cmwq_thread_attrs {
 
 /* Threads that workqueues can be given. NULL and errno: EINVAL (no size, unknown flags, a wrong format, a stack with which no thread can be created). Copies `attrs`. */
 struct cmwq_threads;
-struct cmwq_threads *cmwq_alloc_threads(const struct cmwq_thread_attrs *attrs);
+CMWQ_MUST_CHECK struct cmwq_threads *cmwq_alloc_threads(const struct cmwq_thread_attrs *attrs);
 /* Workqueues that were given them keep what they need. NULL is allowed. */
 void cmwq_free_threads(struct cmwq_threads *threads);
 /*
  * The threads of all workqueues of the process that are given no others. To be called before anything else that makes or asks about
  * workqueues or CPUs: -EBUSY afterwards. The child of a fork has forgotten it.
  */
-int cmwq_set_default_threads(const struct cmwq_threads *threads);
+CMWQ_MUST_CHECK int cmwq_set_default_threads(const struct cmwq_threads *threads);
 
 /* ---- limits that workqueues share ---- */
 
@@ -278,7 +317,7 @@ int cmwq_set_default_threads(const struct cmwq_threads *threads);
  * that, with a warning. NULL and errno: EINVAL.
  */
 struct cmwq_group;
-struct cmwq_group *cmwq_alloc_group(const char *name, int max_active);
+CMWQ_MUST_CHECK struct cmwq_group *cmwq_alloc_group(const char *name, int max_active);
 /* Workqueues that were given it keep what they need. NULL is allowed. */
 void cmwq_free_group(struct cmwq_group *group);
 /* Changes the limit while items flow. -EINVAL: less than 1. */
@@ -295,7 +334,7 @@ struct cmwq_workqueue_options {
 #define CMWQ_WORKQUEUE_OPTIONS_INIT {sizeof(struct cmwq_workqueue_options), false, NULL, NULL}
 
 /* cmwq_alloc_workqueue() with options. */
-struct cmwq_workqueue *cmwq_alloc_workqueue_with(const char *name, unsigned int flags, int max_active, const struct cmwq_workqueue_options *options);
+CMWQ_MUST_CHECK struct cmwq_workqueue *cmwq_alloc_workqueue_with(const char *name, unsigned int flags, int max_active, const struct cmwq_workqueue_options *options);
 
 /* ---- queueing ---- */
 
@@ -347,11 +386,11 @@ enum cmwq_queued {
 	CMWQ_QUEUED_REMOVED = 5
 };
 /* As cmwq_queue_work(), telling all fates apart: enum cmwq_queued, or a negative error number for wrong use (-EINVAL, -ESTALE, -EPERM). */
-int cmwq_try_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work);
+CMWQ_MUST_CHECK int cmwq_try_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work);
 /* The same as cmwq_queue_delayed_work_ns(); -EAGAIN: there is no thread for the timers. */
-int cmwq_try_queue_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
+CMWQ_MUST_CHECK int cmwq_try_queue_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
 /* The same as cmwq_mod_delayed_work_ns(). */
-int cmwq_try_mod_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
+CMWQ_MUST_CHECK int cmwq_try_mod_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns);
 /*
  * Queues `n` items, in this order, as cmwq_queue_work() does it with one; for up to 128 at a time one publish is paid for. Returns how many were accepted.
  * An item that was pending already, or is disabled, is left out; a workqueue that is being drained or destroyed accepts none.
@@ -375,7 +414,7 @@ bool cmwq_flush_work(struct cmwq_work *work);
  * (or taken back, by cmwq_cancel_work(), if it has not begun). -EDEADLK: called from the item's own function, or for an item that
  * cannot begin before the calling one ends; it is still pending then. -EPERM: in a forked child, the instance is the parent's.
  */
-int cmwq_flush_work_timeout_ns(struct cmwq_work *work, uint64_t timeout_ns);
+CMWQ_MUST_CHECK int cmwq_flush_work_timeout_ns(struct cmwq_work *work, uint64_t timeout_ns);
 /* Removes a pending instance; true: one was removed. Does not wait for a running one. */
 bool cmwq_cancel_work(struct cmwq_work *work);
 /*
@@ -400,7 +439,7 @@ unsigned int cmwq_work_busy(const struct cmwq_work *work);
 
 /* The same for items with a timer; flush stops the timer and queues at once. */
 bool cmwq_flush_delayed_work(struct cmwq_delayed_work *dwork);
-int cmwq_flush_delayed_work_timeout_ns(struct cmwq_delayed_work *dwork, uint64_t timeout_ns);
+CMWQ_MUST_CHECK int cmwq_flush_delayed_work_timeout_ns(struct cmwq_delayed_work *dwork, uint64_t timeout_ns);
 bool cmwq_cancel_delayed_work(struct cmwq_delayed_work *dwork);
 bool cmwq_cancel_delayed_work_sync(struct cmwq_delayed_work *dwork);
 bool cmwq_disable_delayed_work(struct cmwq_delayed_work *dwork);
@@ -440,7 +479,7 @@ int cmwq_reset_signal_mask(void);
 /* Runs `fn(arg)` on `cpu`, waits, and returns what it returned. -ENODEV: there is no such CPU. */
 long cmwq_work_on_cpu(int cpu, long (*fn)(void *arg), void *arg);
 /* Runs `func` once on every CPU, with an item of its own each, and waits for all. 0, -ENOMEM, -EAGAIN. */
-int cmwq_schedule_on_each_cpu(cmwq_work_fn func);
+CMWQ_MUST_CHECK int cmwq_schedule_on_each_cpu(cmwq_work_fn func);
 
 /* ---- attributes of unbound workqueues ---- */
 
@@ -479,18 +518,18 @@ struct cmwq_workqueue_attrs {
 #define CMWQ_WORKQUEUE_ATTRS_INIT {sizeof(struct cmwq_workqueue_attrs), 0, CMWQ_AFFN_DFL, false, {{0}}}
 
 /* The defaults: nice 0, the default scope, not strict, all CPUs. NULL: no memory. */
-struct cmwq_workqueue_attrs *cmwq_alloc_workqueue_attrs(void);
+CMWQ_MUST_CHECK struct cmwq_workqueue_attrs *cmwq_alloc_workqueue_attrs(void);
 /* NULL is allowed. */
 void cmwq_free_workqueue_attrs(struct cmwq_workqueue_attrs *attrs);
 /* Changes all at once; what is queued already finishes where it is. -EINVAL: not an unbound queue, no size, or a wrong value. Copies `attrs`. */
 int cmwq_apply_workqueue_attrs(struct cmwq_workqueue *wq, const struct cmwq_workqueue_attrs *attrs);
 /* Reads them, as far as attrs->size says. -EINVAL: it says nothing. */
-int cmwq_get_workqueue_attrs(struct cmwq_workqueue *wq, struct cmwq_workqueue_attrs *attrs);
+CMWQ_MUST_CHECK int cmwq_get_workqueue_attrs(struct cmwq_workqueue *wq, struct cmwq_workqueue_attrs *attrs);
 /* The CPUs on which unbound items of the whole process may run. -EINVAL: none of them exists. */
 int cmwq_set_unbound_cpumask(const struct cmwq_cpumask *cpus);
 /* The CPUs of the machine, and those that the process may use now. */
-int cmwq_possible_cpus(struct cmwq_cpumask *cpus);
-int cmwq_online_cpus(struct cmwq_cpumask *cpus);
+CMWQ_MUST_CHECK int cmwq_possible_cpus(struct cmwq_cpumask *cpus);
+CMWQ_MUST_CHECK int cmwq_online_cpus(struct cmwq_cpumask *cpus);
 
 /* ---- completions ---- */
 
@@ -510,9 +549,9 @@ void cmwq_complete_all(struct cmwq_completion *done);
 /* Waits; in a work function another item runs meanwhile. */
 void cmwq_wait_for_completion(struct cmwq_completion *done);
 /* The same, for `timeout_ns` nanoseconds at most. false: it was not done. */
-bool cmwq_wait_for_completion_timeout_ns(struct cmwq_completion *done, uint64_t timeout_ns);
+CMWQ_MUST_CHECK bool cmwq_wait_for_completion_timeout_ns(struct cmwq_completion *done, uint64_t timeout_ns);
 /* The same, without waiting. */
-bool cmwq_try_wait_for_completion(struct cmwq_completion *done);
+CMWQ_MUST_CHECK bool cmwq_try_wait_for_completion(struct cmwq_completion *done);
 /* Whether a wait would return at once. */
 bool cmwq_completion_done(const struct cmwq_completion *done);
 

@@ -144,6 +144,11 @@ impl Export {
         }
     }
 
+    /// Whether there is a way to write zeroes without writing them out. Ciphered zeroes look like any other data.
+    pub(crate) fn has_fast_zeroes(&self) -> bool {
+        !self.read_only && self.cipher.is_none() && self.store.has_fast_zeroes()
+    }
+
     /// The io_uring of a connection with so many slots, if the store's file is used that way.
     pub(crate) fn ring(&self, places: usize) -> io::Result<Option<Ring>> {
         let file = self.store.file_for_ring();

@@ -1,14 +1,14 @@
-//! The key: read from a file, never printed, wiped when dropped.
+//! The key: read from a file, never printed, kept in [locked memory](crate::secret), wiped when dropped.
 
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use zeroize::Zeroizing;
+use crate::secret::Secret;
 
 /// A key of AES-XTS: two keys of AES-128 or of AES-256, one after the other.
-pub struct Key(Zeroizing<Vec<u8>>);
+pub struct Key(Secret);
 
 /// Why a key cannot be used. Says what was wrong and nothing of the key.
 #[derive(Debug)]
@@ -50,7 +50,9 @@ impl Key {
                 "the two halves of the key are equal: they must differ".to_owned(),
             ));
         }
-        Ok(Key(Zeroizing::new(bytes.to_vec())))
+        let mut key = Secret::new(bytes.len()).map_err(|error| KeyError(error.to_string()))?;
+        key.copy_from_slice(bytes);
+        Ok(Key(key))
     }
 
     /// Reads a key file: the key's bytes as they are, as `cryptsetup --key-file` does in plain mode.
@@ -62,7 +64,7 @@ impl Key {
         let file = File::open(path).map_err(|error| in_file(&error))?;
         // One more than the longest: enough to see that a file is too long, without growing, which would leave copies behind.
         let most = Self::LENGTHS[1] + 1;
-        let mut bytes = Zeroizing::new(vec![0; most]);
+        let mut bytes = Secret::new(most).map_err(|error| in_file(&error))?;
         let mut len = 0;
         while len < most {
             match (&file).read(&mut bytes[len..]) {

@@ -17,6 +17,7 @@ pub mod protocol;
 mod reply;
 mod ring;
 mod scheduling;
+pub mod secret;
 pub mod server;
 mod socket;
 pub mod store;

@@ -226,7 +226,12 @@ impl Talk<'_> {
             | if self.export.is_read_only() {
                 READ_ONLY
             } else {
-                SEND_TRIM | SEND_WRITE_ZEROES | SEND_FAST_ZERO
+                SEND_TRIM | SEND_WRITE_ZEROES
+            }
+            | if self.export.has_fast_zeroes() {
+                SEND_FAST_ZERO
+            } else {
+                0
             }
     }
 

@@ -23,7 +23,7 @@ use crate::connection;
 use crate::export::Export;
 use crate::inherited::{Inherited, unix_uri};
 use crate::negotiate::negotiate;
-use crate::note::{LastNote, note};
+use crate::note::{ClientNotes, LastNote, note};
 use crate::scheduling::do_not_preempt;
 use crate::socket::Input;
 use crate::store::wait_for_lock;
@@ -208,6 +208,7 @@ struct Shared {
     clients: Mutex<Clients>,
     /// A client has gone.
     gone: Condvar,
+    notes: ClientNotes,
 }
 
 #[derive(Default)]
@@ -240,6 +241,7 @@ impl Server {
             max_clients,
             clients: Mutex::default(),
             gone: Condvar::new(),
+            notes: ClientNotes::new(note),
         });
         let acceptor = shared.clone();
         let accepting = std::thread::Builder::new()
@@ -295,6 +297,7 @@ impl Server {
         }
         // The thread only accepts; it does not panic.
         let _ = accepting.join();
+        self.shared.notes.finish();
     }
 }
 
@@ -316,6 +319,10 @@ impl Shared {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn note_client(&self, message: &str) {
+        self.notes.note(&self.queues.replies, message);
+    }
+
     fn accept_all(self: Arc<Self>) {
         let mut noted = LastNote::default();
         loop {
@@ -326,7 +333,7 @@ impl Shared {
             match accepted {
                 Ok(socket) => {
                     if let Err(error) = self.welcome(socket) {
-                        note(&format!("a client is refused: {error}"));
+                        self.note_client(&format!("a client is refused: {error}"));
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -391,7 +398,7 @@ impl Shared {
             })
         });
         if let Err(error) = served {
-            note(&format!("client {number}: {error}"));
+            self.note_client(&format!("client {number}: {error}"));
         }
     }
 

@@ -5,17 +5,11 @@
 #ifndef CMWQ_LINUX_ALIGN_H
 #define CMWQ_LINUX_ALIGN_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_KERNEL_MACROS
-#if defined(__has_include_next)
-#if __has_include_next(<linux/align.h>)
-#include_next <linux/align.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/align.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_KERNEL_MACROS

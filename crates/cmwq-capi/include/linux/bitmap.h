@@ -7,17 +7,11 @@
 #ifndef CMWQ_LINUX_BITMAP_H
 #define CMWQ_LINUX_BITMAP_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #if defined(CMWQ_NO_BITOPS)
-#if defined(__has_include_next)
-#if __has_include_next(<linux/bitmap.h>)
-#include_next <linux/bitmap.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/bitmap.h"
+#include <linux/cmwq_next.h>
 #else
 
 #include <linux/bitops.h>
@@ -28,7 +22,7 @@
 #define BITMAP_LAST_WORD_MASK(nbits) (~0UL >> (-(nbits) & (BITS_PER_LONG - 1)))
 #define BITMAP_FIRST_WORD_MASK(start) (~0UL << ((start) & (BITS_PER_LONG - 1)))
 
-static inline unsigned long *bitmap_zalloc(unsigned int nbits, unsigned int flags)
+static inline CMWQ_MUST_CHECK unsigned long *bitmap_zalloc(unsigned int nbits, unsigned int flags)
 {
 	(void)flags;
 	return (unsigned long *)calloc(BITS_TO_LONGS(nbits) + !nbits, sizeof(unsigned long));

@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_BITOPS_H
 #define CMWQ_LINUX_BITOPS_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_BITOPS
-#if defined(__has_include_next)
-#if __has_include_next(<linux/bitops.h>)
-#include_next <linux/bitops.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/bitops.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_BITOPS
@@ -87,17 +81,17 @@ static inline void clear_bit_unlock(long n, volatile unsigned long *bits)
 
 static inline void __set_bit(long n, volatile unsigned long *bits)
 {
-	bits[BIT_WORD(n)] |= BIT_MASK(n);
+	bits[BIT_WORD(n)] = bits[BIT_WORD(n)] | BIT_MASK(n);
 }
 
 static inline void __clear_bit(long n, volatile unsigned long *bits)
 {
-	bits[BIT_WORD(n)] &= ~BIT_MASK(n);
+	bits[BIT_WORD(n)] = bits[BIT_WORD(n)] & ~BIT_MASK(n);
 }
 
 static inline void __change_bit(long n, volatile unsigned long *bits)
 {
-	bits[BIT_WORD(n)] ^= BIT_MASK(n);
+	bits[BIT_WORD(n)] = bits[BIT_WORD(n)] ^ BIT_MASK(n);
 }
 
 static inline bool __test_and_set_bit(long n, volatile unsigned long *bits)

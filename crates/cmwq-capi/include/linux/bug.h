@@ -5,17 +5,11 @@
 #ifndef CMWQ_LINUX_BUG_H
 #define CMWQ_LINUX_BUG_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_BUG
-#if defined(__has_include_next)
-#if __has_include_next(<linux/bug.h>)
-#include_next <linux/bug.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/bug.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_BUG
@@ -62,7 +56,7 @@ static inline int cmwq_warn_on(int is, const char *file, int line)
 		static char cmwq_said;                                     \
 		int cmwq_is_so = !!(condition);                            \
 		if (cmwq_is_so && !__atomic_test_and_set(&cmwq_said, __ATOMIC_RELAXED)) \
-			WARN(1, __VA_ARGS__);                              \
+			(void)WARN(1, __VA_ARGS__);                              \
 		cmwq_is_so;                                                \
 	})
 #define WARN_ON_ONCE(condition)                                            \

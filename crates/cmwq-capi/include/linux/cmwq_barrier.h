@@ -6,9 +6,6 @@
 #ifndef CMWQ_LINUX_CMWQ_BARRIER_H
 #define CMWQ_LINUX_CMWQ_BARRIER_H
 
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 
 #ifndef smp_mb
@@ -41,11 +38,11 @@ __attribute__((__weak__)) int cmwq_fences;
 #define smp_mb__after_spinlock() smp_mb()
 #define smp_acquire__after_ctrl_dep() smp_rmb()
 #define smp_load_acquire(ptr) __atomic_load_n((ptr), __ATOMIC_ACQUIRE)
-#define smp_store_release(ptr, value) __atomic_store_n((ptr), (value), __ATOMIC_RELEASE)
-#define smp_store_mb(var, value)                                 \
-	do {                                                     \
-		__atomic_store_n(&(var), (value), __ATOMIC_SEQ_CST); \
-		smp_mb();                                        \
+#define smp_store_release(ptr, value) __atomic_store_n((ptr), CMWQ_AS_ASSIGNED(*(ptr), value), __ATOMIC_RELEASE)
+#define smp_store_mb(var, value)                                                             \
+	do {                                                                                 \
+		__atomic_store_n(&(var), CMWQ_AS_ASSIGNED(var, value), __ATOMIC_SEQ_CST); \
+		smp_mb();                                                                    \
 	} while (0)
 #endif
 

@@ -8,6 +8,13 @@
 
 #include <cmwq.h>
 
+/* `value` as it is when it is assigned to `place`: atomic builtins take a pointer to any type. */
+#define CMWQ_AS_ASSIGNED(place, value)               \
+	__extension__({                              \
+		__typeof__(place) cmwq_as = (value); \
+		cmwq_as;                             \
+	})
+
 /* All at once: only <linux/workqueue.h> is ours then. */
 #ifdef CMWQ_NO_NEIGHBOURS
 #undef CMWQ_NO_CONTAINER_OF

@@ -6,9 +6,6 @@
 #ifndef CMWQ_LINUX_CMWQ_BITMAP_TEXT_H
 #define CMWQ_LINUX_CMWQ_BITMAP_TEXT_H
 
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 
 #include <errno.h>

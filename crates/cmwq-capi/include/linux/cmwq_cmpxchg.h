@@ -5,9 +5,6 @@
 #ifndef CMWQ_LINUX_CMWQ_CMPXCHG_H
 #define CMWQ_LINUX_CMWQ_CMPXCHG_H
 
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 
 #include <linux/cmwq_barrier.h>

@@ -6,9 +6,6 @@
 #ifndef CMWQ_LINUX_CMWQ_COMPILER_H
 #define CMWQ_LINUX_CMWQ_COMPILER_H
 
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 
 #ifndef CMWQ_NO_KERNEL_MACROS
@@ -44,7 +41,7 @@ static inline void cmwq_read_once(const volatile void *from, void *to, unsigned 
 }
 #endif
 #ifndef WRITE_ONCE
-#define WRITE_ONCE(x, value) __atomic_store_n(&(x), (value), __ATOMIC_RELAXED)
+#define WRITE_ONCE(x, value) __atomic_store_n(&(x), CMWQ_AS_ASSIGNED(x, value), __ATOMIC_RELAXED)
 #endif
 #endif
 

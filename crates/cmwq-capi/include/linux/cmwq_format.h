@@ -6,9 +6,6 @@
 #ifndef CMWQ_LINUX_CMWQ_FORMAT_H
 #define CMWQ_LINUX_CMWQ_FORMAT_H
 
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 
 #include <linux/cmwq_bitmap_text.h>

@@ -5,9 +5,6 @@
 #ifndef CMWQ_LINUX_CMWQ_KTHREAD_WORKER_H
 #define CMWQ_LINUX_CMWQ_KTHREAD_WORKER_H
 
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #if !defined(CMWQ_NO_KTHREAD) && !defined(CMWQ_NO_LIST_HEAD) && !defined(CMWQ_NO_LIST) && !defined(CMWQ_NO_TIMER)
 #include <linux/bug.h>

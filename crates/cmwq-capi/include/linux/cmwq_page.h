@@ -5,9 +5,6 @@
 #ifndef CMWQ_LINUX_CMWQ_PAGE_H
 #define CMWQ_LINUX_CMWQ_PAGE_H
 
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 
 #ifndef PAGE_SHIFT

@@ -7,9 +7,6 @@
 #ifndef CMWQ_LINUX_CMWQ_SYSFS_H
 #define CMWQ_LINUX_CMWQ_SYSFS_H
 
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 
 #include <errno.h>

@@ -7,17 +7,11 @@
 #ifndef CMWQ_LINUX_COMPLETION_H
 #define CMWQ_LINUX_COMPLETION_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_COMPLETION
-#if defined(__has_include_next)
-#if __has_include_next(<linux/completion.h>)
-#include_next <linux/completion.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/completion.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_COMPLETION
@@ -60,7 +54,7 @@ static inline void complete_all(struct completion *x)
 	cmwq_complete_all(&x->done);
 }
 
-static inline bool try_wait_for_completion(struct completion *x)
+static inline CMWQ_MUST_CHECK bool try_wait_for_completion(struct completion *x)
 {
 	return cmwq_try_wait_for_completion(&x->done);
 }

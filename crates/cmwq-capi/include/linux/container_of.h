@@ -3,37 +3,32 @@
 #ifndef CMWQ_LINUX_CONTAINER_OF_H
 #define CMWQ_LINUX_CONTAINER_OF_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_CONTAINER_OF
-#if defined(__has_include_next)
-#if __has_include_next(<linux/container_of.h>)
-#include_next <linux/container_of.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/container_of.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #include <stddef.h>
 
+/* A pointer to another type than the member's is an error. */
 #if !defined(container_of) && !defined(CMWQ_NO_CONTAINER_OF)
-#ifdef __cplusplus
-#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
-#else
-/* A pointer to something else than the member is warned of. */
-#define container_of(ptr, type, member) \
-	((type *)(void *)((char *)(1 ? (ptr) : &((type *)0)->member) - offsetof(type, member)))
-#endif
+#define container_of(ptr, type, member) CMWQ_CONTAINER_OF(ptr, type, member)
 #endif
 
 /* As const as the pointer. */
 #if !defined(container_of_const) && !defined(CMWQ_NO_CONTAINER_OF)
 #ifdef __cplusplus
-#define container_of_const(ptr, type, member) container_of(ptr, type, member)
+extern "C++" {
+template <typename Pointer, typename Type> struct cmwq_as_const_as { typedef Type type; };
+template <typename Pointed, typename Type> struct cmwq_as_const_as<const Pointed *, Type> { typedef const Type type; };
+template <typename Pointed, typename Type> struct cmwq_as_const_as<const Pointed *const, Type> { typedef const Type type; };
+template <typename Pointer, typename Type> using cmwq_const_of = typename cmwq_as_const_as<Pointer, Type>::type;
+}
+#define container_of_const(ptr, type, member) static_cast<cmwq_const_of<__typeof__(ptr), type> *>(container_of(ptr, type, member))
 #else
-#define container_of_const(ptr, type, member)                                           \
+#define container_of_const(ptr, type, member)                                                                 \
 	_Generic(ptr, const __typeof__(((type *)0)->member) *: (const type *)container_of(ptr, type, member), \
 		default: container_of(ptr, type, member))
 #endif

@@ -8,17 +8,11 @@
 #ifndef CMWQ_LINUX_CPUHOTPLUG_H
 #define CMWQ_LINUX_CPUHOTPLUG_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_CPUMASK
-#if defined(__has_include_next)
-#if __has_include_next(<linux/cpuhotplug.h>)
-#include_next <linux/cpuhotplug.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/cpuhotplug.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_CPUMASK
@@ -116,7 +110,7 @@ static inline void cpus_read_lock(void)
 }
 
 /* 1: it is locked. */
-static inline int cpus_read_trylock(void)
+static inline CMWQ_MUST_CHECK int cpus_read_trylock(void)
 {
 	return cmwq_cpus_lock(false, false);
 }

@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_CPUMASK_H
 #define CMWQ_LINUX_CPUMASK_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_CPUMASK
-#if defined(__has_include_next)
-#if __has_include_next(<linux/cpumask.h>)
-#include_next <linux/cpumask.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/cpumask.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_CPUMASK
@@ -43,7 +37,7 @@ typedef struct cpumask cpumask_var_t[1];
 /* How many bits of a mask mean something. */
 #define nr_cpumask_bits (nr_cpu_ids)
 
-static inline bool alloc_cpumask_var(cpumask_var_t *mask, unsigned int flags)
+static inline CMWQ_MUST_CHECK bool alloc_cpumask_var(cpumask_var_t *mask, unsigned int flags)
 {
 	(void)mask;
 	(void)flags;
@@ -55,7 +49,7 @@ static inline void cpumask_clear(struct cpumask *mask)
 	memset(mask, 0, sizeof(*mask));
 }
 
-static inline bool zalloc_cpumask_var(cpumask_var_t *mask, unsigned int flags)
+static inline CMWQ_MUST_CHECK bool zalloc_cpumask_var(cpumask_var_t *mask, unsigned int flags)
 {
 	(void)flags;
 	cpumask_clear(*mask);

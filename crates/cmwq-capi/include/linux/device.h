@@ -7,17 +7,11 @@
 #ifndef CMWQ_LINUX_DEVICE_H
 #define CMWQ_LINUX_DEVICE_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_KOBJECT
-#if defined(__has_include_next)
-#if __has_include_next(<linux/device.h>)
-#include_next <linux/device.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/device.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_KOBJECT
@@ -176,7 +170,7 @@ static inline void device_remove_file(struct device *dev, const struct device_at
 #define device_remove_groups(dev, groups) sysfs_remove_groups(&(dev)->kobj, (groups))
 
 /* Below its parent, or in /sys/devices. -EINVAL: it has no name. */
-static inline int device_add(struct device *dev)
+static inline CMWQ_MUST_CHECK int device_add(struct device *dev)
 {
 	int failed = 0;
 
@@ -200,7 +194,7 @@ static inline int device_add(struct device *dev)
 }
 
 /* After an error the caller calls put_device(). */
-static inline int device_register(struct device *dev)
+static inline CMWQ_MUST_CHECK int device_register(struct device *dev)
 {
 	device_initialize(dev);
 	return device_add(dev);
@@ -223,7 +217,7 @@ static inline void cmwq_root_device_free(struct device *dev)
 }
 
 /* An error number in a pointer. */
-static inline struct device *root_device_register(const char *name)
+static inline CMWQ_MUST_CHECK struct device *root_device_register(const char *name)
 {
 	struct device *dev = (struct device *)calloc(1, sizeof(*dev));
 	int failed;
@@ -260,7 +254,7 @@ static inline void root_device_unregister(struct device *dev)
 /* ---- what goes with the device ---- */
 
 /* Calls `action(data)` when the device goes. -ENOMEM: it will not be called. */
-static inline int devm_add_action(struct device *dev, void (*action)(void *data), void *data)
+static inline CMWQ_MUST_CHECK int devm_add_action(struct device *dev, void (*action)(void *data), void *data)
 {
 	struct cmwq_devres *taken = (struct cmwq_devres *)malloc(sizeof(*taken));
 
@@ -275,7 +269,7 @@ static inline int devm_add_action(struct device *dev, void (*action)(void *data)
 	return 0;
 }
 
-static inline int devm_add_action_or_reset(struct device *dev, void (*action)(void *data), void *data)
+static inline CMWQ_MUST_CHECK int devm_add_action_or_reset(struct device *dev, void (*action)(void *data), void *data)
 {
 	int failed = devm_add_action(dev, action, data);
 
@@ -300,7 +294,7 @@ static inline void devm_remove_action(struct device *dev, void (*action)(void *d
 	free(taken);
 }
 
-static inline void *devm_kmalloc(struct device *dev, size_t size, unsigned int flags)
+static inline CMWQ_MUST_CHECK void *devm_kmalloc(struct device *dev, size_t size, unsigned int flags)
 {
 	void *memory = kmalloc(size, flags);
 
@@ -320,7 +314,7 @@ static inline void cmwq_devm_destroy_workqueue(void *wq)
 	destroy_workqueue((struct workqueue_struct *)wq);
 }
 
-static inline struct workqueue_struct *cmwq_devm_workqueue(struct device *dev, struct workqueue_struct *wq)
+static inline CMWQ_MUST_CHECK struct workqueue_struct *cmwq_devm_workqueue(struct device *dev, struct workqueue_struct *wq)
 {
 	return wq && devm_add_action_or_reset(dev, cmwq_devm_destroy_workqueue, wq) ? NULL : wq;
 }
@@ -332,7 +326,7 @@ static inline struct workqueue_struct *cmwq_devm_workqueue(struct device *dev, s
 #define devm_kcalloc(dev, n, size, flags) devm_kmalloc((dev), size_mul((n), (size)), (flags) | __GFP_ZERO)
 #define devm_kmalloc_array(dev, n, size, flags) devm_kmalloc((dev), size_mul((n), (size)), (flags))
 
-static inline char *devm_kstrdup(struct device *dev, const char *from, unsigned int flags)
+static inline CMWQ_MUST_CHECK char *devm_kstrdup(struct device *dev, const char *from, unsigned int flags)
 {
 	char *to = kstrdup(from, flags);
 

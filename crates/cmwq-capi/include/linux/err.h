@@ -3,17 +3,11 @@
 #ifndef CMWQ_LINUX_ERR_H
 #define CMWQ_LINUX_ERR_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_ERR
-#if defined(__has_include_next)
-#if __has_include_next(<linux/err.h>)
-#include_next <linux/err.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/err.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #include <errno.h>

@@ -5,15 +5,9 @@
 #ifndef CMWQ_LINUX_ERRNO_H
 #define CMWQ_LINUX_ERRNO_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
-#if defined(__has_include_next)
-#if __has_include_next(<linux/errno.h>)
-#include_next <linux/errno.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/errno.h"
+#include <linux/cmwq_next.h>
 
 #include <errno.h>
 

@@ -5,17 +5,11 @@
 #ifndef CMWQ_LINUX_EXPORT_H
 #define CMWQ_LINUX_EXPORT_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_MODULE
-#if defined(__has_include_next)
-#if __has_include_next(<linux/export.h>)
-#include_next <linux/export.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/export.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_MODULE

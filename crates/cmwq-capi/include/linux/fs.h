@@ -7,16 +7,10 @@
 #ifndef CMWQ_LINUX_FS_H
 #define CMWQ_LINUX_FS_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
-#if defined(__has_include_next)
-#if __has_include_next(<linux/fs.h>)
-#include_next <linux/fs.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/fs.h"
+#include <linux/cmwq_next.h>
 
 #ifndef CMWQ_NO_FS
 

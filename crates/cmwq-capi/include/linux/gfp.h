@@ -5,17 +5,11 @@
 #ifndef CMWQ_LINUX_GFP_H
 #define CMWQ_LINUX_GFP_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_SLAB
-#if defined(__has_include_next)
-#if __has_include_next(<linux/gfp.h>)
-#include_next <linux/gfp.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/gfp.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_SLAB
@@ -23,7 +17,7 @@
 #include <linux/slab.h>
 #include <linux/cmwq_page.h>
 
-static inline unsigned long __get_free_pages(unsigned int flags, unsigned int order)
+static inline CMWQ_MUST_CHECK unsigned long __get_free_pages(unsigned int flags, unsigned int order)
 {
 	void *pages = aligned_alloc(PAGE_SIZE, PAGE_SIZE << order);
 

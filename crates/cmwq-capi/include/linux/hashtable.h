@@ -5,17 +5,11 @@
 #ifndef CMWQ_LINUX_HASHTABLE_H
 #define CMWQ_LINUX_HASHTABLE_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_LIST
-#if defined(__has_include_next)
-#if __has_include_next(<linux/hashtable.h>)
-#include_next <linux/hashtable.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/hashtable.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_LIST

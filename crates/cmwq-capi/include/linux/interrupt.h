@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_INTERRUPT_H
 #define CMWQ_LINUX_INTERRUPT_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #if defined(CMWQ_NO_INTERRUPT) || defined(CMWQ_NO_ATOMIC)
-#if defined(__has_include_next)
-#if __has_include_next(<linux/interrupt.h>)
-#include_next <linux/interrupt.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/interrupt.h"
+#include <linux/cmwq_next.h>
 #else
 
 #include <linux/atomic.h>

@@ -6,15 +6,10 @@
 #ifndef CMWQ_LINUX_KERNEL_H
 #define CMWQ_LINUX_KERNEL_H
 
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
-#if defined(__has_include_next)
-#if __has_include_next(<linux/kernel.h>)
-#include_next <linux/kernel.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/kernel.h"
+#include <linux/cmwq_next.h>
 
 #include <linux/container_of.h>
 #include <linux/types.h>

@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_KOBJECT_H
 #define CMWQ_LINUX_KOBJECT_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_KOBJECT
-#if defined(__has_include_next)
-#if __has_include_next(<linux/kobject.h>)
-#include_next <linux/kobject.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/kobject.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_KOBJECT
@@ -115,7 +109,7 @@ static inline struct kobject *kobject_get(struct kobject *kobj)
 	return kobj;
 }
 
-static inline struct kobject *kobject_get_unless_zero(struct kobject *kobj)
+static inline CMWQ_MUST_CHECK struct kobject *kobject_get_unless_zero(struct kobject *kobj)
 {
 	return kobj && kref_get_unless_zero(&kobj->kref) ? kobj : NULL;
 }
@@ -187,7 +181,7 @@ static inline void cmwq_kobject_leave(struct kobject *kobj)
 }
 
 /* Its folder, and its type's files in it; its parent and its set have one reference more. */
-static inline int cmwq_kobject_enter(struct kobject *kobj)
+static inline CMWQ_MUST_CHECK int cmwq_kobject_enter(struct kobject *kobj)
 {
 	int failed;
 
@@ -311,7 +305,7 @@ static const struct sysfs_ops kobj_sysfs_ops __attribute__((__unused__)) = {cmwq
 static const struct kobj_type cmwq_dynamic_ktype __attribute__((__unused__)) = {cmwq_kobject_free, &kobj_sysfs_ops, NULL};
 
 /* NULL: no memory, or the name is taken. Its attributes are struct kobj_attribute. */
-static inline struct kobject *kobject_create_and_add(const char *name, struct kobject *parent)
+static inline CMWQ_MUST_CHECK struct kobject *kobject_create_and_add(const char *name, struct kobject *parent)
 {
 	struct kobject *kobj = (struct kobject *)calloc(1, sizeof(*kobj));
 
@@ -362,7 +356,7 @@ static inline void kset_init(struct kset *set)
 }
 
 /* The caller has set its kobject's name and type. */
-static inline int kset_register(struct kset *set)
+static inline CMWQ_MUST_CHECK int kset_register(struct kset *set)
 {
 	kset_init(set);
 	return cmwq_kobject_enter(&set->kobj);
@@ -384,7 +378,7 @@ static inline void cmwq_kset_free(struct kobject *kobj)
 static const struct kobj_type cmwq_kset_ktype __attribute__((__unused__)) = {cmwq_kset_free, &kobj_sysfs_ops, NULL};
 
 /* `ops` are for events, of which there are none. */
-static inline struct kset *kset_create_and_add(const char *name, const void *ops, struct kobject *parent)
+static inline CMWQ_MUST_CHECK struct kset *kset_create_and_add(const char *name, const void *ops, struct kobject *parent)
 {
 	struct kset *set = (struct kset *)calloc(1, sizeof(*set));
 

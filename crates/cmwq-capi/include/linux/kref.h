@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_KREF_H
 #define CMWQ_LINUX_KREF_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_REFCOUNT
-#if defined(__has_include_next)
-#if __has_include_next(<linux/kref.h>)
-#include_next <linux/kref.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/kref.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_REFCOUNT
@@ -44,7 +38,7 @@ static inline void kref_get(struct kref *kref)
 	refcount_inc(&kref->refcount);
 }
 
-static inline int kref_get_unless_zero(struct kref *kref)
+static inline CMWQ_MUST_CHECK int kref_get_unless_zero(struct kref *kref)
 {
 	return refcount_inc_not_zero(&kref->refcount);
 }

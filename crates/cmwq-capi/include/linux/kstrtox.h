@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_KSTRTOX_H
 #define CMWQ_LINUX_KSTRTOX_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_KERNEL_MACROS
-#if defined(__has_include_next)
-#if __has_include_next(<linux/kstrtox.h>)
-#include_next <linux/kstrtox.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/kstrtox.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_KERNEL_MACROS
@@ -61,7 +55,7 @@ static inline int cmwq_kstrtoll(const char *text, unsigned int base, long long *
 }
 
 #define CMWQ_KSTRTO(name, wide, by, type, holds)                                         \
-	static inline int name(const char *text, unsigned int base, type *to)            \
+	static inline CMWQ_MUST_CHECK int name(const char *text, unsigned int base, type *to) \
 	{                                                                                \
 		wide value;                                                              \
 		int failed = by(text, base, &value);                                     \
@@ -91,7 +85,7 @@ CMWQ_KSTRTOS(kstrtos8, int8_t)
 #define kstrtos32(text, base, to) kstrtoint((text), (base), (to))
 
 /* y, t, 1, on; n, f, 0, off: by their first letters. */
-static inline int kstrtobool(const char *text, bool *to)
+static inline CMWQ_MUST_CHECK int kstrtobool(const char *text, bool *to)
 {
 	char first = text ? *text : '\0', second = first ? text[1] : '\0';
 

@@ -3,17 +3,11 @@
 #ifndef CMWQ_LINUX_LINKAGE_H
 #define CMWQ_LINUX_LINKAGE_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_MODULE
-#if defined(__has_include_next)
-#if __has_include_next(<linux/linkage.h>)
-#include_next <linux/linkage.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/linkage.h"
+#include <linux/cmwq_next.h>
 #else
 #ifndef asmlinkage
 #define asmlinkage

@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_LIST_SORT_H
 #define CMWQ_LINUX_LIST_SORT_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #if defined(CMWQ_NO_SORT) || defined(CMWQ_NO_LIST)
-#if defined(__has_include_next)
-#if __has_include_next(<linux/list_sort.h>)
-#include_next <linux/list_sort.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/list_sort.h"
+#include <linux/cmwq_next.h>
 #else
 
 #include <linux/list.h>

@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_LLIST_H
 #define CMWQ_LINUX_LLIST_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_LLIST
-#if defined(__has_include_next)
-#if __has_include_next(<linux/llist.h>)
-#include_next <linux/llist.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/llist.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_LLIST
@@ -113,7 +107,7 @@ static inline struct llist_node *llist_reverse_order(struct llist_node *node)
 #define llist_entry(ptr, type, member) container_of(ptr, type, member)
 #define cmwq_llist_is(pos, member) ((uintptr_t)(pos) + offsetof(__typeof__(*(pos)), member) != 0)
 #define cmwq_llist_at(node, pos, member) \
-	((__typeof__(pos))(void *)((uintptr_t)(node) - offsetof(__typeof__(*(pos)), member)))
+	((__typeof__(pos))(void *)((uintptr_t)(node) - CMWQ_MEMBER_OFFSET(node, __typeof__(*(pos)), member)))
 #define llist_for_each(pos, node) for ((pos) = (node); (pos); (pos) = (pos)->next)
 #define llist_for_each_safe(pos, n, node) for ((pos) = (node); (pos) && ((n) = (pos)->next, 1); (pos) = (n))
 #define llist_for_each_entry(pos, node, member)                                    \

@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_LOCKDEP_H
 #define CMWQ_LINUX_LOCKDEP_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_LOCKDEP
-#if defined(__has_include_next)
-#if __has_include_next(<linux/lockdep.h>)
-#include_next <linux/lockdep.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/lockdep.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_LOCKDEP

@@ -5,17 +5,11 @@
 #ifndef CMWQ_LINUX_MEMPOOL_H
 #define CMWQ_LINUX_MEMPOOL_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_SLAB
-#if defined(__has_include_next)
-#if __has_include_next(<linux/mempool.h>)
-#include_next <linux/mempool.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/mempool.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_SLAB
@@ -53,7 +47,7 @@ static inline void mempool_exit(mempool_t *pool)
 }
 
 /* -ENOMEM: the reserve cannot be had. */
-static inline int mempool_init(mempool_t *pool, int min_nr, mempool_alloc_t *alloc, mempool_free_t *free_element, void *pool_data)
+static inline CMWQ_MUST_CHECK int mempool_init(mempool_t *pool, int min_nr, mempool_alloc_t *alloc, mempool_free_t *free_element, void *pool_data)
 {
 	void *element;
 
@@ -78,7 +72,7 @@ static inline int mempool_init(mempool_t *pool, int min_nr, mempool_alloc_t *all
 	return 0;
 }
 
-static inline mempool_t *mempool_create(int min_nr, mempool_alloc_t *alloc, mempool_free_t *free_element, void *pool_data)
+static inline CMWQ_MUST_CHECK mempool_t *mempool_create(int min_nr, mempool_alloc_t *alloc, mempool_free_t *free_element, void *pool_data)
 {
 	mempool_t *pool = (mempool_t *)kzalloc(sizeof(*pool), GFP_KERNEL);
 
@@ -109,7 +103,7 @@ static inline void *cmwq_mempool_reserved(mempool_t *pool)
 }
 
 /* NULL only with GFP_ATOMIC or GFP_NOWAIT: otherwise it waits until an element comes back, and asks for memory again every five seconds. */
-static inline void *mempool_alloc(mempool_t *pool, gfp_t flags)
+static inline CMWQ_MUST_CHECK void *mempool_alloc(mempool_t *pool, gfp_t flags)
 {
 	void *element = pool->alloc(flags, pool->pool_data);
 

@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_MODULE_H
 #define CMWQ_LINUX_MODULE_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 /* The system has one as well: flags of finit_module(). */
-#if defined(__has_include_next)
-#if __has_include_next(<linux/module.h>)
-#include_next <linux/module.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/module.h"
+#include <linux/cmwq_next.h>
 
 #ifndef CMWQ_NO_MODULE
 

@@ -5,17 +5,11 @@
 #ifndef CMWQ_LINUX_MUTEX_H
 #define CMWQ_LINUX_MUTEX_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_MUTEX
-#if defined(__has_include_next)
-#if __has_include_next(<linux/mutex.h>)
-#include_next <linux/mutex.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/mutex.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_MUTEX
@@ -45,20 +39,20 @@ static inline void mutex_lock(struct mutex *lock)
 	pthread_mutex_lock(&lock->cmwq_mutex);
 }
 
-static inline int mutex_lock_interruptible(struct mutex *lock)
+static inline CMWQ_MUST_CHECK int mutex_lock_interruptible(struct mutex *lock)
 {
 	mutex_lock(lock);
 	return 0;
 }
 
-static inline int mutex_lock_killable(struct mutex *lock)
+static inline CMWQ_MUST_CHECK int mutex_lock_killable(struct mutex *lock)
 {
 	mutex_lock(lock);
 	return 0;
 }
 
 /* 1: it is locked now. */
-static inline int mutex_trylock(struct mutex *lock)
+static inline CMWQ_MUST_CHECK int mutex_trylock(struct mutex *lock)
 {
 	return pthread_mutex_trylock(&lock->cmwq_mutex) == 0;
 }

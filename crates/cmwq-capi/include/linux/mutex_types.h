@@ -3,17 +3,11 @@
 #ifndef CMWQ_LINUX_MUTEX_TYPES_H
 #define CMWQ_LINUX_MUTEX_TYPES_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_MUTEX
-#if defined(__has_include_next)
-#if __has_include_next(<linux/mutex_types.h>)
-#include_next <linux/mutex_types.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/mutex_types.h"
+#include <linux/cmwq_next.h>
 #else
 #include <linux/mutex.h>
 #endif

@@ -7,17 +7,11 @@
 #ifndef CMWQ_LINUX_NOTIFIER_H
 #define CMWQ_LINUX_NOTIFIER_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #if defined(CMWQ_NO_NOTIFIER) || defined(CMWQ_NO_RCUPDATE) || defined(CMWQ_NO_RWSEM) || defined(CMWQ_NO_SPINLOCK)
-#if defined(__has_include_next)
-#if __has_include_next(<linux/notifier.h>)
-#include_next <linux/notifier.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/notifier.h"
+#include <linux/cmwq_next.h>
 #else
 
 #include <errno.h>

@@ -5,17 +5,11 @@
 #ifndef CMWQ_LINUX_NUMA_H
 #define CMWQ_LINUX_NUMA_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_NODEMASK
-#if defined(__has_include_next)
-#if __has_include_next(<linux/numa.h>)
-#include_next <linux/numa.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/numa.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_NODEMASK

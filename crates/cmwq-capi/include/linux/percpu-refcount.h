@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_PERCPU_REFCOUNT_H
 #define CMWQ_LINUX_PERCPU_REFCOUNT_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_PERCPU
-#if defined(__has_include_next)
-#if __has_include_next(<linux/percpu-refcount.h>)
-#include_next <linux/percpu-refcount.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/percpu-refcount.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_PERCPU
@@ -41,7 +35,7 @@ struct percpu_ref {
 #define CMWQ_REF_DEAD 1ul
 #define CMWQ_REF_ONE 2ul
 
-static inline int percpu_ref_init(struct percpu_ref *ref, percpu_ref_func_t *release, unsigned int flags, gfp_t gfp)
+static inline CMWQ_MUST_CHECK int percpu_ref_init(struct percpu_ref *ref, percpu_ref_func_t *release, unsigned int flags, gfp_t gfp)
 {
 	(void)gfp;
 	ref->count = flags & PERCPU_REF_INIT_DEAD ? CMWQ_REF_DEAD : CMWQ_REF_ONE;
@@ -70,7 +64,7 @@ static inline void percpu_ref_put_many(struct percpu_ref *ref, unsigned long n)
 }
 
 /* false: there is none left, or one of the bits in `refused` is set. */
-static inline bool cmwq_ref_tryget(struct percpu_ref *ref, unsigned long n, unsigned long refused)
+static inline CMWQ_MUST_CHECK bool cmwq_ref_tryget(struct percpu_ref *ref, unsigned long n, unsigned long refused)
 {
 	unsigned long count = __atomic_load_n(&ref->count, __ATOMIC_RELAXED);
 

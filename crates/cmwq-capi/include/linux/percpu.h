@@ -7,17 +7,11 @@
 #ifndef CMWQ_LINUX_PERCPU_H
 #define CMWQ_LINUX_PERCPU_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #if defined(CMWQ_NO_PERCPU)
-#if defined(__has_include_next)
-#if __has_include_next(<linux/percpu.h>)
-#include_next <linux/percpu.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/percpu.h"
+#include <linux/cmwq_next.h>
 #else
 
 #include <linux/cmwq_compiler.h>
@@ -47,7 +41,7 @@ static inline size_t cmwq_percpu_size(void)
 }
 
 /* Zeros; NULL: no memory, more than 64 KiB, or an alignment beyond a page's. */
-static inline void __percpu *__alloc_percpu(size_t size, size_t align)
+static inline CMWQ_MUST_CHECK void __percpu *__alloc_percpu(size_t size, size_t align)
 {
 	void *copies;
 
@@ -126,7 +120,7 @@ static inline char *cmwq_percpu_first(const volatile void *ptr)
 
 /* Of a member of such memory, or of all of it: this_cpu_inc(counters->hits). */
 #define this_cpu_read(x) __atomic_load_n(this_cpu_ptr(&(x)), __ATOMIC_RELAXED)
-#define this_cpu_write(x, value) __atomic_store_n(this_cpu_ptr(&(x)), (value), __ATOMIC_RELAXED)
+#define this_cpu_write(x, value) __atomic_store_n(this_cpu_ptr(&(x)), CMWQ_AS_ASSIGNED(x, value), __ATOMIC_RELAXED)
 #define this_cpu_add(x, value) ((void)__atomic_fetch_add(this_cpu_ptr(&(x)), (value), __ATOMIC_RELAXED))
 #define this_cpu_sub(x, value) ((void)__atomic_fetch_sub(this_cpu_ptr(&(x)), (value), __ATOMIC_RELAXED))
 #define this_cpu_add_return(x, value) __atomic_add_fetch(this_cpu_ptr(&(x)), (value), __ATOMIC_RELAXED)
@@ -134,7 +128,7 @@ static inline char *cmwq_percpu_first(const volatile void *ptr)
 #define this_cpu_dec(x) this_cpu_sub(x, 1)
 #define this_cpu_inc_return(x) this_cpu_add_return(x, 1)
 #define this_cpu_dec_return(x) __atomic_sub_fetch(this_cpu_ptr(&(x)), 1, __ATOMIC_RELAXED)
-#define this_cpu_xchg(x, value) __atomic_exchange_n(this_cpu_ptr(&(x)), (value), __ATOMIC_RELAXED)
+#define this_cpu_xchg(x, value) __atomic_exchange_n(this_cpu_ptr(&(x)), CMWQ_AS_ASSIGNED(x, value), __ATOMIC_RELAXED)
 #define raw_cpu_read(x) this_cpu_read(x)
 #define raw_cpu_write(x, value) this_cpu_write(x, value)
 #define raw_cpu_add(x, value) this_cpu_add(x, value)

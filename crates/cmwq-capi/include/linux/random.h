@@ -5,17 +5,11 @@
 #ifndef CMWQ_LINUX_RANDOM_H
 #define CMWQ_LINUX_RANDOM_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 /* The system has one as well: requests of /dev/random. */
-#if defined(__has_include_next)
-#if __has_include_next(<linux/random.h>)
-#include_next <linux/random.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/random.h"
+#include <linux/cmwq_next.h>
 
 #ifndef CMWQ_NO_KERNEL_MACROS
 

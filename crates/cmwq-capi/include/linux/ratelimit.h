@@ -5,17 +5,11 @@
 #ifndef CMWQ_LINUX_RATELIMIT_H
 #define CMWQ_LINUX_RATELIMIT_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_PRINTK
-#if defined(__has_include_next)
-#if __has_include_next(<linux/ratelimit.h>)
-#include_next <linux/ratelimit.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/ratelimit.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_PRINTK
@@ -70,7 +64,7 @@ static inline int __ratelimit(struct ratelimit_state *limit)
 		static DEFINE_RATELIMIT_STATE(cmwq_limit, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST); \
 		int cmwq_is_so = !!(condition);                                                                 \
 		if (cmwq_is_so && __ratelimit(&cmwq_limit))                                                     \
-			WARN(1, __VA_ARGS__);                                                                   \
+			(void)WARN(1, __VA_ARGS__);                                                             \
 		cmwq_is_so;                                                                                     \
 	})
 

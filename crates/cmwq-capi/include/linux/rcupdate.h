@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_RCUPDATE_H
 #define CMWQ_LINUX_RCUPDATE_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_RCUPDATE
-#if defined(__has_include_next)
-#if __has_include_next(<linux/rcupdate.h>)
-#include_next <linux/rcupdate.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/rcupdate.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_RCUPDATE
@@ -66,9 +60,13 @@ static inline void synchronize_rcu(void)
 }
 
 /* Frees the memory that has the head, after a grace period: the library knows an offset from a function. */
-#define kfree_rcu(ptr, member)                                                                                   \
-	cmwq_call_rcu((struct cmwq_rcu_head *)(void *)&(ptr)->member,                                            \
-		      (void (*)(struct cmwq_rcu_head *))offsetof(__typeof__(*(ptr)), member))
+static inline void cmwq_kfree_rcu(struct rcu_head *head, size_t offset)
+{
+	cmwq_call_rcu((struct cmwq_rcu_head *)(void *)head, (void (*)(struct cmwq_rcu_head *))offset);
+}
+
+#define kfree_rcu(ptr, member) \
+	cmwq_kfree_rcu(CMWQ_AS_ASSIGNED((struct rcu_head *)NULL, &(ptr)->member), offsetof(__typeof__(*(ptr)), member))
 #define kvfree_rcu(ptr, member) kfree_rcu(ptr, member)
 #define synchronize_rcu_expedited() synchronize_rcu()
 #define synchronize_net() synchronize_rcu()
@@ -85,15 +83,15 @@ static inline void rcu_barrier(void)
 	cmwq_rcu_barrier();
 }
 
-#define rcu_assign_pointer(ptr, value) __atomic_store_n(&(ptr), (value), __ATOMIC_RELEASE)
-#define RCU_INIT_POINTER(ptr, value) __atomic_store_n(&(ptr), (value), __ATOMIC_RELAXED)
+#define rcu_assign_pointer(ptr, value) __atomic_store_n(&(ptr), CMWQ_AS_ASSIGNED(ptr, value), __ATOMIC_RELEASE)
+#define RCU_INIT_POINTER(ptr, value) __atomic_store_n(&(ptr), CMWQ_AS_ASSIGNED(ptr, value), __ATOMIC_RELAXED)
 #define rcu_dereference(ptr) __atomic_load_n(&(ptr), __ATOMIC_ACQUIRE)
 #define rcu_dereference_check(ptr, condition) rcu_dereference(ptr)
 #define rcu_dereference_bh(ptr) rcu_dereference(ptr)
 #define rcu_dereference_raw(ptr) rcu_dereference(ptr)
 #define rcu_dereference_protected(ptr, condition) __atomic_load_n(&(ptr), __ATOMIC_RELAXED)
 #define rcu_access_pointer(ptr) __atomic_load_n(&(ptr), __ATOMIC_RELAXED)
-#define rcu_replace_pointer(ptr, value, condition) __atomic_exchange_n(&(ptr), (value), __ATOMIC_ACQ_REL)
+#define rcu_replace_pointer(ptr, value, condition) __atomic_exchange_n(&(ptr), CMWQ_AS_ASSIGNED(ptr, value), __ATOMIC_ACQ_REL)
 
 /* The memory is freed after a grace period; without a head, the caller waits for one. */
 #define kfree_rcu_mightsleep(ptr)        \

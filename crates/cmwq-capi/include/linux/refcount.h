@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_REFCOUNT_H
 #define CMWQ_LINUX_REFCOUNT_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_REFCOUNT
-#if defined(__has_include_next)
-#if __has_include_next(<linux/refcount.h>)
-#include_next <linux/refcount.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/refcount.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_REFCOUNT
@@ -51,7 +45,7 @@ static inline unsigned int refcount_read(const refcount_t *r)
 	return (unsigned int)atomic_read(&r->refs);
 }
 
-static inline bool refcount_add_not_zero(int by, refcount_t *r)
+static inline CMWQ_MUST_CHECK bool refcount_add_not_zero(int by, refcount_t *r)
 {
 	int was = atomic_read(&r->refs);
 
@@ -64,7 +58,7 @@ static inline bool refcount_add_not_zero(int by, refcount_t *r)
 	return true;
 }
 
-static inline bool refcount_inc_not_zero(refcount_t *r)
+static inline CMWQ_MUST_CHECK bool refcount_inc_not_zero(refcount_t *r)
 {
 	return refcount_add_not_zero(1, r);
 }
@@ -84,7 +78,7 @@ static inline void refcount_inc(refcount_t *r)
 	refcount_add(1, r);
 }
 
-static inline bool refcount_sub_and_test(int by, refcount_t *r)
+static inline CMWQ_MUST_CHECK bool refcount_sub_and_test(int by, refcount_t *r)
 {
 	/* What the others did before they gave theirs back comes before what the last one does: in one operation, as ThreadSanitizer sees no fences. */
 	int was = atomic_sub_return(by, &r->refs) + by;
@@ -96,7 +90,7 @@ static inline bool refcount_sub_and_test(int by, refcount_t *r)
 	return false;
 }
 
-static inline bool refcount_dec_and_test(refcount_t *r)
+static inline CMWQ_MUST_CHECK bool refcount_dec_and_test(refcount_t *r)
 {
 	return refcount_sub_and_test(1, r);
 }
@@ -107,14 +101,14 @@ static inline void refcount_dec(refcount_t *r)
 		cmwq_refcount_saturate(r);
 }
 
-static inline bool refcount_dec_if_one(refcount_t *r)
+static inline CMWQ_MUST_CHECK bool refcount_dec_if_one(refcount_t *r)
 {
 	int one = 1;
 
 	return atomic_try_cmpxchg(&r->refs, &one, 0);
 }
 
-static inline bool refcount_dec_not_one(refcount_t *r)
+static inline CMWQ_MUST_CHECK bool refcount_dec_not_one(refcount_t *r)
 {
 	int was = atomic_read(&r->refs);
 
@@ -128,7 +122,7 @@ static inline bool refcount_dec_not_one(refcount_t *r)
 }
 
 /* true: it is 0 now and the lock is held. */
-static inline bool refcount_dec_and_mutex_lock(refcount_t *r, struct mutex *lock)
+static inline CMWQ_MUST_CHECK bool refcount_dec_and_mutex_lock(refcount_t *r, struct mutex *lock)
 {
 	if (refcount_dec_not_one(r))
 		return false;
@@ -139,7 +133,7 @@ static inline bool refcount_dec_and_mutex_lock(refcount_t *r, struct mutex *lock
 	return false;
 }
 
-static inline bool refcount_dec_and_lock(refcount_t *r, spinlock_t *lock)
+static inline CMWQ_MUST_CHECK bool refcount_dec_and_lock(refcount_t *r, spinlock_t *lock)
 {
 	if (refcount_dec_not_one(r))
 		return false;

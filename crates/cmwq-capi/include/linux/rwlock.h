@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_RWLOCK_H
 #define CMWQ_LINUX_RWLOCK_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_SPINLOCK
-#if defined(__has_include_next)
-#if __has_include_next(<linux/rwlock.h>)
-#include_next <linux/rwlock.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/rwlock.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_SPINLOCK
@@ -68,12 +62,12 @@ static inline void write_lock(rwlock_t *lock)
 	cmwq_rwlock(lock, true, true);
 }
 
-static inline int read_trylock(rwlock_t *lock)
+static inline CMWQ_MUST_CHECK int read_trylock(rwlock_t *lock)
 {
 	return cmwq_rwlock(lock, false, false);
 }
 
-static inline int write_trylock(rwlock_t *lock)
+static inline CMWQ_MUST_CHECK int write_trylock(rwlock_t *lock)
 {
 	return cmwq_rwlock(lock, true, false);
 }

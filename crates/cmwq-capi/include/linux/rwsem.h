@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_RWSEM_H
 #define CMWQ_LINUX_RWSEM_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_RWSEM
-#if defined(__has_include_next)
-#if __has_include_next(<linux/rwsem.h>)
-#include_next <linux/rwsem.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/rwsem.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_RWSEM
@@ -53,7 +47,7 @@ static inline void down_read(struct rw_semaphore *sem)
 	pthread_mutex_unlock(&sem->cmwq_lock);
 }
 
-static inline int down_read_trylock(struct rw_semaphore *sem)
+static inline CMWQ_MUST_CHECK int down_read_trylock(struct rw_semaphore *sem)
 {
 	bool free;
 
@@ -83,7 +77,7 @@ static inline void down_write(struct rw_semaphore *sem)
 	pthread_mutex_unlock(&sem->cmwq_lock);
 }
 
-static inline int down_write_trylock(struct rw_semaphore *sem)
+static inline CMWQ_MUST_CHECK int down_write_trylock(struct rw_semaphore *sem)
 {
 	bool free;
 
@@ -123,9 +117,19 @@ static inline int rwsem_is_locked(struct rw_semaphore *sem)
 	return locked;
 }
 
-#define down_read_killable(sem) (down_read(sem), 0)
-#define down_write_killable(sem) (down_write(sem), 0)
-#define down_read_interruptible(sem) (down_read(sem), 0)
+static inline CMWQ_MUST_CHECK int down_read_killable(struct rw_semaphore *sem)
+{
+	down_read(sem);
+	return 0;
+}
+
+static inline CMWQ_MUST_CHECK int down_write_killable(struct rw_semaphore *sem)
+{
+	down_write(sem);
+	return 0;
+}
+
+#define down_read_interruptible(sem) down_read_killable(sem)
 #define down_read_nested(sem, subclass) down_read(sem)
 #define down_write_nested(sem, subclass) down_write(sem)
 

@@ -6,16 +6,10 @@
 #ifndef CMWQ_LINUX_SCHED_H
 #define CMWQ_LINUX_SCHED_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
-#if defined(__has_include_next)
-#if __has_include_next(<linux/sched.h>)
-#include_next <linux/sched.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/sched.h"
+#include <linux/cmwq_next.h>
 
 #ifndef CMWQ_NO_SCHED
 
@@ -185,7 +179,12 @@ static inline int set_cpus_allowed_ptr(struct task_struct *task, const struct cp
 
 #define fatal_signal_pending(task) signal_pending(task)
 #define signal_pending_state(state, task) signal_pending(task)
-#define cond_resched() ((void)sched_yield(), 0)
+static inline int cond_resched(void)
+{
+	sched_yield();
+	return 0;
+}
+
 static inline void yield(void)
 {
 	sched_yield();
@@ -198,7 +197,13 @@ static inline void yield(void)
 #define schedule_timeout_killable(timeout) schedule_timeout_uninterruptible(timeout)
 #define schedule_timeout_idle(timeout) schedule_timeout_uninterruptible(timeout)
 #define might_sleep_if(condition) ((void)0)
-#define cond_resched_lock(lock) (spin_unlock(lock), sched_yield(), spin_lock(lock), 1)
+#define cond_resched_lock(lock)     \
+	__extension__({             \
+		spin_unlock(lock);  \
+		cond_resched();     \
+		spin_lock(lock);    \
+		1;                  \
+	})
 
 #define TASK_COMM_LEN 16
 #define io_schedule_timeout(timeout) schedule_timeout(timeout)

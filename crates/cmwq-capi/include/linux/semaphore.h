@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_SEMAPHORE_H
 #define CMWQ_LINUX_SEMAPHORE_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #if defined(CMWQ_NO_SEMAPHORE) || defined(CMWQ_NO_WAIT)
-#if defined(__has_include_next)
-#if __has_include_next(<linux/semaphore.h>)
-#include_next <linux/semaphore.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/semaphore.h"
+#include <linux/cmwq_next.h>
 #else
 
 #include <errno.h>
@@ -37,7 +31,7 @@ static inline void sema_init(struct semaphore *sem, int count)
 }
 
 /* 0: taken. 1: there is none. (So it is in the kernel.) */
-static inline int down_trylock(struct semaphore *sem)
+static inline CMWQ_MUST_CHECK int down_trylock(struct semaphore *sem)
 {
 	unsigned int count = __atomic_load_n(&sem->count, __ATOMIC_RELAXED);
 
@@ -54,20 +48,20 @@ static inline void down(struct semaphore *sem)
 		cmwq_wait_event(sem->cmwq_waiters, !down_trylock(sem), prepare_to_wait_exclusive, TASK_UNINTERRUPTIBLE, schedule());
 }
 
-static inline int down_interruptible(struct semaphore *sem)
+static inline CMWQ_MUST_CHECK int down_interruptible(struct semaphore *sem)
 {
 	down(sem);
 	return 0;
 }
 
-static inline int down_killable(struct semaphore *sem)
+static inline CMWQ_MUST_CHECK int down_killable(struct semaphore *sem)
 {
 	down(sem);
 	return 0;
 }
 
 /* -ETIME: it was not to be had for so many jiffies. */
-static inline int down_timeout(struct semaphore *sem, long timeout)
+static inline CMWQ_MUST_CHECK int down_timeout(struct semaphore *sem, long timeout)
 {
 	bool taken = !down_trylock(sem);
 

@@ -5,17 +5,11 @@
 #ifndef CMWQ_LINUX_SLAB_H
 #define CMWQ_LINUX_SLAB_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_SLAB
-#if defined(__has_include_next)
-#if __has_include_next(<linux/slab.h>)
-#include_next <linux/slab.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/slab.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_SLAB
@@ -40,23 +34,23 @@
 #define __GFP_NOWARN 0x200u
 #define __GFP_NOFAIL 0x400u
 
-static inline void *kmalloc(size_t size, unsigned int flags)
+static inline CMWQ_MUST_CHECK void *kmalloc(size_t size, unsigned int flags)
 {
 	return flags & __GFP_ZERO ? calloc(1, size) : malloc(size);
 }
 
-static inline void *kzalloc(size_t size, unsigned int flags)
+static inline CMWQ_MUST_CHECK void *kzalloc(size_t size, unsigned int flags)
 {
 	return kmalloc(size, flags | __GFP_ZERO);
 }
 
 /* NULL if n * size is too large a number. */
-static inline void *kmalloc_array(size_t n, size_t size, unsigned int flags)
+static inline CMWQ_MUST_CHECK void *kmalloc_array(size_t n, size_t size, unsigned int flags)
 {
 	return size && n > SIZE_MAX / size ? NULL : kmalloc(n * size, flags);
 }
 
-static inline void *kcalloc(size_t n, size_t size, unsigned int flags)
+static inline CMWQ_MUST_CHECK void *kcalloc(size_t n, size_t size, unsigned int flags)
 {
 	return kmalloc_array(n, size, flags | __GFP_ZERO);
 }
@@ -72,7 +66,7 @@ static inline void cmwq_zero_from(void *memory, size_t from)
 }
 
 /* With __GFP_ZERO what is new is zeros, if all that was asked for this memory had the flag. */
-static inline void *krealloc(const void *old, size_t size, unsigned int flags)
+static inline CMWQ_MUST_CHECK void *krealloc(const void *old, size_t size, unsigned int flags)
 {
 	size_t had = flags & __GFP_ZERO && old ? malloc_usable_size((void *)(uintptr_t)old) : 0;
 	char *memory = (char *)realloc((void *)(uintptr_t)old, size);
@@ -90,14 +84,14 @@ static inline void kfree(const void *memory)
 	free((void *)(uintptr_t)memory);
 }
 
-static inline void *kmemdup(const void *from, size_t size, unsigned int flags)
+static inline CMWQ_MUST_CHECK void *kmemdup(const void *from, size_t size, unsigned int flags)
 {
 	void *to = kmalloc(size, flags);
 
 	return to ? memcpy(to, from, size) : NULL;
 }
 
-static inline char *kstrdup(const char *from, unsigned int flags)
+static inline CMWQ_MUST_CHECK char *kstrdup(const char *from, unsigned int flags)
 {
 	return from ? (char *)kmemdup(from, strlen(from) + 1, flags) : NULL;
 }
@@ -128,7 +122,7 @@ struct kmem_cache {
 #define SLAB_RED_ZONE 0x400u
 #define SLAB_NO_MERGE 0x1000000u
 
-static inline struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsigned int align, unsigned int flags,
+static inline CMWQ_MUST_CHECK struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsigned int align, unsigned int flags,
 						   void (*ctor)(void *object))
 {
 	struct kmem_cache *cache = (struct kmem_cache *)malloc(sizeof(*cache));
@@ -144,7 +138,7 @@ static inline struct kmem_cache *kmem_cache_create(const char *name, unsigned in
 	return cache;
 }
 
-static inline void *kmem_cache_alloc(struct kmem_cache *cache, unsigned int flags)
+static inline CMWQ_MUST_CHECK void *kmem_cache_alloc(struct kmem_cache *cache, unsigned int flags)
 {
 	void *object = aligned_alloc(cache->align, cache->size);
 
@@ -157,7 +151,7 @@ static inline void *kmem_cache_alloc(struct kmem_cache *cache, unsigned int flag
 	return object;
 }
 
-static inline void *kmem_cache_zalloc(struct kmem_cache *cache, unsigned int flags)
+static inline CMWQ_MUST_CHECK void *kmem_cache_zalloc(struct kmem_cache *cache, unsigned int flags)
 {
 	return kmem_cache_alloc(cache, flags | __GFP_ZERO);
 }
@@ -205,16 +199,21 @@ static inline unsigned int kmem_cache_size(struct kmem_cache *cache)
 #define kvzalloc_node(size, flags, node) kvzalloc((size), (flags))
 #define kmem_cache_alloc_node(cache, flags, node) kmem_cache_alloc((cache), (flags))
 /* Nothing is kept that could be given back. */
-#define kmem_cache_shrink(cache) ((void)(cache), 0)
+static inline int kmem_cache_shrink(struct kmem_cache *cache)
+{
+	(void)cache;
+	return 0;
+}
+
 #define ZERO_SIZE_PTR ((void *)16)
 #define ZERO_OR_NULL_PTR(ptr) ((uintptr_t)(ptr) <= 16)
 
-static inline void *krealloc_array(void *old, size_t n, size_t size, unsigned int flags)
+static inline CMWQ_MUST_CHECK void *krealloc_array(void *old, size_t n, size_t size, unsigned int flags)
 {
 	return size && n > SIZE_MAX / size ? NULL : krealloc(old, n * size, flags);
 }
 
-static inline void *kvrealloc(const void *old, size_t size, unsigned int flags)
+static inline CMWQ_MUST_CHECK void *kvrealloc(const void *old, size_t size, unsigned int flags)
 {
 	return krealloc(old, size, flags);
 }
@@ -235,7 +234,7 @@ static inline void kfree_sensitive(const void *memory)
 
 #define kvfree_sensitive(memory, size) kfree_sensitive(memory)
 
-static inline char *kmemdup_nul(const char *from, size_t length, unsigned int flags)
+static inline CMWQ_MUST_CHECK char *kmemdup_nul(const char *from, size_t length, unsigned int flags)
 {
 	char *to = from ? (char *)kmalloc(length + 1, flags) : NULL;
 
@@ -246,7 +245,7 @@ static inline char *kmemdup_nul(const char *from, size_t length, unsigned int fl
 	return to;
 }
 
-static inline char *kstrndup(const char *from, size_t most, unsigned int flags)
+static inline CMWQ_MUST_CHECK char *kstrndup(const char *from, size_t most, unsigned int flags)
 {
 	size_t length = 0;
 	char *to;
@@ -264,7 +263,7 @@ static inline char *kstrndup(const char *from, size_t most, unsigned int flags)
 }
 
 /* All or none: how many. */
-static inline int kmem_cache_alloc_bulk(struct kmem_cache *cache, unsigned int flags, size_t n, void **objects)
+static inline CMWQ_MUST_CHECK int kmem_cache_alloc_bulk(struct kmem_cache *cache, unsigned int flags, size_t n, void **objects)
 {
 	size_t i;
 

@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_SPINLOCK_H
 #define CMWQ_LINUX_SPINLOCK_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_SPINLOCK
-#if defined(__has_include_next)
-#if __has_include_next(<linux/spinlock.h>)
-#include_next <linux/spinlock.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/spinlock.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_SPINLOCK
@@ -44,7 +38,7 @@ static inline void spin_lock(spinlock_t *lock)
 }
 
 /* 1: it is locked now. */
-static inline int spin_trylock(spinlock_t *lock)
+static inline CMWQ_MUST_CHECK int spin_trylock(spinlock_t *lock)
 {
 	return pthread_mutex_trylock(&lock->cmwq_mutex) == 0;
 }

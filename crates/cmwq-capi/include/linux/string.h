@@ -5,16 +5,10 @@
 #ifndef CMWQ_LINUX_STRING_H
 #define CMWQ_LINUX_STRING_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
-#if defined(__has_include_next)
-#if __has_include_next(<linux/string.h>)
-#include_next <linux/string.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/string.h"
+#include <linux/cmwq_next.h>
 
 #include <ctype.h>
 #include <errno.h>

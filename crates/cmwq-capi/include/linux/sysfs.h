@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_SYSFS_H
 #define CMWQ_LINUX_SYSFS_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_KOBJECT
-#if defined(__has_include_next)
-#if __has_include_next(<linux/sysfs.h>)
-#include_next <linux/sysfs.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/sysfs.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_KOBJECT
@@ -105,7 +99,7 @@ static inline int cmwq_sysfs_create(struct kobject *kobj, struct kernfs_node *in
 	return in ? cmwq_sysfs_add_file(in, &file) : -EINVAL;
 }
 
-static inline int sysfs_create_file(struct kobject *kobj, const struct attribute *attr)
+static inline CMWQ_MUST_CHECK int sysfs_create_file(struct kobject *kobj, const struct attribute *attr)
 {
 	return cmwq_sysfs_create(kobj, cmwq_kobject_folder(kobj), attr, attr->mode);
 }
@@ -134,7 +128,7 @@ static inline void sysfs_remove_files(struct kobject *kobj, const struct attribu
 }
 
 /* All or none. */
-static inline int sysfs_create_files(struct kobject *kobj, const struct attribute *const *attrs)
+static inline CMWQ_MUST_CHECK int sysfs_create_files(struct kobject *kobj, const struct attribute *const *attrs)
 {
 	int failed = 0, made = 0;
 
@@ -193,7 +187,7 @@ static inline int cmwq_sysfs_fill(struct kobject *kobj, struct kernfs_node *fold
 	return failed;
 }
 
-static inline int sysfs_create_group(struct kobject *kobj, const struct attribute_group *group)
+static inline CMWQ_MUST_CHECK int sysfs_create_group(struct kobject *kobj, const struct attribute_group *group)
 {
 	struct kernfs_node *folder = cmwq_kobject_folder(kobj);
 	int failed;
@@ -258,7 +252,7 @@ static inline void sysfs_remove_groups(struct kobject *kobj, const struct attrib
 }
 
 /* All or none. */
-static inline int sysfs_create_groups(struct kobject *kobj, const struct attribute_group *const *groups)
+static inline CMWQ_MUST_CHECK int sysfs_create_groups(struct kobject *kobj, const struct attribute_group *const *groups)
 {
 	int failed = 0, made = 0;
 

@@ -3,17 +3,11 @@
 #ifndef CMWQ_LINUX_THREADS_H
 #define CMWQ_LINUX_THREADS_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_CPUMASK
-#if defined(__has_include_next)
-#if __has_include_next(<linux/threads.h>)
-#include_next <linux/threads.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/threads.h"
+#include <linux/cmwq_next.h>
 #else
 #ifndef NR_CPUS
 #define NR_CPUS CMWQ_MAX_CPUS

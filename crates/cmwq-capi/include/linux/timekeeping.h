@@ -3,17 +3,11 @@
 #ifndef CMWQ_LINUX_TIMEKEEPING_H
 #define CMWQ_LINUX_TIMEKEEPING_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_KTIME
-#if defined(__has_include_next)
-#if __has_include_next(<linux/timekeeping.h>)
-#include_next <linux/timekeeping.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/timekeeping.h"
+#include <linux/cmwq_next.h>
 #else
 #include <linux/ktime.h>
 #endif

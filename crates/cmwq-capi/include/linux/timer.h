@@ -7,17 +7,11 @@
 #ifndef CMWQ_LINUX_TIMER_H
 #define CMWQ_LINUX_TIMER_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_TIMER
-#if defined(__has_include_next)
-#if __has_include_next(<linux/timer.h>)
-#include_next <linux/timer.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/timer.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_TIMER

@@ -6,17 +6,11 @@
 #ifndef CMWQ_LINUX_TOPOLOGY_H
 #define CMWQ_LINUX_TOPOLOGY_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #ifdef CMWQ_NO_NODEMASK
-#if defined(__has_include_next)
-#if __has_include_next(<linux/topology.h>)
-#include_next <linux/topology.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/topology.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_NODEMASK

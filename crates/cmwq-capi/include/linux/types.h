@@ -7,16 +7,10 @@
 #ifndef CMWQ_LINUX_TYPES_H
 #define CMWQ_LINUX_TYPES_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
-#if defined(__has_include_next)
-#if __has_include_next(<linux/types.h>)
-#include_next <linux/types.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/types.h"
+#include <linux/cmwq_next.h>
 
 #include <stdbool.h>
 #include <stddef.h>

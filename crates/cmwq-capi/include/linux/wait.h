@@ -6,18 +6,12 @@
 #ifndef CMWQ_LINUX_WAIT_H
 #define CMWQ_LINUX_WAIT_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 /* Otherwise the system's stays away: it has names that <sys/wait.h> defines in another way. */
 #ifdef CMWQ_NO_WAIT
-#if defined(__has_include_next)
-#if __has_include_next(<linux/wait.h>)
-#include_next <linux/wait.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/wait.h"
+#include <linux/cmwq_next.h>
 #endif
 
 #ifndef CMWQ_NO_WAIT

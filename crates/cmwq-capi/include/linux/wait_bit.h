@@ -7,17 +7,11 @@
 #ifndef CMWQ_LINUX_WAIT_BIT_H
 #define CMWQ_LINUX_WAIT_BIT_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #if defined(CMWQ_NO_WAIT) || defined(CMWQ_NO_BITOPS)
-#if defined(__has_include_next)
-#if __has_include_next(<linux/wait_bit.h>)
-#include_next <linux/wait_bit.h>
-#endif
-#endif
+#undef CMWQ_NEXT
+#define CMWQ_NEXT "linux/wait_bit.h"
+#include <linux/cmwq_next.h>
 #else
 
 #include <linux/bitops.h>
@@ -191,11 +185,11 @@ static inline bool test_and_clear_wake_up_bit(int bit, unsigned long *word)
 }
 
 /* What the caller did before is seen by those that find the value. */
-#define store_release_wake_up(var, value)                                 \
-	do {                                                              \
-		__atomic_store_n((var), (value), __ATOMIC_RELEASE);       \
-		smp_mb();                                                 \
-		wake_up_var(var);                                         \
+#define store_release_wake_up(var, value)       \
+	do {                                    \
+		smp_store_release((var), (value)); \
+		smp_mb();                       \
+		wake_up_var(var);               \
 	} while (0)
 /* true: it is 0 now, and those that wait for that are woken. */
 #define atomic_dec_and_wake_up(counter)                                   \

@@ -84,7 +84,7 @@ static inline struct workqueue_struct *cmwq_valloc_workqueue(bool ordered, unsig
 
 /* NULL on failure, with errno: see cmwq_alloc_workqueue(). */
 CMWQ_PRINTF(1, 4)
-static struct workqueue_struct *alloc_workqueue(const char *fmt, unsigned int flags, int max_active, ...)
+static CMWQ_MUST_CHECK struct workqueue_struct *alloc_workqueue(const char *fmt, unsigned int flags, int max_active, ...)
 {
 	struct workqueue_struct *wq;
 	va_list args;
@@ -96,7 +96,7 @@ static struct workqueue_struct *alloc_workqueue(const char *fmt, unsigned int fl
 }
 
 CMWQ_PRINTF(1, 3)
-static struct workqueue_struct *alloc_ordered_workqueue(const char *fmt, unsigned int flags, ...)
+static CMWQ_MUST_CHECK struct workqueue_struct *alloc_ordered_workqueue(const char *fmt, unsigned int flags, ...)
 {
 	struct workqueue_struct *wq;
 	va_list args;
@@ -111,7 +111,7 @@ static struct workqueue_struct *alloc_ordered_workqueue(const char *fmt, unsigne
 struct lockdep_map;
 
 CMWQ_PRINTF(1, 5)
-static struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned int flags, int max_active, struct lockdep_map *map, ...)
+static CMWQ_MUST_CHECK struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned int flags, int max_active, struct lockdep_map *map, ...)
 {
 	struct workqueue_struct *wq;
 	va_list args;
@@ -123,7 +123,7 @@ static struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, uns
 }
 
 CMWQ_PRINTF(1, 4)
-static struct workqueue_struct *alloc_ordered_workqueue_lockdep_map(const char *fmt, unsigned int flags, struct lockdep_map *map, ...)
+static CMWQ_MUST_CHECK struct workqueue_struct *alloc_ordered_workqueue_lockdep_map(const char *fmt, unsigned int flags, struct lockdep_map *map, ...)
 {
 	struct workqueue_struct *wq;
 	va_list args;
@@ -139,17 +139,17 @@ static struct workqueue_struct *alloc_ordered_workqueue_lockdep_map(const char *
 #define WORKER_DESC_LEN 32
 
 /* The old constructors. */
-static inline struct workqueue_struct *create_workqueue(const char *name)
+static inline CMWQ_MUST_CHECK struct workqueue_struct *create_workqueue(const char *name)
 {
 	return cmwq_to_workqueue(cmwq_alloc_workqueue(name, WQ_PERCPU | WQ_MEM_RECLAIM, 1));
 }
 
-static inline struct workqueue_struct *create_freezable_workqueue(const char *name)
+static inline CMWQ_MUST_CHECK struct workqueue_struct *create_freezable_workqueue(const char *name)
 {
 	return cmwq_to_workqueue(cmwq_alloc_workqueue(name, WQ_UNBOUND | WQ_FREEZABLE | WQ_MEM_RECLAIM, 1));
 }
 
-static inline struct workqueue_struct *create_singlethread_workqueue(const char *name)
+static inline CMWQ_MUST_CHECK struct workqueue_struct *create_singlethread_workqueue(const char *name)
 {
 	return cmwq_to_workqueue(cmwq_alloc_ordered_workqueue(name, WQ_MEM_RECLAIM));
 }
@@ -429,7 +429,7 @@ CMWQ_ASSERT(sizeof(struct workqueue_attrs) == sizeof(struct cmwq_workqueue_attrs
 CMWQ_ASSERT(offsetof(struct workqueue_attrs, affn_strict) == offsetof(struct cmwq_workqueue_attrs, affinity_strict), "layout of workqueue_attrs");
 CMWQ_ASSERT(offsetof(struct workqueue_attrs, cpumask) == offsetof(struct cmwq_workqueue_attrs, cpumask), "layout of workqueue_attrs");
 
-static inline struct workqueue_attrs *alloc_workqueue_attrs(void)
+static inline CMWQ_MUST_CHECK struct workqueue_attrs *alloc_workqueue_attrs(void)
 {
 	return (struct workqueue_attrs *)(void *)cmwq_alloc_workqueue_attrs();
 }

@@ -3,10 +3,6 @@
 #ifndef CMWQ_LINUX_WORKQUEUE_TYPES_H
 #define CMWQ_LINUX_WORKQUEUE_TYPES_H
 
-/* Silences -Wpedantic for include_next. */
-#if defined(__GNUC__)
-#pragma GCC system_header
-#endif
 #include <linux/cmwq_base.h>
 #include <linux/workqueue.h>
 #endif

@@ -1,7 +1,8 @@
 //! A recording as a trace in Chrome's format, which Perfetto and chrome://tracing read.
 //!
-//! A pod is a process there, and a worker a thread of it; threads that only queue are in a process of their own, number 0. An item's run
-//! is a slice, so is the moment of its queueing; an arrow (a *flow*) leads from the one to the other.
+//! Process and threads have the system's numbers, so that the file goes together with traces of other tools. The threads that only queue
+//! come first, then the workers, sorted by their pools, which their names tell. An item's run is a slice, so is the moment of its queueing;
+//! an arrow (a *flow*) leads from the one to the other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -22,14 +23,19 @@ const QUEUEING_NS: u64 = 100;
 
 /// What has been read so far.
 pub(super) struct Trace {
+    pid: u32,
+    process: String,
     threads: BTreeMap<i32, TraceThread>,
     functions: BTreeMap<u64, String>,
     queues: BTreeMap<u64, String>,
 }
 
 impl Trace {
-    pub(super) fn new() -> Self {
+    /// `process`: the name of the process.
+    pub(super) fn new(pid: u32, process: String) -> Self {
         Trace {
+            pid,
+            process,
             threads: BTreeMap::new(),
             functions: BTreeMap::new(),
             queues: BTreeMap::new(),
@@ -111,29 +117,26 @@ impl Trace {
             .map(|event| event.0)
             .min()
             .unwrap_or(0);
-        let mut out = Out::new(first);
-        let mut pods: BTreeMap<u32, String> = BTreeMap::new();
+        let mut out = Out::new(first, self.pid);
+        out.about("process_name", 0, json!({ "name": self.process }));
         for thread in self.threads.values() {
-            let (pid, pod) = match &thread.pool {
-                Some((pool, cpus)) => (*pool, format!("pool {pool}: CPUs {cpus}")),
-                None => (0, "threads other than workers".to_owned()),
+            let (at, name) = match &thread.pool {
+                Some((pool, cpus)) => {
+                    let name = format!("{} (pool {pool}: CPUs {cpus})", thread.name);
+                    (u64::from(*pool) + 1, name)
+                }
+                None => (0, thread.name.clone()),
             };
-            pods.insert(pid, pod);
-            out.name("thread_name", pid, thread.tid, &thread.name);
-            self.render_thread(pid, thread, &flows, &mut out);
-        }
-        for (pid, pod) in pods {
-            out.name("process_name", pid, 0, &pod);
-            out.line(json!({
-                "ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": { "sort_index": pid }
-            }));
+            out.about("thread_name", thread.tid, json!({ "name": name }));
+            let sorted = json!({ "sort_index": at });
+            out.about("thread_sort_index", thread.tid, sorted);
+            self.render_thread(thread, &flows, &mut out);
         }
         out.finish()
     }
 
     fn render_thread(
         &self,
-        pid: u32,
         thread: &TraceThread,
         flows: &HashMap<(i32, usize), u64>,
         out: &mut Out,
@@ -152,23 +155,15 @@ impl Trace {
                         "workqueue": self.queue(event), "work": format!("{:#x}", event.2),
                         "req_cpu": event.5, "cpu": event.6,
                     });
-                    out.slice(
-                        pid,
-                        tid,
-                        "workqueue_queue_work",
-                        &name,
-                        event.0,
-                        until,
-                        args,
-                    );
+                    out.slice(tid, "workqueue_queue_work", &name, event.0, until, args);
                     if let Some(flow) = flow {
-                        out.flow("s", pid, tid, event.0, *flow);
+                        out.flow("s", tid, event.0, *flow);
                     }
                 }
                 ACTIVATE => {
                     let ts = out.us(event.0);
                     out.line(json!({
-                        "ph": "i", "s": "t", "cat": "workqueue_activate_work", "pid": pid, "tid": tid, "ts": ts,
+                        "ph": "i", "s": "t", "cat": "workqueue_activate_work", "pid": self.pid, "tid": tid, "ts": ts,
                         "name": format!("activate {}", self.function(event)),
                         "args": { "work": format!("{:#x}", event.2) },
                     }));
@@ -180,13 +175,13 @@ impl Trace {
                     }
                     running.push(*event);
                     if let Some(flow) = flow {
-                        out.flow("f", pid, tid, event.0, *flow);
+                        out.flow("f", tid, event.0, *flow);
                     }
                 }
                 END => {
                     // One that began before the recording has no beginning here.
                     if let Some(start) = running.pop_if(|start| start.2 == event.2) {
-                        self.run(pid, tid, &start, event.0, out);
+                        self.run(tid, &start, event.0, out);
                     }
                 }
                 _ => {}
@@ -194,35 +189,37 @@ impl Trace {
         }
         let last = thread.events.last().map_or(0, |event| event.0);
         for start in running {
-            self.run(pid, tid, &start, last, out);
+            self.run(tid, &start, last, out);
         }
         if thread.lost > 0 {
             let ts = out.us(last);
             out.line(json!({
-                "ph": "i", "s": "t", "name": format!("{} events lost", thread.lost), "pid": pid, "tid": tid, "ts": ts,
+                "ph": "i", "s": "t", "name": format!("{} events lost", thread.lost), "pid": self.pid, "tid": tid, "ts": ts,
             }));
         }
     }
 
-    fn run(&self, pid: u32, tid: i32, start: &Event, end_ns: u64, out: &mut Out) {
+    fn run(&self, tid: i32, start: &Event, end_ns: u64, out: &mut Out) {
         let args = json!({
             "workqueue": self.queue(start), "work": format!("{:#x}", start.2)
         });
         let name = self.function(start);
-        out.slice(pid, tid, "workqueue_execute", &name, start.0, end_ns, args);
+        out.slice(tid, "workqueue_execute", &name, start.0, end_ns, args);
     }
 }
 
 /// Writes the events.
 struct Out {
+    pid: u32,
     text: String,
     first_ns: u64,
     empty: bool,
 }
 
 impl Out {
-    fn new(first_ns: u64) -> Self {
+    fn new(first_ns: u64, pid: u32) -> Self {
         Out {
+            pid,
             text: "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[".to_owned(),
             first_ns,
             empty: true,
@@ -241,16 +238,13 @@ impl Out {
         let _ = write!(self.text, "{comma}\n{event}");
     }
 
-    fn name(&mut self, what: &str, pid: u32, tid: i32, name: &str) {
-        self.line(json!({
-            "ph": "M", "name": what, "pid": pid, "tid": tid, "args": { "name": name }
-        }));
+    /// Says something about the process, or a thread of it.
+    fn about(&mut self, what: &str, tid: i32, args: serde_json::Value) {
+        self.line(json!({ "ph": "M", "name": what, "pid": self.pid, "tid": tid, "args": args }));
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn slice(
         &mut self,
-        pid: u32,
         tid: i32,
         category: &str,
         name: &str,
@@ -260,15 +254,15 @@ impl Out {
     ) {
         let (ts, end) = (self.us(from_ns), self.us(to_ns));
         self.line(json!({
-            "ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": ts,
+            "ph": "X", "cat": category, "name": name, "pid": self.pid, "tid": tid, "ts": ts,
             "dur": (end - ts).max(0.0), "args": args,
         }));
     }
 
-    fn flow(&mut self, phase: &str, pid: u32, tid: i32, at_ns: u64, id: u64) {
+    fn flow(&mut self, phase: &str, tid: i32, at_ns: u64, id: u64) {
         let ts = self.us(at_ns);
         let mut event = json!({
-            "ph": phase, "cat": "work", "name": "work", "pid": pid, "tid": tid, "ts": ts, "id": id
+            "ph": phase, "cat": "work", "name": "work", "pid": self.pid, "tid": tid, "ts": ts, "id": id
         });
         if phase == "f" {
             // It ends at the slice that begins here.
@@ -299,7 +293,7 @@ mod tests {
     }
 
     fn rendered(chunks: Vec<TraceChunk>) -> Vec<Value> {
-        let mut trace = Trace::new();
+        let mut trace = Trace::new(4321, "my-server".to_owned());
         chunks.into_iter().for_each(|chunk| trace.add(chunk));
         let text = trace.render();
         let file: Value = serde_json::from_str(&text).expect("JSON");
@@ -359,10 +353,25 @@ mod tests {
         assert_eq!(runs[1]["dur"], json!(3.0));
         assert_eq!(runs[0]["name"], "do_it");
         assert_eq!(runs[0]["args"]["workqueue"], "io");
-        assert_eq!((&runs[0]["pid"], &runs[0]["tid"]), (&json!(4), &json!(2)));
-        let names: Vec<&Value> = of("M").iter().map(|event| &event["args"]["name"]).collect();
-        assert!(names.contains(&&json!("pool 4: CPUs 0-1")), "{names:?}");
-        assert!(names.contains(&&json!("thread 2")));
+        assert_eq!(runs[0]["tid"], json!(2));
+        assert!(events.iter().all(|event| event["pid"] == json!(4321)));
+        let about = |what: &str| -> Vec<(&Value, &Value)> {
+            let events = events.iter().filter(|event| event["name"] == what);
+            events
+                .map(|event| (&event["tid"], &event["args"]))
+                .collect()
+        };
+        assert_eq!(
+            about("process_name"),
+            [(&json!(0), &json!({ "name": "my-server" }))]
+        );
+        assert_eq!(
+            about("thread_name"),
+            [
+                (&json!(1), &json!({ "name": "thread 1" })),
+                (&json!(2), &json!({ "name": "thread 2 (pool 4: CPUs 0-1)" })),
+            ]
+        );
     }
 
     #[test]
@@ -418,6 +427,7 @@ mod tests {
 
     #[test]
     fn nothing_recorded_is_a_valid_file_too() {
-        assert!(rendered(Vec::new()).is_empty());
+        let events = rendered(Vec::new());
+        assert_eq!(events.len(), 1, "only the process is named: {events:?}");
     }
 }

@@ -21,7 +21,7 @@ Examples:
   cmwq trace -p my-server --seconds 2 -o trace.json
   cmwq trace -o - | jq '.traceEvents | length'
 
-Open the file at https://ui.perfetto.dev or in chrome://tracing. Each pod is a process there and each of its workers a track; arrows lead \
+Open the file at https://ui.perfetto.dev or in chrome://tracing. Each thread is a track there, the workers below the threads that only queue; arrows lead \
 from where an item was queued to where it ran. Events that did not fit into a thread's buffer are counted and shown as lost. \
 Interrupted, it writes what it has.
 
@@ -80,7 +80,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         true => None,
         false => Some(OutFile::open("--output", &args.output)?),
     };
-    let mut trace = Trace::new();
+    let process = client.hello().map_err(refused)?;
+    let mut trace = Trace::new(process.pid, process.name);
     let failed = |error: io::Error| CliError::new(format!("signals: {error}"));
     let told_to_end = signals::told_to_end().map_err(failed)?;
     let is_recorded = Arc::new(AtomicBool::new(false));

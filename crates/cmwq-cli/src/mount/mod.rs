@@ -28,7 +28,8 @@ Examples:
 In the folder of each serving process: a folder for each workqueue with its attributes (see `cmwq get --help`), cpumask, cpumask_requested and \
 cpumask_isolated, and parameters/ (see `cmwq param --help`). A write that the kernel's file would refuse fails with the same error. \
 The files of a process that does not answer, as one that is stopped, fail with ETIMEDOUT after 5 s. \
-It ends with `umount`, or when it is interrupted. It needs /dev/fuse and, unless you are root, fusermount3 (package fuse3).";
+It ends with `umount`, or when it is interrupted. One that was killed leaves its mount behind, in which everything fails with \
+ENOTCONN: `fusermount3 -u DIR` (or, as root, `umount DIR`) removes it. It needs /dev/fuse and, unless you are root, fusermount3 (package fuse3).";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -52,6 +53,14 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     }
     match std::fs::metadata(dir) {
         Ok(entry) if entry.is_dir() => {}
+        // The system's words are of a transport endpoint.
+        Err(error) if error.kind() == ErrorKind::NotConnected => {
+            let dir = dir.display();
+            return Err(failed(&format!(
+                "the command that was mounted there was killed, and its mount is left; run \
+                 `fusermount3 -u {dir}` (or, as root, `umount {dir}`), and try again"
+            )));
+        }
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(failed(&error.to_string()));
         }

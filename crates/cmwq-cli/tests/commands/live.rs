@@ -17,11 +17,11 @@ fn traced(served: &Served, items: usize) -> (String, Vec<Value>) {
         .expect("it runs");
     let mut client = Client::connect_to(served.control.path()).expect("served");
     let mut own = 0;
-    // It has begun to record, and read once, when it has asked for two things.
+    // It has begun to record, and read once, when it has asked for three things.
     let mut is_recording = || {
         served.queue.spawn(|| {}).join().expect("no panic");
         own += 1;
-        client.hello().expect("an answer").endpoint.requests >= own + 2
+        client.hello().expect("an answer").endpoint.requests >= own + 3
     };
     while !is_recording() {}
     for _ in 0..items {
@@ -64,13 +64,15 @@ fn a_trace_has_runs_tracks_and_arrows() {
     assert!(
         names
             .iter()
-            .any(|name| name.starts_with("pool ") && name.contains("CPUs")),
+            .any(|name| name.starts_with("kworker/u") && name.contains(": CPUs ")),
         "{names:?}"
     );
-    assert!(
-        names.iter().any(|name| name.starts_with("kworker/u")),
-        "{names:?}"
-    );
+    // It is this process, by its number and name.
+    let pid = u64::from(std::process::id());
+    assert!(events.iter().all(|event| event["pid"] == pid), "{events:?}");
+    let process = events.iter().find(|event| event["name"] == "process_name");
+    let name = std::fs::read_to_string("/proc/self/comm").expect("readable");
+    assert_eq!(process.expect("named")["args"]["name"], name.trim_end());
     // It ends by itself, too.
     let name = served.dir.path().join("short.json");
     let name = name.to_str().expect("text");

@@ -122,6 +122,82 @@ fn a_file_that_is_read_in_pieces_is_read_to_its_end() {
     assert_eq!(String::from_utf8_lossy(&text), "größe\n");
 }
 
+/// What programs ask of folders whose files come and go by themselves; the answers are those of /sys in Linux 6.18.
+#[test]
+fn what_sysfs_refuses_is_refused_alike() {
+    use rustix::fs::{self, AtFlags, CWD, FileType, Mode};
+    use rustix::io::Errno;
+    let served = serve();
+    let Some(mounted) = Mounted::new(&served) else {
+        return;
+    };
+    let own = mounted.dir.join(std::process::id().to_string());
+    let (file, folder) = (own.join("io/nice"), own.join("io"));
+    let (new, read_only) = (own.join("io/new"), own.join("io/per_cpu"));
+    let mode = Mode::RUSR;
+    let made = |kind| fs::mknodat(CWD, &new, kind, mode, 0);
+    let linked = fs::linkat(CWD, &file, CWD, &new, AtFlags::empty());
+    let answers = [
+        ("mkdir", fs::mkdir(&new, mode), Errno::PERM),
+        ("mkdir of one there", fs::mkdir(&folder, mode), Errno::EXIST),
+        ("rmdir", fs::rmdir(&folder), Errno::PERM),
+        ("rmdir of a process", fs::rmdir(&own), Errno::PERM),
+        ("rmdir of a file", fs::rmdir(&file), Errno::NOTDIR),
+        ("unlink", fs::unlink(&file), Errno::PERM),
+        ("unlink of a folder", fs::unlink(&folder), Errno::ISDIR),
+        ("unlink of none", fs::unlink(&new), Errno::NOENT),
+        ("rename", fs::rename(&file, &new), Errno::PERM),
+        ("rename over", fs::rename(&file, &read_only), Errno::PERM),
+        (
+            "rename of a folder",
+            fs::rename(&folder, own.join("new")),
+            Errno::PERM,
+        ),
+        ("symlink", fs::symlink("there", &new), Errno::PERM),
+        ("link", linked, Errno::PERM),
+        (
+            "mknod of a file",
+            made(FileType::RegularFile),
+            Errno::ACCESS,
+        ),
+        ("mkfifo", made(FileType::Fifo), Errno::PERM),
+        ("mknod of a socket", made(FileType::Socket), Errno::PERM),
+    ];
+    for (call, answer, expected) in answers {
+        assert_eq!(answer, Err(expected), "{call}");
+    }
+    // Of these it says that they have happened.
+    let opened = std::fs::File::create(&file).expect("nothing to cut");
+    opened.set_len(10).expect("as little");
+    opened.sync_all().expect("nothing to write");
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "0\n");
+}
+
+/// Everything in such a mount fails, and the system's words, "Transport endpoint is not connected", do not say what is to be done.
+#[test]
+fn a_mount_whose_command_was_killed_gives_a_hint() {
+    let served = serve();
+    let Some(mut mounted) = Mounted::new(&served) else {
+        return;
+    };
+    mounted.child.kill().expect("it runs");
+    mounted.child.wait().expect("it has ended");
+    let name = mounted.dir.to_str().expect("text");
+    let hint = served.refused(&["mount", name]);
+    let unmounted = Command::new("umount")
+        .arg(name)
+        .output()
+        .expect("a command");
+    let is_unmounted = unmounted.status.success();
+    if !is_unmounted {
+        let mut helper = Command::new("fusermount3");
+        let helped = helper.args(["-u", name]).output().expect("a command");
+        assert!(helped.status.success(), "{name} is left mounted");
+    }
+    assert!(hint.contains(&format!("fusermount3 -u {name}")), "{hint}");
+    assert!(hint.contains(&format!("umount {name}")), "{hint}");
+}
+
 #[test]
 fn the_mounted_files_are_the_kernels() {
     let served = serve();

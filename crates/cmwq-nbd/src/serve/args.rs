@@ -15,8 +15,6 @@ use cmwq_nbd::server::Endpoint;
 use super::activation;
 use cmwq_command::CliError;
 
-/// The protocol's own port.
-const DEFAULT_LISTEN: &str = "127.0.0.1:10809";
 const CIPHER: &str = "aes-xts-plain64";
 const MAX_CONNECTIONS: usize = 4096;
 /// Longer names are refused: clients need not take more.
@@ -24,7 +22,7 @@ const MAX_NAME: usize = 256;
 
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(after_help = "Examples:
-  cmwq-nbd serve --memory 1G --socket /tmp/disk.sock
+  cmwq-nbd serve --memory 1G    # says where it listens
   head -c 64 /dev/urandom >key; chmod 600 key; truncate --size 1G disk.img
   cmwq-nbd serve disk.img --cipher aes-xts-plain64 --key-file key --socket /tmp/disk.sock
   nbdinfo 'nbd+unix:///?socket=/tmp/disk.sock'")]
@@ -62,11 +60,13 @@ pub(crate) struct Args {
     )]
     sector_size: Option<String>,
 
-    /// Listen at a Unix socket; only its owner may connect
+    /// Listen at a Unix socket; only its owner may connect [default: $XDG_RUNTIME_DIR/cmwq-nbd/NAME.sock; for root without XDG_RUNTIME_DIR
+    /// /run/cmwq-nbd/NAME.sock]
     #[arg(long, value_name = "PATH", conflicts_with = "listen")]
     socket: Option<PathBuf>,
 
-    /// Listen at a TCP address, of the loopback only unless --allow-remote; port 0: any that is free [default: 127.0.0.1:10809]
+    /// Listen at a TCP address, like 127.0.0.1:10809, where every user of this machine may connect and read the deciphered disk; of the
+    /// loopback only unless --allow-remote; port 0: any that is free
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
 
@@ -119,9 +119,8 @@ pub(super) struct Options {
     pub(super) io_uring: bool,
     pub(super) key_file: Option<PathBuf>,
     pub(super) sector_size: usize,
-    pub(super) endpoint: Endpoint,
-    /// `endpoint` as it was given.
-    pub(super) place: String,
+    /// Where to listen, and how that was given. `None`: at the default socket.
+    pub(super) endpoint: Option<(Endpoint, String)>,
     pub(super) read_only: bool,
     pub(super) name: String,
     pub(super) scope: AffinityScope,
@@ -144,7 +143,6 @@ impl Args {
             (Some(path), None) => Source::File(path.clone()),
             (None, None) => return Err(CliError::new("nothing to serve: FILE or --memory SIZE")),
         };
-        let (endpoint, place) = self.endpoint()?;
         let number = |option: &str, text: &Option<String>, default, most| match text {
             None => Ok(default),
             Some(text) => whole_number(option, text, most),
@@ -163,8 +161,7 @@ impl Args {
                     )));
                 }
             },
-            endpoint,
-            place,
+            endpoint: self.endpoint()?,
             read_only: self.read_only,
             scope: self
                 .affinity_scope
@@ -181,7 +178,7 @@ impl Args {
         })
     }
 
-    fn endpoint(&self) -> Result<(Endpoint, String), CliError> {
+    fn endpoint(&self) -> Result<Option<(Endpoint, String)>, CliError> {
         if activation::is_activated() {
             if self.socket.is_some() || self.listen.is_some() {
                 return Err(CliError::new(
@@ -189,12 +186,18 @@ impl Args {
                 ));
             }
             let socket = Arc::new(activation::socket()?);
-            return Ok((Endpoint::Inherited(socket), "the socket passed".to_owned()));
+            let place = "the socket passed".to_owned();
+            return Ok(Some((Endpoint::Inherited(socket), place)));
         }
         if let Some(path) = &self.socket {
-            return Ok((Endpoint::Unix(path.clone()), path.display().to_string()));
+            return Ok(Some((
+                Endpoint::Unix(path.clone()),
+                path.display().to_string(),
+            )));
         }
-        let text = self.listen.as_deref().unwrap_or(DEFAULT_LISTEN);
+        let Some(text) = self.listen.as_deref() else {
+            return Ok(None);
+        };
         let address: SocketAddr = text.parse().map_err(|_| {
             CliError::new(format!(
                 "--listen: {text:?} is not an address: it must be like 127.0.0.1:10809 or [::1]:10809"
@@ -206,7 +209,7 @@ impl Args {
                  (127.0.0.1 or [::1]), or --allow-remote must say that this is meant"
             )));
         }
-        Ok((Endpoint::Tcp(address), text.to_owned()))
+        Ok(Some((Endpoint::Tcp(address), text.to_owned())))
     }
 
     fn export_name(&self, source: &Source) -> Result<String, CliError> {
@@ -328,10 +331,8 @@ mod tests {
             );
         }
         assert!(with(|args| args.listen = Some("[::1]:0".into())).is_ok());
-        assert!(matches!(
-            with(|_| ()).unwrap().endpoint,
-            Endpoint::Tcp(address) if address.to_string() == DEFAULT_LISTEN
-        ));
+        let by_itself = with(|_| ()).unwrap().endpoint;
+        assert!(by_itself.is_none(), "TCP is only where it is asked for");
         for bad in ["", "localhost", "127.0.0.1", "1.2.3.4:65536"] {
             assert!(refused(|args| args.listen = Some(bad.into())).contains("not an address"));
         }

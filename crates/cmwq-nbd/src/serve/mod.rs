@@ -2,6 +2,7 @@
 
 mod activation;
 mod args;
+mod place;
 mod signals;
 
 use std::fs::{Metadata, metadata};
@@ -14,7 +15,8 @@ use cmwq::{Engine, WQ_MAX_ACTIVE};
 use cmwq_nbd::cipher::Cipher;
 use cmwq_nbd::export::Export;
 use cmwq_nbd::key::Key;
-use cmwq_nbd::server::{Queues, Server};
+use cmwq_nbd::secret;
+use cmwq_nbd::server::{Endpoint, Queues, Server};
 use cmwq_nbd::store::{FileStore, MemoryStore, Store};
 
 pub(crate) use args::{Args, size, whole_number};
@@ -36,6 +38,10 @@ fn give_buffers_back() {
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let options = args.options()?;
     give_buffers_back();
+    if options.key_file.is_some() {
+        // SAFETY: nothing before this uses the library.
+        unsafe { secret::hold_ciphers() };
+    }
     // Before signals are blocked: a key that comes through a pipe may never come.
     let cipher = options.key_file.as_deref().map(Key::read).transpose();
     let key = cipher.map_err(|error| CliError::new(format!("--key-file: {error}")))?;
@@ -57,17 +63,21 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let encrypted = key.as_ref().map(Key::bits);
     // What is needed of it is in the cipher.
     drop(key);
+    warn_of_swap();
     let store = store(&options)?;
     let queues = queues(&options, encrypted.is_some())?;
     let export = Export::new(&options.name, store, cipher, options.read_only);
     let export = Arc::new(export);
-    let server = Server::start(
-        export.clone(),
-        queues,
-        &options.endpoint,
-        options.connections,
-    )
-    .map_err(|error| CliError::new(format!("cannot listen at {}: {error}", options.place)))?;
+    let (endpoint, place) = match options.endpoint {
+        Some(given) => given,
+        None => {
+            let socket = place::default_socket(&options.name)?;
+            let place = socket.display().to_string();
+            (Endpoint::Unix(socket), place)
+        }
+    };
+    let server = Server::start(export.clone(), queues, &endpoint, options.connections)
+        .map_err(|error| CliError::new(format!("cannot listen at {place}: {error}")))?;
     let how = match encrypted {
         Some(bits) => format!("aes-xts-plain64, {bits}-bit key"),
         None => "not encrypted".to_owned(),
@@ -100,6 +110,23 @@ fn warn_of_readers(key_file: &Path) {
             "--key-file: every user can read {path}, and so decipher the disk: chmod 600 {path}"
         ));
     }
+}
+
+/// Keys are used all the same where the system does not let them be locked.
+fn warn_of_swap() {
+    let Some(error) = secret::not_locked() else {
+        return;
+    };
+    let why = match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::OutOfMemory => {
+            "the limit of locked memory is too low: raise it with `ulimit -l` or LimitMEMLOCK="
+                .to_owned()
+        }
+        _ => error.to_string(),
+    };
+    crate::warn(format_args!(
+        "keys may reach swap, since they cannot be locked in memory: {why}"
+    ));
 }
 
 fn store(options: &Options) -> Result<Box<dyn Store>, CliError> {

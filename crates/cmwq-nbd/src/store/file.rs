@@ -1,7 +1,7 @@
 //! A store in a file or on a block device.
 #![forbid(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
@@ -29,6 +29,7 @@ pub struct FileStore {
     file: File,
     size: u64,
     is_device: bool,
+    has_fast_zeroes: bool,
     /// The system reads what is in its page cache and refuses the rest (not in tmpfs).
     tells_cached: bool,
     by_io_uring: bool,
@@ -68,10 +69,35 @@ fn is_read_only_device(file: &File) -> io::Result<bool> {
     if !metadata.file_type().is_block_device() {
         return Ok(false);
     }
-    let [major, minor] = [rustix::fs::major, rustix::fs::minor].map(|part| part(metadata.rdev()));
-    let told = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro"));
     // Where /sys does not tell, the writes will.
-    Ok(told.is_ok_and(|text| text.trim() == "1"))
+    Ok(device_attribute(&metadata, "ro").as_deref() == Some("1"))
+}
+
+/// What /sys has about a block device.
+fn device_attribute(device: &Metadata, name: &str) -> Option<String> {
+    let [major, minor] = [rustix::fs::major, rustix::fs::minor].map(|part| part(device.rdev()));
+    let text = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{name}"));
+    text.ok().map(|text| text.trim().to_owned())
+}
+
+/// Whether the file system, or the device, can make zeroes without writing them out: asked in a way that changes nothing. `true` where it
+/// does not tell.
+fn has_fast_zeroes(file: &File, size: u64) -> bool {
+    let Ok(metadata) = file.metadata() else {
+        return true;
+    };
+    if metadata.file_type().is_block_device() {
+        // A partition has them in the folder of its disk.
+        let names = ["queue", "../queue"].map(|queue| format!("{queue}/write_zeroes_max_bytes"));
+        let most = names
+            .iter()
+            .find_map(|name| device_attribute(&metadata, name));
+        return most.as_deref() != Some("0");
+    }
+    // A hole behind the end.
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let answer = rustix::fs::fallocate(file, hole, size, 4096);
+    !matches!(answer, Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV))
 }
 
 /// Reads as much as the page cache has.
@@ -116,6 +142,7 @@ impl FileStore {
         }
         wait_for_lock(&file, read_only)?;
         let size = rustix::fs::seek(&file, SeekFrom::End(0))?;
+        let has_fast_zeroes = !read_only && has_fast_zeroes(&file, size);
         let size = size - size % u64::from(block);
         if size == 0 {
             return Err(io::Error::other(format!(
@@ -125,6 +152,7 @@ impl FileStore {
         }
         let told = read_cached(&file, 0, &mut [0]);
         Ok(FileStore {
+            has_fast_zeroes,
             file,
             size,
             is_device: kind.is_block_device(),
@@ -210,6 +238,10 @@ impl Store for FileStore {
             }
             Ok(())
         })
+    }
+
+    fn has_fast_zeroes(&self) -> bool {
+        self.has_fast_zeroes
     }
 
     fn trim(&self, offset: u64, length: u64) -> io::Result<()> {

@@ -57,6 +57,11 @@ pub trait Store: Send + Sync {
     /// The system's; [`io::ErrorKind::Unsupported`].
     fn zero(&self, offset: u64, length: u64, options: ZeroOptions) -> io::Result<()>;
 
+    /// Whether [`only_fast`](ZeroOptions::only_fast) is not refused each time.
+    fn has_fast_zeroes(&self) -> bool {
+        true
+    }
+
     /// Contents that are not needed any more: they may stay, or read as zeroes.
     ///
     /// # Errors

@@ -1,9 +1,10 @@
 //! A file system inside, and what fio wrote.
 
 use super::served::{Served, have, path, run, ways};
-use crate::common::pattern;
+use crate::common::{Client, Deadline, Dir, pattern};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 #[test]
@@ -116,4 +117,40 @@ fn fio_verifies_what_it_wrote() {
         );
         assert!(said.contains("err= 0"), "{said}");
     }
+}
+
+/// The flags that a server of `image` announces; `None`: it has not started. `before` runs in a mount namespace of its own, with `folder`.
+fn announced(folder: &Path, before: &str) -> Option<u16> {
+    let sockets = Dir::new();
+    let socket = sockets.file("socket");
+    let serve = "&& truncate --size 1M disk && exec \"$2\" serve disk --socket \"$3\"";
+    let mut child = Command::new("unshare")
+        .args(["--mount", "sh", "-c", &format!("{before} {serve}"), "sh"])
+        .args([folder, Path::new(env!("CARGO_BIN_EXE_cmwq-nbd")), &socket])
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    let flags = (!line.is_empty()).then(|| Client::connect(&socket, true).flags);
+    let _ = child.kill();
+    child.wait().unwrap();
+    flags
+}
+
+#[test]
+fn zeroes_that_the_file_system_must_write_out_are_not_called_fast() {
+    let _deadline = Deadline::long("fast zeroes");
+    let dir = Dir::new();
+    let of = |kind: &str| {
+        let mount = format!("mount -t {kind} none \"$1\" && cd \"$1\"");
+        announced(&dir.file(""), &mount)
+    };
+    let (Some(with_holes), Some(without)) = (of("tmpfs"), of("ramfs")) else {
+        println!("skipped, because nothing may be mounted");
+        return;
+    };
+    let fast = |flags| flags & 1 << 11 != 0;
+    assert!(fast(with_holes) && !fast(without));
 }

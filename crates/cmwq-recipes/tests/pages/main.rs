@@ -134,7 +134,7 @@ fn no_name_is_excused_in_vain() {
 }
 
 /// The README and all of docs, in words as `wc -w` counts them.
-const MOST_WORDS: usize = 27_000;
+const MOST_WORDS: usize = 30_000;
 const MOST_README_LINES: usize = 150;
 const MOST_GLOSSARY_ENTRIES: usize = 40;
 const MOST_DECISION_WORDS: usize = 300;

@@ -1,0 +1,349 @@
+//! Wrong code does not compile silently, with any compiler that is here.
+//!
+//! Each case is a line that is right and the same line with a mistake. The right one compiles with every warning on, so that nothing
+//! but the mistake can be what the compiler complains of.
+//!
+//! Seen to fail: the headers as system headers (gcc and g++ said nothing of a dozen lines), an unchecked cast in `container_of` in C++,
+//! `kfree_rcu` with a cast, `rcu_assign_pointer` without an assignment, and functions without CMWQ_MUST_CHECK.
+
+mod common;
+
+use common::{STRICT, cc, crate_dir, has_or_says, includes, said};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+/// What the lines use.
+const BEFORE: &str = "\
+#include <linux/atomic.h>
+#include <linux/device.h>
+#include <linux/hashtable.h>
+#include <linux/interrupt.h>
+#include <linux/kobject.h>
+#include <linux/kstrtox.h>
+#include <linux/kthread.h>
+#include <linux/list.h>
+#include <linux/llist.h>
+#include <linux/mutex.h>
+#include <linux/rculist.h>
+#include <linux/rcupdate.h>
+#include <linux/rwsem.h>
+#include <linux/semaphore.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/timer.h>
+#include <linux/workqueue.h>
+struct other {
+	int x;
+};
+struct item {
+	int a;
+	char text[8];
+	struct cmwq_work own;
+	struct work_struct work;
+	struct delayed_work dwork;
+	struct list_head list;
+	struct llist_node ll;
+	struct hlist_node h;
+	struct timer_list timer;
+	struct tasklet_struct tasklet;
+	struct rcu_head rcu;
+};
+extern struct item *item;
+extern const struct item *fixed;
+extern struct other *other;
+extern struct workqueue_struct *wq;
+extern struct cmwq_workqueue *queue;
+extern struct cmwq_cq *cq;
+extern struct cmwq_completion done;
+extern struct mutex mutex;
+extern struct semaphore semaphore;
+extern struct rw_semaphore rwsem;
+extern spinlock_t spinlock;
+extern int number;
+void work_fn(struct work_struct *work);
+void timer_fn(struct timer_list *timer);
+void test(void);
+void use(const struct item *item);
+";
+
+/// A line that is right, and what is to be replaced in it by what to make it wrong.
+type Case = (&'static str, &'static str, &'static str);
+
+/// Pointers to something else than the member. Errors, whether our headers are the system's or not.
+const MEMBERS: &[Case] = &[
+    (
+        "use(CMWQ_CONTAINER_OF(&item->own, struct item, own));",
+        "&item->own",
+        "&item->work",
+    ),
+    (
+        "use(container_of(&item->work, struct item, work));",
+        "&item->work",
+        "&item->dwork",
+    ),
+    (
+        "use(container_of(&item->a, struct item, a));",
+        "&item->a",
+        "other",
+    ),
+    (
+        "use(container_of(&item->text, struct item, text));",
+        "&item->text",
+        "&item->a",
+    ),
+    (
+        "use(container_of_const(&fixed->work, struct item, work));",
+        "&fixed->work",
+        "&fixed->dwork",
+    ),
+    (
+        "use(from_work(item, &item->work, work));",
+        "&item->work",
+        "&item->dwork",
+    ),
+    (
+        "use(from_timer(item, &item->timer, timer));",
+        "&item->timer",
+        "&item->dwork.timer",
+    ),
+    (
+        "use(from_tasklet(item, &item->tasklet, tasklet));",
+        "&item->tasklet",
+        "&item->work",
+    ),
+    (
+        "use(list_entry(&item->list, struct item, list));",
+        "&item->list",
+        "&item->h",
+    ),
+    (
+        "use(list_first_entry(&item->list, struct item, list));",
+        ", list)",
+        ", h)",
+    ),
+    (
+        "list_for_each_entry(item, &item->list, list) use(item);",
+        ", list)",
+        ", ll)",
+    ),
+    (
+        "use(hlist_entry(&item->h, struct item, h));",
+        "&item->h",
+        "&item->list",
+    ),
+    (
+        "use(llist_entry(&item->ll, struct item, ll));",
+        "&item->ll",
+        "&item->list",
+    ),
+    (
+        "llist_for_each_entry(item, &item->ll, ll) use(item);",
+        "&item->ll",
+        "&item->list",
+    ),
+];
+
+/// Other values of a wrong type, which macros of our headers could hide. Warnings at least.
+const TYPES: &[Case] = &[
+    (
+        "INIT_WORK(&item->work, work_fn);",
+        "&item->work",
+        "&item->dwork",
+    ),
+    ("INIT_WORK(&item->work, work_fn);", "work_fn", "timer_fn"),
+    (
+        "INIT_DELAYED_WORK(&item->dwork, work_fn);",
+        "&item->dwork",
+        "&item->work",
+    ),
+    (
+        "DECLARE_WORK(x, work_fn); queue_work(wq, &x);",
+        "work_fn",
+        "timer_fn",
+    ),
+    (
+        "queue_work(wq, &item->work);",
+        "&item->work",
+        "&item->dwork",
+    ),
+    (
+        "timer_setup(&item->timer, timer_fn, 0);",
+        "timer_fn",
+        "work_fn",
+    ),
+    ("kfree_rcu(item, rcu);", "rcu", "list"),
+    ("rcu_assign_pointer(item, item);", ", item", ", other"),
+    ("RCU_INIT_POINTER(item, item);", ", item", ", other"),
+    (
+        "(void)rcu_replace_pointer(item, item, true);",
+        ", item",
+        ", other",
+    ),
+    ("smp_store_release(&item, item);", ", item", ", other"),
+    ("smp_store_mb(item, item);", ", item", ", other"),
+    ("WRITE_ONCE(item, item);", ", item", ", other"),
+    ("pr_info(\"%d\\n\", 1);", "1)", "\"x\")"),
+    (
+        "dev_err((struct device *)NULL, \"%d\\n\", 1);",
+        "1)",
+        "\"x\")",
+    ),
+];
+
+/// Answers that a program must look at. In C++, too, a call alone is warned of.
+const ANSWERS: &[&str] = &[
+    "cmwq_alloc_workqueue(\"x\", 0, 0)",
+    "cmwq_alloc_ordered_workqueue(\"x\", 0)",
+    "cmwq_alloc_workqueue_with(\"x\", 0, 0, NULL)",
+    "cmwq_alloc_threads(NULL)",
+    "cmwq_alloc_group(\"x\", 1)",
+    "cmwq_alloc_workqueue_attrs()",
+    "cmwq_cq_create(0, 0)",
+    "cmwq_cq_clone(cq)",
+    "cmwq_cq_post(cq, 0, 0)",
+    "cmwq_cq_execute(cq, queue, NULL, NULL, 0)",
+    "cmwq_cq_arm(cq)",
+    "cmwq_cq_drain(cq, NULL, 0)",
+    "cmwq_cq_wait(cq, NULL, 0)",
+    "cmwq_cq_wait_timeout_ns(cq, NULL, 0, 1)",
+    "cmwq_flush_work_timeout_ns(&item->own, 1)",
+    "cmwq_flush_delayed_work_timeout_ns(NULL, 1)",
+    "cmwq_try_queue_work(queue, &item->own)",
+    "cmwq_try_queue_delayed_work_ns(queue, NULL, 1)",
+    "cmwq_try_mod_delayed_work_ns(queue, NULL, 1)",
+    "cmwq_wait_for_completion_timeout_ns(&done, 1)",
+    "cmwq_try_wait_for_completion(&done)",
+    "cmwq_workqueue_read_attribute(\"x\", \"nice\", NULL, 0)",
+    "cmwq_get_workqueue_attrs(queue, NULL)",
+    "cmwq_set_default_threads(NULL)",
+    "cmwq_schedule_on_each_cpu(NULL)",
+    "cmwq_possible_cpus(NULL)",
+    "cmwq_online_cpus(NULL)",
+    "alloc_workqueue(\"x\", 0, 0)",
+    "alloc_ordered_workqueue(\"x\", 0)",
+    "alloc_workqueue_attrs()",
+    "kmalloc(1, GFP_KERNEL)",
+    "kzalloc(1, GFP_KERNEL)",
+    "krealloc(item, 1, GFP_KERNEL)",
+    "mutex_trylock(&mutex)",
+    "mutex_lock_interruptible(&mutex)",
+    "spin_trylock(&spinlock)",
+    "down_trylock(&semaphore)",
+    "down_timeout(&semaphore, 1)",
+    "down_read_trylock(&rwsem)",
+    "kstrtoint(\"1\", 10, &number)",
+];
+
+/// A compiler, the language, the standard.
+fn compilers() -> Vec<(String, &'static str, &'static str)> {
+    let mut all = vec![
+        (cc(), "c", "-std=gnu11"),
+        ("clang".into(), "c", "-std=gnu11"),
+        ("c++".into(), "c++", "-std=gnu++17"),
+        ("clang++".into(), "c++", "-std=gnu++17"),
+    ];
+    all.retain(|(compiler, ..)| has_or_says(compiler));
+    all
+}
+
+/// Compiles functions with these bodies, to the end, since gcc finds some mistakes only there.
+fn compiled(compiler: &(String, &str, &str), args: &[String], bodies: &[String]) -> Output {
+    let (compiler, language, standard) = compiler;
+    let mut source = BEFORE.to_owned();
+    for (i, body) in bodies.iter().enumerate() {
+        writeln!(
+            source,
+            "void test{i}(void);\nvoid test{i}(void)\n{{\n\t{body}\n}}"
+        )
+        .unwrap();
+    }
+    let mut command = Command::new(compiler);
+    command.args([standard, "-x", language, "-S", "-o", "/dev/null"]);
+    command.args(args).arg("-");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(source.as_bytes()).unwrap();
+    drop(input);
+    child.wait_with_output().unwrap()
+}
+
+fn strict() -> Vec<String> {
+    let strict = STRICT.map(str::to_owned);
+    strict.into_iter().chain(includes()).collect()
+}
+
+/// Our headers as a system's, or as CMake's imported targets have them: without any warning.
+fn as_system_headers() -> Vec<String> {
+    let folder = crate_dir().join("include");
+    [
+        "-w".to_owned(),
+        "-isystem".to_owned(),
+        folder.display().to_string(),
+    ]
+    .into()
+}
+
+fn is_refused(compiler: &(String, &str, &str), args: &[String], wrong: String) {
+    let name = &compiler.0;
+    let output = compiled(compiler, args, std::slice::from_ref(&wrong));
+    assert!(!output.status.success(), "{name} {args:?} accepts: {wrong}");
+}
+
+fn all_compile(compiler: &(String, &str, &str), args: &[String], bodies: &[String]) {
+    let output = compiled(compiler, args, bodies);
+    assert!(output.status.success(), "{}: {}", compiler.0, said(&output));
+}
+
+/// The right lines compile, each of the wrong ones does not.
+fn judge(compiler: &(String, &str, &str), args: &[String], cases: &[Case]) {
+    let right: Vec<String> = cases
+        .iter()
+        .map(|(right, ..)| (*right).to_owned())
+        .collect();
+    all_compile(compiler, args, &right);
+    for (right, from, to) in cases {
+        assert!(right.contains(from), "{right} has no {from}");
+        is_refused(compiler, args, right.replacen(from, to, 1));
+    }
+}
+
+#[test]
+fn a_pointer_to_another_member_is_an_error() {
+    for compiler in compilers() {
+        judge(&compiler, &strict(), MEMBERS);
+        judge(&compiler, &as_system_headers(), MEMBERS);
+    }
+}
+
+#[test]
+fn macros_hide_no_wrong_type() {
+    for compiler in compilers() {
+        judge(&compiler, &strict(), TYPES);
+    }
+}
+
+#[test]
+fn answers_are_not_ignored() {
+    for compiler in compilers() {
+        let looked_at = ANSWERS.iter().map(|call| format!("if ({call}) number++;"));
+        all_compile(&compiler, &strict(), &looked_at.collect::<Vec<_>>());
+        for call in ANSWERS {
+            is_refused(&compiler, &strict(), format!("{call};"));
+        }
+    }
+}
+
+/// In C++ the result is as const as the pointer, as in C.
+#[test]
+fn const_is_kept_where_it_is_promised() {
+    let line = "struct item *to = container_of_const(&item->work, struct item, work); use(to);";
+    for compiler in compilers() {
+        judge(
+            &compiler,
+            &strict(),
+            &[(line, "&item->work", "&fixed->work")],
+        );
+    }
+}
