@@ -225,6 +225,13 @@ struct cmwq_worker {
 
 /* After each item the thread has its own name again, at the price of a system call. Otherwise when it is about to sleep. */
 #define CMWQ_THREADS_RESTORE_NAMES 1u
+/*
+ * The threads block signals, so that the program's handlers never interrupt a work function. By default they have the signal mask of the thread
+ * that used the library first (that called cmwq_set_default_threads(), or made the first workqueue), as it was then, and so has a
+ * process that a work function starts. With this flag such a process inherits a mask that blocks nearly everything: see
+ * cmwq_reset_signal_mask(). SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP and SIGSYS are never blocked.
+ */
+#define CMWQ_THREADS_BLOCK_SIGNALS 2u
 
 /*
  * What the threads that run items are to be like. Later versions append; `size` says how much the caller knows.
@@ -417,8 +424,8 @@ void cmwq_sleep_ns(uint64_t ns);
 int cmwq_current_cpu(void);
 /*
  * Unblocks all signals in the calling thread: for the child that a work function has forked, before it calls exec(). It inherits the
- * mask of the worker, which blocks nearly all of them. Async-signal-safe; may be called in a signal handler too. 0, or a negative
- * error number.
+ * mask of the worker, which blocks nearly all of them with CMWQ_THREADS_BLOCK_SIGNALS. Async-signal-safe; may be called in a signal
+ * handler too. 0, or a negative error number.
  */
 int cmwq_reset_signal_mask(void);
 

@@ -45,7 +45,8 @@ impl Pool {
         let pool = self.clone();
         let name = self.worker_name(id);
         let its_name = name.clone();
-        let result = threads::spawn(self.attrs.threads.as_ref(), &name, move || {
+        let (wishes, params) = (self.attrs.threads.as_ref(), &self.attrs.params);
+        let result = threads::spawn(wishes, params, &name, move || {
             prepare_thread(&pool, &handle);
             // Outside its work the thread is not the pool's: hooks may block as any thread may.
             let about = pool.about_worker(id, &its_name);

@@ -6,6 +6,7 @@
 //! items from a pool's worklist.
 #![forbid(unsafe_code)]
 
+use crate::pool::attrs::params::Params;
 use crate::pool::attrs::threads::{self, Hooked, WorkerThreads};
 use crate::pool::queue::pwq::PwqKey;
 use crate::pool::state::pool::{Inner, Pool, Rescue};
@@ -47,18 +48,19 @@ struct Requests {
 }
 
 impl Rescuer {
-    /// Starts the rescuer of the queue `name`; it rests on `rest`. `wishes`: the program's settings of the thread.
+    /// Starts the rescuer of the queue `name`; it rests on `rest`. `wishes`: the program's settings of the thread. `params`: those of its pools.
     pub(crate) fn start(
         name: &str,
         rest: CpuSet,
         wishes: Option<&WorkerThreads>,
+        params: &Arc<Params>,
     ) -> io::Result<Arc<Rescuer>> {
         let rescuer = Self::new(rest);
         let its_own = rescuer.clone();
         let (queue, own_wishes) = (name.to_owned(), wishes.cloned());
         let name = threads::rescuer_name(wishes, name, NICE);
         let its_name = name.clone();
-        threads::spawn(wishes, &name, move || {
+        threads::spawn(wishes, params, &name, move || {
             its_own.prepare();
             let about = threads::rescuer(&its_name, &queue, NICE);
             let hooked = Hooked::begin(own_wishes.as_ref(), about);

@@ -68,7 +68,10 @@ impl WqCore {
     ) -> Result<Arc<Self>, Error> {
         let rescuer = flags
             .mem_reclaim
-            .then(|| Rescuer::start(&name, engine.resting_place(), threads.as_ref()))
+            .then(|| {
+                let rest = engine.resting_place();
+                Rescuer::start(&name, rest, threads.as_ref(), engine.params())
+            })
             .transpose()
             .map_err(Error::Thread)?;
         static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
