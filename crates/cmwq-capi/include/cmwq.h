@@ -16,8 +16,8 @@
  * run meanwhile. Waiting for oneself (flushing a queue from one of its own items, cancelling an item with _sync from its own
  * function) is noticed: it warns and does not wait. An item counts as the own one if it has the address and the function of the item that
  * the calling thread runs: a function that has freed its item may wait for another item at the same address, unless that has the same
- * function too, for such an item cannot be told from the first one. A work function must return: it may not call pthread_exit(), longjmp()
- * out, or let a C++ exception out.
+ * function too, for such an item cannot be told from the first one. A work function must not longjmp() out, or let a C++ exception out.
+ * With glibc it may end its thread, by pthread_exit() or a cancellation: the item has ended then, and the pool gets another worker.
  *
  * RETURN VALUES. A function that queues returns true if one new instance was accepted; false if the item was pending already
  * (then nothing changes, and the pending run sees everything that the caller did before) or disabled. A queue that is being

@@ -89,6 +89,7 @@ unsafe extern "C-unwind" fn run_callbacks(_item: NonNull<RawWork>) {
         first = head.as_ptr();
     }
     cmwq::blocking(synchronize);
+    let mut ends = false;
     while let Some(head) = NonNull::new(first) {
         // SAFETY: as above; the function may free it.
         unsafe {
@@ -97,11 +98,14 @@ unsafe extern "C-unwind" fn run_callbacks(_item: NonNull<RawWork>) {
                 Some(func) if (func as usize) < MOST_OFFSET => {
                     libc::free(head.as_ptr().byte_sub(func as usize).cast());
                 }
-                Some(func) => func(head.as_ptr()),
+                Some(func) => ends |= cmwq::call_c(|| func(head.as_ptr())).is_none(),
                 // An offset of 0.
                 None => libc::free(head.as_ptr().cast()),
             }
         }
+    }
+    if ends {
+        cmwq::end_item();
     }
 }
 

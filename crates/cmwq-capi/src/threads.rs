@@ -71,7 +71,7 @@ impl Called {
                 .map_or(std::ptr::null(), |queue| queue.as_ptr()),
         };
         // SAFETY: the header asks for a function that may be called with this on the thread that it is about.
-        unsafe { (self.0)(&worker, self.1) };
+        let _ = cmwq::call_c(|| unsafe { (self.0)(&worker, self.1) });
     }
 }
 

@@ -15,7 +15,8 @@ use super::location::Location;
 use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
-use crate::sys::prefetch;
+use crate::sys::{forced_unwind, prefetch};
+use std::ffi::c_void;
 use std::ptr::NonNull;
 
 /// A work function. It receives the item it was queued with, which it may free: the engine does not touch the item
@@ -494,7 +495,12 @@ impl Callable for Started {
     fn call(self) -> Result<(), Box<dyn std::any::Any + Send>> {
         let Started { item, func } = self;
         let Some(func) = func else { return Ok(()) };
+        // SAFETY: the same function for the same argument, by other names of their types.
+        let func = unsafe {
+            std::mem::transmute::<WorkFn, unsafe extern "C-unwind" fn(*mut c_void)>(func)
+        };
         // SAFETY: `claim`'s caller promised that the item is valid until its function is called, which happens here, once.
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unsafe { func(item) }))
+        let call = || unsafe { forced_unwind::call_item(item.as_ptr().cast(), func) };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or_else(Err)
     }
 }

@@ -17,6 +17,7 @@ use crate::pool::task::run::Task;
 use crate::pool::wake::boost::LatencyBoost;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
+use crate::sys::forced_unwind::thread_ends;
 use crate::sys::park::Parker;
 use crate::sys::thread::ThreadName;
 use crate::sys::{clock, task, thread};
@@ -31,6 +32,7 @@ impl Pool {
             parker: Parker::new(),
             tid: AtomicU32::new(0),
             in_item: AtomicBool::new(false),
+            ends: AtomicBool::new(false),
             batch: CachePadded::new(Batch::new()),
         });
         let slot = WorkerSlot::new(handle.clone(), WorkerState::Starting);
@@ -87,7 +89,7 @@ impl Pool {
                 guard = self.lock_beside_batches();
                 continue;
             }
-            if guard.dying || guard.workers[id].die {
+            if guard.dying || guard.workers[id].die || handle.ends() {
                 return worker.leave(guard);
             }
             if guard.running() < guard.target() {
@@ -151,6 +153,9 @@ impl Pool {
                 Next::Batch(begun) => self.run_batch(begun, handle),
             };
             handle.in_item.store(false, Ordering::Relaxed);
+            if ran.panicked() && thread_ends() {
+                handle.ends.store(true, Ordering::Relaxed);
+            }
             let took_ns = size.learn();
             self.pending_wakeups.wake_if_expired(&self.attrs.cpus);
             let mut guard = self.lock_after_run();
@@ -269,6 +274,9 @@ impl<'p> Worker<'p> {
         let pool = self.pool;
         loop {
             guard = pool.pause_below_quota(guard);
+            if self.handle.ends() {
+                return guard;
+            }
             let Some(next) = pool.take(&mut guard, self.id, &mut self.size) else {
                 return guard;
             };
