@@ -16,8 +16,8 @@
  * run meanwhile. Waiting for oneself (flushing a queue from one of its own items, cancelling an item with _sync from its own
  * function) is noticed: it warns and does not wait. An item counts as the own one if it has the address and the function of the item that
  * the calling thread runs: a function that has freed its item may wait for another item at the same address, unless that has the same
- * function too, for such an item cannot be told from the first one. A work function must return: it may not call pthread_exit(), longjmp()
- * out, or let a C++ exception out.
+ * function too, for such an item cannot be told from the first one. A work function must not longjmp() out, or let a C++ exception out.
+ * With glibc it may end its thread, by pthread_exit() or a cancellation: the item has ended then, and the pool gets another worker.
  *
  * RETURN VALUES. A function that queues returns true if one new instance was accepted; false if the item was pending already
  * (then nothing changes, and the pending run sees everything that the caller did before) or disabled. A queue that is being
@@ -268,6 +268,13 @@ struct cmwq_worker {
 
 /* After each item the thread has its own name again, at the price of a system call. Otherwise when it is about to sleep. */
 #define CMWQ_THREADS_RESTORE_NAMES 1u
+/*
+ * The threads block signals, so that the program's handlers never interrupt a work function. By default they have the signal mask of the thread
+ * that used the library first (that called cmwq_set_default_threads(), or made the first workqueue), as it was then, and so has a
+ * process that a work function starts. With this flag such a process inherits a mask that blocks nearly everything: see
+ * cmwq_reset_signal_mask(). SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP and SIGSYS are never blocked.
+ */
+#define CMWQ_THREADS_BLOCK_SIGNALS 2u
 
 /*
  * What the threads that run items are to be like. Later versions append; `size` says how much the caller knows.
@@ -469,8 +476,8 @@ void cmwq_sleep_ns(uint64_t ns);
 int cmwq_current_cpu(void);
 /*
  * Unblocks all signals in the calling thread: for the child that a work function has forked, before it calls exec(). It inherits the
- * mask of the worker, which blocks nearly all of them. Async-signal-safe; may be called in a signal handler too. 0, or a negative
- * error number.
+ * mask of the worker, which blocks nearly all of them with CMWQ_THREADS_BLOCK_SIGNALS. Async-signal-safe; may be called in a signal
+ * handler too. 0, or a negative error number.
  */
 int cmwq_reset_signal_mask(void);
 

@@ -25,15 +25,16 @@ pub struct Cqe {
 const _: () = assert!(size_of::<Cqe>() == 16 && std::mem::offset_of!(Cqe, result) == 8);
 
 /// A function and its argument, which C hands to another thread.
-struct Func(unsafe extern "C" fn(*mut c_void) -> i64, *mut c_void);
+struct Func(unsafe extern "C-unwind" fn(*mut c_void) -> i64, *mut c_void);
 
 // SAFETY: the header says that it is called by a worker.
 unsafe impl Send for Func {}
 
 impl Func {
     fn call(self) -> i64 {
+        let Func(func, arg) = self;
         // SAFETY: as the header asks.
-        unsafe { (self.0)(self.1) }
+        cmwq::call_item_code(|| unsafe { func(arg) })
     }
 }
 
@@ -153,7 +154,7 @@ abi! {
         call,
         cq: *mut Cq,
         wq: *mut Wq,
-        func: Option<unsafe extern "C" fn(*mut c_void) -> i64>,
+        func: Option<unsafe extern "C-unwind" fn(*mut c_void) -> i64>,
         arg: *mut c_void,
         token: u64,
     ) -> c_int {

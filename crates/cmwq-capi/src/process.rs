@@ -1,6 +1,6 @@
 //! The calling thread, and the whole process.
 
-use crate::call::{Wrong, abi, beside};
+use crate::call::{Call, Wrong, abi, beside};
 use cmwq::{Engine, Error};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io::Write;
@@ -37,13 +37,38 @@ impl Handler {
     fn call(&self, text: &str) {
         let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
         // SAFETY: the header asks for a function that may be called with a string and this argument.
-        unsafe { (self.0)(text.as_ptr(), self.1) };
+        let _ = cmwq::call_c(|| unsafe { (self.0)(text.as_ptr(), self.1) });
     }
 }
 
 /// Writes to standard error; where that cannot be written the text is lost.
 fn print(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+unsafe extern "C-unwind" {
+    fn pthread_exit(value: *mut c_void) -> !;
+}
+
+/// See `cmwq_blocking` in cmwq.h. By hand: what ends the thread inside `func` has to go on behind the net under the function's body.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn cmwq_blocking(
+    func: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
+    arg: *mut c_void,
+) {
+    static CALL: Call = Call::new("cmwq_blocking");
+    let ends = CALL.run(|call| match func {
+        Some(func) => {
+            // SAFETY: the header asks for a function that may be called with the argument.
+            let returns = || cmwq::call_c_anywhere(|| unsafe { func(arg) });
+            cmwq::blocking(returns).is_none()
+        }
+        None => call.wrong(Wrong::NullArgument, "the function is NULL"),
+    });
+    if ends {
+        // SAFETY: nothing here has a destructor, and the caller is C.
+        unsafe { pthread_exit(std::ptr::null_mut()) };
+    }
 }
 
 abi! {
@@ -66,14 +91,6 @@ abi! {
 
     fn cmwq_current_cpu(_call) -> c_int {
         real_cpu() as c_int
-    }
-
-    fn cmwq_blocking(call, func: Option<unsafe extern "C-unwind" fn(*mut c_void)>, arg: *mut c_void) {
-        match func {
-            // SAFETY: the header asks for a function that may be called with the argument.
-            Some(func) => cmwq::blocking(|| unsafe { func(arg) }),
-            None => call.wrong(Wrong::NullArgument, "the function is NULL"),
-        }
     }
 
     fn cmwq_reset_signal_mask(_call) -> c_int {

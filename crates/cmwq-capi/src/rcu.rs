@@ -89,6 +89,7 @@ unsafe extern "C-unwind" fn run_callbacks(_item: NonNull<RawWork>) {
         first = head.as_ptr();
     }
     cmwq::blocking(synchronize);
+    let mut ends = false;
     while let Some(head) = NonNull::new(first) {
         // SAFETY: as above; the function may free it.
         unsafe {
@@ -98,15 +99,17 @@ unsafe extern "C-unwind" fn run_callbacks(_item: NonNull<RawWork>) {
                     libc::free(head.as_ptr().byte_sub(func as usize).cast());
                 }
                 // Those behind it are called whatever it does.
-                Some(func) => {
-                    if caught(|| func(head.as_ptr())).is_none() {
-                        cmwq::warn("a callback of cmwq_call_rcu panicked");
-                    }
-                }
+                Some(func) => match caught(|| cmwq::call_c(|| func(head.as_ptr()))) {
+                    Some(ended) => ends |= ended.is_none(),
+                    None => cmwq::warn("a callback of cmwq_call_rcu panicked"),
+                },
                 // An offset of 0.
                 None => libc::free(head.as_ptr().cast()),
             }
         }
+    }
+    if ends {
+        cmwq::end_item();
     }
 }
 

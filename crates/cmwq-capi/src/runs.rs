@@ -45,14 +45,16 @@ fn told(id: usize) -> usize {
 fn begin(run: ItemRun) {
     if let Some((begin, _)) = HOOKS.get() {
         // SAFETY: the header asks for a function that may be called with any item on any thread.
-        unsafe { begin(std::ptr::without_provenance(run.item), told(run.queue)) };
+        let call = || unsafe { begin(std::ptr::without_provenance(run.item), told(run.queue)) };
+        let _ = cmwq::call_c(call);
     }
 }
 
 fn end(run: ItemRun) {
     if let Some((_, end)) = HOOKS.get() {
         // SAFETY: as above.
-        unsafe { end(std::ptr::without_provenance(run.item), told(run.queue)) };
+        let call = || unsafe { end(std::ptr::without_provenance(run.item), told(run.queue)) };
+        let _ = cmwq::call_c(call);
     }
 }
 

@@ -217,8 +217,11 @@ abi! {
             return call.wrong(Wrong::NullArgument, "the function is NULL");
         };
         let arg = Argument(arg);
-        // SAFETY: the header asks for a function that may be called with the argument on another thread.
-        let run = move || unsafe { func(arg.get()) };
+        let run = move || {
+            let arg = arg.get();
+            // SAFETY: the header asks for a function that may be called with the argument on another thread.
+            cmwq::call_item_code(|| unsafe { func(arg) })
+        };
         let Some(cpu) = cpu_from_c(cpu) else {
             return call.wrong(Wrong::NoCpu, "the CPU must be named");
         };

@@ -1,4 +1,4 @@
-//! What a C program wants of the threads that run items: hooks, names, stacks.
+//! What a C program wants of the threads that run items: hooks, names, stacks, signals.
 
 use crate::call::{Wrong, abi};
 use cmwq::{Engine, Error, WorkerThread, WorkerThreads};
@@ -39,6 +39,7 @@ const _: () = assert!(size_of::<Worker>() == 40 && offset_of!(Worker, name) == 2
 const _: () = assert!(size_of::<ThreadAttrs>() == 48 && offset_of!(ThreadAttrs, name) == 16);
 
 const RESTORE_NAMES: u32 = 1 << 0;
+const BLOCK_SIGNALS: u32 = 1 << 1;
 
 /// `struct cmwq_threads`.
 pub struct Threads(pub(crate) WorkerThreads);
@@ -70,7 +71,7 @@ impl Called {
                 .map_or(std::ptr::null(), |queue| queue.as_ptr()),
         };
         // SAFETY: the header asks for a function that may be called with this on the thread that it is about.
-        unsafe { (self.0)(&worker, self.1) };
+        let _ = cmwq::call_c(|| unsafe { (self.0)(&worker, self.1) });
     }
 }
 
@@ -82,7 +83,9 @@ impl ThreadAttrs {
     /// # Safety
     /// The name, if there is one, is a string that ends with 0.
     unsafe fn to_rust(self) -> WorkerThreads {
-        let mut threads = WorkerThreads::new().restore_names(self.flags & RESTORE_NAMES != 0);
+        let mut threads = WorkerThreads::new()
+            .restore_names(self.flags & RESTORE_NAMES != 0)
+            .block_signals(self.flags & BLOCK_SIGNALS != 0);
         if self.stack_size != 0 {
             threads = threads.stack_size(self.stack_size as usize);
         }
@@ -115,7 +118,7 @@ abi! {
         }
         // SAFETY: the header asks for attributes, and they are at least that long.
         let attrs = unsafe { attrs.read() };
-        if attrs.flags & !RESTORE_NAMES != 0 {
+        if attrs.flags & !(RESTORE_NAMES | BLOCK_SIGNALS) != 0 {
             return call.wrong(Wrong::Flags, "unknown flags");
         }
         // SAFETY: the header asks for a string.

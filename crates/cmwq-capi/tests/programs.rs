@@ -193,6 +193,29 @@ fn faults_are_handled_and_children_can_be_ended() {
 }
 
 #[test]
+fn a_work_function_may_end_its_thread() {
+    let folder = folder("exits");
+    let source = "tests/c/programs/exits.c";
+    run::<&str>(&compile(&folder, source, &cc(), &GNU11), &[]);
+}
+
+/// Up to Python 3.13 the end of the interpreter ends threads by pthread_exit().
+#[test]
+fn python_ends_while_callbacks_are_on_their_way() {
+    if !has_or_says("python3") {
+        return;
+    }
+    let library = folder("python").join("libcmwq.so.1");
+    let script = crate_dir().join("tests/python/ends.py");
+    for stops in [None, Some("stops")] {
+        let mut command = Command::new("timeout");
+        command.args(["300", "python3"]).arg(&script).arg(&library);
+        let text = succeeds(command.args(stops));
+        assert_eq!(text, "", "{stops:?}");
+    }
+}
+
+#[test]
 fn a_work_function_describes_itself() {
     let folder = folder("described");
     let source = "tests/c/programs/described.c";

@@ -19,7 +19,7 @@ pub(crate) fn do_not_preempt() -> io::Result<()> {
     }
 }
 
-/// From now on the calling thread is not interrupted by signals, as workers are not: a write beyond the file size limit fails, and
+/// From now on the calling thread is not interrupted by signals, as the server's workers are not: a write beyond the file size limit fails, and
 /// does not end the process.
 pub(crate) fn block_signals() {
     // SAFETY: all zeroes are a valid value, and it is filled next.

@@ -14,7 +14,7 @@ fn busy_ns_for_a_request(limit: CpuLimit, seed: u64) -> u64 {
     let run = |requests| {
         let outcome = cmwq_vm::run(&machine, seed, 60_000_000_000, move || {
             let engine = Engine::builder()
-                .topology(Topology::from_synthetic("core:2").expect("a machine"))
+                .topology(Topology::from_synthetic("l3:2 core:1").expect("a machine"))
                 .cpu_limit(limit)
                 .build()
                 .expect("a topology is given");

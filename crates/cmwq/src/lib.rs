@@ -87,6 +87,11 @@ pub use pool::{
     WorkerThread, WorkerThreads, blocking, current_is_mem_reclaim, current_is_rescuer,
     current_work, defers_wakes, wake_deferred,
 };
+#[cfg(not(cmwq_loom))]
+#[doc(hidden)]
+pub use sys::forced_unwind::{
+    call as call_c, call_anywhere as call_c_anywhere, call_item_code, end_item,
+};
 pub use sys::signals::reset_signal_mask;
 pub use workqueue::{
     AbortOnDrop, BatchQueued, BatchRefused, Chunks, Completed, CompletionQueue,

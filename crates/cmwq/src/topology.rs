@@ -26,6 +26,7 @@
 
 mod allowed;
 mod assumed;
+mod caches;
 mod cpuset;
 mod cpuset_error;
 mod cpuset_text;
@@ -34,6 +35,7 @@ mod machine;
 mod partition;
 mod quota;
 mod synthetic;
+mod synthetic_indexes;
 mod synthetic_text;
 mod sysfs;
 

@@ -241,6 +241,38 @@ fn the_text_draws_the_machine_and_lists_every_scope() {
     assert!(widest <= Some(80), "{widest:?} columns:\n{shown}");
 }
 
+/// Sub-NUMA clustering, and what is assumed where nothing is said of caches.
+#[test]
+fn caches_are_cut_at_nodes_and_assumed_ones_are_told() {
+    for (machine, assumed) in [
+        ("pack:1 l3:1 numa:2 core:12 pu:1", json!([])),
+        (
+            "pack:1 numa:2 core:12 pu:1",
+            json!([
+                "no cache information: the CPUs of a package on one node are taken to share a last-level cache"
+            ]),
+        ),
+    ] {
+        let arguments = ["topology", "--synthetic", machine];
+        let value = json_of(&mut cmwq(&[&arguments[..], &["--format", "json"]].concat()));
+        assert_eq!(value["assumed"], assumed, "{machine}");
+        let firsts = |scope: &str| {
+            let pods = value["scopes"][scope]["pods"].as_array().expect("pods");
+            let firsts = pods.iter().map(|pod| pod["cpus"][0].clone());
+            firsts.collect::<Value>()
+        };
+        assert_eq!(firsts("cache"), json!([0, 12]), "{machine}");
+        assert_eq!(firsts("cache_shard"), json!([0, 6, 12, 18]), "{machine}");
+        let shown = said(&mut cmwq(&arguments));
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        for line in assumed.as_array().expect("a list") {
+            let line = format!("Assumed: {}", line.as_str().expect("text"));
+            assert!(shown.contains(&line), "{shown}");
+        }
+        assert_eq!(shown.contains("Assumed: "), assumed != json!([]), "{shown}");
+    }
+}
+
 #[test]
 fn no_line_is_wider_than_the_terminal() {
     for machine in ["pack:2 core:1 pu:1", "l3:4 core:4 pu:8"] {

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use cmwq::{Engine, WQ_MAX_ACTIVE};
+use cmwq::{Engine, WQ_MAX_ACTIVE, WorkerThreads};
 use cmwq_nbd::cipher::Cipher;
 use cmwq_nbd::export::Export;
 use cmwq_nbd::key::Key;
@@ -174,7 +174,9 @@ fn store(options: &Options) -> Result<Box<dyn Store>, CliError> {
 /// needed to write memory out to this very disk. `CPU_INTENSIVE` has no meaning there.
 fn queues(options: &Options, encrypted: bool) -> Result<Queues, CliError> {
     let queue_error = |error: cmwq::Error| CliError::new(error.to_string());
-    let mut engine = Engine::builder();
+    // A write beyond the file size limit then fails, and does not end the process.
+    let threads = WorkerThreads::new().block_signals(true);
+    let mut engine = Engine::builder().worker_threads(threads);
     if let Some(cores) = options.shard_size {
         engine = engine.cache_shard_size(cores);
     }

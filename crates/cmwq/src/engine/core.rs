@@ -265,6 +265,10 @@ impl Engine {
     }
 
     /// The settings of threads of queues that have none of their own.
+    pub(crate) fn params(&self) -> &Arc<Params> {
+        &self.0.params
+    }
+
     pub(crate) fn worker_threads(&self) -> Option<&WorkerThreads> {
         self.0.threads.as_ref()
     }

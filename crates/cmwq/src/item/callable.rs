@@ -1,8 +1,10 @@
 //! Calling the function of an item.
 
 use super::raw::{Started, WorkFn};
+use crate::sys::forced_unwind;
 use crate::trace::foreign;
 use std::any::Any;
+use std::ffi::c_void;
 
 /// An item or closure that a thread has begun.
 pub(crate) trait Callable {
@@ -27,7 +29,12 @@ impl Callable for Started {
     fn call(self) -> Result<(), Box<dyn Any + Send>> {
         let Started { item, func } = self;
         let Some(func) = func else { return Ok(()) };
-        // SAFETY: the caller of `claim` promised that the item is valid until its function is called, which happens here, once.
-        foreign::run(|| unsafe { func(item) })
+        // SAFETY: the same function for the same argument, by other names of their types.
+        let func = unsafe {
+            std::mem::transmute::<WorkFn, unsafe extern "C-unwind" fn(*mut c_void)>(func)
+        };
+        // SAFETY: `claim`'s caller promised that the item is valid until its function is called, which happens here, once.
+        let call = || unsafe { forced_unwind::call_item(item.as_ptr().cast(), func) };
+        foreign::run(call).unwrap_or_else(Err)
     }
 }

@@ -1,12 +1,18 @@
 //! Which signals the library's threads take.
 //!
-//! A signal to the process goes to any thread that does not block it, and its handler interrupts that thread. It should be one of
-//! the program's own threads, so the library's threads block signals, except for two groups:
+//! A signal to the process goes to any thread that does not block it, and its handler interrupts that thread.
+//!
+//! The library's own threads (service, creator, reporter, timer) run with the [library's mask](LibraryMask): they block signals, so that the
+//! program's handlers interrupt threads that run the program's code. Two groups are left out:
 //!
 //! - Faults of the thread itself ([`FAULTS`]). If such a signal is blocked, the kernel ends the process instead of delivering it: the
 //!   program's handler, and the message about a stack overflow, would be lost in work functions.
 //! - Signals that ask where a thread is ([`ABOUT_THE_THREAD`]): profilers send `SIGPROF`, `abort()` and supervisors send `SIGABRT`. They stay
 //!   open unless the creating thread blocks them, since then the program takes them in its own way.
+//!
+//! Threads that run items have the [mask of the thread that built the engine](SignalMask), as the threads of any pool of the program would: what
+//! an item starts inherits it. A program may ask for the library's mask there too
+//! ([`WorkerThreads::block_signals`](crate::WorkerThreads::block_signals)).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -46,16 +52,44 @@ impl Drop for LibraryMask {
     }
 }
 
+/// The signals that a thread blocks.
+pub(crate) struct SignalMask(libc::sigset_t);
+
+impl SignalMask {
+    /// Those of the calling thread.
+    pub(crate) fn of_current() -> Self {
+        SignalMask(change(libc::SIG_BLOCK, &of(&[])))
+    }
+
+    /// The calling thread blocks these from now on, except for [`FAULTS`].
+    pub(crate) fn take(&self) {
+        // There all threads are one thread.
+        if cfg!(any(cmwq_loom, cmwq_sim)) {
+            return;
+        }
+        let mut blocked = self.0;
+        for signal in FAULTS {
+            // SAFETY: the set is initialised, and the signal exists.
+            unsafe { libc::sigdelset(&mut blocked, signal) };
+        }
+        change(libc::SIG_SETMASK, &blocked);
+    }
+}
+
 /// Unblocks all signals in the calling thread.
 ///
-/// Work functions run on threads that block nearly all signals, and a process that a work function starts inherits that: `SIGTERM`, `SIGINT`
-/// or `SIGALRM` then do nothing to it. Call this in the child before it becomes another program:
+/// A process inherits the mask of the thread that starts it. On a worker that blocks signals, because the thread that built the engine did or
+/// with [`WorkerThreads::block_signals`](crate::WorkerThreads::block_signals), `SIGTERM`, `SIGINT` or `SIGALRM` would do nothing to it. Call
+/// this in the child before it becomes another program:
 ///
 /// ```
+/// use cmwq::{Engine, WorkerThreads};
 /// use std::os::unix::process::CommandExt;
 /// use std::process::Command;
 ///
-/// let queue = cmwq::Workqueue::builder("children").build()?;
+/// let threads = WorkerThreads::new().block_signals(true);
+/// let engine = Engine::builder().worker_threads(threads).build()?;
+/// let queue = engine.workqueue("children").build()?;
 /// let child = queue.spawn(|| {
 ///     let mut command = Command::new("true");
 ///     // SAFETY: the function may be called between fork and exec.

@@ -1,5 +1,6 @@
 //! Threads: starting, naming, binding and watching them.
 
+use super::forced_unwind;
 use super::signals::LibraryMask;
 use crate::topology::CpuSet;
 use rustix::thread::CpuSet as KernelCpuSet;
@@ -57,6 +58,7 @@ fn start(
 ) -> io::Result<JoinHandle<()>> {
     let transit = Transit::begin();
     let main = move || {
+        forced_unwind::own_thread();
         drop(transit);
         take_policy_of_process();
         take_nice_of_process();

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// A fact that a sysfs tree does not give, and the substitute that is assumed. One line of text.
+/// A fact that a sysfs tree or a synthetic description does not give, and the substitute that is assumed. One line of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Assumption {
@@ -23,7 +23,7 @@ pub enum Assumption {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Substitute {
-    /// The package (socket).
+    /// The package (socket), or each of its parts on one node.
     Package,
     /// The NUMA node.
     Node,
@@ -39,7 +39,7 @@ impl fmt::Display for Assumption {
             }
             Self::Cores => "no SMT siblings: each CPU is taken for a core",
             Self::Caches(Substitute::Package) => {
-                "no cache information: each package is taken for a last-level cache"
+                "no cache information: the CPUs of a package on one node are taken to share a last-level cache"
             }
             Self::Caches(Substitute::Node) => {
                 "no cache information: each node is taken for a last-level cache"
@@ -48,7 +48,7 @@ impl fmt::Display for Assumption {
                 "no cache information: each core is taken for a last-level cache"
             }
             Self::SomeCaches(Substitute::Package) => {
-                "no cache information of some cores: those of a package are taken to share a last-level cache"
+                "no cache information of some cores: those of a package on one node are taken to share a last-level cache"
             }
             Self::SomeCaches(Substitute::Node) => {
                 "no cache information of some cores: those of a node are taken to share a last-level cache"

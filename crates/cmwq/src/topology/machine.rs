@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::assumed::Assumption;
+use super::caches::cut_at_nodes;
 use super::error::TopologyError;
 use crate::topology::CpuSet;
 use std::ffi::OsStr;
@@ -78,12 +79,11 @@ impl Topology {
         }
     }
 
-    /// Orders what a reader has found: partitions in any order, and numbered groups (a CPU in several belongs to the lowest-numbered). Finds the
-    /// place of every online CPU, with dense ids ascending by lowest CPU.
+    /// Orders what a reader has found: partitions in any order, and numbered groups (a CPU in several belongs to the lowest-numbered). Cuts
+    /// caches at nodes. Finds the place of every online CPU, with dense ids ascending by lowest CPU.
     pub(in crate::topology) fn assembled(mut self, packages: Vec<(u32, CpuSet)>) -> Self {
         self.possible = self.possible.union(&self.online);
         self.cores.sort();
-        self.llcs.sort();
         self.nodes = disjoint(self.nodes, &self.online);
         let mut places = vec![None; self.online.last().map_or(0, |last| last + 1)];
         for cpu in &self.online {
@@ -94,24 +94,26 @@ impl Topology {
                 package: None,
             });
         }
-        let mut place = |set: &CpuSet, put: &dyn Fn(&mut Place)| {
+        let place = |places: &mut [Option<Place>], set: &CpuSet, put: &dyn Fn(&mut Place)| {
             for cpu in set {
                 if let Some(Some(place)) = places.get_mut(cpu) {
                     put(place);
                 }
             }
         };
+        for (number, set) in &self.nodes {
+            place(&mut places, set, &|place| place.node = Some(*number));
+        }
+        self.llcs = cut_at_nodes(&self.llcs, |cpu| places.get(cpu)?.as_ref()?.node);
+        self.llcs.sort();
         for (id, set) in self.cores.iter().enumerate() {
-            place(set, &|place| place.core = id);
+            place(&mut places, set, &|place| place.core = id);
         }
         for (id, set) in self.llcs.iter().enumerate() {
-            place(set, &|place| place.llc = id);
-        }
-        for (number, set) in &self.nodes {
-            place(set, &|place| place.node = Some(*number));
+            place(&mut places, set, &|place| place.llc = id);
         }
         for (number, set) in &disjoint(packages, &self.online) {
-            place(set, &|place| place.package = Some(*number));
+            place(&mut places, set, &|place| place.package = Some(*number));
         }
         self.places = places;
         self
@@ -154,7 +156,7 @@ impl Topology {
         self.injected
     }
 
-    /// What the description does not tell and is assumed: empty for a synthetic one and for most machines.
+    /// What the description does not tell and is assumed: empty for most machines.
     #[must_use]
     pub fn assumed(&self) -> &[Assumption] {
         &self.assumed
@@ -227,7 +229,8 @@ impl Topology {
         &self.cores
     }
 
-    /// The CPUs of each last-level cache, ascending by lowest CPU.
+    /// The CPUs of each last-level cache, ascending by lowest CPU. A cache that the system reports for several NUMA nodes (sub-NUMA
+    /// clustering) is one for each of them, as in the kernel, so no cache spans nodes.
     #[must_use]
     pub fn llcs(&self) -> &[CpuSet] {
         &self.llcs

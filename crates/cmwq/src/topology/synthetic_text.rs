@@ -1,9 +1,9 @@
 //! Parses the text of a synthetic description, level by level. `synthetic` defines what the levels mean.
 #![forbid(unsafe_code)]
 
-use super::cpuset::CpuSet;
 use super::cpuset_error::MAX_CPUS;
 use super::error::{TopologyError, shown};
+use super::synthetic_indexes::Indexes;
 
 const LEVELS_ALLOWED: &str = "levels are pack, die, numa, group, l5 to l1 (l1i to l3i), core and pu, written LEVEL:COUNT, such as core:8";
 
@@ -22,7 +22,7 @@ pub(in crate::topology) enum Kind {
 }
 
 impl Kind {
-    fn parse(name: &str) -> Option<Self> {
+    pub(in crate::topology) fn parse(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         Some(match name.as_str() {
             "pack" | "package" | "socket" => Self::Package,
@@ -93,82 +93,6 @@ impl Level {
     }
 }
 
-/// The value of an `indexes=` attribute.
-#[derive(Debug)]
-pub(in crate::topology) struct Indexes {
-    text: String,
-}
-
-impl Indexes {
-    /// The numbers of `total` objects, in the order of the objects.
-    pub(in crate::topology) fn numbers(&self, total: usize) -> Result<Vec<usize>, TopologyError> {
-        let numbers = if self.text.contains('*') {
-            self.loops(total)?
-        } else {
-            self.text
-                .split(',')
-                .map(|number| self.number(number))
-                .collect::<Result<_, _>>()?
-        };
-        if numbers.len() != total {
-            return Err(self.refuse(&format!(
-                "it numbers {} objects, and there are {total}",
-                numbers.len()
-            )));
-        }
-        let mut seen = CpuSet::new();
-        for &number in &numbers {
-            let new = seen
-                .try_insert(number)
-                .map_err(|error| self.refuse(&error.to_string()))?;
-            if !new {
-                return Err(self.refuse(&format!("it gives the number {number} twice")));
-            }
-        }
-        Ok(numbers)
-    }
-
-    /// `STEP*COUNT` loops, the innermost first.
-    fn loops(&self, total: usize) -> Result<Vec<usize>, TopologyError> {
-        let mut numbers = vec![0_usize];
-        for item in self.text.split(':') {
-            let (step, count) = item
-                .split_once('*')
-                .ok_or_else(|| self.refuse(&format!("{} is not STEP*COUNT", shown(item))))?;
-            let (step, count) = (self.number(step)?, self.number(count)?);
-            if numbers.len().saturating_mul(count) > total {
-                return Err(self.refuse(&format!(
-                    "it numbers more objects than the {total} there are"
-                )));
-            }
-            // At most MAX_CPUS steps of at most MAX_CPUS, a few times: no overflow.
-            numbers = (0..count)
-                .flat_map(|turn| numbers.iter().map(move |number| number + turn * step))
-                .collect();
-        }
-        Ok(numbers)
-    }
-
-    fn number(&self, text: &str) -> Result<usize, TopologyError> {
-        parse_number(text)
-            .filter(|&number| number < MAX_CPUS)
-            .ok_or_else(|| {
-                self.refuse(&format!(
-                    "{} is not a number from 0 to {}",
-                    shown(text),
-                    MAX_CPUS - 1
-                ))
-            })
-    }
-
-    fn refuse(&self, reason: &str) -> TopologyError {
-        refuse(
-            &format!("indexes={}", self.text),
-            format!("{reason}; write every number, as in 0,2,1,3, or loops, as in 2*2:1*2"),
-        )
-    }
-}
-
 pub(in crate::topology) fn refuse(token: &str, reason: impl Into<String>) -> TopologyError {
     TopologyError::Synthetic {
         token: token.into(),
@@ -176,9 +100,66 @@ pub(in crate::topology) fn refuse(token: &str, reason: impl Into<String>) -> Top
     }
 }
 
-/// Parses a description, and checks each level and their order. At least one level.
-pub(in crate::topology) fn parse_levels(text: &str) -> Result<Vec<Level>, TopologyError> {
-    let mut levels: Vec<Level> = Vec::new();
+/// What a description says.
+#[derive(Debug, Default)]
+pub(in crate::topology) struct Description {
+    /// From the outermost to the innermost; at least one.
+    pub(in crate::topology) levels: Vec<Level>,
+    /// For each `[numa]`, the number of levels before it: the objects of the last of them have the node. Ascending.
+    pub(in crate::topology) attached: Vec<usize>,
+    /// The numbers of all attached nodes.
+    pub(in crate::topology) attached_indexes: Option<Indexes>,
+}
+
+impl Description {
+    /// Adds the nodes of a `[numa]`.
+    fn attach(&mut self, token: &str) -> Result<(), TopologyError> {
+        let indexes = parse_attached(token)?;
+        if let Some(level) = self.levels.iter().find(|level| level.kind == Kind::Numa) {
+            return Err(level_and_attached(token, &level.token));
+        }
+        check_order(&self.levels, Kind::Numa, token)?;
+        if indexes.is_some() {
+            if self.attached_indexes.is_some() {
+                let reason = "one list numbers all nodes in brackets, and an earlier one has it";
+                return Err(refuse(token, reason));
+            }
+            self.attached_indexes = indexes;
+        }
+        self.attached.push(self.levels.len());
+        Ok(())
+    }
+
+    fn add(&mut self, level: Level) -> Result<(), TopologyError> {
+        let twice = |other: &&Level| other.kind == level.kind && level.kind != Kind::Group;
+        if let Some(other) = self.levels.iter().find(twice) {
+            return Err(refuse(
+                &level.token,
+                format!(
+                    "the level is already given by {:?}; each may be given once",
+                    other.token
+                ),
+            ));
+        }
+        if level.kind == Kind::Numa && !self.attached.is_empty() {
+            return Err(level_and_attached(&level.token, "[numa]"));
+        }
+        check_order(&self.levels, level.kind, &level.token)?;
+        self.levels.push(level);
+        Ok(())
+    }
+}
+
+fn level_and_attached(token: &str, other: &str) -> TopologyError {
+    let reason = format!(
+        "nodes are already given by {other:?}; they are one level, as numa:2, or attached to others, as [numa], and not both"
+    );
+    refuse(token, reason)
+}
+
+/// Parses a description, and checks each level and their order.
+pub(in crate::topology) fn parse_description(text: &str) -> Result<Description, TopologyError> {
+    let mut description = Description::default();
     for (position, token) in tokens(text)?.into_iter().enumerate() {
         if token.starts_with('(') {
             if position > 0 {
@@ -188,20 +169,16 @@ pub(in crate::topology) fn parse_levels(text: &str) -> Result<Vec<Level>, Topolo
                 ));
             }
             attributes(token, token)?;
-            continue;
-        }
-        let level = if token.starts_with('[') {
-            parse_attached(token)?
+        } else if token.starts_with('[') {
+            description.attach(token)?;
         } else {
-            parse_level(token)?
-        };
-        check_order(&levels, &level)?;
-        levels.push(level);
+            description.add(parse_level(token)?)?;
+        }
     }
-    if levels.is_empty() {
+    if description.levels.is_empty() {
         return Err(refuse("", format!("no level given; {LEVELS_ALLOWED}")));
     }
-    Ok(levels)
+    Ok(description)
 }
 
 /// The blank-separated tokens of a description; blanks between parentheses or brackets do not separate.
@@ -271,8 +248,8 @@ fn parse_level(token: &str) -> Result<Level, TopologyError> {
     })
 }
 
-/// `[numa]`, optionally with attributes: one node for each object of the level before.
-fn parse_attached(token: &str) -> Result<Level, TopologyError> {
+/// `[numa]`, optionally with attributes: one node for each object of the level before. Returns the value of `indexes`.
+fn parse_attached(token: &str) -> Result<Option<Indexes>, TopologyError> {
     let inside = token.trim_start_matches('[').trim_end_matches(']').trim();
     let (name, bracketed) = match inside.find('(') {
         Some(at) => inside.split_at(at),
@@ -285,12 +262,7 @@ fn parse_attached(token: &str) -> Result<Level, TopologyError> {
             "only a NUMA node can be attached, as in [numa] or [numa(memory=8GB)]",
         ));
     }
-    Ok(Level {
-        kind: Kind::Numa,
-        count: 1,
-        token: token.into(),
-        indexes: attributes(token, bracketed)?,
-    })
+    attributes(token, bracketed)
 }
 
 /// Checks `(NAME=VALUE …)`, or an empty text, and returns the value of `indexes`.
@@ -311,31 +283,21 @@ fn attributes(token: &str, bracketed: &str) -> Result<Option<Indexes>, TopologyE
     Ok(inside
         .split_whitespace()
         .find_map(|attribute| attribute.strip_prefix("indexes="))
-        .map(|text| Indexes { text: text.into() }))
+        .map(Indexes::new))
 }
 
-/// Whether `level` may follow the levels before it.
-fn check_order(before: &[Level], level: &Level) -> Result<(), TopologyError> {
-    let twice = |other: &&Level| other.kind == level.kind && level.kind != Kind::Group;
-    if let Some(other) = before.iter().find(twice) {
-        return Err(refuse(
-            &level.token,
-            format!(
-                "the level is already given by {:?}; each may be given once",
-                other.token
-            ),
-        ));
-    }
+/// Whether objects of `kind` may follow the levels before them.
+fn check_order(before: &[Level], kind: Kind, token: &str) -> Result<(), TopologyError> {
     let misplaced = before
         .iter()
-        .find(|other| match (other.kind.rank(), level.kind.rank()) {
+        .find(|other| match (other.kind.rank(), kind.rank()) {
             (Some(outer), Some(inner)) => outer > inner,
             (Some(_), None) => matches!(other.kind, Kind::Core | Kind::Pu),
             (None, _) => false,
         });
     match misplaced {
         Some(other) => Err(refuse(
-            &level.token,
+            token,
             format!(
                 "it cannot stand after {:?}; the order is pack, die, l5 … l1, core, pu, with numa and group anywhere \
                  above core",
@@ -347,7 +309,7 @@ fn check_order(before: &[Level], level: &Level) -> Result<(), TopologyError> {
 }
 
 /// Parses a number of decimal digits only; one that is too large becomes the largest number.
-fn parse_number(text: &str) -> Option<usize> {
+pub(in crate::topology) fn parse_number(text: &str) -> Option<usize> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(usize::MAX))
 }

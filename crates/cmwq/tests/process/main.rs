@@ -6,6 +6,7 @@ mod exhausted;
 mod harness;
 mod process;
 mod refusals;
+mod signals_of_items;
 mod threads;
 mod warnings;
 mod worker_threads;

@@ -1,17 +1,17 @@
 //! What a program has once and shares with the library: its signals and its file descriptors.
 //!
 //! Sabotages tried: a library thread that blocks every signal fails `faults_and_profilers_reach_work_functions` and the two about a fault;
-//! one that only adds to its creator's mask fails `threads_made_by_one_that_blocks_everything_leave_faults_open`; a monitor that takes "cannot tell" for
+//! one that only adds to its creator's mask fails `threads_made_by_one_that_blocks_everything_leave_faults_open`; workers with the mask of the
+//! library's other threads fail all of `signals_of_items`; a monitor that takes "cannot tell" for
 //! awake fails `items_that_wait_for_each_other_end_without_a_free_descriptor`.
 
 use crate::harness::{Deadline, eventually, in_own_process, own_process, threads_named};
 use cmwq::affinity::AffinityScope;
-use cmwq::{Engine, Workqueue, reset_signal_mask};
+use cmwq::{Engine, WorkerThreads, Workqueue, reset_signal_mask};
 use libc::{
     SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGPROF, SIGSEGV, SIGSTOP, SIGSYS, SIGTERM, SIGTRAP,
 };
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
@@ -53,9 +53,10 @@ fn expect_open(open: &[i32]) {
     }
 }
 
-/// Starts threads of every kind.
+/// Starts threads of every kind, workers that block signals among them.
 fn started() -> (Engine, Workqueue) {
-    let engine = Engine::builder().build().unwrap();
+    let blocked = WorkerThreads::new().block_signals(true);
+    let engine = Engine::builder().worker_threads(blocked).build().unwrap();
     let wq = engine.workqueue("t").mem_reclaim().build().unwrap();
     assert_eq!(wq.spawn(|| 1).join().unwrap(), 1);
     let later = cmwq::DelayedWork::new(|| ());
@@ -192,21 +193,6 @@ fn a_stack_overflow_in_a_work_function_is_said() {
         said.contains("kworker") && said.contains("overflowed its stack"),
         "{said}"
     );
-}
-
-#[test]
-fn a_process_that_a_work_function_starts_can_be_ended() {
-    let _deadline = Deadline::long("a process that a work function starts");
-    let wq = Workqueue::builder("t").workers_only().build().unwrap();
-    let status = wq.spawn(|| {
-        let mut command = Command::new("sh");
-        command.args(["-c", "kill -TERM $$; exit 5"]);
-        // SAFETY: it may be called between fork and exec.
-        unsafe { command.pre_exec(reset_signal_mask) };
-        command.status()
-    });
-    let status = status.join().unwrap().expect("a shell");
-    assert_eq!(status.signal(), Some(SIGTERM), "{status}");
 }
 
 /// The limit of open files, changed.

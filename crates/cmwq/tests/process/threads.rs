@@ -4,7 +4,8 @@
 use crate::harness::{
     Deadline, Door, engine, eventually, held, in_own_process, own_name, own_process, threads_named,
 };
-use cmwq::{DelayedWork, Engine, Workqueue};
+use cmwq::topology::Topology;
+use cmwq::{DelayedWork, Engine, WorkerThreads, Workqueue};
 use std::time::Duration;
 
 fn threads() -> usize {
@@ -103,9 +104,13 @@ fn blocked_signals(tid: i32) -> Option<u64> {
 }
 
 #[test]
-fn the_engines_threads_leave_signals_to_the_program() {
+fn threads_that_block_signals_leave_them_to_the_program() {
     in_own_process(|| {
-        let engine = engine("l3:1 core:2 pu:1");
+        let engine = Engine::builder()
+            .topology(Topology::from_synthetic("l3:1 core:2 pu:1").unwrap())
+            .worker_threads(WorkerThreads::new().block_signals(true))
+            .build()
+            .unwrap();
         let _deadline = Deadline::new("signals", &engine);
         let wq = engine.workqueue("t").mem_reclaim().build().unwrap();
         let delayed = DelayedWork::new(|| ());

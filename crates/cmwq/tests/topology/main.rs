@@ -1,5 +1,6 @@
 //! Machines and their pods: read from trees of `/sys`, real, fake and broken, or from a description; CPU quotas.
 
+mod clusters;
 mod common;
 mod faults;
 mod hybrid;

@@ -20,6 +20,13 @@ struct Cpu {
     node: u32,
 }
 
+impl Cpu {
+    /// A cache that the system reports for several nodes is one cache for each of them.
+    fn cache(&self) -> (usize, u32) {
+        (self.llc, self.node)
+    }
+}
+
 type Machine = BTreeMap<usize, Cpu>;
 
 /// How thread numbers follow each other.
@@ -33,11 +40,11 @@ enum Numbering {
     Shuffled(usize),
 }
 
-/// One cache of a machine to be: its cores, the threads of each, and the node.
+/// One cache of a machine to be: its cores, the threads of each, and the nodes among which the cores are divided.
 #[derive(Clone, Debug)]
 struct Cache {
     threads_of_cores: Vec<usize>,
-    node: usize,
+    nodes: Vec<usize>,
 }
 
 fn caches() -> impl Strategy<Value = Vec<Cache>> {
@@ -47,11 +54,16 @@ fn caches() -> impl Strategy<Value = Vec<Cache>> {
             (1_usize..=24, 1_usize..=2).prop_map(|(cores, threads)| vec![threads; cores]),
             proptest::collection::vec(1_usize..=4, 1..=20),
         ],
-        0_usize..3,
+        prop_oneof![
+            3 => (0_usize..3).prop_map(|node| vec![node]),
+            // Sub-NUMA clustering: the system reports one cache for several nodes.
+            1 => Just(vec![0, 1]),
+            1 => Just(vec![2, 0, 1]),
+        ],
     )
-        .prop_map(|(threads_of_cores, node)| Cache {
+        .prop_map(|(threads_of_cores, nodes)| Cache {
             threads_of_cores,
-            node,
+            nodes,
         });
     proptest::collection::vec(cache, 1..=5)
 }
@@ -76,7 +88,9 @@ fn machine(caches: &[Cache], numbering: Numbering, gaps: &[usize]) -> Machine {
     let mut threads = Vec::new();
     let mut core = 0;
     for (llc, cache) in caches.iter().enumerate() {
-        for &count in &cache.threads_of_cores {
+        let cores = cache.threads_of_cores.len();
+        for (position, &count) in cache.threads_of_cores.iter().enumerate() {
+            let node = NODES[cache.nodes[position * cache.nodes.len() / cores]];
             for thread in 0..count {
                 let at = threads.len();
                 let order = match numbering {
@@ -84,7 +98,6 @@ fn machine(caches: &[Cache], numbering: Numbering, gaps: &[usize]) -> Machine {
                     Numbering::Split => (thread, at),
                     Numbering::Shuffled(by) => ((at + 1) * by % 1009, at),
                 };
-                let node = NODES[cache.node];
                 threads.push((order, Cpu { core, llc, node }));
             }
             core += 1;
@@ -148,10 +161,10 @@ fn shards_by_dealing(cores: usize, size: usize) -> Vec<usize> {
 /// The shard of every core.
 fn shards_of_cores(machine: &Machine, size: usize) -> BTreeMap<usize, usize> {
     let mut shard_of = BTreeMap::new();
-    let llcs: BTreeSet<usize> = machine.values().map(|cpu| cpu.llc).collect();
+    let llcs: BTreeSet<_> = machine.values().map(Cpu::cache).collect();
     for llc in llcs {
         let mut in_order = Vec::new();
-        for cpu in machine.values().filter(|cpu| cpu.llc == llc) {
+        for cpu in machine.values().filter(|cpu| cpu.cache() == llc) {
             if !in_order.contains(&cpu.core) {
                 in_order.push(cpu.core);
             }
@@ -179,8 +192,10 @@ fn pods_by_pairs(
     let share = |a: &Cpu, b: &Cpu| match scope {
         AffinityScope::Cpu => false,
         AffinityScope::Smt => a.core == b.core,
-        AffinityScope::Cache => a.llc == b.llc,
-        AffinityScope::CacheShard => a.llc == b.llc && shard_of[&a.core] == shard_of[&b.core],
+        AffinityScope::Cache => a.cache() == b.cache(),
+        AffinityScope::CacheShard => {
+            a.cache() == b.cache() && shard_of[&a.core] == shard_of[&b.core]
+        }
         AffinityScope::Numa => a.node == b.node,
         AffinityScope::System => true,
         other => panic!("no rule for {other:?}"),
@@ -256,6 +271,8 @@ proptest! {
                 for pod in pods.pods() {
                     let first = pod.cpus.first().expect("not empty");
                     prop_assert!(pod.cpus.is_subset(topology.llc_cpus(first)));
+                    let node = topology.node_of(first);
+                    prop_assert!(pod.cpus.iter().all(|cpu| topology.node_of(cpu) == node));
                 }
             }
         }
@@ -328,12 +345,12 @@ fn siblings_stay_together_however_they_are_numbered() {
             for numbering in [Numbering::Adjacent, Numbering::Split] {
                 let cache = Cache {
                     threads_of_cores: vec![2; cores],
-                    node: 0,
+                    nodes: vec![0],
                 };
                 let machine = machine(&[cache], numbering, &[0]);
                 let threads: String = match numbering {
                     Numbering::Split => {
-                        format!("l3:1 core:{cores} pu:2(indexes={cores}*2:1*{cores})")
+                        format!("l3:1 core:{cores} pu:2(indexes=core)")
                     }
                     _ => format!("l3:1 core:{cores} pu:2"),
                 };

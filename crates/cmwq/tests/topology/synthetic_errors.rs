@@ -6,7 +6,9 @@ use proptest::prelude::*;
 const LEVELS: &str = "levels are pack, die, numa, group, l5 to l1 (l1i to l3i), core and pu, written LEVEL:COUNT, such as core:8";
 const ORDER: &str =
     "the order is pack, die, l5 … l1, core, pu, with numa and group anywhere above core";
-const INDEXES: &str = "write every number, as in 0,2,1,3, or loops, as in 2*2:1*2";
+const NODES: &str = "they are one level, as numa:2, or attached to others, as [numa], and not both";
+const INDEXES: &str =
+    "write every number, as in 0,2,1,3, or loops, as in 2*2:1*2, or levels, as in numa:core";
 
 #[test]
 fn every_bad_description_is_refused_with_the_bad_part_named() {
@@ -46,7 +48,57 @@ fn every_bad_description_is_refused_with_the_bad_part_named() {
         (
             "numa:2 [numa] core:1",
             "[numa]",
-            "the level is already given by \"numa:2\"; each may be given once".into(),
+            format!("nodes are already given by \"numa:2\"; {NODES}"),
+        ),
+        (
+            "pack:2 [numa] numa:2 core:1",
+            "numa:2",
+            format!("nodes are already given by \"[numa]\"; {NODES}"),
+        ),
+        (
+            "core:2 [numa] pu:2",
+            "[numa]",
+            format!("it cannot stand after \"core:2\"; {ORDER}"),
+        ),
+        (
+            "pack:2 [numa(indexes=0,2)] [numa(indexes=1,3)] core:2",
+            "[numa(indexes=1,3)]",
+            "one list numbers all nodes in brackets, and an earlier one has it".into(),
+        ),
+        (
+            "pack:2 [numa(indexes=0,1)] [numa] core:2",
+            "indexes=0,1",
+            format!("it numbers 2 objects, and there are 4; {INDEXES}"),
+        ),
+        (
+            "pack:2 [numa] core:2 pu:2(indexes=numa:core)",
+            "indexes=numa:core",
+            format!("\"numa\" is no level that these objects are in; {INDEXES}"),
+        ),
+        (
+            "core:2 pu:2(indexes=core:pu)",
+            "indexes=core:pu",
+            format!("\"pu\" is no level that these objects are in; {INDEXES}"),
+        ),
+        (
+            "core:2 pu:2(indexes=core:core)",
+            "indexes=core:core",
+            format!("it names a level twice; {INDEXES}"),
+        ),
+        (
+            "pack:2 [numa] l3:2 [numa(indexes=l3)] core:2",
+            "indexes=l3",
+            format!("6 cannot be divided by 4; {INDEXES}"),
+        ),
+        (
+            "pu:4(indexes=1*3)",
+            "indexes=1*3",
+            format!("it numbers 3 objects, which does not divide the 4 there are; {INDEXES}"),
+        ),
+        (
+            "pu:4(indexes=0*2)",
+            "indexes=0*2",
+            format!("\"0*2\" has a 0; {INDEXES}"),
         ),
         (
             "core:2 pack:2",
@@ -138,7 +190,7 @@ fn every_bad_description_is_refused_with_the_bad_part_named() {
         (
             "pu:4(indexes=2*0)",
             "indexes=2*0",
-            format!("it numbers 0 objects, and there are 4; {INDEXES}"),
+            format!("\"2*0\" has a 0; {INDEXES}"),
         ),
     ];
     for (text, token, reason) in cases {
@@ -165,7 +217,7 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_parser_panic(
-        text in "((pack|l3|numa|core|pu|x)?[:0-9*=,]{0,4}(\\(indexes=)?[0-9,*:)]{0,6}[\\[\\]() \n]?){0,5}",
+        text in "((pack|l3|numa|\\[numa\\] |core|pu|x)?[:0-9*=,]{0,4}(\\(indexes=)?(core|numa)?[0-9,*:)]{0,6}[\\[\\]() \n]?){0,5}",
         any in "\\PC{0,40}",
     ) {
         for text in [&text, &any] {

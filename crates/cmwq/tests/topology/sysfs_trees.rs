@@ -55,18 +55,21 @@ fn in_place_of_caches_that_nobody_tells_of_are_packages() {
         );
     }
     let m = tree.topology();
-    assert_eq!(lists(m.llcs()), ["0-7,16-23", "8-15,24-31"]);
+    assert_eq!(
+        lists(m.llcs()),
+        ["0-3,16-19", "4-7,20-23", "8-11,24-27", "12-15,28-31"]
+    );
     assert_eq!(m.assumed(), [Assumption::Caches(Substitute::Package)]);
     assert_eq!(
         m.assumed()[0].to_string(),
-        "no cache information: each package is taken for a last-level cache"
+        "no cache information: the CPUs of a package on one node are taken to share a last-level cache"
     );
     // Cut by size as any other cache, between cores.
-    let shards = Pods::build(&m, AffinityScope::CacheShard, 4);
-    let shards = shards.pods().iter().map(|pod| &pod.cpus);
+    let shards = Pods::build(&m, AffinityScope::CacheShard, 2);
+    let shards = shards.pods()[..4].iter().map(|pod| &pod.cpus);
     assert_eq!(
         lists(shards),
-        ["0-3,16-19", "4-7,20-23", "8-11,24-27", "12-15,28-31"]
+        ["0-1,16-17", "2-3,18-19", "4-5,20-21", "6-7,22-23"]
     );
     // The caches of some CPUs: the list names others, and the package is what the CPUs that are left have in common.
     tree.cache(5, L3, "4-7,20-23");
@@ -74,9 +77,12 @@ fn in_place_of_caches_that_nobody_tells_of_are_packages() {
     assert_eq!(m.assumed(), [Assumption::SomeCaches(Substitute::Package)]);
     assert_eq!(
         m.assumed()[0].to_string(),
-        "no cache information of some cores: those of a package are taken to share a last-level cache"
+        "no cache information of some cores: those of a package on one node are taken to share a last-level cache"
     );
-    assert_eq!(lists(m.llcs()), ["0-3,16-19", "4-7,20-23", "8-15,24-31"]);
+    assert_eq!(
+        lists(m.llcs()),
+        ["0-3,16-19", "4-7,20-23", "8-11,24-27", "12-15,28-31"]
+    );
     // Of one CPU of each core.
     (0..16).for_each(|cpu| tree.cache(cpu, L3, "0-31"));
     assert_eq!(tree.topology().assumed(), []);
@@ -177,7 +183,7 @@ fn cpus_that_are_not_online_are_possible_and_in_no_pod() {
     let m = tree.topology();
     assert_eq!(m.possible().to_string(), "0-7");
     assert_eq!(lists(m.cores()), ["0-1", "4-5"]);
-    assert_eq!(lists(m.llcs()), ["0-1,4-5"]);
+    assert_eq!(lists(m.llcs()), ["0-1", "4-5"], "cut at the nodes");
     assert_eq!(m.nodes().len(), 2, "a node without CPUs is left out");
     assert_eq!(
         (m.core_of(2), m.llc_of(7), m.node_of(6)),
@@ -342,7 +348,7 @@ fn a_thousand_cpus_are_read() {
     assert_eq!(pods.pods().len(), 64);
     assert_eq!(pods.pods()[1].cpus.to_string(), "8-15,520-527");
     // The same machine, described in words.
-    let words = Topology::from_synthetic("l3:8 core:64 pu:2(indexes=512*2:1*512)").expect("valid");
+    let words = Topology::from_synthetic("l3:8 core:64 pu:2(indexes=2*512:1*2)").expect("valid");
     assert_eq!(words.cores(), m.cores());
     assert_eq!(words.llcs(), m.llcs());
 }

@@ -5,6 +5,7 @@ use super::cpu_budget::CpuBudget;
 use super::function_counts::FunctionCounts;
 use super::slots::RunningSlots;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
+use crate::sys::signals::SignalMask;
 
 /// How long an item of a per-CPU pool may compute before others are started beside it.
 pub(crate) const CPU_INTENSIVE_NS: u64 = 10_000_000;
@@ -20,6 +21,8 @@ pub(crate) struct Params {
     pub(crate) cpu_intensive_ns: AtomicU64,
     /// 0: nothing is reported.
     pub(crate) cpu_intensive_warnings: AtomicU32,
+    /// What the threads that run items block: what the thread that built the engine did then.
+    pub(crate) signals: Box<SignalMask>,
     /// Functions that hogged a CPU.
     pub(in crate::pool) hogs: FunctionCounts,
     /// Functions that slept where they must not.
@@ -34,6 +37,7 @@ impl Default for Params {
             cpu_budget: CpuBudget::default(),
             cpu_intensive_ns: AtomicU64::new(CPU_INTENSIVE_NS),
             cpu_intensive_warnings: AtomicU32::new(CPU_INTENSIVE_WARNINGS),
+            signals: Box::new(SignalMask::of_current()),
             hogs: FunctionCounts::default(),
             #[cfg(all(debug_assertions, not(cmwq_loom)))]
             sleepers: FunctionCounts::default(),

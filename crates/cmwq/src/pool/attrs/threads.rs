@@ -1,6 +1,7 @@
 //! What a program asks of the threads that run its items: hooks at their beginning and end, names, and stack sizes.
 #![forbid(unsafe_code)]
 
+use super::params::Params;
 use crate::error::Error;
 use crate::sys::{stack_size, thread};
 use crate::trace::foreign::dispose_elsewhere;
@@ -16,7 +17,8 @@ pub(in crate::pool) const NAME: &str = "kworker/%p:%i%h";
 pub(in crate::pool) const UNBOUND_NAME: &str = "kworker/%p:%i";
 const RESCUER_NAME: &str = "kworker/R-%i";
 
-/// What the threads that run items are like: [hooks](Self::on_start), [names](Self::name), [stacks](Self::stack_size). For all workqueues
+/// What the threads that run items are like: [hooks](Self::on_start), [names](Self::name), [stacks](Self::stack_size),
+/// [signals](Self::block_signals). For all workqueues
 /// of an engine ([`EngineBuilder::worker_threads`](crate::EngineBuilder::worker_threads)), or for some
 /// ([`WorkqueueBuilder::worker_threads`](crate::WorkqueueBuilder::worker_threads)), which then have worker pools of their own.
 ///
@@ -46,6 +48,7 @@ pub(in crate::pool) struct Wishes {
     pub(in crate::pool) name: Option<String>,
     pub(in crate::pool) stack_size: Option<usize>,
     pub(in crate::pool) restore_names: bool,
+    pub(in crate::pool) block_signals: bool,
 }
 
 impl Drop for Wishes {
@@ -111,6 +114,23 @@ impl WorkerThreads {
         self
     }
 
+    /// Whether these threads block signals, so that the program's handlers never interrupt an item. By default they have the signal mask of the
+    /// thread that built the engine ([`EngineBuilder::build`](crate::EngineBuilder::build); of the
+    /// [global engine](crate::Engine::global) the thread that used it first), as it was then, so that a process that an item starts has an
+    /// ordinary mask.
+    ///
+    /// For programs that unblock signals in one thread only, or take them with `sigwait` or a `signalfd` and begin to block them after the
+    /// engine was built. What an item starts then inherits a mask in which nearly everything is blocked
+    /// ([`reset_signal_mask`](crate::reset_signal_mask)).
+    ///
+    /// Never blocked are signals that a thread raises itself: `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP` and `SIGSYS`; and `SIGPROF`
+    /// and `SIGABRT`, unless the thread that built the engine blocks them. A thread that waits for an item and runs it itself keeps its own
+    /// mask.
+    pub fn block_signals(mut self, block: bool) -> Self {
+        Arc::make_mut(&mut self.0).block_signals = block;
+        self
+    }
+
     /// Checks the format of the names and the size of the stacks.
     ///
     /// # Errors
@@ -164,6 +184,7 @@ impl fmt::Debug for WorkerThreads {
             .field("name", &self.0.name)
             .field("stack_size", &self.0.stack_size)
             .field("restore_names", &self.0.restore_names)
+            .field("block_signals", &self.0.block_signals)
             .finish()
     }
 }
@@ -243,14 +264,24 @@ pub(in crate::pool) fn name_by(
     expand(format.unwrap_or(otherwise), pool, id, high).unwrap_or_default()
 }
 
-/// Starts a thread by its wishes.
+/// Starts a thread that runs items, by its wishes; `params`: those of its pools.
 pub(in crate::pool) fn spawn(
     wishes: Option<&WorkerThreads>,
+    params: &Arc<Params>,
     name: &str,
     main: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<()> {
     let stack_size = wishes.and_then(|wishes| wishes.0.stack_size);
-    thread::spawn_with_stack(name, stack_size, main)
+    let blocks_signals = wishes.is_some_and(|wishes| wishes.0.block_signals);
+    let params = params.clone();
+    thread::spawn_with_stack(name, stack_size, move || {
+        // By the thread itself: its creator, which may be a thread of the library, never takes a signal.
+        if !blocks_signals {
+            params.signals.take();
+        }
+        drop(params);
+        main();
+    })
 }
 
 /// The hooks around what a thread does. A value of it lives on that thread.

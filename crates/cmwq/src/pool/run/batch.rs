@@ -131,6 +131,17 @@ pub(in crate::pool) enum Ran {
     },
 }
 
+impl Ran {
+    /// Whether any of it did.
+    #[inline]
+    pub(super) fn panicked(&self) -> bool {
+        match *self {
+            Ran::One { panicked, .. } => panicked,
+            Ran::Batch { panics, panicked } => panicked || panics > 0,
+        }
+    }
+}
+
 /// A batch whose first item counts as begun.
 pub(in crate::pool) struct Begun {
     len: usize,

@@ -64,7 +64,7 @@ impl Pool {
         // Under a limit over all pools a thief uses a slot of its own pool, where the monitor watches how long its items take.
         let most = if guard.is_limited() { 1 } else { VISIT };
         let mut taken = 0;
-        while taken < most && !home.needs_its_workers() {
+        while taken < most && !home.needs_its_workers() && !handle.ends() {
             guard = self.pause_below_quota(guard);
             let Some(next) = guard.take_next(id, size) else {
                 break;

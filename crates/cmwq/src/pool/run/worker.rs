@@ -17,6 +17,7 @@ use crate::pool::task::run::Task;
 use crate::pool::wake::boost::LatencyBoost;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
+use crate::sys::forced_unwind::thread_ends;
 use crate::sys::park::Parker;
 use crate::sys::thread::ThreadName;
 use crate::sys::{clock, task, thread};
@@ -32,6 +33,7 @@ impl Pool {
             parker: Parker::new(),
             tid: AtomicU32::new(0),
             in_item: AtomicBool::new(false),
+            ends: AtomicBool::new(false),
             batch: CachePadded::new(Batch::new()),
         });
         let slot = WorkerSlot::new(handle.clone(), WorkerState::Starting);
@@ -47,7 +49,8 @@ impl Pool {
         let name = self.worker_name(id);
         let its_name = name.clone();
         let speaker = self.service.speaker();
-        let result = threads::spawn(self.attrs.threads.as_ref(), &name, move || {
+        let (wishes, params) = (self.attrs.threads.as_ref(), &self.attrs.params);
+        let result = threads::spawn(wishes, params, &name, move || {
             // Until its very end: the pool cannot use it while a handler runs, and a handler may wait for the pool.
             let _speaks = speaker.map(Speaker::speak);
             prepare_thread(&pool, &handle);
@@ -90,7 +93,7 @@ impl Pool {
                 guard = self.lock_beside_batches();
                 continue;
             }
-            if guard.dying || guard.workers[id].die {
+            if guard.dying || guard.workers[id].die || handle.ends() {
                 return worker.leave(guard);
             }
             if guard.running() < guard.target() {
@@ -154,6 +157,9 @@ impl Pool {
                 Next::Batch(begun) => self.run_batch(begun, handle),
             };
             handle.in_item.store(false, Ordering::Relaxed);
+            if ran.panicked() && thread_ends() {
+                handle.ends.store(true, Ordering::Relaxed);
+            }
             let took_ns = size.learn();
             self.pending_wakeups.wake_if_expired(&self.attrs.cpus);
             let mut guard = self.lock_after_run();
@@ -272,6 +278,9 @@ impl<'p> Worker<'p> {
         let pool = self.pool;
         loop {
             guard = pool.pause_below_quota(guard);
+            if self.handle.ends() {
+                return guard;
+            }
             let Some(next) = pool.take(&mut guard, self.id, &mut self.size) else {
                 return guard;
             };

@@ -6,6 +6,7 @@
 //! items from a pool's worklist.
 #![forbid(unsafe_code)]
 
+use crate::pool::attrs::params::Params;
 use crate::pool::attrs::threads::{self, Hooked, WorkerThreads};
 use crate::pool::queue::pwq::PwqKey;
 use crate::pool::state::pool::{Inner, Pool, Rescue};
@@ -48,11 +49,13 @@ struct Requests {
 }
 
 impl Rescuer {
-    /// Starts the rescuer of the queue `name`; it rests on `rest`. `wishes`: the program's settings of the thread. `speaker`: of the engine's reporter.
+    /// Starts the rescuer of the queue `name`; it rests on `rest`. `wishes`: the program's settings of the thread. `params`: those of its
+    /// pools. `speaker`: of the engine's reporter.
     pub(crate) fn start(
         name: &str,
         rest: CpuSet,
         wishes: Option<&WorkerThreads>,
+        params: &Arc<Params>,
         speaker: Speaker,
     ) -> io::Result<Arc<Rescuer>> {
         let rescuer = Self::new(rest);
@@ -60,7 +63,7 @@ impl Rescuer {
         let (queue, own_wishes) = (name.to_owned(), wishes.cloned());
         let name = threads::rescuer_name(wishes, name, NICE);
         let its_name = name.clone();
-        threads::spawn(wishes, &name, move || {
+        threads::spawn(wishes, params, &name, move || {
             let _speaks = speaker.speak();
             its_own.prepare();
             let about = threads::rescuer(&its_name, &queue, NICE);

@@ -71,6 +71,8 @@ pub(crate) struct WorkerHandle {
     /// It is inside an item's function. Only the worker writes it. Between items the worker may sleep for the pool's lock, which is not the
     /// item's sleep.
     pub(in crate::pool) in_item: AtomicBool,
+    /// An item has ended its thread: it leaves the pool before it takes another. Its own alone.
+    pub(in crate::pool) ends: AtomicBool,
     /// Its batch. Only the worker writes this line, apart from the thread that closes the batch.
     pub(in crate::pool) batch: CachePadded<Batch>,
 }
@@ -106,6 +108,11 @@ impl WorkerHandle {
     /// The kernel's thread id, 0 before the worker has started.
     pub(in crate::pool) fn tid(&self) -> i32 {
         self.tid.load(Ordering::Relaxed) as i32
+    }
+
+    #[inline]
+    pub(in crate::pool) fn ends(&self) -> bool {
+        self.ends.load(Ordering::Relaxed)
     }
 
     pub(in crate::pool) fn wake(&self) {

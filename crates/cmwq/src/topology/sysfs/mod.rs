@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 
 use self::files::{Files, Form};
 use super::allowed::process_cpus;
-use super::assumed::{Assumption, Substitute};
+use super::assumed::Assumption;
+use super::caches::assumed_caches;
 use super::cpuset::CpuSet;
 use super::error::{TopologyError, shown};
-use super::machine::{REAL_SYSFS, Topology, disjoint};
+use super::machine::{REAL_SYSFS, Topology};
 use super::partition::partition;
 
 /// Higher cache levels are not plausible.
@@ -33,8 +34,8 @@ impl Topology {
     /// Parts that may be missing, and the assumption then ([`Topology::assumed`]): `online` (`present`, or else `possible`, or else the
     /// `cpuN` directories, without the CPUs whose own `cpuN/online` says 0); the sibling lists (every CPU is a core of its own); the caches
     /// of a CPU (it shares the LLC of its SMT siblings, or of a CPU whose list names it; those that are left share one in a package, or
-    /// else in a node); the nodes, or their CPUs (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its cache of the highest level that holds data, which may
-    /// be an L2. A cache's list that leaves out its own CPU counts as missing, and so does an empty list of siblings. Where lists contradict each other, two CPUs share only what
+    /// else in a node, or else in a core); the nodes, or their CPUs (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its cache of the highest level that holds data, which may
+    /// be an L2; it is cut at nodes ([`Topology::llcs`]). A cache's list that leaves out its own CPU counts as missing, and so does an empty list of siblings. Where lists contradict each other, two CPUs share only what
     /// both lists say they share. Trailing blanks and NULs of a value are ignored. A file that cannot be read or understood counts as missing
     /// ([`Topology::faults`]).
     ///
@@ -205,49 +206,12 @@ impl Tree {
                 shared.entry(cpu).or_insert_with(|| known.union(core));
             }
         }
-        for llc in self.in_place_of_caches(&unknown, told.is_empty(), cores, packages, nodes) {
+        let assumed = assumed_caches(&unknown, cores, packages, nodes);
+        self.assumed.extend(assumed.as_assumption(told.is_empty()));
+        for llc in assumed.llcs {
             shared.extend(llc.iter().map(|cpu| (cpu, llc.clone())));
         }
         partition(online, |cpu| shared.get(&cpu).unwrap_or(NO_SET))
-    }
-
-    /// The substitute for LLCs of CPUs without cache data (a masked tree, some virtual machines and boards): the packages; for CPUs
-    /// without a known package the nodes, and else the cores.
-    fn in_place_of_caches(
-        &mut self,
-        unknown: &CpuSet,
-        all_unknown: bool,
-        cores: &[CpuSet],
-        packages: &[(u32, CpuSet)],
-        nodes: &[(u32, CpuSet)],
-    ) -> Vec<CpuSet> {
-        let numbered = |groups: &[(u32, CpuSet)]| disjoint(groups.to_vec(), unknown);
-        let packages = numbered(packages).into_iter();
-        let nodes = numbered(nodes).into_iter();
-        let cores = cores.iter().map(|core| (Substitute::Core, core.clone()));
-        let candidates = packages
-            .map(|(_, cpus)| (Substitute::Package, cpus))
-            .chain(nodes.map(|(_, cpus)| (Substitute::Node, cpus)))
-            .chain(cores);
-        let (mut left, mut llcs, mut widest) = (unknown.clone(), Vec::new(), None);
-        for (substitute, cpus) in candidates {
-            let cpus = cpus.intersection(&left);
-            if !cpus.is_empty() {
-                left = left.difference(&cpus);
-                widest.get_or_insert(substitute);
-                llcs.push(cpus);
-            }
-        }
-        match widest {
-            Some(substitute) if !all_unknown => {
-                self.assumed.push(Assumption::SomeCaches(substitute));
-            }
-            Some(substitute) if unknown.len() > 1 => {
-                self.assumed.push(Assumption::Caches(substitute));
-            }
-            _ => {}
-        }
-        llcs
     }
 
     /// The CPUs that share the highest data cache of `cpu`; `None` without cache data.

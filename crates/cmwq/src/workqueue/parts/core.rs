@@ -70,7 +70,8 @@ impl WqCore {
             .mem_reclaim
             .then(|| {
                 let speaker = engine.service().speaker();
-                Rescuer::start(&name, engine.resting_place(), threads.as_ref(), speaker)
+                let rest = engine.resting_place();
+                Rescuer::start(&name, rest, threads.as_ref(), engine.params(), speaker)
             })
             .transpose()
             .map_err(Error::Thread)?;

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Work functions, and other functions that workers call, that end their thread by pthread_exit() or a cancellation: the item counts as ended, the
+ * pool gets another worker, the thread's cleanup handlers and the destructors of its data run, and the process goes on.
+ */
+#include <cmwq.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static pthread_key_t key;
+static atomic_int cleaned, destroyed, started, exited, ran;
+
+static void clean(void *arg)
+{
+	(void)arg;
+	cleaned++;
+}
+
+static void destroy(void *value)
+{
+	(void)value;
+	destroyed++;
+}
+
+static void on_start(const struct cmwq_worker *worker, void *arg)
+{
+	(void)worker;
+	(void)arg;
+	started++;
+}
+
+static void on_exit_of_thread(const struct cmwq_worker *worker, void *arg)
+{
+	(void)worker;
+	(void)arg;
+	exited++;
+	/* As Python's, when its interpreter has ended. */
+	pthread_exit(NULL);
+}
+
+static void leave(void *arg)
+{
+	(void)arg;
+	pthread_setspecific(key, &key);
+	pthread_cleanup_push(clean, NULL);
+	pthread_exit(NULL);
+	pthread_cleanup_pop(0);
+}
+
+static void exits(struct cmwq_work *work)
+{
+	leave(work);
+}
+
+static void is_cancelled(struct cmwq_work *work)
+{
+	(void)work;
+	pthread_setspecific(key, &key);
+	pthread_cleanup_push(clean, NULL);
+	pthread_cancel(pthread_self());
+	for (;;)
+		pause();
+	pthread_cleanup_pop(0);
+}
+
+static void exits_while_blocking(struct cmwq_work *work)
+{
+	pthread_cleanup_push(clean, NULL);
+	cmwq_blocking(leave, work);
+	pthread_cleanup_pop(0);
+}
+
+static void plain(struct cmwq_work *work)
+{
+	(void)work;
+	ran++;
+}
+
+static long exits_on_cpu(void *arg)
+{
+	leave(arg);
+	return 5;
+}
+
+static int64_t exits_for_queue(void *arg)
+{
+	leave(arg);
+	return 5;
+}
+
+static int check(const char *what, int is, int expected)
+{
+	if (is == expected)
+		return 0;
+	fprintf(stderr, "%s: %d, not %d\n", what, is, expected);
+	return 1;
+}
+
+static void wait_for(atomic_int *count, int expected)
+{
+	while (*count < expected)
+		usleep(1000);
+}
+
+#define ROUNDS 50
+
+/* Each function in turn, and plain items before and after it. */
+static int all_end(unsigned int flags)
+{
+	cmwq_work_fn funcs[] = {exits, is_cancelled, exits_while_blocking};
+	struct cmwq_workqueue_options options = CMWQ_WORKQUEUE_OPTIONS_INIT;
+	struct cmwq_thread_attrs attrs = CMWQ_THREAD_ATTRS_INIT;
+	struct cmwq_threads *threads;
+	struct cmwq_workqueue *wq;
+	struct cmwq_work works[3 * ROUNDS], others[ROUNDS];
+	int i, wrong = 0;
+
+	cleaned = destroyed = started = exited = ran = 0;
+	attrs.worker_start = on_start;
+	attrs.worker_exit = on_exit_of_thread;
+	options.threads = threads = cmwq_alloc_threads(&attrs);
+	wq = cmwq_alloc_workqueue_with("exits", flags, 0, &options);
+	if (!wq)
+		return 1;
+	for (i = 0; i < ROUNDS; i++) {
+		cmwq_init_work(&others[i], plain);
+		cmwq_queue_work(wq, &others[i]);
+	}
+	for (i = 0; i < 3 * ROUNDS; i++) {
+		cmwq_init_work(&works[i], funcs[i % 3]);
+		cmwq_queue_work(wq, &works[i]);
+		/* Alone, or among others. */
+		if (i % 4)
+			cmwq_flush_work(&works[i]);
+	}
+	cmwq_flush_workqueue(wq);
+	wrong |= check("cleanup handlers", cleaned, 4 * ROUNDS);
+	for (i = 0; i < ROUNDS; i++)
+		cmwq_queue_work(wq, &others[i]);
+	cmwq_flush_workqueue(wq);
+	wrong |= check("plain items", ran, 2 * ROUNDS);
+	/* Each item that was waited for has ended a thread, which was hooked to its end; of the others several may have ended one. */
+	wait_for(&destroyed, 2 * ROUNDS);
+	wait_for(&exited, 2 * ROUNDS);
+	wrong |= check("threads that began", started > 2 * ROUNDS, 1);
+	cmwq_destroy_workqueue(wq);
+	cmwq_free_threads(threads);
+	return wrong;
+}
+
+int main(void)
+{
+	unsigned int flags[] = {CMWQ_WQ_UNBOUND, CMWQ_WQ_PERCPU, CMWQ_WQ_BH, CMWQ_WQ_UNBOUND | CMWQ_WQ_MEM_RECLAIM};
+	struct cmwq_cq *cq = cmwq_cq_create(0, 0);
+	struct cmwq_cqe entry = {0, 0};
+	struct cmwq_workqueue *wq = cmwq_alloc_workqueue("cq", CMWQ_WQ_UNBOUND, 0);
+	size_t i;
+
+	alarm(120);
+	if (!cq || !wq || pthread_key_create(&key, destroy))
+		return 1;
+	for (i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+		if (all_end(flags[i])) {
+			fprintf(stderr, "flags %#x\n", flags[i]);
+			return 2;
+		}
+	}
+	destroyed = 0;
+	if (cmwq_cq_execute(cq, wq, exits_for_queue, NULL, 7) || cmwq_cq_wait(cq, &entry, 1) != 1)
+		return 3;
+	if (check("token", (int)entry.token, 7) || check("no result", entry.result == INT64_MIN, 1))
+		return 4;
+	if (check("work_on_cpu", cmwq_work_on_cpu(cmwq_current_cpu(), exits_on_cpu, NULL) < 0, 1))
+		return 5;
+	wait_for(&destroyed, 2);
+	cmwq_cq_destroy(cq);
+	cmwq_destroy_workqueue(wq);
+	return 0;
+}

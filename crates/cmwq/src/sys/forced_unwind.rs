@@ -1,0 +1,277 @@
+//! Calls of code that may end its thread: `pthread_exit()`, or a cancellation by `pthread_cancel()`. Python up to 3.13 does the former to each
+//! thread that wants to run Python code while the interpreter ends.
+//!
+//! glibc ends a thread by unwinding its stack as for an exception ("forced unwinding"), down to the thread's first frame. Rust cannot
+//! take part: `catch_unwind` aborts when such an exception comes by, and frames with destructors must not be passed. So the unwinding has to end
+//! before it reaches a frame of Rust. It passes one frame that is no Rust: [`enter`], between the library and the program's function. Its
+//! personality routine, which the unwinder asks at each frame, says that the unwinding ends here, and lets `enter` return 1. By then the frames of
+//! the program's function are unwound: its cleanup handlers and destructors have run. The library accounts for the item, and the thread leaves
+//! its pool and ends by returning from its first function, which runs the destructors of thread-specific data as `pthread_exit()` does.
+//!
+//! glibc has marked the thread as exiting meanwhile, so it is not cancelled again. It also remembers the innermost cleanup handler of the thread,
+//! where a later `pthread_exit()`, of a hook for the thread's end for example, would begin: [`Handlers`] is what it remembered before the call. A panic, or an exception of
+//! C++, passes `enter` as if it were not there. musl does not unwind: `pthread_exit()` there ends the thread at once, and the item never ends.
+
+use std::any::Any;
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::panic::resume_unwind;
+
+type Function = unsafe extern "C-unwind" fn(*mut c_void);
+
+thread_local! {
+    /// The library has made this thread, and so may end it.
+    static OWN: Cell<bool> = const { Cell::new(false) };
+    /// Those of the thread when it began: none.
+    static NO_HANDLERS: Handlers = const { Handlers::new() };
+    static ENDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread is one of the library's.
+pub(super) fn own_thread() {
+    OWN.set(true);
+    NO_HANDLERS.with(Handlers::save);
+}
+
+/// Whether an item has ended the calling thread, which must leave its pool.
+pub(crate) fn thread_ends() -> bool {
+    ENDS.get()
+}
+
+/// Calls `func(argument)`, an item's function. An error if it has ended its thread.
+///
+/// # Safety
+/// `func` may be called with `argument`.
+#[inline]
+pub(crate) unsafe fn call_item(
+    argument: *mut c_void,
+    func: Function,
+) -> Result<(), Box<dyn Any + Send>> {
+    // SAFETY: by the caller's promise.
+    match unsafe { enter(argument, func) } {
+        0 => Ok(()),
+        _ => Err(ended()),
+    }
+}
+
+#[cold]
+fn ended() -> Box<dyn Any + Send> {
+    must_be_own();
+    NO_HANDLERS.with(Handlers::restore);
+    ENDS.set(true);
+    Box::new("the item has ended its thread")
+}
+
+/// The program's own threads are not the library's to end. They could not go on in its name either, since there is Rust in between.
+fn must_be_own() {
+    if !OWN.get() {
+        eprintln!(
+            "cmwq: pthread_exit() or a cancellation in an item that a waiting thread of the program runs"
+        );
+        std::process::abort();
+    }
+}
+
+/// Calls C code of the program other than an item's function: `None` if it has ended its thread, which goes on nevertheless. The closure only
+/// makes the call: it is unwound as C would be.
+pub fn call<T: Copy>(code: impl FnOnce() -> T + Copy) -> Option<T> {
+    let result = call_anywhere(code);
+    if result.is_none() {
+        must_be_own();
+    }
+    result
+}
+
+/// As [`call`], also on threads of the program: with `None` the caller has to end the thread in turn.
+pub fn call_anywhere<T: Copy>(code: impl FnOnce() -> T + Copy) -> Option<T> {
+    let handlers = Handlers::new();
+    handlers.save();
+    let result = enter_with(code);
+    if result.is_none() {
+        handlers.restore();
+    }
+    result
+}
+
+/// Calls C code of the program that is an item's function: if it has ended its thread, the item ends here, and then the thread.
+#[inline]
+pub fn call_item_code<T: Copy>(code: impl FnOnce() -> T + Copy) -> T {
+    enter_with(code).unwrap_or_else(|| end_item())
+}
+
+#[inline]
+fn enter_with<T: Copy>(code: impl FnOnce() -> T + Copy) -> Option<T> {
+    struct Call<F, T> {
+        code: F,
+        result: MaybeUninit<T>,
+    }
+    unsafe extern "C-unwind" fn run<F: FnOnce() -> T + Copy, T: Copy>(call: *mut c_void) {
+        let call = call.cast::<Call<F, T>>();
+        // SAFETY: the call below, which waits for this one. Nothing here has a destructor.
+        unsafe {
+            let result = ((*call).code)();
+            (&raw mut (*call).result).write(MaybeUninit::new(result));
+        }
+    }
+    fn begin<F: FnOnce() -> T + Copy, T: Copy>(call: &mut Call<F, T>) -> u32 {
+        // SAFETY: `run` is for just this argument.
+        unsafe { enter((&raw mut *call).cast(), run::<F, T>) }
+    }
+    let mut call = Call {
+        code,
+        result: MaybeUninit::uninit(),
+    };
+    match begin(&mut call) {
+        // SAFETY: `run` has returned, and so written it.
+        0 => Some(unsafe { call.result.assume_init() }),
+        _ => None,
+    }
+}
+
+/// The innermost cleanup handler of a thread (`pthread_cleanup_push()`), as glibc remembers it.
+#[repr(align(16))]
+struct Handlers(#[cfg_attr(not(target_env = "gnu"), allow(dead_code))] UnsafeCell<[usize; 32]>);
+
+impl Handlers {
+    const fn new() -> Self {
+        Handlers(UnsafeCell::new([0; 32]))
+    }
+
+    #[cfg(target_env = "gnu")]
+    fn save(&self) {
+        let buffer = self.0.get().cast();
+        // SAFETY: the two functions are what pthread_cleanup_push() and pthread_cleanup_pop() of <pthread.h> expand to. The buffer is as large as
+        // that header's or larger (104 bytes, on Arm 216); the former function notes in it what was innermost, the latter makes that innermost again.
+        unsafe {
+            __pthread_register_cancel(buffer);
+            __pthread_unregister_cancel(buffer);
+        }
+    }
+
+    /// Makes innermost what was when this was saved.
+    #[cfg(target_env = "gnu")]
+    fn restore(&self) {
+        // SAFETY: as above; it was saved.
+        unsafe { __pthread_unregister_cancel(self.0.get().cast()) };
+    }
+
+    #[cfg(not(target_env = "gnu"))]
+    fn save(&self) {}
+
+    #[cfg(not(target_env = "gnu"))]
+    fn restore(&self) {}
+}
+
+#[cfg(target_env = "gnu")]
+unsafe extern "C" {
+    fn __pthread_register_cancel(buffer: *mut c_void);
+    fn __pthread_unregister_cancel(buffer: *mut c_void);
+}
+
+/// Ends the item that the calling thread runs, and then the thread: for code of an item that was called with [`call`].
+pub fn end_item() -> ! {
+    resume_unwind(ended())
+}
+
+/// Calls `func(argument)`. 0: it has returned; 1: it has ended its thread.
+///
+/// # Safety
+/// `func` may be called with `argument`.
+#[cfg(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(any(cmwq_loom, cmwq_sim, miri))
+))]
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn enter(argument: *mut c_void, func: Function) -> u32 {
+    // The unwinder describes frames in .eh_frame: 0x1b is an address of four bytes, relative to its place.
+    #[cfg(target_arch = "x86_64")]
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_personality 0x1b, {personality}",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        "call rsi",
+        // `AFTER_CLEAR` skips this.
+        "xor eax, eax",
+        "pop rbp",
+        ".cfi_def_cfa_offset 8",
+        ".cfi_restore rbp",
+        "ret",
+        ".cfi_endproc",
+        personality = sym personality,
+    );
+    #[cfg(target_arch = "aarch64")]
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_personality 0x1b, {personality}",
+        "stp x29, x30, [sp, #-16]!",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset x29, -16",
+        ".cfi_offset x30, -8",
+        "mov x29, sp",
+        "blr x1",
+        // `AFTER_CLEAR` skips this.
+        "mov w0, #0",
+        "ldp x29, x30, [sp], #16",
+        ".cfi_def_cfa_offset 0",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        "ret",
+        ".cfi_endproc",
+        personality = sym personality,
+    );
+}
+
+/// The personality routine of [`enter`]: what the unwinder has to do at its frame.
+#[cfg(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(any(cmwq_loom, cmwq_sim, miri))
+))]
+unsafe extern "C" fn personality(
+    _version: i32,
+    actions: i32,
+    _class: u64,
+    _exception: *mut c_void,
+    context: *mut c_void,
+) -> i32 {
+    // From the C++ ABI for exceptions, which the unwinder follows for all languages.
+    const CLEANUP_PHASE: i32 = 2;
+    const FORCE_UNWIND: i32 = 8;
+    const INSTALL_CONTEXT: i32 = 7;
+    const CONTINUE_UNWIND: i32 = 8;
+    /// The register of the return value, by the numbers of DWARF: RAX and X0.
+    const RESULT: i32 = 0;
+    /// The bytes of the instruction behind the call, which clears that register.
+    const AFTER_CLEAR: usize = if cfg!(target_arch = "x86_64") { 2 } else { 4 };
+    unsafe extern "C" {
+        fn _Unwind_GetIP(context: *mut c_void) -> usize;
+        fn _Unwind_SetIP(context: *mut c_void, address: usize);
+        fn _Unwind_SetGR(context: *mut c_void, register: i32, value: usize);
+    }
+    if actions & CLEANUP_PHASE == 0 || actions & FORCE_UNWIND == 0 {
+        return CONTINUE_UNWIND;
+    }
+    // SAFETY: the unwinder's own context; `enter` goes on behind its call, with 1 as what it returns.
+    unsafe {
+        let returned_to = _Unwind_GetIP(context);
+        _Unwind_SetGR(context, RESULT, 1);
+        _Unwind_SetIP(context, returned_to + AFTER_CLEAR);
+    }
+    INSTALL_CONTEXT
+}
+
+/// Where no thread is ended from inside.
+#[cfg(any(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    cmwq_loom,
+    cmwq_sim,
+    miri
+))]
+unsafe fn enter(argument: *mut c_void, func: Function) -> u32 {
+    // SAFETY: by the caller's promise.
+    unsafe { func(argument) };
+    0
+}
