@@ -15,6 +15,8 @@ pub(crate) enum ListKind {
     Inactive,
     /// The private list of the worker that runs it.
     Scheduled,
+    /// The staged items of its pool: taken from the inbox, and not accepted yet.
+    Staged,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +26,8 @@ pub(crate) struct Location {
     pub(crate) list: ListKind,
 }
 
-const PWQ_BITS: u32 = 30;
+const PWQ_BITS: u32 = 29;
+const LIST_BITS: u32 = 3;
 /// In place of a pool workqueue's number: a timer has the item.
 const ARMED: u32 = (1 << PWQ_BITS) - 1;
 
@@ -67,27 +70,28 @@ impl Location {
 
     #[inline]
     pub(in crate::item) fn pack(self) -> u64 {
-        u64::from(self.pool) << 32 | u64::from(self.pwq) << 2 | self.list as u64
+        u64::from(self.pool) << 32 | u64::from(self.pwq) << LIST_BITS | self.list as u64
     }
 
     #[inline]
     pub(in crate::item) fn unpack(word: u64) -> Self {
-        let list = match word & 3 {
-            0 => ListKind::None,
+        let list = match word & ((1 << LIST_BITS) - 1) {
             1 => ListKind::Worklist,
             2 => ListKind::Inactive,
-            _ => ListKind::Scheduled,
+            3 => ListKind::Scheduled,
+            4 => ListKind::Staged,
+            _ => ListKind::None,
         };
         Location {
             pool: (word >> 32) as u32,
-            pwq: (word as u32) >> 2,
+            pwq: (word as u32) >> LIST_BITS,
             list,
         }
     }
 }
 
 const _: () = assert!(
-    PWQ_BITS + 2 == 32,
+    PWQ_BITS + LIST_BITS == 32,
     "the pool workqueue and the list share half a word"
 );
 
@@ -102,6 +106,7 @@ mod tests {
             ListKind::Worklist,
             ListKind::Inactive,
             ListKind::Scheduled,
+            ListKind::Staged,
         ] {
             for (pool, pwq) in [(0, 0), (1, 2), (u32::MAX, (1 << PWQ_BITS) - 1)] {
                 let location = Location::in_transit(pool, pwq).on_list(list);

@@ -114,16 +114,28 @@ impl RawWork {
         new_item!(NODE, None)
     }
 
-    /// For a node: sets how many items it counts as.
+    /// For a node, which is nowhere else: sets how many items it counts as.
     #[inline]
     pub(in crate::item) fn set_weight(&self, items: u32) {
-        // SAFETY: the thread that has taken it owns the field.
-        unsafe { self.colour.set(items) };
+        self.location.store(u64::from(items), Ordering::Relaxed);
     }
 
     /// See [`set_weight`](Self::set_weight).
     #[inline]
     pub(in crate::item) fn weight(&self) -> u32 {
+        self.location.load(Ordering::Relaxed) as u32
+    }
+
+    /// Sets the number of the chain in which it was taken from the inbox.
+    #[inline]
+    pub(in crate::item) fn set_chain(&self, chain: u32) {
+        // SAFETY: the thread that has taken it owns the field, which has no other use before the item is accepted.
+        unsafe { self.colour.set(chain) };
+    }
+
+    /// See [`set_chain`](Self::set_chain).
+    #[inline]
+    pub(in crate::item) fn chain(&self) -> u32 {
         // SAFETY: as above.
         unsafe { self.colour.get() }
     }
@@ -341,6 +353,12 @@ impl Pending {
     #[inline]
     pub(crate) fn func(&self) -> Option<WorkFn> {
         self.item().func()
+    }
+
+    /// Whether it stands for a chunk on a list.
+    #[inline]
+    pub(in crate::item) fn is_node(&self) -> bool {
+        self.item().is_node()
     }
 
     /// Whether it was made by [`one_shot`](Self::one_shot).

@@ -167,7 +167,8 @@ impl Drop for Chain<'_> {
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
-    use super::super::inbox::{Inbox, Taken};
+    use super::super::inbox::Inbox;
+    use super::super::taken::Taken;
     use super::*;
     use crate::item::ticket::OldestBatch;
 
@@ -208,7 +209,7 @@ mod tests {
             inbox.push_chain(chain);
         }
         let mut taken = Taken::default();
-        inbox.take_all(&mut taken);
+        taken.take_all(&inbox);
         assert_eq!(taken.len(), works.len() + 1);
         let mut order = Vec::new();
         while let Some(item) = taken.pop_front() {

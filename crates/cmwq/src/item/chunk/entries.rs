@@ -40,6 +40,8 @@ pub(in crate::item) const TOGETHER: usize = if cfg!(cmwq_loom) { 2 } else { 8 };
 pub(in crate::item) const AHEAD: usize = 4 * TOGETHER;
 /// How many unused chunks are always kept.
 pub(in crate::item) const KEPT: usize = 4;
+/// How many unused chunks are taken from the list of them in one holding of its lock.
+const FREED_AT_ONCE: usize = 64;
 
 /// In the count: the chunk was taken, and nothing can be added.
 pub(in crate::item) const CLOSED: u32 = 1 << 31;
@@ -91,6 +93,8 @@ pub(in crate::item) struct About {
     pub(in crate::item) in_blocks: Guarded<bool>,
     /// The item of the last entry, if that has a handle: the maker owns it until the chunk is closed with [`HANDLE`], and then the closer.
     pub(in crate::item) with_handle: Guarded<Option<NonNull<RawWork>>>,
+    /// The entries of a [parked](super::part::Part::park) part: the first, and the end.
+    pub(in crate::item) parked: Guarded<(usize, usize)>,
     /// One of the two is empty.
     pub(in crate::item) items: Box<[Places<Option<NonNull<RawWork>>>]>,
     pub(in crate::item) closures: Box<[Places<Payload>]>,
@@ -208,11 +212,18 @@ impl Chunks {
         spare.unwrap_or_else(|| Box::new(Chunk::new(&self.destination)))
     }
 
-    /// Frees all but a few of the chunks that were not used since the last call.
+    /// Frees all but a few of the chunks that were not used since the last call. Called with no lock held.
     pub(crate) fn trim(&self) {
-        let unused = self.spare.lock().others.unused(KEPT, usize::MAX);
-        // With the lock free.
-        drop(unused);
+        let mut left = self.spare.lock().others.look().saturating_sub(KEPT);
+        while left > 0 {
+            let some = self.spare.lock().others.oldest(left.min(FREED_AT_ONCE));
+            if some.is_empty() {
+                return;
+            }
+            left -= some.len();
+            // With the lock free: workers and issuers need it.
+            drop(some);
+        }
     }
 }
 
@@ -231,6 +242,7 @@ impl Chunk {
                 number: Guarded::new(0),
                 with_handle: Guarded::new(None),
                 in_blocks: Guarded::new(false),
+                parked: Guarded::new((0, 0)),
                 items,
                 closures,
             },

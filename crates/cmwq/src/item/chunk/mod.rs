@@ -7,10 +7,12 @@ mod inbox;
 mod load;
 mod open;
 mod part;
+mod taken;
 
 pub(crate) use chain::Chain;
 pub(crate) use entries::{Chunks, Found as FoundInChunk, Serial as ChunksSerial};
-pub(crate) use inbox::{Inbox, Pushed, Taken};
+pub(crate) use inbox::{Inbox, Pushed};
 pub(crate) use load::{Load, WithHandle};
 pub(crate) use open::Open as OpenChunk;
 pub(crate) use part::Part;
+pub(crate) use taken::Taken;

@@ -88,6 +88,48 @@ impl Part {
         }
     }
 
+    /// Leaves it in its chunk, whose node stands for it on a list. The rest of a chunk can be left like this, which is no other part.
+    pub(crate) fn park(self) -> Pending {
+        let part = std::mem::ManuallyDrop::new(self);
+        // SAFETY: a thread touches the field, and the node, only if it has the rest of the chunk; the hold of it goes with the node.
+        unsafe {
+            part.chunk().about.parked.set((part.next, part.end));
+            Pending::from_raw(part.chunk.cast())
+        }
+    }
+
+    /// The part that was [parked](Self::park) there; otherwise it is an item.
+    pub(crate) fn of_node(node: Pending) -> Result<Self, Pending> {
+        if !node.is_node() {
+            return Err(node);
+        }
+        let chunk = node.into_raw().cast::<Chunk>();
+        // SAFETY: as above.
+        let (next, end) = unsafe { chunk.as_ref().about.parked.get() };
+        Ok(Part { chunk, next, end })
+    }
+
+    /// For an item on a list: its address and function, and 1. For the node of a parked part: those of its first entry, and how many there are; entries of
+    /// one chunk have one function.
+    ///
+    /// # Safety
+    /// It is on a list whose lock the caller holds.
+    pub(in crate::item) unsafe fn names_of(
+        node: NonNull<RawWork>,
+    ) -> (usize, Option<WorkFn>, usize) {
+        // SAFETY: the list owns it, and with it the parked part.
+        unsafe {
+            let item = node.as_ref();
+            if !item.is_node() {
+                return (item.address(), item.func(), 1);
+            }
+            let chunk = node.cast::<Chunk>().as_ref();
+            let (next, end) = chunk.about.parked.get();
+            let (address, func) = chunk.name(next);
+            (address, func, end - next)
+        }
+    }
+
     /// The next entry, as an item.
     pub(crate) fn pop_item(&mut self) -> Pending {
         self.next += 1;

@@ -3,6 +3,7 @@
 //! Everything that a lock holder sets in motion for other threads (wake-ups, calls to front ends, requests to the service thread) is noted
 //! here and done after the unlock, on every way out.
 
+use super::take::MOST_IN_A_HOLD;
 use crate::item::Completion;
 use crate::pool::queue::pwq::{Ended, PwqKey};
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
@@ -48,6 +49,8 @@ pub(crate) struct PoolGuard<'p> {
     pub(in crate::pool) calls_no_thief: bool,
     /// The holder hands out slots itself, including those that this release gives back.
     pub(in crate::pool) hands_out_nothing: bool,
+    /// How many staged nodes may still be turned or accepted before the lock is released.
+    pub(in crate::pool) left: usize,
     /// What few holders leave.
     pub(in crate::pool) rest: Option<Box<Rest>>,
 }
@@ -85,6 +88,7 @@ impl<'p> PoolGuard<'p> {
             asks: Asks::default(),
             calls_no_thief: false,
             hands_out_nothing: false,
+            left: MOST_IN_A_HOLD,
             rest: None,
         }
     }

@@ -120,6 +120,37 @@ impl Pool {
         PoolGuard::new(self, inner)
     }
 
+    /// As [`lock`](Self::lock), and accepts all that was published before the call: it is accounted for. In a backlog the lock is released and taken again
+    /// in between.
+    pub(crate) fn lock_accepting(self: &Arc<Self>) -> PoolGuard<'_> {
+        let mut guard = self.lock();
+        let up_to = guard.reached();
+        while !guard.accept_up_to(up_to) {
+            guard = self.lock_again(guard);
+        }
+        guard
+    }
+
+    /// Releases the lock, lets threads have it that wait for it, and takes it again.
+    pub(in crate::pool) fn lock_again<'p>(
+        self: &'p Arc<Self>,
+        guard: PoolGuard<'p>,
+    ) -> PoolGuard<'p> {
+        let mut guard = self.lock_again_beside_batches(guard);
+        guard.close_batches();
+        guard
+    }
+
+    /// The same, and open batches stay open.
+    pub(in crate::pool) fn lock_again_beside_batches<'p>(
+        self: &'p Arc<Self>,
+        guard: PoolGuard<'p>,
+    ) -> PoolGuard<'p> {
+        drop(guard);
+        self.inner.let_others();
+        self.lock_beside_batches()
+    }
+
     /// The workers exit: no pool workqueue is left.
     pub(crate) fn shut_down(self: &Arc<Self>) {
         let mut guard = self.lock();

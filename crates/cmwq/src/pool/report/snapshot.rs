@@ -214,8 +214,7 @@ impl Pool {
     pub(crate) fn snapshot(self: &Arc<Self>) -> PoolSnapshot {
         let now = clock::coarse_ns();
         let effective_nice = self.effective_nice();
-        let mut guard = self.lock();
-        guard.drain();
+        let mut guard = self.lock_accepting();
         let state = guard.state(effective_nice);
         let tid_of = |id: &u32| guard.workers[*id].handle.tid();
         PoolSnapshot {

@@ -16,8 +16,11 @@ use std::sync::Arc;
 impl Pool {
     /// Frees chunks that were not used since the last call.
     pub(crate) fn trim_chunks(self: &Arc<Self>) {
-        let guard = self.lock_beside_batches();
-        let chunks = guard.pwqs.iter().filter_map(|(_, pwq)| pwq.chunks.as_ref());
+        let chunks: Vec<Arc<PwqChunks>> = {
+            let guard = self.lock_beside_batches();
+            let chunks = guard.pwqs.iter().map(|(_, pwq)| pwq.chunks.clone());
+            chunks.flatten().collect()
+        };
         for chunks in chunks {
             chunks.items.trim();
             chunks.closures.trim();
@@ -157,16 +160,17 @@ impl Pool {
         front_id: usize,
     ) -> Result<(), Pending> {
         let mut guard = self.lock();
-        match guard.runs_for(&item, front_id) {
-            Some(index) => {
-                // What was published before goes before.
-                guard.drain();
+        let up_to = guard.reached();
+        while let Some(index) = guard.runs_for(&item, front_id) {
+            // What was published before goes before.
+            if guard.accept_up_to(up_to) {
                 item.set_destination(self.id, index);
                 guard.accept_item(item);
-                Ok(())
+                return Ok(());
             }
-            None => Err(item),
+            guard = self.lock_again(guard);
         }
+        Err(item)
     }
 
     /// The duty of an issuer that took the mark.

@@ -313,8 +313,7 @@ impl WqCore {
     /// Retires a pool workqueue. It is removed when its last item has ended.
     pub(in crate::workqueue) fn retire(self: &Arc<Self>, pwq: &Arc<Pwq>) {
         let gone = {
-            let mut guard = pwq.pool.lock();
-            guard.drain();
+            let mut guard = pwq.pool.lock_accepting();
             guard.retire_pwq(pwq.key)
         };
         if gone {
@@ -389,9 +388,10 @@ impl WqCore {
             let pin = epochs().pin(0);
             slots.get(cpu).unwrap_or(&slots[0]).get(&pin)
         };
-        let mut guard = pwq.pool.lock();
-        guard.drain();
-        guard.pwq_load(pwq.key).1 > 0
+        let (_, some_wait) = pwq
+            .pool
+            .find(|guard| (guard.pwq_load(pwq.key).1 > 0).then_some(()));
+        some_wait.is_some()
     }
 
     /// The nice level that the queue's workers have, once a worker has begun.

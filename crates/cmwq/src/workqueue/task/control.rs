@@ -76,8 +76,8 @@ fn try_remove(
         return None;
     }
     let (mut queued, ordered, pool) = with_last_pool(item, find, |pool| {
-        let taken = pool.lock().take_out(pool.id, item);
-        taken.map(|(queued, ordered)| (queued, ordered, pool.id))
+        pool.cancel(item)
+            .map(|(queued, ordered)| (queued, ordered, pool.id))
     })??;
     // Another pool may still run it: a thread that waits for that run must find it there.
     if let Some(older) = ordered.and_then(|queue| queue.pool_that_runs(item, pool)) {
@@ -321,9 +321,7 @@ impl RawWork {
         }
         not_in_waker()?;
         if (current().reclaim || memory_reclaim::is_marked())
-            && let Some(Some(queue)) = with_last_pool(self, &registered, |pool| {
-                pool.lock().front_of(pool.id, self)
-            })
+            && let Some(Some(queue)) = with_last_pool(self, &registered, |pool| pool.front_of(self))
         {
             queue.check_dependency(self.func());
         }
@@ -337,8 +335,7 @@ impl RawWork {
                 return Ok(true);
             }
             let found = with_last_pool(self, &registered, |pool| {
-                let mut guard = pool.lock();
-                let pending = guard.await_pending(pool.id, self);
+                let (mut guard, pending) = pool.find(|guard| guard.await_pending(pool.id, self));
                 // The last instance known is the one on its way to a list, not the one that runs.
                 let on_its_way = pending.is_none() && is_known && self.is_queued();
                 match on_its_way {
