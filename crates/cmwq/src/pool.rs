@@ -45,6 +45,8 @@ pub(crate) use attrs::kind::{Binding, PoolAttrs, Position};
 pub(crate) use attrs::params::Params;
 pub use attrs::threads::{WorkerThread, WorkerThreads};
 pub use lock::later::{defers_wakes, wake_deferred};
+#[cfg(cmwq_sim)]
+pub use lock::take::explored::set_most_in_a_hold;
 #[cfg(all(test, cmwq_loom))]
 pub(crate) use queue::caller_slot::CallerSlot;
 pub(crate) use queue::colours::COLOURS;

@@ -141,6 +141,8 @@ impl List {
         let mut next = self.first;
         std::iter::from_fn(move || {
             let item = next?;
+            #[cfg(all(test, not(cmwq_loom)))]
+            super::touched::one();
             // SAFETY: the list owns its items, and it is borrowed, so they stay linked.
             next = unsafe { link::next(item) };
             Some(item)
@@ -156,6 +158,8 @@ impl List {
         for _ in 0..most {
             // At the end it begins anew.
             let item = next.or(self.first)?;
+            #[cfg(all(test, not(cmwq_loom)))]
+            super::touched::one();
             // SAFETY: the list owns its items; the cursor is one of them, or it would have been cleared.
             let (its_own, after) =
                 unsafe { (item.as_ref().location().pwq() == pwq, link::next(item)) };

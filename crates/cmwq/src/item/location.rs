@@ -17,6 +17,8 @@ pub(crate) enum ListKind {
     Scheduled,
     /// The staged items of its pool: taken from the inbox, and not accepted yet.
     Staged,
+    /// Perhaps a chunk: in place of the pool workqueue's number it has the [chunk's](super::chunk::ChunkNumbers).
+    Chunk,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ const PWQ_BITS: u32 = 29;
 const LIST_BITS: u32 = 3;
 /// In place of a pool workqueue's number: a timer has the item.
 const ARMED: u32 = (1 << PWQ_BITS) - 1;
+/// Numbers of chunks are less.
+pub(in crate::item) const MOST_CHUNKS: u32 = ARMED;
 
 impl Location {
     /// The destination is a pool workqueue; the item is on no list yet.
@@ -40,6 +44,24 @@ impl Location {
             pwq,
             list: ListKind::None,
         }
+    }
+
+    /// It is written to the chunk of this number.
+    #[inline]
+    pub(in crate::item) fn in_chunk(pool: u32, number: u32) -> Self {
+        Location::in_transit(pool, number).on_list(ListKind::Chunk)
+    }
+
+    /// The number of the chunk that it may be in.
+    #[inline]
+    pub(in crate::item) fn chunk(self) -> Option<u32> {
+        (self.list == ListKind::Chunk).then_some(self.pwq)
+    }
+
+    /// Whether it says which list of its pool it is on. Then it is exact under the lock.
+    #[inline]
+    pub(crate) fn is_on_list(self) -> bool {
+        !matches!(self.list, ListKind::None | ListKind::Chunk)
     }
 
     /// A timer has it; `pool` is where it was last queued.
@@ -80,6 +102,7 @@ impl Location {
             2 => ListKind::Inactive,
             3 => ListKind::Scheduled,
             4 => ListKind::Staged,
+            5 => ListKind::Chunk,
             _ => ListKind::None,
         };
         Location {
@@ -107,6 +130,7 @@ mod tests {
             ListKind::Inactive,
             ListKind::Scheduled,
             ListKind::Staged,
+            ListKind::Chunk,
         ] {
             for (pool, pwq) in [(0, 0), (1, 2), (u32::MAX, (1 << PWQ_BITS) - 1)] {
                 let location = Location::in_transit(pool, pwq).on_list(list);

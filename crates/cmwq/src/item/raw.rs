@@ -168,6 +168,8 @@ impl RawWork {
 
     #[inline]
     pub(in crate::item) fn set_location(&self, location: Location) {
+        #[cfg(all(test, not(cmwq_loom)))]
+        super::touched::one();
         self.location.store(location.pack(), Ordering::Relaxed);
     }
 
@@ -378,6 +380,11 @@ impl Pending {
     #[inline]
     pub(crate) fn set_destination(&mut self, pool: u32, pwq: u32) {
         self.item().set_location(Location::in_transit(pool, pwq));
+    }
+
+    #[inline]
+    pub(in crate::item) fn tell(&self, location: Location) {
+        self.item().set_location(location);
     }
 
     /// A timer has it from now on: no thread need wait for it to come to a list.

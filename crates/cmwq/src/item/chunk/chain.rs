@@ -168,6 +168,7 @@ impl Drop for Chain<'_> {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::super::inbox::Inbox;
+    use super::super::numbers::ChunkNumbers;
     use super::super::taken::Taken;
     use super::*;
     use crate::item::ticket::OldestBatch;
@@ -187,7 +188,10 @@ mod tests {
         each: usize,
         alone: impl Fn(usize) -> bool,
     ) -> (Vec<usize>, usize) {
-        let (chunks, open) = (Chunks::of_items(1, 0, &OldestBatch::new()), Open::none());
+        let (chunks, open) = (
+            Chunks::of_items(1, 0, &OldestBatch::new(), &ChunkNumbers::default()),
+            Open::none(),
+        );
         let inbox = Inbox::default();
         let claim = |at: usize| {
             // SAFETY: the item exists until the end of the test.

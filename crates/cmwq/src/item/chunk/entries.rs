@@ -17,6 +17,7 @@
 //! A chunk is used again, for the same pool workqueue, when no thread holds it any more: neither its maker, which may still write to an entry
 //! that no thread will read, nor a thread that has taken a part of it.
 
+use super::numbers::ChunkNumbers;
 use crate::item::closure::{Payload, Small};
 use crate::item::raw::{Pending, RawWork, WorkFn};
 use crate::item::ticket::OldestBatch;
@@ -69,7 +70,19 @@ pub(in crate::item) struct Destination {
     pub(in crate::item) pwq: u32,
     pub(in crate::item) contents: Contents,
     pub(in crate::item) oldest: OldestBatch,
+    pub(in crate::item) numbers: ChunkNumbers,
     pub(in crate::item) home: Weak<Chunks>,
+}
+
+/// Where a chunk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::item) enum Stage {
+    /// It is being filled, is in the inbox, is emptied, or is unused.
+    Elsewhere,
+    /// It is [staged](super::taken), and its maker may add to it.
+    Staged,
+    /// It is staged, and closed: its entries are [parked](super::part::Part::park).
+    Closed,
 }
 
 /// The first field makes it a node of an inbox.
@@ -78,6 +91,8 @@ pub(crate) struct Chunk {
     pub(in crate::item) node: RawWork,
     /// How many threads may still touch it.
     pub(in crate::item) holds: AtomicU32,
+    /// Only lock holders of the pool touch it.
+    pub(in crate::item) stage: Guarded<Stage>,
     pub(in crate::item) about: About,
     /// How many entries are filled. The maker writes it all the time.
     pub(in crate::item) filled: CachePadded<AtomicU32>,
@@ -87,6 +102,8 @@ pub(crate) struct Chunk {
 #[repr(align(64))]
 pub(in crate::item) struct About {
     pub(in crate::item) destination: Destination,
+    /// Its number among the chunks of the pool.
+    pub(in crate::item) number_in_pool: u32,
     /// What all entries have in common: the function of the items, or the kind of the closures.
     pub(in crate::item) number: Guarded<usize>,
     /// Whether the items are the first objects in [blocks](crate::sys::blocks).
@@ -172,17 +189,34 @@ pub(crate) enum Found {
 }
 
 impl Chunks {
-    /// The chunks of items for pool workqueue `pwq` of pool `pool`, whose oldest open batch is `oldest`.
-    pub(crate) fn of_items(pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
-        Self::new(Contents::Items, pool, pwq, oldest)
+    /// The chunks of items for pool workqueue `pwq` of pool `pool`, whose oldest open batch is `oldest`, and whose chunks have these
+    /// numbers.
+    pub(crate) fn of_items(
+        pool: u32,
+        pwq: u32,
+        oldest: &OldestBatch,
+        numbers: &ChunkNumbers,
+    ) -> Arc<Self> {
+        Self::new(Contents::Items, pool, pwq, oldest, numbers)
     }
 
     /// The same for small closures.
-    pub(crate) fn of_closures(pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
-        Self::new(Contents::Closures, pool, pwq, oldest)
+    pub(crate) fn of_closures(
+        pool: u32,
+        pwq: u32,
+        oldest: &OldestBatch,
+        numbers: &ChunkNumbers,
+    ) -> Arc<Self> {
+        Self::new(Contents::Closures, pool, pwq, oldest, numbers)
     }
 
-    fn new(contents: Contents, pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
+    fn new(
+        contents: Contents,
+        pool: u32,
+        pwq: u32,
+        oldest: &OldestBatch,
+        numbers: &ChunkNumbers,
+    ) -> Arc<Self> {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let number = SERIAL.fetch_add(1, Ordering::Relaxed);
         let number = NonZeroU64::new(number).expect("it does not wrap around in a lifetime");
@@ -193,6 +227,7 @@ impl Chunks {
                 pwq,
                 contents,
                 oldest: oldest.clone(),
+                numbers: numbers.clone(),
                 home: home.clone(),
             },
             spare: CachePadded::new(Mutex::new(Spares::new())),
@@ -209,7 +244,11 @@ impl Chunks {
     pub(in crate::item) fn take_spare(&self) -> Box<Chunk> {
         // A thread that would have to wait for the lock gets a chunk from the allocator.
         let spare = self.spare.try_lock().and_then(|mut spare| spare.take());
-        spare.unwrap_or_else(|| Box::new(Chunk::new(&self.destination)))
+        spare.unwrap_or_else(|| {
+            let mut chunk = Box::new(Chunk::new(&self.destination));
+            self.destination.numbers.enter(&mut chunk);
+            chunk
+        })
     }
 
     /// Frees all but a few of the chunks that were not used since the last call. Called with no lock held.
@@ -237,8 +276,10 @@ impl Chunk {
         Chunk {
             node: RawWork::node(),
             holds: AtomicU32::new(0),
+            stage: Guarded::new(Stage::Elsewhere),
             about: About {
                 destination: destination.clone(),
+                number_in_pool: 0,
                 number: Guarded::new(0),
                 with_handle: Guarded::new(None),
                 in_blocks: Guarded::new(false),
@@ -310,7 +351,7 @@ impl Chunk {
         // SAFETY: put there by the maker before it was counted, and taken out once.
         unsafe {
             match self.about.destination.contents {
-                Contents::Items => Found::Item(Pending::from_raw(self.item(place))),
+                Contents::Items => Found::Item(self.bring_back(self.item(place))),
                 Contents::Closures => Found::Closure(Small::from_parts(
                     self.about.closures[place / TOGETHER].0[place % TOGETHER].get(),
                     self.number(),
@@ -318,6 +359,18 @@ impl Chunk {
                 )),
             }
         }
+    }
+
+    /// The item, which the caller owns from now on, with the chunk's destination in place of the chunk.
+    ///
+    /// # Safety
+    /// It was put in the chunk, and is taken once.
+    #[inline]
+    pub(in crate::item) unsafe fn bring_back(&self, item: NonNull<RawWork>) -> Pending {
+        // SAFETY: by the contract.
+        let mut item = unsafe { Pending::from_raw(item) };
+        item.set_destination(self.about.destination.pool, self.about.destination.pwq);
+        item
     }
 
     /// The same, as an item with the chunk's destination.
@@ -355,6 +408,14 @@ impl Chunk {
     }
 }
 
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        #[cfg(all(test, not(cmwq_loom)))]
+        crate::item::touched::one();
+        self.about.destination.numbers.leave(self);
+    }
+}
+
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
@@ -383,7 +444,7 @@ mod tests {
 
     #[test]
     fn a_thread_adds_to_its_chunk_until_that_is_full_or_taken() {
-        let chunks = Chunks::of_closures(1, 0, &OldestBatch::new());
+        let chunks = Chunks::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
         let open = Open::none();
         assert!(
             !open.add_closure(chunks.serial(), &nothing()),
@@ -394,7 +455,7 @@ mod tests {
             assert!(open.add_closure(chunks.serial(), &nothing()));
         }
         assert!(!open.add_closure(chunks.serial(), &nothing()), "it is full");
-        let others = Chunks::of_closures(1, 1, &OldestBatch::new());
+        let others = Chunks::of_closures(1, 1, &OldestBatch::new(), &ChunkNumbers::default());
         let taken = chunks.make(&nothing(), &open);
         assert!(
             !open.add_closure(others.serial(), &nothing()),
@@ -417,7 +478,7 @@ mod tests {
 
     #[test]
     fn what_has_a_handle_is_a_closure_when_that_is_dropped_before_it_is_taken() {
-        let chunks = Chunks::of_closures(1, 0, &OldestBatch::new());
+        let chunks = Chunks::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
         let (open, works) = (Open::none(), [(); 3].map(|()| RawWork::new(never)));
         let item = |index: usize| {
             // SAFETY: it exists until the end of the test, and is queued once.
@@ -453,7 +514,7 @@ mod tests {
 
     #[test]
     fn chunks_that_nobody_needs_are_freed_but_for_a_few() {
-        let chunks = Chunks::of_closures(1, 0, &OldestBatch::new());
+        let chunks = Chunks::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
         let spare = || chunks.spare.lock().others.len();
         let open = Open::none();
         let nodes: Vec<NonNull<RawWork>> =

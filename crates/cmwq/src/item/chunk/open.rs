@@ -66,6 +66,7 @@ impl Open {
         unsafe { load.put(chunk, place) };
         // Release: the taker sees it.
         if chunk.filled.fetch_add(L::COUNTED, Ordering::Release) & CLOSED != 0 {
+            load.take_back(chunk);
             self.leave();
             return Err(load);
         }

@@ -44,8 +44,8 @@ impl Part {
             // SAFETY: put there before the bit was set; closed with the bit, it is the caller's.
             let item = unsafe { chunk.as_ref().about.with_handle.get() };
             let item = item.expect("it was put there before the bit was set");
-            // SAFETY: its maker handed it on, and it is taken once.
-            unsafe { Pending::from_raw(item) }
+            // SAFETY: its maker handed it on, and it is taken once; the chunk is held.
+            unsafe { chunk.as_ref().bring_back(item) }
         });
         let part = Part {
             chunk,
@@ -65,6 +65,17 @@ impl Part {
     #[inline]
     pub(crate) fn pwq(&self) -> u32 {
         self.chunk().about.destination.pwq
+    }
+
+    /// The chunk.
+    pub(in crate::item) fn whole(&self) -> NonNull<Chunk> {
+        self.chunk
+    }
+
+    /// Whether an entry is this item.
+    pub(in crate::item) fn contains(&self, item: usize) -> bool {
+        let is_it = |place| self.chunk().item(place).addr().get() == item;
+        !self.holds_closures() && (self.next..self.end).any(is_it)
     }
 
     pub(in crate::item) fn holds_closures(&self) -> bool {
@@ -90,23 +101,36 @@ impl Part {
 
     /// Leaves it in its chunk, whose node stands for it on a list. The rest of a chunk can be left like this, which is no other part.
     pub(crate) fn park(self) -> Pending {
+        let node = self.chunk.cast();
+        self.stay();
+        // SAFETY: who has the rest of the chunk has its node.
+        unsafe { Pending::from_raw(node) }
+    }
+
+    /// As [`park`](Self::park), if the node is on a list already.
+    pub(in crate::item) fn stay(self) {
         let part = std::mem::ManuallyDrop::new(self);
-        // SAFETY: a thread touches the field, and the node, only if it has the rest of the chunk; the hold of it goes with the node.
-        unsafe {
-            part.chunk().about.parked.set((part.next, part.end));
-            Pending::from_raw(part.chunk.cast())
-        }
+        // SAFETY: only a thread that has the rest of the chunk touches the field; the hold of it goes with the node.
+        unsafe { part.chunk().about.parked.set((part.next, part.end)) };
+    }
+
+    /// The part that is [parked](Self::park) in the chunk.
+    ///
+    /// # Safety
+    /// There is one; it is in the chunk no longer.
+    pub(in crate::item) unsafe fn of_chunk(chunk: NonNull<Chunk>) -> Self {
+        // SAFETY: as above.
+        let (next, end) = unsafe { chunk.as_ref().about.parked.get() };
+        Part { chunk, next, end }
     }
 
     /// The part that was [parked](Self::park) there; otherwise it is an item.
     pub(crate) fn of_node(node: Pending) -> Result<Self, Pending> {
-        if !node.is_node() {
-            return Err(node);
+        match node.is_node() {
+            // SAFETY: it is given up.
+            true => Ok(unsafe { Part::of_chunk(node.into_raw().cast()) }),
+            false => Err(node),
         }
-        let chunk = node.into_raw().cast::<Chunk>();
-        // SAFETY: as above.
-        let (next, end) = unsafe { chunk.as_ref().about.parked.get() };
-        Ok(Part { chunk, next, end })
     }
 
     /// For an item on a list: its address and function, and 1. For the node of a parked part: those of its first entry, and how many there are; entries of

@@ -8,7 +8,9 @@
 //! Chains are numbered, and each node has the number of its chain. A thread that must see all that was published up to now asks for the number that
 //! this has [reached](Taken::reached), and goes on until that chain is [turned](Taken::is_turned), or [accepted](Taken::is_accepted).
 
+use super::entries::{Chunk, Stage};
 use super::inbox::Inbox;
+use super::numbers::ChunkNumbers;
 use super::part::Part;
 use crate::item::location::ListKind;
 use crate::item::raw::{Pending, RawWork, WorkFn, link};
@@ -104,6 +106,8 @@ impl Taken {
             && done < most
         {
             done += 1;
+            #[cfg(all(test, not(cmwq_loom)))]
+            crate::item::touched::one();
             // SAFETY: the chain is ours since it was taken; each node on it was published exactly once.
             unsafe {
                 self.rest = link::next(node);
@@ -112,6 +116,7 @@ impl Taken {
                 let item = node.as_ref();
                 item.set_chain(self.chains as u32);
                 if item.is_node() {
+                    set_stage(node.cast(), Stage::Staged);
                     let items = Part::weigh(node);
                     item.set_weight(items);
                     self.len += items as usize;
@@ -207,6 +212,7 @@ impl Taken {
         // SAFETY: by the contract it is on one of the two lists, which are ours.
         unsafe {
             self.unlink(item);
+            self.len -= 1;
             let_go(item);
             Pending::from_raw(item)
         }
@@ -230,7 +236,6 @@ impl Taken {
                 None => self.turned.newest = older,
             }
         }
-        self.len -= 1;
     }
 
     /// Whether the oldest item is in a chunk.
@@ -281,10 +286,17 @@ impl Taken {
                 }
                 self.pop_node();
                 self.part_chain = node.as_ref().chain();
-                let (part, last) = Part::close(node);
-                if let Some(item) = last {
-                    self.push_front(item);
-                }
+                let chunk = node.cast::<Chunk>();
+                let part = match chunk.as_ref().stage.get() {
+                    Stage::Closed => Part::of_chunk(chunk),
+                    _ => {
+                        let (part, last) = Part::close(node);
+                        if let Some(item) = last {
+                            self.push_front(item);
+                        }
+                        part
+                    }
+                };
                 self.part = Some(part);
             }
             self.leave_empty_part();
@@ -308,13 +320,20 @@ impl Taken {
     /// What is left of the oldest chunk, if the oldest item is in one.
     pub(crate) fn take_chunk(&mut self) -> Option<Part> {
         self.oldest_part()?;
-        self.part.take()
+        self.give_part()
+    }
+
+    fn give_part(&mut self) -> Option<Part> {
+        let part = self.part.take()?;
+        // SAFETY: it is ours.
+        unsafe { set_stage(part.whole(), Stage::Elsewhere) };
+        Some(part)
     }
 
     #[inline]
     fn leave_empty_part(&mut self) {
         if self.part.as_ref().is_some_and(|part| part.len() == 0) {
-            self.part = None;
+            drop(self.give_part());
         }
     }
 
@@ -335,6 +354,116 @@ impl Taken {
         }
         Some(node)
     }
+}
+
+/// An item in the middle of a chunk.
+impl Taken {
+    /// If `item` is in a staged chunk, it is a single staged item afterwards. `numbers`: of the pool.
+    pub(crate) fn single_out(&mut self, item: &RawWork, numbers: &ChunkNumbers) {
+        let number = item.location().chunk();
+        let Some(chunk) = number.and_then(|number| numbers.staged(number)) else {
+            return;
+        };
+        if self.part.as_ref().is_some_and(|part| part.whole() == chunk) {
+            if self
+                .part
+                .as_ref()
+                .is_some_and(|part| part.contains(item.address()))
+                && let Some(part) = self.give_part()
+            {
+                (0..part.len())
+                    .rev()
+                    .for_each(|index| self.push_front(part.take_item(index)));
+            }
+            return;
+        }
+        // SAFETY: it is staged, and is not the part: its node is on one of the two lists.
+        unsafe {
+            self.close_in_place(chunk);
+            if chunk.as_ref().stage.get() == Stage::Closed {
+                self.take_apart(chunk, item.address());
+            }
+        }
+    }
+
+    /// Nothing is added to the chunk any more, and a last entry with a handle is a single item behind it.
+    ///
+    /// # Safety
+    /// Its node is on one of the two lists.
+    unsafe fn close_in_place(&mut self, chunk: NonNull<Chunk>) {
+        let node = chunk.cast::<RawWork>();
+        // SAFETY: the chunk and its neighbours are ours.
+        unsafe {
+            if chunk.as_ref().stage.get() == Stage::Closed {
+                return;
+            }
+            let (part, last) = Part::close(node);
+            if let Some(item) = last {
+                self.insert_behind(node, item);
+            }
+            self.len -= node.as_ref().weight() as usize;
+            node.as_ref().set_weight(part.len() as u32);
+            self.len += part.len();
+            if part.len() == 0 {
+                self.unlink(node);
+                set_stage(chunk, Stage::Elsewhere);
+                return;
+            }
+            set_stage(chunk, Stage::Closed);
+            part.stay();
+        }
+    }
+
+    /// If the closed chunk contains the item of this address, all of its items are single ones afterwards, in its place.
+    ///
+    /// # Safety
+    /// Its node is on one of the two lists.
+    unsafe fn take_apart(&mut self, chunk: NonNull<Chunk>, item: usize) {
+        let node = chunk.cast::<RawWork>();
+        // SAFETY: the chunk and its neighbours are ours.
+        unsafe {
+            let part = Part::of_chunk(chunk);
+            if !part.contains(item) {
+                return part.stay();
+            }
+            (0..part.len())
+                .rev()
+                .for_each(|index| self.insert_behind(node, part.take_item(index)));
+            self.len -= part.len();
+            self.unlink(node);
+            set_stage(chunk, Stage::Elsewhere);
+        }
+    }
+
+    /// # Safety
+    /// `node` is on one of the two lists.
+    unsafe fn insert_behind(&mut self, node: NonNull<RawWork>, item: Pending) {
+        let item = item.into_raw();
+        // SAFETY: all are ours.
+        unsafe {
+            let newer = link::next(node);
+            link::set_prev(item, Some(node));
+            link::set_next(item, newer);
+            link::set_next(node, Some(item));
+            match newer {
+                Some(newer) => link::set_prev(newer, Some(item)),
+                None if self.nodes.newest == Some(node) => self.nodes.newest = Some(item),
+                None => self.turned.newest = Some(item),
+            }
+            let place = item.as_ref();
+            place.set_chain(node.as_ref().chain());
+            place.set_location(place.location().on_list(ListKind::Staged));
+        }
+        self.len += 1;
+    }
+}
+
+/// # Safety
+/// The caller holds the lock of the chunk's pool.
+#[inline]
+unsafe fn set_stage(chunk: NonNull<Chunk>, stage: Stage) {
+    // SAFETY: by the contract.
+    unsafe { chunk.as_ref().stage.set(stage) };
 }
 
 /// # Safety

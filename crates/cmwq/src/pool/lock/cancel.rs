@@ -6,24 +6,20 @@ use crate::pool::state::pool::{FrontEnd, Pool};
 use std::sync::Arc;
 
 impl Pool {
-    /// Asks `question` about `item` under the lock until the answer is `Some`. If it is not, all that was published before the call is accepted at the end.
-    /// The lock is still held when this returns.
-    ///
-    /// An item that was published alone is found when it is staged. One in a chunk has to be accepted.
+    /// Asks `question` about `item` under the lock, until the answer is `Some`, or all that was published before the call is staged. The lock is still held
+    /// when this returns.
     pub(crate) fn find<'p, R>(
         self: &'p Arc<Self>,
+        item: &RawWork,
         mut question: impl FnMut(&mut PoolGuard<'p>) -> Option<R>,
     ) -> (PoolGuard<'p>, Option<R>) {
         let mut guard = self.lock();
         let up_to = guard.reached();
         loop {
             let turned = guard.turn_up_to(up_to);
-            let mut answer = question(&mut guard);
-            if answer.is_none() && turned && guard.accept_up_to(up_to) {
-                answer = question(&mut guard);
-                return (guard, answer);
-            }
-            if answer.is_some() {
+            guard.staged.single_out(item, &self.chunk_numbers);
+            let answer = question(&mut guard);
+            if turned || answer.is_some() {
                 return (guard, answer);
             }
             guard = self.lock_again(guard);
@@ -32,17 +28,17 @@ impl Pool {
 
     /// Takes out the pending instance of `item`: see [`PoolGuard::take_out`].
     pub(crate) fn cancel(self: &Arc<Self>, item: &RawWork) -> Option<Removed> {
-        self.find(|guard| guard.take_out(self.id, item)).1
+        self.find(item, |guard| guard.take_out(self.id, item)).1
     }
 
     /// The queue that `item` waits on, or runs for, in this pool.
     pub(crate) fn front_of(self: &Arc<Self>, item: &RawWork) -> Option<Arc<dyn FrontEnd>> {
         let waits = |guard: &mut PoolGuard<'_>| {
             let location = item.location();
-            let waits = location.pool() == guard.pool.id && location.list != ListKind::None;
+            let waits = location.pool() == guard.pool.id && location.is_on_list();
             waits.then(|| location.pwq())
         };
-        let (guard, pwq) = self.find(waits);
+        let (guard, pwq) = self.find(item, waits);
         let pwq = match pwq {
             Some(pwq) => pwq,
             None => {
@@ -82,7 +78,7 @@ impl PoolGuard<'_> {
             return None;
         }
         let list = match location.list {
-            ListKind::None => return None,
+            ListKind::None | ListKind::Chunk => return None,
             ListKind::Staged => {
                 // SAFETY: this pool's lock is held; the item says that it is staged here.
                 #[allow(unsafe_code)]
@@ -106,7 +102,7 @@ impl PoolGuard<'_> {
     /// A completion for the pending instance of `item`: it has run or was cancelled. `None`: no instance is on a list.
     pub(crate) fn await_pending(&mut self, pool: u32, item: &RawWork) -> Option<Arc<Completion>> {
         let location = item.location();
-        if location.pool() != pool || location.list == ListKind::None {
+        if location.pool() != pool || !location.is_on_list() {
             return None;
         }
         let done = Arc::new(Completion::new());

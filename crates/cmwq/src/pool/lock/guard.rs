@@ -3,7 +3,7 @@
 //! Everything that a lock holder sets in motion for other threads (wake-ups, calls to front ends, requests to the service thread) is noted
 //! here and done after the unlock, on every way out.
 
-use super::take::MOST_IN_A_HOLD;
+use super::take::most_in_a_hold;
 use crate::item::Completion;
 use crate::pool::queue::pwq::{Ended, PwqKey};
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
@@ -53,6 +53,8 @@ pub(crate) struct PoolGuard<'p> {
     pub(in crate::pool) left: usize,
     /// What few holders leave.
     pub(in crate::pool) rest: Option<Box<Rest>>,
+    #[cfg(all(test, not(cmwq_loom)))]
+    pub(in crate::pool) held: super::holds::Held,
 }
 
 #[derive(Default)]
@@ -88,8 +90,10 @@ impl<'p> PoolGuard<'p> {
             asks: Asks::default(),
             calls_no_thief: false,
             hands_out_nothing: false,
-            left: MOST_IN_A_HOLD,
+            left: most_in_a_hold(),
             rest: None,
+            #[cfg(all(test, not(cmwq_loom)))]
+            held: super::holds::Held::begin(),
         }
     }
 

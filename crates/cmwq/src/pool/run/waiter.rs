@@ -132,7 +132,7 @@ impl Pool {
 
 impl PoolGuard<'_> {
     fn task_for_waiter(&mut self, pool: u32, item: &RawWork, cpu: Option<usize>) -> Option<Task> {
-        if item.location().pool() == pool {
+        if item.location().pool() == pool && item.location().list == ListKind::None {
             self.fetch_from_caller_slot(item.location().pwq(), item);
         }
         let location = item.location();

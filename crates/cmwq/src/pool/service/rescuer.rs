@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use crate::pool::attrs::threads::{self, Hooked, WorkerThreads};
-use crate::pool::lock::take::MOST_IN_A_HOLD;
+use crate::pool::lock::take::most_in_a_hold;
 use crate::pool::queue::pwq::PwqKey;
 use crate::pool::state::pool::{Inner, Pool, Rescue};
 use crate::pool::task::busy::Executor;
@@ -198,7 +198,7 @@ impl Rescuer {
                 return None;
             }
             let head = guard.worklist.head();
-            let Some(item) = guard.worklist.take_next_of(pwq.index, MOST_IN_A_HOLD) else {
+            let Some(item) = guard.worklist.take_next_of(pwq.index, most_in_a_hold()) else {
                 guard = pool.lock_again(guard);
                 continue;
             };

@@ -388,10 +388,7 @@ impl WqCore {
             let pin = epochs().pin(0);
             slots.get(cpu).unwrap_or(&slots[0]).get(&pin)
         };
-        let (_, some_wait) = pwq
-            .pool
-            .find(|guard| (guard.pwq_load(pwq.key).1 > 0).then_some(()));
-        some_wait.is_some()
+        pwq.pool.has_inactive(pwq.key)
     }
 
     /// The nice level that the queue's workers have, once a worker has begun.

@@ -2,7 +2,7 @@
 
 use crate::engine::{Registry, epochs};
 use crate::error::FlushError;
-use crate::item::{Completion, ListKind, Pending, RawWork, Work};
+use crate::item::{Completion, Pending, RawWork, Work};
 use crate::pool::{BlockGuard, Pool, Waiter, current, in_waker};
 use crate::sys::{clock, fork, task};
 use crate::trace::warn_once;
@@ -335,7 +335,8 @@ impl RawWork {
                 return Ok(true);
             }
             let found = with_last_pool(self, &registered, |pool| {
-                let (mut guard, pending) = pool.find(|guard| guard.await_pending(pool.id, self));
+                let (mut guard, pending) =
+                    pool.find(self, |guard| guard.await_pending(pool.id, self));
                 // The last instance known is the one on its way to a list, not the one that runs.
                 let on_its_way = pending.is_none() && is_known && self.is_queued();
                 match on_its_way {
@@ -371,7 +372,7 @@ impl RawWork {
         let running =
             with_last_pool(self, &registered, |pool| pool.lock().runs(self)).unwrap_or(false);
         WorkBusy {
-            pending: self.is_pending() || self.location().list != ListKind::None,
+            pending: self.is_pending() || self.location().is_on_list(),
             running,
         }
     }
