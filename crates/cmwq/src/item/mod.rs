@@ -15,6 +15,7 @@ pub(crate) mod touched;
 mod work;
 
 pub(crate) use batch::{Batch, MOST as MOST_IN_BATCH};
+pub(crate) use chunk::MOST_IN_A_CHUNK;
 pub(crate) use chunk::{
     Chain, ChunkNumbers, Chunks, ChunksSerial, FoundInChunk, Inbox, Load, OpenChunk, Part, Pushed,
     Taken, WithHandle,

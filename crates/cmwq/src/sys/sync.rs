@@ -74,15 +74,18 @@ impl<T> Mutex<T> {
     /// The calling thread has just released the lock and will take it again: it gives threads that wait for it in [`lock_noting`](Self::lock_noting) the
     /// time to take it. The lock itself is not fair: a thread that sleeps for it takes longer to wake up than the releasing thread to come back.
     pub(crate) fn let_others(&self) {
-        /// A thread that sleeps needs some 50 us.
         #[cfg(not(cmwq_loom))]
-        const YIELDS: usize = 100;
-        #[cfg(not(cmwq_loom))]
-        for _ in 0..YIELDS {
-            if self.waiting.load(Ordering::Relaxed) == 0 {
-                return;
+        {
+            /// A thread that sleeps needs some 50 us.
+            const YIELDS: usize = 100;
+            let before = self.waiting.load(Ordering::Relaxed);
+            let no_other_came = || {
+                task::yield_now();
+                self.waiting.load(Ordering::Relaxed) == before
+            };
+            if before > 0 {
+                let _ = (0..YIELDS).all(|_| no_other_came());
             }
-            task::yield_now();
         }
     }
 

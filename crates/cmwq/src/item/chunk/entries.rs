@@ -74,25 +74,14 @@ pub(in crate::item) struct Destination {
     pub(in crate::item) home: Weak<Chunks>,
 }
 
-/// Where a chunk is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::item) enum Stage {
-    /// It is being filled, is in the inbox, is emptied, or is unused.
-    Elsewhere,
-    /// It is [staged](super::taken), and its maker may add to it.
-    Staged,
-    /// It is staged, and closed: its entries are [parked](super::part::Part::park).
-    Closed,
-}
-
 /// The first field makes it a node of an inbox.
 #[repr(C)]
 pub(crate) struct Chunk {
     pub(in crate::item) node: RawWork,
     /// How many threads may still touch it.
     pub(in crate::item) holds: AtomicU32,
-    /// Only lock holders of the pool touch it.
-    pub(in crate::item) stage: Guarded<Stage>,
+    /// It is staged, and closed already: its entries are [parked](super::part::Part::park). Only lock holders of the pool touch it.
+    pub(in crate::item) closed_early: Guarded<bool>,
     pub(in crate::item) about: About,
     /// How many entries are filled. The maker writes it all the time.
     pub(in crate::item) filled: CachePadded<AtomicU32>,
@@ -244,11 +233,7 @@ impl Chunks {
     pub(in crate::item) fn take_spare(&self) -> Box<Chunk> {
         // A thread that would have to wait for the lock gets a chunk from the allocator.
         let spare = self.spare.try_lock().and_then(|mut spare| spare.take());
-        spare.unwrap_or_else(|| {
-            let mut chunk = Box::new(Chunk::new(&self.destination));
-            self.destination.numbers.enter(&mut chunk);
-            chunk
-        })
+        spare.unwrap_or_else(|| Box::new(Chunk::new(&self.destination)))
     }
 
     /// Frees all but a few of the chunks that were not used since the last call. Called with no lock held.
@@ -276,10 +261,10 @@ impl Chunk {
         Chunk {
             node: RawWork::node(),
             holds: AtomicU32::new(0),
-            stage: Guarded::new(Stage::Elsewhere),
+            closed_early: Guarded::new(false),
             about: About {
                 destination: destination.clone(),
-                number_in_pool: 0,
+                number_in_pool: destination.numbers.take(),
                 number: Guarded::new(0),
                 with_handle: Guarded::new(None),
                 in_blocks: Guarded::new(false),
@@ -412,7 +397,8 @@ impl Drop for Chunk {
     fn drop(&mut self) {
         #[cfg(all(test, not(cmwq_loom)))]
         crate::item::touched::one();
-        self.about.destination.numbers.leave(self);
+        let about = &self.about;
+        about.destination.numbers.give(about.number_in_pool);
     }
 }
 

@@ -8,9 +8,8 @@
 //! Chains are numbered, and each node has the number of its chain. A thread that must see all that was published up to now asks for the number that
 //! this has [reached](Taken::reached), and goes on until that chain is [turned](Taken::is_turned), or [accepted](Taken::is_accepted).
 
-use super::entries::{Chunk, Stage};
+use super::entries::Chunk;
 use super::inbox::Inbox;
-use super::numbers::ChunkNumbers;
 use super::part::Part;
 use crate::item::location::ListKind;
 use crate::item::raw::{Pending, RawWork, WorkFn, link};
@@ -31,6 +30,8 @@ pub(crate) struct Taken {
     turned: Ends,
     /// How many chains were taken: the number of the last one.
     chains: u64,
+    /// The chunks among all these, by their numbers.
+    chunks: Vec<Option<NonNull<Chunk>>>,
 }
 
 /// The ends of a list, oldest first.
@@ -116,7 +117,7 @@ impl Taken {
                 let item = node.as_ref();
                 item.set_chain(self.chains as u32);
                 if item.is_node() {
-                    set_stage(node.cast(), Stage::Staged);
+                    self.enter_chunk(node.cast());
                     let items = Part::weigh(node);
                     item.set_weight(items);
                     self.len += items as usize;
@@ -287,15 +288,14 @@ impl Taken {
                 self.pop_node();
                 self.part_chain = node.as_ref().chain();
                 let chunk = node.cast::<Chunk>();
-                let part = match chunk.as_ref().stage.get() {
-                    Stage::Closed => Part::of_chunk(chunk),
-                    _ => {
-                        let (part, last) = Part::close(node);
-                        if let Some(item) = last {
-                            self.push_front(item);
-                        }
-                        part
+                let part = if chunk.as_ref().closed_early.get() {
+                    Part::of_chunk(chunk)
+                } else {
+                    let (part, last) = Part::close(node);
+                    if let Some(item) = last {
+                        self.push_front(item);
                     }
+                    part
                 };
                 self.part = Some(part);
             }
@@ -326,7 +326,7 @@ impl Taken {
     fn give_part(&mut self) -> Option<Part> {
         let part = self.part.take()?;
         // SAFETY: it is ours.
-        unsafe { set_stage(part.whole(), Stage::Elsewhere) };
+        unsafe { self.leave_chunk(part.whole()) };
         Some(part)
     }
 
@@ -358,63 +358,85 @@ impl Taken {
 
 /// An item in the middle of a chunk.
 impl Taken {
-    /// If `item` is in a staged chunk, it is a single staged item afterwards. `numbers`: of the pool.
-    pub(crate) fn single_out(&mut self, item: &RawWork, numbers: &ChunkNumbers) {
-        let number = item.location().chunk();
-        let Some(chunk) = number.and_then(|number| numbers.staged(number)) else {
-            return;
-        };
-        if self.part.as_ref().is_some_and(|part| part.whole() == chunk) {
-            if self
-                .part
-                .as_ref()
-                .is_some_and(|part| part.contains(item.address()))
-                && let Some(part) = self.give_part()
-            {
-                (0..part.len())
-                    .rev()
-                    .for_each(|index| self.push_front(part.take_item(index)));
-            }
-            return;
+    /// # Safety
+    /// The chunk is staged from now on.
+    #[inline]
+    unsafe fn enter_chunk(&mut self, chunk: NonNull<Chunk>) {
+        // SAFETY: it is ours.
+        let number = unsafe { chunk.as_ref() }.about.number_in_pool as usize;
+        if number >= self.chunks.len() {
+            self.chunks.resize(number + 1, None);
         }
-        // SAFETY: it is staged, and is not the part: its node is on one of the two lists.
-        unsafe {
-            self.close_in_place(chunk);
-            if chunk.as_ref().stage.get() == Stage::Closed {
-                self.take_apart(chunk, item.address());
+        self.chunks[number] = Some(chunk);
+    }
+
+    /// # Safety
+    /// The chunk is staged, and is not any more from now on.
+    #[inline]
+    unsafe fn leave_chunk(&mut self, chunk: NonNull<Chunk>) {
+        // SAFETY: it is ours.
+        let chunk = unsafe { chunk.as_ref() };
+        // SAFETY: as above.
+        unsafe { chunk.closed_early.set(false) };
+        self.chunks[chunk.about.number_in_pool as usize] = None;
+    }
+
+    /// If `item` is in a staged chunk, it is a single staged item afterwards. Its location is a hint, which is written before the item is counted; so the
+    /// chunk is closed, and then searched.
+    pub(crate) fn single_out(&mut self, item: &RawWork) {
+        let number = item.location().chunk();
+        let staged = number.and_then(|number| *self.chunks.get(number as usize)?);
+        let Some(chunk) = staged else { return };
+        let item = item.address();
+        match &self.part {
+            Some(part) if part.whole() == chunk => {
+                if part.contains(item)
+                    && let Some(part) = self.give_part()
+                {
+                    let items = (0..part.len()).rev();
+                    items.for_each(|index| self.push_front(part.take_item(index)));
+                }
             }
+            // SAFETY: it is staged, and is not the part: its node is on one of the two lists.
+            _ => unsafe {
+                if self.close_in_place(chunk) {
+                    self.take_apart(chunk, item);
+                }
+            },
         }
     }
 
-    /// Nothing is added to the chunk any more, and a last entry with a handle is a single item behind it.
+    /// Nothing is added to the chunk any more, and a last entry with a handle is a single item behind it. `false`: nothing else was in it, and it is
+    /// staged no longer.
     ///
     /// # Safety
     /// Its node is on one of the two lists.
-    unsafe fn close_in_place(&mut self, chunk: NonNull<Chunk>) {
+    unsafe fn close_in_place(&mut self, chunk: NonNull<Chunk>) -> bool {
         let node = chunk.cast::<RawWork>();
         // SAFETY: the chunk and its neighbours are ours.
         unsafe {
-            if chunk.as_ref().stage.get() == Stage::Closed {
-                return;
+            if chunk.as_ref().closed_early.get() {
+                return true;
             }
             let (part, last) = Part::close(node);
             if let Some(item) = last {
                 self.insert_behind(node, item);
             }
             self.len -= node.as_ref().weight() as usize;
-            node.as_ref().set_weight(part.len() as u32);
-            self.len += part.len();
             if part.len() == 0 {
                 self.unlink(node);
-                set_stage(chunk, Stage::Elsewhere);
-                return;
+                self.leave_chunk(chunk);
+                return false;
             }
-            set_stage(chunk, Stage::Closed);
+            node.as_ref().set_weight(part.len() as u32);
+            self.len += part.len();
+            chunk.as_ref().closed_early.set(true);
             part.stay();
+            true
         }
     }
 
-    /// If the closed chunk contains the item of this address, all of its items are single ones afterwards, in its place.
+    /// If the chunk, which is closed, contains the item of this address, all of its items are single ones afterwards, in its place.
     ///
     /// # Safety
     /// Its node is on one of the two lists.
@@ -426,12 +448,11 @@ impl Taken {
             if !part.contains(item) {
                 return part.stay();
             }
-            (0..part.len())
-                .rev()
-                .for_each(|index| self.insert_behind(node, part.take_item(index)));
+            let items = (0..part.len()).rev();
+            items.for_each(|index| self.insert_behind(node, part.take_item(index)));
             self.len -= part.len();
             self.unlink(node);
-            set_stage(chunk, Stage::Elsewhere);
+            self.leave_chunk(chunk);
         }
     }
 
@@ -456,14 +477,6 @@ impl Taken {
         }
         self.len += 1;
     }
-}
-
-/// # Safety
-/// The caller holds the lock of the chunk's pool.
-#[inline]
-unsafe fn set_stage(chunk: NonNull<Chunk>, stage: Stage) {
-    // SAFETY: by the contract.
-    unsafe { chunk.as_ref().stage.set(stage) };
 }
 
 /// # Safety

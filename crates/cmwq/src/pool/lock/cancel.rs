@@ -17,7 +17,7 @@ impl Pool {
         let up_to = guard.reached();
         loop {
             let turned = guard.turn_up_to(up_to);
-            guard.staged.single_out(item, &self.chunk_numbers);
+            guard.staged.single_out(item);
             let answer = question(&mut guard);
             if turned || answer.is_some() {
                 return (guard, answer);

@@ -8,10 +8,15 @@
 use super::producer::with;
 use super::producer::{FLOODS_AFTER, Producer};
 use crate::item::closure::Small;
-use crate::item::{Chunks, Load, Pending, Pushed, WithHandle};
+use crate::item::{Chunks, Load, MOST_IN_A_CHUNK, Pending, Pushed, WithHandle};
+use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::state::pool::Pool;
 use std::sync::Arc;
+
+/// After so many single items in a row, and after so many in chunks, a thread stages what it has published.
+const STAGES_AFTER: u32 = 256;
+pub(super) const STAGES_AFTER_IN_CHUNKS: u32 = 8192;
 
 impl Pool {
     /// Frees chunks that were not used since the last call.
@@ -130,6 +135,9 @@ impl Pool {
         }
         let pushed = self.inbox.push_in_chunk(load, chunks, &producer.open);
         self.notify_if_due(pushed);
+        if producer.completes(STAGES_AFTER_IN_CHUNKS, MOST_IN_A_CHUNK) {
+            self.stage();
+        }
         Ok(())
     }
 
@@ -142,6 +150,18 @@ impl Pool {
             producer.in_a_row.set(0);
         }
         self.notify_if_due(pushed);
+        if producer.completes(STAGES_AFTER, 1) {
+            self.stage();
+        }
+    }
+
+    /// A thread that floods the pool stages what it has published, unless the lock is taken: no thread that looks for one item has to turn round a long
+    /// chain, and this thread has the items in its cache.
+    #[cold]
+    pub(in crate::pool) fn stage(self: &Arc<Self>) {
+        if let Some(inner) = self.inner.try_lock() {
+            PoolGuard::new(self, inner).collect();
+        }
     }
 
     #[inline]
