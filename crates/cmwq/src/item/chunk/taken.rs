@@ -67,8 +67,8 @@ impl Ends {
     /// The caller owns both lists.
     #[inline]
     unsafe fn append(&mut self, newer: Ends) {
-        // SAFETY: by the contract.
         match (self.newest, newer.oldest) {
+            // SAFETY: by the contract.
             (Some(last), Some(first)) => unsafe {
                 link::set_next(last, Some(first));
                 link::set_prev(first, Some(last));

@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "claims items")]
 
 use super::guard::PoolGuard;
-use super::take::most_in_a_hold;
 use crate::item::{MOST_IN_BATCH, OpenChunk, Pending, RawWork, touched};
 use crate::pool::queue::pwq::{PwqKey, Traits};
 use crate::pool::queue::pwq_chunks::PwqChunks;
@@ -46,10 +45,9 @@ fn longest<R>(f: impl FnOnce() -> R) -> (R, usize) {
     (result, LONGEST.get().0)
 }
 
-/// A staged node is touched when it is turned, when it is let go and when it is entered in a list; besides there may be the items of one chunk.
-fn bound() -> usize {
-    3 * most_in_a_hold() + 3 * MOST_IN_BATCH
-}
+/// A staged node is touched when it is turned, when it is let go and when it is entered in a list: 256 of them at most; besides there may be the items of
+/// one chunk.
+const BOUND: usize = 3 * 256 + 3 * MOST_IN_BATCH;
 
 /// The backlog: far beyond the bound.
 const BACKLOG: usize = 50_000;
@@ -146,7 +144,7 @@ fn with_backlogs(limit: i32, f: impl Fn(&Backlog)) {
     for published in [Alone, InChunks] {
         let backlog = Backlog::new(published, limit, None);
         let ((), most) = longest(|| f(&backlog));
-        assert!(most <= bound(), "{published:?}: {most} in one holding");
+        assert!(most <= BOUND, "{published:?}: {most} in one holding");
         backlog.end();
     }
 }
@@ -238,7 +236,7 @@ fn who_must_see_all_accepts_it_in_several_holdings() {
         let (state, most) = longest(|| backlog.pool.snapshot());
         assert_eq!(state.pwqs[0].nr_inactive, BACKLOG - 1);
         // The worklist, and one list of what waits for credits.
-        let bound = bound() + 2 * MOST_LISTED;
+        let bound = BOUND + 2 * MOST_LISTED;
         assert!(most <= bound, "{published:?}: {most} in one holding");
         backlog.end();
     }
@@ -315,7 +313,7 @@ fn a_rescuer_finds_its_item_behind_a_backlog_in_several_holdings() {
             rescuer.stop();
             rescuer.run();
         });
-        assert!(most <= bound(), "{published:?}: {most} in one holding");
+        assert!(most <= BOUND, "{published:?}: {most} in one holding");
         assert!(!backlog.other.is_pending(), "it was rescued");
         assert_eq!(backlog.pool.lock().stats().1.rescued, 1);
         backlog.end();
