@@ -44,9 +44,9 @@ pub use attrs::kind::PoolFor;
 pub(crate) use attrs::kind::{Binding, PoolAttrs, Position};
 pub(crate) use attrs::params::Params;
 pub use attrs::threads::{WorkerThread, WorkerThreads};
-pub use lock::later::{defers_wakes, wake_deferred};
 #[cfg(cmwq_sim)]
-pub use lock::take::explored::set_most_in_a_hold;
+pub use lock::holds::explored::set_most_in_a_hold;
+pub use lock::later::{defers_wakes, wake_deferred};
 #[cfg(all(test, cmwq_loom))]
 pub(crate) use queue::caller_slot::CallerSlot;
 pub(crate) use queue::colours::COLOURS;

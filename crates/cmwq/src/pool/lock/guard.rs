@@ -3,7 +3,7 @@
 //! Everything that a lock holder sets in motion for other threads (wake-ups, calls to front ends, requests to the service thread) is noted
 //! here and done after the unlock, on every way out.
 
-use super::take::most_in_a_hold;
+use super::holds::most_in_a_hold;
 use crate::item::Completion;
 use crate::pool::queue::pwq::{Ended, PwqKey};
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
@@ -54,7 +54,7 @@ pub(crate) struct PoolGuard<'p> {
     /// What few holders leave.
     pub(in crate::pool) rest: Option<Box<Rest>>,
     #[cfg(all(test, not(cmwq_loom)))]
-    pub(in crate::pool) held: super::holds::Held,
+    pub(in crate::pool) held: super::holds::counted::Held,
 }
 
 #[derive(Default)]
@@ -93,7 +93,7 @@ impl<'p> PoolGuard<'p> {
             left: most_in_a_hold(),
             rest: None,
             #[cfg(all(test, not(cmwq_loom)))]
-            held: super::holds::Held::begin(),
+            held: super::holds::counted::Held::begin(),
         }
     }
 

@@ -4,7 +4,6 @@ pub(in crate::pool) mod batches;
 pub(in crate::pool) mod caller_slots;
 pub(in crate::pool) mod cancel;
 pub(in crate::pool) mod guard;
-#[cfg(all(test, not(cmwq_loom)))]
 pub(in crate::pool) mod holds;
 pub(in crate::pool) mod later;
 pub(in crate::pool) mod pool;

@@ -1,6 +1,8 @@
 //! Items are accepted, started and ended, under the pool's lock.
 
 use super::guard::{Event, PoolGuard};
+#[cfg(test)]
+use super::holds::most_in_a_hold;
 use crate::item::Pending;
 use crate::pool::queue::pwq::Accepted;
 use crate::pool::state::pool::Inner;
@@ -11,34 +13,9 @@ use crate::sys::clock;
 /// How many staged items are accepted in one go: a shorter burst is accepted whole.
 const ACCEPTED_AT_ONCE: usize = if cfg!(cmwq_loom) { 2 } else { 64 };
 
-/// How many staged nodes are turned or accepted in one holding of the lock: see `HOLDS.md`.
-const MOST_IN_A_HOLD: usize = if cfg!(cmwq_loom) { 4 } else { 256 };
-
-/// The same; explored programs, which are small, have less.
-#[inline]
-pub(in crate::pool) fn most_in_a_hold() -> usize {
-    #[cfg(cmwq_sim)]
-    return explored::MOST.load(std::sync::atomic::Ordering::Relaxed);
-    #[cfg(not(cmwq_sim))]
-    MOST_IN_A_HOLD
-}
-
-/// What exploration changes.
-#[cfg(cmwq_sim)]
-pub(crate) mod explored {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    pub(super) static MOST: AtomicUsize = AtomicUsize::new(super::MOST_IN_A_HOLD);
-
-    /// Sets how many staged nodes are touched in one holding of a pool's lock: at least 1.
-    pub fn set_most_in_a_hold(most: usize) {
-        MOST.store(most.max(1), Ordering::Relaxed);
-    }
-}
-
 impl PoolGuard<'_> {
     /// Accepts all that was published so far, in one holding of the lock.
-    #[cfg(any(test, cmwq_loom))]
+    #[cfg(test)]
     pub(crate) fn drain(&mut self) {
         let up_to = self.reached();
         while !self.accept_up_to(up_to) {

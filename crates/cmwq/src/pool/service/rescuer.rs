@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use crate::pool::attrs::threads::{self, Hooked, WorkerThreads};
-use crate::pool::lock::take::most_in_a_hold;
+use crate::pool::lock::holds::most_in_a_hold;
 use crate::pool::queue::pwq::PwqKey;
 use crate::pool::state::pool::{Inner, Pool, Rescue};
 use crate::pool::task::busy::Executor;
