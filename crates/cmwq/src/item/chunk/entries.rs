@@ -330,13 +330,14 @@ impl Chunk {
         std::ptr::from_ref(&self.about.closures[place / TOGETHER].0[place % TOGETHER]).addr()
     }
 
-    /// The contents of a filled entry. Called once, by the thread that has taken it.
+    /// The contents of a filled entry. Called once, by the thread that has taken it. The location of an item still names the chunk, which tells no thread
+    /// anything wrong when the item runs or rests.
     #[inline]
     pub(in crate::item) fn take(&self, place: usize) -> Found {
         // SAFETY: put there by the maker before it was counted, and taken out once.
         unsafe {
             match self.about.destination.contents {
-                Contents::Items => Found::Item(self.bring_back(self.item(place))),
+                Contents::Items => Found::Item(Pending::from_raw(self.item(place))),
                 Contents::Closures => Found::Closure(Small::from_parts(
                     self.about.closures[place / TOGETHER].0[place % TOGETHER].get(),
                     self.number(),
@@ -346,28 +347,14 @@ impl Chunk {
         }
     }
 
-    /// The item, which the caller owns from now on, with the chunk's destination in place of the chunk.
-    ///
-    /// # Safety
-    /// It was put in the chunk, and is taken once.
-    #[inline]
-    pub(in crate::item) unsafe fn bring_back(&self, item: NonNull<RawWork>) -> Pending {
-        // SAFETY: by the contract.
-        let mut item = unsafe { Pending::from_raw(item) };
+    /// The same, as an item with the chunk's destination in place of the chunk.
+    pub(in crate::item) fn take_item(&self, place: usize) -> Pending {
+        let mut item = match self.take(place) {
+            Found::Item(item) => item,
+            Found::Closure(small) => small.into_item(),
+        };
         item.set_destination(self.about.destination.pool, self.about.destination.pwq);
         item
-    }
-
-    /// The same, as an item with the chunk's destination.
-    pub(in crate::item) fn take_item(&self, place: usize) -> Pending {
-        match self.take(place) {
-            Found::Item(item) => item,
-            Found::Closure(small) => {
-                let mut item = small.into_item();
-                item.set_destination(self.about.destination.pool, self.about.destination.pwq);
-                item
-            }
-        }
     }
 
     /// Drops one hold. After the last one the chunk may be used again.

@@ -45,7 +45,10 @@ impl Part {
             let item = unsafe { chunk.as_ref().about.with_handle.get() };
             let item = item.expect("it was put there before the bit was set");
             // SAFETY: its maker handed it on, and it is taken once; the chunk is held.
-            unsafe { chunk.as_ref().bring_back(item) }
+            let (mut item, chunk) = unsafe { (Pending::from_raw(item), chunk.as_ref()) };
+            let to = &chunk.about.destination;
+            item.set_destination(to.pool, to.pwq);
+            item
         });
         let part = Part {
             chunk,
