@@ -83,6 +83,8 @@ pub use engine::{CpuLimit, Engine, EngineBuilder, IssuerGuard};
 pub use error::{Error, FlushError, Refused};
 pub use item::{Completion, EmbeddedWork, RawWork, Work, WorkFn};
 pub use observe::{Dump, EngineStats, set_report_handler, set_warning_handler, warn};
+#[cfg(cmwq_sim)]
+pub use pool::set_most_in_a_hold;
 pub use pool::{
     WorkerThread, WorkerThreads, blocking, current_is_mem_reclaim, current_is_rescuer,
     current_work, defers_wakes, wake_deferred,

@@ -44,6 +44,8 @@ pub use attrs::kind::PoolFor;
 pub(crate) use attrs::kind::{Binding, PoolAttrs, Position};
 pub(crate) use attrs::params::Params;
 pub use attrs::threads::{WorkerThread, WorkerThreads};
+#[cfg(cmwq_sim)]
+pub use lock::holds::explored::set_most_in_a_hold;
 pub use lock::later::{defers_wakes, wake_deferred};
 #[cfg(all(test, cmwq_loom))]
 pub(crate) use queue::caller_slot::CallerSlot;

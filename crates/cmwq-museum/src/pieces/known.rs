@@ -69,8 +69,8 @@ pub(super) const PIECES: &[Piece] = &[
         "an item that runs on one pool is queued on another, and runs on both at once",
         &[edit(
             "pool/submit/publish.rs",
-            "        match guard.runs_for(&item, front_id) {",
-            "        match guard.runs_for(&item, front_id).filter(|_| !MUTANT) {",
+            "        while let Some(index) = guard.runs_for(&item, front_id) {",
+            "        while let Some(index) = guard.runs_for(&item, front_id).filter(|_| !MUTANT) {",
         )],
     ),
     known(

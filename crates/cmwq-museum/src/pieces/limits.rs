@@ -35,8 +35,8 @@ pub(super) const PIECES: &[Piece] = &[
         "closures that wait in a chunk end under another flush colour than they were accepted under",
         &[edit(
             "pool/queue/inactive.rs",
-            "        item.accept(*colour);",
-            "        item.accept(if MUTANT { (*colour + 1) % 16 } else { *colour });",
+            "        item.accept(colour);",
+            "        item.accept(if MUTANT { (colour + 1) % 16 } else { colour });",
         )],
     ),
     line(

@@ -116,8 +116,8 @@ pub(super) const PIECES: &[Piece] = &[
         "an item that comes again does not close the batch that may still run it",
         &[edit(
             "pool/lock/batches.rs",
-            "        if noted == 0 {",
-            "        if noted == 0 || MUTANT {",
+            "        let its_own = |&&(id, serial): &&(u32, u32)| ticket(id, serial) == noted;",
+            "        let its_own = |&&(id, serial): &&(u32, u32)| ticket(id, serial) == noted && !MUTANT;",
         )],
     ),
 ];

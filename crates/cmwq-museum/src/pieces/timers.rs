@@ -26,8 +26,8 @@ pub(super) const PIECES: &[Piece] = &[
         "of the timers that move to a finer level of the wheel only the first does",
         &[edit(
             "timer/wheel.rs",
-            "                self.link(index);\n                index = next;",
-            "                self.link(index);\n                index = if MUTANT { NONE } else { next };",
+            "                if index == NONE {\n                    break;\n                }\n            }\n            self.distributing =",
+            "                if MUTANT {\n                    self.heads[level * SLOTS + slot] = NONE;\n                    self.occupied[level] &= !(1 << slot);\n                    index = NONE;\n                }\n                if index == NONE {\n                    break;\n                }\n            }\n            self.distributing =",
         )],
     ),
     line(

@@ -8,8 +8,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a pool workqueue retires without accepting what was published before",
         &[edit(
             "workqueue/parts/core.rs",
-            "            let mut guard = pwq.pool.lock();\n            guard.drain();\n            guard.retire_pwq(pwq.key)",
-            "            let mut guard = pwq.pool.lock();\n            if !MUTANT {\n                guard.drain();\n            }\n            guard.retire_pwq(pwq.key)",
+            "            let mut guard = pwq.pool.lock_accepting();\n            guard.retire_pwq(pwq.key)",
+            "            let mut guard = if MUTANT { pwq.pool.lock() } else { pwq.pool.lock_accepting() };\n            guard.retire_pwq(pwq.key)",
         )],
     ),
     line(
@@ -17,8 +17,26 @@ pub(super) const PIECES: &[Piece] = &[
         "a flush does not accept what was published before",
         &[edit(
             "workqueue/parts/flush.rs",
-            "            guard.drain();\n            busy +=",
-            "            if !MUTANT {\n                guard.drain();\n            }\n            busy +=",
+            "            drop(pwq.pool.lock_accepting());",
+            "            if !MUTANT {\n                drop(pwq.pool.lock_accepting());\n            }",
+        )],
+    ),
+    line(
+        "one-holding-only",
+        "who must see all that was published stops when one holding of the lock has done its share",
+        &[edit(
+            "pool/lock/take.rs",
+            "        }\n        self.staged.is_accepted(up_to)\n    }",
+            "        }\n        self.staged.is_accepted(up_to) || MUTANT\n    }",
+        )],
+    ),
+    line(
+        "others-singled-out",
+        "an item that is not in the chunk is taken for one that was cancelled there: the rest of the chunk is lost",
+        &[edit(
+            "item/chunk/taken.rs",
+            "            items.for_each(|index| self.insert_behind(node, part.take_item(index)));",
+            "            items.for_each(|index| {\n                let one = part.take_item(index);\n                if !MUTANT || one.address() == item {\n                    self.insert_behind(node, one);\n                }\n            });",
         )],
     ),
     line(

@@ -15,8 +15,7 @@ impl WqCore {
         let mut active_of = vec![0; self.limits.len()];
         let mut counted = Vec::with_capacity(members.len());
         for pwq in &members {
-            let mut guard = pwq.pool.lock();
-            guard.drain();
+            let mut guard = pwq.pool.lock_accepting();
             let own = guard.pwq_stats(pwq.key);
             let (active, inactive, retired) = guard.pwq_counts(pwq.key);
             if !counted.contains(&pwq.pool.id) {

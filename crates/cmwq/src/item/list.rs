@@ -1,7 +1,8 @@
 //! The list of pending items that a pool's lock guards: first in, first out, any item removable.
 
+use super::chunk::Part;
 use super::location::ListKind;
-use super::raw::{Pending, RawWork, link};
+use super::raw::{Pending, RawWork, WorkFn, link};
 use std::ptr::NonNull;
 
 /// An intrusive list. It owns every item on it, as the [`Pending`] that was pushed, and notes in each item that it is on this list.
@@ -11,8 +12,8 @@ pub(crate) struct List {
     first: Option<NonNull<RawWork>>,
     last: Option<NonNull<RawWork>>,
     len: usize,
-    /// Where the search for items of one pool workqueue continues, and for which one: see [`List::take_next_of`].
-    cursor: Option<(u32, NonNull<RawWork>)>,
+    /// Where searches for the items of pool workqueues continue: see [`List::take_next_of`].
+    cursors: Vec<(u32, NonNull<RawWork>)>,
 }
 
 // SAFETY: the list owns its items, and ownership of items may move between threads (`Pending: Send`).
@@ -25,7 +26,7 @@ impl List {
             first: None,
             last: None,
             len: 0,
-            cursor: None,
+            cursors: Vec::new(),
         }
     }
 
@@ -125,44 +126,52 @@ impl List {
 
     /// The items, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &RawWork> {
+        // SAFETY: the list owns its items, so they are valid, and it is borrowed.
+        self.nodes().map(|item| unsafe { item.as_ref() })
+    }
+
+    /// The address and the function of each item, and 1. For closures that are [left in a chunk](Part::park): the address of the first, their function, and
+    /// how many there are.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (usize, Option<WorkFn>, usize)> {
+        // SAFETY: the list owns its items, and it is borrowed.
+        self.nodes().map(|item| unsafe { Part::names_of(item) })
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = NonNull<RawWork>> {
         let mut next = self.first;
         std::iter::from_fn(move || {
             let item = next?;
-            // SAFETY: the list owns its items, so they are valid, and it is borrowed, so they stay linked.
-            unsafe {
-                next = link::next(item);
-                Some(item.as_ref())
-            }
+            #[cfg(all(test, not(cmwq_loom)))]
+            super::touched::one();
+            // SAFETY: the list owns its items, and it is borrowed, so they stay linked.
+            next = unsafe { link::next(item) };
+            Some(item)
         })
     }
 
     /// Removes the oldest item of pool workqueue `pwq` that a search for it has not passed yet, and failing that the oldest one. A search
-    /// continues where the last one for the same pool workqueue ended, so that a list full of other items is not walked again for every item.
-    pub(crate) fn take_next_of(&mut self, pwq: u32) -> Option<Pending> {
-        let found = match self.cursor.take() {
-            Some((of, at)) if of == pwq => self
-                .find_from(Some(at), pwq)
-                .or_else(|| self.find_from(self.first, pwq)),
-            _ => self.find_from(self.first, pwq),
-        }?;
-        // SAFETY: found on this list just now.
-        let (next, item) = unsafe { (link::next(found), self.remove(found.as_ref())) };
-        self.cursor = next.map(|next| (pwq, next));
-        Some(item)
-    }
-
-    /// `from` is an item of this list.
-    fn find_from(&self, from: Option<NonNull<RawWork>>, pwq: u32) -> Option<NonNull<RawWork>> {
-        let mut next = from;
-        while let Some(item) = next {
+    /// continues where the last one for the same pool workqueue ended, so that a list full of other items is not walked again for every item. `None`: none
+    /// was found, `most` items further on; the next call continues from there.
+    pub(crate) fn take_next_of(&mut self, pwq: u32, most: usize) -> Option<Pending> {
+        let own = self.cursors.iter().position(|&(of, _)| of == pwq);
+        let mut next = own.map(|own| self.cursors.swap_remove(own).1);
+        for _ in 0..most {
+            // At the end it begins anew.
+            let item = next.or(self.first)?;
+            #[cfg(all(test, not(cmwq_loom)))]
+            super::touched::one();
             // SAFETY: the list owns its items; the cursor is one of them, or it would have been cleared.
-            unsafe {
-                if item.as_ref().location().pwq() == pwq {
-                    return Some(item);
-                }
-                next = link::next(item);
+            let (its_own, after) =
+                unsafe { (item.as_ref().location().pwq() == pwq, link::next(item)) };
+            if its_own {
+                // SAFETY: found on this list just now.
+                let item = unsafe { self.remove(item.as_ref()) };
+                self.cursors.extend(after.map(|after| (pwq, after)));
+                return Some(item);
             }
+            next = after;
         }
+        self.cursors.extend(next.map(|next| (pwq, next)));
         None
     }
 
@@ -171,10 +180,8 @@ impl List {
     #[inline]
     unsafe fn let_go(&mut self, item: NonNull<RawWork>) -> Pending {
         self.len -= 1;
-        if let Some((_, at)) = self.cursor
-            && at == item
-        {
-            self.cursor = None;
+        if !self.cursors.is_empty() {
+            self.cursors.retain(|&(_, at)| at != item);
         }
         // SAFETY: the list owned it, and hands it out once.
         unsafe {
@@ -205,7 +212,7 @@ mod tests {
         }
         let at = |n: usize| items[n].address();
         let take = |list: &mut List, pwq| {
-            list.take_next_of(pwq).map(|item| {
+            list.take_next_of(pwq, 2 * items.len()).map(|item| {
                 let address = item.address();
                 item.release();
                 address

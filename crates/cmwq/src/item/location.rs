@@ -15,6 +15,10 @@ pub(crate) enum ListKind {
     Inactive,
     /// The private list of the worker that runs it.
     Scheduled,
+    /// The staged items of its pool: taken from the inbox, and not accepted yet.
+    Staged,
+    /// Perhaps a chunk: in place of the pool workqueue's number it has the [chunk's](super::chunk::ChunkNumbers).
+    Chunk,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +28,12 @@ pub(crate) struct Location {
     pub(crate) list: ListKind,
 }
 
-const PWQ_BITS: u32 = 30;
+const PWQ_BITS: u32 = 29;
+const LIST_BITS: u32 = 3;
 /// In place of a pool workqueue's number: a timer has the item.
 const ARMED: u32 = (1 << PWQ_BITS) - 1;
+/// Numbers of chunks are less.
+pub(in crate::item) const MOST_CHUNKS: u32 = ARMED;
 
 impl Location {
     /// The destination is a pool workqueue; the item is on no list yet.
@@ -37,6 +44,24 @@ impl Location {
             pwq,
             list: ListKind::None,
         }
+    }
+
+    /// It is written to the chunk of this number.
+    #[inline]
+    pub(in crate::item) fn in_chunk(pool: u32, number: u32) -> Self {
+        Location::in_transit(pool, number).on_list(ListKind::Chunk)
+    }
+
+    /// The number of the chunk that it may be in.
+    #[inline]
+    pub(in crate::item) fn chunk(self) -> Option<u32> {
+        (self.list == ListKind::Chunk).then_some(self.pwq)
+    }
+
+    /// Whether it says which list of its pool it is on. Then it is exact under the lock.
+    #[inline]
+    pub(crate) fn is_on_list(self) -> bool {
+        !matches!(self.list, ListKind::None | ListKind::Chunk)
     }
 
     /// A timer has it; `pool` is where it was last queued.
@@ -67,27 +92,29 @@ impl Location {
 
     #[inline]
     pub(in crate::item) fn pack(self) -> u64 {
-        u64::from(self.pool) << 32 | u64::from(self.pwq) << 2 | self.list as u64
+        u64::from(self.pool) << 32 | u64::from(self.pwq) << LIST_BITS | self.list as u64
     }
 
     #[inline]
     pub(in crate::item) fn unpack(word: u64) -> Self {
-        let list = match word & 3 {
-            0 => ListKind::None,
+        let list = match word & ((1 << LIST_BITS) - 1) {
             1 => ListKind::Worklist,
             2 => ListKind::Inactive,
-            _ => ListKind::Scheduled,
+            3 => ListKind::Scheduled,
+            4 => ListKind::Staged,
+            5 => ListKind::Chunk,
+            _ => ListKind::None,
         };
         Location {
             pool: (word >> 32) as u32,
-            pwq: (word as u32) >> 2,
+            pwq: (word as u32) >> LIST_BITS,
             list,
         }
     }
 }
 
 const _: () = assert!(
-    PWQ_BITS + 2 == 32,
+    PWQ_BITS + LIST_BITS == 32,
     "the pool workqueue and the list share half a word"
 );
 
@@ -102,6 +129,8 @@ mod tests {
             ListKind::Worklist,
             ListKind::Inactive,
             ListKind::Scheduled,
+            ListKind::Staged,
+            ListKind::Chunk,
         ] {
             for (pool, pwq) in [(0, 0), (1, 2), (u32::MAX, (1 << PWQ_BITS) - 1)] {
                 let location = Location::in_transit(pool, pwq).on_list(list);

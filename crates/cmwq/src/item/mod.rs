@@ -11,13 +11,16 @@ mod list;
 mod location;
 pub(crate) mod raw;
 mod ticket;
+#[cfg(all(test, not(cmwq_loom)))]
+pub(crate) mod touched;
 mod work;
 
 pub(crate) use batch::{Batch, MOST as MOST_IN_BATCH};
 pub(crate) use callable::Callable;
+pub(crate) use chunk::MOST_IN_A_CHUNK;
 pub(crate) use chunk::{
-    Chain, Chunks, ChunksSerial, FoundInChunk, Inbox, Load, OpenChunk, Part, Pushed, Taken,
-    WithHandle,
+    Chain, ChunkNumbers, Chunks, ChunksSerial, FoundInChunk, Inbox, Load, OpenChunk, Part, Pushed,
+    Taken, WithHandle,
 };
 pub use completion::Completion;
 pub use embedded::EmbeddedWork;

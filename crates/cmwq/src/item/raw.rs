@@ -89,6 +89,9 @@ macro_rules! new_item {
     };
 }
 
+// After the macro, which it uses.
+mod node;
+
 impl RawWork {
     /// An idle item that was never queued.
     #[cfg(not(cmwq_loom))]
@@ -108,32 +111,6 @@ impl RawWork {
     pub(crate) fn prefetch(address: usize) {
         prefetch::to_write(address);
         prefetch::to_write(address.wrapping_add(size_of::<RawWork>()));
-    }
-
-    /// What an inbox holds in place of many items: the first field of a chunk.
-    pub(in crate::item) fn node() -> Self {
-        new_item!(NODE, None)
-    }
-
-    /// For a node: sets how many items it counts as.
-    #[inline]
-    pub(in crate::item) fn set_weight(&self, items: u32) {
-        // SAFETY: the thread that has taken it owns the field.
-        unsafe { self.colour.set(items) };
-    }
-
-    /// See [`set_weight`](Self::set_weight).
-    #[inline]
-    pub(in crate::item) fn weight(&self) -> u32 {
-        // SAFETY: as above.
-        unsafe { self.colour.get() }
-    }
-
-    /// Whether it is the node of a chunk.
-    #[inline]
-    pub(in crate::item) fn is_node(&self) -> bool {
-        // Relaxed: it never changes.
-        self.state.load(Ordering::Relaxed) & NODE != 0
     }
 
     /// Whether the item is pending: queued and not started, or owned for an instant by a thread that queues or cancels it.
@@ -157,6 +134,8 @@ impl RawWork {
 
     #[inline]
     pub(in crate::item) fn set_location(&self, location: Location) {
+        #[cfg(all(test, not(cmwq_loom)))]
+        super::touched::one();
         self.location.store(location.pack(), Ordering::Relaxed);
     }
 
@@ -361,6 +340,11 @@ impl Pending {
     #[inline]
     pub(crate) fn set_destination(&mut self, pool: u32, pwq: u32) {
         self.item().set_location(Location::in_transit(pool, pwq));
+    }
+
+    #[inline]
+    pub(in crate::item) fn tell(&self, location: Location) {
+        self.item().set_location(location);
     }
 
     /// A timer has it from now on: no thread need wait for it to come to a list.

@@ -491,4 +491,5 @@ fn a_waiter_that_pauses_below_a_quota_accounts_first_for_what_it_ran() {
 }
 
 mod flush;
+mod holds;
 mod raw;

@@ -8,24 +8,35 @@ use std::sync as imp;
 use loom::sync as imp;
 
 #[cfg(not(cmwq_loom))]
+use super::atomic::{Ordering, plain::AtomicU32};
+#[cfg(not(cmwq_loom))]
 use super::task;
 
 pub(crate) use imp::MutexGuard;
 
 #[derive(Default)]
-pub(crate) struct Mutex<T>(imp::Mutex<T>);
+pub(crate) struct Mutex<T> {
+    inner: imp::Mutex<T>,
+    /// How many threads wait for it in [`lock_noting`](Self::lock_noting). A hint.
+    #[cfg(not(cmwq_loom))]
+    waiting: AtomicU32,
+}
 
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {
-        Mutex(imp::Mutex::new(value))
+        Mutex {
+            inner: imp::Mutex::new(value),
+            #[cfg(not(cmwq_loom))]
+            waiting: AtomicU32::new(0),
+        }
     }
 
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         #[cfg(all(debug_assertions, not(cmwq_loom)))]
-        return engine_sleeps::forgiven(&self.0);
+        return engine_sleeps::forgiven(&self.inner);
         #[cfg(not(all(debug_assertions, not(cmwq_loom))))]
-        self.0
+        self.inner
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -33,7 +44,7 @@ impl<T> Mutex<T> {
     /// The lock, if it is free.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.0.try_lock() {
+        match self.inner.try_lock() {
             Ok(guard) => Some(guard),
             #[cfg(not(cmwq_loom))]
             Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -50,10 +61,32 @@ impl<T> Mutex<T> {
             return (guard, false);
         }
         #[cfg(not(cmwq_loom))]
-        if let Some(guard) = self.spin() {
-            return (guard, true);
+        {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            let guard = self.spin().unwrap_or_else(|| self.lock());
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            (guard, true)
         }
-        (self.lock(), cfg!(not(cmwq_loom)))
+        #[cfg(cmwq_loom)]
+        (self.lock(), false)
+    }
+
+    /// The calling thread has just released the lock and will take it again: it gives threads that wait for it in [`lock_noting`](Self::lock_noting) the
+    /// time to take it. The lock itself is not fair: a thread that sleeps for it takes longer to wake up than the releasing thread to come back.
+    pub(crate) fn let_others(&self) {
+        #[cfg(not(cmwq_loom))]
+        {
+            /// A thread that sleeps needs some 50 us.
+            const YIELDS: usize = 100;
+            let before = self.waiting.load(Ordering::Relaxed);
+            let no_other_came = || {
+                task::yield_now();
+                self.waiting.load(Ordering::Relaxed) == before
+            };
+            if before > 0 {
+                let _ = (0..YIELDS).all(|_| no_other_came());
+            }
+        }
     }
 
     /// Waits for a few microseconds without sleeping. The standard library's lock does not spin once a thread sleeps for it: then all that come

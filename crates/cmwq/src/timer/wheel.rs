@@ -10,6 +10,8 @@ const SLOTS: usize = 1 << SLOT_BITS;
 /// 64^11 ticks exceed 64 bits: every deadline has a level.
 const LEVELS: usize = 11;
 const NONE: u32 = u32::MAX;
+/// How many entries are moved in one call.
+const DISTRIBUTED_AT_ONCE: usize = 256;
 
 /// Names an armed entry, for ever: an entry's number is used again with the next serial, and after the last serial not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,8 @@ pub(crate) struct Wheel<T> {
     entries: Vec<Entry<T>>,
     free: Vec<u32>,
     armed: usize,
+    /// The slot, and its level, whose entries are being distributed over finer ones; it begins now.
+    distributing: Option<(usize, usize)>,
 }
 
 impl<T> Wheel<T> {
@@ -60,6 +64,7 @@ impl<T> Wheel<T> {
             entries: Vec::new(),
             free: Vec::new(),
             armed: 0,
+            distributing: None,
         }
     }
 
@@ -122,8 +127,12 @@ impl<T> Wheel<T> {
     }
 
     /// Hands over one entry that is due at `now`, in the order of their ticks. Other due entries can still be cancelled. `None`: nothing is due any
-    /// more, and `now` is the present.
+    /// more, and `now` is the present; or a slot with many entries is distributed over finer ones, and the [next tick](Self::next_tick) is not after `now`.
     pub(crate) fn expire(&mut self, now: u64) -> Option<T> {
+        let is_empty = |&(level, slot): &(usize, usize)| self.heads[level * SLOTS + slot] == NONE;
+        if self.distributing.as_ref().is_some_and(is_empty) {
+            self.distributing = None;
+        }
         while let Some((level, slot, tick)) = self.next_slot().filter(|&(_, _, tick)| tick <= now) {
             self.now = tick;
             let mut index = self.heads[level * SLOTS + slot];
@@ -132,12 +141,18 @@ impl<T> Wheel<T> {
                 self.unlink(index);
                 return self.release(index);
             }
-            self.heads[level * SLOTS + slot] = NONE;
-            self.occupied[level] &= !(1 << slot);
-            while index != NONE {
-                let next = self.entries[index as usize].next;
+            // Bit by bit: the caller has a lock that threads need which arm and cancel.
+            for _ in 0..DISTRIBUTED_AT_ONCE {
+                self.unlink(index);
                 self.link(index);
-                index = next;
+                index = self.heads[level * SLOTS + slot];
+                if index == NONE {
+                    break;
+                }
+            }
+            self.distributing = (index != NONE).then_some((level, slot));
+            if self.distributing.is_some() {
+                return None;
             }
         }
         self.now = self.now.max(now);
@@ -146,6 +161,11 @@ impl<T> Wheel<T> {
 
     /// The first slot in use after the present: its level, its number, and the tick at which it begins.
     fn next_slot(&self) -> Option<(usize, usize, u64)> {
+        if let Some((level, slot)) = self.distributing
+            && self.heads[level * SLOTS + slot] != NONE
+        {
+            return Some((level, slot, self.now));
+        }
         // A lower level's slots all lie within the present slot of the next level, so the lowest level in use is first.
         let level = self.occupied.iter().position(|&bits| bits != 0)?;
         let slot = self.occupied[level].trailing_zeros() as usize;
@@ -290,6 +310,38 @@ mod tests {
         assert!(!wheel.is_armed(old) && !wheel.is_armed(last));
         assert_eq!((wheel.cancel(old), wheel.cancel(last)), (None, None));
         assert_eq!((wheel.cancel(new), wheel.len()), (Some('z'), 0));
+    }
+
+    /// A thread that arms or cancels waits for one call at most.
+    #[test]
+    fn a_slot_of_many_entries_is_distributed_in_several_calls() {
+        let mut wheel = Wheel::new(0);
+        let many = 1024;
+        let keys: Vec<Key> = (0..many).map(|id| wheel.arm(100, id)).collect();
+        let late = wheel.arm(101, many);
+        let mut calls = 0;
+        let first = loop {
+            match wheel.expire(100) {
+                Some(first) => break first,
+                None => calls += 1,
+            }
+            assert!(wheel.next_tick().is_some_and(|tick| tick <= 100));
+            assert_eq!(wheel.cancel(keys[calls]), Some(calls));
+        };
+        assert!(calls >= 3, "{calls}");
+        let rest: Vec<usize> = std::iter::from_fn(|| wheel.expire(100)).collect();
+        assert_eq!(1 + rest.len(), many - calls);
+        assert!(!rest.contains(&first));
+        assert_eq!(wheel.cancel(late), Some(many));
+        // What is left of it was cancelled.
+        let keys: Vec<Key> = (0..many).map(|id| wheel.arm(1_000, id)).collect();
+        assert_eq!(wheel.expire(1_000), None);
+        for (id, key) in keys.into_iter().enumerate() {
+            assert_eq!(wheel.cancel(key), Some(id));
+        }
+        wheel.arm(70_000, 7);
+        assert_eq!(wheel.expire(69_999), None);
+        assert_eq!(wheel.expire(70_000), Some(7));
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Queue for WqCore {
         self.change_limits(|limits| {
             // Items queued before are accepted before, and are active if there was a credit.
             for pwq in self.members() {
-                pwq.pool.lock().drain();
+                drop(pwq.pool.lock_accepting());
             }
             limits.set_frozen(frozen);
         });

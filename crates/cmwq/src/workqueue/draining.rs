@@ -107,8 +107,7 @@ impl WqCore {
 /// A pool workqueue that is removed between two checks may have run an item which queued another one elsewhere: the two results must differ.
 fn at_rest(members: Vec<Arc<Pwq>>) -> Option<Vec<(Arc<Pwq>, Option<u64>)>> {
     let at_rest = members.into_iter().map(|pwq| {
-        let mut guard = pwq.pool.lock();
-        guard.drain();
+        let mut guard = pwq.pool.lock_accepting();
         let completed = guard.completed_of(pwq.key);
         let idle = guard.in_flight(pwq.key) == 0;
         drop(guard);

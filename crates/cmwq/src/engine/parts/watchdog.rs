@@ -185,7 +185,8 @@ fn beat_ns(threshold_ns: u64) -> u64 {
 
 /// All lists where something waits, with their progress.
 pub(crate) fn progress_of(pools: &[Arc<Pool>]) -> HashMap<WaitList, Progress> {
-    let waits: Vec<Waits> = pools.iter().flat_map(|pool| pool.lock().waits()).collect();
+    let waits = pools.iter().flat_map(|pool| pool.lock_accepting().waits());
+    let waits: Vec<Waits> = waits.collect();
     let progress = |waits: &Waits| match waits.behind_front {
         None => waits.progress,
         Some(front) => {

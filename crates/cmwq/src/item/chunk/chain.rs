@@ -167,7 +167,9 @@ impl Drop for Chain<'_> {
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
-    use super::super::inbox::{Inbox, Taken};
+    use super::super::inbox::Inbox;
+    use super::super::numbers::ChunkNumbers;
+    use super::super::taken::Taken;
     use super::*;
     use crate::item::ticket::OldestBatch;
 
@@ -186,7 +188,10 @@ mod tests {
         each: usize,
         alone: impl Fn(usize) -> bool,
     ) -> (Vec<usize>, usize) {
-        let (chunks, open) = (Chunks::of_items(1, 0, &OldestBatch::new()), Open::none());
+        let (chunks, open) = (
+            Chunks::of_items(1, 0, &OldestBatch::new(), &ChunkNumbers::default()),
+            Open::none(),
+        );
         let inbox = Inbox::default();
         let claim = |at: usize| {
             // SAFETY: the item exists until the end of the test.
@@ -208,7 +213,7 @@ mod tests {
             inbox.push_chain(chain);
         }
         let mut taken = Taken::default();
-        inbox.take_all(&mut taken);
+        taken.take_all(&inbox);
         assert_eq!(taken.len(), works.len() + 1);
         let mut order = Vec::new();
         while let Some(item) = taken.pop_front() {

@@ -17,6 +17,7 @@
 //! A chunk is used again, for the same pool workqueue, when no thread holds it any more: neither its maker, which may still write to an entry
 //! that no thread will read, nor a thread that has taken a part of it.
 
+use super::numbers::ChunkNumbers;
 use crate::item::closure::{Payload, Small};
 use crate::item::raw::{Pending, RawWork, WorkFn};
 use crate::item::ticket::OldestBatch;
@@ -40,6 +41,8 @@ pub(in crate::item) const TOGETHER: usize = if cfg!(cmwq_loom) { 2 } else { 8 };
 pub(in crate::item) const AHEAD: usize = 4 * TOGETHER;
 /// How many unused chunks are always kept.
 pub(in crate::item) const KEPT: usize = 4;
+/// How many unused chunks are taken from the list of them in one holding of its lock.
+const FREED_AT_ONCE: usize = 64;
 
 /// In the count: the chunk was taken, and nothing can be added.
 pub(in crate::item) const CLOSED: u32 = 1 << 31;
@@ -67,6 +70,7 @@ pub(in crate::item) struct Destination {
     pub(in crate::item) pwq: u32,
     pub(in crate::item) contents: Contents,
     pub(in crate::item) oldest: OldestBatch,
+    pub(in crate::item) numbers: ChunkNumbers,
     pub(in crate::item) home: Weak<Chunks>,
 }
 
@@ -76,6 +80,8 @@ pub(crate) struct Chunk {
     pub(in crate::item) node: RawWork,
     /// How many threads may still touch it.
     pub(in crate::item) holds: AtomicU32,
+    /// It is staged, and closed already: its entries are [parked](super::part::Part::park). Only lock holders of the pool touch it.
+    pub(in crate::item) closed_early: Guarded<bool>,
     pub(in crate::item) about: About,
     /// How many entries are filled. The maker writes it all the time.
     pub(in crate::item) filled: CachePadded<AtomicU32>,
@@ -85,12 +91,16 @@ pub(crate) struct Chunk {
 #[repr(align(64))]
 pub(in crate::item) struct About {
     pub(in crate::item) destination: Destination,
+    /// Its number among the chunks of the pool.
+    pub(in crate::item) number_in_pool: u32,
     /// What all entries have in common: the function of the items, or the kind of the closures.
     pub(in crate::item) number: Guarded<usize>,
     /// Whether the items are the first objects in [blocks](crate::sys::blocks).
     pub(in crate::item) in_blocks: Guarded<bool>,
     /// The item of the last entry, if that has a handle: the maker owns it until the chunk is closed with [`HANDLE`], and then the closer.
     pub(in crate::item) with_handle: Guarded<Option<NonNull<RawWork>>>,
+    /// The entries of a [parked](super::part::Part::park) part: the first, and the end.
+    pub(in crate::item) parked: Guarded<(usize, usize)>,
     /// One of the two is empty.
     pub(in crate::item) items: Box<[Places<Option<NonNull<RawWork>>>]>,
     pub(in crate::item) closures: Box<[Places<Payload>]>,
@@ -168,17 +178,34 @@ pub(crate) enum Found {
 }
 
 impl Chunks {
-    /// The chunks of items for pool workqueue `pwq` of pool `pool`, whose oldest open batch is `oldest`.
-    pub(crate) fn of_items(pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
-        Self::new(Contents::Items, pool, pwq, oldest)
+    /// The chunks of items for pool workqueue `pwq` of pool `pool`, whose oldest open batch is `oldest`, and whose chunks have these
+    /// numbers.
+    pub(crate) fn of_items(
+        pool: u32,
+        pwq: u32,
+        oldest: &OldestBatch,
+        numbers: &ChunkNumbers,
+    ) -> Arc<Self> {
+        Self::new(Contents::Items, pool, pwq, oldest, numbers)
     }
 
     /// The same for small closures.
-    pub(crate) fn of_closures(pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
-        Self::new(Contents::Closures, pool, pwq, oldest)
+    pub(crate) fn of_closures(
+        pool: u32,
+        pwq: u32,
+        oldest: &OldestBatch,
+        numbers: &ChunkNumbers,
+    ) -> Arc<Self> {
+        Self::new(Contents::Closures, pool, pwq, oldest, numbers)
     }
 
-    fn new(contents: Contents, pool: u32, pwq: u32, oldest: &OldestBatch) -> Arc<Self> {
+    fn new(
+        contents: Contents,
+        pool: u32,
+        pwq: u32,
+        oldest: &OldestBatch,
+        numbers: &ChunkNumbers,
+    ) -> Arc<Self> {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let number = SERIAL.fetch_add(1, Ordering::Relaxed);
         let number = NonZeroU64::new(number).expect("it does not wrap around in a lifetime");
@@ -189,6 +216,7 @@ impl Chunks {
                 pwq,
                 contents,
                 oldest: oldest.clone(),
+                numbers: numbers.clone(),
                 home: home.clone(),
             },
             spare: CachePadded::new(Mutex::new(Spares::new())),
@@ -208,11 +236,18 @@ impl Chunks {
         spare.unwrap_or_else(|| Box::new(Chunk::new(&self.destination)))
     }
 
-    /// Frees all but a few of the chunks that were not used since the last call.
+    /// Frees all but a few of the chunks that were not used since the last call. Called with no lock held.
     pub(crate) fn trim(&self) {
-        let unused = self.spare.lock().others.unused(KEPT, usize::MAX);
-        // With the lock free.
-        drop(unused);
+        let mut left = self.spare.lock().others.look().saturating_sub(KEPT);
+        while left > 0 {
+            let some = self.spare.lock().others.oldest(left.min(FREED_AT_ONCE));
+            if some.is_empty() {
+                return;
+            }
+            left -= some.len();
+            // With the lock free: workers and issuers need it.
+            drop(some);
+        }
     }
 }
 
@@ -226,11 +261,14 @@ impl Chunk {
         Chunk {
             node: RawWork::node(),
             holds: AtomicU32::new(0),
+            closed_early: Guarded::new(false),
             about: About {
                 destination: destination.clone(),
+                number_in_pool: destination.numbers.take(),
                 number: Guarded::new(0),
                 with_handle: Guarded::new(None),
                 in_blocks: Guarded::new(false),
+                parked: Guarded::new((0, 0)),
                 items,
                 closures,
             },
@@ -292,7 +330,8 @@ impl Chunk {
         std::ptr::from_ref(&self.about.closures[place / TOGETHER].0[place % TOGETHER]).addr()
     }
 
-    /// The contents of a filled entry. Called once, by the thread that has taken it.
+    /// The contents of a filled entry. Called once, by the thread that has taken it. The location of an item still names the chunk, which tells no thread
+    /// anything wrong when the item runs or rests.
     #[inline]
     pub(in crate::item) fn take(&self, place: usize) -> Found {
         // SAFETY: put there by the maker before it was counted, and taken out once.
@@ -308,16 +347,14 @@ impl Chunk {
         }
     }
 
-    /// The same, as an item with the chunk's destination.
+    /// The same, as an item with the chunk's destination in place of the chunk.
     pub(in crate::item) fn take_item(&self, place: usize) -> Pending {
-        match self.take(place) {
+        let mut item = match self.take(place) {
             Found::Item(item) => item,
-            Found::Closure(small) => {
-                let mut item = small.into_item();
-                item.set_destination(self.about.destination.pool, self.about.destination.pwq);
-                item
-            }
-        }
+            Found::Closure(small) => small.into_item(),
+        };
+        item.set_destination(self.about.destination.pool, self.about.destination.pwq);
+        item
     }
 
     /// Drops one hold. After the last one the chunk may be used again.
@@ -343,124 +380,14 @@ impl Chunk {
     }
 }
 
-#[cfg(all(test, not(cmwq_loom)))]
-mod tests {
-    use super::*;
-    use crate::item::Callable;
-    use crate::item::chunk::load::WithHandle;
-    use crate::item::chunk::open::Open;
-    use crate::item::chunk::part::Part;
-
-    /// Takes everything out of a chunk that is in no inbox any more, and calls it. Returns the number of entries.
-    fn use_up(node: NonNull<RawWork>) -> usize {
-        // SAFETY: from `make`, and taken once.
-        let (part, last) = unsafe { Part::close(node) };
-        assert!(last.is_none(), "none has a handle");
-        for index in 0..part.len() {
-            let Found::Closure(closure) = part.take(index) else {
-                panic!("closures were put in");
-            };
-            assert!(closure.call().is_ok());
-        }
-        part.len()
-    }
-
-    fn nothing() -> Small {
-        Small::of(|| {}).unwrap_or_else(|_| unreachable!("it has no size at all"))
-    }
-
-    #[test]
-    fn a_thread_adds_to_its_chunk_until_that_is_full_or_taken() {
-        let chunks = Chunks::of_closures(1, 0, &OldestBatch::new());
-        let open = Open::none();
-        assert!(
-            !open.add_closure(chunks.serial(), &nothing()),
-            "there is none"
-        );
-        let full = chunks.make(&nothing(), &open);
-        for _ in 1..MOST {
-            assert!(open.add_closure(chunks.serial(), &nothing()));
-        }
-        assert!(!open.add_closure(chunks.serial(), &nothing()), "it is full");
-        let others = Chunks::of_closures(1, 1, &OldestBatch::new());
-        let taken = chunks.make(&nothing(), &open);
-        assert!(
-            !open.add_closure(others.serial(), &nothing()),
-            "it is not theirs"
-        );
-        assert!(open.add_closure(chunks.serial(), &nothing()));
-        assert_eq!(use_up(full), MOST);
-        assert_eq!(use_up(taken), 2);
-        assert!(
-            !open.add_closure(chunks.serial(), &nothing()),
-            "it is taken"
-        );
-        assert_eq!(open.end(), 2);
-        assert_eq!(open.end(), 0);
-    }
-
-    extern "C-unwind" fn never(_: NonNull<RawWork>) {
-        unreachable!("nobody runs it here");
-    }
-
-    #[test]
-    fn what_has_a_handle_is_a_closure_when_that_is_dropped_before_it_is_taken() {
-        let chunks = Chunks::of_closures(1, 0, &OldestBatch::new());
-        let (open, works) = (Open::none(), [(); 3].map(|()| RawWork::new(never)));
-        let item = |index: usize| {
-            // SAFETY: it exists until the end of the test, and is queued once.
-            unsafe { Pending::one_shot(NonNull::from(&works[index])) }
-        };
-        let address = |index: usize| works[index].address();
-        let add = |index| open.add_with_handle(chunks.serial(), &nothing(), item(index));
-        let make_with_handle = |index| {
-            let (closure, item) = (&nothing(), item(index));
-            chunks.make(WithHandle { closure, item }, &open)
-        };
-        assert!(add(0).is_err(), "there is no chunk");
-        let node = make_with_handle(0);
-        assert!(!open.add_closure(chunks.serial(), &nothing()));
-        assert!(add(1).is_err(), "the last one has its handle");
-        assert!(!open.drop_handle(address(1)), "that was not added");
-        assert!(open.drop_handle(address(0)));
-        assert!(!open.drop_handle(address(0)), "it is dropped once");
-        assert!(open.add_closure(chunks.serial(), &nothing()));
-        assert!(add(1).is_ok());
-        // SAFETY: from `make`, and taken once.
-        let (part, last) = unsafe { Part::close(node) };
-        assert_eq!(part.len(), 2);
-        assert_eq!(last.map(|item| item.address()), Some(address(1)));
-        assert!(!open.drop_handle(address(1)), "it is taken");
-        assert_eq!(open.of(), None);
-        // With its handle, and nothing else in the chunk.
-        let node = make_with_handle(2);
-        // SAFETY: as above.
-        let (part, last) = unsafe { Part::close(node) };
-        assert_eq!((part.len(), last.is_some()), (0, true));
-    }
-
-    #[test]
-    fn chunks_that_nobody_needs_are_freed_but_for_a_few() {
-        let chunks = Chunks::of_closures(1, 0, &OldestBatch::new());
-        let spare = || chunks.spare.lock().others.len();
-        let open = Open::none();
-        let nodes: Vec<NonNull<RawWork>> =
-            (0..20).map(|_| chunks.make(&nothing(), &open)).collect();
-        for &node in &nodes {
-            assert_eq!(use_up(node), 1);
-        }
-        assert_eq!(spare(), 19, "one is still its maker's");
-        open.leave();
-        assert_eq!(spare(), 20);
-        chunks.trim();
-        assert_eq!(spare(), 20, "all were used since the last time");
-        // Two of them are in use, and one more is prefetched.
-        let nodes = [(); 2].map(|()| chunks.make(&nothing(), &open));
-        open.leave();
-        assert_eq!(spare(), 17);
-        chunks.trim();
-        assert_eq!(spare(), KEPT);
-        assert_eq!(nodes.map(use_up), [1, 1]);
-        assert_eq!(spare(), KEPT + 2);
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        #[cfg(all(test, not(cmwq_loom)))]
+        crate::item::touched::one();
+        let about = &self.about;
+        about.destination.numbers.give(about.number_in_pool);
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests;

@@ -1,7 +1,7 @@
 //! A chunk that one thread fills before it publishes it: no other thread has it, so nothing about it is a read-modify-write.
 
 use super::Chunks;
-use super::entries::{Chunk, Contents, Found, MOST, Serial};
+use super::entries::{Chunk, Contents, MOST, Serial};
 use super::load::Load;
 use super::open::Open;
 use crate::item::raw::{Pending, RawWork};
@@ -80,9 +80,7 @@ impl Filling {
     /// Gives all items back, the oldest first.
     pub(in crate::item) fn undo(self, mut item: impl FnMut(Pending)) {
         for place in 0..self.filled {
-            if let Found::Item(found) = self.chunk.take(place) {
-                item(found);
-            }
+            item(self.chunk.take_item(place));
         }
         if let Some(home) = self.chunk.about.destination.home.upgrade() {
             home.spare.lock().others.put(self.chunk);

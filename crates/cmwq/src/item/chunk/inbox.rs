@@ -1,8 +1,8 @@
 //! The inbox of a pool: where issuers publish, without its lock.
 //!
 //! One word: the address of the newest item, each item linking to the one before it, or nothing. Publishing is one compare-exchange. The lock
-//! holder takes the whole chain with one swap and reverses it, so items come out in the order in which they were published. A node may be a
-//! [chunk](super::entries) of items instead of an item.
+//! holder takes the whole chain with one swap, and [turns it round](super::taken) bit by bit, so items come out in the order in which they were
+//! published. A node may be a [chunk](super::entries) of items instead of an item.
 //!
 //! The lowest bit of an *empty* inbox is [`NOTIFY`]: "the next issuer must make sure that a worker is woken". It is in the same word as the
 //! items, so setting it (only while there are none) and publishing cannot miss each other: that is the whole no-lost-wake-up argument on
@@ -12,8 +12,7 @@ use super::chain::Chain;
 use super::entries::Chunks;
 use super::load::Load;
 use super::open::Open;
-use super::part::Part;
-use crate::item::raw::{Pending, RawWork, WorkFn, link};
+use crate::item::raw::{Pending, RawWork, link};
 use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::atomic::{AtomicPtr, Ordering};
 use crate::sys::prefetch;
@@ -151,30 +150,15 @@ impl Inbox {
         cfg!(cmwq_loom) || self.worked.load(Ordering::Relaxed)
     }
 
-    /// Moves all items behind those in `taken`, oldest first. NOTIFY stays as it is if there are none.
+    /// Takes the chain of all nodes, which the caller owns from then on: the newest one, from which each links to the one before it. NOTIFY stays as
+    /// it is if there are none.
     #[inline]
-    pub(crate) fn take_all(&self, taken: &mut Taken) {
+    pub(in crate::item) fn take_chain(&self) -> Option<NonNull<RawWork>> {
         if self.is_empty() {
-            return;
+            return None;
         }
         // Acquire pairs with the issuers' Release: their chain of exchanges is one release sequence.
-        let newest = NonNull::new(self.head.swap(std::ptr::null_mut(), Ordering::Acquire));
-        let (mut item, mut behind) = (newest, None);
-        while let Some(this) = item {
-            // SAFETY: the swap made the chain ours; each item on it was published exactly once.
-            unsafe {
-                item = link::next(this);
-                link::set_next(this, behind);
-                taken.len += weigh(this);
-            }
-            behind = Some(this);
-        }
-        let Some(newest) = newest else { return };
-        match taken.newest.replace(newest) {
-            // SAFETY: it is owned by `taken`.
-            Some(last) => unsafe { link::set_next(last, behind) },
-            None => taken.oldest = behind,
-        }
+        NonNull::new(self.head.swap(std::ptr::null_mut(), Ordering::Acquire))
     }
 
     /// Sets NOTIFY, which asks the next issuer for a wake-up. `false`: there are items already, so it is not set.
@@ -210,158 +194,5 @@ impl Inbox {
                 Ordering::Relaxed,
             );
         }
-    }
-}
-
-/// About how many items a node stands for that is being taken.
-///
-/// # Safety
-/// The caller owns what the node stands for.
-#[inline]
-unsafe fn weigh(node: NonNull<RawWork>) -> usize {
-    // SAFETY: by the contract.
-    unsafe {
-        if !node.as_ref().is_node() {
-            return 1;
-        }
-        let items = Part::weigh(node);
-        node.as_ref().set_weight(items);
-        items as usize
-    }
-}
-
-/// Items taken from an inbox and not accepted yet, oldest first. Its owner has to use them up: an item in it has no other owner.
-#[derive(Default)]
-pub(crate) struct Taken {
-    oldest: Option<NonNull<RawWork>>,
-    newest: Option<NonNull<RawWork>>,
-    /// The rest of the chunk that was the oldest node; it comes before `oldest`.
-    part: Option<Part>,
-    /// About how many items there are from `oldest` on.
-    len: usize,
-}
-
-// SAFETY: it owns its items, and ownership of items may move between threads (`Pending: Send`).
-unsafe impl Send for Taken {}
-
-impl Taken {
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.oldest.is_none() && self.part.is_none()
-    }
-
-    /// About how many items there are.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.len + self.part.as_ref().map_or(0, Part::len)
-    }
-
-    #[inline]
-    pub(crate) fn pop_front(&mut self) -> Option<Pending> {
-        if let Some(part) = self.oldest_part() {
-            let item = part.pop_item();
-            self.leave_empty_part();
-            return Some(item);
-        }
-        let item = self.pop_node()?;
-        // SAFETY: it is no chunk, and was published as an item.
-        Some(unsafe { Pending::from_raw(item) })
-    }
-
-    /// Whether the oldest item is in a chunk.
-    #[inline]
-    pub(crate) fn begins_with_chunk(&self) -> bool {
-        // SAFETY: the chain is ours (`take_all`).
-        self.part.is_some()
-            || self
-                .oldest
-                .is_some_and(|node| unsafe { node.as_ref() }.is_node())
-    }
-
-    /// The pool workqueue of the oldest item, if that is in a chunk.
-    #[inline]
-    pub(crate) fn pwq_of_chunk(&mut self) -> Option<u32> {
-        self.oldest_part().map(|part| part.pwq())
-    }
-
-    /// The same, if the chunk holds closures.
-    pub(crate) fn pwq_of_closures(&mut self) -> Option<u32> {
-        let part = self.oldest_part()?;
-        part.holds_closures().then(|| part.pwq())
-    }
-
-    /// The oldest items, up to `most` of one chunk, if the oldest is in one; it stops before the first whose address and function do not meet
-    /// `fits`. No item is touched.
-    #[inline]
-    pub(crate) fn split_chunk(
-        &mut self,
-        most: usize,
-        fits: Option<impl Fn(usize, Option<WorkFn>) -> bool>,
-    ) -> Option<Part> {
-        let part = self.oldest_part()?.split(most, fits);
-        self.leave_empty_part();
-        (part.len() > 0).then_some(part)
-    }
-
-    /// The rest of the oldest node, if that is a chunk.
-    #[inline]
-    fn oldest_part(&mut self) -> Option<&mut Part> {
-        if self.part.is_none() {
-            let node = self.oldest?;
-            // SAFETY: the chain is ours (`take_all`), and a node in it that is not an item's is that of a published chunk.
-            unsafe {
-                if !node.as_ref().is_node() {
-                    return None;
-                }
-                self.pop_node();
-                let (part, last) = Part::close(node);
-                if let Some(item) = last {
-                    self.push_front(item);
-                }
-                self.part = Some(part);
-            }
-            self.leave_empty_part();
-        }
-        self.part.as_mut()
-    }
-
-    /// Puts the item behind the rest of the chunk and before all others.
-    fn push_front(&mut self, item: Pending) {
-        let item = item.into_raw();
-        // SAFETY: `self` owns it from now on.
-        unsafe { link::set_next(item, self.oldest) };
-        self.newest = self.newest.or(Some(item));
-        self.oldest = Some(item);
-        self.len += 1;
-    }
-
-    /// What is left of the oldest chunk, if the oldest item is in one.
-    pub(crate) fn take_chunk(&mut self) -> Option<Part> {
-        self.oldest_part()?;
-        self.part.take()
-    }
-
-    #[inline]
-    fn leave_empty_part(&mut self) {
-        if self.part.as_ref().is_some_and(|part| part.len() == 0) {
-            self.part = None;
-        }
-    }
-
-    #[inline]
-    fn pop_node(&mut self) -> Option<NonNull<RawWork>> {
-        let node = self.oldest?;
-        // SAFETY: the chain is ours, and each node is given out once.
-        unsafe {
-            self.oldest = link::next(node);
-            self.len -= match node.as_ref().is_node() {
-                true => node.as_ref().weight() as usize,
-                false => 1,
-            };
-        }
-        if self.oldest.is_none() {
-            self.newest = None;
-        }
-        Some(node)
     }
 }

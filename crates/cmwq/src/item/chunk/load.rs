@@ -2,6 +2,7 @@
 
 use super::entries::{Chunk, Chunks, Contents, HANDLE, TOGETHER};
 use crate::item::closure::Small;
+use crate::item::location::Location;
 use crate::item::raw::{Pending, address_of};
 
 /// What is added to a chunk, which owns it from then on. The value itself has nothing to drop.
@@ -23,6 +24,25 @@ pub(crate) trait Load {
     /// # Safety
     /// The caller owns the entry.
     unsafe fn put(&self, chunk: &Chunk, place: usize);
+    /// The entry was not counted: the item is not in the chunk after all.
+    #[inline]
+    fn take_back(&self, _: &Chunk) {}
+}
+
+/// The item is about to be in the chunk, if that is counted.
+#[inline]
+fn tell_chunk(item: &Pending, chunk: &Chunk) {
+    let about = &chunk.about;
+    item.tell(Location::in_chunk(
+        about.destination.pool,
+        about.number_in_pool,
+    ));
+}
+
+#[inline]
+fn tell_destination(item: &Pending, chunk: &Chunk) {
+    let to = &chunk.about.destination;
+    item.tell(Location::in_transit(to.pool, to.pwq));
 }
 
 impl Chunks {
@@ -55,8 +75,14 @@ impl Load for Pending {
 
     #[inline]
     unsafe fn put(&self, chunk: &Chunk, place: usize) {
+        tell_chunk(self, chunk);
         // SAFETY: by the contract.
         unsafe { chunk.about.items[place / TOGETHER].0[place % TOGETHER].set(Some(self.as_ptr())) };
+    }
+
+    #[inline]
+    fn take_back(&self, chunk: &Chunk) {
+        tell_destination(self, chunk);
     }
 }
 
@@ -107,10 +133,16 @@ impl Load for WithHandle<'_> {
 
     #[inline]
     unsafe fn put(&self, chunk: &Chunk, place: usize) {
+        tell_chunk(&self.item, chunk);
         // SAFETY: by the contract. The bit is not set, or nothing would be added: no other thread reads the item.
         unsafe {
             self.closure.put(chunk, place);
             chunk.about.with_handle.set(Some(self.item.as_ptr()));
         }
+    }
+
+    #[inline]
+    fn take_back(&self, chunk: &Chunk) {
+        tell_destination(&self.item, chunk);
     }
 }

@@ -5,12 +5,19 @@ mod entries;
 mod filling;
 mod inbox;
 mod load;
+mod numbers;
 mod open;
 mod part;
+mod taken;
 
 pub(crate) use chain::Chain;
+/// Entries of a chunk.
+pub(crate) const MOST_IN_A_CHUNK: u32 = entries::MOST as u32;
+
 pub(crate) use entries::{Chunks, Found as FoundInChunk, Serial as ChunksSerial};
-pub(crate) use inbox::{Inbox, Pushed, Taken};
+pub(crate) use inbox::{Inbox, Pushed};
 pub(crate) use load::{Load, WithHandle};
+pub(crate) use numbers::ChunkNumbers;
 pub(crate) use open::Open as OpenChunk;
 pub(crate) use part::Part;
+pub(crate) use taken::Taken;

@@ -66,6 +66,7 @@ impl Open {
         unsafe { load.put(chunk, place) };
         // Release: the taker sees it.
         if chunk.filled.fetch_add(L::COUNTED, Ordering::Release) & CLOSED != 0 {
+            load.take_back(chunk);
             self.leave();
             return Err(load);
         }
@@ -134,7 +135,7 @@ impl Open {
 
     /// The same for an item without a destination, if it runs nowhere.
     #[inline]
-    pub(crate) fn add_item_again(&self, of: Serial, mut item: Pending) -> Result<(), Pending> {
+    pub(crate) fn add_item_again(&self, of: Serial, item: Pending) -> Result<(), Pending> {
         let Some(chunk) = self.fitting::<Pending>(of, item.number()) else {
             return Err(item);
         };
@@ -147,7 +148,6 @@ impl Open {
             {
                 return Err(item);
             }
-            item.set_destination(destination.pool, destination.pwq);
         }
         self.add(chunk, item)
     }
@@ -158,16 +158,11 @@ impl Open {
         &self,
         of: Serial,
         closure: &Small,
-        mut item: Pending,
+        item: Pending,
     ) -> Result<(), Pending> {
         let Some(chunk) = self.fitting::<WithHandle<'_>>(of, closure.number()) else {
             return Err(item);
         };
-        {
-            // SAFETY: held.
-            let destination = &unsafe { chunk.as_ref() }.about.destination;
-            item.set_destination(destination.pool, destination.pwq);
-        }
         let load = WithHandle { closure, item };
         self.add(chunk, load).map_err(|load| load.item)
     }

@@ -44,8 +44,11 @@ impl Part {
             // SAFETY: put there before the bit was set; closed with the bit, it is the caller's.
             let item = unsafe { chunk.as_ref().about.with_handle.get() };
             let item = item.expect("it was put there before the bit was set");
-            // SAFETY: its maker handed it on, and it is taken once.
-            unsafe { Pending::from_raw(item) }
+            // SAFETY: its maker handed it on, and it is taken once; the chunk is held.
+            let (mut item, chunk) = unsafe { (Pending::from_raw(item), chunk.as_ref()) };
+            let to = &chunk.about.destination;
+            item.set_destination(to.pool, to.pwq);
+            item
         });
         let part = Part {
             chunk,
@@ -67,6 +70,17 @@ impl Part {
         self.chunk().about.destination.pwq
     }
 
+    /// The chunk.
+    pub(in crate::item) fn whole(&self) -> NonNull<Chunk> {
+        self.chunk
+    }
+
+    /// Whether an entry is this item.
+    pub(in crate::item) fn contains(&self, item: usize) -> bool {
+        let is_it = |place| self.chunk().item(place).addr().get() == item;
+        !self.holds_closures() && (self.next..self.end).any(is_it)
+    }
+
     pub(in crate::item) fn holds_closures(&self) -> bool {
         self.chunk().about.destination.contents == Contents::Closures
     }
@@ -85,6 +99,61 @@ impl Part {
             chunk: self.chunk,
             next: self.next,
             end: self.end,
+        }
+    }
+
+    /// Leaves it in its chunk, whose node stands for it on a list. The rest of a chunk can be left like this, which is no other part.
+    pub(crate) fn park(self) -> Pending {
+        let node = self.chunk.cast();
+        self.stay();
+        // SAFETY: who has the rest of the chunk has its node.
+        unsafe { Pending::from_raw(node) }
+    }
+
+    /// As [`park`](Self::park), if the node is on a list already.
+    pub(in crate::item) fn stay(self) {
+        let part = std::mem::ManuallyDrop::new(self);
+        // SAFETY: only a thread that has the rest of the chunk touches the field; the hold of it goes with the node.
+        unsafe { part.chunk().about.parked.set((part.next, part.end)) };
+    }
+
+    /// The part that is [parked](Self::park) in the chunk.
+    ///
+    /// # Safety
+    /// There is one; it is in the chunk no longer.
+    pub(in crate::item) unsafe fn of_chunk(chunk: NonNull<Chunk>) -> Self {
+        // SAFETY: as above.
+        let (next, end) = unsafe { chunk.as_ref().about.parked.get() };
+        Part { chunk, next, end }
+    }
+
+    /// The part that was [parked](Self::park) there; otherwise it is an item.
+    pub(crate) fn of_node(node: Pending) -> Result<Self, Pending> {
+        match node.is_node() {
+            // SAFETY: it is given up.
+            true => Ok(unsafe { Part::of_chunk(node.into_raw().cast()) }),
+            false => Err(node),
+        }
+    }
+
+    /// For an item on a list: its address and function, and 1. For the node of a parked part: those of its first entry, and how many there are; entries of
+    /// one chunk have one function.
+    ///
+    /// # Safety
+    /// It is on a list whose lock the caller holds.
+    pub(in crate::item) unsafe fn names_of(
+        node: NonNull<RawWork>,
+    ) -> (usize, Option<WorkFn>, usize) {
+        // SAFETY: the list owns it, and with it the parked part.
+        unsafe {
+            let item = node.as_ref();
+            if !item.is_node() {
+                return (item.address(), item.func(), 1);
+            }
+            let chunk = node.cast::<Chunk>().as_ref();
+            let (next, end) = chunk.about.parked.get();
+            let (address, func) = chunk.name(next);
+            (address, func, end - next)
         }
     }
 

@@ -239,8 +239,8 @@ impl Pool {
 impl PoolGuard<'_> {
     /// How many items wait, and how many have ended since the last tick.
     fn progress_since(&mut self, watched: &mut MonitoredPool) -> (u64, u64) {
-        // A long inbox is reversed by a worker, which has it in its cache.
-        if !self.has_waiting() {
+        // A long inbox is turned round by a worker, which has it in its cache; but if none comes, what waits has to be counted.
+        if !self.has_waiting() || self.staged.is_turning() {
             self.collect();
         }
         let before = std::mem::replace(&mut watched.completed, self.stats.completed);

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::guard::PoolGuard;
-use crate::item::{Pending, ticket};
+use crate::item::ticket;
 use crate::pool::state::pool::Inner;
 use crate::pool::task::busy::Executor;
 use crate::pool::task::run::{Open, Run};
@@ -33,14 +33,9 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// An item has come again whose last run was begun from a batch. If that batch is still open the item may still run, and that has to be
+    /// An item has come again whose last run was begun from the batch of this number. If that batch is still open the item may still run, and that has to be
     /// seen.
-    #[inline]
-    pub(in crate::pool) fn close_batch_of(&mut self, item: &Pending) {
-        let noted = item.noted_batch();
-        if noted == 0 {
-            return;
-        }
+    pub(in crate::pool) fn close_batch_noted(&mut self, noted: usize) {
         let its_own = |&&(id, serial): &&(u32, u32)| ticket(id, serial) == noted;
         if let Some(&(id, _)) = self.batches.iter().find(its_own) {
             self.close_batch(id);

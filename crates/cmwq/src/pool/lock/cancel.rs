@@ -3,28 +3,86 @@
 use super::guard::PoolGuard;
 use crate::item::{Completion, ListKind, Pending, RawWork};
 use crate::pool::queue::pwq::PwqKey;
-use crate::pool::state::pool::FrontEnd;
+use crate::pool::state::pool::{FrontEnd, Pool};
 use crate::pool::task::busy::Running;
 use std::sync::Arc;
 
-impl PoolGuard<'_> {
-    /// Takes a pending item off its list in this pool, and completes what waited for it. Returns the item's queue with it, if that is
-    /// ordered: then another pool may still run the item. `None`: it is on no list.
-    pub(crate) fn take_out(
-        &mut self,
-        pool: u32,
+impl Pool {
+    /// Asks `question` about `item` under the lock, until the answer is `Some`, or all that was published before the call is staged. The lock is still held
+    /// when this returns.
+    pub(crate) fn find<'p, R>(
+        self: &'p Arc<Self>,
         item: &RawWork,
-    ) -> Option<(Pending, Option<Arc<dyn FrontEnd>>)> {
-        // Published items are on no list yet.
-        self.drain();
+        mut question: impl FnMut(&mut PoolGuard<'p>) -> Option<R>,
+    ) -> (PoolGuard<'p>, Option<R>) {
+        let mut guard = self.lock();
+        let up_to = guard.reached();
+        loop {
+            let turned = guard.turn_up_to(up_to);
+            guard.staged.single_out(item);
+            let answer = question(&mut guard);
+            if turned || answer.is_some() {
+                return (guard, answer);
+            }
+            guard = self.lock_again(guard);
+        }
+    }
+
+    /// Takes out the pending instance of `item`: see [`PoolGuard::take_out`].
+    pub(crate) fn cancel(self: &Arc<Self>, item: &RawWork) -> Option<Removed> {
+        self.find(item, |guard| guard.take_out(self.id, item)).1
+    }
+
+    /// The queue that `item` waits on, or runs for, in this pool.
+    pub(crate) fn front_of(self: &Arc<Self>, item: &RawWork) -> Option<Arc<dyn FrontEnd>> {
+        let waits = |guard: &mut PoolGuard<'_>| {
+            let location = item.location();
+            let waits = location.pool() == guard.pool.id && location.is_on_list();
+            waits.then(|| location.pwq())
+        };
+        let (guard, pwq) = self.find(item, waits);
+        let pwq = match pwq {
+            Some(pwq) => pwq,
+            None => {
+                let run = guard.busy.find(item.address(), item.func())?;
+                guard.busy.get(run).pwq
+            }
+        };
+        Some(guard.pwqs[pwq].owner.front.clone())
+    }
+
+    /// The queue of `item`, and by what index it knows the item's limit, if the item waits for a credit in this pool.
+    pub(crate) fn waits_for_credit(
+        self: &Arc<Self>,
+        item: &RawWork,
+    ) -> Option<(Arc<dyn FrontEnd>, usize)> {
+        let guard = self.lock_accepting();
+        let location = item.location();
+        if location.pool() != self.id || location.list != ListKind::Inactive {
+            return None;
+        }
+        let pwq = &guard.pwqs[location.pwq()];
+        Some((pwq.owner.front.clone(), pwq.node))
+    }
+}
+
+/// An item that was taken out, and its queue if that is ordered: then another pool may still run the item.
+pub(crate) type Removed = (Pending, Option<Arc<dyn FrontEnd>>);
+
+impl PoolGuard<'_> {
+    /// Takes a pending item off its list in this pool, and completes what waited for it. `None`: it is on no list.
+    pub(crate) fn take_out(&mut self, pool: u32, item: &RawWork) -> Option<Removed> {
         let location = item.location();
         let pending = self.unlink(pool, item)?;
         let pwq = &self.pwqs[location.pwq()];
         let ordered = pwq.traits.ordered.then(|| pwq.owner.front.clone());
-        let active = u32::from(location.list != ListKind::Inactive);
-        let ended = self.leave_flight(location.pwq(), pending.colour(), 1, active);
         let waiters = self.awaited.remove(&item.address()).unwrap_or_default();
-        self.after(location.pwq(), pending.colour(), ended);
+        // A staged item is in no count.
+        if location.list != ListKind::Staged {
+            let active = u32::from(location.list != ListKind::Inactive);
+            let ended = self.leave_flight(location.pwq(), pending.colour(), 1, active);
+            self.after(location.pwq(), pending.colour(), ended);
+        }
         self.all_done(waiters);
         Some((pending, ordered))
     }
@@ -36,7 +94,13 @@ impl PoolGuard<'_> {
             return None;
         }
         let list = match location.list {
-            ListKind::None => return None,
+            ListKind::None | ListKind::Chunk => return None,
+            ListKind::Staged => {
+                // SAFETY: this pool's lock is held; the item says that it is staged here.
+                #[allow(unsafe_code)]
+                let pending = unsafe { self.staged.remove(item) };
+                return Some(pending);
+            }
             ListKind::Worklist => &mut self.worklist,
             ListKind::Inactive => self.pwqs[location.pwq()].inactive.items(),
             ListKind::Scheduled => {
@@ -53,9 +117,8 @@ impl PoolGuard<'_> {
 
     /// A completion for the pending instance of `item`: it has run or was cancelled. `None`: no instance is on a list.
     pub(crate) fn await_pending(&mut self, pool: u32, item: &RawWork) -> Option<Arc<Completion>> {
-        self.drain();
         let location = item.location();
-        if location.pool() != pool || location.list == ListKind::None {
+        if location.pool() != pool || !location.is_on_list() {
             return None;
         }
         let done = Arc::new(Completion::new());
@@ -72,33 +135,6 @@ impl PoolGuard<'_> {
         let done = Arc::new(Completion::new());
         self.busy.get_mut(run).waiters.push(done.clone());
         Some(done)
-    }
-
-    /// The queue that `item` waits on, or runs for, in this pool.
-    pub(crate) fn front_of(&mut self, pool: u32, item: &RawWork) -> Option<Arc<dyn FrontEnd>> {
-        self.drain();
-        let location = item.location();
-        let pwq = if location.pool() == pool && location.list != ListKind::None {
-            location.pwq()
-        } else {
-            let run = self.busy.find(item.address(), item.func())?;
-            self.busy.get(run).pwq
-        };
-        Some(self.pwqs[pwq].owner.front.clone())
-    }
-
-    /// The queue of `item`, and by what index it knows the item's limit, if the item waits for a credit in this pool.
-    pub(crate) fn waits_for_credit(
-        &mut self,
-        pool: u32,
-        item: &RawWork,
-    ) -> Option<(Arc<dyn FrontEnd>, usize)> {
-        self.drain();
-        let location = item.location();
-        (location.pool() == pool && location.list == ListKind::Inactive).then(|| {
-            let pwq = &self.pwqs[location.pwq()];
-            (pwq.owner.front.clone(), pwq.node)
-        })
     }
 
     /// How many items of this pool workqueue the thread `tid` runs. Each has a credit.

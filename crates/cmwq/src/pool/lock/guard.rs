@@ -3,6 +3,7 @@
 //! Everything that a lock holder sets in motion for other threads (wake-ups, calls to front ends, requests to the service thread) is noted
 //! here and done after the unlock, on every way out.
 
+use super::holds::most_in_a_hold;
 use crate::item::Completion;
 use crate::pool::queue::pwq::{Ended, PwqKey};
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
@@ -51,8 +52,12 @@ pub(crate) struct PoolGuard<'p> {
     pub(in crate::pool) calls_no_thief: bool,
     /// The holder hands out slots itself, including those that this release gives back.
     pub(in crate::pool) hands_out_nothing: bool,
+    /// How many staged nodes may still be turned or accepted before the lock is released.
+    pub(in crate::pool) left: usize,
     /// What few holders leave.
     pub(in crate::pool) rest: Option<Box<Rest>>,
+    #[cfg(all(test, not(cmwq_loom)))]
+    pub(in crate::pool) held: super::holds::counted::Held,
 }
 
 #[derive(Default)]
@@ -89,7 +94,10 @@ impl<'p> PoolGuard<'p> {
             asks: Asks::default(),
             calls_no_thief: false,
             hands_out_nothing: false,
+            left: most_in_a_hold(),
             rest: None,
+            #[cfg(all(test, not(cmwq_loom)))]
+            held: super::holds::counted::Held::begin(),
         }
     }
 

@@ -1,8 +1,9 @@
 //! A pool is made, locked and shut down.
 
 use super::guard::PoolGuard;
-use crate::item::{List, ListKind, OldestBatch, Taken};
+use crate::item::{ChunkNumbers, List, ListKind, OldestBatch, Taken};
 use crate::pool::attrs::kind::{Binding, PoolAttrs};
+use crate::pool::queue::pwq::PwqKey;
 use crate::pool::queue::stats::{PoolCounts, QueueStats};
 use crate::pool::state::counts::Counts;
 use crate::pool::state::group::Group;
@@ -81,6 +82,7 @@ impl Pool {
                 gone: QueueStats::default(),
             })),
             oldest_batch: OldestBatch::new(),
+            chunk_numbers: ChunkNumbers::default(),
             spin_budget: CachePadded::new(SpinBudget::up_to(polls)),
             returns: CachePadded::new(BriefSpin::new()),
             pending_wakeups: CachePadded::default(),
@@ -118,6 +120,51 @@ impl Pool {
         inner.stats.lock_waits += u64::from(waited);
         inner.note_coming(waited);
         PoolGuard::new(self, inner)
+    }
+
+    /// As [`lock`](Self::lock), and accepts all that was published before the call: it is accounted for. In a backlog the lock is released and taken again
+    /// in between.
+    pub(crate) fn lock_accepting(self: &Arc<Self>) -> PoolGuard<'_> {
+        let mut guard = self.lock();
+        let up_to = guard.reached();
+        while !guard.accept_up_to(up_to) {
+            guard = self.lock_again(guard);
+        }
+        guard
+    }
+
+    /// Whether items of `key` that were published before the call wait for a credit.
+    pub(crate) fn has_inactive(self: &Arc<Self>, key: PwqKey) -> bool {
+        let mut guard = self.lock();
+        let up_to = guard.reached();
+        loop {
+            let accepted = guard.accept_up_to(up_to);
+            let some_wait = guard.pwq_load(key).1 > 0;
+            if accepted || some_wait {
+                return some_wait;
+            }
+            guard = self.lock_again(guard);
+        }
+    }
+
+    /// Releases the lock, lets threads have it that wait for it, and takes it again.
+    pub(in crate::pool) fn lock_again<'p>(
+        self: &'p Arc<Self>,
+        guard: PoolGuard<'p>,
+    ) -> PoolGuard<'p> {
+        let mut guard = self.lock_again_beside_batches(guard);
+        guard.close_batches();
+        guard
+    }
+
+    /// The same, and open batches stay open.
+    pub(in crate::pool) fn lock_again_beside_batches<'p>(
+        self: &'p Arc<Self>,
+        guard: PoolGuard<'p>,
+    ) -> PoolGuard<'p> {
+        drop(guard);
+        self.inner.let_others();
+        self.lock_beside_batches()
     }
 
     /// The workers exit: no pool workqueue is left.

@@ -116,6 +116,8 @@ impl Drop for PoolGuard<'_> {
         self.settle();
         drop(self.inner.take());
         self.hold.leave();
+        #[cfg(all(test, not(cmwq_loom)))]
+        self.held.end();
         // Nearly always there is nothing to do.
         if self.wake.is_some() || self.rest.is_some() || self.asks != Asks::default() {
             self.follow_up();

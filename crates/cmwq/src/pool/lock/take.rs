@@ -1,6 +1,8 @@
 //! Items are accepted, started and ended, under the pool's lock.
 
 use super::guard::{Event, PoolGuard};
+#[cfg(test)]
+use super::holds::most_in_a_hold;
 use crate::item::Pending;
 use crate::pool::queue::pwq::Accepted;
 use crate::pool::state::pool::Inner;
@@ -12,20 +14,67 @@ use crate::sys::clock;
 const ACCEPTED_AT_ONCE: usize = if cfg!(cmwq_loom) { 2 } else { 64 };
 
 impl PoolGuard<'_> {
-    /// Accepts all that was published so far. After this every item whose `queue()` returned before is accounted for.
-    #[inline]
+    /// Accepts all that was published so far, in one holding of the lock.
+    #[cfg(test)]
     pub(crate) fn drain(&mut self) {
-        self.collect();
-        while let Some(item) = self.next_staged() {
-            self.accept_item(item);
+        let up_to = self.reached();
+        while !self.accept_up_to(up_to) {
+            self.left = most_in_a_hold();
         }
     }
 
-    /// Takes what was published so far, and accepts none of it yet.
+    /// Takes what was published so far, turns some of it, and accepts none.
     #[inline]
     pub(in crate::pool) fn collect(&mut self) {
         let pool = self.pool;
-        pool.inbox.take_all(&mut self.staged);
+        self.staged.take_from(&pool.inbox);
+        if self.staged.is_turning() {
+            self.turn_some();
+        }
+    }
+
+    /// Turns as many staged nodes as this holding of the lock may.
+    fn turn_some(&mut self) {
+        let most = self.left;
+        let turned = match self.batches.is_empty() {
+            true => self.staged.turn(most, |_| ()),
+            false => {
+                // An item that has come again may still run in an open batch, and that has to be seen.
+                let mut staged = std::mem::take(&mut self.staged);
+                let turned = staged.turn(most, |batch| self.close_batch_noted(batch));
+                self.staged = staged;
+                turned
+            }
+        };
+        self.left -= turned;
+    }
+
+    /// The number of the last chain with something that was published up to now.
+    pub(in crate::pool) fn reached(&mut self) -> u64 {
+        let pool = self.pool;
+        self.staged.take_from(&pool.inbox);
+        self.staged.reached(&pool.inbox)
+    }
+
+    /// Turns nodes of chains up to this one, as many as this holding of the lock may. `true`: no more are left.
+    pub(in crate::pool) fn turn_up_to(&mut self, up_to: u64) -> bool {
+        while !self.staged.is_turned(up_to) && self.left > 0 {
+            self.collect();
+        }
+        self.staged.is_turned(up_to)
+    }
+
+    /// Accepts items of chains up to this one, as many as this holding of the lock may. `true`: no more are left.
+    pub(in crate::pool) fn accept_up_to(&mut self, up_to: u64) -> bool {
+        while !self.staged.is_accepted(up_to) && self.left > 0 {
+            if self.staged.is_empty() {
+                self.collect();
+            }
+            if let Some(item) = self.next_staged() {
+                self.accept_item(item);
+            }
+        }
+        self.staged.is_accepted(up_to)
     }
 
     /// Accepts the next few staged items, and more until one may run. The rest is accepted when a thread needs it: in a growing backlog, an
@@ -46,11 +95,25 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// The oldest staged item. Before that, closures that have to wait for a credit are accepted, a chunk at a time.
+    /// The oldest staged item. Before that, closures that have to wait for a credit are accepted, a chunk at a time. `None`: there is none, or this
+    /// holding of the lock has done its share.
     #[inline]
     fn next_staged(&mut self) -> Option<Pending> {
-        while self.staged.begins_with_chunk() && self.accept_closures_that_wait() {}
-        self.staged.pop_front()
+        loop {
+            if !self.staged.is_ready() && self.staged.is_turning() {
+                self.turn_some();
+            }
+            if self.left == 0 {
+                return None;
+            }
+            if !(self.staged.begins_with_chunk() && self.accept_closures_that_wait()) {
+                break;
+            }
+            self.left -= 1;
+        }
+        let item = self.staged.pop_front()?;
+        self.left -= 1;
+        Some(item)
     }
 
     /// Accepts what is left of the oldest chunk, if it is closures that have to wait.
@@ -88,9 +151,6 @@ impl PoolGuard<'_> {
     /// Accepts one item. Returns it if it is active; it belongs at the end of the worklist.
     #[inline]
     fn accept_unless_it_waits(&mut self, item: Pending) -> Option<Pending> {
-        if !self.batches.is_empty() {
-            self.close_batch_of(&item);
-        }
         let index = item.pwq();
         match self.accept(item) {
             Accepted::Active(item) => Some(item),
@@ -102,7 +162,8 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// The next item of the worklist; if that is empty, the next published one that may run, which need not go there first.
+    /// The next item of the worklist; if that is empty, the next published one that may run, which need not go there first. `None`, though items are
+    /// staged: this holding of the lock has done its share.
     #[inline]
     fn next_active(&mut self) -> Option<Pending> {
         if self.worklist.is_empty() && self.staged.is_empty() {

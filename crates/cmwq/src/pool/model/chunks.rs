@@ -18,7 +18,12 @@ use std::sync::atomic::AtomicUsize;
 pub(super) fn pool_with_chunks(cpus: usize) -> (Arc<Pool>, PwqKey, Arc<PwqChunks>) {
     let pool = batching_pool(1, cpus);
     let pwq = add_pwq(&pool, None);
-    let chunks = Arc::new(PwqChunks::new(pool.id, pwq.index, &pool.oldest_batch));
+    let chunks = Arc::new(PwqChunks::new(
+        pool.id,
+        pwq.index,
+        &pool.oldest_batch,
+        &pool.chunk_numbers,
+    ));
     (pool, pwq, chunks)
 }
 

@@ -9,6 +9,7 @@
 mod batches;
 mod chains;
 mod chunks;
+mod holds;
 mod protocol;
 mod rescuer;
 mod slots;

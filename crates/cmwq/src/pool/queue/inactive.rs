@@ -1,17 +1,15 @@
 //! The items of a pool workqueue that wait for a credit, oldest first.
 //!
-//! Closures of a chunk stay in it until they become active. In a backlog far beyond the limit, moving each to memory of its own would cost more
-//! than its turn, all in one holding of the pool's lock.
+//! Closures of a chunk stay in it until they become active: moving each to memory of its own would cost more than its turn. The chunk's node stands
+//! for them on the list, so that single items may come before and after.
 #![forbid(unsafe_code)]
 
 use crate::item::{List, ListKind, Part, Pending, WorkFn};
-use std::collections::VecDeque;
 
 pub(in crate::pool) struct Inactive {
     items: List,
-    /// Behind all of `items`: closures that are left in chunks, and the flush colour of their acceptance.
-    parts: VecDeque<(Part, u32)>,
-    /// How many closures those are.
+    /// How many nodes of chunks are on the list, and how many closures those stand for.
+    parts: usize,
     in_parts: usize,
 }
 
@@ -19,69 +17,74 @@ impl Inactive {
     pub(in crate::pool) fn new() -> Self {
         Inactive {
             items: List::new(ListKind::Inactive),
-            parts: VecDeque::new(),
+            parts: 0,
             in_parts: 0,
         }
     }
 
     #[inline]
     pub(in crate::pool) fn is_empty(&self) -> bool {
-        self.items.is_empty() && self.parts.is_empty()
+        self.items.is_empty()
     }
 
     #[inline]
     pub(in crate::pool) fn len(&self) -> usize {
-        self.items.len() + self.in_parts
+        self.items.len() - self.parts + self.in_parts
     }
 
+    #[inline]
     pub(in crate::pool) fn push_back(&mut self, item: Pending) {
-        // What waits in chunks goes before it.
-        while let Some(before) = self.pop_from_parts() {
-            self.items.push_back(before);
-        }
         self.items.push_back(item);
     }
 
     /// Closures of one chunk, accepted under `colour`.
     pub(in crate::pool) fn push_part(&mut self, part: Part, colour: u32) {
+        self.parts += 1;
         self.in_parts += part.len();
-        self.parts.push_back((part, colour));
+        let mut node = part.park();
+        node.accept(colour);
+        self.items.push_back(node);
     }
 
     pub(in crate::pool) fn pop_front(&mut self) -> Option<Pending> {
-        let first = self.items.pop_front();
-        first.or_else(|| self.pop_from_parts())
-    }
-
-    fn pop_from_parts(&mut self) -> Option<Pending> {
-        let (part, colour) = self.parts.front_mut()?;
+        let first = self.items.pop_front()?;
+        let colour = first.colour();
+        let mut part = match Part::of_node(first) {
+            Ok(part) => part,
+            Err(item) => return Some(item),
+        };
         let mut item = part.pop_item();
-        item.accept(*colour);
+        item.accept(colour);
         self.in_parts -= 1;
         if part.len() == 0 {
-            self.parts.pop_front();
+            self.parts -= 1;
+        } else {
+            let mut node = part.park();
+            node.accept(colour);
+            self.items.push_front(node);
         }
         Some(item)
     }
 
-    /// The list of those that may be cancelled: no thread has a handle of the others.
+    /// The list of those that may be cancelled: no thread has a handle of the closures in chunks, nor knows their nodes.
     pub(in crate::pool) fn items(&mut self) -> &mut List {
         &mut self.items
     }
 
+    /// How many of them are items of their own.
+    #[cfg(all(test, not(cmwq_loom)))]
+    pub(in crate::pool) fn single(&self) -> usize {
+        self.items.len() - self.parts
+    }
+
     /// The address of the first.
     pub(in crate::pool) fn head(&self) -> Option<usize> {
-        let in_part = || Some(self.parts.front()?.0.name(0).0);
-        self.items.head().or_else(in_part)
+        self.items.names().next().map(|(address, ..)| address)
     }
 
     /// The function of each.
     pub(in crate::pool) fn funcs(&self) -> impl Iterator<Item = Option<WorkFn>> {
-        let in_part = |(part, _): &(Part, u32)| {
-            let names = (0..part.len()).map(|index| part.name(index).1);
-            names.collect::<Vec<_>>()
-        };
-        let in_parts = self.parts.iter().flat_map(in_part);
-        self.items.iter().map(|item| item.func()).chain(in_parts)
+        let names = self.items.names();
+        names.flat_map(|(_, func, count)| std::iter::repeat_n(func, count))
     }
 }

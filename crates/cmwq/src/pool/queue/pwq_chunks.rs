@@ -1,7 +1,7 @@
 //! The chunks in which issuers publish many items at a time for one pool workqueue.
 #![forbid(unsafe_code)]
 
-use crate::item::{Chunks, OldestBatch};
+use crate::item::{ChunkNumbers, Chunks, OldestBatch};
 use std::sync::Arc;
 
 /// The chunks of one pool workqueue.
@@ -12,10 +12,10 @@ pub(crate) struct PwqChunks {
 
 impl PwqChunks {
     /// For pool workqueue `pwq` of this pool.
-    pub(crate) fn new(pool: u32, pwq: u32, oldest: &OldestBatch) -> Self {
+    pub(crate) fn new(pool: u32, pwq: u32, oldest: &OldestBatch, numbers: &ChunkNumbers) -> Self {
         PwqChunks {
-            items: Chunks::of_items(pool, pwq, oldest),
-            closures: Chunks::of_closures(pool, pwq, oldest),
+            items: Chunks::of_items(pool, pwq, oldest, numbers),
+            closures: Chunks::of_closures(pool, pwq, oldest, numbers),
         }
     }
 }

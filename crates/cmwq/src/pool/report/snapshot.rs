@@ -5,6 +5,7 @@ use super::state::{self, PoolState, RunState};
 use crate::item::{RawWork, WorkFn, address_of};
 use crate::pool::attrs::kind::PoolFor;
 use crate::pool::lock::guard::PoolGuard;
+use crate::pool::queue::pwq::PwqKey;
 use crate::pool::state::pool::Pool;
 use crate::pool::state::worker::{Busy, WorkerSlot, WorkerState};
 use crate::sys::atomic::Ordering;
@@ -170,7 +171,7 @@ impl PoolGuard<'_> {
             freezable: pwq.owner.front.is_freezable(),
             mayday: pwq.mayday,
             pending: pending.remove(&index).unwrap_or_default(),
-            inactive: listed(pwq.inactive.funcs()),
+            inactive: Vec::new(),
             nr_inactive: pwq.inactive.len(),
             admits: pwq.limit.admits(),
             group: pwq.limit.shared().map(|shared| {
@@ -180,6 +181,14 @@ impl PoolGuard<'_> {
             plugged: pwq.plugged,
         });
         pwqs.collect()
+    }
+
+    /// Enters the inactive items as they are now.
+    fn list_inactive(&mut self, of: &mut PwqSnapshot, key: PwqKey) {
+        if let Some(pwq) = self.pwq_mut(key) {
+            of.inactive = listed(pwq.inactive.funcs());
+            of.nr_inactive = pwq.inactive.len();
+        }
     }
 
     fn state(&mut self, effective_nice: Option<i32>) -> PoolState {
@@ -214,16 +223,27 @@ impl Pool {
     pub(crate) fn snapshot(self: &Arc<Self>) -> PoolSnapshot {
         let now = clock::coarse_ns();
         let effective_nice = self.effective_nice();
-        let mut guard = self.lock();
-        guard.drain();
+        let mut guard = self.lock_accepting();
         let state = guard.state(effective_nice);
         let tid_of = |id: &u32| guard.workers[*id].handle.tid();
-        PoolSnapshot {
+        let mut snapshot = PoolSnapshot {
             state,
             idle: guard.idle().iter().rev().map(tid_of).collect(),
             runs: guard.run_snapshots(now),
             pwqs: guard.pwq_snapshots(),
+        };
+        let keys = guard.pwqs.iter().map(|(index, _)| guard.key_of(index));
+        let keys: Vec<PwqKey> = keys.collect();
+        let mut with_list = snapshot.pwqs.iter_mut().zip(keys);
+        // Each list under a holding of the lock of its own, the first one's under this.
+        if let Some((pwq, key)) = with_list.find(|(pwq, _)| pwq.nr_inactive > 0) {
+            guard.list_inactive(pwq, key);
         }
+        for (pwq, key) in with_list.filter(|(pwq, _)| pwq.nr_inactive > 0) {
+            guard = self.lock_again(guard);
+            guard.list_inactive(pwq, key);
+        }
+        snapshot
     }
 }
 

@@ -51,9 +51,8 @@ pub(crate) struct Waits {
 }
 
 impl PoolGuard<'_> {
-    /// The lists of the pool where something waits.
+    /// The lists of the pool where something that is accepted waits.
     pub(crate) fn waits(&mut self) -> Vec<Waits> {
-        self.drain();
         let id = self.pool.id;
         let ready = self.worklist.head().map(|first| Waits {
             list: WaitList::Ready(id),
@@ -86,7 +85,7 @@ mod tests {
     use std::sync::Arc;
 
     fn waits(pool: &Arc<Pool>) -> Vec<(WaitList, Progress)> {
-        let waits = pool.lock().waits();
+        let waits = pool.lock_accepting().waits();
         waits
             .iter()
             .map(|waits| (waits.list, waits.progress))
@@ -140,7 +139,7 @@ mod tests {
         let pwq = stubs::add_pwq(&pool, Traits::default(), 100);
         let item = Work::new(|| ());
         stubs::queue(&pool, pwq, &item);
-        let mut guard = pool.lock();
+        let mut guard = pool.lock_accepting();
         let target = guard.target();
         guard.counts.set_running(target);
         assert_eq!(guard.waits().len(), 1);

@@ -156,10 +156,11 @@ impl PoolGuard<'_> {
     /// What the worker `id` does next: a single item, or up to `size` of one pool workqueue.
     #[inline]
     pub(in crate::pool) fn take_next(&mut self, id: u32, size: &mut Size) -> Option<Next> {
+        if self.worklist.is_empty() && !self.staged.is_ready() {
+            // It may close batches, and what was left of them goes before.
+            self.collect();
+        }
         if self.worklist.is_empty() {
-            if self.staged.is_empty() {
-                self.collect();
-            }
             if size.now > 1
                 && let Some(begun) = self.open_chunk(id, size)
             {

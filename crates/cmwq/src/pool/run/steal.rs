@@ -67,7 +67,11 @@ impl Pool {
         while taken < most && !home.needs_its_workers() && !handle.ends() {
             guard = self.pause_below_quota(guard);
             let Some(next) = guard.take_next(id, size) else {
-                break;
+                if guard.left > 0 {
+                    break;
+                }
+                guard = self.lock_again_beside_batches(guard);
+                continue;
             };
             let (pwq, items) = next.taken();
             guard.begin(id, pwq, false);
@@ -281,9 +285,9 @@ mod tests {
         let own = thieves_batches.pool(1);
         let waiting = Arc::new(Mutex::new(None));
         let pwq = stubs::add_pwq(&victim, Traits::default(), 1_000);
-        // The first are short, until the thief takes several at once. Then one blocks.
+        // As many as are staged in one holding of the lock, so that all are counted. The first are short, until the thief takes several at once. Then one blocks.
         let begun = Arc::new(AtomicUsize::new(0));
-        let (short, all) = (500, 1_000);
+        let (short, all) = (100, 250);
         for _ in 0..all {
             let (victim, begun, waiting) = (victim.clone(), begun.clone(), waiting.clone());
             queue(&victim.clone(), pwq, move || {

@@ -96,12 +96,19 @@ impl Waiter {
         if let Some((run, panicked)) = self.ended.take() {
             guard.end_only_task(run, panicked);
         }
-        let task = guard.task_for_waiter(pool.id, item, cpu);
-        if task.is_some() || guard.batches.is_empty() {
-            return task;
+        let up_to = guard.reached();
+        loop {
+            let accepted = guard.accept_up_to(up_to);
+            let mut task = guard.task_for_waiter(pool.id, item, cpu);
+            if task.is_none() && accepted && !guard.batches.is_empty() {
+                guard.close_batches();
+                task = guard.task_for_waiter(pool.id, item, cpu);
+            }
+            if task.is_some() || accepted {
+                return task;
+            }
+            guard = pool.lock_again_beside_batches(guard);
         }
-        guard.close_batches();
-        guard.task_for_waiter(pool.id, item, cpu)
     }
 
     /// Accounts for the end of the item that it ran last.
@@ -131,8 +138,7 @@ impl Pool {
 
 impl PoolGuard<'_> {
     fn task_for_waiter(&mut self, pool: u32, item: &RawWork, cpu: Option<usize>) -> Option<Task> {
-        self.drain();
-        if item.location().pool() == pool {
+        if item.location().pool() == pool && item.location().list == ListKind::None {
             self.fetch_from_caller_slot(item.location().pwq(), item);
         }
         let location = item.location();

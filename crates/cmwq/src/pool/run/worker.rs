@@ -282,7 +282,12 @@ impl<'p> Worker<'p> {
                 return guard;
             }
             let Some(next) = pool.take(&mut guard, self.id, &mut self.size) else {
-                return guard;
+                if guard.left > 0 || guard.running() >= guard.target() {
+                    return guard;
+                }
+                // This holding of the lock has done its share, and more is staged.
+                guard = pool.lock_again_beside_batches(guard);
+                continue;
             };
             drop(guard);
             self.took_one = matches!(next, Next::One(_));

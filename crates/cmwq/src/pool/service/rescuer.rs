@@ -8,6 +8,7 @@
 
 use crate::pool::attrs::params::Params;
 use crate::pool::attrs::threads::{self, Hooked, WorkerThreads};
+use crate::pool::lock::holds::most_in_a_hold;
 use crate::pool::queue::pwq::PwqKey;
 use crate::pool::state::pool::{Inner, Pool, Rescue};
 use crate::pool::task::busy::Executor;
@@ -181,8 +182,7 @@ impl Rescuer {
 
     fn next_of(&self, pool: &Arc<Pool>, pwq: PwqKey, rescued: u32) -> Option<Task> {
         let others_wait = self.others_wait();
-        let mut guard = pool.lock();
-        guard.drain();
+        let mut guard = pool.lock_accepting();
         // It may be gone since it called, and its index may be another queue's.
         guard.pwq_mut(pwq)?;
         let needed = guard.needs_worker();
@@ -199,8 +199,15 @@ impl Rescuer {
             return None;
         }
         loop {
+            guard.pwq_mut(pwq)?;
+            if !guard.has_on_worklist(pwq.index) {
+                return None;
+            }
             let head = guard.worklist.head();
-            let item = guard.worklist.take_next_of(pwq.index)?;
+            let Some(item) = guard.worklist.take_next_of(pwq.index, most_in_a_hold()) else {
+                guard = pool.lock_again(guard);
+                continue;
+            };
             let overtakes = head != Some(item.address());
             if let Some(task) = guard.start_or_hand_over(item, Executor::rescuer()) {
                 guard.overtook += u64::from(overtakes);
@@ -233,20 +240,23 @@ impl Pool {
     /// has come.
     pub(in crate::pool) fn mayday(self: &Arc<Self>) -> bool {
         let mut calls = Vec::new();
-        let mut guard = self.lock();
-        if !guard.creating || guard.dying {
-            return false;
+        {
+            let guard = self.lock();
+            if !guard.creating || guard.dying {
+                return false;
+            }
         }
-        guard.drain();
+        let mut guard = self.lock_accepting();
         guard.note_standstill();
         if guard.needs_worker() {
             let inner: &mut Inner = &mut guard;
-            for item in inner.worklist.iter() {
-                let index = item.location().pwq();
+            let with_rescuer = inner.pwqs.iter().filter_map(|(index, pwq)| {
+                let calls = pwq.owner.rescuer.is_some() && !pwq.mayday;
+                (calls && inner.has_on_worklist(index)).then_some(index)
+            });
+            for index in with_rescuer.collect::<Vec<u32>>() {
                 let pwq = &mut inner.pwqs[index];
-                if let Some(rescuer) = &pwq.owner.rescuer
-                    && !pwq.mayday
-                {
+                if let Some(rescuer) = &pwq.owner.rescuer {
                     pwq.mayday = true;
                     pwq.stats.mayday += 1;
                     calls.push((rescuer.clone(), index));
@@ -272,6 +282,22 @@ impl Inner {
             && self.running() < self.target().max(self.cpus)
             && self.searching() == 0
             && self.idle().is_empty()
+    }
+
+    /// Whether the worklist has an item of the pool workqueue. That follows from the counts, so the list, of any length, is not walked: an active item
+    /// runs, or waits behind a run of itself, or is on the worklist.
+    fn has_on_worklist(&self, index: u32) -> bool {
+        let of_it = |pwq: u32| usize::from(pwq == index);
+        let elsewhere = self.busy.iter().map(|run| {
+            let behind = run
+                .scheduled
+                .iter()
+                .map(|item| of_it(item.location().pwq()));
+            of_it(run.pwq) + behind.sum::<usize>()
+        });
+        let pwq = &self.pwqs[index];
+        let elsewhere = elsewhere.sum::<usize>() + pwq.caller_slots_with_runs().count();
+        pwq.credits.used() > i32::try_from(elsewhere).unwrap_or(i32::MAX)
     }
 
     fn rescuer_came(&mut self, pwq: PwqKey) {

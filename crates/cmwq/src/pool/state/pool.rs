@@ -7,7 +7,7 @@ use super::hogs::Hogs;
 use super::pace::Pace;
 use super::standstill::Standstill;
 use super::worker::WorkerSlot;
-use crate::item::{Completion, Inbox, List, OldestBatch, RawWork, Taken, WorkFn};
+use crate::item::{ChunkNumbers, Completion, Inbox, List, OldestBatch, RawWork, Taken, WorkFn};
 use crate::pool::attrs::kind::PoolAttrs;
 use crate::pool::queue::credits::NodeLimit;
 use crate::pool::queue::pwq::{PoolWorkqueue, PwqKey, Traits};
@@ -130,6 +130,7 @@ pub(crate) struct Pool {
     pub(in crate::pool) inbox: CachePadded<Inbox>,
     pub(in crate::pool) inner: CachePadded<Mutex<Inner>>,
     pub(in crate::pool) oldest_batch: OldestBatch,
+    pub(in crate::pool) chunk_numbers: ChunkNumbers,
     /// How long a worker of this pool spins before it parks.
     pub(in crate::pool) spin_budget: CachePadded<SpinBudget>,
     /// Whether running workers soon come back for more. Issuers write it: not on a line that workers read.

@@ -18,7 +18,12 @@ impl Inner {
 
     /// From now on, items of this pool workqueue may be published in chunks.
     pub(crate) fn allow_chunks(&mut self, key: PwqKey, pool: &Pool) -> Option<Arc<PwqChunks>> {
-        let chunks = Arc::new(PwqChunks::new(pool.id, key.index, &pool.oldest_batch));
+        let chunks = Arc::new(PwqChunks::new(
+            pool.id,
+            key.index,
+            &pool.oldest_batch,
+            &pool.chunk_numbers,
+        ));
         self.pwq_mut(key)?.chunks = Some(chunks.clone());
         Some(chunks)
     }

@@ -1,6 +1,7 @@
 //! Batch submission: an issuer publishes many items with one exchange on the inbox.
 
 use super::producer::{with, with_open};
+use super::publish::STAGES_AFTER_IN_CHUNKS;
 use crate::item::closure::Small;
 use crate::item::{Chain, OpenChunk, Pending, Pushed, ReadOldest};
 use crate::pool::Pool;
@@ -73,5 +74,8 @@ impl Pool {
             open.leave();
         }
         self.notify_if_due(pushed);
+        if with(|producer| producer.completes(STAGES_AFTER_IN_CHUNKS, items)) == Some(true) {
+            self.stage();
+        }
     }
 }

@@ -8,16 +8,24 @@
 use super::producer::with;
 use super::producer::{FLOODS_AFTER, Producer};
 use crate::item::closure::Small;
-use crate::item::{Chunks, Load, Pending, Pushed, WithHandle};
+use crate::item::{Chunks, Load, MOST_IN_A_CHUNK, Pending, Pushed, WithHandle};
+use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::state::pool::Pool;
 use std::sync::Arc;
 
+/// After so many single items in a row, and after so many in chunks, a thread stages what it has published.
+const STAGES_AFTER: u32 = 256;
+pub(super) const STAGES_AFTER_IN_CHUNKS: u32 = 8192;
+
 impl Pool {
     /// Frees chunks that were not used since the last call.
     pub(crate) fn trim_chunks(self: &Arc<Self>) {
-        let guard = self.lock_beside_batches();
-        let chunks = guard.pwqs.iter().filter_map(|(_, pwq)| pwq.chunks.as_ref());
+        let chunks: Vec<Arc<PwqChunks>> = {
+            let guard = self.lock_beside_batches();
+            let chunks = guard.pwqs.iter().map(|(_, pwq)| pwq.chunks.clone());
+            chunks.flatten().collect()
+        };
         for chunks in chunks {
             chunks.items.trim();
             chunks.closures.trim();
@@ -127,6 +135,9 @@ impl Pool {
         }
         let pushed = self.inbox.push_in_chunk(load, chunks, &producer.open);
         self.notify_if_due(pushed);
+        if producer.completes(STAGES_AFTER_IN_CHUNKS, MOST_IN_A_CHUNK) {
+            self.stage();
+        }
         Ok(())
     }
 
@@ -139,6 +150,18 @@ impl Pool {
             producer.in_a_row.set(0);
         }
         self.notify_if_due(pushed);
+        if producer.completes(STAGES_AFTER, 1) {
+            self.stage();
+        }
+    }
+
+    /// A thread that floods the pool stages what it has published, unless the lock is taken: no thread that looks for one item has to turn round a long
+    /// chain, and this thread has the items in its cache.
+    #[cold]
+    pub(in crate::pool) fn stage(self: &Arc<Self>) {
+        if let Some(inner) = self.inner.try_lock() {
+            PoolGuard::new(self, inner).collect();
+        }
     }
 
     #[inline]
@@ -157,16 +180,17 @@ impl Pool {
         front_id: usize,
     ) -> Result<(), Pending> {
         let mut guard = self.lock();
-        match guard.runs_for(&item, front_id) {
-            Some(index) => {
-                // What was published before goes before.
-                guard.drain();
+        let up_to = guard.reached();
+        while let Some(index) = guard.runs_for(&item, front_id) {
+            // What was published before goes before.
+            if guard.accept_up_to(up_to) {
                 item.set_destination(self.id, index);
                 guard.accept_item(item);
-                Ok(())
+                return Ok(());
             }
-            None => Err(item),
+            guard = self.lock_again(guard);
         }
+        Err(item)
     }
 
     /// The duty of an issuer that took the mark.

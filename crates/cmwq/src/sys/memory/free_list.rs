@@ -1,16 +1,19 @@
 //! A free list: objects kept for reuse. The objects that were not needed since the last trim are given up, except a few.
 #![forbid(unsafe_code)]
 
+use std::collections::VecDeque;
+
 pub(crate) struct FreeList<T> {
-    kept: Vec<T>,
-    /// The lowest length since the last call of [`unused`](Self::unused).
+    /// The oldest first.
+    kept: VecDeque<T>,
+    /// The lowest length since the last call of [`look`](Self::look).
     fewest: usize,
 }
 
 impl<T> FreeList<T> {
     pub(crate) const fn new() -> Self {
         FreeList {
-            kept: Vec::new(),
+            kept: VecDeque::new(),
             fewest: 0,
         }
     }
@@ -22,23 +25,33 @@ impl<T> FreeList<T> {
 
     #[inline]
     pub(crate) fn put(&mut self, thing: T) {
-        self.kept.push(thing);
+        self.kept.push_back(thing);
     }
 
     /// The object that was put there last.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<T> {
-        let thing = self.kept.pop();
+        let thing = self.kept.pop_back();
         self.fewest = self.fewest.min(self.kept.len());
         thing
     }
 
-    /// Removes what was not needed since the last call, except `keep` of them, `most` at most. The oldest go first.
+    /// How many were not needed since the last call.
+    pub(crate) fn look(&mut self) -> usize {
+        std::mem::replace(&mut self.fewest, self.kept.len())
+    }
+
+    /// Removes so many, or as many as there are: the oldest. It takes as many steps, however many stay.
+    pub(crate) fn oldest(&mut self, most: usize) -> Vec<T> {
+        let some = self.kept.drain(..most.min(self.kept.len())).collect();
+        self.fewest = self.fewest.min(self.kept.len());
+        some
+    }
+
+    /// Removes what was not needed since the last [look](Self::look), except `keep` of them, `most` at most. The oldest go first.
     pub(crate) fn unused(&mut self, keep: usize, most: usize) -> Vec<T> {
-        let unused = self.fewest.saturating_sub(keep).min(most);
-        let unused = self.kept.drain(..unused).collect();
-        self.fewest = self.kept.len();
-        unused
+        let unused = self.look().saturating_sub(keep).min(most);
+        self.oldest(unused)
     }
 }
 

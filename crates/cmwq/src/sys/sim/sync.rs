@@ -74,6 +74,12 @@ impl<T> Mutex<T> {
         (self.guard(), !free)
     }
 
+    /// As the real lock.
+    #[track_caller]
+    pub(crate) fn let_others(&self) {
+        task::yield_now();
+    }
+
     /// As the real lock of a pool: it tries for some time, also while other threads sleep for it.
     #[track_caller]
     fn try_for_long(&self) -> bool {

@@ -323,8 +323,7 @@ impl WqCore {
     /// Retires a pool workqueue. It is removed when its last item has ended.
     pub(in crate::workqueue) fn retire(self: &Arc<Self>, pwq: &Arc<Pwq>) {
         let gone = {
-            let mut guard = pwq.pool.lock();
-            guard.drain();
+            let mut guard = pwq.pool.lock_accepting();
             guard.retire_pwq(pwq.key)
         };
         if gone {
@@ -400,9 +399,7 @@ impl WqCore {
             let pin = epochs().pin(0);
             slots.get(cpu).unwrap_or(&slots[0]).get(&pin)
         };
-        let mut guard = pwq.pool.lock();
-        guard.drain();
-        guard.pwq_load(pwq.key).1 > 0
+        pwq.pool.has_inactive(pwq.key)
     }
 
     /// The nice level that the queue's workers have, once a worker has begun.

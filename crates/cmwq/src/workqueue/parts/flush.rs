@@ -7,8 +7,9 @@
 //! There are 16 colours, so at most 15 generations are outstanding. A flusher that finds no free colour waits for one; if another flusher
 //! begins a generation after it arrived, that generation covers it as well, so many flushers share one.
 //!
-//! **Which items does a flush cover?** All whose `queue()` returned before: they were published, and the flusher takes each pool's lock and
-//! accepts the published items, under the old colour, before it advances.
+//! **Which items does a flush cover?** All whose `queue()` returned before: they were published, and the flusher accepts them before a generation begins
+//! that covers it, so under this generation's colour or an older one. There may be many, so it does that before it takes the lock of the flush, which
+//! workers that end an item need.
 
 use super::pwq::Pwq;
 use crate::pool::COLOURS;
@@ -46,7 +47,10 @@ impl Flush {
     }
 
     /// Waits for every item that was accepted by `members()` before the call.
-    pub(crate) fn run(&self, members: impl FnOnce() -> Vec<Arc<Pwq>>) {
+    pub(crate) fn run(&self, members: impl Fn() -> Vec<Arc<Pwq>>) {
+        for pwq in members() {
+            drop(pwq.pool.lock_accepting());
+        }
         let mut state = self.state.lock();
         // The first generation that begins after this covers this caller.
         let mine = state.begun;
@@ -74,7 +78,6 @@ impl Flush {
         let mut busy = 0;
         for pwq in members {
             let mut guard = pwq.pool.lock();
-            guard.drain();
             busy += usize::from(guard.advance_colour(pwq.key, old, next));
         }
         if let Some(generation) = state.outstanding.back_mut() {

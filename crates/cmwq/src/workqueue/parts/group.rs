@@ -198,7 +198,10 @@ impl ConcurrencyGroup {
                 {
                     ring.push_back(node.clone());
                 }
-                serve_ring(&mut ring);
+                if serve_ring(&mut ring) {
+                    // Others need the ring meanwhile.
+                    continue;
+                }
                 self.0.shared.set_tight(!ring.is_empty())
             };
             if !tight_from_now {
@@ -212,18 +215,26 @@ impl ConcurrencyGroup {
     }
 }
 
-/// Gives one credit each in turn, while the shared limit has some. Stores that still wait for it stay in the ring.
-fn serve_ring(ring: &mut VecDeque<Arc<Node>>) {
-    while let Some(node) = ring.pop_front() {
+/// How many turns are served in one holding of the ring's lock.
+const TURNS: usize = 64;
+
+/// Gives one credit each in turn, while the shared limit has some. Stores that still wait for it stay in the ring. `true`: there may be more credits for
+/// them.
+fn serve_ring(ring: &mut VecDeque<Arc<Node>>) -> bool {
+    for _ in 0..TURNS {
+        let Some(node) = ring.pop_front() else {
+            return false;
+        };
         match node.serve_one() {
             Served::OneOfMore => ring.push_back(node),
             Served::TheLast | Served::NobodyWaits | Served::OwnLimit => {}
             Served::SharedLimit => {
                 ring.push_front(node);
-                return;
+                return false;
             }
         }
     }
+    !ring.is_empty()
 }
 
 impl fmt::Debug for ConcurrencyGroup {

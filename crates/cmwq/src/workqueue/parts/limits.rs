@@ -150,8 +150,7 @@ impl Limits {
         // In this order: credits that are not handed on any more are found in the pools.
         self.nodes.iter().any(|node| node.hands_on())
             || members.iter().any(|pwq| {
-                let mut guard = pwq.pool.lock();
-                guard.drain();
+                let mut guard = pwq.pool.lock_accepting();
                 guard.pwq_load(pwq.key).0 > 0
             })
     }

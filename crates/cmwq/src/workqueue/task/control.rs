@@ -1,7 +1,7 @@
 //! Operations on an item in any state: cancel, disable, enable, flush.
 
 use crate::error::FlushError;
-use crate::item::{Completion, ListKind, Pending, RawWork, Work};
+use crate::item::{Completion, Pending, RawWork, Work};
 use crate::pool::{BlockGuard, Pool, Waiter, current};
 use crate::sys::{clock, fork, task};
 use crate::trace::warn_once;
@@ -69,8 +69,8 @@ fn try_remove(
         return None;
     }
     let (mut queued, ordered, pool) = with_last_pool(item, find, |pool| {
-        let taken = pool.lock().take_out(pool.id, item);
-        taken.map(|(queued, ordered)| (queued, ordered, pool.id))
+        pool.cancel(item)
+            .map(|(queued, ordered)| (queued, ordered, pool.id))
     })??;
     // Another pool may still run it: a thread that waits for that run must find it there.
     if let Some(older) = ordered.and_then(|queue| queue.pool_that_runs(item, pool)) {
@@ -306,9 +306,7 @@ impl RawWork {
     ) -> Result<bool, FlushError> {
         may_flush(self)?;
         if (current().reclaim || memory_reclaim::is_marked())
-            && let Some(Some(queue)) = with_last_pool(self, &registered, |pool| {
-                pool.lock().front_of(pool.id, self)
-            })
+            && let Some(Some(queue)) = with_last_pool(self, &registered, |pool| pool.front_of(self))
         {
             queue.check_dependency(self.func());
         }
@@ -326,8 +324,8 @@ impl RawWork {
                 return Err(FlushError::OwnItem);
             }
             let found = with_last_pool(self, &registered, |pool| {
-                let mut guard = pool.lock();
-                let pending = guard.await_pending(pool.id, self);
+                let (mut guard, pending) =
+                    pool.find(self, |guard| guard.await_pending(pool.id, self));
                 // The last instance known is the one on its way to a list, not the one that runs.
                 let on_its_way = pending.is_none() && is_known && self.is_queued();
                 match on_its_way {
@@ -366,7 +364,7 @@ impl RawWork {
         let running =
             with_last_pool(self, &registered, |pool| pool.lock().runs(self)).unwrap_or(false);
         WorkBusy {
-            pending: self.is_pending() || self.location().list != ListKind::None,
+            pending: self.is_pending() || self.location().is_on_list(),
             running,
         }
     }

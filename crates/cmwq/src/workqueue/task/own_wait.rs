@@ -53,7 +53,7 @@ fn is_behind_caller(item: &RawWork) -> bool {
         return false;
     }
     let pool = registered(item.location().pool());
-    let waits = pool.and_then(|pool| pool.lock().waits_for_credit(pool.id, item));
+    let waits = pool.and_then(|pool| pool.waits_for_credit(item));
     let is_behind =
         waits.is_some_and(|(queue, node)| queue.is_used_up_by(node, thread::current_tid()));
     if is_behind {
@@ -64,9 +64,14 @@ fn is_behind_caller(item: &RawWork) -> bool {
     is_behind
 }
 
-/// Whether the caller, which is about to sleep, may wait for the pending instance of an item that was accepted. Locks nothing unless that has no place.
+/// Whether the caller, which is about to sleep, may wait for the pending instance of an item that its pool has found. Locks nothing if that has a
+/// place already.
 pub(in crate::workqueue) fn may_wait_behind(item: &RawWork) -> bool {
-    item.location().list != ListKind::Inactive || !is_behind_caller(item)
+    let has_no_place = matches!(
+        item.location().list,
+        ListKind::Inactive | ListKind::Staged | ListKind::Chunk
+    );
+    !(has_no_place && is_behind_caller(item))
 }
 
 /// Whether the caller, which is about to sleep, may wait for a task.

@@ -165,7 +165,7 @@ fn no_more_of_a_chunk_are_taken_than_may_be_active() {
     let mut hand = Hand::new(&pool);
     let mut guard = pool.lock();
     let index = only_pwq(&guard);
-    let chunks = Chunks::of_closures(pool.id, index, &pool.oldest_batch);
+    let chunks = Chunks::of_closures(pool.id, index, &pool.oldest_batch, &pool.chunk_numbers);
     let open = OpenChunk::none();
     let closure = || {
         let ran = ran.clone();

@@ -1,0 +1,119 @@
+//! Chunks by themselves: filled, closed, emptied and freed by one thread.
+
+use super::*;
+use crate::item::Callable;
+use crate::item::chunk::load::WithHandle;
+use crate::item::chunk::open::Open;
+use crate::item::chunk::part::Part;
+
+/// Takes everything out of a chunk that is in no inbox any more, and calls it. Returns the number of entries.
+fn use_up(node: NonNull<RawWork>) -> usize {
+    // SAFETY: from `make`, and taken once.
+    let (part, last) = unsafe { Part::close(node) };
+    assert!(last.is_none(), "none has a handle");
+    for index in 0..part.len() {
+        let Found::Closure(closure) = part.take(index) else {
+            panic!("closures were put in");
+        };
+        assert!(closure.call().is_ok());
+    }
+    part.len()
+}
+
+fn nothing() -> Small {
+    Small::of(|| {}).unwrap_or_else(|_| unreachable!("it has no size at all"))
+}
+
+#[test]
+fn a_thread_adds_to_its_chunk_until_that_is_full_or_taken() {
+    let chunks = Chunks::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
+    let open = Open::none();
+    assert!(
+        !open.add_closure(chunks.serial(), &nothing()),
+        "there is none"
+    );
+    let full = chunks.make(&nothing(), &open);
+    for _ in 1..MOST {
+        assert!(open.add_closure(chunks.serial(), &nothing()));
+    }
+    assert!(!open.add_closure(chunks.serial(), &nothing()), "it is full");
+    let others = Chunks::of_closures(1, 1, &OldestBatch::new(), &ChunkNumbers::default());
+    let taken = chunks.make(&nothing(), &open);
+    assert!(
+        !open.add_closure(others.serial(), &nothing()),
+        "it is not theirs"
+    );
+    assert!(open.add_closure(chunks.serial(), &nothing()));
+    assert_eq!(use_up(full), MOST);
+    assert_eq!(use_up(taken), 2);
+    assert!(
+        !open.add_closure(chunks.serial(), &nothing()),
+        "it is taken"
+    );
+    assert_eq!(open.end(), 2);
+    assert_eq!(open.end(), 0);
+}
+
+extern "C-unwind" fn never(_: NonNull<RawWork>) {
+    unreachable!("nobody runs it here");
+}
+
+#[test]
+fn what_has_a_handle_is_a_closure_when_that_is_dropped_before_it_is_taken() {
+    let chunks = Chunks::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
+    let (open, works) = (Open::none(), [(); 3].map(|()| RawWork::new(never)));
+    let item = |index: usize| {
+        // SAFETY: it exists until the end of the test, and is queued once.
+        unsafe { Pending::one_shot(NonNull::from(&works[index])) }
+    };
+    let address = |index: usize| works[index].address();
+    let add = |index| open.add_with_handle(chunks.serial(), &nothing(), item(index));
+    let make_with_handle = |index| {
+        let (closure, item) = (&nothing(), item(index));
+        chunks.make(WithHandle { closure, item }, &open)
+    };
+    assert!(add(0).is_err(), "there is no chunk");
+    let node = make_with_handle(0);
+    assert!(!open.add_closure(chunks.serial(), &nothing()));
+    assert!(add(1).is_err(), "the last one has its handle");
+    assert!(!open.drop_handle(address(1)), "that was not added");
+    assert!(open.drop_handle(address(0)));
+    assert!(!open.drop_handle(address(0)), "it is dropped once");
+    assert!(open.add_closure(chunks.serial(), &nothing()));
+    assert!(add(1).is_ok());
+    // SAFETY: from `make`, and taken once.
+    let (part, last) = unsafe { Part::close(node) };
+    assert_eq!(part.len(), 2);
+    assert_eq!(last.map(|item| item.address()), Some(address(1)));
+    assert!(!open.drop_handle(address(1)), "it is taken");
+    assert_eq!(open.of(), None);
+    // With its handle, and nothing else in the chunk.
+    let node = make_with_handle(2);
+    // SAFETY: as above.
+    let (part, last) = unsafe { Part::close(node) };
+    assert_eq!((part.len(), last.is_some()), (0, true));
+}
+
+#[test]
+fn chunks_that_nobody_needs_are_freed_but_for_a_few() {
+    let chunks = Chunks::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
+    let spare = || chunks.spare.lock().others.len();
+    let open = Open::none();
+    let nodes: Vec<NonNull<RawWork>> = (0..20).map(|_| chunks.make(&nothing(), &open)).collect();
+    for &node in &nodes {
+        assert_eq!(use_up(node), 1);
+    }
+    assert_eq!(spare(), 19, "one is still its maker's");
+    open.leave();
+    assert_eq!(spare(), 20);
+    chunks.trim();
+    assert_eq!(spare(), 20, "all were used since the last time");
+    // Two of them are in use, and one more is prefetched.
+    let nodes = [(); 2].map(|()| chunks.make(&nothing(), &open));
+    open.leave();
+    assert_eq!(spare(), 17);
+    chunks.trim();
+    assert_eq!(spare(), KEPT);
+    assert_eq!(nodes.map(use_up), [1, 1]);
+    assert_eq!(spare(), KEPT + 2);
+}
