@@ -64,7 +64,7 @@ pub(crate) fn issue<M: Machine, P: Pool>(issuing: &Issuing<M, P>) -> Tally {
         (0..count).map(|index| Job { target, index }).collect()
     };
     // By the pool's own means, if it has some: an empty round asks.
-    let own = joins && issuing.pool.gather(&[]);
+    let own = (joins || P::ONLY_GATHERS) && issuing.pool.gather(&[]);
     let round = round(!own);
     round.bell.adopt();
     let jobs = jobs(round);

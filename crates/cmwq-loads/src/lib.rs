@@ -39,6 +39,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// The item of that number.
+    #[must_use]
+    pub fn new(target: &'static dyn Target, index: u32) -> Job {
+        Job { target, index }
+    }
+
     /// Runs the item.
     pub fn run(self) {
         self.target.run(self.index);
@@ -47,6 +53,8 @@ impl Job {
 
 /// A pool that items are queued on.
 pub trait Pool: Send + Sync + 'static {
+    /// An item cannot be queued unless somebody waits for it: all rounds go by [`Pool::gather`], and only they are possible.
+    const ONLY_GATHERS: bool = false;
     /// What is queued. Most pools take the job itself; one with reusable items prepares them once.
     type Item: Send + Sync + 'static;
     /// Prepares an item.

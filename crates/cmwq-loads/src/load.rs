@@ -180,6 +180,12 @@ impl Load {
         ALL
     }
 
+    /// All but the round trip, the flood and the window, of which `benches/peers` has loops of its own.
+    pub fn everyday() -> impl Iterator<Item = &'static Load> {
+        let own = ["roundtrip", "flood", "window"];
+        ALL.iter().filter(move |load| !own.contains(&load.name))
+    }
+
     /// What one item computes on average, and a millisecond is no computing.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {

@@ -18,6 +18,8 @@
 //! | `scope` | | (fork) a scope for each node |
 
 #[cfg(feature = "peers")]
+mod affinitypool;
+#[cfg(feature = "peers")]
 mod async_executor;
 #[cfg(feature = "peers")]
 mod blocking;
@@ -36,6 +38,7 @@ mod rayon;
 #[cfg(feature = "peers")]
 mod tokio;
 
+use crate::everyday::Everyday;
 use crate::options::Options;
 use crate::report::Report;
 
@@ -45,6 +48,8 @@ pub(crate) struct Peer {
     pub(crate) version: &'static str,
     /// Loop and mode.
     pub(crate) rows: &'static [(&'static str, &'static str)],
+    /// The modes of the loads of every day.
+    pub(crate) everyday: Everyday,
     pub(crate) run: fn(&Options) -> Result<Report, String>,
 }
 
@@ -63,6 +68,8 @@ pub(crate) fn all() -> Vec<Peer> {
         crossbeam::MESSAGES,
         #[cfg(feature = "peers")]
         crossbeam::CLOSURES,
+        #[cfg(feature = "peers")]
+        affinitypool::PEER,
         #[cfg(feature = "peers")]
         crossfire::PEER,
         #[cfg(feature = "peers")]
