@@ -161,7 +161,7 @@ fn comparisons(page: &mut String, results: &Results) {
             page,
             "<tr><td class=\"words\">{}</td><td>{}</td><td class=\"words\">{}</td><td class=\"words\">{}</td>\
              <td class=\"words\">{}</td><td class=\"words\">{}</td><td class=\"{class}\">{}</td></tr>",
-            escape(&comparison.lap),
+            escape(&comparison.load()),
             comparison.issuers,
             escape(&comparison.mode),
             escape(&comparison.metric),
@@ -231,6 +231,7 @@ mod tests {
             rows: vec![Row {
                 lap: "roundtrip".to_owned(),
                 issuers: 2,
+                item_us: None,
                 entries: vec![
                     entry("cmwq", "join", &[2e6, 4e6]),
                     entry("rayon", "park", &[5e5, 1.5e6]),

@@ -10,7 +10,7 @@ mod programs;
 mod results;
 mod text;
 
-use args::{Args, Format};
+use args::{Args, Format, Lap};
 use clap::Parser;
 use plan::Settings;
 use process::{Figures, Watch};
@@ -67,7 +67,11 @@ fn run(args: &Args) -> Result<(), String> {
 /// Builds what can be built, says what cannot, and refuses peers that no program offers.
 fn build(args: &Args) -> Result<Built, String> {
     let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let built = programs::build(&peers, &out_directory()?, args.only_cmwq)?;
+    let only_rust = args
+        .loops()
+        .iter()
+        .all(|lap| matches!(lap, Lap::Everyday(_)));
+    let built = programs::build(&peers, &out_directory()?, args.only_cmwq, only_rust)?;
     for line in &built.missing {
         eprintln!("missing: {line}");
     }
@@ -96,7 +100,7 @@ fn list(built: &Built, args: &Args) -> Result<(), String> {
         .offers
         .iter()
         .filter(|(_, offer)| plan::wanted(args, offer))
-        .filter(|(_, offer)| args.loops.iter().any(|lap| lap.name() == offer.lap))
+        .filter(|(_, offer)| args.loops().iter().any(|lap| lap.name() == offer.lap))
         .map(|(_, offer)| {
             format!(
                 "{:<10} {:<22} {:<11} {}\n",
@@ -117,7 +121,7 @@ fn measure(built: &Built, args: &Args) -> Results {
         date: machine::today(),
         cpus,
         runs: args.runs(),
-        time_ms: args.time().as_millis() as u64,
+        time_ms: args.longest().as_millis() as u64,
         idle_ms: args.idle_time().as_millis() as u64,
         item_ns,
         floor: if args.quick { Figures::new() } else { floor() },

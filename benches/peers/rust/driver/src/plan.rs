@@ -18,24 +18,28 @@ pub(crate) struct Settings {
 struct Start<'a> {
     lap: Lap,
     issuers: usize,
+    item_us: Option<f64>,
     peers: Vec<&'a (Program, Offer)>,
 }
 
 /// Measures everything that was asked for: row after row, and in a row the peers in turns.
 pub(crate) fn measure(built: &Built, args: &Args, settings: &Settings) -> Vec<Row> {
     let mut starts = Vec::new();
-    for &lap in &args.loops {
+    for lap in args.loops() {
         let peers = built
             .offers
             .iter()
             .filter(|(_, offer)| offer.lap == lap.name() && wanted(args, offer))
             .collect::<Vec<_>>();
         for issuers in args.issuers_of(lap, settings.cpus) {
-            starts.push(Start {
-                lap,
-                issuers,
-                peers: peers.clone(),
-            });
+            for item_us in args.item_us_of(lap) {
+                starts.push(Start {
+                    lap,
+                    issuers,
+                    item_us,
+                    peers: peers.clone(),
+                });
+            }
         }
     }
     let total = starts.iter().map(|start| start.peers.len()).sum::<usize>() * args.runs() as usize;
@@ -61,6 +65,7 @@ fn measure_row(
     let mut row = Row {
         lap: start.lap.name().to_owned(),
         issuers: start.issuers,
+        item_us: start.item_us,
         entries: start
             .peers
             .iter()
@@ -138,7 +143,13 @@ fn arguments(start: &Start<'_>, offer: &Offer, args: &Args, settings: &Settings)
     let mut set = |key: &str, value: u128| arguments.push(format!("{key}={value}"));
     set("issuers", start.issuers as u128);
     set("workers", settings.cpus as u128);
-    set("time_ms", args.time().as_millis());
+    set("time_ms", args.time(start.lap).as_millis());
+    if let Lap::Everyday(_) = start.lap {
+        set("warmup_ms", args.time(start.lap).as_millis().div_ceil(4));
+    }
+    if let Some(item_us) = start.item_us {
+        set("item_ns", (item_us * 1e3) as u128);
+    }
     match start.lap {
         lap if lap.spins() => set("spin", settings.spin_steps.into()),
         Lap::Hogged => {
@@ -158,7 +169,7 @@ fn arguments(start: &Start<'_>, offer: &Offer, args: &Args, settings: &Settings)
 }
 
 fn watch(lap: Lap, args: &Args, cpus: usize) -> Watch {
-    let mut limit = Duration::from_secs(60) + args.time() * 4 + args.idle_time();
+    let mut limit = Duration::from_secs(60) + args.time(lap) * 8 + args.idle_time();
     if lap == Lap::Hogged {
         // Even with less than one CPU for all of it.
         limit += args.hogging(cpus).cpu_time() * 2;
@@ -255,6 +266,7 @@ mod tests {
         let start = Start {
             lap,
             issuers: 1,
+            item_us: None,
             peers: Vec::new(),
         };
         arguments(&start, &offer, &args, &settings)

@@ -81,15 +81,20 @@ const C_PROGRAMS: [CProgram; 6] = [
     },
 ];
 
-/// Builds all of it below `out`; `peers` is the folder with the sources.
-pub(crate) fn build(peers: &Path, out: &Path, only_cmwq: bool) -> Result<Built, String> {
+/// Builds all of it below `out`; `peers` is the folder with the sources. `only_rust`: what is asked for is there in Rust only.
+pub(crate) fn build(
+    peers: &Path,
+    out: &Path,
+    only_cmwq: bool,
+    only_rust: bool,
+) -> Result<Built, String> {
     let mut built = Built {
         offers: Vec::new(),
         missing: Vec::new(),
     };
     let rust = rust(peers, out, only_cmwq, &mut built.missing)?;
     built.add(rust)?;
-    if only_cmwq {
+    if only_cmwq || only_rust {
         return Ok(built);
     }
     std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;

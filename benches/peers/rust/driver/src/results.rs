@@ -33,6 +33,9 @@ pub(crate) struct Row {
     #[serde(rename = "loop")]
     pub(crate) lap: String,
     pub(crate) issuers: usize,
+    /// What an item computes, if it is not the load's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) item_us: Option<f64>,
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -74,6 +77,8 @@ pub(crate) struct Comparison {
     #[serde(rename = "loop")]
     pub(crate) lap: String,
     pub(crate) issuers: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) item_us: Option<f64>,
     pub(crate) mode: String,
     pub(crate) metric: String,
     pub(crate) key: &'static str,
@@ -84,6 +89,16 @@ pub(crate) struct Comparison {
     pub(crate) best_value: f64,
     /// Above 1: cmwq is that many times better.
     pub(crate) ratio: f64,
+}
+
+impl Comparison {
+    /// The loop, and its items where they are not its own.
+    pub(crate) fn load(&self) -> String {
+        match self.item_us {
+            None => self.lap.clone(),
+            Some(item_us) => format!("{}, {item_us} us", self.lap),
+        }
+    }
 }
 
 /// The peer that is no pool: threads that compute items and do nothing else.
@@ -138,6 +153,12 @@ impl Entry {
             .count()
     }
 
+    /// How many of its runs came to their end before two time windows agreed.
+    pub(crate) fn unsteady(&self) -> usize {
+        let is_unsteady = |figures: &&Figures| figures.get("steady") == Some(&0.0);
+        self.runs.iter().filter(is_unsteady).count()
+    }
+
     pub(crate) fn is_cmwq(&self) -> bool {
         self.peer == "cmwq"
     }
@@ -149,6 +170,12 @@ impl Entry {
 }
 
 impl Row {
+    /// Whether it is of the same loop, issuers and items.
+    fn is_same(&self, other: &Row) -> bool {
+        let key = |row: &Row| (row.lap.clone(), row.issuers, row.item_us.map(f64::to_bits));
+        key(self) == key(other)
+    }
+
     /// Says of each run how much it is of what CPUs make that only compute, if that was measured too.
     pub(crate) fn compare_with_ceiling(&mut self) {
         let no_pool = self.entries.iter().find(|entry| entry.peer == NO_POOL);
@@ -223,6 +250,7 @@ impl Row {
         Some(Comparison {
             lap: self.lap.clone(),
             issuers: self.issuers,
+            item_us: self.item_us,
             mode: entry.mode.clone(),
             metric: full_name(metric),
             key: metric.key,
@@ -239,7 +267,7 @@ impl Results {
     /// Adds rows of another file: peers that a row does not have yet, and rows that are new.
     pub(crate) fn add(&mut self, rows: Vec<Row>) {
         for row in rows {
-            let same = |known: &&mut Row| known.lap == row.lap && known.issuers == row.issuers;
+            let same = |known: &&mut Row| known.is_same(&row);
             match self.rows.iter_mut().find(same) {
                 None => self.rows.push(row),
                 Some(known) => {
@@ -284,6 +312,7 @@ mod tests {
         Row {
             lap: "roundtrip".to_owned(),
             issuers: 2,
+            item_us: None,
             entries,
         }
     }
