@@ -36,7 +36,7 @@ pub struct Found {
     pub items_per_s: f64,
     /// The same of each time window, from the first after the warm-up.
     pub window_rates: Vec<f64>,
-    /// Whether the last two windows agree.
+    /// Whether the last two windows agree, and items ran as often as they came.
     pub is_steady: bool,
     /// How long the last two windows took.
     pub measured_ns: u64,

@@ -318,21 +318,21 @@ const ALL: &[Load] = &[
         arrive(Rate::Percent(30)),
         20 * US,
     )
-    .from(Issuers::Number(1), Place::Free),
+    .from(Issuers::Half, Place::Free),
     Load::new(
         "open-60",
         "items arrive at 60 % of what the CPUs bear",
         arrive(Rate::Percent(60)),
         20 * US,
     )
-    .from(Issuers::Number(1), Place::Free),
+    .from(Issuers::Half, Place::Free),
     Load::new(
         "open-90",
         "items arrive at 90 % of what the CPUs bear",
         arrive(Rate::Percent(90)),
         20 * US,
     )
-    .from(Issuers::Number(1), Place::Free),
+    .from(Issuers::Half, Place::Free),
     Load::new(
         "clients-4",
         "4 threads queue one item, wait for it and think for 100 µs",

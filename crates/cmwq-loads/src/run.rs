@@ -181,7 +181,11 @@ pub fn run<M: Machine, P: Pool>(
         };
         machine.start(&format!("issuer{number}"), cpu, Box::new(main));
     }
-    let watched = watch(machine, &shared, span);
+    let asked = match load.shape {
+        Shape::Arrive { rate } => Some(1e9 / arrive::mean_gap_ns(load, rate, cpus)),
+        _ => None,
+    };
+    let watched = watch(machine, &shared, span, asked);
     shared.control.window.0.store(STOPPED, Ordering::Relaxed);
     shared.hogs.stop.store(true, Ordering::Relaxed);
     while shared.running.load(Ordering::Acquire) > 0 {
@@ -213,7 +217,7 @@ struct Watched {
 }
 
 /// Lets the windows pass until two agree.
-fn watch<M: Machine>(machine: &M, shared: &Shared<M>, span: Span) -> Watched {
+fn watch<M: Machine>(machine: &M, shared: &Shared<M>, span: Span, asked: Option<f64>) -> Watched {
     machine.sleep(span.warm_up_ns);
     let mut watched = Watched {
         marks: vec![shared.mark(machine)],
@@ -238,15 +242,24 @@ fn watch<M: Machine>(machine: &M, shared: &Shared<M>, span: Span) -> Watched {
         watched
             .rates
             .push((mark.items - before.items) as f64 * 1e9 / ns as f64);
-        if let [.., one, other] = watched.rates[..] {
-            let tolerance = one.max(other) * f64::from(span.tolerance_percent) / 100.0;
-            watched.is_steady = other > 0.0 && (one - other).abs() <= tolerance;
-            if watched.is_steady {
-                break;
-            }
+        watched.is_steady = is_steady(&watched.rates, asked, span.tolerance_percent);
+        if watched.is_steady {
+            break;
         }
     }
     watched
+}
+
+/// Whether the last two rates agree, with each other and with the rate that was asked for, if one was.
+fn is_steady(rates: &[f64], asked: Option<f64>, tolerance_percent: u32) -> bool {
+    let agree = |one: f64, other: f64| {
+        let tolerance = one.max(other) * f64::from(tolerance_percent) / 100.0;
+        one.min(other) > 0.0 && (one - other).abs() <= tolerance
+    };
+    let [.., one, other] = *rates else {
+        return false;
+    };
+    agree(one, other) && asked.is_none_or(|asked| agree(f64::midpoint(one, other), asked))
 }
 
 /// The figures of the last two windows.
@@ -282,4 +295,21 @@ fn found(tallies: &[Tally], watched: &Watched) -> Result<Found, String> {
         peak_threads: watched.peak_threads,
         held_back: tallies.iter().map(|tally| tally.held_back).sum(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_steady;
+
+    #[test]
+    fn a_run_is_steady_when_its_last_two_windows_agree_with_each_other_and_with_what_was_asked_for()
+    {
+        assert!(is_steady(&[50.0, 100.0, 95.0], None, 10));
+        assert!(!is_steady(&[100.0, 100.0, 80.0], None, 10));
+        assert!(!is_steady(&[100.0], None, 10));
+        assert!(!is_steady(&[0.0, 0.0], None, 10));
+        assert!(is_steady(&[100.0, 100.0], Some(104.0), 10));
+        // The pool cannot bear what comes: a backlog grows.
+        assert!(!is_steady(&[100.0, 100.0], Some(120.0), 10));
+    }
 }

@@ -175,6 +175,11 @@ const START50: Metric = metric("start_p50_ns", "start p50", Unit::Nanoseconds, t
 const START99: Metric = metric("start_p99_ns", "start p99", Unit::Nanoseconds, true);
 const START999: Metric = metric("start_p999_ns", "start p99.9", Unit::Nanoseconds, false);
 const COST: Metric = metric("cpu_us_per_item", "CPU/item", Unit::Cost, true);
+/// Where the load itself says how many items there are.
+const GIVEN_RATE: Metric = Metric {
+    judged: false,
+    ..RATE
+};
 const WAKEUPS: Metric = metric("wakeups_per_item", "wake-ups/item", Unit::Fraction, false);
 const SWITCHES: Metric = metric("switches_per_item", "switches/item", Unit::Fraction, false);
 const THREADS: Metric = metric("threads", "threads", Unit::Count, false);
@@ -194,11 +199,11 @@ const FULL: &[Metric] = &[
 ];
 /// Rounds with pauses between them: the rate is mostly theirs.
 const PAUSES: &[Metric] = &[
-    DONE50, DONE99, COST, START50, WAKEUPS, SWITCHES, THREADS, RATE,
+    DONE50, DONE99, COST, START50, WAKEUPS, SWITCHES, THREADS, GIVEN_RATE,
 ];
 /// Items that come when they come.
 const COMING: &[Metric] = &[
-    START50, START99, START999, COST, DONE50, WAKEUPS, SWITCHES, THREADS, RATE,
+    START50, START99, START999, COST, DONE50, WAKEUPS, SWITCHES, THREADS, GIVEN_RATE,
 ];
 
 /// The figures of a load of every day.
