@@ -64,6 +64,17 @@ fn items_issuers_and_the_load_are_as_asked_for_and_the_default_comes_first() {
     let text = said(cmwq(&["bench"]).args(asked).args(short));
     assert!(text.contains("\nVerdict: "), "{text}");
     assert!(text.contains("items of 1.5 us"), "{text}");
+    let csv = said(cmwq(&["bench", "--format=csv"]).args(asked).args(short));
+    let mut lines = csv.lines();
+    let head: Vec<&str> = lines.next().expect("a head").split(',').collect();
+    assert_eq!(head[..4], ["loop", "issuers", "item_us", "peer"]);
+    let rates: Vec<&str> = lines.filter(|line| line.contains(",rate,")).collect();
+    let measured = results.iter().filter(|of| of["same_pods_as"].is_null());
+    assert_eq!(rates.len(), measured.count(), "{csv}");
+    assert!(
+        rates[0].starts_with("open,3,1.5,cmwq,cache_shard,"),
+        "{csv}"
+    );
 }
 
 #[test]
@@ -81,6 +92,7 @@ fn what_is_no_load_and_what_does_not_go_with_one_is_refused() {
         let said = refused(&["--loop=window", &format!("{option}={value}")]);
         assert!(said.contains(option) && said.contains(named), "{said}");
     }
+    assert!(refused(&["--format=csv"]).contains("text or json"));
     assert!(refused(&["--loop=open", "--load=0"]).contains("from 1 to"));
     let elsewhere = refused(&["--loop=window", "--synthetic=l3:1 core:2 pu:1"]);
     assert!(elsewhere.contains("this machine"), "{elsewhere}");

@@ -50,6 +50,18 @@ pub(crate) struct Args {
     /// Also write a page with bars; it needs nothing but itself.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Also write every figure as a line: median, least and greatest.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// The page ends with this text as it is.
+    #[arg(long, value_name = "FILE", requires = "html")]
+    pub(crate) notes: Option<PathBuf>,
+    /// Begin no run after so many seconds; rows that were not reached are left out.
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = whole(1, 1_000_000))]
+    pub(crate) within: Option<u32>,
+    /// Build nothing: run the programs of this folder whose names begin with `peer-`.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) programs: Option<PathBuf>,
     /// Measure nothing; show what `--format json` wrote earlier (several files: their rows together).
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) from: Vec<PathBuf>,

@@ -23,7 +23,8 @@ struct Start<'a> {
 }
 
 /// Measures everything that was asked for: row after row, and in a row the peers in turns.
-pub(crate) fn measure(built: &Built, args: &Args, settings: &Settings) -> Vec<Row> {
+/// And says for what there was no time.
+pub(crate) fn measure(built: &Built, args: &Args, settings: &Settings) -> (Vec<Row>, Vec<String>) {
     let mut starts = Vec::new();
     for lap in args.loops() {
         let peers = built
@@ -44,10 +45,17 @@ pub(crate) fn measure(built: &Built, args: &Args, settings: &Settings) -> Vec<Ro
     }
     let total = starts.iter().map(|start| start.peers.len()).sum::<usize>() * args.runs() as usize;
     let mut progress = Progress::new(total);
-    starts
-        .iter()
-        .map(|start| measure_row(start, args, settings, &mut progress))
-        .collect()
+    let (mut rows, mut left_out) = (Vec::new(), Vec::new());
+    for start in &starts {
+        let row = measure_row(start, args, settings, &mut progress);
+        if row.entries.iter().any(|entry| !entry.runs.is_empty()) || !progress.is_late(args) {
+            rows.push(row);
+        } else {
+            let (lap, issuers) = (start.lap.name(), start.issuers);
+            left_out.push(format!("no time was left for {lap} with {issuers} issuers"));
+        }
+    }
+    (rows, left_out)
 }
 
 /// Whether a peer takes part; cmwq always does, and what tells the ceiling.
@@ -79,6 +87,10 @@ fn measure_row(
             .collect(),
     };
     for run in 1..=args.runs() {
+        // A round is measured whole: peers must have as many runs.
+        if progress.is_late(args) {
+            break;
+        }
         for ((program, offer), entry) in start.peers.iter().zip(&mut row.entries) {
             progress.step(&format!(
                 "run {run}/{}: {} with {} issuers, {}",
@@ -207,6 +219,14 @@ impl Progress {
             since: Instant::now(),
             is_terminal: std::io::stderr().is_terminal(),
         }
+    }
+
+    /// Whether no run may begin any more.
+    fn is_late(&self, args: &Args) -> bool {
+        let within = args
+            .within
+            .map(|seconds| Duration::from_secs(seconds.into()));
+        within.is_some_and(|within| self.since.elapsed() >= within)
     }
 
     fn step(&mut self, what: &str) {

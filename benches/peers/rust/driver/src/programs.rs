@@ -107,6 +107,34 @@ pub(crate) fn build(
     Ok(built)
 }
 
+/// The programs that were built elsewhere, in the order of their names.
+pub(crate) fn built_before(folder: &Path) -> Result<Built, String> {
+    let failed = |error: std::io::Error| format!("--programs {}: {error}", folder.display());
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .map_err(failed)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let is_own = ["peer-driver", "peer-floor"].contains(&&*name);
+            name.starts_with("peer-") && !name.contains('.') && !is_own
+        })
+        .collect();
+    paths.sort();
+    let mut built = Built {
+        offers: Vec::new(),
+        missing: Vec::new(),
+    };
+    for path in paths {
+        let name = path.display().to_string();
+        let arguments = Vec::new();
+        built.add_or_say(&name, Ok(Program { path, arguments }))?;
+    }
+    match built.offers.is_empty() {
+        true => Err(format!("--programs {}: no program there", folder.display())),
+        false => Ok(built),
+    }
+}
+
 impl Built {
     fn add_or_say(&mut self, name: &str, result: Result<Program, String>) -> Result<(), String> {
         match result {

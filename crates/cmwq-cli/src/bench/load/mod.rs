@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 
 use cmwq::topology::Topology;
 
-use super::args::Args;
+use super::args::{Args, Format};
 use super::host::Machine;
 use super::plan::{self, Config};
 use super::progress_bar;
@@ -54,8 +54,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let distinct = super::distinct(&measured_as);
     let issuers = options.load.issuers.on(machine.real_cpus);
     let head = report::head(&machine, &options, issuers);
-    let is_text = options.format == super::args::Format::Text;
-    if is_text {
+    if options.format == Format::Text {
         output::print(&head)?;
     }
     let steps_per_us = cmwq_loads::real::calibrate();
@@ -84,9 +83,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         &layouts,
         runs,
     );
-    output::print(&match is_text {
-        true => report.text(),
-        false => report.json()?,
+    output::print(&match options.format {
+        Format::Text => report.text(),
+        Format::Json => report.json()?,
+        Format::Csv => report.csv(),
     })
 }
 

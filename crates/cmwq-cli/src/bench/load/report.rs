@@ -159,6 +159,28 @@ impl Report {
         Ok(text + "\n")
     }
 
+    /// A line for every figure of every scope, as those of `benches/peers/run --csv`.
+    pub(super) fn csv(&self) -> String {
+        let head = "loop,issuers,item_us,peer,mode,version,runs,unsteady,figure,median,min,max\n";
+        let mut text = head.to_owned();
+        let Settings {
+            name,
+            issuers,
+            item_us,
+            ..
+        } = &self.settings;
+        let version = env!("CARGO_PKG_VERSION");
+        for of in self.results.iter().filter(|of| of.same_pods_as.is_none()) {
+            let (label, runs, unsteady) = (&of.label, of.runs.len(), of.unsteady);
+            for (figure, Spread { median, min, max }) in of.figures() {
+                text += &format!(
+                    "{name},{issuers},{item_us},cmwq,{label},cmwq {version},{runs},{unsteady},{figure},{median},{min},{max}\n"
+                );
+            }
+        }
+        text
+    }
+
     /// The table and the verdict.
     pub(super) fn text(&self) -> String {
         let head = [
@@ -179,7 +201,8 @@ impl Report {
             "threads",
         ];
         let mut lines = vec![head.map(str::to_owned).to_vec()];
-        lines.extend(self.results.iter().map(Of::line));
+        let measured = self.results.iter().filter(|of| of.same_pods_as.is_none());
+        lines.extend(measured.clone().map(Of::line));
         let mut text = format!("\n{}", aligned(&lines));
         for result in &self.results {
             if let Some(same) = &result.same_pods_as {
@@ -194,7 +217,6 @@ impl Report {
             text += &format!("; ?: it takes --runs {LEAST_RUNS} or more");
         }
         text += ".\nwake-ups, switches: of all threads, per item.\n";
-        let measured = self.results.iter().filter(|of| of.same_pods_as.is_none());
         let unsteady: usize = measured.clone().map(|of| of.unsteady).sum();
         if unsteady > 0 {
             let all: usize = measured.map(|of| of.runs.len()).sum();
@@ -234,6 +256,20 @@ impl Of {
             unsteady: runs.iter().filter(|run| !run.steady).count(),
             runs: runs.to_vec(),
         }
+    }
+
+    fn figures(&self) -> [(&'static str, Spread); 9] {
+        [
+            ("rate", self.items_per_s),
+            ("start_p50_ns", self.start_p50_ns),
+            ("start_p99_ns", self.start_p99_ns),
+            ("done_p50_ns", self.done_p50_ns),
+            ("done_p99_ns", self.done_p99_ns),
+            ("cpu_us_per_item", self.cpu_us_per_item),
+            ("wakeups_per_item", self.wakeups_per_item),
+            ("switches_per_item", self.switches_per_item),
+            ("threads", self.peak_threads),
+        ]
     }
 
     fn line(&self) -> Vec<String> {

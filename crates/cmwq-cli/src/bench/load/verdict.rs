@@ -117,9 +117,14 @@ pub(super) fn verdict(
             greatest / least.max(f64::MIN_POSITIVE)
         );
     }
-    format!(
-        "keep the default: no scope is better than {default} by more than the noise (by {most:.2} at most)"
-    )
+    match most > 1.0 {
+        true => format!(
+            "keep the default: no scope is better than {default} by more than the noise ({most:.2} times at most)"
+        ),
+        false => format!(
+            "keep the default: all others are slower than {default} (the best {most:.2} times as fast at most)"
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -163,7 +168,8 @@ mod tests {
 
     #[test]
     fn the_default_is_kept_if_nothing_is_better_or_not_worth_it() {
-        for factor in [1.0, 0.5, 1.02] {
+        assert!(of(&CALM, &times(0.5, &CALM)).starts_with("keep the default: all others"));
+        for factor in [1.0, 1.02] {
             let words = of(&CALM, &times(factor, &CALM));
             assert!(words.starts_with("keep the default: no scope"), "{words}");
         }
