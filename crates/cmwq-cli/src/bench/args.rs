@@ -125,7 +125,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub(super) runs: Option<String>,
 
-    /// Output on standard output: text or json, with --loop also csv
+    /// Output on standard output: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Option<String>,
 
@@ -152,8 +152,6 @@ pub(crate) struct Args {
 pub(super) enum Format {
     Text,
     Json,
-    /// Only with `--loop`.
-    Csv,
 }
 
 /// The options after reading: every value is usable.
@@ -210,7 +208,6 @@ impl Args {
         let format = match self.format.as_deref() {
             None | Some("text") => Format::Text,
             Some("json") => Format::Json,
-            Some("csv") if self.load.is_given() => Format::Csv,
             Some(other) => {
                 return Err(CliError::new(format!(
                     "--format: {other:?} is not a format: it must be text or json"

@@ -139,8 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     // What was measured is shown whatever becomes of the page.
     output::print(&match options.format {
         Format::Text => format!("\n{}", table::render(&report)),
-        // Without a load there is no CSV: it is refused.
-        Format::Json | Format::Csv => json::render(&report)?,
+        Format::Json => json::render(&report)?,
     })?;
     written
 }

@@ -64,7 +64,12 @@ fn items_issuers_and_the_load_are_as_asked_for_and_the_default_comes_first() {
     let text = said(cmwq(&["bench"]).args(asked).args(short));
     assert!(text.contains("\nVerdict: "), "{text}");
     assert!(text.contains("items of 1.5 us"), "{text}");
-    let csv = said(cmwq(&["bench", "--format=csv"]).args(asked).args(short));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("scopes.csv");
+    let mut command = cmwq(&["bench"]);
+    command.arg("--csv").arg(&file).args(asked).args(short);
+    assert!(said(&mut command).contains("\nVerdict: "));
+    let csv = std::fs::read_to_string(&file).expect("a table");
     let mut lines = csv.lines();
     let head: Vec<&str> = lines.next().expect("a head").split(',').collect();
     assert_eq!(head[..4], ["loop", "issuers", "item_us", "peer"]);
@@ -92,7 +97,8 @@ fn what_is_no_load_and_what_does_not_go_with_one_is_refused() {
         let said = refused(&["--loop=window", &format!("{option}={value}")]);
         assert!(said.contains(option) && said.contains(named), "{said}");
     }
-    assert!(refused(&["--format=csv"]).contains("text or json"));
+    assert!(refused(&["--csv=x"]).contains("--loop"));
+    assert!(refused(&["--loop=window", "--csv=/nowhere/x"]).contains("--csv"));
     assert!(refused(&["--loop=open", "--load=0"]).contains("from 1 to"));
     let elsewhere = refused(&["--loop=window", "--synthetic=l3:1 core:2 pu:1"]);
     assert!(elsewhere.contains("this machine"), "{elsewhere}");

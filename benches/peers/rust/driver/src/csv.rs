@@ -4,7 +4,7 @@ use crate::metrics::metrics;
 use crate::results::{Entry, Results, Row};
 use std::fmt::Write;
 
-/// What the columns are; `cmwq bench --loop --format csv` has the same.
+/// What the columns are; `cmwq bench --loop --csv` has the same.
 const HEAD: &str = "loop,issuers,item_us,peer,mode,version,runs,unsteady,figure,median,min,max\n";
 
 /// All of it. Times are in the unit that the figure's name ends with.

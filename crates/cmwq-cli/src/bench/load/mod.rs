@@ -23,6 +23,7 @@ use super::args::{Args, Format};
 use super::host::Machine;
 use super::plan::{self, Config};
 use super::progress_bar;
+use crate::out_file::OutFile;
 use crate::output;
 use cmwq_command::CliError;
 
@@ -47,6 +48,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             "--loop: it measures this machine: leave out --sysfs-root, --synthetic and CMWQ_TOPOLOGY",
         ));
     }
+    let table = options.given.csv.as_deref();
+    let table = table.map(|path| OutFile::open("--csv", path)).transpose()?;
     let machine = Machine::describe(&args.machine, &topology, topology.allowed().len());
     let configs = options.configs();
     let layouts = layouts(&topology, &configs)?;
@@ -83,11 +86,13 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         &layouts,
         runs,
     );
+    let written = table.map_or(Ok(()), |table| table.write(&report.csv()));
+    // What was measured is shown whatever becomes of the file.
     output::print(&match options.format {
         Format::Text => report.text(),
         Format::Json => report.json()?,
-        Format::Csv => report.csv(),
-    })
+    })?;
+    written
 }
 
 /// The CPUs of each pod, for each configuration.

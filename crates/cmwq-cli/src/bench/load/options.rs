@@ -1,5 +1,7 @@
 //! Which load, which scopes, how often.
 
+use std::path::PathBuf;
+
 use cmwq::affinity::AffinityScope;
 use cmwq_command::CliError;
 use cmwq_loads::{Issuers, Load, Rate, Shape};
@@ -43,6 +45,10 @@ pub(crate) struct Given {
     /// With --loop: measured time of a run in milliseconds; it goes on, for four times that at most, until its halves agree [default: 300]
     #[arg(long, value_name = "MS", requires = "name", allow_hyphen_values = true)]
     time_ms: Option<String>,
+
+    /// With --loop: also write every figure of every scope as a line
+    #[arg(long, value_name = "FILE", requires = "name")]
+    pub(super) csv: Option<PathBuf>,
 
     /// One run of one scope, as JSON; the value is the calibration of this machine.
     #[arg(long, value_name = "STEPS", requires = "name", hide = true)]

@@ -117,7 +117,7 @@ pub(super) fn verdict(
             greatest / least.max(f64::MIN_POSITIVE)
         );
     }
-    match most > 1.0 {
+    match most >= 1.0 {
         true => format!(
             "keep the default: no scope is better than {default} by more than the noise ({most:.2} times at most)"
         ),
