@@ -92,10 +92,14 @@ where
         })
         .collect();
     let pool = pool(sender);
-    // When its sender is gone, which is the last, the threads end.
     let report = match Load::everyday().any(|load| load.name == options.lap) {
         true => everyday::counted(pool, options),
-        false => plain::run(&pool, options),
+        false => {
+            let report = plain::run(&pool, options);
+            // Its sender was the last: the threads end.
+            drop(pool);
+            report
+        }
     };
     for thread in threads {
         thread.join().map_err(|_| "a thread panicked")?;
