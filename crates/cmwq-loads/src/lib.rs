@@ -4,7 +4,7 @@
 //! (how an item is queued). Both are small traits, so that the same code runs on real threads, on the threads of the
 //! simulator's virtual machine, and on every pool that cmwq is compared with.
 //!
-//! With the feature `real` there is [`real`], the machine that the process runs on. The simulator brings its own.
+//! With the feature `real` there is `real`, the machine that the process runs on. The simulator brings its own.
 //!
 //! A run goes on until two time windows that follow each other agree, or says that it is not steady.
 #![forbid(unsafe_code)]
