@@ -42,9 +42,11 @@ pub struct Found {
     pub measured_ns: u64,
     /// Items in them.
     pub items: u64,
-    /// From queueing an item to its start; of items that are queued in a burst, from the begin of that.
+    /// From queueing an item to its start; of items that are queued in a burst, from the begin of
+    /// that.
     pub start: Latency,
-    /// From the begin of a round to its end as the issuer sees it; of single items, from queueing to the end that is seen.
+    /// From the begin of a round to its end as the issuer sees it; of single items, from queueing
+    /// to the end that is seen.
     pub done: Latency,
     /// CPU time of all threads but those that only compute, for each item.
     pub cpu_ns_per_item: f64,

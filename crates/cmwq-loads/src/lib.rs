@@ -1,12 +1,16 @@
-//! The loads that cmwq is judged by: one definition for `cmwq bench`, for the simulator and for `benches/peers`.
+//! The loads that cmwq is judged by: one definition for `cmwq bench`, for the simulator and for
+//! `benches/peers`.
 //!
-//! A [`Load`] is plain data. [`run`] carries it out on a [`Machine`] (threads, a clock, computing, sleeping) and a [`Pool`]
-//! (how an item is queued). Both are small traits, so that the same code runs on real threads, on the threads of the
-//! simulator's virtual machine, and on every pool that cmwq is compared with.
+//! A [`Load`] is plain data. [`run`] carries it out on a [`Machine`] (threads, a clock, computing,
+//! sleeping) and a [`Pool`] (how an item is queued). Both are small traits, so that the same code
+//! runs on real threads, on the threads of the simulator's virtual machine, and on every pool that
+//! cmwq is compared with.
 //!
-//! With the feature `real` there is `real`, the machine that the process runs on. The simulator brings its own.
+//! With the feature `real` there is `real`, the machine that the process runs on. The simulator
+//! brings its own.
 //!
-//! A run goes on until two time windows that follow each other agree, or says that it is not steady.
+//! A run goes on until two time windows that follow each other agree, or says that it is not
+//! steady.
 #![forbid(unsafe_code)]
 
 mod arrive;
@@ -30,8 +34,8 @@ pub trait Target: Sync {
     fn run(&self, index: u32);
 }
 
-/// One item, as it is handed to a pool. Targets live until the process ends, so that every pool may take an item, whatever
-/// lifetime it asks for.
+/// One item, as it is handed to a pool. Targets live until the process ends, so that every pool may
+/// take an item, whatever lifetime it asks for.
 #[derive(Clone, Copy)]
 pub struct Job {
     /// Who does the work.
@@ -55,7 +59,8 @@ impl Job {
 
 /// A pool that items are queued on.
 pub trait Pool: Send + Sync + 'static {
-    /// An item cannot be queued unless somebody waits for it: all rounds go by [`Pool::gather`], and only they are possible.
+    /// An item cannot be queued unless somebody waits for it: all rounds go by [`Pool::gather`],
+    /// and only they are possible.
     const ONLY_GATHERS: bool = false;
     /// What is queued. Most pools take the job itself; one with reusable items prepares them once.
     type Item: Send + Sync + 'static;
@@ -63,8 +68,9 @@ pub trait Pool: Send + Sync + 'static {
     fn item(&self, job: Job) -> Self::Item;
     /// Queues an item that is neither queued nor runs.
     fn submit(&self, item: &Self::Item);
-    /// Queues all of these and returns when they have run, by the pool's own means: handles, a scope, futures. `false`: the
-    /// pool has none and nothing was queued; the load then counts the items, and the last one wakes the issuer.
+    /// Queues all of these and returns when they have run, by the pool's own means: handles, a
+    /// scope, futures. `false`: the pool has none and nothing was queued; the load then counts the
+    /// items, and the last one wakes the issuer.
     fn gather(&self, jobs: &[Job]) -> bool {
         let _ = jobs;
         false
@@ -79,7 +85,8 @@ pub trait Bell: Send + Sync + 'static {
     fn adopt(&self) {}
     /// Wakes the thread that waits, or keeps its next wait from sleeping.
     fn ring(&self);
-    /// Sleeps until the bell rings. It may return for nothing: the caller looks at what it waits for, and waits again.
+    /// Sleeps until the bell rings. It may return for nothing: the caller looks at what it waits
+    /// for, and waits again.
     fn wait(&self);
 }
 
@@ -125,7 +132,8 @@ pub trait Machine: Clone + Send + Sync + 'static {
     fn usage(&self) -> Usage;
     /// Threads that there are now.
     fn threads(&self) -> usize;
-    /// The caller accesses the cache line at this address: the simulator charges it. A real access costs by itself.
+    /// The caller accesses the cache line at this address: the simulator charges it. A real access
+    /// costs by itself.
     fn touch(&self, address: usize, access: Access) {
         let _ = (address, access);
     }

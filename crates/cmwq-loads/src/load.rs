@@ -54,7 +54,8 @@ pub enum Pause {
 /// How often items arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// At so many percent of what the CPUs bear, at times that nobody foresees (the gaps are exponential).
+    /// At so many percent of what the CPUs bear, at times that nobody foresees (the gaps are
+    /// exponential).
     Percent(u32),
     /// One every so many nanoseconds.
     Every(u64),
@@ -69,7 +70,8 @@ pub enum Shape {
         items: u32,
         /// Between two rounds.
         pause: Pause,
-        /// It waits by the pool's own means if there are some, else for one wake-up by the last item.
+        /// It waits by the pool's own means if there are some, else for one wake-up by the last
+        /// item.
         joins: bool,
     },
     /// It keeps so many items in flight and takes all that have run at once.
@@ -137,7 +139,8 @@ pub struct Load {
     pub place: Place,
     /// A thread that only computes is on each CPU.
     pub hogs: bool,
-    /// Not 0: for so many nanoseconds all issuers are at work, then for as long only the first, and so on.
+    /// Not 0: for so many nanoseconds all issuers are at work, then for as long only the first, and
+    /// so on.
     pub moving_ns: u64,
 }
 
@@ -180,7 +183,8 @@ impl Load {
         ALL
     }
 
-    /// All but the round trip, the flood and the window, of which `benches/peers` has loops of its own.
+    /// All but the round trip, the flood and the window, of which `benches/peers` has loops of its
+    /// own.
     pub fn everyday() -> impl Iterator<Item = &'static Load> {
         let own = ["roundtrip", "flood", "window"];
         ALL.iter().filter(move |load| !own.contains(&load.name))

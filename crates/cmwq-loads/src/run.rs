@@ -20,7 +20,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// The usual one of a real machine: two windows that together take `measured_ns`, and at most four times that.
+    /// The usual one of a real machine: two windows that together take `measured_ns`, and at most
+    /// four times that.
     #[must_use]
     pub fn of(measured_ns: u64) -> Span {
         Span {
@@ -250,7 +251,8 @@ fn watch<M: Machine>(machine: &M, shared: &Shared<M>, span: Span, asked: Option<
     watched
 }
 
-/// Whether the last two rates agree, with each other and with the rate that was asked for, if one was.
+/// Whether the last two rates agree, with each other and with the rate that was asked for, if one
+/// was.
 fn is_steady(rates: &[f64], asked: Option<f64>, tolerance_percent: u32) -> bool {
     let agree = |one: f64, other: f64| {
         let tolerance = one.max(other) * f64::from(tolerance_percent) / 100.0;

@@ -1,4 +1,5 @@
-//! The loads of every day: `cmwq_loads` defines and drives them, for cmwq's own benchmark and its simulator too.
+//! The loads of every day: `cmwq_loads` defines and drives them, for cmwq's own benchmark and its
+//! simulator too.
 //!
 //! | mode | how an issuer learns that its items have run |
 //! |---|---|

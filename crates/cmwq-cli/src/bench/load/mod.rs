@@ -7,8 +7,8 @@
 //! | `verdict` | what the runs say, in words |
 //! | `report` | the results: text, and the JSON |
 //!
-//! Every run is a process of its own, so that it starts as a program does: its threads, context switches and CPU time are
-//! those of this run, and nothing is left over from the scope before.
+//! Every run is a process of its own, so that it starts as a program does: its threads, context
+//! switches and CPU time are those of this run, and nothing is left over from the scope before.
 
 mod child;
 mod options;
@@ -107,7 +107,8 @@ fn layouts(
     configs.iter().map(layout).collect()
 }
 
-/// For each configuration the one that is measured for it: the first with the same pods. The default is the first of all.
+/// For each configuration the one that is measured for it: the first with the same pods. The
+/// default is the first of all.
 fn measured_as(configs: &[Config], layouts: &[Vec<cmwq::topology::CpuSet>]) -> Vec<usize> {
     (0..configs.len())
         .map(|index| {

@@ -10,7 +10,8 @@ use super::super::args::{self, Args, Format, whole_number};
 use super::super::plan::Config;
 use crate::machine::default_scope;
 
-/// Runs of each scope: the interval of a ratio then reaches from the 3rd smallest to the 3rd greatest.
+/// Runs of each scope: the interval of a ratio then reaches from the 3rd smallest to the 3rd
+/// greatest.
 const DEFAULT_RUNS: usize = 15;
 /// Measured time of a run.
 const DEFAULT_TIME_MS: u64 = 300;
@@ -21,7 +22,8 @@ const OPEN_PERCENT: u32 = 60;
 /// The options that only `--loop` heeds, as they were given.
 #[derive(clap::Args, Debug, Clone, Default)]
 pub(crate) struct Given {
-    /// Measure this load instead, and say in words which scope is best for it: --loop list names them
+    /// Measure this load instead, and say in words which scope is best for it: --loop list names
+    /// them
     #[arg(long = "loop", value_name = "NAME", conflicts_with_all = ["threads", "items", "html", "control"])]
     pub(super) name: Option<String>,
 
@@ -29,7 +31,8 @@ pub(crate) struct Given {
     #[arg(long, value_name = "US", requires = "name", allow_hyphen_values = true)]
     item_us: Option<String>,
 
-    /// With --loop: threads that queue items: a number, half (of the CPUs) or all [default: the load's own]
+    /// With --loop: threads that queue items: a number, half (of the CPUs) or all [default: the
+    /// load's own]
     #[arg(long, value_name = "N", requires = "name", allow_hyphen_values = true)]
     issuers: Option<String>,
 
@@ -42,7 +45,8 @@ pub(crate) struct Given {
     )]
     load: Option<String>,
 
-    /// With --loop: measured time of a run in milliseconds; it goes on, for four times that at most, until its halves agree [default: 300]
+    /// With --loop: measured time of a run in milliseconds; it goes on, for four times that at
+    /// most, until its halves agree [default: 300]
     #[arg(long, value_name = "MS", requires = "name", allow_hyphen_values = true)]
     time_ms: Option<String>,
 

@@ -15,7 +15,8 @@ use super::child::Run;
 use super::options::Options;
 use super::verdict::{Compared, Measured, verdict};
 
-/// Everything that a run with `--loop` has to say. Its fields are the JSON contract in the command's help.
+/// Everything that a run with `--loop` has to say. Its fields are the JSON contract in the
+/// command's help.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     format: &'static str,

@@ -69,8 +69,8 @@ const WORTH_IT: f64 = 1.03;
 /// If a gain of more than this cannot be excluded, the runs are too noisy.
 const EXCLUDED: f64 = 1.10;
 
-/// The verdict. `others`: what was measured beside the default; `scores`: those of the default's runs; `unsteady`: how many
-/// of all runs were not steady.
+/// The verdict. `others`: what was measured beside the default; `scores`: those of the default's
+/// runs; `unsteady`: how many of all runs were not steady.
 pub(super) fn verdict(
     default: &str,
     scores: &[f64],

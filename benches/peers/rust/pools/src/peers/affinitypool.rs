@@ -1,5 +1,5 @@
-//! affinitypool: as many threads as are asked for, a queue for each, items whose futures must be awaited (one that is
-//! dropped cancels its item).
+//! affinitypool: as many threads as are asked for, a queue for each, items whose futures must be
+//! awaited (one that is dropped cancels its item).
 
 use super::Peer;
 use crate::everyday::{self, Everyday, Gathering};
