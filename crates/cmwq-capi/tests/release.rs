@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// In the order in which they are published.
-const PUBLISHED: [&str; 5] = [
+const PUBLISHED: [&str; 6] = [
     "cmwq",
     "cmwq-control",
     "cmwq-command",
+    "cmwq-loads",
     "cmwq-cli",
     "cmwq-nbd",
 ];
@@ -147,7 +148,11 @@ fn what_is_published_says_all_that_crates_io_and_docs_rs_want() {
         }
         // Each is documented in the crate's documentation.
         let features = package["features"].as_object().expect("a table");
-        let documented: &[&str] = if name == "cmwq" { &["tracing"] } else { &[] };
+        let documented: &[&str] = match name {
+            "cmwq" => &["tracing"],
+            "cmwq-loads" => &["real"],
+            _ => &[],
+        };
         let features: Vec<&str> = features.keys().map(String::as_str).collect();
         assert_eq!(features, documented, "{name}");
     }

@@ -59,7 +59,7 @@ enum Command {
     /// Show a machine and the pods of each affinity scope
     Topology(topology::Args),
     /// Measure each affinity scope with the published micro-benchmark
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     /// Simulate the library on machines of many CPUs, to choose a scope and a shard size
     #[command(disable_help_flag = true)]
     Sim(sim::Args),

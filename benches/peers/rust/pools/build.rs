@@ -9,6 +9,7 @@ fn main() {
     println!("cargo::rerun-if-changed={}", lock.display());
     let text = fs::read_to_string(&lock).unwrap_or_default();
     for name in [
+        "affinitypool",
         "cmwq",
         "tokio",
         "rayon",

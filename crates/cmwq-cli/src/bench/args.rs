@@ -52,7 +52,11 @@ binomial distribution, which assumes nothing about the noise. Where it contains 
 faster, and no ratio is shown. It takes 8 runs or more.
 
 Without --items a short calibration picks the number of items, at least 100, so that everything ends in 15 seconds \
-or less if it can: thousands of runs take longer.";
+or less if it can: thousands of runs take longer.
+
+With --loop the scopes are measured under a load of every day instead (--loop list names them), each run in a process \
+of its own, and the last line says in words whether another scope is better than the default: by the rate, by the time that a \
+round takes where rounds have pauses between them, or by the p99 of the start where items arrive by the clock. About a minute.";
 
 const AFTER_LONG_HELP: &str = "\
 Examples:
@@ -60,6 +64,8 @@ Examples:
   cmwq bench --items 50000 --runs 15 --html bench.html
   cmwq bench --scopes cache_shard,cache --shard-size 1,2,4,8,16,32
   cmwq bench --synthetic 'l3:2 core:1 pu:1' --format json
+  cmwq bench --loop window --item-us 20 --issuers half
+  cmwq bench --loop open --load 60 --item-us 100
 
 JSON, one object:
   format            \"cmwq-bench\"
@@ -79,6 +85,16 @@ JSON, one object:
                     ratio_to_cache.interval: {low, high, confidence} for the
                     median; null with fewer than 8 runs, and for cache
                     itself and what has the same pods
+
+With --loop, one object:
+  format            \"cmwq-bench-loop\"
+  version           1; as above
+  machine           as above
+  settings          loop, about, item_us, issuers, runs, time_ms, strict, compared
+  results[]         the default first; label, scope, shard_size, pods, same_pods_as as above; {median, min, max} of items_per_s,
+                    start_p50_ns, start_p99_ns, done_p50_ns, done_p99_ns, cpu_us_per_item, wakeups_per_item, switches_per_item,
+                    peak_threads; ratio_to_default, above 1 if better; unsteady; runs[]
+  verdict           in words
 
 Exit status: 0 done, 2 a value was refused or the measurement could not be made.";
 
@@ -107,7 +123,7 @@ pub(crate) struct Args {
 
     /// How often every scope is measured, in turns; 8 or more for a comparison with cache [default: 21]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    runs: Option<String>,
+    pub(super) runs: Option<String>,
 
     /// Output on standard output: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text")]
@@ -123,6 +139,9 @@ pub(crate) struct Args {
     /// is changed for the measurement that runs, which its figures do not tell, and for none after it.
     #[arg(long)]
     pub(super) control: bool,
+
+    #[command(flatten)]
+    pub(super) load: super::load::Given,
 
     #[command(flatten)]
     pub(super) machine: MachineArgs,
@@ -226,7 +245,12 @@ pub(super) fn most_items(threads: usize) -> u64 {
     MAX_SAMPLES / 2 / threads.max(1) as u64
 }
 
-fn whole_number(option: &str, text: &str, least: u64, most: u64) -> Result<u64, CliError> {
+pub(super) fn whole_number(
+    option: &str,
+    text: &str,
+    least: u64,
+    most: u64,
+) -> Result<u64, CliError> {
     match text.parse::<u64>() {
         Ok(number) if (least..=most).contains(&number) => Ok(number),
         _ => Err(CliError::new(format!(

@@ -11,6 +11,7 @@
 //! | `interval` | ratios, and whether the runs can tell them from 1 |
 //! | `host` | the machine in words |
 //! | `report`, `date` | the results, which are also the JSON |
+//! | `load` | `--loop`: other loads, and a verdict |
 //! | `table`, `json`, `html`, `svg` | the three ways to show them |
 //!
 //! # Warm-up
@@ -28,6 +29,7 @@ mod host;
 mod html;
 mod interval;
 mod json;
+mod load;
 mod measure;
 mod pace;
 mod plan;
@@ -56,6 +58,9 @@ use report::{Measurements, Report};
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    if args.load.is_given() {
+        return load::run(args);
+    }
     let options = args.options()?;
     let _control = match args.control {
         true => Some(cmwq_control::serve()),

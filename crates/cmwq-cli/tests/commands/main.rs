@@ -1,6 +1,7 @@
 //! The command from outside.
 
 mod bench;
+mod bench_loop;
 mod common;
 mod control;
 mod generate;

@@ -1,7 +1,10 @@
 //! The command line.
 
+use clap::builder::PossibleValue;
 use clap::{Parser, ValueEnum};
+use cmwq_loads::Load;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Measures cmwq beside the thread pools that a program would use instead: six loops unless others are named, each in every language that
@@ -10,13 +13,19 @@ use std::time::Duration;
 #[command(
     bin_name = "benches/peers/run",
     name = "benches/peers/run",
-    after_help = "Examples:\n  benches/peers/run --quick\n  benches/peers/run --loops roundtrip,flood --peers tokio-spawn,rayon --runs 9\n  \
+    after_help = "Examples:\n  benches/peers/run --quick\n  benches/peers/run --everyday\n  benches/peers/run --loops roundtrip,flood --peers tokio-spawn,rayon --runs 9\n  \
                   benches/peers/run --format json > run.json; benches/peers/run --from run.json --html page.html"
 )]
 pub(crate) struct Args {
     /// Which loops; the six that are usual if left out.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["roundtrip", "flood", "window", "idle", "block", "hogged"])]
-    pub(crate) loops: Vec<Lap>,
+    #[arg(long, value_enum, value_delimiter = ',')]
+    loops: Vec<Lap>,
+    /// The loads of every day instead of the six loops: bursts, joins, clients, stages and so on.
+    #[arg(long)]
+    pub(crate) everyday: bool,
+    /// What an item of the loads of every day computes, in microseconds: a row for each.
+    #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_parser = microseconds)]
+    pub(crate) item_us: Vec<f64>,
     /// Which peers beside cmwq (see --list); all that were built if left out.
     #[arg(long, value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
@@ -26,9 +35,9 @@ pub(crate) struct Args {
     /// Numbers of issuers instead of each loop's own.
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_parser = whole(1, 1024))]
     pub(crate) issuers: Vec<u32>,
-    /// Measured time of a run, in milliseconds.
-    #[arg(long, default_value_t = 1000, allow_hyphen_values = true, value_parser = whole(10, 600_000))]
-    pub(crate) time_ms: u32,
+    /// Measured time of a run, in milliseconds: 1000; in the loads of every day 250, unless it goes on until it is steady.
+    #[arg(long, allow_hyphen_values = true, value_parser = whole(10, 600_000))]
+    pub(crate) time_ms: Option<u32>,
     /// How often a run is tried again if others used the CPUs meanwhile; the least disturbed counts.
     #[arg(long, value_name = "TIMES", default_value_t = 2, allow_hyphen_values = true, value_parser = whole(0, 100))]
     pub(crate) again: u32,
@@ -41,6 +50,18 @@ pub(crate) struct Args {
     /// Also write a page with bars; it needs nothing but itself.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Also write every figure as a line: median, least and greatest.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// The page ends with this text as it is.
+    #[arg(long, value_name = "FILE", requires = "html")]
+    pub(crate) notes: Option<PathBuf>,
+    /// Begin no run after so many seconds; rows that were not reached are left out.
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = whole(1, 1_000_000))]
+    pub(crate) within: Option<u32>,
+    /// Build nothing: run the programs of this folder whose names begin with `peer-`.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) programs: Option<PathBuf>,
     /// Measure nothing; show what `--format json` wrote earlier (several files: their rows together).
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) from: Vec<PathBuf>,
@@ -61,8 +82,15 @@ fn whole(least: u32, most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone 
     }
 }
 
+/// Reads what an item computes.
+fn microseconds(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    let allowed = number.filter(|number| (0.0..=1e6).contains(number));
+    allowed.ok_or_else(|| "it must be a number of microseconds from 0 to 1000000".to_owned())
+}
+
 /// A loop.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lap {
     /// Queue one item, wait for it.
     Roundtrip,
@@ -79,16 +107,11 @@ pub(crate) enum Lap {
     /// As window, with issuers that wait in an event loop.
     Epoll,
     /// As flood, in bursts of so many items.
-    #[value(name = "batch-1")]
     Batch1,
-    #[value(name = "batch-10")]
     Batch10,
-    #[value(name = "batch-100")]
     Batch100,
     /// A parallel loop over so many elements.
-    #[value(name = "loop-1e5")]
     Loop1e5,
-    #[value(name = "loop-1e7")]
     Loop1e7,
     /// A tree of forks and joins.
     Fork,
@@ -99,6 +122,46 @@ pub(crate) enum Lap {
     AwaitCurrentEmpty,
     AwaitMulti,
     AwaitMultiEmpty,
+    /// One of the loads of every day.
+    Everyday(&'static Load),
+}
+
+/// The loops of this program: those that are usual come first.
+const OWN: [Lap; 18] = [
+    Lap::Roundtrip,
+    Lap::Flood,
+    Lap::Window,
+    Lap::Idle,
+    Lap::Block,
+    Lap::Hogged,
+    Lap::Epoll,
+    Lap::Batch1,
+    Lap::Batch10,
+    Lap::Batch100,
+    Lap::Loop1e5,
+    Lap::Loop1e7,
+    Lap::Fork,
+    Lap::Scope,
+    Lap::AwaitCurrent,
+    Lap::AwaitCurrentEmpty,
+    Lap::AwaitMulti,
+    Lap::AwaitMultiEmpty,
+];
+/// How many of them run if none is named.
+const USUAL: usize = 6;
+
+impl ValueEnum for Lap {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<Lap>> = LazyLock::new(|| {
+            let loads = Load::everyday().map(Lap::Everyday);
+            OWN.into_iter().chain(loads).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()).help(self.about()))
+    }
 }
 
 /// A run of the hogged loop.
@@ -148,6 +211,29 @@ impl Lap {
             Lap::AwaitCurrentEmpty => "await-current-empty",
             Lap::AwaitMulti => "await-multi",
             Lap::AwaitMultiEmpty => "await-multi-empty",
+            Lap::Everyday(load) => load.name,
+        }
+    }
+
+    /// What it does, in a line.
+    fn about(self) -> &'static str {
+        match self {
+            Lap::Roundtrip => "Queue one item, wait for it",
+            Lap::Flood => "Queue as fast as possible, then wait for all",
+            Lap::Window => "Keep 64 items of 20 µs in flight",
+            Lap::Idle => "From submit to start when idle, and CPU time used when idle",
+            Lap::Block => "As window, and every fourth item sleeps 1 ms in a system call first",
+            Lap::Hogged => "From submit to start of empty items behind items of a second",
+            Lap::Epoll => "As window, with issuers that wait in an event loop",
+            Lap::Batch1 | Lap::Batch10 | Lap::Batch100 => "As flood, in bursts of so many items",
+            Lap::Loop1e5 | Lap::Loop1e7 => "A parallel loop over so many elements",
+            Lap::Fork => "A tree of forks and joins",
+            Lap::Scope => "64 short items in a scope",
+            Lap::AwaitCurrent => "Tasks of a tokio runtime of one thread await items of 20 µs",
+            Lap::AwaitCurrentEmpty => "The same with empty items",
+            Lap::AwaitMulti => "Tasks of a tokio runtime of two threads await items of 20 µs",
+            Lap::AwaitMultiEmpty => "The same with empty items",
+            Lap::Everyday(load) => load.about,
         }
     }
 
@@ -156,7 +242,7 @@ impl Lap {
         use Lap::{AwaitCurrent, AwaitMulti, Block, Epoll, Fork, Scope, Window};
         matches!(
             self,
-            Window | Block | Epoll | Fork | Scope | AwaitCurrent | AwaitMulti
+            Window | Block | Epoll | Fork | Scope | AwaitCurrent | AwaitMulti | Lap::Everyday(_)
         )
     }
 
@@ -172,8 +258,41 @@ impl Args {
         if self.quick { 1 } else { self.runs }
     }
 
-    pub(crate) fn time(&self) -> Duration {
-        Duration::from_millis(if self.quick { 150 } else { self.time_ms.into() })
+    /// The loops that were named, or else those that are usual.
+    pub(crate) fn loops(&self) -> Vec<Lap> {
+        match (self.loops.is_empty(), self.everyday) {
+            (true, false) => OWN[..USUAL].to_vec(),
+            (true, true) => Load::everyday().map(Lap::Everyday).collect(),
+            (false, _) => self.loops.clone(),
+        }
+    }
+
+    pub(crate) fn time(&self, lap: Lap) -> Duration {
+        let usual = match lap {
+            Lap::Everyday(_) => 250,
+            _ => 1000,
+        };
+        Duration::from_millis(match self.time_ms {
+            _ if self.quick => 150,
+            Some(time_ms) => time_ms.into(),
+            None => usual,
+        })
+    }
+
+    /// The measured time of the loop that takes longest.
+    pub(crate) fn longest(&self) -> Duration {
+        let times = self.loops().into_iter().map(|lap| self.time(lap));
+        times.max().unwrap_or_default()
+    }
+
+    /// What an item computes, where it is not the load's own.
+    pub(crate) fn item_us_of(&self, lap: Lap) -> Vec<Option<f64>> {
+        match lap {
+            Lap::Everyday(_) if !self.item_us.is_empty() => {
+                self.item_us.iter().copied().map(Some).collect()
+            }
+            _ => vec![None],
+        }
     }
 
     /// How often a run that others disturbed is tried again.
@@ -213,6 +332,7 @@ impl Args {
         }
         let mut numbers = match lap {
             _ if !self.issuers.is_empty() => self.issuers.iter().map(|&n| n as usize).collect(),
+            Lap::Everyday(load) => vec![load.issuers.on(cpus)],
             _ if self.quick => vec![1, cpus],
             Lap::Roundtrip => vec![1, cpus, 2 * cpus, 8 * cpus],
             Lap::Window | Lap::Flood | Lap::Epoll => vec![1, 2, 4, cpus],
@@ -238,13 +358,13 @@ mod tests {
 
     #[test]
     fn six_loops_run_if_none_is_named_and_each_runs_if_it_is() {
-        let usual: Vec<&str> = args(&[]).loops.iter().map(|lap| lap.name()).collect();
+        let usual: Vec<&str> = args(&[]).loops().iter().map(|lap| lap.name()).collect();
         assert_eq!(
             usual,
             ["roundtrip", "flood", "window", "idle", "block", "hogged"]
         );
         for lap in Lap::value_variants() {
-            let named = args(&["--loops", lap.name()]).loops;
+            let named = args(&["--loops", lap.name()]).loops();
             assert!(named == [*lap], "{}", lap.name());
         }
     }

@@ -8,7 +8,8 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("page.css");
 
 /// The whole page.
-pub(crate) fn render(results: &Results) -> String {
+/// `notes` stand at its end, as they are.
+pub(crate) fn render(results: &Results, notes: &str) -> String {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
@@ -29,6 +30,9 @@ pub(crate) fn render(results: &Results) -> String {
         section(&mut page, row);
     }
     comparisons(&mut page, results);
+    if !notes.is_empty() {
+        let _ = writeln!(page, "<section>\n<pre>{}</pre>\n</section>", escape(notes));
+    }
     versions(&mut page, results);
     page += "</main>\n</body>\n</html>\n";
     page
@@ -161,7 +165,7 @@ fn comparisons(page: &mut String, results: &Results) {
             page,
             "<tr><td class=\"words\">{}</td><td>{}</td><td class=\"words\">{}</td><td class=\"words\">{}</td>\
              <td class=\"words\">{}</td><td class=\"words\">{}</td><td class=\"{class}\">{}</td></tr>",
-            escape(&comparison.lap),
+            escape(&comparison.load()),
             comparison.issuers,
             escape(&comparison.mode),
             escape(&comparison.metric),
@@ -231,6 +235,7 @@ mod tests {
             rows: vec![Row {
                 lap: "roundtrip".to_owned(),
                 issuers: 2,
+                item_us: None,
                 entries: vec![
                     entry("cmwq", "join", &[2e6, 4e6]),
                     entry("rayon", "park", &[5e5, 1.5e6]),
@@ -246,7 +251,7 @@ mod tests {
 
     #[test]
     fn the_page_is_whole_and_needs_nothing_from_outside() {
-        let page = render(&results());
+        let page = render(&results(), "a <note>");
         let mut open: Vec<&str> = Vec::new();
         let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("a doctype");
         while let Some(start) = rest.find('<') {
@@ -273,7 +278,7 @@ mod tests {
 
     #[test]
     fn every_peer_that_ran_has_a_bar_and_those_beyond_the_edge_say_so() {
-        let page = render(&results());
+        let page = render(&results(), "a <note>");
         assert_eq!(page.matches("<rect").count(), 3);
         assert_eq!(page.matches("class=\"cmwq\"").count(), 1);
         assert_eq!(page.matches("class=\"aside\"").count(), 1);

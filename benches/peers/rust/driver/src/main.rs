@@ -1,6 +1,7 @@
 //! Builds the peers' programs, runs them in turns, and compares. See `benches/peers/README.md`.
 
 mod args;
+mod csv;
 mod html;
 mod machine;
 mod metrics;
@@ -10,7 +11,7 @@ mod programs;
 mod results;
 mod text;
 
-use args::{Args, Format};
+use args::{Args, Format, Lap};
 use clap::Parser;
 use plan::Settings;
 use process::{Figures, Watch};
@@ -34,12 +35,17 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), String> {
-    let failed = |file: &Path, error| format!("--html {}: {error}", file.display());
-    if let Some(file) = &args.html {
+    let failed = |file: &Path, error| format!("{}: {error}", file.display());
+    for file in [&args.html, &args.csv].into_iter().flatten() {
         // Asked before hours of measuring; what is there stays until then.
         let there = OpenOptions::new().append(true).create(true).open(file);
         there.map_err(|error| failed(file, error))?;
     }
+    let notes = match &args.notes {
+        Some(file) => std::fs::read_to_string(file)
+            .map_err(|error| format!("--notes {}: {error}", file.display()))?,
+        None => String::new(),
+    };
     let mut results = if args.from.is_empty() {
         let built = build(args)?;
         if args.list {
@@ -51,7 +57,13 @@ fn run(args: &Args) -> Result<(), String> {
     };
     results.compare();
     let page = match &args.html {
-        Some(file) => std::fs::write(file, html::render(&results)).map_err(|e| failed(file, e)),
+        Some(file) => {
+            std::fs::write(file, html::render(&results, &notes)).map_err(|e| failed(file, e))
+        }
+        None => Ok(()),
+    };
+    let table = match &args.csv {
+        Some(file) => std::fs::write(file, csv::render(&results)).map_err(|e| failed(file, e)),
         None => Ok(()),
     };
     match args.format {
@@ -61,13 +73,24 @@ fn run(args: &Args) -> Result<(), String> {
             print(&(json + "\n"))?;
         }
     }
-    page
+    page.and(table)
 }
 
 /// Builds what can be built, says what cannot, and refuses peers that no program offers.
 fn build(args: &Args) -> Result<Built, String> {
+    if let Some(folder) = &args.programs {
+        return wanted_are_there(programs::built_before(folder)?, args);
+    }
     let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let built = programs::build(&peers, &out_directory()?, args.only_cmwq)?;
+    let only_rust = args
+        .loops()
+        .iter()
+        .all(|lap| matches!(lap, Lap::Everyday(_)));
+    let built = programs::build(&peers, &out_directory()?, args.only_cmwq, only_rust)?;
+    wanted_are_there(built, args)
+}
+
+fn wanted_are_there(built: Built, args: &Args) -> Result<Built, String> {
     for line in &built.missing {
         eprintln!("missing: {line}");
     }
@@ -96,7 +119,7 @@ fn list(built: &Built, args: &Args) -> Result<(), String> {
         .offers
         .iter()
         .filter(|(_, offer)| plan::wanted(args, offer))
-        .filter(|(_, offer)| args.loops.iter().any(|lap| lap.name() == offer.lap))
+        .filter(|(_, offer)| args.loops().iter().any(|lap| lap.name() == offer.lap))
         .map(|(_, offer)| {
             format!(
                 "{:<10} {:<22} {:<11} {}\n",
@@ -111,18 +134,20 @@ fn measure(built: &Built, args: &Args) -> Results {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let (spin_steps, item_ns) = machine::calibrate_spin();
     let settings = Settings { cpus, spin_steps };
+    let (rows, left_out) = plan::measure(built, args, &settings);
+    let missing = built.missing.iter().chain(&left_out).cloned().collect();
     Results {
         tool: "cmwq-peers".to_owned(),
         machine: machine::describe(),
         date: machine::today(),
         cpus,
         runs: args.runs(),
-        time_ms: args.time().as_millis() as u64,
+        time_ms: args.longest().as_millis() as u64,
         idle_ms: args.idle_time().as_millis() as u64,
         item_ns,
         floor: if args.quick { Figures::new() } else { floor() },
-        missing: built.missing.clone(),
-        rows: plan::measure(built, args, &settings),
+        missing,
+        rows,
         comparisons: Vec::new(),
     }
 }
@@ -157,7 +182,12 @@ fn read(files: &[PathBuf]) -> Result<Results, String> {
             serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
         match &mut all {
             None => all = Some(results),
-            Some(all) => all.add(results.rows),
+            Some(all) => {
+                all.missing.extend(results.missing);
+                all.missing.sort();
+                all.missing.dedup();
+                all.add(results.rows);
+            }
         }
     }
     all.ok_or_else(|| "--from: no file".to_owned())
@@ -185,6 +215,6 @@ mod tests {
             "/nowhere/run.json",
         ];
         let error = run(&Args::parse_from(line)).expect_err("no such folder");
-        assert!(error.contains("--html /nowhere/page.html"), "{error}");
+        assert!(error.contains("/nowhere/page.html"), "{error}");
     }
 }

@@ -1,5 +1,7 @@
 //! The figures of each loop, in which units, and which of them are compared.
 
+use cmwq_loads::{Load, Pause, Shape};
+
 /// A figure that peers are compared by.
 pub(crate) struct Metric {
     pub(crate) key: &'static str,
@@ -17,7 +19,11 @@ pub(crate) enum Unit {
     PerSecond,
     Nanoseconds,
     Microseconds,
+    /// Microseconds of CPU time that are told apart however few they are.
+    Cost,
     MiB,
+    /// A small number.
+    Fraction,
     Number,
     Count,
 }
@@ -163,6 +169,55 @@ const AWAIT: &[Metric] = &[
     metric("told_p99_ns", "p99", Unit::Nanoseconds, true),
 ];
 
+const DONE50: Metric = metric("done_p50_ns", "done p50", Unit::Nanoseconds, true);
+const DONE99: Metric = metric("done_p99_ns", "done p99", Unit::Nanoseconds, true);
+const START50: Metric = metric("start_p50_ns", "start p50", Unit::Nanoseconds, true);
+const START99: Metric = metric("start_p99_ns", "start p99", Unit::Nanoseconds, true);
+const START999: Metric = metric("start_p999_ns", "start p99.9", Unit::Nanoseconds, false);
+const COST: Metric = metric("cpu_us_per_item", "CPU/item", Unit::Cost, true);
+/// Where the load itself says how many items there are.
+const GIVEN_RATE: Metric = Metric {
+    judged: false,
+    ..RATE
+};
+const WAKEUPS: Metric = metric("wakeups_per_item", "wake-ups/item", Unit::Fraction, false);
+const SWITCHES: Metric = metric("switches_per_item", "switches/item", Unit::Fraction, false);
+const THREADS: Metric = metric("threads", "threads", Unit::Count, false);
+
+/// Rounds that follow each other at once, and items that are always in flight.
+const FULL: &[Metric] = &[
+    RATE,
+    COST,
+    DONE50,
+    Metric {
+        among_fast: true,
+        ..DONE99
+    },
+    WAKEUPS,
+    SWITCHES,
+    THREADS,
+];
+/// Rounds with pauses between them: the rate is mostly theirs.
+const PAUSES: &[Metric] = &[
+    DONE50, DONE99, COST, START50, WAKEUPS, SWITCHES, THREADS, GIVEN_RATE,
+];
+/// Items that come when they come.
+const COMING: &[Metric] = &[
+    START50, START99, START999, COST, DONE50, WAKEUPS, SWITCHES, THREADS, GIVEN_RATE,
+];
+
+/// The figures of a load of every day.
+fn of_load(load: &Load) -> &'static [Metric] {
+    match load.shape {
+        Shape::Flow { .. } => FULL,
+        Shape::Gather {
+            pause: Pause::None, ..
+        } => FULL,
+        Shape::Gather { .. } => PAUSES,
+        Shape::Arrive { .. } => COMING,
+    }
+}
+
 /// The figures of a loop; the first is what its bars show.
 pub(crate) fn metrics(lap: &str) -> &'static [Metric] {
     match lap {
@@ -175,7 +230,8 @@ pub(crate) fn metrics(lap: &str) -> &'static [Metric] {
         "window" | "epoll" => WINDOW,
         "idle" => IDLE,
         "hogged" => HOGGED,
-        _ => BLOCK,
+        "block" => BLOCK,
+        lap => Load::named(lap).map_or(BLOCK, |load| of_load(&load)),
     }
 }
 

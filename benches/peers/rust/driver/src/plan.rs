@@ -18,32 +18,44 @@ pub(crate) struct Settings {
 struct Start<'a> {
     lap: Lap,
     issuers: usize,
+    item_us: Option<f64>,
     peers: Vec<&'a (Program, Offer)>,
 }
 
 /// Measures everything that was asked for: row after row, and in a row the peers in turns.
-pub(crate) fn measure(built: &Built, args: &Args, settings: &Settings) -> Vec<Row> {
+/// And says for what there was no time.
+pub(crate) fn measure(built: &Built, args: &Args, settings: &Settings) -> (Vec<Row>, Vec<String>) {
     let mut starts = Vec::new();
-    for &lap in &args.loops {
+    for lap in args.loops() {
         let peers = built
             .offers
             .iter()
             .filter(|(_, offer)| offer.lap == lap.name() && wanted(args, offer))
             .collect::<Vec<_>>();
         for issuers in args.issuers_of(lap, settings.cpus) {
-            starts.push(Start {
-                lap,
-                issuers,
-                peers: peers.clone(),
-            });
+            for item_us in args.item_us_of(lap) {
+                starts.push(Start {
+                    lap,
+                    issuers,
+                    item_us,
+                    peers: peers.clone(),
+                });
+            }
         }
     }
     let total = starts.iter().map(|start| start.peers.len()).sum::<usize>() * args.runs() as usize;
     let mut progress = Progress::new(total);
-    starts
-        .iter()
-        .map(|start| measure_row(start, args, settings, &mut progress))
-        .collect()
+    let (mut rows, mut left_out) = (Vec::new(), Vec::new());
+    for start in &starts {
+        let row = measure_row(start, args, settings, &mut progress);
+        if row.entries.iter().any(|entry| !entry.runs.is_empty()) || !progress.is_late(args) {
+            rows.push(row);
+        } else {
+            let (lap, issuers) = (start.lap.name(), start.issuers);
+            left_out.push(format!("no time was left for {lap} with {issuers} issuers"));
+        }
+    }
+    (rows, left_out)
 }
 
 /// Whether a peer takes part; cmwq always does, and what tells the ceiling.
@@ -61,6 +73,7 @@ fn measure_row(
     let mut row = Row {
         lap: start.lap.name().to_owned(),
         issuers: start.issuers,
+        item_us: start.item_us,
         entries: start
             .peers
             .iter()
@@ -74,6 +87,10 @@ fn measure_row(
             .collect(),
     };
     for run in 1..=args.runs() {
+        // A round is measured whole: peers must have as many runs.
+        if progress.is_late(args) {
+            break;
+        }
         for ((program, offer), entry) in start.peers.iter().zip(&mut row.entries) {
             progress.step(&format!(
                 "run {run}/{}: {} with {} issuers, {}",
@@ -138,7 +155,13 @@ fn arguments(start: &Start<'_>, offer: &Offer, args: &Args, settings: &Settings)
     let mut set = |key: &str, value: u128| arguments.push(format!("{key}={value}"));
     set("issuers", start.issuers as u128);
     set("workers", settings.cpus as u128);
-    set("time_ms", args.time().as_millis());
+    set("time_ms", args.time(start.lap).as_millis());
+    if let Lap::Everyday(_) = start.lap {
+        set("warmup_ms", args.time(start.lap).as_millis().div_ceil(4));
+    }
+    if let Some(item_us) = start.item_us {
+        set("item_ns", (item_us * 1e3) as u128);
+    }
     match start.lap {
         lap if lap.spins() => set("spin", settings.spin_steps.into()),
         Lap::Hogged => {
@@ -158,7 +181,7 @@ fn arguments(start: &Start<'_>, offer: &Offer, args: &Args, settings: &Settings)
 }
 
 fn watch(lap: Lap, args: &Args, cpus: usize) -> Watch {
-    let mut limit = Duration::from_secs(60) + args.time() * 4 + args.idle_time();
+    let mut limit = Duration::from_secs(60) + args.time(lap) * 8 + args.idle_time();
     if lap == Lap::Hogged {
         // Even with less than one CPU for all of it.
         limit += args.hogging(cpus).cpu_time() * 2;
@@ -196,6 +219,14 @@ impl Progress {
             since: Instant::now(),
             is_terminal: std::io::stderr().is_terminal(),
         }
+    }
+
+    /// Whether no run may begin any more.
+    fn is_late(&self, args: &Args) -> bool {
+        let within = args
+            .within
+            .map(|seconds| Duration::from_secs(seconds.into()));
+        within.is_some_and(|within| self.since.elapsed() >= within)
     }
 
     fn step(&mut self, what: &str) {
@@ -255,6 +286,7 @@ mod tests {
         let start = Start {
             lap,
             issuers: 1,
+            item_us: None,
             peers: Vec::new(),
         };
         arguments(&start, &offer, &args, &settings)

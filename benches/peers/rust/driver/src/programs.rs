@@ -81,15 +81,20 @@ const C_PROGRAMS: [CProgram; 6] = [
     },
 ];
 
-/// Builds all of it below `out`; `peers` is the folder with the sources.
-pub(crate) fn build(peers: &Path, out: &Path, only_cmwq: bool) -> Result<Built, String> {
+/// Builds all of it below `out`; `peers` is the folder with the sources. `only_rust`: what is asked for is there in Rust only.
+pub(crate) fn build(
+    peers: &Path,
+    out: &Path,
+    only_cmwq: bool,
+    only_rust: bool,
+) -> Result<Built, String> {
     let mut built = Built {
         offers: Vec::new(),
         missing: Vec::new(),
     };
     let rust = rust(peers, out, only_cmwq, &mut built.missing)?;
     built.add(rust)?;
-    if only_cmwq {
+    if only_cmwq || only_rust {
         return Ok(built);
     }
     std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
@@ -100,6 +105,34 @@ pub(crate) fn build(peers: &Path, out: &Path, only_cmwq: bool) -> Result<Built, 
     built.add_or_say("Go", go(&peers.join("go"), out))?;
     built.add_or_say("Java", java(&peers.join("java"), out))?;
     Ok(built)
+}
+
+/// The programs that were built elsewhere, in the order of their names.
+pub(crate) fn built_before(folder: &Path) -> Result<Built, String> {
+    let failed = |error: std::io::Error| format!("--programs {}: {error}", folder.display());
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .map_err(failed)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let is_own = ["peer-driver", "peer-floor"].contains(&&*name);
+            name.starts_with("peer-") && !name.contains('.') && !is_own
+        })
+        .collect();
+    paths.sort();
+    let mut built = Built {
+        offers: Vec::new(),
+        missing: Vec::new(),
+    };
+    for path in paths {
+        let name = path.display().to_string();
+        let arguments = Vec::new();
+        built.add_or_say(&name, Ok(Program { path, arguments }))?;
+    }
+    match built.offers.is_empty() {
+        true => Err(format!("--programs {}: no program there", folder.display())),
+        false => Ok(built),
+    }
 }
 
 impl Built {

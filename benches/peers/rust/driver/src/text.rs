@@ -4,6 +4,7 @@ use crate::metrics::{Unit, metrics};
 use crate::results::{
     Comparison, DISTURBED_PERCENT, Entry, Results, Row, is_other_shape, waiter_helps,
 };
+use cmwq_loads::Load;
 use std::fmt::Write;
 
 /// All of it.
@@ -71,10 +72,22 @@ pub(crate) fn title(row: &Row) -> String {
         "await-current-empty" => return await_title(row, "one thread", "nothing"),
         "await-multi" => return await_title(row, "two threads", "20 us"),
         "await-multi-empty" => return await_title(row, "two threads", "nothing"),
-        other => other,
+        other => match Load::named(other) {
+            Some(load) => return load_title(row, &load),
+            None => other,
+        },
     };
     let s = if row.issuers == 1 { "" } else { "s" };
     format!("{loop_name}, {} issuer{s}", row.issuers)
+}
+
+fn load_title(row: &Row, load: &Load) -> String {
+    let s = if row.issuers == 1 { "" } else { "s" };
+    let item_us = row.item_us.unwrap_or(load.item_ns as f64 / 1e3);
+    format!(
+        "{}: {}; {} issuer{s}, items of {item_us} us",
+        load.name, load.about, row.issuers
+    )
 }
 
 fn await_title(row: &Row, threads: &str, long: &str) -> String {
@@ -109,7 +122,7 @@ fn table(text: &mut String, row: &Row) {
         }
     }
     let mut notes = Vec::new();
-    let (mut disturbed, mut runs) = (0, 0);
+    let (mut disturbed, mut unsteady, mut runs) = (0, 0, 0);
     for entry in row.ranked() {
         let mark = if entry.is_cmwq() { "* " } else { "  " };
         if let Some(error) = &entry.error {
@@ -119,6 +132,7 @@ fn table(text: &mut String, row: &Row) {
             continue;
         }
         disturbed += entry.disturbed();
+        unsteady += entry.unsteady();
         runs += entry.runs.len();
         let mut line = vec![format!("{mark}{}", entry.peer), mode(entry)];
         for (column, metric) in metrics.iter().enumerate() {
@@ -137,6 +151,9 @@ fn table(text: &mut String, row: &Row) {
     }
     if disturbed > 0 {
         notes.push(format!("  {disturbed} of {runs} runs were disturbed: others used more than {DISTURBED_PERCENT} % of a CPU meanwhile"));
+    }
+    if unsteady > 0 {
+        notes.push(format!("  {unsteady} of {runs} runs were not steady: the rates of their last two time windows differ by more than 10 %"));
     }
     let _ = writeln!(text, "{}", title(row));
     aligned(text, &lines, 2);
@@ -172,7 +189,7 @@ fn comparisons(text: &mut String, comparisons: &[Comparison]) {
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     for comparison in comparisons {
         lines.push(vec![
-            format!("  {}", comparison.lap),
+            format!("  {}", comparison.load()),
             comparison.issuers.to_string(),
             comparison.mode.clone(),
             comparison.metric.clone(),
@@ -212,6 +229,8 @@ pub(crate) fn figure(value: f64, unit: Unit) -> String {
         Unit::PerSecond => grouped(value),
         Unit::Nanoseconds => duration(value),
         Unit::Microseconds => duration(value * 1e3),
+        Unit::Cost => format!("{value:.1} us"),
+        Unit::Fraction => format!("{value:.2}"),
         Unit::MiB => format!("{value:.1} MiB"),
         Unit::Count => format!("{value:.0}"),
         Unit::Number if value >= 100.0 => format!("{value:.0}"),
@@ -275,6 +294,7 @@ mod tests {
         Row {
             lap: "hogged".to_owned(),
             issuers: 1,
+            item_us: None,
             entries: vec![Entry {
                 peer: "a".to_owned(),
                 version: "1".to_owned(),

@@ -1,27 +1,6 @@
 //! What is handed to a pool: a target and a number. Two words and a half, copied, no allocation of its own.
 
-/// Does the work of its items.
-pub(crate) trait Target: Sync {
-    /// Runs the item of that number, on a worker.
-    fn run(&self, index: u32);
-}
-
-/// One item. Targets live until the process ends, so that every pool may take it, whatever lifetime it asks for.
-#[derive(Clone, Copy)]
-pub(crate) struct Job {
-    pub(crate) target: &'static dyn Target,
-    pub(crate) index: u32,
-}
-
-impl Job {
-    pub(crate) fn new(target: &'static dyn Target, index: u32) -> Job {
-        Job { target, index }
-    }
-
-    pub(crate) fn run(self) {
-        self.target.run(self.index);
-    }
-}
+pub(crate) use cmwq_loads::{Job, Target};
 
 /// A value that lives until the process ends.
 pub(crate) fn forever<T>(value: T) -> &'static T {

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod everyday;
 mod job;
 mod loops;
 mod machine;
@@ -52,7 +53,8 @@ fn main() -> ExitCode {
 
 fn list() {
     for peer in peers::all() {
-        for (lap, mode) in peer.rows {
+        let rows = peer.rows.iter().copied();
+        for (lap, mode) in rows.chain(peer.everyday.rows()) {
             let row = Report::new()
                 .text("peer", peer.name)
                 .text("version", peer.version)

@@ -16,6 +16,8 @@ pub(crate) struct Options {
     pub(crate) items: usize,
     /// window, block, stream: steps of the spin that make an item. hogged: steps of one spin.
     pub(crate) spin: u64,
+    /// The loads of every day: what an item computes, unless the load's own.
+    pub(crate) item_ns: Option<u64>,
     /// idle: items. hogged: samples, over all batches.
     pub(crate) samples: usize,
     /// idle, stream: between two items. hogged: between two samples.
@@ -44,6 +46,7 @@ impl Options {
             time: Duration::from_secs(1),
             items: 200_000,
             spin: 10_000,
+            item_ns: None,
             samples: 1_000,
             period: Duration::from_millis(2),
             hogs: 8,
@@ -57,7 +60,7 @@ impl Options {
             let number: u64 = value
                 .parse()
                 .ok()
-                .filter(|&number| number > 0)
+                .filter(|&number| number > 0 || key == "item_ns")
                 .ok_or_else(|| format!("'{setting}': expected a whole number above 0"))?;
             match key {
                 "issuers" => options.issuers = number as usize,
@@ -66,6 +69,7 @@ impl Options {
                 "time_ms" => options.time = Duration::from_millis(number),
                 "items" => options.items = number as usize,
                 "spin" => options.spin = number,
+                "item_ns" => options.item_ns = Some(number),
                 "samples" => options.samples = number as usize,
                 "period_us" => options.period = Duration::from_micros(number),
                 "hogs" => options.hogs = number as usize,
@@ -73,7 +77,7 @@ impl Options {
                 "batch" => options.batch = number as usize,
                 _ => {
                     return Err(format!(
-                        "'{key}': expected issuers, workers, warmup_ms, time_ms, items, spin, samples, period_us, hogs, spins or batch"
+                        "'{key}': expected issuers, workers, warmup_ms, time_ms, items, spin, item_ns, samples, period_us, hogs, spins or batch"
                     ));
                 }
             }

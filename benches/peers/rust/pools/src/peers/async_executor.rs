@@ -1,6 +1,7 @@
 //! async-executor: an executor and threads that run it.
 
 use super::{Peer, plain};
+use crate::everyday::Everyday;
 use crate::job::{Job, Joining, Pool};
 use crate::loops::{round_trip, window};
 use crate::options::Options;
@@ -29,6 +30,7 @@ pub(super) const PEER: Peer = Peer {
         ("block", "count"),
         ("hogged", "start"),
     ],
+    everyday: Everyday::NONE,
     run,
 };
 

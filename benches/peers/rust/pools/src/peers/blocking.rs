@@ -1,8 +1,11 @@
 //! The crate `blocking`: a pool of up to 500 threads whose items are futures, as smol and async-std use it.
 
 use super::{Peer, unknown};
+use crate::everyday::{self, Everyday, Gathering};
 use crate::job::Job;
 use crate::loops::awaited::{self, Awaiting};
+use cmwq_loads::Load;
+use futures_lite::future::block_on;
 
 pub(super) const PEER: Peer = Peer {
     name: "blocking",
@@ -13,7 +16,13 @@ pub(super) const PEER: Peer = Peer {
         ("await-multi", "future"),
         ("await-multi-empty", "future"),
     ],
+    everyday: Everyday {
+        joins: &["future"],
+        bursts: &["future"],
+        flows: &[],
+    },
     run: |options| match options.mode.as_str() {
+        "future" if Load::named(&options.lap).is_some() => everyday::gathered(Unblock, options),
         "future" => awaited::awaited(&awaited::runtime(options)?, Unblock, options),
         _ => Err(unknown(options)),
     },
@@ -24,5 +33,17 @@ struct Unblock;
 impl Awaiting for Unblock {
     async fn run(&self, job: Job) {
         blocking::unblock(move || job.run()).await;
+    }
+}
+
+impl Gathering for Unblock {
+    fn gather(&self, jobs: &[Job]) {
+        let spawn = |&job: &Job| blocking::unblock(move || job.run());
+        let tasks: Vec<_> = jobs.iter().map(spawn).collect();
+        block_on(async move {
+            for task in tasks {
+                task.await;
+            }
+        });
     }
 }

@@ -1,6 +1,7 @@
 //! chili: forks and joins alone, at less cost for each than others.
 
 use super::{Peer, unknown};
+use crate::everyday::Everyday;
 use crate::loops::fork::{self, Forking};
 use chili::{Config, Scope, ThreadPool};
 use std::num::NonZero;
@@ -9,6 +10,7 @@ pub(super) const PEER: Peer = Peer {
     name: "chili",
     version: env!("PEER_CHILI"),
     rows: &[("fork", "join")],
+    everyday: Everyday::NONE,
     run: |options| {
         let config = Config {
             thread_count: NonZero::new(options.workers),

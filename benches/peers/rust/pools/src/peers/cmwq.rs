@@ -1,6 +1,7 @@
 //! cmwq with its defaults: an unbound queue on the process's engine.
 
 use super::{Peer, unknown};
+use crate::everyday::{self, Everyday, Gathering, Joined};
 use crate::job::{Job, Joining, Pool};
 #[cfg(feature = "peers")]
 use crate::loops::awaited;
@@ -11,6 +12,7 @@ use crate::options::Options;
 use crate::report::Report;
 use crate::signal::{Eventfd, Unpark, Watched};
 use cmwq::{Chunks, Completed, Completion, CompletionQueue, JoinHandle, Work, Workqueue};
+use cmwq_loads::Load;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -60,8 +62,33 @@ pub(super) const PEER: Peer = Peer {
         #[cfg(feature = "peers")]
         ("await-multi-empty", "future"),
     ],
+    everyday: Everyday {
+        #[cfg(feature = "peers")]
+        joins: &["join", "scope", "future"],
+        #[cfg(not(feature = "peers"))]
+        joins: &["join", "scope"],
+        bursts: &["completion"],
+        flows: &["completion"],
+    },
     run,
 };
+
+/// How an issuer waits in the loads of every day.
+struct Bell(Completion);
+
+impl cmwq_loads::Bell for Bell {
+    fn new() -> Bell {
+        Bell(Completion::new())
+    }
+
+    fn ring(&self) {
+        self.0.complete_one();
+    }
+
+    fn wait(&self) {
+        self.0.wait();
+    }
+}
 
 /// Items that are queued again and again.
 struct Reusable(Workqueue);
@@ -204,6 +231,44 @@ impl window::Delivery for Delivered<'_> {
     }
 }
 
+/// A handle that is a future.
+#[cfg(feature = "peers")]
+struct Awaited(Spawned);
+
+#[cfg(feature = "peers")]
+impl Gathering for Awaited {
+    fn gather(&self, jobs: &[Job]) {
+        let handles: Vec<_> = jobs.iter().map(|&job| self.0.spawn(job)).collect();
+        futures_lite::future::block_on(async move {
+            for handle in handles {
+                handle.await.expect("items do not panic");
+            }
+        });
+    }
+}
+
+impl Gathering for Scoped {
+    fn gather(&self, jobs: &[Job]) {
+        cmwq::scope(&self.0, |s| {
+            for &job in jobs {
+                s.spawn(move || job.run());
+            }
+        });
+    }
+}
+
+/// A load of every day.
+fn everyday(queue: Workqueue, options: &Options) -> Result<Report, String> {
+    match options.mode.as_str() {
+        "completion" => everyday::counted_by::<Bell, _>(Executed(queue), options),
+        "join" => everyday::gathered(Joined(Spawned(queue)), options),
+        "scope" => everyday::gathered(Scoped(queue), options),
+        #[cfg(feature = "peers")]
+        "future" => everyday::gathered(Awaited(Spawned(queue)), options),
+        _ => Err(unknown(options)),
+    }
+}
+
 /// Loops and trees.
 struct Scoped(Workqueue);
 
@@ -254,6 +319,9 @@ fn run(options: &Options) -> Result<Report, String> {
     let queue = Workqueue::builder("peers")
         .build()
         .map_err(|error| error.to_string())?;
+    if Load::everyday().any(|load| load.name == options.lap) {
+        return everyday(queue, options);
+    }
     match (options.lap.as_str(), options.mode.as_str()) {
         ("roundtrip", "completion") => {
             round_trip::signalled::<Completion, _>(&Reusable(queue), options)

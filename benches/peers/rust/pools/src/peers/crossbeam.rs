@@ -2,9 +2,11 @@
 //! item can send, and boxed closures, as a general pool sends them.
 
 use super::{Peer, plain};
+use crate::everyday::{self, Everyday};
 use crate::job::{Job, Pool};
 use crate::options::Options;
 use crate::report::Report;
+use cmwq_loads::Load;
 use crossbeam_channel::{Sender, unbounded};
 use std::thread;
 
@@ -26,6 +28,7 @@ pub(super) const MESSAGES: Peer = Peer {
     name: "crossbeam-messages",
     version: env!("PEER_CROSSBEAM_CHANNEL"),
     rows: ROWS,
+    everyday: Everyday::NONE,
     run: |options| run(options, |job: Job| job.run(), Messages),
 };
 
@@ -33,6 +36,11 @@ pub(super) const CLOSURES: Peer = Peer {
     name: "crossbeam-closures",
     version: env!("PEER_CROSSBEAM_CHANNEL"),
     rows: ROWS,
+    everyday: Everyday {
+        joins: &["park"],
+        bursts: &["park"],
+        flows: &["park"],
+    },
     run: |options| run(options, |closure: Closure| closure(), Closures),
 };
 
@@ -67,21 +75,34 @@ impl Pool for Closures {
     }
 }
 
-fn run<T: Send, P: Pool>(
+fn run<T, P>(
     options: &Options,
     work: fn(T),
     pool: impl FnOnce(Sender<T>) -> P,
-) -> Result<Report, String> {
+) -> Result<Report, String>
+where
+    T: Send + 'static,
+    P: Pool<Item = Job> + Send + Sync + 'static,
+{
     let (sender, receiver) = unbounded::<T>();
-    let pool = pool(sender);
-    thread::scope(|scope| {
-        for _ in 0..options.workers {
+    let threads: Vec<_> = (0..options.workers)
+        .map(|_| {
             let receiver = receiver.clone();
-            scope.spawn(move || receiver.iter().for_each(work));
+            thread::spawn(move || receiver.iter().for_each(work))
+        })
+        .collect();
+    let pool = pool(sender);
+    let report = match Load::everyday().any(|load| load.name == options.lap) {
+        true => everyday::counted(pool, options),
+        false => {
+            let report = plain::run(&pool, options);
+            // Its sender was the last: the threads end.
+            drop(pool);
+            report
         }
-        let report = plain::run(&pool, options);
-        // Its sender was the last: the threads end.
-        drop(pool);
-        report
-    })
+    };
+    for thread in threads {
+        thread.join().map_err(|_| "a thread panicked")?;
+    }
+    report
 }

@@ -1,6 +1,7 @@
 //! An unbounded channel of crossfire and threads that receive from it: messages of one type. It has no call for several.
 
 use super::{Peer, plain};
+use crate::everyday::Everyday;
 use crate::job::{Job, Pool};
 use crate::options::Options;
 use crate::report::Report;
@@ -17,6 +18,7 @@ pub(super) const PEER: Peer = Peer {
         ("batch-10", "park"),
         ("batch-100", "park"),
     ],
+    everyday: Everyday::NONE,
     run,
 };
 

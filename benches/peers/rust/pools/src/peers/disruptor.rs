@@ -1,6 +1,7 @@
 //! A bounded ring in the manner of LMAX. Each of its threads sees all events, and runs those that are its share. They spin.
 
 use super::{Peer, plain};
+use crate::everyday::Everyday;
 use crate::job::{Job, Pool};
 use crate::options::Options;
 use crate::report::Report;
@@ -19,6 +20,7 @@ pub(super) const PEER: Peer = Peer {
         ("batch-10", "park"),
         ("batch-100", "park"),
     ],
+    everyday: Everyday::NONE,
     run,
 };
 

@@ -18,6 +18,8 @@
 //! | `scope` | | (fork) a scope for each node |
 
 #[cfg(feature = "peers")]
+mod affinitypool;
+#[cfg(feature = "peers")]
 mod async_executor;
 #[cfg(feature = "peers")]
 mod blocking;
@@ -36,6 +38,7 @@ mod rayon;
 #[cfg(feature = "peers")]
 mod tokio;
 
+use crate::everyday::Everyday;
 use crate::options::Options;
 use crate::report::Report;
 
@@ -45,6 +48,8 @@ pub(crate) struct Peer {
     pub(crate) version: &'static str,
     /// Loop and mode.
     pub(crate) rows: &'static [(&'static str, &'static str)],
+    /// The modes of the loads of every day.
+    pub(crate) everyday: Everyday,
     pub(crate) run: fn(&Options) -> Result<Report, String>,
 }
 
@@ -63,6 +68,8 @@ pub(crate) fn all() -> Vec<Peer> {
         crossbeam::MESSAGES,
         #[cfg(feature = "peers")]
         crossbeam::CLOSURES,
+        #[cfg(feature = "peers")]
+        affinitypool::PEER,
         #[cfg(feature = "peers")]
         crossfire::PEER,
         #[cfg(feature = "peers")]
@@ -110,4 +117,47 @@ fn unknown(options: &Options) -> String {
         "{}: no mode '{}' of loop '{}'; the program's list says which there are",
         options.peer, options.mode, options.lap
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    /// A run that has not ended by then has no end.
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn every_row_of_every_peer_comes_to_its_end_with_some_items() {
+        for peer in all() {
+            let short = ["roundtrip", "flood", "window", "batch-10", "scope"];
+            let own = peer.rows.iter().copied();
+            let own = own.filter(|(lap, mode)| short.contains(lap) && *mode != "compute");
+            for (lap, mode) in own.chain(peer.everyday.rows()) {
+                let settings = [
+                    "issuers=2",
+                    "time_ms=6",
+                    "warmup_ms=2",
+                    "items=1000",
+                    "spin=50",
+                ];
+                let arguments: Vec<String> = [peer.name, lap, mode]
+                    .iter()
+                    .chain(&settings)
+                    .map(|text| (*text).to_owned())
+                    .collect();
+                let options = Options::parse(&arguments).expect("a row");
+                let (sender, ended) = channel();
+                let run = peer.run;
+                thread::spawn(move || sender.send(run(&options).map(|report| report.line())));
+                let what = format!("{} {lap} {mode}", peer.name);
+                let result = ended.recv_timeout(DEADLINE);
+                let line = result.unwrap_or_else(|_| panic!("{what}: it has no end"));
+                let line = line.unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert!(line.contains("\"items\":"), "{what}: {line}");
+            }
+        }
+    }
 }

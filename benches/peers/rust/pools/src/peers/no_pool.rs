@@ -3,6 +3,7 @@
 //! machine's host may take some.
 
 use super::{Peer, unknown};
+use crate::everyday::Everyday;
 use crate::loops::window::SLEEP;
 use crate::loops::{Tally, parallel, timed};
 use crate::machine::{allowed_cpus, spin};
@@ -24,6 +25,7 @@ pub(super) const PEER: Peer = Peer {
         ("loop-1e5", "compute"),
         ("loop-1e7", "compute"),
     ],
+    everyday: Everyday::NONE,
     run,
 };
 

@@ -1,12 +1,14 @@
 //! rayon: a pool of its own, entered from outside. A thread that is none of the pool's sleeps while it waits.
 
 use super::{Peer, plain};
+use crate::everyday::{self, Everyday, Gathering};
 use crate::job::{Job, Joining, Pool};
 use crate::loops::fork::{self, Forking, Scoping};
 use crate::loops::parallel::{self, Looping};
 use crate::loops::{awaited, round_trip};
 use crate::options::Options;
 use crate::report::Report;
+use cmwq_loads::Load;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +40,11 @@ pub(super) const PEER: Peer = Peer {
         ("await-multi", "oneshot"),
         ("await-multi-empty", "oneshot"),
     ],
+    everyday: Everyday {
+        joins: &["scope"],
+        bursts: &["park"],
+        flows: &["park"],
+    },
     run,
 };
 
@@ -112,6 +119,17 @@ fn spawn_all<'s>(scope: &rayon::Scope<'s>, ran: &'s AtomicU64, leaves: u64, step
     }
 }
 
+/// The issuer is none of the pool's threads: it sleeps until the scope has ended.
+impl Gathering for Rayon {
+    fn gather(&self, jobs: &[Job]) {
+        self.0.in_place_scope(|scope| {
+            for &job in jobs {
+                scope.spawn(move |_| job.run());
+            }
+        });
+    }
+}
+
 /// `install` queues and waits in one.
 impl Joining for Rayon {
     type Handle = Job;
@@ -137,6 +155,10 @@ fn run(options: &Options) -> Result<Report, String> {
         ("roundtrip", "join") => round_trip::joined(&pool, options),
         (_, "iterator") => parallel::sums(&pool, options),
         ("fork", "join") => fork::trees(&pool, options),
+        (lap, "scope") if Load::named(lap).is_some() => everyday::gathered(pool, options),
+        (lap, _) if Load::everyday().any(|load| load.name == lap) => {
+            everyday::counted(pool, options)
+        }
         ("scope", mode) => fork::scopes(&InScope(pool, mode == "in-place"), options),
         _ => plain::run(&pool, options),
     }

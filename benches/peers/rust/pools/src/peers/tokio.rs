@@ -1,11 +1,13 @@
 //! tokio: its tasks, and its blocking pool with the default of up to 512 threads.
 
 use super::{Peer, plain};
+use crate::everyday::{self, Everyday, Joined};
 use crate::job::{Job, Joining, Pool};
 use crate::loops::{awaited, round_trip, window};
 use crate::machine::unpin;
 use crate::options::Options;
 use crate::report::Report;
+use cmwq_loads::Load;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
@@ -50,20 +52,26 @@ pub(super) const SPAWN: Peer = Peer {
     name: "tokio-spawn",
     version: env!("PEER_TOKIO"),
     rows: ROWS,
-    run: |options| run(&Tasks(runtime(options)?), options),
+    everyday: Everyday::NONE,
+    run: |options| run(Tasks(runtime(options)?), options),
 };
 
 pub(super) const SPAWN_BLOCKING: Peer = Peer {
     name: "tokio-spawn-blocking",
     version: env!("PEER_TOKIO"),
     rows: BLOCKING_ROWS,
+    everyday: Everyday {
+        joins: &["join"],
+        bursts: &["park"],
+        flows: &["park"],
+    },
     run: |options| match options.mode.as_str() {
         "future" => {
             let runtime = awaited::runtime(options)?;
             let pool = BlockingOf(runtime.handle().clone());
             awaited::awaited(&runtime, pool, options)
         }
-        _ => run(&Blocking(runtime(options)?), options),
+        _ => run(Blocking(runtime(options)?), options),
     },
 };
 
@@ -140,10 +148,16 @@ impl Joining for Blocking {
     }
 }
 
-fn run<P: Pool + Joining>(pool: &P, options: &Options) -> Result<Report, String> {
+fn run<P>(pool: P, options: &Options) -> Result<Report, String>
+where
+    P: Pool<Item = Job> + Joining + Send + 'static,
+{
+    let is_load = Load::everyday().any(|load| load.name == options.lap);
     match (options.lap.as_str(), options.mode.as_str()) {
-        ("roundtrip", "join") => round_trip::joined(pool, options),
-        ("window", "join") => window::joined(pool, options, window::COMPUTE),
-        _ => plain::run(pool, options),
+        (_, "join") if is_load => everyday::gathered(Joined(pool), options),
+        _ if is_load => everyday::counted(pool, options),
+        ("roundtrip", "join") => round_trip::joined(&pool, options),
+        ("window", "join") => window::joined(&pool, options, window::COMPUTE),
+        _ => plain::run(&pool, options),
     }
 }

@@ -1,0 +1,111 @@
+//! `cmwq bench --loop` from outside: short runs, good and bad input. No test checks durations or rates.
+
+use crate::common::{cmwq, said};
+use serde_json::Value;
+
+fn refused(args: &[&str]) -> String {
+    let mut command = cmwq(&["bench"]);
+    crate::common::refused(command.args(args))
+}
+
+fn json(args: &[&str]) -> Value {
+    let mut command = cmwq(&["bench", "--format", "json"]);
+    serde_json::from_str(&said(command.args(args))).expect("JSON")
+}
+
+#[test]
+fn every_load_is_listed_and_is_run_by_name() {
+    let list = said(&mut cmwq(&["bench", "--loop", "list"]));
+    let names: Vec<&str> = list
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(names.len() > 20 && names.contains(&"open"), "{names:?}");
+    for name in names {
+        let report = json(&["--loop", name, "--time-ms=10", "--runs=1", "--scopes=cache"]);
+        assert_eq!(report["format"], "cmwq-bench-loop");
+        assert_eq!(report["settings"]["loop"], name);
+        let first = &report["results"][0];
+        assert!(
+            first["items_per_s"]["median"].as_f64() > Some(0.0),
+            "{name}"
+        );
+        assert!(first["peak_threads"]["min"].as_f64() > Some(1.0), "{name}");
+        let words = report["verdict"].as_str().expect("words");
+        assert!(
+            words.starts_with("too few runs") || words.starts_with("keep the default: every scope"),
+            "{name}: {words}"
+        );
+    }
+}
+
+#[test]
+fn items_issuers_and_the_load_are_as_asked_for_and_the_default_comes_first() {
+    let asked = ["--loop=open", "--load=30", "--item-us=1.5", "--issuers=3"];
+    let short = ["--time-ms=10", "--runs=8", "--scopes=cpu", "--shard-size=1"];
+    let report = json(&[&asked[..], &short[..]].concat());
+    let settings = &report["settings"];
+    assert_eq!(settings["item_us"], 1.5);
+    assert_eq!(
+        (&settings["issuers"], &settings["runs"]),
+        (&3.into(), &8.into())
+    );
+    let results = report["results"].as_array().expect("a list");
+    assert_eq!(results[0]["label"], "cache_shard");
+    assert_eq!(results[1]["label"], "cpu");
+    for of in results.iter().filter(|of| of["same_pods_as"].is_null()) {
+        let runs = of["runs"].as_array().expect("runs");
+        assert_eq!(runs.len(), 8);
+        for run in runs {
+            let windows = run["window_rates"].as_array().expect("windows").len();
+            assert!((2..=8).contains(&windows), "{windows}");
+        }
+    }
+    let text = said(cmwq(&["bench"]).args(asked).args(short));
+    assert!(text.contains("\nVerdict: "), "{text}");
+    assert!(text.contains("items of 1.5 us"), "{text}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("scopes.csv");
+    let mut command = cmwq(&["bench"]);
+    command.arg("--csv").arg(&file).args(asked).args(short);
+    assert!(said(&mut command).contains("\nVerdict: "));
+    let csv = std::fs::read_to_string(&file).expect("a table");
+    let mut lines = csv.lines();
+    let head: Vec<&str> = lines.next().expect("a head").split(',').collect();
+    assert_eq!(head[..4], ["loop", "issuers", "item_us", "peer"]);
+    let rates: Vec<&str> = lines.filter(|line| line.contains(",rate,")).collect();
+    let measured = results.iter().filter(|of| of["same_pods_as"].is_null());
+    assert_eq!(rates.len(), measured.count(), "{csv}");
+    assert!(
+        rates[0].starts_with("open,3,1.5,cmwq,cache_shard,"),
+        "{csv}"
+    );
+}
+
+#[test]
+fn what_is_no_load_and_what_does_not_go_with_one_is_refused() {
+    assert!(refused(&["--loop", "nothing"]).contains("window"));
+    for (option, value, named) in [
+        ("--item-us", "-1", "from 0 to"),
+        ("--item-us", "x", "from 0 to"),
+        ("--issuers", "0", "half or all"),
+        ("--time-ms", "1", "from 10 to"),
+        ("--load", "60", "--loop open"),
+        ("--runs", "0", "from 1 to"),
+        ("--scopes", "l3", "cache_shard"),
+    ] {
+        let said = refused(&["--loop=window", &format!("{option}={value}")]);
+        assert!(said.contains(option) && said.contains(named), "{said}");
+    }
+    assert!(refused(&["--csv=x"]).contains("--loop"));
+    assert!(refused(&["--loop=window", "--csv=/nowhere/x"]).contains("--csv"));
+    assert!(refused(&["--loop=open", "--load=0"]).contains("from 1 to"));
+    let elsewhere = refused(&["--loop=window", "--synthetic=l3:1 core:2 pu:1"]);
+    assert!(elsewhere.contains("this machine"), "{elsewhere}");
+    for option in ["--item-us=1", "--issuers=1", "--load=1", "--time-ms=10"] {
+        assert!(refused(&[option]).contains("--loop"));
+    }
+    for option in ["--items=1", "--threads=1", "--html=x", "--control"] {
+        assert!(refused(&["--loop=window", option]).contains("cannot be used with"));
+    }
+}
