@@ -20,6 +20,7 @@ mod arena;
 mod events;
 mod faults;
 mod fork;
+mod held;
 pub mod machine;
 mod memory;
 pub mod os;
@@ -34,6 +35,7 @@ mod window;
 
 pub use arena::Arena;
 pub use faults::{Faults, Quota, creation, lag, online, quota, set_faults, set_online, set_quota};
+pub use held::{Held, hold, release};
 pub use fork::{ForkHandlers, Forked, at_fork, fork};
 pub use memory::{Access, Line, Wait};
 pub use random::Random;

@@ -49,7 +49,40 @@ pub fn now_ns() -> u64 {
     })
 }
 
-/// The same without any cost, for measuring what is simulated.
+/// What the machine has done since it was switched on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Visible operations.
+    pub operations: u64,
+    /// Switches between threads.
+    pub switches: u64,
+    /// Wake-ups of sleeping threads.
+    pub wakeups: u64,
+    /// Transfers of cache lines.
+    pub transfers: u64,
+    /// How long accesses waited for lines that others were using.
+    pub waited_ns: u64,
+    /// The time that all CPUs were not idle, added up.
+    pub busy_ns: u64,
+    /// Threads created.
+    pub threads: usize,
+}
+
+/// What the machine has done so far. It costs the caller nothing.
+#[must_use]
+pub fn totals() -> Totals {
+    with(|vm| Totals {
+        operations: vm.operations,
+        switches: vm.switches,
+        wakeups: vm.wakeups,
+        transfers: vm.lines.transfers,
+        waited_ns: vm.lines.waited_ns,
+        busy_ns: vm.busy_ns(),
+        threads: vm.threads.len(),
+    })
+}
+
+/// As [`now_ns`], without any cost: for measuring what is simulated.
 #[inline]
 #[must_use]
 pub fn observe_ns() -> u64 {
@@ -505,10 +538,7 @@ pub fn usage(tid: Tid) -> Option<Usage> {
 /// CPU time that all threads have used, those that have ended too.
 #[must_use]
 pub fn process_cpu_ns() -> u64 {
-    with(|vm| {
-        let used = (0..vm.cpus.len()).map(|cpu| vm.cpus[cpu].busy_ns + vm.ran_ns(cpu));
-        used.sum()
-    })
+    with(|vm| vm.busy_ns())
 }
 
 /// How long a thread may run at a time unless it asks for something else.
