@@ -1,0 +1,59 @@
+//! What a run found out.
+
+use crate::histogram::Histogram;
+
+/// Percentiles of some times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    /// How many there are.
+    pub count: u64,
+    /// Half of them are not above this.
+    pub p50_ns: u64,
+    /// 99 in 100 are not above this.
+    pub p99_ns: u64,
+    /// 999 in 1000 are not above this.
+    pub p999_ns: u64,
+}
+
+impl Latency {
+    pub(crate) fn of(times: &Histogram) -> Latency {
+        if times.total() == 0 {
+            return Latency::default();
+        }
+        Latency {
+            count: times.total(),
+            p50_ns: times.permille(500),
+            p99_ns: times.permille(990),
+            p999_ns: times.permille(999),
+        }
+    }
+}
+
+/// What a run found out. The figures are of its last two time windows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Items that had run and whose issuer had learned of it, in a second.
+    pub items_per_s: f64,
+    /// The same of each time window, from the first after the warm-up.
+    pub window_rates: Vec<f64>,
+    /// Whether the last two windows agree.
+    pub is_steady: bool,
+    /// How long the last two windows took.
+    pub measured_ns: u64,
+    /// Items in them.
+    pub items: u64,
+    /// From queueing an item to its start; of items that are queued in a burst, from the begin of that.
+    pub start: Latency,
+    /// From the begin of a round to its end as the issuer sees it; of single items, from queueing to the end that is seen.
+    pub done: Latency,
+    /// CPU time of all threads but those that only compute, for each item.
+    pub cpu_ns_per_item: f64,
+    /// How often a thread went to sleep, for each item: it is woken up as often.
+    pub wakeups_per_item: f64,
+    /// How often a thread lost its CPU, for each item.
+    pub switches_per_item: f64,
+    /// The most threads that were seen at once, issuers included.
+    pub peak_threads: usize,
+    /// How often an item came and 4,096 of its issuer had not ended: the pool cannot bear the load.
+    pub held_back: u64,
+}

@@ -1,0 +1,133 @@
+//! The loads that cmwq is judged by: one definition for `cmwq bench`, for the simulator and for `benches/peers`.
+//!
+//! A [`Load`] is plain data. [`run`] carries it out on a [`Machine`] (threads, a clock, computing, sleeping) and a [`Pool`]
+//! (how an item is queued). Both are small traits, so that the same code runs on real threads, on the threads of the
+//! simulator's virtual machine, and on every pool that cmwq is compared with.
+//!
+//! A run goes on until two time windows that follow each other agree, or says that it is not steady.
+#![forbid(unsafe_code)]
+
+mod arrive;
+mod flow;
+mod found;
+mod gather;
+mod histogram;
+mod issuer;
+mod load;
+#[cfg(feature = "real")]
+pub mod real;
+mod run;
+
+pub use found::{Found, Latency};
+pub use load::{Issuers, Load, Mix, Pause, Place, Rate, Shape};
+pub use run::{Span, run};
+
+/// Does the work of its items.
+pub trait Target: Sync {
+    /// Runs the item of that number, on a worker.
+    fn run(&self, index: u32);
+}
+
+/// One item, as it is handed to a pool. Targets live until the process ends, so that every pool may take an item, whatever
+/// lifetime it asks for.
+#[derive(Clone, Copy)]
+pub struct Job {
+    /// Who does the work.
+    pub target: &'static dyn Target,
+    /// The item's number.
+    pub index: u32,
+}
+
+impl Job {
+    /// Runs the item.
+    pub fn run(self) {
+        self.target.run(self.index);
+    }
+}
+
+/// A pool that items are queued on.
+pub trait Pool: Send + Sync + 'static {
+    /// What is queued. Most pools take the job itself; one with reusable items prepares them once.
+    type Item: Send + Sync + 'static;
+    /// Prepares an item.
+    fn item(&self, job: Job) -> Self::Item;
+    /// Queues an item that is neither queued nor runs.
+    fn submit(&self, item: &Self::Item);
+    /// Queues all of these and returns when they have run, by the pool's own means: handles, a scope, futures. `false`: the
+    /// pool has none and nothing was queued; the load then counts the items, and the last one wakes the issuer.
+    fn gather(&self, jobs: &[Job]) -> bool {
+        let _ = jobs;
+        false
+    }
+}
+
+/// One thread waits, others wake it.
+pub trait Bell: Send + Sync + 'static {
+    /// A bell that nobody has rung.
+    fn new() -> Self;
+    /// Called by the thread that waits, before anybody can ring.
+    fn adopt(&self) {}
+    /// Wakes the thread that waits, or keeps its next wait from sleeping.
+    fn ring(&self);
+    /// Sleeps until the bell rings. It may return for nothing: the caller looks at what it waits for, and waits again.
+    fn wait(&self);
+}
+
+/// What a thread accesses a cache line for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+    /// It reads and writes in one.
+    Update,
+}
+
+/// What the process has used since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time of all threads.
+    pub cpu_ns: u64,
+    /// How often a thread went to sleep: each is woken up again.
+    pub sleeps: u64,
+    /// How often a thread lost its CPU, asleep or not.
+    pub switches: u64,
+}
+
+/// Where a load runs.
+pub trait Machine: Clone + Send + Sync + 'static {
+    /// How a thread waits for an item.
+    type Bell: Bell;
+    /// CPUs that the load may use.
+    fn cpus(&self) -> usize;
+    /// The clock.
+    fn now_ns(&self) -> u64;
+    /// Computes for so long, on a CPU alone.
+    fn compute(&self, ns: u64);
+    /// Sleeps in a system call for so long.
+    fn sleep(&self, ns: u64);
+    /// Starts a thread. `cpu`: it stays on this one of the load's CPUs, counted from 0.
+    fn start(&self, name: &str, cpu: Option<usize>, main: Box<dyn FnOnce() + Send>);
+    /// CPU time of the calling thread.
+    fn own_cpu_ns(&self) -> u64;
+    /// What all threads have used.
+    fn usage(&self) -> Usage;
+    /// Threads that there are now.
+    fn threads(&self) -> usize;
+    /// The caller accesses the cache line at this address: the simulator charges it. A real access costs by itself.
+    fn touch(&self, address: usize, access: Access) {
+        let _ = (address, access);
+    }
+}
+
+/// A value on cache lines of its own: two, since they are fetched in pairs.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Alone<T>(T);
+
+impl<T> Alone<T> {
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+}
