@@ -35,8 +35,8 @@ mod window;
 
 pub use arena::Arena;
 pub use faults::{Faults, Quota, creation, lag, online, quota, set_faults, set_online, set_quota};
-pub use held::{Held, hold, release};
 pub use fork::{ForkHandlers, Forked, at_fork, fork};
+pub use held::{Held, hold, release};
 pub use memory::{Access, Line, Wait};
 pub use random::Random;
 pub use set::Cpus;

@@ -68,6 +68,22 @@ pub struct Totals {
     pub threads: usize,
 }
 
+impl Totals {
+    /// What was done from `before` until then.
+    #[must_use]
+    pub fn since(&self, before: &Totals) -> Totals {
+        Totals {
+            operations: self.operations - before.operations,
+            switches: self.switches - before.switches,
+            wakeups: self.wakeups - before.wakeups,
+            transfers: self.transfers - before.transfers,
+            waited_ns: self.waited_ns - before.waited_ns,
+            busy_ns: self.busy_ns - before.busy_ns,
+            threads: self.threads - before.threads,
+        }
+    }
+}
+
 /// What the machine has done so far. It costs the caller nothing.
 #[must_use]
 pub fn totals() -> Totals {
