@@ -13,6 +13,7 @@ mod tree;
 mod virtual_machine;
 
 pub use bound::{bound, merit};
+pub use tree::topology;
 
 use crate::kernel::Latencies;
 use cmwq_loads::{Found, Load, Mix, Pause, Rate, Shape, Span};
@@ -41,6 +42,8 @@ pub enum Doing {
 pub struct Plan {
     /// The machine.
     pub machine: Machine,
+    /// The same, as the library reads it: see [`topology`].
+    pub topology: Topology,
     /// The queue's scope.
     pub scope: AffinityScope,
     /// Cores of a shard.
@@ -107,11 +110,10 @@ const MOST_WINDOWS: u32 = 10;
 /// # Errors
 /// See [`Failed`]. A run without an end is a defect of the library or of the machine.
 pub fn run(plan: &Plan) -> Result<Measured, Failed> {
-    let topology = tree::topology(&plan.machine)?;
     let result = Rc::new(RefCell::new(None));
     let place = result.clone();
     let job = plan.clone();
-    let main = move || *place.borrow_mut() = Some(perform(&job, topology));
+    let main = move || *place.borrow_mut() = Some(perform(&job));
     let outcome = cmwq_vm::run(&plan.machine, plan.seed, LIMIT_NS, main).map_err(Failed::Stuck)?;
     let result = result.take().expect("the main thread leaves its result");
     let (pods, parts) = result;
@@ -127,9 +129,9 @@ pub fn run(plan: &Plan) -> Result<Measured, Failed> {
 
 type Parts = (Found, Latencies, Totals);
 
-fn perform(plan: &Plan, topology: Topology) -> (usize, Result<Parts, String>) {
+fn perform(plan: &Plan) -> (usize, Result<Parts, String>) {
     let engine = Engine::builder()
-        .topology(topology)
+        .topology(plan.topology.clone())
         .cache_shard_size(plan.shard_size)
         .build()
         .expect("a topology is given");
@@ -185,7 +187,8 @@ fn span(load: &Load, cpus: usize, window_ns: u64) -> Span {
             Pause::Sleep(ns) | Pause::Every(ns) => ns,
             Pause::Compute(ns) => ns + computing(items.into()),
         },
-        Shape::Flow { .. } => 0,
+        // Four times all that is in flight.
+        Shape::Flow { in_flight, .. } => computing(in_flight.into()) * 4 / rounds,
         Shape::Arrive { rate } => match rate {
             Rate::Percent(_) => 100 * US,
             Rate::Every(ns) => ns,

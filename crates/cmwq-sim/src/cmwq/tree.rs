@@ -7,8 +7,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{fs, io};
 
-/// The machine as the library reads it: a tree like `/sys`.
-pub(super) fn topology(machine: &Machine) -> Result<Topology, Failed> {
+/// The machine as the library reads it: from a tree like `/sys`, which takes a while to write.
+///
+/// # Errors
+/// The tree cannot be written, or the library does not accept it.
+pub fn topology(machine: &Machine) -> Result<Topology, Failed> {
     let root = tempfile::tempdir().map_err(Failed::Description)?;
     write_tree(machine, root.path()).map_err(Failed::Description)?;
     Topology::from_sysfs(root.path()).map_err(Failed::Topology)

@@ -5,10 +5,11 @@ use crate::Format;
 use clap::{Args, ValueEnum};
 use cmwq_command::whole;
 use cmwq_loads::{Issuers, Load};
-use cmwq_sim::cmwq::Doing;
+use cmwq_sim::cmwq::{Doing, topology};
 use cmwq_sim::kernel::{Rows, WakeOrder};
 use cmwq_sim::pods::Scope;
 use cmwq_simulated::affinity::AffinityScope;
+use cmwq_simulated::topology::Topology;
 use cmwq_vm::machine::{Machine, Placement};
 use std::path::PathBuf;
 
@@ -162,6 +163,7 @@ impl Wake {
 /// What is run.
 pub(super) struct Plan {
     pub(super) machine: Machine,
+    topology: Topology,
     pub(super) engines: Engines,
     doing: Doing,
     strict: bool,
@@ -312,6 +314,7 @@ impl Plan {
             wake: arguments.wake.unwrap_or(Wake::UnderLock),
             scopes,
             sizes,
+            topology: topology(&machine).map_err(|failed| failed.to_string())?,
             machine,
         })
     }
@@ -335,6 +338,7 @@ impl Plan {
         let scope = row.scope.parse();
         Ok(cmwq_sim::cmwq::Plan {
             machine: self.machine.clone(),
+            topology: self.topology.clone(),
             scope: scope.map_err(|_| format!("no scope {:?}", row.scope))?,
             shard_size: row.shard_size,
             strict: self.strict,

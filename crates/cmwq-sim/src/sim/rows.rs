@@ -330,7 +330,11 @@ pub(super) fn of_cmwq(run: &cmwq_sim::cmwq::Plan) -> Result<Ran, String> {
         start_ns: Times::of(&found.start),
         done_ns: Times::of(&found.done),
         curve: curve(&ran.enqueue),
-        item: Account::new(&ran.did, found.items, &ran.outcome, all),
+        item: Account {
+            // Without the threads of the load that only compute.
+            busy_ns: found.cpu_ns_per_item,
+            ..Account::new(&ran.did, found.items, &ran.outcome, all)
+        },
         operations: ran.outcome.operations,
         log_hash: format!("{:016x}", ran.outcome.log_hash),
     })

@@ -42,9 +42,11 @@ fn carry_out(matrix: &Matrix, results: &mut Results, jobs: usize) -> Result<(), 
     let left: Vec<&Run> = runs.iter().filter(|run| !results.has(&run.key)).collect();
     let bar = super::bar(runs.len());
     bar.set_position((runs.len() - left.len()) as u64);
-    let works = left
-        .iter()
-        .map(|run| || rows::of_cmwq(&matrix.of_cmwq(run)));
+    // The plan is made before its process: a machine is described to the library once.
+    let works = left.iter().map(|run| {
+        let plan = matrix.of_cmwq(run);
+        move || rows::of_cmwq(&plan?)
+    });
     apart::run_all(jobs, works, |number, ran| {
         let key = &left[number].key;
         let mut ran: rows::Ran = ran.map_err(|error| format!("{key}: {error}"))?;

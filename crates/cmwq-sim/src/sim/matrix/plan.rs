@@ -3,9 +3,11 @@
 use super::super::args::{Arguments, cores_of_a_cache, load, placement_name};
 use super::super::machine;
 use cmwq_loads::Load;
-use cmwq_sim::cmwq::{Doing, Plan};
+use cmwq_sim::cmwq::{Doing, Plan, topology};
+use cmwq_simulated::topology::Topology;
 use cmwq_vm::machine::{Machine, Placement};
 use serde::{Deserialize, Serialize};
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 /// The machines, by name or description: the two that were measured, CPUs under one cache, several
@@ -68,7 +70,9 @@ const DEFAULT_SIZE: usize = 8;
 pub(super) struct OfMatrix {
     pub(super) name: String,
     pub(super) machine: Machine,
+    topology: OnceCell<Topology>,
     half: Machine,
+    half_topology: OnceCell<Topology>,
 }
 
 /// All that is run.
@@ -152,7 +156,9 @@ impl Matrix {
             Ok(OfMatrix {
                 name,
                 machine,
+                topology: OnceCell::new(),
                 half,
+                half_topology: OnceCell::new(),
             })
         });
         let default = || LOADS.iter().map(|&name| name.to_owned()).collect();
@@ -226,22 +232,27 @@ impl Matrix {
     }
 
     /// A run of the library.
-    pub(super) fn of_cmwq(&self, run: &Run) -> Plan {
-        let machine = &self.machines[run.machine];
-        let machine = if run.key.half {
-            &machine.half
-        } else {
-            &machine.machine
+    pub(super) fn of_cmwq(&self, run: &Run) -> Result<Plan, String> {
+        let of = &self.machines[run.machine];
+        let (machine, known) = match run.key.half {
+            true => (&of.half, &of.half_topology),
+            false => (&of.machine, &of.topology),
         };
-        Plan {
+        if known.get().is_none() {
+            let topology = topology(machine).map_err(|failed| failed.to_string())?;
+            let _ = known.set(topology);
+        }
+        let topology = known.get().cloned();
+        Ok(Plan {
             machine: machine.clone(),
+            topology: topology.expect("it was set above"),
             scope: run.key.scope.parse().expect("it is one of those above"),
             shard_size: run.key.shard_size,
             strict: self.strict,
             doing: Doing::Load(self.loads[run.load].1.clone()),
             window_ns: self.window_ns,
             seed: run.key.seed,
-        }
+        })
     }
 }
 
