@@ -60,7 +60,7 @@ pub(crate) enum Format {
 enum Command {
     /// Runs the loops of the benchmarks, a row for each scope; `cmwq sim` is this
     #[command(after_help = EXAMPLES)]
-    Sim(sim::Arguments),
+    Sim(Box<sim::Arguments>),
     /// Runs random programs on random machines, with faults, and checks that the library keeps its promises
     #[command(after_help = "Example: cmwq-sim explore --seeds 1000 --faults preempt,wakeups")]
     Explore(exploring::Arguments),
