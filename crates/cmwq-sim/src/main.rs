@@ -11,6 +11,7 @@ macro_rules! say {
 }
 
 mod exploring;
+mod rating;
 mod sim;
 
 use clap::{Parser, Subcommand, ValueEnum};

@@ -217,7 +217,7 @@ fn what_is_wrong_is_named_in_one_line() {
             &["--load", "block-load", "--item-us", "3"],
             ["--item-us", "block-load"],
         ),
-        (&["--loads", "window"], ["--loads", "--matrix"]),
+        (&["--loads", "window"], ["required", "--matrix"]),
         (
             &["--matrix", "/nowhere/at/all"],
             ["/nowhere/at/all", "No such"],
@@ -370,7 +370,7 @@ fn matrix<'a>(file: &'a str, more: &[&'a str]) -> Value {
         "--seeds",
         "2",
         "--window-us",
-        "400",
+        "12000",
     ];
     let output = sim(&[&small, more, &["--format", "json"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -429,10 +429,11 @@ fn a_matrix_goes_on_where_it_has_ended_and_jobs_change_nothing() {
 fn a_rate_that_goes_on_changing_is_not_steady_and_one_that_stays_is() {
     let steady = |load: &str, window: &str| {
         let more = ["--scopes", "cache", "--load", load, "--window-us", window];
-        let table = table(&[&["--synthetic", "core:2", "--seeds", "1"], &more[..]].concat());
+        let machine = ["--synthetic", "l3:1 core:16", "--seeds", "1"];
+        let table = table(&[&machine, &more[..]].concat());
         table["rows"][0]["is_steady"].as_bool().unwrap()
     };
-    assert!(steady("window@1", "4000"));
+    assert!(steady("window", "8000"));
     // In half of the windows all issuers are at work, in the others one.
     assert!(!steady("moving", "20000"));
 }

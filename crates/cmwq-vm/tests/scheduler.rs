@@ -171,7 +171,7 @@ fn woken_on(placement: Placement) -> (usize, usize) {
         placement,
         ..machine("16-vcpus")
     };
-    run(&machine, 1, || {
+    run(&machine, 1, move || {
         let on = Rc::new(Cell::new(usize::MAX));
         let noted = on.clone();
         let sleeper = move || {
@@ -183,8 +183,12 @@ fn woken_on(placement: Placement) -> (usize, usize) {
         sleep_ns(MS);
         let waker = os::current_cpu();
         os::wake(sleeper, Some((waker + 5) % 16));
-        // It waits for its waker's CPU, if it is there.
-        sleep_ns(10 * MS);
+        match placement {
+            // A CPU that idles would take it.
+            Placement::IdleFirst => os::work(MS),
+            // It waits for this CPU.
+            Placement::Waker => sleep_ns(MS),
+        }
         (on.get(), waker)
     })
 }

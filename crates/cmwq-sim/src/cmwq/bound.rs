@@ -18,6 +18,7 @@ fn computing_cpus(machine: &Machine) -> f64 {
 #[must_use]
 pub fn merit(load: &Load, found: &Found) -> f64 {
     match waits(load) {
+        true if found.done.count == 0 => 0.0,
         true => 1e9 / found.done.p50_ns.max(1) as f64,
         false => found.items_per_s,
     }

@@ -89,12 +89,17 @@ fn one(
         machine: machine.name.clone(),
         load: name.to_owned(),
         best: settings[0].setting.clone(),
-        to_best: (settings.len() > 1).then(|| default.merit / settings[0].merit),
-        to_bound: bound.map(|bound| default.merit / bound),
-        to_half: half.map(|half| default.merit / half.merit),
+        to_best: ratio(&default, settings[0].merit).filter(|_| settings.len() > 1),
+        to_bound: bound.and_then(|bound| ratio(&default, bound)),
+        to_half: half.and_then(|half| ratio(&default, half.merit)),
         default,
         settings,
     })
+}
+
+/// `None`: one of them has come to no item's end.
+fn ratio(one: &Means, other: f64) -> Option<f64> {
+    (one.merit > 0.0 && other > 0.0).then(|| one.merit / other)
 }
 
 impl Means {

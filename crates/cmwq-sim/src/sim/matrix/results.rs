@@ -97,9 +97,11 @@ impl Results {
         Ok(())
     }
 
-    /// All runs for which `wanted` says so.
+    /// All runs for which `wanted` says so, by their seeds.
     pub(super) fn of(&self, wanted: impl Fn(&Key) -> bool) -> Vec<(&Key, &Ran)> {
-        self.runs.iter().filter(|(key, _)| wanted(key)).collect()
+        let mut found: Vec<_> = self.runs.iter().filter(|(key, _)| wanted(key)).collect();
+        found.sort_unstable_by_key(|(key, _)| key.seed);
+        found
     }
 }
 
