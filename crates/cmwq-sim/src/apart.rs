@@ -149,6 +149,17 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
+    fn what_the_child_returns_comes_back_and_what_it_changes_does_not() {
+        static CALLS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let count = || Ok(CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        assert_eq!((run(count), run(count)), (Ok(0), Ok(0)));
+        let refused = run(|| Err::<u32, _>("no".to_owned()));
+        assert_eq!(refused, Err("no".to_owned()));
+        let crashed = run::<u32>(|| std::process::abort());
+        assert_eq!(crashed, Err("a run crashed: signal 6".to_owned()));
+    }
+
+    #[test]
     fn all_works_are_done_once_whatever_their_order() {
         for at_a_time in [1, 3, 100] {
             let mut results = Vec::new();
