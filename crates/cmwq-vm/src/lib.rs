@@ -30,6 +30,7 @@ mod set;
 mod spin;
 mod stack;
 mod thread;
+mod totals;
 mod vm;
 mod window;
 
