@@ -94,7 +94,7 @@ pub(super) fn render(matrix: &Matrix, judged: &[Judged]) -> String {
          here was measured on these machines. Means of {} seeds from {}; woken threads go to {}. \
          {steady} of {} defaults are steady (the last two time windows agree within 5 % with every \
          seed); the others are marked ~. Loads that pause, or whose rate is given, are compared by \
-         their median time to the end, others by items a second. Point at a cell for its figures.</p>",
+         their median time to the end, others by items a second. Point at a cell of the first map for the figures of all settings.</p>",
         matrix.seeds,
         matrix.seed,
         match placement_name(matrix.placement) {
@@ -103,19 +103,19 @@ pub(super) fn render(matrix: &Matrix, judged: &[Judged]) -> String {
         },
         judged.len()
     );
-    for map in &MAPS {
+    for (number, map) in MAPS.iter().enumerate() {
         let _ = write!(
             page,
             "<h2>{}</h2><p>{}</p>{}",
             map.title,
             map.about,
-            table(matrix, judged, map)
+            table(matrix, judged, map, number == 0)
         );
     }
     page + "</html>\n"
 }
 
-fn table(matrix: &Matrix, judged: &[Judged], map: &Map) -> String {
+fn table(matrix: &Matrix, judged: &[Judged], map: &Map, has_details: bool) -> String {
     let mut text = "<div><table><tr><th>load".to_owned();
     for machine in &matrix.machines {
         let _ = write!(text, "<th>{}", escape(&machine.name));
@@ -126,13 +126,13 @@ fn table(matrix: &Matrix, judged: &[Judged], map: &Map) -> String {
             let one = judged
                 .iter()
                 .find(|one| one.machine == machine.name && one.load == *load);
-            text += &cell(one, map);
+            text += &cell(one, map, has_details);
         }
     }
     text + "</table></div>"
 }
 
-fn cell(one: Option<&Judged>, map: &Map) -> String {
+fn cell(one: Option<&Judged>, map: &Map, has_details: bool) -> String {
     let shown = one.and_then(|one| (map.cell)(one).map(|(text, grade)| (one, text, grade)));
     let Some((one, text, grade)) = shown else {
         return "<td class=\"s\">–".to_owned();
@@ -146,10 +146,11 @@ fn cell(one: Option<&Judged>, map: &Map) -> String {
             grade * 120.0
         ),
     };
-    format!(
-        "<td{style} title=\"{}\">{mark}{text}",
-        escape(&details(one))
-    )
+    let title = match has_details {
+        true => format!(" title=\"{}\"", escape(&details(one))),
+        false => String::new(),
+    };
+    format!("<td{style}{title}>{mark}{text}")
 }
 
 /// What one reads when pointing at a cell.
