@@ -2,7 +2,7 @@
 //! pages keep to their limits.
 //!
 //! Seen to fail: a link to a missing file and to a missing heading, a made-up path, function, type, method, variable, command and
-//! option (`made_up_names_are_found`); a README of more than 150 lines; more than 25,000 words; 41 entries of the glossary; a decision without a
+//! option (`made_up_names_are_found`); a README of more than 150 lines; more than 30,000 words; 41 entries of the glossary; a decision without a
 //! state, or of two pages; a changed figure of the chart; an excuse that no page needs; a block of Rust with hidden
 //! lines.
 
@@ -134,7 +134,7 @@ fn no_name_is_excused_in_vain() {
 }
 
 /// The README and all of docs, in words as `wc -w` counts them.
-const MOST_WORDS: usize = 25_000;
+const MOST_WORDS: usize = 30_000;
 const MOST_README_LINES: usize = 150;
 const MOST_GLOSSARY_ENTRIES: usize = 40;
 const MOST_DECISION_WORDS: usize = 300;
