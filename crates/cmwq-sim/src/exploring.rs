@@ -51,9 +51,18 @@ pub(crate) struct Arguments {
     /// Prints the program of the seed
     #[arg(long, requires = "seed")]
     show: bool,
+    /// Each seed is a load on a machine instead, without faults: fails if its rate or its wake-ups collapse
+    #[arg(long, conflicts_with_all = ["faults", "schedule", "ops", "seconds", "shrink", "keep_going", "twice", "show"])]
+    rates: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    if arguments.rates {
+        let first = arguments.seed.unwrap_or(arguments.from);
+        let count = arguments.seed.map_or(arguments.seeds, |_| 1);
+        let seeds = first..first.saturating_add(count);
+        return crate::rating::run(seeds, arguments.jobs, arguments.seed.is_some());
+    }
     explore(arguments).map(|failures| match failures {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,

@@ -9,3 +9,4 @@ pub mod explore;
 pub mod kernel;
 pub mod pods;
 pub mod published;
+pub mod rates;

@@ -11,6 +11,7 @@ macro_rules! say {
 }
 
 mod exploring;
+mod rating;
 mod sim;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -27,10 +28,12 @@ static ARENA: cmwq_vm::Arena = cmwq_vm::Arena;
 const EXAMPLES: &str = "\
 Examples:
   cmwq sim                                         72 CPUs, a row for each scope
+  cmwq sim --load scatter-64 --placement waker     spawn 64 items, join them; threads wake up on their waker's CPU
   cmwq sim --machine 9d64 --engine both            beside the kernel's protocol
   cmwq sim --synthetic 'l3:4 core:6 pu:2' --sweep  which shard size to take
   cmwq sim --calibrate cpu=3248519,cache=708168    predicts the other scopes' rows
   cmwq sim --published --format json               every published row beside ours
+  cmwq sim --matrix results.jsonl --html page.html many machines, loads and scopes, as a page
 
 Exit status: 0 done, 2 a value was refused.";
 
@@ -58,26 +61,13 @@ pub(crate) enum Format {
 enum Command {
     /// Runs the loops of the benchmarks, a row for each scope; `cmwq sim` is this
     #[command(after_help = EXAMPLES)]
-    Sim(sim::Arguments),
+    Sim(Box<sim::Arguments>),
     /// Runs random programs on random machines, with faults, and checks that the library keeps its promises
     #[command(after_help = "Example: cmwq-sim explore --seeds 1000 --faults preempt,wakeups")]
     Explore(exploring::Arguments),
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LoopName {
-    /// Each issuer queues its one item, waits for it, and so on
-    #[default]
-    Roundtrip,
-    /// Each queues items without waiting
-    Flood,
-    /// Each keeps 64 items in flight that compute for 20 us
-    Window,
-    /// Each keeps 64 blocks in flight: an item deciphers, the issuer verifies
-    BlockLoad,
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Percentiles {
     p50: u64,
     p90: u64,

@@ -18,7 +18,17 @@ fn table(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-const SMALL: [&str; 4] = ["--synthetic", "l3:2 core:4 pu:2", "--items", "20"];
+/// Short windows and few items: what is tested is the command.
+const SMALL: [&str; 8] = [
+    "--synthetic",
+    "l3:2 core:4 pu:2",
+    "--window-us",
+    "50",
+    "--items",
+    "20",
+    "--seeds",
+    "1",
+];
 
 #[test]
 fn a_table_has_its_machine_and_a_row_for_each_scope_and_engine() {
@@ -53,9 +63,22 @@ fn a_table_has_its_machine_and_a_row_for_each_scope_and_engine() {
 }
 
 #[test]
-fn every_loop_runs_and_the_same_seed_gives_the_same_run() {
-    for kind in ["roundtrip", "flood", "window", "block-load"] {
-        let run = || table(&[&SMALL[..], &["--loop", kind, "--scopes", "cache"]].concat());
+fn every_load_runs_and_the_same_seed_gives_the_same_run() {
+    let all = cmwq_loads::Load::all().iter().map(|load| load.name);
+    for kind in all.chain(["block-load", "window@1/0.5", "scatter-8@half/3"]) {
+        // Windows as long as the load needs would take a minute, and shorter ones have no round.
+        let window = ["--window-us", "12000"];
+        let run = || {
+            let load = ["--load", kind, "--scopes", "cache"];
+            table(
+                &[
+                    &["--synthetic", "core:4", "--seeds", "1"],
+                    &window[..],
+                    &load,
+                ]
+                .concat(),
+            )
+        };
         let first = run();
         assert!(
             first["rows"][0]["items_per_s"].as_f64().unwrap() > 0.0,
@@ -173,7 +196,7 @@ fn what_is_wrong_is_named_in_one_line() {
         (&["--calibrate", "cpu=x"], ["cpu=x", "cache=ITEMS_PER_S"]),
         (&["--calibrate", "cpu=1,cpu=2"], ["cpu=2", "once"]),
         (
-            &["--engine", "kernel", "--loop", "flood"],
+            &["--engine", "kernel", "--load", "flood"],
             ["flood", "roundtrip"],
         ),
         (&["--wake", "deferred"], ["deferred", "--engine kernel"]),
@@ -184,13 +207,35 @@ fn what_is_wrong_is_named_in_one_line() {
         ),
         (&["--items", "0"], ["0", "from 1"]),
         (&["--items", "-1"], ["-1", "from 1"]),
-        (&["--issuers", "5000"], ["5000", "4096"]),
+        (&["--issuers", "9000"], ["9000", "8192"]),
+        (&["--window-us", "0"], ["0", "from 1"]),
+        (&["--seeds", "0"], ["0", "from 1"]),
+        (&["--placement", "moon"], ["moon", "waker"]),
+        (&["--load", "window@x"], ["window@x", "half"]),
+        (&["--load", "window/x"], ["window/x", "microseconds"]),
+        (
+            &["--load", "block-load", "--item-us", "3"],
+            ["--item-us", "block-load"],
+        ),
+        (&["--loads", "window"], ["required", "--matrix"]),
+        (
+            &["--matrix", "/nowhere/at/all"],
+            ["/nowhere/at/all", "No such"],
+        ),
+        (
+            &["--matrix", "/dev/null", "--machines", "mars"],
+            ["mars", "grace"],
+        ),
+        (
+            &["--matrix", "/dev/null", "--loads", "moon"],
+            ["moon", "scatter-8"],
+        ),
         (&["--seed", "x"], ["'x'", "from 0"]),
         (
             &["--published", "--items", "2000000"],
             ["2000000", "1000000"],
         ),
-        (&["--loop", "walk"], ["walk", "block-load"]),
+        (&["--load", "walk"], ["walk", "block-load"]),
         (&["--published", "--sweep"], ["--sweep", "--seed"]),
         (
             &["--html", "/nowhere/at/all.html"],
@@ -228,8 +273,8 @@ fn output_that_cannot_be_written_is_an_error() {
         "core:2",
         "--scopes",
         "cpu",
-        "--items",
-        "5",
+        "--window-us",
+        "20",
     ];
     ended(&small);
     ended(&[&small[..], &["--format", "json"]].concat());
@@ -286,6 +331,8 @@ fn a_row_is_the_same_alone_and_among_others() {
             "l3:2 core:4",
             "--items",
             "20",
+            "--window-us",
+            "50",
             "--engine",
             "both",
         ];
@@ -309,4 +356,84 @@ fn a_row_is_the_same_alone_and_among_others() {
             assert_eq!(row, other);
         }
     }
+}
+
+/// The small matrix of the tests.
+fn matrix<'a>(file: &'a str, more: &[&'a str]) -> Value {
+    let small = [
+        "--matrix",
+        file,
+        "--machines",
+        "core:2;l3:2 core:2",
+        "--loads",
+        "window@1,burst-4",
+        "--seeds",
+        "2",
+        "--window-us",
+        "12000",
+    ];
+    let output = sim(&[&small, more, &["--format", "json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_matrix_goes_on_where_it_has_ended_and_jobs_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (one, two, page) = (file("one"), file("two"), file("page.html"));
+    let whole = matrix(&one, &["--jobs", "1"]);
+    assert_eq!(whole.as_array().unwrap().len(), 4);
+    let cell = &whole[0];
+    assert_eq!(
+        (&cell["machine"], &cell["load"]),
+        (&"core:2".into(), &"window@1".into())
+    );
+    for ratio in ["to_best", "to_bound", "to_half"] {
+        assert!(cell[ratio].as_f64().unwrap() > 0.0, "{cell}");
+    }
+    // Cut off in the middle of a line, as by an end of the program.
+    let text = std::fs::read_to_string(&one).unwrap();
+    std::fs::write(&two, &text[..text.len() / 2]).unwrap();
+    assert_eq!(matrix(&two, &["--jobs", "4", "--html", &page]), whole);
+    let lines = |file: &str| {
+        let text = std::fs::read_to_string(file).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(lines(&one), lines(&two));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert_eq!(
+        page.matches("<h2>").count(),
+        page.matches("<table>").count()
+    );
+    assert!(page.contains("l3:2 core:2") && !page.contains("http") && !page.contains("NaN"));
+    // Another build would be another library.
+    let other = text.replacen("\"program\":\"", "\"program\":\"x", 1);
+    std::fs::write(&two, other).unwrap();
+    let output = sim(&[
+        "--matrix",
+        &two,
+        "--machines",
+        "core:2",
+        "--loads",
+        "window@1",
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("another build"), "{said}");
+}
+
+#[test]
+fn a_rate_that_goes_on_changing_is_not_steady_and_one_that_stays_is() {
+    let steady = |load: &str, window: &str| {
+        let more = ["--scopes", "cache", "--load", load, "--window-us", window];
+        let machine = ["--synthetic", "l3:1 core:16", "--seeds", "1"];
+        let table = table(&[&machine, &more[..]].concat());
+        table["rows"][0]["is_steady"].as_bool().unwrap()
+    };
+    assert!(steady("window", "8000"));
+    // In half of the windows all issuers are at work, in the others one.
+    assert!(!steady("moving", "20000"));
 }

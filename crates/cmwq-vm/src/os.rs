@@ -7,6 +7,7 @@
 use crate::memory::{Access, Line};
 use crate::set::Cpus;
 use crate::thread::{State, Tid};
+pub use crate::totals::{Totals, totals};
 use crate::vm::{Timer, Vm, is_inside, suspend, with};
 use std::any::Any;
 use std::cell::RefCell;
@@ -49,7 +50,7 @@ pub fn now_ns() -> u64 {
     })
 }
 
-/// The same without any cost, for measuring what is simulated.
+/// As [`now_ns`], without any cost: for measuring what is simulated.
 #[inline]
 #[must_use]
 pub fn observe_ns() -> u64 {
@@ -505,10 +506,7 @@ pub fn usage(tid: Tid) -> Option<Usage> {
 /// CPU time that all threads have used, those that have ended too.
 #[must_use]
 pub fn process_cpu_ns() -> u64 {
-    with(|vm| {
-        let used = (0..vm.cpus.len()).map(|cpu| vm.cpus[cpu].busy_ns + vm.ran_ns(cpu));
-        used.sum()
-    })
+    with(|vm| vm.busy_ns())
 }
 
 /// How long a thread may run at a time unless it asks for something else.

@@ -1,6 +1,7 @@
 //! The scheduler: which thread a CPU runs, and where one that wakes up goes.
 #![forbid(unsafe_code)]
 
+use crate::machine::Placement;
 use crate::set::Cpus;
 use crate::thread::{State, Tid};
 use crate::vm::{Timer, Vm};
@@ -25,6 +26,12 @@ impl Vm {
         let until = core.clock.min(self.now());
         let ran = until.saturating_sub(core.picked_at);
         core.current.map_or(0, |_| ran)
+    }
+
+    /// The time that all CPUs were not idle, added up.
+    pub(crate) fn busy_ns(&self) -> u64 {
+        let used = (0..self.cpus.len()).map(|cpu| self.cpus[cpu].busy_ns + self.ran_ns(cpu));
+        used.sum()
     }
 
     /// Adds what the running thread has used since the last accounting.
@@ -269,11 +276,14 @@ impl Vm {
         share
     }
 
-    /// Where a thread that wakes up goes: where it was, if that is idle; else to an idle CPU under the same last-level cache, a whole
-    /// core if there is one; else where it was.
+    /// Where a thread that wakes up goes. With [`Placement::Waker`]: to the waker's CPU. Else where it was, if that is idle; else to an idle CPU under the
+    /// same last-level cache, a whole core if there is one; else where it was.
     pub(crate) fn place(&mut self, tid: Tid, waker: usize) -> usize {
         let thread = &self.threads[tid.index()];
         let (allowed, before) = (thread.allowed.and(&self.all), thread.cpu);
+        if self.placement == Placement::Waker && allowed.contains(waker) {
+            return waker;
+        }
         let target = if allowed.contains(before) {
             before
         } else if allowed.contains(waker) {

@@ -2,7 +2,7 @@
 
 use crate::events::{Events, LAST_NS, NEVER, Next, key};
 use crate::faults::Faults;
-use crate::machine::{Costs, Distances, Machine};
+use crate::machine::{Costs, Distances, Machine, Placement};
 use crate::memory::{Access, Line, Lines, Wait, Waits};
 use crate::random::Random;
 use crate::set::Cpus;
@@ -81,6 +81,7 @@ pub(crate) type ByNumber<V> = HashMap<usize, V, BuildHasherDefault<NumberHasher>
 pub(crate) struct Vm {
     pub(crate) costs: Costs,
     pub(crate) distances: Distances,
+    pub(crate) placement: Placement,
     pub(crate) random: Random,
     pub(crate) events: Events<Timer>,
     pub(crate) cpus: Vec<Cpu>,
@@ -88,6 +89,8 @@ pub(crate) struct Vm {
     pub(crate) lines: Lines,
     pub(crate) waits: Waits,
     pub(crate) by_address: ByNumber<Line>,
+    /// Room for copies of data that a lock guards.
+    pub(crate) copies: Vec<Vec<u8>>,
     pub(crate) futexes: ByNumber<VecDeque<Tid>>,
     pub(crate) spins: Vec<Spin>,
     /// Those of threads that have ended.
@@ -319,6 +322,7 @@ impl Vm {
         Vm {
             costs: machine.costs.clone(),
             distances: machine.distances(),
+            placement: machine.placement,
             random: Random::new(seed),
             events: Events::new(count),
             cpus: cpus.collect(),
@@ -326,6 +330,7 @@ impl Vm {
             lines: Lines::new(count, seed),
             waits: Waits::default(),
             by_address: ByNumber::default(),
+            copies: Vec::new(),
             futexes: ByNumber::default(),
             spins: Vec::new(),
             stacks: Vec::new(),

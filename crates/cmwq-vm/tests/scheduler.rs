@@ -1,6 +1,6 @@
 //! What the scheduler promises to threads that sleep and compute: a turn in time, and no CPU that idles for long beside a thread that waits.
 
-use cmwq_vm::machine::{Machine, preset};
+use cmwq_vm::machine::{Machine, Placement, preset};
 use cmwq_vm::{Cpus, os};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -163,4 +163,40 @@ fn a_thread_has_used_what_it_has_used_until_now() {
         used.iter().all(|ns| (4 * MS..6 * MS).contains(ns)),
         "{used:?}"
     );
+}
+
+/// A thread that sleeps elsewhere is woken; returns the CPU that it goes on, and its waker's.
+fn woken_on(placement: Placement) -> (usize, usize) {
+    let machine = Machine {
+        placement,
+        ..machine("16-vcpus")
+    };
+    run(&machine, 1, move || {
+        let on = Rc::new(Cell::new(usize::MAX));
+        let noted = on.clone();
+        let sleeper = move || {
+            os::prepare_sleep();
+            os::sleep_unless_woken();
+            noted.set(os::current_cpu());
+        };
+        let sleeper = os::spawn("sleeper", None, sleeper).unwrap();
+        sleep_ns(MS);
+        let waker = os::current_cpu();
+        os::wake(sleeper, Some((waker + 5) % 16));
+        match placement {
+            // A CPU that idles would take it.
+            Placement::IdleFirst => os::work(MS),
+            // It waits for this CPU.
+            Placement::Waker => sleep_ns(MS),
+        }
+        (on.get(), waker)
+    })
+}
+
+#[test]
+fn a_thread_wakes_up_on_an_idle_cpu_or_on_its_wakers() {
+    let (on, waker) = woken_on(Placement::IdleFirst);
+    assert_eq!(on, (waker + 5) % 16);
+    let (on, waker) = woken_on(Placement::Waker);
+    assert_eq!(on, waker);
 }

@@ -2,7 +2,7 @@
 //! the operations is a program too, which is what shrinking needs.
 
 use super::programs::{KINDS, pick};
-use cmwq_vm::machine::{Costs, Machine, Place, preset};
+use cmwq_vm::machine::{Costs, Machine, Place, Placement, preset};
 use cmwq_vm::{Faults, Random};
 
 pub use super::programs::Kind;
@@ -144,6 +144,7 @@ pub fn machine(shape: Shape, costs: Costs) -> Machine {
         name: description(shape),
         cpus,
         costs,
+        placement: Placement::default(),
     }
 }
 

@@ -1,20 +1,28 @@
 //! The options.
 
 use super::machine;
-use crate::{Format, LoopName};
+use crate::Format;
 use clap::{Args, ValueEnum};
 use cmwq_command::whole;
+use cmwq_loads::{Issuers, Load};
+use cmwq_sim::cmwq::{Doing, topology};
 use cmwq_sim::kernel::{Rows, WakeOrder};
 use cmwq_sim::pods::Scope;
 use cmwq_simulated::affinity::AffinityScope;
-use cmwq_vm::machine::Machine;
+use cmwq_simulated::topology::Topology;
+use cmwq_vm::machine::{Machine, Placement};
 use std::path::PathBuf;
 
 /// Shard sizes of a sweep, as far as a last-level cache has that many cores.
 const SWEEP: [usize; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 64, 128];
 /// What more items than these take is no more exact, and the virtual minute of a run would not do.
 const MOST_ITEMS: usize = 1_000_000;
-const MOST_ISSUERS: usize = 4096;
+/// A second of virtual time.
+const MOST_WINDOW_US: u64 = 1_000_000;
+const MOST_SEEDS: u64 = 1000;
+const MOST_JOBS: usize = 1024;
+/// The published block loads, which are no load of real machines.
+const BLOCKS: &str = "block-load";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -40,21 +48,35 @@ pub(crate) struct Arguments {
     /// When the kernel engine's enqueuer wakes a worker [default: under-lock]
     #[arg(long, value_enum)]
     wake: Option<Wake>,
-    /// What the issuers do; the kernel engine has the published round trips only
-    #[arg(long = "loop", value_enum, default_value_t)]
-    kind: LoopName,
+    #[arg(long, alias = "loop", value_name = "NAME", default_value = "roundtrip", help = format!("What the issuers do: {}; also NAME@ISSUERS and NAME/US; the kernel engine has roundtrip only", loads().join(", ")))]
+    load: String,
+    /// What an item computes, in us [default: as the load has it]
+    #[arg(long, value_name = "US", value_parser = item_us)]
+    item_us: Option<f64>,
+    /// Where the machine's kernel puts a thread that wakes up
+    #[arg(long, value_enum, value_name = "CPU")]
+    pub(super) placement: Option<PlacementName>,
     /// cmwq's workers never run items of other pods
     #[arg(long)]
-    strict: bool,
-    /// Issuers, one for each CPU and round again [default: one on each CPU; the kernel engine always has that]
-    #[arg(long, allow_hyphen_values = true, value_parser = whole(1, MOST_ISSUERS))]
-    issuers: Option<usize>,
-    /// Items of each issuer [default: 200; with --published: 400]
+    pub(super) strict: bool,
+    /// Threads that queue items: a number, half or all (as many as CPUs) [default: as the load has it; the kernel engine: all]
+    #[arg(long, value_name = "NUMBER", value_parser = issuers)]
+    issuers: Option<Issuers>,
+    /// How long a time window of cmwq is in virtual time, in us: a row goes on until two agree within 5 %, and says so if none do [default: what the load needs, 2000 or more]
+    #[arg(long, allow_hyphen_values = true, value_name = "US", value_parser = whole(1, MOST_WINDOW_US))]
+    pub(super) window_us: Option<u64>,
+    /// Items of each issuer of the kernel engine, to begin with: they are doubled until two runs agree [default: 200; with --published: 400]
     #[arg(long, allow_hyphen_values = true, value_parser = whole(1, MOST_ITEMS))]
     pub(super) items: Option<usize>,
     /// The seed of all random choices
     #[arg(long, default_value_t = 1, allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     pub(super) seed: u64,
+    /// Runs each row with so many seeds, from --seed on; a rate is their mean
+    #[arg(long, default_value_t = 3, allow_hyphen_values = true, value_parser = whole(1, MOST_SEEDS))]
+    pub(super) seeds: u64,
+    /// Runs at a time, each in a process of its own [default: the CPUs of this machine]
+    #[arg(long, allow_hyphen_values = true, value_parser = whole(1, MOST_JOBS))]
+    jobs: Option<usize>,
     /// Runs cache shards of many sizes, and says which size to take
     #[arg(long, conflicts_with_all = ["scopes", "shard_size"])]
     sweep: bool,
@@ -64,6 +86,15 @@ pub(crate) struct Arguments {
     /// Prints every published row beside the kernel engine's, with the error of its ratio
     #[arg(long)]
     pub(super) published: bool,
+    /// Runs machines x loads x scopes and shard sizes, and half of each machine; results are added to this file, and those that it has are not run again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["machine", "synthetic", "scopes", "shard_size", "engine", "sweep", "calibrate", "published", "issuers", "item_us"])]
+    pub(super) matrix: Option<PathBuf>,
+    /// Of --matrix: names or descriptions, separated by semicolons [default: all]
+    #[arg(long, value_delimiter = ';', value_name = "LIST", requires = "matrix")]
+    pub(super) machines: Option<Vec<String>>,
+    /// Of --matrix: NAME, NAME@ISSUERS, NAME/US, NAME@ISSUERS/US [default: the everyday loads]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", requires = "matrix")]
+    pub(super) loads: Option<Vec<String>>,
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,
@@ -88,6 +119,31 @@ pub(super) enum Wake {
     Deferred,
 }
 
+/// See [`Placement`].
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum PlacementName {
+    /// On an idle CPU under the same cache, if there is one, as stock kernels do
+    Idle,
+    /// On the CPU of the thread that wakes it, though others are idle
+    Waker,
+}
+
+impl PlacementName {
+    pub(super) fn placement(self) -> Placement {
+        match self {
+            PlacementName::Idle => Placement::IdleFirst,
+            PlacementName::Waker => Placement::Waker,
+        }
+    }
+}
+
+pub(super) fn placement_name(placement: Placement) -> &'static str {
+    match placement {
+        Placement::IdleFirst => "idle",
+        Placement::Waker => "waker",
+    }
+}
+
 impl Wake {
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -107,12 +163,15 @@ impl Wake {
 /// What is run.
 pub(super) struct Plan {
     pub(super) machine: Machine,
+    topology: Topology,
     pub(super) engines: Engines,
-    pub(super) kind: LoopName,
-    pub(super) strict: bool,
-    pub(super) issuers: usize,
+    doing: Doing,
+    strict: bool,
+    window_ns: u64,
     pub(super) items: usize,
     pub(super) seed: u64,
+    pub(super) seeds: u64,
+    pub(super) jobs: usize,
     pub(super) is_sweep: bool,
     pub(super) calibrate: Rows,
     pub(super) wake: Wake,
@@ -145,6 +204,12 @@ impl Wanted {
 }
 
 impl Arguments {
+    /// Runs at a time.
+    pub(super) fn jobs(&self) -> usize {
+        let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.unwrap_or_else(cpus)
+    }
+
     pub(super) fn refuse_beside_published(&self) -> Result<(), String> {
         let others = [
             ("--machine", self.machine.is_some()),
@@ -154,7 +219,10 @@ impl Arguments {
             ("--engine", self.engine.is_some()),
             ("--wake", self.wake.is_some()),
             ("--strict", self.strict),
-            ("--loop", self.kind != LoopName::Roundtrip),
+            ("--load", self.load != "roundtrip"),
+            ("--item-us", self.item_us.is_some()),
+            ("--placement", self.placement.is_some()),
+            ("--window-us", self.window_us.is_some()),
             ("--issuers", self.issuers.is_some()),
             ("--sweep", self.sweep),
             ("--calibrate", self.calibrate.is_some()),
@@ -171,10 +239,14 @@ impl Arguments {
 
 impl Plan {
     pub(super) fn new(arguments: &Arguments) -> Result<Plan, String> {
-        let machine = match (&arguments.machine, &arguments.synthetic) {
+        let mut machine = match (&arguments.machine, &arguments.synthetic) {
             (_, Some(text)) => machine::synthetic(text)?,
             (name, None) => machine::named(name.as_deref().unwrap_or("grace"))?,
         };
+        if let Some(placement) = arguments.placement {
+            machine.placement = placement.placement();
+        }
+        let doing = doing(arguments, machine.cpus.len())?;
         let calibrate = calibration(arguments.calibrate.as_deref())?;
         let is_calibrated = calibrate != Rows::default();
         let default = if is_calibrated {
@@ -198,17 +270,17 @@ impl Plan {
             if arguments.strict {
                 return Err("--strict with the kernel engine, whose workers have no items of other pods; it needs --engine cmwq".into());
             }
-            if arguments.kind != LoopName::Roundtrip {
-                let kind = arguments.kind.to_possible_value();
-                let name = kind.map_or(String::new(), |kind| kind.get_name().to_owned());
+            if arguments.load != "roundtrip" {
                 return Err(format!(
-                    "--loop {name} with the kernel engine: it has roundtrip only; others need --engine cmwq"
+                    "--load {} with the kernel engine: it has roundtrip only; others need --engine cmwq",
+                    arguments.load
                 ));
             }
-            if let Some(issuers) = arguments.issuers {
-                return Err(format!(
-                    "--issuers {issuers} with the kernel engine: it always has one on each CPU; others need --engine cmwq"
-                ));
+            if arguments
+                .issuers
+                .is_some_and(|issuers| issuers != Issuers::All)
+            {
+                return Err("--issuers with the kernel engine: it always has one on each CPU; others need --engine cmwq".into());
             }
         }
         let cores = cores_of_a_cache(&machine);
@@ -228,12 +300,13 @@ impl Plan {
             None if arguments.sweep => vec!["cache_shard"],
             _ => scopes(),
         };
-        let issuers = arguments.issuers.unwrap_or(machine.cpus.len());
         Ok(Plan {
             engines,
-            kind: arguments.kind,
+            doing,
             strict: arguments.strict,
-            issuers,
+            window_ns: arguments.window_us.map_or(0, |us| us * 1000),
+            seeds: arguments.seeds,
+            jobs: arguments.jobs(),
             items: arguments.items.unwrap_or(200),
             seed: arguments.seed,
             is_sweep: arguments.sweep,
@@ -241,7 +314,37 @@ impl Plan {
             wake: arguments.wake.unwrap_or(Wake::UnderLock),
             scopes,
             sizes,
+            topology: topology(&machine).map_err(|failed| failed.to_string())?,
             machine,
+        })
+    }
+
+    pub(super) fn load_name(&self) -> String {
+        match &self.doing {
+            Doing::Load(load) => load.name.to_owned(),
+            Doing::Blocks(_) => BLOCKS.to_owned(),
+        }
+    }
+
+    pub(super) fn issuers(&self) -> usize {
+        match &self.doing {
+            Doing::Load(load) => load.issuers.on(self.machine.cpus.len()),
+            Doing::Blocks(issuers) => *issuers,
+        }
+    }
+
+    /// A run of the library.
+    pub(super) fn of_cmwq(&self, row: &Wanted, seed: u64) -> Result<cmwq_sim::cmwq::Plan, String> {
+        let scope = row.scope.parse();
+        Ok(cmwq_sim::cmwq::Plan {
+            machine: self.machine.clone(),
+            topology: self.topology.clone(),
+            scope: scope.map_err(|_| format!("no scope {:?}", row.scope))?,
+            shard_size: row.shard_size,
+            strict: self.strict,
+            doing: self.doing.clone(),
+            window_ns: self.window_ns,
+            seed,
         })
     }
 
@@ -275,8 +378,64 @@ impl Plan {
     }
 }
 
+fn doing(arguments: &Arguments, cpus: usize) -> Result<Doing, String> {
+    let name = arguments.load.as_str();
+    if name == BLOCKS {
+        if arguments.item_us.is_some() {
+            return Err(format!(
+                "--item-us with --load {BLOCKS}: its items take as long as the published ones"
+            ));
+        }
+        let issuers = arguments.issuers.unwrap_or(Issuers::All);
+        return Ok(Doing::Blocks(issuers.on(cpus)));
+    }
+    let mut load = load(name).map_err(|error| format!("--load: {error}"))?;
+    if let Some(us) = arguments.item_us {
+        load.item_ns = (us * 1000.0).round() as u64;
+    }
+    if let Some(issuers) = arguments.issuers {
+        load.issuers = issuers;
+    }
+    Ok(Doing::Load(load))
+}
+
+/// All that `--load` may be.
+fn loads() -> Vec<&'static str> {
+    let names = Load::all().iter().map(|load| load.name);
+    names.chain([BLOCKS]).collect()
+}
+
+/// `NAME`, `NAME@ISSUERS`, `NAME/US`, or `NAME@ISSUERS/US`.
+pub(super) fn load(text: &str) -> Result<Load, String> {
+    let (rest, us) = text
+        .split_once('/')
+        .map_or((text, None), |(rest, us)| (rest, Some(us)));
+    let (name, number) = rest
+        .split_once('@')
+        .map_or((rest, None), |(name, n)| (name, Some(n)));
+    let mut load = Load::named(name)
+        .ok_or_else(|| format!("no load {name:?}: it must be of {}", loads().join(", ")))?;
+    if let Some(us) = us {
+        load.item_ns = (item_us(us).map_err(|e| format!("{text:?}: {e}"))? * 1000.0).round() as u64;
+    }
+    if let Some(number) = number {
+        load.issuers = issuers(number).map_err(|error| format!("{text:?}: {error}"))?;
+    }
+    Ok(load)
+}
+
+fn issuers(text: &str) -> Result<Issuers, String> {
+    Issuers::parse(text).ok_or_else(|| "it must be a number from 1 to 8192, half or all".to_owned())
+}
+
+fn item_us(text: &str) -> Result<f64, String> {
+    let us: Option<f64> = text.parse().ok();
+    let us = us.filter(|us| (0.0..=1e6).contains(us));
+    us.ok_or_else(|| "it must be a number of microseconds from 0 to 1000000".to_owned())
+}
+
 /// Of the largest last-level cache.
-fn cores_of_a_cache(machine: &Machine) -> usize {
+pub(super) fn cores_of_a_cache(machine: &Machine) -> usize {
     let count = |llc: u16| {
         let cpus = machine.cpus.iter().filter(|place| place.llc == llc);
         let cores: std::collections::BTreeSet<u16> = cpus.map(|place| place.core).collect();

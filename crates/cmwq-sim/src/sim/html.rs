@@ -22,8 +22,8 @@ const FLOOR: f64 = HEIGHT - 45.0;
 pub(super) fn render(table: &Table) -> String {
     let mut page = HEAD.to_owned();
     let title = format!(
-        "{} on {}: {}, {} issuers, seed {}",
-        table.engine, table.machine, table.kind, table.issuers, table.seed
+        "{} on {}: {}, {} issuers, {} seeds from {}",
+        table.engine, table.machine, table.load, table.issuers, table.seeds, table.seed
     );
     let _ = write!(
         page,

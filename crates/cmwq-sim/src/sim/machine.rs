@@ -1,7 +1,7 @@
 //! Which machine: a preset, a file, a copy of a `/sys`, or a description.
 
 use cmwq_simulated::topology::Topology;
-use cmwq_vm::machine::{Costs, MAX_CPUS, Machine, PRESETS, Place, preset};
+use cmwq_vm::machine::{Costs, MAX_CPUS, Machine, PRESETS, Place, Placement, preset};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -139,6 +139,7 @@ fn machine(name: &str, topology: &Topology, costs: Costs) -> Result<Machine, Str
         name: name.to_owned(),
         cpus: cpus.collect(),
         costs,
+        placement: Placement::default(),
     })
 }
 

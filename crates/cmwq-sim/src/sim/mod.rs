@@ -7,10 +7,12 @@
 //! | `rows` | what is run, and what comes out |
 //! | `show` | text and JSON |
 //! | `html` | the page with plots |
+//! | `matrix/` | machines x loads x scopes, and their page |
 
 mod args;
 mod html;
 mod machine;
+mod matrix;
 mod rows;
 mod show;
 
@@ -26,15 +28,26 @@ use std::path::Path;
 
 /// Runs the subcommand.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
+    if let Some(results) = &arguments.matrix {
+        return matrix::run(arguments, results);
+    }
     if arguments.published {
         return published(arguments);
     }
     let plan = Plan::new(arguments).map_err(CliError::new)?;
-    let page = arguments.html.as_deref();
-    // That it cannot be written is found out before the work.
+    with_page(arguments.html.as_deref(), |page| {
+        tabulate(&plan, page, arguments.format)
+    })
+}
+
+/// Calls `work`, which writes the page. That it cannot be written is found out before the work.
+fn with_page(
+    page: Option<&Path>,
+    work: impl FnOnce(Option<&Path>) -> Result<(), CliError>,
+) -> Result<(), CliError> {
     let is_new = page.is_some_and(|path| !path.exists());
     page.map_or(Ok(()), open)?;
-    let result = tabulate(&plan, page, arguments.format);
+    let result = work(page);
     if let Some(path) = page.filter(|_| is_new && result.is_err()) {
         // Nothing more can be done about a file that will not go.
         let _ = std::fs::remove_file(path);
@@ -43,16 +56,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
 }
 
 fn tabulate(plan: &Plan, page: Option<&Path>, format: Format) -> Result<(), CliError> {
-    let bar = bar(plan.rows().len());
+    let wanted = plan.rows();
+    let bar = bar(wanted.len() * plan.seeds as usize);
     let costs = rows::kernel_costs(plan).map_err(CliError::new)?;
     let mut table = Table::new(plan);
-    for row in plan.rows() {
-        bar.set_message(row.label());
-        table
-            .rows
-            .push(rows::run(plan, &row, costs.as_ref()).map_err(CliError::new)?);
+    let rows = rows::run_all(plan, &wanted, costs.as_ref(), |label| {
+        bar.set_message(label.to_owned());
         bar.inc(1);
-    }
+    });
+    table.rows = rows.map_err(CliError::new)?;
     bar.finish_and_clear();
     table.take_calibration(plan);
     if plan.is_sweep {

@@ -1,26 +1,28 @@
 //! What is run, and what comes out.
 
 use super::args::{Engines, Plan, Wanted};
-use crate::{LoopName, Percentiles};
+use crate::Percentiles;
+use cmwq_loads::Latency;
 use cmwq_sim::apart;
-use cmwq_sim::cmwq::Loop;
 use cmwq_sim::kernel::{EngineCosts, Latencies, Model, Rows, Settings, fit, roundtrip};
 use cmwq_sim::pods::Scope;
 use cmwq_sim::published::Role;
-use cmwq_vm::Outcome;
+use cmwq_vm::{Outcome, os::Totals};
 use serde::{Deserialize, Serialize};
 
 /// The result.
 #[derive(Serialize)]
 pub(super) struct Table {
     pub(super) machine: String,
+    pub(super) placement: &'static str,
     pub(super) engine: &'static str,
     /// When the kernel engine wakes, if that is run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) wake: Option<&'static str>,
+    /// The first seed, and how many.
     pub(super) seed: u64,
-    #[serde(rename = "loop")]
-    pub(super) kind: &'static str,
+    pub(super) seeds: u64,
+    pub(super) load: String,
     pub(super) issuers: usize,
     pub(super) rows: Vec<Row>,
     /// Of a sweep: the largest shard that is within a twentieth of the best rate, for each engine.
@@ -34,8 +36,11 @@ pub(super) struct Best {
     pub(super) engine: &'static str,
     pub(super) shard_size: usize,
     pub(super) items_per_s: f64,
+    /// All rows that were compared are steady.
+    pub(super) is_steady: bool,
 }
 
+/// The means of all seeds.
 #[derive(Serialize)]
 pub(super) struct Row {
     pub(super) engine: &'static str,
@@ -43,13 +48,26 @@ pub(super) struct Row {
     pub(super) shard_size: usize,
     pub(super) pods: usize,
     pub(super) items_per_s: f64,
+    /// Of the slowest and of the fastest seed.
+    pub(super) items_per_s_min: f64,
+    pub(super) items_per_s_max: f64,
+    /// In all seeds the last two time windows agree.
+    pub(super) is_steady: bool,
+    /// How long these windows are together, in virtual time.
+    pub(super) measured_ns: u64,
     pub(super) enqueue_ns: Percentiles,
+    /// From queueing an item to its start, and to the end that its issuer sees; for a burst or a
+    /// join to the end of the last item. Of the first seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) start_ns: Option<Times>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) done_ns: Option<Times>,
     /// Where the time of an item goes.
     pub(super) item: Account,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) role: Option<Role>,
     pub(super) operations: u64,
-    /// Of all that happened, in hexadecimal: the same seed gives the same.
+    /// Of all that happened with the first seed, in hexadecimal: the same seed gives the same.
     pub(super) log_hash: String,
     /// Enqueue latency at each percentile from 0 to 99, for the page.
     #[serde(skip)]
@@ -58,20 +76,52 @@ pub(super) struct Row {
     pub(super) cpus_per_pod: f64,
 }
 
-/// What the process of a row says of it.
+/// Percentiles of a load's times.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Times {
+    pub(super) p50: u64,
+    pub(super) p99: u64,
+    pub(super) p999: u64,
+}
+
+impl Times {
+    fn of(latency: &Latency) -> Option<Times> {
+        (latency.count > 0).then_some(Times {
+            p50: latency.p50_ns,
+            p99: latency.p99_ns,
+            p999: latency.p999_ns,
+        })
+    }
+}
+
+/// What the process of one run says of it.
 #[derive(Serialize, Deserialize)]
-struct Ran {
-    pods: usize,
-    items_per_s: f64,
-    enqueue_ns: Percentiles,
-    curve: Vec<u64>,
-    item: Account,
-    operations: u64,
-    log_hash: String,
+pub(super) struct Ran {
+    pub(super) pods: usize,
+    pub(super) items_per_s: f64,
+    pub(super) is_steady: bool,
+    pub(super) measured_ns: u64,
+    /// By what loads are compared, the more the better, where that is not the rate.
+    pub(super) merit: f64,
+    pub(super) enqueue_ns: Percentiles,
+    pub(super) start_ns: Option<Times>,
+    pub(super) done_ns: Option<Times>,
+    pub(super) curve: Vec<u64>,
+    pub(super) item: Account,
+    pub(super) operations: u64,
+    pub(super) log_hash: String,
+}
+
+impl Ran {
+    /// What a matrix does not need.
+    pub(super) fn forget_details(&mut self) {
+        self.curve.clear();
+        self.item.waits.clear();
+    }
 }
 
 /// Per item, all CPUs together.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Account {
     /// CPU time that was not idle.
     pub(super) busy_ns: f64,
@@ -84,12 +134,13 @@ pub(super) struct Account {
     pub(super) lock_wait_ns: Option<f64>,
     pub(super) wakeups: f64,
     pub(super) switches: f64,
-    /// The places of the library's source that have waited for lines the longest.
+    /// The places of the library's source that have waited for lines the longest, from the
+    /// machine's start.
     pub(super) waits: Vec<Wait>,
 }
 
 /// What an item waits for lines at one place of the source, transfers included.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Wait {
     pub(super) at: String,
     pub(super) ns: f64,
@@ -100,25 +151,23 @@ pub(super) struct Wait {
 const WAITS: usize = 12;
 
 impl Account {
-    fn new(outcome: &Outcome, lock_wait_ns: Option<u64>, items: usize) -> Account {
+    /// Of `items`, for which the machine `did` this; `all` were waited for in the whole run.
+    fn new(did: &Totals, items: u64, outcome: &Outcome, all: f64) -> Account {
         let each = |total: u64| total as f64 / items.max(1) as f64;
+        let of_all = |total: u64| total as f64 / all.max(1.0);
+        let named = outcome.waits.iter().take(WAITS).map(|wait| Wait {
+            at: format!("{}:{}", wait.at.file(), wait.at.line()),
+            ns: of_all(wait.ns),
+            times: of_all(wait.count),
+        });
         Account {
-            busy_ns: each(outcome.busy_ns),
-            line_transfers: each(outcome.transfers),
-            line_wait_ns: each(outcome.waited_ns),
-            lock_wait_ns: lock_wait_ns.map(each),
-            wakeups: each(outcome.wakeups),
-            switches: each(outcome.switches),
-            waits: outcome
-                .waits
-                .iter()
-                .take(WAITS)
-                .map(|wait| Wait {
-                    at: format!("{}:{}", wait.at.file(), wait.at.line()),
-                    ns: each(wait.ns),
-                    times: each(wait.count),
-                })
-                .collect(),
+            busy_ns: each(did.busy_ns),
+            line_transfers: each(did.transfers),
+            line_wait_ns: each(did.waited_ns),
+            lock_wait_ns: None,
+            wakeups: each(did.wakeups),
+            switches: each(did.switches),
+            waits: named.collect(),
         }
     }
 }
@@ -127,6 +176,7 @@ impl Table {
     pub(super) fn new(plan: &Plan) -> Table {
         Table {
             machine: plan.machine.name.clone(),
+            placement: super::args::placement_name(plan.machine.placement),
             engine: match plan.engines {
                 Engines::Cmwq => "cmwq",
                 Engines::Kernel => "kernel",
@@ -134,13 +184,9 @@ impl Table {
             },
             wake: (plan.engines != Engines::Cmwq).then(|| plan.wake.name()),
             seed: plan.seed,
-            kind: match plan.kind {
-                LoopName::Roundtrip => "roundtrip",
-                LoopName::Flood => "flood",
-                LoopName::Window => "window",
-                LoopName::BlockLoad => "block-load",
-            },
-            issuers: plan.issuers,
+            seeds: plan.seeds,
+            load: plan.load_name(),
+            issuers: plan.issuers(),
             rows: Vec::new(),
             best: Vec::new(),
         }
@@ -182,6 +228,7 @@ impl Table {
                 engine,
                 shard_size: row.shard_size,
                 items_per_s: row.items_per_s,
+                is_steady: rows().all(|row| row.is_steady),
             });
             self.best.extend(best);
         }
@@ -204,94 +251,153 @@ pub(super) fn kernel_costs(plan: &Plan) -> Result<Option<EngineCosts>, String> {
     fitted.map(Some)
 }
 
-/// Runs one row. It is the same alone and among others.
-pub(super) fn run(plan: &Plan, row: &Wanted, costs: Option<&EngineCosts>) -> Result<Row, String> {
-    let ran = apart::run(|| match costs {
-        Some(costs) if row.is_kernel => of_kernel(plan, row, costs),
-        _ => of_cmwq(plan, row),
+/// Carries out all rows with all seeds. Each is the same alone and among others.
+pub(super) fn run_all(
+    plan: &Plan,
+    wanted: &[Wanted],
+    costs: Option<&EngineCosts>,
+    mut done: impl FnMut(&str),
+) -> Result<Vec<Row>, String> {
+    let seeds = plan.seeds as usize;
+    let works = (0..wanted.len() * seeds).map(|number| {
+        let (row, seed) = (&wanted[number / seeds], plan.seed + (number % seeds) as u64);
+        move || match costs {
+            Some(costs) if row.is_kernel => of_kernel(plan, row, costs, seed),
+            _ => of_cmwq(&plan.of_cmwq(row, seed)?),
+        }
+    });
+    let mut ran: Vec<Option<Ran>> = (0..wanted.len() * seeds).map(|_| None).collect();
+    apart::run_all(plan.jobs, works, |number, result| {
+        ran[number] = Some(result?);
+        done(&wanted[number / seeds].label());
+        Ok(())
     })?;
-    Ok(Row {
-        engine: if row.is_kernel { "kernel" } else { "cmwq" },
-        scope: row.scope,
-        shard_size: row.shard_size,
-        pods: ran.pods,
-        items_per_s: ran.items_per_s,
-        enqueue_ns: ran.enqueue_ns,
-        item: ran.item,
+    let ran: Vec<Ran> = ran.into_iter().flatten().collect();
+    let rows = wanted.iter().zip(ran.chunks(seeds));
+    Ok(rows.map(|(wanted, ran)| row(plan, wanted, ran)).collect())
+}
+
+/// What all seeds of a row come to.
+fn row(plan: &Plan, wanted: &Wanted, ran: &[Ran]) -> Row {
+    let mean = |of: &dyn Fn(&Ran) -> f64| ran.iter().map(of).sum::<f64>() / ran.len() as f64;
+    let rates = || ran.iter().map(|ran| ran.items_per_s);
+    let first = &ran[0];
+    Row {
+        engine: if wanted.is_kernel { "kernel" } else { "cmwq" },
+        scope: wanted.scope,
+        shard_size: wanted.shard_size,
+        pods: first.pods,
+        items_per_s: mean(&|ran| ran.items_per_s),
+        items_per_s_min: rates().fold(f64::INFINITY, f64::min),
+        items_per_s_max: rates().fold(0.0, f64::max),
+        is_steady: ran.iter().all(|ran| ran.is_steady),
+        measured_ns: first.measured_ns,
+        enqueue_ns: first.enqueue_ns.clone(),
+        start_ns: first.start_ns.clone(),
+        done_ns: first.done_ns.clone(),
+        item: Account {
+            busy_ns: mean(&|ran| ran.item.busy_ns),
+            line_transfers: mean(&|ran| ran.item.line_transfers),
+            line_wait_ns: mean(&|ran| ran.item.line_wait_ns),
+            wakeups: mean(&|ran| ran.item.wakeups),
+            switches: mean(&|ran| ran.item.switches),
+            ..first.item.clone()
+        },
         role: None,
-        operations: ran.operations,
-        log_hash: ran.log_hash,
-        curve: ran.curve,
-        cpus_per_pod: plan.machine.cpus.len() as f64 / ran.pods.max(1) as f64,
+        operations: first.operations,
+        log_hash: first.log_hash.clone(),
+        curve: first.curve.clone(),
+        cpus_per_pod: plan.machine.cpus.len() as f64 / first.pods.max(1) as f64,
+    }
+}
+
+/// One run of the library.
+pub(super) fn of_cmwq(run: &cmwq_sim::cmwq::Plan) -> Result<Ran, String> {
+    let ran = cmwq_sim::cmwq::run(run).map_err(|failed| failed.to_string())?;
+    let found = &ran.found;
+    let all = found.items_per_s * ran.outcome.end_ns as f64 / 1e9;
+    let merit = match &run.doing {
+        cmwq_sim::cmwq::Doing::Load(load) => cmwq_sim::cmwq::merit(load, found),
+        cmwq_sim::cmwq::Doing::Blocks(_) => found.items_per_s,
+    };
+    Ok(Ran {
+        pods: ran.pods,
+        items_per_s: found.items_per_s,
+        is_steady: found.is_steady,
+        measured_ns: found.measured_ns,
+        merit,
+        enqueue_ns: Percentiles::of(&ran.enqueue),
+        start_ns: Times::of(&found.start),
+        done_ns: Times::of(&found.done),
+        curve: curve(&ran.enqueue),
+        item: Account {
+            // Without the threads of the load that only compute.
+            busy_ns: found.cpu_ns_per_item,
+            ..Account::new(&ran.did, found.items, &ran.outcome, all)
+        },
+        operations: ran.outcome.operations,
+        log_hash: format!("{:016x}", ran.outcome.log_hash),
     })
 }
 
-fn of_cmwq(plan: &Plan, row: &Wanted) -> Result<Ran, String> {
-    let run = cmwq_sim::cmwq::Plan {
-        machine: plan.machine.clone(),
-        scope: row
-            .scope
-            .parse()
-            .map_err(|_| format!("no scope {:?}", row.scope))?,
-        shard_size: row.shard_size,
-        strict: plan.strict,
-        kind: match plan.kind {
-            LoopName::Roundtrip => Loop::Roundtrip,
-            LoopName::Flood => Loop::Flood,
-            LoopName::Window => Loop::Window,
-            LoopName::BlockLoad => Loop::BlockLoad,
-        },
-        issuers: plan.issuers,
-        items: plan.items,
-        seed: plan.seed,
-    };
-    let ran = cmwq_sim::cmwq::run(&run).map_err(|failed| failed.to_string())?;
-    let account = Account::new(&ran.outcome, None, plan.issuers * plan.items);
-    Ok(filled(
-        ran.pods,
-        ran.items_per_s,
-        &ran.enqueue,
-        account,
-        &ran.outcome,
-    ))
-}
+/// A run of the kernel engine is repeated with twice as many items until two agree, so often at most.
+const DOUBLINGS: usize = 5;
 
-fn of_kernel(plan: &Plan, row: &Wanted, costs: &EngineCosts) -> Result<Ran, String> {
+fn of_kernel(plan: &Plan, row: &Wanted, costs: &EngineCosts, seed: u64) -> Result<Ran, String> {
     let scope = Scope::parse(row.scope, row.shard_size)
         .ok_or_else(|| format!("no scope {:?}", row.scope))?;
-    let settings = Settings {
-        pods: scope.pods(&plan.machine),
-        strict: false,
-        wake: plan.wake.order(),
-        costs: costs.clone(),
+    let of_items = |items: usize| {
+        let settings = Settings {
+            pods: scope.pods(&plan.machine),
+            strict: false,
+            wake: plan.wake.order(),
+            costs: costs.clone(),
+        };
+        roundtrip(&plan.machine, settings, items, seed)
+            .map_err(|stuck| format!("a simulated run has no end: {stuck}"))
     };
-    let ran = roundtrip(&plan.machine, settings, plan.items, plan.seed)
-        .map_err(|stuck| format!("a simulated run has no end: {stuck}"))?;
-    let items = plan.machine.cpus.len() * plan.items;
-    let account = Account::new(&ran.outcome, Some(ran.locks.waited_ns), items);
-    Ok(filled(
-        ran.pods,
-        ran.items_per_s,
-        &ran.enqueue,
-        account,
-        &ran.outcome,
-    ))
-}
-
-fn filled(
-    pods: usize,
-    items_per_s: f64,
-    enqueue: &Latencies,
-    item: Account,
-    outcome: &Outcome,
-) -> Ran {
-    Ran {
-        pods,
-        items_per_s,
-        enqueue_ns: Percentiles::of(enqueue),
-        curve: (0..100).map(|p| enqueue.percentile(p)).collect(),
-        item,
+    let mut items = plan.items;
+    let mut ran = of_items(items)?;
+    let mut is_steady = false;
+    for _ in 0..DOUBLINGS {
+        if is_steady {
+            break;
+        }
+        items *= 2;
+        let longer = of_items(items)?;
+        is_steady = (longer.items_per_s / ran.items_per_s - 1.0).abs() <= 0.05;
+        ran = longer;
+    }
+    let all = (plan.machine.cpus.len() * items) as u64;
+    let outcome = &ran.outcome;
+    let did = Totals {
+        operations: outcome.operations,
+        switches: outcome.switches,
+        wakeups: outcome.wakeups,
+        transfers: outcome.transfers,
+        waited_ns: outcome.waited_ns,
+        busy_ns: outcome.busy_ns,
+        threads: outcome.threads,
+    };
+    Ok(Ran {
+        pods: ran.pods,
+        items_per_s: ran.items_per_s,
+        is_steady,
+        measured_ns: outcome.end_ns,
+        merit: ran.items_per_s,
+        enqueue_ns: Percentiles::of(&ran.enqueue),
+        start_ns: None,
+        done_ns: None,
+        curve: curve(&ran.enqueue),
+        item: Account {
+            lock_wait_ns: Some(ran.locks.waited_ns as f64 / all as f64),
+            ..Account::new(&did, all, outcome, all as f64)
+        },
         operations: outcome.operations,
         log_hash: format!("{:016x}", outcome.log_hash),
-    }
+    })
+}
+
+fn curve(enqueue: &Latencies) -> Vec<u64> {
+    (0..100).map(|p| enqueue.percentile(p)).collect()
 }

@@ -1,6 +1,6 @@
 //! The table as text and as JSON.
 
-use super::rows::{Row, Table};
+use super::rows::{Row, Table, Times};
 use crate::Format;
 use cmwq_command::CliError;
 
@@ -9,57 +9,42 @@ pub(super) fn print(table: &Table, format: Format) -> Result<(), CliError> {
         return crate::print_json(table);
     }
     say!(
-        "{} on {}, {}, {} issuers, seed {}: simulated",
+        "{} on {}, {}, {} issuers, seeds {} to {}, woken threads {}: simulated",
         table.engine,
         table.machine,
-        table.kind,
+        table.load,
         table.issuers,
-        table.seed
+        table.seed,
+        table.seed + table.seeds - 1,
+        match table.placement {
+            "waker" => "on their waker's CPU",
+            _ => "on idle CPUs",
+        }
     );
     say!(
-        "{:7} {:12} {:>6} {:>5} {:>11} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>7}",
+        "{:7} {:12} {:>6} {:>5} {:>11} {:>23} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9} {:>8} {:>7} {:>7}",
         "engine",
         "scope",
         "shard",
         "pods",
         "items/s",
-        "p50 ns",
-        "p90",
-        "p95",
+        "of all seeds",
+        "steady",
+        "done p50",
         "p99",
+        "enqueue",
+        "p99 ns",
+        "CPU ns",
+        "wakes",
         "lines",
-        "line wait",
-        "lock wait",
-        "wakes"
+        "wait ns"
     );
     for row in &table.rows {
-        let ns = &row.enqueue_ns;
-        let shard = match row.scope {
-            "cache_shard" => row.shard_size.to_string(),
-            _ => "-".to_owned(),
-        };
-        let lock = match row.item.lock_wait_ns {
-            Some(ns) => format!("{ns:.0}"),
-            None => "-".to_owned(),
-        };
-        say!(
-            "{:7} {:12} {:>6} {:>5} {:>11.0} {:>8} {:>8} {:>8} {:>8} {:>9.1} {:>9.0} {:>9} {:>7.2}",
-            row.engine,
-            row.scope,
-            shard,
-            row.pods,
-            row.items_per_s,
-            ns.p50,
-            ns.p90,
-            ns.p95,
-            ns.p99,
-            row.item.line_transfers,
-            row.item.line_wait_ns,
-            lock,
-            row.item.wakeups
-        );
+        print_row(row)?;
     }
-    say!("lines, line wait, lock wait (ns) and wakes are for each item, all CPUs together");
+    say!(
+        "steady: the last two time windows agree within 5 %, and are together so long in virtual time. done: from queueing to the end that the issuer sees, in ns. CPU, wakes, lines (transfers of cache lines), wait (for lines that others use): for each item, all CPUs together"
+    );
     // Of several rows only JSON has them.
     if let [row] = &table.rows[..] {
         for wait in &row.item.waits {
@@ -78,11 +63,52 @@ pub(super) fn print(table: &Table, format: Format) -> Result<(), CliError> {
             false => "no larger ones were run",
         };
         say!(
-            "{}: shards of {} cores, {:.0} items/s; {others}",
+            "{}: shards of {} cores, {:.0} items/s; {others}{}",
             best.engine,
             best.shard_size,
-            best.items_per_s
+            best.items_per_s,
+            if best.is_steady {
+                ""
+            } else {
+                "; not all rows are steady"
+            }
         );
     }
+    Ok(())
+}
+
+fn print_row(row: &Row) -> Result<(), CliError> {
+    let shard = match row.scope {
+        "cache_shard" => row.shard_size.to_string(),
+        _ => "-".to_owned(),
+    };
+    let spread = format!("{:.0}-{:.0}", row.items_per_s_min, row.items_per_s_max);
+    let ms = row.measured_ns as f64 / 1e6;
+    let steady = match row.is_steady {
+        true => format!("{ms:.1} ms"),
+        false => "no".to_owned(),
+    };
+    let done = |of: fn(&Times) -> u64| {
+        let times = row.done_ns.as_ref().map(of);
+        times.map_or("-".to_owned(), |ns| ns.to_string())
+    };
+    say!(
+        "{:7} {:12} {:>6} {:>5} {:>11.0} {:>23} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9.0} {:>8.3} {:>7.1} {:>7.0}",
+        row.engine,
+        row.scope,
+        shard,
+        row.pods,
+        row.items_per_s,
+        spread,
+        steady,
+        done(|times| times.p50),
+        done(|times| times.p99),
+        row.enqueue_ns.p50,
+        row.enqueue_ns.p99,
+        row.item.busy_ns,
+        row.item.wakeups,
+        row.item.line_transfers,
+        row.item.lock_wait_ns.unwrap_or(row.item.line_wait_ns)
+    );
     Ok(())
 }

@@ -181,6 +181,32 @@ pub const PRESETS: &[Preset] = &[
             ..SYSTEM
         },
     },
+    Preset {
+        name: "16-vcpus",
+        about: "A virtual machine of 16 CPUs (Intel Xeon, Emerald Rapids, one last-level cache), measured 2026-11-26 \
+                (docs/lab/2026-11-26-peers-16cpu.md). A line takes 59 to 89 ns to another CPU: the mean. A wake-up of a thread on another \
+                CPU takes 7 to 10 us: half of a round trip of pools whose threads sleep (async-executor 13.7 us, tokio 16.0, mutex and \
+                condition variable 20.4), divided as on `two-vcpus`; 99 % of these take 22 to 37 us. Slices are of Linux 6.18 with 8 CPUs or more, \
+                ticks as on `two-vcpus`. No figure is fitted on a row of cmwq",
+        packages: 1,
+        llcs: 1,
+        cores: 16,
+        threads: 1,
+        absent: 0,
+        costs: Costs {
+            transfer_ns: [30, 74, 74, 74, 74],
+            wake_ns: 700,
+            interrupt_send_ns: 2_000,
+            interrupt_ns: 1_500,
+            idle_exit_ns: 2_500,
+            idle_exit_deep_ns: 10_000,
+            idle_poll_ns: 0,
+            slice_ns: 2_800_000,
+            tick_ns: 4_000_000,
+            pause_ns: 45,
+            ..SYSTEM
+        },
+    },
 ];
 
 /// The preset of this name.

@@ -3,6 +3,7 @@
 use super::atomic::{AtomicU32, Ordering};
 use super::park::{wait_on, wake_all_at, wake_one};
 use super::task;
+use cmwq_vm::Held;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
@@ -26,6 +27,8 @@ unsafe impl<T: Send> Send for Mutex<T> {}
 /// The calling thread holds the lock.
 pub(crate) struct MutexGuard<'a, T> {
     lock: &'a Mutex<T>,
+    /// The data at that time: those that the holder changes move to its CPU. `None`: not on a machine.
+    held: Option<Held>,
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
@@ -38,8 +41,13 @@ impl<T> Mutex<T> {
     }
 
     fn guard(&self) -> MutexGuard<'_, T> {
+        let held = cmwq_vm::is_inside().then(|| {
+            // SAFETY: the value is there as long as the lock, and only the lock holder writes it.
+            unsafe { cmwq_vm::hold(self.value.get().addr(), size_of::<T>()) }
+        });
         MutexGuard {
             lock: self,
+            held,
             _not_send: std::marker::PhantomData,
         }
     }
@@ -130,6 +138,10 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 
 impl<T> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            // SAFETY: the lock is there.
+            unsafe { cmwq_vm::release(held) };
+        }
         if self.lock.state.swap(FREE, Ordering::Release) == CONTENDED {
             wake_one(&self.lock.state);
         }

@@ -1,0 +1,171 @@
+//! Oracles of rates: whatever the machine and the load, queueing on many CPUs must not be much
+//! slower than one CPU that did all, and must not wake threads without end.
+//!
+//! Each seed is a load on a machine, without faults. What is demanded is far below what the library
+//! does: it is there to find a collapse, not a few percent. How far it can be from the best is seen
+//! in a matrix (`cmwq sim --matrix`).
+#![forbid(unsafe_code)]
+
+use crate::cmwq::{Doing, Failed, Measured, Plan, run, topology};
+use cmwq_loads::{Issuers, Load, Mix, Pause, Shape};
+use cmwq_simulated::affinity::AffinityScope;
+use cmwq_vm::Random;
+use cmwq_vm::machine::{Costs, Machine, Placement};
+
+/// Packages, last-level caches of each, cores of each, threads of each.
+const SHAPES: [[usize; 4]; 11] = [
+    [1, 1, 2, 1],
+    [1, 1, 4, 1],
+    [1, 1, 8, 2],
+    [1, 1, 16, 1],
+    [1, 1, 32, 1],
+    [1, 1, 64, 1],
+    [1, 1, 128, 1],
+    [1, 4, 8, 1],
+    [1, 8, 16, 1],
+    [2, 2, 8, 2],
+    [2, 4, 14, 1],
+];
+const ITEM_NS: [u64; 8] = [0, 200, 500, 1_000, 3_000, 20_000, 100_000, 500_000];
+const ISSUERS: [Issuers; 5] = [
+    Issuers::Number(1),
+    Issuers::Number(2),
+    Issuers::Number(4),
+    Issuers::Half,
+    Issuers::All,
+];
+
+/// More wake-ups for each item are a storm. Today's most in 150 seeds is 10.6: an issuer that joins
+/// rounds of 64 items on two sockets of four caches, where thieves come that find nothing.
+pub const MOST_WAKEUPS: f64 = 16.0;
+/// So much of one CPU's rate is the least.
+pub const LEAST_RATE: f64 = 0.2;
+/// What handing over an item takes one CPU that does nothing else, with some to spare.
+const HAND_OVER_NS: f64 = 200.0;
+/// A wake-up from a deep idle state.
+const WAKE_NS: f64 = 25_000.0;
+
+/// What a seed stands for.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The machine and the load.
+    pub plan: Plan,
+}
+
+/// What a case came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Rated {
+    /// The rate by that of one CPU which does all.
+    pub to_one_cpu: f64,
+    /// Wake-ups of each item.
+    pub wakeups: f64,
+}
+
+impl Case {
+    /// The case of this seed.
+    ///
+    /// # Errors
+    /// The machine cannot be described to the library.
+    pub fn new(seed: u64) -> Result<Case, Failed> {
+        let mut random = Random::new(seed ^ 0x5bd1_e995_9c1b_37a5);
+        let mut draw = |count: usize| random.below(count as u64) as usize;
+        let [packages, llcs, cores, threads] = SHAPES[draw(SHAPES.len())];
+        let name = format!("pack:{packages} l3:{llcs} core:{cores} pu:{threads}");
+        let costs = Costs::default();
+        let mut machine = Machine::regular(&name, packages, llcs, cores, threads, costs);
+        if draw(2) == 0 {
+            machine.placement = Placement::Waker;
+        }
+        let mut load = Load::all()[draw(Load::all().len())].clone();
+        load.item_ns = ITEM_NS[draw(ITEM_NS.len())];
+        if !load.hogs && load.place != cmwq_loads::Place::OneCpu {
+            load.issuers = ISSUERS[draw(ISSUERS.len())];
+        }
+        Ok(Case {
+            plan: Plan {
+                topology: topology(&machine)?,
+                machine,
+                scope: AffinityScope::CacheShard,
+                shard_size: 8,
+                strict: false,
+                doing: Doing::Load(load),
+                window_ns: 0,
+                seed,
+            },
+        })
+    }
+
+    fn load(&self) -> &Load {
+        match &self.plan.doing {
+            Doing::Load(load) => load,
+            Doing::Blocks(_) => unreachable!("no case has them"),
+        }
+    }
+
+    /// In one line.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let (load, machine) = (self.load(), &self.plan.machine);
+        let (name, issuers) = (load.name, load.issuers.on(machine.cpus.len()));
+        format!(
+            "{name} of {} ns by {issuers} issuers on {}, placement {:?}",
+            load.item_ns, machine.name, machine.placement
+        )
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// It has no end, or an item was lost.
+    pub fn run(&self) -> Result<Rated, Failed> {
+        Ok(self.rate(&run(&self.plan)?))
+    }
+
+    fn rate(&self, measured: &Measured) -> Rated {
+        let (load, found) = (self.load(), &measured.found);
+        let items = |count: u32| f64::from(count) * (load.mean_ns() + HAND_OVER_NS);
+        // What one round, or all that is in flight, takes one CPU; and how long it took.
+        let (alone_ns, took_ns) = match load.shape {
+            Shape::Gather {
+                items: count,
+                pause,
+                ..
+            } if pause != Pause::None => (items(count), found.done.p50_ns as f64),
+            Shape::Arrive { .. } => (items(1), found.start.p50_ns as f64 + load.mean_ns()),
+            Shape::Gather { items: count, .. } => {
+                let count = count.min(5_000);
+                (items(count), f64::from(count) * 1e9 / found.items_per_s)
+            }
+            Shape::Flow { in_flight, stages } => {
+                let alone_ns = items(in_flight) * f64::from(stages);
+                (alone_ns, f64::from(in_flight) * 1e9 / found.items_per_s)
+            }
+        };
+        Rated {
+            to_one_cpu: (alone_ns + 2.0 * WAKE_NS) / took_ns.max(1.0),
+            wakeups: found.wakeups_per_item,
+        }
+    }
+
+    /// What the case must not come to.
+    ///
+    /// # Errors
+    /// What it has come to.
+    pub fn judge(&self, rated: Rated) -> Result<(), String> {
+        let load = self.load();
+        if rated.wakeups > MOST_WAKEUPS {
+            let wakeups = rated.wakeups;
+            return Err(format!("{wakeups:.1} wake-ups for each item"));
+        }
+        // Threads that compute have the CPUs, and a rate that the CPUs do not bear has no time.
+        let is_free = !load.hogs && load.place != cmwq_loads::Place::OneCpu;
+        let is_borne = !matches!(load.shape, Shape::Arrive { .. });
+        // And what sleeps takes no CPU at all.
+        let is_awake = !matches!(load.mix, Mix::Sleeps { .. });
+        if is_free && is_borne && is_awake && rated.to_one_cpu < LEAST_RATE {
+            let ratio = rated.to_one_cpu;
+            return Err(format!("{ratio:.3} of the rate of one CPU that did all"));
+        }
+        Ok(())
+    }
+}
