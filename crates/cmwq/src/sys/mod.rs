@@ -13,7 +13,7 @@ pub(crate) mod clock;
 pub(crate) mod cpu;
 pub(crate) mod fork;
 // Virtual threads and those of models are not ended from inside.
-#[cfg_attr(any(cmwq_loom, cmwq_sim), allow(dead_code))]
+#[cfg_attr(any(cmwq_loom, cmwq_sim), allow(dead_code, unreachable_pub))]
 pub(crate) mod forced_unwind;
 #[cfg_attr(cmwq_sim, path = "sim/local.rs")]
 pub(crate) mod local;
