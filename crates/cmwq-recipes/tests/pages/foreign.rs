@@ -61,6 +61,8 @@ const OTHERS: &[&str] = &[
     "BLOCKING_MAX_THREADS",
     "LazyLock",
     "SAFETY",
+    "cffi",
+    "ctypes",
     "subprocess",
     "UV_THREADPOOL_SIZE",
     "openssl",

@@ -12,8 +12,8 @@ pub(crate) mod clock;
 #[cfg_attr(cmwq_sim, path = "sim/cpu.rs")]
 pub(crate) mod cpu;
 pub(crate) mod fork;
-// Virtual threads are not ended from inside.
-#[cfg_attr(cmwq_sim, allow(dead_code))]
+// Virtual threads and those of models are not ended from inside.
+#[cfg_attr(any(cmwq_loom, cmwq_sim), allow(dead_code, unreachable_pub))]
 pub(crate) mod forced_unwind;
 #[cfg_attr(cmwq_sim, path = "sim/local.rs")]
 pub(crate) mod local;
