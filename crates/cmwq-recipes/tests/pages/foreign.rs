@@ -42,6 +42,7 @@ const SYSTEM: &[&str] = &[
     "IORING_OP_FSYNC",
     "POSIX_SPAWN_SETSIGMASK",
     "RWF_NOWAIT",
+    "MADV_DONTDUMP",
     "SO_PEERCRED",
     "execinfo.h",
     "ffs",
