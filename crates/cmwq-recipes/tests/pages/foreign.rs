@@ -40,9 +40,9 @@ const KERNEL: &[&str] = &[
 /// System calls, the C library, the processor.
 const SYSTEM: &[&str] = &[
     "IORING_OP_FSYNC",
+    "MADV_DONTDUMP",
     "POSIX_SPAWN_SETSIGMASK",
     "RWF_NOWAIT",
-    "MADV_DONTDUMP",
     "SO_PEERCRED",
     "execinfo.h",
     "ffs",
