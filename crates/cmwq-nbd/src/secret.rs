@@ -1,5 +1,5 @@
-//! Memory for keys: locked, so that the system does not write it to swap, left out of core dumps and of children, and wiped when it is
-//! freed.
+//! Memory for keys: locked (`mlock`), so that the system does not write it to swap, left out of core dumps (`MADV_DONTDUMP`) and of
+//! children (`MADV_DONTFORK`), and wiped when it is freed.
 //!
 //! Each piece has pages of its own: a key, and each context of the cipher library, which has the expanded key. These are few and live as
 //! long as the server. Where a piece cannot be locked it is used all the same, and [`not_locked`] says why.

@@ -40,6 +40,7 @@ const KERNEL: &[&str] = &[
 /// System calls, the C library, the processor.
 const SYSTEM: &[&str] = &[
     "IORING_OP_FSYNC",
+    "MADV_DONTDUMP",
     "POSIX_SPAWN_SETSIGMASK",
     "RWF_NOWAIT",
     "SA_RESTART",
