@@ -23,10 +23,6 @@ impl Page {
         }
     }
 
-    pub(crate) fn words(&self) -> usize {
-        self.text.split_whitespace().count()
-    }
-
     /// The names that links to the page's headings have.
     pub(crate) fn anchors(&self) -> Vec<String> {
         let headings = self.prose().filter(|line| line.starts_with('#'));
