@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::assumed::{Assumption, Substitute};
 use super::cpuset::CpuSet;
-use super::machine::disjoint;
+use super::partition::disjoint;
 
 /// What stands for the LLCs of CPUs without cache data.
 pub(in crate::topology) struct AssumedCaches {

@@ -4,6 +4,7 @@
 use super::assumed::Assumption;
 use super::caches::cut_at_nodes;
 use super::error::TopologyError;
+use super::partition::disjoint;
 use crate::topology::CpuSet;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -241,24 +242,6 @@ impl Topology {
     pub fn nodes(&self) -> &[(u32, CpuSet)] {
         &self.nodes
     }
-}
-
-/// The numbered groups cut to `online`, ascending, each CPU in its lowest-numbered group; no empty groups.
-pub(in crate::topology) fn disjoint(
-    mut groups: Vec<(u32, CpuSet)>,
-    online: &CpuSet,
-) -> Vec<(u32, CpuSet)> {
-    groups.sort();
-    let mut left = online.clone();
-    let mut out = Vec::with_capacity(groups.len());
-    for (number, set) in groups {
-        let set = set.intersection(&left);
-        left = left.difference(&set);
-        if !set.is_empty() {
-            out.push((number, set));
-        }
-    }
-    out
 }
 
 #[cfg(all(test, not(cmwq_loom)))]

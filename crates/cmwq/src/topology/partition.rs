@@ -1,4 +1,4 @@
-//! From a sharing list for every CPU to disjoint groups that cover all CPUs.
+//! Disjoint groups of CPUs: from a sharing list for every CPU, and from numbered groups that may overlap.
 #![forbid(unsafe_code)]
 
 use super::cpuset::CpuSet;
@@ -31,6 +31,24 @@ pub(in crate::topology) fn partition<'a>(
         groups.push(group);
     }
     groups
+}
+
+/// The numbered groups cut to `online`, ascending, each CPU in its lowest-numbered group; no empty groups.
+pub(in crate::topology) fn disjoint(
+    mut groups: Vec<(u32, CpuSet)>,
+    online: &CpuSet,
+) -> Vec<(u32, CpuSet)> {
+    groups.sort();
+    let mut left = online.clone();
+    let mut out = Vec::with_capacity(groups.len());
+    for (number, set) in groups {
+        let set = set.intersection(&left);
+        left = left.difference(&set);
+        if !set.is_empty() {
+            out.push((number, set));
+        }
+    }
+    out
 }
 
 #[cfg(all(test, not(cmwq_loom)))]

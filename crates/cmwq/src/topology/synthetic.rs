@@ -6,6 +6,7 @@ use super::caches::assumed_caches;
 use super::cpuset::CpuSet;
 use super::cpuset_error::MAX_CPUS;
 use super::error::TopologyError;
+use super::synthetic_indexes::Indexes;
 use super::synthetic_text::{Description, Kind, Level, parse_description, refuse};
 
 impl Topology {
@@ -114,7 +115,7 @@ impl<'a> Described<'a> {
     fn numbers(&self, at: usize) -> Result<Vec<usize>, TopologyError> {
         let total = self.totals[at].1;
         match &self.description.levels[at].indexes {
-            Some(indexes) => indexes.numbers(total, &self.totals[..at]),
+            Some(indexes) => Indexes::new(indexes).numbers(total, &self.totals[..at]),
             None => Ok((0..total).collect()),
         }
     }
@@ -147,7 +148,7 @@ impl<'a> Described<'a> {
         }
         let total = inside[0];
         let numbers = match &self.description.attached_indexes {
-            Some(indexes) => indexes.numbers(total, &self.totals)?,
+            Some(indexes) => Indexes::new(indexes).numbers(total, &self.totals)?,
             None => (0..total).collect(),
         };
         let first_of = |object: usize| {

@@ -3,7 +3,6 @@
 
 use super::cpuset_error::MAX_CPUS;
 use super::error::{TopologyError, shown};
-use super::synthetic_indexes::Indexes;
 
 const LEVELS_ALLOWED: &str = "levels are pack, die, numa, group, l5 to l1 (l1i to l3i), core and pu, written LEVEL:COUNT, such as core:8";
 
@@ -78,7 +77,7 @@ pub(in crate::topology) struct Level {
     pub(in crate::topology) count: usize,
     /// The text as written, for messages.
     pub(in crate::topology) token: String,
-    pub(in crate::topology) indexes: Option<Indexes>,
+    pub(in crate::topology) indexes: Option<String>,
 }
 
 impl Level {
@@ -108,7 +107,7 @@ pub(in crate::topology) struct Description {
     /// For each `[numa]`, the number of levels before it: the objects of the last of them have the node. Ascending.
     pub(in crate::topology) attached: Vec<usize>,
     /// The numbers of all attached nodes.
-    pub(in crate::topology) attached_indexes: Option<Indexes>,
+    pub(in crate::topology) attached_indexes: Option<String>,
 }
 
 impl Description {
@@ -249,7 +248,7 @@ fn parse_level(token: &str) -> Result<Level, TopologyError> {
 }
 
 /// `[numa]`, optionally with attributes: one node for each object of the level before. Returns the value of `indexes`.
-fn parse_attached(token: &str) -> Result<Option<Indexes>, TopologyError> {
+fn parse_attached(token: &str) -> Result<Option<String>, TopologyError> {
     let inside = token.trim_start_matches('[').trim_end_matches(']').trim();
     let (name, bracketed) = match inside.find('(') {
         Some(at) => inside.split_at(at),
@@ -266,7 +265,7 @@ fn parse_attached(token: &str) -> Result<Option<Indexes>, TopologyError> {
 }
 
 /// Checks `(NAME=VALUE …)`, or an empty text, and returns the value of `indexes`.
-fn attributes(token: &str, bracketed: &str) -> Result<Option<Indexes>, TopologyError> {
+fn attributes(token: &str, bracketed: &str) -> Result<Option<String>, TopologyError> {
     if bracketed.is_empty() {
         return Ok(None);
     }
@@ -283,7 +282,7 @@ fn attributes(token: &str, bracketed: &str) -> Result<Option<Indexes>, TopologyE
     Ok(inside
         .split_whitespace()
         .find_map(|attribute| attribute.strip_prefix("indexes="))
-        .map(Indexes::new))
+        .map(str::to_owned))
 }
 
 /// Whether objects of `kind` may follow the levels before them.

@@ -27,7 +27,10 @@ const IN_PLACE: [&str; 3] = ["Foreign<Arc<dyn Fn", "Foreign<fn(", "Foreign<Waker
 const KNOWN: &[(&str, &str, usize)] = &[
     // The functions of items. `item/callable.rs` calls them by `foreign::run`, and so does `item/closure.rs` for closures that are no items. What these
     // functions call they call inside.
-    ("item/callable.rs", "func(", 1),
+    ("item/callable.rs", "fn(", 1),
+    // Through a frame that ends forced unwinding, for `item/callable.rs` and for the C library, which catch panics around it.
+    ("sys/forced_unwind.rs", "fn(", 1),
+    ("sys/forced_unwind.rs", "func(", 1),
     ("item/closure.rs", "fn(", 2),
     ("item/closure.rs", "func(", 3),
     ("item/embedded.rs", "func(", 1),
@@ -81,6 +84,10 @@ const ENTRIES: &[(&str, &str)] = &[
     ("pool/attrs/threads.rs on_start", KEPT),
     ("pool/lock/later.rs wake_deferred", KEPT),
     ("pool/run/block.rs blocking", WITHIN),
+    // For the C library.
+    ("sys/forced_unwind.rs call", WITHIN),
+    ("sys/forced_unwind.rs call_anywhere", WITHIN),
+    ("sys/forced_unwind.rs call_item_code", WITHIN),
     ("trace/runs.rs set_run_hooks", KEPT),
     // The iterators within the call, the closures as items.
     ("workqueue/batch.rs execute_batch", AS_ITEM),

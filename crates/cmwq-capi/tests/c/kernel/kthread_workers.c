@@ -266,7 +266,9 @@ static void not_for_oneself(void)
 	kthread_init_work(&later.work, run);
 	kthread_init_work(&job.work, wait_for_oneself);
 	CHECK(kthread_queue_work(worker, &job.work));
+	/* The first flush may be queued before the work has queued the other one. */
 	kthread_flush_worker(worker);
+	kthread_flush_work(&later.work);
 	CHECK(job.nr_runs == 1 && later.nr_runs == 1);
 	kthread_destroy_worker(worker);
 }
