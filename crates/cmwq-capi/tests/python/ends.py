@@ -38,6 +38,9 @@ def again(work):
 
 
 works = [Work(func=again) for _ in range(16)]
+# The interpreter frees what is left when it ends, but items that are queued must stay where they are, and so must their function.
+for kept in [again, *works]:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 if len(sys.argv) > 2:
     for work in works:
         atexit.register(lib.cmwq_disable_work_sync, ctypes.addressof(work))
