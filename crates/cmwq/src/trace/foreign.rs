@@ -11,7 +11,7 @@
 //!
 //! **Foreign code may use the library, and may wait.** So its caller holds no lock of the library, and owns no item that is
 //! claimed: another thread that cancels such an item, or the foreign code itself, would spin until it is released. In debug builds
-//! each call checks that ([`holds`]), and so does every test. Threads of the library that others wait for have a [reporter](super::reporter), which calls it in
+//! each call checks that ([`holds`]), and so does every test. Threads of the library that others wait for have a [reporter], which calls it in
 //! their place.
 
 use super::reporter::{self, Reporter};

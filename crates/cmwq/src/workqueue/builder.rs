@@ -89,7 +89,7 @@ impl WorkqueueBuilder {
     }
 
     /// How many items may be active (started or ready to start) at the same time: for an unbound queue per NUMA node by its share of the
-    /// CPUs, for a per-CPU queue per CPU. 0, the default, means [`WQ_DFL_ACTIVE`](crate::WQ_DFL_ACTIVE) here, but not where
+    /// CPUs, for a per-CPU queue per CPU. 0, the default, means [`WQ_DFL_ACTIVE`] here, but not where
     /// the limit of an existing queue is [changed](Workqueue::set_max_active); more than
     /// [`WQ_MAX_ACTIVE`](crate::WQ_MAX_ACTIVE) is cut to that, with a warning. 1 does not make a queue ordered: see
     /// [`ordered`](Self::ordered).
