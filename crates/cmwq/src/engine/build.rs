@@ -188,8 +188,7 @@ fn hold_threads_during_forks() {
 
 /// A limit for a process that may use so many CPUs, and the parameters of pools that obey it.
 fn limited(cpu_limit: CpuLimit, cpus: usize) -> (Limit, Params) {
-    let (mut limit, params) = (Limit::new(cpu_limit), Params::default());
-    limit.shorten_spins(cpus);
+    let (limit, params) = (Limit::new(cpu_limit), Params::default());
     params.cpu_budget.set(limit.share(cpus));
     params.slots.set_limit(limit.workers(cpus));
     (limit, params)

@@ -138,29 +138,9 @@ impl Maintenance for EngineCore {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
-    use crate::engine::parts::limit::CpuLimit;
     use crate::pool::WorkerThreads;
     use std::sync::mpsc;
     use std::time::Duration;
-
-    #[test]
-    fn spins_follow_the_number_of_cpus_below_any_limit() {
-        let workers = |number: usize| CpuLimit::Workers((number as u32).try_into().unwrap());
-        let engine = Engine::builder().build().unwrap();
-        let all = engine.usable_cpus();
-        if all.len() == 1 {
-            eprintln!("skipped, because there is only one CPU");
-            return;
-        }
-        let one = CpuSet::from_iter(all.first());
-        engine.set_cpu_limit(workers(all.len() - 1)).unwrap();
-        let are_short = |cpus: &CpuSet| {
-            thread::bind_current(cpus).unwrap();
-            engine.0.clone().check_cpus();
-            engine.0.limit.lock().short_spins.is_some()
-        };
-        assert_eq!([&all, &one, &all].map(are_short), [true, false, true]);
-    }
 
     #[test]
     fn a_rescuer_that_starts_while_the_mask_changes_rests_where_the_new_one_says() {

@@ -64,7 +64,6 @@ impl Engine {
     fn apply(&self, limit: &mut Limit) {
         let slots = &self.0.params.slots;
         let cpus = self.cpus_now().set.real.len();
-        limit.shorten_spins(cpus);
         self.0.params.cpu_budget.set(limit.share(cpus));
         let workers = limit.workers(cpus);
         if slots.limit() == workers {

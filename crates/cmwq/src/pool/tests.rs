@@ -490,6 +490,38 @@ fn a_waiter_that_pauses_below_a_quota_accounts_first_for_what_it_ran() {
     assert!(waits.join().expect("it ran"));
 }
 
+#[test]
+fn a_waiter_counts_while_it_runs_an_item_and_leaves_it_to_workers_where_much_waits() {
+    let cpus: Vec<usize> = thread::current_binding().unwrap().iter().collect();
+    let pool = stubs::pool_on(&Group::new(), 904, &cpus);
+    let traits = Traits {
+        waiters_run: true,
+        ..Traits::default()
+    };
+    let pwq = stubs::add_pwq(&pool, traits, 8);
+    let seen = Arc::new(AtomicU32::new(0));
+    let (of_item, its_pool) = (seen.clone(), pool.clone());
+    let work = Work::new(move || {
+        let running = its_pool.lock_beside_batches().running();
+        of_item.store(running, Ordering::Relaxed);
+    });
+    let running = || pool.lock().running();
+    stubs::queue(&pool, pwq, &work);
+    assert!(pool.run_only(work.as_raw(), None));
+    assert_eq!((seen.load(Ordering::Relaxed), running()), (1, 0));
+    // All CPUs are taken, and a worker will get to it soon.
+    stubs::queue(&pool, pwq, &work);
+    let target = pool.lock().target();
+    pool.lock().counts.set_running(target);
+    drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+    assert!(!pool.run_only(work.as_raw(), None));
+    // Items are long, or few: it may wait for long.
+    drop(pool.pending_wakeups.forbid(pool.id));
+    assert!(pool.run_only(work.as_raw(), None));
+    assert_eq!(seen.load(Ordering::Relaxed), target + 1);
+    pool.lock().counts.set_running(0);
+}
+
 mod flush;
 mod holds;
 mod raw;

@@ -34,4 +34,4 @@ mod waiting;
 
 pub(crate) use debug::{holds, probe, symbol};
 pub(crate) use memory::{blocks, cell, epoch, free_list, prefetch, stack_size};
-pub(crate) use waiting::{bell, brief_spin, park, short_spins, spin};
+pub(crate) use waiting::{bell, brief_spin, park, spin};

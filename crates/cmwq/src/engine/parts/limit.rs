@@ -3,7 +3,6 @@
 use crate::error::Error;
 use crate::pool::Share;
 use crate::sys::clock;
-use crate::sys::short_spins::ShortSpins;
 use crate::topology::{CpuQuota, FollowedQuota, GroupLimit};
 use std::fmt;
 use std::num::NonZeroU32;
@@ -67,7 +66,6 @@ pub(crate) struct Limit {
     /// As read at `read_ns`.
     quota: Option<GroupLimit>,
     pub(in crate::engine) read_ns: u64,
-    pub(in crate::engine) short_spins: Option<ShortSpins>,
     /// How long the process had been throttled then, in us, summed over CPUs, if the system tells.
     throttled_us: Option<u64>,
 }
@@ -79,7 +77,6 @@ impl Limit {
             followed: FollowedQuota::default(),
             quota: None,
             read_ns: 0,
-            short_spins: None,
             throttled_us: None,
         };
         limit.read();
@@ -153,14 +150,6 @@ impl Limit {
     fn throttled_since(&self, before_us: Option<u64>) -> Option<u64> {
         self.throttled_us?.checked_sub(before_us?)
     }
-
-    /// Spins are short while there is less CPU time than `cpus` CPUs have.
-    pub(in crate::engine) fn shorten_spins(&mut self, cpus: usize) {
-        let are_short = self.short_spins.take();
-        self.short_spins = self
-            .is_below(cpus)
-            .then(|| are_short.unwrap_or_else(ShortSpins::new));
-    }
 }
 
 /// The process, or the system, has no file descriptor left.
@@ -185,36 +174,7 @@ mod tests {
             followed: FollowedQuota::default(),
             quota,
             read_ns: 0,
-            short_spins: None,
             throttled_us: None,
-        }
-    }
-
-    #[test]
-    fn spins_are_short_below_any_quota_that_is_below_the_cpus() {
-        let are_short = |setting, quota, cpus| {
-            let mut limit = limit(setting, quota);
-            limit.shorten_spins(cpus);
-            limit.short_spins.is_some()
-        };
-        let two = CpuLimit::Workers(NonZeroU32::new(2).unwrap());
-        for (setting, quota, cpus, expected) in [
-            (CpuLimit::Auto, None, 2, false),
-            (CpuLimit::Auto, Some(0.5), 1, true),
-            (CpuLimit::Auto, Some(1.5), 2, true),
-            (CpuLimit::Auto, Some(2.0), 2, false),
-            (CpuLimit::None, Some(0.5), 2, false),
-            (two, None, 2, false),
-            (two, None, 3, true),
-        ] {
-            let found = are_short(setting, quota, cpus);
-            assert_eq!(found, expected, "{setting}, {quota:?} of {cpus}");
-        }
-        // They follow the quota.
-        let mut limit = limit(CpuLimit::Auto, Some(1.0));
-        for (cpus, expected) in [(2, true), (2, true), (1, false), (2, true)] {
-            limit.shorten_spins(cpus);
-            assert_eq!(limit.short_spins.is_some(), expected);
         }
     }
 

@@ -7,6 +7,8 @@ use crate::pool::state::pool::Pool;
 use crate::sys::cpu;
 use std::sync::Arc;
 
+/// So many thieves are called at once.
+const MOST_THIEVES: u32 = 4;
 /// Of so many idle workers one is picked.
 const LOOKED_AT: usize = 8;
 
@@ -125,7 +127,8 @@ impl PoolGuard<'_> {
             // As many as it takes until the wait is short.
             let at_once = self.pace.wait_ns(waiting, 1) / WORTH_STEALING_NS;
             let most = u32::try_from(at_once).unwrap_or(u32::MAX);
-            self.asks.thieves = most.saturating_sub(self.running()).max(1);
+            // Each of them takes this lock. One that comes calls the next ones.
+            self.asks.thieves = most.saturating_sub(self.running()).clamp(1, MOST_THIEVES);
             self.thieves_called = true;
         }
     }

@@ -6,8 +6,8 @@
 //! done.
 //!
 //! The monitor sets the longest delay at each tick: the time in which the pool ends as many items as wait now and as sleepers are entered, since each
-//! of these will queue one more, which waits for about so long. It is zero if items end rarely. Initially it is zero and sleepers are woken at once: a
-//! pool that the monitor does not sample never defers. The delay stays for the first few ticks at which no CPU is in demand. A worker that finds
+//! of these will queue one more, which waits for about so long. It is zero if items end rarely. Before the monitor has sampled the pool a lock holder that leaves
+//! much behind sets a first delay ([`begin`](PendingWakeups::begin)), and one that finds nothing waiting takes it back. The monitor's delay stays for the first few ticks at which no CPU is in demand. A worker that finds
 //! nothing to do wakes all, so a long delay leaves no CPU idle.
 //!
 //! A little before the delay expires a sleeper is woken by a worker on the CPU that the sleeper [parked](last_cpu) on, which costs a fraction of a

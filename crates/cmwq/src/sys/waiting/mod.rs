@@ -3,6 +3,5 @@
 pub(crate) mod bell;
 pub(crate) mod brief_spin;
 pub(crate) mod park;
-pub(crate) mod short_spins;
 pub(crate) mod spin;
 mod yield_epoch;

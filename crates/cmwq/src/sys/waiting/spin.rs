@@ -18,12 +18,19 @@
 //! them sleeping and waking each other.
 #![forbid(unsafe_code)]
 
-use super::short_spins::{MAX_NS, MAX_POLLS, Most};
 use super::yield_epoch::YieldEpoch;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::{clock, task};
 
+/// The longest spin, in ns: about what a wake-up costs. Who spins for so long and then parks has spent at most twice what the better of the two would have
+/// cost.
+const MAX_NS: u32 = 15_000;
+/// Polls in one round at most.
+const MAX_POLLS: u32 = 256;
+/// The same for workers. A worker that yields because the next item comes a little late may give its CPU to several waiters, none of which is
+/// answered before the worker is back.
+pub(crate) const MAX_POLLS_OF_WORKERS: u32 = 4 * MAX_POLLS;
 /// A wait that took this long, though no spin budget is as long, was preempted: by the host of a virtual machine, or by another thread's time
 /// slice.
 const PREEMPTED_NS: u64 = 1_000_000;
@@ -108,12 +115,11 @@ impl SpinBudget {
 
     /// As [`wait`](Self::wait); `false` also when the deadline, by [`clock::now_ns`], is near.
     pub(crate) fn wait_until(&self, deadline_ns: Option<u64>, done: impl FnMut() -> bool) -> bool {
-        self.wait_yielding(Most::now(), deadline_ns, done, task::yield_now)
+        self.wait_yielding(deadline_ns, done, task::yield_now)
     }
 
     fn wait_yielding(
         &self,
-        most: Most,
         deadline_ns: Option<u64>,
         mut done: impl FnMut() -> bool,
         mut yield_now: impl FnMut(),
@@ -124,11 +130,10 @@ impl SpinBudget {
         if cfg!(cmwq_loom) {
             return false;
         }
-        let Some(budget) = self.budget(most.ns) else {
+        let Some(budget) = self.budget() else {
             return false;
         };
         let (polls, after_a_yield) = self.round();
-        let polls = polls.min(most.polls);
         let epoch = YieldEpoch::here();
         epoch.advance();
         let mut start = clock::now_ns();
@@ -213,8 +218,8 @@ impl SpinBudget {
         }
     }
 
-    fn budget(&self, most_ns: u32) -> Option<Budget> {
-        let ns = self.ns.load(Ordering::Relaxed).min(most_ns);
+    fn budget(&self) -> Option<Budget> {
+        let ns = self.ns.load(Ordering::Relaxed);
         if ns >= MIN_NS {
             return Some(Budget { ns, probe: false });
         }
@@ -227,7 +232,7 @@ impl SpinBudget {
         self.refused.store(0, Ordering::Relaxed);
         self.probe_later(2, LAST_PROBE_AFTER);
         Some(Budget {
-            ns: most_ns,
+            ns: MAX_NS,
             probe: true,
         })
     }
@@ -243,52 +248,25 @@ impl SpinBudget {
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
-    use super::super::short_spins::MAX_POLLS_OF_WORKERS;
     use super::*;
     use crate::sys::{cpu, thread};
     use crate::topology::CpuSet;
     use std::cell::Cell;
 
-    #[test]
-    fn below_a_quota_spins_and_their_rounds_are_short() {
-        let spin_budget = SpinBudget::up_to(MAX_POLLS_OF_WORKERS);
-        let (polls, longest) = (Cell::new(0), Cell::new(0));
-        let never = || {
-            polls.set(polls.get() + 1);
-            longest.set(longest.get().max(polls.get()));
-            false
-        };
-        assert!(!spin_budget.wait_yielding(Most::SHORT, None, never, || polls.set(0)));
-        // One poll comes before the first round, and one after each yield.
-        assert!(longest.get() <= MAX_POLLS + 1, "{}", longest.get());
-        // Otherwise the thread was preempted.
-        if spin_budget.preempted.load(Ordering::Relaxed) == 0 {
-            let left = spin_budget.ns.load(Ordering::Relaxed);
-            assert_eq!(left, Most::SHORT.ns / 2);
-        }
-        // Neither is a probe longer. Without the quota spins grow again.
-        spin_budget.ns.store(0, Ordering::Relaxed);
-        let probe = (0..=FIRST_PROBE_AFTER).find_map(|_| spin_budget.budget(Most::SHORT.ns));
-        assert_eq!(probe.map(|probe| probe.ns), Some(Most::SHORT.ns));
-        spin_budget.ns.store(Most::SHORT.ns, Ordering::Relaxed);
-        (0..10).for_each(|_| paid_off(&spin_budget));
-        assert_eq!(spin_budget.ns.load(Ordering::Relaxed), MAX_NS);
-    }
-
     fn preempted(spin_budget: &SpinBudget) {
-        let budget = spin_budget.budget(MAX_NS).expect("it waits awake");
+        let budget = spin_budget.budget().expect("it waits awake");
         spin_budget.was_preempted(&budget);
     }
 
     fn paid_off(spin_budget: &SpinBudget) {
-        let budget = spin_budget.budget(MAX_NS).expect("it waits awake");
+        let budget = spin_budget.budget().expect("it waits awake");
         spin_budget.paid_off(&budget, MIN_POLLS);
     }
 
     /// Waits refused until one is a probe.
     fn refusals(spin_budget: &SpinBudget) -> u32 {
         let mut refused = 0;
-        while spin_budget.budget(MAX_NS).is_none() {
+        while spin_budget.budget().is_none() {
             refused += 1;
         }
         refused
@@ -319,7 +297,7 @@ mod tests {
                 while clock::now_ns() - from <= PREEMPTED_NS {}
             };
             (
-                spin_budget.wait_yielding(Most::LONG, None, || yields.get() == 3, yield_now),
+                spin_budget.wait_yielding(None, || yields.get() == 3, yield_now),
                 yields.get(),
             )
         };
@@ -346,7 +324,6 @@ mod tests {
         let spin_budget = SpinBudget::new();
         let yields = Cell::new(0);
         let done = spin_budget.wait_yielding(
-            Most::LONG,
             deadline_ns,
             || yields.get() == MOST,
             || {
@@ -373,11 +350,11 @@ mod tests {
         assert!(!done && yields < 100, "{yields} yields");
         // A result is found though the deadline has passed, and the spin budget stays the same.
         let spin_budget = SpinBudget::new();
-        assert!(spin_budget.wait_yielding(Most::LONG, Some(0), || true, || unreachable!()));
+        assert!(spin_budget.wait_yielding(Some(0), || true, || unreachable!()));
         let polls = Cell::new(0);
         let third = || polls.replace(polls.get() + 1) == 2;
-        assert!(spin_budget.wait_yielding(Most::LONG, Some(0), third, || unreachable!()));
-        assert!(!spin_budget.wait_yielding(Most::LONG, Some(0), || false, || unreachable!()));
+        assert!(spin_budget.wait_yielding(Some(0), third, || unreachable!()));
+        assert!(!spin_budget.wait_yielding(Some(0), || false, || unreachable!()));
         assert_eq!(spin_budget.ns.load(Ordering::Relaxed), MAX_NS);
     }
 
@@ -389,7 +366,7 @@ mod tests {
         for polls in [256, 128, 64, 32, 16, 8, 4] {
             let (now, after_a_yield) = spin_budget.round();
             assert_eq!((now, after_a_yield), (polls, polls / 2));
-            let budget = spin_budget.budget(MAX_NS).unwrap();
+            let budget = spin_budget.budget().unwrap();
             spin_budget.paid_off(&budget, after_a_yield);
         }
         let rounds: Vec<(u32, u32)> = (0..2 * LONG_ROUND_EVERY)
@@ -404,12 +381,12 @@ mod tests {
             .filter(|&&round| round == (MIN_POLLS, MIN_POLLS / 2))
             .count();
         assert_eq!((long, short), (2, rounds.len() - 2));
-        let budget = spin_budget.budget(MAX_NS).unwrap();
+        let budget = spin_budget.budget().unwrap();
         spin_budget.paid_off(&budget, MAX_POLLS * 2);
         assert_eq!(spin_budget.round(), (MAX_POLLS, MAX_POLLS / 2));
         // On one CPU all rounds are short.
         let short = SpinBudget::up_to(MIN_POLLS);
-        let budget = short.budget(MAX_NS).unwrap();
+        let budget = short.budget().unwrap();
         for _ in 0..100 {
             assert_eq!(short.round().0, MIN_POLLS);
             short.paid_off(&budget, MAX_POLLS);
@@ -420,7 +397,7 @@ mod tests {
     fn a_worker_that_shares_its_cpu_with_its_issuer_learns_to_yield_at_once() {
         let spin_budget = SpinBudget::up_to(MAX_POLLS_OF_WORKERS);
         assert_eq!(spin_budget.round().0, MAX_POLLS_OF_WORKERS);
-        let budget = spin_budget.budget(MAX_NS).unwrap();
+        let budget = spin_budget.budget().unwrap();
         for _ in 0..10 {
             let (_, after_a_yield) = spin_budget.round();
             spin_budget.paid_off(&budget, after_a_yield);
@@ -444,7 +421,7 @@ mod tests {
         preempted(&spin_budget);
         preempted(&spin_budget);
         preempted(&spin_budget);
-        assert!(spin_budget.budget(MAX_NS).is_none());
+        assert!(spin_budget.budget().is_none());
         let mut last = refusals(&spin_budget);
         for _ in 0..10 {
             // The probe was preempted too.
@@ -474,10 +451,7 @@ mod tests {
             },
             MIN_POLLS,
         );
-        assert_eq!(
-            spin_budget.budget(MAX_NS).map(|budget| budget.ns),
-            Some(MAX_NS)
-        );
+        assert_eq!(spin_budget.budget().map(|budget| budget.ns), Some(MAX_NS));
         assert!(spin_budget.probe_after.load(Ordering::Relaxed) <= LAST_PROBE_AFTER / 2);
     }
 }
