@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
 
 use crate::cipher::Cipher;
 use crate::note::note;
@@ -26,6 +28,18 @@ pub struct Export {
     read_only: bool,
     /// A sync has failed.
     lost: AtomicBool,
+    /// Requests so far, and how many of them readers carried out.
+    requests: CachePadded<AtomicU64>,
+    inline: AtomicU64,
+}
+
+/// How many requests an export has had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Of all clients, also those that were answered with an error.
+    pub all: u64,
+    /// Those that the reader of a connection carried out itself. All others were work items.
+    pub inline: u64,
 }
 
 /// Data of a request that is carried out.
@@ -67,12 +81,30 @@ impl Export {
             cipher,
             read_only,
             lost: AtomicBool::new(false),
+            requests: CachePadded::default(),
+            inline: AtomicU64::new(0),
         }
     }
 
     /// The name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How many requests there were.
+    pub fn requests(&self) -> Requests {
+        // Those inline are a part of all, and are counted later: read first, they are no more.
+        let inline = self.inline.load(Ordering::Acquire);
+        let all = self.requests.load(Ordering::Relaxed);
+        Requests { all, inline }
+    }
+
+    /// Counts what a reader has taken from its socket.
+    pub(crate) fn count(&self, some: Requests) {
+        self.requests.fetch_add(some.all, Ordering::Relaxed);
+        if some.inline > 0 {
+            self.inline.fetch_add(some.inline, Ordering::Release);
+        }
     }
 
     /// Whether nothing may be changed.
