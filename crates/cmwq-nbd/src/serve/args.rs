@@ -194,13 +194,13 @@ impl Args {
     }
 
     fn endpoint(&self) -> Result<Option<(Endpoint, String)>, CliError> {
-        if activation::is_activated() {
+        if let Some(socket) = activation::socket()? {
             if self.socket.is_some() || self.listen.is_some() {
                 return Err(CliError::new(
                     "--socket, --listen: the service manager has passed a socket already",
                 ));
             }
-            let socket = Arc::new(activation::socket()?);
+            let socket = Arc::new(socket);
             let place = "the socket passed".to_owned();
             return Ok(Some((Endpoint::Inherited(socket), place)));
         }

@@ -24,6 +24,7 @@ pub(crate) use args::{Args, size, whole_number};
 use args::{Options, Source};
 
 use cmwq_command::{CliError, output};
+use sd_notify::NotifyState;
 use signals::Signals;
 
 /// The counters' names.
@@ -95,13 +96,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         if options.read_only { ", read-only" } else { "" },
         server.uri()
     ))?;
-    activation::notify(&format!(
-        "READY=1\nSTATUS=serving {} ({} bytes, {how})\n",
-        options.name,
-        export.size()
-    ));
+    let status = format!("serving {} ({} bytes, {how})", options.name, export.size());
+    activation::notify(NotifyState::Ready, &status);
     signals.wait().map_err(CliError::new)?;
-    activation::notify("STOPPING=1\nSTATUS=answering what is in flight\n");
+    activation::notify(NotifyState::Stopping, "answering what is in flight");
     server
         .stop()
         .map_err(|error| CliError::new(format!("cannot sync {}: {error}", options.name)))
