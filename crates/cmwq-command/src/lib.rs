@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 mod cli_error;
+pub mod figures;
 pub mod generate;
 mod number;
 pub mod output;

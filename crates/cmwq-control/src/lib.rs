@@ -19,6 +19,7 @@
 
 mod client;
 mod connection;
+mod counter;
 mod error;
 #[cfg(test)]
 mod fuzz;
@@ -33,6 +34,7 @@ mod sys;
 mod trace;
 
 pub use client::{Client, connect, processes, serving};
+pub use counter::Counter;
 pub use error::ControlError;
 
 use cmwq::observe::EnqueueTiming;

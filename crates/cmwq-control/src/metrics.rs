@@ -1,5 +1,6 @@
 //! The counters as OpenMetrics text, for Prometheus and everything that reads the same.
 
+use crate::counter;
 use crate::error::ControlError;
 use crate::protocol::{self, EndpointCounts};
 use crate::state::{Groups, keyed_queues};
@@ -363,6 +364,10 @@ impl Collector for Snapshot {
         )?;
         for (name, help, value) in ENDPOINT_COUNTERS {
             out.counter(name, help, &vec![(Vec::new(), value(&self.endpoint))])?;
+        }
+        for counter in counter::shown() {
+            let sample = vec![(Vec::new(), counter.value)];
+            out.counter(&counter.name, &counter.help, &sample)?;
         }
         Ok(())
     }

@@ -93,6 +93,20 @@ pub struct State {
     /// The limits that several queues share, the oldest first.
     #[serde(default)]
     pub groups: Vec<Group>,
+    /// Counters of the program's own, the oldest first.
+    #[serde(default)]
+    pub counters: Vec<Counter>,
+}
+
+/// A counter of the program's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counter {
+    /// Its name.
+    pub name: String,
+    /// What it counts.
+    pub help: String,
+    /// How many so far.
+    pub value: u64,
 }
 
 /// A limit that several queues share, of one engine or of several.

@@ -1,5 +1,6 @@
 //! The library's states in the protocol's form.
 
+use crate::counter;
 use crate::protocol::{self, Totals};
 use cmwq::observe::{LiveQueue, PoolFor, PoolState, QueueState, RunState, function_name};
 use cmwq::topology::CpuSet;
@@ -82,6 +83,7 @@ pub(crate) fn state() -> protocol::State {
         at_ns: now_ns(),
         engines: engines.collect(),
         groups: groups.0.into_values().collect(),
+        counters: counter::shown(),
     }
 }
 

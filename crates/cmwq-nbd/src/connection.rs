@@ -19,7 +19,7 @@ use std::thread::{Builder, Scope};
 
 use cmwq::{EmbeddedWork, Work, Workqueue};
 
-use crate::export::{Data, Export, Next};
+use crate::export::{Data, Export, Next, Requests};
 use crate::negotiate::Session;
 use crate::pool::{Buffer, Pool, SLOTS, SMALL};
 use crate::protocol::{Error, Limits, Operation, ReplyHeader, Request, command};
@@ -100,7 +100,8 @@ pub(crate) fn serve(
                 .limits(session.structured, session.block_status),
             items: &items,
             queue,
-            carries_out: carries_out_short(queue),
+            carries_out: connection.queues.inline && treats_all_alike(queue),
+            counted: Requests::default(),
             short: Vec::with_capacity(MAX_BATCH),
             long: Vec::with_capacity(MAX_BATCH),
             in_a_row: 0,
@@ -111,9 +112,9 @@ pub(crate) fn serve(
     })
 }
 
-/// Whether a reader may carry out short requests: the queue asks for no particular treatment of its items, as for caller-runs
-/// joins. Asked once, when a client connects.
-fn carries_out_short(queue: &Workqueue) -> bool {
+/// Whether the queue asks for no particular treatment of its items, as for caller-runs joins: otherwise no reader carries out short
+/// requests. Asked once, when a client connects.
+fn treats_all_alike(queue: &Workqueue) -> bool {
     let attrs = queue.attrs();
     !attrs.affinity_strict && attrs.cpumask.is_none() && attrs.nice == 0
 }
@@ -168,6 +169,8 @@ struct Reader<'a> {
     long: Vec<u16>,
     /// Short requests that were read since the socket was empty.
     in_a_row: usize,
+    /// Requests that the export has not counted yet.
+    counted: Requests,
 }
 
 impl Reader<'_> {
@@ -222,6 +225,7 @@ impl Reader<'_> {
             Ok(_) => {}
         }
         let slot = self.slot();
+        self.counted.all += 1;
         *self.connection.job(slot) = Some(Job {
             request,
             operation,
@@ -311,6 +315,8 @@ impl Reader<'_> {
                 is_read
             });
         }
+        self.counted.inline += short.len() as u64;
+        connection.export.count(std::mem::take(&mut self.counted));
         connection.open_batch(&short);
         for slot in short.drain(..) {
             connection.run(slot);

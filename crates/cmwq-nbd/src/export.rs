@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
 
 use crate::cipher::Cipher;
 use crate::note::note;
@@ -26,6 +28,18 @@ pub struct Export {
     read_only: bool,
     /// A sync has failed.
     lost: AtomicBool,
+    /// Requests so far, and how many of them readers carried out.
+    requests: CachePadded<AtomicU64>,
+    inline: AtomicU64,
+}
+
+/// How many requests an export has had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Of all clients, also those that were answered with an error.
+    pub all: u64,
+    /// Those that the reader of a connection carried out itself. All others were work items.
+    pub inline: u64,
 }
 
 /// Data of a request that is carried out.
@@ -67,12 +81,30 @@ impl Export {
             cipher,
             read_only,
             lost: AtomicBool::new(false),
+            requests: CachePadded::default(),
+            inline: AtomicU64::new(0),
         }
     }
 
     /// The name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How many requests there were.
+    pub fn requests(&self) -> Requests {
+        // Those inline are a part of all, and are counted later: read first, they are no more.
+        let inline = self.inline.load(Ordering::Acquire);
+        let all = self.requests.load(Ordering::Relaxed);
+        Requests { all, inline }
+    }
+
+    /// Counts what a reader has taken from its socket.
+    pub(crate) fn count(&self, some: Requests) {
+        self.requests.fetch_add(some.all, Ordering::Relaxed);
+        if some.inline > 0 {
+            self.inline.fetch_add(some.inline, Ordering::Release);
+        }
     }
 
     /// Whether nothing may be changed.
@@ -175,7 +207,8 @@ impl Export {
         self.store.read_at_once(request.offset, buffer)
     }
 
-    /// As [`execute`](Self::execute), but stops where it would have to wait for a file.
+    /// As [`execute`](Self::execute), but stops where it would have to wait for a file. What the page cache answers or takes is done
+    /// here: by way of the ring it would cost another item and two switches of threads.
     pub(crate) fn begin(
         &self,
         request: &Request,
@@ -183,12 +216,18 @@ impl Export {
         buffer: &mut [u8],
     ) -> Result<Next, Error> {
         match operation {
-            Operation::Read => Ok(Next::Transfer(Action::Read)),
+            Operation::Read => match self.read_at_once(request, buffer) {
+                true => self.proceed((Action::Read, Ok(())), request, operation, buffer),
+                false => Ok(Next::Transfer(Action::Read)),
+            },
             Operation::Write { .. } => {
                 if let Some(cipher) = &self.cipher {
                     cipher.encryptor().in_place(request.offset, buffer)?;
                 }
-                Ok(Next::Transfer(Action::Write))
+                match self.store.write_at_once(request.offset, buffer) {
+                    Some(end) => self.proceed((Action::Write, end), request, operation, buffer),
+                    None => Ok(Next::Transfer(Action::Write)),
+                }
             }
             // These may wait.
             _ => {

@@ -19,8 +19,6 @@ const ABSURD_OPTION: u32 = 1 << 20;
 const MAX_OPTIONS: usize = 1000;
 /// The preferred block size.
 const PREFERRED_BLOCK: u32 = 4096;
-/// What clients that do not ask for block sizes reckon with.
-const ASSUMED_BLOCK: u32 = 512;
 
 /// What a client has chosen.
 #[derive(Clone, Copy, Debug, Default)]
@@ -160,7 +158,7 @@ impl Talk<'_> {
             return false;
         }
         let asked = |kind: u16| wanted.chunks_exact(2).any(|asked| be16(asked, 0) == kind);
-        let (asks_block_size, asks_name) = (asked(info::BLOCK_SIZE), asked(info::NAME));
+        let asks_name = asked(info::NAME);
         let min_block = self.export.min_block();
         let mut about = info::EXPORT.to_be_bytes().to_vec();
         about.extend(self.export.size().to_be_bytes());
@@ -171,16 +169,13 @@ impl Talk<'_> {
             about.extend(self.export.name().as_bytes());
             self.answer(option, option_reply::INFO, &about);
         }
-        // Sent to all: a client skips those that it does not know.
+        // Sent to all: a client skips those that it does not know. One that does not ask is served all the same, although the protocol
+        // permits a refusal: the kernel's client never asks, and is told its block size by its user (`nbd-client -b 4096`).
         let mut about = info::BLOCK_SIZE.to_be_bytes().to_vec();
         about.extend(min_block.to_be_bytes());
         about.extend(PREFERRED_BLOCK.max(min_block).to_be_bytes());
         about.extend(MAX_PAYLOAD.to_be_bytes());
         self.answer(option, option_reply::INFO, &about);
-        if min_block > ASSUMED_BLOCK && !asks_block_size {
-            self.answer(option, option_reply::ERR_BLOCK_SIZE_REQD, &[]);
-            return false;
-        }
         self.answer(option, option_reply::ACK, &[]);
         true
     }

@@ -70,8 +70,6 @@ pub mod option_reply {
     pub const ERR_INVALID: u32 = (1 << 31) + 3;
     /// There is no such export.
     pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
-    /// The client must ask for the block sizes first.
-    pub const ERR_BLOCK_SIZE_REQD: u32 = (1 << 31) + 8;
     /// The option's data are too long.
     pub const ERR_TOO_BIG: u32 = (1 << 31) + 9;
 }

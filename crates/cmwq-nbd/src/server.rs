@@ -188,6 +188,9 @@ pub struct Queues {
     /// Sends the replies that clients do not take at once: an item for each such client, which waits for it. Of `max_active` clients
     /// that never read, others wait that read slowly.
     pub replies: Workqueue,
+    /// Whether the reader of a connection may carry out short requests itself, inline, where that is quicker than a worker. If not,
+    /// every request is an item of `requests`.
+    pub inline: bool,
 }
 
 /// A server. Dropping it stops it: nothing is accepted any more, requests in flight are answered, and the store is synced.

@@ -10,3 +10,4 @@ pub mod kernel;
 pub mod pods;
 pub mod published;
 pub mod rates;
+pub mod storage;

@@ -13,6 +13,7 @@ macro_rules! say {
 mod exploring;
 mod rating;
 mod sim;
+mod stored;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use cmwq_command::{CliError, output};
@@ -65,6 +66,9 @@ enum Command {
     /// Runs random programs on random machines, with faults, and checks that the library keeps its promises
     #[command(after_help = "Example: cmwq-sim explore --seeds 1000 --faults preempt,wakeups")]
     Explore(exploring::Arguments),
+    /// Prints the published tables of storage loads beside simulated ones, with the error of each row
+    #[command(after_help = "Example: cmwq-sim storage --format json")]
+    Storage(stored::Arguments),
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -95,6 +99,7 @@ fn main() -> ExitCode {
     cmwq_command::run("cmwq-sim", |arguments: Arguments| {
         match &arguments.command {
             Command::Explore(arguments) => exploring::run(arguments),
+            Command::Storage(arguments) => stored::run(arguments).map(|()| ExitCode::SUCCESS),
             Command::Sim(arguments) => sim::run(arguments).map(|()| ExitCode::SUCCESS),
         }
     })

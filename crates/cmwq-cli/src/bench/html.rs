@@ -7,33 +7,27 @@ use super::host::count;
 use super::interval::{LEAST_RUNS, Ratio};
 use super::report::{ConfigResult, LatencySpread, Report};
 use super::stats::Spread;
-use super::svg::{self, Bar, Curve, escape};
-use super::table::grouped;
+use super::svg::{self, Curve};
+use cmwq_command::figures::{self, Bar, escape, grouped, section};
 
 /// Colours in the style sheet.
 const COLOURS: usize = 6;
-const STYLE: &str = include_str!("page.css");
 
 /// The whole page.
 pub(super) fn render(report: &Report) -> String {
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <title>cmwq bench</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
-    );
-    page += &head(report);
+    let mut body = head(report);
     section(
-        &mut page,
+        &mut body,
         "Throughput",
         "Items per second: the median run, with a whisker from the slowest to the fastest.",
         |page| {
-            let drawing = svg::bars("Items per second of each scope", &bars(report));
+            let drawing = figures::bars("Items per second of each scope", "items/s", &bars(report));
             let _ = write!(page, "<div class=\"scroll\">{drawing}</div>");
         },
     );
     let note = "Time inside queue() (left) and from queue() to the completion seen (right). \
                 Each step to the right is ten times rarer; both scales are logarithmic and shared.";
-    section(&mut page, "Latency", note, |page| {
+    section(&mut body, "Latency", note, |page| {
         for family in families(report) {
             latency_charts(page, report, &family);
         }
@@ -43,19 +37,9 @@ pub(super) fn render(report: &Report) -> String {
          those of cache, run by run. {}",
         interval_note(report)
     );
-    section(&mut page, "All figures", &note, |page| tables(page, report));
-    page += &footer(report);
-    page += "</main>\n</body>\n</html>\n";
-    page
-}
-
-fn section(page: &mut String, title: &str, note: &str, body: impl FnOnce(&mut String)) {
-    let _ = write!(
-        page,
-        "<section>\n<h2>{title}</h2>\n<p class=\"note\">{note}</p>\n"
-    );
-    body(page);
-    page.push_str("\n</section>\n");
+    section(&mut body, "All figures", &note, |page| tables(page, report));
+    body += &footer(report);
+    figures::page("cmwq bench", &body)
 }
 
 fn head(report: &Report) -> String {

@@ -1,5 +1,6 @@
 //! Percentiles of one measurement, and the median, least and greatest of several.
 
+pub(super) use cmwq_command::figures::Spread;
 use serde::Serialize;
 
 /// The element at index N*p/100 of sorted samples: integer arithmetic, 0-based, as published. 0 without samples.
@@ -56,36 +57,6 @@ fn curve(sorted: &[u32]) -> Vec<u32> {
         .collect()
 }
 
-/// One figure over the runs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct Spread {
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
-}
-
-impl Spread {
-    /// Median (of an even number: the mean of the middle two), least and greatest. Zeros without values.
-    pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Self {
-        let mut values: Vec<f64> = values.into_iter().collect();
-        values.sort_by(f64::total_cmp);
-        let (Some(&min), Some(&max)) = (values.first(), values.last()) else {
-            return Spread {
-                median: 0.0,
-                min: 0.0,
-                max: 0.0,
-            };
-        };
-        let middle = values.len() / 2;
-        let median = if values.len() % 2 == 1 {
-            values[middle]
-        } else {
-            (values[middle - 1] + values[middle]) / 2.0
-        };
-        Spread { median, min, max }
-    }
-}
-
 /// Items per second as published: whole microseconds, integer arithmetic, 0 if no microsecond passed.
 pub(super) fn items_per_s(items: u64, elapsed_us: u128) -> u64 {
     let rate = (u128::from(items) * 1_000_000)
@@ -131,42 +102,6 @@ mod tests {
         assert!(Latency::of(vec![5; 4]).curve.is_empty());
         let none = Latency::of(Vec::new());
         assert_eq!((none.p50, none.p99), (0, 0));
-    }
-
-    #[test]
-    fn spread_is_median_least_and_greatest() {
-        assert_eq!(
-            Spread::of([3.0, 1.0, 2.0]),
-            Spread {
-                median: 2.0,
-                min: 1.0,
-                max: 3.0
-            }
-        );
-        assert_eq!(
-            Spread::of([4.0, 1.0, 2.0, 3.0]),
-            Spread {
-                median: 2.5,
-                min: 1.0,
-                max: 4.0
-            }
-        );
-        assert_eq!(
-            Spread::of([7.0]),
-            Spread {
-                median: 7.0,
-                min: 7.0,
-                max: 7.0
-            }
-        );
-        assert_eq!(
-            Spread::of([]),
-            Spread {
-                median: 0.0,
-                min: 0.0,
-                max: 0.0
-            }
-        );
     }
 
     #[test]

@@ -1,121 +1,17 @@
-//! The charts of the HTML page, drawn as inline SVG: bars with whiskers, and percentile curves.
+//! The charts of percentile curves of the HTML page, drawn as inline SVG.
 //!
 //! Colours and fonts come from the page's style sheet, so that one drawing serves light and dark.
 
 use std::fmt::Write;
 
-use super::stats::{CURVE_POINTS_PER_DECADE, Spread};
-use super::table::grouped;
-
-/// One bar: a figure over the runs.
-pub(super) struct Bar {
-    pub(super) label: String,
-    pub(super) value: Spread,
-    /// The colour in the style sheet.
-    pub(super) colour: String,
-}
+use super::stats::CURVE_POINTS_PER_DECADE;
+use cmwq_command::figures::{escape, open, rounded};
 
 /// One curve: nanoseconds at rising percentiles, `CURVE_POINTS_PER_DECADE` to the decade.
 pub(super) struct Curve<'a> {
     pub(super) label: String,
     pub(super) points: &'a [f64],
     pub(super) colour: String,
-}
-
-const WIDTH: f64 = 960.0;
-
-/// Horizontal bars from zero, the median as the bar and the range as a whisker.
-pub(super) fn bars(title: &str, bars: &[Bar]) -> String {
-    const LEFT: f64 = 150.0;
-    const RIGHT: f64 = 110.0;
-    const TOP: f64 = 8.0;
-    const BOTTOM: f64 = 34.0;
-    const THICK: f64 = 18.0;
-    const ROW_HEIGHT: f64 = 34.0;
-
-    let height = TOP + ROW_HEIGHT * bars.len() as f64 + BOTTOM;
-    let floor = height - BOTTOM;
-    let greatest = bars
-        .iter()
-        .map(|bar| bar.value.max)
-        .fold(0.0, f64::max)
-        .max(1.0);
-    let step = nice_step(greatest / 5.0);
-    let end = (greatest / step).ceil() * step;
-    let x = |value: f64| LEFT + (WIDTH - LEFT - RIGHT) * value / end;
-
-    let mut svg = open(WIDTH, height, title);
-    let mut tick = 0.0;
-    while tick <= end * 1.0001 {
-        let at = x(tick);
-        let class = if tick == 0.0 { "axis" } else { "grid" };
-        let _ = write!(
-            svg,
-            r#"<line class="{class}" x1="{at:.1}" y1="{TOP}" x2="{at:.1}" y2="{floor:.1}"/>"#
-        );
-        let _ = write!(
-            svg,
-            r#"<text class="tick" x="{at:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
-            floor + 20.0,
-            short(tick)
-        );
-        tick += step;
-    }
-    for (row, bar) in bars.iter().enumerate() {
-        let middle = TOP + ROW_HEIGHT * (row as f64 + 0.5);
-        let Spread { median, min, max } = bar.value;
-        let _ = write!(
-            svg,
-            "<g><title>{}: median {} items/s, min {}, max {}</title>",
-            escape(&bar.label),
-            grouped(median),
-            grouped(min),
-            grouped(max)
-        );
-        let _ = write!(
-            svg,
-            r#"<text class="name" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
-            LEFT - 12.0,
-            middle + 5.0,
-            escape(&bar.label)
-        );
-        let _ = write!(
-            svg,
-            r#"<path class="bar" style="fill:{}" d="{}"/>"#,
-            bar.colour,
-            rounded_bar(LEFT, middle - THICK / 2.0, x(median) - LEFT, THICK)
-        );
-        if max > min {
-            let (from, to) = (x(min), x(max));
-            let _ = write!(
-                svg,
-                r#"<path class="whisker" d="M{from:.1} {middle:.1}H{to:.1}M{from:.1} {:.1}v8M{to:.1} {:.1}v8"/>"#,
-                middle - 4.0,
-                middle - 4.0
-            );
-        }
-        let _ = write!(
-            svg,
-            r#"<text class="value" x="{:.1}" y="{:.1}">{}</text></g>"#,
-            x(max.max(median)) + 10.0,
-            middle + 5.0,
-            grouped(median)
-        );
-    }
-    svg += "</svg>";
-    svg
-}
-
-/// A bar whose free end is rounded and whose foot stands square on the axis.
-fn rounded_bar(x: f64, y: f64, width: f64, height: f64) -> String {
-    let width = width.max(1.0);
-    let radius = 4.0f64.min(width);
-    format!(
-        "M{x:.1} {y:.1}h{:.1}q{radius:.1} 0 {radius:.1} {radius:.1}v{:.1}q0 {radius:.1} -{radius:.1} {radius:.1}h-{:.1}z",
-        width - radius,
-        height - 2.0 * radius,
-        width - radius
-    )
 }
 
 /// The range of a logarithmic axis: whole steps of 1, 2, 5 around all values.
@@ -235,32 +131,6 @@ pub(super) fn curves(title: &str, curves: &[Curve<'_>], range: (f64, f64)) -> St
     svg
 }
 
-fn open(width: f64, height: f64, title: &str) -> String {
-    format!(
-        r#"<svg viewBox="0 0 {width:.0} {height:.0}" role="img" aria-label="{}">"#,
-        escape(title)
-    )
-}
-
-/// The next 1, 2 or 5 times a power of ten.
-fn nice_step(rough: f64) -> f64 {
-    let unit = 10f64.powf(rough.log10().floor());
-    [1.0, 2.0, 5.0]
-        .map(|digit| digit * unit)
-        .into_iter()
-        .find(|step| *step >= rough)
-        .unwrap_or(10.0 * unit)
-}
-
-/// A number on an axis: 1.5 M, 200 k.
-fn short(number: f64) -> String {
-    match number {
-        n if n >= 1e6 => format!("{} M", rounded(n / 1e6)),
-        n if n >= 1e3 => format!("{} k", rounded(n / 1e3)),
-        n => rounded(n),
-    }
-}
-
 /// Nanoseconds on an axis: 200 ns, 5 µs.
 fn duration(ns: f64) -> String {
     match ns {
@@ -271,32 +141,12 @@ fn duration(ns: f64) -> String {
     }
 }
 
-fn rounded(number: f64) -> String {
-    format!("{}", (number * 100.0).round() / 100.0)
-}
-
-/// Text that is safe between tags and in double-quoted attributes.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_one_two_or_five() {
-        assert_eq!(
-            [0.7, 1.0, 1.1, 3.0, 70.0].map(nice_step),
-            [1.0, 1.0, 2.0, 5.0, 100.0]
-        );
-        assert_eq!(
-            [0.0, 200_000.0, 1_500_000.0].map(short),
-            ["0", "200 k", "1.5 M"]
-        );
+    fn durations_have_their_unit() {
         assert_eq!(
             [0.5, 200.0, 5000.0, 2e6, 1e9].map(duration),
             ["0.5 ns", "200 ns", "5 µs", "2 ms", "1 s"]
@@ -313,16 +163,6 @@ mod tests {
 
     #[test]
     fn drawings_hold_numbers_only() {
-        let value = Spread {
-            median: 0.0,
-            min: 0.0,
-            max: 0.0,
-        };
-        let bar = Bar {
-            label: "a<b".into(),
-            value,
-            colour: "var(--s0)".into(),
-        };
         let curve = Curve {
             label: "a".into(),
             points: &[0.0, 10.0],
@@ -334,12 +174,10 @@ mod tests {
             colour: "var(--s1)".into(),
         };
         for svg in [
-            bars("t", &[bar]),
             curves("t", &[curve, empty], (1.0, 10.0)),
             curves("t", &[], (1.0, 10.0)),
         ] {
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-            assert!(!svg.contains("a<b"));
         }
     }
 }

@@ -4,6 +4,7 @@ use super::host::count;
 use super::interval::{LEAST_RUNS, Ratio};
 use super::pace::LEAST_ITEMS;
 use super::report::{ConfigResult, Report};
+use cmwq_command::figures::{Column, Row, grouped, layout};
 
 /// The lines above the tables, known before the first measurement.
 pub(super) fn head(
@@ -81,7 +82,7 @@ fn legend(report: &Report) -> String {
 
 fn throughput(report: &Report) -> String {
     let versus_cache = report.results.iter().any(|r| r.ratio_to_cache.is_some());
-    let mut columns = vec![Column::new("", "scope")];
+    let mut columns = vec![Column::words("scope")];
     columns.extend(["median", "min", "max"].map(|name| Column::new("items/s", name)));
     if versus_cache {
         columns.extend(["ratio", "99 % interval"].map(|name| Column::new("vs cache", name)));
@@ -100,7 +101,7 @@ fn throughput(report: &Report) -> String {
         }
         Row::Cells(row)
     });
-    layout(&columns, rows.collect())
+    layout(&columns, &rows.collect::<Vec<_>>())
 }
 
 /// The ratio to cache and its interval. Cache itself has none.
@@ -113,7 +114,7 @@ fn versus(result: &ConfigResult, ratio: Ratio) -> (String, String) {
 }
 
 fn costs(report: &Report) -> String {
-    let mut columns = vec![Column::new("", "scope")];
+    let mut columns = vec![Column::words("scope")];
     columns.extend([
         Column::new("", "pods"),
         Column::new("", "workers"),
@@ -130,11 +131,11 @@ fn costs(report: &Report) -> String {
         row.push(format!("{:.0}%", result.cpu_percent.median));
         Row::Cells(row)
     });
-    layout(&columns, rows.collect())
+    layout(&columns, &rows.collect::<Vec<_>>())
 }
 
 fn latencies(report: &Report) -> String {
-    let mut columns = vec![Column::new("", "scope")];
+    let mut columns = vec![Column::words("scope")];
     for group in ["enqueue latency, ns", "round trip, ns"] {
         columns.extend(["p50", "p90", "p95", "p99"].map(|name| Column::new(group, name)));
     }
@@ -145,149 +146,13 @@ fn latencies(report: &Report) -> String {
         }
         Row::Cells(row)
     });
-    layout(&columns, rows.collect())
-}
-
-struct Column {
-    /// Neighbours with the same group share one heading.
-    group: &'static str,
-    name: &'static str,
-}
-
-impl Column {
-    fn new(group: &'static str, name: &'static str) -> Self {
-        Column { group, name }
-    }
-
-    /// Words are aligned to the left, figures to the right.
-    fn align(&self, text: &str, width: usize) -> String {
-        if self.name == "scope" {
-            format!("{text:<width$}")
-        } else {
-            format!("{text:>width$}")
-        }
-    }
-}
-
-/// A line of a table.
-enum Row {
-    /// A cell for each column.
-    Cells(Vec<String>),
-    /// Cells for the first columns, and words where the figures would be.
-    Remark(Vec<String>, String),
-}
-
-/// Lays out a table with two blanks between columns and a line of group headings.
-fn layout(columns: &[Column], rows: Vec<Row>) -> String {
-    let width_of = |text: &str| text.chars().count();
-    let mut widths: Vec<usize> = columns.iter().map(|column| width_of(column.name)).collect();
-    for row in &rows {
-        let (Row::Cells(cells) | Row::Remark(cells, _)) = row;
-        for (width, cell) in widths.iter_mut().zip(cells) {
-            *width = (*width).max(width_of(cell));
-        }
-    }
-    let mut groups = String::new();
-    let mut first = 0;
-    while first < columns.len() {
-        let group = columns[first].group;
-        let same = columns[first..]
-            .iter()
-            .take_while(|c| c.group == group && !group.is_empty())
-            .count()
-            .max(1);
-        let last = first + same - 1;
-        let taken: usize = widths[first..last].iter().map(|width| width + 2).sum();
-        widths[last] = widths[last].max(width_of(group).saturating_sub(taken));
-        let span = taken + widths[last];
-        if first > 0 {
-            groups += "  ";
-        }
-        groups += &columns[first].align(group, span);
-        first += same;
-    }
-    let line = |cells: Vec<&str>, remark: Option<&str>| {
-        let padded = cells
-            .into_iter()
-            .zip(columns.iter().zip(&widths))
-            .map(|(cell, (column, &width))| column.align(cell, width));
-        let words: Vec<String> = padded.chain(remark.map(str::to_owned)).collect();
-        words.join("  ").trim_end().to_owned() + "\n"
-    };
-    let mut text = String::new();
-    if !groups.trim().is_empty() {
-        text += groups.trim_end();
-        text.push('\n');
-    }
-    text += &line(columns.iter().map(|column| column.name).collect(), None);
-    for row in &rows {
-        let (cells, remark) = match row {
-            Row::Cells(cells) => (cells, None),
-            Row::Remark(cells, remark) => (cells, Some(remark.as_str())),
-        };
-        text += &line(cells.iter().map(String::as_str).collect(), remark);
-    }
-    text
-}
-
-/// A whole number with its thousands marked.
-pub(super) fn grouped(number: f64) -> String {
-    let digits = format!("{:.0}", number.max(0.0));
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    layout(&columns, &rows.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bench::report::tests::{sample, sample_on};
-
-    #[test]
-    fn thousands_are_marked() {
-        assert_eq!(
-            [0.0, 999.0, 1000.0, 1_234_567.6].map(grouped),
-            ["0", "999", "1,000", "1,234,568"]
-        );
-    }
-
-    #[test]
-    fn columns_line_up_and_groups_stand_over_them() {
-        let columns = [
-            Column::new("", "scope"),
-            Column::new("ns", "p50"),
-            Column::new("ns", "p90"),
-        ];
-        let rows = vec![
-            Row::Cells(vec!["cpu".into(), "1".into(), "22".into()]),
-            Row::Cells(vec!["cache_shard".into(), "10,000".into(), "3".into()]),
-            Row::Remark(
-                vec!["numa".into()],
-                "as another, which has more to say".into(),
-            ),
-        ];
-        assert_eq!(
-            layout(&columns, rows),
-            "                      ns\nscope           p50  p90\ncpu               1   22\ncache_shard  10,000    3\n\
-             numa         as another, which has more to say\n"
-        );
-    }
-
-    #[test]
-    fn a_group_wider_than_its_columns_widens_them() {
-        let columns = [
-            Column::new("", "scope"),
-            Column::new("enqueue latency", "p50"),
-        ];
-        let text = layout(&columns, vec![Row::Cells(vec!["cpu".into(), "1".into()])]);
-        let widths: Vec<_> = text.lines().map(|line| line.chars().count()).collect();
-        assert_eq!(widths, [22, 22, 22]);
-    }
 
     /// The lines that begin with a scope's name.
     fn lines_of<'a>(text: &'a str, scope: &str) -> Vec<&'a str> {

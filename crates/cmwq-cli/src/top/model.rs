@@ -121,6 +121,7 @@ impl Model {
                 at_ns: 0,
                 engines: Vec::new(),
                 groups: Vec::new(),
+                counters: Vec::new(),
             },
             sampled_ns: None,
             seen: HashMap::new(),
@@ -150,6 +151,15 @@ impl Model {
             None => (quota, ""),
         };
         Some(format!("CPU quota {cpus}{more}"))
+    }
+
+    /// The counters of the program's own in one line, if it has any.
+    pub(super) fn counters(&self) -> Option<String> {
+        let counters = self.state.counters.iter();
+        let words: Vec<String> = counters
+            .map(|counter| format!("{} {}", counter.name, counter.value))
+            .collect();
+        (!words.is_empty()).then(|| words.join(" · "))
     }
 
     /// The parameter in the first engine that has more to say than "none".

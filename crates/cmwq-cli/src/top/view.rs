@@ -23,7 +23,9 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     let [head, pods, queues, items, keys] = Layout::vertical([
-        Constraint::Length(1 + u16::from(model.quota().is_some())),
+        Constraint::Length(
+            1 + u16::from(model.quota().is_some()) + u16::from(model.counters().is_some()),
+        ),
         Constraint::Length(PODS_LINES),
         Constraint::Min(4),
         Constraint::Length(ITEMS_LINES),
@@ -76,9 +78,11 @@ fn headline(model: &Model, width: usize) -> Paragraph<'static> {
         }
         text = longer;
     }
-    // Eighty columns are too few for both.
-    let lines = [Some(text), model.quota().map(|quota| format!(" {quota}"))];
-    let lines: Vec<Line<'_>> = lines.into_iter().flatten().map(Line::from).collect();
+    // Eighty columns are too few for all.
+    let below = [model.quota(), model.counters()];
+    let below = below.map(|line| line.map(|line| format!(" {line}")));
+    let lines = [Some(text)].into_iter().chain(below);
+    let lines: Vec<Line<'_>> = lines.flatten().map(Line::from).collect();
     Paragraph::new(lines).style(Style::new().add_modifier(Modifier::REVERSED))
 }
 

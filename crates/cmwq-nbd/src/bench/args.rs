@@ -1,12 +1,16 @@
 //! The options of `cmwq-nbd bench`, and their reading.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::bench::plan::{NFS_BLOCK, NFS_JOBS, PEERS, SCOPES, SHARDS, Scenario};
+use crate::bench::subject::Medium;
 use crate::serve::{size, whole_number};
 use cmwq_command::CliError;
 
+/// The smallest disk.
+const LEAST: u64 = 64 << 20;
 const MAX_RUNS: usize = 1000;
 const MAX_RUNTIME: usize = 3600;
 
@@ -16,6 +20,7 @@ const MAX_RUNTIME: usize = 3600;
   cmwq-nbd bench --runtime 10 --runs 5 --html nbd.html     # hours
   cmwq-nbd bench --scenarios nfs --scopes cache_shard-strict --shard-size 1,2,4,8
   cmwq-nbd bench --scenarios buffered --peers none         # as root
+  cmwq-nbd bench --scenarios 1,2,3 --runs 5 --runtime 60 --file /var/tmp --io-uring --peers none
 
 Needs fio with its nbd engine (Debian: apt-get install fio). Uses, where they are installed: nbdkit, qemu-nbd and qemu-img \
 (nbdkit, qemu-utils) as peers, nbdfuse (libnbd-bin, fuse3) for the scenarios nfs and buffered. The latter mounts a file system, by a \
@@ -53,9 +58,29 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
     runtime: Option<String>,
 
-    /// Size of the disk [default: 512M]
+    /// Size of the disk [default: 512M; in memory 4G, as published, for the scenario nfs, or half of the free memory]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
+
+    /// Serve new files in FOLDER instead of memory, also by the peers
+    #[arg(long, value_name = "FOLDER", conflicts_with = "device")]
+    file: Option<PathBuf>,
+
+    /// Serve this block device instead of memory, also by the peers without luks. ITS CONTENTS ARE LOST
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<PathBuf>,
+
+    /// Read and write the file or device by io_uring: a request is a work item before and after it, as in dm-crypt
+    #[arg(long)]
+    io_uring: bool,
+
+    /// Bits of the key: 256 or 512 [default: as published, 256 for 4k and buffered, else 512]
+    #[arg(long, value_name = "BITS")]
+    key_size: Option<String>,
+
+    /// Print the job file of each load, for fio, and end
+    #[arg(long)]
+    print_jobs: bool,
 
     /// text or json [default: text]
     #[arg(long, value_name = "FORMAT")]
@@ -77,7 +102,13 @@ pub(super) struct Options {
     pub(super) peers: Option<Vec<&'static str>>,
     pub(super) runs: usize,
     pub(super) runtime: Duration,
-    pub(super) size: u64,
+    /// `None`: the scenario's.
+    pub(super) size: Option<u64>,
+    pub(super) medium: Medium,
+    pub(super) io_uring: bool,
+    /// `None`: the scenario's.
+    pub(super) key_bits: Option<usize>,
+    pub(super) print_jobs: bool,
     pub(super) json: bool,
     pub(super) html: Option<PathBuf>,
 }
@@ -102,16 +133,11 @@ impl Args {
             Some("none") => Some(Vec::new()),
             Some(text) => Some(list("--peers", text, &PEERS)?),
         };
-        let size = self.size.as_deref().map_or(Ok(512 << 20), |text| {
-            size("--size", text).and_then(|size| {
-                let enough = size >= 64 << 20;
-                enough.then_some(size).ok_or_else(|| {
-                    CliError::new(format!(
-                        "--size: {text:?} is too small: it must be 64M or more"
-                    ))
-                })
-            })
-        })?;
+        let size = self.size.as_deref().map(disk_size).transpose()?;
+        let medium = self.medium()?;
+        if self.io_uring && medium == Medium::Memory {
+            return Err(CliError::new("--io-uring: it needs --file or --device"));
+        }
         let scopes = self
             .scopes
             .as_deref()
@@ -122,7 +148,7 @@ impl Args {
         };
         let nfs_blocks = match self.nfs_block_size.as_deref() {
             None => vec![NFS_BLOCK],
-            Some(text) => nfs_blocks(text, size)?,
+            Some(text) => nfs_blocks(text, size.unwrap_or(LEAST))?,
         };
         Ok(Options {
             scenarios,
@@ -133,6 +159,19 @@ impl Args {
             runs: number("--runs", &self.runs, 3, MAX_RUNS)?,
             runtime: Duration::from_secs(number("--runtime", &self.runtime, 5, MAX_RUNTIME)? as u64),
             size,
+            medium,
+            io_uring: self.io_uring,
+            key_bits: match self.key_size.as_deref() {
+                None => None,
+                Some("256") => Some(256),
+                Some("512") => Some(512),
+                Some(other) => {
+                    return Err(CliError::new(format!(
+                        "--key-size: {other:?} is not possible: it must be 256 or 512"
+                    )));
+                }
+            },
+            print_jobs: self.print_jobs,
             json: match self.format.as_deref() {
                 None | Some("text") => false,
                 Some("json") => true,
@@ -145,6 +184,44 @@ impl Args {
             html: self.html.clone(),
         })
     }
+}
+
+impl Args {
+    fn medium(&self) -> Result<Medium, CliError> {
+        let kind = |option: &str, path: &PathBuf| {
+            let shown = path.display();
+            let found = std::fs::metadata(path);
+            found.map_err(|error| CliError::new(format!("{option}: {shown}: {error}")))
+        };
+        match (&self.file, &self.device) {
+            (Some(folder), _) if kind("--file", folder)?.is_dir() => {
+                Ok(Medium::Folder(folder.clone()))
+            }
+            (Some(other), _) => Err(CliError::new(format!(
+                "--file: {} is not a folder: new files are made in it",
+                other.display()
+            ))),
+            (None, Some(device)) if kind("--device", device)?.file_type().is_block_device() => {
+                Ok(Medium::Device(device.clone()))
+            }
+            (None, Some(other)) => Err(CliError::new(format!(
+                "--device: {} is not a block device",
+                other.display()
+            ))),
+            (None, None) => Ok(Medium::Memory),
+        }
+    }
+}
+
+/// The size of a disk that has room for all jobs.
+fn disk_size(text: &str) -> Result<u64, CliError> {
+    let size = size("--size", text)?;
+    let enough = size >= LEAST;
+    enough.then_some(size).ok_or_else(|| {
+        CliError::new(format!(
+            "--size: {text:?} is too small: it must be 64M or more"
+        ))
+    })
 }
 
 /// A list of shard sizes, each once, in the order given. They must be of use to one of the scopes.
@@ -247,6 +324,31 @@ mod tests {
     }
 
     #[test]
+    fn the_disk_is_in_memory_or_where_it_is_said_to_be() {
+        let some = Args {
+            file: Some("/".into()),
+            io_uring: true,
+            key_size: Some("256".into()),
+            ..Args::default()
+        };
+        let options = some.options().unwrap();
+        assert_eq!(options.medium, Medium::Folder("/".into()));
+        assert!(options.io_uring && options.key_bits == Some(256));
+        assert!(refused(|args| args.io_uring = true).contains("--file or --device"));
+        let message = refused(|args| args.key_size = Some("128".into()));
+        assert!(message.contains("256 or 512"), "{message}");
+        let message = refused(|args| args.file = Some("/dev/null".into()));
+        assert!(message.contains("not a folder"), "{message}");
+        let message = refused(|args| args.device = Some("/dev/null".into()));
+        assert!(message.contains("not a block device"), "{message}");
+        let message = refused(|args| args.device = Some("/nowhere/at/all".into()));
+        assert!(
+            message.contains("--device: /nowhere/at/all: No such file"),
+            "{message}"
+        );
+    }
+
+    #[test]
     fn sizes_are_lists_that_must_be_of_use() {
         let some = Args {
             shard_size: Some("4,1,4".into()),
@@ -269,7 +371,7 @@ mod tests {
         }
         let message = refused(|args| args.nfs_block_size = Some("16M".into()));
         assert!(
-            message.contains("too large") && message.contains("2684354 bytes"),
+            message.contains("too large") && message.contains("335544 bytes"),
             "{message}"
         );
         let message = refused(|args| {

@@ -13,15 +13,17 @@ use cmwq_command::CliError;
 /// fio takes a while to start many jobs, and to end.
 const GRACE: Duration = Duration::from_secs(120);
 
-/// What fio measured, reads and writes together.
+/// What fio measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Measured {
+    /// Read and written.
     pub(super) bytes: u64,
-    pub(super) mib_per_s: f64,
+    pub(super) read_mib_per_s: f64,
+    pub(super) write_mib_per_s: f64,
     pub(super) iops: f64,
-    /// Completion latency at the 50th and 99th percentile in ms: the worse of reading and writing.
-    pub(super) p50_ms: f64,
-    pub(super) p99_ms: f64,
+    /// Completion latency at the 50th and 99th percentile: the worse of reading and writing.
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
 }
 
 /// That fio is there and has the engine.
@@ -38,22 +40,22 @@ pub(super) fn check() -> Result<(), CliError> {
 
 /// What fio reads and writes: so many bytes there.
 pub(super) struct Place {
-    /// `--uri=` or `--filename=`.
-    argument: String,
+    /// `uri=` or `filename=`, as in a job file.
+    line: String,
     size: u64,
 }
 
 impl Place {
     pub(super) fn export(uri: &str, size: u64) -> Self {
         Place {
-            argument: format!("--uri={uri}"),
+            line: format!("uri={uri}"),
             size,
         }
     }
 
     pub(super) fn file(path: &Path, size: u64) -> Self {
         Place {
-            argument: format!("--filename={}", path.display()),
+            line: format!("filename={}", path.display()),
             size,
         }
     }
@@ -62,25 +64,45 @@ impl Place {
 /// Writes all of `place` once. The first touch of memory is expensive, on a virtual machine more so; the run after another
 /// server's memory was given back would otherwise pay for all of it.
 pub(super) fn fill(place: &Place, engine: &str, workspace: &Workspace) -> Result<(), CliError> {
-    let output = workspace.path("fill.json");
-    let child = Command::new("fio")
-        .args(["--name=fill", "--thread=1", "--rw=write", "--end_fsync=1"])
-        .args(["--bs=256k", "--iodepth=16", "--output-format=json"])
-        .arg(format!("--ioengine={engine}"))
-        .arg(format!("--output={}", output.display()))
-        .arg(&place.argument)
-        .arg(format!("--size={}", place.size))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .map_err(|error| CliError::new(format!("fio: {error}")))?;
-    wait(child, GRACE, workspace)?;
-    let text = std::fs::read_to_string(&output)
-        .map_err(|error| CliError::new(format!("fio's output: {error}")))?;
-    parse(&text)
-        .map(|_| ())
-        .map_err(|what| CliError::new(format!("filling the disk: fio: {what}")))
+    let job = format!(
+        "[fill]\nthread=1\nrw=write\nend_fsync=1\nbs=256k\niodepth=16\nioengine={engine}\n{}\nsize={}\n",
+        place.line, place.size
+    );
+    run_job(&job, GRACE, workspace)
+        .map(drop)
+        .map_err(|what| CliError::new(format!("filling the disk: {what}")))
+}
+
+/// The job file of a load, for every server alike: as published, but for the engine `nbd` where the published ones have a block device.
+pub(super) fn job_file(load: &Load, place: &Place, runtime: Duration) -> String {
+    // Each job has a part of its own, or they would overwrite what others verify.
+    let part = place.size / load.jobs as u64 / load.block * load.block;
+    let Load {
+        pattern,
+        engine,
+        block,
+        depth,
+        jobs,
+        ..
+    } = load;
+    let mut job = format!(
+        "[load]\nthread=1\ngroup_reporting=1\ntime_based=1\nruntime={}\nrw={pattern}\nbs={block}\niodepth={depth}\n\
+         numjobs={jobs}\nioengine={engine}\n{}\nsize={part}\noffset_increment={part}\npercentile_list=50:99\n",
+        runtime.as_secs(),
+        place.line
+    );
+    if load.verify {
+        job += "verify=sha512\nverify_state_save=0\n";
+    }
+    job += match load.target {
+        Target::Export => "",
+        // The file is there; its size is the disk's. Around the page cache: each read and write is a request of the server.
+        Target::File => "direct=1\nallow_file_create=0\nfallocate=none\n",
+        // Through the page cache, but not only into it: fio empties the cache of the file whenever it begins with it again, so
+        // that reads come from the device, and the last writes are on the device before the clock stops.
+        Target::FileSystem => "direct=0\ninvalidate=1\nend_fsync=1\nallow_file_create=0\n",
+    };
+    job
 }
 
 /// Runs `load` against `place`.
@@ -90,55 +112,28 @@ pub(super) fn run(
     runtime: Duration,
     workspace: &Workspace,
 ) -> Result<Measured, CliError> {
-    // Each job has a part of its own, or they would overwrite what others verify.
-    let part = place.size / load.jobs as u64 / load.block * load.block;
-    let output = workspace.path("fio.json");
-    let mut command = Command::new("fio");
-    command
-        .args([
-            "--name=load",
-            "--thread=1",
-            "--group_reporting",
-            "--time_based",
-        ])
-        .arg("--percentile_list=50:99")
+    run_job(&job_file(load, place, runtime), runtime + GRACE, workspace)
+        .map_err(|what| CliError::new(format!("{}: {what}", load.title)))
+}
+
+fn run_job(job: &str, limit: Duration, workspace: &Workspace) -> Result<Measured, CliError> {
+    let (file, output) = (workspace.path("job.fio"), workspace.path("fio.json"));
+    let no_file = |error: std::io::Error| CliError::new(format!("fio's files: {error}"));
+    std::fs::write(&file, job).map_err(no_file)?;
+    // What an earlier one said is not taken for its answer.
+    let _ = std::fs::remove_file(&output);
+    let child = Command::new("fio")
         .arg("--output-format=json")
         .arg(format!("--output={}", output.display()))
-        .arg(format!("--ioengine={}", load.engine))
-        .arg(&place.argument)
-        .arg(format!("--rw={}", load.pattern))
-        .arg(format!("--bs={}", load.block))
-        .arg(format!("--iodepth={}", load.depth))
-        .arg(format!("--numjobs={}", load.jobs))
-        .arg(format!("--runtime={}", runtime.as_secs()))
-        .arg(format!("--size={part}"))
-        .arg(format!("--offset_increment={part}"));
-    if load.verify {
-        command.args(["--verify=sha512", "--verify_state_save=0"]);
-    }
-    match load.target {
-        Target::Export => {}
-        // The file is there; its size is the disk's.
-        Target::File => {
-            command.args(["--allow_file_create=0", "--fallocate=none"]);
-        }
-        // Through the page cache, but not only into it: fio empties the cache of the file whenever it begins with it again, so
-        // that reads come from the device, and the last writes are on the device before the clock stops.
-        Target::FileSystem => {
-            command.args(["--direct=0", "--invalidate=1", "--end_fsync=1"]);
-            command.arg("--allow_file_create=0");
-        }
-    }
-    let child = command
+        .arg(&file)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::inherit())
         .spawn()
         .map_err(|error| CliError::new(format!("fio: {error}")))?;
-    wait(child, runtime + GRACE, workspace)?;
-    let text = std::fs::read_to_string(&output)
-        .map_err(|error| CliError::new(format!("fio's output: {error}")))?;
-    parse(&text).map_err(|what| CliError::new(format!("{}: fio: {what}", load.title)))
+    wait(child, limit, workspace)?;
+    let text = std::fs::read_to_string(&output).map_err(no_file)?;
+    parse(&text).map_err(|what| CliError::new(format!("fio: {what}")))
 }
 
 fn wait(mut child: Child, limit: Duration, workspace: &Workspace) -> Result<(), CliError> {
@@ -179,14 +174,15 @@ fn parse(text: &str) -> Result<Measured, String> {
     };
     let worst = |percentile: &str| {
         let of = |side: &&Value| side["clat_ns"]["percentile"][percentile].as_f64();
-        both.iter().filter_map(of).fold(0.0, f64::max) / 1e6
+        both.iter().filter_map(of).fold(0.0, f64::max) / 1e3
     };
     let measured = Measured {
         bytes: sum("io_bytes") as u64,
-        mib_per_s: sum("bw") / 1024.0,
+        read_mib_per_s: job["read"]["bw"].as_f64().unwrap_or_default() / 1024.0,
+        write_mib_per_s: job["write"]["bw"].as_f64().unwrap_or_default() / 1024.0,
         iops: sum("iops"),
-        p50_ms: worst("50.000000"),
-        p99_ms: worst("99.000000"),
+        p50_us: worst("50.000000"),
+        p99_us: worst("99.000000"),
     };
     if measured.bytes == 0 {
         return Err("nothing was transferred".to_owned());
@@ -199,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_directions_are_added_and_the_worse_latency_counts() {
+    fn both_directions_are_read_and_the_worse_latency_counts() {
         let side = |bytes, bw, p99| {
             format!(
                 r#"{{"io_bytes":{bytes},"bw":{bw},"iops":10.5,"clat_ns":{{"percentile":{{"50.000000":1000000,"99.000000":{p99}}}}}}}"#
@@ -213,8 +209,12 @@ mod tests {
         );
         let measured = parse(&text).unwrap();
         assert_eq!(measured.bytes, 2 << 20);
-        assert_eq!((measured.mib_per_s, measured.iops), (3.0, 21.0));
-        assert_eq!((measured.p50_ms, measured.p99_ms), (1.0, 9.0));
+        assert_eq!(
+            (measured.read_mib_per_s, measured.write_mib_per_s),
+            (1.0, 2.0)
+        );
+        assert_eq!(measured.iops, 21.0);
+        assert_eq!((measured.p50_us, measured.p99_us), (1000.0, 9000.0));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cmwq::Engine;
 use cmwq::affinity::AffinityScope;
+use cmwq::topology::CpuSet;
 
 use crate::bench::plan;
 use cmwq_command::CliError;
@@ -34,26 +35,19 @@ pub(super) fn same_pods(
     scopes: &[&'static str],
     shard_sizes: &[usize],
 ) -> Result<Vec<Vec<String>>, CliError> {
-    let mut groups: Vec<(Vec<cmwq::topology::CpuSet>, Vec<String>)> = Vec::new();
+    let mut groups: Vec<(Vec<CpuSet>, Vec<String>)> = Vec::new();
     for subject in plan::ours(scopes, shard_sizes) {
         // A strict scope has the pods of the other one, and is another thing.
-        let plan::Subject::Ours { scope, shard_size } = subject else {
+        let plan::Subject::Ours {
+            scope, shard_size, ..
+        } = subject
+        else {
             continue;
         };
-        let Ok(cut) = AffinityScope::parse_kernel(scope) else {
+        if scope.ends_with(plan::STRICT) {
             continue;
-        };
-        let engine = match shard_size {
-            Some(size) => Engine::builder().cache_shard_size(size),
-            None => Engine::builder(),
-        };
-        let engine = engine.build().map_err(CliError::new)?;
-        let pods = engine.pods(cut).pods().iter();
-        let allowed = engine.topology().allowed();
-        let layout = pods
-            .map(|pod| pod.cpus.intersection(allowed))
-            .filter(|cpus| !cpus.is_empty())
-            .collect();
+        }
+        let layout = pods(scope, shard_size)?;
         match groups.iter_mut().find(|(other, _)| *other == layout) {
             Some((_, labels)) => labels.push(subject.label()),
             None => groups.push((layout, vec![subject.label()])),
@@ -61,6 +55,33 @@ pub(super) fn same_pods(
     }
     let several = |(_, labels): (_, Vec<String>)| (labels.len() > 1).then_some(labels);
     Ok(groups.into_iter().filter_map(several).collect())
+}
+
+/// The CPUs of each pod of a scope of ours, of those that the process may use.
+pub(super) fn pods(scope: &str, shard_size: Option<usize>) -> Result<Vec<CpuSet>, CliError> {
+    let scope = scope.strip_suffix(plan::STRICT).unwrap_or(scope);
+    let cut = AffinityScope::parse_kernel(scope).map_err(CliError::new)?;
+    let engine = match shard_size {
+        Some(size) => Engine::builder().cache_shard_size(size),
+        None => Engine::builder(),
+    };
+    let engine = engine.build().map_err(CliError::new)?;
+    let pods = engine.pods(cut).pods().iter();
+    let allowed = engine.topology().allowed();
+    Ok(pods
+        .map(|pod| pod.cpus.intersection(allowed))
+        .filter(|cpus| !cpus.is_empty())
+        .collect())
+}
+
+/// Bytes of memory that may be taken without swapping, if the system says so.
+pub(super) fn memory_available() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
 }
 
 /// CPU time of the whole machine so far, in ticks.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod counts;
 mod fio;
 mod html;
 mod machine;
@@ -12,8 +13,10 @@ mod subject;
 mod text;
 
 use std::fmt::Display;
+use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(crate) use args::Args;
@@ -21,9 +24,9 @@ use args::Options;
 use fio::Place;
 use machine::Busy;
 use mount::{ExportedFile, FileSystem};
-use plan::{Load, PEERS, Scenario, Subject, Target};
+use plan::{DEFAULT_SIZE, Load, PEERS, Scenario, Subject, Target};
 use report::{Outcome, Report, Run, Table};
-use subject::Workspace;
+use subject::{Disk, Medium, Workspace};
 
 use cmwq_command::{CliError, output};
 
@@ -35,6 +38,9 @@ const ATTEMPTS: usize = 3;
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let options = args.options()?;
+    if options.print_jobs {
+        return output::print(&job_files(&options));
+    }
     fio::check()?;
     if let Some(path) = &options.html {
         // Found out before an hour has passed; the page of an earlier run stays until there is another.
@@ -59,9 +65,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 
 fn measure(options: &Options) -> Result<Report, CliError> {
     let mut left_out = Vec::new();
-    let workspace = Workspace::new(options.size)?;
+    let workspace = Workspace::new(options.medium.clone(), options.io_uring)?;
     let peers = peers(options, &mut left_out)?;
-    let mut loads = Vec::new();
+    let mut loads: Vec<Cell> = Vec::new();
     let mut tables = Vec::new();
     for &scenario in &options.scenarios {
         let possible = match scenario {
@@ -85,9 +91,18 @@ fn measure(options: &Options) -> Result<Report, CliError> {
             tables.push(Table {
                 scenario: scenario.name(),
                 title: load.title.clone(),
-                outcomes: subjects.iter().map(|&subject| outcome(subject)).collect(),
+                pattern: load.pattern,
+                rate: scenario.rate(),
+                outcomes: subjects
+                    .iter()
+                    .map(|&subject| outcome(subject))
+                    .collect::<Result<_, _>>()?,
             });
-            loads.push((load, subjects.clone()));
+            loads.push(Cell {
+                load,
+                subjects: subjects.clone(),
+                disk: disk(scenario, options)?,
+            });
         }
     }
     if loads.is_empty() {
@@ -99,38 +114,114 @@ fn measure(options: &Options) -> Result<Report, CliError> {
     for line in &left_out {
         crate::warn(format_args!("left out: {line}"));
     }
-    let cells: usize = loads.iter().map(|(_, subjects)| subjects.len()).sum();
+    let cells: usize = loads.iter().map(|cell| cell.subjects.len()).sum();
     let mut progress = Progress::new(cells * options.runs, options.runtime);
     for run in 0..options.runs {
-        for ((load, subjects), table) in loads.iter().zip(&mut tables) {
-            for nth in 0..subjects.len() {
+        for (cell, table) in loads.iter().zip(&mut tables) {
+            for nth in 0..cell.subjects.len() {
                 // Each run begins with another one.
-                let nth = (nth + run) % subjects.len();
-                progress.show(run, load, subjects[nth]);
-                let measured = patiently(load, subjects[nth], options, &workspace, &progress)?;
+                let nth = (nth + run) % cell.subjects.len();
+                let subject = cell.subjects[nth];
+                progress.show(run, &cell.load, subject);
+                let measured = patiently(cell, subject, options, &workspace, &progress)?;
                 table.outcomes[nth].runs.push(measured);
             }
         }
     }
     drop(progress);
-    Ok(Report {
+    let mut report = Report {
         tool: concat!("cmwq-nbd ", env!("CARGO_PKG_VERSION")),
         machine: machine::description(),
-        size: options.size,
+        disk: describe(options, &loads),
         runtime_s: options.runtime.as_secs(),
         runs: options.runs,
         same_pods: machine::same_pods(&options.scopes, &options.shard_sizes)?,
         left_out,
         tables,
+        over_engines: Vec::new(),
+    };
+    let blocks: Vec<u64> = loads.iter().map(|cell| cell.load.block).collect();
+    report.compare(&blocks);
+    Ok(report)
+}
+
+/// A load, and the servers that are put under it.
+struct Cell {
+    load: Load,
+    subjects: Vec<Subject>,
+    disk: Disk,
+}
+
+/// The job file of each load of the chosen scenarios, as it is given to fio for each server.
+fn job_files(options: &Options) -> String {
+    let mut text = String::new();
+    for &scenario in &options.scenarios {
+        let size = options.size.unwrap_or(scenario.size());
+        for load in scenario.loads(machine::cpus(), &options.nfs_blocks) {
+            let place = match load.target {
+                Target::Export => Place::export("nbd+unix:///?socket=SOCKET", size),
+                Target::File => Place::file(Path::new("MOUNTED"), size),
+                Target::FileSystem => Place::file(Path::new("FILE"), FileSystem::room(size)),
+            };
+            let job = fio::job_file(&load, &place, options.runtime);
+            let _ = writeln!(
+                text,
+                "# scenario {}: {}\n{job}",
+                scenario.name(),
+                load.title
+            );
+        }
+    }
+    text
+}
+
+/// The disk of a scenario: of the published size if there is memory for it.
+fn disk(scenario: Scenario, options: &Options) -> Result<Disk, CliError> {
+    let size = match &options.medium {
+        Medium::Memory => options.size.unwrap_or_else(|| {
+            let half = machine::memory_available().map_or(u64::MAX, |bytes| bytes / 2);
+            scenario.size().min(half >> 20 << 20)
+        }),
+        Medium::Folder(_) => options.size.unwrap_or(DEFAULT_SIZE),
+        Medium::Device(device) => {
+            let failed = |error| CliError::new(format!("--device: {}: {error}", device.display()));
+            let mut file = File::open(device).map_err(failed)?;
+            let whole = file.seek(SeekFrom::End(0)).map_err(failed)?;
+            options.size.unwrap_or(DEFAULT_SIZE).min(whole)
+        }
+    };
+    Ok(Disk {
+        size,
+        key_bits: options.key_bits.unwrap_or(scenario.key_bits()),
     })
 }
 
-fn outcome(subject: Subject) -> Outcome {
-    Outcome {
-        subject: subject.label(),
-        kind: subject.kind(),
-        runs: Vec::new(),
-    }
+/// The disks, in words.
+fn describe(options: &Options, loads: &[Cell]) -> String {
+    let mut all: Vec<String> = loads
+        .iter()
+        .map(|Cell { disk, .. }| format!("{} MiB, {}-bit key", disk.size >> 20, disk.key_bits))
+        .collect();
+    all.dedup();
+    let medium = match &options.medium {
+        Medium::Memory => "memory".to_owned(),
+        Medium::Folder(folder) => format!("a file in {}", folder.display()),
+        Medium::Device(device) => device.display().to_string(),
+    };
+    let how = if options.io_uring { " by io_uring" } else { "" };
+    format!("disk: {medium}{how}, {}", all.join("; "))
+}
+
+/// A row without runs.
+fn outcome(subject: Subject) -> Result<Outcome, CliError> {
+    let pods = match subject {
+        Subject::Ours {
+            scope, shard_size, ..
+        } => Some(machine::pods(scope, shard_size)?.len()),
+        Subject::OursPlain { .. } => Some(machine::pods("cache_shard", None)?.len()),
+        Subject::Peer(_) => None,
+    };
+    Ok(Outcome::new(subject, pods))
 }
 
 /// The peers to measure: those asked for, which must be there, or those that are there.
@@ -138,6 +229,19 @@ fn peers(options: &Options, left_out: &mut Vec<String>) -> Result<Vec<Subject>, 
     let asked = options.peers.as_deref();
     let mut found = Vec::new();
     for &name in asked.unwrap_or(&PEERS) {
+        let has_medium = match options.medium {
+            Medium::Memory => true,
+            Medium::Folder(_) => !name.contains("memory"),
+            Medium::Device(_) => ["nbdkit-file", "qemu"].contains(&name),
+        };
+        if !has_medium {
+            if asked.is_some() {
+                return Err(CliError::new(format!(
+                    "--peers: {name} cannot serve what --file or --device names"
+                )));
+            }
+            continue;
+        }
         let peer = Subject::Peer(name);
         let needs = subject::programs(peer);
         match needs.iter().find(|program| !subject::is_installed(program)) {
@@ -167,12 +271,23 @@ fn subjects(scenario: Scenario, options: &Options, peers: &[Subject]) -> Vec<Sub
         return Vec::new();
     }
     let mut subjects = plan::ours(&scopes, &options.shard_sizes);
+    if scenario.is_short() {
+        // As a server does by itself: beside the rows that are compared.
+        subjects.push(Subject::Ours {
+            scope: scopes[0],
+            shard_size: None,
+            inline: true,
+        });
+    }
     if matches!(scenario, Scenario::Mounted | Scenario::Buffered) {
         // Beside the mounting the servers hardly count: the best peer is enough.
         let best = Subject::Peer("nbdkit-memory-luks");
         subjects.extend(peers.iter().filter(|&&peer| peer == best));
     } else {
-        subjects.push(Subject::OursPlain);
+        subjects.push(Subject::OursPlain { inline: false });
+        if scenario.is_short() {
+            subjects.push(Subject::OursPlain { inline: true });
+        }
         subjects.extend(peers);
     }
     subjects
@@ -180,7 +295,7 @@ fn subjects(scenario: Scenario, options: &Options, peers: &[Subject]) -> Vec<Sub
 
 /// As [`one`], tried again if it fails: an hour's work is not lost to a moment.
 fn patiently(
-    load: &Load,
+    cell: &Cell,
     subject: Subject,
     options: &Options,
     workspace: &Workspace,
@@ -189,7 +304,7 @@ fn patiently(
     let mut left = ATTEMPTS;
     loop {
         left -= 1;
-        match one(load, subject, options, workspace) {
+        match one(cell, subject, options, workspace) {
             // Whatever failed may have been stopped by the same signal.
             _ if workspace.is_interrupted() => return Err(subject::interrupted()),
             Err(error) if left > 0 => progress.warn(format_args!("{error}; once more")),
@@ -199,14 +314,15 @@ fn patiently(
 }
 
 fn one(
-    load: &Load,
+    Cell { load, disk, .. }: &Cell,
     subject: Subject,
     options: &Options,
     workspace: &Workspace,
 ) -> Result<Run, CliError> {
-    let server = workspace.start(subject)?;
+    let size = disk.size;
+    let server = workspace.start(subject, disk)?;
     let uri = server.uri();
-    let disk = Place::export(&uri, options.size);
+    let disk = Place::export(&uri, size);
     // Held while they are in use.
     let (mut exported, mut file_system) = (None, None);
     let place = match load.target {
@@ -217,16 +333,18 @@ fn one(
         Target::File => {
             fio::fill(&disk, "nbd", workspace)?;
             let file = exported.insert(ExportedFile::new(&uri, workspace)?);
-            Place::file(file.path(), options.size)
+            Place::file(file.path(), size)
         }
         Target::FileSystem => {
             let mounted = file_system.insert(FileSystem::new(&uri, workspace)?);
-            let place = Place::file(&mounted.file(), FileSystem::room(options.size));
+            let place = Place::file(&mounted.file(), FileSystem::room(size));
             fio::fill(&place, "psync", workspace)?;
             place
         }
     };
     let gone = || CliError::new(format!("{} has gone", subject.label()));
+    let is_ours = !matches!(subject, Subject::Peer(_));
+    let before = is_ours.then(|| server.counts()).transpose()?;
     let (busy, cpu) = (
         Busy::now(),
         machine::cpu_time(server.id()).ok_or_else(gone)?,
@@ -237,13 +355,27 @@ fn one(
     let cpu = machine::cpu_time(server.id())
         .ok_or_else(gone)?
         .saturating_sub(cpu);
+    let cpu_percent = Busy::now().percent_since(busy);
+    let named = |error: CliError| CliError::new(format!("{}: {error}", subject.label()));
+    let counted = match before {
+        Some(before) => Some(
+            server
+                .counts()?
+                .since(before, subject.is_inline())
+                .map_err(named)?,
+        ),
+        None => None,
+    };
     Ok(Run {
-        mib_per_s: measured.mib_per_s,
+        read_mib_per_s: measured.read_mib_per_s,
+        write_mib_per_s: measured.write_mib_per_s,
         iops: measured.iops,
-        cpu_percent: Busy::now().percent_since(busy),
+        cpu_percent,
         server_cpu_s_per_gib: cpu.as_secs_f64() / (measured.bytes as f64 / (1u64 << 30) as f64),
-        p50_ms: measured.p50_ms,
-        p99_ms: measured.p99_ms,
+        p50_us: measured.p50_us,
+        p99_us: measured.p99_us,
+        requests: counted.map(|(requests, _)| requests),
+        items_per_request: counted.map(|(_, items)| items),
     })
 }
 

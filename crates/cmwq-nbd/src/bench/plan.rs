@@ -11,8 +11,14 @@ pub(super) const SCOPES: [&str; 7] = [
     "smt",
 ];
 
+/// The size of a disk, if it is not said.
+pub(super) const DEFAULT_SIZE: u64 = 512 << 20;
+
 /// What the names of scopes begin with whose pods the shard size decides.
 pub(super) const SHARDS: &str = "cache_shard";
+
+/// What the names of scopes end with that are strict.
+pub(super) const STRICT: &str = "-strict";
 
 /// Other servers.
 pub(super) const PEERS: [&str; 6] = [
@@ -23,6 +29,16 @@ pub(super) const PEERS: [&str; 6] = [
     "qemu",
     "qemu-luks",
 ];
+
+/// Which of fio's rates is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Rate {
+    /// Reads, as published for the verified loads.
+    Read,
+    /// Reads and writes together.
+    Both,
+}
 
 /// The groups of loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +76,35 @@ impl Scenario {
             Scenario::Buffered => "buffered",
             Scenario::Mounted => "nfs",
         }
+    }
+
+    /// Which of its rates was published.
+    pub(super) fn rate(self) -> Rate {
+        match self {
+            Scenario::Jobs(_) | Scenario::Scaled => Rate::Read,
+            Scenario::Small | Scenario::Buffered | Scenario::Mounted => Rate::Both,
+        }
+    }
+
+    /// The size of its disk: as published where that matters.
+    pub(super) fn size(self) -> u64 {
+        match self {
+            Scenario::Mounted => 4 << 30,
+            _ => DEFAULT_SIZE,
+        }
+    }
+
+    /// The bits of its published key: `-s 256` for small blocks, and else cryptsetup's default.
+    pub(super) fn key_bits(self) -> usize {
+        match self {
+            Scenario::Small | Scenario::Buffered => 256,
+            Scenario::Jobs(_) | Scenario::Scaled | Scenario::Mounted => 512,
+        }
+    }
+
+    /// Whether readers would carry out its requests, if they may.
+    pub(super) fn is_short(self) -> bool {
+        self.rate() == Rate::Both
     }
 
     /// Its loads on a machine of so many CPUs. `nfs_blocks`: the block sizes of [`Scenario::Mounted`].
@@ -123,7 +168,6 @@ impl Scenario {
         let published: &[&str] = match self {
             Scenario::Jobs(_) | Scenario::Scaled => &SCOPES,
             Scenario::Small | Scenario::Buffered => &["cache", "cache_shard"],
-            // Of a queue that is not strict the readers carry out short requests themselves.
             Scenario::Mounted => &["cache", "cache-strict", "cache_shard", "cache_shard-strict"],
         };
         let is_published = |scope: &&'static str| published.contains(scope);
@@ -135,7 +179,11 @@ impl Scenario {
 pub(super) fn ours(scopes: &[&'static str], shard_sizes: &[usize]) -> Vec<Subject> {
     let mut subjects = Vec::new();
     for &scope in scopes {
-        let of = |shard_size| Subject::Ours { scope, shard_size };
+        let of = |shard_size| Subject::Ours {
+            scope,
+            shard_size,
+            inline: false,
+        };
         if scope.starts_with(SHARDS) && !shard_sizes.is_empty() {
             subjects.extend(shard_sizes.iter().map(|&size| of(Some(size))));
         } else {
@@ -200,9 +248,11 @@ pub(super) enum Subject {
         scope: &'static str,
         /// In cores; `None`: the default.
         shard_size: Option<usize>,
+        /// Readers carry out short requests. If not, each request is a work item.
+        inline: bool,
     },
     /// Ours, not encrypted, with the default scope.
-    OursPlain,
+    OursPlain { inline: bool },
     /// One of [`PEERS`].
     Peer(&'static str),
 }
@@ -210,12 +260,17 @@ pub(super) enum Subject {
 impl Subject {
     /// As in tables: `cache_shard-strict/4` is the scope `cache_shard`, strict, with shards of 4 cores.
     pub(super) fn label(self) -> String {
+        let inline = |inline| if inline { ", inline" } else { "" };
         match self {
-            Subject::Ours { scope, shard_size } => match shard_size {
-                Some(size) => format!("{scope}/{size}"),
-                None => scope.to_owned(),
-            },
-            Subject::OursPlain => "plain".to_owned(),
+            Subject::Ours {
+                scope,
+                shard_size,
+                inline: is_inline,
+            } => {
+                let size = shard_size.map_or_else(String::new, |size| format!("/{size}"));
+                format!("{scope}{size}{}", inline(is_inline))
+            }
+            Subject::OursPlain { inline: is_inline } => format!("plain{}", inline(is_inline)),
             Subject::Peer(name) => name.to_owned(),
         }
     }
@@ -223,10 +278,18 @@ impl Subject {
     pub(super) fn kind(self) -> &'static str {
         match self {
             Subject::Ours { .. } => "cmwq-nbd, encrypted",
-            Subject::OursPlain => "cmwq-nbd, not encrypted",
+            Subject::OursPlain { .. } => "cmwq-nbd, not encrypted",
             Subject::Peer(name) if name.ends_with("-luks") => "peer, encrypted",
             Subject::Peer(_) => "peer, not encrypted",
         }
+    }
+
+    /// Whether readers may carry out requests of it.
+    pub(super) fn is_inline(self) -> bool {
+        matches!(
+            self,
+            Subject::Ours { inline: true, .. } | Subject::OursPlain { inline: true }
+        )
     }
 }
 

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use cmwq_nbd::protocol::{OPTION_MAGIC, handshake, option};
 
-use crate::bench::plan::Subject;
+use crate::bench::counts::Counts;
+use crate::bench::plan::{STRICT, Subject};
+use crate::serve::{INLINE, REQUESTS};
 use cmwq_command::CliError;
 
 /// A server that does not come up, or does not go, within this time is given up.
@@ -49,7 +51,7 @@ pub(super) fn is_installed(program: &str) -> bool {
 /// The programs that a subject needs.
 pub(super) fn programs(subject: Subject) -> &'static [&'static str] {
     match subject {
-        Subject::Ours { .. } | Subject::OursPlain => &[],
+        Subject::Ours { .. } | Subject::OursPlain { .. } => &[],
         Subject::Peer("nbdkit-memory" | "nbdkit-file") => &["nbdkit"],
         Subject::Peer("qemu") => &["qemu-nbd"],
         // The image is made by qemu-img.
@@ -58,17 +60,38 @@ pub(super) fn programs(subject: Subject) -> &'static [&'static str] {
     }
 }
 
-/// A directory for sockets, the key and images: in memory, if the system has such a place.
+/// Where the data of the disk are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Medium {
+    Memory,
+    /// A new file in this folder, for each run.
+    Folder(PathBuf),
+    /// A block device, whose contents are lost.
+    Device(PathBuf),
+}
+
+/// The disk that a server is to have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Disk {
+    /// In bytes.
+    pub(super) size: u64,
+    pub(super) key_bits: usize,
+}
+
+/// A directory for sockets and the keys: in memory, if the system has such a place; and one for images.
 pub(super) struct Workspace {
     dir: PathBuf,
-    size: u64,
+    /// The same, but for [`Medium::Folder`].
+    images: PathBuf,
+    medium: Medium,
+    io_uring: bool,
     interrupted: Arc<AtomicBool>,
 }
 
 impl Workspace {
     /// From now on the first signal to stop is only noted: the command unmounts and stops servers in order. A Ctrl-C after it ends
     /// the process; no other signal does, since timeout(1) sends SIGTERM twice, to its command and to its process group.
-    pub(super) fn new(size: u64) -> Result<Self, CliError> {
+    pub(super) fn new(medium: Medium, io_uring: bool) -> Result<Self, CliError> {
         let interrupted = Arc::new(AtomicBool::new(false));
         let failed = |error| CliError::new(format!("cannot wait for signals: {error}"));
         let status = i32::from(CliError::EXIT_CODE);
@@ -84,27 +107,39 @@ impl Workspace {
         } else {
             std::env::temp_dir()
         };
-        let dir = base.join(format!("cmwq-nbd-bench-{}", std::process::id()));
-        std::fs::create_dir(&dir)
-            .map_err(|error| CliError::new(format!("{}: {error}", dir.display())))?;
+        let name = format!("cmwq-nbd-bench-{}", std::process::id());
+        let dir = base.join(&name);
+        let images = match &medium {
+            Medium::Folder(folder) => folder.join(&name),
+            Medium::Memory | Medium::Device(_) => dir.clone(),
+        };
         let workspace = Workspace {
             dir,
-            size,
+            images,
+            medium,
+            io_uring,
             interrupted,
         };
-        workspace.write_key()?;
+        for dir in [&workspace.dir, &workspace.images] {
+            std::fs::create_dir_all(dir)
+                .map_err(|error| CliError::new(format!("{}: {error}", dir.display())))?;
+        }
+        workspace.write_keys()?;
         Ok(workspace)
     }
 
-    fn write_key(&self) -> Result<(), CliError> {
+    /// The key of each length.
+    fn write_keys(&self) -> Result<(), CliError> {
         let mut key = [0; 64];
+        let write = |name: &str, key: &[u8]| {
+            let mut options = OpenOptions::new();
+            let file = options.write(true).create_new(true).mode(0o600);
+            file.open(self.path(name))?.write_all(key)
+        };
         File::open("/dev/urandom")
             .and_then(|mut random| random.read_exact(&mut key))
-            .and_then(|()| {
-                let mut options = OpenOptions::new();
-                let file = options.write(true).create_new(true).mode(0o600);
-                file.open(self.path("key"))?.write_all(&key)
-            })
+            .and_then(|()| write("key-256", &key[..32]))
+            .and_then(|()| write("key-512", &key))
             .map_err(|error| CliError::new(format!("cannot make a key: {error}")))
     }
 
@@ -122,16 +157,18 @@ impl Workspace {
     }
 
     pub(super) fn sparse_file(&self, name: &str, size: u64) -> Result<String, CliError> {
-        let path = self.path(name);
+        let path = self.images.join(name);
         File::create(&path)
             .and_then(|file| file.set_len(size))
             .map_err(|error| CliError::new(format!("{}: {error}", path.display())))?;
-        Ok(self.text(name))
+        Ok(path.display().to_string())
     }
 
     /// The header of a LUKS image, made once. Its key is derived quickly: nothing but the cipher is measured.
-    fn luks_header(&self) -> Result<String, CliError> {
-        let path = self.text("luks-header");
+    fn luks_header(&self, key_bits: usize) -> Result<String, CliError> {
+        let path = self.text(&format!("luks-header-{key_bits}"));
+        // XTS has two keys.
+        let cipher = format!("key-secret=s,iter-time=10,cipher-alg=aes-{}", key_bits / 2);
         if Path::new(&path).exists() {
             return Ok(path);
         }
@@ -140,7 +177,7 @@ impl Workspace {
         for _ in 0..ATTEMPTS {
             let made = Command::new("qemu-img")
                 .args(["create", "-q", "-f", "luks", "--object", &secret])
-                .args(["-o", "key-secret=s,iter-time=10", &path, "0"])
+                .args(["-o", &cipher, &path, "0"])
                 .output()
                 .map_err(|error| CliError::new(format!("qemu-img: {error}")))?;
             if made.status.success() {
@@ -154,11 +191,12 @@ impl Workspace {
     }
 
     /// A LUKS image of the size of the disk, with nothing in it; its path and its whole size.
-    fn luks_image(&self, is_sparse: bool) -> Result<(String, u64), CliError> {
-        let (header, path) = (self.luks_header()?, self.text("luks"));
+    fn luks_image(&self, disk: &Disk, is_sparse: bool) -> Result<(String, u64), CliError> {
+        let header = self.luks_header(disk.key_bits)?;
+        let path = self.images.join("luks").display().to_string();
         std::fs::copy(&header, &path)
             .and_then(|length| {
-                let whole = length + self.size;
+                let whole = length + disk.size;
                 if is_sparse {
                     File::options().write(true).open(&path)?.set_len(whole)?;
                 }
@@ -167,20 +205,44 @@ impl Workspace {
             .map_err(|error| CliError::new(format!("{path}: {error}")))
     }
 
-    /// This program as a server, without a cipher.
-    fn ours(&self) -> Result<Command, CliError> {
+    /// This program as a server, without a cipher. Its control endpoint, which has the counts, is in this directory.
+    fn ours(&self, disk: &Disk, inline: bool) -> Result<Command, CliError> {
         let own = std::env::current_exe()
             .map_err(|error| CliError::new(format!("cannot find its own program: {error}")))?;
         let mut command = Command::new(own);
-        let (size, socket) = (self.size.to_string(), self.text("socket"));
-        command.args(["serve", "--memory", &size, "--socket", &socket]);
+        command.arg("serve");
+        match &self.medium {
+            Medium::Memory => command.args(["--memory", &disk.size.to_string()]),
+            Medium::Folder(_) => command.arg(self.sparse_file("disk", disk.size)?),
+            Medium::Device(device) => command.arg(device),
+        };
+        if self.io_uring {
+            command.arg("--io-uring");
+        }
+        command.args(["--inline", if inline { "short" } else { "none" }]);
+        command.args([
+            "--name",
+            NAME,
+            "--socket",
+            &self.text("socket"),
+            "--control",
+        ]);
+        command.env("XDG_RUNTIME_DIR", &self.dir);
         Ok(command)
     }
 
+    /// The image or device that a peer serves as it is.
+    fn raw(&self, disk: &Disk) -> Result<String, CliError> {
+        match &self.medium {
+            Medium::Device(device) => Ok(device.display().to_string()),
+            Medium::Memory | Medium::Folder(_) => self.sparse_file("disk", disk.size),
+        }
+    }
+
     /// How to start `subject`. Its files are made anew, so that no run depends on an earlier one.
-    fn command(&self, subject: Subject) -> Result<Command, CliError> {
+    fn command(&self, subject: Subject, disk: &Disk) -> Result<Command, CliError> {
         let socket = self.text("socket");
-        let size = self.size.to_string();
+        let size = disk.size.to_string();
         let nbdkit = || {
             let mut command = Command::new("nbdkit");
             command.args(["--foreground", "--unix", &socket]);
@@ -193,11 +255,15 @@ impl Workspace {
         };
         let passphrase = format!("passphrase={PASSPHRASE}");
         Ok(match subject {
-            Subject::Ours { scope, shard_size } => {
-                let mut command = self.ours()?;
-                let key = self.text("key");
+            Subject::Ours {
+                scope,
+                shard_size,
+                inline,
+            } => {
+                let mut command = self.ours(disk, inline)?;
+                let key = self.text(&format!("key-{}", disk.key_bits));
                 command.args(["--cipher", "aes-xts-plain64", "--key-file", &key]);
-                let strict = scope.strip_suffix("-strict");
+                let strict = scope.strip_suffix(STRICT);
                 command.args(["--affinity-scope", strict.unwrap_or(scope)]);
                 command.args(strict.map(|_| "--strict"));
                 if let Some(size) = shard_size {
@@ -205,7 +271,7 @@ impl Workspace {
                 }
                 command
             }
-            Subject::OursPlain => self.ours()?,
+            Subject::OursPlain { inline } => self.ours(disk, inline)?,
             Subject::Peer("nbdkit-memory") => {
                 let mut command = nbdkit();
                 command.args(["memory", &size]);
@@ -213,7 +279,7 @@ impl Workspace {
             }
             Subject::Peer("nbdkit-memory-luks") => {
                 // The header is loaded into the same memory that the plugin `memory` uses; the rest is sparse.
-                let (header, whole) = self.luks_image(false)?;
+                let (header, whole) = self.luks_image(disk, false)?;
                 let mut command = nbdkit();
                 command.args(["--filter=luks", "data", &format!("<{header}")]);
                 command.args([&format!("size={whole}"), &passphrase]);
@@ -221,7 +287,7 @@ impl Workspace {
             }
             Subject::Peer("nbdkit-file") => {
                 let mut command = nbdkit();
-                command.args(["file", &self.sparse_file("disk", self.size)?]);
+                command.args(["file", &self.raw(disk)?]);
                 command
             }
             Subject::Peer("nbdkit-file-luks") => {
@@ -229,18 +295,18 @@ impl Workspace {
                 command.args([
                     "--filter=luks",
                     "file",
-                    &self.luks_image(true)?.0,
+                    &self.luks_image(disk, true)?.0,
                     &passphrase,
                 ]);
                 command
             }
             Subject::Peer("qemu") => {
                 let mut command = qemu();
-                command.args(["--format=raw", &self.sparse_file("disk", self.size)?]);
+                command.args(["--format=raw", &self.raw(disk)?]);
                 command
             }
             Subject::Peer(_) => {
-                let (image, _) = self.luks_image(true)?;
+                let (image, _) = self.luks_image(disk, true)?;
                 let mut command = qemu();
                 command.args(["--object", &format!("secret,id=s,data={PASSPHRASE}")]);
                 command.arg("--image-opts");
@@ -253,7 +319,7 @@ impl Workspace {
     }
 
     /// Starts `subject` and waits until it listens.
-    pub(super) fn start(&self, subject: Subject) -> Result<Running<'_>, CliError> {
+    pub(super) fn start(&self, subject: Subject, disk: &Disk) -> Result<Running<'_>, CliError> {
         let what = |problem: &dyn std::fmt::Display| {
             CliError::new(format!(
                 "{} ({}): {problem}",
@@ -261,7 +327,7 @@ impl Workspace {
                 subject.kind()
             ))
         };
-        let mut child = own_group(&mut self.command(subject)?)
+        let mut child = own_group(&mut self.command(subject, disk)?)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::inherit())
@@ -307,7 +373,9 @@ fn answers(socket: &Path) -> bool {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.dir);
+        for dir in [&self.images, &self.dir] {
+            let _ = std::fs::remove_dir_all(dir);
+        }
     }
 }
 
@@ -326,13 +394,36 @@ impl Running<'_> {
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
+
+    /// What a server of ours has counted so far, asked from outside.
+    pub(super) fn counts(&self) -> Result<Counts, CliError> {
+        let socket = self.workspace.path(&format!("cmwq/{}.sock", self.id()));
+        let state = cmwq_control::Client::connect_to(&socket).and_then(|mut client| client.state());
+        let state = state.map_err(|error| CliError::new(format!("asking the server: {error}")))?;
+        let counter = |name: &str| {
+            let counter = state.counters.iter().find(|counter| counter.name == name);
+            counter.map_or(0, |counter| counter.value)
+        };
+        let queues = state.engines.iter().flat_map(|engine| &engine.queues);
+        let names = [format!("kcryptd/{NAME}"), format!("nbd/{NAME}")];
+        let carrying_out = queues.filter(|queue| names.contains(&queue.name));
+        Ok(Counts {
+            requests: counter(REQUESTS),
+            inline: counter(INLINE),
+            items: carrying_out.map(|queue| queue.started).sum(),
+        })
+    }
 }
+
+/// The name of our export.
+const NAME: &str = "disk";
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         stop(&mut self.child);
-        for name in ["socket", "disk", "luks"] {
-            let _ = std::fs::remove_file(self.workspace.path(name));
+        let _ = std::fs::remove_file(self.workspace.path("socket"));
+        for name in ["disk", "luks"] {
+            let _ = std::fs::remove_file(self.workspace.images.join(name));
         }
     }
 }

@@ -135,17 +135,21 @@ impl Sectors<'_> {
     /// If the lengths differ or are no whole sectors.
     pub fn copy(&mut self, offset: u64, from: &[u8], to: &mut [u8]) -> io::Result<()> {
         assert_eq!(from.len(), to.len());
-        self.each(offset, from.len(), |direction, vector, sector| {
-            let (from, to) = (&from[sector.clone()], &mut to[sector]);
+        self.each(offset, from.len(), |direction, vectors, group, size| {
+            let (from, to) = (&from[group.clone()], &mut to[group]);
             match direction {
                 Direction::Bits512(context) => {
-                    context.set_vector(vector)?;
-                    // SAFETY: two slices of one length, one of them borrowed exclusively.
-                    unsafe { context.update(from.as_ptr(), to.as_mut_ptr(), from.len()) }
+                    let sectors = from.chunks_exact(size).zip(to.chunks_exact_mut(size));
+                    for ((from, to), vector) in sectors.zip(vectors) {
+                        context.set_vector(vector)?;
+                        // SAFETY: two slices of one length, one of them borrowed exclusively.
+                        unsafe { context.update(from.as_ptr(), to.as_mut_ptr(), size)? };
+                    }
+                    Ok(())
                 }
                 Direction::Bits256(mode) => {
                     to.copy_from_slice(from);
-                    mode.sector(*vector, to)
+                    mode.sectors(vectors, to)
                 }
             }
         })
@@ -159,36 +163,37 @@ impl Sectors<'_> {
     /// # Panics
     /// As [`copy`](Self::copy).
     pub fn in_place(&mut self, offset: u64, data: &mut [u8]) -> io::Result<()> {
-        self.each(offset, data.len(), |direction, vector, sector| {
-            let sector = &mut data[sector];
+        self.each(offset, data.len(), |direction, vectors, group, size| {
+            let group = &mut data[group];
             match direction {
                 Direction::Bits512(context) => {
-                    context.set_vector(vector)?;
-                    let start = sector.as_mut_ptr();
-                    // SAFETY: borrowed exclusively; in place is allowed.
-                    unsafe { context.update(start, start, sector.len()) }
+                    for (sector, vector) in group.chunks_exact_mut(size).zip(vectors) {
+                        context.set_vector(vector)?;
+                        let start = sector.as_mut_ptr();
+                        // SAFETY: borrowed exclusively; in place is allowed.
+                        unsafe { context.update(start, start, size)? };
+                    }
+                    Ok(())
                 }
-                Direction::Bits256(mode) => mode.sector(*vector, sector),
+                Direction::Bits256(mode) => mode.sectors(vectors, group),
             }
         })
     }
 
-    /// Calls `f` with each sector's initial vector and its place in the range.
+    /// Calls `f` with the initial vectors of some sectors, their place in the range, and the size of each.
     fn each(
         &mut self,
         offset: u64,
         length: usize,
-        mut f: impl FnMut(&mut Direction, &[u8; 16], Range<usize>) -> io::Result<()>,
+        mut f: impl FnMut(&mut Direction, &[[u8; 16]], Range<usize>, usize) -> io::Result<()>,
     ) -> io::Result<()> {
         let size = self.sector_size;
         let mut vectors = self.vectors(offset, length);
         let direction = self.direction();
-        for group in (0..length).step_by(GROUP * size) {
+        for start in (0..length).step_by(GROUP * size) {
             let ready: [_; GROUP] = std::array::from_fn(|_| vectors.next().unwrap_or_default());
-            let sectors = (group..length).step_by(size);
-            for (start, vector) in sectors.zip(&ready) {
-                f(direction, vector, start..start + size)?;
-            }
+            let end = length.min(start + GROUP * size);
+            f(direction, &ready[..(end - start) / size], start..end, size)?;
         }
         Ok(())
     }

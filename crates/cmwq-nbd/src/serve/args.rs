@@ -89,6 +89,11 @@ pub(crate) struct Args {
     #[arg(long)]
     strict: bool,
 
+    /// Which requests the reader of a connection carries out itself: short (of at most 8 KiB, for memory, or reads that the page cache
+    /// has) or none: then every request is a work item [default: short]
+    #[arg(long, value_name = "WHICH")]
+    inline: Option<String>,
+
     /// Requests in work at a time, shared out to the NUMA nodes [default: 1024]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     max_active: Option<String>,
@@ -125,6 +130,7 @@ pub(super) struct Options {
     pub(super) name: String,
     pub(super) scope: AffinityScope,
     pub(super) strict: bool,
+    pub(super) inline: bool,
     pub(super) max_active: usize,
     pub(super) shard_size: Option<usize>,
     pub(super) connections: usize,
@@ -168,6 +174,15 @@ impl Args {
                 .as_deref()
                 .map_or(Ok(AffinityScope::Default), scope)?,
             strict: self.strict,
+            inline: match self.inline.as_deref() {
+                None | Some("short") => true,
+                Some("none") => false,
+                Some(other) => {
+                    return Err(CliError::new(format!(
+                        "--inline: {other:?} is not known: it must be short or none"
+                    )));
+                }
+            },
             max_active: number("--max-active", &self.max_active, 0, WQ_MAX_ACTIVE)?,
             shard_size: self
                 .shard_size
@@ -179,13 +194,13 @@ impl Args {
     }
 
     fn endpoint(&self) -> Result<Option<(Endpoint, String)>, CliError> {
-        if activation::is_activated() {
+        if let Some(socket) = activation::socket()? {
             if self.socket.is_some() || self.listen.is_some() {
                 return Err(CliError::new(
                     "--socket, --listen: the service manager has passed a socket already",
                 ));
             }
-            let socket = Arc::new(activation::socket()?);
+            let socket = Arc::new(socket);
             let place = "the socket passed".to_owned();
             return Ok(Some((Endpoint::Inherited(socket), place)));
         }
@@ -344,6 +359,8 @@ mod tests {
         assert!(message.contains("must be aes-xts-plain64"), "{message}");
         let message = refused(|args| args.sector_size = Some("1024".into()));
         assert!(message.contains("512 or 4096"), "{message}");
+        let message = refused(|args| args.inline = Some("all".into()));
+        assert!(message.contains("short or none"), "{message}");
         let message = refused(|args| args.affinity_scope = Some("Cache".into()));
         assert!(message.contains("cache_shard"), "{message}");
         for bad in ["0", "", "x", "-1", "2049"] {

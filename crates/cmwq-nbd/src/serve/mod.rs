@@ -12,8 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cmwq::{Engine, WQ_MAX_ACTIVE, WorkerThreads};
+use cmwq_control::Counter;
 use cmwq_nbd::cipher::Cipher;
-use cmwq_nbd::export::Export;
+use cmwq_nbd::export::{Export, Requests};
 use cmwq_nbd::key::Key;
 use cmwq_nbd::secret;
 use cmwq_nbd::server::{Endpoint, Queues, Server};
@@ -23,7 +24,12 @@ pub(crate) use args::{Args, size, whole_number};
 use args::{Options, Source};
 
 use cmwq_command::{CliError, output};
+use sd_notify::NotifyState;
 use signals::Signals;
+
+/// The counters' names.
+pub(crate) const REQUESTS: &str = "nbd_requests";
+pub(crate) const INLINE: &str = "nbd_requests_inline";
 
 /// Has buffers, also those that slots keep, go back to the system with their connection. By default glibc keeps them in its heaps once it has freed one, and
 /// they lie scattered there.
@@ -68,6 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let queues = queues(&options, encrypted.is_some())?;
     let export = Export::new(&options.name, store, cipher, options.read_only);
     let export = Arc::new(export);
+    let _counters = counters(&export)?;
     let (endpoint, place) = match options.endpoint {
         Some(given) => given,
         None => {
@@ -89,16 +96,29 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         if options.read_only { ", read-only" } else { "" },
         server.uri()
     ))?;
-    activation::notify(&format!(
-        "READY=1\nSTATUS=serving {} ({} bytes, {how})\n",
-        options.name,
-        export.size()
-    ));
+    let status = format!("serving {} ({} bytes, {how})", options.name, export.size());
+    activation::notify(NotifyState::Ready, &status);
     signals.wait().map_err(CliError::new)?;
-    activation::notify("STOPPING=1\nSTATUS=answering what is in flight\n");
+    activation::notify(NotifyState::Stopping, "answering what is in flight");
     server
         .stop()
         .map_err(|error| CliError::new(format!("cannot sync {}: {error}", options.name)))
+}
+
+/// Shows at the control endpoint how many requests there were, and how many of them were no work items.
+fn counters(export: &Arc<Export>) -> Result<[Counter; 2], CliError> {
+    let show = |name, help, value: fn(Requests) -> u64| {
+        let export = export.clone();
+        Counter::show(name, help, move || value(export.requests())).map_err(CliError::new)
+    };
+    Ok([
+        show(REQUESTS, "Requests of all clients", |requests| requests.all)?,
+        show(
+            INLINE,
+            "Requests that readers of connections carried out themselves: no work items",
+            |requests| requests.inline,
+        )?,
+    ])
 }
 
 /// A key that every user can read is used all the same, as by cryptsetup.
@@ -199,5 +219,6 @@ fn queues(options: &Options, encrypted: bool) -> Result<Queues, CliError> {
         replies: queue("replies", WQ_MAX_ACTIVE)
             .build()
             .map_err(queue_error)?,
+        inline: options.inline,
     })
 }

@@ -2,10 +2,11 @@
 #![forbid(unsafe_code)]
 
 use std::fs::{File, Metadata};
-use std::io::{self, ErrorKind, IoSliceMut};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub struct FileStore {
     /// The system reads what is in its page cache and refuses the rest (not in tmpfs).
     tells_cached: bool,
     by_io_uring: bool,
+    /// The file system does not tell whether a write would wait.
+    writes_untold: AtomicBool,
 }
 
 /// Locks the file, so that no two servers write to it. While it is in use `again` waits, and returns whether to try once more.
@@ -158,6 +161,7 @@ impl FileStore {
             is_device: kind.is_block_device(),
             tells_cached: told != Err(Errno::OPNOTSUPP),
             by_io_uring: false,
+            writes_untold: AtomicBool::new(false),
         })
     }
 
@@ -212,6 +216,27 @@ impl Store for FileStore {
 
     fn read_at_once(&self, offset: u64, buf: &mut [u8]) -> bool {
         self.read_cached(offset, buf) == buf.len()
+    }
+
+    /// Where the file system cannot tell (ext4), it is written all the same: the write goes into the page cache and rarely waits, and
+    /// the kernel would hand one of io_uring to a thread of its own.
+    fn write_at_once(&self, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
+        let mut done = 0;
+        while done < data.len() && !self.writes_untold.load(Ordering::Relaxed) {
+            let rest = [IoSlice::new(&data[done..])];
+            let at = offset + done as u64;
+            match rustix::io::pwritev2(&self.file, &rest, at, ReadWriteFlags::NOWAIT) {
+                Ok(0) | Err(Errno::AGAIN) => return None,
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP) => self.writes_untold.store(true, Ordering::Relaxed),
+                Err(error) => return Some(Err(error.into())),
+            }
+        }
+        match done == data.len() {
+            true => Some(Ok(())),
+            false => Some(self.write(offset, data)),
+        }
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {

@@ -45,6 +45,11 @@ pub trait Store: Send + Sync {
         false
     }
 
+    /// Writes all of `data` if that needs no waiting. `None`: it does, or the store cannot tell, and a part may be written.
+    fn write_at_once(&self, _offset: u64, _data: &[u8]) -> Option<io::Result<()>> {
+        None
+    }
+
     /// Writes all of `data`: a later `read` sees it.
     ///
     /// # Errors

@@ -12,10 +12,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socke
 
 use crate::common::{Client, Deadline, Dir, pattern};
 
-/// The command with `socket` as descriptor 3, passed by the manager's protocol.
+/// The command with `socket` as descriptors 3 and 4, of which so many are passed by the manager's protocol.
 fn activated(socket: OwnedFd, count: &str, args: &[&str]) -> Command {
     let mut command = Command::new("sh");
-    let pass = r#"export LISTEN_PID=$$ LISTEN_FDS="$1"; shift; exec "$@" 3<&0 </dev/null"#;
+    let pass = r#"export LISTEN_PID=$$ LISTEN_FDS="$1"; shift; exec "$@" 3<&0 4<&0 </dev/null"#;
     command
         .args(["-c", pass, "sh", count, env!("CARGO_BIN_EXE_cmwq-nbd")])
         .args(["serve", "--memory", "1M"])

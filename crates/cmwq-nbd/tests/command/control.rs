@@ -135,6 +135,32 @@ fn the_scope_is_changed_while_requests_run() {
 }
 
 #[test]
+fn requests_and_those_that_were_no_items_are_counted_in_state_and_metrics() {
+    for which in ["short", "none"] {
+        let served = Served::start(|command| {
+            command.args(["--control", "--inline", which]);
+        });
+        let mut client = served.client();
+        for sector in 0..100 {
+            client.read(512 * sector, 512).unwrap();
+        }
+        let mut control = control(&served.endpoint());
+        let counters = control.state().unwrap().counters;
+        let named = |name: &str| counters.iter().find(|counter| counter.name == name);
+        let [all, inline] =
+            ["nbd_requests", "nbd_requests_inline"].map(|name| named(name).expect(name).value);
+        assert_eq!(
+            (all, inline > 0),
+            (100, which == "short"),
+            "{inline} inline"
+        );
+        let metrics = control.metrics().unwrap();
+        let sample = format!("cmwq_nbd_requests_inline_total{{}} {inline}\n");
+        assert!(metrics.contains(&sample), "{metrics}");
+    }
+}
+
+#[test]
 fn the_environment_asks_for_it_too_and_nothing_is_served_unasked() {
     let served = Served::start(|command| {
         command.env("CMWQ_CONTROL", "1");

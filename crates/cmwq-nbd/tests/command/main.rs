@@ -2,6 +2,7 @@
 
 mod activation;
 mod bench;
+mod bench_rows;
 #[path = "../common/mod.rs"]
 mod common;
 mod control;

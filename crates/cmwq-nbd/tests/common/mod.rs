@@ -107,6 +107,7 @@ pub(crate) fn queues(max_active: usize) -> Queues {
     Queues {
         requests: queue("kcryptd/test", max_active),
         replies: queue("replies/test", 64),
+        inline: true,
     }
 }
 

@@ -6,5 +6,6 @@ mod disk_format;
 mod fairness;
 mod faults;
 mod fuzz;
+mod items;
 mod protocol;
 mod sockets;

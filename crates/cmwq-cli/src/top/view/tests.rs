@@ -1,5 +1,5 @@
 use super::*;
-use cmwq_control::protocol::{Engine, Queue, Run, State, Worker};
+use cmwq_control::protocol::{Counter, Engine, Queue, Run, State, Worker};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -101,6 +101,7 @@ fn state(seconds: u64) -> State {
             totals: Default::default(),
         }],
         groups: Vec::new(),
+        counters: Vec::new(),
     }
 }
 
@@ -395,4 +396,24 @@ fn a_quota_has_a_line_of_its_own_in_eighty_columns() {
     assert!(screen.contains("1 workers (at most 1 run)"), "{screen}");
     let quota = " CPU quota 0.20 CPUs, throttled in 8 of 45 periods, weight 20, idle class";
     assert!(screen.lines().any(|line| line.contains(quota)), "{screen}");
+}
+
+#[test]
+fn counters_of_the_program_have_a_line_of_their_own() {
+    let mut model = model();
+    let mut counting = state(4);
+    counting.counters = ["nbd_requests", "nbd_requests_inline"]
+        .map(|name| Counter {
+            name: name.to_owned(),
+            help: String::new(),
+            value: 234_998,
+        })
+        .into();
+    model.look(counting);
+    let screen = screen(&model, 80, 24);
+    let expected = " nbd_requests 234998 · nbd_requests_inline 234998";
+    assert!(
+        screen.lines().any(|line| line.contains(expected)),
+        "{screen}"
+    );
 }
