@@ -1,0 +1,76 @@
+//! Threads that run what they wait for.
+
+use crate::Work;
+use crate::pool::queue::pwq::Traits;
+use crate::pool::run::waiter::Waiter;
+use crate::pool::state::group::Group;
+use crate::pool::stubs;
+use crate::sys::atomic::{AtomicU32, Ordering};
+use crate::sys::thread;
+use std::sync::Arc;
+
+#[test]
+fn a_waiter_that_pauses_below_a_quota_accounts_first_for_what_it_ran() {
+    // On whichever CPU the test runs.
+    let cpus: Vec<usize> = thread::current_binding().unwrap().iter().collect();
+    let pool = stubs::pool_on(&Group::new(), 903, &cpus);
+    let traits = Traits {
+        waiters_run: true,
+        ..Traits::default()
+    };
+    let pwq = stubs::add_pwq(&pool, traits, 8);
+    let works = [(); 2].map(|()| Work::new(|| ()));
+    for work in &works {
+        stubs::queue(&pool, pwq, work);
+    }
+    let busy = || pool.lock().busy.iter().count();
+    let found = pool.clone();
+    let find = move |_| Some(found.clone());
+    let mut waiter = Waiter::default();
+    assert!(waiter.run(works[0].as_raw(), &find));
+    assert_eq!(busy(), 1, "it accounts for it when it takes the next");
+    pool.attrs.params.cpu_budget.use_up();
+    let has_ended = works[0].as_raw();
+    assert!(
+        !Waiter::default().run(has_ended, &find),
+        "nor does it pause"
+    );
+    let second = works[1].clone();
+    let waits = std::thread::spawn(move || waiter.run(second.as_raw(), &find));
+    stubs::eventually(|| busy() == 0);
+    assert!(!waits.is_finished(), "it pauses");
+    pool.attrs.params.cpu_budget.refill();
+    assert!(waits.join().expect("it ran"));
+}
+
+#[test]
+fn a_waiter_counts_while_it_runs_an_item_and_leaves_it_to_workers_where_much_waits() {
+    let cpus: Vec<usize> = thread::current_binding().unwrap().iter().collect();
+    let pool = stubs::pool_on(&Group::new(), 904, &cpus);
+    let traits = Traits {
+        waiters_run: true,
+        ..Traits::default()
+    };
+    let pwq = stubs::add_pwq(&pool, traits, 8);
+    let seen = Arc::new(AtomicU32::new(0));
+    let (of_item, its_pool) = (seen.clone(), pool.clone());
+    let work = Work::new(move || {
+        let running = its_pool.lock_beside_batches().running();
+        of_item.store(running, Ordering::Relaxed);
+    });
+    let running = || pool.lock().running();
+    stubs::queue(&pool, pwq, &work);
+    assert!(pool.run_only(work.as_raw(), None));
+    assert_eq!((seen.load(Ordering::Relaxed), running()), (1, 0));
+    // All CPUs are taken, and a worker will get to it soon.
+    stubs::queue(&pool, pwq, &work);
+    let target = pool.lock().target();
+    pool.lock().counts.set_running(target);
+    drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+    assert!(!pool.run_only(work.as_raw(), None));
+    // Items are long, or few: it may wait for long.
+    drop(pool.pending_wakeups.forbid(pool.id));
+    assert!(pool.run_only(work.as_raw(), None));
+    assert_eq!(seen.load(Ordering::Relaxed), target + 1);
+    pool.lock().counts.set_running(0);
+}
