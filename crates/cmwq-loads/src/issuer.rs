@@ -105,12 +105,14 @@ pub(crate) fn is_timed(item_ns: u64, number: u64) -> bool {
 
 /// Runs an item: it sleeps and computes.
 pub(crate) fn work<M: Machine>(machine: &M, (compute_ns, sleep_ns): (u64, u64)) {
+    let began = machine.item_begins();
     if sleep_ns > 0 {
         machine.sleep(sleep_ns);
     }
     if compute_ns > 0 {
         machine.compute(compute_ns);
     }
+    machine.item_ends(began);
 }
 
 /// Numbers that nobody foresees, the same for the same seed.

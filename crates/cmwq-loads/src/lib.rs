@@ -23,6 +23,8 @@ mod load;
 #[cfg(feature = "real")]
 pub mod real;
 mod run;
+#[cfg(feature = "real")]
+pub mod watch;
 
 pub use found::{Found, Latency};
 pub use load::{Issuers, Load, Mix, Pause, Place, Rate, Shape};
@@ -136,6 +138,15 @@ pub trait Machine: Clone + Send + Sync + 'static {
     /// costs by itself.
     fn touch(&self, address: usize, access: Access) {
         let _ = (address, access);
+    }
+    /// An item begins to run on the calling thread. What this returns is handed to
+    /// [`Machine::item_ends`].
+    fn item_begins(&self) -> u64 {
+        0
+    }
+    /// The item has run.
+    fn item_ends(&self, began: u64) {
+        let _ = began;
     }
 }
 

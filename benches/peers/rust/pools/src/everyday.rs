@@ -12,7 +12,8 @@ use crate::job::{Job, Joining, Pool};
 use crate::options::Options;
 use crate::report::Report;
 use cmwq_loads::real::{Park, Threads};
-use cmwq_loads::{Bell, Found, Issuers, Latency, Load, Shape, Span};
+use cmwq_loads::watch::{Placed, Watch};
+use cmwq_loads::{Bell, Found, Issuers, Latency, Load, Machine, Shape, Span};
 use std::sync::Arc;
 
 /// The modes of a peer.
@@ -128,16 +129,55 @@ const SPIN_US: f64 = 20.0;
 
 fn run<B: Bell, P: cmwq_loads::Pool>(pool: P, options: &Options) -> Result<Report, String> {
     let mut load = Load::named(&options.lap).ok_or("it is no load")?;
-    load.issuers = Issuers::Number(options.issuers);
+    if options.issuers_set {
+        load.issuers = Issuers::Number(options.issuers);
+    }
     load.item_ns = options.item_ns.unwrap_or(load.item_ns);
     let span = Span {
         warm_up_ns: options.warmup.as_nanos() as u64,
         most_windows: 4,
         ..Span::of(options.time.as_nanos() as u64)
     };
-    let machine = Threads::<B>::new(options.spin as f64 / SPIN_US);
+    let mut machine = Threads::<B>::new(options.spin as f64 / SPIN_US);
+    let watch = options.watch.then(Watch::default);
+    if let Some(watch) = &watch {
+        machine = machine.watched_by(watch.clone());
+    }
     let found = cmwq_loads::run(&machine, &Arc::new(pool), &load, span)?;
-    Ok(report(&found))
+    let ended_ns = machine.now_ns();
+    let report = report(&found);
+    Ok(match watch {
+        // Items that ran in the last two windows, and those that were to be waited for.
+        Some(watch) => {
+            let placed_at = watch.placed(ended_ns - found.measured_ns);
+            let report = placed(report, &placed_at);
+            report.number("ideal_ns", ideal_ns(&load, machine.cpus()))
+        }
+        None => report,
+    })
+}
+
+/// How long a round would take if the CPUs did nothing but its items; 0: there are no rounds.
+fn ideal_ns(load: &Load, cpus: usize) -> f64 {
+    match load.shape {
+        Shape::Gather { items, .. } => {
+            load.mean_ns() * f64::from(items) / (items as usize).min(cpus) as f64
+        }
+        Shape::Flow { .. } | Shape::Arrive { .. } => 0.0,
+    }
+}
+
+fn placed(report: Report, placed: &Placed) -> Report {
+    let shares: Vec<String> = placed.shares.iter().map(percent_of).collect();
+    report
+        .number("cpus_at_once", placed.cpus_at_once)
+        .number("by_issuers", placed.by_issuers)
+        .number("ran_on", placed.threads as f64)
+        .text("by_cpu", &shares.join(" "))
+}
+
+fn percent_of(&(cpu, share): &(usize, f64)) -> String {
+    format!("{cpu}:{:.0}%", share * 100.0)
 }
 
 fn report(found: &Found) -> Report {
