@@ -1,19 +1,21 @@
 //! An issuer queues some items at once and waits for all of them.
 
-use crate::issuer::{Tally, is_timed, work};
+use crate::issuer::{Control, Tally, work};
 use crate::run::Issuing;
 use crate::{Access, Alone, Bell, Job, Load, Machine, Pause, Pool, Shape, Target};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The items of an issuer.
 struct Round<M: Machine> {
     machine: M,
     load: Load,
-    /// Items that are still to run.
-    left: Alone<AtomicU32>,
-    /// Set by the last item, which then rings.
-    bell: M::Bell,
-    is_over: Alone<AtomicBool>,
+    /// Where items count themselves as they run.
+    control: Arc<Control>,
+    issuer: usize,
+    /// Items of a round.
+    count: u32,
+    end: Alone<End<M::Bell>>,
     /// The last item is to ring.
     rings: bool,
     /// The number of the round's first item.
@@ -22,18 +24,74 @@ struct Round<M: Machine> {
     started_ns: Vec<AtomicU64>,
 }
 
+/// Set by the last item, which then rings.
+struct End<B> {
+    is_seen: AtomicBool,
+    bell: B,
+}
+
+impl<M: Machine> Round<M> {
+    fn new<P: Pool>(issuing: &Issuing<M, P>, count: u32, rings: bool) -> Round<M> {
+        let timed = u64::from(count) / issuing.load.timed_every() + 1;
+        Round {
+            machine: issuing.machine.clone(),
+            load: issuing.load.clone(),
+            control: issuing.control.clone(),
+            issuer: issuing.number,
+            count,
+            end: Alone(End {
+                is_seen: AtomicBool::new(false),
+                bell: M::Bell::new(),
+            }),
+            rings,
+            first: AtomicU64::new(0),
+            started_ns: (0..timed).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Where an item of that index notes its start, if it is timed.
+    fn started(&self, first: u64, index: u32) -> Option<&AtomicU64> {
+        let every = self.load.timed_every();
+        let is_timed = (first + u64::from(index)).is_multiple_of(every);
+        is_timed.then(|| &self.started_ns[(u64::from(index) / every) as usize])
+    }
+
+    /// How many items have run, of all rounds.
+    fn ran(&self) -> &Alone<AtomicU64> {
+        &self.control.done[self.issuer]
+    }
+
+    /// Counts an item; returns how many had run before.
+    fn count(&self) -> u64 {
+        let ran = &self.ran().0;
+        if self.count > 1 {
+            return ran.fetch_add(1, Ordering::AcqRel);
+        }
+        let before = ran.load(Ordering::Relaxed);
+        ran.store(before + 1, Ordering::Release);
+        before
+    }
+
+    /// Whether all items of the rounds before have run, each once.
+    fn is_right(&self, first: u64) -> Result<(), String> {
+        match self.ran().0.load(Ordering::Acquire) == first {
+            true => Ok(()),
+            false => Err(format!("of {} items some ran twice or never", self.count)),
+        }
+    }
+}
+
 impl<M: Machine> Target for Round<M> {
     fn run(&self, index: u32) {
-        let number = self.first.load(Ordering::Relaxed) + u64::from(index);
-        if is_timed(self.load.item_ns, number) {
-            let now = self.machine.now_ns();
-            self.started_ns[index as usize].store(now, Ordering::Relaxed);
+        let first = self.first.load(Ordering::Relaxed);
+        if let Some(started) = self.started(first, index) {
+            started.store(self.machine.now_ns(), Ordering::Relaxed);
         }
-        work(&self.machine, self.load.item(number));
-        self.machine.touch(self.left.address(), Access::Update);
-        if self.left.0.fetch_sub(1, Ordering::AcqRel) == 1 && self.rings {
-            self.is_over.0.store(true, Ordering::Release);
-            self.bell.ring();
+        work(&self.machine, self.load.item(first + u64::from(index)));
+        self.machine.touch(self.ran().address(), Access::Update);
+        if self.count() + 1 == first + u64::from(self.count) && self.rings {
+            self.end.0.is_seen.store(true, Ordering::Release);
+            self.end.0.bell.ring();
         }
     }
 }
@@ -48,29 +106,17 @@ pub(crate) fn issue<M: Machine, P: Pool>(issuing: &Issuing<M, P>) -> Tally {
         unreachable!("called for this shape");
     };
     let machine = &issuing.machine;
-    let round = |rings| -> &'static Round<M> {
-        Box::leak(Box::new(Round {
-            machine: machine.clone(),
-            load: issuing.load.clone(),
-            left: Alone(AtomicU32::new(0)),
-            bell: M::Bell::new(),
-            is_over: Alone::default(),
-            rings,
-            first: AtomicU64::new(0),
-            started_ns: (0..count).map(|_| AtomicU64::new(0)).collect(),
-        }))
-    };
-    let jobs = |target: &'static Round<M>| -> Vec<Job> {
-        (0..count).map(|index| Job { target, index }).collect()
-    };
     // By the pool's own means, if it has some: an empty round asks.
     let own = (joins || P::ONLY_GATHERS) && issuing.pool.gather(&[]);
-    let round = round(!own);
-    round.bell.adopt();
-    let jobs = jobs(round);
-    let items: Vec<P::Item> = match own {
-        true => Vec::new(),
-        false => jobs.iter().map(|&job| issuing.pool.item(job)).collect(),
+    let round: &'static Round<M> = Box::leak(Box::new(Round::new(issuing, count, !own)));
+    round.end.0.bell.adopt();
+    let jobs = (0..count).map(|index| Job {
+        target: round,
+        index,
+    });
+    let (jobs, items): (Vec<Job>, Vec<P::Item>) = match own {
+        true => (jobs.collect(), Vec::new()),
+        false => (Vec::new(), jobs.map(|job| issuing.pool.item(job)).collect()),
     };
     let mut tally = Tally::new();
     let mut first = 0_u64;
@@ -81,38 +127,79 @@ pub(crate) fn issue<M: Machine, P: Pool>(issuing: &Issuing<M, P>) -> Tally {
             continue;
         }
         rest(issuing, pause, began);
-        round.first.store(first, Ordering::Relaxed);
-        let before = round.left.0.swap(count, Ordering::AcqRel);
-        if before != 0 {
-            tally.wrong = Some(format!("of {count} items some ran twice or never"));
+        if let Err(wrong) = round.is_right(first) {
+            tally.wrong = Some(wrong);
             break;
         }
-        began = machine.now_ns();
+        round.first.store(first, Ordering::Relaxed);
+        let is_timed = pause != Pause::None || is_timed(&issuing.load, first, count);
+        if is_timed {
+            began = machine.now_ns();
+        }
         if own {
             issuing.pool.gather(&jobs);
         } else {
-            round.is_over.0.store(false, Ordering::Relaxed);
-            items.iter().for_each(|item| issuing.pool.submit(item));
-            while !round.is_over.0.load(Ordering::Acquire) {
-                round.bell.wait();
-            }
+            queue(issuing, round, &items, &mut tally);
         }
-        let ended = machine.now_ns();
-        tally.count(count.into(), issuing.number, &issuing.control);
-        let times = tally.times();
-        times.done.add(ended - began);
-        for (index, started) in round.started_ns.iter().enumerate() {
-            if is_timed(issuing.load.item_ns, first + index as u64) {
-                let started = started.load(Ordering::Relaxed);
-                times.start.add(started.saturating_sub(began));
-            }
+        if is_timed {
+            let ended = machine.now_ns();
+            // It counts for the time in which it ends.
+            tally.go_on(&issuing.control);
+            times(round, first, began, ended, &mut tally);
         }
         first += u64::from(count);
     }
-    if round.left.0.load(Ordering::Acquire) != 0 && tally.wrong.is_none() {
-        tally.wrong = Some(format!("of {count} items some ran twice or never"));
+    if tally.wrong.is_none() {
+        tally.wrong = round.is_right(first).err();
     }
     tally
+}
+
+/// Short rounds are timed seldom.
+fn is_timed(load: &Load, first: u64, count: u32) -> bool {
+    let every = load.timed_every();
+    u64::from(count) >= every || (first / u64::from(count)).is_multiple_of(every)
+}
+
+/// Queues the items one by one and waits for the last to ring.
+fn queue<M: Machine, P: Pool>(
+    issuing: &Issuing<M, P>,
+    round: &Round<M>,
+    items: &[P::Item],
+    tally: &mut Tally,
+) {
+    let machine = &issuing.machine;
+    let first = round.first.load(Ordering::Relaxed);
+    // Also of long items only a few: the others come as fast as they can.
+    let every = issuing.load.timed_every().max(7);
+    round.end.0.is_seen.store(false, Ordering::Relaxed);
+    for (number, item) in (first..).zip(items) {
+        if number.is_multiple_of(every) {
+            let began = machine.now_ns();
+            issuing.pool.submit(item);
+            tally.times().queue.add(machine.now_ns() - began);
+        } else {
+            issuing.pool.submit(item);
+        }
+    }
+    while !round.end.0.is_seen.load(Ordering::Acquire) {
+        round.end.0.bell.wait();
+    }
+}
+
+/// Adds the times of a round that has ended.
+fn times<M: Machine>(round: &Round<M>, first: u64, began: u64, ended: u64, tally: &mut Tally) {
+    let times = tally.times();
+    times.done.add(ended - began);
+    let every = round.load.timed_every();
+    let mut index = first.next_multiple_of(every) - first;
+    while index < u64::from(round.count) {
+        if let Some(started) = round.started(first, index as u32) {
+            let started = started.load(Ordering::Relaxed);
+            times.start.add(started.saturating_sub(began));
+        }
+        index += every;
+    }
 }
 
 /// What the issuer does between two rounds.

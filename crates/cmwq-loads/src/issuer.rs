@@ -13,7 +13,8 @@ pub(crate) const STOPPED: u32 = u32::MAX;
 pub(crate) struct Control {
     /// The number of the time window.
     pub(crate) window: Alone<AtomicU32>,
-    /// Items of each issuer so far.
+    /// Items of each issuer so far: those of a round count as they run, others when the issuer
+    /// learns of it.
     pub(crate) done: Vec<Alone<AtomicU64>>,
 }
 
@@ -46,6 +47,8 @@ pub(crate) struct Tally {
 pub(crate) struct Times {
     pub(crate) start: Histogram,
     pub(crate) done: Histogram,
+    pub(crate) ended: Histogram,
+    pub(crate) queue: Histogram,
 }
 
 impl Times {
@@ -53,7 +56,16 @@ impl Times {
         Times {
             start: Histogram::new(),
             done: Histogram::new(),
+            ended: Histogram::new(),
+            queue: Histogram::new(),
         }
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Times) {
+        self.start.add_all(&other.start);
+        self.done.add_all(&other.done);
+        self.ended.add_all(&other.ended);
+        self.queue.add_all(&other.queue);
     }
 }
 
@@ -96,11 +108,6 @@ impl Tally {
     pub(crate) fn of_window(&self, window: usize) -> Option<&Times> {
         self.windows.get(window)
     }
-}
-
-/// Which items are timed: short ones seldom, since reading the clock takes time too.
-pub(crate) fn is_timed(item_ns: u64, number: u64) -> bool {
-    item_ns >= 3_000 || number.is_multiple_of(7)
 }
 
 /// Runs an item: it sleeps and computes.

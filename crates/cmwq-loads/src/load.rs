@@ -200,6 +200,15 @@ impl Load {
         }
     }
 
+    /// One in so many items is timed: reading the clock takes time too.
+    pub(crate) fn timed_every(&self) -> u64 {
+        match self.shape {
+            _ if self.item_ns >= 3_000 => 1,
+            Shape::Gather { items: 1_000.., .. } => 61,
+            _ => 7,
+        }
+    }
+
     /// What the item of that number computes, and for how long it sleeps first.
     pub(crate) fn item(&self, number: u64) -> (u64, u64) {
         match self.mix {

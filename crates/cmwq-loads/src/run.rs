@@ -275,8 +275,7 @@ fn found(tallies: &[Tally], watched: &Watched) -> Result<Found, String> {
     for tally in tallies {
         for window in [last - 1, last] {
             if let Some(of_window) = tally.of_window(window) {
-                times.start.add_all(&of_window.start);
-                times.done.add_all(&of_window.done);
+                times.add_all(of_window);
             }
         }
     }
@@ -291,6 +290,8 @@ fn found(tallies: &[Tally], watched: &Watched) -> Result<Found, String> {
         items,
         start: Latency::of(&times.start),
         done: Latency::of(&times.done),
+        ended: Latency::of(&times.ended),
+        queue: Latency::of(&times.queue),
         cpu_ns_per_item: per_item(to.usage.cpu_ns.saturating_sub(hogs_ns), from.usage.cpu_ns),
         wakeups_per_item: per_item(to.usage.sleeps, from.usage.sleeps),
         switches_per_item: per_item(to.usage.switches, from.usage.switches),
