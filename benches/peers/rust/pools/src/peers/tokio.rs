@@ -1,7 +1,7 @@
 //! tokio: its tasks, and its blocking pool with the default of up to 512 threads.
 
 use super::{Peer, plain};
-use crate::everyday::{self, Everyday, Joined};
+use crate::everyday::{self, Everyday, Gathering, Joined};
 use crate::job::{Job, Joining, Pool};
 use crate::loops::{awaited, round_trip, window};
 use crate::machine::unpin;
@@ -61,11 +61,14 @@ pub(super) const SPAWN_BLOCKING: Peer = Peer {
     version: env!("PEER_TOKIO"),
     rows: BLOCKING_ROWS,
     everyday: Everyday {
-        joins: &["join"],
+        joins: &["join", "future"],
         bursts: &["park"],
         flows: &["park"],
     },
     run: |options| match options.mode.as_str() {
+        "future" if Load::named(&options.lap).is_some() => {
+            everyday::gathered(Awaited(runtime(options)?), options)
+        }
         "future" => {
             let runtime = awaited::runtime(options)?;
             let pool = BlockingOf(runtime.handle().clone());
@@ -145,6 +148,21 @@ impl Joining for Blocking {
 
     fn join(&self, handle: JoinHandle<()>) {
         self.0.block_on(handle).expect("items do not panic");
+    }
+}
+
+/// All handles are awaited in one task, on the issuer's thread.
+struct Awaited(Runtime);
+
+impl Gathering for Awaited {
+    fn gather(&self, jobs: &[Job]) {
+        let spawn = |&job: &Job| self.0.spawn_blocking(move || job.run());
+        let handles: Vec<JoinHandle<()>> = jobs.iter().map(spawn).collect();
+        self.0.block_on(async move {
+            for handle in handles {
+                handle.await.expect("items do not panic");
+            }
+        });
     }
 }
 
