@@ -15,15 +15,20 @@ pub(crate) struct Control {
     pub(crate) window: Alone<AtomicU32>,
     /// Items of each issuer so far: those of a round count as they run, others when the issuer
     /// learns of it.
-    pub(crate) done: Vec<Alone<AtomicU64>>,
+    pub(crate) done: Vec<&'static Alone<AtomicU64>>,
 }
 
 impl Control {
     pub(crate) fn new(issuers: usize) -> Control {
         Control {
             window: Alone(AtomicU32::new(WARMING_UP)),
-            done: (0..issuers).map(|_| Alone::default()).collect(),
+            done: (0..issuers).map(|_| &*Box::leak(Box::default())).collect(),
         }
+    }
+
+    /// Whether the run has not been stopped.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.window.0.load(Relaxed) != STOPPED
     }
 
     /// Items of all issuers so far.

@@ -20,6 +20,7 @@ mod gather;
 mod histogram;
 mod issuer;
 mod load;
+mod meet;
 #[cfg(feature = "real")]
 pub mod real;
 mod run;
@@ -81,6 +82,8 @@ pub trait Pool: Send + Sync + 'static {
 
 /// One thread waits, others wake it.
 pub trait Bell: Send + Sync + 'static {
+    /// Each ring ends exactly one wait, and nothing else does.
+    const COUNTS: bool = false;
     /// A bell that nobody has rung.
     fn new() -> Self;
     /// Called by the thread that waits, before anybody can ring.

@@ -1,6 +1,7 @@
 //! Carries out a load: starts the issuers, cuts the time into windows, adds up.
 
 use crate::issuer::{Control, STOPPED, Tally, Times};
+use crate::meet::Meet;
 use crate::{Alone, Bell, Found, Latency, Load, Machine, Place, Pool, Shape, Usage};
 use crate::{arrive, flow, gather};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -44,6 +45,8 @@ pub(crate) struct Issuing<M: Machine, P: Pool> {
     pub(crate) pool: Arc<P>,
     pub(crate) load: Load,
     pub(crate) control: Arc<Control>,
+    /// If they begin their rounds together.
+    pub(crate) meet: Option<Arc<Meet<M::Bell>>>,
     /// Its number, and how many there are.
     pub(crate) number: usize,
     pub(crate) issuers: usize,
@@ -148,6 +151,7 @@ pub fn run<M: Machine, P: Pool>(
             Box::new(move || hog(&machine, &shared, number)),
         );
     }
+    let meet = load.together.then(|| Arc::new(Meet::new(issuers)));
     let began_ns = machine.now_ns();
     for number in 0..issuers {
         let issuing = Issuing {
@@ -155,6 +159,7 @@ pub fn run<M: Machine, P: Pool>(
             pool: pool.clone(),
             load: load.clone(),
             control: shared.control.clone(),
+            meet: meet.clone(),
             number,
             issuers,
             began_ns,

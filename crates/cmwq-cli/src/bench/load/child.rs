@@ -75,6 +75,8 @@ impl From<Found> for Run {
 struct Done(Completion);
 
 impl Bell for Done {
+    const COUNTS: bool = true;
+
     fn new() -> Done {
         Done(Completion::new())
     }

@@ -3,7 +3,7 @@
 use super::{Peer, plain};
 use crate::everyday::{self, Everyday, Gathering, Joined};
 use crate::job::{Job, Joining, Pool};
-use crate::loops::{awaited, round_trip, window};
+use crate::loops::{awaited, window};
 use crate::machine::unpin;
 use crate::options::Options;
 use crate::report::Report;
@@ -170,12 +170,9 @@ fn run<P>(pool: P, options: &Options) -> Result<Report, String>
 where
     P: Pool<Item = Job> + Joining + Send + 'static,
 {
-    let is_load = Load::everyday().any(|load| load.name == options.lap);
     match (options.lap.as_str(), options.mode.as_str()) {
-        (_, "join") if is_load => everyday::gathered(Joined(pool), options),
-        _ if is_load => everyday::counted(pool, options),
-        ("roundtrip", "join") => round_trip::joined(&pool, options),
         ("window", "join") => window::joined(&pool, options, window::COMPUTE),
-        _ => plain::run(&pool, options),
+        (_, "join") => everyday::gathered(Joined(pool), options),
+        _ => plain::run(pool, options),
     }
 }
