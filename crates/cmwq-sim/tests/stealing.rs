@@ -76,18 +76,15 @@ fn first_steals(item_ns: u64, seed: u64) -> Vec<u64> {
     seen.iter().map(took_ns).collect()
 }
 
-/// Most come within 100 us. What a pool has not turned round yet does not count as waiting, so in one flood of eight of short items thieves are called later,
-/// after 190 us at most of 200. The first flood of long items may look empty to the monitor's first ticks for the same reason: one in twenty took 3.1 ms, which is
-/// the next tick.
 #[test]
-fn idle_pods_begin_to_steal_within_350_us_and_at_first_within_two_ticks() {
+fn idle_pods_begin_to_steal_within_100_us() {
     for item_ns in [5_000, 20_000, 200_000, 2_000_000] {
         for seed in [1, 2] {
             let took_ns = first_steals(item_ns, seed);
             // In the first flood the pod's own workers, and then the thief, are created, at 12 us each. How many come before it depends on the
-            // addresses of this process.
+            // addresses of this process: in one of ten it took 274 us.
             let in_time =
-                |(flood, &ns): (usize, &u64)| ns < if flood == 0 { 5_000_000 } else { 350_000 };
+                |(flood, &ns): (usize, &u64)| ns < if flood == 0 { 350_000 } else { 100_000 };
             assert!(
                 took_ns.iter().enumerate().all(in_time),
                 "items of {item_ns} ns: {took_ns:?}"

@@ -239,10 +239,8 @@ impl Pool {
 impl PoolGuard<'_> {
     /// How many items wait, and how many have ended since the last tick.
     fn progress_since(&mut self, watched: &mut MonitoredPool) -> (u64, u64) {
-        // A long inbox is turned round by a worker, which has it in its cache; but if none comes, what waits has to be counted.
-        if !self.has_waiting() || self.staged.is_turning() {
-            self.collect();
-        }
+        // What was published and not taken yet waits as well, and may be most of it.
+        self.collect();
         let before = std::mem::replace(&mut watched.completed, self.stats.completed);
         (self.waiting() as u64, self.stats.completed - before)
     }

@@ -78,9 +78,16 @@ impl PoolGuard<'_> {
 
     /// Has neighbours' workers called, if what waits is worth it.
     fn call_thieves(&mut self) {
+        if self.thieves_called || self.calls_no_thief || !self.has_long_items() {
+            return;
+        }
+        if !self.is_worth_stealing(self.waiting()) {
+            // What was accepted is not. What was published since may be much more.
+            self.collect();
+        }
         // If nothing else waits, something was published just now.
         let waiting = self.waiting().max(1);
-        if !self.thieves_called && !self.calls_no_thief && self.is_worth_stealing(waiting) {
+        if self.is_worth_stealing(waiting) {
             // As many as it takes until the wait is short.
             let at_once = self.pace.wait_ns(waiting, 1) / WORTH_STEALING_NS;
             let most = u32::try_from(at_once).unwrap_or(u32::MAX);
@@ -92,9 +99,12 @@ impl PoolGuard<'_> {
     /// Whether so many items will wait for longer than a neighbour's worker takes to come.
     fn is_worth_stealing(&self, waiting: usize) -> bool {
         let at_once = self.running().max(self.target());
-        self.pool.steals()
-            && self.pace.wait_ns(1, 1) >= LONG_ENOUGH_NS
-            && self.pace.wait_ns(waiting, at_once) > WORTH_STEALING_NS
+        self.has_long_items() && self.pace.wait_ns(waiting, at_once) > WORTH_STEALING_NS
+    }
+
+    /// Whether the pool has neighbours, and items that take long enough to be carried there.
+    fn has_long_items(&self) -> bool {
+        self.pool.steals() && self.pace.wait_ns(1, 1) >= LONG_ENOUGH_NS
     }
 
     /// Does what was noted, without the lock.

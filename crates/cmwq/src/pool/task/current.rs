@@ -49,7 +49,7 @@ struct Running {
     front: Cell<usize>,
     reclaim: Cell<bool>,
     /// What it ran when it began to run an item for which it waits; null: it runs none.
-    outer: Cell<*const Outer>,
+    outer: Cell<*const Outer<'static>>,
 }
 
 impl Running {
@@ -80,6 +80,12 @@ impl Running {
         self.front.set(what.front);
         self.reclaim.set(what.reclaim);
     }
+
+    #[inline]
+    fn enter(&self, queue: Current) {
+        self.front.set(queue.front);
+        self.reclaim.set(queue.reclaim);
+    }
 }
 
 /// The calling thread is about to run items of the queue of `what`, which names no item. Returns what the thread already runs, if it waits
@@ -88,8 +94,7 @@ impl Running {
 pub(in crate::pool) fn enter_queue(what: Current) -> Current {
     CURRENT.with(|running| {
         let outer = running.get();
-        running.front.set(what.front);
-        running.reclaim.set(what.reclaim);
+        running.enter(what);
         outer
     })
 }
@@ -100,29 +105,38 @@ pub(in crate::pool) fn leave_queue(outer: Current) {
 }
 
 /// What a waiting thread ran before it entered the queue of an item that it runs itself, in the frame of [`as_waiter`].
-struct Outer {
+struct Outer<'t> {
     what: Current,
-    outer: *const Outer,
+    outer: *const Outer<'t>,
+    running: &'t Running,
 }
 
-impl Drop for Outer {
+impl Drop for Outer<'_> {
     #[inline]
     fn drop(&mut self) {
-        leave_queue(self.what);
-        CURRENT.with(|running| running.outer.set(self.outer));
+        self.running.set(self.what);
+        if self.what.item != 0 {
+            self.running.outer.set(self.outer.cast());
+        }
     }
 }
 
 /// Calls `f`, in which the calling thread runs an item of the queue of `what` for which it waits, perhaps inside another item.
 #[inline]
 pub(in crate::pool) fn as_waiter<R>(what: Current, f: impl FnOnce() -> R) -> R {
-    let outer = Outer {
-        what: enter_queue(what),
-        outer: CURRENT.with(|running| running.outer.get()),
-    };
-    // Until it is dropped the value stays where it is, and is only read.
-    CURRENT.with(|running| running.outer.set(&outer));
-    f()
+    CURRENT.with(|running| {
+        let outer = Outer {
+            what: running.get(),
+            outer: running.outer.get().cast(),
+            running,
+        };
+        // Outside of items nothing waits for the item that it runs. Until it is dropped the value stays where it is, and is only read.
+        if outer.what.item != 0 {
+            running.outer.set((&raw const outer).cast());
+        }
+        running.enter(what);
+        f()
+    })
 }
 
 /// Whether `is` holds for what the calling thread runs, or for an item further down its stack, which waits for that.

@@ -8,7 +8,6 @@ use crate::error::Refused;
 use crate::item::{Callable, Pending, RawWork, WorkFn};
 use crate::pool::{Waiter, backlogged_pool, spawn_history};
 use crate::sys::atomic::{AtomicU32, Ordering};
-use crate::sys::fork;
 use crate::trace::foreign;
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -201,7 +200,6 @@ where
             // SAFETY: only the pointer's type changes, to a trait object.
             // The caller ensures its lifetime.
             task: unsafe { other.into_other(|task| forever(task)) },
-            born: fork::generation(),
         };
         (task, handle)
     }
@@ -318,8 +316,6 @@ impl<T> Callable for Reclaimed<'_, T> {
 #[must_use = "dropping a handle does not cancel the item, but its result is lost"]
 pub struct JoinHandle<T> {
     task: Reference<dyn Joinable<T>>,
-    /// The fork generation: in a child of the process that spawned the closure, it will not run.
-    born: u32,
 }
 
 impl<T> JoinHandle<T> {
@@ -341,7 +337,7 @@ impl<T> JoinHandle<T> {
     pub(crate) fn join_by(self, mut waiter: Option<&mut Waiter>) -> Result<T, JoinError> {
         let shared = self.task.shared();
         let done = shared.done.is_done();
-        if !done && self.born != fork::generation() {
+        if !done && shared.is_inherited() {
             return Err(JoinError::Refused(Refused::Forked));
         }
         let task = &*self.task;
@@ -371,7 +367,7 @@ impl<T> JoinHandle<T> {
     pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<T, JoinError>> {
         spawn_history::let_go_of(self.task.raw());
         let shared = self.task.shared();
-        if !shared.done.is_done() && self.born != fork::generation() {
+        if !shared.done.is_done() && shared.is_inherited() {
             return Some(Err(JoinError::Refused(Refused::Forked)));
         }
         if !shared.done.is_done() && !may_join(self.task.raw()) {
@@ -389,7 +385,8 @@ impl<T> JoinHandle<T> {
     pub fn abort(&self) -> bool {
         let raw = self.task.raw();
         spawn_history::let_go_of(raw);
-        if self.born != fork::generation() || self.task.shared().done.is_done() {
+        let shared = self.task.shared();
+        if shared.is_inherited() || shared.done.is_done() {
             return false;
         }
         let Some(item) = control::reclaim(raw) else {
@@ -427,7 +424,7 @@ impl<T> Future for JoinHandle<T> {
         spawn_history::let_go_of(self.task.raw());
         let shared = self.task.shared();
         if !shared.done.is_done() {
-            if self.born != fork::generation() {
+            if shared.is_inherited() {
                 return Poll::Ready(Err(JoinError::Refused(Refused::Forked)));
             }
             if shared.register(context.waker()) {

@@ -3,6 +3,7 @@
 use crate::item::Completion;
 use crate::pool::Pool;
 use crate::sys::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::sys::fork;
 use crate::trace::Foreign;
 use std::task::Waker;
 
@@ -10,6 +11,8 @@ use std::task::Waker;
 pub(super) struct Shared {
     pub(super) done: Completion,
     pub(super) references: AtomicU32,
+    /// The fork generation of the process that spawned the closure.
+    born: u32,
     /// The waker of the polling task, in a box; null: no task polls.
     waker: AtomicPtr<Foreign<Waker>>,
 }
@@ -19,8 +22,15 @@ impl Shared {
         Shared {
             done: Completion::new(),
             references: AtomicU32::new(0),
+            born: fork::generation(),
             waker: AtomicPtr::new(std::ptr::null_mut()),
         }
+    }
+
+    /// Whether the closure was spawned in a process that this one was forked from: it will not run here.
+    #[inline]
+    pub(super) fn is_inherited(&self) -> bool {
+        self.born != fork::generation()
     }
 
     /// Registers the polling task. `false`: the result is there.
