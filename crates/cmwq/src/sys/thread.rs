@@ -156,21 +156,26 @@ pub(super) fn forget_tid() {
 
 /// Binds the calling thread to `cpus`. The system leaves out CPUs that do not exist or are not allowed; an error means that none is left.
 pub(crate) fn bind_current(cpus: &CpuSet) -> io::Result<()> {
-    bind(None, cpus)
+    bind(None, cpus.iter())
 }
 
 /// As [`bind_current`], for thread `tid` of this process.
 pub(crate) fn bind_other(tid: i32, cpus: &CpuSet) -> io::Result<()> {
-    bind(rustix::thread::Pid::from_raw(tid), cpus)
+    bind(rustix::thread::Pid::from_raw(tid), cpus.iter())
 }
 
-fn bind(thread: Option<rustix::thread::Pid>, cpus: &CpuSet) -> io::Result<()> {
+/// Binds thread `tid` of this process to one CPU.
+pub(crate) fn bind_other_to(tid: i32, cpu: usize) -> io::Result<()> {
+    bind(rustix::thread::Pid::from_raw(tid), std::iter::once(cpu))
+}
+
+fn bind(thread: Option<rustix::thread::Pid>, cpus: impl Iterator<Item = usize>) -> io::Result<()> {
     if cfg!(cmwq_loom) {
         // All threads of a model are one thread.
         return Ok(());
     }
     let mut set = KernelCpuSet::new();
-    for cpu in cpus.iter().filter(|&cpu| cpu < KernelCpuSet::MAX_CPU) {
+    for cpu in cpus.filter(|&cpu| cpu < KernelCpuSet::MAX_CPU) {
         set.set(cpu);
     }
     Ok(rustix::thread::sched_setaffinity(thread, &set)?)

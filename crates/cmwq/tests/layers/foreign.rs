@@ -62,6 +62,7 @@ const KNOWN: &[(&str, &str, usize)] = &[
     // No function, but a marker of variance.
     ("workqueue/completion_queue/queue.rs", "fn(", 1),
     // These wake threads, or hand the waker to `pool/wake/deferred.rs`, which calls it as a `Foreign`.
+    ("pool/lock/guard.rs", ".wake()", 1),
     ("pool/lock/settle.rs", ".wake()", 2),
     ("workqueue/task/join.rs", ".wake()", 1),
 ];

@@ -13,7 +13,7 @@ use super::entries::Chunks;
 use super::load::Load;
 use super::open::Open;
 use crate::item::raw::{Pending, RawWork, link};
-use crate::sys::atomic::plain::AtomicBool;
+use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
 use crate::sys::atomic::{AtomicPtr, Ordering};
 use crate::sys::prefetch;
 use std::ptr::NonNull;
@@ -23,8 +23,10 @@ const NOTIFY: usize = 1;
 /// What the issuer has to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
-    /// Nothing: a worker that is awake will poll.
+    /// Nothing: a worker that is awake will poll, or others have been published before.
     Quiet,
+    /// The same, but nothing else is published.
+    Alone,
     /// Make sure that a worker is woken: this issuer alone took the NOTIFY bit.
     MustNotify,
 }
@@ -37,6 +39,8 @@ pub(crate) struct Inbox {
     accepted: AtomicBool,
     /// For an issuer with the duty to wake a worker: a worker that is awake runs an item, and will poll when it ends. A hint.
     worked: AtomicBool,
+    /// The number of the worker that searches, or did last, and its CPU plus one; 0: unknown. A hint.
+    searcher: AtomicU64,
 }
 
 impl Inbox {
@@ -90,6 +94,8 @@ impl Inbox {
                 Ok(_) => {
                     return if notify != 0 {
                         Pushed::MustNotify
+                    } else if below.is_none() {
+                        Pushed::Alone
                     } else {
                         Pushed::Quiet
                     };
@@ -133,6 +139,39 @@ impl Inbox {
         if self.accepted.load(Ordering::Relaxed) {
             self.accepted.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// The worker of this number searches, or will, on `cpu`.
+    #[inline]
+    pub(crate) fn expect_searcher(&self, worker: u32, cpu: Option<usize>) {
+        let cpu = cpu.map_or(0, |cpu| cpu as u64 + 1);
+        self.set_searcher(u64::from(worker) << 32 | cpu);
+    }
+
+    #[inline]
+    fn set_searcher(&self, word: u64) {
+        // Mostly it is the same, and the line is the issuers'.
+        if self.searcher.load(Ordering::Relaxed) != word {
+            self.searcher.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// No worker searches there.
+    pub(crate) fn no_searcher(&self) {
+        self.set_searcher(0);
+    }
+
+    /// Whether a worker may search on some CPU.
+    #[inline]
+    pub(crate) fn has_searcher(&self) -> bool {
+        self.searcher.load(Ordering::Relaxed) as u32 != 0
+    }
+
+    /// The worker that searches on this CPU, or did last.
+    #[inline]
+    pub(crate) fn searcher_on(&self, cpu: usize) -> Option<u32> {
+        let word = self.searcher.load(Ordering::Relaxed);
+        (word as u32 as usize == cpu + 1).then_some((word >> 32) as u32)
     }
 
     /// A worker begins to run what it has taken, or the last one parks.

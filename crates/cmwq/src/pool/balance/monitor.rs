@@ -138,6 +138,7 @@ impl Pool {
         if guard.is_limited() {
             guard.stop_counting_lasting_thieves();
         }
+        guard.counts.lapse_joiners();
         let caller_slots = guard.tend_caller_slots();
         let (waiting, done) = guard.progress_since(watched);
         guard.note_standstill();

@@ -7,9 +7,10 @@ use super::holds::most_in_a_hold;
 use crate::item::Completion;
 use crate::pool::queue::pwq::{Ended, PwqKey};
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
-use crate::pool::state::worker::WorkerHandle;
+use crate::pool::state::worker::{WorkerHandle, WorkerState};
 use crate::sys::holds::Hold;
 use crate::sys::sync::MutexGuard;
+use crate::sys::{cpu, thread};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ pub(crate) struct PoolGuard<'p> {
     pub(in crate::pool) inner: Option<MutexGuard<'p, Inner>>,
     /// As long as `inner` is there.
     pub(in crate::pool) hold: Hold,
-    pub(in crate::pool) wake: Option<Arc<WorkerHandle>>,
+    pub(in crate::pool) wake: Option<Wake>,
     pub(in crate::pool) asks: Asks,
     /// The lock holder searches for a thief itself. A pool that it finds busy must not search for one in turn, and so on through all pools.
     pub(in crate::pool) calls_no_thief: bool,
@@ -60,10 +61,27 @@ pub(crate) struct PoolGuard<'p> {
     pub(in crate::pool) held: super::holds::counted::Held,
 }
 
+/// A worker to be woken once the lock is free.
+pub(in crate::pool) struct Wake {
+    worker: Arc<WorkerHandle>,
+    /// The CPU that it is bound to before: see [`placement`](crate::pool::wake::placement).
+    onto: Option<usize>,
+}
+
+impl Wake {
+    pub(in crate::pool) fn wake(self) {
+        if let Some(cpu) = self.onto {
+            // Refused: the worker is woken where the system puts it.
+            let _ = thread::bind_other_to(self.worker.tid(), cpu);
+        }
+        self.worker.wake();
+    }
+}
+
 #[derive(Default)]
 pub(in crate::pool) struct Rest {
     /// Further wake-ups: only a shutdown and the monitor have any.
-    pub(in crate::pool) wake_more: Vec<Arc<WorkerHandle>>,
+    pub(in crate::pool) wake_more: Vec<Wake>,
     pub(in crate::pool) events: Vec<Event>,
 }
 
@@ -138,6 +156,7 @@ impl<'p> PoolGuard<'p> {
 
     /// Picks the worker at this index of the idle list and counts it as searching. That claims it: no other thread will pick or cull it.
     pub(in crate::pool) fn wake_at(&mut self, chosen: usize) {
+        let pool = self.pool;
         let inner: &mut Inner = self;
         let id = inner
             .counts
@@ -145,11 +164,38 @@ impl<'p> PoolGuard<'p> {
         inner.stats.wakeups += 1;
         let slot = &mut inner.workers[id];
         slot.woken = true;
-        let handle = slot.handle.clone();
+        let onto = inner
+            .occupied
+            .pick(&mut slot.place, cpu::current(), &inner.binding);
+        pool.inbox.expect_searcher(id, slot.place.expected());
+        let handle = Wake {
+            worker: slot.handle.clone(),
+            onto,
+        };
         if self.wake.is_none() {
             self.wake = Some(handle);
         } else {
             self.rest.get_or_insert_default().wake_more.push(handle);
+        }
+    }
+
+    /// Moves the worker that searches to a free CPU, if it waits for the one on which the calling thread runs.
+    pub(in crate::pool) fn move_searcher(&mut self) {
+        let Some(here) = cpu::current() else { return };
+        let Some(id) = self.pool.inbox.searcher_on(here) else {
+            return;
+        };
+        // It does not search any more, or is on its way.
+        self.pool.inbox.no_searcher();
+        let inner: &mut Inner = self;
+        if let Some(slot) = inner.workers.get_mut(id)
+            && slot.state == WorkerState::Searching
+            && let Some(cpu) = inner
+                .occupied
+                .move_away(&mut slot.place, here, &inner.binding)
+        {
+            // With the lock held: the worker binds itself to the whole pod after this.
+            let _ = thread::bind_other_to(slot.handle.tid(), cpu);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::pool::state::standstill::Standstill;
 use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::Slab;
 use crate::pool::wake::crowding::Crowding;
+use crate::pool::wake::placement::Occupied;
 use crate::sys::atomic::plain::AtomicI32;
 use crate::sys::brief_spin::BriefSpin;
 use crate::sys::fork;
@@ -40,6 +41,7 @@ impl Pool {
         };
         let slots = attrs.params.slots.first_held();
         let cpus = binding.target.max(1);
+        let occupied = Occupied::of(&attrs.cpus);
         let pool = Arc::new(Pool {
             id,
             born: fork::generation(),
@@ -69,6 +71,7 @@ impl Pool {
                 leaving: 0,
                 creating: false,
                 pace: Pace::default(),
+                occupied,
                 crowding: Crowding::new(),
                 guests: 0,
                 thieves_called: false,

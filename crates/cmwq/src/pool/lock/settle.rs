@@ -1,18 +1,31 @@
 //! Settling: what the holder of a pool's lock does before it unlocks, and what it follows up afterwards. See `PROTOCOL.md`.
 
 use super::guard::{Asks, Event, PoolGuard, Rest};
+use crate::pool::attrs::kind::PoolFor;
 use crate::pool::state::group::{LONG_ENOUGH_NS, WORTH_STEALING_NS};
 use crate::pool::state::pool::Pool;
+use crate::sys::cpu;
 use std::sync::Arc;
 
+/// Of so many idle workers one is picked.
+const LOOKED_AT: usize = 8;
+
 impl PoolGuard<'_> {
-    /// Picks the most recently idle worker, as the kernel does: its memory is still in a cache. `false`: there is none.
+    /// Picks a worker that has slept on a free CPU, or else any; the most recently idle one, as the kernel does: its memory is still in a cache. `false`:
+    /// there is none.
     pub(in crate::pool) fn wake_idle(&mut self) -> bool {
-        let last = self.idle().len().checked_sub(1);
-        if let Some(last) = last {
-            self.wake_at(last);
-        }
-        last.is_some()
+        let Some(last) = self.idle().len().checked_sub(1) else {
+            return false;
+        };
+        let here = cpu::current();
+        let fits = |&at: &usize| {
+            let worker = &self.workers[self.idle()[at]];
+            self.occupied.fits(&worker.place, here)
+        };
+        let few = last.saturating_sub(LOOKED_AT)..=last;
+        let chosen = few.rev().find(fits).unwrap_or(last);
+        self.wake_at(chosen);
+        true
     }
 
     /// Makes the pool safe to leave: see PROTOCOL.md, "Settling".
@@ -21,6 +34,7 @@ impl PoolGuard<'_> {
         if self.is_limited() {
             self.settle_slots();
         }
+        self.defer_wakeups();
         let target = self.target();
         if self.searching() > 0 {
             if self.running() < target && self.has_waiting() {
@@ -47,6 +61,26 @@ impl PoolGuard<'_> {
         }
         // Work waits, a CPU is free, and no worker is on the way.
         self.wake_or_want();
+    }
+
+    /// A thread that is woken while much waits finds no CPU, or takes one from a worker: it may be woken later.
+    #[inline]
+    fn defer_wakeups(&mut self) {
+        if matches!(self.pool.attrs.kind, PoolFor::Bh(_)) {
+            return;
+        }
+        let wakeups = &self.pool.pending_wakeups;
+        let waiting = self.waiting();
+        if waiting > 0 {
+            let at_once = self.running() + self.searching();
+            let wait_ns = self.pace.wait_ns(waiting, at_once);
+            if wakeups.begin(self.pool.id, wait_ns, self.pace.wait_ns(1, 1)) {
+                // At the latest it wakes who is entered.
+                self.watch();
+            }
+        } else if wakeups.has_begun() && self.pool.inbox.is_empty() {
+            wakeups.end(self.pool.id);
+        }
     }
 
     fn wake_or_want(&mut self) {

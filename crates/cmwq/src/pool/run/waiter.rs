@@ -10,10 +10,12 @@
 use crate::item::{Completion, ListKind, RawWork};
 use crate::pool::attrs::cpu_budget::Pause;
 use crate::pool::lock::guard::PoolGuard;
+use crate::pool::state::member::as_worker;
 use crate::pool::state::pool::Pool;
 use crate::pool::task::busy::Executor;
 use crate::pool::task::call::call_as_waiter;
 use crate::pool::task::run::{Run, Task};
+use crate::pool::wake::placement::Place;
 use crate::sys::cpu;
 use std::sync::Arc;
 
@@ -23,6 +25,34 @@ use std::sync::Arc;
 pub(crate) struct Waiter {
     pool: Option<Arc<Pool>>,
     ended: Option<(Run, bool)>,
+    counts: Counted,
+}
+
+/// How a thread that is no worker counts in the pool whose item it runs: as a running worker, so that no worker is woken for the CPU that it uses.
+#[derive(Default)]
+struct Counted {
+    /// Its number among the pool's joiners.
+    joiner: Option<u64>,
+    place: Place,
+}
+
+impl Counted {
+    fn begin_item(&mut self, guard: &mut PoolGuard<'_>, cpu: Option<usize>) {
+        match self.joiner {
+            Some(joiner) => guard.counts.move_joiner(joiner),
+            // Under a limit over all pools it would need a slot, and it goes on without one.
+            None if guard.is_limited() => {}
+            None => self.joiner = Some(guard.counts.enter_joiner()),
+        }
+        guard.occupied.enter(&mut self.place, cpu);
+    }
+
+    fn leave(&mut self, guard: &mut PoolGuard<'_>) {
+        if let Some(joiner) = self.joiner.take() {
+            guard.counts.leave_joiner(joiner);
+        }
+        guard.occupied.leave(&mut self.place);
+    }
 }
 
 impl Waiter {
@@ -89,22 +119,31 @@ impl Waiter {
         true
     }
 
-    /// Takes the item as a worker would: beside open batches. Only an item that may be in one needs them closed.
+    /// Takes the item as a worker would: beside open batches.
     fn take(&mut self, item: &RawWork, cpu: Option<usize>) -> Option<Task> {
         let pool = self.pool.as_ref()?;
         let mut guard = pool.lock_beside_batches();
         if let Some((run, panicked)) = self.ended.take() {
             guard.end_only_task(run, panicked);
         }
+        let is_worker = as_worker(|home, _| Arc::ptr_eq(home, pool)) == Some(true);
+        if !is_worker && self.counts.joiner.is_none() && guard.leaves_no_cpu_to_waiters() {
+            return None;
+        }
         let up_to = guard.reached();
         loop {
             let accepted = guard.accept_up_to(up_to);
             let mut task = guard.task_for_waiter(pool.id, item, cpu);
             if task.is_none() && accepted && !guard.batches.is_empty() {
-                guard.close_batches();
+                // In a batch it has its turn within some microseconds, unless the batch takes longer than expected.
+                guard.close_overdue();
                 task = guard.task_for_waiter(pool.id, item, cpu);
             }
             if task.is_some() || accepted {
+                match task {
+                    Some(_) if !is_worker => self.counts.begin_item(&mut guard, cpu),
+                    _ => self.counts.leave(&mut guard),
+                }
                 return task;
             }
             guard = pool.lock_again_beside_batches(guard);
@@ -115,7 +154,9 @@ impl Waiter {
     pub(crate) fn settle(&mut self) {
         if let (Some(pool), Some((run, panicked))) = (&self.pool, self.ended.take()) {
             // A worker's end needs the batches no more than this one does.
-            pool.lock_beside_batches().end_only_task(run, panicked);
+            let mut guard = pool.lock_beside_batches();
+            guard.end_only_task(run, panicked);
+            self.counts.leave(&mut guard);
         }
     }
 }
@@ -137,6 +178,11 @@ impl Pool {
 }
 
 impl PoolGuard<'_> {
+    /// Much waits, and as many threads run items as may: a worker gets to each item soon, and one more thread would only take the CPU from another one.
+    fn leaves_no_cpu_to_waiters(&self) -> bool {
+        self.pool.pending_wakeups.may_defer() && self.running() >= self.target()
+    }
+
     fn task_for_waiter(&mut self, pool: u32, item: &RawWork, cpu: Option<usize>) -> Option<Task> {
         if item.location().pool() == pool && item.location().list == ListKind::None {
             self.fetch_from_caller_slot(item.location().pwq(), item);

@@ -14,13 +14,13 @@ use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
 use crate::pool::task::call::run_item;
 use crate::pool::task::run::Task;
-use crate::pool::wake::boost::LatencyBoost;
+use crate::pool::wake::placement::BRIEF_NS;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
 use crate::sys::forced_unwind::thread_ends;
 use crate::sys::park::Parker;
 use crate::sys::thread::ThreadName;
-use crate::sys::{clock, task, thread};
+use crate::sys::{clock, cpu, task, thread};
 use crate::trace::Speaker;
 use crossbeam_utils::CachePadded;
 use std::io;
@@ -83,6 +83,7 @@ impl Pool {
             let inner: &mut Inner = &mut guard;
             let slot = &mut inner.workers[id];
             inner.counts.transition_starting_to_searching(slot);
+            inner.occupied.enter(&mut slot.place, cpu::current());
         }
         // Here and at the top of the loop, the lock is held and this worker counts as searching.
         loop {
@@ -249,11 +250,13 @@ struct Worker<'p> {
     /// BH pools only.
     budget: Option<bh::Budget>,
     size: Size,
-    boost: LatencyBoost,
     name: ThreadName,
     restores_name: bool,
     /// It took a single item last.
     took_one: bool,
+    /// When it slept last: how many items it had run, and its CPU time, if it was read.
+    slept_runs: u64,
+    slept_cpu_ns: u64,
 }
 
 impl<'p> Worker<'p> {
@@ -265,10 +268,11 @@ impl<'p> Worker<'p> {
             stealing: Stealing::new(pool, handle),
             budget: matches!(pool.attrs.kind, PoolFor::Bh(_)).then(bh::Budget::new),
             size: Size::new(pool.attrs.batch),
-            boost: LatencyBoost::new(),
             name: pool.own_name(id),
             restores_name: pool.restores_names(),
             took_one: true,
+            slept_runs: 0,
+            slept_cpu_ns: 0,
         }
     }
 
@@ -291,7 +295,6 @@ impl<'p> Worker<'p> {
             };
             drop(guard);
             self.took_one = matches!(next, Next::One(_));
-            self.boost.take();
             guard = pool.run(next, self.id, self.handle, &mut self.size);
             if guard.rest.is_some() && pool.has_waiting(&guard) {
                 // Events may take long, as locks of other pools do: the next items are not taken before.
@@ -338,9 +341,10 @@ impl<'p> Worker<'p> {
         }
         if alone && !yields_slot {
             pool.service.woke();
+            pool.inbox.expect_searcher(self.id, cpu::current());
             pool.spin(self.took_one, !wanted);
         }
-        let guard = pool.lock_beside_batches();
+        let guard = self.unbind(pool.lock_beside_batches());
         // The lock was free meanwhile, so check again.
         let finds_work = pool.has_waiting(&guard) || self.stealing.finds(pool);
         let found = guard.dying || (guard.running() < guard.target() && finds_work);
@@ -358,13 +362,17 @@ impl<'p> Worker<'p> {
             let inner: &mut Inner = &mut guard;
             let slot = &mut inner.workers[self.id];
             slot.woken = false;
+            inner.occupied.enter(&mut slot.place, cpu::current());
+            inner.occupied.leave(&mut slot.place);
+            let items = slot.runs - std::mem::replace(&mut self.slept_runs, slot.runs);
+            let was_brief = items <= 1 && self.was_brief();
+            inner.occupied.note_wake_up(was_brief);
             inner
                 .counts
                 .transition_searching_to_idle(self.id, slot, since_ns);
         }
         guard.cull_later();
         drop(guard);
-        self.boost.sleep(since_ns);
         self.name.restore();
         self.handle.parker.park();
         pool.service.woke();
@@ -372,11 +380,33 @@ impl<'p> Worker<'p> {
             budget.renew();
         }
         // The waker has taken this worker off the idle list and counts it as searching.
-        pool.lock_beside_batches()
+        let mut guard = pool.lock_beside_batches();
+        let inner: &mut Inner = &mut guard;
+        let slot = &mut inner.workers[self.id];
+        inner.occupied.woke(&mut slot.place, cpu::current());
+        self.unbind(guard)
+    }
+
+    /// Whether it has hardly computed since it slept last. Its CPU time tells, since another thread may have kept it from its CPU.
+    fn was_brief(&mut self) -> bool {
+        let cpu_ns = thread::cpu_time_of_current_ns();
+        cpu_ns - std::mem::replace(&mut self.slept_cpu_ns, cpu_ns) < BRIEF_NS
+    }
+
+    /// Binds the worker to the whole pod again if it was bound to a part of it.
+    #[inline]
+    fn unbind(&self, mut guard: PoolGuard<'p>) -> PoolGuard<'p> {
+        if !guard.workers[self.id].place.take_bound() {
+            return guard;
+        }
+        drop(guard);
+        self.pool.bind_to_pod();
+        self.pool.lock_beside_batches()
     }
 
     fn leave(self, mut guard: PoolGuard<'p>) {
-        let slot = guard.workers.remove(self.id);
+        let mut slot = guard.workers.remove(self.id);
+        guard.occupied.leave(&mut slot.place);
         guard.leaving -= u32::from(slot.die);
         guard.counts.transition_searching_to_gone(slot);
         drop(guard);

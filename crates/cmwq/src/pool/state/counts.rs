@@ -16,8 +16,11 @@ use crate::pool::task::slab::SmallestFirst;
 
 /// The counts of one pool.
 pub(in crate::pool) struct Counts {
-    /// Workers that run an item and are not known to be blocked.
+    /// Workers that run an item and are not known to be blocked, and waiting threads that do.
     running: u32,
+    /// Threads that are no workers, and count among these.
+    joiners: Vec<Joiner>,
+    next_joiner: u64,
     /// Workers that steal from other pools and do not count as running.
     away: u32,
     /// Workers that are awake, or were picked to be woken, and look for work before they park.
@@ -35,6 +38,8 @@ impl Counts {
     pub(in crate::pool) fn new(target: u32) -> Self {
         Counts {
             running: 0,
+            joiners: Vec::new(),
+            next_joiner: 0,
             away: 0,
             searching: 0,
             idle: Vec::new(),
@@ -68,6 +73,51 @@ impl Counts {
 
     pub(in crate::pool) fn set_target(&mut self, target: u32) {
         self.target = target;
+    }
+}
+
+/// A thread that is no worker, waits for an item and runs it, and counts as running.
+struct Joiner {
+    serial: u64,
+    /// It has begun an item since the monitor's last tick.
+    moves: bool,
+}
+
+/// Threads that run what they wait for.
+impl Counts {
+    /// Such a thread begins an item. It counts until it [leaves](Self::leave_joiner) with the number that it gets, or its count
+    /// [lapses](Self::lapse_joiners).
+    pub(in crate::pool) fn enter_joiner(&mut self) -> u64 {
+        let serial = self.next_joiner;
+        self.next_joiner += 1;
+        self.joiners.push(Joiner {
+            serial,
+            moves: true,
+        });
+        self.running += 1;
+        serial
+    }
+
+    /// It begins another one.
+    pub(in crate::pool) fn move_joiner(&mut self, serial: u64) {
+        if let Some(joiner) = self.joiners.iter_mut().find(|one| one.serial == serial) {
+            joiner.moves = true;
+        }
+    }
+
+    pub(in crate::pool) fn leave_joiner(&mut self, serial: u64) {
+        self.drop_joiners(|joiner| joiner.serial == serial);
+    }
+
+    /// At each tick of the monitor: who is in the same item as at the last one does not count any more. The item blocks, or takes long.
+    pub(in crate::pool) fn lapse_joiners(&mut self) {
+        self.drop_joiners(|joiner| !std::mem::take(&mut joiner.moves));
+    }
+
+    fn drop_joiners(&mut self, mut drops: impl FnMut(&mut Joiner) -> bool) {
+        let before = self.joiners.len();
+        self.joiners.retain_mut(|joiner| !drops(joiner));
+        self.running -= (before - self.joiners.len()) as u32;
     }
 }
 
@@ -216,5 +266,27 @@ impl Counts {
     pub(in crate::pool) fn set_idle(&mut self, id: u32, worker: &mut WorkerSlot, since_ns: u64) {
         worker.state = WorkerState::Idle { since_ns };
         self.idle.push(id);
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_joiner_counts_until_it_leaves_or_stays_in_one_item_for_two_ticks() {
+        let mut counts = Counts::new(2);
+        let [moves, stays] = [counts.enter_joiner(), counts.enter_joiner()];
+        assert_eq!(counts.running(), 2);
+        counts.lapse_joiners();
+        assert_eq!(counts.running(), 2, "both have begun since the last tick");
+        counts.move_joiner(moves);
+        counts.lapse_joiners();
+        assert_eq!(counts.running(), 1);
+        counts.leave_joiner(stays);
+        counts.move_joiner(stays);
+        assert_eq!(counts.running(), 1, "it did not count any more");
+        counts.leave_joiner(moves);
+        assert_eq!(counts.running(), 0);
     }
 }

@@ -16,6 +16,7 @@ use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::{Slab, SmallestFirst};
 use crate::pool::wake::crowding::Crowding;
 use crate::pool::wake::deferred::PendingWakeups;
+use crate::pool::wake::placement::Occupied;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
 use crate::sys::brief_spin::BriefSpin;
@@ -179,6 +180,8 @@ pub(crate) struct Inner {
     pub(in crate::pool) creating: bool,
     /// How long the items take.
     pub(in crate::pool) pace: Pace,
+    /// Where the threads that are awake run.
+    pub(in crate::pool) occupied: Occupied,
     /// How many workers the lock can serve.
     pub(in crate::pool) crowding: Crowding,
     /// Thieves that run items here.

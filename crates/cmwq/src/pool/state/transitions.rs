@@ -193,7 +193,10 @@ impl Inner {
         let takes_over = self.counts.running() < self.counts.target() && self.has_waiting();
         let stats = &mut self.pwqs[self.workers[id].pwq].stats;
         match from_now {
-            Busy::Blocked => stats.cm_wakeups += u64::from(takes_over),
+            Busy::Blocked => {
+                stats.cm_wakeups += u64::from(takes_over);
+                self.occupied.leave(&mut self.workers[id].place);
+            }
             Busy::CpuIntensive => {
                 stats.cpu_intensive += 1;
                 self.hogs.one_more();

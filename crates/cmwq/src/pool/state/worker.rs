@@ -4,6 +4,7 @@
 use super::hogs::Computing;
 use crate::item::Batch;
 use crate::pool::task::run::{Open, Run};
+use crate::pool::wake::placement::Place;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
 use crate::sys::park::Parker;
@@ -27,6 +28,8 @@ pub(in crate::pool) struct WorkerSlot {
     pub(in crate::pool) pwq: u32,
     /// It was woken up and has not run an item since.
     pub(in crate::pool) woken: bool,
+    /// Where it runs, or has slept.
+    pub(in crate::pool) place: Place,
     /// How much of the thread's CPU time is accounted to queues.
     pub(in crate::pool) accounted_cpu_ns: u64,
     pub(in crate::pool) die: bool,
@@ -90,6 +93,7 @@ impl WorkerSlot {
             computing: Computing::default(),
             pwq: 0,
             woken: false,
+            place: Place::default(),
             accounted_cpu_ns: 0,
             die: false,
             batch: None,

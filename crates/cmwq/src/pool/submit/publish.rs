@@ -12,6 +12,7 @@ use crate::item::{Chunks, Load, MOST_IN_A_CHUNK, Pending, Pushed, WithHandle};
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::state::pool::Pool;
+use crate::sys::cpu;
 use std::sync::Arc;
 
 /// After so many single items in a row, and after so many in chunks, a thread stages what it has published.
@@ -166,9 +167,25 @@ impl Pool {
 
     #[inline]
     pub(in crate::pool) fn notify_if_due(self: &Arc<Self>, pushed: Pushed) {
-        if pushed == Pushed::MustNotify {
-            self.notify();
+        match pushed {
+            Pushed::MustNotify => self.notify(),
+            Pushed::Alone if self.inbox.has_searcher() => self.let_search(),
+            _ => {}
         }
+    }
+
+    /// The worker that will find what the calling thread has published may wait for the CPU on which this thread runs.
+    fn let_search(self: &Arc<Self>) {
+        let on_this_cpu = |cpu| self.inbox.searcher_on(cpu);
+        if cpu::current().and_then(on_this_cpu).is_some() {
+            self.move_searcher();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn move_searcher(self: &Arc<Self>) {
+        self.lock_beside_batches().move_searcher();
     }
 
     /// Non-reentrance across pools: while this pool, the last one that the item was queued on, still runs it for the queue `front_id`, the

@@ -55,6 +55,8 @@ const OFTEN_NS: u64 = 50_000;
 /// So long before a wake-up expires a worker on the sleeper's CPU does it already, but at the earliest after half of the delay: more than the time
 /// between two items of a worker if items end often.
 const NEAR_NS: u64 = 60_000;
+/// In a delay that a lock holder has set, not the monitor.
+const PROMPT: u64 = 1;
 
 thread_local! {
     static IN_WAKER: Cell<bool> = const { Cell::new(false) };
@@ -266,6 +268,33 @@ impl PendingWakeups {
         }
     }
 
+    /// By a holder of the pool's lock, before the monitor has sampled the pool: what waits will wait for `wait_ns`, and an item takes `item_ns`. `true`:
+    /// wake-ups may be late from now on, and the monitor has to watch the pool.
+    #[inline]
+    pub(in crate::pool) fn begin(&self, pool: u32, wait_ns: u64, item_ns: u64) -> bool {
+        if self.may_defer() || wait_ns < WORTH_NS || item_ns > OFTEN_NS {
+            return false;
+        }
+        // Who is woken queues more, which needs about as long as what waits then.
+        let late_ns = (wait_ns / 2).min(LATEST_NS) | PROMPT;
+        self.within_ns.store(late_ns, Ordering::Relaxed);
+        backlog(pool).store(true, Ordering::Relaxed);
+        true
+    }
+
+    /// Whether a lock holder has begun it, and the monitor has not sampled the pool since.
+    #[inline]
+    pub(in crate::pool) fn has_begun(&self) -> bool {
+        self.within_ns.load(Ordering::Relaxed) & PROMPT != 0
+    }
+
+    /// By a holder of the pool's lock, if one [has begun it](Self::has_begun): nothing waits any more. Who is entered is woken by the worker that entered it,
+    /// at the end of its item, or by the monitor.
+    pub(in crate::pool) fn end(&self, pool: u32) {
+        self.within_ns.store(0, Ordering::Relaxed);
+        backlog(pool).store(false, Ordering::Relaxed);
+    }
+
     /// The monitor's sample: `waiting` items wait, and `done` have ended in `period_ns`.
     pub(in crate::pool) fn allow(
         &self,
@@ -282,6 +311,7 @@ impl PendingWakeups {
         if late_ns == 0 {
             return self.forbid(pool);
         }
+        let late_ns = late_ns & !PROMPT;
         // A worker wakes those that have not expired, without an interrupt to another CPU, or the next tick does.
         let expired = self.entered_for_ns() >= self.within_ns.swap(late_ns, Ordering::Relaxed);
         backlog(pool).store(true, Ordering::Relaxed);
@@ -290,13 +320,10 @@ impl PendingWakeups {
 
     /// From now on all are woken at once.
     pub(in crate::pool) fn forbid(&self, pool: u32) -> WakeAll<'_> {
-        if self.may_defer() {
-            self.within_ns.store(0, Ordering::Relaxed);
-            backlog(pool).store(false, Ordering::Relaxed);
-            // Even if none is entered yet: a worker that enters a sleeper from now on acquires the exchange of `wake_all`.
-            return WakeAll(Some(self));
-        }
-        self.all()
+        self.within_ns.store(0, Ordering::Relaxed);
+        backlog(pool).store(false, Ordering::Relaxed);
+        // Even if none is entered yet: a worker that enters a sleeper from now on acquires the exchange of `wake_all`.
+        WakeAll(Some(self))
     }
 
     /// All that are entered, if there are any.
@@ -359,122 +386,5 @@ fn deferral_ns(in_flight: u64, done: u64, period_ns: u64) -> u64 {
 mod model;
 
 #[cfg(all(test, not(cmwq_loom)))]
-mod tests {
-    use super::*;
-    use crate::sys::thread;
-
-    #[test]
-    fn threads_are_told_by_its_number_whether_a_pool_has_a_backlog() {
-        // No pool of this process has such a number.
-        const POOL: u32 = 1023;
-        let pending_wakeups = PendingWakeups::default();
-        drop(pending_wakeups.allow(POOL, 400, 200, 2_000_000));
-        assert!(has_backlog(POOL));
-        drop(pending_wakeups.allow(POOL, 0, 200, 2_000_000));
-        assert!(!has_backlog(POOL));
-        drop(pending_wakeups.allow(POOL, 400, 200, 2_000_000));
-        drop(pending_wakeups.forbid(POOL));
-        assert!(!has_backlog(POOL));
-    }
-
-    /// No thread sleeps on these words, though their last-CPU hints say so: waking them wakes none.
-    #[test]
-    fn those_near_are_told_first_and_no_others_but_where_no_worker_comes() {
-        let pending_wakeups = PendingWakeups::default();
-        pending_wakeups.within_ns.store(1, Ordering::Relaxed);
-        let words = [AtomicU32::new(1), AtomicU32::new(1), AtomicU32::new(1)];
-        let [near, far, outside] = [0, 1, 2].map(|at: usize| std::ptr::from_ref(&words[at]).addr());
-        let here = cpu::current().unwrap_or(0);
-        let (there, elsewhere) = (here + 1, here + 2);
-        thread::bind_current(&CpuSet::from_iter([here])).expect("it runs there");
-        let pod = CpuSet::from_iter([here, there]);
-        let enter = |word, cpu| {
-            last_cpu::note(word, cpu);
-            assert!(pending_wakeups.enter(word));
-        };
-        let entered = || pending_wakeups.entered();
-        enter(far, there);
-        enter(outside, elsewhere);
-        let near_only = |word: usize| last_cpu::of(word) == Some(here);
-        assert!(!pending_wakeups.wake_those(near_only));
-        assert_eq!(entered(), [far, outside]);
-        enter(near, here);
-        pending_wakeups.wake_near(&pod);
-        assert_eq!(entered(), [far]);
-        assert!(pending_wakeups.is_any());
-        pending_wakeups.wake_entered();
-        assert!(entered().is_empty() && !pending_wakeups.is_any());
-        // Entered by a worker that had read that it may: the next worker that ends an item wakes all.
-        enter(far, there);
-        pending_wakeups.within_ns.store(0, Ordering::Relaxed);
-        pending_wakeups.wake_if_expired(&pod);
-        assert!(entered().is_empty() && !pending_wakeups.is_any());
-    }
-
-    /// No thread sleeps on this word.
-    #[test]
-    fn the_monitor_leaves_those_who_have_not_expired_to_workers() {
-        // No pool of this process has such a number.
-        const POOL: u32 = 1022;
-        let pending_wakeups = PendingWakeups::default();
-        let look = |waiting| drop(pending_wakeups.allow(POOL, waiting, 200, 2_000_000));
-        let word = AtomicU32::new(1);
-        let enter = |since_ns| {
-            assert!(pending_wakeups.enter(std::ptr::from_ref(&word).addr()));
-            pending_wakeups.since_ns.store(since_ns, Ordering::Relaxed);
-        };
-        look(400);
-        enter(u64::MAX);
-        look(400);
-        assert!(pending_wakeups.is_any());
-        pending_wakeups.since_ns.store(0, Ordering::Relaxed);
-        look(400);
-        assert!(!pending_wakeups.is_any(), "nobody has told who has expired");
-        enter(u64::MAX);
-        look(0);
-        assert!(!pending_wakeups.is_any(), "there is no backlog any more");
-    }
-
-    /// Where no worker runs on the sleeper's CPU, the delay must not be longer than the backlog lasts.
-    #[test]
-    fn workers_near_wake_before_the_delay_expires_and_all_others_when_it_does() {
-        let due = |us: u64| due(us * 1000, 300_000);
-        assert_eq!([0, 239].map(due), [Due::None, Due::None]);
-        assert_eq!([240, 299].map(due), [Due::Near, Due::Near]);
-        assert_eq!([300, 1000].map(due), [Due::All, Due::All]);
-        let short = |us: u64| super::due(us * 1000, 20_000);
-        assert_eq!([9, 10, 20].map(short), [Due::None, Due::Near, Due::All]);
-    }
-
-    #[test]
-    fn as_long_as_an_item_waits_unless_items_are_long_or_the_wait_is_short() {
-        const PERIOD: u64 = 2_000_000;
-        // Two workers, items of 20 us: 200 a period; 31 wait for 310 us.
-        assert_eq!(deferral_ns(31, 200, PERIOD), 310_000);
-        assert_eq!(deferral_ns(400, 200, PERIOD), LATEST_NS);
-        assert_eq!(deferral_ns(1, 200, PERIOD), 0);
-        assert_eq!(deferral_ns(1000, 10, PERIOD), 0);
-        assert_eq!(deferral_ns(1000, 0, PERIOD), 0);
-    }
-
-    /// A program with few items in flight, most of which have ended: their sleepers queue the next ones.
-    #[test]
-    fn who_is_entered_counts_as_much_as_what_waits() {
-        // No pool of this process has such a number.
-        const POOL: u32 = 1021;
-        let pending_wakeups = PendingWakeups::default();
-        let allowed = |waiting| {
-            drop(pending_wakeups.allow(POOL, waiting, 200, 2_000_000));
-            pending_wakeups.within_ns.load(Ordering::Relaxed)
-        };
-        assert_eq!(allowed(4), 40_000);
-        // No thread sleeps on these words.
-        let words = [AtomicU32::new(1), AtomicU32::new(1)];
-        for word in &words {
-            assert!(pending_wakeups.enter(std::ptr::from_ref(word).addr()));
-        }
-        pending_wakeups.since_ns.store(u64::MAX, Ordering::Relaxed);
-        assert_eq!(allowed(4), 60_000);
-        assert_eq!(allowed(0), 20_000);
-    }
-}
+#[path = "deferred_tests.rs"]
+mod tests;

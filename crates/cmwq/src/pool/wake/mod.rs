@@ -1,6 +1,6 @@
 //! Wake policies: when a sleeper is woken, and by which worker; how soon a woken worker begins.
 
-pub(in crate::pool) mod boost;
 pub(in crate::pool) mod crowding;
 pub(in crate::pool) mod deferred;
 pub(in crate::pool) mod last_cpu;
+pub(in crate::pool) mod placement;

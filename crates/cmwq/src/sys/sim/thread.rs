@@ -72,6 +72,10 @@ pub(crate) fn bind_other(number: i32, cpus: &CpuSet) -> io::Result<()> {
     bind(tid(number), cpus)
 }
 
+pub(crate) fn bind_other_to(number: i32, cpu: usize) -> io::Result<()> {
+    bind(tid(number), &CpuSet::from_iter([cpu]))
+}
+
 pub(crate) fn rename_current(_name: &std::ffi::CStr) {}
 
 pub(crate) fn nice_of_current() -> Option<i32> {

@@ -7,8 +7,8 @@
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicUsize;
 
-/// The longest wait, in ns: twice what a sleep and a wake-up across CPUs cost where they are expensive.
-pub(super) const MAX_NS: u32 = 160_000;
+/// The longest wait, in ns: about what a wake-up costs. Who spins for so long and then parks has spent twice what the better of the two would have cost.
+pub(super) const MAX_NS: u32 = 15_000;
 /// Polls in one round at most.
 pub(crate) const MAX_POLLS: u32 = 256;
 /// The same for workers. A worker that yields because the next item comes a little late may give its CPU to several waiters, none of which is

@@ -1,0 +1,119 @@
+//! Which wake-ups are deferred, and for how long.
+
+use super::*;
+use crate::sys::thread;
+
+#[test]
+fn threads_are_told_by_its_number_whether_a_pool_has_a_backlog() {
+    // No pool of this process has such a number.
+    const POOL: u32 = 1023;
+    let pending_wakeups = PendingWakeups::default();
+    drop(pending_wakeups.allow(POOL, 400, 200, 2_000_000));
+    assert!(has_backlog(POOL));
+    drop(pending_wakeups.allow(POOL, 0, 200, 2_000_000));
+    assert!(!has_backlog(POOL));
+    drop(pending_wakeups.allow(POOL, 400, 200, 2_000_000));
+    drop(pending_wakeups.forbid(POOL));
+    assert!(!has_backlog(POOL));
+}
+
+/// No thread sleeps on these words, though their last-CPU hints say so: waking them wakes none.
+#[test]
+fn those_near_are_told_first_and_no_others_but_where_no_worker_comes() {
+    let pending_wakeups = PendingWakeups::default();
+    pending_wakeups.within_ns.store(1, Ordering::Relaxed);
+    let words = [AtomicU32::new(1), AtomicU32::new(1), AtomicU32::new(1)];
+    let [near, far, outside] = [0, 1, 2].map(|at: usize| std::ptr::from_ref(&words[at]).addr());
+    let here = cpu::current().unwrap_or(0);
+    let (there, elsewhere) = (here + 1, here + 2);
+    thread::bind_current(&CpuSet::from_iter([here])).expect("it runs there");
+    let pod = CpuSet::from_iter([here, there]);
+    let enter = |word, cpu| {
+        last_cpu::note(word, cpu);
+        assert!(pending_wakeups.enter(word));
+    };
+    let entered = || pending_wakeups.entered();
+    enter(far, there);
+    enter(outside, elsewhere);
+    let near_only = |word: usize| last_cpu::of(word) == Some(here);
+    assert!(!pending_wakeups.wake_those(near_only));
+    assert_eq!(entered(), [far, outside]);
+    enter(near, here);
+    pending_wakeups.wake_near(&pod);
+    assert_eq!(entered(), [far]);
+    assert!(pending_wakeups.is_any());
+    pending_wakeups.wake_entered();
+    assert!(entered().is_empty() && !pending_wakeups.is_any());
+    // Entered by a worker that had read that it may: the next worker that ends an item wakes all.
+    enter(far, there);
+    pending_wakeups.within_ns.store(0, Ordering::Relaxed);
+    pending_wakeups.wake_if_expired(&pod);
+    assert!(entered().is_empty() && !pending_wakeups.is_any());
+}
+
+/// No thread sleeps on this word.
+#[test]
+fn the_monitor_leaves_those_who_have_not_expired_to_workers() {
+    // No pool of this process has such a number.
+    const POOL: u32 = 1022;
+    let pending_wakeups = PendingWakeups::default();
+    let look = |waiting| drop(pending_wakeups.allow(POOL, waiting, 200, 2_000_000));
+    let word = AtomicU32::new(1);
+    let enter = |since_ns| {
+        assert!(pending_wakeups.enter(std::ptr::from_ref(&word).addr()));
+        pending_wakeups.since_ns.store(since_ns, Ordering::Relaxed);
+    };
+    look(400);
+    enter(u64::MAX);
+    look(400);
+    assert!(pending_wakeups.is_any());
+    pending_wakeups.since_ns.store(0, Ordering::Relaxed);
+    look(400);
+    assert!(!pending_wakeups.is_any(), "nobody has told who has expired");
+    enter(u64::MAX);
+    look(0);
+    assert!(!pending_wakeups.is_any(), "there is no backlog any more");
+}
+
+/// Where no worker runs on the sleeper's CPU, the delay must not be longer than the backlog lasts.
+#[test]
+fn workers_near_wake_before_the_delay_expires_and_all_others_when_it_does() {
+    let due = |us: u64| due(us * 1000, 300_000);
+    assert_eq!([0, 239].map(due), [Due::None, Due::None]);
+    assert_eq!([240, 299].map(due), [Due::Near, Due::Near]);
+    assert_eq!([300, 1000].map(due), [Due::All, Due::All]);
+    let short = |us: u64| super::due(us * 1000, 20_000);
+    assert_eq!([9, 10, 20].map(short), [Due::None, Due::Near, Due::All]);
+}
+
+#[test]
+fn as_long_as_an_item_waits_unless_items_are_long_or_the_wait_is_short() {
+    const PERIOD: u64 = 2_000_000;
+    // Two workers, items of 20 us: 200 a period; 31 wait for 310 us.
+    assert_eq!(deferral_ns(31, 200, PERIOD), 310_000);
+    assert_eq!(deferral_ns(400, 200, PERIOD), LATEST_NS);
+    assert_eq!(deferral_ns(1, 200, PERIOD), 0);
+    assert_eq!(deferral_ns(1000, 10, PERIOD), 0);
+    assert_eq!(deferral_ns(1000, 0, PERIOD), 0);
+}
+
+/// A program with few items in flight, most of which have ended: their sleepers queue the next ones.
+#[test]
+fn who_is_entered_counts_as_much_as_what_waits() {
+    // No pool of this process has such a number.
+    const POOL: u32 = 1021;
+    let pending_wakeups = PendingWakeups::default();
+    let allowed = |waiting| {
+        drop(pending_wakeups.allow(POOL, waiting, 200, 2_000_000));
+        pending_wakeups.within_ns.load(Ordering::Relaxed)
+    };
+    assert_eq!(allowed(4), 40_000);
+    // No thread sleeps on these words.
+    let words = [AtomicU32::new(1), AtomicU32::new(1)];
+    for word in &words {
+        assert!(pending_wakeups.enter(std::ptr::from_ref(word).addr()));
+    }
+    pending_wakeups.since_ns.store(u64::MAX, Ordering::Relaxed);
+    assert_eq!(allowed(4), 60_000);
+    assert_eq!(allowed(0), 20_000);
+}

@@ -1,0 +1,328 @@
+//! Placement: a worker is woken on a CPU that no awake thread of its pool uses, and not on its waker's, while the pod has such a CPU.
+//!
+//! A system wakes a thread near where it has slept. A stock kernel looks for an idle CPU there. The kernel of a virtual machine often finds none: to it a
+//! virtual CPU that is idle looks as if the host had taken it away, so it wakes the thread on the CPU where it slept, or on its waker's, whoever runs
+//! there. Two workers that have once slept on one CPU then take turns on it for ever, and a woken worker preempts the thread that is still queueing.
+//!
+//! So the pool knows where its awake threads are, and where its sleeping workers have slept. Of these a waker picks one that has slept on a free CPU
+//! ([`Occupied::fits`]). If there is none, the pick is a trial: if the system has put the worker on a used CPU though another was free, then for the
+//! next [`BOUND_AFTER`] such wake-ups the waker binds the worker to a free CPU first, and the worker binds itself to the whole pod again as soon as it is
+//! awake. After that it has slept on another CPU, so few wake-ups need it.
+//!
+//! All of it is a hint: the system may move a thread at any time, and other threads of the process use CPUs as well.
+#![forbid(unsafe_code)]
+
+use crate::topology::CpuSet;
+
+/// So many wake-ups that need it are bound after one that the system has put on a used CPU.
+const BOUND_AFTER: u16 = 4096;
+
+/// After so many wake-ups in a row that were for one short item, workers are woken where the system puts them: their waker mostly goes to sleep, and its own
+/// CPU is awake.
+const BRIEF: u8 = 8;
+/// A worker that has computed for less when it sleeps again had a short item.
+pub(in crate::pool) const BRIEF_NS: u64 = 60_000;
+
+/// How many awake threads of a pool use each CPU.
+#[derive(Debug)]
+pub(in crate::pool) struct Occupied {
+    /// By the number of the CPU, up to the pod's last one.
+    threads: Box<[u16]>,
+    /// The system puts workers that have slept on used CPUs on used CPUs: so many more of their wake-ups are bound.
+    packs: u16,
+    /// The same of workers that have slept on free CPUs.
+    pulls: u16,
+    /// So many wake-ups in a row were for little: see [`BRIEF`].
+    brief: u8,
+}
+
+/// Where one thread runs, or has slept.
+#[derive(Default, Debug)]
+pub(in crate::pool) struct Place {
+    cpu: Option<usize>,
+    /// The thread is awake, or about to be: it uses the CPU.
+    awake: bool,
+    /// It is about to be woken by a thread on this CPU, and not bound.
+    trial: Option<Trial>,
+    /// It is bound to a part of the pod, and has to bind itself to the whole.
+    bound: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    waker: usize,
+    fits: bool,
+}
+
+impl Place {
+    /// Whether the thread is bound to a part of the pod. It has to bind itself to the whole after this call.
+    pub(in crate::pool) fn take_bound(&mut self) -> bool {
+        std::mem::take(&mut self.bound)
+    }
+
+    /// Where a worker that has been picked is expected.
+    pub(in crate::pool) fn expected(&self) -> Option<usize> {
+        self.cpu.filter(|_| self.awake)
+    }
+}
+
+impl Occupied {
+    /// For a pool with these CPUs.
+    pub(in crate::pool) fn of(pod: &CpuSet) -> Self {
+        let cpus = pod.last().map_or(0, |last| last + 1);
+        Occupied {
+            threads: vec![0; cpus].into(),
+            packs: 0,
+            pulls: 0,
+            brief: 0,
+        }
+    }
+
+    /// The thread is awake, on the CPU `now`.
+    pub(in crate::pool) fn enter(&mut self, place: &mut Place, now: Option<usize>) {
+        if place.awake && place.cpu == now {
+            return;
+        }
+        self.leave(place);
+        place.cpu = now;
+        if let Some(threads) = now.and_then(|cpu| self.threads.get_mut(cpu)) {
+            *threads += 1;
+            place.awake = true;
+        }
+    }
+
+    /// The thread is about to sleep where it was last, or leaves.
+    pub(in crate::pool) fn leave(&mut self, place: &mut Place) {
+        if std::mem::take(&mut place.awake)
+            && let Some(cpu) = place.cpu
+        {
+            self.threads[cpu] -= 1;
+        }
+    }
+
+    fn is_free(&self, cpu: usize) -> bool {
+        self.threads.get(cpu) == Some(&0)
+    }
+
+    /// A worker sleeps again. `brief`: it was woken for one short item at most.
+    pub(in crate::pool) fn note_wake_up(&mut self, brief: bool) {
+        self.brief = match brief {
+            true => (self.brief + 1).min(BRIEF),
+            false => 0,
+        };
+    }
+
+    /// Whether a worker that slept at `place` has a CPU there, apart from that of its waker.
+    pub(in crate::pool) fn fits(&self, place: &Place, waker: Option<usize>) -> bool {
+        place
+            .cpu
+            .is_some_and(|cpu| Some(cpu) != waker && self.is_free(cpu))
+    }
+
+    /// A worker has been picked by a thread on the CPU `waker`. Returns the CPU that the worker has to be bound to before it is woken.
+    pub(in crate::pool) fn pick(
+        &mut self,
+        place: &mut Place,
+        waker: Option<usize>,
+        pod: &CpuSet,
+    ) -> Option<usize> {
+        if self.brief == BRIEF || pod.first() == pod.last() {
+            let slept = place.cpu;
+            self.enter(place, slept);
+            return None;
+        }
+        let fits = self.fits(place, waker);
+        let tries = match fits {
+            true => &mut self.pulls,
+            false => &mut self.packs,
+        };
+        let binds = *tries > 0;
+        *tries = tries.saturating_sub(1);
+        let slept = place.cpu;
+        let free = |cpu: &usize| self.is_free(*cpu) && Some(*cpu) != waker;
+        let to = match fits {
+            true => slept,
+            // Its waker's if it has to be: the waker may be about to sleep.
+            false => pod
+                .iter()
+                .find(free)
+                .or(waker.filter(|&cpu| self.is_free(cpu) && pod.contains(cpu))),
+        };
+        if !binds {
+            place.trial = match (waker, to) {
+                (Some(waker), Some(to)) if to != waker => Some(Trial { waker, fits }),
+                _ => None,
+            };
+            let expected = if fits { slept } else { None };
+            if expected.is_some() {
+                self.enter(place, expected);
+            }
+            return None;
+        }
+        if to.is_some() {
+            self.enter(place, to);
+            place.bound = true;
+        }
+        to
+    }
+
+    /// A picked worker is awake, on the CPU `now`.
+    pub(in crate::pool) fn woke(&mut self, place: &mut Place, now: Option<usize>) {
+        if let Some(trial) = place.trial.take()
+            && let Some(cpu) = now
+        {
+            let own = u16::from(place.awake && place.cpu == now);
+            let used = self.threads.get(cpu).copied().unwrap_or(0) > own;
+            if cpu == trial.waker || used {
+                match trial.fits {
+                    true => self.pulls = BOUND_AFTER,
+                    false => self.packs = BOUND_AFTER,
+                }
+            }
+        }
+        self.enter(place, now);
+    }
+
+    /// A worker is awake but waits for the CPU `here`, which the calling thread uses. Returns the CPU to move it to.
+    pub(in crate::pool) fn move_away(
+        &mut self,
+        place: &mut Place,
+        here: usize,
+        pod: &CpuSet,
+    ) -> Option<usize> {
+        let to = pod.iter().find(|&cpu| self.is_free(cpu) && cpu != here)?;
+        self.enter(place, Some(to));
+        place.bound = true;
+        Some(to)
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    fn pod(cpus: usize) -> (CpuSet, Occupied) {
+        let pod: CpuSet = (0..cpus).collect();
+        let occupied = Occupied::of(&pod);
+        (pod, occupied)
+    }
+
+    /// A worker that has slept on this CPU.
+    fn asleep(occupied: &mut Occupied, cpu: usize) -> Place {
+        let mut place = Place::default();
+        occupied.enter(&mut place, Some(cpu));
+        occupied.leave(&mut place);
+        place
+    }
+
+    fn awake(occupied: &mut Occupied, cpu: usize) -> Place {
+        let mut place = Place::default();
+        occupied.enter(&mut place, Some(cpu));
+        place
+    }
+
+    #[test]
+    fn a_worker_fits_where_no_thread_of_the_pool_is_awake_and_its_waker_is_not() {
+        let (_, mut occupied) = pod(3);
+        let sleeper = asleep(&mut occupied, 1);
+        assert!(occupied.fits(&sleeper, Some(0)));
+        assert!(!occupied.fits(&sleeper, Some(1)));
+        let mut runs = awake(&mut occupied, 1);
+        assert!(!occupied.fits(&sleeper, Some(0)));
+        // It has moved, and then another comes and leaves.
+        occupied.enter(&mut runs, Some(2));
+        let mut other = awake(&mut occupied, 1);
+        occupied.leave(&mut other);
+        occupied.leave(&mut other);
+        assert!(occupied.fits(&sleeper, Some(0)));
+        assert!(
+            !occupied.fits(&Place::default(), Some(0)),
+            "it has never slept"
+        );
+        // A CPU outside the pod is nobody's concern.
+        let mut outside = awake(&mut occupied, 7);
+        occupied.leave(&mut outside);
+    }
+
+    /// On a system that looks for an idle CPU.
+    #[test]
+    fn no_worker_is_bound_as_long_as_the_system_finds_free_cpus() {
+        let (pod, mut occupied) = pod(2);
+        let _runs = awake(&mut occupied, 0);
+        let mut sleeper = asleep(&mut occupied, 0);
+        for _ in 0..3 {
+            assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), None);
+            occupied.woke(&mut sleeper, Some(1));
+            occupied.leave(&mut sleeper);
+            sleeper = asleep(&mut occupied, 0);
+        }
+        assert!(!sleeper.take_bound());
+    }
+
+    #[test]
+    fn after_a_wake_up_onto_a_used_cpu_workers_are_bound_to_free_ones() {
+        let (pod, mut occupied) = pod(2);
+        let mut runs = awake(&mut occupied, 0);
+        let mut sleeper = asleep(&mut occupied, 0);
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), None);
+        occupied.woke(&mut sleeper, Some(0));
+        occupied.leave(&mut sleeper);
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), Some(1));
+        assert_eq!(sleeper.expected(), Some(1));
+        assert!(sleeper.take_bound() && !sleeper.take_bound());
+        occupied.woke(&mut sleeper, Some(1));
+        occupied.leave(&mut sleeper);
+        // It has slept on a free CPU now, and goes there by itself.
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), None);
+        occupied.woke(&mut sleeper, Some(1));
+        // The waker's CPU is the only one that is left, and the waker may be about to sleep.
+        let mut third = asleep(&mut occupied, 1);
+        occupied.leave(&mut runs);
+        assert_eq!(occupied.pick(&mut third, Some(0), &pod), Some(0));
+        occupied.woke(&mut third, Some(0));
+        let mut fourth = asleep(&mut occupied, 1);
+        assert_eq!(
+            occupied.pick(&mut fourth, Some(0), &pod),
+            None,
+            "none is free"
+        );
+    }
+
+    /// The system wakes a worker on its waker's CPU though its own is free.
+    #[test]
+    fn workers_that_were_pulled_are_bound_to_where_they_slept() {
+        let (pod, mut occupied) = pod(2);
+        let mut sleeper = asleep(&mut occupied, 1);
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), None);
+        occupied.woke(&mut sleeper, Some(0));
+        occupied.leave(&mut sleeper);
+        sleeper = asleep(&mut occupied, 1);
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), Some(1));
+    }
+
+    #[test]
+    fn workers_that_are_woken_for_one_short_item_go_where_the_system_puts_them() {
+        let (pod, mut occupied) = pod(2);
+        let mut sleeper = asleep(&mut occupied, 0);
+        let _ = occupied.pick(&mut sleeper, Some(0), &pod);
+        occupied.woke(&mut sleeper, Some(0));
+        occupied.leave(&mut sleeper);
+        for _ in 0..BRIEF {
+            occupied.note_wake_up(true);
+        }
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), None);
+        occupied.leave(&mut sleeper);
+        occupied.note_wake_up(false);
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), Some(1));
+    }
+
+    #[test]
+    fn who_waits_for_another_threads_cpu_is_moved_to_a_free_one() {
+        let (pod, mut occupied) = pod(3);
+        let mut searches = awake(&mut occupied, 0);
+        let _runs = awake(&mut occupied, 1);
+        assert_eq!(occupied.move_away(&mut searches, 0, &pod), Some(2));
+        assert!(searches.take_bound());
+        assert_eq!(occupied.move_away(&mut searches, 0, &pod), None);
+    }
+}
