@@ -38,7 +38,7 @@ const ISSUERS: [Issuers; 5] = [
 /// More wake-ups for each item are a storm. Today's most in 150 seeds is 10.6: an issuer that joins
 /// rounds of 64 items on two sockets of four caches, where thieves come that find nothing.
 pub const MOST_WAKEUPS: f64 = 16.0;
-/// So much of one CPU's rate is the least. Today's least in 200 seeds is 0.8.
+/// So much of one CPU's rate is the least. The least that was seen in 80 seeds is 0.8.
 pub const LEAST_RATE: f64 = 0.5;
 /// What handing over an item takes one CPU that does nothing else, with some to spare.
 const HAND_OVER_NS: f64 = 200.0;
