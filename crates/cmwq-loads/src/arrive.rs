@@ -162,7 +162,9 @@ fn collect<M: Machine, P: Pool>(
         let queued = of(&slot.queued_ns);
         let times = tally.times();
         times.start.add(of(&slot.started_ns).saturating_sub(queued));
-        times.done.add(of(&slot.ended_ns).saturating_sub(queued));
+        let took = of(&slot.ended_ns).saturating_sub(queued);
+        times.done.add(took);
+        times.ended.add(took);
         taken = number + 1 - from;
     }
     if taken > 0 {

@@ -1,6 +1,6 @@
 //! An issuer keeps some items in flight, and queues those again that have run.
 
-use crate::issuer::{Tally, is_timed, work};
+use crate::issuer::{Tally, work};
 use crate::run::Issuing;
 use crate::{Access, Bell, Job, Load, Machine, Pool, Shape, Target};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -13,6 +13,7 @@ struct Slot<P: Pool> {
     number: AtomicU64,
     queued_ns: AtomicU64,
     started_ns: AtomicU64,
+    ended_ns: AtomicU64,
     /// Pieces of it that are still to run.
     left: AtomicU32,
     /// Its later stages.
@@ -47,7 +48,8 @@ impl<M: Machine, P: Pool> Target for Slots<M, P> {
         );
         let at = &self.slots[slot];
         let number = at.number.load(Ordering::Relaxed);
-        if stage == 0 && is_timed(self.load.item_ns, number) {
+        let is_timed = number.is_multiple_of(self.load.timed_every());
+        if stage == 0 && is_timed {
             at.started_ns
                 .store(self.machine.now_ns(), Ordering::Relaxed);
         }
@@ -56,6 +58,9 @@ impl<M: Machine, P: Pool> Target for Slots<M, P> {
             .touch(std::ptr::from_ref(at).addr(), Access::Write);
         // One piece of an item runs at a time.
         let left = at.left.load(Ordering::Relaxed).wrapping_sub(1);
+        if left == 0 && is_timed {
+            at.ended_ns.store(self.machine.now_ns(), Ordering::Relaxed);
+        }
         at.left.store(left, Ordering::Release);
         if let Some(later) = at.later.get()
             && let Some(later) = later.upgrade()
@@ -142,7 +147,7 @@ pub(crate) fn issue<M: Machine, P: Pool>(issuing: &Issuing<M, P>) -> Tally {
             let slot = &slots.slots[index as usize];
             slot.number.store(number, Ordering::Relaxed);
             slot.left.store(stages, Ordering::Relaxed);
-            if is_timed(issuing.load.item_ns, number) {
+            if number.is_multiple_of(issuing.load.timed_every()) {
                 slot.queued_ns.store(machine.now_ns(), Ordering::Relaxed);
             }
             pool.submit(&items[index as usize]);
@@ -163,6 +168,7 @@ fn empty<P: Pool>() -> Slot<P> {
         number: AtomicU64::new(0),
         queued_ns: AtomicU64::new(0),
         started_ns: AtomicU64::new(0),
+        ended_ns: AtomicU64::new(0),
         left: AtomicU32::new(0),
         later: OnceLock::new(),
     }
@@ -182,12 +188,15 @@ fn collect<M: Machine, P: Pool>(
         if slot.left.load(Ordering::Acquire) != 0 {
             tally.wrong = Some("an item ran twice or not to its end".to_owned());
         }
-        if is_timed(issuing.load.item_ns, slot.number.load(Ordering::Relaxed)) {
+        let number = slot.number.load(Ordering::Relaxed);
+        if number.is_multiple_of(issuing.load.timed_every()) {
             let now = issuing.machine.now_ns();
-            let queued = slot.queued_ns.load(Ordering::Relaxed);
-            let started = slot.started_ns.load(Ordering::Relaxed);
-            tally.times().start.add(started.saturating_sub(queued));
-            tally.times().done.add(now - queued);
+            let of = |time: &AtomicU64| time.load(Ordering::Relaxed);
+            let queued = of(&slot.queued_ns);
+            let times = tally.times();
+            times.start.add(of(&slot.started_ns).saturating_sub(queued));
+            times.ended.add(of(&slot.ended_ns).saturating_sub(queued));
+            times.done.add(now - queued);
         }
     }
     let taken = free.len() - before;

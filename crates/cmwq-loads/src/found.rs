@@ -9,6 +9,8 @@ pub struct Latency {
     pub count: u64,
     /// Half of them are not above this.
     pub p50_ns: u64,
+    /// 95 in 100 are not above this.
+    pub p95_ns: u64,
     /// 99 in 100 are not above this.
     pub p99_ns: u64,
     /// 999 in 1000 are not above this.
@@ -23,6 +25,7 @@ impl Latency {
         Latency {
             count: times.total(),
             p50_ns: times.permille(500),
+            p95_ns: times.permille(950),
             p99_ns: times.permille(990),
             p999_ns: times.permille(999),
         }
@@ -32,7 +35,8 @@ impl Latency {
 /// What a run found out. The figures are of its last two time windows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// Items that had run and whose issuer had learned of it, in a second.
+    /// Items that had run in a second. Those of a round count as they run, others when their issuer
+    /// has learned of it.
     pub items_per_s: f64,
     /// The same of each time window, from the first after the warm-up.
     pub window_rates: Vec<f64>,
@@ -48,6 +52,10 @@ pub struct Found {
     /// From the begin of a round to its end as the issuer sees it; of single items, from queueing
     /// to the end that is seen.
     pub done: Latency,
+    /// From queueing an item to its end; not in rounds.
+    pub ended: Latency,
+    /// How long the call takes that queues an item; in rounds whose items are queued one by one.
+    pub queue: Latency,
     /// CPU time of all threads but those that only compute, for each item.
     pub cpu_ns_per_item: f64,
     /// How often a thread went to sleep, for each item: it is woken up as often.

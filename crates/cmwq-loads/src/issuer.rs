@@ -13,16 +13,22 @@ pub(crate) const STOPPED: u32 = u32::MAX;
 pub(crate) struct Control {
     /// The number of the time window.
     pub(crate) window: Alone<AtomicU32>,
-    /// Items of each issuer so far.
-    pub(crate) done: Vec<Alone<AtomicU64>>,
+    /// Items of each issuer so far: those of a round count as they run, others when the issuer
+    /// learns of it.
+    pub(crate) done: Vec<&'static Alone<AtomicU64>>,
 }
 
 impl Control {
     pub(crate) fn new(issuers: usize) -> Control {
         Control {
             window: Alone(AtomicU32::new(WARMING_UP)),
-            done: (0..issuers).map(|_| Alone::default()).collect(),
+            done: (0..issuers).map(|_| &*Box::leak(Box::default())).collect(),
         }
+    }
+
+    /// Whether the run has not been stopped.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.window.0.load(Relaxed) != STOPPED
     }
 
     /// Items of all issuers so far.
@@ -46,6 +52,8 @@ pub(crate) struct Tally {
 pub(crate) struct Times {
     pub(crate) start: Histogram,
     pub(crate) done: Histogram,
+    pub(crate) ended: Histogram,
+    pub(crate) queue: Histogram,
 }
 
 impl Times {
@@ -53,7 +61,16 @@ impl Times {
         Times {
             start: Histogram::new(),
             done: Histogram::new(),
+            ended: Histogram::new(),
+            queue: Histogram::new(),
         }
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Times) {
+        self.start.add_all(&other.start);
+        self.done.add_all(&other.done);
+        self.ended.add_all(&other.ended);
+        self.queue.add_all(&other.queue);
     }
 }
 
@@ -98,19 +115,16 @@ impl Tally {
     }
 }
 
-/// Which items are timed: short ones seldom, since reading the clock takes time too.
-pub(crate) fn is_timed(item_ns: u64, number: u64) -> bool {
-    item_ns >= 3_000 || number.is_multiple_of(7)
-}
-
 /// Runs an item: it sleeps and computes.
 pub(crate) fn work<M: Machine>(machine: &M, (compute_ns, sleep_ns): (u64, u64)) {
+    let began = machine.item_begins();
     if sleep_ns > 0 {
         machine.sleep(sleep_ns);
     }
     if compute_ns > 0 {
         machine.compute(compute_ns);
     }
+    machine.item_ends(began);
 }
 
 /// Numbers that nobody foresees, the same for the same seed.

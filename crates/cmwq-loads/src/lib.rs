@@ -20,9 +20,12 @@ mod gather;
 mod histogram;
 mod issuer;
 mod load;
+mod meet;
 #[cfg(feature = "real")]
 pub mod real;
 mod run;
+#[cfg(feature = "real")]
+pub mod watch;
 
 pub use found::{Found, Latency};
 pub use load::{Issuers, Load, Mix, Pause, Place, Rate, Shape};
@@ -79,6 +82,8 @@ pub trait Pool: Send + Sync + 'static {
 
 /// One thread waits, others wake it.
 pub trait Bell: Send + Sync + 'static {
+    /// Each ring ends exactly one wait, and nothing else does.
+    const COUNTS: bool = false;
     /// A bell that nobody has rung.
     fn new() -> Self;
     /// Called by the thread that waits, before anybody can ring.
@@ -136,6 +141,15 @@ pub trait Machine: Clone + Send + Sync + 'static {
     /// costs by itself.
     fn touch(&self, address: usize, access: Access) {
         let _ = (address, access);
+    }
+    /// An item begins to run on the calling thread. What this returns is handed to
+    /// [`Machine::item_ends`].
+    fn item_begins(&self) -> u64 {
+        0
+    }
+    /// The item has run.
+    fn item_ends(&self, began: u64) {
+        let _ = began;
     }
 }
 

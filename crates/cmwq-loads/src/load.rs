@@ -137,6 +137,8 @@ pub struct Load {
     pub issuers: Issuers,
     /// Where they are.
     pub place: Place,
+    /// All issuers begin a round together, when each of them has ended the one before.
+    pub together: bool,
     /// A thread that only computes is on each CPU.
     pub hogs: bool,
     /// Not 0: for so many nanoseconds all issuers are at work, then for as long only the first, and
@@ -154,6 +156,7 @@ impl Load {
             mix: Mix::Even,
             issuers: Issuers::Number(1),
             place: Place::Spread,
+            together: false,
             hogs: false,
             moving_ns: 0,
         }
@@ -197,6 +200,15 @@ impl Load {
         match self.mix {
             Mix::Longer { one_in, times } => item * (1.0 + (times - 1) as f64 / one_in as f64),
             Mix::Even | Mix::Sleeps { .. } => item,
+        }
+    }
+
+    /// One in so many items is timed: reading the clock takes time too.
+    pub(crate) fn timed_every(&self) -> u64 {
+        match self.shape {
+            _ if self.item_ns >= 3_000 => 1,
+            Shape::Gather { items: 1_000.., .. } => 61,
+            _ => 7,
         }
     }
 
@@ -254,13 +266,16 @@ const ALL: &[Load] = &[
         0,
     )
     .from(Issuers::All, Place::Spread),
-    Load::new(
-        "flood",
-        "each issuer queues 20,000 items, then waits for all",
-        burst(20_000, Pause::None),
-        0,
-    )
-    .from(Issuers::All, Place::Spread),
+    Load {
+        together: true,
+        ..Load::new(
+            "flood",
+            "all issuers together: each queues 20,000 items, then waits for all of them",
+            burst(20_000, Pause::None),
+            0,
+        )
+        .from(Issuers::All, Place::Spread)
+    },
     Load::new(
         "window",
         "each issuer keeps 64 items in flight",

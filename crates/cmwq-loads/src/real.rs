@@ -1,5 +1,6 @@
 //! The machine that the process runs on.
 
+use crate::watch::Watch;
 use crate::{Bell, Machine, Usage};
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -15,6 +16,7 @@ pub struct Threads<B> {
     cpus: Arc<[usize]>,
     /// Steps of [`spin`] that take a microsecond.
     steps_per_us: f64,
+    watch: Option<Watch>,
     bell: PhantomData<fn() -> B>,
 }
 
@@ -23,6 +25,7 @@ impl<B> Clone for Threads<B> {
         Threads {
             cpus: self.cpus.clone(),
             steps_per_us: self.steps_per_us,
+            watch: self.watch.clone(),
             bell: PhantomData,
         }
     }
@@ -39,7 +42,17 @@ impl<B> Threads<B> {
         Threads {
             cpus: cpus.into(),
             steps_per_us,
+            watch: None,
             bell: PhantomData,
+        }
+    }
+
+    /// Who runs which items where is noted there. Each item then reads the clock twice.
+    #[must_use]
+    pub fn watched_by(self, watch: Watch) -> Self {
+        Threads {
+            watch: Some(watch),
+            ..self
         }
     }
 }
@@ -98,7 +111,11 @@ impl<B: Bell> Machine for Threads<B> {
 
     fn start(&self, name: &str, cpu: Option<usize>, main: Box<dyn FnOnce() + Send>) {
         let cpu = cpu.map(|cpu| self.cpus[cpu % self.cpus.len()]);
+        let watch = self.watch.clone();
         let main = move || {
+            if let Some(watch) = watch {
+                watch.is_issuer();
+            }
             // Sleeps between arrivals are short: they are to end in time.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             if let Some(cpu) = cpu {
@@ -136,6 +153,16 @@ impl<B: Bell> Machine for Threads<B> {
             .find_map(|line| line.strip_prefix("Threads:"));
         line.and_then(|number| number.trim().parse().ok())
             .unwrap_or(0)
+    }
+
+    fn item_begins(&self) -> u64 {
+        self.watch.as_ref().map_or(0, |_| monotonic_ns())
+    }
+
+    fn item_ends(&self, began: u64) {
+        if let Some(watch) = &self.watch {
+            watch.note(began, monotonic_ns());
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Carries out a load: starts the issuers, cuts the time into windows, adds up.
 
 use crate::issuer::{Control, STOPPED, Tally, Times};
+use crate::meet::Meet;
 use crate::{Alone, Bell, Found, Latency, Load, Machine, Place, Pool, Shape, Usage};
 use crate::{arrive, flow, gather};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -44,6 +45,8 @@ pub(crate) struct Issuing<M: Machine, P: Pool> {
     pub(crate) pool: Arc<P>,
     pub(crate) load: Load,
     pub(crate) control: Arc<Control>,
+    /// If they begin their rounds together.
+    pub(crate) meet: Option<Arc<Meet<M::Bell>>>,
     /// Its number, and how many there are.
     pub(crate) number: usize,
     pub(crate) issuers: usize,
@@ -148,6 +151,7 @@ pub fn run<M: Machine, P: Pool>(
             Box::new(move || hog(&machine, &shared, number)),
         );
     }
+    let meet = load.together.then(|| Arc::new(Meet::new(issuers)));
     let began_ns = machine.now_ns();
     for number in 0..issuers {
         let issuing = Issuing {
@@ -155,6 +159,7 @@ pub fn run<M: Machine, P: Pool>(
             pool: pool.clone(),
             load: load.clone(),
             control: shared.control.clone(),
+            meet: meet.clone(),
             number,
             issuers,
             began_ns,
@@ -275,8 +280,7 @@ fn found(tallies: &[Tally], watched: &Watched) -> Result<Found, String> {
     for tally in tallies {
         for window in [last - 1, last] {
             if let Some(of_window) = tally.of_window(window) {
-                times.start.add_all(&of_window.start);
-                times.done.add_all(&of_window.done);
+                times.add_all(of_window);
             }
         }
     }
@@ -291,6 +295,8 @@ fn found(tallies: &[Tally], watched: &Watched) -> Result<Found, String> {
         items,
         start: Latency::of(&times.start),
         done: Latency::of(&times.done),
+        ended: Latency::of(&times.ended),
+        queue: Latency::of(&times.queue),
         cpu_ns_per_item: per_item(to.usage.cpu_ns.saturating_sub(hogs_ns), from.usage.cpu_ns),
         wakeups_per_item: per_item(to.usage.sleeps, from.usage.sleeps),
         switches_per_item: per_item(to.usage.switches, from.usage.switches),

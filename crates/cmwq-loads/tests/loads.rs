@@ -2,7 +2,7 @@
 #![cfg(feature = "real")]
 
 use cmwq_loads::real::{Park, Threads};
-use cmwq_loads::{Found, Issuers, Job, Load, Pool, Shape, Span, run};
+use cmwq_loads::{Found, Issuers, Job, Load, Mix, Pause, Pool, Shape, Span, run};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -144,6 +144,31 @@ fn a_pool_that_loses_items_fails() {
         let refused = run(&machine(), &Arc::new(Gathers(0)), &load, SPAN);
         assert!(refused.is_err(), "{}", load.name);
     }
+}
+
+/// Each of the 4,096 items sleeps for 100 µs on one of two threads: a round takes 0.2 s at least, ten
+/// times the two windows.
+#[test]
+fn items_of_a_round_that_is_longer_than_the_windows_count_as_they_run() {
+    let mut load = Load::named("flood").unwrap();
+    let (items, pause, joins) = (4096, Pause::None, false);
+    load.shape = Shape::Gather {
+        items,
+        pause,
+        joins,
+    };
+    load.mix = Mix::Sleeps {
+        one_in: 1,
+        ns: 100_000,
+    };
+    load.issuers = Issuers::Number(1);
+    let found = run(&machine(), &Channel::new(), &load, SPAN).expect("it is right");
+    assert!(found.items > 0, "{found:?}");
+    assert!(found.items < items.into(), "{found:?}");
+    assert!(
+        found.window_rates.iter().all(|&rate| rate > 0.0),
+        "{found:?}"
+    );
 }
 
 #[test]

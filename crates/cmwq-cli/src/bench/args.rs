@@ -90,7 +90,7 @@ With --loop, one object:
   format            \"cmwq-bench-loop\"
   version           1; as above
   machine           as above
-  settings          loop, about, item_us, issuers, runs, time_ms, strict, compared
+  settings          loop, about, item_us, issuers, wait, runs, time_ms, strict, compared
   results[]         the default first; label, scope, shard_size, pods, same_pods_as as above; {median, min, max} of items_per_s,
                     start_p50_ns, start_p99_ns, done_p50_ns, done_p99_ns, cpu_us_per_item, wakeups_per_item, switches_per_item,
                     peak_threads; ratio_to_default, above 1 if better; unsteady; runs[]

@@ -83,6 +83,26 @@ fn items_issuers_and_the_load_are_as_asked_for_and_the_default_comes_first() {
 }
 
 #[test]
+fn an_issuer_waits_for_what_it_spawned_by_handles_a_scope_or_futures() {
+    let short = ["--time-ms=10", "--runs=1", "--scopes=cache"];
+    for (wait, words) in [
+        ("join", "join all of them; 1 issuer"),
+        ("scope", "join all of them by the end of a scope; 1 issuer"),
+        ("future", "join all of them as futures that are awaited; 1"),
+    ] {
+        let asked = ["--loop=scatter-8".to_owned(), format!("--wait={wait}")];
+        let said = said(cmwq(&["bench"]).args(&asked).args(short));
+        assert!(said.contains(words), "{said}");
+        let report = json(&[&asked.each_ref().map(String::as_str)[..], &short].concat());
+        assert_eq!(report["settings"]["wait"], wait);
+        let rate = &report["results"][0]["items_per_s"]["median"];
+        assert!(rate.as_f64() > Some(0.0), "{report}");
+    }
+    let report = json(&[&["--loop=window"][..], &short].concat());
+    assert!(report["settings"]["wait"].is_null());
+}
+
+#[test]
 fn what_is_no_load_and_what_does_not_go_with_one_is_refused() {
     assert!(refused(&["--loop", "nothing"]).contains("window"));
     for (option, value, named) in [
@@ -91,6 +111,7 @@ fn what_is_no_load_and_what_does_not_go_with_one_is_refused() {
         ("--issuers", "0", "half or all"),
         ("--time-ms", "1", "from 10 to"),
         ("--load", "60", "--loop open"),
+        ("--wait", "scope", "scatter-64"),
         ("--runs", "0", "from 1 to"),
         ("--scopes", "l3", "cache_shard"),
     ] {
@@ -99,10 +120,17 @@ fn what_is_no_load_and_what_does_not_go_with_one_is_refused() {
     }
     assert!(refused(&["--csv=x"]).contains("--loop"));
     assert!(refused(&["--loop=window", "--csv=/nowhere/x"]).contains("--csv"));
+    assert!(refused(&["--loop=scatter-8", "--wait=await"]).contains("join, scope or future"));
     assert!(refused(&["--loop=open", "--load=0"]).contains("from 1 to"));
     let elsewhere = refused(&["--loop=window", "--synthetic=l3:1 core:2 pu:1"]);
     assert!(elsewhere.contains("this machine"), "{elsewhere}");
-    for option in ["--item-us=1", "--issuers=1", "--load=1", "--time-ms=10"] {
+    for option in [
+        "--item-us=1",
+        "--issuers=1",
+        "--load=1",
+        "--time-ms=10",
+        "--wait=scope",
+    ] {
         assert!(refused(&[option]).contains("--loop"));
     }
     for option in ["--items=1", "--threads=1", "--html=x", "--control"] {

@@ -98,8 +98,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a thread of a fork's child waits for a closure of its parent's",
         &[edit(
             "workqueue/task/join.rs",
-            "        if !done && self.born != fork::generation() {",
-            "        if !done && !MUTANT && self.born != fork::generation() {",
+            "        if !done && shared.is_inherited() {",
+            "        if !done && !MUTANT && shared.is_inherited() {",
         )],
     ),
     line(

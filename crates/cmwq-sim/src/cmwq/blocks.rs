@@ -114,6 +114,8 @@ pub(super) fn run(plan: &Plan, issuers: usize, queue: Workqueue) -> Parts {
         items,
         start: Latency::default(),
         done: Latency::default(),
+        ended: Latency::default(),
+        queue: Latency::default(),
         cpu_ns_per_item: each(did.busy_ns),
         wakeups_per_item: each(did.wakeups),
         switches_per_item: each(did.switches),

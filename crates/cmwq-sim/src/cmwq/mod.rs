@@ -160,9 +160,11 @@ const FLOOD: usize = 40_000;
 /// See `FLOOD`.
 const FLOOD_OF_ONE: usize = 5_000;
 
-/// The load as it is simulated.
+/// The load as it is simulated. Issuers of a flood do not wait for each other: in its short rounds that
+/// would be a large part.
 fn adapted(load: &Load, cpus: usize) -> Load {
     let mut load = load.clone();
+    load.together = false;
     let share = (FLOOD / load.issuers.on(cpus)).clamp(1, FLOOD_OF_ONE) as u32;
     if let Shape::Gather { items, .. } = &mut load.shape {
         *items = (*items).min(share);
@@ -175,8 +177,8 @@ const MS: u64 = 1_000_000;
 /// What queueing and running an item without length takes at most where it is fast.
 const ITEM_NS: u64 = 25;
 
-/// How long the load needs. Items count when their round ends, so a window has enough rounds that one
-/// more or less of each issuer does not matter.
+/// How long the load needs: a window has enough rounds that one more or less of each issuer does not
+/// matter.
 fn span(load: &Load, cpus: usize, window_ns: u64) -> Span {
     let issuers = load.issuers.on(cpus) as u64;
     let rounds = (40 / issuers.isqrt()).max(8);

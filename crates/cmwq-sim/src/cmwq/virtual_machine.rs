@@ -90,6 +90,8 @@ impl Machine for Virtual {
 struct Done(Completion);
 
 impl Bell for Done {
+    const COUNTS: bool = true;
+
     fn new() -> Done {
         Done(Completion::new())
     }

@@ -24,8 +24,6 @@ pub(crate) trait Pool: Sync {
 /// A pool whose items come with a handle to wait on.
 pub(crate) trait Joining: Sync {
     type Handle: Send;
-    /// Whether queueing and waiting are two calls, so that the first can be timed alone.
-    const IN_TWO_CALLS: bool = true;
     fn spawn(&self, job: Job) -> Self::Handle;
     fn join(&self, handle: Self::Handle);
 }

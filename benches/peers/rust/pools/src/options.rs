@@ -8,6 +8,8 @@ pub(crate) struct Options {
     pub(crate) lap: String,
     pub(crate) mode: String,
     pub(crate) issuers: usize,
+    /// Whether it was asked for so many: a load of every day has a number of its own.
+    pub(crate) issuers_set: bool,
     /// Threads of a pool that asks for a number.
     pub(crate) workers: usize,
     pub(crate) warmup: Duration,
@@ -18,6 +20,8 @@ pub(crate) struct Options {
     pub(crate) spin: u64,
     /// The loads of every day: what an item computes, unless the load's own.
     pub(crate) item_ns: Option<u64>,
+    /// The loads of every day: notes who ran which items where, and reports it.
+    pub(crate) watch: bool,
     /// idle: items. hogged: samples, over all batches.
     pub(crate) samples: usize,
     /// idle, stream: between two items. hogged: between two samples.
@@ -41,12 +45,14 @@ impl Options {
             lap: lap.clone(),
             mode: mode.clone(),
             issuers: 1,
+            issuers_set: false,
             workers: cpus,
             warmup: Duration::from_millis(200),
             time: Duration::from_secs(1),
             items: 200_000,
             spin: 10_000,
             item_ns: None,
+            watch: false,
             samples: 1_000,
             period: Duration::from_millis(2),
             hogs: 8,
@@ -63,13 +69,17 @@ impl Options {
                 .filter(|&number| number > 0 || key == "item_ns")
                 .ok_or_else(|| format!("'{setting}': expected a whole number above 0"))?;
             match key {
-                "issuers" => options.issuers = number as usize,
+                "issuers" => {
+                    options.issuers = number as usize;
+                    options.issuers_set = true;
+                }
                 "workers" => options.workers = number as usize,
                 "warmup_ms" => options.warmup = Duration::from_millis(number),
                 "time_ms" => options.time = Duration::from_millis(number),
                 "items" => options.items = number as usize,
                 "spin" => options.spin = number,
                 "item_ns" => options.item_ns = Some(number),
+                "watch" => options.watch = true,
                 "samples" => options.samples = number as usize,
                 "period_us" => options.period = Duration::from_micros(number),
                 "hogs" => options.hogs = number as usize,
@@ -77,7 +87,7 @@ impl Options {
                 "batch" => options.batch = number as usize,
                 _ => {
                     return Err(format!(
-                        "'{key}': expected issuers, workers, warmup_ms, time_ms, items, spin, item_ns, samples, period_us, hogs, spins or batch"
+                        "'{key}': expected issuers, workers, warmup_ms, time_ms, items, spin, item_ns, watch, samples, period_us, hogs, spins or batch"
                     ));
                 }
             }

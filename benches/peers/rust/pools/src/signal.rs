@@ -1,5 +1,6 @@
 //! How an item tells its issuer that it has run.
 
+use cmwq_loads::Bell;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::{read, write};
 use std::mem::MaybeUninit;
@@ -86,55 +87,21 @@ pub(crate) struct Channel {
 }
 
 #[cfg(feature = "peers")]
-impl Signal for Channel {
+impl Bell for Channel {
+    const COUNTS: bool = true;
+
     fn new() -> Channel {
         let (sender, receiver) = crossbeam_channel::bounded(1);
         Channel { sender, receiver }
     }
 
-    fn reset(&self) {}
-
-    fn set(&self) {
-        self.sender.send(()).expect("the receiver lives as long");
+    fn ring(&self) {
+        // If it is full, the issuer has not looked since.
+        let _ = self.sender.try_send(());
     }
 
     fn wait(&self) {
         self.receiver.recv().expect("the sender lives as long");
-    }
-}
-
-/// How the worker that ends the first of several items wakes the issuer, which then takes all of them.
-pub(crate) trait Call: Send + Sync + 'static {
-    fn new() -> Self;
-    /// Called by the issuer's thread before its first wait.
-    fn adopt(&self) {}
-    /// May be told of more calls than there were waits.
-    fn call(&self);
-    /// Waits for a call since the last wait, or returns at once.
-    fn wait(&self);
-}
-
-/// The standard library's park and unpark.
-#[derive(Default)]
-pub(crate) struct Unpark(OnceLock<Thread>);
-
-impl Call for Unpark {
-    fn new() -> Unpark {
-        Unpark::default()
-    }
-
-    fn adopt(&self) {
-        self.0.get_or_init(thread::current);
-    }
-
-    fn call(&self) {
-        if let Some(issuer) = self.0.get() {
-            issuer.unpark();
-        }
-    }
-
-    fn wait(&self) {
-        thread::park();
     }
 }
 
@@ -163,7 +130,7 @@ pub(crate) struct Eventfd {
     watched: Watched,
 }
 
-impl Call for Eventfd {
+impl Bell for Eventfd {
     fn new() -> Eventfd {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let event = eventfd(0, flags).expect("an eventfd");
@@ -171,7 +138,7 @@ impl Call for Eventfd {
         Eventfd { event, watched }
     }
 
-    fn call(&self) {
+    fn ring(&self) {
         write(&self.event, &1_u64.to_ne_bytes()).expect("it is never full");
     }
 
@@ -182,33 +149,37 @@ impl Call for Eventfd {
     }
 }
 
-/// cmwq's own: each call is good for one wait.
-impl Call for cmwq::Completion {
-    fn new() -> Self {
-        cmwq::Completion::new()
+/// cmwq's own: each ring is good for one wait.
+pub(crate) struct Rung(cmwq::Completion);
+
+impl Bell for Rung {
+    const COUNTS: bool = true;
+
+    fn new() -> Rung {
+        Rung(cmwq::Completion::new())
     }
 
-    fn call(&self) {
-        self.complete_one();
+    fn ring(&self) {
+        self.0.complete_one();
     }
 
     fn wait(&self) {
-        cmwq::Completion::wait(self);
+        self.0.wait();
     }
 }
 
 /// Up to 64 items of one issuer: which of them have run since it last looked. Only the item that finds nothing set wakes the
 /// issuer, so that those that end while it is on its way are told with the same wake-up.
-pub(crate) struct Finished<C> {
+pub(crate) struct Finished<B> {
     bits: AtomicU64,
-    issuer: C,
+    issuer: B,
 }
 
-impl<C: Call> Finished<C> {
+impl<B: Bell> Finished<B> {
     pub(crate) fn new() -> Self {
         Finished {
             bits: AtomicU64::new(0),
-            issuer: C::new(),
+            issuer: B::new(),
         }
     }
 
@@ -218,7 +189,7 @@ impl<C: Call> Finished<C> {
 
     pub(crate) fn set(&self, index: u32) {
         if self.bits.fetch_or(1 << index, Ordering::AcqRel) == 0 {
-            self.issuer.call();
+            self.issuer.ring();
         }
     }
 

@@ -1,6 +1,9 @@
 //! One run of one scope, in a process of its own: prints its figures as a line of JSON.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::thread;
 
 use cmwq::topology::Topology;
 use cmwq::{Completion, Engine, Workqueue};
@@ -11,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::args::Args;
 use super::super::plan::Config;
-use super::options::Options;
+use super::options::{Options, Wait};
 use crate::output;
 
 /// The figures of a run.
@@ -72,6 +75,8 @@ impl From<Found> for Run {
 struct Done(Completion);
 
 impl Bell for Done {
+    const COUNTS: bool = true;
+
     fn new() -> Done {
         Done(Completion::new())
     }
@@ -85,8 +90,11 @@ impl Bell for Done {
     }
 }
 
-/// A workqueue. Items are closures; those of a round that is joined have handles.
-struct Queue(Workqueue);
+/// A workqueue. Items are closures; those of a round that is joined have handles or are a scope's.
+struct Queue {
+    queue: Workqueue,
+    wait: Wait,
+}
 
 impl Pool for Queue {
     type Item = Job;
@@ -98,18 +106,53 @@ impl Pool for Queue {
     fn submit(&self, job: &Job) {
         let job = *job;
         // The queue lives as long as its issuers.
-        self.0
+        self.queue
             .execute(move || job.run())
             .expect("the queue is open");
     }
 
     fn gather(&self, jobs: &[Job]) -> bool {
-        let spawn = |&job: &Job| self.0.spawn(move || job.run());
+        if self.wait == Wait::Scope {
+            cmwq::scope(&self.queue, |scope| {
+                for &job in jobs {
+                    scope.spawn(move || job.run());
+                }
+            });
+            return true;
+        }
+        let spawn = |&job: &Job| self.queue.spawn(move || job.run());
         let handles: Vec<_> = jobs.iter().map(spawn).collect();
         for handle in handles {
-            handle.join().expect("items do not panic");
+            match self.wait {
+                Wait::Future => block_on(handle),
+                _ => handle.join(),
+            }
+            .expect("items do not panic");
         }
         true
+    }
+}
+
+/// Wakes the thread that waits for a future.
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future as the runtimes of asynchronous programs do: it is polled, and the thread sleeps
+/// until it is woken.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
     }
 }
 
@@ -140,7 +183,9 @@ pub(super) fn run(args: &Args, steps_per_us: f64) -> Result<(), CliError> {
         .map_err(|error| CliError::new(format!("cannot create a workqueue: {error}")))?;
     let machine = Threads::<Done>::new(steps_per_us);
     let span = Span::of(options.time_ms * 1_000_000);
-    let found = cmwq_loads::run(&machine, &Arc::new(Queue(queue)), &options.load, span)
+    let wait = options.wait.unwrap_or(Wait::Join);
+    let pool = Arc::new(Queue { queue, wait });
+    let found = cmwq_loads::run(&machine, &pool, &options.load, span)
         .map_err(|error| CliError::new(format!("cannot trust the measurement: {error}")))?;
     let text = serde_json::to_string(&Run::from(found))
         .map_err(|error| CliError::new(format!("cannot write the figures: {error}")))?;

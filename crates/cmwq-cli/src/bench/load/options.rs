@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use cmwq::affinity::AffinityScope;
 use cmwq_command::CliError;
 use cmwq_loads::{Issuers, Load, Rate, Shape};
+use serde::Serialize;
 
 use super::super::args::{self, Args, Format, whole_number};
 use super::super::plan::Config;
@@ -45,6 +46,12 @@ pub(crate) struct Given {
     )]
     load: Option<String>,
 
+    /// With --loop scatter-8, -64 or -512: how the issuer waits for the items it has spawned: join
+    /// (their handles, one after the other), scope (the end of a scope) or future (their handles,
+    /// awaited) [default: join]
+    #[arg(long, value_name = "HOW", requires = "name")]
+    wait: Option<String>,
+
     /// With --loop: measured time of a run in milliseconds; it goes on, for four times that at
     /// most, until its halves agree [default: 300]
     #[arg(long, value_name = "MS", requires = "name", allow_hyphen_values = true)]
@@ -59,6 +66,44 @@ pub(crate) struct Given {
     pub(super) one_run: Option<f64>,
 }
 
+/// How an issuer waits for the items of a round that are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Wait {
+    Join,
+    Scope,
+    Future,
+}
+
+impl Wait {
+    /// What `text` says about a load.
+    fn read(text: Option<&str>, load: &Load) -> Result<Option<Wait>, CliError> {
+        let joins = matches!(load.shape, Shape::Gather { joins: true, .. });
+        match text {
+            Some(_) if !joins => Err(CliError::new(format!(
+                "--wait: it goes with scatter-8, scatter-64 and scatter-512, and the loop is {}",
+                load.name
+            ))),
+            None => Ok(joins.then_some(Wait::Join)),
+            Some("join") => Ok(Some(Wait::Join)),
+            Some("scope") => Ok(Some(Wait::Scope)),
+            Some("future") => Ok(Some(Wait::Future)),
+            Some(text) => Err(CliError::new(format!(
+                "--wait: {text:?} is not possible: it must be join, scope or future"
+            ))),
+        }
+    }
+
+    /// After what the load stands for.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Wait::Join => "",
+            Wait::Scope => " by the end of a scope",
+            Wait::Future => " as futures that are awaited",
+        }
+    }
+}
+
 impl Given {
     /// Whether a load was named.
     pub(in super::super) fn is_given(&self) -> bool {
@@ -71,6 +116,8 @@ impl Given {
 pub(super) struct Options {
     pub(super) given: Given,
     pub(super) load: Load,
+    /// Only if the load joins what it spawns.
+    pub(super) wait: Option<Wait>,
     pub(super) scopes: Vec<AffinityScope>,
     pub(super) shard_sizes: Vec<usize>,
     pub(super) strict: bool,
@@ -83,6 +130,7 @@ impl Options {
     pub(super) fn read(args: &Args) -> Result<Options, CliError> {
         let given = args.load.clone();
         let load = load(&given)?;
+        let wait = Wait::read(given.wait.as_deref(), &load)?;
         let read = args.options()?;
         let time_ms = match &given.time_ms {
             Some(text) => whole_number("--time-ms", text, 10, 600_000)?,
@@ -90,6 +138,7 @@ impl Options {
         };
         Ok(Options {
             load,
+            wait,
             scopes: read.scopes,
             shard_sizes: read.shard_sizes,
             strict: read.strict,
@@ -147,6 +196,7 @@ impl Options {
         add("item-us", &self.given.item_us);
         add("issuers", &self.given.issuers);
         add("load", &self.given.load);
+        add("wait", &self.given.wait);
         add(
             "shard-size",
             &config.shard_size.map(|size| size.to_string()),

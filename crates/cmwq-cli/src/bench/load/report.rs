@@ -12,7 +12,7 @@ use super::super::interval::{LEAST_RUNS, Ratio};
 use super::super::plan::Config;
 use super::super::stats::Spread;
 use super::child::Run;
-use super::options::Options;
+use super::options::{Options, Wait};
 use super::verdict::{Compared, Measured, verdict};
 
 /// Everything that a run with `--loop` has to say. Its fields are the JSON contract in the
@@ -35,6 +35,7 @@ struct Settings {
     about: &'static str,
     item_us: f64,
     issuers: usize,
+    wait: Option<Wait>,
     runs: usize,
     time_ms: u64,
     strict: bool,
@@ -68,10 +69,11 @@ struct Of {
 pub(super) fn head(machine: &Machine, options: &Options, issuers: usize) -> String {
     let load = &options.load;
     format!(
-        "{}\n{}: {}; {}, items of {} us; {} of {} ms, scopes in turns\n",
+        "{}\n{}: {}{}; {}, items of {} us; {} of {} ms, scopes in turns\n",
         machine.description,
         load.name,
         load.about,
+        options.wait.map_or("", Wait::words),
         count(issuers, "issuer"),
         load.item_ns as f64 / 1e3,
         count(options.runs, "run"),
@@ -144,6 +146,7 @@ impl Report {
                 about: options.load.about,
                 item_us: options.load.item_ns as f64 / 1e3,
                 issuers,
+                wait: options.wait,
                 runs: options.runs,
                 time_ms: options.time_ms,
                 strict: options.strict,

@@ -1,13 +1,12 @@
-//! The loops. Every run checks that each item has run exactly once.
+//! The loops that `cmwq_loads` does not define. Every run checks that each item has run exactly once.
 
 #[cfg(feature = "peers")]
 pub(crate) mod awaited;
-pub(crate) mod flood;
+pub(crate) mod batch;
 pub(crate) mod fork;
 pub(crate) mod hogged;
 pub(crate) mod idle;
 pub(crate) mod parallel;
-pub(crate) mod round_trip;
 pub(crate) mod stream;
 pub(crate) mod window;
 
@@ -149,11 +148,13 @@ fn report(sum: Tally, wall_ns: u64, cpu_s: f64) -> Result<Report, String> {
 mod tests {
     use super::fork::{self, Forking, Scoping};
     use super::parallel::{self, Looping};
-    use super::{flood, round_trip, stream, window};
+    use super::{batch, stream, window};
+    use crate::everyday;
     use crate::job::{Job, Pool};
     use crate::options::Options;
-    use crate::signal::{Eventfd, Unpark};
+    use crate::signal::{Channel, Eventfd, Rung};
     use cmwq::Completion;
+    use cmwq_loads::real::Park;
 
     /// Runs items at once, so many times each.
     struct Inline(usize);
@@ -219,21 +220,22 @@ mod tests {
     #[test]
     fn a_pool_that_runs_every_item_once_passes() {
         let pool = Inline(1);
-        assert!(round_trip::signalled::<Completion, _>(&pool, &options("roundtrip")).is_ok());
-        assert!(flood::flood::<Completion, _>(&pool, &options("flood")).is_ok());
-        assert!(
-            window::counted::<Completion, _>(&pool, &options("window"), window::COMPUTE).is_ok()
-        );
+        for lap in ["roundtrip", "flood", "window", "epoll"] {
+            let options = options(lap);
+            assert!(everyday::counted_by::<Rung, _>(Inline(1), &options).is_ok());
+            assert!(everyday::counted_by::<Park, _>(Inline(1), &options).is_ok());
+            assert!(everyday::counted_by::<Channel, _>(Inline(1), &options).is_ok());
+            assert!(everyday::counted_by::<Eventfd, _>(Inline(1), &options).is_ok());
+        }
+        let block = options("block");
+        assert!(window::counted::<Rung, _>(&pool, &block, window::COMPUTE).is_ok());
         let in_turn = window::signalled::<Completion, _>;
         assert!(in_turn(&pool, &options("window"), window::COMPUTE).is_ok());
         assert!(stream::stream(&pool, &options("stream")).is_ok());
-        let window = options("window");
-        assert!(window::counted::<Unpark, _>(&pool, &window, window::COMPUTE).is_ok());
-        assert!(window::counted::<Eventfd, _>(&pool, &options("epoll"), window::COMPUTE).is_ok());
         let open = || Ok(Delivers(Inline(1), Vec::new()));
         assert!(window::delivered(open, &options("epoll"), window::COMPUTE).is_ok());
         for lap in ["batch-1", "batch-100", "batch-10000"] {
-            assert!(flood::flood::<Completion, _>(&pool, &options(lap)).is_ok());
+            assert!(batch::bursts::<Completion, _>(&pool, &options(lap)).is_ok());
         }
         assert!(parallel::sums(&pool, &options("loop-1e5")).is_ok());
         assert!(fork::trees(&pool, &options("fork")).is_ok());
@@ -243,17 +245,18 @@ mod tests {
     #[test]
     fn a_pool_that_runs_items_twice_fails_in_every_loop() {
         let pool = Inline(2);
-        assert!(round_trip::signalled::<Completion, _>(&pool, &options("roundtrip")).is_err());
-        assert!(flood::flood::<Completion, _>(&pool, &options("flood")).is_err());
-        assert!(
-            window::counted::<Completion, _>(&pool, &options("window"), window::COMPUTE).is_err()
-        );
+        for lap in ["roundtrip", "flood", "window", "epoll"] {
+            let options = options(lap);
+            assert!(everyday::counted_by::<Rung, _>(Inline(2), &options).is_err());
+        }
+        let block = options("block");
+        assert!(window::counted::<Rung, _>(&pool, &block, window::COMPUTE).is_err());
         let in_turn = window::signalled::<Completion, _>;
         assert!(in_turn(&pool, &options("window"), window::COMPUTE).is_err());
         assert!(stream::stream(&pool, &options("stream")).is_err());
         let open = || Ok(Delivers(Inline(2), Vec::new()));
         assert!(window::delivered(open, &options("epoll"), window::COMPUTE).is_err());
-        assert!(flood::flood::<Completion, _>(&pool, &options("batch-10")).is_err());
+        assert!(batch::bursts::<Completion, _>(&pool, &options("batch-10")).is_err());
         assert!(parallel::sums(&pool, &options("loop-1e5")).is_err());
         assert!(fork::trees(&pool, &options("fork")).is_err());
         assert!(fork::scopes(&pool, &options("scope")).is_err());
@@ -262,8 +265,8 @@ mod tests {
     #[test]
     fn the_size_of_a_burst_or_of_a_loop_that_is_none_is_refused() {
         let pool = Inline(1);
-        for lap in ["batch-", "batch-0", "batch-x"] {
-            let error = flood::flood::<Completion, _>(&pool, &options(lap)).err();
+        for lap in ["batch-", "batch-0", "batch-x", "batches"] {
+            let error = batch::bursts::<Completion, _>(&pool, &options(lap)).err();
             assert!(error.expect("refused").contains(lap));
         }
         let error = parallel::sums(&pool, &options("loop-2")).err();

@@ -7,7 +7,8 @@ use crate::job::{Job, Joining, Pool, Target, forever};
 use crate::machine::{now_ns, spin};
 use crate::options::Options;
 use crate::report::Report;
-use crate::signal::{Call, Finished, Signal};
+use crate::signal::{Finished, Signal};
+use cmwq_loads::Bell;
 use std::array;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -118,13 +119,13 @@ impl<S, F> Slots<S, F> {
 }
 
 /// Items mark themselves in one word of their issuer, who takes all that have run at once.
-pub(crate) fn counted<C: Call, P: Pool>(
+pub(crate) fn counted<B: Bell, P: Pool>(
     pool: &P,
     options: &Options,
     kind: Kind,
 ) -> Result<Report, String> {
     timed(options, options.issuers, |_, phase| {
-        let finished = forever(Finished::<C>::new());
+        let finished = forever(Finished::<B>::new());
         finished.adopt();
         let tell = |_: &Slot<()>, index| finished.set(index);
         let slots = forever(Slots::new(kind, options, || (), tell));

@@ -1,9 +1,9 @@
 //! async-executor: an executor and threads that run it.
 
 use super::{Peer, plain};
-use crate::everyday::Everyday;
+use crate::everyday::{self, Everyday, Joined};
 use crate::job::{Job, Joining, Pool};
-use crate::loops::{round_trip, window};
+use crate::loops::window;
 use crate::options::Options;
 use crate::report::Report;
 use async_executor::{Executor, Task};
@@ -73,10 +73,10 @@ fn run(options: &Options) -> Result<Report, String> {
     }
     let (sleeper, helper) = (Spawner::<false>(executor), Spawner::<true>(executor));
     match (options.lap.as_str(), options.mode.as_str()) {
-        ("roundtrip", "join") => round_trip::joined(&sleeper, options),
-        ("roundtrip", "help") => round_trip::joined(&helper, options),
+        ("roundtrip", "join") => everyday::gathered(Joined(sleeper), options),
+        ("roundtrip", "help") => everyday::gathered(Joined(helper), options),
         ("window", "join") => window::joined(&sleeper, options, window::COMPUTE),
         ("window", "help") => window::joined(&helper, options, window::COMPUTE),
-        _ => plain::run(&sleeper, options),
+        _ => plain::run(sleeper, options),
     }
 }

@@ -7,12 +7,13 @@ use crate::job::{Job, Joining, Pool};
 use crate::loops::awaited;
 use crate::loops::fork::{self, Forking, Scoping};
 use crate::loops::parallel::{self, Looping};
-use crate::loops::{flood, hogged, idle, round_trip, stream, window};
+use crate::loops::{batch, hogged, idle, stream, window};
 use crate::options::Options;
 use crate::report::Report;
-use crate::signal::{Eventfd, Unpark, Watched};
+use crate::signal::{Eventfd, Rung, Watched};
 use cmwq::{Chunks, Completed, Completion, CompletionQueue, JoinHandle, Work, Workqueue};
 use cmwq_loads::Load;
+use cmwq_loads::real::Park;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -72,23 +73,6 @@ pub(super) const PEER: Peer = Peer {
     },
     run,
 };
-
-/// How an issuer waits in the loads of every day.
-struct Bell(Completion);
-
-impl cmwq_loads::Bell for Bell {
-    fn new() -> Bell {
-        Bell(Completion::new())
-    }
-
-    fn ring(&self) {
-        self.0.complete_one();
-    }
-
-    fn wait(&self) {
-        self.0.wait();
-    }
-}
 
 /// Items that are queued again and again.
 struct Reusable(Workqueue);
@@ -260,7 +244,7 @@ impl Gathering for Scoped {
 /// A load of every day.
 fn everyday(queue: Workqueue, options: &Options) -> Result<Report, String> {
     match options.mode.as_str() {
-        "completion" => everyday::counted_by::<Bell, _>(Executed(queue), options),
+        "completion" => everyday::counted_by::<Rung, _>(Executed(queue), options),
         "join" => everyday::gathered(Joined(Spawned(queue)), options),
         "scope" => everyday::gathered(Scoped(queue), options),
         #[cfg(feature = "peers")]
@@ -323,40 +307,32 @@ fn run(options: &Options) -> Result<Report, String> {
         return everyday(queue, options);
     }
     match (options.lap.as_str(), options.mode.as_str()) {
-        ("roundtrip", "completion") => {
-            round_trip::signalled::<Completion, _>(&Reusable(queue), options)
-        }
-        ("roundtrip", "join") => round_trip::joined(&Spawned(queue), options),
-        ("flood", "work") => flood::flood::<Completion, _>(&Reusable(queue), options),
-        ("flood", "execute") => flood::flood::<Completion, _>(&Executed(queue), options),
-        ("flood", "spawn") => flood::flood::<Completion, _>(&Spawned(queue), options),
+        ("roundtrip", "completion") => everyday::counted_by::<Rung, _>(Reusable(queue), options),
+        ("roundtrip", "join") => everyday::gathered(Joined(Spawned(queue)), options),
+        ("flood", "work") => everyday::counted_by::<Rung, _>(Reusable(queue), options),
+        ("flood", "execute") => everyday::counted_by::<Rung, _>(Executed(queue), options),
+        ("flood", "spawn") => everyday::counted_by::<Rung, _>(Spawned(queue), options),
         ("window", "completion") => {
             window::signalled::<Completion, _>(&Reusable(queue), options, window::COMPUTE)
         }
         ("window", "join") => window::joined(&Spawned(queue), options, window::COMPUTE),
-        ("window", "count") => {
-            window::counted::<Completion, _>(&Reusable(queue), options, window::COMPUTE)
-        }
-        ("window", "park") => {
-            window::counted::<Unpark, _>(&Reusable(queue), options, window::COMPUTE)
-        }
-        ("epoll", "eventfd") => {
-            window::counted::<Eventfd, _>(&Reusable(queue), options, window::COMPUTE)
-        }
+        ("window", "count") => everyday::counted_by::<Rung, _>(Reusable(queue), options),
+        ("window", "park") => everyday::counted_by::<Park, _>(Reusable(queue), options),
+        ("epoll", "eventfd") => everyday::counted_by::<Eventfd, _>(Reusable(queue), options),
         ("epoll", "queue") => {
             window::delivered(|| Delivered::open(&queue), options, window::COMPUTE)
         }
         (lap, "work") if lap.starts_with("batch-") => {
-            flood::flood::<Completion, _>(&Reusable(queue), options)
+            batch::bursts::<Completion, _>(&Reusable(queue), options)
         }
         (lap, "singly") if lap.starts_with("batch-") => {
-            flood::flood::<Completion, _>(&Singly(Reusable(queue)), options)
+            batch::bursts::<Completion, _>(&Singly(Reusable(queue)), options)
         }
         (lap, "execute") if lap.starts_with("batch-") => {
-            flood::flood::<Completion, _>(&Executed(queue), options)
+            batch::bursts::<Completion, _>(&Executed(queue), options)
         }
         (lap, "spawn") if lap.starts_with("batch-") => {
-            flood::flood::<Completion, _>(&Spawned(queue), options)
+            batch::bursts::<Completion, _>(&Spawned(queue), options)
         }
         (_, "chunks") => parallel::sums(&Scoped(queue), options),
         ("fork", "scope") => fork::trees(&Scoped(queue), options),
@@ -364,16 +340,12 @@ fn run(options: &Options) -> Result<Report, String> {
         ("idle", "start") => idle::idle(&Reusable(queue), options),
         ("stream", "end") => stream::stream(&Reusable(queue), options),
         ("hogged", "start") => hogged::hogged(&Reusable(queue), options),
-        ("block", "count") => {
-            window::counted::<Completion, _>(&Reusable(queue), options, window::BLOCK)
-        }
+        ("block", "count") => window::counted::<Rung, _>(&Reusable(queue), options, window::BLOCK),
         ("block", "join") => window::joined(&Spawned(queue), options, window::BLOCK),
         ("block", "completion") => {
             window::signalled::<Completion, _>(&Reusable(queue), options, window::BLOCK)
         }
-        ("block", "declared") => {
-            window::counted::<Completion, _>(&Reusable(queue), options, DECLARED)
-        }
+        ("block", "declared") => window::counted::<Rung, _>(&Reusable(queue), options, DECLARED),
         #[cfg(feature = "peers")]
         (lap, "future") if lap.starts_with("await-") => {
             awaited::awaited(&awaited::runtime(options)?, Spawned(queue), options)

@@ -2,11 +2,10 @@
 //! item can send, and boxed closures, as a general pool sends them.
 
 use super::{Peer, plain};
-use crate::everyday::{self, Everyday};
+use crate::everyday::Everyday;
 use crate::job::{Job, Pool};
 use crate::options::Options;
 use crate::report::Report;
-use cmwq_loads::Load;
 use crossbeam_channel::{Sender, unbounded};
 use std::thread;
 
@@ -91,16 +90,8 @@ where
             thread::spawn(move || receiver.iter().for_each(work))
         })
         .collect();
-    let pool = pool(sender);
-    let report = match Load::everyday().any(|load| load.name == options.lap) {
-        true => everyday::counted(pool, options),
-        false => {
-            let report = plain::run(&pool, options);
-            // Its sender was the last: the threads end.
-            drop(pool);
-            report
-        }
-    };
+    // Its sender is the last, and goes with it: the threads end.
+    let report = plain::run(pool(sender), options);
     for thread in threads {
         thread.join().map_err(|_| "a thread panicked")?;
     }

@@ -50,9 +50,7 @@ fn run(options: &Options) -> Result<Report, String> {
                 }
             });
         }
-        let report = plain::run(&pool, options);
-        // Its sender was the last: the threads end.
-        drop(pool);
-        report
+        // Its sender is the last, and goes with it: the threads end.
+        plain::run(pool, options)
     })
 }

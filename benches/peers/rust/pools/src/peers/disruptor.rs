@@ -76,5 +76,5 @@ fn run(options: &Options) -> Result<Report, String> {
     for thread in 2..threads {
         ring = ring.handle_events_with(share(thread));
     }
-    plain::run(&Ring(Mutex::new(ring.build())), options)
+    plain::run(Ring(Mutex::new(ring.build())), options)
 }

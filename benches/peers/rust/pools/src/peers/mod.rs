@@ -86,26 +86,31 @@ pub(crate) fn all() -> Vec<Peer> {
 /// The loops that a pool runs whose items carry no handle, signalled by the standard library's means.
 #[cfg(feature = "peers")]
 mod plain {
+    use crate::everyday;
     use crate::job::Pool;
-    use crate::loops::{flood, hogged, idle, round_trip, stream, window};
+    use crate::loops::{batch, hogged, idle, stream, window};
     use crate::options::Options;
     use crate::report::Report;
-    use crate::signal::{Eventfd, Park, Unpark};
+    use crate::signal::{Channel, Eventfd, Park};
+    use cmwq_loads::Load;
+    use cmwq_loads::real;
 
-    pub(super) fn run<P: Pool>(pool: &P, options: &Options) -> Result<Report, String> {
+    pub(super) fn run<P>(pool: P, options: &Options) -> Result<Report, String>
+    where
+        P: Pool + Send + Sync + 'static,
+        P::Item: Sync + 'static,
+    {
         match (options.lap.as_str(), options.mode.as_str()) {
-            ("roundtrip", "park") => round_trip::signalled::<Park, P>(pool, options),
-            ("roundtrip", "channel") => {
-                round_trip::signalled::<crate::signal::Channel, P>(pool, options)
+            (lap, "park" | "count") if Load::named(lap).is_some() => {
+                everyday::counted_by::<real::Park, P>(pool, options)
             }
-            ("flood", "park") => flood::flood::<Park, P>(pool, options),
-            (lap, "park") if lap.starts_with("batch-") => flood::flood::<Park, P>(pool, options),
-            ("epoll", "eventfd") => window::counted::<Eventfd, _>(pool, options, window::COMPUTE),
-            ("window", "count") => window::counted::<Unpark, _>(pool, options, window::COMPUTE),
-            ("block", "count") => window::counted::<Unpark, _>(pool, options, window::BLOCK),
-            ("idle", "start") => idle::idle(pool, options),
-            ("stream", "end") => stream::stream(pool, options),
-            ("hogged", "start") => hogged::hogged(pool, options),
+            ("roundtrip", "channel") => everyday::counted_by::<Channel, P>(pool, options),
+            ("epoll", "eventfd") => everyday::counted_by::<Eventfd, P>(pool, options),
+            (lap, "park") if lap.starts_with("batch-") => batch::bursts::<Park, P>(&pool, options),
+            ("block", "count") => window::counted::<real::Park, _>(&pool, options, window::BLOCK),
+            ("idle", "start") => idle::idle(&pool, options),
+            ("stream", "end") => stream::stream(&pool, options),
+            ("hogged", "start") => hogged::hogged(&pool, options),
             _ => Err(super::unknown(options)),
         }
     }

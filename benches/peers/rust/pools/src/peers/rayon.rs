@@ -1,11 +1,11 @@
 //! rayon: a pool of its own, entered from outside. A thread that is none of the pool's sleeps while it waits.
 
 use super::{Peer, plain};
-use crate::everyday::{self, Everyday, Gathering};
+use crate::everyday::{self, Everyday, Gathering, Joined};
 use crate::job::{Job, Joining, Pool};
+use crate::loops::awaited;
 use crate::loops::fork::{self, Forking, Scoping};
 use crate::loops::parallel::{self, Looping};
-use crate::loops::{awaited, round_trip};
 use crate::options::Options;
 use crate::report::Report;
 use cmwq_loads::Load;
@@ -133,7 +133,6 @@ impl Gathering for Rayon {
 /// `install` queues and waits in one.
 impl Joining for Rayon {
     type Handle = Job;
-    const IN_TWO_CALLS: bool = false;
 
     fn spawn(&self, job: Job) -> Job {
         job
@@ -152,14 +151,11 @@ fn run(options: &Options) -> Result<Report, String> {
         .map_err(|error| error.to_string())?;
     match (options.lap.as_str(), options.mode.as_str()) {
         (_, "oneshot") => awaited::awaited(&awaited::runtime(options)?, pool, options),
-        ("roundtrip", "join") => round_trip::joined(&pool, options),
+        ("roundtrip", "join") => everyday::gathered(Joined(pool), options),
         (_, "iterator") => parallel::sums(&pool, options),
         ("fork", "join") => fork::trees(&pool, options),
         (lap, "scope") if Load::named(lap).is_some() => everyday::gathered(pool, options),
-        (lap, _) if Load::everyday().any(|load| load.name == lap) => {
-            everyday::counted(pool, options)
-        }
         ("scope", mode) => fork::scopes(&InScope(pool, mode == "in-place"), options),
-        _ => plain::run(&pool, options),
+        _ => plain::run(pool, options),
     }
 }

@@ -1,9 +1,9 @@
 //! tokio: its tasks, and its blocking pool with the default of up to 512 threads.
 
 use super::{Peer, plain};
-use crate::everyday::{self, Everyday, Joined};
+use crate::everyday::{self, Everyday, Gathering, Joined};
 use crate::job::{Job, Joining, Pool};
-use crate::loops::{awaited, round_trip, window};
+use crate::loops::{awaited, window};
 use crate::machine::unpin;
 use crate::options::Options;
 use crate::report::Report;
@@ -61,11 +61,14 @@ pub(super) const SPAWN_BLOCKING: Peer = Peer {
     version: env!("PEER_TOKIO"),
     rows: BLOCKING_ROWS,
     everyday: Everyday {
-        joins: &["join"],
+        joins: &["join", "future"],
         bursts: &["park"],
         flows: &["park"],
     },
     run: |options| match options.mode.as_str() {
+        "future" if Load::named(&options.lap).is_some() => {
+            everyday::gathered(Awaited(runtime(options)?), options)
+        }
         "future" => {
             let runtime = awaited::runtime(options)?;
             let pool = BlockingOf(runtime.handle().clone());
@@ -148,16 +151,28 @@ impl Joining for Blocking {
     }
 }
 
+/// All handles are awaited in one task, on the issuer's thread.
+struct Awaited(Runtime);
+
+impl Gathering for Awaited {
+    fn gather(&self, jobs: &[Job]) {
+        let spawn = |&job: &Job| self.0.spawn_blocking(move || job.run());
+        let handles: Vec<JoinHandle<()>> = jobs.iter().map(spawn).collect();
+        self.0.block_on(async move {
+            for handle in handles {
+                handle.await.expect("items do not panic");
+            }
+        });
+    }
+}
+
 fn run<P>(pool: P, options: &Options) -> Result<Report, String>
 where
     P: Pool<Item = Job> + Joining + Send + 'static,
 {
-    let is_load = Load::everyday().any(|load| load.name == options.lap);
     match (options.lap.as_str(), options.mode.as_str()) {
-        (_, "join") if is_load => everyday::gathered(Joined(pool), options),
-        _ if is_load => everyday::counted(pool, options),
-        ("roundtrip", "join") => round_trip::joined(&pool, options),
         ("window", "join") => window::joined(&pool, options, window::COMPUTE),
-        _ => plain::run(&pool, options),
+        (_, "join") => everyday::gathered(Joined(pool), options),
+        _ => plain::run(pool, options),
     }
 }

@@ -1,6 +1,5 @@
-//! Flood: queue as fast as possible, then wait for all; in rounds, so that memory is bounded. Every 61st `queue` is timed.
-//!
-//! Batch: the same, in bursts that are queued with one call where the pool has one. The time of a burst is divided by its items.
+//! Batch: queue as fast as possible in bursts, each with one call where the pool has one, then wait for all; in rounds, so that memory is bounded. The
+//! time of every 61st burst is divided by its items.
 
 use super::{Tally, report};
 use crate::job::{Job, Pool, Target, forever};
@@ -30,7 +29,7 @@ impl<S: Signal> Target for Round<S> {
 }
 
 /// Rounds until the time of the options has passed; the first, shorter, warms up.
-pub(crate) fn flood<S: Signal, P: Pool>(pool: &P, options: &Options) -> Result<Report, String> {
+pub(crate) fn bursts<S: Signal, P: Pool>(pool: &P, options: &Options) -> Result<Report, String> {
     let burst = burst_of(&options.lap)?;
     let share = (options.items / options.issuers).max(1);
     let (start_together, end_together) = (
@@ -49,11 +48,7 @@ pub(crate) fn flood<S: Signal, P: Pool>(pool: &P, options: &Options) -> Result<R
                         signal: S::new(),
                     });
                     round.signal.adopt();
-                    let prepared = if P::REUSABLE {
-                        share
-                    } else {
-                        burst.unwrap_or(1)
-                    };
+                    let prepared = if P::REUSABLE { share } else { burst };
                     let items: Vec<P::Item> = (0..prepared)
                         .map(|_| pool.item(Job::new(round, 0)))
                         .collect();
@@ -70,12 +65,7 @@ pub(crate) fn flood<S: Signal, P: Pool>(pool: &P, options: &Options) -> Result<R
                         }
                         round.signal.reset();
                         round.left.store(count as i64, Ordering::Release);
-                        match burst {
-                            None => queue_all(pool, &items, count, &mut tally.enqueue_ns),
-                            Some(burst) => {
-                                queue_bursts(pool, &items, count, burst, &mut tally.enqueue_ns);
-                            }
-                        }
+                        queue_bursts(pool, &items, count, burst, &mut tally.enqueue_ns);
                         round.signal.wait();
                         end_together.wait();
                         if number == 0 {
@@ -118,27 +108,13 @@ pub(crate) fn flood<S: Signal, P: Pool>(pool: &P, options: &Options) -> Result<R
     })
 }
 
-fn queue_all<P: Pool>(pool: &P, items: &[P::Item], count: usize, enqueue_ns: &mut Vec<u64>) {
-    for index in 0..count {
-        let item = &items[if P::REUSABLE { index } else { 0 }];
-        if index.is_multiple_of(TIMED_EVERY) {
-            let start = now_ns();
-            pool.submit(item);
-            enqueue_ns.push(now_ns() - start);
-        } else {
-            pool.submit(item);
-        }
-    }
-}
-
 /// `batch-100`: bursts of 100.
-fn burst_of(lap: &str) -> Result<Option<usize>, String> {
-    let Some(burst) = lap.strip_prefix("batch-") else {
-        return Ok(None);
-    };
-    let burst = burst.parse().ok().filter(|&burst| burst > 0);
+fn burst_of(lap: &str) -> Result<usize, String> {
+    let burst = lap
+        .strip_prefix("batch-")
+        .and_then(|text| text.parse().ok());
     burst
-        .map(Some)
+        .filter(|&burst| burst > 0)
         .ok_or_else(|| format!("'{lap}': expected batch- and a number of items"))
 }
 
