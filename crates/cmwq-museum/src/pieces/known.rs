@@ -60,8 +60,8 @@ pub(super) const PIECES: &[Piece] = &[
         "the post goes to another sleeper than the one that was chosen",
         &[edit(
             "pool/lock/guard.rs",
-            "        let handle = slot.handle.clone();\n        if self.wake.is_none() {",
-            "        let handle = slot.handle.clone();\n        let handle = if MUTANT {\n            self.workers.iter().next().map_or(handle, |(_, slot)| slot.handle.clone())\n        } else {\n            handle\n        };\n        if self.wake.is_none() {",
+            "        let handle = Wake {\n            worker: slot.handle.clone(),",
+            "        let own = slot.handle.clone();\n        let first = inner.workers.iter().next().map(|(_, slot)| slot.handle.clone());\n        let handle = Wake {\n            worker: first.filter(|_| MUTANT).unwrap_or(own),",
         )],
     ),
     known(
