@@ -18,6 +18,7 @@ use crate::pool::task::run::{Run, Task};
 use crate::pool::wake::placement::Place;
 use crate::sys::cpu;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A thread that waits for items, one after the other. It accounts for the end of one that it ran when it takes the next, under the same lock.
 /// It [settles](Self::settle) before it sleeps or runs anything else.
@@ -26,7 +27,21 @@ pub(crate) struct Waiter {
     pool: Option<Arc<Pool>>,
     ended: Option<(Run, bool)>,
     counts: Counted,
+    patience: Patience,
 }
+
+/// Whether a thread leaves its item to workers for a while if they are all at work on short items.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Patience {
+    #[default]
+    None,
+    Has,
+    /// It has left the item to them.
+    Used,
+}
+
+/// Within this time a worker begins what is left to it, unless items take far longer than those before them.
+const SOON: Duration = Duration::from_millis(1);
 
 /// How a thread that is no worker counts in the pool whose item it runs: as a running worker, so that no worker is woken for the CPU that it uses.
 #[derive(Default)]
@@ -99,15 +114,23 @@ impl Waiter {
         done: &Completion,
         may_wait: impl FnOnce() -> bool,
     ) -> bool {
-        if self.run(item, find) {
+        self.patience = Patience::Has;
+        let ran = self.run(item, find);
+        let patience = std::mem::replace(&mut self.patience, Patience::None);
+        if ran {
             return true;
         }
         self.settle();
-        let waits = may_wait();
-        if waits {
+        if !may_wait() {
+            return false;
+        }
+        let soon = patience != Patience::Used || done.wait_timeout(SOON);
+        // No worker has come: what they run lasts.
+        if soon || !self.run_only(item, cpu::current()) {
+            self.settle();
             done.wait();
         }
-        waits
+        true
     }
 
     /// Runs `item`, and no other one, on the calling thread, which is on `cpu` if that is known.
@@ -127,7 +150,13 @@ impl Waiter {
             guard.end_only_task(run, panicked);
         }
         let is_worker = as_worker(|home, _| Arc::ptr_eq(home, pool)) == Some(true);
-        if !is_worker && self.counts.joiner.is_none() && guard.leaves_no_cpu_to_waiters() {
+        guard.fetch_from_slot_of_another(pool.id, item);
+        if self.patience == Patience::Has
+            && !is_worker
+            && self.counts.joiner.is_none()
+            && guard.leaves_no_cpu_to_waiters()
+        {
+            self.patience = Patience::Used;
             return None;
         }
         let up_to = guard.reached();
@@ -175,6 +204,13 @@ impl Pool {
         waiter.pool = Some(self.clone());
         waiter.run_only(item, cpu)
     }
+
+    /// The same, unless a worker will run it soon.
+    pub(crate) fn run_patiently(self: &Arc<Self>, item: &RawWork) -> bool {
+        let mut waiter = Waiter::default();
+        (waiter.pool, waiter.patience) = (Some(self.clone()), Patience::Has);
+        waiter.run_only(item, None)
+    }
 }
 
 impl PoolGuard<'_> {
@@ -183,10 +219,15 @@ impl PoolGuard<'_> {
         self.pool.pending_wakeups.may_defer() && self.running() >= self.target()
     }
 
-    fn task_for_waiter(&mut self, pool: u32, item: &RawWork, cpu: Option<usize>) -> Option<Task> {
-        if item.location().pool() == pool && item.location().list == ListKind::None {
-            self.fetch_from_caller_slot(item.location().pwq(), item);
+    /// The item may be in the caller slot of the thread that has spawned it, where no worker would find it.
+    fn fetch_from_slot_of_another(&mut self, pool: u32, item: &RawWork) {
+        let location = item.location();
+        if location.pool() == pool && location.list == ListKind::None {
+            self.fetch_from_caller_slot(location.pwq(), item);
         }
+    }
+
+    fn task_for_waiter(&mut self, pool: u32, item: &RawWork, cpu: Option<usize>) -> Option<Task> {
         let location = item.location();
         if location.pool() != pool
             || location.list != ListKind::Worklist

@@ -1,6 +1,7 @@
 //! Threads that run what they wait for.
 
 use crate::Work;
+use crate::item::Completion;
 use crate::pool::queue::pwq::Traits;
 use crate::pool::run::waiter::Waiter;
 use crate::pool::state::group::Group;
@@ -62,15 +63,18 @@ fn a_waiter_counts_while_it_runs_an_item_and_leaves_it_to_workers_where_much_wai
     stubs::queue(&pool, pwq, &work);
     assert!(pool.run_only(work.as_raw(), None));
     assert_eq!((seen.load(Ordering::Relaxed), running()), (1, 0));
-    // All CPUs are taken, and a worker will get to it soon.
+    // All CPUs are taken by short items, and a worker would get to it soon. None does, so the thread runs it.
     stubs::queue(&pool, pwq, &work);
     let target = pool.lock().target();
     pool.lock().counts.set_running(target);
     drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
-    assert!(!pool.run_only(work.as_raw(), None));
-    // Items are long, or few: it may wait for long.
-    drop(pool.pending_wakeups.forbid(pool.id));
-    assert!(pool.run_only(work.as_raw(), None));
+    let found = pool.clone();
+    let find = move |_| Some(found.clone());
+    let mut waiter = Waiter::default();
+    assert!(!pool.run_patiently(work.as_raw()));
+    assert!(waiter.run_or_wait(work.as_raw(), &find, &Completion::new(), || true));
+    drop(waiter);
     assert_eq!(seen.load(Ordering::Relaxed), target + 1);
+    drop(pool.pending_wakeups.forbid(pool.id));
     pool.lock().counts.set_running(0);
 }
