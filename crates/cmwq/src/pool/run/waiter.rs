@@ -206,6 +206,7 @@ impl Pool {
     }
 
     /// The same, unless a worker will run it soon.
+    #[cfg(not(cmwq_loom))]
     pub(crate) fn run_patiently(self: &Arc<Self>, item: &RawWork) -> bool {
         let mut waiter = Waiter::default();
         (waiter.pool, waiter.patience) = (Some(self.clone()), Patience::Has);
