@@ -433,7 +433,7 @@ fn a_rate_that_goes_on_changing_is_not_steady_and_one_that_stays_is() {
         let table = table(&[&machine, &more[..]].concat());
         table["rows"][0]["is_steady"].as_bool().unwrap()
     };
-    assert!(steady("window", "8000"));
+    assert!(steady("window", "20000"));
     // In half of the windows all issuers are at work, in the others one.
     assert!(!steady("moving", "20000"));
 }

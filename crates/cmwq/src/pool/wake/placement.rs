@@ -9,6 +9,8 @@
 //! next [`BOUND_AFTER`] such wake-ups the waker binds the worker to a free CPU first, and the worker binds itself to the whole pod again as soon as it is
 //! awake. After that it has slept on another CPU, so few wake-ups need it.
 //!
+//! A pod in which more than half of the CPUs have an awake thread is left to the system: the other CPUs may well have issuers, of which the pool knows nothing.
+//!
 //! All of it is a hint: the system may move a thread at any time, and other threads of the process use CPUs as well.
 #![forbid(unsafe_code)]
 
@@ -28,6 +30,8 @@ pub(in crate::pool) const BRIEF_NS: u64 = 60_000;
 pub(in crate::pool) struct Occupied {
     /// By the number of the CPU, up to the pod's last one.
     threads: Box<[u16]>,
+    /// How many there are.
+    awake: usize,
     /// The system puts workers that have slept on used CPUs on used CPUs: so many more of their wake-ups are bound.
     packs: u16,
     /// The same of workers that have slept on free CPUs.
@@ -72,6 +76,7 @@ impl Occupied {
         let cpus = pod.last().map_or(0, |last| last + 1);
         Occupied {
             threads: vec![0; cpus].into(),
+            awake: 0,
             packs: 0,
             pulls: 0,
             brief: 0,
@@ -87,6 +92,7 @@ impl Occupied {
         place.cpu = now;
         if let Some(threads) = now.and_then(|cpu| self.threads.get_mut(cpu)) {
             *threads += 1;
+            self.awake += 1;
             place.awake = true;
         }
     }
@@ -97,6 +103,7 @@ impl Occupied {
             && let Some(cpu) = place.cpu
         {
             self.threads[cpu] -= 1;
+            self.awake -= 1;
         }
     }
 
@@ -126,7 +133,8 @@ impl Occupied {
         waker: Option<usize>,
         pod: &CpuSet,
     ) -> Option<usize> {
-        if self.brief == BRIEF || pod.first() == pod.last() {
+        let is_half_full = 2 * self.awake > pod.len();
+        if self.brief == BRIEF || pod.first() == pod.last() || is_half_full {
             let slept = place.cpu;
             self.enter(place, slept);
             return None;
