@@ -5,10 +5,12 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::{read, write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+#[cfg(feature = "peers")]
 use std::sync::OnceLock;
 #[cfg(feature = "peers")]
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "peers")]
 use std::thread::{self, Thread};
 
 /// Set by an item, waited for by one issuer.

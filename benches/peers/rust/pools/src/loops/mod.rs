@@ -152,7 +152,9 @@ mod tests {
     use crate::everyday;
     use crate::job::{Job, Pool};
     use crate::options::Options;
-    use crate::signal::{Channel, Eventfd, Rung};
+    #[cfg(feature = "peers")]
+    use crate::signal::Channel;
+    use crate::signal::{Eventfd, Rung};
     use cmwq::Completion;
     use cmwq_loads::real::Park;
 
@@ -224,6 +226,7 @@ mod tests {
             let options = options(lap);
             assert!(everyday::counted_by::<Rung, _>(Inline(1), &options).is_ok());
             assert!(everyday::counted_by::<Park, _>(Inline(1), &options).is_ok());
+            #[cfg(feature = "peers")]
             assert!(everyday::counted_by::<Channel, _>(Inline(1), &options).is_ok());
             assert!(everyday::counted_by::<Eventfd, _>(Inline(1), &options).is_ok());
         }
