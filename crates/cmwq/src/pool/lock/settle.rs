@@ -24,7 +24,7 @@ impl PoolGuard<'_> {
             let worker = &self.workers[self.idle()[at]];
             self.occupied.fits(&worker.place, here)
         };
-        let few = last.saturating_sub(LOOKED_AT)..=last;
+        let few = (last + 1).saturating_sub(LOOKED_AT)..=last;
         let chosen = few.rev().find(fits).unwrap_or(last);
         self.wake_at(chosen);
         true

@@ -324,6 +324,19 @@ mod tests {
         assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), Some(1));
     }
 
+    /// Its other CPUs may have issuers, beside which the system has its reasons.
+    #[test]
+    fn a_pod_that_is_more_than_half_full_is_left_to_the_system() {
+        let (pod, mut occupied) = pod(4);
+        let _runs = [0, 1, 2].map(|cpu| awake(&mut occupied, cpu));
+        let mut sleeper = asleep(&mut occupied, 0);
+        for _ in 0..2 {
+            assert_eq!(occupied.pick(&mut sleeper, Some(1), &pod), None);
+            occupied.woke(&mut sleeper, Some(1));
+            occupied.leave(&mut sleeper);
+        }
+    }
+
     #[test]
     fn who_waits_for_another_threads_cpu_is_moved_to_a_free_one() {
         let (pod, mut occupied) = pod(3);
