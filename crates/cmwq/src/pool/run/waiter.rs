@@ -167,6 +167,7 @@ impl Waiter {
             && guard.leaves_no_cpu_to_waiters()
         {
             self.patience = Patience::Used;
+            self.counts.leave(&mut guard);
             return None;
         }
         let up_to = guard.reached();
@@ -208,14 +209,18 @@ impl Drop for Waiter {
 
 #[cfg(all(test, not(cmwq_loom)))]
 impl Waiter {
-    /// Runs `item`, of this pool, as if on this CPU.
+    /// Runs `item`, of this pool, as if on this CPU; `patiently`: unless a worker will run it soon.
     pub(in crate::pool) fn run_at(
         &mut self,
         pool: &Arc<Pool>,
         item: &RawWork,
         cpu: Option<usize>,
+        patiently: bool,
     ) -> bool {
         self.pool = Some(pool.clone());
+        if patiently {
+            self.patience = Patience::Has;
+        }
         self.run_only(item, cpu)
     }
 }
@@ -227,14 +232,6 @@ impl Pool {
         let mut waiter = Waiter::default();
         waiter.pool = Some(self.clone());
         waiter.run_only(item, cpu)
-    }
-
-    /// The same, unless a worker will run it soon.
-    #[cfg(not(cmwq_loom))]
-    pub(crate) fn run_patiently(self: &Arc<Self>, item: &RawWork) -> bool {
-        let mut waiter = Waiter::default();
-        (waiter.pool, waiter.patience) = (Some(self.clone()), Patience::Has);
-        waiter.run_only(item, None)
     }
 }
 

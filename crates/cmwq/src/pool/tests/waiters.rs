@@ -72,7 +72,7 @@ fn a_waiter_counts_while_it_runs_an_item_and_leaves_it_to_workers_where_much_wai
     let found = pool.clone();
     let find = move |_| Some(found.clone());
     let mut waiter = Waiter::default();
-    assert!(!pool.run_patiently(work.as_raw()));
+    assert!(!Waiter::default().run_at(&pool, work.as_raw(), None, true));
     assert!(waiter.run_or_wait(work.as_raw(), &find, &Completion::new(), || true));
     drop(waiter);
     assert_eq!(seen.load(Ordering::Relaxed), target + 1);
@@ -99,7 +99,7 @@ fn a_waiter_on_the_cpu_of_an_awake_worker_does_not_count_beside_it() {
     let here = Some(cpus[0]);
     let runs = |waiter: &mut Waiter| {
         stubs::queue(&pool, pwq, &work);
-        assert!(waiter.run_at(&pool, work.as_raw(), here));
+        assert!(waiter.run_at(&pool, work.as_raw(), here, false));
         seen.load(Ordering::Relaxed)
     };
     let mut waiter = Waiter::default();
@@ -107,6 +107,16 @@ fn a_waiter_on_the_cpu_of_an_awake_worker_does_not_count_beside_it() {
     let mut worker = Place::default();
     pool.lock().occupied.enter(&mut worker, here);
     assert_eq!(runs(&mut waiter), 0, "it counts no more");
+    // It leaves the next one to the workers.
+    let target = pool.lock().target();
+    pool.lock().counts.set_running(target);
+    drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+    stubs::queue(&pool, pwq, &work);
+    assert!(!waiter.run_at(&pool, work.as_raw(), here, true));
+    assert!(!pool.lock().occupied.is_shared(&worker), "it runs nothing");
+    drop(pool.pending_wakeups.forbid(pool.id));
+    pool.lock().counts.set_running(0);
+    stubs::run_all(&pool);
     pool.lock().occupied.leave(&mut worker);
     assert_eq!(runs(&mut waiter), 1);
     drop(waiter);
