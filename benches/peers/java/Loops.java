@@ -275,9 +275,10 @@ final class Loops {
                 phase = MEASURING;
             }
             boolean measured = phase == MEASURING;
-            await(together);
+            // Before the issuers begin: this thread may get a CPU only when much of the round is over.
             long start = System.nanoTime();
             long cpuStart = Machine.cpuNs();
+            await(together);
             await(apart);
             long took = System.nanoTime() - start;
             if (measured) {

@@ -1,8 +1,7 @@
 //! The machine in words, for the head of a report. Never the host's name.
 
-use std::fs;
-
 use cmwq::topology::Topology;
+use cmwq_command::figures::{cpu_model, kernel};
 use serde::Serialize;
 
 use crate::machine::MachineArgs;
@@ -37,9 +36,8 @@ impl Machine {
         let mut machine = Machine {
             description: String::new(),
             source,
-            cpu_model: cpu_model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
-            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
-                .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
+            cpu_model: cpu_model(),
+            kernel: kernel(),
             cpus,
             llcs: llcs(topology),
             real_cpus: own_cpus.min(cpus),
@@ -87,42 +85,9 @@ fn llcs(topology: &Topology) -> usize {
         .count()
 }
 
-/// The CPU's name from the text of /proc/cpuinfo; the architecture where it has none.
-fn cpu_model(cpuinfo: &str) -> String {
-    let value = |key: &str| {
-        cpuinfo.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            (name.trim() == key && !value.trim().is_empty()).then(|| value.trim().to_owned())
-        })
-    };
-    value("model name")
-        .or_else(|| value("cpu model"))
-        .or_else(|| value("cpu"))
-        .or_else(|| {
-            let (vendor, part) = (value("CPU implementer")?, value("CPU part")?);
-            Some(format!(
-                "{} (implementer {vendor}, part {part})",
-                std::env::consts::ARCH
-            ))
-        })
-        .unwrap_or_else(|| std::env::consts::ARCH.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_cpu_has_a_name_on_every_architecture() {
-        assert_eq!(
-            cpu_model("processor\t: 0\nmodel name\t: AMD EPYC 9654\n"),
-            "AMD EPYC 9654"
-        );
-        let arm = cpu_model("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n");
-        assert!(arm.ends_with("(implementer 0x41, part 0xd4f)"), "{arm}");
-        assert_eq!(cpu_model(""), std::env::consts::ARCH);
-        assert_eq!(cpu_model("model name :\n"), std::env::consts::ARCH);
-    }
 
     #[test]
     fn another_machine_is_described_with_the_one_that_plays_it() {

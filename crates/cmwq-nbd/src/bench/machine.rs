@@ -8,21 +8,11 @@ use cmwq::topology::CpuSet;
 
 use crate::bench::plan;
 use cmwq_command::CliError;
+use cmwq_command::figures::{cpu_model, kernel};
 
 /// In one line: CPU model, CPUs, system.
 pub(super) fn description() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
-        .map_or("unknown CPU", |(_, model)| model.trim());
-    let system = rustix::system::uname();
-    format!(
-        "{model}, {} CPUs, {} {}",
-        cpus(),
-        system.sysname().to_string_lossy(),
-        system.release().to_string_lossy()
-    )
+    format!("{}, {} CPUs, Linux {}", cpu_model(), cpus(), kernel())
 }
 
 /// CPUs that the process may use.

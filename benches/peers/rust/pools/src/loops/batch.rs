@@ -82,8 +82,9 @@ pub(crate) fn bursts<S: Signal, P: Pool>(pool: &P, options: &Options) -> Result<
             .collect();
 
         let round = || {
-            start_together.wait();
+            // Before the issuers begin: this thread may get a CPU only when much of the round is over.
             let (start, cpu_before) = (now_ns(), cpu_time());
+            start_together.wait();
             end_together.wait();
             (now_ns() - start, (cpu_time() - cpu_before).as_secs_f64())
         };
