@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * cmwq.hpp: workqueues in C++17 and later, on cmwq.h. Header only; links with libcmwq like a C program.
+ * cmwq.hpp: workqueues in C++17 and later, on cmwq.h. Header only; links with libcmwq like a C
+ * program.
  *
  *	cmwq::workqueue io("io");
  *	std::future<int> answer = io.submit([] { return 6 * 7; });
@@ -10,12 +11,14 @@
  *		sort(right);
  *	});
  *
- * THREADS. Every function may be called from any thread, also from work items. ERRORS are thrown as std::system_error, with the error numbers of
- * cmwq.h. EXCEPTIONS of a submitted function come out of its future, those of an item of a scope out of scope(); one that leaves a function
- * of execute() or of a cmwq::work ends the program (std::terminate), as it does with std::thread.
+ * THREADS. Every function may be called from any thread, also from work items. ERRORS are thrown as
+ * std::system_error, with the error numbers of cmwq.h. EXCEPTIONS of a submitted function come out
+ * of its future, those of an item of a scope out of scope(); one that leaves a function of
+ * execute() or of a cmwq::work ends the program (std::terminate), as it does with std::thread.
  *
- * WAITING for a std::future in a work item is something that cmwq does not know of: it is found out after some milliseconds, and another item
- * runs then. To have one run at once: cmwq::blocking([&] { return future.get(); }).
+ * WAITING for a std::future in a work item is something that cmwq does not know of: it is found out
+ * after some milliseconds, and another item runs then. To have one run at once: cmwq::blocking([&]
+ * { return future.get(); }).
  */
 #ifndef CMWQ_HPP
 #define CMWQ_HPP
@@ -66,12 +69,18 @@ inline void queue_new(cmwq_workqueue *wq, cmwq_work *work)
 template <typename F> struct one_shot final : cmwq_work {
 	F func;
 
-	template <typename G> explicit one_shot(G &&g) : cmwq_work(), func(std::forward<G>(g)) { cmwq_init_work(this, run); }
+	template <typename G> explicit one_shot(G &&g) : cmwq_work(), func(std::forward<G>(g))
+	{
+		cmwq_init_work(this, run);
+	}
 
 	/* noexcept: an exception must not reach the library. */
 	static void run(cmwq_work *work) noexcept
 	{
-		/* Freed when it has returned, not before: an item that it makes could come to lie here, and would count as this one, which still runs. */
+		/*
+		 * Freed when it has returned, not before: an item that it makes could come to lie
+		 * here, and would count as this one, which still runs.
+		 */
 		std::unique_ptr<one_shot> self(static_cast<one_shot *>(work));
 
 		self->func();
@@ -85,6 +94,20 @@ template <typename F> void queue_one_shot(cmwq_workqueue *wq, F &&func)
 	queue_new(wq, item.get());
 	/* The run frees it. Nothing was freed yet in any other way, and nothing below throws. */
 	(void)item.release();
+}
+
+/* `func`, which an item is to call without arguments. One that wants some is one error. */
+template <typename F> decltype(auto) callable(F &&func) noexcept
+{
+	constexpr bool fits = std::is_invocable_v<std::decay_t<F> &>;
+
+	static_assert(fits, "cmwq: an item calls its function without arguments, and this one "
+			    "wants some, or is no function; pass a lambda that has them, or "
+			    "submit(function, arguments...)");
+	if constexpr (fits)
+		return std::forward<F>(func);
+	else
+		return [] {};
 }
 
 /* Fulfils `promise` with what `func` returns or throws. */
@@ -105,13 +128,14 @@ template <typename R, typename F> void fulfil(std::promise<R> &promise, F &&func
 } // namespace detail
 
 /*
- * A reusable work item: queued again and again without an allocation, and never running beside itself. Stays where it is. Its destructor
- * removes a pending instance and waits for a running one, so it must not be destroyed by its own function.
+ * A reusable work item: queued again and again without an allocation, and never running beside
+ * itself. Stays where it is. Its destructor removes a pending instance and waits for a running one,
+ * so it must not be destroyed by its own function.
  */
 class work {
 public:
-	template <typename F, typename = std::enable_if_t<std::is_invocable_v<std::decay_t<F> &>>>
-	explicit work(F &&func) : func_(std::forward<F>(func))
+	template <typename F, typename = std::enable_if_t<!std::is_same_v<std::decay_t<F>, work>>>
+	explicit work(F &&func) : func_(detail::callable(std::forward<F>(func)))
 	{
 		cmwq_init_work(&item_, run);
 		item_.self = this;
@@ -135,7 +159,10 @@ private:
 		work *self = nullptr;
 	};
 
-	static void run(cmwq_work *item) noexcept { static_cast<struct item *>(item)->self->func_(); }
+	static void run(cmwq_work *item) noexcept
+	{
+		static_cast<struct item *>(item)->self->func_();
+	}
 
 	struct item item_ = {};
 	std::function<void()> func_;
@@ -147,7 +174,10 @@ enum class queued {
 	accepted,
 	/* It was pending already: that run will see what the caller did before. */
 	pending,
-	/* It is disabled, or being cancelled by cancel_sync() or its destructor: nothing will run for this call. */
+	/*
+	 * It is disabled, or being cancelled by cancel_sync() or its destructor: nothing will run
+	 * for this call.
+	 */
 	disabled
 };
 
@@ -155,8 +185,9 @@ enum class queued {
 class workqueue {
 public:
 	/* As cmwq_alloc_workqueue(): `flags` are CMWQ_WQ_..., `max_active` 0 is the default. */
-	explicit workqueue(const std::string &name, unsigned int flags = CMWQ_WQ_UNBOUND, int max_active = 0)
-	    : wq_(cmwq_alloc_workqueue(name.c_str(), flags, max_active))
+	explicit workqueue(const std::string &name, unsigned int flags = CMWQ_WQ_UNBOUND,
+			   int max_active = 0)
+	    : wq_(cmwq_alloc_workqueue(name.c_str(), flags, max_active)), name_(name)
 	{
 		if (!wq_)
 			detail::fail(errno, "cmwq_alloc_workqueue");
@@ -168,60 +199,93 @@ public:
 
 		if (!wq)
 			detail::fail(errno, "cmwq_alloc_ordered_workqueue");
-		return workqueue(wq);
+		return workqueue(wq, name);
 	}
-	workqueue(workqueue &&other) noexcept : wq_(std::exchange(other.wq_, nullptr)) {}
+	workqueue(workqueue &&other) noexcept
+	    : wq_(std::exchange(other.wq_, nullptr)), name_(std::move(other.name_))
+	{
+	}
 	workqueue &operator=(workqueue &&other) noexcept
 	{
 		if (this != &other) {
 			reset();
 			wq_ = std::exchange(other.wq_, nullptr);
+			name_ = std::move(other.name_);
 		}
 		return *this;
 	}
 	~workqueue() { reset(); }
 
-	/* Runs func(args...) as an item; what it returns or throws is in the future, whose destructor does not wait. */
+	/* Whether there is one: false once it was moved from. */
+	explicit operator bool() const noexcept { return wq_ != nullptr; }
+	/* As it was given; tools show 31 bytes of it. */
+	const std::string &name() const noexcept { return name_; }
+
+	/*
+	 * Runs func(args...) as an item; what it returns or throws is in the future, whose
+	 * destructor does not wait.
+	 */
 	template <typename F, typename... Args> auto submit(F &&func, Args &&...args)
 	{
-		using R = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
-		std::promise<R> promise;
-		std::future<R> future = promise.get_future();
+		constexpr bool fits = std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...>;
 
-		detail::queue_one_shot(wq_, [promise = std::move(promise), func = std::decay_t<F>(std::forward<F>(func)),
-					     args = std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...)]() mutable {
-			detail::fulfil<R>(promise, [&]() -> R { return std::apply(std::move(func), std::move(args)); });
-		});
-		return future;
+		static_assert(fits, "cmwq: submit(function, arguments...) calls "
+				    "function(arguments...), and this function does not take these "
+				    "arguments (copies of them: std::ref(x) is a reference)");
+		if constexpr (fits) {
+			using R = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
+			using Given = std::tuple<std::decay_t<Args>...>;
+			std::promise<R> promise;
+			std::future<R> future = promise.get_future();
+
+			detail::queue_one_shot(
+				wq_, [promise = std::move(promise),
+				      func = std::decay_t<F>(std::forward<F>(func)),
+				      args = Given(std::forward<Args>(args)...)]() mutable {
+					detail::fulfil<R>(promise, [&]() -> R {
+						return std::apply(std::move(func), std::move(args));
+					});
+				});
+			return future;
+		}
 	}
 	/* Runs func() as an item that no thread waits for. */
 	template <typename F> void execute(F &&func)
 	{
-		static_assert(std::is_invocable_v<std::decay_t<F> &>, "a function without arguments");
-		detail::queue_one_shot(wq_, std::forward<F>(func));
+		detail::queue_one_shot(wq_, detail::callable(std::forward<F>(func)));
 	}
 	/* Queues `work`. ESHUTDOWN: the workqueue is being drained. */
 	queued queue(cmwq::work &work)
 	{
-		int fate = detail::checked(cmwq_try_queue_work(wq_, work.native_handle()), "cmwq: queueing");
+		int fate = cmwq_try_queue_work(wq_, work.native_handle());
 
-		if (fate == CMWQ_QUEUED_DRAINING)
-			detail::fail(ESHUTDOWN, "cmwq: the workqueue is being drained or destroyed");
-		return fate == CMWQ_QUEUED_ACCEPTED ? queued::accepted : fate == CMWQ_QUEUED_PENDING ? queued::pending : queued::disabled;
+		switch (detail::checked(fate, "cmwq: queueing")) {
+		case CMWQ_QUEUED_DRAINING:
+			detail::fail(ESHUTDOWN, "cmwq: the workqueue is drained or destroyed");
+		case CMWQ_QUEUED_ACCEPTED:
+			return queued::accepted;
+		case CMWQ_QUEUED_PENDING:
+			return queued::pending;
+		default:
+			return queued::disabled;
+		}
 	}
-	/* Waits until everything queued before has run. EDEADLK: called from one of its own items. */
+	/*
+	 * Waits until everything queued before has run. EDEADLK: called from one of its own items.
+	 */
 	void flush() { detail::checked(cmwq_flush_workqueue(wq_), "cmwq_flush_workqueue"); }
 	/* Waits until it is empty; meanwhile only its own items may queue on it. */
 	void drain() { detail::checked(cmwq_drain_workqueue(wq_), "cmwq_drain_workqueue"); }
 	void set_max_active(int max_active)
 	{
-		detail::checked(cmwq_workqueue_set_max_active(wq_, max_active), "cmwq_workqueue_set_max_active");
+		detail::checked(cmwq_workqueue_set_max_active(wq_, max_active),
+				"cmwq_workqueue_set_max_active");
 	}
 	/* For the functions of cmwq.h. nullptr: it was moved from. */
 	cmwq_workqueue *native_handle() const { return wq_; }
 
 private:
-	explicit workqueue(cmwq_workqueue *wq) : wq_(wq) {}
+	workqueue(cmwq_workqueue *wq, const std::string &name) : wq_(wq), name_(name) {}
 	void reset() noexcept
 	{
 		if (cmwq_workqueue *wq = std::exchange(wq_, nullptr))
@@ -229,6 +293,7 @@ private:
 	}
 
 	cmwq_workqueue *wq_;
+	std::string name_;
 };
 
 /* Where the items of a scope are spawned; made by cmwq::scope(). */
@@ -240,7 +305,8 @@ public:
 	/* Runs func() as an item. Items may spawn items of the same scope. */
 	template <typename F> void spawn(F &&func)
 	{
-		auto item = std::make_unique<entry<std::decay_t<F>>>(*this, std::forward<F>(func));
+		using Entry = entry<std::decay_t<F>>;
+		auto item = std::make_unique<Entry>(*this, detail::callable(std::forward<F>(func)));
 		std::lock_guard<std::mutex> lock(mutex_);
 
 		detail::queue_new(wq_, item.get());
@@ -249,7 +315,7 @@ public:
 	}
 
 private:
-	template <typename F> friend std::invoke_result_t<F, scope_items &> scope(workqueue &wq, F &&func);
+	template <typename F> friend decltype(auto) scope(workqueue &wq, F &&func);
 
 	struct base : cmwq_work {
 		base *below = nullptr; /* guarded by mutex_ */
@@ -261,7 +327,11 @@ private:
 		scope_items &scope;
 		F func;
 
-		template <typename G> entry(scope_items &s, G &&g) : scope(s), func(std::forward<G>(g)) { cmwq_init_work(this, run); }
+		template <typename G>
+		entry(scope_items &s, G &&g) : scope(s), func(std::forward<G>(g))
+		{
+			cmwq_init_work(this, run);
+		}
 		static void run(cmwq_work *work) noexcept
 		{
 			entry *self = static_cast<entry *>(static_cast<base *>(work));
@@ -298,12 +368,18 @@ private:
 				item.reset(newest_);
 				newest_ = item->below;
 			}
-			/* In an item: one that cannot begin before that ends is taken back, unless it has begun meanwhile. */
+			/*
+			 * In an item: one that cannot begin before that ends is taken back, unless
+			 * it has begun meanwhile.
+			 */
 			if (cmwq_current_work() != nullptr) {
 				if (cmwq_flush_work_timeout_ns(item.get(), UINT64_MAX) != -EDEADLK)
 					continue;
 				if (cmwq_cancel_work(item.get())) {
-					threw(std::make_exception_ptr(std::system_error(EDEADLK, std::generic_category(), "cmwq::scope")));
+					const std::error_category &errors = std::generic_category();
+					std::system_error error(EDEADLK, errors, "cmwq::scope");
+
+					threw(std::make_exception_ptr(error));
 					continue;
 				}
 			}
@@ -323,39 +399,55 @@ private:
 };
 
 /*
- * Calls func(items) with a scope_items whose items may refer to what outlives this call. Returns when all of them have ended, what `func`
- * returns. Throws what `func` threw, or else what the first item that threw has thrown. In a work item the wait counts as blocking, so scopes
- * nest; but items that wait keep their places, and when as many wait as the workqueue's max_active, for items of the same workqueue, they wait for ever.
- * If the caller itself has the only place (of max_active, of a group, of an ordered workqueue), the items do not run, and it throws
+ * Calls func(items) with a scope_items whose items may refer to what outlives this call. Returns
+ * when all of them have ended, what `func` returns. Throws what `func` threw, or else what the
+ * first item that threw has thrown. In a work item the wait counts as blocking, so scopes nest; but
+ * items that wait keep their places, and when as many wait as the workqueue's max_active, for items
+ * of the same workqueue, they wait for ever. If the caller itself has the only place (of
+ * max_active, of a group, of an ordered workqueue), the items do not run, and it throws
  * std::system_error with EDEADLK.
  */
-template <typename F> std::invoke_result_t<F, scope_items &> scope(workqueue &wq, F &&func)
+template <typename F> decltype(auto) scope(workqueue &wq, F &&func)
 {
-	using R = std::invoke_result_t<F, scope_items &>;
-	scope_items items(wq.native_handle());
+	constexpr bool fits = std::is_invocable_v<F, scope_items &>;
 
-	if constexpr (std::is_void_v<R>) {
-		std::forward<F>(func)(items);
-		items.join();
-		items.rethrow();
-	} else {
-		R result = std::forward<F>(func)(items);
+	static_assert(fits, "cmwq: scope(queue, function) calls function(items): a function that "
+			    "takes a scope_items &, as [&](auto &items) { items.spawn(...); }");
+	if constexpr (fits) {
+		using R = std::invoke_result_t<F, scope_items &>;
+		scope_items items(wq.native_handle());
 
-		items.join();
-		items.rethrow();
-		return std::forward<R>(result);
+		if constexpr (std::is_void_v<R>) {
+			std::forward<F>(func)(items);
+			items.join();
+			items.rethrow();
+		} else {
+			R result = std::forward<F>(func)(items);
+
+			items.join();
+			items.rethrow();
+			return static_cast<R>(std::forward<R>(result));
+		}
 	}
 }
 
-/* Returns func(), which is about to block in something that cmwq does not know of: another item runs meanwhile. */
-template <typename F> std::invoke_result_t<F> blocking(F &&func)
+/*
+ * Returns func(), which is about to block in something that cmwq does not know of: another item
+ * runs meanwhile.
+ */
+template <typename F> decltype(auto) blocking(F &&func)
 {
-	using R = std::invoke_result_t<F>;
-	std::promise<R> promise;
-	auto call = [&]() noexcept { detail::fulfil<R>(promise, std::forward<F>(func)); };
+	constexpr bool fits = std::is_invocable_v<F>;
 
-	cmwq_blocking([](void *arg) { (*static_cast<decltype(call) *>(arg))(); }, &call);
-	return promise.get_future().get();
+	static_assert(fits, "cmwq: blocking(function) calls function(), without arguments");
+	if constexpr (fits) {
+		using R = std::invoke_result_t<F>;
+		std::promise<R> promise;
+		auto call = [&]() noexcept { detail::fulfil<R>(promise, std::forward<F>(func)); };
+
+		cmwq_blocking([](void *arg) { (*static_cast<decltype(call) *>(arg))(); }, &call);
+		return promise.get_future().get();
+	}
 }
 
 } // namespace cmwq

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Threads that wait for one another, for the kernel-shaped headers. Part of <cmwq.h>, which includes it. */
+/*
+ * Threads that wait for one another, for the kernel-shaped headers. Part of <cmwq.h>, which
+ * includes it.
+ */
 #ifndef CMWQ_H
 #include "cmwq.h"
 #elif !defined(CMWQ_TASK_H)
@@ -11,7 +14,10 @@ extern "C" {
 
 /* A thread. Its memory stays while there are references; the thread has one itself. */
 struct cmwq_task {
-	/* 0: it runs. The thread sets it before it checks whether it has to sleep; its waker sets it back to 0. */
+	/*
+	 * 0: it runs. The thread sets it before it checks whether it has to sleep; its waker sets
+	 * it back to 0.
+	 */
 	unsigned int state;
 	unsigned int private_refs;
 	int pid;
@@ -19,7 +25,10 @@ struct cmwq_task {
 	void *private_thread;
 	unsigned int private_depth;
 	uint64_t private_began;
-	/* Its name, without what exceeds 15 bytes: that of the thread when it was first asked for, or given by cmwq_task_name(). */
+	/*
+	 * Its name, without what exceeds 15 bytes: that of the thread when it was first asked for,
+	 * or given by cmwq_task_name().
+	 */
 	char name[16];
 };
 
@@ -35,7 +44,10 @@ int cmwq_task_bind(struct cmwq_task *task, int cpu);
 int cmwq_task_allow(struct cmwq_task *task, const struct cmwq_cpumask *cpus);
 /* Names the calling thread, for the system too. */
 void cmwq_task_name(const char *name);
-/* The calling thread sleeps while its state is not 0, for `ns` at most; its state is 0 afterwards. false: the time was over. */
+/*
+ * The calling thread sleeps while its state is not 0, for `ns` at most; its state is 0 afterwards.
+ * false: the time was over.
+ */
 bool cmwq_task_sleep_ns(uint64_t ns);
 
 #ifdef __cplusplus

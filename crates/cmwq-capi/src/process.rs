@@ -22,6 +22,35 @@ pub(crate) fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+#[cfg(feature = "control")]
+fn serve_if_asked(call: &'static Call) -> c_int {
+    match cmwq_control::serve_if_asked() {
+        Ok(None) => 0,
+        Ok(Some(control)) => {
+            // For as long as the process lives.
+            std::mem::forget(control);
+            1
+        }
+        Err(error) => {
+            call.warn(Wrong::Unsuitable, || error.to_string());
+            -error.code()
+        }
+    }
+}
+
+/// The small library has no endpoint, and says so to those who ask for it.
+#[cfg(not(feature = "control"))]
+fn serve_if_asked(call: &'static Call) -> c_int {
+    match std::env::var_os("CMWQ_CONTROL") {
+        Some(asked) if !asked.is_empty() && asked != "0" => {
+            let text = "this libcmwq was built without the control endpoint (install --small)";
+            call.warn(Wrong::Unsuitable, || text.to_owned());
+            -libc::ENOSYS
+        }
+        _ => 0,
+    }
+}
+
 /// A C program's handler of warnings and what it wants to be called with.
 struct Handler(
     unsafe extern "C-unwind" fn(*const c_char, *mut c_void),
@@ -157,18 +186,7 @@ abi! {
     }
 
     fn cmwq_serve_control_if_asked(call) -> c_int {
-        match cmwq_control::serve_if_asked() {
-            Ok(None) => 0,
-            Ok(Some(control)) => {
-                // For as long as the process lives.
-                std::mem::forget(control);
-                1
-            }
-            Err(error) => {
-                call.warn(Wrong::Unsuitable, || error.to_string());
-                -error.code()
-            }
-        }
+        serve_if_asked(call)
     }
 
     fn cmwq_now_ns(_call) -> u64 {

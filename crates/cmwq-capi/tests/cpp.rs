@@ -40,6 +40,60 @@ fn build(folder: &Path, compiler: &str, source: &str, args: &[&str]) -> PathBuf 
     program
 }
 
+/// Each of these is a mistake that beginners make. What a compiler says of it must be one error that is in our words.
+#[test]
+fn a_function_of_the_wrong_shape_is_one_clear_error() {
+    let folder = folder("shapes");
+    let cases = [
+        (
+            "queue.submit([](int) {}, \"text\");",
+            "calls function(arguments...)",
+        ),
+        ("queue.submit([](int &n) { n++; }, number);", "std::ref(x)"),
+        (
+            "queue.execute([](int) {});",
+            "calls its function without arguments",
+        ),
+        (
+            "cmwq::work item([](int) {});",
+            "calls its function without arguments",
+        ),
+        ("cmwq::scope(queue, [] {});", "calls function(items)"),
+        (
+            "cmwq::scope(queue, [](auto &s) { s.spawn([](int) {}); });",
+            "without arguments",
+        ),
+        (
+            "cmwq::blocking([](int) {});",
+            "calls function(), without arguments",
+        ),
+    ];
+    for (number, (line, said)) in cases.iter().enumerate() {
+        let source = folder.join(format!("{number}.cpp"));
+        let program = format!(
+            "#include <cmwq.hpp>\nint main() {{ cmwq::workqueue queue(\"a\"); int number = 0; (void)number; {line} }}\n"
+        );
+        std::fs::write(&source, program).unwrap();
+        for compiler in compilers() {
+            let mut command = Command::new(compiler);
+            command
+                .args(["-std=c++17", "-fsyntax-only"])
+                .args(includes());
+            let output = command.arg(&source).output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success(), "{compiler}: {line}");
+            // Where it was, as compilers tell it, may be many lines.
+            let ours = errors.lines().filter(|line| line.contains("error:"));
+            let ours: Vec<&str> = ours.collect();
+            assert!(
+                ours[0].contains("cmwq: ") && ours[0].contains(said),
+                "{compiler}: {errors}"
+            );
+            assert!(ours.len() <= 3, "{compiler}: {line}: {errors}");
+        }
+    }
+}
+
 #[test]
 fn the_wrapper_keeps_its_promises() {
     let folder = folder("wrapper");

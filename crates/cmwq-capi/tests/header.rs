@@ -11,7 +11,7 @@ use std::process::Command;
 /// The headers that declare what the library exports: cmwq.h, and the parts that it includes.
 const DECLARING: [&str; 3] = ["cmwq.h", "cmwq_cq.h", "cmwq_task.h"];
 
-/// Functions that a header declares without defining them: lines that begin a declaration, at the margin.
+/// Functions that a header declares without defining them: declarations at the margin, of a line or several.
 fn declared(header: &str) -> BTreeSet<String> {
     let mut code = String::new();
     let mut rest = header;
@@ -20,6 +20,8 @@ fn declared(header: &str) -> BTreeSet<String> {
         rest = comment.split_once("*/").expect("a comment ends").1;
     }
     code.push_str(rest);
+    // The lines behind the first one begin with a tab, and end with what goes on, or with the declaration.
+    let code = code.replace(",\n\t", ", ");
     let margin = |line: &&str| {
         line.ends_with(");") && !line.starts_with([' ', '\t', '#']) && !line.starts_with("typedef")
     };
@@ -55,6 +57,71 @@ fn the_library_exports_what_the_header_declares_and_nothing_else() {
         missing.is_empty() && undeclared.is_empty(),
         "not exported: {missing:?}; not declared: {undeclared:?}"
     );
+}
+
+/// What people open in an editor beside their own code.
+#[test]
+fn the_lines_of_the_headers_that_programs_are_written_by_fit_a_screen() {
+    for name in DECLARING.into_iter().chain(["cmwq.hpp"]) {
+        let text = fs::read_to_string(crate_dir().join("include").join(name)).unwrap();
+        for line in text.lines() {
+            let mut columns = 0;
+            for c in line.chars() {
+                columns = if c == '\t' {
+                    columns / 8 * 8 + 8
+                } else {
+                    columns + 1
+                };
+            }
+            assert!(columns <= 100, "{name}: {line}");
+        }
+    }
+}
+
+/// The pages have the headers for their source.
+#[test]
+fn every_declared_function_has_a_man_page_without_a_warning() {
+    let folder = folder("man");
+    succeeds(Command::new(crate_dir().join("man")).arg(&folder));
+    let page = |name: &str| fs::read_to_string(folder.join(format!("{name}.3"))).expect(name);
+    let mut parts = BTreeSet::new();
+    for name in DECLARING {
+        let text = fs::read_to_string(crate_dir().join("include").join(name)).unwrap();
+        for function in declared(&text).iter().filter(|name| !name.ends_with("_wq")) {
+            let link = page(function);
+            let part = link.strip_prefix(".so man3/").expect(&link).trim_end();
+            let part = part.strip_suffix(".3").expect(part).to_owned();
+            let text = page(&part);
+            // Its name at the top, its prototype in the synopsis and before its description.
+            assert!(
+                text.matches(&format!("{function}(")).count() >= 2,
+                "{function}: {text}"
+            );
+            let (_, names) = text.split_once(".SH NAME\n").expect("its names");
+            let (names, _) = names.split_once("\n").expect("a line");
+            assert!(names.contains(function.as_str()), "{names}");
+            parts.insert(part);
+        }
+    }
+    assert!(parts.len() > 10, "{parts:?}");
+    let queueing = page("cmwq_queueing");
+    assert!(queueing.contains("Queues `work`, to run near the CPU that the caller is on."));
+    parts.insert("cmwq".to_owned());
+    if has_or_says("groff") {
+        for part in parts {
+            let mut groff = Command::new("groff");
+            groff.args(["-ww", "-man", "-Tutf8", "-rLL=100n", "-z"]);
+            let output = groff
+                .arg(folder.join(format!("{part}.3")))
+                .output()
+                .unwrap();
+            let warnings = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                output.status.success() && warnings.is_empty(),
+                "{part}: {warnings}"
+            );
+        }
+    }
 }
 
 /// Both headers have a constant for each line in the library's table of scopes.

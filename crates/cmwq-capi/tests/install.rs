@@ -8,8 +8,12 @@ use std::path::Path;
 use std::process::Command;
 
 fn install(set: &[(&str, &Path)]) {
+    install_with(&[], set);
+}
+
+fn install_with(args: &[&str], set: &[(&str, &Path)]) {
     let mut command = Command::new(crate_dir().join("install"));
-    command.args(["--profile", "dev"]);
+    command.args(["--profile", "dev"]).args(args);
     // The folder that cargo test builds in.
     command.env(
         "CARGO_TARGET_DIR",
@@ -230,6 +234,76 @@ fn a_package_is_put_below_destdir_and_mentions_the_prefix_only() {
         assert!(
             !text.contains("stage") && text.contains("/usr/lib/here"),
             "{text}"
+        );
+    }
+}
+
+#[test]
+fn pages_and_examples_are_installed_and_taken_away_again() {
+    let folder = folder("install-pages");
+    let prefix = folder.join("prefix");
+    install(&[("PREFIX", &prefix)]);
+    let pages = prefix.join("share/man/man3");
+    for page in ["cmwq.3", "cmwq_queueing.3", "cmwq_queue_work.3"] {
+        assert!(pages.join(page).exists(), "{page}");
+    }
+    let examples = prefix.join("share/cmwq/examples");
+    for example in [
+        "hello.c",
+        "futures.cpp",
+        "libuv/uv_on_cmwq.c",
+        "libuv/cmwq-node",
+    ] {
+        assert!(examples.join(example).exists(), "{example}");
+    }
+    // As the head of the example says.
+    let program = folder.join("hello");
+    let mut command = Command::new(cc());
+    command.arg(examples.join("hello.c"));
+    command.arg("-I").arg(prefix.join("include"));
+    command.arg("-L").arg(prefix.join("lib")).arg("-lcmwq");
+    command.arg(format!("-Wl,-rpath,{}", prefix.join("lib").display()));
+    succeeds(command.arg("-o").arg(&program));
+    assert!(run::<&str>(&program, &[]).contains("hello"));
+    // Pages of others stay.
+    std::fs::write(pages.join("other.3"), "").unwrap();
+    let mut command = Command::new(crate_dir().join("install"));
+    succeeds(command.arg("--uninstall").env("PREFIX", &prefix));
+    assert!(!examples.exists());
+    let left: Vec<_> = fs::read_dir(&pages).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+/// Its functions are all there; the one that needs the endpoint says that it cannot.
+#[test]
+fn the_small_library_has_the_whole_interface_and_no_endpoint() {
+    let folder = folder("install-small");
+    let [whole, small] = ["whole", "small"].map(|name| folder.join(name));
+    install(&[("PREFIX", &whole)]);
+    install_with(&["--small"], &[("PREFIX", &small)]);
+    let library = |prefix: &Path| prefix.join("lib/libcmwq.so");
+    let names = |prefix: &Path| exports(&["-D"], &library(prefix));
+    assert_eq!(names(&whole), names(&small));
+    let source = folder.join("asks.c");
+    let program = "#include <cmwq.h>\n#include <stdio.h>\nint main(void) { printf(\"%d\\n\", cmwq_serve_control_if_asked()); return 0; }\n";
+    std::fs::write(&source, program).unwrap();
+    let program = folder.join("asks");
+    let mut command = Command::new(cc());
+    command.arg(&source).arg("-I").arg(small.join("include"));
+    command.arg("-L").arg(small.join("lib")).arg("-lcmwq");
+    command.arg(format!("-Wl,-rpath,{}", small.join("lib").display()));
+    succeeds(command.arg("-o").arg(&program));
+    for (asked, answer) in [("", "0"), ("0", "0"), ("1", "-38")] {
+        let output = Command::new(&program)
+            .env("CMWQ_CONTROL", asked)
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), answer);
+        let warning = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            warning.contains("without the control endpoint"),
+            asked == "1",
+            "{warning}"
         );
     }
 }

@@ -1,4 +1,5 @@
 //! The C examples, and programs that do what a process may do with the library: all are compiled with every warning on, and run.
+#![cfg(feature = "control")]
 
 mod common;
 

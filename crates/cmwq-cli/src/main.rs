@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use cmwq_command::{CliError, generate};
+use cmwq_command::{CliError, ColorArgs, generate};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,7 +27,7 @@ Examples:
   cmwq top -p my-server             one of them, full screen
   cmwq set io affinity_scope cache  change a workqueue of the only one
 
-Exit status: 0 done, 2 a value was refused or the command failed. `cmwq COMMAND --help` has more.";
+Exit status: 0 done, 1 the command failed, 2 it was asked wrongly: a value was refused. `cmwq COMMAND --help` has more.";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -48,8 +48,11 @@ Examples:
 /// Concurrency-managed workqueues: show a machine's pods, measure the affinity scopes, inspect and change the workqueues of running
 /// processes.
 #[derive(Parser)]
-#[command(name = "cmwq", version, arg_required_else_help = false, after_help = EXAMPLES)]
+#[command(name = "cmwq", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
+    #[command(flatten)]
+    _color: ColorArgs,
+
     #[command(subcommand)]
     command: Command,
 }

@@ -61,7 +61,7 @@ fn make(path: &Path, text: &str) -> io::Result<()> {
 }
 
 fn refused(option: &str, path: &Path, error: &io::Error) -> CliError {
-    CliError::new(format!(
+    CliError::failed(format!(
         "{option} {}: cannot write: {error}; name a file that can be written",
         path.display()
     ))

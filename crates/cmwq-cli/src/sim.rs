@@ -21,7 +21,7 @@ Examples:
 
 The program cmwq-sim does it, and has to be beside cmwq or on the PATH.
 
-Exit status: 0 done, 2 a value was refused or there is no cmwq-sim.";
+Exit status: 0 done, 1 the simulation failed or there is no cmwq-sim, 2 a value was refused.";
 
 /// What stands behind `cmwq sim`: all of it is the simulator's.
 #[derive(clap::Args)]
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     cmwq_command::output::check()?;
     let program = beside().unwrap_or_else(|| PathBuf::from(PROGRAM));
     let error = Command::new(&program).arg("sim").args(&args.options).exec();
-    Err(CliError::new(match error.kind() {
+    Err(CliError::failed(match error.kind() {
         ErrorKind::NotFound => format!(
             "sim: the program {PROGRAM} is neither beside this one nor on the PATH; install it too, from cmwq's sources: cargo install --path crates/cmwq-sim"
         ),

@@ -37,7 +37,7 @@ fn without_a_simulator_it_says_what_is_missing() {
     let dir = installed();
     let empty = tempfile::tempdir().unwrap();
     let output = sim(dir.path(), empty.path(), &["--published"]);
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("cmwq-sim") && said.contains("PATH"), "{said}");

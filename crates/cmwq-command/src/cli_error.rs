@@ -1,27 +1,47 @@
-//! The one way a subcommand fails: a line for standard error and exit status 2.
+//! The one way a subcommand fails: a line for standard error and an exit status.
 
 use std::fmt;
 
-use clap::error::ContextValue;
+use clap::error::{ContextKind, ContextValue};
 
 /// What went wrong, in one line that names the value and what is allowed.
 #[derive(Debug)]
-pub struct CliError(String);
+pub struct CliError {
+    message: String,
+    status: u8,
+}
 
 impl CliError {
-    /// Exit status of a command that could not do what was asked.
-    pub const EXIT_CODE: u8 = 2;
+    /// Exit status of a command that could not do what it was rightly asked for.
+    pub const FAILED: u8 = 1;
+    /// Exit status of a command that was asked wrongly: for what there is not, or with a value that is refused.
+    pub const WRONG: u8 = 2;
 
-    /// An error with this message.
+    /// The command was asked wrongly.
     pub fn new(message: impl fmt::Display) -> Self {
+        Self::with_status(message, Self::WRONG)
+    }
+
+    /// The command was asked rightly, and could not do it.
+    pub fn failed(message: impl fmt::Display) -> Self {
+        Self::with_status(message, Self::FAILED)
+    }
+
+    fn with_status(message: impl fmt::Display, status: u8) -> Self {
         // A message may carry text from the user or the system: one line stays one line.
-        Self(
-            message
-                .to_string()
-                .chars()
-                .map(|c| if c.is_control() { ' ' } else { c })
-                .collect(),
-        )
+        let message = message.to_string();
+        let message = message
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c });
+        Self {
+            message: message.collect(),
+            status,
+        }
+    }
+
+    /// The exit status of the command.
+    pub fn status(&self) -> u8 {
+        self.status
     }
 
     /// What the argument parser has to say, without its usage lines. Its message is a first line, and indented lines of
@@ -32,7 +52,7 @@ impl CliError {
             // What the user gave, which may have empty lines of its own.
             if let ContextValue::String(value) = value {
                 let quoted = format!("'{value}'");
-                text = text.replace(&quoted, &Self::new(&quoted).0);
+                text = text.replace(&quoted, &Self::new(&quoted).message);
             }
         }
         let message: Vec<&str> = text
@@ -42,13 +62,32 @@ impl CliError {
             .collect();
         let message = message.join(" ");
         let message = message.strip_prefix("error: ").unwrap_or(&message);
-        Self::new(format!("{message}; see --help"))
+        match similar(error) {
+            Some(name) => Self::new(format!("{message}; did you mean '{name}'? See --help")),
+            None => Self::new(format!("{message}; see --help")),
+        }
+    }
+}
+
+/// What the user may have meant, of all that there is.
+fn similar(error: &clap::Error) -> Option<String> {
+    let found = [
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedValue,
+    ];
+    let mut found = found.into_iter().filter_map(|kind| error.get(kind));
+    match found.next()? {
+        ContextValue::String(name) => Some(name.clone()),
+        // The most similar one is the last.
+        ContextValue::Strings(names) => names.last().cloned(),
+        _ => None,
     }
 }
 
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
@@ -80,6 +119,28 @@ mod tests {
         assert_eq!(
             said(&["a\n\nb"]),
             "unexpected argument 'a  b' found; see --help"
+        );
+    }
+
+    #[test]
+    fn what_is_nearly_right_is_named() {
+        let list = clap::Command::new("list").arg(clap::Arg::new("format").long("format"));
+        let command = clap::Command::new("c").subcommands([list, clap::Command::new("dump")]);
+        let said = |args: &[&str]| {
+            let error = command.clone().try_get_matches_from(args).unwrap_err();
+            CliError::from_clap(&error).to_string()
+        };
+        assert_eq!(
+            said(&["c", "lits"]),
+            "unrecognized subcommand 'lits'; did you mean 'list'? See --help"
+        );
+        assert_eq!(
+            said(&["c", "list", "--fromat", "json"]),
+            "unexpected argument '--fromat' found; did you mean '--format'? See --help"
+        );
+        assert_eq!(
+            said(&["c", "xyz"]),
+            "unrecognized subcommand 'xyz'; see --help"
         );
     }
 

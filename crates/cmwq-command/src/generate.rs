@@ -45,7 +45,7 @@ pub fn man(command: clap::Command, args: &ManArgs) -> Result<(), CliError> {
         .disable_help_subcommand(true);
     command.build();
     pages(command, &args.dir).map_err(|error| {
-        CliError::new(format!(
+        CliError::failed(format!(
             "cannot write man pages into {}: {error}",
             args.dir.display()
         ))

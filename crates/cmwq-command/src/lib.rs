@@ -12,4 +12,4 @@ mod run;
 
 pub use cli_error::CliError;
 pub use number::whole;
-pub use run::run;
+pub use run::{ColorArgs, run};

@@ -1,8 +1,11 @@
 //! Writing to standard output and standard error.
 
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::ColorChoice;
 
 use rustix::io::fcntl_getfd;
 use rustix::stdio::stdout;
@@ -27,7 +30,7 @@ static AT_START: extern "C" fn() = {
 /// An error if the process was started without standard output.
 pub fn check() -> Result<(), CliError> {
     if IS_CLOSED.load(Ordering::Relaxed) {
-        return Err(CliError::new(
+        return Err(CliError::failed(
             "cannot write to standard output: it is closed",
         ));
     }
@@ -46,14 +49,68 @@ pub fn print_until_closed(text: &str) -> Result<bool, CliError> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(CliError::new(format!(
+        Err(error) => Err(CliError::failed(format!(
             "cannot write to standard output: {error}"
         ))),
+    }
+}
+
+/// A stream that may be a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Error,
+}
+
+static COLOR: OnceLock<ColorChoice> = OnceLock::new();
+
+/// What `--color` says; once, before anything is printed.
+pub(crate) fn choose_color(choice: ColorChoice) {
+    // A second choice would come from a second command line, which a process does not have.
+    let _ = COLOR.set(choice);
+}
+
+/// Whether a stream gets colours: as `--color` says, and else if it is a terminal that can show them and `NO_COLOR` is not set.
+pub fn has_color(stream: Stream) -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    match COLOR.get().copied().unwrap_or_default() {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
+            let is_terminal = match stream {
+                Stream::Out => io::stdout().is_terminal(),
+                Stream::Error => io::stderr().is_terminal(),
+            };
+            let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+            is_terminal && !is_dumb && !is_set("NO_COLOR")
+        }
+    }
+}
+
+/// Prints help or a version.
+pub(crate) fn print_help(help: &clap::Error, stream: Stream) -> Result<(), CliError> {
+    let text = help.render();
+    let text = match has_color(stream) {
+        true => text.ansi().to_string(),
+        false => text.to_string(),
+    };
+    match stream {
+        Stream::Out => print(&text),
+        Stream::Error => {
+            // Without standard error there is no way to report anything.
+            let _ = io::stderr().write_all(text.as_bytes());
+            Ok(())
+        }
     }
 }
 
 /// Writes a line to standard error, with the command's name in front.
 pub fn warn(command: &str, message: impl Display) {
     // Without standard error there is no way to report anything.
-    let _ = writeln!(io::stderr(), "{command}: {message}");
+    let _ = match has_color(Stream::Error) {
+        true => writeln!(io::stderr(), "\u{1b}[1;31m{command}:\u{1b}[0m {message}"),
+        false => writeln!(io::stderr(), "{command}: {message}"),
+    };
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use cmwq_command::{CliError, generate, output};
+use cmwq_command::{CliError, ColorArgs, generate, output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,7 +16,7 @@ Examples:
   cmwq-nbd serve disk.img --cipher aes-xts-plain64 --key-file disk.key --socket disk.sock
   cmwq-nbd bench --runtime 1 --runs 1 --scenarios 3,4k
 
-Exit status: 0 done, 2 a value was refused or the command failed. `cmwq-nbd COMMAND --help` has more.";
+Exit status: 0 done, 1 the command failed, 2 it was asked wrongly: a value was refused. `cmwq-nbd COMMAND --help` has more.";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -36,8 +36,11 @@ Examples:
 
 /// An encrypted block device over NBD on cmwq workqueues.
 #[derive(Parser)]
-#[command(name = "cmwq-nbd", version, arg_required_else_help = false, after_help = EXAMPLES)]
+#[command(name = "cmwq-nbd", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
+    #[command(flatten)]
+    _color: ColorArgs,
+
     #[command(subcommand)]
     command: Command,
 }

@@ -109,7 +109,7 @@ impl Count {
 }
 
 fn no_process(error: io::Error) -> CliError {
-    CliError::new(format!("a process for a seed: {error}"))
+    CliError::failed(format!("a process for a seed: {error}"))
 }
 
 /// The number of failures.

@@ -16,7 +16,7 @@ mod sim;
 mod stored;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use cmwq_command::{CliError, output};
+use cmwq_command::{CliError, ColorArgs, output};
 use cmwq_sim::kernel::Latencies;
 use cmwq_sim::published::{P50_FACTOR, Role, Row};
 use serde::{Deserialize, Serialize};
@@ -36,17 +36,20 @@ Examples:
   cmwq sim --published --format json               every published row beside ours
   cmwq sim --matrix results.jsonl --html page.html many machines, loads and scopes, as a page
 
-Exit status: 0 done, 2 a value was refused.";
+Exit status: 0 done, 1 the simulation failed, 2 a value was refused.";
 
 #[derive(Parser)]
 #[command(
     name = "cmwq-sim",
-    arg_required_else_help = false,
+    arg_required_else_help = true,
     version,
     about = "Runs workqueue engines on virtual machines of many CPUs, in virtual time",
     after_help = "Example: cmwq-sim sim --machine 9d64 --engine kernel --scopes cache,cache_shard"
 )]
 struct Arguments {
+    #[command(flatten)]
+    _color: ColorArgs,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -111,7 +114,7 @@ pub(crate) fn warn(message: impl std::fmt::Display) {
 }
 
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
-    let text = serde_json::to_string_pretty(value).map_err(CliError::new)?;
+    let text = serde_json::to_string_pretty(value).map_err(CliError::failed)?;
     say!("{text}");
     Ok(())
 }

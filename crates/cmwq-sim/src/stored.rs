@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), CliError> {
     let rows = storage::all(arguments.seed, |what| crate::warn(what));
     let rows =
-        rows.map_err(|stuck| CliError::new(format!("a simulated run has no end: {stuck}")))?;
+        rows.map_err(|stuck| CliError::failed(format!("a simulated run has no end: {stuck}")))?;
     if arguments.format == Format::Json {
         return print_json(&rows);
     }

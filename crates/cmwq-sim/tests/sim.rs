@@ -298,7 +298,7 @@ fn a_closed_standard_output_is_an_error() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("it is closed"), "{said}");
 }
 

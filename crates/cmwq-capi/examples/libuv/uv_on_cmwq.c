@@ -12,8 +12,9 @@
  * UV_THREADPOOL_SIZE, if it is set, limits how many requests have begun and not ended, as it does in libuv; name look-ups take half of it
  * at most. Otherwise there is no such limit, and as many threads as cmwq finds right.
  *
- * What does not fit: programs that have libuv as a shared library, whose threadpool.c is inside; uv_metrics_info() counts the callbacks of
- * one wake-up as one.
+ * A program that has libuv as a shared library, such as a distribution's node, has threadpool.c inside that: it takes a libuv.so.1 that is
+ * built with this file in the place of threadpool.c, as `scripts/node build` does. uv_metrics_info() counts the callbacks of one wake-up
+ * as one.
  */
 #include <cmwq.h>
 #include <pthread.h>
@@ -97,6 +98,8 @@ static void build_queues(void)
 		if (!knows_forks && pthread_atfork(NULL, NULL, forget_queues))
 			abort();
 		knows_forks = 1;
+		/* With CMWQ_CONTROL=1 `cmwq top` sees this program, without a change to it. */
+		cmwq_serve_control_if_asked();
 		slow = built("uv-slow", (limit + 1) / 2, both);
 		usual = built("uv", limit, both);
 		/* The workqueues keep what they need of it. */

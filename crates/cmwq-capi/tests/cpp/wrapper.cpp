@@ -254,6 +254,7 @@ void moves_and_order()
         other.execute([&] { left++; });
     other = std::move(queue);
     CHECK(left == 100 && queue.native_handle() == nullptr);
+    CHECK(!queue && other && other.name() == "order");
     other.flush();
     CHECK(order == "abcdefghijklmnopqrstuvwxyz");
     other.submit([&] { order.clear(); });

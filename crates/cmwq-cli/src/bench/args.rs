@@ -96,7 +96,7 @@ With --loop, one object:
                     peak_threads; ratio_to_default, above 1 if better; unsteady; runs[]
   verdict           in words
 
-Exit status: 0 done, 2 a value was refused or the measurement could not be made.";
+Exit status: 0 done, 1 the measurement could not be made, 2 a value was refused.";
 
 /// Options of `cmwq bench`.
 #[derive(clap::Args, Debug, Clone, Default)]
@@ -110,7 +110,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     items: Option<String>,
 
-    #[arg(long, value_name = "LIST", help = format!("Scopes to measure, in this order [default: {}]", scope_names(&PUBLISHED_ORDER).replace(' ', "")))]
+    #[arg(long, alias = "scope", value_name = "LIST", help = format!("Scopes to measure, in this order [default: {}]", scope_names(&PUBLISHED_ORDER).replace(' ', "")))]
     scopes: Option<String>,
 
     /// Cores per cache shard; a list runs cache_shard once per size [default: CMWQ_CACHE_SHARD_SIZE, or else 8]

@@ -6,8 +6,8 @@ use super::report::Report;
 
 /// The report as indented JSON that ends with a newline.
 pub(super) fn render(report: &Report) -> Result<String, CliError> {
-    let mut text = serde_json::to_string_pretty(report)
-        .map_err(|error| CliError::new(format!("cannot write the results as JSON: {error}")))?;
+    let mut text = serde_json::to_string(report)
+        .map_err(|error| CliError::failed(format!("cannot write the results as JSON: {error}")))?;
     text.push('\n');
     Ok(text)
 }

@@ -135,7 +135,7 @@ enum Message {
 }
 
 fn failed(config: &Config, what: &str, error: &str) -> CliError {
-    CliError::new(format!(
+    CliError::failed(format!(
         "cannot {what} for scope {}: {error}",
         config.label()
     ))
@@ -263,7 +263,7 @@ fn start_issuers(
                 0 => "at least one is needed".to_owned(),
                 _ => format!("allowed here: about --threads {index}"),
             };
-            return Err(CliError::new(format!(
+            return Err(CliError::failed(format!(
                 "cannot start issuer thread {} of {threads} for CPU {cpu}: {reason}; {allowed}",
                 index + 1
             )));
@@ -329,7 +329,7 @@ fn give_up(shared: Arc<Shared>, config: &Config, progress: u64, threads: usize) 
     }
     let stats = shared.engine.stats();
     let total = threads as u64 * shared.items;
-    let error = CliError::new(format!(
+    let error = CliError::failed(format!(
         "no item made progress for {} s under scope {}: {progress} of {total} done, {} workers alive, \
          {} could not be created; allow more threads (ulimit -u, pids cgroup) or use fewer --threads",
         STALL_LIMIT.as_secs(),

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         false => cmwq_control::serve_if_asked().transpose(),
     }
     .transpose()
-    .map_err(|error| CliError::new(format!("cannot serve: {error}")))?;
+    .map_err(|error| CliError::failed(format!("cannot serve: {error}")))?;
     let topology = args.machine.topology()?;
     let cpus = issuer_cpus(&topology, options.threads)?;
     if let Some(items) = options.items {
@@ -148,7 +148,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 fn issuer_cpus(topology: &Topology, threads: Option<usize>) -> Result<Vec<usize>, CliError> {
     let cpus: Vec<usize> = topology.allowed().iter().collect();
     if cpus.is_empty() {
-        return Err(CliError::new(
+        return Err(CliError::failed(
             "the machine has no online CPU that this process may use; at least one is needed",
         ));
     }

@@ -108,27 +108,40 @@ pub(crate) struct SetArgs {
     /// The workqueue; NAME#SERIAL where several have one name
     queue: String,
 
-    /// The attribute, of those below that the workqueue has
+    /// The attribute, of those below that the workqueue has; or NAME=VALUE
     attribute: String,
 
     /// The value
     #[arg(allow_hyphen_values = true)]
-    value: String,
+    value: Option<String>,
+}
+
+/// A name and a value: two arguments, or one with `=` between them.
+fn assignment<'a>(name: &'a str, value: Option<&'a str>) -> (&'a str, Option<&'a str>) {
+    match (value, name.split_once('=')) {
+        (None, Some((name, value))) => (name, Some(value)),
+        (value, _) => (name, value),
+    }
 }
 
 pub(crate) fn set(args: &SetArgs) -> Result<(), CliError> {
+    let (attribute, value) = assignment(&args.attribute, args.value.as_deref());
+    let value = value.ok_or_else(|| {
+        let queue = &args.queue;
+        CliError::new(format!(
+            "{attribute}: its value is missing; `cmwq get {queue} {attribute}` shows the present one"
+        ))
+    })?;
     let mut client = args.process.connect()?;
-    client
-        .set(&args.queue, &args.attribute, &args.value)
-        .map_err(refused)
+    client.set(&args.queue, attribute, value).map_err(refused)
 }
 
 const PARAM_EXAMPLES: &str = "\
 Examples:
   cmwq param
   cmwq param default_affinity_scope
-  cmwq param default_affinity_scope=cache
-  cmwq param cpumask=f
+  cmwq param default_affinity_scope cache
+  cmwq param cpumask f
 
 The names and values are those of the kernel's files in /sys/module/workqueue/parameters/, and of its global masks.";
 
@@ -142,9 +155,12 @@ pub(crate) struct ParamArgs {
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     engine: Option<u64>,
 
-    /// The parameter, and its new value [default: show all]
-    #[arg(value_name = "NAME[=VALUE]")]
+    /// The parameter, of those below; or NAME=VALUE [default: show all]
     parameter: Option<String>,
+
+    /// Its new value [default: show it]
+    #[arg(allow_hyphen_values = true)]
+    value: Option<String>,
 
     /// Text to read, or JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -155,10 +171,10 @@ pub(crate) fn param(args: &ParamArgs) -> Result<(), CliError> {
     let mut client = args.process.connect()?;
     let (name, value) = match args.parameter.as_deref() {
         None => (None, None),
-        Some(text) => match text.split_once('=') {
-            Some((name, value)) => (Some(name), Some(value)),
-            None => (Some(text), None),
-        },
+        Some(text) => {
+            let (name, value) = assignment(text, args.value.as_deref());
+            (Some(name), value)
+        }
     };
     let params = json!({ "engine": args.engine, "name": name, "value": value });
     let result = client.call("param", params).map_err(refused)?;

@@ -26,7 +26,7 @@ pub(crate) struct BusyArgs {
     #[arg(long)]
     freezable: bool,
 
-    /// Text to read, or JSON: each item that runs, its thread, and its pool's number, `hung_ns` and manager
+    /// Text to read, or JSON: a line for each item that runs, with its thread, and its pool's number, `hung_ns` and manager
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &BusyArgs) -> Result<(), CliError> {
         let freezable =
             queues.filter(|queue| queue.flags.split(' ').any(|flag| flag == "freezable"));
         let freezable: Vec<&str> = freezable.map(|queue| queue.key.as_str()).collect();
-        let runs: Vec<serde_json::Value> = state
+        let runs: Result<String, CliError> = state
             .engines
             .iter()
             .flat_map(|engine| &engine.pools)
@@ -86,16 +86,16 @@ pub(crate) fn run(args: &BusyArgs) -> Result<(), CliError> {
             .filter(|(_, run)| !args.freezable || freezable.contains(&run.queue.as_str()))
             .map(|(pool, run)| {
                 let thread = Thread::read(state.pid, run.tid);
-                serde_json::json!({
+                super::json(&serde_json::json!({
                     "pool": pool.id,
                     "hung_ns": pool.hung_ns,
                     "manager": pool.manager,
                     "run": run,
                     "thread": thread,
-                })
+                }))
             })
             .collect();
-        return output::print(&super::json(&runs)?);
+        return output::print(&runs?);
     }
     let text = match args.freezable {
         true => client.busy_freezable(),

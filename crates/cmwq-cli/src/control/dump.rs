@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use cmwq::topology::CpuSet;
-use cmwq_control::protocol::{Engine, Group, Pool, Queue};
+use cmwq_control::protocol::{Engine, Group, Pool, Queue, State};
 
 use super::{Format, ProcessArgs, refused};
 use crate::output;
@@ -42,6 +42,16 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     if args.format == Format::Json {
         return output::print(&super::json(&state)?);
     }
+    output::print(&output::printable_lines(&text(&state)))
+}
+
+fn text(state: &State) -> String {
+    if state.engines.is_empty() {
+        let (name, pid) = (&state.name, state.pid);
+        return format!(
+            "{name} ({pid}) has made no workqueue yet: it has no pools and no workers.\n"
+        );
+    }
     let many = state.engines.len() > 1;
     let mut text = String::new();
     for engine in &state.engines {
@@ -53,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     if !state.groups.is_empty() {
         text += &groups(&state.groups);
     }
-    output::print(&output::printable_lines(&text))
+    text
 }
 
 fn heading(title: &str) -> String {
@@ -324,7 +334,21 @@ fn groups(groups: &[Group]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Masks, Pool, worker_pool};
+    use super::{Masks, Pool, State, text, worker_pool};
+
+    #[test]
+    fn a_process_without_a_workqueue_is_not_answered_with_silence() {
+        let state = State {
+            pid: 7,
+            name: "server".to_owned(),
+            at_ns: 0,
+            engines: Vec::new(),
+            groups: Vec::new(),
+            counters: Vec::new(),
+        };
+        let said = "server (7) has made no workqueue yet: it has no pools and no workers.\n";
+        assert_eq!(text(&state), said);
+    }
 
     #[test]
     fn a_pool_whose_worker_is_being_created_names_who_creates_it() {

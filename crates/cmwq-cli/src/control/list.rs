@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use cmwq_control::processes;
+use cmwq_control::protocol::Hello;
+use cmwq_control::{ControlError, processes};
 use serde_json::json;
 
 use super::Format;
@@ -19,7 +20,7 @@ A process serves if it asks cmwq-control to, as `cmwq bench --control` does, or 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Text to read, or JSON
+    /// Text to read, or JSON: a line for each process
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -27,14 +28,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let found = processes();
     if args.format == Format::Json {
-        let all: Vec<_> = found
-            .iter()
-            .map(|(pid, hello)| match hello {
-                Ok(hello) => json!(hello),
-                Err(error) => json!({ "pid": pid, "error": error }),
-            })
-            .collect();
-        return output::print(&super::json(&all)?);
+        let line = |(pid, hello): &(u32, Result<Hello, ControlError>)| match hello {
+            Ok(hello) => super::json(hello),
+            Err(error) => super::json(&json!({ "pid": pid, "error": error })),
+        };
+        let lines: Result<String, CliError> = found.iter().map(line).collect();
+        return output::print(&lines?);
     }
     if found.is_empty() {
         return output::print("No process serves.\n");

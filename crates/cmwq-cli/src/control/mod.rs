@@ -33,7 +33,11 @@ pub(crate) struct ProcessArgs {
 
 impl ProcessArgs {
     pub(crate) fn connect(&self) -> Result<Client, CliError> {
-        connect(self.process.as_deref()).map_err(refused)
+        // That several serve is for the user to decide; otherwise there is nothing wrong with the question.
+        connect(self.process.as_deref()).map_err(|error| match error.errno.as_str() {
+            "EINVAL" => refused(error),
+            _ => CliError::failed(output::printable(&error.to_string())),
+        })
     }
 }
 
@@ -47,15 +51,20 @@ pub(crate) enum Format {
     Json,
 }
 
+/// What the process answered, or what kept it from answering: a value that it refused, or a name that it does not know, was asked wrongly.
 pub(crate) fn refused(error: ControlError) -> CliError {
-    CliError::new(output::printable(&error.to_string()))
+    let message = output::printable(&error.to_string());
+    match error.errno.as_str() {
+        "EINVAL" | "ERANGE" | "EOVERFLOW" | "ENOENT" | "EACCES" | "EPERM" => CliError::new(message),
+        _ => CliError::failed(message),
+    }
 }
 
-/// As JSON to print: one object or array, and a newline.
+/// As JSON to print: one value on a line of its own. Every command's JSON is such lines, so that one reader reads them all.
 pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<String, CliError> {
-    serde_json::to_string_pretty(value)
+    serde_json::to_string(value)
         .map(|text| text + "\n")
-        .map_err(|error| CliError::new(error.to_string()))
+        .map_err(|error| CliError::failed(error.to_string()))
 }
 
 /// A clock for people: seconds with one decimal.

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     };
     let process = client.hello().map_err(refused)?;
     let mut trace = Trace::new(process.pid, process.name);
-    let failed = |error: io::Error| CliError::new(format!("signals: {error}"));
+    let failed = |error: io::Error| CliError::failed(format!("signals: {error}"));
     let told_to_end = signals::told_to_end().map_err(failed)?;
     let is_recorded = Arc::new(AtomicBool::new(false));
     for signal in signals::SIGNALS {

@@ -45,7 +45,7 @@ const THREADS: usize = 8;
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let dir = &args.dir;
-    let failed = |why: &str| CliError::new(format!("cannot mount on {}: {why}", dir.display()));
+    let failed = |why: &str| CliError::failed(format!("cannot mount on {}: {why}", dir.display()));
     if !Path::new("/dev/fuse").exists() {
         return Err(failed(
             "/dev/fuse is missing; load the kernel module fuse, or give the container the device",
@@ -105,5 +105,5 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     }
     session
         .umount_and_join()
-        .map_err(|error| CliError::new(format!("cannot unmount {}: {error}", dir.display())))
+        .map_err(|error| CliError::failed(format!("cannot unmount {}: {error}", dir.display())))
 }

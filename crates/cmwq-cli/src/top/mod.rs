@@ -27,6 +27,7 @@ use crate::control::{ProcessArgs, refused};
 use crate::out_file::OutFile;
 use crate::signals;
 use cmwq_command::CliError;
+use cmwq_command::output::Stream;
 use model::{Action, Model};
 
 const EXAMPLES: &str = "\
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         && io::stdin().is_terminal()
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     if args.snapshot.is_none() && !can_draw {
-        return Err(CliError::new(
+        return Err(CliError::failed(
             "top needs a terminal; `cmwq monitor` writes lines, and --snapshot FILE a picture",
         ));
     }
@@ -110,10 +111,10 @@ fn snapshot(
         std::thread::sleep(interval);
         model.look(client.state().map_err(refused)?);
     }
-    let mut terminal = Terminal::new(TestBackend::new(80, 24)).map_err(CliError::new)?;
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).map_err(CliError::failed)?;
     terminal
         .draw(|frame| view::draw(frame, model))
-        .map_err(CliError::new)?;
+        .map_err(CliError::failed)?;
     file.write(&svg::render(terminal.backend().buffer()))
 }
 
@@ -133,7 +134,7 @@ fn screen_anew() -> io::Result<DefaultTerminal> {
 }
 
 fn on_screen(client: &mut Client, model: &mut Model, interval: Duration) -> Result<(), CliError> {
-    let failed = |error: io::Error| CliError::new(format!("the terminal: {error}"));
+    let failed = |error: io::Error| CliError::failed(format!("the terminal: {error}"));
     // Signals are noticed between two keys.
     let end = signals::told_to_end().map_err(failed)?;
     let [quit, stop, cont] = [SIGQUIT, SIGTSTP, SIGCONT].map(signals::flag);
@@ -144,6 +145,7 @@ fn on_screen(client: &mut Client, model: &mut Model, interval: Duration) -> Resu
     );
     let mut terminal = ratatui::try_init().map_err(failed)?;
     let screen = Screen;
+    let has_color = cmwq_command::output::has_color(Stream::Out);
     let mut next_look = Instant::now() + interval;
     while !end.load(Ordering::Relaxed) {
         if quit.load(Ordering::Relaxed) {
@@ -157,9 +159,13 @@ fn on_screen(client: &mut Client, model: &mut Model, interval: Duration) -> Resu
         if cont.swap(false, Ordering::Relaxed) {
             terminal = screen_anew().map_err(failed)?;
         }
-        terminal
-            .draw(|frame| view::draw(frame, model))
-            .map_err(failed)?;
+        let drawn = terminal.draw(|frame| {
+            view::draw(frame, model);
+            if !has_color {
+                view::without_colors(frame.buffer_mut());
+            }
+        });
+        drawn.map_err(failed)?;
         if Instant::now() >= next_look {
             next_look = Instant::now() + interval;
             if !model.is_held() {

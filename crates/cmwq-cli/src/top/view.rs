@@ -1,6 +1,7 @@
 //! How `cmwq top` is drawn: a line about the process, the pods as a map of the machine, the workqueues, the items, the keys.
 
 use ratatui::Frame;
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -37,6 +38,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     draw_queues(frame, queues, model);
     draw_items(frame, items, model);
     frame.render_widget(footline(model), keys);
+}
+
+/// For terminals and people that want none: what is bold or reversed stays so.
+pub(super) fn without_colors(screen: &mut Buffer) {
+    for cell in &mut screen.content {
+        (cell.fg, cell.bg) = (Color::Reset, Color::Reset);
+    }
 }
 
 /// A number in a few columns.
@@ -170,8 +178,17 @@ fn draw_pods(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
+/// The top is the greatest rate, or twice the mean: what is steady stays at half the height, where a rise and a fall both show.
 fn sparkline(history: &[u64]) -> String {
-    let most = history.iter().copied().max().unwrap_or(0).max(1);
+    let samples = (history.len() as u64).max(1);
+    let mean = history.iter().sum::<u64>() / samples;
+    let most = history
+        .iter()
+        .copied()
+        .max()
+        .unwrap_or(0)
+        .max(2 * mean)
+        .max(1);
     let bar = |value: &u64| BARS[((value * 7).div_ceil(most)) as usize];
     history.iter().map(bar).collect()
 }
@@ -203,6 +220,10 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         ("", false) => format!(" workqueues by {} ", model.sort().name()),
         (filter, _) => format!(" workqueues by {}, with \"{filter}\" ", model.sort().name()),
     };
+    // Not reversed in the selected row either: a bar there would be the ground of its neighbours.
+    let trend = Style::new()
+        .fg(Color::Cyan)
+        .remove_modifier(Modifier::REVERSED);
     let columns = columns(area.width.saturating_sub(2));
     let room = area.height.saturating_sub(3) as usize;
     // The selected one is always in sight.
@@ -229,7 +250,7 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
                 number(short(row.cpu_percent)),
                 number(latency(row.p99_ns)),
                 number(short(row.helps_per_s)),
-                Cell::from(sparkline(&row.history)).style(Style::new().fg(Color::Cyan)),
+                Cell::from(sparkline(&row.history)).style(trend),
             ];
             Row::new(kept(&columns, cells)).style(style)
         });

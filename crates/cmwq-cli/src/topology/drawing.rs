@@ -18,7 +18,7 @@ const CORES_COLUMNS: usize = 36;
 pub(super) fn draw(view: &View, columns: usize) -> String {
     let artist = Artist {
         view,
-        compact: view.topology.cpus().len() > FULL_MAX_CPUS,
+        compact: !view.full && view.topology.cpus().len() > FULL_MAX_CPUS,
     };
     let mut lines = wrap(&artist.summary(), columns);
     lines.extend(artist.quota(columns));

@@ -35,7 +35,7 @@ pub(super) fn scope(view: &View, scope: AffinityScope, columns: usize) -> String
         ""
     };
     let cpus = pods.pods().iter().enumerate();
-    let cpus = cpus.map(|(pod, made)| format!("[{pod}]={}", made.cpus));
+    let cpus = cpus.map(|(pod, made)| (pod, made.cpus.clone()));
     let nodes = pods.pods().iter().enumerate();
     let nodes = runs(nodes.map(|(pod, made)| (pod, made.node)));
     let nodes = nodes.iter().map(|(pods, node)| match node {
@@ -44,15 +44,46 @@ pub(super) fn scope(view: &View, scope: AffinityScope, columns: usize) -> String
     });
     let of_cpus = view.topology.cpus().iter();
     let of_cpus = runs(of_cpus.filter_map(|cpu| Some((cpu, pods.pod_of(cpu)?))));
-    let of_cpus = of_cpus.iter().map(|(cpus, pod)| format!("[{cpus}]={pod}"));
+    let of_cpus = of_cpus
+        .into_iter()
+        .map(|(cpus, pod)| (cpus, CpuSet::from_iter([pod])));
+    let cpus = cpus.map(|(pod, cpus)| (CpuSet::from_iter([pod]), cpus));
     let fields = [
         ("  nr_pods  ", vec![pods.pods().len().to_string()]),
-        ("  pod_cpus ", cpus.collect()),
+        ("  pod_cpus ", map(cpus, "CPU", view.full)),
         ("  pod_node ", nodes.collect()),
-        ("  cpu_pod  ", of_cpus.collect()),
+        ("  cpu_pod  ", map(of_cpus, "pod", view.full)),
     ];
     let fields = fields.map(|(label, items)| field(label, &items, columns));
     format!("{name}{mark}\n{}", fields.concat())
+}
+
+/// A stretch of so many neighbours that are each mapped to one number, all by the same distance, is written as one.
+const STRETCH: usize = 16;
+
+/// A map of numbers to numbers, item by item; in full, or with such stretches.
+fn map(items: impl Iterator<Item = (CpuSet, CpuSet)>, what: &str, full: bool) -> Vec<String> {
+    let items: Vec<(CpuSet, CpuSet)> = items.collect();
+    let one = |set: &CpuSet| (set.len() == 1).then(|| set.first()).flatten();
+    let step = |item: &(CpuSet, CpuSet)| Some((one(&item.0)?, one(&item.1)?));
+    let follows = |a: &(CpuSet, CpuSet), b: &(CpuSet, CpuSet)| match (step(a), step(b)) {
+        (Some((from, to)), Some(next)) => next == (from + 1, to + 1),
+        _ => false,
+    };
+    let mut out = Vec::new();
+    for stretch in items.chunk_by(follows) {
+        if full || stretch.len() < STRETCH {
+            out.extend(stretch.iter().map(|(from, to)| format!("[{from}]={to}")));
+        } else {
+            let all = |side: fn(&(CpuSet, CpuSet)) -> &CpuSet| {
+                let sets = stretch.iter().map(side);
+                sets.fold(CpuSet::new(), |all, set| all.union(set))
+            };
+            let (from, to) = (all(|item| &item.0), all(|item| &item.1));
+            out.push(format!("[{from}]={to}, one {what} each"));
+        }
+    }
+    out
 }
 
 /// Neighbouring numbers with the same value, together. (A set of pod numbers prints as one of CPUs does: `0-3`.)

@@ -95,7 +95,7 @@ pub(super) fn json(view: &View) -> Result<String, CliError> {
         cpu_quota: view.quota.as_ref().and_then(quota),
     };
     let mut text = serde_json::to_string(&machine)
-        .map_err(|error| CliError::new(format!("cannot write JSON: {error}")))?;
+        .map_err(|error| CliError::failed(format!("cannot write JSON: {error}")))?;
     text.push('\n');
     Ok(text)
 }

@@ -19,6 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   cmwq topology
   cmwq topology --synthetic 'pack:2 l3:4 core:8 pu:2' --scope cache_shard
+  cmwq topology --full                     # every CPU of a large machine
   cp -r --parents /sys/devices/system .    # on another machine
   cmwq topology --sysfs-root ./sys --shard-size 4 --format json
 
@@ -42,6 +43,10 @@ pub(crate) struct Args {
 
     #[arg(long, value_name = "NAME", allow_hyphen_values = true, help = format!("Show the pods of one scope only: {} (text only)", scope_names(&AffinityScope::ALL)))]
     scope: Option<String>,
+
+    /// Draw every part of a large machine, and write every map out (text only)
+    #[arg(long)]
+    full: bool,
 
     /// Text to read, or JSON with every scope
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -67,6 +72,8 @@ struct View {
     shard_size: usize,
     /// In the order of [`AffinityScope::CONCRETE`].
     scopes: Vec<Pods>,
+    /// Nothing is left out of text.
+    full: bool,
 }
 
 impl View {
@@ -101,6 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         default_scope,
         shard_size,
         scopes,
+        full: args.full,
     };
     let text = match (args.format, scope) {
         (Format::Json, _) => json::json(&view)?,

@@ -42,11 +42,21 @@ pub(crate) fn said(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The one line on standard error of a command that must be refused.
+/// The one line on standard error of a command that was asked wrongly.
 pub(crate) fn refused(command: &mut Command) -> String {
+    complaint(command, 2)
+}
+
+/// The one line on standard error of a command that could not do what it was asked for.
+pub(crate) fn failed(command: &mut Command) -> String {
+    complaint(command, 1)
+}
+
+/// The one line on standard error of a command that ends with this status.
+pub(crate) fn complaint(command: &mut Command, status: i32) -> String {
     let output = command.output().expect("the command starts");
     let line = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(2), "{command:?}: {line}");
+    assert_eq!(output.status.code(), Some(status), "{command:?}: {line}");
     assert!(output.stdout.is_empty(), "{command:?}");
     assert!(
         line.starts_with("cmwq: ") && line.ends_with('\n') && line.lines().count() == 1,
@@ -112,6 +122,11 @@ impl Served {
     /// What a command prints that must succeed.
     pub(crate) fn ok(&self, args: &[&str]) -> String {
         said(&mut self.command(args))
+    }
+
+    /// The one line of a command that fails.
+    pub(crate) fn failed(&self, args: &[&str]) -> String {
+        failed(&mut self.command(args))
     }
 
     /// The one line of a command that must be refused.

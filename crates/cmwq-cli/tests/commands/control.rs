@@ -1,10 +1,16 @@
 //! The commands that inspect a running process: this one, which serves while they run.
 
-use crate::common::{cmwq, refused, said, serve};
+use crate::common::{cmwq, failed, refused, said, serve};
 use cmwq::observe::{LiveQueue, Setting};
 use cmwq::{Completion, ConcurrencyGroup, Engine};
 use serde_json::Value;
 use std::sync::Arc;
+
+/// Lines of JSON.
+fn values(text: &str) -> Vec<Value> {
+    let value = |line| serde_json::from_str(line).expect("JSON");
+    text.lines().map(value).collect()
+}
 
 #[test]
 fn list_shows_this_process_and_p_finds_it_by_number_and_name() {
@@ -16,24 +22,19 @@ fn list_shows_this_process_and_p_finds_it_by_number_and_name() {
         .find(|line| line.contains(&pid))
         .expect("its line");
     assert!(list.starts_with("     PID NAME"), "{list}");
-    let json: Value =
-        serde_json::from_str(&served.ok(&["list", "--format", "json"])).expect("JSON");
-    let own = json
-        .as_array()
-        .expect("a list")
-        .iter()
-        .find(|own| own["pid"] == std::process::id());
+    let json = values(&served.ok(&["list", "--format", "json"]));
+    let own = json.iter().find(|own| own["pid"] == std::process::id());
     let name = own.expect("it is there")["name"].as_str().expect("a name");
     assert!(line.contains(name), "{line}");
     served.ok(&["busy", "-p", &pid]);
     served.ok(&["busy", "-p", name]);
     for nobody in ["4194304", "no such name"] {
-        assert!(served.refused(&["busy", "-p", nobody]).contains("ENOENT"));
+        assert!(served.failed(&["busy", "-p", nobody]).contains("ENOENT"));
     }
     let nowhere = tempfile::tempdir().expect("a folder");
     // Root also sees other users' processes; none of them has that name either.
     let mut command = cmwq(&["dump", "-p", "no such name"]);
-    assert!(refused(command.env("XDG_RUNTIME_DIR", nowhere.path())).contains("cmwq list"));
+    assert!(failed(command.env("XDG_RUNTIME_DIR", nowhere.path())).contains("cmwq list"));
 }
 
 #[test]
@@ -399,19 +400,14 @@ fn busy_names_what_runs() {
         "{text}"
     );
     let json = served.ok(&["busy", "-p", "PID", "--freezable", "--format", "json"]);
-    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let json = values(&json);
     let pool = ["pool", "hung_ns", "manager"];
-    assert!(pool.iter().all(|&key| json[0].get(key).is_some()), "{json}");
-    assert_eq!(json.as_array().map(Vec::len), Some(1));
+    assert!(pool.iter().all(|&key| json[0].get(key).is_some()));
+    assert_eq!(json.len(), 1);
     let queue = json[0]["run"]["queue"].as_str().expect("a key");
     assert!(queue.starts_with("stops[2J#"), "{queue}");
-    let json: Value =
-        serde_json::from_str(&served.ok(&["busy", "-p", "PID", "--format", "json"])).expect("JSON");
-    let io = json
-        .as_array()
-        .expect("a list")
-        .iter()
-        .find(|own| own["run"]["queue"] == "io");
+    let json = values(&served.ok(&["busy", "-p", "PID", "--format", "json"]));
+    let io = json.iter().find(|own| own["run"]["queue"] == "io");
     let io = io.expect("its run");
     assert_eq!(io["run"]["description"], "held");
     let thread = &io["thread"];

@@ -85,7 +85,7 @@ fn a_trace_has_runs_tracks_and_arrows() {
     );
     assert!(
         served
-            .refused(&["trace", "-p", "PID", "-o", "/nowhere/x"])
+            .failed(&["trace", "-p", "PID", "-o", "/nowhere/x"])
             .contains("/nowhere/x")
     );
 }
@@ -105,14 +105,14 @@ fn top_needs_a_terminal_or_draws_a_picture() {
     let served = serve();
     assert!(
         served
-            .refused(&["top", "-p", "PID"])
+            .failed(&["top", "-p", "PID"])
             .contains("needs a terminal")
     );
     let file = served.dir.path().join("top.svg");
     let name = file.to_str().expect("text");
     served.ok(&["top", "-p", "PID", "--interval", "0.1", "--snapshot", name]);
     let picture = std::fs::read_to_string(&file).expect("written");
-    let nowhere = served.refused(&[
+    let nowhere = served.failed(&[
         "top",
         "-p",
         "PID",

@@ -1,5 +1,6 @@
 //! The command from outside.
 
+mod asking;
 mod bench;
 mod bench_loop;
 mod common;

@@ -1,6 +1,6 @@
 //! The kernel's files of a running process, mounted.
 
-use crate::common::{Served, cmwq, refused, serve};
+use crate::common::{Served, cmwq, failed, serve};
 use cmwq::ConcurrencyGroup;
 use cmwq_control::Client;
 use std::io::Read;
@@ -67,7 +67,7 @@ fn a_user_who_may_not_mount_is_told_what_is_needed() {
             return;
         }
     }
-    let refused = refused(&mut command);
+    let refused = failed(&mut command);
     assert!(
         refused.contains("fusermount3") || refused.contains("/dev/fuse is missing"),
         "{refused}"
@@ -183,7 +183,7 @@ fn a_mount_whose_command_was_killed_gives_a_hint() {
     mounted.child.kill().expect("it runs");
     mounted.child.wait().expect("it has ended");
     let name = mounted.dir.to_str().expect("text");
-    let hint = served.refused(&["mount", name]);
+    let hint = served.failed(&["mount", name]);
     let unmounted = Command::new("umount")
         .arg(name)
         .output()
@@ -300,7 +300,7 @@ fn the_mounted_files_are_the_kernels() {
         "it is unmounted when the command is told to end, though it is in use"
     );
     drop(used);
-    let nowhere = served.refused(&["mount", "/nowhere"]);
+    let nowhere = served.failed(&["mount", "/nowhere"]);
     assert!(
         nowhere.contains("/nowhere: it is not a folder"),
         "{nowhere}"
@@ -308,7 +308,7 @@ fn the_mounted_files_are_the_kernels() {
     std::fs::write(dir.join("own"), "").expect("a file");
     // One that mounts runs on.
     let mut command = Command::new("timeout");
-    let full = refused(command.args([
+    let full = failed(command.args([
         "60",
         env!("CARGO_BIN_EXE_cmwq"),
         "mount",

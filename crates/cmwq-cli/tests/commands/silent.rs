@@ -40,11 +40,11 @@ fn a_list_shows_processes_that_do_not_answer() {
     assert!(line(std::process::id()).contains("0.2.0"), "{said}");
 
     for command in [["dump", "-p"], ["busy", "-p"], ["metrics", "-p"]] {
-        let refused = served.refused(&[command[0], command[1], &FULL.to_string()]);
+        let refused = served.failed(&[command[0], command[1], &FULL.to_string()]);
         assert!(refused.contains("is it stopped?"), "{refused}");
     }
     // It may be one of those that do not answer.
-    let refused = served.refused(&["dump", "-p", "its-name"]);
+    let refused = served.failed(&["dump", "-p", "its-name"]);
     assert!(
         refused.contains("\"its-name\"; process 4100000: no answer"),
         "{refused}"

@@ -27,14 +27,14 @@ Needs fio with its nbd engine (Debian: apt-get install fio). Uses, where they ar
 loop device over nbdfuse's file: it needs root, mkfs.ext4 (e2fsprogs), losetup and mount besides. What is missing is said in a line, and \
 the scenario left out.
 
-Exit status: 0 done, 2 a value was refused or the measurement could not be made.")]
+Exit status: 0 done, 1 the measurement could not be made, 2 a value was refused.")]
 pub(crate) struct Args {
     /// A list of: 1, 2, 3 (24, 8 and 4 jobs of 32k randrw with sha512), scaled (1, 1/3 and 1/6 jobs per CPU), 4k, buffered
     /// (4k through the page cache of a file system), nfs [default: all]
     #[arg(long, value_name = "LIST")]
     scenarios: Option<String>,
 
-    #[arg(long, value_name = "LIST", help = format!("A list of scopes to serve with: {} [default: all]", SCOPES.join(", ")))]
+    #[arg(long, alias = "scope", value_name = "LIST", help = format!("A list of scopes to serve with: {} [default: all]", SCOPES.join(", ")))]
     scopes: Option<String>,
 
     /// A list of shard sizes in cores: the scopes cache_shard and cache_shard-strict are measured with each [default:

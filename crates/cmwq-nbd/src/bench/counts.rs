@@ -28,10 +28,10 @@ impl Counts {
             self.items.saturating_sub(earlier.items),
         ];
         if requests == 0 {
-            return Err(CliError::new("no request came to the server"));
+            return Err(CliError::failed("no request came to the server"));
         }
         if !may_be_inline && (inline > 0 || items < requests) {
-            return Err(CliError::new(format!(
+            return Err(CliError::failed(format!(
                 "only {items} work items were started for {requests} requests ({inline} were carried out by readers): \
                  the row would not be about the queue"
             )));

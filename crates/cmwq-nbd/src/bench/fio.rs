@@ -31,10 +31,10 @@ pub(super) fn check() -> Result<(), CliError> {
     let get_it = "get it with: apt-get install fio";
     match Command::new("fio").arg("--enghelp=nbd").output() {
         Ok(help) if help.status.success() => Ok(()),
-        Ok(_) => Err(CliError::new(format!(
+        Ok(_) => Err(CliError::failed(format!(
             "this fio has no nbd engine; {get_it}"
         ))),
-        Err(error) => Err(CliError::new(format!("fio: {error}; {get_it}"))),
+        Err(error) => Err(CliError::failed(format!("fio: {error}; {get_it}"))),
     }
 }
 
@@ -70,7 +70,7 @@ pub(super) fn fill(place: &Place, engine: &str, workspace: &Workspace) -> Result
     );
     run_job(&job, GRACE, workspace)
         .map(drop)
-        .map_err(|what| CliError::new(format!("filling the disk: {what}")))
+        .map_err(|what| CliError::failed(format!("filling the disk: {what}")))
 }
 
 /// The job file of a load, for every server alike: as published, but for the engine `nbd` where the published ones have a block device.
@@ -113,12 +113,12 @@ pub(super) fn run(
     workspace: &Workspace,
 ) -> Result<Measured, CliError> {
     run_job(&job_file(load, place, runtime), runtime + GRACE, workspace)
-        .map_err(|what| CliError::new(format!("{}: {what}", load.title)))
+        .map_err(|what| CliError::failed(format!("{}: {what}", load.title)))
 }
 
 fn run_job(job: &str, limit: Duration, workspace: &Workspace) -> Result<Measured, CliError> {
     let (file, output) = (workspace.path("job.fio"), workspace.path("fio.json"));
-    let no_file = |error: std::io::Error| CliError::new(format!("fio's files: {error}"));
+    let no_file = |error: std::io::Error| CliError::failed(format!("fio's files: {error}"));
     std::fs::write(&file, job).map_err(no_file)?;
     // What an earlier one said is not taken for its answer.
     let _ = std::fs::remove_file(&output);
@@ -130,10 +130,10 @@ fn run_job(job: &str, limit: Duration, workspace: &Workspace) -> Result<Measured
         .stdout(Stdio::null())
         .stderr(Stdio::inherit())
         .spawn()
-        .map_err(|error| CliError::new(format!("fio: {error}")))?;
+        .map_err(|error| CliError::failed(format!("fio: {error}")))?;
     wait(child, limit, workspace)?;
     let text = std::fs::read_to_string(&output).map_err(no_file)?;
-    parse(&text).map_err(|what| CliError::new(format!("fio: {what}")))
+    parse(&text).map_err(|what| CliError::failed(format!("fio: {what}")))
 }
 
 fn wait(mut child: Child, limit: Duration, workspace: &Workspace) -> Result<(), CliError> {
@@ -149,7 +149,7 @@ fn wait(mut child: Child, limit: Duration, workspace: &Workspace) -> Result<(), 
             Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
             _ => {
                 stop(&mut child);
-                return Err(CliError::new("fio does not come to an end"));
+                return Err(CliError::failed("fio does not come to an end"));
             }
         }
     }

@@ -55,7 +55,7 @@ pub(super) fn pods(scope: &str, shard_size: Option<usize>) -> Result<Vec<CpuSet>
         Some(size) => Engine::builder().cache_shard_size(size),
         None => Engine::builder(),
     };
-    let engine = engine.build().map_err(CliError::new)?;
+    let engine = engine.build().map_err(CliError::failed)?;
     let pods = engine.pods(cut).pods().iter();
     let allowed = engine.topology().allowed();
     Ok(pods

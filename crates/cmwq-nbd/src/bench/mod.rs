@@ -46,17 +46,17 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         // Found out before an hour has passed; the page of an earlier run stays until there is another.
         let mut file = File::options();
         file.append(true).create(true).open(path).map_err(|error| {
-            CliError::new(format!("--html: cannot write {}: {error}", path.display()))
+            CliError::failed(format!("--html: cannot write {}: {error}", path.display()))
         })?;
     }
     let report = measure(&options)?;
     if let Some(path) = &options.html {
         std::fs::write(path, html::render(&report)).map_err(|error| {
-            CliError::new(format!("--html: cannot write {}: {error}", path.display()))
+            CliError::failed(format!("--html: cannot write {}: {error}", path.display()))
         })?;
     }
     if options.json {
-        let json = serde_json::to_string_pretty(&report).map_err(CliError::new)?;
+        let json = serde_json::to_string(&report).map_err(CliError::failed)?;
         output::print(&(json + "\n"))
     } else {
         output::print(&text::render(&report))
@@ -106,7 +106,7 @@ fn measure(options: &Options) -> Result<Report, CliError> {
         }
     }
     if loads.is_empty() {
-        return Err(CliError::new(format!(
+        return Err(CliError::failed(format!(
             "nothing is left to measure: {}",
             left_out.join("; ")
         )));
@@ -184,7 +184,8 @@ fn disk(scenario: Scenario, options: &Options) -> Result<Disk, CliError> {
         }),
         Medium::Folder(_) => options.size.unwrap_or(DEFAULT_SIZE),
         Medium::Device(device) => {
-            let failed = |error| CliError::new(format!("--device: {}: {error}", device.display()));
+            let failed =
+                |error| CliError::failed(format!("--device: {}: {error}", device.display()));
             let mut file = File::open(device).map_err(failed)?;
             let whole = file.seek(SeekFrom::End(0)).map_err(failed)?;
             options.size.unwrap_or(DEFAULT_SIZE).min(whole)
@@ -256,7 +257,7 @@ fn peers(options: &Options, left_out: &mut Vec<String>) -> Result<Vec<Subject>, 
                     }
                 );
                 if asked.is_some() {
-                    return Err(CliError::new(format!("--peers: {why}")));
+                    return Err(CliError::failed(format!("--peers: {why}")));
                 }
                 left_out.push(why);
             }
@@ -342,7 +343,7 @@ fn one(
             place
         }
     };
-    let gone = || CliError::new(format!("{} has gone", subject.label()));
+    let gone = || CliError::failed(format!("{} has gone", subject.label()));
     let is_ours = !matches!(subject, Subject::Peer(_));
     let before = is_ours.then(|| server.counts()).transpose()?;
     let (busy, cpu) = (
@@ -350,13 +351,13 @@ fn one(
         machine::cpu_time(server.id()).ok_or_else(gone)?,
     );
     let measured = fio::run(load, &place, options.runtime, workspace).map_err(|error| {
-        CliError::new(format!("{} ({}): {error}", subject.label(), subject.kind()))
+        CliError::failed(format!("{} ({}): {error}", subject.label(), subject.kind()))
     })?;
     let cpu = machine::cpu_time(server.id())
         .ok_or_else(gone)?
         .saturating_sub(cpu);
     let cpu_percent = Busy::now().percent_since(busy);
-    let named = |error: CliError| CliError::new(format!("{}: {error}", subject.label()));
+    let named = |error: CliError| CliError::failed(format!("{}: {error}", subject.label()));
     let counted = match before {
         Some(before) => Some(
             server

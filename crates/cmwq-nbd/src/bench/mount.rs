@@ -53,14 +53,14 @@ impl ExportedFile {
                 .stdout(Stdio::null())
                 .spawn()
         });
-        let child = child.map_err(|error| CliError::new(format!("nbdfuse: {error}")))?;
+        let child = child.map_err(|error| CliError::failed(format!("nbdfuse: {error}")))?;
         let mut mounted = ExportedFile { file, child };
         let since = Instant::now();
         // It writes its pid when the file is there.
         while !ready.exists() {
             let ended = !matches!(mounted.child.try_wait(), Ok(None));
             if ended || since.elapsed() > GRACE {
-                return Err(CliError::new("nbdfuse does not mount the export"));
+                return Err(CliError::failed("nbdfuse does not mount the export"));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -150,7 +150,7 @@ impl Mount {
     fn new(file: &Path, direct: Direct, workspace: &Workspace) -> Result<Self, CliError> {
         let dir = workspace.path("fs");
         std::fs::create_dir_all(&dir)
-            .map_err(|error| CliError::new(format!("{}: {error}", dir.display())))?;
+            .map_err(|error| CliError::failed(format!("{}: {error}", dir.display())))?;
         let mut losetup = Command::new("losetup");
         losetup.args(["--find", "--show"]);
         if let Direct::Yes = direct {
@@ -206,13 +206,13 @@ fn said(command: &mut Command) -> Result<String, CliError> {
     let done = command
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| CliError::new(format!("{program}: {error}")))?;
+        .map_err(|error| CliError::failed(format!("{program}: {error}")))?;
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
     let complaint = String::from_utf8_lossy(&done.stderr);
     let complaint = complaint.lines().find(|line| !line.trim().is_empty());
-    Err(CliError::new(match complaint {
+    Err(CliError::failed(match complaint {
         // Most begin with their name.
         Some(line) if line.starts_with(&program) => line.to_owned(),
         Some(line) => format!("{program}: {line}"),

@@ -27,7 +27,7 @@ const ATTEMPTS: usize = 10;
 
 /// The error of a run that was told to stop.
 pub(super) fn interrupted() -> CliError {
-    CliError::new("stopped by a signal")
+    CliError::failed("stopped by a signal")
 }
 
 /// That a program can be found; if not, what to do about it.
@@ -93,8 +93,8 @@ impl Workspace {
     /// the process; no other signal does, since timeout(1) sends SIGTERM twice, to its command and to its process group.
     pub(super) fn new(medium: Medium, io_uring: bool) -> Result<Self, CliError> {
         let interrupted = Arc::new(AtomicBool::new(false));
-        let failed = |error| CliError::new(format!("cannot wait for signals: {error}"));
-        let status = i32::from(CliError::EXIT_CODE);
+        let failed = |error| CliError::failed(format!("cannot wait for signals: {error}"));
+        let status = i32::from(CliError::FAILED);
         // Before the flag: a first Ctrl-C finds it down.
         signal_hook::flag::register_conditional_shutdown(libc::SIGINT, status, interrupted.clone())
             .map_err(failed)?;
@@ -122,7 +122,7 @@ impl Workspace {
         };
         for dir in [&workspace.dir, &workspace.images] {
             std::fs::create_dir_all(dir)
-                .map_err(|error| CliError::new(format!("{}: {error}", dir.display())))?;
+                .map_err(|error| CliError::failed(format!("{}: {error}", dir.display())))?;
         }
         workspace.write_keys()?;
         Ok(workspace)
@@ -140,7 +140,7 @@ impl Workspace {
             .and_then(|mut random| random.read_exact(&mut key))
             .and_then(|()| write("key-256", &key[..32]))
             .and_then(|()| write("key-512", &key))
-            .map_err(|error| CliError::new(format!("cannot make a key: {error}")))
+            .map_err(|error| CliError::failed(format!("cannot make a key: {error}")))
     }
 
     /// Whether the command was told to stop.
@@ -160,7 +160,7 @@ impl Workspace {
         let path = self.images.join(name);
         File::create(&path)
             .and_then(|file| file.set_len(size))
-            .map_err(|error| CliError::new(format!("{}: {error}", path.display())))?;
+            .map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
         Ok(path.display().to_string())
     }
 
@@ -179,7 +179,7 @@ impl Workspace {
                 .args(["create", "-q", "-f", "luks", "--object", &secret])
                 .args(["-o", &cipher, &path, "0"])
                 .output()
-                .map_err(|error| CliError::new(format!("qemu-img: {error}")))?;
+                .map_err(|error| CliError::failed(format!("qemu-img: {error}")))?;
             if made.status.success() {
                 return Ok(path);
             }
@@ -187,7 +187,7 @@ impl Workspace {
             problem = String::from_utf8_lossy(&made.stderr).into_owned();
             let _ = std::fs::remove_file(&path);
         }
-        Err(CliError::new(format!("qemu-img create: {problem}")))
+        Err(CliError::failed(format!("qemu-img create: {problem}")))
     }
 
     /// A LUKS image of the size of the disk, with nothing in it; its path and its whole size.
@@ -202,13 +202,13 @@ impl Workspace {
                 }
                 Ok((path.clone(), whole))
             })
-            .map_err(|error| CliError::new(format!("{path}: {error}")))
+            .map_err(|error| CliError::failed(format!("{path}: {error}")))
     }
 
     /// This program as a server, without a cipher. Its control endpoint, which has the counts, is in this directory.
     fn ours(&self, disk: &Disk, inline: bool) -> Result<Command, CliError> {
         let own = std::env::current_exe()
-            .map_err(|error| CliError::new(format!("cannot find its own program: {error}")))?;
+            .map_err(|error| CliError::failed(format!("cannot find its own program: {error}")))?;
         let mut command = Command::new(own);
         command.arg("serve");
         match &self.medium {
@@ -321,7 +321,7 @@ impl Workspace {
     /// Starts `subject` and waits until it listens.
     pub(super) fn start(&self, subject: Subject, disk: &Disk) -> Result<Running<'_>, CliError> {
         let what = |problem: &dyn std::fmt::Display| {
-            CliError::new(format!(
+            CliError::failed(format!(
                 "{} ({}): {problem}",
                 subject.label(),
                 subject.kind()
@@ -399,7 +399,8 @@ impl Running<'_> {
     pub(super) fn counts(&self) -> Result<Counts, CliError> {
         let socket = self.workspace.path(&format!("cmwq/{}.sock", self.id()));
         let state = cmwq_control::Client::connect_to(&socket).and_then(|mut client| client.state());
-        let state = state.map_err(|error| CliError::new(format!("asking the server: {error}")))?;
+        let state =
+            state.map_err(|error| CliError::failed(format!("asking the server: {error}")))?;
         let counter = |name: &str| {
             let counter = state.counters.iter().find(|counter| counter.name == name);
             counter.map_or(0, |counter| counter.value)

@@ -50,22 +50,22 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     }
     // Before signals are blocked: a key that comes through a pipe may never come.
     let cipher = options.key_file.as_deref().map(Key::read).transpose();
-    let key = cipher.map_err(|error| CliError::new(format!("--key-file: {error}")))?;
+    let key = cipher.map_err(|error| CliError::failed(format!("--key-file: {error}")))?;
     options.key_file.as_deref().map(warn_of_readers);
     // Before any thread is made: all inherit what this one blocks.
-    let signals = Signals::block().map_err(CliError::new)?;
+    let signals = Signals::block().map_err(CliError::failed)?;
     let _control = match args.control {
         true => Some(cmwq_control::serve()),
         false => cmwq_control::serve_if_asked().transpose(),
     }
     .transpose()
-    .map_err(|error| CliError::new(format!("cannot serve: {error}")))?;
+    .map_err(|error| CliError::failed(format!("cannot serve: {error}")))?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let cipher = key
         .as_ref()
         .map(|key| Cipher::new(key, options.sector_size, 2 * threads))
         .transpose()
-        .map_err(CliError::new)?;
+        .map_err(CliError::failed)?;
     let encrypted = key.as_ref().map(Key::bits);
     // What is needed of it is in the cipher.
     drop(key);
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         }
     };
     let server = Server::start(export.clone(), queues, &endpoint, options.connections)
-        .map_err(|error| CliError::new(format!("cannot listen at {place}: {error}")))?;
+        .map_err(|error| CliError::failed(format!("cannot listen at {place}: {error}")))?;
     let how = match encrypted {
         Some(bits) => format!("aes-xts-plain64, {bits}-bit key"),
         None => "not encrypted".to_owned(),
@@ -98,18 +98,18 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     ))?;
     let status = format!("serving {} ({} bytes, {how})", options.name, export.size());
     activation::notify(NotifyState::Ready, &status);
-    signals.wait().map_err(CliError::new)?;
+    signals.wait().map_err(CliError::failed)?;
     activation::notify(NotifyState::Stopping, "answering what is in flight");
     server
         .stop()
-        .map_err(|error| CliError::new(format!("cannot sync {}: {error}", options.name)))
+        .map_err(|error| CliError::failed(format!("cannot sync {}: {error}", options.name)))
 }
 
 /// Shows at the control endpoint how many requests there were, and how many of them were no work items.
 fn counters(export: &Arc<Export>) -> Result<[Counter; 2], CliError> {
     let show = |name, help, value: fn(Requests) -> u64| {
         let export = export.clone();
-        Counter::show(name, help, move || value(export.requests())).map_err(CliError::new)
+        Counter::show(name, help, move || value(export.requests())).map_err(CliError::failed)
     };
     Ok([
         show(REQUESTS, "Requests of all clients", |requests| requests.all)?,
@@ -177,14 +177,14 @@ fn store(options: &Options) -> Result<Box<dyn Store>, CliError> {
                     }
                     _ => "",
                 };
-                CliError::new(format!("{}: {error}{may_help}", path.display()))
+                CliError::failed(format!("{}: {error}{may_help}", path.display()))
             })?;
             if !options.io_uring {
                 return Ok(Box::new(store));
             }
             let store = store
                 .by_io_uring()
-                .map_err(|error| CliError::new(format!("--io-uring: {error}")))?;
+                .map_err(|error| CliError::failed(format!("--io-uring: {error}")))?;
             Ok(Box::new(store))
         }
     }
@@ -193,7 +193,7 @@ fn store(options: &Options) -> Result<Box<dyn Store>, CliError> {
 /// That of the requests is named as dm-crypt names its queue, and of the same kind: unbound. Both have a rescuer, since memory may be
 /// needed to write memory out to this very disk. `CPU_INTENSIVE` has no meaning there.
 fn queues(options: &Options, encrypted: bool) -> Result<Queues, CliError> {
-    let queue_error = |error: cmwq::Error| CliError::new(error.to_string());
+    let queue_error = |error: cmwq::Error| CliError::failed(error.to_string());
     // A write beyond the file size limit then fails, and does not end the process.
     let threads = WorkerThreads::new().block_signals(true);
     let mut engine = Engine::builder().worker_threads(threads);

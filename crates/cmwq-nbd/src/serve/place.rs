@@ -44,7 +44,7 @@ pub(super) fn default_socket(name: &str) -> Result<PathBuf, CliError> {
 
 fn make(folder: &Path, mode: u32, own: u32) -> Result<(), CliError> {
     let because = |why: &str| {
-        CliError::new(format!(
+        CliError::failed(format!(
             "cannot listen in {}: {why}; --socket PATH says where else",
             folder.display()
         ))

@@ -181,7 +181,7 @@ fn what_cannot_be_served_is_one_line() {
         let mut command = serve_command(dir);
         change(&mut command);
         let done = command.stderr(Stdio::piped()).output().unwrap();
-        assert_eq!(done.status.code(), Some(2));
+        assert_eq!(done.status.code(), Some(1));
         assert!(done.stdout.is_empty());
         let errors = String::from_utf8(done.stderr).unwrap();
         assert_eq!(errors.lines().count(), 1, "{errors}");

@@ -47,14 +47,24 @@ fn the_socket_is_its_owners_and_the_key_is_told_nobody() {
     }
 }
 
-/// What the command refuses: status 2, one line that names the value, nothing on standard output.
+/// What was asked wrongly: status 2 and one line that names the value.
 fn refused(args: &[&str]) -> String {
+    complaint(args, 2)
+}
+
+/// What was asked rightly and cannot be: status 1 and one line.
+fn failed(args: &[&str]) -> String {
+    complaint(args, 1)
+}
+
+/// One line, and nothing on standard output.
+fn complaint(args: &[&str], status: i32) -> String {
     let done = Command::new(env!("CARGO_BIN_EXE_cmwq-nbd"))
         .args(args)
         .output()
         .unwrap();
     let errors = String::from_utf8(done.stderr).unwrap();
-    assert_eq!(done.status.code(), Some(2), "{args:?}: {errors}");
+    assert_eq!(done.status.code(), Some(status), "{args:?}: {errors}");
     assert!(done.stdout.is_empty(), "{args:?}");
     assert_eq!(errors.lines().count(), 1, "{args:?}: {errors}");
     errors
@@ -68,13 +78,12 @@ fn bad_options_are_refused_in_one_line() {
     std::fs::write(&short, pattern(5, 65, 1)).unwrap();
     std::fs::write(&socket, b"precious").unwrap();
     let (short, missing) = (path(&short), path(&missing));
-    assert!(refused(&[]).contains("--help"));
     assert!(refused(&["serve"]).contains("FILE"));
-    assert!(refused(&["serve", missing]).contains("No such file"));
+    assert!(failed(&["serve", missing]).contains("No such file"));
     assert!(refused(&["serve", "--memory", "1M", short]).contains("cannot be used with"));
     let cipher = ["serve", "--memory", "1M", "--cipher", "aes-xts-plain64"];
     assert!(refused(&cipher).contains("--key-file"));
-    let with_key = |key: &str| refused(&[&cipher[..], &["--key-file", key]].concat());
+    let with_key = |key: &str| failed(&[&cipher[..], &["--key-file", key]].concat());
     assert!(with_key(short).contains("64 bytes (512 bits)"));
     assert!(with_key(missing).contains("No such file"));
     assert!(with_key("/").contains("directory"));
@@ -84,10 +93,11 @@ fn bad_options_are_refused_in_one_line() {
         "{key}"
     );
     let at = |place: &[&str]| refused(&[&["serve", "--memory", "1M"], place].concat());
+    let cannot = |place: &[&str]| failed(&[&["serve", "--memory", "1M"], place].concat());
     assert!(at(&["--listen", "0.0.0.0:0"]).contains("--allow-remote"));
-    assert!(at(&["--socket", "/nowhere/socket"]).contains("/nowhere/socket"));
+    assert!(cannot(&["--socket", "/nowhere/socket"]).contains("/nowhere/socket"));
     // What is no socket is not removed.
-    assert!(at(&["--socket", path(&socket)]).contains("in use"));
+    assert!(cannot(&["--socket", path(&socket)]).contains("in use"));
     assert_eq!(std::fs::read(&socket).unwrap(), b"precious");
     let key = key_file(&dir);
     let halves = [
@@ -114,7 +124,7 @@ fn bad_options_are_refused_in_one_line() {
         "{both}"
     );
     let served = Served::start(Dir::new(), &["--memory", "1M"]);
-    assert!(at(&["--socket", path(&served.socket())]).contains("another server"));
+    assert!(cannot(&["--socket", path(&served.socket())]).contains("another server"));
     let negative = at(&["--max-active", "-1"]) + &refused(&["serve", "--memory", "-1"]);
     for part in [
         "\"-1\" is not possible",
@@ -139,7 +149,7 @@ fn a_closed_standard_output_is_an_error() {
             .output()
             .unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert_eq!(output.status.code(), Some(1), "{errors}");
         assert!(errors.contains("it is closed"), "{errors}");
     }
 }
@@ -153,7 +163,7 @@ fn a_pipe_is_no_disk_and_may_bring_the_key() {
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     // Nothing is ever written into it: it is not waited for.
     for more in [&[][..], &["--read-only"]] {
-        let said = refused(&[&["serve", path(&pipe)], more].concat());
+        let said = failed(&[&["serve", path(&pipe)], more].concat());
         assert!(said.contains("neither a regular file nor"), "{said}");
     }
     drop(deadline);
@@ -194,7 +204,7 @@ fn a_read_only_device_is_served_only_if_that_is_said() {
         }
     }
     let device = Loop(String::from_utf8(made.stdout).unwrap().trim().to_owned());
-    let said = refused(&["serve", &device.0]);
+    let said = failed(&["serve", &device.0]);
     assert!(
         said.contains("the device is read-only; --read-only serves"),
         "{said}"
@@ -315,7 +325,7 @@ fn a_system_without_io_uring_is_told_in_one_line() {
             }
         };
         let errors = String::from_utf8(done.stderr).unwrap();
-        assert_eq!(done.status.code(), Some(2), "{errors}");
+        assert_eq!(done.status.code(), Some(1), "{errors}");
         assert!(done.stdout.is_empty());
         assert_eq!(errors.lines().count(), 1, "{errors}");
         assert!(

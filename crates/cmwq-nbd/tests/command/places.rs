@@ -25,10 +25,11 @@ fn line(child: &mut Child) -> String {
     line
 }
 
-fn refused(mut command: Command) -> String {
+/// The line of a server that ends with this status: 1, the folder will not do; 2, it was asked wrongly.
+fn complaint(status: i32, mut command: Command) -> String {
     let output = command.output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert_eq!(output.status.code(), Some(status), "{errors}");
     assert_eq!(errors.lines().count(), 1, "{errors}");
     errors
 }
@@ -65,16 +66,16 @@ fn a_folder_that_others_may_change_is_refused() {
     let folder = runtime.file("cmwq-nbd");
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
-    let said = refused(serving(Some(&own), "disk"));
+    let said = complaint(1, serving(Some(&own), "disk"));
     assert!(
         said.contains("others may change it") && said.contains("--socket"),
         "{said}"
     );
     fs::remove_dir(&folder).unwrap();
     std::os::unix::fs::symlink("/tmp", &folder).unwrap();
-    let said = refused(serving(Some(&own), "disk"));
+    let said = complaint(1, serving(Some(&own), "disk"));
     assert!(said.contains("not a folder"), "{said}");
-    let said = refused(serving(Some(&own), "a/b"));
+    let said = complaint(2, serving(Some(&own), "a/b"));
     assert!(
         said.contains("\"a/b\"") && said.contains("--socket"),
         "{said}"
@@ -85,12 +86,12 @@ fn a_folder_that_others_may_change_is_refused() {
         fs::create_dir(&other).unwrap();
         std::os::unix::fs::chown(&other, Some(65_534), None).unwrap();
         // So that nothing is made in /run: root listens there without a folder of its own.
-        let said = refused(serving(Some(&other), "a/b"));
+        let said = complaint(2, serving(Some(&other), "a/b"));
         assert!(!other.join("cmwq-nbd").exists(), "{said}");
         return;
     }
     // Nothing else is tried for a user without one.
-    let said = refused(serving(None, "disk"));
+    let said = complaint(2, serving(None, "disk"));
     assert!(
         said.contains("XDG_RUNTIME_DIR") && said.contains("--socket"),
         "{said}"

@@ -72,7 +72,7 @@ fn tabulate(plan: &Plan, page: Option<&Path>, format: Format) -> Result<(), CliE
     }
     if let Some(path) = page {
         std::fs::write(path, html::render(&table))
-            .map_err(|error| CliError::new(format!("--html {}: {error}", path.display())))?;
+            .map_err(|error| CliError::failed(format!("--html {}: {error}", path.display())))?;
     }
     show::print(&table, format)
 }
@@ -102,7 +102,7 @@ fn published(arguments: &Arguments) -> Result<(), CliError> {
     });
     bar.finish_and_clear();
     let rows =
-        rows.map_err(|stuck| CliError::new(format!("a simulated run has no end: {stuck}")))?;
+        rows.map_err(|stuck| CliError::failed(format!("a simulated run has no end: {stuck}")))?;
     crate::print_published(rows, arguments.format)
 }
 

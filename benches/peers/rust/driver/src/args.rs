@@ -122,12 +122,16 @@ pub(crate) enum Lap {
     AwaitCurrentEmpty,
     AwaitMulti,
     AwaitMultiEmpty,
+    /// Tasks of a tokio runtime that await short reads, while all CPUs are busy.
+    AwaitReads,
+    /// Tasks of a tokio runtime that await the reading of small files.
+    AwaitCache,
     /// One of the loads of every day.
     Everyday(&'static Load),
 }
 
 /// The loops of this program: those that are usual come first.
-const OWN: [Lap; 18] = [
+const OWN: [Lap; 20] = [
     Lap::Roundtrip,
     Lap::Flood,
     Lap::Window,
@@ -146,6 +150,8 @@ const OWN: [Lap; 18] = [
     Lap::AwaitCurrentEmpty,
     Lap::AwaitMulti,
     Lap::AwaitMultiEmpty,
+    Lap::AwaitReads,
+    Lap::AwaitCache,
 ];
 /// How many of them run if none is named.
 const USUAL: usize = 6;
@@ -211,6 +217,8 @@ impl Lap {
             Lap::AwaitCurrentEmpty => "await-current-empty",
             Lap::AwaitMulti => "await-multi",
             Lap::AwaitMultiEmpty => "await-multi-empty",
+            Lap::AwaitReads => "await-reads",
+            Lap::AwaitCache => "await-cache",
             Lap::Everyday(load) => load.name,
         }
     }
@@ -233,6 +241,12 @@ impl Lap {
             Lap::AwaitCurrentEmpty => "The same with empty items",
             Lap::AwaitMulti => "Tasks of a tokio runtime of two threads await items of 20 µs",
             Lap::AwaitMultiEmpty => "The same with empty items",
+            Lap::AwaitCache => {
+                "Tasks await the opening and reading of small files of the page cache"
+            }
+            Lap::AwaitReads => {
+                "Tasks await reads from the page cache while a thread computes on each CPU"
+            }
             Lap::Everyday(load) => load.about,
         }
     }
@@ -340,6 +354,8 @@ impl Args {
             Lap::Loop1e5 | Lap::Loop1e7 | Lap::Fork | Lap::Scope => vec![1, cpus],
             Lap::AwaitCurrent | Lap::AwaitCurrentEmpty => vec![1, 16, 64],
             Lap::AwaitMulti | Lap::AwaitMultiEmpty => vec![1, 16, 64],
+            Lap::AwaitReads => vec![8, 16],
+            Lap::AwaitCache => vec![16, 64],
             Lap::Idle | Lap::Block | Lap::Hogged => vec![1, cpus],
         };
         numbers.sort_unstable();

@@ -51,12 +51,12 @@ fn section(page: &mut String, row: &Row) {
             "less"
         }
     );
-    bars(page, row, &metrics[0]);
+    bars(page, row, metrics[0]);
     page.push_str(
         "</div>\n<details>\n<summary>All figures</summary>\n<div class=\"scroll\"><table>\n<tr>",
     );
     page.push_str("<th class=\"words\">peer</th><th class=\"words\">mode</th>");
-    for metric in metrics {
+    for metric in &metrics {
         let _ = write!(page, "<th>{}</th>", escape(metric.name));
     }
     page.push_str("</tr>\n");
@@ -72,7 +72,7 @@ fn section(page: &mut String, row: &Row) {
             escape(&entry.peer),
             escape(&entry.mode)
         );
-        for metric in metrics {
+        for metric in &metrics {
             let text = entry.spread(metric.key).map_or("–".to_owned(), |spread| {
                 figure(spread.median, metric.unit)
             });

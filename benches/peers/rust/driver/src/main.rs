@@ -162,7 +162,6 @@ fn floor() -> Figures {
         arguments: Vec::new(),
     };
     let watch = Watch {
-        threads: false,
         idle_time: None,
         limit: Duration::from_secs(60),
     };

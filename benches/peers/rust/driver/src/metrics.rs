@@ -78,14 +78,7 @@ const ROUND_TRIP: &[Metric] = &[
     metric("latency_p99_ns", "p99", Unit::Nanoseconds, false),
     metric("latency_ratio", "p99/p50", Unit::Number, true),
 ];
-const FLOOD: &[Metric] = &[
-    RATE,
-    CPU,
-    E50,
-    E95,
-    E99,
-    metric("peak_mib", "peak memory", Unit::MiB, false),
-];
+const FLOOD: &[Metric] = &[RATE, CPU, E50, E95, E99, MEMORY];
 const WINDOW: &[Metric] = &[
     RATE,
     metric("ceiling_percent", "% of ceiling", Unit::Number, false),
@@ -131,7 +124,7 @@ const BLOCK: &[Metric] = &[
         Unit::Nanoseconds,
         false,
     ),
-    metric("threads", "threads", Unit::Number, false),
+    THREADS,
 ];
 
 const HOGGED: &[Metric] = &[
@@ -146,7 +139,7 @@ const HOGGED: &[Metric] = &[
     metric("after_hogs", "after a hog's end", Unit::Count, false),
     metric("items", "of", Unit::Count, false),
     metric("batch_p50_ns", "hogs took", Unit::Nanoseconds, false),
-    metric("threads", "threads", Unit::Count, false),
+    THREADS,
 ];
 
 /// Loops over elements, and trees.
@@ -183,6 +176,24 @@ const GIVEN_RATE: Metric = Metric {
 const WAKEUPS: Metric = metric("wakeups_per_item", "wake-ups/item", Unit::Fraction, false);
 const SWITCHES: Metric = metric("switches_per_item", "switches/item", Unit::Fraction, false);
 const THREADS: Metric = metric("threads", "threads", Unit::Count, false);
+const MEMORY: Metric = metric("peak_mib", "peak memory", Unit::MiB, false);
+
+/// Reads that are awaited: the wait for a thread, the task's way back, and both with the read.
+const READS: &[Metric] = &[
+    START50,
+    START99,
+    START999,
+    metric("wake_p50_ns", "wake-up p50", Unit::Nanoseconds, true),
+    metric("wake_p99_ns", "wake-up p99", Unit::Nanoseconds, true),
+    metric("wake_p999_ns", "wake-up p99.9", Unit::Nanoseconds, false),
+    metric("told_p50_ns", "in all p50", Unit::Nanoseconds, true),
+    metric("told_p99_ns", "in all p99", Unit::Nanoseconds, true),
+    metric("told_p999_ns", "in all p99.9", Unit::Nanoseconds, false),
+    COST,
+    SWITCHES,
+    THREADS,
+    GIVEN_RATE,
+];
 
 /// Rounds that follow each other at once, and items that are always in flight.
 const FULL: &[Metric] = &[
@@ -218,14 +229,32 @@ fn of_load(load: &Load) -> &'static [Metric] {
     }
 }
 
-/// The figures of a loop; the first is what its bars show.
-pub(crate) fn metrics(lap: &str) -> &'static [Metric] {
+/// What a run costs the machine, whatever it does.
+const RESOURCES: &[Metric] = &[CPU, SWITCHES, THREADS, MEMORY];
+
+/// The figures of a loop; the first is what its bars show, the last are what it cost.
+pub(crate) fn metrics(lap: &str) -> Vec<&'static Metric> {
+    let own = own_metrics(lap);
+    let is_new = |metric: &&Metric| own.iter().all(|known| known.key != metric.key);
+    own.iter()
+        .chain(RESOURCES.iter().filter(is_new))
+        .filter(|metric| !is_waiting(lap) || ![CPU.key, SWITCHES.key].contains(&metric.key))
+        .collect()
+}
+
+/// Loops in which little or something else than items uses the CPUs.
+fn is_waiting(lap: &str) -> bool {
+    matches!(lap, "idle" | "hogged")
+}
+
+fn own_metrics(lap: &str) -> &'static [Metric] {
     match lap {
         "roundtrip" => ROUND_TRIP,
         "flood" => FLOOD,
         lap if lap.starts_with("batch-") => FLOOD,
         lap if lap.starts_with("loop-") => WHOLE,
         "fork" | "scope" => WHOLE,
+        "await-reads" => READS,
         lap if lap.starts_with("await-") => AWAIT,
         "window" | "epoll" => WINDOW,
         "idle" => IDLE,
@@ -244,5 +273,47 @@ pub(crate) fn full_name(metric: &Metric) -> String {
         "latency_p50_ns" => "latency p50".to_owned(),
         "told_p99_ns" => "told p99".to_owned(),
         _ => metric.name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_loop_says_once_what_it_costs() {
+        let loops = [
+            "roundtrip",
+            "flood",
+            "batch-10",
+            "loop-1e5",
+            "fork",
+            "await-multi",
+            "await-reads",
+        ];
+        let loops = loops.into_iter().chain(["window", "epoll", "block"]);
+        let loads = Load::everyday().map(|load| load.name);
+        for lap in loops.chain(loads) {
+            for key in [
+                "cpu_us_per_item",
+                "switches_per_item",
+                "threads",
+                "peak_mib",
+            ] {
+                let shown = metrics(lap)
+                    .iter()
+                    .filter(|metric| metric.key == key)
+                    .count();
+                assert_eq!(shown, 1, "{key} of {lap}");
+            }
+        }
+        for lap in ["idle", "hogged"] {
+            let keys: Vec<_> = metrics(lap).iter().map(|metric| metric.key).collect();
+            assert!(
+                keys.contains(&"threads") && keys.contains(&"peak_mib"),
+                "{keys:?}"
+            );
+            assert!(!keys.contains(&"cpu_us_per_item"), "{keys:?}");
+        }
     }
 }

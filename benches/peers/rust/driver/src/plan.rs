@@ -187,7 +187,6 @@ fn watch(lap: Lap, args: &Args, cpus: usize) -> Watch {
         limit += args.hogging(cpus).cpu_time() * 2;
     }
     Watch {
-        threads: matches!(lap, Lap::Block | Lap::Hogged),
         idle_time: (lap == Lap::Idle).then(|| args.idle_time()),
         limit,
     }
@@ -342,6 +341,6 @@ mod tests {
         let args = Args::parse_from(["run", "--time-ms", "10"]);
         let watch = watch(Lap::Hogged, &args, 64);
         assert!(watch.limit > args.hogging(64).cpu_time());
-        assert!(watch.threads && watch.idle_time.is_none());
+        assert!(watch.idle_time.is_none());
     }
 }

@@ -13,8 +13,6 @@ pub(crate) type Figures = BTreeMap<String, f64>;
 
 /// What to watch while it runs.
 pub(crate) struct Watch {
-    /// Look at the number of threads.
-    pub(crate) threads: bool,
     /// When it says that it is idle, let it be for this long, and measure its CPU time.
     pub(crate) idle_time: Option<Duration>,
     /// It is stopped and has failed after this time.
@@ -88,9 +86,9 @@ pub(crate) fn run(
         // It may have ended already.
         let _ = child.kill();
     }
-    let status = child.wait().map_err(|error| error.to_string())?;
+    let (is_success, usage) = reap(&child)?;
     let (line, extra) = result?;
-    if !status.success() {
+    if !is_success {
         let mut complaint = String::new();
         if let Some(mut stderr) = child.stderr.take() {
             let _ = stderr.read_to_string(&mut complaint);
@@ -99,8 +97,49 @@ pub(crate) fn run(
     }
     let mut figures: Figures =
         serde_json::from_str(&line).map_err(|error| format!("its figures: {error}"))?;
-    figures.extend(extra);
+    // What the program has counted itself is of the measured time alone.
+    for (key, value) in extra.into_iter().chain(costs(&figures, &usage)) {
+        figures.entry(key).or_insert(value);
+    }
     Ok(figures)
+}
+
+/// Waits for its end; whether it succeeded, and what it has used.
+fn reap(child: &Child) -> Result<(bool, libc::rusage), String> {
+    let pid = libc::pid_t::try_from(child.id()).map_err(|error| error.to_string())?;
+    let mut status = 0;
+    // SAFETY: all zeroes is a value of it.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: writes to the variables that it is given; nothing else waits for this child.
+        if unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } == pid {
+            return Ok((
+                libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+                usage,
+            ));
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error.to_string());
+        }
+    }
+}
+
+/// What can be said of any program from outside. Context switches are those of the whole process, in
+/// proportion to the CPU time that its measured items took.
+fn costs(figures: &Figures, usage: &libc::rusage) -> Figures {
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    let cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    let switches = (usage.ru_nvcsw + usage.ru_nivcsw) as f64;
+    let mut costs = Figures::from([("peak_kib".to_owned(), usage.ru_maxrss as f64)]);
+    let measured = |key: &str| figures.get(key).copied().filter(|&figure| figure > 0.0);
+    if let (Some(items), Some(measured_s)) = (measured("items"), measured("cpu_s"))
+        && cpu_s > 0.0
+    {
+        let per_item = switches / cpu_s * measured_s / items;
+        costs.insert("switches_per_item".to_owned(), per_item);
+    }
+    costs
 }
 
 /// Reads its output until the end. Returns the last line, and what was seen from outside.
@@ -131,13 +170,9 @@ fn follow(child: &mut Child, watch: &Watch) -> Result<(String, Figures), String>
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if watch.threads {
-            most_threads = most_threads.max(threads(child.id()).unwrap_or(0.0));
-        }
+        most_threads = most_threads.max(threads(child.id()).unwrap_or(0.0));
     }
-    if watch.threads {
-        figures.insert("threads".to_owned(), most_threads);
-    }
+    figures.insert("threads".to_owned(), most_threads);
     Ok((last, figures))
 }
 
@@ -181,4 +216,46 @@ fn threads(pid: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("Threads:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Program {
+        Program {
+            path: "/bin/sh".into(),
+            arguments: vec!["-c".to_owned(), script.to_owned()],
+        }
+    }
+
+    const WATCH: Watch = Watch {
+        idle_time: None,
+        limit: Duration::from_secs(60),
+    };
+
+    #[test]
+    fn a_program_that_counts_nothing_has_threads_memory_and_switches_all_the_same() {
+        let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo '{\"items\":10,\"seconds\":1,\"cpu_s\":0.5}'";
+        let figures = run(&shell(script), &[], &WATCH).expect("it runs");
+        assert!(figures.contains_key("threads"), "{figures:?}");
+        assert!(figures["peak_kib"] > 100.0, "{figures:?}");
+        assert!(figures["switches_per_item"] > 0.0, "{figures:?}");
+    }
+
+    #[test]
+    fn what_a_program_has_counted_itself_stands() {
+        let script = "echo '{\"items\":10,\"cpu_s\":0.5,\"threads\":77,\"peak_kib\":5,\"switches_per_item\":3}'";
+        let figures = run(&shell(script), &[], &WATCH).expect("it runs");
+        assert_eq!(
+            ["threads", "peak_kib", "switches_per_item"].map(|key| figures[key]),
+            [77.0, 5.0, 3.0]
+        );
+    }
+
+    #[test]
+    fn a_program_that_fails_is_an_error_with_its_last_line() {
+        let error = run(&shell("echo lost >&2; exit 3"), &[], &WATCH).unwrap_err();
+        assert_eq!(error, "lost");
+    }
 }

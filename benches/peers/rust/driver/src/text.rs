@@ -71,6 +71,10 @@ pub(crate) fn title(row: &Row) -> String {
         "await-current" => return await_title(row, "one thread", "20 us"),
         "await-current-empty" => return await_title(row, "one thread", "nothing"),
         "await-multi" => return await_title(row, "two threads", "20 us"),
+        "await-reads" => {
+            return await_title(row, "two threads", "10 us that read, all CPUs being busy");
+        }
+        "await-cache" => return await_title(row, "two threads", "a cached file of 16 KiB"),
         "await-multi-empty" => return await_title(row, "two threads", "nothing"),
         other => match Load::named(other) {
             Some(load) => return load_title(row, &load),
@@ -319,6 +323,7 @@ mod tests {
             ("items", 200.0),
             ("batch_p50_ns", 4.1e9),
             ("threads", 7.0),
+            ("peak_mib", 3.5),
         ];
         table(&mut text, &hogged(&figures));
         let lines: Vec<&str> = text.lines().collect();
@@ -332,7 +337,7 @@ mod tests {
             cells,
             [
                 "a", "start", "4.00 s", "4.00 s", "4.00 s", "3.00 s", "4.50 s", "199", "200",
-                "4.10 s", "7"
+                "4.10 s", "7", "3.5 MiB"
             ]
         );
         assert!(!title(&hogged(&[])).contains("every"));

@@ -1,5 +1,7 @@
 //! The machine as every loop needs it: CPUs, clocks, memory, and a piece of computing of a given length.
 
+use cmwq_loads::Machine;
+use cmwq_loads::real::{Park, Threads};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
@@ -45,6 +47,18 @@ pub(crate) fn now_ns() -> u64 {
 pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// CPU time of the calling thread.
+#[cfg(feature = "peers")]
+pub(crate) fn thread_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Context switches of all threads of the process.
+pub(crate) fn switches() -> u64 {
+    Threads::<Park>::new(1.0).usage().switches
 }
 
 /// The most memory that the process has had resident, in KiB.

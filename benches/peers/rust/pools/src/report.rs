@@ -26,9 +26,9 @@ impl Report {
             return self;
         }
         samples.sort_unstable();
-        for percent in [50, 95, 99] {
-            let at = samples[(samples.len() - 1) * percent / 100];
-            self = self.number(&format!("{key}_p{percent}_ns"), at as f64);
+        for (name, permille) in [("50", 500), ("95", 950), ("99", 990), ("999", 999)] {
+            let at = samples[(samples.len() - 1) * permille / 1000];
+            self = self.number(&format!("{key}_p{name}_ns"), at as f64);
         }
         self
     }

@@ -162,7 +162,7 @@ pub(super) fn engine(topology: &Topology, config: &Config) -> Result<Engine, Cli
     if let Some(size) = config.shard_size {
         builder = builder.cache_shard_size(size);
     }
-    let failed = |error| CliError::new(format!("cannot start an engine: {error}"));
+    let failed = |error| CliError::failed(format!("cannot start an engine: {error}"));
     builder.build().map_err(failed)
 }
 
@@ -180,14 +180,14 @@ pub(super) fn run(args: &Args, steps_per_us: f64) -> Result<(), CliError> {
         .affinity_scope(config.scope)
         .affinity_strict(options.strict)
         .build()
-        .map_err(|error| CliError::new(format!("cannot create a workqueue: {error}")))?;
+        .map_err(|error| CliError::failed(format!("cannot create a workqueue: {error}")))?;
     let machine = Threads::<Done>::new(steps_per_us);
     let span = Span::of(options.time_ms * 1_000_000);
     let wait = options.wait.unwrap_or(Wait::Join);
     let pool = Arc::new(Queue { queue, wait });
     let found = cmwq_loads::run(&machine, &pool, &options.load, span)
-        .map_err(|error| CliError::new(format!("cannot trust the measurement: {error}")))?;
+        .map_err(|error| CliError::failed(format!("cannot trust the measurement: {error}")))?;
     let text = serde_json::to_string(&Run::from(found))
-        .map_err(|error| CliError::new(format!("cannot write the figures: {error}")))?;
+        .map_err(|error| CliError::failed(format!("cannot write the figures: {error}")))?;
     output::print(&(text + "\n"))
 }

@@ -121,7 +121,7 @@ fn measured_as(configs: &[Config], layouts: &[Vec<cmwq::topology::CpuSet>]) -> V
 /// One run, in a process of its own.
 fn measure(options: &Options, config: &Config, steps_per_us: f64) -> Result<Run, CliError> {
     let failed = |error: String| {
-        CliError::new(format!(
+        CliError::failed(format!(
             "cannot measure the scope {}: {error}",
             config.label()
         ))

@@ -158,8 +158,8 @@ impl Report {
     }
 
     pub(super) fn json(&self) -> Result<String, CliError> {
-        let text = serde_json::to_string_pretty(self);
-        let text = text.map_err(|error| CliError::new(format!("cannot write JSON: {error}")))?;
+        let text = serde_json::to_string(self);
+        let text = text.map_err(|error| CliError::failed(format!("cannot write JSON: {error}")))?;
         Ok(text + "\n")
     }
 

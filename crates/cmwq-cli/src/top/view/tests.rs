@@ -417,3 +417,51 @@ fn counters_of_the_program_have_a_line_of_their_own() {
         "{screen}"
     );
 }
+
+#[test]
+fn a_steady_trend_stands_at_half_the_height_where_a_rise_and_a_fall_show() {
+    assert_eq!(sparkline(&[100; 8]), "▅▅▅▅▅▅▅▅");
+    assert_eq!(sparkline(&[0; 3]), "▁▁▁");
+    assert_eq!(sparkline(&[]), "");
+    let rising = sparkline(&[0, 0, 10, 20, 40, 80, 90, 100]);
+    assert!(
+        rising.starts_with("▁▁▂") && rising.ends_with('█'),
+        "{rising}"
+    );
+    let falling = sparkline(&[100, 100, 100, 100, 100, 10]);
+    assert!(
+        falling.starts_with("▆▆") && falling.ends_with('▂'),
+        "{falling}"
+    );
+}
+
+/// The cells of the screen that show a bar of a trend.
+fn bars(screen: &Buffer) -> Vec<&ratatui::buffer::Cell> {
+    let is_bar = |cell: &&ratatui::buffer::Cell| {
+        BARS[..7].iter().any(|bar| cell.symbol() == bar.to_string())
+    };
+    screen.content.iter().filter(is_bar).collect()
+}
+
+#[test]
+fn the_trend_of_the_selected_row_is_no_black_bar_and_colours_can_be_left_out() {
+    let mut model = Model::new();
+    for second in 0..12 {
+        model.look(state(second));
+    }
+    let mut terminal = Terminal::new(TestBackend::new(100, 24)).expect("a screen");
+    terminal.draw(|frame| draw(frame, &model)).expect("drawn");
+    let mut screen = terminal.backend().buffer().clone();
+    let shown = bars(&screen);
+    assert_eq!(shown.len(), 16, "two rows of eight");
+    for bar in shown {
+        assert!(!bar.modifier.contains(Modifier::REVERSED));
+        assert_eq!(bar.fg, Color::Cyan);
+    }
+    without_colors(&mut screen);
+    let coloured = screen
+        .content
+        .iter()
+        .filter(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset);
+    assert_eq!(coloured.count(), 0);
+}

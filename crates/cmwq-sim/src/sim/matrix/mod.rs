@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), CliError> {
         let judged = judge::all(&matrix, &results);
         if let Some(path) = page {
             std::fs::write(path, page::render(&matrix, &judged))
-                .map_err(|error| CliError::new(format!("--html {}: {error}", path.display())))?;
+                .map_err(|error| CliError::failed(format!("--html {}: {error}", path.display())))?;
         }
         print(&judged, arguments.format)
     })

@@ -1,9 +1,9 @@
 //! Await: asynchronous tasks on a tokio runtime, each of which hands an item to a pool and awaits it, again and again. What is measured is how a pool serves a program whose
 //! threads must not wait. Every seventh item of a task is timed, from before it is queued to when its task goes on.
 
-use super::{Phase, Tally, timed_by};
+use super::{Phase, Tally, reads, timed_by};
 use crate::job::{Job, Target, forever};
-use crate::machine::{now_ns, spin, unpin};
+use crate::machine::{cpu_time, now_ns, spin, unpin};
 use crate::options::Options;
 use crate::report::Report;
 use std::future::Future;
@@ -44,10 +44,19 @@ pub(crate) fn runtime(options: &Options) -> Result<Runtime, String> {
     };
     builder
         .worker_threads(2)
+        .max_blocking_threads(most_threads(options))
         .enable_all()
         .on_thread_start(unpin)
         .build()
         .map_err(|error| error.to_string())
+}
+
+/// Threads of the runtime's own pool: as the mode says behind a hyphen, or tokio's default.
+fn most_threads(options: &Options) -> usize {
+    let number = options.mode.rsplit_once('-');
+    number
+        .and_then(|(_, number)| number.parse().ok())
+        .unwrap_or(512)
 }
 
 /// As many tasks as the options have issuers.
@@ -56,12 +65,15 @@ pub(crate) fn awaited<P: Awaiting>(
     pool: P,
     options: &Options,
 ) -> Result<Report, String> {
+    if let "await-reads" | "await-cache" = options.lap.as_str() {
+        return reads::reads(runtime, pool, options);
+    }
     let spin = match options.lap.ends_with("-empty") {
         true => 0,
         false => options.spin,
     };
     let pool = Arc::new(pool);
-    timed_by(options, |phase| {
+    timed_by(options, cpu_time, |phase| {
         let phase: &'static Phase = forever(phase);
         let tasks: Vec<_> = (0..options.issuers)
             .map(|_| runtime.spawn(task(pool.clone(), phase, spin)))

@@ -7,15 +7,19 @@ pub(crate) mod fork;
 pub(crate) mod hogged;
 pub(crate) mod idle;
 pub(crate) mod parallel;
+#[cfg(feature = "peers")]
+mod reads;
 pub(crate) mod stream;
 pub(crate) mod window;
 
-use crate::machine::{cpu_time, now_ns, pin_issuer};
+use crate::machine::{cpu_time, now_ns, pin_issuer, switches};
 use crate::options::Options;
 use crate::report::Report;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
+#[cfg(feature = "peers")]
+use std::time::Duration;
 
 const WARMING_UP: u8 = 0;
 const MEASURING: u8 = 1;
@@ -37,6 +41,9 @@ pub(crate) struct Tally {
     pub(crate) sleeper_ns: Vec<u64>,
     /// From queueing an item to when its issuer learns that it has ended.
     pub(crate) told_ns: Vec<u64>,
+    /// From queueing an item to its start, and from its end to when its issuer goes on.
+    pub(crate) start_ns: Vec<u64>,
+    pub(crate) wake_ns: Vec<u64>,
 }
 
 impl Tally {
@@ -49,6 +56,8 @@ impl Tally {
         self.latency_ns.extend(other.latency_ns);
         self.sleeper_ns.extend(other.sleeper_ns);
         self.told_ns.extend(other.told_ns);
+        self.start_ns.extend(other.start_ns);
+        self.wake_ns.extend(other.wake_ns);
     }
 }
 
@@ -63,6 +72,8 @@ impl Phase {
             tally.latency_ns.clear();
             tally.sleeper_ns.clear();
             tally.told_ns.clear();
+            tally.start_ns.clear();
+            tally.wake_ns.clear();
         }
         phase != STOPPED
     }
@@ -89,24 +100,28 @@ pub(crate) fn timed(
             .collect();
         ready.wait();
         thread::sleep(options.warmup);
-        let (start, cpu_before) = (now_ns(), cpu_time());
+        let (start, cpu_before, switches_before) = (now_ns(), cpu_time(), switches());
         phase.0.store(MEASURING, Ordering::Relaxed);
         thread::sleep(options.time);
         phase.0.store(STOPPED, Ordering::Relaxed);
-        let (end, cpu_after) = (now_ns(), cpu_time());
+        let (end, cpu_after, switched) = (now_ns(), cpu_time(), switches() - switches_before);
         let mut sum = Tally::default();
         for thread in threads {
             let tally = thread.join().map_err(|_| "an issuer panicked")?;
             sum.add(tally);
         }
-        report(sum, end - start, (cpu_after - cpu_before).as_secs_f64())
+        let cpu_s = (cpu_after - cpu_before).as_secs_f64();
+        let per_item = switched as f64 / sum.items.max(1) as f64;
+        let report = report(sum, end - start, cpu_s)?;
+        Ok(report.number("switches_per_item", per_item))
     })
 }
 
-/// Measures tasks for the time of the options. `start` starts them and returns what waits for their end, which a thread of its own does meanwhile.
+/// Measures tasks for the time of the options, with `cpu_time` for what they and their items have used. `start` starts them and returns what waits for their end, which a thread of its own does meanwhile.
 #[cfg(feature = "peers")]
 pub(crate) fn timed_by<W>(
     options: &Options,
+    cpu_time: impl Fn() -> Duration,
     start: impl FnOnce(Phase) -> (&'static Phase, W),
 ) -> Result<Report, String>
 where
@@ -119,13 +134,16 @@ where
             wait(&mut sum).map(|()| sum)
         });
         thread::sleep(options.warmup);
-        let (start, cpu_before) = (now_ns(), cpu_time());
+        let (start, cpu_before, switches_before) = (now_ns(), cpu_time(), switches());
         phase.0.store(MEASURING, Ordering::Relaxed);
         thread::sleep(options.time);
         phase.0.store(STOPPED, Ordering::Relaxed);
-        let (end, cpu_after) = (now_ns(), cpu_time());
+        let (end, cpu_after, switched) = (now_ns(), cpu_time(), switches() - switches_before);
         let sum = waiter.join().map_err(|_| "the runtime panicked")??;
-        report(sum, end - start, (cpu_after - cpu_before).as_secs_f64())
+        let cpu_s = (cpu_after - cpu_before).as_secs_f64();
+        let per_item = switched as f64 / sum.items.max(1) as f64;
+        let report = report(sum, end - start, cpu_s)?;
+        Ok(report.number("switches_per_item", per_item))
     })
 }
 
@@ -141,7 +159,9 @@ fn report(sum: Tally, wall_ns: u64, cpu_s: f64) -> Result<Report, String> {
         .percentiles("enqueue", sum.enqueue_ns)
         .percentiles("latency", sum.latency_ns)
         .percentiles("sleeper", sum.sleeper_ns)
-        .percentiles("told", sum.told_ns))
+        .percentiles("told", sum.told_ns)
+        .percentiles("start", sum.start_ns)
+        .percentiles("wake", sum.wake_ns))
 }
 
 #[cfg(test)]
@@ -169,6 +189,13 @@ mod tests {
         }
 
         fn submit(&self, job: &Job) {
+            (0..self.0).for_each(|_| job.run());
+        }
+    }
+
+    #[cfg(feature = "peers")]
+    impl super::awaited::Awaiting for Inline {
+        async fn run(&self, job: Job) {
             (0..self.0).for_each(|_| job.run());
         }
     }
@@ -263,6 +290,25 @@ mod tests {
         assert!(parallel::sums(&pool, &options("loop-1e5")).is_err());
         assert!(fork::trees(&pool, &options("fork")).is_err());
         assert!(fork::scopes(&pool, &options("scope")).is_err());
+    }
+
+    #[cfg(feature = "peers")]
+    #[test]
+    fn awaited_items_and_reads_are_counted_too() {
+        use super::awaited::{awaited, runtime};
+        for lap in [
+            "await-current",
+            "await-multi-empty",
+            "await-reads",
+            "await-cache",
+        ] {
+            let options = options(lap);
+            let run = |times| awaited(&runtime(&options)?, Inline(times), &options);
+            let report = run(1).expect("each ran once");
+            let is_read = matches!(lap, "await-reads" | "await-cache");
+            assert_eq!(report.line().contains("wake_p999_ns"), is_read);
+            assert!(run(2).is_err(), "{lap}");
+        }
     }
 
     #[test]

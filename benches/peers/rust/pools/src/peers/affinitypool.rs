@@ -18,6 +18,8 @@ pub(super) const PEER: Peer = Peer {
         ("await-current-empty", "future"),
         ("await-multi", "future"),
         ("await-multi-empty", "future"),
+        ("await-reads", "future"),
+        ("await-cache", "future"),
     ],
     everyday: Everyday {
         joins: &["future"],

@@ -62,6 +62,10 @@ pub(super) const PEER: Peer = Peer {
         ("await-multi", "future"),
         #[cfg(feature = "peers")]
         ("await-multi-empty", "future"),
+        #[cfg(feature = "peers")]
+        ("await-reads", "future"),
+        #[cfg(feature = "peers")]
+        ("await-cache", "future"),
     ],
     everyday: Everyday {
         #[cfg(feature = "peers")]

@@ -39,6 +39,8 @@ pub(super) const PEER: Peer = Peer {
         ("await-current-empty", "oneshot"),
         ("await-multi", "oneshot"),
         ("await-multi-empty", "oneshot"),
+        ("await-reads", "oneshot"),
+        ("await-cache", "oneshot"),
     ],
     everyday: Everyday {
         joins: &["scope"],

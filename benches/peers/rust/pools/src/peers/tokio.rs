@@ -46,6 +46,11 @@ const BLOCKING_ROWS: &[(&str, &str)] = &[
     ("await-current-empty", "future"),
     ("await-multi", "future"),
     ("await-multi-empty", "future"),
+    ("await-reads", "future"),
+    ("await-cache", "future"),
+    ("await-cache", "future-2"),
+    ("await-cache", "future-4"),
+    ("await-cache", "future-8"),
 ];
 
 pub(super) const SPAWN: Peer = Peer {
@@ -69,7 +74,7 @@ pub(super) const SPAWN_BLOCKING: Peer = Peer {
         "future" if Load::named(&options.lap).is_some() => {
             everyday::gathered(Awaited(runtime(options)?), options)
         }
-        "future" => {
+        mode if mode.starts_with("future") => {
             let runtime = awaited::runtime(options)?;
             let pool = BlockingOf(runtime.handle().clone());
             awaited::awaited(&runtime, pool, options)

@@ -1,0 +1,144 @@
+//! How the command answers what it is asked for: rightly, nearly rightly, wrongly, or for nothing at all.
+
+use crate::common::{cmwq, complaint, refused, said, serve};
+use std::process::Command;
+
+/// What it writes: to standard output, to standard error, and its exit status.
+fn ran(command: &mut Command) -> (String, String, Option<i32>) {
+    let output = command.output().expect("the command starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (
+        text(output.stdout),
+        text(output.stderr),
+        output.status.code(),
+    )
+}
+
+#[test]
+fn without_arguments_it_shows_its_help_where_errors_are_shown() {
+    let (out, help, status) = ran(&mut cmwq(&[]));
+    assert_eq!((&*out, status), ("", Some(2)));
+    assert_eq!(help, said(&mut cmwq(&["--help"])));
+}
+
+#[test]
+fn what_is_nearly_right_is_named() {
+    for (args, meant) in [
+        (&["topolgy"][..], "topology"),
+        (&["list", "--fromat", "json"], "--format"),
+        (&["list", "--format", "jsn"], "json"),
+        (&["bench", "--thread", "2"], "--threads"),
+    ] {
+        let line = refused(&mut cmwq(args));
+        assert!(
+            line.contains(&format!("; did you mean '{meant}'? See --help")),
+            "{line}"
+        );
+    }
+    let line = refused(&mut cmwq(&["nothing-like-it"]));
+    assert!(!line.contains("did you mean"), "{line}");
+}
+
+#[test]
+fn the_exit_status_tells_what_failed_from_what_was_asked_wrongly() {
+    let served = serve();
+    let own = std::process::id().to_string();
+    for (args, status) in [
+        (&["dump", "-p", "4000000"][..], 1),
+        (&["dump", "-p", "no-such-name"], 1),
+        (&["get", "-p", &own, "no-such-queue"], 2),
+        (&["set", "-p", &own, "io", "max_active", "many"], 2),
+        (&["set", "-p", &own, "io", "max_active"], 2),
+        (&["param", "-p", &own, "watchdog_thresh", "soon"], 2),
+        (&["monitor", "-p", &own, "--interval", "-1"], 2),
+        (&["trace", "-p", &own, "--output", "/nowhere/a"], 1),
+        (&["man", "/nowhere"], 1),
+        (&["mount", "/nowhere"], 1),
+        (&["top", "-p", &own], 1),
+    ] {
+        complaint(&mut served.command(args), status);
+    }
+}
+
+#[test]
+fn colours_are_for_those_who_ask() {
+    let escape = "\u{1b}[";
+    let help = |args: &[&str]| ran(&mut cmwq(args)).0;
+    // It writes into a pipe here.
+    assert!(!help(&["--help"]).contains(escape));
+    assert!(help(&["--color", "always", "--help"]).contains(escape));
+    assert!(help(&["topology", "--help", "--color=always"]).contains(escape));
+    assert!(!help(&["--color", "never", "--help"]).contains(escape));
+    let (_, line, _) = ran(&mut cmwq(&["--color=always", "topolgy"]));
+    assert!(
+        line.starts_with("\u{1b}[1;31mcmwq:\u{1b}[0m unrecognized"),
+        "{line:?}"
+    );
+    let line = refused(&mut cmwq(&["--color", "sometimes", "list"]));
+    assert!(
+        line.contains("[possible values: auto, always, never]"),
+        "{line}"
+    );
+}
+
+#[test]
+fn set_and_param_take_a_name_and_a_value_in_the_same_two_ways() {
+    let served = serve();
+    for (set, shown) in [
+        (&["set", "-p", "PID", "io", "max_active", "7"][..], "7\n"),
+        (&["set", "-p", "PID", "io", "max_active=9"], "9\n"),
+    ] {
+        assert_eq!(served.ok(set), "");
+        assert_eq!(served.ok(&["get", "-p", "PID", "io", "max_active"]), shown);
+    }
+    for (set, shown) in [
+        (&["param", "-p", "PID", "watchdog_thresh", "60"][..], "60\n"),
+        (&["param", "-p", "PID", "watchdog_thresh=50"], "50\n"),
+    ] {
+        assert_eq!(served.ok(set), "");
+        assert_eq!(served.ok(&["param", "-p", "PID", "watchdog_thresh"]), shown);
+    }
+}
+
+#[test]
+fn every_json_is_lines_of_one_value_each() {
+    let served = serve();
+    for args in [
+        &["list"][..],
+        &["dump", "-p", "PID"],
+        &["busy", "-p", "PID"],
+        &["get", "-p", "PID", "io"],
+        &["param", "-p", "PID"],
+        &["monitor", "-p", "PID", "--interval", "0"],
+        &["topology"],
+    ] {
+        let text = served.ok(&[args, &["--format", "json"]].concat());
+        // Only `busy` has nothing to say here.
+        assert_eq!(text.is_empty(), args[0] == "busy", "{args:?}");
+        for line in text.lines() {
+            let value: serde_json::Value = serde_json::from_str(line).expect(line);
+            assert!(value.is_object(), "{args:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_large_machine_takes_a_screen_and_full_writes_everything_out() {
+    let machine = ["topology", "--synthetic", "pack:2 l3:8 core:8 pu:1"];
+    let short = said(&mut cmwq(&machine));
+    assert!(short.lines().count() < 60, "{short}");
+    let cpu = "CPU\n  nr_pods  128\n  pod_cpus [0-127]=0-127, one CPU each\n  pod_node [0-127]=0\n  cpu_pod  [0-127]=0-127, one pod each\n";
+    assert!(short.contains(cpu), "{short}");
+    let full = said(cmwq(&machine).arg("--full"));
+    assert!(full.contains(" [126]=126 [127]=127\n"), "{full}");
+    assert!(!full.contains("more like it"), "{full}");
+    // What is no stretch is written out in both.
+    let pairs = said(&mut cmwq(&[
+        "topology",
+        "--synthetic",
+        "core:40 pu:2",
+        "--scope",
+        "smt",
+    ]));
+    assert!(pairs.contains(" [39]=78-79\n"), "{pairs}");
+}
