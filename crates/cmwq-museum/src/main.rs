@@ -3,19 +3,35 @@
 //! Prints a line for each: its name, after how many seeds it was found, and how it showed. Fails if one is not found within its budget.
 //!
 //! With `--rates SECONDS` it goes on for so long with each piece, and prints how often it was found: what a change of the exploration is measured by.
+//! With `--compare SECONDS` it does so under each scheduler, and prints the mean runs until a piece was found. With `--search` it looks
+//! for the small program that finds a piece.
+
+#![allow(
+    dead_code,
+    unfulfilled_lint_expectations,
+    unused_imports,
+    unreachable_pub,
+    reason = "the simulator's modules, of which this uses parts; build.rs uses the rest of the pieces"
+)]
 
 extern crate cmwq_museum as cmwq_simulated;
 
-#[allow(
-    dead_code,
-    unused_imports,
-    unreachable_pub,
-    reason = "the simulator's, of which this uses a part"
-)]
+#[path = "../../cmwq-sim/src/apart.rs"]
+mod apart;
+#[path = "../../cmwq-sim/src/cmwq/mod.rs"]
+mod cmwq;
+mod compare;
+#[path = "../../cmwq-sim/src/corpus/mod.rs"]
+mod corpus;
 #[path = "../../cmwq-sim/src/explore/mod.rs"]
 mod explore;
-#[allow(dead_code, unreachable_pub, reason = "build.rs uses the rest")]
+#[path = "../../cmwq-sim/src/kernel/mod.rs"]
+mod kernel;
 mod pieces;
+#[path = "../../cmwq-sim/src/pods.rs"]
+mod pods;
+#[path = "../../cmwq-sim/src/rates.rs"]
+mod rates;
 
 use explore::program::FaultSet;
 use explore::{Case, Runner, Verdict};
@@ -31,16 +47,20 @@ const WITHOUT_A_PLACE: &[&str] = include!(concat!(env!("OUT_DIR"), "/without_a_p
 
 fn main() -> ExitCode {
     let mut wanted: Vec<String> = std::env::args().skip(1).collect();
-    let mut rates = None;
+    let mut how = How::Find;
     if let [option, seconds] = wanted.get(..2).unwrap_or_default()
-        && option == "--rates"
+        && let Some(timed) = How::timed(option)
     {
         let Ok(seconds) = seconds.parse() else {
-            eprintln!("cmwq-museum: --rates: {seconds:?} is no number of seconds");
+            eprintln!("cmwq-museum: {option}: {seconds:?} is no number of seconds");
             return ExitCode::from(2);
         };
-        rates = Some(Duration::from_secs(seconds));
+        how = timed(Duration::from_secs(seconds));
         wanted.drain(..2);
+    }
+    if wanted.first().is_some_and(|option| option == "--search") {
+        how = How::Search;
+        wanted.remove(0);
     }
     if wanted.iter().any(|name| name == "--list") {
         pieces::all().for_each(|piece| println!("{}", piece.name));
@@ -48,8 +68,7 @@ fn main() -> ExitCode {
     }
     if wanted.iter().any(|name| name == "--table") {
         for piece in pieces::all() {
-            let kind = if piece.known { "known" } else { "line" };
-            println!("| {} | {kind} | {} |", piece.name, piece.what);
+            println!("| {} | {} | {} |", piece.name, piece.kind(), piece.what);
         }
         return ExitCode::SUCCESS;
     }
@@ -73,17 +92,29 @@ fn main() -> ExitCode {
             continue;
         }
         cmwq_simulated::mutation::choose(number);
-        if let Some(time) = rates {
-            match rate(&runner, piece, time) {
-                Ok(rate) => println!("{}: {rate}", piece.name),
-                Err(error) => {
-                    eprintln!("cmwq-museum: {error}");
-                    return ExitCode::from(2);
-                }
+        let said = match how {
+            How::Find => None,
+            How::Rates(time) => Some(rate(&runner, piece, time)),
+            How::Compare(time) => Some(compare::compare(&runner, piece, time)),
+            How::Search => Some(Ok(compare::search(piece))),
+        };
+        match said {
+            None => {}
+            Some(Ok(said)) => {
+                println!("{}: {said}", piece.name);
+                continue;
             }
-            continue;
+            Some(Err(error)) => {
+                eprintln!("cmwq-museum: {error}");
+                return ExitCode::from(2);
+            }
         }
-        match find(&runner, piece) {
+        let found = match piece.program {
+            Some(program) => Ok(compare::find(program, piece.budget)),
+            None if piece.rated => Ok(compare::find_by_rates(piece.budget)),
+            None => find(&runner, piece),
+        };
+        match found {
             Ok(Some((seeds, why))) => {
                 let why = why.lines().next().unwrap_or("").to_owned();
                 println!("{}: found after {seeds} seeds: {why}", piece.name);
@@ -101,6 +132,25 @@ fn main() -> ExitCode {
     match missed {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
+    }
+}
+
+/// What is done with each piece.
+#[derive(Clone, Copy)]
+enum How {
+    Find,
+    Rates(Duration),
+    Compare(Duration),
+    Search,
+}
+
+impl How {
+    fn timed(option: &str) -> Option<fn(Duration) -> How> {
+        match option {
+            "--rates" => Some(How::Rates),
+            "--compare" => Some(How::Compare),
+            _ => None,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use cmwq_command::{CliError, output, whole};
 use cmwq_sim::explore::program::{FaultSet, Program};
-use cmwq_sim::explore::{Case, Runner, Verdict, shrink};
+use cmwq_sim::explore::{Case, Runner, Scheduler, Verdict, shrink};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -24,6 +24,9 @@ pub(crate) struct Arguments {
     /// This seed only: replays a failure
     #[arg(long, allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     seed: Option<u64>,
+    /// Which thread is next: time (costs say it), pct, walk
+    #[arg(long, default_value = "time", value_parser = Scheduler::parse)]
+    scheduler: Scheduler,
     /// Faults that may happen: preempt, stop, wakeups, threads, cpus, clock, fork, quota, lag, steps; or all, or none
     #[arg(long, default_value = "all", value_parser = FaultSet::parse)]
     faults: FaultSet,
@@ -52,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "seed")]
     show: bool,
     /// Each seed is a load on a machine instead, without faults: fails if its rate or its wake-ups collapse
-    #[arg(long, conflicts_with_all = ["faults", "schedule", "ops", "seconds", "shrink", "keep_going", "twice", "show"])]
+    #[arg(long, conflicts_with_all = ["faults", "scheduler", "schedule", "ops", "seconds", "shrink", "keep_going", "twice", "show"])]
     rates: bool,
 }
 
@@ -139,7 +142,10 @@ fn explore(arguments: &Arguments) -> Result<usize, CliError> {
     });
     let seeds = from..beyond?;
     let cases = seeds.flat_map(|seed| {
-        let case = Case::new(seed, arguments.faults);
+        let case = Case {
+            scheduler: arguments.scheduler,
+            ..Case::new(seed, arguments.faults)
+        };
         std::iter::repeat_n(case, times)
     });
     let mut first = None;
@@ -187,6 +193,7 @@ fn replay(runner: &Runner, arguments: &Arguments, seed: u64) -> Result<usize, Cl
         seed,
         faults: arguments.faults,
         schedule: arguments.schedule,
+        scheduler: arguments.scheduler,
         ops: arguments
             .ops
             .as_ref()

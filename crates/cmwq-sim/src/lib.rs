@@ -5,6 +5,7 @@
 
 pub mod apart;
 pub mod cmwq;
+pub mod corpus;
 pub mod explore;
 pub mod kernel;
 pub mod pods;

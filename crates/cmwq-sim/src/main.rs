@@ -10,6 +10,7 @@ macro_rules! say {
     };
 }
 
+mod bounding;
 mod exploring;
 mod rating;
 mod sim;
@@ -69,6 +70,9 @@ enum Command {
     /// Runs random programs on random machines, with faults, and checks that the library keeps its promises
     #[command(after_help = "Example: cmwq-sim explore --seeds 1000 --faults preempt,wakeups")]
     Explore(exploring::Arguments),
+    /// Runs small programs under schedules with a guarantee
+    #[command(after_help = "Example: cmwq-sim corpus --programs queue+cancel --depth 2")]
+    Corpus(bounding::Arguments),
     /// Prints the published tables of storage loads beside simulated ones, with the error of each row
     #[command(after_help = "Example: cmwq-sim storage --format json")]
     Storage(stored::Arguments),
@@ -102,6 +106,7 @@ fn main() -> ExitCode {
     cmwq_command::run("cmwq-sim", |arguments: Arguments| {
         match &arguments.command {
             Command::Explore(arguments) => exploring::run(arguments),
+            Command::Corpus(arguments) => bounding::run(arguments),
             Command::Storage(arguments) => stored::run(arguments).map(|()| ExitCode::SUCCESS),
             Command::Sim(arguments) => sim::run(arguments).map(|()| ExitCode::SUCCESS),
         }

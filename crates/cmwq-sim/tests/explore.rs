@@ -30,6 +30,15 @@ const FOUND: &[(&str, &str)] = &[
 ];
 
 #[test]
+fn a_seed_is_a_seed_under_each_scheduler_and_promises_are_kept() {
+    for scheduler in ["pct", "walk"] {
+        let arguments = ["--seeds", "12", "--scheduler", scheduler, "--twice"];
+        let (status, said) = explore(&arguments);
+        assert_eq!(status, Some(0), "{scheduler}: {said}");
+    }
+}
+
+#[test]
 fn what_was_found_stays_fixed() {
     for (seed, what) in FOUND {
         // What shares a cache line, and so the course of a run, changes with each build: one schedule may miss it.

@@ -90,6 +90,13 @@ impl<T> Events<T> {
         self.timers.push(Reverse((key, self.sequence, slot)));
     }
 
+    /// When the next timer is due.
+    #[inline]
+    pub(crate) fn next_timer_at(&self) -> Option<u64> {
+        let first = self.timers.peek();
+        first.map(|Reverse((timer, _, _))| time(*timer))
+    }
+
     pub(crate) fn next(&mut self) -> Next<T> {
         let cpu = self.tree[1];
         match self.timers.peek() {

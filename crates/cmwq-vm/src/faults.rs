@@ -217,7 +217,7 @@ impl Vm {
     }
 
     /// Draws ahead how many visible operations go undisturbed: one draw for each of them would take longer than the operation.
-    fn draw_undisturbed(&mut self) {
+    pub(crate) fn draw_undisturbed(&mut self) {
         let ppm = self.faults.disturbances_ppm();
         self.undisturbed = match ppm {
             0 => u64::MAX - 1,

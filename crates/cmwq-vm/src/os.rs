@@ -7,7 +7,7 @@
 use crate::memory::{Access, Line};
 use crate::set::Cpus;
 use crate::thread::{State, Tid};
-pub use crate::totals::{Totals, totals};
+pub use crate::totals::{Totals, operations, totals};
 use crate::vm::{Timer, Vm, is_inside, suspend, with};
 use std::any::Any;
 use std::cell::RefCell;
@@ -31,7 +31,10 @@ pub(crate) fn visible(what: u64) {
     let first = with(|vm| {
         vm.note(what);
         let cpu = vm.cpu;
-        vm.schedule(cpu)
+        match vm.is_steered() {
+            false => vm.schedule(cpu),
+            true => vm.takes_its_turn(),
+        }
     });
     if !first {
         suspend();
@@ -85,6 +88,7 @@ pub fn pause() {
         let cpu = vm.cpu;
         let ns = vm.costs.pause_ns;
         vm.cpus[cpu].clock += ns;
+        crate::steer::pauses(vm, 1);
         !vm.merges_pauses
     });
     if alone {
@@ -261,6 +265,7 @@ pub fn yield_now() {
         let cpu = vm.cpu;
         let ns = vm.costs.yield_ns;
         vm.cpus[cpu].clock += ns;
+        crate::steer::pauses(vm, crate::steer::YIELD);
         if vm.cpus[cpu].queue.is_empty() {
             return false;
         }

@@ -67,7 +67,12 @@ impl Vm {
             self.unschedule(cpu);
             return;
         };
-        let tid = self.cpus[cpu].queue.remove(best);
+        self.run_queued(cpu, best, now);
+    }
+
+    /// The thread at this place of a CPU's queue runs there from now on.
+    pub(crate) fn run_queued(&mut self, cpu: usize, at: usize, now: u64) {
+        let tid = self.cpus[cpu].queue.remove(at);
         let moved = self.threads[tid.index()].cpu != cpu;
         let switch = self.computing(cpu, self.costs.switch_ns);
         let migration = if moved { self.costs.migration_ns } else { 0 };

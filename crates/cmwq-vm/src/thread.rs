@@ -70,6 +70,8 @@ pub(crate) struct Thread {
     /// Where in the sources it accessed memory last, if that matters.
     pub(crate) place: u64,
     pub(crate) voluntary: i64,
+    /// Its visible operations so far.
+    pub(crate) operations: u64,
     /// It is at its end, and has dropped its values.
     pub(crate) ending: bool,
     pub(crate) locals: HashMap<usize, Box<dyn Any>>,
@@ -117,7 +119,10 @@ impl Fiber {
 
     /// What is on the stack is not dropped: the machine was switched off.
     pub(crate) fn abandon(mut self) {
-        if self.coroutine.started() && !self.coroutine.done() {
+        if !self.coroutine.started() {
+            // What it would begin with expects a machine when it is dropped.
+            std::mem::forget(self);
+        } else if !self.coroutine.done() {
             // SAFETY: nothing refers to what is on the stack any more, but memory that is leaked with it: the machine does
             // not go on, and its threads only borrow from what outlives the machine or is theirs.
             unsafe { self.coroutine.force_reset() };

@@ -51,3 +51,9 @@ pub fn totals() -> Totals {
         threads: vm.threads.len(),
     })
 }
+
+/// The visible operations of each thread so far, in the order of creation.
+#[must_use]
+pub fn operations() -> Vec<u64> {
+    with(|vm| vm.threads.iter().map(|thread| thread.operations).collect())
+}

@@ -8,6 +8,7 @@ use crate::random::Random;
 use crate::set::Cpus;
 use crate::spin::Spin;
 use crate::stack::HostStack;
+use crate::steer::{Standstills, Steer};
 use crate::thread::{Fiber, State, Thread, Tid};
 use std::any::Any;
 use std::cell::Cell;
@@ -118,6 +119,9 @@ pub(crate) struct Vm {
     pub(crate) merges_pauses: bool,
     /// Called every so many ns.
     pub(crate) probe: Option<(u64, Box<dyn FnMut()>)>,
+    /// Which thread is next, if costs do not say it.
+    pub(crate) steer: Option<Box<Steer>>,
+    pub(crate) standstills: Standstills,
 }
 
 /// What a run came to.
@@ -189,7 +193,10 @@ pub fn run(
     with(|vm| vm.make_runnable(main, 0, 0));
     with(Vm::arm_limit);
     loop {
-        let next = with(|vm| vm.events.next());
+        let next = with(|vm| match vm.is_steered() {
+            false => vm.events.next(),
+            true => crate::steer::next(vm),
+        });
         match next {
             Next::Cpu(cpu) => {
                 if go_on(cpu) == Some(main) {
@@ -200,6 +207,7 @@ pub fn run(
                 if with(|vm| at > vm.limit_ns) {
                     return Err(with(Vm::stuck));
                 }
+                crate::steer::before_timer(at);
                 match timer {
                     Timer::Probe => look(at),
                     timer => with(|vm| vm.fire(at, timer)),
@@ -351,6 +359,8 @@ impl Vm {
             quota: None,
             merges_pauses: false,
             probe: None,
+            steer: None,
+            standstills: None,
         }
     }
 
@@ -383,6 +393,7 @@ impl Vm {
     #[inline]
     pub(crate) fn note(&mut self, what: u64) {
         self.operations += 1;
+        self.threads[self.tid.index()].operations += 1;
         let entry = what ^ (self.cpu as u64) << 8 ^ u64::from(self.tid.0) << 20 ^ self.now() << 32;
         self.log = (self.log ^ entry)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -392,6 +403,9 @@ impl Vm {
     /// Enters the CPU's next operation; `true`: it is the first of all, so its thread may go on at once.
     #[inline]
     pub(crate) fn schedule(&mut self, cpu: usize) -> bool {
+        if self.is_steered() {
+            return true;
+        }
         let key = key(self.cpus[cpu].clock, self.random.bits());
         self.events.set_cpu(cpu, key);
         self.events.is_first(key)
@@ -493,7 +507,7 @@ impl Vm {
 
     /// Why the run has no end, when nothing comes any more within the limit.
     fn stuck(&mut self) -> Stuck {
-        if !matches!(self.events.next(), Next::Nothing) {
+        if self.is_exhausted() || !matches!(self.events.next(), Next::Nothing) {
             return Stuck::TooLong;
         }
         let blocked = self.threads.iter().filter(|t| t.state == State::Blocked);
@@ -535,6 +549,7 @@ impl Vm {
             lag_ns,
             place: 0,
             voluntary: 0,
+            operations: 0,
             ending: false,
             locals: HashMap::new(),
             fiber: Some(Box::new(fiber)),

@@ -24,6 +24,10 @@ pub struct Piece {
     pub name: &'static str,
     /// Whether it is a known failure of the field, or an essential line of ours.
     pub known: bool,
+    /// The small program that finds it soonest; `None`: random programs look for it.
+    pub program: Option<&'static str>,
+    /// Oracles of rates look for it.
+    pub rated: bool,
     /// What is wrong.
     pub what: &'static str,
     /// Faults under which it is looked for.
@@ -38,6 +42,8 @@ const fn known(name: &'static str, what: &'static str, edits: &'static [Edit]) -
     Piece {
         name,
         known: true,
+        program: None,
+        rated: false,
         what,
         faults: "all",
         budget: 10_000,
@@ -49,6 +55,8 @@ const fn line(name: &'static str, what: &'static str, edits: &'static [Edit]) ->
     Piece {
         name,
         known: false,
+        program: None,
+        rated: false,
         what,
         faults: "all",
         budget: 10_000,
@@ -56,8 +64,42 @@ const fn line(name: &'static str, what: &'static str, edits: &'static [Edit]) ->
     }
 }
 
+/// One that a small program under a schedule with a guarantee looks for.
+const fn small(
+    name: &'static str,
+    what: &'static str,
+    program: &'static str,
+    edits: &'static [Edit],
+) -> Piece {
+    Piece {
+        program: Some(program),
+        ..line(name, what, edits)
+    }
+}
+
+/// One that costs speed only.
+const fn rated(name: &'static str, what: &'static str, edits: &'static [Edit]) -> Piece {
+    Piece {
+        rated: true,
+        budget: 200,
+        ..line(name, what, edits)
+    }
+}
+
 const fn edit(file: &'static str, from: &'static str, to: &'static str) -> Edit {
     Edit { file, from, to }
+}
+
+impl Piece {
+    /// What kind of a failure it is, as the table has it.
+    pub fn kind(&self) -> &'static str {
+        match self.program {
+            _ if self.known => "known",
+            _ if self.rated => "rates",
+            Some(_) => "small",
+            None => "line",
+        }
+    }
 }
 
 /// All of them. The place of one is its number.

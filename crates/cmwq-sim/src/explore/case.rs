@@ -1,5 +1,6 @@
 //! One program on one machine: it runs, and the oracles check it.
 
+use super::Scheduler;
 use super::os;
 use super::program::{Op, Program};
 use super::programs::{
@@ -7,7 +8,7 @@ use super::programs::{
 };
 use cmwq_simulated::topology::Topology;
 use cmwq_simulated::{Engine, JoinError, WorkqueueAttrs};
-use cmwq_vm::{Cpus, Faults, Forked, Stuck};
+use cmwq_vm::{Cpus, Faults, Forked, Plan, Stuck};
 use std::any::Any;
 use std::io::{PipeWriter, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -41,20 +42,31 @@ const ENGINE_THREADS: [&str; 5] = [
 ];
 
 /// How a run ended well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
     /// Of all that happened.
     pub log_hash: u64,
     /// Visible operations.
     pub operations: u64,
+    /// Those of each thread, in the order of creation, while the program ran.
+    pub by_thread: Vec<u64>,
 }
 
 /// Runs a program under a schedule.
 ///
 /// # Errors
 /// What promise was broken.
-pub(super) fn run(program: &Program, topology: Topology, schedule: u64) -> Result<Passed, String> {
-    let state = Arc::new(State::default());
+pub(super) fn run(
+    program: &Program,
+    topology: Topology,
+    schedule: u64,
+    scheduler: Scheduler,
+    lengths: Vec<u64>,
+) -> Result<Passed, String> {
+    let state = Arc::new(State {
+        plan: plan(scheduler, lengths),
+        ..State::default()
+    });
     let seed = program.seed ^ schedule.wrapping_mul(0xd134_2543_de82_ef95);
     let main = {
         let (program, state) = (program.clone(), state.clone());
@@ -69,6 +81,7 @@ pub(super) fn run(program: &Program, topology: Topology, schedule: u64) -> Resul
         Ok(Ok(outcome)) => Ok(Passed {
             log_hash: outcome.log_hash,
             operations: outcome.operations,
+            by_thread: std::mem::take(&mut *lock(&state.by_thread)),
         }),
         Ok(Err(stuck)) => {
             let how = match stuck {
@@ -87,6 +100,28 @@ pub(super) fn run(program: &Program, topology: Topology, schedule: u64) -> Resul
     result
 }
 
+/// Of a run by a plan: more than any that ends.
+const MOST_OPERATIONS: u64 = 20_000_000;
+/// Orders of two steps that a bug of a random program may need.
+const DEPTH: u32 = 3;
+
+/// Operations of a program whose first run has failed.
+const UNKNOWN_LENGTH: u64 = 50_000;
+
+fn plan(scheduler: Scheduler, lengths: Vec<u64>) -> Option<Plan> {
+    match scheduler {
+        Scheduler::Time => None,
+        Scheduler::Pct => Some(Plan::Priorities {
+            depth: DEPTH,
+            length: match lengths.iter().sum() {
+                0 => UNKNOWN_LENGTH,
+                sum => sum,
+            },
+        }),
+        Scheduler::Walk => Some(Plan::Walk { lengths }),
+    }
+}
+
 /// What a panic says.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
@@ -99,6 +134,10 @@ fn message(panic: &(dyn Any + Send)) -> String {
 struct State {
     known: Known,
     stage: Mutex<&'static str>,
+    /// Which thread is next; `None`: costs say it.
+    plan: Option<Plan>,
+    /// Operations of each thread so far.
+    by_thread: Mutex<Vec<u64>>,
     /// In the child of a fork: where its verdict goes.
     parent: Mutex<Option<PipeWriter>>,
 }
@@ -162,8 +201,15 @@ fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
     cmwq_vm::set_faults(program.faults);
     watch(program, state);
     state.enter("while the issuers go on");
+    if let Some(plan) = &state.plan {
+        cmwq_vm::steer(plan.clone(), program.seed, MOST_OPERATIONS);
+    }
     issue(program, &topology, &world, state);
     come_to_rest(program, &world, state);
+    if state.plan.is_some() {
+        cmwq_vm::end_steering();
+    }
+    *lock(&state.by_thread) = os::operations();
     state.enter("while all queues are destroyed");
     let (results, own) = (world.shared.results(), world.own.clone());
     let shots: Vec<Arc<Shots>> = world.steady.iter().map(|s| s.shots.clone()).collect();
@@ -223,7 +269,8 @@ fn await_threads_end() {
 /// The probe checks the waiting items, and ends a run that has broken a promise.
 fn watch(program: &Program, state: &Arc<State>) {
     let bound = bound_ns(&program.faults);
-    let conserves = program.conserves();
+    // A thread whose turn does not come keeps what it has taken waiting.
+    let conserves = program.conserves() && state.plan.is_none();
     let state = state.clone();
     let mut now = os::observe_ns();
     let every = (bound / 8).min(100_000_000);

@@ -18,10 +18,12 @@ mod programs;
 #[path = "../../../cmwq/tests/harness/random.rs"]
 mod random;
 mod runner;
+mod scheduler;
 mod shrink;
 
 use cmwq_simulated as library;
 
 pub use case::Passed;
 pub use runner::{Case, Runner, Verdict};
+pub use scheduler::Scheduler;
 pub use shrink::shrink;

@@ -6,7 +6,8 @@ use super::programs::Random;
 pub(crate) use cmwq_vm::os::now_ns as clock_ns;
 pub(crate) use cmwq_vm::os::work as compute;
 pub(crate) use cmwq_vm::os::{
-    current, idle_for, observe_ns, set_probe, sleep, spawn, threads_named, wake, yield_now,
+    current, idle_for, observe_ns, operations, set_probe, sleep, spawn, threads_named, wake,
+    yield_now,
 };
 use cmwq_vm::os::{prepare_sleep, sleep_unless_woken};
 use cmwq_vm::{Cpus, Quota};

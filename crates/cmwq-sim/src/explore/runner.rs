@@ -1,5 +1,6 @@
 //! Runs cases, each in a process of its own, some at a time.
 
+use super::Scheduler;
 use super::case::{self, Passed};
 use super::program::{FaultSet, Op, Program, SHAPES, description};
 use cmwq_simulated::topology::Topology;
@@ -23,6 +24,8 @@ pub struct Case {
     pub schedule: u64,
     /// The operations that are left of the program; `None`: all.
     pub ops: Option<BTreeSet<usize>>,
+    /// Which thread is next.
+    pub scheduler: Scheduler,
 }
 
 impl Case {
@@ -34,6 +37,7 @@ impl Case {
             faults,
             schedule: 0,
             ops: None,
+            scheduler: Scheduler::Time,
         }
     }
 
@@ -54,6 +58,9 @@ impl Case {
             "cmwq-sim explore --seed {} --faults {}",
             self.seed, self.faults
         );
+        if self.scheduler != Scheduler::Time {
+            line += &format!(" --scheduler {}", self.scheduler.name());
+        }
         if self.schedule != 0 {
             line += &format!(" --schedule {}", self.schedule);
         }
@@ -112,9 +119,25 @@ impl Runner {
     pub fn run_here(&self, case: &Case) -> Verdict {
         let program = case.program();
         let topology = self.topologies[program.shape].clone();
-        match case::run(&program, topology, case.schedule) {
+        let lengths = match case.scheduler {
+            Scheduler::Time => Vec::new(),
+            Scheduler::Pct | Scheduler::Walk => self.lengths(case),
+        };
+        match case::run(&program, topology, case.schedule, case.scheduler, lengths) {
             Ok(passed) => Verdict::Passed(passed),
             Err(why) => Verdict::Failed(why),
+        }
+    }
+
+    /// How many operations each thread has in a first run, which is by time. Nothing is known if it fails.
+    fn lengths(&self, case: &Case) -> Vec<u64> {
+        let first = Case {
+            scheduler: Scheduler::Time,
+            ..case.clone()
+        };
+        match self.run(&first) {
+            Ok(Verdict::Passed(passed)) => passed.by_thread,
+            Ok(Verdict::Failed(_)) | Err(_) => Vec::new(),
         }
     }
 
@@ -186,7 +209,10 @@ impl Runner {
             }));
             let text = match self.run_here(&case) {
                 Verdict::Passed(passed) => {
-                    format!("passed {} {}", passed.log_hash, passed.operations)
+                    let lengths: Vec<String> =
+                        passed.by_thread.iter().map(u64::to_string).collect();
+                    let (hash, operations) = (passed.log_hash, passed.operations);
+                    format!("passed {hash} {operations} {}", lengths.join(" "))
                 }
                 Verdict::Failed(why) => format!("failed {why}"),
             };
@@ -236,6 +262,7 @@ impl Child {
                 Verdict::Passed(Passed {
                     log_hash: numbers.next().unwrap_or(0),
                     operations: numbers.next().unwrap_or(0),
+                    by_thread: numbers.collect(),
                 })
             }
             (Some(("failed", why)), _) => Verdict::Failed(why.to_owned()),

@@ -1,0 +1,246 @@
+//! The command `corpus`.
+
+use clap::Args;
+use cmwq_command::{CliError, output, whole};
+use cmwq_sim::apart;
+use cmwq_sim::corpus::{
+    Checked, Ledger, OPERATIONS, PROTOCOLS, Prepared, Program, Scheduler, Seeds,
+};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Runs of every program before any has more: bugs that many schedules show are found early.
+const PASSES: [u64; 5] = [64, 512, 4_096, 32_768, u64::MAX];
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// These programs only: names of operations, joined by +
+    #[arg(long, value_delimiter = ',', conflicts_with_all = ["pairs", "protocols"])]
+    programs: Vec<String>,
+    /// Pairs of operations only
+    #[arg(long, conflicts_with = "protocols")]
+    pairs: bool,
+    /// The programs of the five protocols only
+    #[arg(long)]
+    protocols: bool,
+    /// Which thread is next: time, pct, walk
+    #[arg(long, default_value = "pct", value_parser = Scheduler::parse)]
+    scheduler: Scheduler,
+    /// Orders of two steps that a bug needs
+    #[arg(long, default_value_t = 2, allow_hyphen_values = true, value_parser = whole(1, 5_u32))]
+    depth: u32,
+    /// This seed only: replays a failure
+    #[arg(long, requires = "programs", conflicts_with_all = ["runs", "state"], allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
+    seed: Option<u64>,
+    /// Runs of each program at most; by default as many as find every bug of the depth with 99.9 %
+    #[arg(long, allow_hyphen_values = true, value_parser = whole(1, u64::MAX))]
+    runs: Option<u64>,
+    /// Ends after so many seconds
+    #[arg(long, allow_hyphen_values = true, value_parser = whole(1, 31_536_000_u64))]
+    seconds: Option<u64>,
+    /// Processes at a time
+    #[arg(long, default_value_t = 1, allow_hyphen_values = true, value_parser = whole(1, 1024_usize))]
+    jobs: usize,
+    /// A file that says how far each program has come, to go on from there
+    #[arg(long)]
+    state: Option<PathBuf>,
+    /// Prints the operations
+    #[arg(long)]
+    operations: bool,
+}
+
+fn say(line: &str) -> Result<(), CliError> {
+    output::print(&format!("{line}\n"))
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
+    if arguments.operations {
+        return tell_operations().map(|()| ExitCode::SUCCESS);
+    }
+    let programs = programs(arguments).map_err(CliError::new)?;
+    if let Some(seed) = arguments.seed {
+        return replay(arguments, &programs, seed);
+    }
+    let failures = check(arguments, programs)?;
+    Ok(match failures {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+fn tell_operations() -> Result<(), CliError> {
+    for operation in OPERATIONS {
+        say(&format!("{:24} {:?}", operation.name, operation.on))?;
+    }
+    let (pairs, triples) = (Program::pairs().count(), Program::triples().count());
+    say(&format!(
+        "{} operations, {pairs} pairs, {triples} triples",
+        OPERATIONS.len()
+    ))
+}
+
+fn programs(arguments: &Arguments) -> Result<Vec<Program>, String> {
+    if arguments.protocols {
+        let names = PROTOCOLS.iter().flat_map(|(_, programs)| programs.iter());
+        return names.map(|name| Program::named(name)).collect();
+    }
+    match (arguments.programs.is_empty(), arguments.pairs) {
+        (false, _) => arguments
+            .programs
+            .iter()
+            .map(|name| Program::named(name))
+            .collect(),
+        (true, true) => Ok(Program::pairs().collect()),
+        (true, false) => Ok(Program::all().collect()),
+    }
+}
+
+/// The command that replays a run.
+fn replay_line(arguments: &Arguments, program: &str, seed: u64) -> String {
+    let (depth, scheduler) = (arguments.depth, arguments.scheduler.name());
+    format!(
+        "cmwq-sim corpus --programs {program} --scheduler {scheduler} --depth {depth} --seed {seed}"
+    )
+}
+
+fn replay(arguments: &Arguments, programs: &[Program], seed: u64) -> Result<ExitCode, CliError> {
+    let mut status = ExitCode::SUCCESS;
+    for program in programs {
+        let mut prepared = Prepared::new(program).map_err(CliError::new)?;
+        let run = prepared.run(arguments.scheduler, arguments.depth, seed);
+        let run = run.map_err(CliError::new)?;
+        let (name, log) = (program.name(), run.log);
+        match run.failure {
+            None => say(&format!(
+                "passed {name}: {} steps, log {log:016x}",
+                run.steps()
+            ))?,
+            Some(why) => {
+                say(&format!(
+                    "FAILED {}: {why}",
+                    replay_line(arguments, &name, seed)
+                ))?;
+                status = ExitCode::FAILURE;
+            }
+        }
+    }
+    Ok(status)
+}
+
+/// One program, and which of its runs are next.
+struct Task {
+    program: Program,
+    seeds: Seeds,
+}
+
+/// The runs of some programs, pass by pass.
+struct Search<'a> {
+    arguments: &'a Arguments,
+    programs: Vec<Program>,
+    ledger: Ledger,
+    until: Option<Instant>,
+    runs: u64,
+    failures: usize,
+}
+
+impl Search<'_> {
+    fn is_in_time(&self) -> bool {
+        self.until.is_none_or(|until| Instant::now() < until)
+    }
+
+    /// What is left to do until each program has so many runs, or as many as the bound asks for.
+    fn tasks(&self, target: u64) -> Vec<Task> {
+        let (scheduler, depth) = (self.arguments.scheduler, self.arguments.depth);
+        let left = |program: &Program| {
+            let known = self.ledger.get(&program.name(), scheduler, depth);
+            let bound = match known.needed {
+                0 => u64::MAX,
+                needed => needed,
+            };
+            let most = target.min(bound).saturating_sub(known.runs);
+            let seeds = Seeds {
+                from: known.runs,
+                most,
+                until: self.until,
+            };
+            (most > 0 && known.failed.is_none()).then(|| Task {
+                program: program.clone(),
+                seeds,
+            })
+        };
+        self.programs.iter().filter_map(left).collect()
+    }
+
+    fn pass(&mut self, target: u64) -> Result<(), String> {
+        let (scheduler, depth) = (self.arguments.scheduler, self.arguments.depth);
+        let (tasks, until) = (self.tasks(target), self.until);
+        let in_time = |_: &&Task| until.is_none_or(|until| Instant::now() < until);
+        let works = tasks.iter().take_while(in_time).map(|task| {
+            move || {
+                let mut prepared = Prepared::new(&task.program)?;
+                // By the bound as it is known now.
+                let bound = prepared.size().runs(depth);
+                let most = task.seeds.most.min(bound.saturating_sub(task.seeds.from));
+                let seeds = Seeds { most, ..task.seeds };
+                prepared.check(scheduler, depth, seeds)
+            }
+        });
+        let mut written = Instant::now();
+        apart::run_all(self.arguments.jobs, works, |at, result| {
+            self.take_down(&tasks[at].program.name(), result)?;
+            if written.elapsed() > Duration::from_secs(10) {
+                written = Instant::now();
+                self.ledger.write()?;
+            }
+            Ok(())
+        })
+    }
+
+    fn take_down(&mut self, name: &str, result: Result<Checked, String>) -> Result<(), String> {
+        let (scheduler, depth) = (self.arguments.scheduler, self.arguments.depth);
+        let checked = result.map_err(|why| format!("{name}: {why}"))?;
+        self.runs += checked.runs;
+        if let Some((seed, why)) = &checked.failure {
+            self.failures += 1;
+            let replay = replay_line(self.arguments, name, *seed);
+            say(&format!("FAILED {replay}: {why}")).map_err(|error| error.to_string())?;
+        }
+        self.ledger.add(name, scheduler, depth, &checked);
+        Ok(())
+    }
+}
+
+/// The number of programs that have failed.
+fn check(arguments: &Arguments, programs: Vec<Program>) -> Result<usize, CliError> {
+    let began = Instant::now();
+    let mut search = Search {
+        arguments,
+        programs,
+        ledger: Ledger::read(arguments.state.as_deref()).map_err(CliError::new)?,
+        until: arguments
+            .seconds
+            .map(|seconds| began + Duration::from_secs(seconds)),
+        runs: 0,
+        failures: 0,
+    };
+    let most = arguments.runs.unwrap_or(u64::MAX);
+    for pass in PASSES {
+        let done = search.pass(pass.min(most));
+        search.ledger.write().map_err(CliError::new)?;
+        done.map_err(CliError::new)?;
+        if !search.is_in_time() || pass >= most {
+            break;
+        }
+    }
+    let names = search.programs.iter().map(Program::name);
+    let come = search
+        .ledger
+        .text(names, arguments.scheduler, arguments.depth);
+    let (runs, failures) = (search.runs, search.failures);
+    let seconds = began.elapsed().as_secs_f64();
+    say(&format!(
+        "{runs} runs in {seconds:.0} s, {failures} failures; {come}"
+    ))?;
+    Ok(failures)
+}

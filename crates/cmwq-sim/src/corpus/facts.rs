@@ -1,0 +1,281 @@
+//! What is known of a run: which instances were accepted, begun and ended, and what must hold of them.
+//!
+//! All virtual threads share one OS thread: locks and counters of this file are not visible to the machine, and never contended.
+#![forbid(unsafe_code)]
+
+use super::world::step;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What all threads know of the run.
+#[derive(Default)]
+pub(super) struct Facts {
+    broken: Mutex<Option<String>>,
+    /// Instances that were accepted for now, and have not begun.
+    waiting: AtomicI64,
+    /// Nothing needs to begin: all queues are frozen.
+    pub(super) frozen: AtomicUsize,
+    /// Queues refuse items, and drop timers.
+    pub(super) drains: AtomicBool,
+    shots: Mutex<Vec<Shot>>,
+}
+
+/// A one-shot item.
+#[derive(Clone, Copy, Default)]
+struct Shot {
+    lane: usize,
+    accepted: bool,
+    /// A thread takes it back, or tries to.
+    goes: bool,
+    begun: bool,
+    ended: bool,
+}
+
+/// The number of a one-shot item.
+#[derive(Clone, Copy)]
+pub(super) struct ShotId(pub(super) usize);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Facts {
+    /// A promise; the first one that is broken is told.
+    pub(super) fn expect(&self, kept: bool, promise: impl FnOnce() -> String) {
+        if !kept {
+            lock(&self.broken).get_or_insert_with(promise);
+        }
+    }
+
+    /// What is broken so far.
+    pub(super) fn broken(&self) -> Option<String> {
+        lock(&self.broken).clone()
+    }
+
+    /// Something waits that may begin.
+    pub(super) fn waits(&self) -> bool {
+        self.waiting.load(Relaxed) > 0 && self.frozen.load(Relaxed) == 0
+    }
+
+    pub(super) fn shoot(&self, lane: &Lane) -> ShotId {
+        let mut shots = lock(&self.shots);
+        shots.push(Shot {
+            lane: lane.number,
+            ..Shot::default()
+        });
+        ShotId(shots.len() - 1)
+    }
+
+    /// It was accepted, or not.
+    pub(super) fn accept(&self, shot: ShotId, accepted: bool) {
+        let mut shots = lock(&self.shots);
+        let shot = &mut shots[shot.0];
+        if accepted {
+            shot.accepted = true;
+            self.waiting.fetch_add(1, Relaxed);
+        } else {
+            let (begun, drains) = (shot.begun, self.drains.load(Relaxed));
+            self.expect(!begun, || "an item was refused, and has run".into());
+            self.expect(drains, || "an item was refused without a drain".into());
+        }
+    }
+
+    /// A thread tries to take it back: it never begins if that succeeds.
+    pub(super) fn take_back(&self, shot: ShotId, take: impl FnOnce() -> bool) {
+        lock(&self.shots)[shot.0].goes = true;
+        let taken = take();
+        let mut shots = lock(&self.shots);
+        let shot = &mut shots[shot.0];
+        shot.goes = false;
+        if !taken {
+            return;
+        }
+        self.expect(!shot.begun, || "an item was taken back, and has run".into());
+        (shot.begun, shot.ended) = (true, true);
+        self.waiting.fetch_sub(1, Relaxed);
+    }
+
+    pub(super) fn has_begun(&self, shot: ShotId) -> bool {
+        lock(&self.shots)[shot.0].begun
+    }
+
+    pub(super) fn begin(&self, shot: ShotId) {
+        let again = std::mem::replace(&mut lock(&self.shots)[shot.0].begun, true);
+        self.expect(!again, || "a one-shot item runs twice".into());
+        self.waiting.fetch_sub(1, Relaxed);
+    }
+
+    pub(super) fn end(&self, shot: ShotId) {
+        lock(&self.shots)[shot.0].ended = true;
+    }
+
+    /// Those that a flush of the queue waits for.
+    pub(super) fn accepted_on(&self, lane: &Lane) -> Vec<ShotId> {
+        let shots = lock(&self.shots);
+        let mut on = (0..shots.len()).collect::<Vec<_>>();
+        on.retain(|&at| shots[at].accepted && shots[at].lane == lane.number);
+        on.into_iter().map(ShotId).collect()
+    }
+
+    /// All of them have ended.
+    pub(super) fn have_ended(&self, ids: &[ShotId], what: &str) {
+        let shots = lock(&self.shots);
+        let open = ids
+            .iter()
+            .filter(|id| !shots[id.0].ended && !shots[id.0].goes)
+            .count();
+        self.expect(open == 0, || format!("{what} has left {open} items"));
+    }
+
+    /// One-shot items that were accepted and have not ended.
+    pub(super) fn open_shots(&self) -> usize {
+        let shots = lock(&self.shots);
+        let open = shots.iter().filter(|shot| shot.accepted && !shot.ended);
+        open.count()
+    }
+
+    pub(super) fn shots_settled(&self) -> bool {
+        lock(&self.shots)
+            .iter()
+            .all(|shot| shot.ended == shot.accepted)
+    }
+}
+
+/// The items of one queue that are active at the same time.
+pub(super) struct Lane {
+    number: usize,
+    inside: AtomicUsize,
+    /// More are too many.
+    pub(super) most: AtomicUsize,
+    facts: Arc<Facts>,
+}
+
+impl Lane {
+    pub(super) fn new(number: usize, most: usize, facts: &Arc<Facts>) -> Arc<Lane> {
+        Arc::new(Lane {
+            number,
+            inside: AtomicUsize::new(0),
+            most: AtomicUsize::new(most),
+            facts: facts.clone(),
+        })
+    }
+
+    pub(super) fn within<R>(&self, f: impl FnOnce() -> R) -> R {
+        let inside = self.inside.fetch_add(1, Relaxed) + 1;
+        let (number, most) = (self.number, self.most.load(Relaxed));
+        self.facts.expect(inside <= most, || {
+            format!("queue {number}: {inside} items are active, at most {most} may be")
+        });
+        let result = f();
+        self.inside.fetch_sub(1, Relaxed);
+        result
+    }
+}
+
+/// What became of a reusable item's instances.
+#[derive(Default)]
+pub(super) struct Account {
+    accepted: AtomicU64,
+    removed: AtomicU64,
+    /// Threads that take an instance back, or try to.
+    removing: AtomicU64,
+    begun: AtomicU64,
+    ended: AtomicU64,
+    /// Calls of disable that have waited and were not undone.
+    pub(super) disabled: AtomicUsize,
+    /// Its instances wait for a timer, or may.
+    is_delayed: bool,
+}
+
+impl Account {
+    pub(super) fn new(is_delayed: bool) -> Arc<Account> {
+        Arc::new(Account {
+            is_delayed,
+            ..Account::default()
+        })
+    }
+
+    pub(super) fn accept(&self, facts: &Facts, accepted: bool) {
+        self.accepted.fetch_add(u64::from(accepted), Relaxed);
+        if accepted && !self.is_delayed {
+            facts.waiting.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Returns what `remove` returns, and takes down whether an instance was taken back.
+    pub(super) fn remove<R>(
+        &self,
+        facts: &Facts,
+        remove: impl FnOnce() -> R,
+        has_removed: impl FnOnce(&R) -> bool,
+    ) -> R {
+        self.removing.fetch_add(1, Relaxed);
+        let result = remove();
+        self.removing.fetch_sub(1, Relaxed);
+        self.was_removed(facts, has_removed(&result));
+        result
+    }
+
+    pub(super) fn was_removed(&self, facts: &Facts, removed: bool) {
+        self.removed.fetch_add(u64::from(removed), Relaxed);
+        if removed && !self.is_delayed {
+            facts.waiting.fetch_sub(1, Relaxed);
+        }
+    }
+
+    pub(super) fn run(&self, lane: &Lane, facts: &Facts) {
+        let (begun, ended) = (self.begun.fetch_add(1, Relaxed), self.ended.load(Relaxed));
+        facts.expect(begun == ended, || "two runs of one item overlap".into());
+        if !self.is_delayed {
+            facts.waiting.fetch_sub(1, Relaxed);
+        }
+        let may_run = || self.disabled.load(Relaxed) == 0;
+        facts.expect(may_run(), || "a disabled item begins".into());
+        lane.within(step);
+        facts.expect(may_run(), || {
+            "an item runs that was disabled, and waited for".into()
+        });
+        self.ended.fetch_add(1, Relaxed);
+    }
+
+    /// Instances that were accepted so far.
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted.load(Relaxed)
+    }
+
+    /// Runs that have begun so far.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun.load(Relaxed)
+    }
+
+    /// So many runs have ended.
+    pub(super) fn has_ended(&self, runs: u64, facts: &Facts, what: &str) {
+        let ended = self.ended.load(Relaxed);
+        facts.expect(ended >= runs, || {
+            format!("{what} has left run {runs}: {ended} have ended")
+        });
+    }
+
+    /// So many instances have run, or were taken back.
+    pub(super) fn are_over(&self, instances: u64, facts: &Facts, what: &str) {
+        let over = self.ended.load(Relaxed) + self.removed.load(Relaxed);
+        let over = over + self.removing.load(Relaxed);
+        let drops = self.is_delayed && facts.drains.load(Relaxed);
+        facts.expect(over >= instances || drops, || {
+            format!("{what} has left an instance: {over} of {instances} are over")
+        });
+    }
+
+    pub(super) fn is_settled(&self, facts: &Facts) -> bool {
+        let (begun, ended) = (self.begun.load(Relaxed), self.ended.load(Relaxed));
+        let over = ended + self.removed.load(Relaxed);
+        let drops = self.is_delayed && facts.drains.load(Relaxed);
+        begun == ended && (over == self.accepted() || (drops && over < self.accepted()))
+    }
+
+    pub(super) fn text(&self) -> String {
+        let [accepted, removed, begun, ended] =
+            [&self.accepted, &self.removed, &self.begun, &self.ended].map(|n| n.load(Relaxed));
+        format!("accepted {accepted}, removed {removed}, begun {begun}, ended {ended}")
+    }
+}

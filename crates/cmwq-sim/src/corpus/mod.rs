@@ -1,0 +1,202 @@
+//! Small programs under schedules with a guarantee.
+//!
+//! A program does one public operation on each of two or three threads. All programs follow from [one table](OPERATIONS) of
+//! operations: every pair, and every triple of those that act on one item, one queue or one pool. Their machine is set up once; each run begins
+//! there, under a schedule of its own seed. By the bound of the plan by priorities (see [`cmwq_vm::Plan`]) so many runs find every bug
+//! of a given depth in a program with 99.9 %: [`Size::runs`].
+//!
+//! What must hold is in `world`: as for random programs (see [`crate::explore`]), and nothing waits while no thread is able to run.
+
+mod facts;
+mod ledger;
+mod program;
+mod snapshot;
+mod table;
+mod world;
+
+pub use crate::explore::Scheduler;
+pub use ledger::{Entry, Ledger};
+pub use program::Program;
+pub use table::{OPERATIONS, Operation, PROTOCOLS, Subject};
+
+use cmwq_vm::Plan;
+use serde::{Deserialize, Serialize};
+use snapshot::{Order, Report, Snapshot};
+use std::time::Instant;
+
+/// Runs of a program from which its size is known.
+const SIZING: u64 = 16;
+/// Their seeds are none of the others'.
+const SIZING_SEEDS: u64 = 1 << 62;
+/// As many operations as the longest run so far, times this, and a run hangs.
+const HANGS_AFTER: u64 = 200;
+/// Before any length is known.
+const FIRST_LENGTH: u64 = 500;
+
+/// How large a program is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Size {
+    /// Threads that did anything.
+    pub threads: u64,
+    /// Steps of the longest run.
+    pub length: u64,
+    /// The most steps of each thread.
+    pub lengths: Vec<u64>,
+}
+
+impl Size {
+    fn add(&mut self, lengths: &[u64]) {
+        let threads = lengths.iter().filter(|&&steps| steps > 0).count();
+        self.threads = self.threads.max(threads as u64);
+        self.length = self.length.max(lengths.iter().sum());
+        if self.lengths.len() < lengths.len() {
+            self.lengths.resize(lengths.len(), 0);
+        }
+        for (most, &steps) in self.lengths.iter_mut().zip(lengths) {
+            *most = (*most).max(steps);
+        }
+    }
+
+    /// Runs that find every bug of this depth with 99.9 %.
+    #[must_use]
+    pub fn runs(&self, depth: u32) -> u64 {
+        let bound = self.threads as f64 * (self.length as f64).powi(depth as i32 - 1);
+        (1000_f64.ln() * bound).ceil() as u64
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Of all that happened.
+    pub log: u64,
+    /// What promise was broken.
+    pub failure: Option<String>,
+    /// Steps of each thread.
+    pub lengths: Vec<u64>,
+}
+
+impl Run {
+    /// Steps of all threads.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.lengths.iter().sum()
+    }
+}
+
+impl From<Report> for Run {
+    fn from(report: Report) -> Run {
+        Run {
+            log: report.log,
+            failure: report.failure,
+            lengths: report.lengths,
+        }
+    }
+}
+
+/// What some runs of one program came to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Checked {
+    /// How large it is.
+    pub size: Size,
+    /// Runs so far.
+    pub runs: u64,
+    /// The first run that failed: its seed, and how.
+    pub failure: Option<(u64, String)>,
+}
+
+/// The seeds of some runs, and when to stop.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeds {
+    /// The first seed.
+    pub from: u64,
+    /// So many at most.
+    pub most: u64,
+    /// Not longer.
+    pub until: Option<Instant>,
+}
+
+/// A program whose machine is set up.
+pub struct Prepared {
+    snapshot: Snapshot,
+    size: Size,
+}
+
+impl Prepared {
+    /// Sets it up, and finds out how large it is. The process must have one thread.
+    ///
+    /// # Errors
+    /// It cannot be set up.
+    pub fn new(program: &Program) -> Result<Prepared, String> {
+        let snapshot = Snapshot::new(|server| program.hold(server));
+        let mut prepared = Prepared {
+            snapshot: snapshot.map_err(|error| format!("a process for a program: {error}"))?,
+            size: Size::default(),
+        };
+        // With priorities alone, then with change points among as many steps.
+        for run in 0..SIZING {
+            let depth = if run < SIZING / 2 { 1 } else { 2 };
+            let length = prepared.size.length.max(1);
+            let plan = Plan::Priorities { depth, length };
+            let order = Order::by(&plan, SIZING_SEEDS + run, FIRST_LENGTH * HANGS_AFTER * 4);
+            let report = prepared.snapshot.run(order)?;
+            prepared.size.add(&report.lengths);
+        }
+        Ok(prepared)
+    }
+
+    /// How large it is.
+    #[must_use]
+    pub fn size(&self) -> &Size {
+        &self.size
+    }
+
+    /// One run.
+    ///
+    /// # Errors
+    /// There is no process to be had.
+    pub fn run(&mut self, scheduler: Scheduler, depth: u32, seed: u64) -> Result<Run, String> {
+        let most = (self.size.length * HANGS_AFTER).max(FIRST_LENGTH * HANGS_AFTER);
+        let order = match scheduler {
+            Scheduler::Time => Order::by_time(seed),
+            Scheduler::Pct => {
+                let length = self.size.length.max(1);
+                Order::by(&Plan::Priorities { depth, length }, seed, most)
+            }
+            Scheduler::Walk => {
+                let lengths = self.size.lengths.clone();
+                Order::by(&Plan::Walk { lengths }, seed, most)
+            }
+        };
+        Ok(self.snapshot.run(order)?.into())
+    }
+
+    /// Runs these seeds, until one fails.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn check(
+        &mut self,
+        scheduler: Scheduler,
+        depth: u32,
+        seeds: Seeds,
+    ) -> Result<Checked, String> {
+        let mut checked = Checked {
+            size: self.size.clone(),
+            ..Checked::default()
+        };
+        for seed in (seeds.from..).take(usize::try_from(seeds.most).unwrap_or(usize::MAX)) {
+            if seeds.until.is_some_and(|until| Instant::now() >= until) {
+                break;
+            }
+            let run = self.run(scheduler, depth, seed)?;
+            checked.runs += 1;
+            checked.size.add(&run.lengths);
+            if let Some(why) = run.failure {
+                checked.failure = Some((seed, why));
+                break;
+            }
+        }
+        Ok(checked)
+    }
+}

@@ -1,0 +1,322 @@
+//! One machine that is set up once and run many times: the process that holds it forks before each run, so that each run
+//! begins with the same memory, and a crash ends that run alone.
+//!
+//! Three processes: the driver asks for runs; the server holds the machine, reads what is asked, and forks; a child of the server is one run. The
+//! server allocates nothing between runs: each run has the same addresses, whatever was run before.
+
+use cmwq_vm::Plan;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::ptr::NonNull;
+
+/// Threads of which the lengths are told.
+const THREADS: usize = 64;
+const TEXT: usize = 2_000;
+/// Host seconds after which a run is one that hangs.
+const PATIENCE: u32 = 30;
+
+/// Which scheduler a run has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum How {
+    Time,
+    Priorities,
+    Walk,
+}
+
+/// What is asked for: one run.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Order {
+    how: How,
+    depth: u32,
+    pub(super) seed: u64,
+    length: u64,
+    /// Operations after which a run hangs.
+    pub(super) most: u64,
+    count: usize,
+    lengths: [u64; THREADS],
+}
+
+impl Order {
+    pub(super) fn by_time(seed: u64) -> Order {
+        Order {
+            how: How::Time,
+            depth: 0,
+            seed,
+            length: 0,
+            most: u64::MAX,
+            count: 0,
+            lengths: [0; THREADS],
+        }
+    }
+
+    pub(super) fn by(plan: &Plan, seed: u64, most: u64) -> Order {
+        let mut order = Order {
+            most,
+            ..Order::by_time(seed)
+        };
+        match plan {
+            Plan::Priorities { depth, length } => {
+                (order.how, order.depth, order.length) = (How::Priorities, *depth, *length);
+            }
+            Plan::Walk { lengths } => {
+                order.how = How::Walk;
+                order.count = lengths.len().min(THREADS);
+                order.lengths[..order.count].copy_from_slice(&lengths[..order.count]);
+            }
+        }
+        order
+    }
+
+    /// `None`: costs say which thread is next.
+    pub(super) fn plan(&self) -> Option<Plan> {
+        match self.how {
+            How::Time => None,
+            How::Priorities => Some(Plan::Priorities {
+                depth: self.depth,
+                length: self.length,
+            }),
+            How::Walk => Some(Plan::Walk {
+                lengths: self.lengths[..self.count].to_vec(),
+            }),
+        }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: plain numbers, of which the server reads what the driver wrote.
+        unsafe { std::slice::from_raw_parts_mut((&raw mut *self).cast(), size_of::<Order>()) }
+    }
+}
+
+/// What a run says, in memory that all three processes share.
+#[repr(C)]
+struct Page {
+    ended: bool,
+    log: u64,
+    count: usize,
+    lengths: [u64; THREADS],
+    said: usize,
+    text: [u8; TEXT],
+}
+
+impl Page {
+    fn say(&mut self, text: &str) {
+        self.said = text.len().min(TEXT);
+        self.text[..self.said].copy_from_slice(&text.as_bytes()[..self.said]);
+    }
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Report {
+    pub(super) log: u64,
+    /// Steps of each thread.
+    pub(super) lengths: Vec<u64>,
+    pub(super) failure: Option<String>,
+}
+
+#[derive(Clone, Copy)]
+struct Shared(NonNull<Page>);
+
+impl Shared {
+    fn new() -> io::Result<Shared> {
+        // SAFETY: new memory, all zeros, which is a page that says nothing.
+        let page = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<Page>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        match NonNull::new(page.cast()) {
+            Some(at) if page != libc::MAP_FAILED => Ok(Shared(at)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Only one process uses it at a time: a run until it ends, then the driver.
+    fn with<R>(self, f: impl FnOnce(&mut Page) -> R) -> R {
+        // SAFETY: by this function's contract; the mapping lasts as long as the processes.
+        f(unsafe { &mut *self.0.as_ptr() })
+    }
+}
+
+// SAFETY: it is used by one thread of one process at a time.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+/// Where a run says what became of it.
+#[derive(Clone, Copy)]
+pub(super) struct Told(Shared);
+
+impl Told {
+    /// Threads and their steps, as soon as they are known.
+    pub(super) fn lengths(self, lengths: &[u64]) {
+        self.0.with(|page| {
+            page.count = lengths.len().min(THREADS);
+            page.lengths[..page.count].copy_from_slice(&lengths[..page.count]);
+        });
+    }
+
+    /// A panic, which may be the run's end.
+    pub(super) fn panics(self, what: &str) {
+        self.0.with(|page| {
+            // The first one says more.
+            if page.said == 0 {
+                page.say(what);
+            }
+        });
+    }
+
+    /// The run has ended, with this log, or failed.
+    pub(super) fn ends(self, result: Result<u64, String>) -> ! {
+        self.0.with(|page| {
+            page.ended = true;
+            match result {
+                Ok(log) => (page.log, page.said) = (log, 0),
+                Err(why) => page.say(&why),
+            }
+        });
+        // SAFETY: the process ends here: what it has of its parent's is not to be dropped.
+        unsafe { libc::_exit(0) }
+    }
+}
+
+/// The server's side, inside its machine.
+pub(super) struct Server {
+    orders: PipeReader,
+    ends: PipeWriter,
+    shared: Shared,
+}
+
+impl Server {
+    pub(super) fn told(&self) -> Told {
+        Told(self.shared)
+    }
+
+    /// Returns in each run, once.
+    pub(super) fn serve(mut self) -> (Order, Told) {
+        let mut order = Order::by_time(0);
+        loop {
+            if self.orders.read_exact(order.bytes()).is_err() {
+                // SAFETY: the driver wants no more runs.
+                unsafe { libc::_exit(0) }
+            }
+            // SAFETY: the process has one thread, so the child has all that the parent has.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                // SAFETY: no pointers. A run that hangs ends by a signal, as does one whose server has ended.
+                unsafe {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    libc::alarm(PATIENCE);
+                }
+                return (order, Told(self.shared));
+            }
+            let mut status = -1;
+            if pid > 0 {
+                // SAFETY: the child is ours, and has not been waited for; there is room for its status.
+                unsafe { libc::waitpid(pid, &raw mut status, 0) };
+            }
+            // The driver has gone if it does not read.
+            let _ = self.ends.write_all(&status.to_ne_bytes());
+        }
+    }
+}
+
+/// The driver's side.
+pub(super) struct Snapshot {
+    pid: libc::pid_t,
+    orders: Option<PipeWriter>,
+    ends: PipeReader,
+    shared: Shared,
+}
+
+impl Snapshot {
+    /// `hold` sets up a machine in a process of its own, calls [`Server::serve`], and ends each run by [`Told::ends`]. It returns why it could
+    /// not. The process must have one thread.
+    ///
+    /// # Errors
+    /// There is no process to be had.
+    pub(super) fn new(hold: impl FnOnce(Server) -> String) -> io::Result<Snapshot> {
+        let (shared, (orders, asks)) = (Shared::new()?, io::pipe()?);
+        let (ends, tells) = io::pipe()?;
+        // SAFETY: the process has one thread, so the child has all that the parent has.
+        let pid = unsafe { libc::fork() };
+        if pid < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if pid == 0 {
+            drop((asks, ends));
+            // SAFETY: no pointers. The server ends with its driver.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            let why = hold(Server {
+                orders,
+                ends: tells,
+                shared,
+            });
+            Told(shared).ends(Err(why))
+        }
+        Ok(Snapshot {
+            pid,
+            orders: Some(asks),
+            ends,
+            shared,
+        })
+    }
+
+    /// One run.
+    ///
+    /// # Errors
+    /// The machine could not be set up.
+    pub(super) fn run(&mut self, mut order: Order) -> Result<Report, String> {
+        self.shared.with(|page| {
+            (page.ended, page.log, page.count, page.said) = (false, 0, 0, 0);
+        });
+        let mut status = [0; 4];
+        let asks = self.orders.as_mut().expect("it is there until the end");
+        let asked = asks.write_all(order.bytes());
+        let ended = asked.and_then(|()| self.ends.read_exact(&mut status));
+        let (ended, mut report) = self.shared.with(|page| {
+            let text = String::from_utf8_lossy(&page.text[..page.said]).into_owned();
+            let report = Report {
+                log: page.log,
+                lengths: page.lengths[..page.count].to_vec(),
+                failure: (!text.is_empty()).then_some(text),
+            };
+            (ended.map(|()| page.ended), report)
+        });
+        let has_ended = ended.map_err(|_| {
+            let why = report.failure.take();
+            format!("the set-up: {}", why.unwrap_or_else(|| "it crashed".into()))
+        })?;
+        if !has_ended {
+            let status = i32::from_ne_bytes(status);
+            let said = report.failure.take().unwrap_or_default();
+            let how = match libc::WIFSIGNALED(status) {
+                true if libc::WTERMSIG(status) == libc::SIGALRM => {
+                    format!("computes for more than {PATIENCE} s")
+                }
+                true => format!("crash: signal {}", libc::WTERMSIG(status)),
+                false => format!("crash: status {status}"),
+            };
+            report.failure = Some(format!("{how} {said}"));
+        }
+        Ok(report)
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.orders = None;
+        let mut status = 0;
+        // SAFETY: the server is ours, and has not been waited for; it ends when nothing can be asked any more. Nothing uses the page then.
+        unsafe {
+            libc::waitpid(self.pid, &raw mut status, 0);
+            libc::munmap(self.shared.0.as_ptr().cast(), size_of::<Page>());
+        }
+    }
+}

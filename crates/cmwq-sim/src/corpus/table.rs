@@ -1,0 +1,443 @@
+//! The public operations. Whatever is in this table is in the corpus, with each of the others.
+
+use super::world::{Account, Extra, Queue, ShotId, World, step};
+use cmwq_simulated::topology::CpuSet;
+use cmwq_simulated::{
+    CpuLimit, DelayedWork, DisableGuard, JoinError, JoinHandle, Moved, WorkqueueAttrs, scope,
+};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// What an operation acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The reusable item.
+    Item,
+    /// The delayed item.
+    Delayed,
+    /// The item of a value.
+    Field,
+    /// The queue: what is accepted, active and flushed.
+    Queue,
+    /// Pools: which there are, and who runs there.
+    Pool,
+}
+
+use Subject::{Delayed, Field, Item, Pool, Queue as OneQueue};
+
+/// One of them.
+pub struct Operation {
+    /// On the command line.
+    pub name: &'static str,
+    /// What it acts on.
+    pub on: &'static [Subject],
+    /// Before all threads of the program begin, on the thread that does the operation.
+    pub(super) before: fn(&World),
+    pub(super) run: fn(&World),
+}
+
+const fn op(name: &'static str, on: &'static [Subject], run: fn(&World)) -> Operation {
+    Operation {
+        name,
+        on,
+        before: |_| {},
+        run,
+    }
+}
+
+const fn prepared(
+    name: &'static str,
+    on: &'static [Subject],
+    before: fn(&World),
+    run: fn(&World),
+) -> Operation {
+    Operation {
+        name,
+        on,
+        before,
+        run,
+    }
+}
+
+const SHORT: Duration = Duration::from_micros(3);
+
+/// All of them.
+pub const OPERATIONS: &[Operation] = &[
+    op("queue", &[Item, OneQueue], queue_x),
+    op("queue-on", &[Item, OneQueue, Pool], |w| {
+        let queued = w.q.wq.queue_on(1, &w.x.0).expect("a CPU");
+        w.x.1.accept(&w.facts, queued.is_accepted());
+    }),
+    op("queue-batch", &[Item, OneQueue], |w| {
+        let queued = w.q.wq.queue_batch(&[w.x.0.clone(), w.y.0.clone()]);
+        let refused = |at| queued.not_accepted().iter().any(|(not, _)| *not == at);
+        w.x.1.accept(&w.facts, !refused(0));
+        w.y.1.accept(&w.facts, !refused(1));
+    }),
+    op("queue-twice", &[Item, OneQueue], |w| {
+        queue_x(w);
+        step();
+        queue_x(w);
+    }),
+    op("cancel", &[Item], |w| {
+        w.x.1.remove(&w.facts, || w.x.0.cancel(), |&it| it);
+    }),
+    op("cancel-sync", &[Item], |w| {
+        let begun = w.x.1.begun();
+        w.x.1.remove(&w.facts, || w.x.0.cancel_sync(), |&it| it);
+        w.x.1.has_ended(begun, &w.facts, "a cancel that waits");
+    }),
+    op("disable", &[Item], |w| {
+        let guard = disabled(w, &w.x.1, || w.x.0.disable());
+        step();
+        guard.enable();
+    }),
+    op("disable-sync", &[Item], |w| {
+        let guard = disabled(w, &w.x.1, || w.x.0.disable_sync());
+        w.x.1.disabled.fetch_add(1, Relaxed);
+        step();
+        w.x.1.disabled.fetch_sub(1, Relaxed);
+        guard.enable();
+    }),
+    op("enable-and-queue", &[Item, OneQueue], |w| {
+        let guard = disabled(w, &w.x.1, || w.x.0.disable_sync());
+        let queued = w.q.wq.enable_and_queue(guard);
+        w.x.1.accept(&w.facts, queued.is_accepted());
+    }),
+    op("flush-item", &[Item], |w| {
+        let accepted = w.x.1.accepted();
+        w.x.0.flush().expect("not from the item");
+        w.x.1.are_over(accepted, &w.facts, "a flush of the item");
+    }),
+    op("flush-item-timeout", &[Item], |w| {
+        let _ = w.x.0.flush_timeout(SHORT);
+    }),
+    op("look-at-item", &[Item], |w| {
+        let _ = (w.x.0.busy(), w.x.0.is_pending());
+    }),
+    op("queue-delayed", &[Delayed, OneQueue], |w| {
+        let queued = w.q.wq.queue_delayed(&w.d.0, SHORT);
+        w.d.1.accept(&w.facts, queued.is_accepted());
+    }),
+    op("move-delayed", &[Delayed, OneQueue], |w| {
+        move_d(w, SHORT / 2)
+    }),
+    op("move-delayed-now", &[Delayed, OneQueue], |w| {
+        move_d(w, Duration::ZERO)
+    }),
+    op("cancel-delayed", &[Delayed], |w| {
+        w.d.1.remove(&w.facts, || w.d.0.cancel(), |&it| it);
+    }),
+    op("cancel-delayed-sync", &[Delayed], |w| {
+        let begun = w.d.1.begun();
+        w.d.1.remove(&w.facts, || w.d.0.cancel_sync(), |&it| it);
+        w.d.1.has_ended(begun, &w.facts, "a cancel that waits");
+    }),
+    op("disable-delayed", &[Delayed], |w| {
+        let guard = disabled(w, &w.d.1, || w.d.0.disable_sync());
+        w.d.1.disabled.fetch_add(1, Relaxed);
+        step();
+        w.d.1.disabled.fetch_sub(1, Relaxed);
+        guard.enable();
+    }),
+    op("flush-delayed", &[Delayed], |w| {
+        let accepted = w.d.1.accepted();
+        w.d.0.flush().expect("not from the item");
+        w.d.1
+            .are_over(accepted, &w.facts, "a flush of the delayed item");
+    }),
+    op("queue-embedded", &[Field, OneQueue], |w| {
+        let queued = w.q.wq.queue_embedded(&w.field.0, |field| &field.item);
+        w.field.1.accept(&w.facts, queued.is_accepted());
+    }),
+    op("cancel-embedded", &[Field], |w| {
+        let cancel = || w.field.0.item.cancel_sync();
+        w.field.1.remove(&w.facts, cancel, Option::is_some);
+    }),
+    op("flush-embedded", &[Field], |w| {
+        let accepted = w.field.1.accepted();
+        w.field.0.item.flush().expect("not from the item");
+        w.field
+            .1
+            .are_over(accepted, &w.facts, "a flush of the value's item");
+    }),
+    op("queue-raw", &[OneQueue], |w| w.queue_loose(&w.q)),
+    op("execute", &[OneQueue], |w| execute(w, &w.q)),
+    op("execute-batch", &[OneQueue], |w| {
+        let (ids, shots): (Vec<_>, Vec<_>) = (0..3).map(|_| w.shot(&w.q)).unzip();
+        let shots = shots.into_iter().map(without_a_result);
+        let accepted = match w.q.wq.execute_batch(shots) {
+            Ok(all) => all,
+            Err(refused) => refused.accepted,
+        };
+        for (at, id) in ids.into_iter().enumerate() {
+            w.facts.accept(id, at < accepted);
+        }
+    }),
+    op("spawn-and-join", &[OneQueue], |w| spawn_and_join(w, &w.q)),
+    op("spawn-and-drop", &[OneQueue], |w| {
+        let (id, shot) = w.shot(&w.q);
+        let handle = w.q.wq.spawn(shot);
+        w.facts.accept(id, !is_refused(w, id, &handle));
+        drop(handle);
+    }),
+    op("spawn-and-abort", &[OneQueue], |w| {
+        let (id, shot) = w.shot(&w.q);
+        let handle = w.q.wq.spawn(shot);
+        w.facts.accept(id, !is_refused(w, id, &handle));
+        w.facts.take_back(id, || handle.abort());
+    }),
+    op("join-timeout", &[OneQueue], |w| {
+        let (id, shot) = w.shot(&w.q);
+        let mut handle = w.q.wq.spawn(shot);
+        w.facts.accept(id, !is_refused(w, id, &handle));
+        if let Some(Ok(value)) = handle.join_timeout(SHORT) {
+            w.expect_value(id, value);
+        }
+    }),
+    op("scope", &[OneQueue], |w| {
+        if w.facts.drains.load(Relaxed) {
+            return execute(w, &w.q);
+        }
+        let (id, shot) = w.shot(&w.q);
+        scope(&w.q.wq, |s| {
+            s.spawn(without_a_result(shot));
+            w.facts.accept(id, true);
+        });
+        w.facts.have_ended(&[id], "a scope");
+    }),
+    op("submit-and-wait", &[OneQueue], |w| {
+        let (id, shot) = w.shot(&w.q);
+        let submitted = w.done.submit(&w.q.wq, 1, shot).is_ok();
+        w.facts.accept(id, submitted);
+        if submitted {
+            let mut entries = Vec::new();
+            while w.done.wait(1, &mut entries) == 0 {}
+        }
+    }),
+    op("post-and-wait", &[OneQueue], |w| {
+        w.done
+            .post(2, 0)
+            .unwrap_or_else(|_| panic!("it has no limit"));
+        let mut entries = Vec::new();
+        while w.done.wait(1, &mut entries) == 0 {}
+    }),
+    op("flush-queue", &[OneQueue], |w| {
+        let before = w.before_flush(&w.q);
+        w.q.wq.flush().expect("not from an item");
+        w.after_flush(&before, "a flush of the queue");
+    }),
+    prepared(
+        "drain",
+        &[OneQueue],
+        |w| w.facts.drains.store(true, Relaxed),
+        |w| {
+            let before = w.before_flush(&w.q);
+            w.q.wq.drain().expect("not from an item");
+            w.after_flush(&before, "a drain");
+        },
+    ),
+    prepared(
+        "limits",
+        &[OneQueue],
+        |w| w.q.lane.most.store(2, Relaxed),
+        |w| {
+            w.q.wq.set_max_active(2).expect("a legal limit");
+            step();
+            w.q.wq.set_max_active(1).expect("a legal limit");
+        },
+    ),
+    prepared(
+        "execute-grouped",
+        &[OneQueue],
+        |w| drop(w.extra(Extra::Grouped)),
+        |w| execute(w, &w.extra(Extra::Grouped)),
+    ),
+    prepared(
+        "group-limit",
+        &[OneQueue],
+        |w| w.extra(Extra::Grouped).lane.most.store(2, Relaxed),
+        |w| {
+            w.group.set_max_active(2).expect("a legal limit");
+            step();
+            w.group.set_max_active(1).expect("a legal limit");
+        },
+    ),
+    prepared(
+        "execute-per-cpu",
+        &[Pool],
+        |w| drop(w.extra(Extra::PerCpu)),
+        |w| execute(w, &w.extra(Extra::PerCpu)),
+    ),
+    prepared(
+        "execute-bh",
+        &[Pool],
+        |w| drop(w.extra(Extra::Bh)),
+        |w| execute(w, &w.extra(Extra::Bh)),
+    ),
+    prepared(
+        "execute-ordered",
+        &[OneQueue, Pool],
+        |w| drop(w.extra(Extra::Ordered)),
+        |w| {
+            let ordered = w.extra(Extra::Ordered);
+            execute(w, &ordered);
+            execute(w, &ordered);
+        },
+    ),
+    prepared(
+        "ordered-attrs",
+        &[Pool],
+        |w| drop(w.extra(Extra::Ordered)),
+        |w| change_attrs(&w.extra(Extra::Ordered)),
+    ),
+    op("execute-beside", &[Pool], |w| execute(w, &w.r)),
+    prepared(
+        "join-in-a-slot",
+        &[OneQueue, Pool],
+        |w| (0..12).for_each(|_| spawn_and_join(w, &w.r)),
+        |w| spawn_and_join(w, &w.r),
+    ),
+    op("flush-beside", &[Pool], |w| {
+        let before = w.facts.accepted_on(&w.r.lane);
+        w.r.wq.flush().expect("not from an item");
+        w.facts.have_ended(&before, "a flush of the queue");
+    }),
+    op("make-and-drop", &[Pool], |w| {
+        let queue = w.engine.workqueue("own").build().expect("legal attributes");
+        let (id, shot) = w.shot_apart();
+        let accepted = queue.execute(without_a_result(shot)).is_ok();
+        w.facts.accept(id, accepted);
+        drop(queue);
+        w.facts.have_ended(&[id], "the end of the queue");
+    }),
+    op("attrs", &[OneQueue, Pool], |w| change_attrs(&w.q)),
+    op("attrs-beside", &[Pool], |w| change_attrs(&w.r)),
+    op("mask", &[Pool], |w| {
+        let all = w.engine.topology().cpus().clone();
+        let one = CpuSet::from_iter([1]);
+        w.engine.set_unbound_cpumask(&one).expect("a CPU");
+        w.engine.set_unbound_cpumask(&all).expect("all CPUs");
+    }),
+    op("freeze-and-thaw", &[OneQueue, Pool], |w| {
+        w.facts.frozen.fetch_add(1, Relaxed);
+        w.engine.freeze_workqueues_begin();
+        let _ = w.engine.freeze_workqueues_busy();
+        w.engine.thaw_workqueues();
+        w.facts.frozen.fetch_sub(1, Relaxed);
+    }),
+    op("cpu-limit", &[Pool], |w| {
+        let one = CpuLimit::Workers(NonZeroU32::MIN);
+        w.engine.set_cpu_limit(one).expect("not in a fork");
+        step();
+        w.engine
+            .set_cpu_limit(CpuLimit::None)
+            .expect("not in a fork");
+    }),
+    op("dump", &[OneQueue, Pool], |w| {
+        drop((w.engine.dump(), w.engine.stats()))
+    }),
+];
+
+/// Programs of the five protocols, for bugs of a greater depth.
+pub const PROTOCOLS: &[(&str, &[&str])] = &[
+    (
+        "publishing",
+        &["execute+execute-beside", "execute-beside+execute-beside"],
+    ),
+    (
+        "cancelling",
+        &[
+            "queue+cancel-sync",
+            "queue+disable-sync",
+            "queue-delayed+cancel-delayed-sync",
+        ],
+    ),
+    (
+        "credits",
+        &[
+            "execute+execute",
+            "execute+limits",
+            "execute-grouped+execute-grouped",
+        ],
+    ),
+    (
+        "epoch and retire",
+        &["execute+attrs", "execute-beside+attrs-beside"],
+    ),
+    (
+        "caller-runs",
+        &[
+            "join-in-a-slot+flush-beside",
+            "join-in-a-slot+join-in-a-slot",
+        ],
+    ),
+];
+
+fn queue_x(w: &World) {
+    let queued = w.q.wq.queue(&w.x.0);
+    w.x.1.accept(&w.facts, queued.is_accepted());
+}
+
+fn move_d(w: &World, delay: Duration) {
+    let (work, account): &(DelayedWork, Arc<Account>) = &w.d;
+    match w.q.wq.mod_delayed(work, delay) {
+        Moved::Accepted => account.accept(&w.facts, true),
+        Moved::Refused { was_pending, .. } => account.was_removed(&w.facts, was_pending),
+        Moved::Pending | Moved::Disabled => {}
+    }
+}
+
+fn without_a_result(shot: impl FnOnce() -> u64) -> impl FnOnce() {
+    move || {
+        shot();
+    }
+}
+
+fn execute(w: &World, queue: &Queue) {
+    let (id, shot) = w.shot(queue);
+    let accepted = queue.wq.execute(without_a_result(shot)).is_ok();
+    w.facts.accept(id, accepted);
+}
+
+/// A handle whose closure was refused is finished at once, and nothing has run.
+fn is_refused(w: &World, id: ShotId, handle: &JoinHandle<u64>) -> bool {
+    w.facts.drains.load(Relaxed) && handle.is_finished() && !w.facts.has_begun(id)
+}
+
+/// What waits is removed.
+fn disabled(w: &World, account: &Account, disable: impl FnOnce() -> DisableGuard) -> DisableGuard {
+    account.remove(&w.facts, disable, DisableGuard::removed_pending)
+}
+
+fn spawn_and_join(w: &World, queue: &Queue) {
+    let (id, shot) = w.shot(queue);
+    let handle = queue.wq.spawn(shot);
+    let drains = w.facts.drains.load(Relaxed);
+    if !drains {
+        w.facts.accept(id, true);
+    }
+    match handle.join() {
+        Ok(value) => {
+            if drains {
+                w.facts.accept(id, true);
+            }
+            w.expect_value(id, value);
+            w.facts.have_ended(&[id], "a join");
+        }
+        Err(JoinError::Refused(_)) => w.facts.accept(id, false),
+        Err(error) => w.facts.expect(false, || format!("a join: {error:?}")),
+    }
+}
+
+fn change_attrs(queue: &Queue) {
+    let attrs = queue.wq.attrs();
+    let other = WorkqueueAttrs {
+        nice: -3,
+        ..attrs.clone()
+    };
+    queue.wq.apply_attrs(other).expect("legal attributes");
+    queue.wq.apply_attrs(attrs).expect("legal attributes");
+}

@@ -1,0 +1,243 @@
+//! What the operations of a small program share, and what must hold of it.
+//!
+//! All virtual threads share one OS thread: locks and counters of this file are not visible to the machine, and never contended.
+
+pub(super) use super::facts::{Account, Facts, Lane, ShotId};
+use cmwq_simulated::affinity::AffinityScope;
+use cmwq_simulated::topology::Topology;
+use cmwq_simulated::{
+    CompletionQueue, ConcurrencyGroup, DelayedWork, EmbeddedWork, Engine, RawWork, Work, Workqueue,
+    WorkqueueBuilder,
+};
+use cmwq_vm::{Access, os};
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between any two steps of a thread's own others may come: it touches a line.
+pub(super) fn step() {
+    static LINE: u64 = 0;
+    os::touch((&raw const LINE).addr(), Access::Read);
+}
+
+/// A queue and what is active of it.
+pub(super) struct Queue {
+    pub(super) wq: Workqueue,
+    pub(super) lane: Arc<Lane>,
+}
+
+/// A value with an item.
+pub(super) struct Field {
+    run: Box<dyn Fn() + Send + Sync>,
+    pub(super) item: EmbeddedWork<Field>,
+}
+
+/// An item in memory of its own, which its function frees.
+#[repr(C)]
+struct Loose {
+    raw: RawWork,
+    run: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// # Safety
+/// `item` is the first field of a `Loose` that was leaked for this run.
+unsafe extern "C-unwind" fn run_loose(item: NonNull<RawWork>) {
+    // SAFETY: by this function's contract.
+    let mut loose = unsafe { Box::from_raw(item.cast::<Loose>().as_ptr()) };
+    let run = loose.run.take();
+    drop(loose);
+    run.expect("it runs once")();
+}
+
+/// Queues that only some programs have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extra {
+    Grouped,
+    PerCpu,
+    Bh,
+    Ordered,
+}
+
+pub(super) struct World {
+    pub(super) engine: Engine,
+    pub(super) facts: Arc<Facts>,
+    /// One item at a time.
+    pub(super) q: Queue,
+    /// As many as there are CPUs, from the same pools.
+    pub(super) r: Queue,
+    extra: RefCell<Vec<(Extra, Arc<Queue>)>>,
+    apart: Arc<Lane>,
+    pub(super) group: ConcurrencyGroup,
+    pub(super) x: (Work, Arc<Account>),
+    pub(super) y: (Work, Arc<Account>),
+    pub(super) d: (DelayedWork, Arc<Account>),
+    pub(super) field: (Arc<Field>, Arc<Account>),
+    pub(super) done: CompletionQueue<u64>,
+}
+
+/// As many as a lane can have.
+const MANY: usize = usize::MAX;
+/// The lane of queues that one thread makes and drops.
+const APART: usize = usize::MAX;
+
+impl World {
+    pub(super) fn new(topology: Topology, facts: &Arc<Facts>) -> World {
+        let engine = Engine::builder()
+            .topology(topology)
+            .idle_timeout(Duration::from_secs(300))
+            .build()
+            .expect("a topology is given");
+        let queue = |name: &str, number, most, limit: fn(WorkqueueBuilder) -> WorkqueueBuilder| {
+            let wq = limit(
+                engine
+                    .workqueue(name)
+                    .affinity_scope(AffinityScope::CacheShard),
+            );
+            Queue {
+                wq: wq.freezable().build().expect("legal attributes"),
+                lane: Lane::new(number, most, facts),
+            }
+        };
+        let q = queue("q", 0, 1, |wq| wq.max_active(1));
+        let r = queue("r", 1, MANY, |wq| wq);
+        let work = || {
+            let (account, lane, facts) = (Account::new(false), q.lane.clone(), facts.clone());
+            let own = account.clone();
+            (Work::new(move || own.run(&lane, &facts)), account)
+        };
+        let (x, y) = (work(), work());
+        let (account, lane, own) = (Account::new(true), q.lane.clone(), facts.clone());
+        let of_d = account.clone();
+        let d = (DelayedWork::new(move || of_d.run(&lane, &own)), account);
+        let (account, lane, own) = (Account::new(false), q.lane.clone(), facts.clone());
+        let of_field = account.clone();
+        let field = Arc::new(Field {
+            run: Box::new(move || of_field.run(&lane, &own)),
+            item: EmbeddedWork::new(|field: Arc<Field>| (field.run)()),
+        });
+        World {
+            facts: facts.clone(),
+            q,
+            r,
+            extra: RefCell::default(),
+            apart: Lane::new(APART, MANY, facts),
+            group: ConcurrencyGroup::new("group", 1),
+            x,
+            y,
+            d,
+            field: (field, account),
+            done: CompletionQueue::new(),
+            engine,
+        }
+    }
+
+    /// Made when the program is set up.
+    pub(super) fn extra(&self, which: Extra) -> Arc<Queue> {
+        let known = self
+            .extra
+            .borrow()
+            .iter()
+            .find(|(extra, _)| *extra == which)
+            .cloned();
+        if let Some((_, queue)) = known {
+            return queue;
+        }
+        let wq = self.engine.workqueue("extra");
+        let (wq, most) = match which {
+            Extra::Grouped => (wq.group(&self.group), 1),
+            Extra::PerCpu => (wq.per_cpu().max_active(1), 2),
+            Extra::Bh => (wq.bh(), 2),
+            Extra::Ordered => (wq.ordered(), 1),
+        };
+        let number = 2 + which as usize;
+        let queue = Arc::new(Queue {
+            wq: wq.build().expect("legal attributes"),
+            lane: Lane::new(number, most, &self.facts),
+        });
+        self.extra.borrow_mut().push((which, queue.clone()));
+        queue
+    }
+
+    /// The function of a one-shot item for this queue, and its number.
+    pub(super) fn shot(&self, queue: &Queue) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
+        self.shot_of(&queue.lane)
+    }
+
+    fn shot_of(&self, lane: &Arc<Lane>) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
+        let (facts, lane) = (self.facts.clone(), lane.clone());
+        let id = facts.shoot(&lane);
+        let run = move || {
+            facts.begin(id);
+            lane.within(step);
+            facts.end(id);
+            id.0 as u64
+        };
+        (id, run)
+    }
+
+    /// The same, for a queue that no other thread has.
+    pub(super) fn shot_apart(&self) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
+        self.shot_of(&self.apart)
+    }
+
+    /// What the number's item returns.
+    pub(super) fn expect_value(&self, id: ShotId, value: u64) {
+        let right = value == id.0 as u64;
+        self.facts
+            .expect(right, || "a result is another item's".into());
+    }
+
+    /// Queues an item in memory that its function frees.
+    pub(super) fn queue_loose(&self, queue: &Queue) {
+        let (id, run) = self.shot(queue);
+        let loose = Box::new(Loose {
+            raw: RawWork::new(run_loose),
+            run: Some(Box::new(move || {
+                run();
+            })),
+        });
+        let at = NonNull::from(Box::leak(loose));
+        // SAFETY: it is leaked, and nothing else refers to it: its function frees it, or the lines below.
+        let accepted = unsafe { queue.wq.queue_raw(at.cast()) }.is_accepted();
+        self.facts.accept(id, accepted);
+        if !accepted {
+            // SAFETY: it was refused: no function runs.
+            drop(unsafe { Box::from_raw(at.as_ptr()) });
+        }
+    }
+
+    fn accounts(&self) -> [&Arc<Account>; 4] {
+        [&self.x.1, &self.y.1, &self.d.1, &self.field.1]
+    }
+
+    /// All that was accepted is over.
+    pub(super) fn is_settled(&self) -> bool {
+        let mut accounts = self.accounts().into_iter();
+        self.facts.shots_settled() && accounts.all(|account| account.is_settled(&self.facts))
+    }
+
+    /// What is not.
+    pub(super) fn text(&self) -> String {
+        let texts = self.accounts().map(|account| account.text());
+        let open = self.facts.open_shots();
+        format!(
+            "x: {}; y: {}; d: {}; field: {}; {open} one-shot items",
+            texts[0], texts[1], texts[2], texts[3]
+        )
+    }
+
+    /// A flush of the queue waits for these.
+    pub(super) fn before_flush(&self, queue: &Queue) -> (Vec<ShotId>, [u64; 2]) {
+        let accepted = [self.x.1.accepted(), self.y.1.accepted()];
+        (self.facts.accepted_on(&queue.lane), accepted)
+    }
+
+    /// They are over.
+    pub(super) fn after_flush(&self, before: &(Vec<ShotId>, [u64; 2]), what: &str) {
+        let (shots, [x, y]) = before;
+        self.facts.have_ended(shots, what);
+        self.x.1.are_over(*x, &self.facts, what);
+        self.y.1.are_over(*y, &self.facts, what);
+    }
+}

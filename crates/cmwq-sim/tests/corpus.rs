@@ -1,0 +1,100 @@
+//! Small programs under schedules with a guarantee: the library keeps its promises in some runs of many of them, a seed is a seed, and
+//! a search goes on where it stopped. `scripts/explore` runs all of them for hours; the museum's pieces show that they find what is broken.
+
+use std::path::Path;
+use std::process::Command;
+
+fn corpus(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_cmwq-sim"))
+        .arg("corpus")
+        .args(arguments)
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
+}
+
+fn operations() -> Vec<String> {
+    let (status, said) = corpus(&["--operations"]);
+    assert_eq!(status, Some(0), "{said}");
+    let words = said
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    let mut names: Vec<String> = words.map(str::to_owned).collect();
+    // The last line counts them.
+    assert_eq!(names.pop(), Some(names.len().to_string()));
+    names
+}
+
+#[test]
+fn promises_are_kept_beside_each_operation() {
+    let names = operations();
+    let beside = names.iter().zip(names.iter().cycle().skip(1));
+    let twice = names.iter().zip(&names);
+    let pairs: Vec<String> = beside
+        .chain(twice)
+        .map(|(a, b)| format!("{a}+{b}"))
+        .collect();
+    let (status, said) = corpus(&["--programs", &pairs.join(","), "--runs", "4", "--jobs", "2"]);
+    assert_eq!(status, Some(0), "{said}");
+    let all = format!("of {0} programs {0} have been run", pairs.len());
+    assert!(said.contains(&all), "{said}");
+}
+
+#[test]
+fn one_seed_is_one_log_under_each_scheduler() {
+    for scheduler in ["time", "pct", "walk"] {
+        let run = |seed: &str| {
+            let program = ["--programs", "queue+cancel-sync+flush-item"];
+            let how = ["--scheduler", scheduler, "--depth", "3", "--seed", seed];
+            let (status, said) = corpus(&[program.as_slice(), &how].concat());
+            assert_eq!(status, Some(0), "{scheduler}: {said}");
+            said
+        };
+        assert_eq!(run("7"), run("7"), "{scheduler}");
+        assert_ne!(run("7"), run("8"), "{scheduler}");
+    }
+}
+
+#[test]
+fn a_search_goes_on_where_it_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let run = |runs: &str| {
+        let state = state.to_str().unwrap();
+        let programs = ["--programs", "execute+execute,queue+cancel"];
+        let (status, said) =
+            corpus(&[programs.as_slice(), &["--runs", runs, "--state", state]].concat());
+        assert_eq!(status, Some(0), "{said}");
+        said
+    };
+    assert!(run("3").starts_with("6 runs in "), "three of each");
+    assert!(run("5").starts_with("4 runs in "), "two more of each");
+    assert!(run("5").starts_with("0 runs in "), "all have been run");
+    let told = std::fs::read_to_string(&state).unwrap();
+    let line = told
+        .lines()
+        .find(|line| line.starts_with("execute+execute pct 2 5 "));
+    assert!(line.is_some(), "{told}");
+}
+
+#[test]
+fn what_is_no_state_and_what_is_no_program_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("other");
+    std::fs::write(&other, "something else\n").unwrap();
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    for arguments in [
+        vec!["--programs", "queue+nothing"],
+        vec!["--programs", "queue+queue+queue+queue"],
+        vec!["--scheduler", "luck"],
+        vec!["--seed", "1"],
+        vec!["--programs", "queue+cancel", "--state", &path(&other)],
+    ] {
+        let (status, said) = corpus(&arguments);
+        assert_eq!(status, Some(2), "{arguments:?}: {said}");
+    }
+}
