@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// This seed only: replays a failure
     #[arg(long, allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     seed: Option<u64>,
-    /// Faults that may happen: preempt, stop, wakeups, threads, cpus, clock, fork, quota, lag, steps; or all, or none
+    /// Faults that may happen: preempt, stop, wakeups, threads, cpus, clock, fork, quota, lag, steps; all of these, or none; and weak, a weak memory: for example all,weak
     #[arg(long, default_value = "all", value_parser = FaultSet::parse)]
     faults: FaultSet,
     /// The schedule of a shrunk failure

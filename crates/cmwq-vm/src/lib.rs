@@ -32,6 +32,7 @@ mod stack;
 mod thread;
 mod totals;
 mod vm;
+pub mod weak;
 mod window;
 
 pub use arena::Arena;
@@ -45,3 +46,4 @@ pub use spin::{LockTotals, SpinLock};
 pub use stack::prepare_stacks;
 pub use thread::Tid;
 pub use vm::{Outcome, Stuck, is_inside, run};
+pub use weak::{WeakMemory, set_weak_memory};

@@ -28,7 +28,7 @@ impl<T: Copy> Guarded<T> {
     #[cfg_attr(cmwq_sim, track_caller)]
     pub(crate) unsafe fn get(&self) -> T {
         #[cfg(cmwq_sim)]
-        crate::sys::atomic::touch(self, cmwq_vm::Access::Read);
+        crate::sys::atomic::touch_plain(self, cmwq_vm::Access::Read);
         #[cfg(not(cmwq_loom))]
         // SAFETY: by the caller's promise no thread writes now; `T: Copy` has no destructor.
         unsafe {
@@ -45,7 +45,7 @@ impl<T: Copy> Guarded<T> {
     #[cfg_attr(cmwq_sim, track_caller)]
     pub(crate) unsafe fn set(&self, value: T) {
         #[cfg(cmwq_sim)]
-        crate::sys::atomic::touch(self, cmwq_vm::Access::Write);
+        crate::sys::atomic::touch_plain(self, cmwq_vm::Access::Write);
         #[cfg(not(cmwq_loom))]
         // SAFETY: by the caller's promise no other thread touches the field now.
         unsafe {
