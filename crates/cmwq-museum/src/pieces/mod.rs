@@ -4,6 +4,7 @@
 mod items;
 mod known;
 mod limits;
+mod orders;
 mod pools;
 mod timers;
 mod waits;
@@ -56,6 +57,14 @@ const fn line(name: &'static str, what: &'static str, edits: &'static [Edit]) ->
     }
 }
 
+/// An essential ordering, looked for with a weak memory.
+const fn weak(name: &'static str, what: &'static str, edits: &'static [Edit]) -> Piece {
+    Piece {
+        faults: "all,weak",
+        ..line(name, what, edits)
+    }
+}
+
 const fn edit(file: &'static str, from: &'static str, to: &'static str) -> Edit {
     Edit { file, from, to }
 }
@@ -69,6 +78,7 @@ pub fn all() -> impl Iterator<Item = &'static Piece> {
         waits::PIECES,
         items::PIECES,
         timers::PIECES,
+        orders::PIECES,
     ];
     themes.into_iter().flatten()
 }

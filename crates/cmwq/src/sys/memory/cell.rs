@@ -11,6 +11,14 @@ use loom::cell::UnsafeCell;
 #[repr(transparent)]
 pub(crate) struct Guarded<T: Copy>(UnsafeCell<T>);
 
+/// The calling thread has this plain memory for itself. The virtual machine checks that with a weak memory.
+#[inline(always)]
+#[cfg_attr(cmwq_sim, track_caller)]
+pub(crate) fn alone<T>(_memory: *const T) {
+    #[cfg(cmwq_sim)]
+    cmwq_vm::weak::access_plain(_memory.addr(), cmwq_vm::Access::Write);
+}
+
 impl<T: Copy> Guarded<T> {
     #[cfg(not(cmwq_loom))]
     pub(crate) const fn new(value: T) -> Self {
