@@ -21,7 +21,7 @@
 //! epoch* then *read count*: the writer waits for a reader that reads the old epoch. Unpinning is a `Release` that the writer's reads acquire:
 //! all use of the old object happens before it is dropped.
 
-use crate::sys::atomic::{AtomicPtr, AtomicUsize, Ordering, seq_cst_for_loom};
+use crate::sys::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sys::fork::{Held, Side};
 use crate::sys::holds::Hold;
 use crate::sys::sync::Mutex;
@@ -90,7 +90,6 @@ impl Epochs {
         // Relaxed: the second round of `synchronize` handles a stale phase.
         let counter = &readers.0[self.phase.load(Ordering::Relaxed) & 1];
         counter.fetch_add(1, Ordering::SeqCst);
-        seq_cst_for_loom();
         EpochPin {
             counter,
             _not_send: PhantomData,
@@ -117,10 +116,8 @@ impl Epochs {
     pub(crate) fn synchronize(&self) {
         advance_epoch();
         let _one_writer = self.writer.lock();
-        seq_cst_for_loom();
         for _ in 0..2 {
             let old = self.phase.fetch_add(1, Ordering::SeqCst) & 1;
-            seq_cst_for_loom();
             for readers in &self.readers {
                 // SeqCst: the reader side's counterpart; it also acquires the Release of readers that unpin.
                 while readers.0[old].load(Ordering::SeqCst) != 0 {
@@ -128,7 +125,6 @@ impl Epochs {
                 }
             }
         }
-        seq_cst_for_loom();
     }
 }
 

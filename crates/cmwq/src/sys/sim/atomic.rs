@@ -8,10 +8,6 @@ use cmwq_vm::{Access, os, weak};
 
 pub(crate) use std::sync::atomic::Ordering;
 
-/// The machine's `SeqCst` accesses take part in one total order.
-#[inline(always)]
-pub(crate) fn seq_cst_for_loom() {}
-
 /// An access to the line of `place`; returns whether the memory is weak.
 #[inline]
 #[track_caller]
