@@ -13,34 +13,30 @@ pub(super) const PIECES: &[Piece] = &[
         )],
     ),
     weak(
-        "closed-relaxed",
-        "that a queue is closed is stored and read with Relaxed everywhere: an issuer that pinned after the drain's grace period may not see it",
-        &[
-            edit(
-                "workqueue/draining.rs",
-                "self.closed.fetch_sub(1, Ordering::SeqCst)",
-                "self.closed.fetch_sub(1, if MUTANT { Ordering::Relaxed } else { Ordering::SeqCst })",
-            ),
-            edit(
-                "workqueue/draining.rs",
-                "self.closed.fetch_add(1, Ordering::SeqCst)",
-                "self.closed.fetch_add(1, if MUTANT { Ordering::Relaxed } else { Ordering::SeqCst })",
-            ),
-            edit(
-                "workqueue/queueing.rs",
-                "        self.closed.load(Ordering::SeqCst) == 0 && self",
-                "        self.closed.load(if MUTANT { Ordering::Relaxed } else { Ordering::SeqCst }) == 0 && self",
-            ),
-            edit(
-                "workqueue/queueing.rs",
-                "if self.closed.load(Ordering::SeqCst) != 0 && ",
-                "if self.closed.load(if MUTANT { Ordering::Relaxed } else { Ordering::SeqCst }) != 0 && ",
-            ),
-            edit(
-                "workqueue/queueing.rs",
-                "        if self.closed.load(Ordering::SeqCst) != 0 {",
-                "        if self.closed.load(if MUTANT { Ordering::Relaxed } else { Ordering::SeqCst }) != 0 {",
-            ),
-        ],
+        "epoch-relaxed",
+        "the epoch is read with Relaxed: a thread goes on using what it has kept from an epoch that is over",
+        &[edit(
+            "sys/memory/epoch.rs",
+            "    EPOCH.load(Ordering::SeqCst)",
+            "    EPOCH.load(if MUTANT { Ordering::Relaxed } else { Ordering::SeqCst })",
+        )],
+    ),
+    weak(
+        "unpin-relaxed",
+        "the end of an epoch pin is counted with Relaxed: its reader's last use need not happen before what it has read is dropped",
+        &[edit(
+            "sys/memory/epoch.rs",
+            "        self.counter.fetch_sub(1, Ordering::Release);",
+            "        self.counter.fetch_sub(1, if MUTANT { Ordering::Relaxed } else { Ordering::Release });",
+        )],
+    ),
+    weak(
+        "claim-acquires-only",
+        "an item is claimed with Acquire alone: its run may not see what the issuer stored before",
+        &[edit(
+            "item/raw.rs",
+            "state.compare_exchange_weak(before, after(before), Ordering::AcqRel, Ordering::Relaxed)",
+            "state.compare_exchange_weak(before, after(before), if MUTANT { Ordering::Acquire } else { Ordering::AcqRel }, Ordering::Relaxed)",
+        )],
     ),
 ];

@@ -311,7 +311,7 @@ fn draw_weak(seed: u64) -> WeakMemory {
         stale_ppm: one_of([20_000, 100_000, 300_000, 700_000]),
         early_ppm: one_of([0, 10_000, 100_000, 300_000]),
         spurious_ppm: one_of([0, 10_000, 100_000, 300_000]),
-        late_ns: u64::from(one_of([1_000, 5_000, 20_000, 100_000])),
+        late_ns: u64::from(one_of([5_000, 100_000, 1_000_000, 10_000_000])),
         seed: apart.bits(),
     }
 }

@@ -245,10 +245,24 @@ pub fn meet(address: usize) {
 /// When it races with an earlier one of another thread: no happens-before edge, and one of them writes.
 #[track_caller]
 pub fn access_plain(address: usize, access: Access) {
-    if !is_weak() {
-        return;
+    if is_weak() {
+        check_plain(address, access, Place::caller());
     }
-    let place = Place::caller();
+}
+
+/// The end of plain memory, which is a write: what comes there next is new.
+///
+/// # Panics
+/// When it races with an earlier access of another thread.
+#[track_caller]
+pub fn end_plain(address: usize) {
+    if is_weak() {
+        check_plain(address, Access::Write, Place::caller());
+        with_memory(|memory| memory.plain.remove(&address));
+    }
+}
+
+fn check_plain(address: usize, access: Access, place: &'static Place<'static>) {
     let race = on_thread(|memory, thread, _| {
         let clock = &mut memory.views[thread].clock;
         let step = clock.step(thread);

@@ -15,13 +15,16 @@ loom::thread_local! {
 
 /// Before an access. `stores`: it is more than a load.
 fn order(order: Ordering, stores: bool) {
-    FOLLOWS.with(|follows| match order {
-        Ordering::SeqCst if follows.replace(true) => imp::fence(Ordering::SeqCst),
-        Ordering::SeqCst => {}
+    let follows = match order {
+        Ordering::SeqCst => FOLLOWS.try_with(|follows| follows.replace(true)),
         // What comes next must not be ordered after this one.
-        _ if stores => follows.set(false),
-        _ => {}
-    });
+        _ if stores => FOLLOWS.try_with(|follows| follows.replace(false)),
+        _ => return,
+    };
+    // At a thread's end its accesses are taken for ordered.
+    if order == Ordering::SeqCst && follows.unwrap_or(true) {
+        imp::fence(Ordering::SeqCst);
+    }
 }
 
 macro_rules! atomic {

@@ -19,6 +19,39 @@ pub(crate) fn alone<T>(_memory: *const T) {
     cmwq_vm::weak::access_plain(_memory.addr(), cmwq_vm::Access::Write);
 }
 
+/// A value that readers find at a place, and that is dropped when all of them have let go of it. The virtual machine checks that with a weak memory:
+/// each use must happen before the end.
+#[derive(Clone, Copy)]
+pub(crate) struct Watched {
+    #[cfg(cmwq_sim)]
+    key: usize,
+}
+
+impl Watched {
+    #[inline(always)]
+    pub(crate) fn new<P, V>(_place: *const P, _value: *const V) -> Self {
+        Watched {
+            // One value may be at several places, each with readers of its own.
+            #[cfg(cmwq_sim)]
+            key: _place.addr() ^ _value.addr().rotate_left(24),
+        }
+    }
+
+    #[inline(always)]
+    #[cfg_attr(cmwq_sim, track_caller)]
+    pub(crate) fn is_used(self) {
+        #[cfg(cmwq_sim)]
+        cmwq_vm::weak::access_plain(self.key, cmwq_vm::Access::Read);
+    }
+
+    #[inline(always)]
+    #[cfg_attr(cmwq_sim, track_caller)]
+    pub(crate) fn is_over(self) {
+        #[cfg(cmwq_sim)]
+        cmwq_vm::weak::end_plain(self.key);
+    }
+}
+
 impl<T: Copy> Guarded<T> {
     #[cfg(not(cmwq_loom))]
     pub(crate) const fn new(value: T) -> Self {

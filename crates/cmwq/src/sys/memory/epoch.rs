@@ -22,6 +22,7 @@
 //! all use of the old object happens before it is dropped.
 
 use crate::sys::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sys::cell::Watched;
 use crate::sys::fork::{Held, Side};
 use crate::sys::holds::Hold;
 use crate::sys::sync::Mutex;
@@ -197,6 +198,9 @@ impl<T> MaybeShared<T> {
     #[inline]
     pub(crate) fn load<'g>(&self, _pin: &'g EpochPin<'_>) -> Option<&'g T> {
         let value = self.0.load(Ordering::SeqCst);
+        if !value.is_null() {
+            Watched::new(self, value).is_used();
+        }
         // SAFETY: a pointer that is not null came from Arc::into_raw. `swap` hands the old Arc back wrapped in `Replaced`, which is only
         // unwrapped by a synchronize() that started after the replacement; this reader pinned before the load,
         // so either it loaded the new value or that synchronize() waits for `_pin` to be dropped.
@@ -227,7 +231,7 @@ impl<T> MaybeShared<T> {
     fn swap(&self, value: *mut T) -> Option<Replaced<T>> {
         let old = self.0.swap(value, Ordering::SeqCst);
         // SAFETY: a pointer that is not null came from Arc::into_raw, and the swap gives up its reference.
-        (!old.is_null()).then(|| Replaced(unsafe { Arc::from_raw(old) }))
+        (!old.is_null()).then(|| Replaced(unsafe { Arc::from_raw(old) }, Watched::new(self, old)))
     }
 }
 
@@ -264,13 +268,17 @@ impl<T> Shared<T> {
 
 /// An old value that readers may still be using.
 #[must_use = "an old value may be dropped only after a grace period"]
-pub(crate) struct Replaced<T>(Arc<T>);
+pub(crate) struct Replaced<T>(Arc<T>, Watched);
 
 impl<T> Replaced<T> {
     /// Waits out one grace period for all of `old` and gives the values back.
     pub(crate) fn retire(old: Vec<Self>, epochs: &Epochs) -> Vec<Arc<T>> {
         epochs.synchronize();
-        old.into_iter().map(|replaced| replaced.0).collect()
+        let let_go = |Replaced(value, watched): Self| {
+            watched.is_over();
+            value
+        };
+        old.into_iter().map(let_go).collect()
     }
 }
 
