@@ -171,8 +171,9 @@ fn operation(before: &str) -> Option<Operation> {
             ')' | ']' | '}' => depth += 1,
             '(' | '[' | '{' if depth > 0 => depth -= 1,
             '(' => {
-                let name = before[..at].rsplit(|c: char| !c.is_alphanumeric() && c != '_');
-                return named(name.into_iter().next()?, commas);
+                let of_a_name = |c: char| c.is_alphanumeric() || c == '_';
+                let name = before[..at].rsplit(|c| !of_a_name(c)).next();
+                return named(name.unwrap_or(""), commas);
             }
             '[' | '{' | ';' if depth == 0 => return None,
             ',' if depth == 0 => commas += 1,

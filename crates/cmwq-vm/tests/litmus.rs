@@ -100,9 +100,8 @@ fn perform(steps: &[Step], vars: &[Var; 3]) -> Vec<u64> {
 
 /// The outcome of one run.
 fn outcome(threads: &[Vec<Step>], seed: u64) -> Vec<u64> {
-    let machine = preset("two-vcpus").or_else(|| preset("grace"));
-    let mut machine = machine.expect("it is known").machine();
-    machine.cpus = preset("grace").expect("it is known").machine().cpus[..4].to_vec();
+    let mut machine = preset("grace").expect("it is known").machine();
+    machine.cpus.truncate(4);
     let (threads, result) = (threads.to_vec(), Rc::new(RefCell::new(Vec::new())));
     let told = result.clone();
     let main = move || {

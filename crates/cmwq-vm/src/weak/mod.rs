@@ -262,6 +262,11 @@ pub fn end_plain(address: usize) {
     }
 }
 
+/// What comes at this address next is new: the end of what was there is ordered in a way that the machine does not know.
+pub fn forget_plain(address: usize) {
+    with_memory(|memory| memory.plain.remove(&address));
+}
+
 fn check_plain(address: usize, access: Access, place: &'static Place<'static>) {
     let race = on_thread(|memory, thread, _| {
         let clock = &mut memory.views[thread].clock;
@@ -296,6 +301,15 @@ pub(crate) fn started(thread: Tid) {
         memory.views[parent].clock.step(parent);
         let clock = memory.views[parent].clock.clone();
         memory.view(thread.index()).clock = clock;
+    });
+}
+
+/// The calling thread is the only one that is left: all that the others did has happened.
+pub(crate) fn forked() {
+    on_thread(|memory, thread, _| {
+        let mut all = std::mem::take(&mut memory.views[thread].clock);
+        memory.views.iter().for_each(|view| all.join(&view.clock));
+        memory.views[thread].clock = all;
     });
 }
 

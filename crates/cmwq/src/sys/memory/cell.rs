@@ -38,6 +38,14 @@ impl Watched {
     }
 
     #[inline(always)]
+    pub(crate) fn nothing() -> Self {
+        Watched {
+            #[cfg(cmwq_sim)]
+            key: 0,
+        }
+    }
+
+    #[inline(always)]
     #[cfg_attr(cmwq_sim, track_caller)]
     pub(crate) fn is_used(self) {
         #[cfg(cmwq_sim)]
@@ -48,7 +56,16 @@ impl Watched {
     #[cfg_attr(cmwq_sim, track_caller)]
     pub(crate) fn is_over(self) {
         #[cfg(cmwq_sim)]
-        cmwq_vm::weak::end_plain(self.key);
+        if self.key != 0 {
+            cmwq_vm::weak::end_plain(self.key);
+        }
+    }
+
+    /// The place goes with its value, and a lock or a count that the machine does not know has ordered that after all uses.
+    #[inline(always)]
+    pub(crate) fn is_forgotten(self) {
+        #[cfg(cmwq_sim)]
+        cmwq_vm::weak::forget_plain(self.key);
     }
 }
 

@@ -230,15 +230,22 @@ impl<T> MaybeShared<T> {
 
     fn swap(&self, value: *mut T) -> Option<Replaced<T>> {
         let old = self.0.swap(value, Ordering::SeqCst);
+        // A value that replaces itself stays in use.
+        let watched = match old == value {
+            true => Watched::nothing(),
+            false => Watched::new(self, old),
+        };
         // SAFETY: a pointer that is not null came from Arc::into_raw, and the swap gives up its reference.
-        (!old.is_null()).then(|| Replaced(unsafe { Arc::from_raw(old) }, Watched::new(self, old)))
+        (!old.is_null()).then(|| Replaced(unsafe { Arc::from_raw(old) }, watched))
     }
 }
 
 impl<T> Drop for MaybeShared<T> {
     fn drop(&mut self) {
         // `&mut self`: no reader is left, their borrow of the place has ended.
-        drop(self.take());
+        if let Some(Replaced(_, watched)) = self.take() {
+            watched.is_forgotten();
+        }
     }
 }
 
