@@ -252,7 +252,8 @@ impl Place {
             explore.env("CMWQ_WEAKEN", weaken);
             let most = Duration::from_secs(limits.explore + 150);
             let (said, how) = match ended(explore, most)? {
-                Verdict::Passed | Verdict::Late => (String::new(), None),
+                Verdict::Passed(said) => (said, None),
+                Verdict::Late => (String::new(), None),
                 Verdict::Failed(said) => {
                     let line = said.lines().find(|line| line.starts_with("FAILED"));
                     let how = line.and_then(|line| line.split_once("all,weak: "));
@@ -346,7 +347,8 @@ fn mirror(from: &Path, to: &Path, skipped: &[PathBuf], kept: &[PathBuf]) -> io::
 }
 
 enum Verdict {
-    Passed,
+    /// What it said.
+    Passed(String),
     /// What it said.
     Failed(String),
     /// It did not end in time.
@@ -376,9 +378,10 @@ fn ended(mut command: Command, most: Duration) -> io::Result<Verdict> {
     };
     let text = fs::read(&said)?;
     fs::remove_file(&said)?;
+    let said = String::from_utf8_lossy(&text).into_owned();
     Ok(match status {
         None => Verdict::Late,
-        Some(status) if status.success() => Verdict::Passed,
-        Some(_) => Verdict::Failed(String::from_utf8_lossy(&text).into_owned()),
+        Some(status) if status.success() => Verdict::Passed(said),
+        Some(_) => Verdict::Failed(said),
     })
 }
