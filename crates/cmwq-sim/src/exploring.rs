@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// Which thread is next: time (costs say it), pct, walk
     #[arg(long, default_value = "time", value_parser = Scheduler::parse)]
     scheduler: Scheduler,
-    /// Faults that may happen: preempt, stop, wakeups, threads, cpus, clock, fork, quota, lag, steps; or all, or none
+    /// Faults that may happen: preempt, stop, wakeups, threads, cpus, clock, fork, quota, lag, steps; all of these, or none; and weak, a weak memory: for example all,weak
     #[arg(long, default_value = "all", value_parser = FaultSet::parse)]
     faults: FaultSet,
     /// The schedule of a shrunk failure

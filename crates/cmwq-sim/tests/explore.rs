@@ -53,8 +53,8 @@ fn what_was_found_stays_fixed() {
 #[test]
 fn no_seed_breaks_a_promise() {
     // As many as half a minute allows; a slow machine has a few less.
-    for faults in ["none", "all"] {
-        let arguments = ["--seeds", "4000", "--seconds", "15", "--faults", faults];
+    for faults in ["none", "all", "all,weak"] {
+        let arguments = ["--seeds", "4000", "--seconds", "10", "--faults", faults];
         let (status, said) = explore(&arguments);
         assert_eq!(status, Some(0), "{said}");
         assert!(said.starts_with("explored "), "{said}");
@@ -63,8 +63,10 @@ fn no_seed_breaks_a_promise() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let (status, said) = explore(&["--seeds", "60", "--twice"]);
-    assert_eq!(status, Some(0), "{said}");
+    for faults in ["all", "all,weak"] {
+        let (status, said) = explore(&["--seeds", "60", "--twice", "--faults", faults]);
+        assert_eq!(status, Some(0), "{said}");
+    }
     // In another process too.
     let replay = ["--seed", "25", "--faults", "none"];
     assert_eq!(explore(&replay), explore(&replay));

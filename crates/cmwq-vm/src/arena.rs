@@ -128,6 +128,7 @@ unsafe impl GlobalAlloc for Arena {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        crate::weak::freed(block as usize, layout.size());
         if !is_ours(block) {
             // SAFETY: what is not ours came from the system.
             return unsafe { System.dealloc(block, layout) };

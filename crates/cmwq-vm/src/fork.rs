@@ -57,6 +57,7 @@ pub fn fork() -> std::io::Result<Forked> {
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         with(Vm::keep_current_thread);
+        crate::weak::forked();
     }
     if let Some(handlers) = handlers {
         match pid {

@@ -33,6 +33,7 @@ mod steer;
 mod thread;
 mod totals;
 mod vm;
+pub mod weak;
 mod window;
 
 pub use arena::Arena;
@@ -47,3 +48,4 @@ pub use stack::prepare_stacks;
 pub use steer::{Plan, Steered, end_steering, reseed, steer, steered, watch_standstills};
 pub use thread::Tid;
 pub use vm::{Outcome, Stuck, is_inside, run};
+pub use weak::{WeakMemory, set_weak_memory};

@@ -203,7 +203,7 @@ pub fn spawn(
     main: impl FnOnce() + 'static,
 ) -> std::io::Result<Tid> {
     visible(4);
-    with(|vm| {
+    let tid = with(|vm| {
         let cpu = vm.cpu;
         let cost = vm.computing(cpu, vm.costs.clone_ns);
         vm.cpus[cpu].clock += cost;
@@ -217,8 +217,10 @@ pub fn spawn(
         let now = vm.now();
         let share = vm.make_runnable(tid, cpu, now);
         vm.cpus[cpu].clock += share;
-        Ok(tid)
-    })
+        std::io::Result::Ok(tid)
+    })?;
+    crate::weak::started(tid);
+    Ok(tid)
 }
 
 /// A thread may run on these CPUs only from now on. `false`: none of them is there, or the thread never was.
@@ -310,11 +312,13 @@ pub fn sleep_unless_woken() {
     if sleeps {
         suspend();
     }
+    crate::weak::awoke();
 }
 
 /// Wakes a thread that sleeps, or keeps it from sleeping. `hint`: where it should go.
 pub fn wake(tid: Tid, hint: Option<usize>) {
     visible(9);
+    crate::weak::woke(tid);
     with(|vm| {
         let cpu = vm.cpu;
         let thread = &mut vm.threads[tid.index()];

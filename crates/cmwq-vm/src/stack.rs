@@ -47,6 +47,11 @@ impl HostStack {
         })
     }
 
+    /// Where it begins, and its bytes.
+    pub(crate) fn range(&self) -> (usize, usize) {
+        (self.memory().get() + GUARD, SIZE)
+    }
+
     fn memory(&self) -> NonZeroUsize {
         let mapped = self.mapped.as_ref();
         mapped.expect("it is there until it is dropped").0

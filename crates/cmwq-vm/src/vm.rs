@@ -259,6 +259,7 @@ struct SwitchOff(*mut Vm);
 impl Drop for SwitchOff {
     fn drop(&mut self) {
         CURRENT.set(std::ptr::null_mut());
+        crate::weak::switch_off();
         // SAFETY: the box outlives this guard, and nothing else refers to it any more.
         let vm = unsafe { &mut *self.0 };
         for thread in &mut vm.threads {
@@ -562,8 +563,12 @@ impl Vm {
         let tid = self.tid;
         self.leave(State::Exited);
         let thread = &mut self.threads[tid.index()];
-        let fiber = thread.fiber.take();
-        self.stacks.extend(fiber.map(|fiber| fiber.into_stack()));
+        if let Some(fiber) = thread.fiber.take() {
+            let stack = fiber.into_stack();
+            let (from, bytes) = stack.range();
+            crate::weak::freed(from, bytes);
+            self.stacks.push(stack);
+        }
         tid
     }
 }

@@ -4,6 +4,7 @@
 mod items;
 mod known;
 mod limits;
+mod orders;
 mod pools;
 mod timers;
 mod waits;
@@ -86,6 +87,14 @@ const fn rated(name: &'static str, what: &'static str, edits: &'static [Edit]) -
     }
 }
 
+/// An essential ordering, looked for with a weak memory.
+const fn weak(name: &'static str, what: &'static str, edits: &'static [Edit]) -> Piece {
+    Piece {
+        faults: "all,weak",
+        ..line(name, what, edits)
+    }
+}
+
 const fn edit(file: &'static str, from: &'static str, to: &'static str) -> Edit {
     Edit { file, from, to }
 }
@@ -96,6 +105,7 @@ impl Piece {
         match self.program {
             _ if self.known => "known",
             _ if self.rated => "rates",
+            _ if self.faults == "all,weak" => "ordering",
             Some(_) => "small",
             None => "line",
         }
@@ -111,6 +121,7 @@ pub fn all() -> impl Iterator<Item = &'static Piece> {
         waits::PIECES,
         items::PIECES,
         timers::PIECES,
+        orders::PIECES,
     ];
     themes.into_iter().flatten()
 }

@@ -8,7 +8,7 @@ use super::programs::{
 };
 use cmwq_simulated::topology::Topology;
 use cmwq_simulated::{Engine, JoinError, WorkqueueAttrs};
-use cmwq_vm::{Cpus, Faults, Forked, Plan, Stuck};
+use cmwq_vm::{Cpus, Faults, Forked, Plan, Stuck, WeakMemory};
 use std::any::Any;
 use std::io::{PipeWriter, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -174,6 +174,11 @@ fn bound_ns(faults: &Faults) -> u64 {
 
 fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
     cmwq_vm::os::merge_pauses();
+    if let Some(weak) = program.weak {
+        // Stores between two schedules differ, too.
+        let seed = weak.seed ^ cmwq_vm::os::random(u64::MAX);
+        cmwq_vm::set_weak_memory(WeakMemory { seed, ..weak });
+    }
     cmwq_simulated::set_warning_handler(|_| {});
     cmwq_simulated::set_report_handler(|_| {});
     // Drawn apart. Programs are small: one holding of a lock would do all that one is to leave for the next.

@@ -10,9 +10,10 @@ pub(crate) use cmwq_vm::os::{
     yield_now,
 };
 use cmwq_vm::os::{prepare_sleep, sleep_unless_woken};
-use cmwq_vm::{Cpus, Quota};
+use cmwq_vm::{Cpus, Quota, weak};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
@@ -28,6 +29,37 @@ pub(crate) fn sleep_until(holds: impl Fn() -> bool) {
 }
 
 pub(crate) use cmwq_vm::lag;
+
+/// What threads tell each other through the library's orderings alone.
+#[derive(Default)]
+pub(crate) struct Seen(AtomicU64);
+
+impl Seen {
+    fn place(&self) -> (usize, u64) {
+        (std::ptr::from_ref(self).addr(), self.0.load(Relaxed))
+    }
+
+    pub(crate) fn load(&self, order: Ordering) -> u64 {
+        let (address, newest) = self.place();
+        match weak::is_weak() {
+            true => weak::load(address, newest, order),
+            false => newest,
+        }
+    }
+
+    pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+        let (address, newest) = self.place();
+        if weak::is_weak() {
+            weak::update(address, newest, newest + value, order);
+        }
+        self.0.fetch_add(value, order)
+    }
+}
+
+/// The calling thread has this memory for itself: with a weak memory the machine knows whether it does.
+pub(crate) fn alone<T>(memory: *const T) {
+    weak::access_plain(memory.addr(), cmwq_vm::Access::Write);
+}
 
 /// A number of the calling thread.
 pub(crate) fn thread() -> u64 {

@@ -3,7 +3,7 @@
 
 use super::programs::{KINDS, pick};
 use cmwq_vm::machine::{Costs, Machine, Place, Placement, preset};
-use cmwq_vm::{Faults, Random};
+use cmwq_vm::{Faults, Random, WeakMemory};
 
 pub use super::programs::Kind;
 
@@ -24,32 +24,37 @@ pub struct Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultSet(u32);
 
-const FAULTS: [&str; 10] = [
+const FAULTS: [&str; 11] = [
     "preempt", "stop", "wakeups", "threads", "cpus", "clock", "fork", "quota", "lag", "steps",
+    "weak",
 ];
+/// The first so many are `all`: a weak memory takes longer, and is asked for by name.
+const USUAL: usize = 10;
 
 impl FaultSet {
     /// None.
     pub const NONE: FaultSet = FaultSet(0);
 
-    /// All.
+    /// All but the weak memory.
     #[must_use]
     pub fn all() -> FaultSet {
-        FaultSet((1 << FAULTS.len()) - 1)
+        FaultSet((1 << USUAL) - 1)
     }
 
-    /// From a list such as `preempt,wakeups`; `all` and `none` are known too.
+    /// From a list such as `preempt,wakeups` or `all,weak`; `none` is known too.
     ///
     /// # Errors
     /// A sentence with the names that there are.
     pub fn parse(text: &str) -> Result<FaultSet, String> {
-        match text {
-            "all" => return Ok(FaultSet::all()),
-            "none" => return Ok(FaultSet::NONE),
-            _ => {}
+        if text == "none" {
+            return Ok(FaultSet::NONE);
         }
         let mut set = 0;
         for name in text.split(',') {
+            if name == "all" {
+                set |= FaultSet::all().0;
+                continue;
+            }
             let at = FAULTS.iter().position(|known| *known == name);
             let known = || {
                 format!(
@@ -78,13 +83,19 @@ impl FaultSet {
 
 impl std::fmt::Display for FaultSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if *self == FaultSet::all() || *self == FaultSet::NONE {
-            return f.write_str(if self.0 == 0 { "none" } else { "all" });
+        if *self == FaultSet::NONE {
+            return f.write_str("none");
         }
-        let names = FAULTS.iter().enumerate();
-        let named: Vec<&str> = names
-            .filter(|(at, _)| self.0 >> at & 1 == 1)
-            .map(|(_, name)| *name)
+        let all = FaultSet::all().0;
+        let (has_all, from) = match self.0 & all == all {
+            true => (Some("all"), USUAL),
+            false => (None, 0),
+        };
+        let names = FAULTS.iter().enumerate().skip(from);
+        let names = names.filter(|(at, _)| self.0 >> at & 1 == 1);
+        let named: Vec<&str> = has_all
+            .into_iter()
+            .chain(names.map(|(_, name)| *name))
             .collect();
         f.write_str(&named.join(","))
     }
@@ -171,6 +182,8 @@ pub struct Program {
     pub idle_timeout_ms: u64,
     /// What the issuers do.
     pub ops: Vec<Op>,
+    /// How weak the memory is, if it is.
+    pub weak: Option<WeakMemory>,
     costs: Costs,
 }
 
@@ -249,6 +262,7 @@ impl Program {
             queues,
             idle_timeout_ms,
             ops,
+            weak: allowed.has("weak").then(|| draw_weak(seed)),
             costs: draw_costs(&mut random),
         }
     }
@@ -286,6 +300,19 @@ fn replace_some(ops: &mut [Op], mut other: impl FnMut() -> Option<Kind>) {
         if let Some(kind) = other() {
             op.kind = kind;
         }
+    }
+}
+
+/// Drawn apart. A memory whose stores are seen late by chance finds what needs two of them, one with long times what needs other threads meanwhile.
+fn draw_weak(seed: u64) -> WeakMemory {
+    let mut apart = Random::new(seed.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ 0x3ea4);
+    let mut one_of = |these: [u32; 4]| these[apart.below(4) as usize];
+    WeakMemory {
+        stale_ppm: one_of([20_000, 100_000, 300_000, 700_000]),
+        early_ppm: one_of([0, 10_000, 100_000, 300_000]),
+        spurious_ppm: one_of([0, 10_000, 100_000, 300_000]),
+        late_ns: u64::from(one_of([5_000, 100_000, 1_000_000, 10_000_000])),
+        seed: apart.bits(),
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) mod forced_unwind;
 #[cfg_attr(cmwq_sim, path = "sim/local.rs")]
 pub(crate) mod local;
 pub(crate) mod map;
+#[cfg(cmwq_loom)]
+mod modelled;
 // Virtual threads get no signals.
 #[cfg_attr(cmwq_sim, allow(dead_code))]
 pub(crate) mod signals;

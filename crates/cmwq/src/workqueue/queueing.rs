@@ -227,6 +227,9 @@ impl WqCore {
 
     /// Whether items may be queued now. With the epoch pinned: a drain that begins waits for this pin, so the drain sees the item or this
     /// issuer sees the drain.
+    ///
+    /// Relaxed would do for `closed`: the pin, the epoch that the issuer reads between the pin and this, the drain's new epoch, and its
+    /// look at the pins are `SeqCst`. If the drain does not see the pin, the issuer reads the drain's epoch, which carries what was stored before it.
     #[inline]
     fn may_publish(&self) -> Result<(), Refused> {
         if self.engine.is_inherited() {

@@ -1,8 +1,9 @@
 //! What the oracles know: how often each item was accepted, run and taken back, what may be active at the same time, what waits.
 //!
-//! The virtual threads of a simulated machine share one OS thread: nothing here is visible to the machine, and a lock is never contended.
+//! The virtual threads of a simulated machine share one OS thread: nothing here is visible to the machine, and a lock is never contended. What a run
+//! must see is: a machine with a weak memory may show it late.
 
-use super::Broken;
+use super::{Broken, os};
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -26,7 +27,7 @@ pub(crate) struct Account {
     plain_runs: PlainCount,
     inside: AtomicBool,
     /// Set before the item is queued, read by its run.
-    pub(crate) flag: AtomicU64,
+    pub(crate) flag: os::Seen,
     pub(crate) flag_seen: AtomicU64,
     /// The newest flag that some run must see.
     pub(crate) owed: AtomicU64,
@@ -43,6 +44,7 @@ impl Account {
     pub(crate) fn begin(&self, broken: &Broken) {
         let overlaps = self.inside.swap(true, Relaxed);
         broken.expect(!overlaps, || "two runs of one item overlap".into());
+        os::alone(self.plain_runs.0.get());
         // SAFETY: runs of one item do not overlap; if they do, this is the race that sanitizers shall find.
         unsafe { *self.plain_runs.0.get() += 1 };
         self.flag_seen.fetch_max(self.flag.load(Relaxed), Relaxed);

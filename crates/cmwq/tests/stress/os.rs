@@ -20,6 +20,12 @@ pub(crate) fn observe_ns() -> u64 {
 
 pub(crate) use observe_ns as clock_ns;
 
+/// What threads tell each other through the library's orderings alone.
+pub(crate) use std::sync::atomic::AtomicU64 as Seen;
+
+/// The calling thread has this memory for itself: a sanitizer sees whether it does.
+pub(crate) fn alone<T>(_memory: *const T) {}
+
 /// Whether the calling thread is slow from now on, where that can be had.
 pub(crate) fn lag(_lags: bool) {}
 

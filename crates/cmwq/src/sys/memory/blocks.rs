@@ -184,11 +184,15 @@ impl Own {
 
 /// Calls `f` with the depot, if no other thread holds it. In a fork's child it may be locked for ever: then blocks come from the system.
 fn depot<R>(f: impl FnOnce(&mut Depot) -> R) -> Option<R> {
-    match DEPOT.try_lock() {
-        Ok(mut depot) => Some(f(&mut depot)),
-        Err(TryLockError::Poisoned(poisoned)) => Some(f(&mut poisoned.into_inner())),
-        Err(TryLockError::WouldBlock) => None,
-    }
+    let mut depot = match DEPOT.try_lock() {
+        Ok(depot) => depot,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => return None,
+    };
+    // The virtual machine does not know the standard library's locks.
+    #[cfg(cmwq_sim)]
+    cmwq_vm::weak::meet(std::ptr::from_ref(&DEPOT).addr());
+    Some(f(&mut depot))
 }
 
 impl Drop for Own {

@@ -11,6 +11,64 @@ use loom::cell::UnsafeCell;
 #[repr(transparent)]
 pub(crate) struct Guarded<T: Copy>(UnsafeCell<T>);
 
+/// The calling thread has this plain memory for itself. The virtual machine checks that with a weak memory.
+#[inline(always)]
+#[cfg_attr(cmwq_sim, track_caller)]
+pub(crate) fn alone<T>(_memory: *const T) {
+    #[cfg(cmwq_sim)]
+    cmwq_vm::weak::access_plain(_memory.addr(), cmwq_vm::Access::Write);
+}
+
+/// A value that readers find at a place, and that is dropped when all of them have let go of it. The virtual machine checks that with a weak memory:
+/// each use must happen before the end.
+#[derive(Clone, Copy)]
+pub(crate) struct Watched {
+    #[cfg(cmwq_sim)]
+    key: usize,
+}
+
+impl Watched {
+    #[inline(always)]
+    pub(crate) fn new<P, V>(_place: *const P, _value: *const V) -> Self {
+        Watched {
+            // One value may be at several places, each with readers of its own.
+            #[cfg(cmwq_sim)]
+            key: _place.addr() ^ _value.addr().rotate_left(24),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn nothing() -> Self {
+        Watched {
+            #[cfg(cmwq_sim)]
+            key: 0,
+        }
+    }
+
+    #[inline(always)]
+    #[cfg_attr(cmwq_sim, track_caller)]
+    pub(crate) fn is_used(self) {
+        #[cfg(cmwq_sim)]
+        cmwq_vm::weak::access_plain(self.key, cmwq_vm::Access::Read);
+    }
+
+    #[inline(always)]
+    #[cfg_attr(cmwq_sim, track_caller)]
+    pub(crate) fn is_over(self) {
+        #[cfg(cmwq_sim)]
+        if self.key != 0 {
+            cmwq_vm::weak::end_plain(self.key);
+        }
+    }
+
+    /// The place goes with its value, and a lock or a count that the machine does not know has ordered that after all uses.
+    #[inline(always)]
+    pub(crate) fn is_forgotten(self) {
+        #[cfg(cmwq_sim)]
+        cmwq_vm::weak::forget_plain(self.key);
+    }
+}
+
 impl<T: Copy> Guarded<T> {
     #[cfg(not(cmwq_loom))]
     pub(crate) const fn new(value: T) -> Self {
@@ -28,7 +86,7 @@ impl<T: Copy> Guarded<T> {
     #[cfg_attr(cmwq_sim, track_caller)]
     pub(crate) unsafe fn get(&self) -> T {
         #[cfg(cmwq_sim)]
-        crate::sys::atomic::touch(self, cmwq_vm::Access::Read);
+        crate::sys::atomic::touch_plain(self, cmwq_vm::Access::Read);
         #[cfg(not(cmwq_loom))]
         // SAFETY: by the caller's promise no thread writes now; `T: Copy` has no destructor.
         unsafe {
@@ -45,7 +103,7 @@ impl<T: Copy> Guarded<T> {
     #[cfg_attr(cmwq_sim, track_caller)]
     pub(crate) unsafe fn set(&self, value: T) {
         #[cfg(cmwq_sim)]
-        crate::sys::atomic::touch(self, cmwq_vm::Access::Write);
+        crate::sys::atomic::touch_plain(self, cmwq_vm::Access::Write);
         #[cfg(not(cmwq_loom))]
         // SAFETY: by the caller's promise no other thread touches the field now.
         unsafe {

@@ -21,7 +21,8 @@
 //! epoch* then *read count*: the writer waits for a reader that reads the old epoch. Unpinning is a `Release` that the writer's reads acquire:
 //! all use of the old object happens before it is dropped.
 
-use crate::sys::atomic::{AtomicPtr, AtomicUsize, Ordering, seq_cst_for_loom};
+use crate::sys::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sys::cell::Watched;
 use crate::sys::fork::{Held, Side};
 use crate::sys::holds::Hold;
 use crate::sys::sync::Mutex;
@@ -90,7 +91,6 @@ impl Epochs {
         // Relaxed: the second round of `synchronize` handles a stale phase.
         let counter = &readers.0[self.phase.load(Ordering::Relaxed) & 1];
         counter.fetch_add(1, Ordering::SeqCst);
-        seq_cst_for_loom();
         EpochPin {
             counter,
             _not_send: PhantomData,
@@ -117,10 +117,8 @@ impl Epochs {
     pub(crate) fn synchronize(&self) {
         advance_epoch();
         let _one_writer = self.writer.lock();
-        seq_cst_for_loom();
         for _ in 0..2 {
             let old = self.phase.fetch_add(1, Ordering::SeqCst) & 1;
-            seq_cst_for_loom();
             for readers in &self.readers {
                 // SeqCst: the reader side's counterpart; it also acquires the Release of readers that unpin.
                 while readers.0[old].load(Ordering::SeqCst) != 0 {
@@ -128,7 +126,6 @@ impl Epochs {
                 }
             }
         }
-        seq_cst_for_loom();
     }
 }
 
@@ -201,6 +198,9 @@ impl<T> MaybeShared<T> {
     #[inline]
     pub(crate) fn load<'g>(&self, _pin: &'g EpochPin<'_>) -> Option<&'g T> {
         let value = self.0.load(Ordering::SeqCst);
+        if !value.is_null() {
+            Watched::new(self, value).is_used();
+        }
         // SAFETY: a pointer that is not null came from Arc::into_raw. `swap` hands the old Arc back wrapped in `Replaced`, which is only
         // unwrapped by a synchronize() that started after the replacement; this reader pinned before the load,
         // so either it loaded the new value or that synchronize() waits for `_pin` to be dropped.
@@ -230,15 +230,22 @@ impl<T> MaybeShared<T> {
 
     fn swap(&self, value: *mut T) -> Option<Replaced<T>> {
         let old = self.0.swap(value, Ordering::SeqCst);
+        // A value that replaces itself stays in use.
+        let watched = match old == value {
+            true => Watched::nothing(),
+            false => Watched::new(self, old),
+        };
         // SAFETY: a pointer that is not null came from Arc::into_raw, and the swap gives up its reference.
-        (!old.is_null()).then(|| Replaced(unsafe { Arc::from_raw(old) }))
+        (!old.is_null()).then(|| Replaced(unsafe { Arc::from_raw(old) }, watched))
     }
 }
 
 impl<T> Drop for MaybeShared<T> {
     fn drop(&mut self) {
         // `&mut self`: no reader is left, their borrow of the place has ended.
-        drop(self.take());
+        if let Some(Replaced(_, watched)) = self.take() {
+            watched.is_forgotten();
+        }
     }
 }
 
@@ -268,13 +275,17 @@ impl<T> Shared<T> {
 
 /// An old value that readers may still be using.
 #[must_use = "an old value may be dropped only after a grace period"]
-pub(crate) struct Replaced<T>(Arc<T>);
+pub(crate) struct Replaced<T>(Arc<T>, Watched);
 
 impl<T> Replaced<T> {
     /// Waits out one grace period for all of `old` and gives the values back.
     pub(crate) fn retire(old: Vec<Self>, epochs: &Epochs) -> Vec<Arc<T>> {
         epochs.synchronize();
-        old.into_iter().map(|replaced| replaced.0).collect()
+        let let_go = |Replaced(value, watched): Self| {
+            watched.is_over();
+            value
+        };
+        old.into_iter().map(let_go).collect()
     }
 }
 

@@ -56,8 +56,12 @@ mod futex {
     #[cfg(cmwq_sim)]
     pub(crate) fn wait_on(word: &AtomicU32, value: u32, timeout: Option<Duration>) {
         let address = word.as_ptr();
-        // SAFETY: the word exists, and all virtual threads share one OS thread.
-        let is_unchanged = || unsafe { address.read() } == value;
+        let is_unchanged = || {
+            // SAFETY: the word exists, and all virtual threads share one OS thread.
+            let newest = unsafe { address.read() };
+            cmwq_vm::weak::observe(address as usize, u64::from(newest));
+            newest == value
+        };
         cmwq_vm::os::futex_wait(address as usize, is_unchanged, timeout);
     }
 

@@ -8,6 +8,7 @@ use crate::error::Refused;
 use crate::item::{Callable, Pending, RawWork, WorkFn};
 use crate::pool::{Waiter, backlogged_pool, spawn_history};
 use crate::sys::atomic::{AtomicU32, Ordering};
+use crate::sys::cell::alone;
 use crate::trace::foreign;
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -126,6 +127,7 @@ impl<F, T> Task<F, T> {
     /// # Safety
     /// No other thread uses the stage now.
     unsafe fn replace(&self, stage: Stage<F, T>) -> Stage<F, T> {
+        alone(self.stage.get());
         // SAFETY: by the contract.
         std::mem::replace(unsafe { &mut *self.stage.get() }, stage)
     }

@@ -1,0 +1,387 @@
+//! Builds the copy, runs programs with one ordering weakened, and keeps what they said.
+
+use crate::sites::{self, Site};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+/// How much is run for one weakened ordering.
+pub(crate) struct Limits {
+    pub(crate) seeds: u64,
+    pub(crate) explore: u64,
+    pub(crate) model: Duration,
+    pub(crate) jobs: usize,
+    pub(crate) again: bool,
+}
+
+/// What came of one weakened ordering.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    /// `exploration`, the name of a model, or nothing.
+    pub(crate) by: String,
+    /// What was run: seeds, models.
+    pub(crate) runs: String,
+    /// How it showed.
+    pub(crate) how: String,
+}
+
+/// Where everything is.
+pub(crate) struct Place {
+    root: PathBuf,
+    copy: PathBuf,
+    kept: PathBuf,
+    models: PathBuf,
+    pub(crate) began: Instant,
+    /// By place in the sources, and weaker ordering.
+    pub(crate) results: BTreeMap<(String, String), Outcome>,
+    /// The models that use an ordering, by its number, with how long each takes.
+    users: BTreeMap<usize, Vec<(Duration, String)>>,
+    /// Orderings that exploration uses.
+    explored: BTreeSet<usize>,
+}
+
+/// Models that take no longer are run before exploration, the others after it.
+const QUICK: Duration = Duration::from_millis(300);
+
+fn failed(what: &str) -> io::Error {
+    io::Error::other(what.to_owned())
+}
+
+impl Place {
+    pub(crate) fn new(root: &Path) -> io::Result<Place> {
+        let kept = root.join("target/orderings");
+        fs::create_dir_all(&kept)?;
+        let mut place = Place {
+            root: root.to_owned(),
+            copy: kept.join("tree"),
+            models: PathBuf::new(),
+            began: Instant::now(),
+            results: BTreeMap::new(),
+            users: BTreeMap::new(),
+            explored: BTreeSet::new(),
+            kept,
+        };
+        let text = fs::read_to_string(place.results_file()).unwrap_or_default();
+        for line in text.lines() {
+            let fields: Vec<&str> = line.split('\t').collect();
+            if let [at, to, by, runs, how] = fields[..] {
+                let outcome = Outcome {
+                    by: by.to_owned(),
+                    runs: runs.to_owned(),
+                    how: how.to_owned(),
+                };
+                place
+                    .results
+                    .insert((at.to_owned(), to.to_owned()), outcome);
+            }
+        }
+        Ok(place)
+    }
+
+    fn results_file(&self) -> PathBuf {
+        self.kept.join("results.tsv")
+    }
+
+    /// Copies the workspace, makes its orderings questions, and builds it.
+    pub(crate) fn build(&mut self, all: &[Site]) -> io::Result<()> {
+        let skipped =
+            ["target", ".git", "docs", "crates/cmwq/src"].map(|name| self.root.join(name));
+        mirror(
+            &self.root,
+            &self.copy,
+            &skipped,
+            &[self.copy.join("crates/cmwq/src")],
+        )?;
+        // The sources apart: what has not changed is not built again.
+        let fresh = self.kept.join("sources");
+        let sources = self.root.join("crates/cmwq/src");
+        mirror(&sources, &fresh, &[], &[])?;
+        sites::put_in(&fresh, all)?;
+        mirror(&fresh, &self.copy.join("crates/cmwq/src"), &[], &[])?;
+        self.cargo(&["build", "--release", "-p", "cmwq-sim"])?;
+        let said = self.cargo(&[
+            "test",
+            "--release",
+            "-p",
+            "cmwq-models",
+            "--lib",
+            "--no-run",
+        ])?;
+        let program = said
+            .rsplit_once('(')
+            .and_then(|(_, end)| end.split_once(')'));
+        let program = program.ok_or_else(|| failed("cargo names no program of the models"))?;
+        self.models = self.copy.join(program.0);
+        Ok(())
+    }
+
+    /// Returns what cargo says.
+    fn cargo(&self, arguments: &[&str]) -> io::Result<String> {
+        let output = Command::new("cargo")
+            .args(arguments)
+            .args(["--locked", "--offline"])
+            .env("CARGO_TARGET_DIR", self.kept.join("build"))
+            .current_dir(&self.copy)
+            .output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        match output.status.success() {
+            true => Ok(said),
+            false => Err(failed(&said)),
+        }
+    }
+
+    /// Which models use which orderings: each is run once, as it is.
+    pub(crate) fn learn(&mut self, most: Duration) -> io::Result<()> {
+        let listed = Command::new(&self.models).arg("--list").output()?;
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let used_file = self.kept.join("used");
+        let tests = listed.lines().filter_map(|l| l.strip_suffix(": test"));
+        for test in tests.filter(|test| test.contains("model")) {
+            let known = self.kept.join(format!("used-{}", test.replace("::", "-")));
+            if !known.exists() {
+                let _ = fs::remove_file(&used_file);
+                let began = Instant::now();
+                let verdict = self.model(test, None, most, Some(&used_file))?;
+                let took = began.elapsed().as_millis();
+                let used = fs::read_to_string(&used_file).unwrap_or_default();
+                if let Verdict::Failed(why) = verdict {
+                    return Err(failed(&format!("{test} fails as it is: {why}")));
+                }
+                fs::write(&known, format!("{took}\n{used}"))?;
+            }
+            let text = fs::read_to_string(&known)?;
+            let mut numbers = text.lines().filter_map(|line| line.parse::<u64>().ok());
+            let took = Duration::from_millis(numbers.next().unwrap_or(0));
+            for number in numbers {
+                let users = self.users.entry(number as usize).or_default();
+                users.push((took, test.to_owned()));
+            }
+        }
+        self.users.values_mut().for_each(|users| users.sort());
+        let known = self.kept.join("used-by-exploration");
+        if !known.exists() {
+            let mut explore = self.explore(100, 20, 2);
+            explore.env("CMWQ_ORDERINGS_USED", &known);
+            ended(explore, Duration::from_secs(60))?;
+        }
+        let text = fs::read_to_string(&known).unwrap_or_default();
+        self.explored = text.lines().filter_map(|line| line.parse().ok()).collect();
+        Ok(())
+    }
+
+    fn explore(&self, seeds: u64, seconds: u64, jobs: usize) -> Command {
+        let mut explore = Command::new(self.kept.join("build/release/cmwq-sim"));
+        explore
+            .args(["explore", "--faults", "all,weak", "--shrink", "0"])
+            .args(["--seeds", &seeds.to_string()])
+            .args(["--seconds", &seconds.to_string()])
+            .args(["--jobs", &jobs.to_string()]);
+        explore
+    }
+
+    /// Runs one model.
+    fn model(
+        &self,
+        test: &str,
+        weaken: Option<&str>,
+        most: Duration,
+        used: Option<&Path>,
+    ) -> io::Result<Verdict> {
+        let mut command = Command::new(&self.models);
+        command.args(["--exact", test, "--test-threads", "1"]);
+        command.current_dir(self.copy.join("crates/cmwq-models"));
+        command.envs(weaken.map(|weaken| ("CMWQ_WEAKEN", weaken)));
+        command.envs(used.map(|used| ("CMWQ_ORDERINGS_USED", used)));
+        ended(command, most)
+    }
+
+    /// Runs what uses the ordering until something finds that it is weaker; returns whether anything did.
+    pub(crate) fn try_one(
+        &mut self,
+        number: usize,
+        site: &Site,
+        to: &str,
+        limits: &Limits,
+    ) -> io::Result<bool> {
+        let key = (site.place(), to.to_owned());
+        if let Some(known) = self.results.get(&key)
+            && !(limits.again && known.by.is_empty())
+        {
+            return Ok(!known.by.is_empty());
+        }
+        let weaken = format!("{number}:{to}");
+        let outcome = self.search(number, &weaken, limits)?;
+        let by = match outcome.by.as_str() {
+            "" => "NOT FOUND",
+            by => by,
+        };
+        println!(
+            "{} {} -> {to}: {by}; {}; {}",
+            key.0, site.shipped, outcome.runs, outcome.how
+        );
+        let line = [&key.0, &key.1, &outcome.by, &outcome.runs, &outcome.how];
+        let line: Vec<String> = line
+            .iter()
+            .map(|field| field.replace(['\t', '\n'], " "))
+            .collect();
+        let file = fs::File::options()
+            .append(true)
+            .create(true)
+            .open(self.results_file());
+        writeln!(file?, "{}", line.join("\t"))?;
+        let found = !outcome.by.is_empty();
+        self.results.insert(key, outcome);
+        Ok(found)
+    }
+
+    fn search(&self, number: usize, weaken: &str, limits: &Limits) -> io::Result<Outcome> {
+        let mut runs = Vec::new();
+        let users = self.users.get(&number).map_or(&[][..], Vec::as_slice);
+        let within = |most: Duration| users.partition_point(|(time, _)| *time <= most);
+        // One that does not end in time as it is says little.
+        let (quick, all) = (within(QUICK), within(limits.model));
+        let (quick, slow) = users[..all].split_at(quick.min(all));
+        if let Some(outcome) = self.search_models(quick, weaken, limits, &mut runs)? {
+            return Ok(outcome);
+        }
+        if self.explored.contains(&number) {
+            let mut explore = self.explore(limits.seeds, limits.explore, limits.jobs);
+            explore.env("CMWQ_WEAKEN", weaken);
+            let most = Duration::from_secs(limits.explore + 150);
+            let (said, how) = match ended(explore, most)? {
+                Verdict::Passed(said) => (said, None),
+                Verdict::Late => (String::new(), None),
+                Verdict::Failed(said) => {
+                    let line = said.lines().find(|line| line.starts_with("FAILED"));
+                    let how = line.and_then(|line| line.split_once("all,weak: "));
+                    let how = how.map_or(said.clone(), |(_, how)| how.to_owned());
+                    (said, Some(how))
+                }
+            };
+            let seeds = said.split("explored ").nth(1);
+            let seeds = seeds.and_then(|text| text.split(' ').next());
+            let seeds = seeds.map_or_else(|| format!("up to {}", limits.seeds), str::to_owned);
+            runs.push(format!("{seeds} seeds"));
+            if let Some(how) = how {
+                return Ok(Outcome {
+                    by: "exploration".to_owned(),
+                    runs: runs.join(", "),
+                    how,
+                });
+            }
+        }
+        if let Some(outcome) = self.search_models(slow, weaken, limits, &mut runs)? {
+            return Ok(outcome);
+        }
+        if runs.is_empty() {
+            runs.push("nothing uses it".to_owned());
+        }
+        Ok(Outcome {
+            by: String::new(),
+            runs: runs.join(", "),
+            how: String::new(),
+        })
+    }
+
+    fn search_models(
+        &self,
+        models: &[(Duration, String)],
+        weaken: &str,
+        limits: &Limits,
+        runs: &mut Vec<String>,
+    ) -> io::Result<Option<Outcome>> {
+        for (done, (_, model)) in models.iter().enumerate() {
+            if let Verdict::Failed(why) = self.model(model, Some(weaken), limits.model, None)? {
+                runs.push(format!("{} models", done + 1));
+                let why = why.lines().skip_while(|line| !line.contains("panicked at"));
+                return Ok(Some(Outcome {
+                    by: model.clone(),
+                    runs: runs.join(", "),
+                    how: why.take(2).collect::<Vec<_>>().join(" "),
+                }));
+            }
+        }
+        if !models.is_empty() {
+            runs.push(format!("{} models", models.len()));
+        }
+        Ok(None)
+    }
+}
+
+/// Makes `to` a copy of `from`, but for what is skipped and kept. Files with the same contents are left as they are.
+fn mirror(from: &Path, to: &Path, skipped: &[PathBuf], kept: &[PathBuf]) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(from)? {
+        let (source, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+        let target = to.join(&name);
+        if skipped.contains(&source) || source.is_symlink() {
+            continue;
+        }
+        names.insert(name);
+        if source.is_dir() {
+            mirror(&source, &target, skipped, kept)?;
+            continue;
+        }
+        let contents = fs::read(&source)?;
+        if fs::read(&target).ok().as_ref() != Some(&contents) {
+            fs::write(&target, contents)?;
+        }
+    }
+    for entry in fs::read_dir(to)? {
+        let entry = entry?;
+        let path = entry.path();
+        let is_kept = kept.iter().any(|kept| kept.starts_with(&path));
+        if names.contains(&entry.file_name()) || is_kept {
+            continue;
+        }
+        match path.is_dir() {
+            true => fs::remove_dir_all(path)?,
+            false => fs::remove_file(path)?,
+        }
+    }
+    Ok(())
+}
+
+enum Verdict {
+    /// What it said.
+    Passed(String),
+    /// What it said.
+    Failed(String),
+    /// It did not end in time.
+    Late,
+}
+
+/// Runs a program until its end, or until the time is over.
+fn ended(mut command: Command, most: Duration) -> io::Result<Verdict> {
+    let said = std::env::temp_dir().join(format!("orderings-{}", std::process::id()));
+    let out = fs::File::create(&said)?;
+    command
+        .stdout(out.try_clone()?)
+        .stderr(out)
+        .stdin(Stdio::null());
+    let mut child = command.spawn()?;
+    let until = Instant::now() + most;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if Instant::now() >= until {
+            child.kill()?;
+            child.wait()?;
+            break None;
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    let text = fs::read(&said)?;
+    fs::remove_file(&said)?;
+    let said = String::from_utf8_lossy(&text).into_owned();
+    Ok(match status {
+        None => Verdict::Late,
+        Some(status) if status.success() => Verdict::Passed(said),
+        Some(_) => Verdict::Failed(said),
+    })
+}
