@@ -17,6 +17,7 @@
 //! - Queue an item: [`Workqueue::spawn`] (a closure and its result), [`Workqueue::queue`] (a reusable [`Work`]),
 //!   [`Workqueue::queue_embedded`] (an [item](EmbeddedWork) that is a field of the program's own struct), [`Workqueue::queue_raw`] (the
 //!   caller's own memory). Wait for it: [`JoinHandle`], [`Completion`], [`Workqueue::flush`], [`Workqueue::drain`].
+//! - In asynchronous code: await a [`JoinHandle`], [`Workqueue::flush_async`], [`Workqueue::shutdown`]; a [`JoinSet`] hands out results as items end.
 //! - Many at once: [`Workqueue::queue_batch`], [`Workqueue::execute_batch`], [`Workqueue::spawn_batch`]. Items that borrow, and parallel
 //!   loops: [`scope()`], [`Workqueue::for_each_chunk`].
 //! - Wait in an event loop (epoll, tokio, libuv): [`CompletionQueue`]. Wake tasks from a program's own handles: [`wake_deferred`].
@@ -97,11 +98,12 @@ pub use sys::forced_unwind::{
 pub use sys::signals::reset_signal_mask;
 pub use workqueue::{
     AbortOnDrop, BatchQueued, BatchRefused, Chunks, Completed, CompletionQueue,
-    CompletionQueueBuilder, ConcurrencyGroup, DelayedWork, DisableGuard, EmbeddedDelayedWork,
-    EmbeddedDisableGuard, JoinError, JoinHandle, MoveIf, Moved, NotPosted, NotSubmitted,
-    PanicPayload, Poster, Queued, RawDelayedWork, Scope, SystemQueue, SystemWorkqueue,
-    WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkBusy, Workqueue, WorkqueueAttrs, WorkqueueBuilder,
-    WorkqueueKind, in_memory_reclaim, run_on_cpu, run_on_each_cpu, scope, set_worker_desc,
+    CompletionQueueBuilder, ConcurrencyGroup, DelayedWork, DisableGuard, Drain,
+    EmbeddedDelayedWork, EmbeddedDisableGuard, Flush, JoinError, JoinHandle, JoinSet, MoveIf,
+    Moved, NotPosted, NotSubmitted, PanicPayload, Poster, Queued, RawDelayedWork, Scope, Shutdown,
+    SystemQueue, SystemWorkqueue, Unfinished, WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkBusy, Workqueue,
+    WorkqueueAttrs, WorkqueueBuilder, WorkqueueKind, in_memory_reclaim, run_on_cpu,
+    run_on_each_cpu, scope, set_worker_desc,
 };
 #[cfg(not(cmwq_loom))]
 pub use workqueue::{NoSuchWorkqueue, WorkqueueHandle};

@@ -231,7 +231,7 @@ impl WorkqueueBuilder {
         let name = cut_name(self.name);
         let limits = Limits::new(&engine, kind, &self.attrs, max_active, self.group);
         let core = WqCore::new(name, engine, kind, flags, self.attrs, limits, threads)?;
-        Ok(Workqueue { core })
+        Ok(Workqueue::new(core))
     }
 }
 

@@ -26,12 +26,21 @@ use std::sync::Arc;
 /// What the caller did before `queue` or `spawn` is visible to the item's function; what the function did is visible to every thread that
 /// waited for it.
 ///
-/// Dropping the queue waits until everything queued has run, and then releases its workers. If one of its own items drops it, or a task's waker
-/// that the library calls, a separate thread does that instead, since these must not wait.
-#[derive(Debug)]
+/// Cloning gives another handle of the same queue, for the tasks and threads that share it.
+///
+/// Dropping the last handle waits until everything queued has run, and then releases its workers. **On a thread of an asynchronous executor
+/// [shut the queue down](Self::shutdown) first**, and await that: after it no drop waits. If one of the queue's own items drops the last handle, or
+/// a task's waker that the library calls, a separate thread does that instead, since these must not wait.
+#[derive(Clone, Debug)]
 pub struct Workqueue {
     pub(in crate::workqueue) core: Arc<WqCore>,
+    /// The handles of the queue share it.
+    _owner: Arc<Owner>,
 }
+
+/// Ends the queue with its last handle.
+#[derive(Debug)]
+struct Owner(Arc<WqCore>);
 
 /// Queues the task with `queue`, and returns its handle.
 #[inline]
@@ -66,6 +75,12 @@ fn queue_task_alone<F, T>(
 }
 
 impl Workqueue {
+    /// The first handle of a new queue.
+    pub(in crate::workqueue) fn new(core: Arc<WqCore>) -> Self {
+        let _owner = Arc::new(Owner(core.clone()));
+        Workqueue { core, _owner }
+    }
+
     /// The name.
     pub fn name(&self) -> &str {
         &self.core.name
@@ -397,17 +412,17 @@ impl Workqueue {
     }
 }
 
-impl Drop for Workqueue {
+impl Drop for Owner {
     fn drop(&mut self) {
-        if self.core.engine.is_inherited() || !self.core.ends_elsewhere() {
-            self.end();
+        let core = &self.0;
+        if core.engine.is_inherited() || !core.begin_to_end() {
             return;
         }
-        if !self.core.begin_to_end() {
+        if !core.is_shut_down() && !core.ends_elsewhere() {
+            core.destroy();
             return;
         }
-        let core = self.core.clone();
-        let service = self.core.engine.service();
+        let (service, core) = (core.engine.service(), core.clone());
         service.perform_elsewhere("cmwq-destroy", move || core.destroy());
     }
 }

@@ -37,6 +37,9 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("item/raw.rs", "fn(", 1),
     ("item/work.rs", "dyn Fn", 1),
     ("item/work.rs", "func(", 1),
+    // Inside the item.
+    ("workqueue/completion_queue/join_set.rs", "func(", 1),
+    ("workqueue/completion_queue/submit.rs", "func(", 1),
     ("workqueue/system.rs", "func(", 1),
     // A public function's arguments, which become a `Foreign` there.
     ("trace/runs.rs", "fn(", 2),
@@ -93,6 +96,7 @@ const ENTRIES: &[(&str, &str)] = &[
     // The iterators within the call, the closures as items.
     ("workqueue/batch.rs execute_batch", AS_ITEM),
     ("workqueue/batch.rs spawn_batch", AS_ITEM),
+    ("workqueue/completion_queue/join_set.rs spawn", AS_ITEM),
     ("workqueue/completion_queue/submit.rs submit", AS_ITEM),
     ("workqueue/completion_queue/submit.rs submit_batch", AS_ITEM),
     ("workqueue/delayed.rs new", AS_ITEM),

@@ -7,6 +7,7 @@ mod groups;
 mod harness;
 mod hogs;
 mod kinds;
+mod lifecycle;
 mod limit;
 mod on_cpus;
 mod own_items;

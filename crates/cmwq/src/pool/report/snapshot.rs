@@ -247,6 +247,19 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// The runs of one pool workqueue, and how many of its items are in flight.
+    pub(crate) fn busy_of(self: &Arc<Self>, key: PwqKey) -> (Vec<RunState>, usize) {
+        let mut guard = self.lock();
+        let Some(in_flight) = guard.pwq_mut(key).map(|pwq| pwq.nr_in_flight()) else {
+            return (Vec::new(), 0);
+        };
+        let runs = guard.run_snapshots(clock::coarse_ns()).into_iter();
+        let own = runs.filter(|run| run.pwq == key.index);
+        (own.map(|run| run.state).collect(), in_flight)
+    }
+}
+
 impl PoolSnapshot {
     /// Whether a worker is not idle or something waits.
     pub(crate) fn is_busy(&self) -> bool {

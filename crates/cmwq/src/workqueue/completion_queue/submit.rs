@@ -112,6 +112,18 @@ impl<T: Send + 'static> CompletionQueue<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
+        self.fallible_item(token, || Ok(func()))
+    }
+
+    /// The item that runs `func`, which may find that there is no result.
+    pub(in crate::workqueue) fn fallible_item<F>(
+        &self,
+        token: u64,
+        func: F,
+    ) -> Option<impl FnOnce() + Send + 'static>
+    where
+        F: FnOnce() -> Result<T, JoinError> + Send + 'static,
+    {
         if !self.inner.reserve() {
             return None;
         }
@@ -124,12 +136,23 @@ impl<T: Send + 'static> CompletionQueue<T> {
             let result = foreign::run(func);
             drop(here);
             let panicked = result.is_err();
-            ticket.deliver(result.map_err(JoinError::panicked));
+            ticket.deliver(
+                result
+                    .map_err(JoinError::panicked)
+                    .and_then(|result| result),
+            );
             if panicked {
                 // The engine counts the panic; the hook has printed its message already.
                 std::panic::resume_unwind(Box::new(REPORTED));
             }
         })
+    }
+
+    /// Posts that there is no result, to a queue without a limit.
+    pub(in crate::workqueue) fn post_error(&self, token: u64, why: JoinError) {
+        let result = Err(why);
+        // This owner keeps it open.
+        let _ = self.inner.post(Completed { token, result });
     }
 
     /// Queues `func` on `queue` as a one-shot item, as [`Workqueue::execute`] does. Its result, or its panic, is posted here with `token`.

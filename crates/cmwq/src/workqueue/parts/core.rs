@@ -36,6 +36,8 @@ pub(crate) struct WqCore {
     pub(crate) warned: AtomicU32,
     /// 1: it is deprecated, and has not been used. Read by issuers without a cached route.
     pub(crate) unused: AtomicU32,
+    /// 1: it was shut down.
+    pub(in crate::workqueue) shut: AtomicU32,
     /// 1: its destruction has begun.
     pub(in crate::workqueue) ending: AtomicU32,
     /// All pool workqueues that may have items, oldest first; retired ones too until they are gone. Under this lock only a pool's lock is
@@ -86,6 +88,7 @@ impl WqCore {
             closed: AtomicU32::new(0),
             warned: AtomicU32::new(0),
             unused: AtomicU32::new(u32::from(flags.deprecated.is_some())),
+            shut: AtomicU32::new(0),
             ending: AtomicU32::new(0),
             members: Mutex::new(Vec::new()),
             control: Mutex::new(Control {
