@@ -165,6 +165,16 @@ fn waits_that_end_by_their_deadlines() {
 }
 
 #[test]
+fn a_bound_on_what_waits() {
+    let folder = folder("full");
+    let source = "tests/c/programs/full.c";
+    assert_eq!(
+        run::<&str>(&compile(&folder, source, &cc(), &GNU11), &[]),
+        "full\n"
+    );
+}
+
+#[test]
 fn a_fork_in_the_middle() {
     for name in ["fork", "fork_in_work", "fork_storm"] {
         let folder = folder(name);

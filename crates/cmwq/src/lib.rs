@@ -22,6 +22,7 @@
 //!   loops: [`scope()`], [`Workqueue::for_each_chunk`].
 //! - Wait in an event loop (epoll, tokio, libuv): [`CompletionQueue`]. Wake tasks from a program's own handles: [`wake_deferred`].
 //! - Where items run: [`WorkqueueAttrs`] and [`AffinityScope`](affinity::AffinityScope).
+//! - How many may wait: [`WorkqueueBuilder::max_waiting`], [`Workqueue::try_spawn`], [`Workqueue::room`].
 //! - How many at a time: [`WorkqueueBuilder::max_active`], [`WorkqueueBuilder::ordered`], [`ConcurrencyGroup`] for several queues.
 //! - The threads that run items: [`WorkerThreads`].
 //! - Other kinds of queues: [`WorkqueueBuilder::per_cpu`], [`WorkqueueBuilder::bh`], and the queues of every process: [`SystemWorkqueue`].
@@ -100,10 +101,10 @@ pub use workqueue::{
     AbortOnDrop, BatchQueued, BatchRefused, Chunks, Completed, CompletionQueue,
     CompletionQueueBuilder, ConcurrencyGroup, DelayedWork, DisableGuard, Drain,
     EmbeddedDelayedWork, EmbeddedDisableGuard, Flush, JoinError, JoinHandle, JoinSet, MoveIf,
-    Moved, NotPosted, NotSubmitted, PanicPayload, Poster, Queued, RawDelayedWork, Scope, Shutdown,
-    SystemQueue, SystemWorkqueue, Unfinished, WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkBusy, Workqueue,
-    WorkqueueAttrs, WorkqueueBuilder, WorkqueueKind, in_memory_reclaim, run_on_cpu,
-    run_on_each_cpu, scope, set_worker_desc,
+    Moved, NotAccepted, NotPosted, NotSubmitted, PanicPayload, Poster, Queued, RawDelayedWork,
+    Room, RoomWait, Scope, Shutdown, SystemQueue, SystemWorkqueue, Unfinished, WQ_DFL_ACTIVE,
+    WQ_MAX_ACTIVE, WorkBusy, Workqueue, WorkqueueAttrs, WorkqueueBuilder, WorkqueueKind,
+    in_memory_reclaim, run_on_cpu, run_on_each_cpu, scope, set_worker_desc,
 };
 #[cfg(not(cmwq_loom))]
 pub use workqueue::{NoSuchWorkqueue, WorkqueueHandle};

@@ -3,6 +3,7 @@
 mod batch;
 mod builder;
 mod callbacks;
+mod caller_slots;
 mod completion_queue;
 mod delayed;
 mod describe;
@@ -50,4 +51,4 @@ pub use task::abort::AbortOnDrop;
 pub use task::control::{DisableGuard, WorkBusy};
 pub use task::join::{JoinError, JoinHandle, PanicPayload};
 pub use task::queued::{Moved, Queued};
-pub use waits::{Drain, Flush, Shutdown, Unfinished};
+pub use waits::{Drain, Flush, NotAccepted, Room, RoomWait, Shutdown, Unfinished};

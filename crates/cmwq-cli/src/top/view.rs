@@ -16,9 +16,9 @@ const PODS_LINES: u16 = 5;
 /// Lines for the items, with the frame.
 const ITEMS_LINES: u16 = 6;
 /// The columns of the workqueues: their least widths, and which are left out first where the terminal is narrow.
-const WIDTHS: [u16; 10] = [8, 9, 12, 7, 4, 5, 4, 7, 5, 8];
+const WIDTHS: [u16; 12] = [8, 9, 12, 7, 4, 5, 4, 8, 7, 7, 5, 8];
 const NAME: usize = 0;
-const FIRST_TO_GO: [usize; 9] = [9, 8, 1, 2, 7, 6, 5, 4, 3];
+const FIRST_TO_GO: [usize; 11] = [11, 10, 9, 1, 2, 6, 4, 5, 8, 7, 3];
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
@@ -227,6 +227,8 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
                 number(short(row.in_flight as f64)),
                 number(short(row.waiting as f64)),
                 number(short(row.cpu_percent)),
+                number(latency(row.wait_p99_ns)),
+                number(latency(row.run_p99_ns)),
                 number(latency(row.p99_ns)),
                 number(short(row.helps_per_s)),
                 Cell::from(sparkline(&row.history)).style(Style::new().fg(Color::Cyan)),
@@ -242,6 +244,8 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         head("infl"),
         head("wait"),
         head("CPU%"),
+        head("wait p99"),
+        head("run p99"),
         head("enq p99"),
         head("steal"),
         Cell::from("trend"),

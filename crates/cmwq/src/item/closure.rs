@@ -3,11 +3,12 @@
 
 use super::callable::Callable;
 use super::raw::{Pending, RawWork, WorkFn};
-use crate::sys::blocks;
+use crate::sys::{blocks, names};
 use crate::trace::foreign;
 use std::alloc::Layout;
 use std::any::Any;
 use std::mem::MaybeUninit;
+use std::panic::Location;
 use std::ptr::NonNull;
 
 /// Room for a small closure.
@@ -82,6 +83,12 @@ unsafe extern "C-unwind" fn run_boxed<F: FnOnce() + Send + 'static>(item: NonNul
     func();
 }
 
+/// The function of the items that closures of this type become.
+#[inline]
+pub(crate) fn function_of<F: FnOnce() + Send + 'static>(_: &F) -> usize {
+    run_boxed::<F> as WorkFn as usize
+}
+
 /// `func` as an item of its own, for [`from_raw`].
 pub(crate) fn into_raw<F: FnOnce() + Send + 'static>(func: F) -> NonNull<RawWork> {
     let memory = blocks::take(Layout::new::<Boxed<F>>()).cast::<Boxed<F>>();
@@ -133,6 +140,7 @@ impl Small {
     /// # Safety
     /// The other one is not used, and not dropped.
     #[inline]
+    #[track_caller]
     pub(crate) unsafe fn copy_of<F, T>(func: &F) -> Option<Self>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -142,8 +150,10 @@ impl Small {
         }
         // SAFETY: by the contract only one is used.
         let func = unsafe { std::ptr::read(func) };
+        let func = move || drop(func());
+        names::note::<F>(function_of(&func), Location::caller());
         // A small closure is not dropped by itself.
-        match Self::of(move || drop(func())) {
+        match Self::of(func) {
             Ok(small) => Some(small),
             Err(unfit) => {
                 std::mem::forget(unfit);

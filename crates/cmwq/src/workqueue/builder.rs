@@ -26,6 +26,7 @@ pub struct WorkqueueBuilder {
     attrs: WorkqueueAttrs,
     threads: Option<WorkerThreads>,
     group: Option<ConcurrencyGroup>,
+    max_waiting: Option<usize>,
 }
 
 impl Workqueue {
@@ -45,6 +46,7 @@ impl WorkqueueBuilder {
             attrs: WorkqueueAttrs::default(),
             threads: None,
             group: None,
+            max_waiting: None,
         }
     }
 
@@ -165,6 +167,18 @@ impl WorkqueueBuilder {
         self
     }
 
+    /// At most so many items wait: queued and not started. A further one is refused as [full](crate::Refused::Full);
+    /// [`Workqueue::try_spawn`] gives the closure back, and [`Workqueue::room`] waits for room, in a thread or a task. At least 1. Default: no
+    /// bound.
+    ///
+    /// Items that a timer holds do not wait yet; when the timer fires they are accepted in any case, beyond the bound if need be. The queue
+    /// counts each item by itself, on a line that all its issuers share, and its items do not run in batches: for items of less than a
+    /// microsecond that costs more than the items.
+    pub fn max_waiting(mut self, max_waiting: usize) -> Self {
+        self.max_waiting = Some(max_waiting);
+        self
+    }
+
     /// Its items also count against the limit of `group`.
     pub fn group(mut self, group: &ConcurrencyGroup) -> Self {
         self.group = Some(group.clone());
@@ -230,7 +244,16 @@ impl WorkqueueBuilder {
         engine.service().ensure_started().map_err(Error::Thread)?;
         let name = cut_name(self.name);
         let limits = Limits::new(&engine, kind, &self.attrs, max_active, self.group);
-        let core = WqCore::new(name, engine, kind, flags, self.attrs, limits, threads)?;
+        let core = WqCore::new(
+            name,
+            engine,
+            kind,
+            flags,
+            self.attrs,
+            limits,
+            self.max_waiting,
+            threads,
+        )?;
         Ok(Workqueue::new(core))
     }
 }

@@ -135,6 +135,15 @@ impl FrontEnd for WqCore {
         self.limits.serve(node);
     }
 
+    fn room_freed(&self) {
+        if let Some(room) = &self.room {
+            let woken = room.serve();
+            if !woken.is_empty() {
+                self.engine.service().wake_tasks(woken);
+            }
+        }
+    }
+
     fn pwq_gone(&self, pool: &Arc<Pool>, key: PwqKey) {
         self.forget(pool, key);
     }

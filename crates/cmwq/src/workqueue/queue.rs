@@ -1,9 +1,10 @@
 //! [`Workqueue`]: queueing on it, waiting for it, and its attributes.
 
 use crate::error::{Error, FlushError, Refused};
-use crate::item::closure::Small;
+use crate::item::closure::{self, Small};
 use crate::item::{Pending, RawWork, Work};
 use crate::pool::{floods, publish_begins, spawn_history};
+use crate::sys::names;
 use crate::workqueue::parts::attrs::WorkqueueAttrs;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::kind::WorkqueueKind;
@@ -11,6 +12,7 @@ use crate::workqueue::task::control::DisableGuard;
 use crate::workqueue::task::counted::Reference;
 use crate::workqueue::task::join::{JoinHandle, Task};
 use crate::workqueue::task::queued::Queued;
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -153,11 +155,13 @@ impl Workqueue {
         result.into()
     }
 
-    /// Runs `func` as a one-shot item, near the CPU that the caller is on. One allocation; none if `func` and its result are small (56
+    /// Runs `func` as a one-shot item, near the CPU that the caller is on. Tools name it by the type of `func` and the place of this call, such
+    /// as `server::handle::{{closure}} (src/main.rs:42)`. One allocation; none if `func` and its result are small (56
     /// bytes) and a free block of an earlier item is at hand.
     ///
     /// While a thread queues faster than the workers run, and drops its handles at once, closures of up to 24 bytes cost as little as with
     /// [`execute`](Self::execute).
+    #[track_caller]
     pub fn spawn<F, T>(&self, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -170,6 +174,7 @@ impl Workqueue {
     }
 
     /// Spawns for a thread in a flood that drops its handles at once.
+    #[track_caller]
     fn spawn_to_be_dropped<F, T>(&self, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -192,10 +197,22 @@ impl Workqueue {
     /// # Errors
     /// The queue is [draining](Refused::Draining) or belongs to the parent [of a fork](Refused::Forked): `func` was dropped.
     #[inline]
+    #[track_caller]
     pub fn execute<F>(&self, func: F) -> Result<(), Refused>
     where
         F: FnOnce() + Send + 'static,
     {
+        self.execute_named::<F, F>(func)
+    }
+
+    /// As [`execute`](Self::execute). Tools name it by the type `N`: that of the caller's closure, of which `func` was made.
+    #[inline]
+    #[track_caller]
+    pub(in crate::workqueue) fn execute_named<N, F>(&self, func: F) -> Result<(), Refused>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        names::note::<N>(closure::function_of(&func), Location::caller());
         self.core.execute(func)
     }
 
@@ -203,6 +220,7 @@ impl Workqueue {
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    #[track_caller]
     pub fn spawn_on<F, T>(&self, cpu: usize, func: F) -> Result<JoinHandle<T>, Error>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -212,6 +230,7 @@ impl Workqueue {
         Ok(self.spawn_from(Some(cpu), func))
     }
 
+    #[track_caller]
     fn spawn_from<F, T>(&self, cpu: Option<usize>, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -227,6 +246,7 @@ impl Workqueue {
     ///
     /// # Safety
     /// The borrowed values exist until the handle has been joined, also if this unwinds.
+    #[track_caller]
     pub(in crate::workqueue) unsafe fn spawn_within<F: FnOnce() + Send>(
         &self,
         func: F,

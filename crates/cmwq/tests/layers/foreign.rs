@@ -88,6 +88,10 @@ const ENTRIES: &[(&str, &str)] = &[
     ("pool/attrs/threads.rs on_start", KEPT),
     ("pool/lock/later.rs wake_deferred", KEPT),
     ("pool/run/block.rs blocking", WITHIN),
+    ("workqueue/waits/room.rs execute", AS_ITEM),
+    ("workqueue/waits/room.rs spawn", AS_ITEM),
+    ("workqueue/waits/room.rs try_execute", AS_ITEM),
+    ("workqueue/waits/room.rs try_spawn", AS_ITEM),
     // For the C library.
     ("sys/forced_unwind.rs call", WITHIN),
     ("sys/forced_unwind.rs call_anywhere", WITHIN),

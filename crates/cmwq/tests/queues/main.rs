@@ -12,6 +12,7 @@ mod limit;
 mod on_cpus;
 mod own_items;
 mod queues;
+mod room;
 mod scopes;
 mod selection;
 mod system;

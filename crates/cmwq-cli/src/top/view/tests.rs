@@ -1,5 +1,5 @@
 use super::*;
-use cmwq_control::protocol::{Counter, Engine, Queue, Run, State, Worker};
+use cmwq_control::protocol::{Counter, Engine, Queue, Run, State, Times, Worker};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -43,6 +43,13 @@ fn state(seconds: u64) -> State {
         enqueue_timed: 5,
         enqueue_p50_ns: Some(100),
         enqueue_p99_ns: Some(12_345),
+        times: Times {
+            wait_p99_ns: Some(2_340_000),
+            run_p99_ns: Some(56_000),
+            ..Times::default()
+        },
+        room: None,
+        refused: 0,
     };
     let pool = Pool {
         id: 1,

@@ -66,6 +66,7 @@ impl<T: Send + 'static> JoinSet<T> {
 
     /// Runs `func` on the queue. Returns the token that comes with its result: 0, 1, 2 and so on. If the queue refuses the closure, its
     /// result is [`JoinError::Refused`].
+    #[track_caller]
     pub fn spawn<F>(&mut self, func: F) -> u64
     where
         F: FnOnce() -> T + Send + 'static,
@@ -80,7 +81,7 @@ impl<T: Send + 'static> JoinSet<T> {
         };
         let item = self.done.fallible_item(token, run);
         let item = item.expect("the completion queue has no limit");
-        if let Err(why) = self.queue.execute(item) {
+        if let Err(why) = self.queue.execute_named::<F, _>(item) {
             self.done.post_error(token, JoinError::Refused(why));
         }
         token

@@ -159,6 +159,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
     ///
     /// # Errors
     /// [`NotSubmitted`]: `func` was dropped.
+    #[track_caller]
     pub fn submit<F>(&self, queue: &Workqueue, token: u64, func: F) -> Result<(), NotSubmitted>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -167,7 +168,9 @@ impl<T: Send + 'static> CompletionQueue<T> {
             return Err(NotSubmitted::Refused(Refused::Forked));
         }
         let item = self.item(token, func).ok_or(NotSubmitted::Full)?;
-        queue.execute(item).map_err(NotSubmitted::Refused)
+        queue
+            .execute_named::<F, _>(item)
+            .map_err(NotSubmitted::Refused)
     }
 
     /// As [`submit`](Self::submit) for all of `items`, tokens and functions, as [`Workqueue::execute_batch`] does. Returns how many were
@@ -175,6 +178,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
     ///
     /// # Errors
     /// As [`Workqueue::execute_batch`].
+    #[track_caller]
     pub fn submit_batch<F>(
         &self,
         queue: &Workqueue,

@@ -9,8 +9,8 @@ use super::pwq::Pwq;
 use crate::engine::{Engine, Queue, epochs};
 use crate::error::Error;
 use crate::pool::{
-    FrontEnd, Pool, PwqKey, PwqState, QueueStats, Rescue, Rescuer, Traits, WorkerThreads, current,
-    in_waker, is_on_stack,
+    FrontEnd, Pool, PwqKey, PwqState, QueueStats, Rescue, Rescuer, Room, Sampler, Traits,
+    WorkerThreads, current, in_waker, is_on_stack,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
@@ -47,6 +47,10 @@ pub(crate) struct WqCore {
     pub(in crate::workqueue) control: Mutex<Control>,
     pub(in crate::workqueue) flush: Flush,
     pub(crate) limits: Limits,
+    /// Which items have their times measured.
+    pub(crate) sampler: Arc<Sampler>,
+    /// The bound on how many items wait, if there is one.
+    pub(crate) room: Option<Arc<Room>>,
     /// The attributes of its workers' threads.
     pub(crate) threads: Option<WorkerThreads>,
 }
@@ -66,6 +70,7 @@ impl WqCore {
         flags: Flags,
         attrs: WorkqueueAttrs,
         limits: Limits,
+        max_waiting: Option<usize>,
         threads: Option<WorkerThreads>,
     ) -> Result<Arc<Self>, Error> {
         let rescuer = flags
@@ -98,6 +103,8 @@ impl WqCore {
             }),
             flush: Flush::default(),
             limits,
+            sampler: Sampler::new(),
+            room: max_waiting.map(|bound| Arc::new(Room::new(bound))),
             threads,
             engine,
         });
@@ -300,17 +307,23 @@ impl WqCore {
         let plugged = self.ordered() && !members.is_empty();
         // Chunks are for pools whose workers claim batches. On a pool of one CPU items run one after the other, in an order that threads
         // may observe.
-        let in_chunks = !self.ordered() && pool.attrs.batch > 1 && pool.attrs.cpus.len() > 1;
+        let in_chunks = !self.ordered()
+            && self.room.is_none()
+            && pool.attrs.batch > 1
+            && pool.attrs.cpus.len() > 1;
         let traits = Traits {
             ordered: self.ordered(),
             cpu_intensive: self.flags.cpu_intensive && self.kind == WorkqueueKind::PerCpu,
             reclaim: self.rescuer.is_some(),
             waiters_run: self.waiters_run(),
+            bounded: self.room.is_some(),
         };
         let rescuer = self.rescuer.clone().map(|own| own as Arc<dyn Rescue>);
         let limit = self.limits.of(node);
-        let state =
-            PwqState::of(self.clone(), rescuer, traits, limit, node, colour).plugged(plugged);
+        let state = PwqState::of(self.clone(), rescuer, traits, limit, node, colour)
+            .plugged(plugged)
+            .with_sampler(self.sampler.clone())
+            .with_room(self.room.clone());
         let (key, chunks) = {
             // Closing batches would give credits back, and so call the front end, which may need the members.
             let mut guard = pool.lock_beside_batches();
@@ -418,6 +431,7 @@ impl WqCore {
             let mut guard = pwq.pool.lock();
             sum.add(&guard.pwq_stats(pwq.key));
         }
+        sum.refused = self.room.as_ref().map_or(0, |room| room.refused());
         sum
     }
 }

@@ -8,11 +8,13 @@ use crate::error::Refused;
 use crate::item::{Callable, Pending, RawWork, WorkFn};
 use crate::pool::{Waiter, backlogged_pool, spawn_history};
 use crate::sys::atomic::{AtomicU32, Ordering};
+use crate::sys::names;
 use crate::trace::foreign;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::future::Future;
 use std::mem::offset_of;
+use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
@@ -177,6 +179,7 @@ where
     T: Send,
 {
     /// The task, with one reference for the handle and one for the queue.
+    #[track_caller]
     pub(crate) fn new(func: F) -> (Reference<Self>, JoinHandle<T>)
     where
         F: 'static,
@@ -190,7 +193,9 @@ where
     ///
     /// # Safety
     /// The borrowed values exist until the handle has been joined.
+    #[track_caller]
     pub(crate) unsafe fn new_within(func: F) -> (Reference<Self>, JoinHandle<T>) {
+        names::note::<F>(run::<F, T> as WorkFn as usize, Location::caller());
         let (task, other) = Reference::pair(|| Task {
             raw: RawWork::new(run::<F, T>),
             shared: Shared::new(),
@@ -216,6 +221,20 @@ where
     unsafe fn from_raw(item: NonNull<RawWork>) -> Reference<Self> {
         // SAFETY: by the contract; the field lies at its offset in the Task that into_raw came from.
         unsafe { Reference::from_raw(item.byte_sub(offset_of!(Self, raw)).cast()) }
+    }
+
+    /// The queue refused the item: the closure, which is no longer in the task.
+    ///
+    /// # Safety
+    /// As for [`from_raw`](Self::from_raw).
+    pub(crate) unsafe fn take_back(item: NonNull<RawWork>) -> F {
+        // SAFETY: by the contract; no thread runs it.
+        unsafe {
+            match Self::from_raw(item).replace(Stage::Taken) {
+                Stage::Closure(func) => func,
+                Stage::Result(_) | Stage::Taken => unreachable!("it has not run"),
+            }
+        }
     }
 
     /// The queue refused the item: drops the closure and completes the handle.

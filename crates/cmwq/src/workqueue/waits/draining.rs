@@ -6,7 +6,7 @@ use crate::pool::{BlockGuard, FrontEnd, RunState};
 use crate::sys::atomic::Ordering;
 use crate::trace::{warn, warn_once};
 use crate::workqueue::parts::core::WqCore;
-use crate::workqueue::parts::flush::says_that_it_takes_long;
+use crate::workqueue::parts::flush::{says_that_it_takes_long, wake};
 use crate::workqueue::parts::pwq::Pwq;
 use crate::workqueue::task::own_wait::not_in_waker;
 use std::sync::Arc;
@@ -50,6 +50,9 @@ impl WqCore {
     pub(in crate::workqueue) fn close(&self) {
         self.closed.fetch_add(1, Ordering::SeqCst);
         epochs().synchronize();
+        if let Some(room) = &self.room {
+            wake(room.refuse_all());
+        }
     }
 
     pub(in crate::workqueue) fn run_dry(&self) {

@@ -2,5 +2,7 @@
 
 mod draining;
 mod lifecycle;
+mod room;
 
 pub use lifecycle::{Drain, Flush, Shutdown, Unfinished};
+pub use room::{NotAccepted, Room, RoomWait};
