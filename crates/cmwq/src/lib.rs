@@ -28,8 +28,11 @@
 //! - Other kinds of queues: [`WorkqueueBuilder::per_cpu`], [`WorkqueueBuilder::bh`], and the queues of every process: [`SystemWorkqueue`].
 //! - When resources are short: [`WorkqueueBuilder::mem_reclaim`]. Freezing: [`Engine::freeze_workqueues_begin`].
 //! - The machine, or the description of another one: [`topology`], [`Engine`], [`EngineBuilder`].
+//! - How long items wait and run: [`QueueState::times`](observe::QueueState::times).
 //! - What has happened so far: [`Engine::stats`], [`set_warning_handler`]. What is busy: [`Engine::dump`],
 //!   [`set_report_handler`].
+//!
+//! Services to start from are in the folder `examples`: `tokio_server`, `http_server` (in the manner of axum) and `epoll_server`.
 //!
 //! # What may be called from where
 //!
