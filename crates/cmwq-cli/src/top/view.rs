@@ -10,6 +10,7 @@ use cmwq_control::protocol::Pool;
 
 use super::model::{Item, Model};
 use crate::control::latency;
+use crate::output::end_in_columns;
 
 /// Lines for the pods, with the frame.
 const PODS_LINES: u16 = 5;
@@ -267,8 +268,10 @@ fn items(title: &'static str, items: &[Item], room: usize, width: usize) -> Para
         .take(room)
         .map(|item| {
             let time = format!("{:>7}", duration(item.for_ns));
-            let what = format!(" {} {}", item.queue, item.function);
-            let kept: String = what.chars().take(width.saturating_sub(7)).collect();
+            // The end of a long name says most: the closure, its file and its line.
+            let queue = format!(" {} ", item.queue);
+            let left = width.saturating_sub(7 + queue.chars().count());
+            let kept = queue + end_in_columns(&item.function, left).trim_end();
             Line::from(vec![
                 Span::styled(time, Style::new().fg(age_colour(item.for_ns))),
                 Span::raw(kept),
