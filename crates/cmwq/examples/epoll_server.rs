@@ -30,7 +30,7 @@ fn slow(number: u64) -> u64 {
 
 struct Connection {
     stream: TcpStream,
-    /// What has been read of lines that are not handed on.
+    /// What has been read of requests that are not submitted.
     input: Vec<u8>,
 }
 
@@ -41,7 +41,12 @@ struct Server {
     done: CompletionQueue<u64>,
     connections: HashMap<u64, Connection>,
     next: u64,
+    /// Connections whose next request found no room.
+    full: Vec<u64>,
 }
+
+/// A connection is watched while no request of it is under way.
+const ONCE: EventFlags = EventFlags::IN.union(EventFlags::ONESHOT);
 
 impl Server {
     fn new() -> Result<Self, Box<dyn std::error::Error>> {
@@ -52,10 +57,14 @@ impl Server {
             .eventfd()
             .build()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let watch = EventFlags::IN;
-        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), watch)?;
+        epoll::add(
+            &epoll,
+            &listener,
+            EventData::new_u64(LISTENER),
+            EventFlags::IN,
+        )?;
         let fd = done.fd().expect("it was asked for");
-        epoll::add(&epoll, fd, EventData::new_u64(RESULTS), watch)?;
+        epoll::add(&epoll, fd, EventData::new_u64(RESULTS), EventFlags::IN)?;
         Ok(Server {
             epoll,
             listener,
@@ -63,6 +72,7 @@ impl Server {
             done,
             connections: HashMap::new(),
             next: RESULTS + 1,
+            full: Vec::new(),
         })
     }
 
@@ -96,8 +106,7 @@ impl Server {
             accepted => accepted?,
         };
         stream.set_nonblocking(true)?;
-        let data = EventData::new_u64(self.next);
-        epoll::add(&self.epoll, &stream, data, EventFlags::IN)?;
+        epoll::add(&self.epoll, &stream, EventData::new_u64(self.next), ONCE)?;
         let input = Vec::new();
         self.connections
             .insert(self.next, Connection { stream, input });
@@ -105,7 +114,7 @@ impl Server {
         Ok(())
     }
 
-    /// Reads what a connection has sent, and submits each whole line. Returns whether the client has closed it.
+    /// Reads what a connection has sent. Returns whether the client has closed it.
     fn read(&mut self, number: u64) -> io::Result<bool> {
         let Some(connection) = self.connections.get_mut(&number) else {
             return Ok(false);
@@ -120,20 +129,31 @@ impl Server {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
-        while let Some(end) = connection.input.iter().position(|&byte| byte == b'\n') {
-            let line = String::from_utf8_lossy(&connection.input[..end]);
-            let request = line.trim().parse().map_err(io::Error::other)?;
-            match self.done.submit(&self.queue, number, move || slow(request)) {
-                Ok(()) => drop(connection.input.drain(..=end)),
-                // The line stays, and so do those behind it in the socket: the next answer makes room.
-                Err(NotSubmitted::Full) => break,
-                Err(refused) => return Err(io::Error::other(refused)),
-            }
-        }
+        self.submit_next(number)?;
         Ok(false)
     }
 
-    /// Writes the results that have come, and reads on for those connections.
+    /// Submits the next request of a connection; if it has sent none, watches it again.
+    fn submit_next(&mut self, number: u64) -> io::Result<()> {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return Ok(());
+        };
+        let Some(end) = connection.input.iter().position(|&byte| byte == b'\n') else {
+            let data = EventData::new_u64(number);
+            return Ok(epoll::modify(&self.epoll, &connection.stream, data, ONCE)?);
+        };
+        let line = String::from_utf8_lossy(&connection.input[..end]);
+        let request = line.trim().parse().map_err(io::Error::other)?;
+        match self.done.submit(&self.queue, number, move || slow(request)) {
+            Ok(()) => drop(connection.input.drain(..=end)),
+            // The next answers make room. Until then the connection is not read, and TCP slows the client down.
+            Err(NotSubmitted::Full) => self.full.push(number),
+            Err(refused) => return Err(io::Error::other(refused)),
+        }
+        Ok(())
+    }
+
+    /// Writes the results that have come, and submits what waits behind them.
     fn answer(&mut self) -> Result<usize, Box<dyn std::error::Error>> {
         let (mut entries, mut answered) = (Vec::new(), 0);
         while self.done.drain(64, &mut entries) > 0 {
@@ -142,10 +162,11 @@ impl Server {
                 if let Some(connection) = self.connections.get_mut(&token) {
                     // A line is short, and the client reads each: the socket has room for it.
                     writeln!(connection.stream, "{}", result?)?;
-                    if !connection.input.is_empty() {
-                        self.read(token)?;
-                    }
                 }
+                self.submit_next(token)?;
+            }
+            for number in std::mem::take(&mut self.full) {
+                self.submit_next(number)?;
             }
         }
         Ok(answered)
