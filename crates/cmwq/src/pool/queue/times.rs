@@ -131,6 +131,12 @@ impl Times {
     #[inline]
     pub(in crate::pool) fn start(&mut self, item: usize, coarse_ns: u64) -> u64 {
         self.tick(coarse_ns);
+        self.start_in_batch(item)
+    }
+
+    /// As [`start`](Self::start), of an item of a batch, which is one start for the tick.
+    #[inline]
+    pub(in crate::pool) fn start_in_batch(&mut self, item: usize) -> u64 {
         match self.sampler.taken.load(Ordering::Relaxed) {
             0 => 0,
             _ => self.start_if_sample(item),
@@ -207,6 +213,8 @@ mod tests {
         assert_eq!(counts, [1, 2]);
         // One sample for this tick.
         assert!(sampler.sample(0x1000) && !sampler.is_wanted());
+        times.start(0x3000, coarse_ns + 1);
+        times.start_in_batch(0x3000);
         times.start(0x3000, coarse_ns + 1);
         assert!(!sampler.is_wanted());
         times.start(0x3000, coarse_ns + (1 << TICK_SHIFT));

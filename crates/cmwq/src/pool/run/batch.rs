@@ -200,7 +200,7 @@ impl PoolGuard<'_> {
             let item = inner.worklist.pop_front()?;
             let func = item.func();
             // It is a sample: its wait ends here.
-            let _ = inner.pwqs[index].times.start(item.address(), 0);
+            let _ = inner.pwqs[index].times.start_in_batch(item.address());
             handle.batch.set(len, item, func);
             len += 1;
         }
