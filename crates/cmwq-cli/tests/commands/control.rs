@@ -59,6 +59,7 @@ fn dump_has_the_kernels_sections_and_the_maps_fit() {
         "Workqueue CPU -> pool\n",
         "Workqueue -> rescuer\n",
         "Unbound workqueue -> node_nr/max_active\n",
+        "Workqueue -> waits and runs of a sample of its items\n",
     ] {
         assert!(dump.contains(section), "{section}\n{dump}");
     }

@@ -192,7 +192,7 @@ fn a_narrow_screen_shows_fewer_numbers_and_none_without_its_first_or_last_digits
         (head, row.expect("its row"))
     };
     let (wide_head, wide_row) = lines(200);
-    for number in ["4001k", "123k", "819k", "9876us"] {
+    for number in ["4001k", "123k", "819k", "2340us", "56us", "9876us"] {
         assert!(wide_row.contains(number), "{number} in {wide_row}");
     }
     for width in 30..=200 {
