@@ -26,7 +26,6 @@ pub struct WorkqueueBuilder {
     attrs: WorkqueueAttrs,
     threads: Option<WorkerThreads>,
     group: Option<ConcurrencyGroup>,
-    max_waiting: Option<usize>,
 }
 
 impl Workqueue {
@@ -46,7 +45,6 @@ impl WorkqueueBuilder {
             attrs: WorkqueueAttrs::default(),
             threads: None,
             group: None,
-            max_waiting: None,
         }
     }
 
@@ -175,7 +173,7 @@ impl WorkqueueBuilder {
     /// counts each item by itself, on a line that all its issuers share, and its items do not run in batches: for items of less than a
     /// microsecond that costs more than the items.
     pub fn max_waiting(mut self, max_waiting: usize) -> Self {
-        self.max_waiting = Some(max_waiting);
+        self.wanted.flags.max_waiting = Some(max_waiting);
         self
     }
 
@@ -244,16 +242,7 @@ impl WorkqueueBuilder {
         engine.service().ensure_started().map_err(Error::Thread)?;
         let name = cut_name(self.name);
         let limits = Limits::new(&engine, kind, &self.attrs, max_active, self.group);
-        let core = WqCore::new(
-            name,
-            engine,
-            kind,
-            flags,
-            self.attrs,
-            limits,
-            self.max_waiting,
-            threads,
-        )?;
+        let core = WqCore::new(name, engine, kind, flags, self.attrs, limits, threads)?;
         Ok(Workqueue::new(core))
     }
 }

@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_function_has_the_name_of_its_closure_and_its_place_if_there_is_one() {
         let place = Location::caller();
-        let other = (|| Location::caller())();
+        let other = Location::caller();
         let closure = || 7;
         fn name<F>(_: &F, func: usize, place: &'static Location<'static>) {
             note::<F>(func, place);

@@ -70,7 +70,6 @@ impl WqCore {
         flags: Flags,
         attrs: WorkqueueAttrs,
         limits: Limits,
-        max_waiting: Option<usize>,
         threads: Option<WorkerThreads>,
     ) -> Result<Arc<Self>, Error> {
         let rescuer = flags
@@ -104,7 +103,7 @@ impl WqCore {
             flush: Flush::default(),
             limits,
             sampler: Sampler::new(),
-            room: max_waiting.map(|bound| Arc::new(Room::new(bound))),
+            room: flags.max_waiting.map(|bound| Arc::new(Room::new(bound))),
             threads,
             engine,
         });
